@@ -1,0 +1,146 @@
+# voxpipe: one build for everything. `make help` lists the targets.
+
+MAKEFLAGS += -rR
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+O       ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BINDIR  ?= $(PREFIX)/bin
+LIBDIR  ?= $(PREFIX)/lib/voxpipe
+MANDIR  ?= $(PREFIX)/share/man
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPDIR  ?= $(PREFIX)/share/zsh/site-functions
+FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+CFLAGS  ?= -O3 -g
+SAN     ?=
+WERROR  ?= 0
+V       ?= 0
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION)
+VERSION := $(shell cat VERSION)$(if $(findstring $(shell cat VERSION),$(VERSION)),,+$(VERSION))
+
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
+ifeq ($(WERROR),1)
+WARN    += -Werror
+endif
+ifneq ($(SAN),)
+SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
+endif
+ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon $(WARN) \
+            -fopenmp -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
+LIBS    := -ltiff -lz -lm -lpthread
+BENCHLIBS := -lfftw3f          # what the benchmarks compare with
+
+# Objects live under a name made of the flags, so that different builds never mix.
+HASH    := $(shell printf '%s' '$(CC) $(CFLAGS) $(SAN) $(WERROR)' | cksum | cut -d' ' -f1)
+OBJ     := $(O)/obj-$(HASH)
+BIN     := $(O)/bin
+
+TOOLS   := $(sort $(notdir $(basename $(wildcard tools/*.c))))
+LIBSRC  := $(sort $(wildcard common/*/*.c))
+# *_isa.c is compiled once for each instruction set and picked at run time.
+ISASRC  := $(filter %_isa.c,$(LIBSRC))
+PLAINSRC:= $(filter-out %_isa.c,$(LIBSRC))
+ISAS    := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) generic
+ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=native
+ISAFLAGS_avx2    := -march=x86-64-v3
+ISAFLAGS_generic :=
+LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
+LIB     := $(OBJ)/libvoxpipe.a
+UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
+BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*.c))))
+
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2);)
+
+## all: build every program into build/bin (default)
+all: $(TOOLS:%=$(BIN)/%)
+
+define isa_rule
+$(OBJ)/%.$(1).o: %.c Makefile
+	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
+endef
+$(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
+
+$(OBJ)/%.o: %.c Makefile VERSION
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+
+$(LIB): $(LIBOBJ)
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+
+$(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LIBS)
+$(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LIBS)
+$(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(BENCHLIBS) $(LIBS)
+$(BIN)/%: $(OBJ)/bin/%
+	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
+
+## unit: build the C unit tests
+unit: $(UNIT:%=$(OBJ)/unit/%)
+	@mkdir -p $(O)/unit && for f in $^; do cp -f $$f $(O)/unit/; done
+
+## check: build and run every test (needs bats); the last line counts them
+check: all unit
+	@sh tests/check.sh "$(abspath $(O))"
+
+## demo: reconstruct the real scan in tests/data and make a picture (build/demo/slice.png)
+demo: all
+	@PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh $(O)/demo
+
+## bench: measure speed, as ratios in one run (needs FFTW; other peers are used where they are installed)
+bench: all $(BENCH:%=$(OBJ)/bench/%)
+	@mkdir -p $(O)/bench && for f in $(BENCH); do cp -f $(OBJ)/bench/$$f $(O)/bench/; done
+	@PATH="$(abspath $(BIN)):$$PATH" sh tests/bench/run.sh "$(abspath $(O))"
+
+## docs: regenerate man pages and completions from the option tables (committed; a test compares them)
+docs: all
+	@sh tests/docs.sh "$(abspath $(BIN))" .
+
+MAN1 = $(wildcard man/*.1)
+MAN5 = $(wildcard man/*.5)
+MAN7 = $(wildcard man/*.7)
+
+## install: into $(DESTDIR)$(PREFIX): programs, man pages, completions
+install: all
+	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man5" "$(DESTDIR)$(MANDIR)/man7" \
+	    "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
+	install -m 755 $(TOOLS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
+	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
+	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
+	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
+	for t in $(TOOLS); do \
+	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
+	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
+	    install -m 644 completions/fish/$$t.fish "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish" || exit 1; done
+
+## uninstall: remove what install put there
+uninstall:
+	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
+	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
+	for m in $(MAN1) $(MAN5) $(MAN7); do rm -f "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}"; done
+
+## sanitize: build into build/san with address and undefined sanitizers and run every test there
+sanitize:
+	$(MAKE) O=$(O)/san SAN=address,undefined WERROR=1 CFLAGS='-O1 -g' check
+
+## clean: remove the build directory
+clean:
+	rm -rf $(O)
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@echo
+	@echo '  O=DIR CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
+
+.PHONY: all unit check demo bench docs install uninstall sanitize clean help
+.SECONDARY:
+
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -1,0 +1,31 @@
+/* Errors are values: a function that can fail takes a struct vp_err *, fills it and
+ * returns -1. Only vp_main() prints it and exits. */
+#ifndef VP_ERR_H
+#define VP_ERR_H
+
+/* Exit status of every program; also the `code` of an error. */
+enum {
+    VP_OK = 0,       /* done */
+    VP_ERUN = 1,     /* the run failed: I/O, bad or cut data, device error */
+    VP_EUSAGE = 2,   /* unknown option, bad value, refused terminal, impossible combination */
+    VP_ERESOURCE = 3 /* no such device, memory too small for the smallest chunk */
+};
+
+struct vp_err {
+    int code;        /* VP_ERUN, VP_EUSAGE or VP_ERESOURCE; 0 if no error was recorded */
+    char msg[1024];  /* one line, lower case, no full stop, file before detail */
+    char hint[512];  /* the remedy, or "" */
+};
+
+#define VP_ERR_INIT {0, "", ""}
+
+/* Record an error (printf style; the first one recorded wins) and return -1. */
+int vp_fail(struct vp_err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same with code VP_ERUN and ": " strerror(errno) appended. errno is read first. */
+int vp_fail_errno(struct vp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Add the remedy to an error already recorded; returns -1, so `return vp_hint(...)` reads well. */
+int vp_hint(struct vp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

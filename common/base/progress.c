@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The progress line. Counting is one atomic addition; the line is drawn by whichever thread passes
+ * when it is due. It is erased with blanks, not with escape codes, so that any terminal will do. */
+#include "base/progress.h"
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define FIRST_S 1.0
+#define EVERY_S (1.0 / 6)
+
+struct vp_progress {
+    pthread_mutex_t lock;
+    bool enabled;
+    const char *program;
+    char what[48], unit[24];
+    int64_t total;
+    double began;              /* the program: nothing is drawn in its first second */
+    double phase;              /* this phase */
+    _Atomic int64_t done;
+    _Atomic double due;        /* time of the next drawing */
+    int drawn;                 /* characters on the line now */
+};
+
+struct vp_progress *vp_progress_new(const char *program, bool enabled)
+{
+    struct vp_progress *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    pthread_mutex_init(&p->lock, NULL);
+    p->enabled = enabled;
+    p->program = program;
+    p->total = -1;
+    p->began = p->phase = vp_now();
+    atomic_store(&p->due, p->began + FIRST_S);
+    return p;
+}
+
+void vp_progress_free(struct vp_progress *p)
+{
+    if (!p)
+        return;
+    vp_progress_clear(p);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static void put(const char *text, int n)
+{
+    /* a line lost to an error or a signal is no harm */
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        return;
+}
+
+/* Replace the line by n characters of text; locked. */
+static void draw(struct vp_progress *p, const char *text, int n)
+{
+    char line[512];
+    int m = 0;
+    line[m++] = '\r';
+    memcpy(line + m, text, (size_t)n);
+    m += n;
+    const int blanks = p->drawn > n ? p->drawn - n : 0;
+    memset(line + m, ' ', (size_t)blanks);
+    m += blanks;
+    if (n == 0)
+        line[m++] = '\r';
+    put(line, m);
+    p->drawn = n;
+}
+
+void vp_progress_clear(struct vp_progress *p)
+{
+    if (!p || !p->enabled)
+        return;
+    pthread_mutex_lock(&p->lock);
+    if (p->drawn)
+        draw(p, "", 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void vp_progress_start(struct vp_progress *p, const char *what, const char *unit, int64_t total)
+{
+    if (!p || !p->enabled)
+        return;
+    pthread_mutex_lock(&p->lock);
+    snprintf(p->what, sizeof p->what, "%s", what);
+    snprintf(p->unit, sizeof p->unit, "%s", unit);
+    p->total = total;
+    p->phase = vp_now();
+    atomic_store(&p->done, 0);
+    if (p->drawn)
+        draw(p, "", 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static int left_text(char *buf, size_t n, double seconds)
+{
+    if (seconds < 90)
+        return snprintf(buf, n, ", %.0f s left", seconds);
+    if (seconds < 5400)
+        return snprintf(buf, n, ", %.0f min left", seconds / 60);
+    return snprintf(buf, n, ", %.1f h left", seconds / 3600);
+}
+
+static int line_text(const struct vp_progress *p, char *buf, size_t room, double now)
+{
+    const int64_t done = atomic_load(&p->done);
+    int n;
+    if (p->total > 0) {
+        n = snprintf(buf, room, "%s: %s: %3d %% (%" PRId64 " of %" PRId64 " %s)", p->program, p->what,
+                     (int)(100.0 * (double)done / (double)p->total), done, p->total, p->unit);
+        if (done > 0 && done < p->total && n < (int)room)
+            n += left_text(buf + n, room - (size_t)n,
+                           (now - p->phase) * (double)(p->total - done) / (double)done);
+    } else {
+        n = snprintf(buf, room, "%s: %s: %" PRId64 " %s", p->program, p->what, done, p->unit);
+    }
+    return n < (int)room ? n : (int)room - 1;
+}
+
+void vp_progress_add(struct vp_progress *p, int64_t n)
+{
+    if (!p || !p->enabled)
+        return;
+    atomic_fetch_add(&p->done, n);
+    const double now = vp_now();
+    if (now < atomic_load(&p->due) || pthread_mutex_trylock(&p->lock))
+        return;
+    if (now >= atomic_load(&p->due)) {
+        char text[240];
+        int len = line_text(p, text, sizeof text, now);
+        struct winsize size;
+        const int columns = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+        if (len > columns - 1)
+            len = columns - 1;
+        draw(p, text, len);
+        atomic_store(&p->due, now + EVERY_S);
+    }
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,19 @@
+/* One line of progress on standard error. Drawn only if enabled, after 1 s, at most 6 times a
+ * second, and cleared at the end. Thread safe; a NULL progress is allowed everywhere. */
+#ifndef VP_PROGRESS_H
+#define VP_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vp_progress;
+
+struct vp_progress *vp_progress_new(const char *program, bool enabled);
+void vp_progress_free(struct vp_progress *progress);
+
+/* Begin a phase: "filtering", total in `unit`s ("views"); total < 0 is unknown. */
+void vp_progress_start(struct vp_progress *progress, const char *what, const char *unit, int64_t total);
+void vp_progress_add(struct vp_progress *progress, int64_t n);
+void vp_progress_clear(struct vp_progress *progress);
+
+#endif

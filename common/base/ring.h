@@ -1,0 +1,31 @@
+/* A bounded ring of slots between one producer thread and one consumer thread. The slots' buffers
+ * are the caller's; the ring only says whose turn each slot is. */
+#ifndef VP_RING_H
+#define VP_RING_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct vp_ring {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int slots, head, used;   /* head: next slot to consume; used: slots filled and not yet released */
+    bool ended, stopped;
+};
+
+void vp_ring_init(struct vp_ring *r, int slots);
+void vp_ring_destroy(struct vp_ring *r);
+
+/* Producer: the next free slot (waits), or -1 if the consumer stopped. */
+int vp_ring_fill(struct vp_ring *r);
+void vp_ring_filled(struct vp_ring *r);
+/* Producer: nothing more will come. */
+void vp_ring_end(struct vp_ring *r);
+
+/* Consumer: the next filled slot (waits), or -1 at the end. */
+int vp_ring_take(struct vp_ring *r);
+void vp_ring_taken(struct vp_ring *r);
+/* Consumer: want no more; a waiting producer returns -1. */
+void vp_ring_stop(struct vp_ring *r);
+
+#endif

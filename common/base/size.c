@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checked sizes, byte counts as text, memory and processors. Limits of control groups (containers,
+ * batch systems) are read for version 2 and version 1, and hold for every ancestor of our group. */
+#include "base/size.h"
+#include "base/err.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ALIGN = 64 };
+#define HUGE_PAGE ((size_t)2 << 20)
+
+bool vp_mul_size(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+bool vp_add_size(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+
+/* The unit after the number; 0 if it is none. */
+static uint64_t byte_unit(const char *s)
+{
+    static const char letters[] = "KMGT";
+    if (!*s || !strcasecmp(s, "B"))
+        return 1;
+    const char *letter = strchr(letters, toupper((unsigned char)*s));
+    if (!letter)
+        return 0;
+    const bool binary = s[1] == 'i';
+    const char *rest = s + (binary ? 2 : 1);
+    if (*rest && strcasecmp(rest, "B"))
+        return 0;
+    uint64_t unit = 1;
+    for (const char *l = letters; l <= letter; l++)
+        unit *= binary ? 1024 : 1000;
+    return unit;
+}
+
+bool vp_parse_bytes(const char *text, uint64_t *out)
+{
+    /* the whole part is kept apart from the fraction, so that large counts stay exact */
+    const char *s = text;
+    uint64_t whole = 0;
+    double fraction = 0, place = 0.1;
+    int digits = 0;
+    for (; isdigit((unsigned char)*s); s++, digits++)
+        if (__builtin_mul_overflow(whole, 10u, &whole)
+            || __builtin_add_overflow(whole, (uint64_t)(*s - '0'), &whole))
+            return false;
+    if (*s == '.')
+        for (s++; isdigit((unsigned char)*s); s++, digits++, place /= 10)
+            fraction += (*s - '0') * place;
+    const uint64_t unit = digits ? byte_unit(s) : 0;
+    if (!unit || (unit == 1 && fraction > 0))
+        return false;
+    uint64_t bytes;
+    if (__builtin_mul_overflow(whole, unit, &bytes)
+        || __builtin_add_overflow(bytes, (uint64_t)(fraction * (double)unit + 0.5), &bytes))
+        return false;
+    *out = bytes;
+    return true;
+}
+
+const char *vp_format_bytes(char *buf, size_t n, uint64_t bytes)
+{
+    static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        snprintf(buf, n, "%d B", (int)bytes);
+        return buf;
+    }
+    double v = (double)bytes / 1024;
+    int u = 0;
+    for (; v >= 1023.95 && u < 5; u++)
+        v /= 1024;
+    snprintf(buf, n, "%.1f %s", v, unit[u]);
+    return buf;
+}
+
+/* Zero fresh or recycled memory without writing to it: dropped pages of an anonymous mapping come
+ * back as zeros when they are first used, by the thread that uses them. */
+static void zero_pages(char *p, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t whole = bytes - bytes % page;
+    if ((uintptr_t)p % page || madvise(p, whole, MADV_DONTNEED)) {
+        memset(p, 0, bytes);
+        return;
+    }
+    memset(p + whole, 0, bytes - whole);
+}
+
+static void *allocate(size_t count, size_t size, bool zero, const char *what, struct vp_err *err)
+{
+    size_t bytes;
+    if (!vp_mul_size(&bytes, count, size) || bytes > (size_t)PTRDIFF_MAX - HUGE_PAGE) {
+        vp_fail(err, VP_ERESOURCE, "%s: %zu x %zu bytes do not fit the address space", what, count, size);
+        return NULL;
+    }
+    const bool large = bytes >= 2 * HUGE_PAGE;
+    void *p = NULL;
+    if (posix_memalign(&p, large ? HUGE_PAGE : ALIGN, bytes ? bytes : 1)) {
+        char text[32];
+        vp_fail(err, VP_ERESOURCE, "%s: cannot allocate %zu bytes (%s)", what, bytes,
+                vp_format_bytes(text, sizeof text, bytes));
+        return NULL;
+    }
+    if (large && zero)
+        zero_pages(p, bytes);
+    else if (zero)
+        memset(p, 0, bytes ? bytes : 1);
+    if (large)
+        madvise(p, bytes, MADV_HUGEPAGE); /* a request; not every kernel grants it */
+    return p;
+}
+
+void *vp_alloc(size_t count, size_t size, const char *what, struct vp_err *err)
+{
+    return allocate(count, size, true, what, err);
+}
+
+void *vp_alloc_raw(size_t count, size_t size, const char *what, struct vp_err *err)
+{
+    return allocate(count, size, false, what, err);
+}
+
+/* The value after `key` at the start of a line of a /proc or /sys file ("" = the first line). */
+static bool file_number(const char *path, const char *key, uint64_t *out)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    char line[256];
+    const size_t n = strlen(key);
+    bool found = false;
+    while (!found && fgets(line, sizeof line, f)) {
+        if (strncmp(line, key, n))
+            continue;
+        char *s = line + n, *end;
+        while (*s == ' ' || *s == '\t')
+            s++;
+        errno = 0;
+        const unsigned long long v = strtoull(s, &end, 10);
+        if (!isdigit((unsigned char)*s) || errno) /* "max", "-1": no limit */
+            break;
+        *out = v;
+        found = true;
+    }
+    fclose(f);
+    return found;
+}
+
+/* Call visit() for our control group of a controller and each of its ancestors. A path that is not
+ * mounted here (containers see only their own part) is skipped. */
+static void each_cgroup(const char *controller, void (*visit)(const char *dir, bool v2, void *ctx), void *ctx)
+{
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (!f)
+        return;
+    char line[PATH_MAX];
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *names = strchr(line, ':');
+        char *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        names++;
+        const bool v2 = !*names;
+        bool ours = v2;
+        for (char *save = NULL, *t = strtok_r(names, ",", &save); t && !ours; t = strtok_r(NULL, ",", &save))
+            ours = !strcmp(t, controller);
+        if (!ours)
+            continue;
+        for (;;) {
+            char dir[PATH_MAX + 64];
+            snprintf(dir, sizeof dir, "/sys/fs/cgroup%s%s%s", v2 ? "" : "/", v2 ? "" : controller,
+                     strcmp(path, "/") ? path : "");
+            visit(dir, v2, ctx);
+            char *slash = strrchr(path, '/');
+            if (!slash || !path[1])
+                break;
+            slash[slash == path] = '\0';
+        }
+    }
+    fclose(f);
+}
+
+static void memory_limit(const char *dir, bool v2, void *ctx)
+{
+    uint64_t *available = ctx, limit, used, cache = 0;
+    char path[PATH_MAX + 128];
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
+    if (!file_number(path, "", &limit))
+        return;
+    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (!file_number(path, "", &used))
+        return;
+    /* page cache counts as used, but yields */
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    file_number(path, v2 ? "inactive_file " : "total_inactive_file ", &cache);
+    used -= cache < used ? cache : used;
+    const uint64_t left = limit > used ? limit - used : 0;
+    if (left < *available)
+        *available = left;
+}
+
+uint64_t vp_memory_available(void)
+{
+    uint64_t available;
+    if (file_number("/proc/meminfo", "MemAvailable:", &available))
+        available *= 1024;
+    else
+        available = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
+    each_cgroup("memory", memory_limit, &available);
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < available)
+        available = limit.rlim_cur;
+    return available;
+}
+
+uint64_t vp_memory_peak(void)
+{
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) ? 0 : (uint64_t)use.ru_maxrss * 1024;
+}
+
+static void cpu_limit(const char *dir, bool v2, void *ctx)
+{
+    int *cores = ctx;
+    char path[PATH_MAX + 128];
+    uint64_t quota = 0, period = 0;
+    if (v2) {
+        snprintf(path, sizeof path, "%s/cpu.max", dir); /* "200000 100000" or "max 100000" */
+        FILE *f = fopen(path, "re");
+        if (!f)
+            return;
+        unsigned long long q, p;
+        if (fscanf(f, "%llu %llu", &q, &p) == 2) {
+            quota = q;
+            period = p;
+        }
+        fclose(f);
+    } else {
+        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", dir);
+        if (!file_number(path, "", &quota))
+            return;
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
+        if (!file_number(path, "", &period))
+            return;
+    }
+    if (!quota || !period)
+        return;
+    const uint64_t n = (quota + period - 1) / period;
+    if (n < (uint64_t)*cores)
+        *cores = (int)n;
+}
+
+int vp_cores(void)
+{
+    int cores = 0;
+    for (int room = 1024; room <= 1 << 20 && !cores; room *= 4) { /* larger until the kernel's mask fits */
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        if (!set)
+            break;
+        const size_t bytes = CPU_ALLOC_SIZE((size_t)room);
+        const bool ok = !sched_getaffinity(0, bytes, set);
+        if (ok)
+            cores = CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (!ok && errno != EINVAL)
+            break;
+    }
+    if (cores < 1)
+        cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores < 1)
+        cores = 1;
+    each_cgroup("cpu", cpu_limit, &cores);
+    return cores;
+}
+
+double vp_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

@@ -1,0 +1,43 @@
+/* Sizes: products that are checked, byte counts as people write them, memory, the number of cores. */
+#ifndef VP_SIZE_H
+#define VP_SIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vp_err;
+
+/* *out = a * b (or a + b); false on overflow, *out then untouched. */
+bool vp_mul_size(size_t *out, size_t a, size_t b);
+bool vp_add_size(size_t *out, size_t a, size_t b);
+
+/* "64", "1.5GiB", "800M": K M G T are powers of 1000, KiB MiB GiB TiB of 1024, B or nothing is bytes. */
+bool vp_parse_bytes(const char *text, uint64_t *out);
+
+/* "6.2 GiB" into buf (at least 16 bytes); returns buf. */
+const char *vp_format_bytes(char *buf, size_t n, uint64_t bytes);
+
+/* Zeroed memory aligned to 64 bytes (2 MiB and advised to huge pages when large); free() it.
+ * NULL and an error (VP_ERESOURCE, naming `what` and the bytes) if count * size overflows or
+ * cannot be had. */
+void *vp_alloc(size_t count, size_t size, const char *what, struct vp_err *err);
+/* The same, contents undefined. */
+void *vp_alloc_raw(size_t count, size_t size, const char *what, struct vp_err *err);
+
+/* Bytes a process may reasonably take now: MemAvailable, limited by the cgroup. */
+uint64_t vp_memory_available(void);
+
+/* Peak resident set of this process, bytes. */
+uint64_t vp_memory_peak(void);
+
+/* Processors this process may run on (affinity and cgroup quota). */
+int vp_cores(void);
+
+/* Where unnamed temporary files go: $TMPDIR, or /tmp. */
+const char *vp_tmpdir(void);
+
+/* Seconds of a monotonic clock. */
+double vp_now(void);
+
+#endif

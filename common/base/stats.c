@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Statistics of a run: a short ordered list of named values under one lock. */
+#include "base/stats.h"
+#include "base/err.h"
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { STAGE, COUNT, NUMBER, TEXT };
+
+struct entry {
+    enum kind kind;
+    char *name;
+    double number;
+    uint64_t count;
+    char *text;
+};
+
+struct vp_stats {
+    pthread_mutex_t lock;
+    double start;
+    int n;
+    struct entry *entry;
+};
+
+struct vp_stats *vp_stats_new(void)
+{
+    struct vp_stats *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    s->start = vp_now();
+    return s;
+}
+
+void vp_stats_free(struct vp_stats *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < s->n; i++) {
+        free(s->entry[i].name);
+        free(s->entry[i].text);
+    }
+    free(s->entry);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+/* The entry, made if it is not there; NULL without memory (statistics are no reason to fail). Locked. */
+static struct entry *find(struct vp_stats *s, enum kind kind, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->entry[i].name, name) && (s->entry[i].kind == STAGE) == (kind == STAGE)) {
+            s->entry[i].kind = kind;
+            return &s->entry[i];
+        }
+    struct entry *grown = realloc(s->entry, (size_t)(s->n + 1) * sizeof *grown);
+    if (!grown)
+        return NULL;
+    s->entry = grown;
+    char *copy = strdup(name);
+    if (!copy)
+        return NULL;
+    s->entry[s->n] = (struct entry){.kind = kind, .name = copy};
+    return &s->entry[s->n++];
+}
+
+void vp_stats_time(struct vp_stats *s, const char *name, double seconds)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    struct entry *e = find(s, STAGE, name);
+    if (e)
+        e->number += seconds;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void vp_stats_count(struct vp_stats *s, const char *name, uint64_t n)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    struct entry *e = find(s, COUNT, name);
+    if (e)
+        e->count += n;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void vp_stats_number(struct vp_stats *s, const char *name, double value)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    struct entry *e = find(s, NUMBER, name);
+    if (e)
+        e->number = value;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void vp_stats_text(struct vp_stats *s, const char *name, const char *value)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    struct entry *e = find(s, TEXT, name);
+    if (e) {
+        free(e->text);
+        e->text = strdup(value ? value : "");
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
+static int utf8_length(const unsigned char *s)
+{
+    const int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90)
+        || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* A JSON string. File names may be any bytes: what is not UTF-8 becomes U+FFFD. */
+static void put_string(FILE *out, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)(text ? text : "");
+    putc('"', out);
+    while (*s) {
+        const int n = utf8_length(s);
+        if (!n) {
+            fputs("\\ufffd", out);
+            s++;
+        } else if (n > 1) {
+            fwrite(s, 1, (size_t)n, out);
+            s += n;
+        } else {
+            if (*s == '"' || *s == '\\')
+                fprintf(out, "\\%c", *s);
+            else if (*s == '\n')
+                fputs("\\n", out);
+            else if (*s == '\t')
+                fputs("\\t", out);
+            else if (*s < 0x20 || *s == 0x7f)
+                fprintf(out, "\\u%04x", *s);
+            else
+                putc(*s, out);
+            s++;
+        }
+    }
+    putc('"', out);
+}
+
+static void put_number(FILE *out, double v)
+{
+    if (isfinite(v))
+        fprintf(out, "%.9g", v);
+    else
+        fputs("null", out);
+}
+
+int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out, struct vp_err *err)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    pthread_mutex_lock(lock);
+    fputs("{\"program\": ", out);
+    put_string(out, program);
+    fputs(", \"seconds\": ", out);
+    put_number(out, vp_now() - s->start);
+    fputs(", \"stages\": {", out);
+    const char *comma = "";
+    for (int i = 0; i < s->n; i++)
+        if (s->entry[i].kind == STAGE) {
+            fputs(comma, out);
+            put_string(out, s->entry[i].name);
+            fputs(": ", out);
+            put_number(out, s->entry[i].number);
+            comma = ", ";
+        }
+    fprintf(out, "}, \"peak_memory\": %" PRIu64, vp_memory_peak());
+    for (int i = 0; i < s->n; i++) {
+        const struct entry *e = &s->entry[i];
+        if (e->kind == STAGE)
+            continue;
+        fputs(", ", out);
+        put_string(out, e->name);
+        fputs(": ", out);
+        if (e->kind == COUNT)
+            fprintf(out, "%" PRIu64, e->count);
+        else if (e->kind == NUMBER)
+            put_number(out, e->number);
+        else
+            put_string(out, e->text);
+    }
+    fputs("}\n", out);
+    pthread_mutex_unlock(lock);
+    if (fflush(out) || ferror(out))
+        return vp_fail_errno(err, "cannot write the statistics");
+    return 0;
+}

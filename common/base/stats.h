@@ -1,0 +1,25 @@
+/* What a run did: seconds per stage, bytes, named numbers; written as JSON by --stats. Thread safe. */
+#ifndef VP_STATS_H
+#define VP_STATS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct vp_stats;
+struct vp_err;
+
+struct vp_stats *vp_stats_new(void);   /* NULL if out of memory */
+void vp_stats_free(struct vp_stats *stats);
+
+/* Add seconds to the stage `name` (created on first use; stages keep their order). NULL is allowed. */
+void vp_stats_time(struct vp_stats *stats, const char *name, double seconds);
+/* Add to a counter ("bytes_read", "bytes_written", "views"). */
+void vp_stats_count(struct vp_stats *stats, const char *name, uint64_t n);
+/* Set a number ("gups", "threads") or a text ("path": "circular, z mirror, avx512"). */
+void vp_stats_number(struct vp_stats *stats, const char *name, double value);
+void vp_stats_text(struct vp_stats *stats, const char *name, const char *value);
+
+/* {"program": ..., "seconds": total, "stages": {...}, "peak_memory": ..., ...} and a newline. */
+int vp_stats_write(const struct vp_stats *stats, const char *program, FILE *out, struct vp_err *err);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside geom/: a geometry while it is being put together from a file, an importer and options. */
+#ifndef VP_DRAFT_H
+#define VP_DRAFT_H
+
+#include "geom/geom.h"
+
+enum vp_geom_key {
+    VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
+    VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_DIRECTION, VP_GK_MATRIX, VP_GK_COUNT
+};
+
+/* Length of the angle and matrix lists is limited so that a typo does not ask for terabytes. */
+#define VP_GEOM_MAX_VIEWS 10000000
+
+struct vp_draft {
+    unsigned given;        /* bits 1 << key: set by any source so far */
+    unsigned seen;         /* set by the present source (a file, or the options) */
+    enum vp_beam beam;
+    double sod, sdd, du, dv, tilt, arc, start;
+    double offset[2];      /* u, v */
+    bool offset_mm[2];     /* in mm, to be divided by the pitch */
+    bool matrix_mm;        /* matrices map to mm on the detector from its centre (RTK), not to pixels */
+    bool clockwise;
+    int64_t nu, nv, views;
+    double *angle;
+    int64_t n_angle, cap_angle;
+    double *matrix;
+    int64_t n_matrix, cap_matrix; /* numbers, 12 a view */
+};
+
+/* The key of that name, or an error with a suggestion. */
+int vp_geom_key_find(const char *name, enum vp_geom_key *key, const char *where, struct vp_err *err);
+
+void vp_draft_free(struct vp_draft *d);
+
+/* One `key = value`; `where` begins the messages ("scan.geom: line 7"). */
+int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where,
+                 struct vp_err *err);
+int vp_draft_add_angle(struct vp_draft *d, double degrees, const char *where, struct vp_err *err);
+int vp_draft_add_matrix(struct vp_draft *d, double number, const char *where, struct vp_err *err);
+void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key);
+bool vp_draft_has(const struct vp_draft *d, enum vp_geom_key key);
+
+/* Text of any known kind, told apart by content. */
+int vp_draft_text(struct vp_draft *d, const char *text, size_t len, const char *name, struct vp_err *err);
+/* The foreign kinds: false if it is not one, else *status is the result. */
+bool vp_draft_import(struct vp_draft *d, const char *text, const char *name, int *status, struct vp_err *err);
+
+/* What is put together becomes a geometry (validated); the draft's lists move into it. */
+int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err);
+
+/* Shortest decimal that reads back as the same double; buf of 32 bytes, returned. */
+const char *vp_geom_number(char *buf, double x);
+/* The number at *s (blanks before it skipped), which must be finite and end at a blank, a comma or one of
+ * `stops`. */
+bool vp_geom_scan(const char **s, double *out, const char *stops);
+
+/* Sine and cosine of an angle in degrees, exact at multiples of 90. */
+void vp_sincosd(double degrees, double *s, double *c);
+
+/* View k of a circular geometry. */
+void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *view);
+
+/* Matrix `m` of a view as everything downstream sees it. NULL, or what is wrong with it. */
+const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
+/* Weights of the views and what kind of scan they make. */
+int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
+
+/* What the field of view is: its radius in mm, the pixel at the axis in mm, and half the height seen at the
+ * axis. */
+struct vp_fov { double radius, pixel, half_height; };
+struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was understood of a geometry, in words and numbers, and what looks wrong with it. */
+#include "geom/draft.h"
+#include "base/err.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double DEGREES = 180 / 3.14159265358979323846;
+
+/* What both the words and the warnings look at. */
+struct facts {
+    struct vp_fov fov;
+    double fan, cone, magnification, sod, larger;
+    double step;         /* degrees, of neighbours on the circle: the median */
+    int64_t distinct;    /* directions on the full circle */
+    double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
+    double advised;      /* views that sample the rim of the field of view as finely as the detector does */
+};
+
+static int by_value(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+static void look_at_angles(struct facts *f, const struct vp_geom *g, const struct vp_view *views)
+{
+    const int64_t n = g->views;
+    const double same = 1e-4 * 360 / (double)n;
+    double *a = malloc((size_t)n * sizeof *a);
+    f->distinct = n;
+    f->step = 0;
+    for (int64_t k = 1; k < n; k++)
+        f->sense += remainder((views[k].angle - views[k - 1].angle) * DEGREES, 360);
+    if (!a)
+        return;
+    for (int64_t k = 0; k < n; k++) {
+        a[k] = fmod(views[k].angle * DEGREES, 360);
+        a[k] -= a[k] > 360 - same ? 360 : 0;
+    }
+    qsort(a, (size_t)n, sizeof *a, by_value);
+    int64_t steps = 0;
+    double last = a[0];
+    for (int64_t k = 1; k < n; k++) {
+        const double step = a[k] - last;
+        if (step > same) {
+            last = a[k];
+            a[steps++] = step;
+        }
+    }
+    f->distinct = steps + 1;
+    if (steps) {
+        qsort(a, (size_t)steps, sizeof *a, by_value);
+        f->step = a[(steps - 1) / 2];
+    }
+    free(a);
+}
+
+static struct facts gather(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
+{
+    struct facts f = {.fov = vp_geom_fov(g, views, scan)};
+    const struct vp_view *v = &views[0];
+    if (g->beam == VP_CONE) {
+        f.fan = (vp_view_fan(v, (double)g->nu - 0.5) - vp_view_fan(v, -0.5)) * (v->fu < 0 ? -1 : 1) * DEGREES;
+        const double a = atan((-0.5 - v->cv) / v->fv), b = atan(((double)g->nv - 0.5 - v->cv) / v->fv);
+        f.cone = fabs(b - a) * DEGREES;
+        for (int64_t k = 0; k < g->views; k++)
+            f.sod += views[k].sod / (double)g->views;
+        f.magnification = g->sdd > 0 ? g->sdd / f.sod : 0;
+    }
+    for (int64_t k = 0; k < g->views; k++) {
+        const double center = views[k].P[3] / views[k].P[11];
+        f.larger = fmax(f.larger, fmax(center + 0.5, (double)g->nu - 0.5 - center));
+    }
+    look_at_angles(&f, g, views);
+    f.advised = 1.5707963267948966 * (double)g->nu * (scan->offset ? 2 * f.larger / (double)g->nu : 1);
+    return f;
+}
+
+/* --- words --------------------------------------------------------------------------------------- */
+
+static void line(FILE *f, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void line(FILE *f, const char *key, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(f, "%-14s ", key);
+    va_start(ap, fmt);
+    vfprintf(f, fmt, ap);
+    va_end(ap);
+    fputc('\n', f);
+}
+
+static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_view *v)
+{
+    if (g->du != 0)
+        line(f, "detector", "%lld x %lld pixels of %g x %g mm: %g x %g mm", (long long)g->nu,
+             (long long)g->nv, fabs(g->du), fabs(g->dv), (double)g->nu * fabs(g->du),
+             (double)g->nv * fabs(g->dv));
+    else
+        line(f, "detector", "%lld x %lld pixels, pitch not known", (long long)g->nu, (long long)g->nv);
+    if (v->fu < 0 || v->fv < 0)
+        line(f, "", "%s%s%s", v->fu < 0 ? "columns are mirrored" : "", v->fu < 0 && v->fv < 0 ? ", " : "",
+             v->fv < 0 ? "the first row is on top (+z)" : "");
+    /* What was derived from matrices carries rounding errors that nobody wants to read. */
+    const double u = fabs(g->offset_u) < 1e-6 ? 0 : g->offset_u,
+                 row = fabs(g->offset_v) < 1e-6 ? 0 : g->offset_v;
+    line(f, "axis", "at column %.10g, row %.10g", (double)(g->nu - 1) / 2 + u, (double)(g->nv - 1) / 2 + row);
+    if (u == 0 && row == 0)
+        line(f, "", "the centre of the detector");
+    else
+        line(f, "", "%+.6g columns and %+.6g rows from the centre of the detector", u, row);
+    if (fabs(g->tilt) > 1e-6)
+        line(f, "tilt", "%g degrees: its image leans towards %s columns", g->tilt,
+             g->tilt > 0 ? "larger" : "smaller");
+}
+
+static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_view *views,
+                           const struct facts *facts)
+{
+    struct vp_grid grid;
+    int64_t z0, z1;
+    struct vp_err err = VP_ERR_INIT;
+    line(f, "field of view", "%.6g mm across, %.6g mm high at the axis", 2 * facts->fov.radius,
+         2 * facts->fov.half_height);
+    if (vp_grid_make(&grid, &z0, &z1, &(struct vp_grid_params){0}, g, views, &err))
+        line(f, "volume", "%s", err.msg);
+    else
+        line(f, "volume", "%lld x %lld x %lld voxels of %.6g mm (a pixel at the axis)", (long long)grid.n[0],
+             (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
+}
+
+static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan *scan,
+                         const struct facts *facts)
+{
+    const double arc = scan->arc * DEGREES;
+    const bool clockwise = facts->sense < 0 || (facts->sense == 0 && g->clockwise);
+    line(f, "views", "%lld, from %.6g to %.6g degrees, step %.6g", (long long)g->views, g->angle[0],
+         g->angle[g->views - 1], facts->step);
+    line(f, "direction", "seen from +z the source turns %s around the object",
+         clockwise ? "clockwise" : "counter-clockwise");
+    switch (scan->kind) {
+    case VP_SCAN_FULL:
+        line(f, "scan", "full, 360 degrees%s", scan->offset ? ", offset detector" : "");
+        break;
+    case VP_SCAN_SHORT:
+        line(f, "scan", "short, %.6g degrees (180 + fan is %.6g)", arc, 180 + facts->fan);
+        break;
+    case VP_SCAN_PARALLEL:
+        line(f, "scan", "parallel beam, %.6g degrees of the half circle", arc);
+        break;
+    }
+    if (scan->offset)
+        line(f, "weights", "Wang: the detector's sides overlap by %.6g columns about the axis",
+             2 * scan->overlap);
+    else if (scan->kind == VP_SCAN_SHORT)
+        line(f, "weights", "Parker: rays measured twice share one weight");
+    else
+        line(f, "weights", "none needed: all rays are measured equally often");
+}
+
+char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
+{
+    const struct facts facts = gather(g, views, scan);
+    const bool cone = g->beam == VP_CONE;
+    char *text = NULL;
+    size_t len;
+    FILE *f = open_memstream(&text, &len);
+    if (!f)
+        return NULL;
+    line(f, "beam", "%s", !cone ? "parallel" : g->nv == 1 ? "fan (a cone beam on one detector row)" : "cone");
+    if (cone) {
+        line(f, "source", "%.10g mm to the axis (sod)", facts.sod);
+        if (g->sdd > 0) {
+            line(f, "", "%.10g mm to the detector (sdd)", g->sdd);
+            line(f, "magnification", "%.6g", facts.magnification);
+        }
+    }
+    explain_detector(f, g, &views[0]);
+    if (cone)
+        line(f, "fan angle", "%.6g degrees; cone angle %.6g degrees", facts.fan, facts.cone);
+    explain_volume(f, g, views, &facts);
+    explain_scan(f, g, scan, &facts);
+    line(f, "sampling", "%lld directions; about %.0f sample the rim of the field as finely as the detector",
+         (long long)facts.distinct, ceil(facts.advised / (scan->kind == VP_SCAN_FULL ? 1 : 2)));
+    line(f, "matrices", "%s",
+         scan->circular && scan->untilted ? "circular orbit, untilted detector: the fast back-projection"
+         : scan->circular                 ? "circular orbit, tilted detector: the general back-projection"
+                                          : "general 3x4 matrices: the general back-projection");
+    if (fclose(f)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* --- warnings ------------------------------------------------------------------------------------ */
+
+struct list { char **v; int n; bool failed; };
+
+static void warn(struct list *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void warn(struct list *l, const char *fmt, ...)
+{
+    char **v = realloc(l->v, (size_t)(l->n + 2) * sizeof *v);
+    if (!v) {
+        l->failed = true;
+        return;
+    }
+    l->v = v;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&l->v[l->n], fmt, ap) < 0)
+        l->failed = true;
+    else
+        l->n++;
+    va_end(ap);
+    l->v[l->n] = NULL;
+}
+
+static void warn_of_sizes(struct list *l, const struct vp_geom *g, const struct vp_view *views,
+                          const struct vp_scan *scan, const struct facts *f)
+{
+    if (f->magnification > 200)
+        warn(l, "the magnification is %.4g: are sod and sdd in the same unit?", f->magnification);
+    if (f->fov.pixel > 10)
+        warn(l, "a pixel at the axis is %.4g mm: is the pitch in mm?", f->fov.pixel);
+    if (f->fov.pixel < 1e-5)
+        warn(l, "a pixel at the axis is %.4g mm: are the lengths in mm?", f->fov.pixel);
+    if (g->matrix && g->beam == VP_CONE && g->sod > 0 && fabs(g->sod - f->sod) > 0.01 * f->sod)
+        warn(l, "sod is %g mm, but the matrices put the axis %g mm from the source", g->sod, f->sod);
+    if (scan->overlap <= 0)
+        warn(l, "the rotation axis is outside the detector (offset-u %g of %lld columns)", g->offset_u,
+             (long long)g->nu);
+    if (f->fan > 120)
+        warn(l, "the fan angle is %.4g degrees: check pitch and distances", f->fan);
+    double turned = 0;
+    for (int64_t k = 0; k < g->views; k++)
+        turned = fmax(turned, fabs(atan2(views[k].P[2] - views[k].cu * views[k].P[10],
+                                         fabs(views[k].P[6] - views[k].cv * views[k].P[10]))));
+    if (turned * DEGREES > 10)
+        warn(l,
+             "detector rows are turned %.4g degrees out of the plane of the orbit: ct-filter filters along "
+             "rows",
+             turned * DEGREES);
+}
+
+static void warn_of_angles(struct list *l, const struct vp_geom *g, const struct vp_scan *scan,
+                           const struct facts *f)
+{
+    const int64_t repeats = g->views - f->distinct;
+    const double arc = scan->arc * DEGREES;
+    if (g->views == 1) {
+        warn(l, "a single view: nothing can be reconstructed from it");
+        return;
+    }
+    if (f->distinct == 1) {
+        warn(l, "all %lld views have the same angle", (long long)g->views);
+        return;
+    }
+    /* A turn that ends where it began is common, and so are several whole turns. */
+    if (repeats > 1 && g->views % f->distinct > 1)
+        warn(l, "%lld views repeat the angle of another one; they share its weight", (long long)repeats);
+    if (scan->kind == VP_SCAN_SHORT) {
+        if (arc + f->step < 180 + f->fan - 1e-6)
+            warn(l,
+                 "a short scan of %.5g degrees: less than 180 + fan angle, %.5g: part of the field is not "
+                 "fully measured",
+                 arc, 180 + f->fan);
+        if (scan->overlap < 0.9 * f->larger)
+            warn(l,
+                 "the detector is off centre in a short scan: rays of its smaller side are never measured");
+    } else if (scan->kind == VP_SCAN_PARALLEL && arc < 180 - 2 * f->step) {
+        warn(l, "a parallel scan of %.5g degrees: less than 180: directions are missing", arc);
+    }
+    const bool closed = scan->arc > 6.28 || (scan->kind == VP_SCAN_PARALLEL && scan->arc > 3.14);
+    if (closed && scan->largest_gap * DEGREES > 2 * f->step && f->distinct > 3)
+        warn(l, "uneven steps: the largest gap between views is %.4g degrees, the median %.4g",
+             scan->largest_gap * DEGREES, f->step);
+    const double advised = f->advised / (scan->kind == VP_SCAN_FULL ? 1 : 2);
+    if ((double)f->distinct < advised / 4)
+        warn(l, "%lld directions for %lld columns: expect streaks (about %.0f sample the field fully)",
+             (long long)f->distinct, (long long)g->nu, ceil(advised));
+}
+
+char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
+{
+    const struct facts f = gather(g, views, scan);
+    struct list l = {.v = calloc(1, sizeof *l.v)};
+    if (!l.v)
+        return NULL;
+    warn_of_sizes(&l, g, views, scan, &f);
+    warn_of_angles(&l, g, scan, &f);
+    if (l.failed) {
+        for (int i = 0; i < l.n; i++)
+            free(l.v[i]);
+        free(l.v);
+        return NULL;
+    }
+    return l.v;
+}

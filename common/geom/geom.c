@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The geometry as a value: copying, checking, and numbers as text. */
+#include "geom/draft.h"
+#include "base/err.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void vp_geom_free(struct vp_geom *g)
+{
+    if (!g)
+        return;
+    free(g->angle);
+    free(g->matrix);
+    g->angle = NULL;
+    g->matrix = NULL;
+}
+
+static double *copy_numbers(const double *src, int64_t n)
+{
+    double *dst = malloc((size_t)n * sizeof *dst);
+    if (dst)
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+    return dst;
+}
+
+int vp_geom_copy(struct vp_geom *dst, const struct vp_geom *src)
+{
+    struct vp_geom g = *src;
+    g.angle = src->angle ? copy_numbers(src->angle, src->views) : NULL;
+    g.matrix = src->matrix ? copy_numbers(src->matrix, src->views * 12) : NULL;
+    if ((src->angle && !g.angle) || (src->matrix && !g.matrix)) {
+        vp_geom_free(&g);
+        return -1;
+    }
+    *dst = g;
+    return 0;
+}
+
+const char *vp_geom_number(char *buf, double x)
+{
+    const bool plain = fabs(x) >= 1e-4 && fabs(x) < 1e15;
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, 32, "%.*g", digits, x);
+        /* 1000, not 1e+03 */
+        if (strtod(buf, NULL) == x && !(plain && strchr(buf, 'e')))
+            break;
+    }
+    return buf;
+}
+
+bool vp_geom_scan(const char **s, double *out, const char *stops)
+{
+    const char *p = *s;
+    while (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\n' || *p == ',')
+        p++;
+    char *end;
+    const double x = strtod(p, &end);
+    if (end == p || !isfinite(x))
+        return false;
+    if (*end && !strchr(" \t\r\n,", *end) && !strchr(stops, *end))
+        return false;
+    *out = x;
+    *s = end;
+    return true;
+}
+
+static bool positive(double x)
+{
+    return isfinite(x) && x > 0;
+}
+
+static bool nonzero(double x)
+{
+    return isfinite(x) && x != 0;
+}
+
+int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *err)
+{
+    if (g->nu <= 0 || g->nv <= 0)
+        return vp_fail(err, VP_ERUN,
+                       "%s: detector is %lldx%lld: expected positive numbers of columns and rows", name,
+                       (long long)g->nu, (long long)g->nv);
+    if (g->views <= 0 || !g->angle)
+        return vp_fail(err, VP_ERUN, "%s: the geometry has no views", name);
+    for (int64_t k = 0; k < g->views; k++)
+        if (!isfinite(g->angle[k]))
+            return vp_fail(err, VP_ERUN, "%s: view %lld: the angle is not finite", name, (long long)k);
+    if (!isfinite(g->offset_u) || !isfinite(g->offset_v) || !isfinite(g->tilt))
+        return vp_fail(err, VP_ERUN, "%s: the detector offset or tilt is not finite", name);
+    if (g->matrix)
+        return 0;
+    if (!nonzero(g->du) || !nonzero(g->dv))
+        return vp_fail(err, VP_ERUN, "%s: pitch is %g %g: expected numbers of mm other than zero", name,
+                       g->du, g->dv);
+    if (g->beam == VP_PARALLEL)
+        return 0;
+    if (!positive(g->sod))
+        return vp_fail(err, VP_ERUN, "%s: sod is %g: expected a positive distance in mm", name, g->sod);
+    if (!positive(g->sdd))
+        return vp_fail(err, VP_ERUN, "%s: sdd is %g: expected a positive distance in mm", name, g->sdd);
+    if (g->sdd <= g->sod) {
+        vp_fail(err, VP_ERUN, "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
+        return vp_hint(err, "sod is the distance from source to axis, sdd from source to detector");
+    }
+    return 0;
+}

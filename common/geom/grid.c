@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The volume: field of view, options, and the header of its stack. */
+#include "geom/draft.h"
+#include "base/err.h"
+#include "base/size.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define P struct vp_grid_params
+const struct vp_opt vp_grid_options[] = {
+    VP_SIZE(P, volume, "volume", 0, .metavar = "WxHxD", .group = "Volume",
+            .help = "size in voxels (default: the field of view)",
+            .more = "W is along x, H along y, D along z. With --volume alone the voxel is such that the "
+                    "larger of W and H covers the field of view. W makes a square W x W; without D all that "
+                    "the detector sees at the axis is covered."),
+    VP_REALS(P, voxel, "voxel", 0, .metavar = "MM", .min = 1e-9, .max = 1e9,
+             .help = "edge of a voxel in mm, or x,y,z (default: the detector's sampling at the axis)",
+             .more = "The default is pitch * sod / sdd. With --voxel alone the volume covers the field of "
+                     "view."),
+    VP_REALS(P, center, "center", 0, .metavar = "X,Y,Z", .min = -1e9, .max = 1e9,
+             .help = "centre of the volume in mm (default: 0,0,0, on the rotation axis)"),
+    VP_RANGE(P, slab, "slab", 0, .metavar = "Z0:Z1", .help = "only slices Z0 to Z1 - 1 of the volume",
+             .more = "Slices have the same bits as in the whole volume: slabs may be made apart and joined."),
+    VP_OPT_END,
+};
+#undef P
+
+struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
+{
+    struct vp_fov fov = {.radius = INFINITY};
+    const double edge[2] = {-0.5, (double)g->nv - 0.5};
+    double pixel = 0;
+    for (int64_t k = 0; k < g->views; k++) {
+        const struct vp_view *v = &views[k];
+        const bool parallel = vp_view_parallel(v);
+        const double sign = v->fu < 0 ? -1 : 1;
+        const double left = -sign * vp_view_fan(v, -0.5), right = sign * vp_view_fan(v, (double)g->nu - 0.5);
+        const double side = scan->offset ? fmax(left, right) : fmin(left, right);
+        double s[3];
+        vp_view_source(v, s);
+        const double r = parallel ? side : hypot(s[0], s[1]) * sin(fmin(side, 1.57));
+        fov.radius = fmin(fov.radius, r);
+        pixel += (parallel ? 1 : v->sod) / fabs(v->fu) / (double)g->views;
+        for (int i = 0; i < 2; i++) {
+            /* Where the rotation axis (0, 0, z) meets the first and the last edge of the detector's rows. */
+            const double z = fabs((edge[i] * v->P[11] - v->P[7]) / (v->P[6] - edge[i] * v->P[10]));
+            if (isfinite(z))
+                fov.half_height = fmax(fov.half_height, z);
+        }
+    }
+    if (!g->matrix)
+        pixel = g->beam == VP_CONE ? fabs(g->du) * g->sod / g->sdd : fabs(g->du);
+    fov.pixel = pixel;
+    fov.half_height = fmax(fov.half_height, 0.5 * pixel);
+    return fov;
+}
+
+/* Voxels that cover `length`, forgiving rounding; 0 if that is no sensible number. */
+static int64_t cover(double length, double voxel)
+{
+    const double n = ceil(length / voxel * (1 - 1e-12) - 1e-6);
+    return n >= 0 && n < 1e9 ? (n < 1 ? 1 : (int64_t)n) : 0;
+}
+
+static int64_t even(int64_t n)
+{
+    return n > 1 ? n + (n & 1) : n;
+}
+
+static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, const struct vp_fov *fov,
+                       struct vp_err *err)
+{
+    const struct vp_size *size = &o->volume;
+    if (size->n) {
+        grid->n[0] = size->v[0];
+        grid->n[1] = size->n > 1 ? size->v[1] : size->v[0];
+    }
+    if (o->voxel.n) {
+        for (int i = 0; i < 3; i++)
+            grid->voxel[i] = o->voxel.v[o->voxel.n == 3 ? i : 0];
+    } else {
+        const double across = (double)(grid->n[0] > grid->n[1] ? grid->n[0] : grid->n[1]);
+        const double voxel = !fov ? 1 : size->n ? 2 * fov->radius / across : fov->pixel;
+        for (int i = 0; i < 3; i++)
+            grid->voxel[i] = voxel;
+    }
+    if (!size->n)
+        for (int i = 0; i < 2; i++)
+            grid->n[i] = even(cover(2 * fov->radius, grid->voxel[i]));
+    grid->n[2] = size->n > 2 ? size->v[2] : cover(2 * fov->half_height, grid->voxel[2]);
+
+    size_t samples = sizeof(double);
+    for (int i = 0; i < 3; i++)
+        if (grid->n[i] <= 0 || !vp_mul_size(&samples, samples, (size_t)grid->n[i]))
+            return vp_fail(err, VP_EUSAGE,
+                           "the volume would have too many voxels: voxel %g mm, field of view %g mm",
+                           grid->voxel[0], fov ? 2 * fov->radius : 0);
+    return 0;
+}
+
+int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp_grid_params *o,
+                 const struct vp_geom *g, const struct vp_view *views, struct vp_err *err)
+{
+    struct vp_fov fov;
+    *grid = (struct vp_grid){0};
+    if (o->voxel.n != 0 && o->voxel.n != 1 && o->voxel.n != 3)
+        return vp_fail(err, VP_EUSAGE, "--voxel: expected 1 number or 3, got %d", o->voxel.n);
+    if (o->center.n != 0 && o->center.n != 3)
+        return vp_fail(err, VP_EUSAGE, "--center: expected 3 numbers, got %d", o->center.n);
+    if (g) {
+        struct vp_scan scan;
+        struct vp_view *copy = vp_alloc_raw((size_t)g->views, sizeof *copy, "the views' matrices", err);
+        if (!copy)
+            return -1;
+        memcpy(copy, views, (size_t)g->views * sizeof *copy);
+        const int failed = vp_scan_make(g, copy, &scan, err);
+        free(copy);
+        if (failed)
+            return -1;
+        fov = vp_geom_fov(g, views, &scan);
+        if (!(fov.radius > 0) && !(o->volume.n && o->voxel.n)) {
+            vp_fail(err, VP_ERUN, "the rotation axis is not on the detector: there is no field of view");
+            return vp_hint(err, "check offset-u, or give --volume and --voxel");
+        }
+    } else if (o->volume.n < 3) {
+        vp_fail(err, VP_EUSAGE, "the size of the volume is not known: there is no geometry");
+        return vp_hint(err, "give --volume WxHxD, or a geometry with -g FILE");
+    }
+    if (choose_size(grid, o, g ? &fov : NULL, err))
+        return -1;
+    for (int i = 0; i < 3 && o->center.n; i++)
+        grid->center[i] = o->center.v[i];
+
+    *z0 = o->slab.given ? o->slab.lo : 0;
+    *z1 = o->slab.given && o->slab.hi != INT64_MAX ? o->slab.hi : grid->n[2];
+    if (*z0 < 0 || *z0 >= *z1 || *z1 > grid->n[2])
+        return vp_fail(err, VP_EUSAGE, "--slab: %lld:%lld is not within the volume's slices 0:%lld",
+                       (long long)*z0, (long long)*z1, (long long)grid->n[2]);
+    return 0;
+}
+
+int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s,
+                     struct vp_err *err)
+{
+    char first[3][32], voxel[3][32];
+    s->nx = grid->n[0];
+    s->ny = grid->n[1];
+    s->pages = z1 - z0;
+    for (int i = 0; i < 3; i++) {
+        const double start = i == 2 ? (double)z0 : 0;
+        vp_geom_number(first[i], grid->center[i] + (start - (double)(grid->n[i] - 1) / 2) * grid->voxel[i]);
+        vp_geom_number(voxel[i], grid->voxel[i]);
+    }
+    if (vp_meta_set(&s->meta, "axes", "x y z") || vp_meta_set(&s->meta, "sizes", NULL) ||
+        vp_meta_setf(&s->meta, "voxel", "%s %s %s", voxel[0], voxel[1], voxel[2]) ||
+        vp_meta_set(&s->meta, "unit", "mm") ||
+        vp_meta_setf(&s->meta, "origin", "%s %s %s", first[0], first[1], first[2]))
+        return vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
+    return 0;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Geometries that scanners and other programs write: RTK XML, Nikon .xtekct, Bruker (SkyScan) .log.
+ *
+ * RTK: ThreeDCircularProjectionGeometry, its frame and matrix as in RTK's documentation of the geometry. Its
+ * rotation axis is y, and its projections are images seen from the detector's back; we take x = X, y = Z, z =
+ * -Y, a proper rotation in which u keeps running along the orbit and detector rows run against z. Nikon:
+ * angles, centre of rotation and roll as CIL's reader understands them. The radiograph's first row is on top
+ * (+z) and its columns run along (cos b, sin b, 0); the source turns counter-clockwise from InitialAngle.
+ * Bruker: as the scanner's log names them; the calibrated size of a pixel at the object is trusted first. */
+#include "geom/draft.h"
+#include "base/err.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int set_numbers(struct vp_draft *d, enum vp_geom_key key, double a, double b, bool two,
+                       const char *name, struct vp_err *err)
+{
+    char text[80], x[32], y[32];
+    snprintf(text, sizeof text, "%s %s", vp_geom_number(x, a), two ? vp_geom_number(y, b) : "");
+    return vp_draft_set(d, key, text, name, err);
+}
+
+static int set_number(struct vp_draft *d, enum vp_geom_key key, double x, const char *name,
+                      struct vp_err *err)
+{
+    return set_numbers(d, key, x, 0, false, name, err);
+}
+
+static int set_detector(struct vp_draft *d, double nu, double nv, const char *name, struct vp_err *err)
+{
+    char text[80];
+    if (!(nu >= 1 && nu < 1e9 && nv >= 1 && nv < 1e9))
+        return vp_fail(err, VP_ERUN, "%s: the detector is %gx%g pixels", name, nu, nv);
+    snprintf(text, sizeof text, "%.0fx%.0f", nu, nv);
+    return vp_draft_set(d, VP_GK_DETECTOR, text, name, err);
+}
+
+static int set_steps(struct vp_draft *d, double start, double step, double count, const char *name,
+                     struct vp_err *err)
+{
+    char text[128], a[32], b[32], c[32];
+    snprintf(text, sizeof text, "%s:%s:%s", vp_geom_number(a, start), vp_geom_number(b, step),
+             vp_geom_number(c, count));
+    return vp_draft_set(d, VP_GK_ANGLES, text, name, err);
+}
+
+/* --- INI files ----------------------------------------------------------------------------------- */
+
+/* The value of a line `key = value`, in any case, with or without a unit "(mm)" behind the key; NULL if none.
+ */
+static const char *ini_text(const char *text, const char *key)
+{
+    const size_t n = strlen(key);
+    for (; text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL) {
+        const char *p = text + strspn(text, " \t");
+        if (strncasecmp(p, key, n))
+            continue;
+        p += n;
+        p += strspn(p, " \t");
+        if (*p == '(') {
+            p += strcspn(p, ")\n");
+            p += *p == ')';
+            p += strspn(p, " \t");
+        }
+        if (*p == '=')
+            return p + 1 + strspn(p + 1, " \t");
+    }
+    return NULL;
+}
+
+static bool ini_number(const char *text, const char *key, double *out)
+{
+    const char *value = ini_text(text, key);
+    return value && vp_geom_scan(&value, out, ";");
+}
+
+static double ini_or(const char *text, const char *key, double otherwise)
+{
+    double x;
+    return ini_number(text, key, &x) ? x : otherwise;
+}
+
+static int ini_need(const char *text, const char *const *keys, double *out, int n, const char *name,
+                    struct vp_err *err)
+{
+    for (int i = 0; i < n; i++)
+        if (!ini_number(text, keys[i], &out[i]))
+            return vp_fail(err, VP_ERUN, "%s: '%s' is missing or not a number", name, keys[i]);
+    return 0;
+}
+
+static int import_nikon(struct vp_draft *d, const char *text, const char *name, struct vp_err *err)
+{
+    enum { SOD, SDD, NU, NV, DU, DV, VIEWS, STEP, N };
+    static const char *const keys[N] = {"SrcToObject",     "SrcToDetector",      "DetectorPixelsX",
+                                        "DetectorPixelsY", "DetectorPixelSizeX", "DetectorPixelSizeY",
+                                        "Projections",     "AngularStep"};
+    double x[N], at_object, roll;
+    if (ini_need(text, keys, x, N, name, err))
+        return -1;
+    if (fabs(ini_or(text, "ObjectTilt", 0)) > 0.01)
+        return vp_fail(err, VP_ERUN,
+                       "%s: ObjectTilt is %g degrees: an axis that leans along the beam needs matrices", name,
+                       ini_or(text, "ObjectTilt", 0));
+
+    /* Older files give the image of the axis at the top and bottom of the detector, newer ones the object's
+     * offset. */
+    const double top = ini_or(text, "CentreOfRotationTop", 0),
+                 bottom = ini_or(text, "CentreOfRotationBottom", 0);
+    double offset = 0.5 * (top + bottom);
+    double tilt = atan2(top - bottom, x[NV] * x[DV]) * (180 / 3.14159265358979323846);
+    if (ini_number(text, "ObjectOffsetX", &at_object))
+        offset = at_object * x[SDD] / x[SOD];
+    if (ini_number(text, "ObjectRoll", &roll))
+        tilt = -roll;
+    offset -= ini_or(text, "DetectorOffsetX", 0);
+    const double offset_v = ini_or(text, "DetectorOffsetY", 0) / x[DV];
+
+    return set_number(d, VP_GK_SOD, x[SOD], name, err) || set_number(d, VP_GK_SDD, x[SDD], name, err) ||
+                   set_detector(d, x[NU], x[NV], name, err) ||
+                   set_numbers(d, VP_GK_PITCH, x[DU], -x[DV], true, name, err) ||
+                   set_number(d, VP_GK_OFFSET_U, offset / x[DU] + 0.0, name, err) ||
+                   set_number(d, VP_GK_OFFSET_V, offset_v + 0.0, name, err) ||
+                   set_number(d, VP_GK_TILT, tilt + 0.0, name, err) ||
+                   set_steps(d, ini_or(text, "InitialAngle", 0), x[STEP], x[VIEWS], name, err)
+               ? -1
+               : 0;
+}
+
+static double binning(const char *text)
+{
+    const char *value = ini_text(text, "Camera binning");
+    const double b = value ? strtod(value, NULL) : 1;
+    return b >= 1 ? b : 1;
+}
+
+static int import_bruker(struct vp_draft *d, const char *text, const char *name, struct vp_err *err)
+{
+    enum { SOD, NU, NV, VIEWS, STEP, N };
+    static const char *const keys[N] = {"Object to Source", "Number Of Columns", "Number Of Rows",
+                                        "Number Of Files", "Rotation Step"};
+    double x[N], sdd, pixel, camera, line;
+    if (ini_need(text, keys, x, N, name, err))
+        return -1;
+    const bool has_sdd = ini_number(text, "Camera to Source", &sdd);
+    const bool has_pixel = ini_number(text, "Image Pixel Size", &pixel);
+    const bool has_camera = ini_number(text, "Camera Pixel Size", &camera);
+    /* More than 10 m is the scanner's way of saying that the beam is parallel. */
+    const bool parallel = x[SOD] > 10000;
+    double pitch;
+    if (!parallel && !has_sdd)
+        return vp_fail(err, VP_ERUN, "%s: 'Camera to Source' is missing or not a number", name);
+    if (has_pixel)
+        pitch = parallel ? pixel * 1e-3 : pixel * 1e-3 * sdd / x[SOD];
+    else if (has_camera)
+        pitch = camera * 1e-3 * binning(text);
+    else
+        return vp_fail(err, VP_ERUN, "%s: neither 'Image Pixel Size' nor 'Camera Pixel Size' is there", name);
+
+    if (parallel) {
+        if (vp_draft_set(d, VP_GK_BEAM, "parallel", name, err))
+            return -1;
+    } else if (set_number(d, VP_GK_SOD, x[SOD], name, err) || set_number(d, VP_GK_SDD, sdd, name, err)) {
+        return -1;
+    }
+    if (ini_number(text, "Optical Axis", &line) && !parallel &&
+        set_number(d, VP_GK_OFFSET_V, line - (x[NV] - 1) / 2, name, err))
+        return -1;
+    const char *direction = ini_text(text, "Rotation Direction");
+    if (direction && !strncasecmp(direction, "CW", 2) &&
+        vp_draft_set(d, VP_GK_DIRECTION, "clockwise", name, err))
+        return -1;
+    return set_detector(d, x[NU], x[NV], name, err) ||
+                   set_numbers(d, VP_GK_PITCH, pitch, -pitch, true, name, err) ||
+                   set_steps(d, 0, x[STEP], x[VIEWS], name, err)
+               ? -1
+               : 0;
+}
+
+/* --- RTK ----------------------------------------------------------------------------------------- */
+
+enum rtk_tag {
+    RTK_SID,
+    RTK_SDD,
+    GANTRY,
+    OUT_OF_PLANE,
+    IN_PLANE,
+    SRC_X,
+    SRC_Y,
+    PROJ_X,
+    PROJ_Y,
+    RADIUS,
+    RTK_TAGS
+};
+static const char *const rtk_tags[RTK_TAGS] = {
+    "SourceToIsocenterDistance", "SourceToDetectorDistance", "GantryAngle", "OutOfPlaneAngle", "InPlaneAngle",
+    "SourceOffsetX", "SourceOffsetY", "ProjectionOffsetX", "ProjectionOffsetY", "RadiusCylindricalDetector",
+};
+
+/* c = a b for 4x4 matrices; c may be a or b. */
+static void multiply(const double a[16], const double b[16], double c[16])
+{
+    double t[16];
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) {
+            t[4 * i + j] = 0;
+            for (int k = 0; k < 4; k++)
+                t[4 * i + j] += a[4 * i + k] * b[4 * k + j];
+        }
+    memcpy(c, t, sizeof t);
+}
+
+/* RTK's matrix, world mm to detector mm. */
+static void rtk_matrix(const double p[RTK_TAGS], double m[12])
+{
+    double s, c, all[16];
+    vp_sincosd(-p[IN_PLANE], &s, &c);
+    const double rz[16] = {c, -s, 0, 0, s, c, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+    vp_sincosd(-p[OUT_OF_PLANE], &s, &c);
+    const double rx[16] = {1, 0, 0, 0, 0, c, -s, 0, 0, s, c, 0, 0, 0, 0, 1};
+    vp_sincosd(-p[GANTRY], &s, &c);
+    const double ry[16] = {c, 0, s, 0, 0, 1, 0, 0, -s, 0, c, 0, 0, 0, 0, 1};
+    const double to_source[16] = {1, 0, 0, -p[SRC_X], 0, 1, 0, -p[SRC_Y], 0, 0, 1, 0, 0, 0, 0, 1};
+    const double f = p[RTK_SDD];
+    const double cone[16] = {-f, 0, 0, 0, 0, -f, 0, 0, 0, 0, 1, -p[RTK_SID], 0, 0, 0, 1};
+    const double parallel[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1};
+    const double to_detector[16] = {1, 0, p[SRC_X] - p[PROJ_X], 0, 0, 1, p[SRC_Y] - p[PROJ_Y], 0,
+                                    0, 0, 1, 0, 0, 0, 0, 1};
+    multiply(rz, rx, all);
+    multiply(all, ry, all);
+    multiply(to_source, all, all);
+    multiply(f == 0 ? parallel : cone, all, all);
+    multiply(to_detector, all, all);
+    memcpy(m, all, 12 * sizeof *m);
+}
+
+/* The start of the next tag after p, its name in `tag` ("/Matrix" for an end); NULL at the end of the text.
+ */
+static const char *next_tag(const char *p, char *tag, size_t size)
+{
+    while ((p = strchr(p, '<'))) {
+        if (!strncmp(p, "<!--", 4)) {
+            p = strstr(p, "-->");
+            if (!p)
+                return NULL;
+            continue;
+        }
+        p++;
+        size_t n = strcspn(p, " \t\r\n>");
+        snprintf(tag, size, "%.*s", (int)(n < size ? n : size - 1), p);
+        return p;
+    }
+    return NULL;
+}
+
+static int rtk_view(struct vp_draft *d, const double values[RTK_TAGS], const double *given, const char *where,
+                    struct vp_err *err)
+{
+    double m[12];
+    if (values[RADIUS] != 0)
+        return vp_fail(err, VP_ERUN,
+                       "%s: the detector is a cylinder of radius %g mm: only flat ones are supported", where,
+                       values[RADIUS]);
+    if (given)
+        memcpy(m, given, sizeof m);
+    else
+        rtk_matrix(values, m);
+    /* RTK's depth is negative in front of the source; + 0.0 turns -0 into 0. */
+    const double sign = m[11] < 0 ? -1 : 1;
+    for (int row = 0; row < 3; row++) {
+        const double *r = m + 4 * row;
+        const double ours[4] = {r[0], r[2], -r[1], r[3]};
+        for (int i = 0; i < 4; i++)
+            if (vp_draft_add_matrix(d, sign * ours[i] + 0.0, where, err))
+                return -1;
+    }
+    return 0;
+}
+
+static int import_rtk(struct vp_draft *d, const char *text, const char *name, struct vp_err *err)
+{
+    double common[RTK_TAGS] = {0}, here[RTK_TAGS], matrix[12];
+    double *values = common;
+    bool has_matrix = false, inside = false;
+    int64_t view = 0;
+    char tag[64], where[512];
+    const char *p = text;
+
+    vp_draft_mark(d, VP_GK_MATRIX);
+    d->matrix_mm = true;
+    snprintf(where, sizeof where, "%.400s", name);
+    while ((p = next_tag(p, tag, sizeof tag))) {
+        const char *body = strchr(p, '>');
+        if (!body)
+            break;
+        body++;
+        if (!strcmp(tag, "Projection")) {
+            memcpy(here, common, sizeof here);
+            values = here;
+            has_matrix = false;
+            inside = true;
+            snprintf(where, sizeof where, "%.400s: view %lld", name, (long long)view++);
+        } else if (!strcmp(tag, "/Projection") && inside) {
+            if (rtk_view(d, here, has_matrix ? matrix : NULL, where, err))
+                return -1;
+            values = common;
+            inside = false;
+        } else if (!strcmp(tag, "Matrix") && inside) {
+            for (int i = 0; i < 12; i++)
+                if (!vp_geom_scan(&body, &matrix[i], "<"))
+                    return vp_fail(err, VP_ERUN, "%s: Matrix: expected 12 numbers, got %d", where, i);
+            has_matrix = true;
+        } else {
+            for (int i = 0; i < RTK_TAGS; i++)
+                if (!strcmp(tag, rtk_tags[i]) && !vp_geom_scan(&body, &values[i], "<"))
+                    return vp_fail(err, VP_ERUN, "%s: %s is not a number", where, tag);
+        }
+    }
+    if (inside)
+        return vp_fail(err, VP_ERUN, "%s: truncated: the last Projection does not end", where);
+    if (view == 0)
+        return vp_fail(err, VP_ERUN, "%s: no Projection in it", name);
+    return 0;
+}
+
+bool vp_draft_import(struct vp_draft *d, const char *text, const char *name, int *status, struct vp_err *err)
+{
+    const char *start = text + strspn(text, " \t\r\n");
+    if (*start == '<') {
+        if (strstr(start, "<RTKThreeDCircularGeometry"))
+            *status = import_rtk(d, start, name, err);
+        else
+            *status = vp_fail(err, VP_ERUN, "%s: XML, but not an RTKThreeDCircularGeometry", name);
+        return true;
+    }
+    if (*start != '[')
+        return false;
+    if (!strncasecmp(start, "[XTekCT]", 8))
+        *status = import_nikon(d, start, name, err);
+    else if (!strncasecmp(start, "[System]", 8) && strcasestr(start, "[Acquisition]"))
+        *status = import_bruker(d, start, name, err);
+    else
+        *status = vp_fail(err, VP_ERUN, "%s: expected a Nikon .xtekct ([XTekCT]) or a Bruker .log ([System])",
+                          name);
+    return true;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a geometry to one matrix a view, its decomposition, and the scan that the views make.
+ *
+ * Circular matrices: Chen et al., iFDK (SC19), eq. 2-3, up to index flips; the tilt turns the detector in its
+ * plane about the foot of the central ray. General matrices are decomposed as P = K [R | t] with K upper
+ * triangular (Hartley and Zisserman, Multiple View Geometry, 6.2.4), by Gram-Schmidt from the last row up.
+ * Angular weights are the trapezoidal rule on the circle, equal angles sharing one weight. */
+#include "geom/draft.h"
+#include "base/err.h"
+#include "base/size.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double PI = 3.14159265358979323846;
+
+void vp_sincosd(double degrees, double *s, double *c)
+{
+    const double r = remainder(degrees, 360);
+    const double quarter = nearbyint(r / 90);
+    const double t = (r - 90 * quarter) * (PI / 180);
+    const double st = sin(t), ct = cos(t);
+    switch ((int)quarter & 3) {
+    case 0: *s = st, *c = ct; break;
+    case 1: *s = ct, *c = -st; break;
+    case 2: *s = -st, *c = -ct; break;
+    default: *s = -ct, *c = st; break;
+    }
+}
+
+static double turn(double degrees)
+{
+    const double r = fmod(degrees, 360);
+    return (r < 0 ? r + 360 : r + 0.0) * (PI / 180);
+}
+
+void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *v)
+{
+    const bool cone = g->beam == VP_CONE;
+    const double degrees = g->clockwise ? -g->angle[k] : g->angle[k];
+    double sb, cb, st, ct;
+    vp_sincosd(degrees, &sb, &cb);
+    vp_sincosd(g->tilt, &st, &ct);
+
+    *v = (struct vp_view){
+        .angle = turn(degrees),
+        .fu = (cone ? g->sdd : 1) / g->du,
+        .fv = (cone ? g->sdd : 1) / g->dv,
+        .cu = (double)(g->nu - 1) / 2 + g->offset_u,
+        .cv = (double)(g->nv - 1) / 2 + g->offset_v,
+        .sod = cone ? g->sod : 0,
+    };
+    const double across[4] = {cb, sb, 0, 0}, up[4] = {0, 0, 1, 0};
+    const double depth[4] = {cone ? sb : 0, cone ? -cb : 0, 0, cone ? g->sod : 1};
+    for (int i = 0; i < 4; i++) {
+        v->P[i] = v->fu * (ct * across[i] + st * up[i]) + v->cu * depth[i];
+        v->P[4 + i] = v->fv * (ct * up[i] - st * across[i]) + v->cv * depth[i];
+        v->P[8 + i] = depth[i];
+    }
+}
+
+static double dot3(const double *a, const double *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static void cross3(const double *a, const double *b, double *c)
+{
+    c[0] = a[1] * b[2] - a[2] * b[1];
+    c[1] = a[2] * b[0] - a[0] * b[2];
+    c[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* What is left of `row` across the unit vector r; false if that is nothing but rounding. */
+static bool split(const double *row, const double *r, double *along, double unit[3], double *len)
+{
+    *along = r ? dot3(row, r) : 0;
+    for (int i = 0; i < 3; i++)
+        unit[i] = row[i] - (r ? *along * r[i] : 0);
+    *len = sqrt(dot3(unit, unit));
+    if (!(*len > 1e-9 * sqrt(dot3(row, row))))
+        return false;
+    for (int i = 0; i < 3; i++)
+        unit[i] /= *len;
+    return true;
+}
+
+static const char *parallel_from_matrix(struct vp_view *v)
+{
+    double r1[3], r2[3], d[3], skew, unused;
+    const double w = v->P[11];
+    for (int i = 0; i < 12; i++)
+        v->P[i] /= w;
+    if (!split(&v->P[4], NULL, &unused, r2, &v->fv) || !split(&v->P[0], r2, &skew, r1, &v->fu))
+        return "the matrix is singular";
+    if (r2[2] < 0) {
+        v->fv = -v->fv;
+        for (int i = 0; i < 3; i++)
+            r2[i] = -r2[i];
+    }
+    cross3(r1, r2, d);
+    v->angle = atan2(d[0], -d[1]);
+    v->cu = v->P[3];
+    v->cv = v->P[7];
+    v->sod = 0;
+    return NULL;
+}
+
+static const char *cone_from_matrix(struct vp_view *v)
+{
+    double *const P = v->P;
+    double r1[3], r2[3], r3[3], skew, unused, len;
+    if (!split(&P[8], NULL, &unused, r3, &len))
+        return "the matrix is singular";
+    if (!(fabs(P[11]) > 1e-9 * len))
+        return "the origin lies in the plane of the source: the depth there must not be 0";
+    /* P is known up to a factor: depth in mm, positive at the origin. */
+    const double scale = (P[11] < 0 ? -1 : 1) / len;
+    for (int i = 0; i < 12; i++)
+        P[i] *= scale;
+    for (int i = 0; i < 3; i++)
+        r3[i] = P[8 + i];
+    if (!split(&P[4], r3, &v->cv, r2, &v->fv))
+        return "the matrix is singular";
+    double across[3], rest[3];
+    v->cu = dot3(&P[0], r3);
+    for (int i = 0; i < 3; i++)
+        across[i] = P[i] - v->cu * r3[i];
+    if (!split(across, r2, &skew, r1, &v->fu) || !(v->fu > 1e-9 * sqrt(dot3(P, P))))
+        return "the matrix is singular";
+    v->sod = P[11];
+
+    double s[3];
+    rest[2] = P[11];
+    rest[1] = (P[7] - v->cv * rest[2]) / v->fv;
+    rest[0] = (P[3] - skew * rest[1] - v->cu * rest[2]) / v->fu;
+    for (int i = 0; i < 3; i++)
+        s[i] = -(rest[0] * r1[i] + rest[1] * r2[i] + rest[2] * r3[i]);
+    /* A source on the axis has no angle: take the direction of the central ray. */
+    v->angle = hypot(s[0], s[1]) > 1e-9 * v->sod ? atan2(-s[0], s[1]) : atan2(r3[0], -r3[1]);
+    if (r1[0] * cos(v->angle) + r1[1] * sin(v->angle) < -1e-6)
+        v->fu = -v->fu;
+    if (r2[2] < -1e-6)
+        v->fv = -v->fv;
+    return NULL;
+}
+
+const char *vp_view_from_matrix(struct vp_view *view, const double m[12])
+{
+    *view = (struct vp_view){0};
+    for (int i = 0; i < 12; i++) {
+        if (!isfinite(m[i]))
+            return "the matrix has a number that is not finite";
+        view->P[i] = m[i];
+    }
+    const bool parallel = m[8] == 0 && m[9] == 0 && m[10] == 0;
+    if (parallel && m[11] == 0)
+        return "the matrix is singular";
+    const char *wrong = parallel ? parallel_from_matrix(view) : cone_from_matrix(view);
+    if (!wrong && !(isfinite(view->fu) && isfinite(view->fv) && isfinite(view->sod) && isfinite(view->angle)))
+        wrong = "the matrix is singular";
+    if (view->angle < 0)
+        view->angle += 2 * PI;
+    return wrong;
+}
+
+/* x with M x = b, M the left 3x3 part of P, by the adjugate; its common factor 1 / det is returned. */
+static double solve3(const double P[12], const double b[3], double x[3])
+{
+    double c12[3], c20[3], c01[3];
+    cross3(&P[4], &P[8], c12);
+    cross3(&P[8], &P[0], c20);
+    cross3(&P[0], &P[4], c01);
+    for (int i = 0; i < 3; i++)
+        x[i] = b[0] * c12[i] + b[1] * c20[i] + b[2] * c01[i];
+    return 1 / dot3(&P[0], c12);
+}
+
+void vp_view_source(const struct vp_view *view, double s[3])
+{
+    const double *P = view->P;
+    if (vp_view_parallel(view)) {
+        cross3(&P[0], &P[4], s);
+        const double n = sqrt(dot3(s, s)) * (s[0] * sin(view->angle) - s[1] * cos(view->angle) > 0 ? -1 : 1);
+        for (int i = 0; i < 3; i++)
+            s[i] /= n;
+        return;
+    }
+    const double b[3] = {-P[3], -P[7], -P[11]};
+    const double f = solve3(P, b, s);
+    for (int i = 0; i < 3; i++)
+        s[i] *= f;
+}
+
+double vp_view_fan(const struct vp_view *view, double u)
+{
+    const double *P = view->P;
+    if (vp_view_parallel(view))
+        return (u - view->cu) / view->fu;
+    const double b[3] = {u, P[7] / P[11], 1};
+    double d[3];
+    const double f = solve3(P, b, d);
+    const double s = sin(view->angle), c = cos(view->angle);
+    return atan2(f * (d[0] * c + d[1] * s), f * (d[0] * s - d[1] * c));
+}
+
+/* --- the scan ------------------------------------------------------------------------------------ */
+
+struct stop { double angle; int64_t view; };      /* a view on the circle */
+
+static int by_angle(const void *pa, const void *pb)
+{
+    const struct stop *a = pa, *b = pb;
+    if (a->angle != b->angle)
+        return a->angle < b->angle ? -1 : 1;
+    return (a->view > b->view) - (a->view < b->view);
+}
+
+static int by_value(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+struct circle { bool open; double largest, start; };
+
+/* Put the views on a circle of `period` radians and give each its weight. The largest gap is left open if it
+ * exceeds both `min_open` and four typical gaps. `stops` and `gaps` are scratch of n and 2 n entries. */
+static struct circle weigh(struct vp_view *views, int64_t n, double period, double min_open,
+                           struct stop *stops, double *gaps)
+{
+    /* Angles that differ by a tiny part of the mean step are one direction, measured several times. */
+    const double same = 1e-4 * period / (double)n;
+    for (int64_t k = 0; k < n; k++) {
+        double a = fmod(views[k].angle, period);
+        if (a > period - same)
+            a -= period;
+        stops[k] = (struct stop){a, k};
+    }
+    qsort(stops, (size_t)n, sizeof *stops, by_angle);
+
+    int64_t groups = 0, last = 0;
+    double *const sorted = gaps + n;
+    for (int64_t k = 1; k < n; k++) {
+        if (stops[k].angle - stops[last].angle <= same)
+            continue;
+        gaps[groups++] = stops[k].angle - stops[last].angle;
+        last = k;
+    }
+    gaps[groups++] = stops[0].angle + period - stops[last].angle;
+
+    memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
+    qsort(sorted, (size_t)groups, sizeof *sorted, by_value);
+    const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
+    struct circle c = {.open = largest > fmax(min_open, 4 * typical) * (1 + 1e-9), .largest = largest};
+    int64_t widest = 0;
+    while (gaps[widest] != largest)
+        widest++;
+    const int64_t next = (widest + 1) % groups, before = (widest + groups - 1) % groups;
+
+    int64_t k = 0;
+    for (int64_t i = 0; i < groups; i++) {
+        int64_t end = k + 1;
+        while (end < n && stops[end].angle - stops[k].angle <= same)
+            end++;
+        double lo = gaps[(i + groups - 1) % groups], hi = gaps[i];
+        if (c.open && groups > 1) {
+            /* The ends of an arc count for a full local step. */
+            if (i == widest)
+                hi = gaps[before];
+            if (i == next)
+                lo = gaps[next];
+        }
+        if (i == next)
+            c.start = views[stops[k].view].angle;
+        for (int64_t j = k; j < end; j++)
+            views[stops[j].view].weight = 0.5 * (lo + hi) / (double)(end - k);
+        k = end;
+    }
+    return c;
+}
+
+static void look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan,
+                             double *larger_side)
+{
+    const double nu = (double)g->nu;
+    double overlap = INFINITY, larger = 0;
+    scan->half_fan_lo = INFINITY;
+    scan->half_fan_hi = -INFINITY;
+    for (int64_t k = 0; k < g->views; k++) {
+        const struct vp_view *v = &views[k];
+        const double center = v->P[3] / v->P[11];
+        const double left = center + 0.5, right = nu - 0.5 - center;
+        overlap = fmin(overlap, fmin(left, right));
+        larger = fmax(larger, fmax(left, right));
+        if (vp_view_parallel(v))
+            continue;
+        const double a = vp_view_fan(v, 0), b = vp_view_fan(v, nu - 1);
+        scan->half_fan_lo = fmin(scan->half_fan_lo, fmin(a, b));
+        scan->half_fan_hi = fmax(scan->half_fan_hi, fmax(a, b));
+    }
+    if (g->beam == VP_PARALLEL)
+        scan->half_fan_lo = scan->half_fan_hi = 0;
+    scan->overlap = overlap;
+    *larger_side = larger;
+}
+
+static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
+{
+    double mean = 0;
+    scan->circular = scan->untilted = true;
+    for (int64_t k = 0; k < g->views; k++)
+        mean += views[k].sod / (double)g->views;
+    for (int64_t k = 0; k < g->views; k++) {
+        const struct vp_view *v = &views[k];
+        double s[3];
+        vp_view_source(v, s);
+        if (g->beam == VP_PARALLEL) {
+            scan->circular &= fabs(s[2]) <= 1e-6;
+        } else {
+            const double r = sqrt(dot3(s, s));
+            scan->circular &= fabs(s[2]) <= 1e-6 * r && fabs(r - mean) <= 1e-6 * mean;
+            for (int i = 0; i < 3; i++)
+                scan->circular &= fabs(v->P[8 + i] + s[i] / r) <= 1e-6;
+        }
+        scan->untilted &= fabs(v->P[2]) <= 1e-9 * fabs(v->fu) && fabs(v->P[10]) <= 1e-9;
+    }
+}
+
+int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
+{
+    const size_t n = (size_t)g->views;
+    struct stop *stops = vp_alloc_raw(n, sizeof *stops, "the views' angles", err);
+    double *gaps = vp_alloc_raw(n, 2 * sizeof *gaps, "the views' angles", err);
+    if (!stops || !gaps) {
+        free(stops);
+        free(gaps);
+        return -1;
+    }
+
+    *scan = (struct vp_scan){0};
+    double larger;
+    look_at_detector(g, views, scan, &larger);
+    look_at_orbit(g, views, scan);
+    const bool one_sided = scan->overlap < 0.9 * larger;
+
+    struct circle c = weigh(views, g->views, 2 * PI, 20 * PI / 180, stops, gaps);
+    double period = 2 * PI;
+    scan->kind = c.open ? VP_SCAN_SHORT : VP_SCAN_FULL;
+    /* Opposite views of a parallel beam are mirror images: the half circle is enough, unless the detector
+     * sees only one side of the axis and the opposite views are what completes it. */
+    if (g->beam == VP_PARALLEL && (c.open || !one_sided)) {
+        period = PI;
+        c = weigh(views, g->views, PI, 5 * PI / 180, stops, gaps);
+        scan->kind = VP_SCAN_PARALLEL;
+    }
+    scan->largest_gap = c.largest;
+    scan->arc = c.open ? period - c.largest : period;
+    scan->start = c.open ? c.start : views[0].angle;
+    scan->offset = scan->kind == VP_SCAN_FULL && one_sided;
+    free(stops);
+    free(gaps);
+    return 0;
+}
+
+int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err)
+{
+    struct vp_view *v = vp_alloc((size_t)g->views, sizeof *v, "the views' matrices", err);
+    struct vp_scan made;
+    if (!v)
+        return -1;
+    for (int64_t k = 0; k < g->views; k++) {
+        const char *wrong = NULL;
+        if (g->matrix)
+            wrong = vp_view_from_matrix(&v[k], &g->matrix[12 * k]);
+        else
+            vp_view_from_geom(g, k, &v[k]);
+        if (wrong) {
+            vp_fail(err, VP_ERUN, "geometry: view %lld: %s", (long long)k, wrong);
+            free(v);
+            return -1;
+        }
+    }
+    if (vp_scan_make(g, v, &made, err)) {
+        free(v);
+        return -1;
+    }
+    *views = v;
+    if (scan)
+        *scan = made;
+    return 0;
+}
+
+void vp_view_on_grid(const struct vp_view *view, const struct vp_grid *grid, double Pv[12])
+{
+    for (int row = 0; row < 3; row++) {
+        const double *p = &view->P[4 * row];
+        double shift = p[3];
+        for (int i = 0; i < 3; i++) {
+            Pv[4 * row + i] = p[i] * grid->voxel[i];
+            shift += p[i] * (grid->center[i] - (double)(grid->n[i] - 1) / 2 * grid->voxel[i]);
+        }
+        Pv[4 * row + 3] = shift;
+    }
+}

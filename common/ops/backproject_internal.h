@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What backproject.c (plan, buffers, slices) and backproject_isa.c (transposition, kernels; compiled once an
+ * instruction set) share. Everything here is const while the kernels run, but the two float arrays.
+ *
+ * Lines. A view is kept transposed: line l holds detector column l, the samples along v contiguous, so that the
+ * samples which a column of voxels meets are neighbours. (`swap`: where z runs along u, lines are detector rows.) A
+ * line's frame counts rows from its own end: v as it is, reversed (`flip`, where v falls as z grows), and twice as
+ * fine (`refine`, midpoints put between the rows: linear interpolation does not change). The view's matrix is in that
+ * frame. Rows [row0, row1) are stored, with PAD zeros before and after, then, if the volume is mirrored, the same
+ * rows of the mirrored line: the sample of row m is that of row mirror_sum - m.
+ *
+ * Volume. Tiles of TILE x TILE columns; in a tile, segments along z; in a segment, the columns; in a column, the
+ * blocks of BLOCK voxels that the slab needs, of the low half and then of the mirrored half. z is counted from the
+ * low end in the low half and from the high end in the mirrored one, and segments start at multiples of SEGMENT of
+ * the whole volume, whatever the slab. */
+#ifndef VP_BACKPROJECT_INTERNAL_H
+#define VP_BACKPROJECT_INTERNAL_H
+
+#include "ops/backproject.h"
+
+enum {
+    TILE = 8,
+    COLUMNS = TILE * TILE,
+    SEGMENT = 64,
+    BLOCK = 16,
+    GROUP = 8,      /* views summed in registers */
+    BATCH = 16,     /* views transposed before the volume is walked */
+    PAD = 128       /* zeros around a line: the reach of any kernel's loads */
+};
+
+/* Nearer to the source plane than this part of sod nothing is back-projected. */
+#define VP_BP_NEAREST (1.0 / 1024)
+
+enum { HALF_LOW = 1, HALF_HIGH = 2 };
+
+struct vp_bp_segment {
+    int64_t k;          /* first voxel, in its half's count */
+    int first, count;   /* blocks of it that the slab needs */
+    int halves;         /* HALF_LOW, HALF_HIGH or both */
+    int64_t offset;     /* floats from the start of a tile */
+};
+
+struct vp_bp_view {
+    double P[12];       /* voxel indices to (line w, row w, w), w = 1 at the isocentre */
+    bool flip;
+};
+
+struct vp_bp_isa;
+
+struct vp_backproject {
+    const struct vp_bp_isa *isa;
+    struct vp_bp_view *views;
+    int64_t n_views, nu, nv;
+    int64_t nx, ny, nz, z0, z1;
+    int threads;
+    char text[64];
+
+    bool fast;              /* lines and depths do not depend on k: the column kernels */
+    bool swap;
+    bool mirror;
+    int refine;             /* 1 or 2 */
+    int64_t mirror_sum;
+    int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
+
+    int64_t row0, row1;     /* stored rows */
+    int64_t pitch;          /* floats from line to line */
+    int64_t mirror_offset;  /* floats from a row to the same row of the mirrored line */
+    int64_t view_floats;
+    int batch;              /* views a batch, BATCH / refine */
+    float *transposed;      /* batch views */
+    bool present[BATCH];
+    int64_t batch_first;    /* view in slot 0 */
+    int64_t next_view;
+    bool pending;
+
+    int64_t tiles_x, tiles;
+    struct vp_bp_segment *segments;
+    int n_segments;
+    int64_t tile_floats;
+    float *volume;
+};
+
+/* Row 0's place (which need not be stored) of line 0 in a batch's slot. Lines -1 and `lines` exist and are zero. */
+static inline float *vp_bp_line0(const struct vp_backproject *b, int slot)
+{
+    return b->transposed + slot * b->view_floats + b->pitch + PAD - b->row0;
+}
+
+struct vp_bp_isa {
+    const char *name;
+    bool want_refine;   /* its best kernel is for about one row a voxel */
+    /* Lines [l0, l1) of a view (nv x nu as the caller has it) into a slot. */
+    void (*transpose)(const struct vp_backproject *b, int slot, const struct vp_bp_view *view, const float *proj,
+                      int64_t l0, int64_t l1);
+    /* Adds the batch to segments [s0, s1) of a tile. */
+    void (*tile)(const struct vp_backproject *b, int64_t tile, int s0, int s1);
+};
+
+extern const struct vp_bp_isa vp_bp_isa_avx512, vp_bp_isa_avx2, vp_bp_isa_generic;
+
+#endif

@@ -1,0 +1,881 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Back-projection kernels, compiled once for each instruction set (VP_ISA = avx512, avx2, generic); GCC vector
+ * extensions, no intrinsics.
+ *
+ * One column of voxels and one view meet two neighbouring lines of the transposed view (u is constant), in rows that
+ * advance evenly. A kernel takes a unit of four vectors of voxels, interpolates the two lines once for all rows that
+ * the unit meets, and looks the voxels' rows up in registers; the sums over GROUP views stay in registers too.
+ * Positions along the line are fixed point, 2^-32 rows, from the double-precision geometry of the column, so a
+ * voxel's bits do not depend on where the work was cut. */
+#include "ops/backproject_internal.h"
+
+#include <string.h>
+
+#define GLUE_(a, b) a##b
+#define GLUE(a, b) GLUE_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+
+#if defined __AVX512F__
+#define LANES 16
+#define LOG_LANES 4
+#elif defined __AVX2__
+#define LANES 8
+#define LOG_LANES 3
+#else
+#define LANES 4
+#define LOG_LANES 2
+#endif
+#define HAVE_PERMUTE (LANES >= 8)
+
+enum {
+    VECTORS = 4,                        /* a unit */
+    UNIT = VECTORS * LANES,
+    WINDOW = 2 * LANES,                 /* rows that one lookup reaches */
+    LOOKUP_SHIFT = 32 - LOG_LANES - 1,  /* fraction bits of a position in a lookup's window */
+    STEP_BITS = 40                      /* fraction bits of rows per voxel */
+};
+
+typedef float vfloat __attribute__((vector_size(4 * LANES)));
+typedef float vfloat_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t vuint __attribute__((vector_size(4 * LANES)));
+typedef int32_t vint __attribute__((vector_size(4 * LANES)));
+
+#if LANES == 16
+#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+#elif LANES == 8
+#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
+#else
+#define LANE_NUMBERS {0, 1, 2, 3}
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vfloat load(const float *p)
+{
+    return *(const vfloat_u *)p;
+}
+
+INLINE void store(float *p, vfloat x)
+{
+    *(vfloat_u *)p = x;
+}
+
+#if LANES == 16
+#define SPLAT(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}
+#elif LANES == 8
+#define SPLAT(x) {x, x, x, x, x, x, x, x}
+#else
+#define SPLAT(x) {x, x, x, x}
+#endif
+
+INLINE vfloat splat(float x) /* (not {} + x, which would be an addition: -0 + 0 is 0) */
+{
+    return (vfloat)SPLAT(x);
+}
+
+INLINE vuint splat_uint(uint32_t x)
+{
+    return (vuint)SPLAT(x);
+}
+
+INLINE int min_int(int a, int b) { return a < b ? a : b; }
+
+/* Geometry is in double: PLACES columns at a time. */
+enum { PLACES = LANES / 2 };
+typedef double vdouble __attribute__((vector_size(8 * PLACES), may_alias));
+typedef int64_t vlong __attribute__((vector_size(8 * PLACES), may_alias));
+typedef int32_t vint_half __attribute__((vector_size(4 * PLACES), may_alias));
+typedef float vfloat_half __attribute__((vector_size(4 * PLACES), may_alias));
+
+INLINE vdouble select(vlong mask, vdouble yes, vdouble no)
+{
+    return (vdouble)(((vlong)yes & mask) | ((vlong)no & ~mask));
+}
+
+/* To integers, |x| < 2^51: the sum's low bits are the number. */
+INLINE vlong round_vector(vdouble x)
+{
+    const vdouble shift = (vdouble){} + 0x1.8p52;
+    return (vlong)(x + shift) - (vlong)shift;
+}
+
+/* --- transposition ------------------------------------------------------------------------------------------- */
+
+/* r[a][b] <-> r[b][a], by exchanging ever smaller off-diagonal squares. */
+INLINE void transpose_square(vfloat r[LANES])
+{
+    const vint lane = LANE_NUMBERS;
+#pragma GCC unroll 4
+    for (int d = LANES / 2; d; d /= 2) {
+        const vint upper = -((lane & d) != 0); /* 1 in the lanes of a square's right half */
+        const vint first = lane + upper * (LANES - d), second = lane + d + upper * (LANES - d);
+#pragma GCC unroll 16
+        for (int a = 0; a < LANES; a++) {
+            if (a & d)
+                continue;
+            const vfloat x = r[a], y = r[a + d];
+            r[a] = __builtin_shuffle(x, y, first);
+            r[a + d] = __builtin_shuffle(x, y, second);
+        }
+    }
+}
+
+/* Detector row under row m of the lines' frame (not refined). */
+INLINE int64_t detector_row(const struct vp_backproject *b, const struct vp_bp_view *view, int64_t m)
+{
+    return view->flip ? b->rows - 1 - m : m;
+}
+
+/* LANES detector columns from u on of one row; zero outside the detector. */
+INLINE vfloat detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view, const float *proj,
+                               int64_t m, int64_t u)
+{
+    vfloat x = {};
+    if (m < 0 || m >= b->rows)
+        return x;
+    const float *q = proj + detector_row(b, view, m) * b->nu + u;
+    if (u + LANES <= b->nu)
+        return load(q);
+    float part[LANES] = {0};
+    memcpy(part, q, (size_t)(b->nu - u) * sizeof *part);
+    return load(part);
+}
+
+/* The same at row m of the frame as stored: refined, mirrored. */
+INLINE vfloat frame_samples(const struct vp_backproject *b, const struct vp_bp_view *view, const float *proj,
+                            int64_t m, int64_t u, bool mirror)
+{
+    if (m >= b->row1)
+        return (vfloat){};
+    if (mirror)
+        m = b->mirror_sum - m;
+    if (b->refine == 1)
+        return detector_samples(b, view, proj, m, u);
+    const int64_t below = m >> 1;
+    const vfloat x = detector_samples(b, view, proj, below, u);
+    return m & 1 ? 0.5f * (x + detector_samples(b, view, proj, below + 1, u)) : x;
+}
+
+static void transpose(const struct vp_backproject *b, int slot, const struct vp_bp_view *view, const float *proj,
+                      int64_t l0, int64_t l1)
+{
+    float *const line0 = vp_bp_line0(b, slot);
+    if (b->swap) {
+        for (int64_t l = l0; l < l1; l++)
+            memcpy(line0 + l * b->pitch + b->row0, proj + l * b->nu + b->row0, (size_t)(b->row1 - b->row0) * sizeof *proj);
+        return;
+    }
+    for (int mirror = 0; mirror <= b->mirror; mirror++)
+        for (int64_t m = b->row0; m < b->row1; m += LANES)
+            for (int64_t u = l0; u < l1; u += LANES) {
+                vfloat r[LANES];
+                for (int a = 0; a < LANES; a++)
+                    r[a] = frame_samples(b, view, proj, m + a, u, mirror);
+                transpose_square(r);
+                float *dst = line0 + u * b->pitch + mirror * b->mirror_offset + m;
+                for (int a = 0; a < LANES && u + a < l1; a++)
+                    store(dst + a * b->pitch, r[a]);
+            }
+}
+
+/* --- a tile's columns ---------------------------------------------------------------------------------------- */
+
+enum { MISS = INT32_MIN };
+
+/* What GROUP views are to the columns of a tile, the columns in walking order. */
+struct columns {
+    int n;                              /* views present */
+    const float *line0[GROUP];
+    _Alignas(64) int64_t v0[GROUP][COLUMNS];        /* row at k = 0, 2^-32 */
+    int64_t dv[GROUP][COLUMNS];         /* rows per voxel, 2^-STEP_BITS */
+    int32_t line[GROUP][COLUMNS];       /* the nearer of the two lines, or MISS: the detector is not met */
+    int32_t other[GROUP][COLUMNS];      /* the other one: +1 or -1 */
+    float ratio[GROUP][COLUMNS];        /* weight of the other line over that of the nearer */
+    float weight[GROUP][COLUMNS];       /* of the nearer line, with 1 / w^2 */
+    int64_t pitch, row0, rows;          /* of the lines; stored rows */
+    vdouble dv_lo, dv_hi;               /* of the columns that hit, in each place of the vectors */
+};
+
+/* A group's walk through a tile: back and forth along `inner`, the axis along which u changes less, so that
+ * neighbouring columns use the same lines. */
+struct walk { bool inner_y; };
+
+/* Position n of the walk, as the column's place in the tile. */
+INLINE int walk_place(struct walk walk, int n)
+{
+    const int outer = n / TILE, inner = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
+    return walk.inner_y ? inner * TILE + outer : outer * TILE + inner;
+}
+
+static void columns_of_view(const struct vp_backproject *b, const double P[12], struct walk walk, int64_t i0, int64_t j0,
+                            struct columns *c, int s)
+{
+    const vdouble none = {};
+    vdouble place = {};
+    for (int p = 0; p < PLACES; p++)
+        place[p] = p;
+    const int inner = walk.inner_y ? 1 : 0;
+    for (int n = 0; n < COLUMNS; n += PLACES) {
+        const int outer = n / TILE, from = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
+        const double i = (double)(i0 + (walk.inner_y ? outer : from)), j = (double)(j0 + (walk.inner_y ? from : outer));
+        const vdouble along = outer & 1 ? -place : place;
+        const vdouble w = along * P[8 + inner] + (P[8] * i + P[9] * j + P[11]);
+        const vlong in_front = w > VP_BP_NEAREST;
+        const vdouble f = 1 / select(in_front, w, none + 1), dv = P[6] * f;
+        const vdouble u_all = (along * P[inner] + (P[0] * i + P[1] * j + P[3])) * f;
+        const vlong hit = in_front & (u_all > -1) & (u_all < (double)b->lines);
+        const vdouble u = select(hit, u_all, none);
+        const vdouble v = select(hit, (along * P[4 + inner] + (P[4] * i + P[5] * j + P[7])) * f, none);
+        const vint_half left = __builtin_convertvector(u + 1, vint_half) - 1;
+        const vdouble a = u - __builtin_convertvector(left, vdouble);
+        const vlong right = a > 0.5;
+        const vdouble big = select(right, a, 1 - a);
+        const vint_half right_half = __builtin_convertvector(right, vint_half);
+        *(vlong *)&c->v0[s][n] = round_vector(v * 0x1p32);
+        *(vlong *)&c->dv[s][n] = round_vector(select(hit, dv, none) * 0x1p40);
+        const vint_half hit_half = __builtin_convertvector(hit, vint_half);
+        *(vint_half *)&c->line[s][n] = ((left - right_half) & hit_half) | (~hit_half & MISS);
+        *(vint_half *)&c->other[s][n] = right_half * 2 + 1;
+        *(vfloat_half *)&c->ratio[s][n] = __builtin_convertvector((1 - big) / big, vfloat_half);
+        *(vfloat_half *)&c->weight[s][n] = __builtin_convertvector(f * f * big, vfloat_half);
+        c->dv_lo = select(hit & (dv < c->dv_lo), dv, c->dv_lo);
+        c->dv_hi = select(hit & (dv > c->dv_hi), dv, c->dv_hi);
+    }
+}
+
+/* --- column kernels ------------------------------------------------------------------------------------------ */
+
+/* One view's part of a unit. */
+struct beam {
+    const float *p;         /* nearer line, row 0 of the stored frame + shift of the half */
+    ptrdiff_t other;        /* to the other line */
+    int64_t v, dv;          /* position at the unit's first voxel and step, 2^-32 */
+    int64_t step;           /* 2^-STEP_BITS */
+    float ratio, weight;
+};
+
+INLINE struct beam beam_of(const struct columns *c, int s, int n, int64_t k, ptrdiff_t shift)
+{
+    const int64_t step = c->dv[s][n];
+    return (struct beam){
+        .p = c->line0[s] + c->line[s][n] * c->pitch + shift,
+        .other = c->other[s][n] * c->pitch,
+        .v = c->v0[s][n] + ((k * step) >> (STEP_BITS - 32)),
+        .dv = step >> (STEP_BITS - 32),
+        .step = step,
+        .ratio = c->ratio[s][n],
+        .weight = c->weight[s][n],
+    };
+}
+
+/* Do loads of [row, row + PAD) miss all stored rows (and perhaps the buffer)? */
+INLINE bool beyond_rows(const struct columns *c, int64_t row)
+{
+    return (uint64_t)(row - c->row0 + PAD) >= (uint64_t)(c->rows + PAD);
+}
+
+/* The two lines interpolated, LANES rows from p on. Without the nearer line's weight. */
+INLINE vfloat lerp_lines(const float *p, ptrdiff_t other, vfloat ratio)
+{
+    return load(p) + ratio * load(p + other);
+}
+
+#if HAVE_PERMUTE
+/* A lookup's fraction as an integer has this value at one; sums are kept in this scale. */
+#define FRACTION_ONE (LANES == 16 ? 0x1p32f : 0x1p31f) /* (AVX2 converts signed integers only) */
+
+/* Lookup kernel. Vector b of a unit is looked up in the 2 LANES rows that start START[b] vectors after the unit's
+ * base: x = rows at its positions, y = the rows after. Which starts serve depends on the rows per voxel: */
+enum shape {
+    ONE,    /* all vectors in the same two: few rows per voxel */
+    PAIRS,  /* two by two: around 1/2 */
+    CHAIN,  /* one after the other: around 1 */
+    FREE,   /* each in its own, found anew: up to nearly 2 */
+};
+
+INLINE int start_of(enum shape shape, int b)
+{
+    return shape == CHAIN ? b : shape == PAIRS ? b / 2 : 0;
+}
+
+/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough:
+ * the largest of LANES (start - b dv), which is linear in dv. */
+INLINE double lead_of(enum shape shape, double dv)
+{
+    const double lead = shape == CHAIN ? (VECTORS - 1) * LANES * (1 - dv) : shape == PAIRS ? LANES * (1 - 2 * dv) : -1;
+    return lead + 1.001 > 0 ? lead + 1.001 : 0; /* rounded down, it still is enough */
+}
+
+static bool shape_fits_at(enum shape shape, double dv)
+{
+    if (shape == FREE)
+        return (LANES - 1) * dv + 1.01 < WINDOW - 1;
+    for (int b = 0; b < VECTORS; b++) {
+        const double last = lead_of(shape, dv) + 1.01 + (LANES * b + LANES - 1) * dv;
+        if (!(last < LANES * start_of(shape, b) + WINDOW - 1))
+            return false;
+    }
+    return true;
+}
+
+/* Convex in dv, so it holds between two values where it holds. */
+static bool shape_fits(enum shape shape, double lo, double hi)
+{
+    return shape_fits_at(shape, lo) && shape_fits_at(shape, hi);
+}
+
+INLINE int64_t lead_rows(enum shape shape, int64_t step)
+{
+    const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);
+    const int64_t lead = shape == CHAIN ? (VECTORS - 1) * LANES * (one - step) + spare
+                       : shape == PAIRS ? LANES * (one - 2 * step) + spare : 0;
+    return lead > 0 ? lead >> STEP_BITS : 0;
+}
+
+INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi,
+                        int halves, int first, int count, enum shape shape)
+{
+    const vuint lane = LANE_NUMBERS;
+    vfloat sum[2][VECTORS];
+#pragma GCC unroll 4
+    for (int b = 0; b < count; b++)
+        sum[0][b] = sum[1][b] = (vfloat){};
+
+    for (int s = 0; s < c->n; s++) {
+        if (c->line[s][n] == MISS)
+            continue;
+        const struct beam beam = beam_of(c, s, n, k, shift);
+        const int64_t lead = lead_rows(shape, beam.step), row = (beam.v >> 32) - lead;
+        if (beyond_rows(c, row))
+            continue;
+        const vfloat ratio = splat(beam.ratio), weight = splat(beam.weight);
+        const uint32_t step = (uint32_t)((beam.step + (1 << (STEP_BITS - LOOKUP_SHIFT - 1))) >> (STEP_BITS - LOOKUP_SHIFT));
+        const uint32_t begin = ((uint32_t)beam.v >> (32 - LOOKUP_SHIFT)) + ((uint32_t)lead << LOOKUP_SHIFT);
+        const vuint ramp = lane * splat_uint(step), vector_step = splat_uint(step * LANES);
+        const vuint window = splat_uint((uint32_t)LANES << LOOKUP_SHIFT);
+        vuint pos = ramp + splat_uint(begin + (uint32_t)first * LANES * step
+                                      - ((uint32_t)(start_of(shape, first) * LANES) << LOOKUP_SHIFT));
+        const float *p = beam.p + row;
+        vfloat a[2], z[2];
+#pragma GCC unroll 4
+        for (int b = 0; b < count; b++) {
+            const int v = first + b, start = start_of(shape, v);
+            const bool moved = b > 0 && start != start_of(shape, v - 1);
+            if (shape == FREE) {
+                const int64_t at = beam.v + v * LANES * beam.dv;
+                p = beam.p + (at >> 32);
+                pos = ramp + splat_uint((uint32_t)at >> (32 - LOOKUP_SHIFT));
+            } else if (b > 0) {
+                pos += moved ? vector_step - window : vector_step;
+            }
+            if (shape == FREE || b == 0 || moved) {
+#pragma GCC unroll 2
+                for (int h = 0; h < halves; h++) {
+                    const float *q = p + h * mirror + LANES * start;
+                    a[h] = shape == FREE || b == 0 ? lerp_lines(q, beam.other, ratio) : z[h];
+                    z[h] = lerp_lines(q + LANES, beam.other, ratio);
+                }
+            }
+            const vuint index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT)); /* lookups use the low bits only */
+#if LANES == 16
+            const vfloat fraction = __builtin_convertvector(index, vfloat);
+#else
+            const vfloat fraction = __builtin_convertvector((vint)(index >> 1), vfloat);
+#endif
+            const vfloat w1 = fraction * weight, w0 = weight * FRACTION_ONE - w1;
+#pragma GCC unroll 2
+            for (int h = 0; h < halves; h++) {
+                sum[h][b] += w0 * __builtin_shuffle(a[h], z[h], (vint)index);
+                sum[h][b] += w1 * __builtin_shuffle(a[h], z[h], (vint)(index + 1));
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int b = 0; b < count; b++) {
+        store(lo + LANES * b, load(lo + LANES * b) + sum[0][b] * (1 / FRACTION_ONE));
+        if (halves == 2)
+            store(hi + LANES * b, load(hi + LANES * b) + sum[1][b] * (1 / FRACTION_ONE));
+    }
+}
+#endif
+
+#if LANES < 16
+/* March kernel, for about one row per voxel. Lane l of a vector lies at c + l + t, |t| <= 1, where c is an integer and
+ * t = f - 1/2 + (l - (LANES - 1) / 2) (dv - 1), f the fraction of the vector's middle; so it takes its share of rows
+ * c + l - 1, c + l, c + l + 1 with weights max(0, -t), 1 - |t|, max(0, t): three shifted loads, no lookup. */
+static bool march_fits(double lo, double hi)
+{
+    const double reach = 0.9999 / (LANES - 1);
+    return lo >= 1 - reach && hi <= 1 + reach;
+}
+
+enum { MARCH_ROWS = (VECTORS - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 };
+
+INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi,
+                       int halves, int first, int count)
+{
+    enum { LINE = (MARCH_ROWS + LANES - 1) / LANES };
+    const int rows = (count - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2, vectors = (rows + LANES - 1) / LANES;
+    struct {
+        vfloat line[2][LINE];
+        float start[VECTORS], slope, weight;
+        int32_t offset[VECTORS];
+    } view[GROUP];
+    int n_views = 0;
+
+    /* all lines first: when they are read back, unaligned, they have left the store buffer */
+    for (int s = 0; s < c->n; s++) {
+        if (c->line[s][n] == MISS)
+            continue;
+        const struct beam beam = beam_of(c, s, n, k, shift);
+        const int64_t middle = beam.v + first * LANES * beam.dv + (LANES - 1) * beam.dv / 2, row = (middle >> 32) - LANES / 2;
+        if (beyond_rows(c, row))
+            continue;
+        const vfloat ratio = splat(beam.ratio);
+#pragma GCC unroll 2
+        for (int h = 0; h < halves; h++)
+#pragma GCC unroll 8
+            for (int m = 0; m < vectors; m++)
+                view[n_views].line[h][m] = lerp_lines(beam.p + row + h * mirror + m * LANES, beam.other, ratio);
+#pragma GCC unroll 4
+        for (int b = 0; b < count; b++) {
+            const int64_t pos = middle + b * LANES * beam.dv;
+            view[n_views].start[b] = beam.weight * 0x1p-33f * (float)(int32_t)((uint32_t)pos - 0x80000000u);
+            view[n_views].offset[b] = (int32_t)((pos >> 32) - (middle >> 32));
+        }
+        view[n_views].slope = beam.weight * 0x1p-41f * (float)(beam.step - (INT64_C(1) << STEP_BITS));
+        view[n_views++].weight = beam.weight;
+    }
+
+    const vfloat lane = LANE_NUMBERS, from_middle = lane - 0.5f * (LANES - 1);
+    vfloat sum[2][VECTORS];
+#pragma GCC unroll 4
+    for (int b = 0; b < count; b++)
+        sum[0][b] = sum[1][b] = (vfloat){};
+    for (int s = 0; s < n_views; s++) {
+        const vfloat ramp = from_middle * view[s].slope;
+        const float weight = view[s].weight;
+#pragma GCC unroll 4
+        for (int b = 0; b < count; b++) {
+            const vfloat t = ramp + view[s].start[b]; /* half of it, times the weight */
+            const vfloat size = (vfloat)((vint)t & 0x7fffffff);
+            const vfloat before = size - t, at = weight - 2 * size, after = size + t;
+#pragma GCC unroll 2
+            for (int h = 0; h < halves; h++) {
+                const float *q = (const float *)view[s].line[h] + view[s].offset[b];
+                sum[h][b] += before * load(q);
+                sum[h][b] += at * load(q + 1);
+                sum[h][b] += after * load(q + 2);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int b = 0; b < count; b++) {
+        store(lo + LANES * b, load(lo + LANES * b) + sum[0][b]);
+        if (halves == 2)
+            store(hi + LANES * b, load(hi + LANES * b) + sum[1][b]);
+    }
+}
+
+#endif
+
+/* Gather kernel: any number of rows per voxel. */
+INLINE void gather_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi,
+                        int halves, int first, int count)
+{
+    float sum[2][UNIT];
+    memset(sum, 0, sizeof sum);
+    for (int s = 0; s < c->n; s++) {
+        if (c->line[s][n] == MISS)
+            continue;
+        const struct beam beam = beam_of(c, s, n, k, shift);
+        for (int h = 0; h < halves; h++) {
+            const float *p = beam.p + h * mirror;
+#pragma omp simd
+            for (int l = 0; l < count * LANES; l++) {
+                const int64_t pos = beam.v + (((first * LANES + l) * beam.step) >> (STEP_BITS - 32));
+                int64_t row = pos >> 32; /* kept in the zeros around the line */
+                row = row < c->row0 - 2 ? c->row0 - 2 : row;
+                row = row > c->row0 + c->rows ? c->row0 + c->rows : row;
+                const float x = p[row] + beam.ratio * p[row + beam.other];
+                const float y = p[row + 1] + beam.ratio * p[row + 1 + beam.other];
+                const float w1 = beam.weight * 0x1p-31f * (float)(int32_t)((uint32_t)pos >> 1), w0 = beam.weight - w1;
+                sum[h][l] += w0 * x + w1 * y;
+            }
+        }
+    }
+    for (int l = 0; l < count * LANES; l++) {
+        lo[l] += sum[0][l];
+        if (halves == 2)
+            hi[l] += sum[1][l];
+    }
+}
+
+/* The kernels, for one half or both, for a whole unit or one block of it (`first`: its first vector). */
+typedef void unit_kernel(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
+                         float *lo, float *hi, int first);
+
+enum { BLOCK_VECTORS = BLOCK / LANES };
+
+#define KERNELS(name, body, ...) \
+    static void name##_whole_1(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
+                               float *lo, float *hi, int first) \
+    { (void)first; body(c, n, k, shift, mirror, lo, hi, 1, 0, VECTORS __VA_ARGS__); } \
+    static void name##_whole_2(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
+                               float *lo, float *hi, int first) \
+    { (void)first; body(c, n, k, shift, mirror, lo, hi, 2, 0, VECTORS __VA_ARGS__); } \
+    static void name##_block_1(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
+                               float *lo, float *hi, int first) \
+    { body(c, n, k, shift, mirror, lo, hi, 1, first, BLOCK_VECTORS __VA_ARGS__); } \
+    static void name##_block_2(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
+                               float *lo, float *hi, int first) \
+    { body(c, n, k, shift, mirror, lo, hi, 2, first, BLOCK_VECTORS __VA_ARGS__); } \
+    static const struct kernels name = {{name##_whole_1, name##_whole_2}, {name##_block_1, name##_block_2}};
+
+struct kernels { unit_kernel *whole[2], *block[2]; }; /* [halves - 1] */
+
+KERNELS(gather, gather_unit)
+#if HAVE_PERMUTE
+KERNELS(lookup_one, lookup_unit, , ONE)
+KERNELS(lookup_pairs, lookup_unit, , PAIRS)
+KERNELS(lookup_chain, lookup_unit, , CHAIN)
+KERNELS(lookup_free, lookup_unit, , FREE)
+#endif
+#if LANES < 16
+KERNELS(march, march_unit)
+#endif
+
+/* The fastest kernel for all of a tile's rows per voxel. */
+static const struct kernels *pick_kernels(double lo, double hi)
+{
+#if LANES < 16
+    if (march_fits(lo, hi))
+        return &march;
+#endif
+#if HAVE_PERMUTE
+    static const struct { enum shape shape; const struct kernels *kernels; } lookup[] = {
+        {ONE, &lookup_one}, {PAIRS, &lookup_pairs}, {CHAIN, &lookup_chain}, {FREE, &lookup_free}
+    };
+    for (size_t i = 0; i < sizeof lookup / sizeof *lookup; i++)
+        if (shape_fits(lookup[i].shape, lo, hi))
+            return lookup[i].kernels;
+#endif
+    return &gather;
+}
+
+/* One column of one segment. */
+INLINE void column_segment(const struct kernels *kernels, const struct columns *c, int n, const struct vp_bp_segment *seg,
+                           int halves, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi)
+{
+    const int end = (seg->first + seg->count) * BLOCK;
+    for (int at = seg->first * BLOCK; at < end;) {
+        const int unit = at / UNIT * UNIT, done = at - seg->first * BLOCK;
+        if (at == unit && at + UNIT <= end) {
+            kernels->whole[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done, 0);
+            at += UNIT;
+        } else {
+            kernels->block[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done, (at - unit) / LANES);
+            at += BLOCK;
+        }
+    }
+}
+
+/* A group of the batch in a tile; the kernels for it, NULL if no voxel meets the detector. */
+static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, struct walk *walk, int64_t i0, int64_t j0,
+                                          struct columns *c)
+{
+    const int end = min_int(slot0 + GROUP, b->batch);
+    c->n = 0;
+    c->pitch = b->pitch;
+    c->row0 = b->row0;
+    c->rows = b->row1 - b->row0;
+    c->dv_lo = (vdouble){} + 1e300;
+    c->dv_hi = (vdouble){} - 1;
+    bool walking = false;
+    for (int slot = slot0; slot < end; slot++) {
+        if (!b->present[slot])
+            continue;
+        const double *P = b->views[b->batch_first + slot].P;
+        if (!walking)
+            walk->inner_y = P[0] * P[0] > P[1] * P[1];
+        walking = true;
+        c->line0[c->n] = vp_bp_line0(b, slot);
+        columns_of_view(b, P, *walk, i0, j0, c, c->n);
+        c->n++;
+    }
+    double lo = c->dv_lo[0], hi = c->dv_hi[0];
+    for (int p = 1; p < PLACES; p++) {
+        lo = c->dv_lo[p] < lo ? c->dv_lo[p] : lo;
+        hi = c->dv_hi[p] > hi ? c->dv_hi[p] : hi;
+    }
+    return hi < 0 ? NULL : pick_kernels(lo, hi);
+}
+
+static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+{
+    struct columns columns;
+    struct walk walk = {false};
+    const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
+    for (int slot = 0; slot < b->batch; slot += GROUP) {
+        const struct kernels *kernels = tile_columns(b, slot, &walk, i0, j0, &columns);
+        if (!kernels)
+            continue;
+        for (int s = s0; s < s1; s++) {
+            const struct vp_bp_segment *seg = &b->segments[s];
+            const int halves = seg->halves == (HALF_LOW | HALF_HIGH) ? 2 : 1;
+            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * halves;
+            float *const start = b->volume + tile * b->tile_floats + seg->offset;
+            for (int n = 0; n < COLUMNS; n++) {
+                const int place = walk_place(walk, n), next = walk_place(walk, n < COLUMNS - 1 ? n + 1 : n);
+                if (i0 + place % TILE >= b->nx || j0 + place / TILE >= b->ny)
+                    continue;
+                for (ptrdiff_t z = 0; z < column; z += 16)
+                    __builtin_prefetch(start + next * column + z, 1);
+                float *lo = start + place * column;
+                column_segment(kernels, &columns, n, seg, halves, seg->halves == HALF_HIGH ? b->mirror_offset : 0,
+                               b->mirror_offset, lo, halves == 2 ? lo + depth : lo);
+            }
+        }
+    }
+}
+
+/* --- any matrices -------------------------------------------------------------------------------------------- */
+
+enum { PARTS = GROUP / PLACES };
+
+/* The views of a group, PLACES at once; absent ones are zero and see nothing. */
+struct general_group {
+    vdouble P[12][PARTS];
+    const float *line0[GROUP];
+};
+
+/* Where a voxel is seen by the views of a group. */
+struct sight { vdouble u[PARTS], v[PARTS], w[PARTS], f[PARTS]; };
+
+/* LANES voxels of a column, for one view: not seen; between two lines; between more; to be taken voxel by voxel. */
+enum { OUTSIDE, PAIR, SEVERAL, SINGLE };
+
+/* The views' parts of LANES voxels of a column. Lane l is at depth w0 (1 + l e), so with g = 1 / (1 + l e):
+ * u = u0 + l du g, v = v0 + l dv g. */
+struct general_block {
+    _Alignas(64) int32_t kind[GROUP];
+    int32_t row[GROUP];                 /* first of the window */
+    int32_t line[GROUP], last[GROUP];   /* lines that are met */
+    int32_t start[GROUP], step[GROUP];  /* v0 - row and dv, 2^-LOOKUP_SHIFT, modulo 2^32 */
+    float e[GROUP], u[GROUP], du[GROUP], dv[GROUP], weight[GROUP];  /* u from `line` on; dv as step */
+};
+
+INLINE vdouble select_min(vdouble a, vdouble b)
+{
+    return select(a < b, a, b);
+}
+
+INLINE vdouble select_max(vdouble a, vdouble b)
+{
+    return select(a > b, a, b);
+}
+
+INLINE vdouble splat_double(double x)
+{
+    vdouble v = {};
+    for (int p = 0; p < PLACES; p++)
+        v[p] = x;
+    return v;
+}
+
+/* Floors; x >= -1024, and fits an int. */
+INLINE vint_half floor_int(vdouble x)
+{
+    return __builtin_convertvector(x + 1024, vint_half) - 1024;
+}
+
+INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct sight *out)
+{
+    for (int p = 0; p < PARTS; p++) {
+        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_BP_NEAREST, w, splat_double(1));
+        out->w[p] = w;
+        out->f[p] = f;
+        out->u[p] = (base[0][p] + k * g->P[2][p]) * f;
+        out->v[p] = (base[1][p] + k * g->P[6][p]) * f;
+    }
+}
+
+/* From the sights of the first voxel and of the one after the last. */
+INLINE void general_block_of(const struct general_group *g, const struct sight *a, const struct sight *z, int64_t lines,
+                             int64_t rows, struct general_block *out)
+{
+    const double spare = 1e-4;
+    const vdouble none = {}, before = splat_double(-1), after_lines = splat_double((double)lines), after_rows = splat_double((double)rows);
+    for (int p = 0; p < PARTS; p++) {
+        const vdouble u0 = select_min(a->u[p], z->u[p]) - spare, u1 = select_max(a->u[p], z->u[p]) + spare;
+        const vdouble v0 = select_min(a->v[p], z->v[p]) - spare, v1 = select_max(a->v[p], z->v[p]) + spare;
+        const vlong in_front = select_min(a->w[p], z->w[p]) > VP_BP_NEAREST;
+        const vlong behind = select_max(a->w[p], z->w[p]) <= VP_BP_NEAREST;
+        const vlong misses = (u1 <= before) | (u0 >= after_lines) | (v1 <= before) | (v0 >= after_rows);
+        const vint_half row = floor_int(select_min(select_max(v0, none - 64), after_rows));
+        const vdouble row_d = __builtin_convertvector(row, vdouble);
+        const vlong windowed = in_front & (v1 - row_d < WINDOW - 1) & (v0 >= row_d);
+        const vint_half line = floor_int(select_min(select_max(u0, before), after_lines));
+        const vint_half last = floor_int(select_min(select_max(u1, before), after_lines - 1)) + 1;
+        const vdouble line_d = __builtin_convertvector(line, vdouble);
+        const vint_half pair = __builtin_convertvector((u0 >= line_d) & (u1 <= line_d + 1), vint_half);
+        const vint_half seen = ~__builtin_convertvector(behind | (in_front & misses), vint_half);
+        const vint_half windowed_half = __builtin_convertvector(windowed, vint_half);
+
+        const int n = p * PLACES;
+        const vdouble f = a->f[p], scale = splat_double((double)(1 << LOOKUP_SHIFT));
+        const vdouble dv = select(windowed, (g->P[6][p] - a->v[p] * g->P[10][p]) * f * scale, none);
+        const vdouble v = select(windowed, (a->v[p] - row_d) * scale, none);
+        *(vint_half *)&out->kind[n] = seen & ((windowed_half & (SEVERAL + (pair & (PAIR - SEVERAL)))) | (~windowed_half & SINGLE));
+        *(vint_half *)&out->row[n] = row;
+        *(vint_half *)&out->line[n] = line;
+        *(vint_half *)&out->last[n] = last;
+        *(vint_half *)&out->start[n] = __builtin_convertvector(round_vector(v), vint_half);
+        *(vint_half *)&out->step[n] = __builtin_convertvector(round_vector(dv), vint_half);
+        *(vfloat_half *)&out->e[n] = __builtin_convertvector(g->P[10][p] * f, vfloat_half);
+        *(vfloat_half *)&out->u[n] = __builtin_convertvector(a->u[p] - line_d, vfloat_half);
+        *(vfloat_half *)&out->du[n] = __builtin_convertvector((g->P[2][p] - a->u[p] * g->P[10][p]) * f, vfloat_half);
+        *(vfloat_half *)&out->dv[n] = __builtin_convertvector(dv, vfloat_half);
+        *(vfloat_half *)&out->weight[n] = __builtin_convertvector(f * f, vfloat_half);
+    }
+}
+
+/* Voxel by voxel, in double. */
+static void single_voxels(const struct vp_backproject *b, const float *line0, const double P[12], double i, double j,
+                          double k, float *sum)
+{
+    for (int l = 0; l < LANES; l++) {
+        const double z = k + l, w = P[8] * i + P[9] * j + P[10] * z + P[11];
+        if (!(w > VP_BP_NEAREST))
+            continue;
+        const double f = 1 / w, u = (P[0] * i + P[1] * j + P[2] * z + P[3]) * f, v = (P[4] * i + P[5] * j + P[6] * z + P[7]) * f;
+        if (!(u > -1 && u < (double)b->lines && v > (double)(b->row0 - 1) && v < (double)b->row1))
+            continue;
+        const int64_t m = (int64_t)(u + 1) - 1, r = (int64_t)(v - (double)b->row0 + 1) + b->row0 - 1;
+        const double c = u - (double)m, d = v - (double)r;
+        const float *p = line0 + m * b->pitch + r, *q = p + b->pitch;
+        sum[l] += (float)(f * f * ((1 - c) * ((1 - d) * p[0] + d * p[1]) + c * ((1 - d) * q[0] + d * q[1])));
+    }
+}
+
+#if HAVE_PERMUTE
+/* One view's share of LANES voxels: the rows of each line that is met are looked up; along u linear between two lines,
+ * or the hat function of the distance from each of several. */
+INLINE vfloat windowed_voxels(const struct general_block *g, int s, const float *line0, ptrdiff_t pitch)
+{
+    const vuint lane = LANE_NUMBERS;
+    const vfloat lane_f = LANE_NUMBERS;
+    const vfloat le = lane_f * g->e[s];
+    const float end = g->e[s] * LANES;
+    const vfloat near = end > -0.01f && end < 0.01f ? 1 - le * (1 - le * (1 - le)) : 1 / (1 + le);
+    const vfloat along = lane_f * near;
+    vfloat u = along * g->du[s] + g->u[s];
+    const vint bend = __builtin_convertvector((along - lane_f) * g->dv[s], vint);
+    const vuint pos = lane * (uint32_t)g->step[s] + (uint32_t)g->start[s] + (vuint)bend;
+    const vuint index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT)), next = index + 1;
+    const vfloat d = __builtin_convertvector((vint)(index >> 1), vfloat) * 0x1p-31f;
+    const float *p = line0 + g->line[s] * pitch + g->row[s];
+    vfloat x, y; /* interpolated along u, at a voxel's row and at the next */
+    if (g->kind[s] == PAIR) {
+        const vfloat a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
+        const vfloat x0 = __builtin_shuffle(a, b, (vint)index), y0 = __builtin_shuffle(a, b, (vint)next);
+        x = x0 + u * (__builtin_shuffle(c, e, (vint)index) - x0);
+        y = y0 + u * (__builtin_shuffle(c, e, (vint)next) - y0);
+    } else {
+        x = y = (vfloat){};
+        for (int line = g->line[s]; line <= g->last[s]; line++, p += pitch) {
+            const vfloat a = load(p), b = load(p + LANES);
+            const vfloat hat = 1 - (vfloat)((vint)u & 0x7fffffff);
+            const vfloat weight = (vfloat)((vint)hat & (hat > 0));
+            x += weight * __builtin_shuffle(a, b, (vint)index);
+            y += weight * __builtin_shuffle(a, b, (vint)next);
+            u -= 1;
+        }
+    }
+    return (x + d * (y - x)) * (near * near * g->weight[s]);
+}
+#endif
+
+static void general_column(const struct vp_backproject *b, const struct general_group *g, const struct vp_bp_segment *seg,
+                           double i, double j, float *out)
+{
+    vdouble base[3][PARTS];
+    for (int row = 0; row < 3; row++)
+        for (int p = 0; p < PARTS; p++)
+            base[row][p] = g->P[4 * row][p] * i + g->P[4 * row + 1][p] * j + g->P[4 * row + 3][p];
+    struct sight at, next;
+    struct general_block block;
+    const double k0 = (double)(seg->k + (int64_t)seg->first * BLOCK);
+    sight_at(g, base, k0, &at);
+    for (int l = 0; l < seg->count * BLOCK; l += LANES) {
+        sight_at(g, base, k0 + l + LANES, &next);
+        general_block_of(g, &at, &next, b->lines, b->rows, &block);
+        vfloat sum = {};
+        for (int s = 0; s < GROUP; s++) {
+            if (block.kind[s] == OUTSIDE)
+                continue;
+#if HAVE_PERMUTE
+            if (block.kind[s] != SINGLE) {
+                sum += windowed_voxels(&block, s, g->line0[s], b->pitch);
+                continue;
+            }
+#endif
+            double P[12];
+            for (int c = 0; c < 12; c++)
+                P[c] = g->P[c][s / PLACES][s % PLACES];
+            float one[LANES] = {0};
+            single_voxels(b, g->line0[s], P, i, j, k0 + l, one);
+            sum += load(one);
+        }
+        store(out + l, load(out + l) + sum);
+        at = next;
+    }
+}
+
+static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+{
+    const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
+    for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP) {
+        struct general_group g;
+        bool any = false;
+        for (int s = 0; s < GROUP; s++) {
+            const bool present = b->present[slot0 + s];
+            const struct vp_bp_view *view = &b->views[b->batch_first + (present ? slot0 + s : 0)];
+            for (int c = 0; c < 12; c++)
+                g.P[c][s / PLACES][s % PLACES] = present ? view->P[c] : 0;
+            g.line0[s] = vp_bp_line0(b, slot0 + s);
+            any = any || present;
+        }
+        if (!any)
+            continue;
+        const struct walk walk = {.inner_y = true};
+        for (int s = s0; s < s1; s++) {
+            const struct vp_bp_segment *seg = &b->segments[s];
+            float *const start = b->volume + tile * b->tile_floats + seg->offset;
+            for (int n = 0; n < COLUMNS; n++) {
+                const int place = walk_place(walk, n);
+                const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
+                if (i < b->nx && j < b->ny)
+                    general_column(b, &g, seg, (double)i, (double)j, start + (ptrdiff_t)place * seg->count * BLOCK);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- */
+
+static void add_to_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+{
+    if (b->fast)
+        fast_tile(b, tile, s0, s1);
+    else
+        general_tile(b, tile, s0, s1);
+}
+
+const struct vp_bp_isa GLUE(vp_bp_isa_, VP_ISA) = {
+    .name = TEXT(VP_ISA),
+    .want_refine = LANES < 16,
+    .transpose = transpose,
+    .tile = add_to_tile,
+};

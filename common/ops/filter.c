@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The filter of FDK (Feldkamp, Davis and Kress 1984), eq. numbers of Kak and Slaney, Principles of
+ * Computerized Tomographic Imaging (1988), ch. 3.
+ *
+ * Kernel: the band-limited ramp sampled in space (eq. 61: 1/4, 0, -1/(pi n)^2 at unit pitch), so that its
+ * mean is right, and transformed as such. Short scans: Parker, Med. Phys. 9 (1982) 254. Offset detector:
+ * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that Parker's weights need grows with the gantry angle b:
+ * the ray's direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g). Both are taken from the
+ * matrices, so neither the sense of rotation nor a mirrored detector can turn it round. */
+#include "ops/filter.h"
+
+#include "base/err.h"
+#include "base/size.h"
+#include "geom/draft.h"
+#include "ops/filter_isa.h"
+
+#include <assert.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double PI = 3.14159265358979323846;
+#define WINDOWS "ram-lak|shepp-logan|cosine|hamming|hann"
+static const char *const window_name[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann"};
+static const char *const weights_name[] = {"auto", "no", "parker", "wang"};
+
+const struct vp_opt vp_filter_options[] = {
+    VP_CHOICE(struct vp_filter_params, window, "window", 0, WINDOWS, .def = "ram-lak", .group = "Filter",
+              .help = "window over the ramp, sharpest and noisiest first",
+              .more = "ram-lak is the ramp itself; with x the frequency over the cut-off, shepp-logan "
+                      "multiplies by sin(pi x/2)/(pi x/2), cosine by cos(pi x/2), hamming by 0.54+0.46 "
+                      "cos(pi x), hann by 0.5+0.5 cos(pi x)."),
+    VP_REAL(struct vp_filter_params, cutoff, "cutoff", 0, .def = "1", .min = 0.001, .max = 1,
+            .metavar = "FRACTION", .help = "cut-off, as a fraction of the detector's Nyquist frequency",
+            .more = "Frequencies above it are removed and the window is squeezed below it."),
+    VP_CHOICE(struct vp_filter_params, redundancy, "weights", 0, "auto|none|parker|wang", .def = "auto",
+              .help = "weights for rays that are measured twice",
+              .more = "auto takes parker for a cone or fan beam over less than a full turn, wang for a full "
+                      "turn with the detector to one side, none otherwise. An arc too short for parker (180 "
+                      "degrees and the fan) gets smooth weights over what there is, and a warning. Weights "
+                      "that are wrong for the scan are refused; none on a short scan counts every view "
+                      "alike."),
+    VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .metavar = "FRACTION",
+            .help = "extend truncated rows on both sides, by this fraction of the detector's width",
+            .more = "For an object wider than the detector: rows fall smoothly from their last value to "
+                    "zero instead of breaking off, which takes the bright rim off the reconstruction. 0.2 "
+                    "to 0.5 is usual."),
+    VP_FLAG(struct vp_filter_params, keep_cosine, "no-cosine", 0,
+            .help = "leave out the cosine weight: the projections are weighted already"),
+    VP_OPT_END,
+};
+
+/* The cosine of the ray to column u in row v is 1 / sqrt(1 + (u - center + slope (v - cv))^2 / f^2 + bend (v
+ * - cv)^2). */
+struct lens { double center, cv, slope, f, bend; };
+
+struct vp_filter {
+    struct vp_fft fft;
+    const struct vp_filter_isa *isa;
+    int64_t nu, nv, views, pad;
+    int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
+    bool wide;                     /* they are put out */
+    int threads;
+    enum vp_redundancy redundancy;
+    int32_t *place;
+    float *coef, *twiddle, *fall;
+    float *scale;                  /* one a view */
+    float *weight;                 /* nu a view, or NULL */
+    float *cosine;                 /* nv x nu if all views have the same; else */
+    struct lens *lens;             /* one a view; both NULL: no cosine */
+    float *scratch;
+    size_t scratch_step;           /* floats a thread */
+    size_t bytes;
+    char describe[128], warning[192];
+};
+
+static void *take(struct vp_filter *f, int64_t count, size_t size, const char *what, struct vp_err *err)
+{
+    void *p = vp_alloc(count > 0 ? (size_t)count : 1, size, what, err);
+
+    if (p)
+        f->bytes += (size_t)count * size;
+    return p;
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- the transform and the kernel ---- */
+
+/* Arithmetic of one stage an element, and the stages of m: false if m has other factors than 2, 3, 5. */
+static bool factor(int64_t m, struct vp_fft *fft, double *cost)
+{
+    static const struct { int r; double cost; } stage[] = {{5, 13}, {3, 9.5}, {2, 5}, {4, 7}};
+
+    fft->m = m;
+    fft->stages = 0;
+    *cost = 0;
+    for (int i = 0; i < 4; i++)
+        for (int64_t r = stage[i].r; m % r == 0; m /= r) {
+            if (r == 2 && __builtin_ctzll((unsigned long long)m) % 2 == 0)
+                break;                             /* fours do it */
+            fft->radix[fft->stages++] = (int)r;
+            *cost += stage[i].cost * (double)fft->m;
+        }
+    return m == 1;
+}
+
+/* The length of at least m that takes the least arithmetic. No length takes less than 3.5 log2 an element. */
+static void choose(int64_t m, struct vp_fft *best)
+{
+    double least = INFINITY;
+
+    for (int64_t n = m; 3.5 * (double)n * log2((double)n) < least; n++) {
+        struct vp_fft fft = {0};
+        double cost;
+        if (factor(n, &fft, &cost) && cost < least) {
+            least = cost;
+            *best = fft;
+        }
+    }
+}
+
+static double window(int kind, double x)
+{
+    const double w = PI * x;
+
+    if (x > 1 + 1e-12)
+        return 0;
+    switch (kind) {
+    case VP_SHEPP_LOGAN: return w > 0 ? sin(w / 2) / (w / 2) : 1;
+    case VP_COSINE: return cos(w / 2);
+    case VP_HAMMING: return 0.54 + 0.46 * cos(w);
+    case VP_HANN: return 0.5 * (1 + cos(w));
+    default: return 1;
+    }
+}
+
+/* H(pi k / m), k = 0 ... m, of the ramp with taps up to m - 1, windowed. As all taps but the first are odd
+ * ones, H(m - k) - 1/4 = 1/4 - H(k): a quarter of the sum is enough. */
+static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, const double *cosine)
+{
+    #pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k <= m / 2; k++) {
+        double sum = 0;
+        for (int64_t n = 1; n < m; n += 2)
+            sum += cosine[k * n % (2 * m)] / ((double)n * (double)n);
+        h[k] = 0.25 - 2 / (PI * PI) * sum;
+        h[m - k] = 0.25 + 2 / (PI * PI) * sum;
+    }
+    for (int64_t k = 0; k <= m; k++)
+        h[k] *= window(p->window, (double)k / (double)m / p->cutoff);
+}
+
+static int make_transform(struct vp_filter *f, const struct vp_filter_params *p, struct vp_err *err)
+{
+    choose(f->nu + greater(f->pad, f->before) + greater(f->pad, f->after), &f->fft);
+    const int64_t m = f->fft.m;
+    double *turn = NULL, *h = NULL;
+    int32_t *at = NULL;
+    int rc = -1;
+
+    int64_t twiddles = 0;
+    for (int64_t s = 0, len = m; s < f->fft.stages; len /= f->fft.radix[s++])
+        twiddles += 2 * (len - len / f->fft.radix[s]);
+    f->twiddle = take(f, twiddles, sizeof *f->twiddle, "the transform", err);
+    f->place = take(f, 2 * (m / 2 + 1), sizeof *f->place, "the transform", err);
+    f->coef = take(f, 4 * (m / 2 + 1), sizeof *f->coef, "the kernel", err);
+    turn = vp_alloc_raw((size_t)(2 * m), sizeof *turn, "the kernel", err);
+    h = vp_alloc_raw((size_t)(m + 1), sizeof *h, "the kernel", err);
+    at = vp_alloc_raw((size_t)m, 2 * sizeof *at, "the transform", err);
+    if (!f->twiddle || !f->place || !f->coef || !turn || !h || !at)
+        goto out;
+
+    /* cos(pi k / m); sin is a quarter turn (m / 2 may be no integer) away */
+    for (int64_t k = 0; k < 2 * m; k++)
+        turn[k] = cos(PI * (double)k / (double)m);
+    make_kernel(h, m, p, turn);
+
+    float *w = f->twiddle;
+    for (int64_t s = 0, len = m; s < f->fft.stages; len /= f->fft.radix[s++]) {
+        const int r = f->fft.radix[s];
+        f->fft.twiddle[s] = w;
+        for (int64_t j = 0; j < len / r; j++)
+            for (int i = 1; i < r; i++) {
+                *w++ = (float)cos(2 * PI * (double)(i * j) / (double)len);
+                *w++ = (float)-sin(2 * PI * (double)(i * j) / (double)len);
+            }
+    }
+
+    /* where each frequency lies after the forward transform: its digits in the mixed radix, reversed */
+    int32_t *const holds = at + m;
+    for (int64_t k = 0; k < m; k++) {
+        int64_t place = 0, rest = k, len = m;
+        for (int s = 0; s < f->fft.stages; s++) {
+            len /= f->fft.radix[s];
+            place += rest % f->fft.radix[s] * len;
+            rest /= f->fft.radix[s];
+        }
+        at[k] = (int32_t)place;
+        holds[place] = (int32_t)k;
+    }
+    int64_t n = 0;
+    for (int64_t i = 0; i < m; i++) {
+        const int64_t k = holds[i], mirror = (m - k) % m;
+        if (at[mirror] < i)
+            continue;
+        f->place[2 * n] = (int32_t)i;
+        f->place[2 * n + 1] = at[mirror];
+        f->coef[4 * n] = (float)turn[k];
+        f->coef[4 * n + 1] = (float)-sin(PI * (double)k / (double)m);
+        f->coef[4 * n + 2] = (float)(h[k] / (4 * (double)m));
+        f->coef[4 * n + 3] = (float)(h[m - k] / (4 * (double)m));
+        n++;
+    }
+    f->fft.pairs = n;
+    f->fft.place = f->place;
+    f->fft.coef = f->coef;
+    rc = 0;
+out:
+    free(turn);
+    free(h);
+    free(at);
+    return rc;
+}
+
+static int make_fall(struct vp_filter *f, struct vp_err *err)
+{
+    f->fall = take(f, f->pad, sizeof *f->fall, "the padding", err);
+    if (!f->fall)
+        return -1;
+    for (int64_t i = 0; i < f->pad; i++)
+        f->fall[i] = (float)(0.5 * (1 + cos(PI * (double)(i + 1) / (double)(f->pad + 1))));
+    return 0;
+}
+
+/* ---- the cosine ---- */
+
+/* With the camera's rows r1, r2, r3 (unit), the ray to (u, v) is r3 + y with y in the plane across r3 such
+ * that (r1 - cu r3) y = u - cu and (r2 - cv r3) y = v - cv; its cosine is 1 / sqrt(1 + |y|^2). */
+static struct lens lens_of(const struct vp_view *view)
+{
+    const double *P = view->P;
+    double uu = 0, uv = 0, vv = 0, cu = 0, cv = 0;
+
+    for (int i = 0; i < 3; i++) {
+        cu += P[i] * P[8 + i];
+        cv += P[4 + i] * P[8 + i];
+    }
+    for (int i = 0; i < 3; i++) {
+        const double a = P[i] - cu * P[8 + i], b = P[4 + i] - cv * P[8 + i];
+        uu += a * a;
+        uv += a * b;
+        vv += b * b;
+    }
+    const double det = uu * vv - uv * uv;
+    return (struct lens){.center = cu, .cv = cv, .slope = -uv / vv, .f = sqrt(det / vv), .bend = 1 / vv};
+}
+
+static bool same_lens(const struct lens *a, const struct lens *b)
+{
+    return fabs(a->center - b->center) <= 1e-7 && fabs(a->cv - b->cv) <= 1e-7
+           && fabs(a->slope - b->slope) <= 1e-10 && fabs(a->f - b->f) <= 1e-9 * b->f
+           && fabs(a->bend - b->bend) <= 1e-9 * b->bend;
+}
+
+static void cosine_row(const struct vp_filter *f, const struct lens *l, int64_t v, float *out)
+{
+    const double dv = (double)v - l->cv;
+
+    f->isa->cosine(out, f->nu, l->slope * dv - l->center, l->f, l->bend * dv * dv);
+}
+
+static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct vp_err *err)
+{
+    f->lens = take(f, f->views, sizeof *f->lens, "the cosine weights", err);
+    if (!f->lens)
+        return -1;
+    bool same = true;
+    for (int64_t k = 0; k < f->views; k++) {
+        f->lens[k] = lens_of(&views[k]);
+        same &= same_lens(&f->lens[k], &f->lens[0]);
+    }
+    if (!same)
+        return 0;
+    f->cosine = take(f, f->nu * f->nv, sizeof *f->cosine, "the cosine weights", err);
+    if (!f->cosine)
+        return -1;
+    for (int64_t v = 0; v < f->nv; v++)
+        cosine_row(f, &f->lens[0], v, f->cosine + v * f->nu);
+    return 0;
+}
+
+/* ---- rays that are measured twice ---- */
+
+static double square(double x) { return x * x; }
+
+/* Position of the view in the arc, radians from its start. */
+static double arc_position(double angle, const struct vp_scan *scan)
+{
+    double b = fmod(angle - scan->start, 2 * PI);
+
+    if (b < 0)
+        b += 2 * PI;
+    if (b > scan->arc)                 /* in the gap by rounding: to the nearer end */
+        b = b - scan->arc < 2 * PI - b ? scan->arc : 0;
+    return b;
+}
+
+static double parker(double b, double g, const struct vp_scan *scan)
+{
+    const double d = (scan->arc - PI) / 2;
+
+    if (b < 2 * (d - g))
+        return square(sin(PI / 4 * b / (d - g)));
+    if (b > PI - 2 * g && d + g > 0)
+        return square(sin(PI / 4 * (scan->arc - b) / (d + g)));
+    return 1;
+}
+
+/* For an arc that Parker's weights do not fit: smooth over the ends, shared by what was measured twice. */
+static double shared_smoothly(double b, double g, const struct vp_scan *scan)
+{
+    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - PI) / 2 + fan;
+    double other = b + PI + 2 * g;
+
+    if (other >= 2 * PI)
+        other -= 2 * PI;
+    if (other > scan->arc || ramp <= 0)
+        return 1;
+    const double end_b = fmin(b, scan->arc - b), end_o = fmin(other, scan->arc - other);
+    const double cb = end_b < ramp ? square(sin(PI / 2 * end_b / ramp)) : 1;
+    const double co = end_o < ramp ? square(sin(PI / 2 * end_o / ramp)) : 1;
+    return cb + co > 0 ? cb / (cb + co) : 0.5;
+}
+
+/* g and the fan angle `limit` of the overlap's edge, positive towards the side that sees further. */
+static double wang(double g, double limit)
+{
+    if (g >= limit)
+        return 1;
+    return g <= -limit ? 0 : 0.5 * (1 + sin(PI / 2 * g / limit));
+}
+
+static void wang_row(const struct vp_filter *f, const struct vp_view *view, const struct vp_scan *scan,
+                     float *out)
+{
+    const double center = view->P[3] / view->P[11];
+    const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
+    const double side = fabs(hi) > fabs(lo) ? hi : lo;
+    /* the overlap's edge on that side */
+    const double limit =
+        fabs(vp_view_fan(view, center + (fabs(hi) > fabs(lo) ? scan->overlap : -scan->overlap)));
+
+    for (int64_t u = 0; u < f->nu; u++)
+        out[u] = (float)wang(copysign(1, side) * vp_view_fan(view, (double)u), limit);
+}
+
+/* The ramp's tails on the side that the detector does not see belong to the result, as far out as the other
+ * side sees. */
+static void extend(struct vp_filter *f, const struct vp_view *views)
+{
+    for (int64_t k = 0; k < f->views; k++) {
+        const double center = views[k].P[3] / views[k].P[11], less = 2 * center - (double)(f->nu - 1);
+        f->before = greater(f->before, (int64_t)ceil(-less - 1e-6));
+        f->after = greater(f->after, (int64_t)ceil(less - 1e-6));
+    }
+}
+
+static int make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
+                        bool smooth, struct vp_err *err)
+{
+    if (f->redundancy == VP_RED_NONE)
+        return 0;
+    f->weight = take(f, f->views * f->nu, sizeof *f->weight, "the redundancy weights", err);
+    if (!f->weight)
+        return -1;
+    #pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < f->views; k++) {
+        float *const row = f->weight + k * f->nu;
+        if (f->redundancy == VP_RED_WANG) {
+            wang_row(f, &views[k], scan, row);
+            continue;
+        }
+        const double b = arc_position(views[k].angle, scan);
+        for (int64_t u = 0; u < f->nu; u++) {
+            const double g = vp_view_fan(&views[k], (double)u);
+            row[u] = (float)(smooth ? shared_smoothly(b, g, scan) : parker(b, g, scan));
+        }
+    }
+    return 0;
+}
+
+/* Which weights; *smooth: the arc is too short for Parker's. */
+static int resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth,
+                   struct vp_err *err)
+{
+    const double degrees = 180 / PI, arc = scan->arc * degrees;
+    const double need = 180 + 2 * degrees * fmax(-scan->half_fan_lo, scan->half_fan_hi);
+    const double step = arc / (double)(f->views > 1 ? f->views - 1 : 1);
+    const bool is_short = scan->kind == VP_SCAN_SHORT;
+
+    f->redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
+                  : is_short ? VP_RED_PARKER : scan->offset ? VP_RED_WANG : VP_RED_NONE;
+    *smooth = is_short && f->redundancy == VP_RED_PARKER && arc + step < need;
+    if (asked == VP_RED_PARKER) {
+        if (scan->kind == VP_SCAN_PARALLEL)
+            return vp_fail(err, VP_EUSAGE,
+                           "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
+        if (!is_short)
+            return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
+        if (*smooth) {
+            vp_fail(err, VP_EUSAGE,
+                    "--weights parker: needs an arc of %.6g degrees (180 and the fan), the scan covers %.6g",
+                    need, arc);
+            return vp_hint(err, "use --weights auto: smooth weights over what there is");
+        }
+    }
+    if (f->redundancy == VP_RED_WANG) {
+        if (scan->kind != VP_SCAN_FULL)
+            return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
+                           arc);
+        if (scan->overlap < 1) {
+            vp_fail(err, VP_EUSAGE, "%sthe detector does not reach past the rotation axis (%.6g pixels)",
+                    asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
+            return vp_hint(err, "check the detector's offset-u");
+        }
+    }
+    if (*smooth)
+        snprintf(f->warning, sizeof f->warning,
+                 "the arc of %.6g degrees is shorter than 180 and the fan (%.6g): "
+                 "some rays are missing, expect streaks and shading",
+                 arc, need);
+    return 0;
+}
+
+/* ---- the filter ---- */
+
+static const struct vp_filter_isa *find_isa(const char *name)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("x86-64-v4") && (!name || !strcmp(name, "avx512")))
+        return &vp_filter_avx512;
+    if (__builtin_cpu_supports("x86-64-v3") && (!name || !strcmp(name, "avx2")))
+        return &vp_filter_avx2;
+#endif
+    return !name || !strcmp(name, "generic") ? &vp_filter_generic : NULL;
+}
+
+static int make_scale(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
+                      bool parallel, struct vp_err *err)
+{
+    double sum = 0, factor = 1;
+
+    for (int64_t k = 0; k < f->views; k++)
+        sum += views[k].weight;
+    /* a full turn measures every ray twice; Wang's and Parker's weights of its two measurements sum to one */
+    if (scan->kind == VP_SCAN_FULL && f->redundancy == VP_RED_NONE)
+        factor = 0.5;
+    if (scan->kind == VP_SCAN_SHORT && f->redundancy == VP_RED_NONE)
+        factor = PI / sum;
+    f->scale = take(f, f->views, sizeof *f->scale, "the views' weights", err);
+    if (!f->scale)
+        return -1;
+    for (int64_t k = 0; k < f->views; k++)
+        f->scale[k] = (float)(views[k].weight * factor * views[k].fu / (parallel ? 1 : views[k].sod));
+    return 0;
+}
+
+int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
+                   const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
+{
+    struct vp_filter *f = calloc(1, sizeof *f);
+    const bool parallel = g->beam == VP_PARALLEL;
+    bool smooth = false;
+
+    *out = NULL;
+    if (!f)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    f->isa = find_isa(NULL);
+    f->nu = g->nu;
+    f->nv = g->nv;
+    f->views = g->views;
+    f->threads = threads > 0 ? threads : 1;
+    const double pad = ceil(p->pad * (double)f->nu);
+    if ((double)f->nu + 2 * pad > 1 << 28) {
+        vp_fail(err, VP_ERESOURCE, "rows of %.0f samples with their padding are too long",
+                (double)f->nu + 2 * pad);
+        goto fail;
+    }
+    f->pad = (int64_t)pad;
+    if (resolve(f, p->redundancy, scan, &smooth, err))
+        goto fail;
+    if (f->redundancy == VP_RED_WANG)
+        extend(f, views);
+    if (make_transform(f, p, err) || make_fall(f, err)
+        || make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
+        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)))
+        goto fail;
+
+    f->scratch_step =
+        (size_t)(2 * f->fft.m + (f->lens && !f->cosine ? f->nu : 0) + 15) / 16 * 16 * VP_FFT_LANES;
+    f->scratch = take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
+    if (!f->scratch)
+        goto fail;
+    snprintf(f->describe, sizeof f->describe, "ramp %s, cutoff %g, %s weights, fft length %lld, %s",
+             window_name[p->window], p->cutoff, smooth ? "smooth short-scan" : weights_name[f->redundancy],
+             (long long)(2 * f->fft.m), f->isa->name);
+    *out = f;
+    return 0;
+fail:
+    vp_filter_close(f);
+    return -1;
+}
+
+const char *vp_filter_describe(const struct vp_filter *f)
+{
+    return f->describe;
+}
+
+const char *vp_filter_warning(const struct vp_filter *f)
+{
+    return f->warning[0] ? f->warning : NULL;
+}
+
+enum vp_redundancy vp_filter_redundancy(const struct vp_filter *f)
+{
+    return f->redundancy;
+}
+
+size_t vp_filter_bytes(const struct vp_filter *f)
+{
+    return f->bytes;
+}
+
+int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
+{
+    const double center = (double)(g->nu - 1) / 2 + g->offset_u;
+
+    f->wide = true;
+    g->nu += f->before + f->after;
+    g->offset_u = center + (double)f->before - (double)(g->nu - 1) / 2;
+    for (int64_t k = 0; g->matrix && k < g->views; k++)
+        for (int i = 0; i < 4; i++)
+            g->matrix[12 * k + i] += (double)f->before * g->matrix[12 * k + 8 + i];
+    return g->nu;
+}
+
+bool vp_filter_use(struct vp_filter *f, const char *isa)
+{
+    const struct vp_filter_isa *found = find_isa(isa);
+
+    if (found)
+        f->isa = found;
+    return found;
+}
+
+double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u)
+{
+    return f->weight ? (double)f->weight[view * f->nu + u] : 1;
+}
+
+/* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
+ * memory. Neighbours in the order of the work are the same row of different views: they share the row of
+ * cosines. */
+static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t nv, int64_t view_step,
+                   int64_t row_step, const float *in, float *out)
+{
+    const int64_t nu_out = f->wide ? f->before + f->nu + f->after : f->nu;
+    const int64_t rows = n * nv, lanes = f->isa->lanes, blocks = (rows + lanes - 1) / lanes;
+
+    assert(first >= 0 && first + n <= f->views && v0 >= 0 && v0 + nv <= f->nv);
+    #pragma omp parallel num_threads(f->threads) if (blocks > 1)
+    {
+        float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
+        float *const cosines = scratch + 2 * f->fft.m * VP_FFT_LANES;
+        struct vp_fft_job job = {.fft = &f->fft, .nu = f->nu, .left = greater(f->pad, f->before),
+                                 .pad = f->pad, .fall = f->fall, .nu_out = nu_out,
+                                 .before = f->wide ? f->before : 0};
+
+        #pragma omp for schedule(dynamic, 4)
+        for (int64_t b = 0; b < blocks; b++) {
+            job.rows = (int)(rows - b * lanes < lanes ? rows - b * lanes : lanes);
+            for (int i = 0; i < job.rows; i++) {
+                const int64_t row = b * lanes + i, v = v0 + row / n, k = row % n, view = first + k;
+                job.in[i] = in + (k * view_step + (v - v0) * row_step) * f->nu;
+                job.out[i] = out + (k * view_step + (v - v0) * row_step) * nu_out;
+                job.scale[i] = f->scale[view];
+                job.gain[i] = f->cosine ? f->cosine + v * f->nu : NULL;
+                job.gain2[i] = f->weight ? f->weight + view * f->nu : NULL;
+                if (f->lens && !f->cosine) {
+                    cosine_row(f, &f->lens[view], v, cosines + i * f->nu);
+                    job.gain[i] = cosines + i * f->nu;
+                }
+            }
+            f->isa->rows(&job, scratch);
+        }
+    }
+}
+
+void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out)
+{
+    filter(f, first, n, 0, f->nv, f->nv, 1, in, out);
+}
+
+void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out)
+{
+    filter(f, 0, f->views, v, n, 1, f->views, in, out);
+}
+
+void vp_filter_close(struct vp_filter *f)
+{
+    if (!f)
+        return;
+    free(f->place);
+    free(f->coef);
+    free(f->twiddle);
+    free(f->fall);
+    free(f->scale);
+    free(f->weight);
+    free(f->cosine);
+    free(f->lens);
+    free(f->scratch);
+    free(f);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* FDK filtering: cosine weight, redundancy weight, band-limited ramp along detector rows, scaled so that
+ * the plain sum over views of (sod / w)^2 * q(u, v) is the attenuation in 1/mm. */
+#ifndef VP_FILTER_H
+#define VP_FILTER_H
+
+#include "geom/geom.h"
+
+enum vp_window { VP_RAM_LAK, VP_SHEPP_LOGAN, VP_COSINE, VP_HAMMING, VP_HANN };
+enum vp_redundancy { VP_RED_AUTO, VP_RED_NONE, VP_RED_PARKER, VP_RED_WANG };
+
+struct vp_filter_params {
+    int window;          /* --window */
+    double cutoff;       /* --cutoff: fraction of the Nyquist frequency, ]0, 1] */
+    int redundancy;      /* --weights auto|none|parker|wang */
+    double pad;          /* --pad: truncation: extend rows on each side by this fraction of the detector's
+                            width, with a smooth fall from the edge value */
+    bool keep_cosine;    /* --no-cosine: input is weighted already */
+};
+extern const struct vp_opt vp_filter_options[];
+
+struct vp_filter;
+
+/* Makes all tables. Resolves `auto` and refuses weights that are wrong for the scan (VP_EUSAGE). */
+int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
+                   const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err);
+/* "ramp ram-lak, cutoff 1, parker weights, fft length 2048, avx512" */
+const char *vp_filter_describe(const struct vp_filter *f);
+/* What the user should know about this scan (an arc too short for its fan), one line; or NULL. */
+const char *vp_filter_warning(const struct vp_filter *f);
+enum vp_redundancy vp_filter_redundancy(const struct vp_filter *f);
+size_t vp_filter_bytes(const struct vp_filter *f);   /* tables and scratch it holds */
+
+/* Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
+ * result: without them it is wrong by several percent. From this call on, output rows have them: returns
+ * their length, and changes `g` (that of open) to the detector as it then is, symmetric. Without Wang's
+ * weights nothing changes. */
+int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g);
+
+/* n views from view `first`, each nv x nu, in place (if not wider) or into out; all cores (OpenMP). Samples
+ * that are not finite count as 0. The bits of a row depend on nothing but that row: not on threads, grouping
+ * or layout. */
+void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out);
+/* n sinogram pages, each views x nu: the rows from `v` on of every view. */
+void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out);
+void vp_filter_close(struct vp_filter *f);
+
+/* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */
+bool vp_filter_use(struct vp_filter *f, const char *isa);
+/* The redundancy weight (0 ... 1) of column u in view `view`. */
+double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u);
+
+#endif

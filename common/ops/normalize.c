@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flat-field correction and logarithm. A page goes through in blocks that stay in the first cache:
+ * transmission, zingers, floor, logarithm; samples that are not to be used travel as NaN and are filled in
+ * at the end, so that no order of the steps matters.
+ *
+ * The loops over samples are cloned for the instruction sets of x86-64 and, as multiplications and
+ * additions are not contracted, give the same bits on every one of them. The logarithm is the usual one
+ * (argument reduced to m in [2/3, 4/3), ln(1 + f) = f - f^2 / 2 + f^3 Q(f), ln 2 in two parts); Q is the
+ * weighted minimax polynomial of degree 7, 0.05 ulp by itself, and the whole stays below 1 ulp. */
+#include "ops/normalize.h"
+
+#include "base/err.h"
+#include "base/size.h"
+#include "base/tool.h"
+
+#include <assert.h>
+#include <math.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CLONES
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* Samples worked on at a time, on the stack. */
+enum { BLOCK = 512 };
+
+/* Three rows of transmissions and one of results, for zingers; one for each thread of the pool that opened
+ * us, locked in case there are more. */
+struct scratch {
+    pthread_mutex_t lock;
+    float *rows;
+};
+
+struct vp_normalize {
+    int64_t nu, nv;
+    int n_flats;
+    float **range;        /* of each set: flat - dark, NaN where dead; with i0: one, or NULL: i0 alone */
+    double *at;           /* view number of each set */
+    float *dark;          /* or NULL */
+    float i0, floor, zinger;
+    bool transmission;
+    uint16_t *layer;      /* of each pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
+    int64_t *dead;        /* pixels by increasing layer */
+    int64_t n_dead, n_unlit;
+    int n_scratch;
+    struct scratch *scratch;
+};
+
+/* How many ranges there are if there are any. */
+static int range_sets(const struct vp_normalize *n)
+{
+    return n->n_flats ? n->n_flats : 1;
+}
+
+union word { float f; int32_t i; };
+enum { NAN_BITS = 0x7fc00000 };
+
+INLINE bool is_finite(float x)
+{
+    return (((union word){.f = x}).i & 0x7f800000) != 0x7f800000;
+}
+
+/* t = (in - dark) / range, NaN if that is not finite. Returns how many are NaN. */
+CLONES static int transmit(float *restrict t, const float *restrict in, const float *restrict dark,
+                           const float *restrict range, int n)
+{
+    int bad = 0;
+
+    for (int i = 0; i < n; i++) {
+        const float x = (in[i] - dark[i]) / range[i];
+        const bool ok = is_finite(x);
+        t[i] = ok ? x : NAN;
+        bad += !ok;
+    }
+    return bad;
+}
+
+CLONES static void interpolate(float *restrict out, const float *restrict a, const float *restrict b, float w,
+                               int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = a[i] + w * (b[i] - a[i]);
+}
+
+/* -ln of a positive, normal, finite number. */
+INLINE float minus_log(float x)
+{
+    static const float Q[8] = {0.333332151f, -0.249997973f, 0.200104058f, -0.166804865f,
+                               0.140058622f, -0.121842675f, 0.139844716f, -0.128916666f};
+    const int32_t bits = ((union word){.f = x}).i, e = (bits - 0x3f2aaaab) >> 23;
+    const float f = ((union word){.i = bits - (int32_t)((uint32_t)e << 23)}).f - 1, k = (float)e, f2 = f * f;
+    float q = Q[7];
+
+    for (int i = 6; i >= 0; i--)
+        q = q * f + Q[i];
+    /* the high part of ln 2 has 7 trailing zero bits to spare, so k times it is exact */
+    return 0 - (k * 0.693145752f + (f - (0.5f * f2 - (f2 * f * q + k * 1.42860677e-6f))));
+}
+
+/* p = -ln(max(t, floor)); NaN stays. Returns how many were raised to the floor. */
+CLONES static int logarithm(float *restrict p, const float *restrict t, float floor, int n)
+{
+    int raised = 0;
+
+    for (int i = 0; i < n; i++) {
+        /* selected by bits, not by ?:, which would keep the loop from being vectorised */
+        union word l = {.f = minus_log(t[i] > floor ? t[i] : floor)};
+        l.i |= is_finite(t[i]) ? 0 : NAN_BITS;
+        p[i] = l.f;
+        raised += t[i] <= floor;
+    }
+    return raised;
+}
+
+INLINE float least(float a, float b) { return a < b ? a : b; }
+INLINE float most(float a, float b) { return a > b ? a : b; }
+INLINE float middle(float a, float b, float c) { return most(least(a, b), least(most(a, b), c)); }
+
+/* Interior columns 1 .. n - 2 of row b between rows a and c: what is above T times the median of nine becomes
+ * it. The median of nine is that of the largest of the columns' minima, the middle of their medians, and the
+ * smallest of their maxima. NaN gives anything. */
+CLONES static void despike(float *restrict out, const float *restrict a, const float *restrict b,
+                           const float *restrict c, float times, float floor, int64_t n)
+{
+    for (int64_t i = 1; i < n - 1; i++) {
+        const float *const x = a + i - 1, *const y = b + i - 1, *const z = c + i - 1;
+        const float lo = most(most(least(least(x[0], y[0]), z[0]), least(least(x[1], y[1]), z[1])),
+                              least(least(x[2], y[2]), z[2]));
+        const float hi = least(least(most(most(x[0], y[0]), z[0]), most(most(x[1], y[1]), z[1])),
+                               most(most(x[2], y[2]), z[2]));
+        const float mid =
+            middle(middle(x[0], y[0], z[0]), middle(x[1], y[1], z[1]), middle(x[2], y[2], z[2]));
+        const float median = middle(lo, mid, hi);
+        out[i] = b[i] > times * most(median, floor) ? median : b[i];
+    }
+}
+
+/* The same for one sample at an edge or near NaN, from the samples that there are: rows may be NULL. */
+static float despike_one(const float *const rows[3], int64_t i, int64_t n, float times, float floor)
+{
+    float v[9];
+    int m = 0;
+
+    for (int r = 0; r < 3; r++)
+        for (int64_t j = i > 0 ? i - 1 : 0; rows[r] && j <= i + 1 && j < n; j++) {
+            if (isnan(rows[r][j]))
+                continue;
+            int k = m++;
+            for (; k > 0 && v[k - 1] > rows[r][j]; k--)
+                v[k] = v[k - 1];
+            v[k] = rows[r][j];
+        }
+    const float x = rows[1][i], median = m ? m % 2 ? v[m / 2] : 0.5f * (v[m / 2 - 1] + v[m / 2]) : x;
+    return x > times * most(median, floor) ? median : x;
+}
+
+/* Is any of the nine samples around column i NaN? */
+static bool near_nan(const float *const rows[3], int64_t i)
+{
+    float sum = 0;
+
+    for (int r = 0; r < 3; r++)
+        sum += rows[r][i - 1] + rows[r][i] + rows[r][i + 1];
+    return isnan(sum);
+}
+
+/* A whole row; `bad` is how many NaN there are in the three. Returns the zingers found. */
+static int64_t despike_row(const struct vp_normalize *n, float *out, const float *const rows[3], int64_t bad)
+{
+    const int64_t nu = n->nu;
+    const bool inside = rows[0] && rows[2] && nu > 2;
+    int64_t found = 0;
+
+    if (inside)
+        despike(out, rows[0], rows[1], rows[2], n->zinger, n->floor, nu);
+    for (int64_t i = 0; i < nu; i++) {
+        if (inside && !bad && i == 1)
+            i = nu - 1;
+        if (!inside || i == 0 || i == nu - 1 || near_nan(rows, i))
+            out[i] = despike_one(rows, i, nu, n->zinger, n->floor);
+    }
+    for (int64_t i = 0; i < nu; i++)
+        found += rows[1][i] > out[i];
+    return found;
+}
+
+/* The sets before and after a view, and how far it is between them. */
+static void flats_of(const struct vp_normalize *n, int64_t view, int *a, int *b, float *w)
+{
+    int i = 0;
+
+    while (i + 1 < n->n_flats && n->at[i + 1] <= (double)view)
+        i++;
+    *a = *b = i;
+    *w = 0;
+    if (i + 1 < n->n_flats && (double)view > n->at[i]) {
+        *b = i + 1;
+        *w = (float)(((double)view - n->at[i]) / (n->at[i + 1] - n->at[i]));
+    }
+}
+
+/* Mean of the neighbours of a dead pixel that lie nearer to the live ones than it does. */
+static void fill_dead(const struct vp_normalize *n, float *page)
+{
+    for (int64_t d = 0; d < n->n_dead; d++) {
+        const int64_t at = n->dead[d], u = at % n->nu, v = at / n->nu;
+        double sum = 0;
+        int count = 0;
+        for (int64_t y = v > 0 ? v - 1 : 0; y <= v + 1 && y < n->nv; y++)
+            for (int64_t x = u > 0 ? u - 1 : 0; x <= u + 1 && x < n->nu; x++) {
+                const int64_t other = y * n->nu + x;
+                if (n->layer[other] < n->layer[at] && !isnan(page[other])) {
+                    sum += page[other];
+                    count++;
+                }
+            }
+        if (count)
+            page[at] = (float)(sum / count);
+    }
+}
+
+/* Runs of NaN: a line between the samples beside them, or the one that there is. */
+static void fill_row(float *row, int64_t n, float nothing)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!isnan(row[i]))
+            continue;
+        int64_t end = i + 1;
+        while (end < n && isnan(row[end]))
+            end++;
+        const double before = i > 0 ? row[i - 1] : nothing, right = end < n ? row[end] : before;
+        const double left = i > 0 ? before : right;
+        const double slope = (right - left) / (double)(end - i + 1);
+        for (int64_t j = i; j < end; j++)
+            row[j] = (float)(left + slope * (double)(j - i + 1));
+        i = end;
+    }
+}
+
+/* A page, and how it maps to views and detector rows. */
+struct page {
+    bool sinogram;
+    int64_t index, rows;   /* view or detector row; rows on the page */
+    const float *in;
+    float *out;            /* may be `in` */
+};
+
+/* What was found on a page. */
+struct found { int64_t bad, raised, zingers; };
+
+/* `count` samples of row r of a page from column u, from counts to transmissions; returns the NaN. */
+static int transmit_block(const struct vp_normalize *n, const struct page *p, int64_t r, int64_t u, int count,
+                          float *t)
+{
+    static const float zero[BLOCK];
+    const int64_t view = p->sinogram ? r : p->index, row = p->sinogram ? p->index : r;
+    const size_t at = (size_t)(row * n->nu + u);
+    float range[BLOCK];
+    const float *between = range;
+
+    if (!n->range) {
+        for (int i = 0; i < count; i++)
+            range[i] = n->i0;
+    } else {
+        int a, b;
+        float w;
+        flats_of(n, view, &a, &b, &w);
+        if (a == b)
+            between = n->range[a] + at;
+        else
+            interpolate(range, n->range[a] + at, n->range[b] + at, w, count);
+    }
+    return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, between, count);
+}
+
+static int transmit_row(const struct vp_normalize *n, const struct page *p, int64_t r, float *t)
+{
+    int bad = 0;
+
+    for (int64_t u = 0; u < n->nu; u += BLOCK)
+        bad += transmit_block(n, p, r, u, n->nu - u < BLOCK ? (int)(n->nu - u) : BLOCK, t + u);
+    return bad;
+}
+
+static int64_t finish(const struct vp_normalize *n, float *out, const float *t, int64_t count)
+{
+    int64_t raised = 0;
+
+    if (n->transmission) {
+        memcpy(out, t, (size_t)count * sizeof *out);
+        return 0;
+    }
+    for (int64_t i = 0; i < count; i += BLOCK)
+        raised += logarithm(out + i, t + i, n->floor, count - i < BLOCK ? (int)(count - i) : BLOCK);
+    return raised;
+}
+
+static void plain_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
+                       struct found *f)
+{
+    float t[BLOCK];
+
+    for (int64_t r = r0; r < r1; r++)
+        for (int64_t u = 0; u < n->nu; u += BLOCK) {
+            const int count = n->nu - u < BLOCK ? (int)(n->nu - u) : BLOCK;
+            f->bad += transmit_block(n, p, r, u, count, t);
+            f->raised += finish(n, p->out + r * n->nu + u, t, count);
+        }
+}
+
+static void despiked_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
+                          struct found *f)
+{
+    struct scratch *const s = &n->scratch[omp_get_thread_num() % n->n_scratch];
+    const int64_t nu = n->nu;
+    int64_t bad[3] = {0};
+
+    pthread_mutex_lock(&s->lock);
+    for (int64_t r = r0 > 0 ? r0 - 1 : 0; r <= r0 && r < p->rows; r++)
+        bad[r % 3] = transmit_row(n, p, r, s->rows + r % 3 * nu);
+    for (int64_t r = r0; r < r1; r++) {
+        /* the row below becomes transmissions before this one is written, perhaps in place */
+        const bool below = r + 1 < p->rows;
+        bad[(r + 1) % 3] = below ? transmit_row(n, p, r + 1, s->rows + (r + 1) % 3 * nu) : 0;
+        const float *const rows[3] = {r > 0 ? s->rows + (r - 1) % 3 * nu : NULL, s->rows + r % 3 * nu,
+                                      below ? s->rows + (r + 1) % 3 * nu : NULL};
+        float *const result = s->rows + 3 * nu;
+        f->bad += bad[r % 3];
+        f->zingers += despike_row(n, result, rows, bad[0] + bad[1] + bad[2]);
+        f->raised += finish(n, p->out + r * nu, result, nu);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void fill_page(const struct vp_normalize *n, const struct page *p, int64_t bad)
+{
+    if (bad && !p->sinogram)
+        fill_dead(n, p->out);
+    if (bad && (p->sinogram || bad > n->n_dead))
+        for (int64_t r = 0; r < p->rows; r++)
+            fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
+}
+
+static void report(struct vp_normalize_report *rep, const struct found *f)
+{
+    if (!rep)
+        return;
+    #pragma omp atomic
+    rep->floored += f->raised;
+    #pragma omp atomic
+    rep->zingers += f->zingers;
+    #pragma omp atomic
+    rep->dead += f->bad;
+}
+
+/* By one thread. */
+static void whole_page(const struct vp_normalize *n, const struct page *p, struct vp_normalize_report *rep)
+{
+    struct found f = {0};
+
+    (n->zinger > 0 ? despiked_band : plain_band)(n, p, 0, p->rows, &f);
+    fill_page(n, p, f.bad);
+    report(rep, &f);
+}
+
+/* By all threads: possible where the neighbours of a band's rows are still there, unchanged. */
+static void banded_page(const struct vp_normalize *n, const struct page *p, struct vp_normalize_report *rep)
+{
+    const int64_t height = n->nu < 32768 ? 65536 / n->nu : 2, bands = (p->rows + height - 1) / height;
+    int64_t bad = 0, raised = 0, zingers = 0;
+
+    #pragma omp parallel for schedule(dynamic) reduction(+ : bad, raised, zingers)
+    for (int64_t b = 0; b < bands; b++) {
+        struct found f = {0};
+        const int64_t r0 = b * height, r1 = r0 + height < p->rows ? r0 + height : p->rows;
+        (n->zinger > 0 ? despiked_band : plain_band)(n, p, r0, r1, &f);
+        bad += f.bad;
+        raised += f.raised;
+        zingers += f.zingers;
+    }
+    fill_page(n, p, bad);
+    report(rep, &(struct found){bad, raised, zingers});
+}
+
+static void normalize_pages(const struct vp_normalize *n, bool sinogram, int64_t first, int64_t count,
+                            int64_t rows, const float *in, float *out, struct vp_normalize_report *rep)
+{
+    const int64_t size = rows * n->nu;
+
+    if (count < omp_get_max_threads() && in != out) {
+        for (int64_t k = 0; k < count; k++)
+            banded_page(n, &(struct page){sinogram, first + k, rows, in + k * size, out + k * size}, rep);
+        return;
+    }
+    #pragma omp parallel for schedule(dynamic)
+    for (int64_t k = 0; k < count; k++)
+        whole_page(n, &(struct page){sinogram, first + k, rows, in + k * size, out + k * size}, rep);
+}
+
+void vp_normalize_view(const struct vp_normalize *n, int64_t view, float *page,
+                       struct vp_normalize_report *rep)
+{
+    whole_page(n, &(struct page){false, view, n->nv, page, page}, rep);
+}
+
+void vp_normalize_views(const struct vp_normalize *n, int64_t first, int64_t count, const float *in,
+                        float *out, struct vp_normalize_report *rep)
+{
+    normalize_pages(n, false, first, count, n->nv, in, out, rep);
+}
+
+void vp_normalize_sinograms(const struct vp_normalize *n, int64_t first, int64_t count, int64_t views,
+                            const float *in, float *out, struct vp_normalize_report *rep)
+{
+    normalize_pages(n, true, first, count, views, in, out, rep);
+}
+
+int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
+{
+    if (!p->flat.n && !(p->i0 > 0)) {
+        vp_fail(err, VP_EUSAGE, "neither --flat nor --i0 is given");
+        return vp_hint(err, "--flat FILES are pages of the open beam, --i0 N is a number of counts");
+    }
+    if (p->flat.n && p->i0 > 0)
+        return vp_fail(err, VP_EUSAGE, "--flat and --i0 exclude each other");
+    if (!p->flat_at.n)
+        return 0;
+    if (p->flat_at.n != p->flat.n)
+        return vp_fail(err, VP_EUSAGE, "--flat-at: expected %d numbers, one for each --flat, got %d",
+                       p->flat.n, p->flat_at.n);
+    for (int i = 1; i < p->flat_at.n; i++)
+        if (!(p->flat_at.v[i] > p->flat_at.v[i - 1]))
+            return vp_fail(err, VP_EUSAGE, "--flat-at: %g after %g: view numbers must increase",
+                           p->flat_at.v[i], p->flat_at.v[i - 1]);
+    return 0;
+}
+
+/* The dead neighbours of pixel i that have no number yet get the next one and join the list. */
+static void number_around(struct vp_normalize *n, int64_t i, int64_t *done)
+{
+    const int64_t u = i % n->nu, v = i / n->nu;
+
+    for (int64_t y = v > 0 ? v - 1 : 0; y <= v + 1 && y < n->nv; y++)
+        for (int64_t x = u > 0 ? u - 1 : 0; x <= u + 1 && x < n->nu; x++)
+            if (n->layer[y * n->nu + x] == UINT16_MAX && n->layer[i] < UINT16_MAX - 1) {
+                n->layer[y * n->nu + x] = (uint16_t)(n->layer[i] + 1);
+                n->dead[(*done)++] = y * n->nu + x;
+            }
+}
+
+/* Number the dead pixels by their distance (in steps to any of eight neighbours) from the live ones. */
+static int find_layers(struct vp_normalize *n, struct vp_err *err)
+{
+    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
+    int64_t done = 0, n_dead = 0;
+
+    for (size_t i = 0; i < pixels; i++)
+        n_dead += isnan(n->range[0][i]);
+    if (!n_dead)
+        return 0;
+    if (n_dead == (int64_t)pixels)
+        return vp_fail(err, VP_ERUN, "all %lld pixels are dead: the flat is nowhere above the dark field",
+                       (long long)n_dead);
+    if (!(n->layer = vp_alloc(pixels, sizeof *n->layer, "the dead pixels", err))
+        || !(n->dead = vp_alloc((size_t)n_dead, sizeof *n->dead, "the dead pixels", err)))
+        return -1;
+    for (size_t i = 0; i < pixels; i++)
+        n->layer[i] = isnan(n->range[0][i]) ? UINT16_MAX : 0;
+
+    for (int64_t i = 0; i < (int64_t)pixels; i++)
+        if (!n->layer[i])
+            number_around(n, i, &done);
+    for (int64_t i = 0; i < done; i++)
+        number_around(n, n->dead[i], &done);
+    n->n_dead = done;   /* all, unless an area is so large that the numbers end */
+    return 0;
+}
+
+static int set_ranges(struct vp_normalize *n, const float *const *flats, const uint8_t *dead,
+                      struct vp_err *err)
+{
+    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
+    const int sets = range_sets(n);
+
+    if (!n->n_flats && !dead && !n->dark)
+        return 0;
+    if (!(n->range = vp_alloc((size_t)sets, sizeof *n->range, "the flats", err)))
+        return -1;
+    for (int s = 0; s < sets; s++)
+        if (!(n->range[s] = vp_alloc_raw(pixels, sizeof(float), "the flats", err)))
+            return -1;
+    for (size_t i = 0; i < pixels; i++) {
+        bool lit = !n->dark || is_finite(n->dark[i]);
+        for (int s = 0; s < sets; s++) {
+            const float range = !n->n_flats ? n->i0 : n->dark ? flats[s][i] - n->dark[i] : flats[s][i];
+            lit &= range > 0 && is_finite(range);
+            n->range[s][i] = range;
+        }
+        n->n_unlit += !lit && !(dead && dead[i]);
+        for (int s = 0; s < sets && (!lit || (dead && dead[i])); s++)
+            n->range[s][i] = NAN;
+    }
+    return find_layers(n, err);
+}
+
+static int set_views(struct vp_normalize *n, const struct vp_normalize_params *p, int64_t views,
+                     struct vp_err *err)
+{
+    if (!(n->at = vp_alloc((size_t)n->n_flats + 1, sizeof *n->at, "the flats", err)))
+        return -1;
+    if (n->n_flats > 1 && !p->flat_at.n && views <= 0) {
+        vp_fail(err, VP_EUSAGE,
+                "the number of views is not known, so %d flat sets cannot be spread over them", n->n_flats);
+        return vp_hint(err, "say where they belong with --flat-at, or give the geometry with -g FILE");
+    }
+    for (int s = 0; s < n->n_flats; s++)
+        if (p->flat_at.n)
+            n->at[s] = p->flat_at.v[s];
+        else if (n->n_flats > 1)
+            n->at[s] = (double)(views - 1) * s / (n->n_flats - 1);
+    return 0;
+}
+
+static int set_scratch(struct vp_normalize *n, struct vp_err *err)
+{
+    const int threads = omp_get_max_threads();
+    size_t samples;
+
+    if (!vp_mul_size(&samples, 4, (size_t)n->nu))
+        return vp_fail(err, VP_ERESOURCE, "rows of %lld samples are too long", (long long)n->nu);
+    if (!(n->scratch = vp_alloc((size_t)threads, sizeof *n->scratch, "the zinger filter", err)))
+        return -1;
+    for (; n->n_scratch < threads; n->n_scratch++) {
+        struct scratch *s = &n->scratch[n->n_scratch];
+        if (!(s->rows = vp_alloc_raw(samples, sizeof(float), "the zinger filter", err)))
+            return -1;
+        pthread_mutex_init(&s->lock, NULL);
+    }
+    return 0;
+}
+
+int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_params *p, int64_t nu, int64_t nv,
+                      int64_t views, const float *const *flats, int n_flats, const float *dark,
+                      const uint8_t *dead, struct vp_err *err)
+{
+    struct vp_normalize *n;
+    size_t pixels;
+
+    *out = NULL;
+    assert(nu > 0 && nv > 0 && (n_flats > 0 || p->i0 > 0));
+    if (!vp_mul_size(&pixels, (size_t)nu, (size_t)nv))
+        return vp_fail(err, VP_ERESOURCE, "%lld x %lld pixels are too many", (long long)nu, (long long)nv);
+    if (!(n = vp_alloc(1, sizeof *n, "the normalisation", err)))
+        return -1;
+    n->nu = nu;
+    n->nv = nv;
+    n->n_flats = n_flats;
+    n->i0 = (float)p->i0;
+    n->floor = (float)p->floor;
+    n->zinger = (float)p->zinger;
+    n->transmission = p->transmission;
+    if (dark) {
+        if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
+            goto fail;
+        memcpy(n->dark, dark, pixels * sizeof(float));
+    }
+    if (set_views(n, p, views, err) || set_ranges(n, flats, dead, err)
+        || (p->zinger > 0 && set_scratch(n, err)))
+        goto fail;
+    *out = n;
+    return 0;
+fail:
+    vp_normalize_close(n);
+    return -1;
+}
+
+void vp_normalize_close(struct vp_normalize *n)
+{
+    if (!n)
+        return;
+    for (int s = 0; n->range && s < range_sets(n); s++)
+        free(n->range[s]);
+    for (int s = 0; s < n->n_scratch; s++) {
+        pthread_mutex_destroy(&n->scratch[s].lock);
+        free(n->scratch[s].rows);
+    }
+    free(n->range);
+    free(n->at);
+    free(n->dark);
+    free(n->layer);
+    free(n->dead);
+    free(n->scratch);
+    free(n);
+}
+
+int64_t vp_normalize_rows(const struct vp_normalize *n)
+{
+    return n->range || n->dark ? n->nv : -1;
+}
+
+size_t vp_normalize_bytes(const struct vp_normalize *n)
+{
+    const size_t pixels = (size_t)n->nu * (size_t)n->nv, sets = n->range ? (size_t)range_sets(n) : 0;
+
+    return pixels * ((sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
+           + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float);
+}
+
+void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
+                       const struct vp_normalize_report *rep, int64_t samples, int64_t bad)
+{
+    const double percent = samples > 0 ? 100 * (double)rep->floored / (double)samples : 0;
+
+    if (n->n_unlit)
+        vp_warn(run,
+                "%lld of %lld pixels are dead, their flat not above the dark field; filled in from their "
+                "neighbours",
+                (long long)n->n_unlit, (long long)(n->nu * n->nv));
+    if (n->n_dead > n->n_unlit)
+        vp_note(run, "%lld pixels are dead in the mask; filled in from their neighbours",
+                (long long)(n->n_dead - n->n_unlit));
+    if (bad)
+        vp_warn(run, "%lld samples are NaN or infinite; filled in from their neighbours", (long long)bad);
+    if (rep->zingers)
+        vp_note(run, "%lld zingers (%.3g %% of the samples) were replaced", (long long)rep->zingers,
+                100 * (double)rep->zingers / (double)samples);
+    if (percent > 1)
+        vp_warn(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
+                (long long)rep->floored, percent, (double)n->floor);
+    else if (rep->floored)
+        vp_note(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
+                (long long)rep->floored, percent, (double)n->floor);
+}

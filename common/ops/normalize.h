@@ -1,0 +1,74 @@
+/* Raw counts to line integrals: p = -ln((I - dark) / (flat - dark)).
+ *
+ * A pixel is dead if the mask says so or if its flat is not above its dark (or either is not finite). Its
+ * samples are replaced by the mean of the live ones among their eight neighbours in the view, large dead
+ * areas from their edge inwards. Samples that are NaN or infinite, and in sinograms those of dead pixels, are
+ * interpolated linearly along the detector row; a row without any live sample becomes 0 (transmission 1). */
+#ifndef VP_NORMALIZE_H
+#define VP_NORMALIZE_H
+
+#include "geom/geom.h"
+
+struct vp_reader;
+struct vp_run;
+
+struct vp_normalize_params {
+    struct vp_strings flat;   /* --flat: each a set, interpolated linearly over the scan */
+    struct vp_strings dark;   /* --dark: all one set */
+    struct vp_reals flat_at;  /* --flat-at: view number of each set; default evenly over the scan */
+    double i0;                /* --i0: unattenuated counts when there is no flat; 0: not given */
+    double floor;             /* --floor: smallest transmission before the logarithm */
+    double zinger;            /* --zinger T: a sample whose transmission is more than T times the median of
+                                 the 3x3 samples around it on the page (those that exist and are live)
+                                 becomes that median; 0: off */
+    const char *dead;         /* --dead FILE: a page nv x nu (in both layouts); non-zero pixels are dead */
+    bool transmission;        /* --no-log: stop at the transmission (no floor) */
+};
+extern const struct vp_opt vp_normalize_options[];
+
+struct vp_normalize;
+
+/* VP_EUSAGE unless exactly one of --flat and --i0 is given and --flat-at fits. Looks at no file. */
+int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err);
+
+/* `flats`: one averaged page (nu x nv, f32) for each flat set (n_flats = 0: p->i0), `dark` (or NULL: 0),
+ * `dead` (or NULL: none; non-zero is dead); copied. `views` total, for the interpolation (-1: unknown,
+ * allowed with one set or --flat-at). */
+int vp_normalize_open(struct vp_normalize **n, const struct vp_normalize_params *p, int64_t nu, int64_t nv,
+                      int64_t views, const float *const *flats, int n_flats, const float *dark,
+                      const uint8_t *dead, struct vp_err *err);
+
+/* vp_normalize_open with the files of the options, read and averaged; for ct-normalize and ct-fdk. nv and
+ * views may be -1: nv is then that of the flats. In layout sinograms flats and darks are sinograms too: a
+ * page a detector row, its rows averaged. */
+int vp_normalize_load(struct vp_normalize **n, struct vp_run *run, const struct vp_normalize_params *p,
+                      int64_t nu, int64_t nv, int64_t views, bool sinograms, struct vp_err *err);
+/* Detector rows it knows; -1 if every row is treated alike (no flat, dark or mask). */
+int64_t vp_normalize_rows(const struct vp_normalize *n);
+size_t vp_normalize_bytes(const struct vp_normalize *n);   /* memory it holds */
+
+/* Mean of all pages of a stack, as f32 (summed in double). */
+int vp_mean_page(struct vp_reader *r, float *out, struct vp_err *err);
+
+/* What was repaired; added to atomically by the functions below, which also take NULL. */
+struct vp_normalize_report {
+    int64_t floored, zingers, dead; /* dead: samples filled in, NaN and infinite ones too */
+};
+
+/* View `view` (the whole detector) in place, by the calling thread. Thread safe. */
+void vp_normalize_view(const struct vp_normalize *n, int64_t view, float *page,
+                       struct vp_normalize_report *rep);
+/* `count` views from view `first`, in place or into out; all cores (OpenMP). Bits do not depend on the number
+ * of threads nor on how views are grouped. */
+void vp_normalize_views(const struct vp_normalize *n, int64_t first, int64_t count, const float *in,
+                        float *out, struct vp_normalize_report *rep);
+/* The same for sinograms: `count` detector rows from row `first`, each a page of `views` rows. */
+void vp_normalize_sinograms(const struct vp_normalize *n, int64_t first, int64_t count, int64_t views,
+                            const float *in, float *out, struct vp_normalize_report *rep);
+
+/* Say (warnings, notes) what was repaired of `samples` samples, `bad` of which were NaN or infinite. */
+void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
+                       const struct vp_normalize_report *rep, int64_t samples, int64_t bad);
+void vp_normalize_close(struct vp_normalize *n);
+
+#endif

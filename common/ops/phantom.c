@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ellipsoid phantoms. A ray s + t d, seen from an ellipsoid's own frame (shifted, turned and scaled until
+ * the ellipsoid is the unit sphere: S + t D), crosses it over 2 sqrt(|D|^2 - |S x D|^2) / |D|^2 in t:
+ * Lagrange's identity saves the usual discriminant from cancelling. D and S x D are affine in the column
+ * u, so along a detector row the radicand is a parabola, kept as k (h - x)(h + x) about its vertex; its
+ * zeros are the columns where the shadow begins and ends, and nothing outside them is looked at.
+ *
+ * The Shepp-Logan head is that of Kak & Slaney, Principles of Computerized Tomographic Imaging (1988),
+ * section 3.6, table 3.1, as corrected in the book's errata (RTK and sl3d carry the same numbers); the high
+ * contrast of its parts follows Toft, The Radon Transform (1996), table B.3, in the three-dimensional form of
+ * Yu, Ye & Wang, Proc. SPIE 5535 (2004). Large Poisson means are sampled by transformed rejection: PTRS of
+ * Hoermann, Insurance: Mathematics and Economics 12 (1993) 39-45. */
+#include "ops/phantom.h"
+
+#include "base/err.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+#define RADIANS (PI / 180)
+
+/* Named phantoms, in units of the radius; densities relative to 1. */
+static const struct vp_ellipsoid head[] = {
+    {{0, 0, 0}, {0.69, 0.92, 0.9}, 0, 2},
+    {{0, 0, 0}, {0.6624, 0.874, 0.88}, 0, -0.98},
+    {{-0.22, 0, -0.25}, {0.41, 0.16, 0.21}, 108, -0.02},
+    {{0.22, 0, -0.25}, {0.31, 0.11, 0.22}, 72, -0.02},
+    {{0, 0.35, -0.25}, {0.21, 0.25, 0.5}, 0, 0.02},
+    {{0, 0.1, -0.25}, {0.046, 0.046, 0.046}, 0, 0.02},
+    {{-0.08, -0.65, -0.25}, {0.046, 0.023, 0.02}, 0, 0.01},
+    {{0.06, -0.65, -0.25}, {0.046, 0.023, 0.02}, 90, 0.01},
+    {{0.06, -0.105, 0.625}, {0.056, 0.04, 0.1}, 90, 0.02},
+    {{0, 0.1, 0.625}, {0.056, 0.056, 0.1}, 0, -0.02},
+};
+#define N_HEAD (int)(sizeof head / sizeof *head)
+static const double head_contrast[N_HEAD] = {1, -0.8, -0.2, -0.2, 0.2, 0.2, 0.1, 0.1, 0.2, -0.2};
+
+static const struct vp_ellipsoid ball[] = {{{0, 0, 0}, {1, 1, 1}, 0, 1}};
+
+static const struct vp_ellipsoid spheres[] = {
+    {{0.05, 0, 0}, {0.2, 0.2, 0.2}, 0, 1},
+    {{0.6, 0.1, 0}, {0.22, 0.22, 0.22}, 0, 0.5},
+    {{-0.4, 0.45, 0.2}, {0.15, 0.15, 0.15}, 0, 1.5},
+    {{0.1, -0.6, -0.35}, {0.2, 0.2, 0.2}, 0, 0.8},
+    {{0.2, 0.35, 0.7}, {0.14, 0.14, 0.14}, 0, 2},
+    {{-0.35, -0.3, -0.7}, {0.16, 0.16, 0.16}, 0, 1},
+    {{-0.7, -0.1, 0.1}, {0.08, 0.08, 0.08}, 0, 3},
+    {{0.45, -0.4, 0.45}, {0.1, 0.1, 0.1}, 0, 1.2},
+};
+
+/* One sphere towards each positive axis, each of another size and density, and a turned ellipsoid in the
+ * negative octant: no flip, exchange of axes or turn maps it onto itself. */
+static const struct vp_ellipsoid asymmetric[] = {
+    {{0.6, 0, 0}, {0.25, 0.25, 0.25}, 0, 1},
+    {{0, 0.65, 0}, {0.18, 0.18, 0.18}, 0, 1.5},
+    {{0, 0, 0.72}, {0.16, 0.16, 0.16}, 0, 2},
+    {{-0.35, -0.3, -0.4}, {0.3, 0.14, 0.2}, 30, 0.8},
+};
+
+static const struct {
+    const char *name;
+    const struct vp_ellipsoid *list;
+    int n;
+    const double *density;      /* instead of the list's */
+} named[] = {
+    {"shepp-logan", head, N_HEAD, NULL},
+    {"shepp-logan-contrast", head, N_HEAD, head_contrast},
+    {"spheres", spheres, sizeof spheres / sizeof *spheres, NULL},
+    {"ball", ball, 1, NULL},
+    {"asymmetric", asymmetric, sizeof asymmetric / sizeof *asymmetric, NULL},
+};
+#define N_NAMED (int)(sizeof named / sizeof *named)
+
+static int find_named(const char *name)
+{
+    for (int i = 0; i < N_NAMED; i++)
+        if (!strcmp(name, named[i].name))
+            return i;
+    return -1;
+}
+
+bool vp_phantom_named(const char *name)
+{
+    return find_named(name) >= 0;
+}
+
+/* A line of a phantom file: 1 an ellipsoid, 0 nothing on it, -1 error. */
+static int parse_line(const char *text, const char *path, int64_t line, struct vp_ellipsoid *e,
+                      struct vp_err *err)
+{
+    double v[8];
+    int n = 0;
+
+    for (const char *p = text;;) {
+        char *end;
+        p += strspn(p, " \t\r\n,;");
+        if (!*p || *p == '#')
+            break;
+        const double x = strtod(p, &end);
+        if (end == p || (*end && !strchr(" \t\r\n,;#", *end)) || !isfinite(x))
+            return vp_fail(err, VP_ERUN, "%s: line %lld: '%.*s' is not a finite number", path,
+                           (long long)line, (int)strcspn(p, " \t\r\n,;#"), p);
+        if (n < 8)
+            v[n] = x;
+        n++;
+        p = end;
+    }
+    if (!n)
+        return 0;
+    if (n != 8)
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected 8 numbers (x y z a b c phi density), got %d",
+                       path, (long long)line, n);
+    *e = (struct vp_ellipsoid){{v[0], v[1], v[2]}, {v[3], v[4], v[5]}, v[6], v[7]};
+    for (int i = 0; i < 3; i++)
+        if (!(e->axis[i] > 0))
+            return vp_fail(err, VP_ERUN, "%s: line %lld: half axes must be positive, got %g", path,
+                           (long long)line, e->axis[i]);
+    return 1;
+}
+
+static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struct vp_err *err)
+{
+    enum { MOST = 1 << 24 };
+    struct vp_ellipsoid e;
+    char *text = NULL;
+    size_t room = 0;
+    int64_t line = 0, space = 0;
+    int rc = -1;
+    FILE *f = fopen(path, "r");
+
+    if (!f) {
+        vp_fail_errno(err, "%s", path);
+        return vp_hint(
+            err, "phantoms known by name: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
+    }
+    while (getline(&text, &room, f) >= 0) {
+        const int got = parse_line(text, path, ++line, &e, err);
+        if (got < 0)
+            goto out;
+        if (!got)
+            continue;
+        if (*n == space) {
+            space = space ? 2 * space : 64;
+            struct vp_ellipsoid *more = space <= MOST ? realloc(*list, (size_t)space * sizeof **list) : NULL;
+            if (!more) {
+                vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
+                goto out;
+            }
+            *list = more;
+        }
+        (*list)[(*n)++] = e;
+    }
+    if (ferror(f))
+        vp_fail_errno(err, "%s", path);
+    else if (!*n)
+        vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
+    else
+        rc = 0;
+out:
+    free(text);
+    fclose(f);
+    return rc;
+}
+
+int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file, double radius,
+                    double density, struct vp_err *err)
+{
+    const int which = find_named(name_or_file);
+
+    *list = NULL;
+    *n = 0;
+    if (which < 0) {
+        if (!load_file(list, n, name_or_file, err))
+            return 0;
+        free(*list);
+        *list = NULL;
+        *n = 0;
+        return -1;
+    }
+    *list = malloc((size_t)named[which].n * sizeof **list);
+    if (!*list)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    *n = named[which].n;
+    for (int i = 0; i < *n; i++) {
+        struct vp_ellipsoid *e = &(*list)[i];
+        *e = named[which].list[i];
+        for (int j = 0; j < 3; j++) {
+            e->center[j] *= radius;
+            e->axis[j] *= radius;
+        }
+        e->density = density * (named[which].density ? named[which].density[i] : e->density);
+    }
+    return 0;
+}
+
+static double dot(const double a[3], const double b[3])
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static void cross(double out[3], const double a[3], const double b[3])
+{
+    out[0] = a[1] * b[2] - a[2] * b[1];
+    out[1] = a[2] * b[0] - a[0] * b[2];
+    out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* a + s b */
+static void add_scaled(double out[3], const double a[3], double s, const double b[3])
+{
+    for (int i = 0; i < 3; i++)
+        out[i] = a[i] + s * b[i];
+}
+
+/* How far inside a detector edge the origin lies, mm: the distance to the plane of the rays that hit the
+ * edge. `row` is 0 for columns and 1 for rows, `at` the edge in pixels, `sign` +1 where inside is at larger
+ * coordinates. */
+static double edge_distance(const struct vp_view *view, int row, double at, double sign)
+{
+    double plane[4];
+
+    for (int i = 0; i < 4; i++)
+        plane[i] = sign * (view->P[4 * row + i] - at * view->P[8 + i]);
+    return plane[3] / sqrt(dot(plane, plane));
+}
+
+double vp_phantom_radius(const struct vp_view *views, int64_t n_views, const struct vp_scan *scan, int64_t nu,
+                         int64_t nv)
+{
+    double radius = INFINITY;
+
+    for (int64_t k = 0; k < n_views; k++) {
+        const double left = edge_distance(&views[k], 0, -0.5, 1);
+        const double right = edge_distance(&views[k], 0, (double)nu - 0.5, -1);
+        const double low = edge_distance(&views[k], 1, -0.5, 1);
+        const double high = edge_distance(&views[k], 1, (double)nv - 0.5, -1);
+        radius = fmin(radius, scan->offset ? fmax(left, right) : fmin(left, right));
+        if (4 * (low + high) > left + right)
+            radius = fmin(radius, fmin(low, high));
+        /* the source must stay outside */
+        if (views[k].sod > 0)
+            radius = fmin(radius, views[k].sod);
+    }
+    return radius;
+}
+
+double vp_phantom_radius_in(const struct vp_grid *grid)
+{
+    double edge[3], longest = 0, radius = INFINITY;
+
+    for (int i = 0; i < 3; i++) {
+        edge[i] = (double)grid->n[i] * grid->voxel[i];
+        longest = fmax(longest, edge[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        if (4 * edge[i] > longest)
+            radius = fmin(radius, edge[i] / 2 - fabs(grid->center[i]));
+    return radius;
+}
+
+/* All rays of a view: from p0 + u pu + v pv in direction d0 + u du + v dv. Cone: pu = pv = 0, the parameter t
+ * along the ray is the depth. Parallel: du = dv = 0, unit direction. */
+struct rays {
+    double p0[3], pu[3], pv[3], d0[3], du[3], dv[3];
+    const double *P;
+    bool cone;
+};
+
+static void rays_of_view(struct rays *r, const struct vp_view *view, enum vp_beam beam)
+{
+    const double *const a = view->P, *const b = a + 4, *const c = a + 8;
+    double n[3], bc[3], ca[3];
+
+    *r = (struct rays){.P = view->P, .cone = beam == VP_CONE};
+    cross(n, a, b);
+    if (r->cone) {
+        /* the columns of the inverse of the left 3x3 block; the source is where all three rows vanish */
+        cross(bc, b, c);
+        cross(ca, c, a);
+        const double det = dot(a, bc);
+        for (int i = 0; i < 3; i++) {
+            r->du[i] = bc[i] / det;
+            r->dv[i] = ca[i] / det;
+            r->d0[i] = n[i] / det;
+            r->p0[i] = -(a[3] * r->du[i] + b[3] * r->dv[i] + c[3] * r->d0[i]);
+        }
+        return;
+    }
+    const double n2 = dot(n, n);
+    cross(bc, b, n);
+    cross(ca, n, a);
+    for (int i = 0; i < 3; i++) {
+        r->d0[i] = n[i] / sqrt(n2);
+        r->pu[i] = bc[i] / n2;
+        r->pv[i] = ca[i] / n2;
+        r->p0[i] = -(a[3] * r->pu[i] + b[3] * r->pv[i]);
+    }
+}
+
+/* Into the frame of an ellipsoid, where it is the unit sphere. */
+static void to_sphere(double out[3], const struct vp_ellipsoid *e, const double v[3])
+{
+    const double c = cos(e->phi * RADIANS), s = sin(e->phi * RADIANS);
+
+    out[0] = (c * v[0] + s * v[1]) / e->axis[0];
+    out[1] = (c * v[1] - s * v[0]) / e->axis[1];
+    out[2] = v[2] / e->axis[2];
+}
+
+/* Columns accumulated at a time, on the stack. */
+enum { BLOCK = 512 };
+
+/* An ellipsoid as one detector row sees it; x is the column less u0. */
+struct shadow {
+    double D[3], D1[3];     /* direction at x = 0, and its slope */
+    double S[3], S1[3];     /* the point on the ray, and its slope */
+    double u0, h, k;        /* radicand k (h - x)(h + x) */
+    bool plain;             /* the parabola is valid: all of the ellipsoid lies in front of the source */
+};
+
+static void row_shadow(struct shadow *w, const struct vp_ellipsoid *e, const struct rays *r, double v)
+{
+    const double *const third = r->P + 8;
+    double p[3], d[3], C[3], C1[3], t[3];
+
+    add_scaled(p, r->p0, v, r->pv);
+    add_scaled(p, p, -1, e->center);
+    add_scaled(d, r->d0, v, r->dv);
+    to_sphere(w->S, e, p);
+    to_sphere(w->S1, e, r->pu);
+    to_sphere(w->D, e, d);
+    to_sphere(w->D1, e, r->du);
+    w->u0 = 0;
+    w->plain = true;
+    if (r->cone) {
+        /* half the extent of the ellipsoid in depth: the norm of its axes along the third row */
+        const double c = cos(e->phi * RADIANS), s = sin(e->phi * RADIANS);
+        const double a0 = e->axis[0] * (c * third[0] + s * third[1]);
+        const double a1 = e->axis[1] * (c * third[1] - s * third[0]);
+        const double a2 = e->axis[2] * third[2], depth = dot(third, e->center) + third[3];
+        w->plain = depth > sqrt(a0 * a0 + a1 * a1 + a2 * a2);
+        if (!w->plain)
+            return;
+        w->u0 = (dot(r->P, e->center) + r->P[3]) / depth;
+    } else {
+        w->u0 = dot(r->P, e->center) + r->P[3];
+    }
+    /* Start at the image of the centre, then once more from the vertex found there: what is left of the
+     * distance between vertex and reference is then too small to cost digits. */
+    double shift = w->u0;
+    for (int pass = 0; pass < 2; pass++) {
+        add_scaled(w->D, w->D, shift, w->D1);
+        add_scaled(w->S, w->S, shift, w->S1);
+        cross(C, w->S, w->D);
+        cross(C1, w->S, w->D1);
+        cross(t, w->S1, w->D);
+        add_scaled(C1, C1, 1, t);
+        w->k = dot(C1, C1) - dot(w->D1, w->D1);
+        shift = (dot(w->D, w->D1) - dot(C, C1)) / w->k;
+        if (!pass)
+            w->u0 += shift;
+    }
+    const double top = (dot(w->D, w->D) - dot(C, C)) / w->k + shift * shift;
+    w->h = top > 0 ? sqrt(top) : -1;
+}
+
+/* The integers [*lo, *hi] within [from, to] and [0, n - 1]; lo > hi if there are none. */
+static void clip(double from, double to, int n, int *lo, int *hi)
+{
+    const double first = ceil(from), last = floor(to);
+
+    *lo = first > 0 ? first < n ? (int)first : n : 0;
+    *hi = last < n - 1 ? last < 0 ? -1 : (int)last : n - 1;
+}
+
+/* Add density * chord (in t) of the columns u + i, i in [0, n), to acc. */
+static void add_row(double *restrict acc, const struct shadow *w, double u, int n, double density)
+{
+    if (w->h <= 0)
+        return;
+    int lo, hi;
+    clip(w->u0 - w->h - u, w->u0 + w->h - u, n, &lo, &hi);
+    const double h = w->h, k = w->k, shift = u - w->u0, twice = 2 * density;
+    const double Dx = w->D[0], Dy = w->D[1], Dz = w->D[2], Ex = w->D1[0], Ey = w->D1[1], Ez = w->D1[2];
+
+    for (int i = lo; i <= hi; i++) {
+        const double x = shift + i, q = k * ((h - x) * (h + x));
+        const double ax = Dx + x * Ex, ay = Dy + x * Ey, az = Dz + x * Ez;
+        acc[i] += twice * sqrt(q > 0 ? q : 0) / (ax * ax + ay * ay + az * az);
+    }
+}
+
+/* The same where the source is inside the ellipsoid or beside it: ray by ray, the part in front of the
+ * source. */
+static void add_row_near(double *acc, const struct shadow *w, double u, int n, double density)
+{
+    for (int i = 0; i < n; i++) {
+        double D[3], C[3];
+        add_scaled(D, w->D, u + i, w->D1);
+        cross(C, w->S, D);
+        const double d2 = dot(D, D), q = d2 - dot(C, C), mid = -dot(w->S, D);
+        if (!(q > 0))
+            continue;
+        const double from = mid - sqrt(q), to = mid + sqrt(q);
+        if (to > 0)
+            acc[i] += density * (to - (from > 0 ? from : 0)) / d2;
+    }
+}
+
+/* Add the line integrals of the columns u + i, i in [0, n), on detector row v to sum. */
+static void add_rays(double *restrict sum, const struct vp_ellipsoid *list, int n_list, const struct rays *r,
+                     double u, double v, int n)
+{
+    double acc[BLOCK] = {0}, d[3];
+    struct shadow w;
+
+    for (int j = 0; j < n_list; j++) {
+        row_shadow(&w, &list[j], r, v);
+        (w.plain ? add_row : add_row_near)(acc, &w, u, n, list[j].density);
+    }
+    add_scaled(d, r->d0, v, r->dv);
+    for (int i = 0; i < n; i++) {
+        const double at = u + i, x = d[0] + at * r->du[0], y = d[1] + at * r->du[1], z = d[2] + at * r->du[2];
+        sum[i] += acc[i] * sqrt(x * x + y * y + z * z);
+    }
+}
+
+/* The s points across a pixel, about its centre. */
+static double sub_sample(int i, int s)
+{
+    return (i + 0.5) / s - 0.5;
+}
+
+void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
+                     int64_t nu, int64_t v0, int64_t v1, int samples, float *out)
+{
+    struct rays r;
+
+    assert(samples > 0);
+    rays_of_view(&r, view, beam);
+    for (int64_t v = v0; v < v1; v++)
+        for (int64_t u = 0; u < nu; u += BLOCK) {
+            const int count = nu - u < BLOCK ? (int)(nu - u) : BLOCK;
+            double sum[BLOCK] = {0};
+            for (int j = 0; j < samples; j++)
+                for (int i = 0; i < samples; i++)
+                    add_rays(sum, list, n, &r, (double)u + sub_sample(i, samples),
+                             (double)v + sub_sample(j, samples), count);
+            float *const o = out + (v - v0) * nu + u;
+            for (int i = 0; i < count; i++)
+                o[i] = (float)(sum[i] / ((double)samples * samples));
+        }
+}
+
+void vp_phantom_project(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
+                        int64_t nu, int64_t nv, int samples, float *out)
+{
+    #pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t v = 0; v < nv; v++)
+        vp_phantom_rows(list, n, view, beam, nu, v, v + 1, samples, out + v * nu);
+}
+
+/* Add density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */
+static void add_voxels(double *sum, const struct vp_ellipsoid *e, double x0, double step, double y, double z,
+                       int n)
+{
+    double s[3], d[3], c[3];
+
+    to_sphere(s, e, (const double[3]){x0 - e->center[0], y - e->center[1], z - e->center[2]});
+    to_sphere(d, e, (const double[3]){step, 0, 0});
+    cross(c, s, d);
+    const double d2 = dot(d, d), q = d2 - dot(c, c), mid = -dot(s, d) / d2;
+    if (q < 0)
+        return;
+    const double half = sqrt(q) / d2;
+    int lo, hi;
+    clip(mid - half, mid + half, n, &lo, &hi);
+    for (int i = lo; i <= hi; i++)
+        sum[i] += e->density;
+}
+
+void vp_phantom_slice(const struct vp_ellipsoid *list, int n, const struct vp_grid *grid, int64_t k,
+                      int samples, float *out)
+{
+    const int64_t nx = grid->n[0], ny = grid->n[1];
+    const double *const step = grid->voxel;
+    double origin[3];
+
+    assert(samples > 0);
+    for (int a = 0; a < 3; a++)
+        origin[a] = grid->center[a] - (double)(grid->n[a] - 1) / 2 * step[a];
+    #pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t j = 0; j < ny; j++)
+        for (int64_t i = 0; i < nx; i += BLOCK) {
+            const int count = nx - i < BLOCK ? (int)(nx - i) : BLOCK;
+            double sum[BLOCK] = {0};
+            for (int m = 0; m < samples * samples * samples; m++) {
+                const double x = origin[0] + ((double)i + sub_sample(m % samples, samples)) * step[0];
+                const double y =
+                    origin[1] + ((double)j + sub_sample(m / samples % samples, samples)) * step[1];
+                const double z =
+                    origin[2] + ((double)k + sub_sample(m / samples / samples, samples)) * step[2];
+                for (int e = 0; e < n; e++)
+                    add_voxels(sum, &list[e], x, step[0], y, z, count);
+            }
+            for (int c = 0; c < count; c++)
+                out[j * nx + i + c] = (float)(sum[c] / ((double)samples * samples * samples));
+        }
+}
+
+/* The finaliser of splitmix64 (Steele, Lea & Flood, OOPSLA 2014): a bijection that scatters every bit. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* The next number of a pixel's own splitmix64 stream, uniform in ]0, 1[. */
+static double uniform(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    return ((double)(mix(*state) >> 12) + 0.5) * 0x1p-52;
+}
+
+/* log(k!) for integers k >= 0: a table, then Stirling's series (next term below 1e-12 of the result). */
+static double log_factorial(double k)
+{
+    static const double small[10] = {
+        0, 0, 0.69314718055994530942, 1.7917594692280550008, 3.1780538303479456196, 4.7874917427820459943,
+        6.5792512120101009951, 8.5251613610654143002, 10.604602902745250228, 12.801827480081469611};
+    if (k < 10)
+        return small[(int)k];
+    const double x = k + 1, r = 1 / (x * x);
+    return (x - 0.5) * log(x) - x + 0.91893853320467274178
+           + (1.0 / 12 - r * (1.0 / 360 - r * (1.0 / 1260 - r * (1.0 / 1680 - r / 1188)))) / x;
+}
+
+static double poisson(double mean, uint64_t *state)
+{
+    if (!(mean > 0))
+        return 0;
+    if (mean < 10) {
+        /* as many unit-rate arrivals as fit before time `mean` */
+        const double limit = exp(-mean);
+        double k = 0;
+        for (double product = uniform(state); product > limit; product *= uniform(state))
+            k++;
+        return k;
+    }
+    const double root = sqrt(mean), b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+    const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), vr = 0.9277 - 3.6224 / (b - 2);
+    const double log_mean = log(mean);
+    for (;;) {
+        const double u = uniform(state) - 0.5, v = uniform(state), us = 0.5 - fabs(u);
+        const double k = floor((2 * a / us + b) * u + mean + 0.43);
+        if (us >= 0.07 && v <= vr)
+            return k;
+        if (k < 0 || (us < 0.013 && v > us))
+            continue;
+        if (log(v * inverse_alpha / (a / (us * us) + b)) <= k * log_mean - mean - log_factorial(k))
+            return k;
+    }
+}
+
+static double count_photons(float p, double i0, uint64_t view_key, int64_t pixel)
+{
+    uint64_t state = mix(view_key ^ mix((uint64_t)pixel + 0x2545f4914f6cdd1du));
+
+    return poisson(i0 * exp(-(double)p), &state);
+}
+
+static uint64_t view_key(uint64_t seed, int64_t view)
+{
+    return mix(mix(seed + 0x9e3779b97f4a7c15u) + (uint64_t)view * 0xd1342543de82ef95u);
+}
+
+void vp_phantom_counts(float *p, int64_t n, double i0, uint64_t seed, int64_t view, int64_t first)
+{
+    const uint64_t key = view_key(seed, view);
+
+    for (int64_t i = 0; i < n; i++)
+        p[i] = (float)count_photons(p[i], i0, key, first + i);
+}
+
+void vp_phantom_noise(float *p, int64_t n, double i0, uint64_t seed, int64_t view, int64_t first)
+{
+    const uint64_t key = view_key(seed, view);
+
+    for (int64_t i = 0; i < n; i++)
+        p[i] = (float)-log(fmax(count_photons(p[i], i0, key, first + i), 1) / i0);
+}
+
+void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out)
+{
+    for (int64_t r = r0; r < r1; r++, out += s->nu) {
+        const int64_t view = s->sinograms ? r : page, v = s->sinograms ? page : r;
+        vp_phantom_rows(s->list, s->n, &s->views[view], s->beam, s->nu, v, v + 1, s->samples, out);
+        if (s->i0 > 0)
+            (s->counts ? vp_phantom_counts : vp_phantom_noise)(out, s->nu, s->i0, s->seed, view, v * s->nu);
+    }
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stages of a reconstruction and the two threads around them. The order of the stages is that of
+ * iFDK (Chen et al. 2019, fig. 3): load, filter, back-project, store, each overlapping its neighbours. */
+#include "ops/reconstruct.h"
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/ring.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "ops/backproject.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IN_SLOTS = 3, OUT_SLOTS = 2, BATCH = 16, SLAB_STEP = 64, SLICES = 16 /* unblocked together */ };
+
+/* A reader thread fills slots with batches of views. */
+struct source {
+    struct vp_reconstruct *job;
+    struct vp_ring ring;
+    float *slot[IN_SLOTS];
+    int64_t first[IN_SLOTS];
+    int count[IN_SLOTS];
+    bool count_bad;           /* the first pass counts, the others see the same samples */
+    struct vp_err err;
+    bool failed;
+};
+
+/* A writer thread empties slots of slices. */
+struct sink {
+    struct vp_writer *writer;
+    struct vp_stats *stats;
+    struct vp_ring ring;
+    float *slot[OUT_SLOTS];
+    int count[OUT_SLOTS];
+    size_t page;              /* samples a slice */
+    struct vp_err err;
+    atomic_bool failed;
+};
+
+/* Slices that one output slot holds: enough to keep all cores busy, not more, for a pass that makes `depth`. */
+static int64_t slices_a_slot(const struct vp_reconstruct *r, int64_t depth)
+{
+    const int64_t page = r->grid->n[0] * r->grid->n[1] * (int64_t)sizeof(float);
+    int64_t n = ((int64_t)32 << 20) / (page > 0 ? page : 1) / SLICES * SLICES;
+    if (n < SLICES * (int64_t)r->threads)
+        n = SLICES * (int64_t)r->threads;
+    return n < depth ? n : depth;
+}
+
+static uint64_t pass_bytes(const struct vp_reconstruct *r, int64_t z0, int64_t z1, int batch)
+{
+    const uint64_t in = (uint64_t)r->in_nu * (uint64_t)r->nv * sizeof(float);
+    const uint64_t widened = r->nu > r->in_nu ? (uint64_t)r->nu * (uint64_t)r->nv * sizeof(float) : 0;
+    const uint64_t slice = (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
+    return vp_backproject_bytes(r->n_views, r->nu, r->nv, r->grid, z0, z1, r->threads)
+         + (uint64_t)batch * (IN_SLOTS * in + widened) + OUT_SLOTS * (uint64_t)slices_a_slot(r, z1 - z0) * slice
+         + (r->filter ? vp_filter_bytes(r->filter) : 0) + (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
+}
+
+int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
+{
+    char need[16], have[16];
+    const int64_t all = r->z1 - r->z0;
+
+    /* smaller batches first give way to the memory, then the slab does */
+    r->batch = BATCH;
+    while (r->batch > 1 && pass_bytes(r, r->z0, r->z1, r->batch) > r->memory)
+        r->batch /= 2;
+    r->slab = all;
+    r->passes = 1;
+    r->bytes = pass_bytes(r, r->z0, r->z1, r->batch);
+    if (r->bytes <= r->memory)
+        return 0;
+
+    vp_format_bytes(need, sizeof need, r->bytes);
+    vp_format_bytes(have, sizeof have, r->memory);
+    if (!vp_views_seekable(r->source)) {
+        vp_fail(err, VP_ERESOURCE, "volume of %lld x %lld x %lld needs %s, the memory limit is %s",
+                (long long)r->grid->n[0], (long long)r->grid->n[1], (long long)all, need, have);
+        return vp_hint(err, "give the projections as files (they are then read several times), "
+                            "--slab for a part, a coarser --voxel, or --memory %s", need);
+    }
+    /* the largest slab that fits: the bytes grow with the depth, so bisect on whole steps */
+    r->batch = BATCH;
+    int64_t lo = 0, hi = (all + SLAB_STEP - 1) / SLAB_STEP;
+    while (lo < hi) {
+        const int64_t mid = (lo + hi + 1) / 2;
+        const int64_t depth = mid * SLAB_STEP < all ? mid * SLAB_STEP : all;
+        if (pass_bytes(r, r->z0, r->z0 + depth, r->batch) <= r->memory)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    r->slab = lo * SLAB_STEP;
+    if (!r->slab) {
+        for (r->batch = BATCH; r->batch > 1; r->batch /= 2)
+            if (pass_bytes(r, r->z0, r->z0 + 1, r->batch) <= r->memory)
+                break;
+        for (r->slab = SLAB_STEP / 2; r->slab > 1; r->slab /= 2)
+            if (pass_bytes(r, r->z0, r->z0 + r->slab, r->batch) <= r->memory)
+                break;
+    }
+    r->bytes = pass_bytes(r, r->z0, r->z0 + r->slab, r->batch);
+    if (r->bytes > r->memory) {
+        vp_format_bytes(need, sizeof need, r->bytes);
+        vp_fail(err, VP_ERESOURCE, "one slice at a time needs %s, the memory limit is %s", need, have);
+        return vp_hint(err, "allow --memory %s, or use fewer --threads", need);
+    }
+    r->passes = (all + r->slab - 1) / r->slab;
+    return 0;
+}
+
+static void *read_views(void *arg)
+{
+    struct source *s = arg;
+    struct vp_reconstruct *r = s->job;
+    const size_t view = (size_t)r->in_nu * (size_t)r->nv;
+
+    for (int64_t k = r->first; k < r->last;) {
+        const int slot = vp_ring_fill(&s->ring);
+        if (slot < 0)
+            return NULL;
+        /* batches end at multiples of the batch, so that the back-projection can take each at once */
+        int64_t end = (k / r->batch + 1) * r->batch;
+        if (end > r->last)
+            end = r->last;
+        const double t = vp_now();
+        s->first[slot] = k;
+        s->count[slot] = 0;
+        for (; k < end; k++) {
+            const int got = vp_views_read(r->source, k, 0, r->nv, s->slot[slot] + (size_t)s->count[slot] * view,
+                                          s->count_bad ? &r->bad : NULL, &s->err);
+            if (got != 1) {
+                if (!got)
+                    vp_fail(&s->err, VP_ERUN, "the input ends after %lld views, expected %lld", (long long)k,
+                            (long long)r->n_views);
+                s->failed = true;
+                vp_ring_end(&s->ring);
+                return NULL;
+            }
+            s->count[slot]++;
+        }
+        vp_stats_time(r->stats, "read", vp_now() - t);
+        vp_ring_filled(&s->ring);
+    }
+    vp_ring_end(&s->ring);
+    return NULL;
+}
+
+static void *write_slices(void *arg)
+{
+    struct sink *s = arg;
+    int slot;
+
+    while ((slot = vp_ring_take(&s->ring)) >= 0) {
+        const double t = vp_now();
+        for (int i = 0; i < s->count[slot] && !s->failed; i++)
+            if (vp_writer_page(s->writer, s->slot[slot] + (size_t)i * s->page, &s->err))
+                s->failed = true;
+        vp_stats_time(s->stats, "write", vp_now() - t);
+        /* after a failure the slots are still taken, so that the producer is not left waiting */
+        vp_ring_taken(&s->ring);
+    }
+    return NULL;
+}
+
+/* All views through the stages into one slab. */
+static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool first_pass, struct vp_err *err)
+{
+    const size_t view = (size_t)r->in_nu * (size_t)r->nv;
+    struct source s = {.job = r, .err = VP_ERR_INIT, .count_bad = first_pass};
+    float *widened = NULL;
+    pthread_t thread;
+    int rc = -1, slot;
+
+    vp_ring_init(&s.ring, IN_SLOTS);
+    for (int i = 0; i < IN_SLOTS; i++)
+        if (!(s.slot[i] = vp_alloc_raw((size_t)r->batch * view, sizeof(float), "the projection buffers", err)))
+            goto out;
+    if (r->nu > r->in_nu && !(widened = vp_alloc_raw((size_t)r->batch * (size_t)r->nu * (size_t)r->nv, sizeof(float),
+                                                     "the filtered projections", err)))
+        goto out;
+    if (pthread_create(&thread, NULL, read_views, &s)) {
+        vp_fail(err, VP_ERESOURCE, "cannot start a reader thread");
+        goto out;
+    }
+    rc = 0;
+    while ((slot = vp_ring_take(&s.ring)) >= 0) {
+        float *p = s.slot[slot];
+        const int64_t k0 = s.first[slot];
+        const int n = s.count[slot];
+        double t = vp_now(), t1;
+        if (r->normalize) {
+            #pragma omp parallel for schedule(dynamic) num_threads(r->threads)
+            for (int i = 0; i < n; i++)
+                vp_normalize_view(r->normalize, k0 + i, p + (size_t)i * view, first_pass ? &r->repaired : NULL);
+            t1 = vp_now();
+            vp_stats_time(r->stats, "normalize", t1 - t);
+            t = t1;
+        }
+        if (r->filter) {
+            float *q = widened ? widened : p;
+            vp_filter_views(r->filter, k0, n, p, q);
+            p = q;
+            t1 = vp_now();
+            vp_stats_time(r->stats, "filter", t1 - t);
+            t = t1;
+        }
+        rc = vp_backproject_add(bp, k0, n, p, err);
+        vp_stats_time(r->stats, "backproject", vp_now() - t);
+        vp_ring_taken(&s.ring);
+        if (rc)
+            break;
+        vp_progress_add(r->progress, n);
+    }
+    vp_ring_stop(&s.ring);
+    /* after an error the reader may sit in read(2) on a pipe that has nothing to say: do not wait for it */
+    if (rc)
+        pthread_cancel(thread);
+    pthread_join(thread, NULL);
+    if (!rc && s.failed) {
+        *err = s.err;
+        rc = -1;
+    }
+    if (!rc) {
+        const double t = vp_now();
+        rc = vp_backproject_flush(bp, err);
+        vp_stats_time(r->stats, "backproject", vp_now() - t);
+    }
+out:
+    for (int i = 0; i < IN_SLOTS; i++)
+        free(s.slot[i]);
+    free(widened);
+    vp_ring_destroy(&s.ring);
+    return rc;
+}
+
+static int store(struct vp_reconstruct *r, const struct vp_backproject *bp, int64_t z0, int64_t z1,
+                 struct vp_writer *writer, struct vp_err *err)
+{
+    const int64_t group = slices_a_slot(r, z1 - z0);
+    struct sink s = {.writer = writer, .stats = r->stats, .err = VP_ERR_INIT,
+                     .page = (size_t)r->grid->n[0] * (size_t)r->grid->n[1]};
+    pthread_t thread;
+    int rc = -1;
+
+    vp_ring_init(&s.ring, OUT_SLOTS);
+    for (int i = 0; i < OUT_SLOTS; i++)
+        if (!(s.slot[i] = vp_alloc_raw((size_t)group * s.page, sizeof(float), "the slice buffers", err)))
+            goto out;
+    if (pthread_create(&thread, NULL, write_slices, &s)) {
+        vp_fail(err, VP_ERESOURCE, "cannot start a writer thread");
+        goto out;
+    }
+    for (int64_t z = z0; z < z1 && !s.failed; z += group) {
+        const int slot = vp_ring_fill(&s.ring);
+        const int n = (int)(z + group < z1 ? group : z1 - z);
+        const double t = vp_now();
+        #pragma omp parallel for schedule(dynamic) num_threads(r->threads)
+        for (int i = 0; i < n; i += SLICES)
+            vp_backproject_slices(bp, z + i, n - i < SLICES ? n - i : SLICES, s.slot[slot] + (size_t)i * s.page);
+        s.count[slot] = n;
+        vp_stats_time(r->stats, "slice", vp_now() - t);
+        vp_ring_filled(&s.ring);
+    }
+    vp_ring_end(&s.ring);
+    pthread_join(thread, NULL);
+    rc = s.failed ? -1 : 0;
+    if (s.failed)
+        *err = s.err;
+out:
+    for (int i = 0; i < OUT_SLOTS; i++)
+        free(s.slot[i]);
+    vp_ring_destroy(&s.ring);
+    return rc;
+}
+
+int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struct vp_err *err)
+{
+    const double updates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0)
+                         * (double)(r->last - r->first);
+    double busy = 0;
+
+    r->bad = 0;
+    memset(&r->repaired, 0, sizeof r->repaired);
+    vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * r->passes);
+    for (int64_t z = r->z0; z < r->z1; z += r->slab) {
+        const int64_t end = z + r->slab < r->z1 ? z + r->slab : r->z1;
+        struct vp_backproject *bp = NULL;
+        int rc = vp_backproject_open(&bp, r->views, r->n_views, r->nu, r->nv, r->grid, z, end, r->threads, NULL, err);
+        if (!rc) {
+            snprintf(r->kernel, sizeof r->kernel, "%s", vp_backproject_describe(bp));
+            const double t = vp_now();
+            rc = accumulate(r, bp, z == r->z0, err);
+            busy += vp_now() - t;
+        }
+        /* the end of the input is checked before the volume is called good */
+        if (!rc && z == r->z0 && r->last == r->n_views)
+            rc = vp_views_finish(r->source, err);
+        if (!rc)
+            rc = store(r, bp, z, end, writer, err);
+        vp_backproject_close(bp);
+        if (rc)
+            return -1;
+    }
+    vp_stats_text(r->stats, "kernel", r->kernel);
+    vp_stats_number(r->stats, "passes", (double)r->passes);
+    vp_stats_number(r->stats, "gups", busy > 0 ? updates / busy / 1073741824.0 : 0);
+    return 0;
+}

@@ -1,0 +1,81 @@
+/* Projections into a volume, in stages that overlap: a reader thread, then normalisation, filter and
+ * back-projection on all cores, then a writer thread. What ct-fdk and ct-backproject run: they differ only
+ * in which stages are there, so their results agree bit for bit.
+ *
+ * One pass over the views if the slab of volume fits the memory; otherwise, from seekable input,
+ * several passes, each making the slices that fit. */
+#ifndef VP_RECONSTRUCT_H
+#define VP_RECONSTRUCT_H
+
+#include "geom/geom.h"
+#include "ops/filter.h"
+#include "ops/normalize.h"
+#include "stack/views.h"
+#include "stack/writer.h"
+
+struct vp_progress;
+struct vp_run;
+struct vp_stats;
+
+struct vp_reconstruct {
+    /* in */
+    struct vp_views *source;
+    const struct vp_view *views;       /* all views of the scan */
+    int64_t n_views, first, last;      /* views [first, last) are used */
+    int64_t in_nu;                     /* detector columns of the input; less than nu where the filter widens rows */
+    int64_t nu, nv;                    /* the detector that `views` project to */
+    struct vp_normalize *normalize;    /* or NULL: the input holds line integrals */
+    struct vp_filter *filter;          /* or NULL: the input is filtered */
+    const struct vp_grid *grid;
+    int64_t z0, z1;                    /* slices wanted */
+    uint64_t memory;                   /* bytes that the stages may take together */
+    int threads;
+    struct vp_stats *stats;            /* may be NULL */
+    struct vp_progress *progress;      /* may be NULL */
+    /* out, by vp_reconstruct_plan */
+    int batch;                         /* views a batch */
+    int64_t slab;                      /* slices a pass */
+    int64_t passes;
+    uint64_t bytes;                    /* what a pass takes */
+    /* out, by vp_reconstruct_run */
+    char kernel[128];                  /* which back-projection was chosen */
+    int64_t bad;                       /* NaN and infinite samples in the input */
+    struct vp_normalize_report repaired;
+};
+
+/* Choose batch and slabs. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the whole
+ * volume where the input can be read only once. */
+int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err);
+
+/* Run the plan; slices z0 .. z1 - 1 go to the writer as f32 pages. */
+int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struct vp_err *err);
+
+/* The program around it, shared by ct-backproject and ct-fdk: input, geometry, volume and output. */
+struct vp_reconstruct_params {
+    struct vp_projection_params projections;
+    struct vp_range views;
+    struct vp_grid_params grid;
+};
+extern const struct vp_opt vp_reconstruct_options[];
+
+struct vp_session {
+    struct vp_reader *reader;
+    struct vp_views *source;
+    struct vp_geom geom;
+    struct vp_view *views;
+    struct vp_scan scan;
+    struct vp_grid grid;
+    struct vp_reconstruct job;
+};
+
+/* Open the operands and fill `s` (zero it first). */
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, struct vp_err *err);
+/* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
+int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p, struct vp_err *err);
+int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p, bool sinograms,
+                         struct vp_err *err);
+/* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
+int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
+void vp_session_close(struct vp_session *s);
+
+#endif

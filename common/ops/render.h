@@ -1,0 +1,59 @@
+/* Pictures of slices: composing, resizing, windowing to 8-bit gray, and a PNG writer. */
+#ifndef VP_RENDER_H
+#define VP_RENDER_H
+
+#include "stack/stack.h"
+
+struct vp_reader;
+struct vp_outfile;
+
+/* Samples of a picture, row major; NaN is background (black, and not counted for the window). */
+struct vp_picture { float *v; int64_t w, h; };
+
+/* All NaN. VP_ERESOURCE if it is larger than 65535 on a side or does not fit memory. */
+int vp_picture_new(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
+void vp_picture_free(struct vp_picture *p);
+/* Copy src into dst with its corner at (x, y); it must fit. */
+void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src);
+/* In place to w x h: mean over the area of each new pixel where it shrinks, linear where it grows; both
+ * are exact for constants and do not shift the picture. NaN spreads to the pixels it touches. */
+int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
+/* n pictures of the same size in rows of `columns`, `gap` pixels of background between them. */
+int vp_picture_grid(struct vp_picture *out, const struct vp_picture *tile, int n, int columns, int gap,
+                    struct vp_err *err);
+/* Three orthogonal cuts: z (x right, y down) with x (z right, y down) to its right and y (x right, z down)
+ * below it. */
+int vp_picture_ortho(struct vp_picture *out, const struct vp_picture *z, const struct vp_picture *y,
+                     const struct vp_picture *x, int gap, struct vp_err *err);
+/* Percentiles lo_percent and hi_percent of what is not NaN; hi > lo always. */
+int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_percent, double *lo,
+                      double *hi, struct vp_err *err);
+/* Gray value of a sample: round(255 (v - lo) / (hi - lo)) clamped to 0..255, or 255 less that; NaN is 0.
+ * dst has w x h bytes. */
+void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool invert, uint8_t *dst);
+
+/* Cuts through a stack; where pictures come from. */
+enum vp_cut { VP_CUT_Z, VP_CUT_Y, VP_CUT_X };
+struct vp_slices {
+    int n;                   /* cuts wanted */
+    enum vp_cut *axis;       /* of each */
+    int64_t *at;             /* slice number along the axis */
+    struct vp_picture *out;  /* z: nx x ny; y: nx x pages; x: pages x ny; made by vp_slices_read */
+    int64_t pages;           /* of the stack; -1: unknown, then only cuts across z can be made */
+    float *held;             /* the whole stack, see vp_slices_count, or NULL */
+};
+/* Set s->pages. If the reader does not know it, the pipe is read to its end and held in memory, or, if
+ * that does not fit `memory`, refused (VP_ERESOURCE). */
+int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err);
+/* Make all cuts in one go through the stack, touching no more of a seekable file than needed; a pipe is
+ * read (and checked) to its end. *bad counts NaN and infinities shown. */
+int vp_slices_read(struct vp_slices *s, struct vp_reader *r, uint64_t memory, int64_t *bad,
+                   struct vp_err *err);
+/* Frees what the functions above allocated (and axis, at, out). */
+void vp_slices_free(struct vp_slices *s);
+
+/* 8-bit gray PNG, the same bytes for the same pixels; each pixel becomes zoom x zoom. */
+int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h, int zoom,
+                 struct vp_err *err);
+
+#endif

@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Picking pages and regions of a stack, and what that does to its metadata and geometry.
+ *
+ *
+ * The geometry follows the pixels: keeping columns first, first + step, ... of a detector moves the
+ * principal point from c to (c - first) / step and makes the pitch step times as large; on matrices the
+ * same is row' = (row - first * last row) / step. */
+#include "ops/select.h"
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "geom/geom.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct vp_opt vp_select_options[] = {
+    VP_STRING(struct vp_select_params, pages, "pages", 'p', .metavar = "LIST", .group = "Selection",
+              .help = "pages by number from 0: 7, 10:20, ::2, -1, or a list of these",
+              .more = "As in Python: A:B is half open, A:B:STEP steps, a side that is left out is the end of "
+                      "the stack, negative numbers count from the end, a negative step goes backwards. A "
+                      "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
+                      "be in order."),
+    VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
+              .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
+              .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
+                      "the first 50 rows. Negative numbers count from the end."),
+    VP_OPT_END,
+};
+
+/* ---- parsing ---- */
+
+/* "a:b:step" or "a" in [*at, end): which parts are there, and their values. */
+struct slice { bool has_a, has_b, has_step, range; int64_t a, b, step; };
+
+static bool parse_number(const char **at, bool *has, int64_t *out)
+{
+    char *end;
+
+    *has = **at == '-' || (**at >= '0' && **at <= '9');
+    if (!*has)
+        return true;
+    errno = 0;
+    *out = strtoll(*at, &end, 10);
+    if (end == *at || errno)
+        return false;
+    *at = end;
+    return true;
+}
+
+/* One slice, up to a comma or the end of the text. */
+static bool parse_slice(const char **at, struct slice *s)
+{
+    *s = (struct slice){.step = 1};
+    if (!parse_number(at, &s->has_a, &s->a))
+        return false;
+    if (**at == ':') {
+        s->range = true;
+        ++*at;
+        if (!parse_number(at, &s->has_b, &s->b))
+            return false;
+        if (**at == ':') {
+            ++*at;
+            if (!parse_number(at, &s->has_step, &s->step) || s->step == 0)
+                return false;
+        }
+    }
+    return (s->range || s->has_a) && (**at == ',' || **at == '\0');
+}
+
+/* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
+ * end. */
+static int resolve(const struct slice *s, int64_t n, const char *option, const char *text, const char *what,
+                   const char *name, int64_t *first, int64_t *count, struct vp_err *err)
+{
+    const bool back = s->step < 0;
+    int64_t a = s->a, b = s->b;
+
+    if (n < 0) {
+        if ((s->has_a && a < 0) || (s->has_b && b < 0) || (back && !s->has_a)) {
+            vp_fail(err, VP_EUSAGE, "%s '%s': %s does not say how many %s it has", option, text, name, what);
+            return vp_hint(err, "use --spool, or count from the start");
+        }
+    } else {
+        a += s->has_a && a < 0 ? n : 0;
+        b += s->has_b && b < 0 ? n : 0;
+        if ((s->has_a && (a < 0 || a >= n)) || (s->has_b && (b < 0 || b > n)))
+            return vp_fail(err, VP_EUSAGE, "%s '%s': %s has %lld %s, 0 to %lld", option, text, name,
+                           (long long)n, what, (long long)n - 1);
+    }
+    if (!s->range) {
+        *first = a;
+        *count = 1;
+        return 0;
+    }
+    if (!s->has_a)
+        a = back ? n - 1 : 0;
+    if (!s->has_b)
+        b = back ? -1 : n;
+    *first = a;
+    if (!s->has_b && !back && n < 0) {
+        *count = -1;
+        return 0;
+    }
+    if (back ? b >= a : b <= a)
+        return vp_fail(err, VP_EUSAGE, "%s '%s': selects no %s", option, text, what);
+    /* unsigned, so that no step overflows */
+    const uint64_t way = back ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+    const uint64_t stride = back ? -(uint64_t)s->step : (uint64_t)s->step;
+    *count = (int64_t)((way - 1) / stride) + 1;
+    return 0;
+}
+
+static int parse_pages(struct vp_select *s, const char *text, const char *name, struct vp_err *err)
+{
+    const char *at = text;
+    size_t room = 1;
+
+    for (const char *c = text; *c; c++)
+        room += *c == ',';
+    s->span = vp_alloc(room, sizeof *s->span, "list of pages", err);
+    if (!s->span)
+        return -1;
+    for (;;) {
+        struct slice slice;
+        struct vp_span *span = &s->span[s->n_spans];
+        if (!parse_slice(&at, &slice))
+            return vp_fail(err, VP_EUSAGE,
+                           "--pages: expected numbers and ranges like 0,5,10:20,::2, got '%s'", text);
+        span->step = slice.step;
+        if (resolve(&slice, s->in_pages, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
+            return -1;
+        if (span->count == 1)
+            span->step = 1;
+        s->n_spans++;
+        if (*at == '\0')
+            return 0;
+        at++;
+    }
+}
+
+static int parse_region(struct vp_select *s, const char *text, const char *name, struct vp_err *err)
+{
+    struct slice x, y;
+    const char *at = text;
+    int64_t nx, ny;
+
+    const bool good = parse_slice(&at, &x) && *at++ == ',' && parse_slice(&at, &y) && *at == '\0';
+    if (!good || !x.range || !y.range || x.has_step || y.has_step)
+        return vp_fail(err, VP_EUSAGE, "--region: expected X0:X1,Y0:Y1, got '%s'", text);
+    if (resolve(&x, s->nx, "--region", text, "columns", name, &s->x0, &nx, err) < 0
+        || resolve(&y, s->ny, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
+        return -1;
+    s->x1 = s->x0 + nx;
+    s->y1 = s->y0 + ny;
+    return 0;
+}
+
+/* ---- geometry in the metadata ---- */
+
+enum layout { NO_GEOMETRY, VIEWS, SINOGRAMS, MISFIT };
+
+/* The geometry of a stack and how its pages lie in it; -1 malformed. */
+static int geometry_of(const struct vp_stack *in, struct vp_geom *g, const char *name, struct vp_err *err)
+{
+    const char *axes = vp_meta_get(&in->meta, "axes");
+    const int found = vp_geom_from_meta(g, &in->meta, name, err);
+
+    if (found <= 0)
+        return found;
+    const bool views = in->nx == g->nu && in->ny == g->nv && (in->pages < 0 || in->pages == g->views);
+    const bool sinos = in->nx == g->nu && in->ny == g->views && (in->pages < 0 || in->pages == g->nv);
+    if (sinos && (!views || (axes && !strcmp(axes, "u view v"))))
+        return SINOGRAMS;
+    if (views)
+        return VIEWS;
+    vp_geom_free(g);
+    return MISFIT;
+}
+
+static void pick_columns(struct vp_geom *g, int axis, int64_t first, int64_t step, int64_t count)
+{
+    int64_t *n = axis ? &g->nv : &g->nu;
+    double *offset = axis ? &g->offset_v : &g->offset_u, *pitch = axis ? &g->dv : &g->du;
+    const double center = (double)(*n - 1) / 2 + *offset;
+
+    if (first == 0 && step == 1 && count == *n)
+        return;
+    *n = count;
+    *offset = (center - (double)first) / (double)step - (double)(count - 1) / 2;
+    *pitch *= (double)step;
+    for (int64_t v = 0; g->matrix && v < g->views; v++) {
+        double *row = g->matrix + v * 12 + axis * 4;
+        const double *depth = g->matrix + v * 12 + 8;
+        for (int c = 0; c < 4; c++)
+            row[c] = (row[c] - (double)first * depth[c]) / (double)step;
+    }
+}
+
+/* Keep views from[0..n). */
+static int pick_views(struct vp_geom *g, const int64_t *from, int64_t n, struct vp_err *err)
+{
+    double *angle = vp_alloc((size_t)n, sizeof *angle, "angles", err);
+    double *matrix = g->matrix && angle ? vp_alloc((size_t)n, 12 * sizeof *matrix, "matrices", err) : NULL;
+
+    if (!angle || (g->matrix && !matrix)) {
+        free(angle);
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (g->angle)
+            angle[i] = g->angle[from[i]];
+        if (matrix)
+            memcpy(matrix + 12 * i, g->matrix + 12 * from[i], 12 * sizeof *matrix);
+    }
+    if (g->angle) {
+        free(g->angle);
+        g->angle = angle;
+    } else {
+        free(angle);
+    }
+    free(g->matrix);
+    g->matrix = matrix;
+    g->views = n;
+    return 0;
+}
+
+static int select_geometry(const struct vp_select *s, enum layout layout, struct vp_geom *g,
+                           struct vp_meta *meta, char *note, size_t size, struct vp_err *err)
+{
+    const bool views = layout == VIEWS, one_span = s->n_spans == 1 && s->span[0].step > 0;
+    int64_t *from = NULL;
+    int rc = -1;
+
+    vp_meta_remove_prefix(meta, "geom.");
+    if (layout == MISFIT || s->pages < 0 || (!views && !one_span)) {
+        snprintf(note, size, "the scan geometry is left out: %s",
+                 layout == MISFIT ? "it is not that of these pages"
+                 : s->pages < 0 ? "the number of pages is not known" : "detector rows are not evenly spaced");
+        return 0;
+    }
+    const int64_t n = views ? s->pages : s->y1 - s->y0;
+    from = vp_alloc((size_t)n, sizeof *from, "list of views", err);
+    if (!from)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        from[i] = views ? vp_select_page(s, i) : s->y0 + i;
+    pick_columns(g, 0, s->x0, 1, s->x1 - s->x0);
+    if (views)
+        pick_columns(g, 1, s->y0, 1, s->y1 - s->y0);
+    else
+        pick_columns(g, 1, s->span[0].first, s->span[0].step, s->span[0].count);
+    if (n != g->views || s->n_spans != 1 || from[0] != 0 || s->span[0].step != 1)
+        if (pick_views(g, from, n, err) < 0)
+            goto out;
+    rc = vp_geom_to_meta(g, meta, err);
+out:
+    free(from);
+    return rc;
+}
+
+/* ---- selection ---- */
+
+static void reverse(struct vp_select *s)
+{
+    for (int i = 0, j = s->n_spans - 1; i < j; i++, j--) {
+        const struct vp_span t = s->span[i];
+        s->span[i] = s->span[j];
+        s->span[j] = t;
+    }
+    for (int i = 0; i < s->n_spans; i++) {
+        struct vp_span *p = &s->span[i];
+        p->first += (p->count - 1) * p->step;
+        p->step = p->count == 1 ? 1 : -p->step;
+    }
+}
+
+int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const struct vp_stack *in,
+                   const char *name, bool seekable, struct vp_err *err)
+{
+    struct vp_geom g = {0};
+
+    *s = (struct vp_select){.nx = in->nx, .ny = in->ny, .in_pages = in->pages, .x1 = in->nx, .y1 = in->ny};
+    if (s->in_pages < 0 && (p->pages || p->reverse)) {
+        const int layout = geometry_of(in, &g, name, err);
+        if (layout < 0)
+            return -1;
+        if (layout == VIEWS || layout == SINOGRAMS)
+            s->in_pages = layout == VIEWS ? g.views : g.nv;
+        vp_geom_free(&g);
+    }
+    if (parse_pages(s, p->pages ? p->pages : ":", name, err) < 0
+        || (p->region && parse_region(s, p->region, name, err) < 0))
+        goto fail;
+    if (p->reverse && s->span[s->n_spans - 1].count < 0) {
+        vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
+        vp_hint(err, "use --spool");
+        goto fail;
+    }
+    if (p->reverse)
+        reverse(s);
+    s->increasing = true;
+    int64_t after = -1;
+    for (int i = 0; i < s->n_spans; i++) {
+        struct vp_span *span = &s->span[i];
+        span->at = s->pages;
+        if (span->count < 0 && i + 1 < s->n_spans) {
+            vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
+            vp_hint(err, "use --spool");
+            goto fail;
+        }
+        s->increasing = s->increasing && span->step > 0 && span->first > after;
+        s->pages = span->count < 0 ? -1 : s->pages + span->count;
+        after = span->first + (span->count - 1) * span->step;
+    }
+    if (!s->increasing && !seekable) {
+        vp_fail(err, VP_EUSAGE, "%s: pages out of order cannot be had from a pipe", name);
+        vp_hint(err, "use --spool");
+        goto fail;
+    }
+    return 0;
+fail:
+    vp_select_free(s);
+    return -1;
+}
+
+void vp_select_free(struct vp_select *s)
+{
+    free(s->span);
+    s->span = NULL;
+}
+
+static bool all_columns(const struct vp_select *s)
+{
+    return s->x0 == 0 && s->y0 == 0 && s->x1 == s->nx && s->y1 == s->ny;
+}
+
+static bool all_pages(const struct vp_select *s)
+{
+    return s->n_spans == 1 && s->span[0].first == 0 && s->span[0].step == 1
+           && (s->span[0].count < 0 || s->span[0].count == s->in_pages);
+}
+
+bool vp_select_is_all(const struct vp_select *s)
+{
+    return all_columns(s) && all_pages(s);
+}
+
+int64_t vp_select_page(const struct vp_select *s, int64_t i)
+{
+    int lo = 0, hi = s->n_spans - 1;
+
+    while (lo < hi) {
+        const int mid = (lo + hi + 1) / 2;
+        if (s->span[mid].at <= i)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return s->span[lo].first + (i - s->span[lo].at) * s->span[lo].step;
+}
+
+/* ---- metadata ---- */
+
+/* sizes and axes of a stack whose page axis is several ones: kept if the selection is whole steps of the
+ * last. */
+static int select_sizes(const struct vp_select *s, struct vp_meta *meta)
+{
+    const char *axes = vp_meta_get(meta, "axes");
+    double size[16];
+    int n = 3;
+
+    while (n <= 16 && !vp_meta_numbers(meta, "sizes", n, size))
+        n++;
+    if (n > 16)
+        return 0;
+    int64_t inner = 1;
+    for (int i = 2; i < n - 1; i++)
+        inner *= size[i] >= 1 && size[i] <= 1e9 && inner < INT32_MAX ? (int64_t)size[i] : 1;
+    const struct vp_span *span = &s->span[0];
+    const bool whole = s->pages >= 0 && s->n_spans == 1 && span->step == 1 && span->first % inner == 0
+                       && span->count % inner == 0;
+    if (!all_pages(s) && !whole) {
+        char first[64], second[64];
+        if (vp_meta_set(meta, "sizes", NULL) < 0)
+            return -1;
+        return axes && sscanf(axes, "%63s %63s", first, second) == 2
+               ? vp_meta_setf(meta, "axes", "%s %s page", first, second) : 0;
+    }
+    char text[512];
+    int len = snprintf(text, sizeof text, "%lld %lld", (long long)(s->x1 - s->x0),
+                       (long long)(s->y1 - s->y0));
+    for (int i = 2; i < n; i++)
+        len += snprintf(text + len, sizeof text - (size_t)len, " %.0f",
+                        i == n - 1 && !all_pages(s) ? (double)(span->count / inner) : size[i]);
+    return vp_meta_set(meta, "sizes", text);
+}
+
+/* voxel and origin: shifted and, where every n-th slice is kept, stretched. */
+static int select_frame(const struct vp_select *s, struct vp_meta *meta, char *note, size_t size)
+{
+    const char *axes = vp_meta_get(meta, "axes");
+    const bool slices = (!axes || !strcmp(axes, "x y z")) && !all_pages(s);
+    const bool even = s->n_spans == 1, onward = even && s->span[0].step > 0;
+    double voxel[3], origin[3];
+
+    if (!vp_meta_numbers(meta, "voxel", 3, voxel))
+        return 0;
+    const bool placed = vp_meta_numbers(meta, "origin", 3, origin);
+    const double slice = voxel[2];
+    if (slices && !even) {
+        snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
+        return vp_meta_setf(meta, "voxel", "%.17g %.17g", voxel[0], voxel[1]) < 0
+               || vp_meta_set(meta, "origin", NULL) < 0 ? -1 : 0;
+    }
+    if (slices && s->span[0].step != 1) {
+        voxel[2] *= (double)(onward ? s->span[0].step : -s->span[0].step);
+        if (vp_meta_setf(meta, "voxel", "%.17g %.17g %.17g", voxel[0], voxel[1], voxel[2]) < 0)
+            return -1;
+    }
+    if (!placed)
+        return 0;
+    if (slices && !onward) {
+        snprintf(note, size, "the origin is left out: the order of the slices is reversed");
+        return vp_meta_set(meta, "origin", NULL);
+    }
+    origin[0] += (double)s->x0 * voxel[0];
+    origin[1] += (double)s->y0 * voxel[1];
+    if (slices)
+        origin[2] += (double)s->span[0].first * slice;
+    return vp_meta_setf(meta, "origin", "%.17g %.17g %.17g", origin[0], origin[1], origin[2]);
+}
+
+int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct vp_stack *out, char *note,
+                    size_t n, struct vp_err *err)
+{
+    struct vp_geom g = {0};
+    int rc = -1;
+
+    note[0] = '\0';
+    if (vp_stack_copy(out, in) < 0)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    if (vp_select_is_all(s))
+        return 0;
+    const int layout = geometry_of(in, &g, "metadata", err);
+    if (layout < 0)
+        goto out;
+    out->nx = s->x1 - s->x0;
+    out->ny = s->y1 - s->y0;
+    out->pages = s->pages;
+    if (select_sizes(s, &out->meta) < 0 || select_frame(s, &out->meta, note, n) < 0) {
+        vp_fail(err, VP_ERESOURCE, "out of memory");
+        goto out;
+    }
+    if (layout != NO_GEOMETRY && select_geometry(s, (enum layout)layout, &g, &out->meta, note, n, err) < 0)
+        goto out;
+    rc = 0;
+out:
+    vp_geom_free(&g);
+    if (rc < 0)
+        vp_stack_free(out);
+    return rc;
+}
+
+/* ---- pages ---- */
+
+/* Region of a page; dst may be src or lie before it. */
+static void crop(const struct vp_select *s, void *dst, const void *src, size_t sample)
+{
+    const size_t row = (size_t)(s->x1 - s->x0) * sample, stride = (size_t)s->nx * sample;
+    const char *from = (const char *)src + (size_t)s->y0 * stride + (size_t)s->x0 * sample;
+
+    if (dst == (const void *)from && all_columns(s))
+        return;
+    if (row == stride) {
+        memmove(dst, from, row * (size_t)(s->y1 - s->y0));
+        return;
+    }
+    for (int64_t y = s->y0; y < s->y1; y++, from += stride, dst = (char *)dst + row)
+        memmove(dst, from, row);
+}
+
+struct job {
+    const struct vp_select *s;
+    const struct vp_flow *flow;   /* the caller's */
+    size_t sample, page, part;    /* bytes */
+    int64_t done;                 /* selected pages handed on */
+};
+
+/* Batch of consecutive input pages -> the selected ones among them -> the caller's work. */
+static int pick(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct job *j = ctx;
+    const int64_t first = j->done;
+    char *to = j->flow->work ? in : out;
+    int m = 0;
+
+    for (int k = 0; k < n; k++) {
+        if (j->s->pages >= 0 && j->done == j->s->pages)
+            break;
+        if (vp_select_page(j->s, j->done) != page + k)
+            continue;
+        crop(j->s, to + (size_t)m++ * j->part, (const char *)in + (size_t)k * j->page, j->sample);
+        j->done++;
+    }
+    if (m == 0 || !j->flow->work)
+        return m;
+    return j->flow->work(j->flow->ctx, first, m, in, out, err);
+}
+
+static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err *err)
+{
+    return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", name,
+                   (long long)wanted, (long long)have);
+}
+
+/* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
+static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
+{
+    void *page = vp_alloc_raw(1, vp_page_bytes(vp_reader_stack(r)), "page", err);
+    int got = page ? 1 : -1;
+
+    while (got > 0) {
+        got = vp_reader_next(r, page, err);
+        *count += got > 0;
+    }
+    free(page);
+    return got;
+}
+
+/* Pages one by one, wherever they are. */
+static int run_seeking(struct job *j, struct vp_flow *f, struct vp_err *err)
+{
+    enum { BATCH_BYTES = 16 << 20 };
+    int64_t batch = f->batch ? f->batch : (int64_t)(BATCH_BYTES / j->part);
+    const size_t out_bytes = f->writer && f->work ? f->out_page_bytes : 0;
+    size_t need = 0;
+    char *page = NULL, *in = NULL, *out = NULL;
+    int rc = -1;
+
+    batch = batch < 1 ? 1 : batch > j->s->pages ? j->s->pages : batch;
+    while (batch > 1 && f->memory && j->page + (uint64_t)batch * (j->part + out_bytes) > f->memory)
+        batch /= 2;
+    if (!vp_mul_size(&need, (size_t)batch, j->part + out_bytes) || !vp_add_size(&need, need, j->page)
+        || (f->memory && need > f->memory)) {
+        vp_fail(err, VP_ERESOURCE, "%s: a page does not fit the memory limit", vp_reader_name(f->reader));
+        return -1;
+    }
+    page = vp_alloc_raw(1, j->page, "page", err);
+    in = page ? vp_alloc_raw((size_t)batch, j->part, "pages", err) : NULL;
+    out = in && out_bytes ? vp_alloc_raw((size_t)batch, out_bytes, "pages", err) : in;
+    if (!out)
+        goto out;
+    while (j->done < j->s->pages) {
+        int n = 0;
+        for (; n < batch && j->done + n < j->s->pages; n++) {
+            const int64_t at = vp_select_page(j->s, j->done + n);
+            if (vp_reader_seek(f->reader, at, err) < 0)
+                goto out;
+            const int got = f->as_f32 ? vp_reader_next_f32(f->reader, (float *)page, &f->bad, err)
+                                      : vp_reader_next(f->reader, page, err);
+            if (got <= 0) {
+                if (got == 0)
+                    too_few(vp_reader_name(f->reader), at, at, err);
+                goto out;
+            }
+            crop(j->s, in + (size_t)n * j->part, page, j->sample);
+        }
+        const int m = f->work ? f->work(f->ctx, j->done, n, in, out == in ? NULL : out, err) : n;
+        if (m < 0)
+            goto out;
+        const size_t bytes = f->work ? out_bytes : j->part;
+        for (int k = 0; f->writer && k < m; k++)
+            if (vp_writer_page(f->writer, out + (size_t)k * bytes, err) < 0)
+                goto out;
+        j->done += n;
+        f->pages = j->done;
+        vp_progress_add(f->progress, n);
+    }
+    rc = 0;
+out:
+    if (out != in)
+        free(out);
+    free(in);
+    free(page);
+    return rc;
+}
+
+int vp_select_run(const struct vp_select *s, struct vp_flow *flow, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(flow->reader);
+    const char *name = vp_reader_name(flow->reader);
+    const size_t sample = flow->as_f32 ? sizeof(float) : vp_type_size(in->type);
+    struct job j = {.s = s, .flow = flow, .sample = sample, .page = (size_t)(s->nx * s->ny) * sample,
+                    .part = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * sample};
+    const bool seekable = vp_reader_seekable(flow->reader);
+
+    const int64_t first = s->span[0].first, last = s->pages < 0 ? -1 : vp_select_page(s, s->pages - 1) + 1;
+    if (seekable && s->pages >= 0 && (!s->increasing || s->pages < (last - first) / 2)) {
+        vp_progress_start(flow->progress, flow->stage, "pages", s->pages);
+        return run_seeking(&j, flow, err);
+    }
+
+    struct vp_flow inner = *flow;
+    inner.first = seekable ? first : 0; /* a pipe must be read anyway, and its pages be counted */
+    inner.last = all_pages(s) ? -1 : last;
+    if (!flow->work)
+        inner.out_page_bytes = j.part;
+    if (!vp_select_is_all(s) || !flow->work) {
+        inner.work = pick;
+        inner.ctx = &j;
+    }
+    const int rc = vp_flow_run(&inner, err);
+    flow->bad = inner.bad;
+    flow->pages = inner.work == pick ? j.done : inner.pages;
+    if (rc < 0)
+        return -1;
+    if (s->pages >= 0 && flow->pages < s->pages)
+        return too_few(name, vp_select_page(s, flow->pages), inner.first + inner.pages, err);
+    int64_t more = 0;
+    return inner.last >= 0 && !seekable ? drain(flow->reader, &more, err) : 0;
+}
+
+/* ---- a second stack ---- */
+
+int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct vp_stack *in, bool repeat,
+                   struct vp_err *err)
+{
+    const struct vp_stack *own = vp_reader_stack(reader);
+    const char *name = vp_reader_name(reader);
+
+    *b = (struct vp_beside){.reader = reader, .repeat = repeat, .single = repeat && own->pages == 1,
+                            .at = -1};
+    if (own->nx != in->nx || own->ny != in->ny)
+        return vp_fail(err, VP_ERUN, "%s: expected pages of %lld x %lld, got %lld x %lld", name,
+                       (long long)in->nx, (long long)in->ny, (long long)own->nx, (long long)own->ny);
+    if (own->pages >= 0 && in->pages >= 0 && own->pages != in->pages && !b->single)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name, (long long)in->pages,
+                       (long long)own->pages);
+    b->page = vp_alloc_raw(1, vp_page_bytes(own), "page", err);
+    b->part = b->page ? vp_alloc_raw(1, vp_page_bytes(own), "page", err) : NULL;
+    if (!b->part) {
+        vp_beside_close(b);
+        return -1;
+    }
+    return 0;
+}
+
+int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, const void **page,
+                   struct vp_err *err)
+{
+    const enum vp_type type = vp_reader_stack(b->reader)->type;
+    const int64_t want = b->single ? 0 : vp_select_page(s, i);
+
+    *page = b->part;
+    if (b->at == want)
+        return 0;
+    if (want != b->next && vp_reader_seekable(b->reader)) {
+        if (vp_reader_seek(b->reader, want, err) < 0)
+            return -1;
+        b->next = want;
+    }
+    while (b->next <= want) {
+        const int got = vp_reader_next(b->reader, b->page, err);
+        if (got < 0)
+            return -1;
+        if (got == 0 && b->repeat && b->next == 1) {
+            b->single = true; /* a pipe that did not say so */
+            return 0;
+        }
+        if (got == 0)
+            return too_few(vp_reader_name(b->reader), want, b->next, err);
+        b->next++;
+    }
+    b->at = want;
+    crop(s, b->part, b->page, vp_type_size(type));
+    return 0;
+}
+
+int vp_beside_finish(struct vp_beside *b, int64_t pages, struct vp_err *err)
+{
+    if (!vp_reader_seekable(b->reader) && drain(b->reader, &b->next, err) < 0)
+        return -1;
+    const int64_t have = vp_reader_seekable(b->reader) ? vp_reader_stack(b->reader)->pages : b->next;
+    if (pages >= 0 && have != pages && !b->single)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(b->reader),
+                       (long long)pages, (long long)have);
+    return 0;
+}
+
+void vp_beside_close(struct vp_beside *b)
+{
+    free(b->page);
+    free(b->part);
+    *b = (struct vp_beside){0};
+}
+
+int64_t vp_keep_masked(void *samples, enum vp_type type, const void *mask, enum vp_type mask_type, int64_t n)
+{
+    enum { BLOCK = 4096 };
+    const size_t size = vp_type_size(type), mask_size = vp_type_size(mask_type);
+    double m[BLOCK];
+    int64_t kept = 0;
+
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int len = (int)(n - start < BLOCK ? n - start : BLOCK);
+        vp_convert(m, VP_F64, (const char *)mask + (size_t)start * mask_size, mask_type, len, 1, 0);
+        #define KEEP(T) do { T *x = samples; for (int i = 0; i < len; i++) \
+            if (m[i] < 0 || m[i] > 0) x[kept++] = x[start + i]; } while (0)
+        switch (size) {
+        case 1: KEEP(uint8_t); break;
+        case 2: KEEP(uint16_t); break;
+        case 4: KEEP(uint32_t); break;
+        default: KEEP(uint64_t); break;
+        }
+        #undef KEEP
+    }
+    return kept;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What ct-backproject and ct-fdk share around the stages of reconstruct.c: their options, and the way
+ * from operands to a volume on the output. */
+#include "base/size.h"
+#include "base/stats.h"
+#include "base/tool.h"
+#include "ops/reconstruct.h"
+#include "stack/open.h"
+
+#include <stdlib.h>
+
+const struct vp_opt vp_reconstruct_options[] = {
+    VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
+    VP_RANGE(struct vp_reconstruct_params, views, "views", 0, .metavar = "A:B", .help = "use only views A to B-1",
+             .more = "Each view keeps the weight it has in the whole scan, so the volumes of disjoint subsets add up "
+                     "to the volume of all views: see ct-reduce(1)."),
+    VP_OPTIONS(struct vp_reconstruct_params, grid, vp_grid_options),
+    VP_OPT_END,
+};
+
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, struct vp_err *err)
+{
+    if (vp_open_input(run, &s->reader, err))
+        return -1;
+    const struct vp_stack *in = vp_reader_stack(s->reader);
+    const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
+    struct vp_reconstruct *job = &s->job;
+
+    if (vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err)
+        || vp_geom_views(&s->geom, &s->views, &s->scan, err)
+        || vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err)
+        || vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
+        return -1;
+
+    job->source = s->source;
+    job->views = s->views;
+    job->n_views = s->geom.views;
+    job->in_nu = job->nu = s->geom.nu;
+    job->nv = s->geom.nv;
+    job->last = job->n_views;
+    if (p->views.given) {
+        job->first = p->views.lo;
+        job->last = p->views.hi < job->n_views ? p->views.hi : job->n_views;
+        if (job->first >= job->n_views || (p->views.hi != INT64_MAX && p->views.hi > job->n_views))
+            return vp_fail(err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
+                           (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
+    }
+    job->grid = &s->grid;
+    job->memory = run->common.memory;
+    job->threads = (int)run->common.threads;
+    job->stats = run->stats;
+    job->progress = run->progress;
+    return 0;
+}
+
+int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p, bool sinograms,
+                         struct vp_err *err)
+{
+    return vp_normalize_load(&s->job.normalize, run, p, s->geom.nu, s->geom.nv, s->geom.views, sinograms, err);
+}
+
+int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+
+    if (vp_filter_open(&job->filter, p, &s->geom, s->views, &s->scan, job->threads, err))
+        return -1;
+    const char *warning = vp_filter_warning(job->filter);
+    if (warning)
+        vp_warn(run, "%s", warning);
+    job->nu = vp_filter_widen(job->filter, &s->geom);
+    if (job->nu == job->in_nu)
+        return 0;
+    free(s->views);
+    s->views = NULL;
+    const int rc = vp_geom_views(&s->geom, &s->views, &s->scan, err);
+    job->views = s->views;
+    return rc;
+}
+
+static void show(const struct vp_session *s, struct vp_run *run)
+{
+    const struct vp_reconstruct *job = &s->job;
+    char bytes[16], limit[16];
+
+    vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu, (long long)job->nv,
+            (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
+    vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0], (long long)s->grid.n[1],
+            (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
+    if (job->z1 - job->z0 != s->grid.n[2])
+        vp_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
+    if (job->filter)
+        vp_plan(run, "filter", "%s", vp_filter_describe(job->filter));
+    vp_plan(run, "kernel", "%s", job->kernel);
+    vp_plan(run, "passes", "%lld over the projections, %lld slices each, %d views a batch", (long long)job->passes,
+            (long long)job->slab, job->batch);
+    vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
+            vp_format_bytes(limit, sizeof limit, job->memory));
+    vp_plan(run, "threads", "%d", job->threads);
+}
+
+/* The header of the volume: the projections' metadata less what described projections. */
+static int volume_header(const struct vp_session *s, struct vp_stack *out, struct vp_err *err)
+{
+    static const char *const of_projections[] = {"quantity", "value-unit", "sizes", "voxel", "unit", "axes"};
+
+    if (vp_meta_copy(&out->meta, &vp_reader_stack(s->reader)->meta))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    vp_meta_remove_prefix(&out->meta, "geom.");
+    for (size_t i = 0; i < sizeof of_projections / sizeof *of_projections; i++)
+        vp_meta_set(&out->meta, of_projections[i], NULL);
+    out->type = VP_F32;
+    if (vp_grid_to_stack(&s->grid, s->job.z0, s->job.z1, out, err))
+        return -1;
+    if (vp_meta_set(&out->meta, "quantity", "attenuation") || vp_meta_set(&out->meta, "value-unit", "1/mm"))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    return 0;
+}
+
+int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+    struct vp_stack out = {0};
+    struct vp_writer *writer = NULL;
+    int rc = -1;
+
+    if (vp_reconstruct_plan(job, err))
+        return -1;
+    show(s, run);
+    if (vp_plan_done(run))
+        return 0;
+    if (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err))
+        goto out;
+    rc = vp_reconstruct_run(job, writer, err);
+    if (!rc && job->normalize)
+        vp_normalize_tell(job->normalize, run, &job->repaired, job->in_nu * job->nv * (job->last - job->first), job->bad);
+    else if (!rc && job->bad)
+        vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)job->bad);
+out:
+    if (vp_close(run, s->reader, writer, rc != 0, err))
+        rc = -1;
+    s->reader = NULL;
+    vp_stack_free(&out);
+    return rc;
+}
+
+void vp_session_close(struct vp_session *s)
+{
+    vp_normalize_close(s->job.normalize);
+    vp_filter_close(s->job.filter);
+    vp_views_close(s->source);
+    vp_reader_close(s->reader, NULL);
+    vp_geom_free(&s->geom);
+    free(s->views);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TIFF from a file that can be read anywhere. All directories are walked at open, so the number of pages and
+ * any cut are known before work starts. Plain strips are read straight to where they belong; pages that need
+ * a decoder go through libtiff. */
+#include "base/err.h"
+#include "base/size.h"
+#include "stack/foreign.h"
+#include "stack/libtiff.h"
+#include "stack/source.h"
+#include "stack/tiff.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WINDOW = 4096 };
+
+/* The most by which a decoder is believed to expand: far above deflate (1032) and LZW, and low enough that a
+ * small file cannot claim a terabyte. */
+enum { EXPANSION = 1 << 16 };
+
+struct page {
+    uint64_t ifd;
+    uint64_t data; /* all strips in one piece here; 0: look at the directory again */
+};
+
+struct file {
+    struct vp_source source;
+    struct vp_tiff tiff;
+    int fd;
+    uint64_t size;
+    struct page *pages;
+    bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
+    bool decode; /* some page needs libtiff */
+    struct vp_libtiff_reader *libtiff;
+    int64_t ifd_page; /* whose directory is in ifd; -1: none */
+    struct vp_ifd ifd;
+    uint64_t window_at; /* bytes around the directory read last */
+    size_t window_n;
+    unsigned char window[WINDOW];
+};
+
+static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    struct file *f = (struct file *)((char *)t - offsetof(struct file, tiff));
+    if (offset + n > f->size) {
+        if (t->page < 0)
+            return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->name,
+                           (unsigned long long)f->size);
+        return vp_fail(
+            err, VP_ERUN, "%s: page %lld: truncated: expected its directory up to byte %llu, got %llu bytes",
+            t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)f->size);
+    }
+    const bool inside = offset >= f->window_at && offset + n <= f->window_at + f->window_n;
+    if (!inside && n <= WINDOW) {
+        const int64_t got = vp_pread_all(f->fd, f->window, WINDOW, offset);
+        if (got < 0)
+            return vp_fail_errno(err, "%s", t->name);
+        f->window_at = offset;
+        f->window_n = (size_t)got;
+    }
+    if (offset >= f->window_at && offset + n <= f->window_at + f->window_n) {
+        memcpy(buf, f->window + (offset - f->window_at), n);
+        return 0;
+    }
+    const int64_t got = vp_pread_all(f->fd, buf, n, offset);
+    if (got < 0)
+        return vp_fail_errno(err, "%s", t->name);
+    if ((size_t)got < n)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", t->name,
+                       (long long)t->page);
+    return 0;
+}
+
+static int cut_page(const struct file *f, int64_t page, uint64_t got, struct vp_err *err)
+{
+    return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %zu bytes, got %llu", f->source.name,
+                   (long long)page, vp_page_bytes(&f->source.stack), (unsigned long long)got);
+}
+
+/* Are the samples of the page inside the file? Fills in where they are. */
+static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, struct page *out,
+                      struct vp_err *err)
+{
+    const size_t page_bytes = vp_page_bytes(&f->source.stack);
+    if (!vp_ifd_plain(d)) {
+        uint64_t have = 0;
+        for (int64_t i = 0; i < d->n_strips; i++) {
+            if (d->offset[i] > f->size || d->count[i] > f->size - d->offset[i])
+                return vp_fail(
+                    err, VP_ERUN,
+                    "%s: page %lld: truncated: expected compressed data up to byte %llu, got %llu bytes",
+                    f->source.name, (long long)page, (unsigned long long)(d->offset[i] + d->count[i]),
+                    (unsigned long long)f->size);
+            have += d->count[i];
+        }
+        have = have ? have : f->size;
+        if (page_bytes / EXPANSION > have)
+            return vp_fail(err, VP_ERUN, "%s: page %lld: %llu compressed bytes cannot hold %zu",
+                           f->source.name, (long long)page, (unsigned long long)have, page_bytes);
+        f->decode = true;
+        return 0;
+    }
+    if (vp_ifd_check_strips(&f->tiff, d, err))
+        return -1;
+    uint64_t inside = 0;
+    bool joined = true;
+    for (int64_t i = 0; i < d->n_strips; i++) {
+        const uint64_t left = d->offset[i] < f->size ? f->size - d->offset[i] : 0;
+        inside += d->count[i] < left ? d->count[i] : left;
+        joined = joined && (i == 0 || d->offset[i] == d->offset[i - 1] + d->count[i - 1]);
+    }
+    if (inside < page_bytes)
+        return cut_page(f, page, inside, err);
+    out->data = joined ? d->offset[0] : 0;
+    return 0;
+}
+
+/* One directory, N pages behind each other: ImageJ's way around 4 GiB. */
+static int imagej_pages(struct file *f, const struct vp_ifd *d, struct vp_err *err)
+{
+    const int64_t images = d->text ? vp_imagej_images(d->text, d->text_len) : 1;
+    const size_t page_bytes = vp_page_bytes(&f->source.stack);
+    if (images < 2 || !f->pages[0].data)
+        return 0;
+    const int64_t there = (int64_t)((f->size - f->pages[0].data) / page_bytes);
+    if (there < images)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %zu bytes, got %llu", f->source.name,
+                       (long long)there, page_bytes,
+                       (unsigned long long)((f->size - f->pages[0].data) % page_bytes));
+    f->source.stack.pages = images;
+    f->one_directory = true;
+    return 0;
+}
+
+static int walk(struct file *f, uint64_t first, struct vp_err *err)
+{
+    int64_t n = 0, room = 0, power = 1, lap = 0;
+    uint64_t mark = 0; /* Brent's cycle finder: an offset seen at a power of two */
+    struct vp_ifd d = {0};
+    int rc = 0;
+    for (uint64_t at = first; at; at = d.next) {
+        f->tiff.page = n;
+        if (at == mark) {
+            rc = vp_fail(err, VP_ERUN, "%s: page %lld: the chain of directories returns to byte %llu",
+                         f->source.name, (long long)n, (unsigned long long)at);
+            break;
+        }
+        if (++lap == power) {
+            mark = at;
+            power *= 2;
+            lap = 0;
+        }
+        if (n == room) {
+            room = room ? 2 * room : 16;
+            struct page *more = realloc(f->pages, (size_t)room * sizeof *more);
+            if (!more) {
+                rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for a table of %lld pages",
+                             f->source.name, (long long)room);
+                break;
+            }
+            f->pages = more;
+        }
+        vp_ifd_free(&d);
+        rc = vp_tiff_ifd(&f->tiff, at, n == 0, &d, err);
+        if (!rc)
+            rc = n == 0 ? vp_ifd_stack(&f->tiff, &d, &f->source.stack, err)
+                        : vp_ifd_check_page(&f->tiff, &d, &f->source.stack, err);
+        f->pages[n] = (struct page){at, 0};
+        if (!rc)
+            rc = check_data(f, &d, n, &f->pages[n], err);
+        if (rc)
+            break;
+        n++;
+        f->source.stack.pages = n;
+        if (n == 1 && !d.next)
+            rc = imagej_pages(f, &d, err);
+        if (rc)
+            break;
+    }
+    vp_ifd_free(&d);
+    return rc;
+}
+
+static int begin(struct vp_source *source, int64_t page, struct vp_err *err)
+{
+    (void)err;
+    return page < source->stack.pages;
+}
+
+static int read_at(struct file *f, int64_t page, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    const int64_t got = vp_pread_all(f->fd, buf, n, offset);
+    if (got < 0)
+        return vp_fail_errno(err, "%s", f->source.name);
+    if ((size_t)got < n) /* it was whole at open */
+        return vp_fail(err, VP_ERUN,
+                       "%s: page %lld: truncated while it is read: expected %zu bytes at %llu, got %lld",
+                       f->source.name, (long long)page, n, (unsigned long long)offset, (long long)got);
+    f->source.bytes += n;
+    return 0;
+}
+
+static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *buf, size_t row,
+                  struct vp_err *err)
+{
+    if (f->ifd_page != page) {
+        vp_ifd_free(&f->ifd);
+        f->ifd_page = -1;
+        f->tiff.page = page;
+        if (vp_tiff_ifd(&f->tiff, f->pages[page].ifd, false, &f->ifd, err) ||
+            vp_ifd_check_page(&f->tiff, &f->ifd, &f->source.stack, err) ||
+            vp_ifd_check_strips(&f->tiff, &f->ifd, err))
+            return -1;
+        f->ifd_page = page;
+    }
+    const struct vp_ifd *d = &f->ifd;
+    for (int64_t y = y0; y < y1;) {
+        const int64_t s = y / d->rows_per_strip, in_strip = y % d->rows_per_strip;
+        int64_t n = vp_ifd_strip_rows(d, s) - in_strip;
+        n = n < y1 - y ? n : y1 - y;
+        if (read_at(f, page, d->offset[s] + (uint64_t)in_strip * row, buf, (size_t)n * row, err))
+            return -1;
+        buf += (size_t)n * row;
+        y += n;
+    }
+    return 0;
+}
+
+static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    struct file *f = (struct file *)source;
+    const struct vp_stack *s = &source->stack;
+    const size_t size = vp_type_size(s->type), row = (size_t)s->nx * size, n = (size_t)(y1 - y0) * row;
+    if (f->decode) {
+        const uint64_t before = f->libtiff ? vp_libtiff_reader_bytes(f->libtiff) : 0;
+        if (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, err))
+            return -1;
+        const int rc = vp_libtiff_reader_rows(f->libtiff, f->pages[page].ifd, s, page, y0, y1, buf, err);
+        source->bytes += vp_libtiff_reader_bytes(f->libtiff) - before;
+        return rc;
+    }
+    const int64_t entry = f->one_directory ? 0 : page;
+    const uint64_t behind = f->one_directory ? (uint64_t)page * vp_page_bytes(s) : 0;
+    const int rc = f->pages[entry].data
+                       ? read_at(f, page, f->pages[entry].data + behind + (uint64_t)y0 * row, buf, n, err)
+                       : strips(f, page, y0, y1, buf, row, err);
+    if (!rc && f->tiff.swap)
+        vp_swap_samples(buf, size, n / size);
+    return rc;
+}
+
+static void close_file(struct vp_source *source)
+{
+    struct file *f = (struct file *)source;
+    vp_libtiff_reader_close(f->libtiff);
+    close(f->fd);
+    vp_ifd_free(&f->ifd);
+    vp_stack_free(&source->stack);
+    free(f->pages);
+    free(source->name);
+    free(f);
+}
+
+int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+{
+    struct file *f = calloc(1, sizeof *f);
+    char *copy = strdup(name);
+    if (!f || !copy) {
+        free(f);
+        free(copy);
+        close(fd);
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+    }
+    f->source =
+        (struct vp_source){.name = copy, .begin = begin, .rows = rows, .close = close_file, .seekable = true};
+    f->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch};
+    f->fd = fd;
+    f->ifd_page = -1;
+    struct stat st;
+    uint64_t first;
+    unsigned char start[8];
+    int rc = fstat(fd, &st) ? vp_fail_errno(err, "%s", name) : 0;
+    f->size = rc ? 0 : (uint64_t)st.st_size;
+    if (!rc && f->size == 0)
+        rc = vp_fail(err, VP_ERUN, "%s: empty: expected a TIFF", name);
+    const int64_t n = rc ? 0 : vp_pread_all(fd, start, 8, 0);
+    if (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2))
+        rc = vp_not_tiff(name, start, (size_t)n, err);
+    if (rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, err)) {
+        close_file(&f->source);
+        return -1;
+    }
+    f->source.by_rows = !f->decode;
+#ifdef POSIX_FADV_SEQUENTIAL
+    posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+#endif
+    *out = &f->source;
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* Pages through a function in bounded memory: a reader thread, the caller's work, a writer thread,
+ * overlapping, with three batches in flight. */
+#ifndef VP_FLOW_H
+#define VP_FLOW_H
+
+#include "stack/reader.h"
+#include "stack/writer.h"
+
+struct vp_stats;
+struct vp_progress;
+
+struct vp_flow {
+    struct vp_reader *reader;
+    struct vp_writer *writer;     /* NULL: nothing is written (`out` is NULL then) */
+    bool as_f32;                  /* pages are handed over as f32, else in the reader's type */
+    size_t out_page_bytes;        /* bytes of an output page */
+    /* pages [first, last) of the input are used; last < 0: all; those before are skipped */
+    int64_t first, last;
+    int batch;                    /* pages a call; 0: chosen from page size and memory */
+    uint64_t memory;              /* bytes that the buffers may take; 0: no limit */
+    struct vp_stats *stats;       /* stages "read", `stage`, "write"; may be NULL */
+    struct vp_progress *progress; /* may be NULL */
+    const char *stage;            /* "filter" */
+    /* n pages, the first being page `page` of the input; in may be overwritten. May use OpenMP. Returns the
+     * number of output pages it put into out (0..n; n unless it selects), or -1. */
+    int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
+    void *ctx;
+    int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */
+    int64_t pages;                /* out: pages handed to work */
+};
+
+/* 0, or -1 (VP_ERESOURCE before reading if not even one page fits `memory`). */
+int vp_flow_run(struct vp_flow *f, struct vp_err *err);
+
+#endif

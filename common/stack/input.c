@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bytes from descriptors: whole reads, skipping, a small buffer for headers. */
+#include "base/err.h"
+#include "base/size.h"
+#include "stack/source.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 16, PIPE_BYTES = 1 << 20, LARGEST_READ = 1 << 30 };
+
+static _Thread_local int wake = -1;
+
+void vp_input_wake(int fd)
+{
+    wake = fd;
+}
+
+int vp_input_init(struct vp_input *in, int fd, const char *name, struct vp_err *err)
+{
+    *in = (struct vp_input){.fd = fd, .name = name};
+    in->buf = vp_alloc_raw(1, BUFFER, "an input buffer", err);
+    if (!in->buf)
+        return -1;
+#ifdef F_SETPIPE_SZ
+    struct stat st;
+    if (!fstat(fd, &st) && S_ISFIFO(st.st_mode))
+        (void)!fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
+#endif
+    return 0;
+}
+
+void vp_input_free(struct vp_input *in)
+{
+    free(in->buf);
+    in->buf = NULL;
+}
+
+/* One read(2); 0 at the end. */
+static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err *err)
+{
+    if (in->eof)
+        return 0;
+    for (;;) {
+        if (wake >= 0) {
+            struct pollfd p[2] = {{in->fd, POLLIN, 0}, {wake, POLLIN, 0}};
+            if (poll(p, 2, -1) < 0 && errno != EINTR)
+                return vp_fail_errno(err, "%s", in->name);
+            if (p[1].revents)
+                return vp_fail(err, VP_ERUN, "%s: reading was given up", in->name);
+            if (!p[0].revents)
+                continue;
+        }
+        const ssize_t k = read(in->fd, buf, n < LARGEST_READ ? n : LARGEST_READ);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return vp_fail_errno(err, "%s", in->name);
+        in->eof = k == 0;
+        return k;
+    }
+}
+
+static int fill_to(struct vp_input *in, size_t n, struct vp_err *err)
+{
+    if (in->start && in->start + n > BUFFER) {
+        memmove(in->buf, in->buf + in->start, in->fill);
+        in->start = 0;
+    }
+    while (in->fill < n) {
+        const size_t end = in->start + in->fill;
+        const int64_t k = read_some(in, in->buf + end, BUFFER - end, err);
+        if (k < 0)
+            return -1;
+        if (k == 0)
+            break;
+        in->fill += (size_t)k;
+    }
+    return 0;
+}
+
+static size_t take(struct vp_input *in, void *buf, size_t n)
+{
+    n = n < in->fill ? n : in->fill;
+    if (buf)
+        memcpy(buf, in->buf + in->start, n);
+    in->fill -= n;
+    in->start = in->fill ? in->start + n : 0;
+    in->position += n;
+    return n;
+}
+
+int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *err)
+{
+    char *p = buf;
+    size_t done = take(in, p, n);
+    while (done < n) {
+        int64_t k;
+        if (n - done >= BUFFER) { /* straight to where it belongs */
+            k = read_some(in, p + done, n - done, err);
+            in->position += k > 0 ? (uint64_t)k : 0;
+        } else {
+            if (fill_to(in, n - done, err))
+                return -1;
+            k = (int64_t)take(in, p + done, n - done);
+        }
+        if (k < 0)
+            return -1;
+        if (k == 0)
+            break;
+        done += (size_t)k;
+    }
+    return (int64_t)done;
+}
+
+int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n, struct vp_err *err)
+{
+    if (fill_to(in, n, err))
+        return -1;
+    *start = in->buf + in->start;
+    return (int64_t)(in->fill < n ? in->fill : n);
+}
+
+int64_t vp_input_skip(struct vp_input *in, uint64_t n, struct vp_err *err)
+{
+    uint64_t done = 0;
+    while (done < n) {
+        if (!in->fill && fill_to(in, 1, err))
+            return -1;
+        if (!in->fill)
+            break;
+        done += take(in, NULL, n - done < BUFFER ? (size_t)(n - done) : BUFFER);
+    }
+    return (int64_t)done;
+}
+
+int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < n) {
+        const size_t want = n - done < LARGEST_READ ? n - done : LARGEST_READ;
+        const ssize_t k = pread(fd, (char *)buf + done, want, (off_t)(offset + done));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        if (k == 0)
+            break;
+        done += (size_t)k;
+    }
+    return (int64_t)done;
+}

@@ -1,0 +1,27 @@
+/* Everything that needs libtiff: pages with a decoder, and compressed output (internal to stack/). */
+#ifndef VP_LIBTIFF_H
+#define VP_LIBTIFF_H
+
+#include <stdint.h>
+#include "stack/writer.h"
+
+struct vp_libtiff_writer;
+
+/* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page. */
+int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name,
+                           const struct vp_stack *stack,
+                           const char *text, enum vp_compress compress, bool big, struct vp_err *err);
+int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err);
+/* Frees w; err may be NULL. */
+int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
+
+struct vp_libtiff_reader;
+
+int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, struct vp_err *err);
+/* Rows [y0, y1) of the page whose directory is at `ifd` into buf; the header was checked by the caller. */
+int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
+                           int64_t y0, int64_t y1, void *buf, struct vp_err *err);
+uint64_t vp_libtiff_reader_bytes(const struct vp_libtiff_reader *r);
+void vp_libtiff_reader_close(struct vp_libtiff_reader *r);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Metadata as ordered `key = value` lines, and their text form in tag 270. */
+#include "stack/foreign.h"
+#include "stack/stack.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_LINE "voxpipe = 1"
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool key_ok(const char *key, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        const char c = key[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-'))
+            return false;
+    }
+    return len > 0;
+}
+
+static bool value_ok(const char *value, size_t len)
+{
+    return !memchr(value, '\n', len) && !memchr(value, '\0', len) &&
+           (len == 0 || (!blank(value[0]) && !blank(value[len - 1])));
+}
+
+static int find(const struct vp_meta *m, const char *key)
+{
+    for (int i = 0; i < m->n; i++)
+        if (!strcmp(m->key[i], key))
+            return i;
+    return -1;
+}
+
+static void remove_line(struct vp_meta *m, int i)
+{
+    free(m->key[i]);
+    free(m->value[i]);
+    m->n--;
+    memmove(m->key + i, m->key + i + 1, (size_t)(m->n - i) * sizeof *m->key);
+    memmove(m->value + i, m->value + i + 1, (size_t)(m->n - i) * sizeof *m->value);
+}
+
+/* Capacity is the power of two not below n, so that it need not be stored. */
+static bool grow(struct vp_meta *m)
+{
+    if (m->n & (m->n - 1))
+        return true;
+    const size_t cap = m->n ? 2 * (size_t)m->n : 1;
+    char **key = realloc(m->key, cap * sizeof *key);
+    if (key)
+        m->key = key;
+    char **value = realloc(m->value, cap * sizeof *value);
+    if (value)
+        m->value = value;
+    return key && value;
+}
+
+static int append(struct vp_meta *m, const char *key, size_t key_len, const char *value, size_t value_len)
+{
+    if (!key_ok(key, key_len) || !value_ok(value, value_len) || !grow(m))
+        return -1;
+    char *k = strndup(key, key_len), *v = strndup(value, value_len);
+    if (!k || !v) {
+        free(k);
+        free(v);
+        return -1;
+    }
+    m->key[m->n] = k;
+    m->value[m->n] = v;
+    m->n++;
+    return 0;
+}
+
+const char *vp_meta_get(const struct vp_meta *m, const char *key)
+{
+    const int i = find(m, key);
+    return i < 0 ? NULL : m->value[i];
+}
+
+int vp_meta_set(struct vp_meta *m, const char *key, const char *value)
+{
+    const int at = find(m, key);
+    if (value && at >= 0) {
+        if (!value_ok(value, strlen(value)))
+            return -1;
+        char *v = strdup(value);
+        if (!v)
+            return -1;
+        free(m->value[at]);
+        m->value[at] = v;
+    } else if (value) {
+        return vp_meta_add(m, key, value);
+    }
+    for (int i = m->n - 1; i >= 0; i--)
+        if ((i != at || !value) && !strcmp(m->key[i], key))
+            remove_line(m, i);
+    return 0;
+}
+
+int vp_meta_setf(struct vp_meta *m, const char *key, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *value = NULL;
+    const int n = vasprintf(&value, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return -1;
+    const int rc = vp_meta_set(m, key, value);
+    free(value);
+    return rc;
+}
+
+int vp_meta_add(struct vp_meta *m, const char *key, const char *value)
+{
+    return append(m, key, strlen(key), value, strlen(value));
+}
+
+void vp_meta_remove_prefix(struct vp_meta *m, const char *prefix)
+{
+    const size_t len = strlen(prefix);
+    int kept = 0;
+    for (int i = 0; i < m->n; i++) {
+        if (!strncmp(m->key[i], prefix, len)) {
+            free(m->key[i]);
+            free(m->value[i]);
+            continue;
+        }
+        m->key[kept] = m->key[i];
+        m->value[kept] = m->value[i];
+        kept++;
+    }
+    /* the capacity rule of grow(): arrays larger than it thinks are only reallocated smaller */
+    m->n = kept;
+}
+
+int vp_meta_copy(struct vp_meta *dst, const struct vp_meta *src)
+{
+    struct vp_meta copy = {0, NULL, NULL};
+    for (int i = 0; i < src->n; i++) {
+        if (vp_meta_add(&copy, src->key[i], src->value[i])) {
+            vp_meta_free(&copy);
+            return -1;
+        }
+    }
+    vp_meta_free(dst);
+    *dst = copy;
+    return 0;
+}
+
+void vp_meta_free(struct vp_meta *m)
+{
+    for (int i = 0; i < m->n; i++) {
+        free(m->key[i]);
+        free(m->value[i]);
+    }
+    free(m->key);
+    free(m->value);
+    *m = (struct vp_meta){0, NULL, NULL};
+}
+
+bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *out)
+{
+    const char *s = vp_meta_get(m, key);
+    if (!s)
+        return false;
+    for (int i = 0; i < n; i++) {
+        char *end;
+        const double v = strtod(s, &end);
+        if (end == s || (*end && !blank(*end)))
+            return false;
+        out[i] = v;
+        s = end;
+    }
+    while (blank(*s))
+        s++;
+    return !*s;
+}
+
+char *vp_meta_format(const struct vp_meta *m)
+{
+    size_t len = sizeof FIRST_LINE + 1;
+    for (int i = 0; i < m->n; i++)
+        len += strlen(m->key[i]) + strlen(m->value[i]) + 4;
+    char *text = malloc(len), *p = text;
+    if (!text)
+        return NULL;
+    p = stpcpy(p, FIRST_LINE "\n");
+    for (int i = 0; i < m->n; i++) {
+        p = stpcpy(stpcpy(p, m->key[i]), " = ");
+        p = stpcpy(stpcpy(p, m->value[i]), "\n");
+    }
+    return text;
+}
+
+static int parse_lines(struct vp_meta *m, const char *text, const char *end)
+{
+    while (text < end) {
+        const char *nl = memchr(text, '\n', (size_t)(end - text));
+        const char *stop = nl ? nl : end;
+        const char *eq = memchr(text, '=', (size_t)(stop - text));
+        const char *key = text;
+        text = nl ? nl + 1 : end;
+        if (!eq)
+            continue;
+        const char *key_end = eq, *value = eq + 1;
+        while (key < key_end && blank(*key))
+            key++;
+        while (key_end > key && blank(key_end[-1]))
+            key_end--;
+        while (value < stop && blank(*value))
+            value++;
+        while (stop > value && blank(stop[-1]))
+            stop--;
+        /* A line that another program damaged is not worth losing the image for. */
+        if (key_ok(key, (size_t)(key_end - key)) &&
+            append(m, key, (size_t)(key_end - key), value, (size_t)(stop - value)))
+            return -1;
+    }
+    return 0;
+}
+
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len)
+{
+    len = strnlen(text, len);
+    const size_t n = strlen(FIRST_LINE);
+    if (len >= n && !memcmp(text, FIRST_LINE, n) && (len == n || text[n] == '\n' || text[n] == '\r')) {
+        const char *nl = memchr(text, '\n', len);
+        return nl ? parse_lines(m, nl + 1, text + len) : 0;
+    }
+    return vp_meta_foreign(m, text, len, 0, 0);
+}

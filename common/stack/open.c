@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inputs and outputs of a program, with the common options applied. */
+#include "stack/open.h"
+#include "base/stats.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
+                      struct vp_err *err)
+{
+    bool standard = n == 0;
+    for (int i = 0; i < n; i++)
+        standard = standard || !strcmp(paths[i], "-");
+    if (standard && isatty(STDIN_FILENO)) {
+        vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a stack");
+        return vp_hint(err, "name a file, or send one through a pipe");
+    }
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool};
+    return vp_reader_open(reader, paths, n, &o, err);
+}
+
+int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
+{
+    return open_paths(run, run->parsed.operands, run->parsed.n_operands, reader, err);
+}
+
+int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
+                  struct vp_err *err)
+{
+    return open_paths(run, paths, n, reader, err);
+}
+
+/* One line, whatever an argument held. */
+static int add_history(struct vp_meta *m, const char *text)
+{
+    char *line = text && *text ? strdup(text) : NULL;
+    if (!line)
+        return text && *text ? -1 : 0;
+    for (char *p = line; *p; p++)
+        if (*p == '\n' || *p == '\r' || *p == '\t')
+            *p = ' ';
+    for (size_t n = strlen(line); n && line[n - 1] == ' '; n--)
+        line[n - 1] = '\0';
+    const int rc = vp_meta_add(m, "history", line + strspn(line, " "));
+    free(line);
+    return rc;
+}
+
+int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err)
+{
+    const char *path = run->common.output;
+    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO)) {
+        vp_fail(err, VP_EUSAGE, "standard output is a terminal");
+        return vp_hint(err, "redirect, pipe, or use -o FILE (--force to override)");
+    }
+    struct vp_stack stack;
+    if (vp_stack_copy(&stack, out))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+    if (add_history(&stack.meta, run->history)) {
+        vp_stack_free(&stack);
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+    }
+    const struct vp_writer_options o = {.raw = run->common.raw_out,
+                                        .compress = (enum vp_compress)run->common.compress};
+    const int rc = vp_writer_open(writer, path, &stack, &o, err);
+    vp_stack_free(&stack);
+    return rc;
+}
+
+int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,
+             struct vp_err *err)
+{
+    struct vp_err late = VP_ERR_INIT;
+    if (reader)
+        vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(reader));
+    /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
+     */
+    const int rc = vp_reader_close(reader, failed ? &late : err);
+    if (failed || rc) {
+        vp_writer_abort(writer);
+        return -1;
+    }
+    if (!writer)
+        return 0;
+    vp_stats_count(run->stats, "bytes_written", vp_writer_bytes(writer));
+    return vp_writer_close(writer, err);
+}

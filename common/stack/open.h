@@ -1,0 +1,25 @@
+/* Inputs and outputs of a program, with the common options applied. */
+#ifndef VP_OPEN_H
+#define VP_OPEN_H
+
+#include "base/tool.h"
+#include "stack/reader.h"
+#include "stack/writer.h"
+
+/* The operands, or standard input (refused with VP_EUSAGE if that is a terminal), as one stack. */
+int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err);
+
+/* One given path (an option like --flat, or one operand) as a stack. */
+int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
+                  struct vp_err *err);
+
+/* -o or standard output. `out`'s metadata is written with this run's history line added. */
+int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err);
+
+/* Close input and output after the work: bytes go to run->stats; on an error of the work
+ * (failed = true) the output is thrown away. Returns 0, or -1 with err. Both may be NULL. */
+int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,
+             struct vp_err *err);
+
+#endif

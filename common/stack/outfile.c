@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Output files that appear whole or not at all: a temporary file beside the target, renamed at the end. */
+#include "base/err.h"
+#include "base/tool.h"
+#include "stack/outfile.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { MAX_TEMPORARIES = 32, MAX_LINKS = 40, PIPE_BYTES = 1 << 20 };
+
+/* What a signal handler unlinks. A slot is filled before its file exists and emptied after the rename, so the
+ * handler may meet a name without a file but never misses a file. */
+static char temporary[MAX_TEMPORARIES][PATH_MAX];
+static volatile sig_atomic_t temporary_used[MAX_TEMPORARIES];
+static pthread_mutex_t temporary_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct vp_outfile {
+    int fd, slot; /* slot -1: written in place */
+    bool pipe, standard;
+    char *name; /* as the user said it */
+    char *path; /* the real target, symbolic links followed */
+};
+
+void vp_outputs_unlink(void)
+{
+    for (int i = 0; i < MAX_TEMPORARIES; i++)
+        if (temporary_used[i])
+            unlink(temporary[i]);
+}
+
+static void broken_pipe(void)
+{
+    /* Somebody had SIGPIPE ignored; die of it as any filter does, silently and with status 141. */
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    vp_outputs_unlink();
+    signal(SIGPIPE, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGPIPE);
+}
+
+int vp_write_two(int fd, const void *a, size_t na, const void *b, size_t nb, const char *name,
+                 struct vp_err *err)
+{
+    struct iovec v[2] = {{(void *)a, na}, {(void *)b, nb}};
+    while (v[0].iov_len + v[1].iov_len > 0) {
+        const int first = v[0].iov_len == 0;
+        ssize_t n = writev(fd, v + first, 2 - first);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            if (errno == EPIPE)
+                broken_pipe();
+            return vp_fail_errno(err, "%s", name);
+        }
+        for (int i = first; i < 2; i++) {
+            const size_t k = (size_t)n < v[i].iov_len ? (size_t)n : v[i].iov_len;
+            v[i].iov_base = (char *)v[i].iov_base + k;
+            v[i].iov_len -= k;
+            n -= (ssize_t)k;
+        }
+    }
+    return 0;
+}
+
+int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err)
+{
+    return vp_write_two(fd, buf, n, NULL, 0, name, err);
+}
+
+/* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno.
+ */
+static char *follow_links(const char *path)
+{
+    char *now = strdup(path);
+    for (int i = 0; now && i < MAX_LINKS; i++) {
+        char link[PATH_MAX];
+        const ssize_t n = readlink(now, link, sizeof link - 1);
+        if (n < 0)
+            return now; /* not a link, or nothing there */
+        link[n] = '\0';
+        const char *slash = strrchr(now, '/');
+        char *next = NULL;
+        if (link[0] == '/' || !slash)
+            next = strdup(link);
+        else if (asprintf(&next, "%.*s%s", (int)(slash - now + 1), now, link) < 0)
+            next = NULL;
+        free(now);
+        now = next;
+    }
+    free(now);
+    errno = ELOOP;
+    return NULL;
+}
+
+static int take_slot(const char *target, int serial)
+{
+    const char *slash = strrchr(target, '/');
+    const int dir = slash ? (int)(slash - target + 1) : 0;
+    int slot = -1;
+    vp_at_signal(vp_outputs_unlink);
+    pthread_mutex_lock(&temporary_lock);
+    for (int i = 0; i < MAX_TEMPORARIES && slot < 0; i++)
+        if (!temporary_used[i])
+            slot = i;
+    if (slot >= 0) {
+        const int n = snprintf(temporary[slot], PATH_MAX, "%.*s.voxpipe-%ld-%d.tmp", dir, target,
+                               (long)getpid(), serial);
+        if (n >= PATH_MAX) {
+            slot = -1;
+            errno = ENAMETOOLONG;
+        } else {
+            temporary_used[slot] = 1;
+        }
+    } else {
+        errno = EMFILE;
+    }
+    pthread_mutex_unlock(&temporary_lock);
+    return slot;
+}
+
+static int open_temporary(struct vp_outfile *f, const struct stat *old, struct vp_err *err)
+{
+    for (int serial = 0; serial < 1000; serial++) {
+        f->slot = take_slot(f->path, serial);
+        if (f->slot < 0)
+            return vp_fail_errno(err, "%s", f->name);
+        f->fd = open(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd >= 0)
+            break;
+        temporary_used[f->slot] = 0;
+        f->slot = -1;
+        if (errno != EEXIST)
+            return vp_fail_errno(err, "%s", f->name);
+    }
+    if (f->fd < 0)
+        return vp_fail_errno(err, "%s", f->name);
+    struct stat st;
+    if (old && !fstat(f->fd, &st) && (st.st_mode & 07777) != (old->st_mode & 07777))
+        (void)!fchmod(f->fd, old->st_mode & 07777); /* some file systems have no modes */
+    return 0;
+}
+
+static int open_target(struct vp_outfile *f, const char *path, struct vp_err *err)
+{
+    struct stat st;
+    const bool exists = !stat(path, &st);
+    if (exists && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return vp_fail_errno(err, "%s", path);
+    }
+    /* /dev/fd/N and the like name an open file: it is that file that is meant, not a new one in its place. */
+    if (exists && (!S_ISREG(st.st_mode) || !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6))) {
+        f->fd = open(path, O_WRONLY | O_CLOEXEC | (S_ISREG(st.st_mode) ? O_TRUNC : 0));
+        f->pipe = !S_ISREG(st.st_mode);
+        return f->fd < 0 ? vp_fail_errno(err, "%s", path) : 0;
+    }
+    if (exists && access(path, W_OK))
+        return vp_fail_errno(err, "%s", path);
+    f->path = follow_links(path);
+    if (!f->path)
+        return vp_fail_errno(err, "%s", path);
+    return open_temporary(f, exists ? &st : NULL, err);
+}
+
+static void release(struct vp_outfile *f)
+{
+    if (f->slot >= 0)
+        temporary_used[f->slot] = 0;
+    free(f->path);
+    free(f->name);
+    free(f);
+}
+
+int vp_outfile_open(struct vp_outfile **out, const char *path, struct vp_err *err)
+{
+    const bool standard = !path || !strcmp(path, "-");
+    struct vp_outfile *f = calloc(1, sizeof *f);
+    if (!f)
+        return vp_fail_errno(err, "%s", standard ? "standard output" : path);
+    f->fd = f->slot = -1;
+    f->standard = standard;
+    f->name = strdup(standard ? "standard output" : path);
+    int rc = f->name ? 0 : vp_fail_errno(err, "%s", path);
+    if (!rc && standard) {
+        struct stat st;
+        f->fd = STDOUT_FILENO;
+        rc = fstat(f->fd, &st) ? vp_fail_errno(err, "%s", f->name) : 0;
+        f->pipe = !rc && !S_ISREG(st.st_mode);
+    } else if (!rc) {
+        rc = open_target(f, path, err);
+    }
+    if (rc) {
+        release(f);
+        return -1;
+    }
+#ifdef F_SETPIPE_SZ
+    if (f->pipe)
+        (void)!fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fewer switches between the programs of a pipeline */
+#endif
+    *out = f;
+    return 0;
+}
+
+int vp_outfile_fd(const struct vp_outfile *f)
+{
+    return f->fd;
+}
+
+const char *vp_outfile_name(const struct vp_outfile *f)
+{
+    return f->name;
+}
+
+bool vp_outfile_is_pipe(const struct vp_outfile *f)
+{
+    return f->pipe;
+}
+
+bool vp_outfile_is_temporary(const struct vp_outfile *f)
+{
+    return f->slot >= 0;
+}
+
+int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err)
+{
+    return vp_write_all(f->fd, buf, n, f->name, err);
+}
+
+int vp_outfile_close(struct vp_outfile *f, struct vp_err *err)
+{
+    /* Some file systems report a full disk only when a descriptor is closed; standard output itself stays
+     * open. */
+    const int fd = f->standard ? dup(f->fd) : f->fd;
+    int rc = fd < 0 || close(fd) ? vp_fail_errno(err, "%s", f->name) : 0;
+    if (f->slot >= 0) {
+        if (!rc && rename(temporary[f->slot], f->path))
+            rc = vp_fail_errno(err, "%s", f->name);
+        if (rc)
+            unlink(temporary[f->slot]);
+    }
+    release(f);
+    return rc;
+}
+
+void vp_outfile_abort(struct vp_outfile *f)
+{
+    if (!f)
+        return;
+    if (!f->standard)
+        close(f->fd);
+    if (f->slot >= 0)
+        unlink(temporary[f->slot]);
+    release(f);
+}

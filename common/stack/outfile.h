@@ -1,0 +1,17 @@
+/* Output files that appear whole or not at all (internal to stack/; the public part is in writer.h). */
+#ifndef VP_OUTFILE_H
+#define VP_OUTFILE_H
+
+#include "stack/writer.h"
+
+int vp_outfile_fd(const struct vp_outfile *f);           /* read-write if it is a temporary file */
+const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
+/* not a regular file: pipe, socket, device, terminal */
+bool vp_outfile_is_pipe(const struct vp_outfile *f);
+bool vp_outfile_is_temporary(const struct vp_outfile *f);
+
+/* Write two buffers as one (either may be empty). */
+int vp_write_two(int fd, const void *a, size_t na, const void *b, size_t nb, const char *name,
+                 struct vp_err *err);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the names of the inputs stand for: files, directories, lists. */
+#include "base/err.h"
+#include "stack/source.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static bool digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Runs of digits compare as numbers, all else as bytes; img2 comes before img10. */
+static int natural(const void *pa, const void *pb)
+{
+    const char *const first_a = *(const char *const *)pa, *const first_b = *(const char *const *)pb;
+    const char *a = first_a, *b = first_b;
+    while (*a && *b) {
+        if (!digit(*a) || !digit(*b)) {
+            if (*a != *b)
+                return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+            a++, b++;
+            continue;
+        }
+        while (*a == '0')
+            a++;
+        while (*b == '0')
+            b++;
+        size_t na = 0, nb = 0;
+        while (digit(a[na]))
+            na++;
+        while (digit(b[nb]))
+            nb++;
+        const int c = na != nb ? (na < nb ? -1 : 1) : strncmp(a, b, na);
+        if (c)
+            return c;
+        a += na;
+        b += nb;
+    }
+    if (*a || *b)
+        return *a ? 1 : -1;
+    return strcmp(first_a, first_b);
+}
+
+static int add(struct vp_paths *p, const char *path, struct vp_err *err)
+{
+    if ((p->n & (p->n - 1)) == 0) {
+        char **more = realloc(p->path, (size_t)(p->n ? 2 * p->n : 1) * sizeof *more);
+        if (!more)
+            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+        p->path = more;
+    }
+    p->path[p->n] = strdup(path);
+    if (!p->path[p->n])
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+    p->n++;
+    return 0;
+}
+
+static bool is_tiff_name(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && name[0] != '.' && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff"));
+}
+
+static int add_directory(struct vp_paths *p, const char *path, struct vp_err *err)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        return vp_fail_errno(err, "%s", path);
+    const int64_t first = p->n;
+    const size_t len = strlen(path);
+    const char *slash = len && path[len - 1] == '/' ? "" : "/";
+    int rc = 0;
+    errno = 0;
+    for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
+        char *full;
+        if (!is_tiff_name(e->d_name))
+            continue;
+        if (asprintf(&full, "%s%s%s", path, slash, e->d_name) < 0) {
+            rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path);
+            break;
+        }
+        struct stat st;
+        if (stat(full, &st) || !S_ISDIR(st.st_mode))
+            rc = add(p, full, err);
+        free(full);
+    }
+    if (!rc && errno)
+        rc = vp_fail_errno(err, "%s", path);
+    closedir(d);
+    if (!rc && p->n == first)
+        rc = vp_fail(err, VP_ERUN, "%s: a directory without .tif files", path);
+    if (!rc)
+        qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, natural);
+    return rc;
+}
+
+static int add_path(struct vp_paths *p, const char *path, struct vp_err *err)
+{
+    struct stat st;
+    if (strcmp(path, "-") && !stat(path, &st) && S_ISDIR(st.st_mode))
+        return add_directory(p, path, err);
+    return add(p, path, err);
+}
+
+static int add_list(struct vp_paths *p, const char *name, struct vp_err *err)
+{
+    FILE *f = fopen(name, "r");
+    if (!f)
+        return vp_fail_errno(err, "%s", name);
+    const int64_t first = p->n;
+    char *line = NULL;
+    size_t room = 0;
+    int rc = 0;
+    for (ssize_t n; !rc && (n = getline(&line, &room, f)) >= 0;) {
+        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            line[--n] = '\0';
+        if (n)
+            rc = add_path(p, line, err);
+    }
+    if (!rc && ferror(f))
+        rc = vp_fail_errno(err, "%s", name);
+    if (!rc && p->n == first)
+        rc = vp_fail(err, VP_ERUN, "%s: a list without names", name);
+    free(line);
+    fclose(f);
+    return rc;
+}
+
+int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, struct vp_err *err)
+{
+    *out = (struct vp_paths){0, NULL};
+    int rc = n ? 0 : add(out, "-", err), standard = 0;
+    for (int i = 0; i < n && !rc; i++)
+        rc = paths[i][0] == '@' ? add_list(out, paths[i] + 1, err) : add_path(out, paths[i], err);
+    for (int64_t i = 0; i < out->n && !rc; i++) {
+        struct stat st;
+        if (!strcmp(out->path[i], "-"))
+            rc = standard++ ? vp_fail(err, VP_EUSAGE, "standard input ('-') is given more than once") : 0;
+        else if (stat(out->path[i], &st))
+            rc = vp_fail_errno(err, "%s", out->path[i]);
+    }
+    if (rc)
+        vp_paths_free(out);
+    return rc;
+}
+
+void vp_paths_free(struct vp_paths *p)
+{
+    for (int64_t i = 0; i < p->n; i++)
+        free(p->path[i]);
+    free(p->path);
+    *p = (struct vp_paths){0, NULL};
+}

@@ -1,0 +1,50 @@
+/* Reading a stack: stream TIFF from pipes, any TIFF from seekable files (libtiff), raw, and many
+ * files as one stack. One reader at a time may be used by one thread. */
+#ifndef VP_READER_H
+#define VP_READER_H
+
+#include "stack/stack.h"
+
+struct vp_reader;
+
+struct vp_reader_options {
+    const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
+    bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
+};
+
+/* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff
+ * files in natural order), "@list" (one path a line) or "-" (standard input, at most once). n = 0
+ * means standard input. Files after the first are opened when their turn comes, but all are stat'ed
+ * now; the number of pages of the whole is counted from the headers when it is cheap (seekable).
+ * Every file must have the size and type of the first. */
+int vp_reader_open(struct vp_reader **r, const char *const *paths, int n,
+                   const struct vp_reader_options *o, struct vp_err *err);
+
+/* The header; valid until close. `pages` is -1 if unknown. */
+const struct vp_stack *vp_reader_stack(const struct vp_reader *r);
+/* "proj.tif", "standard input", or "1000 files (a.tif ... z.tif)" for messages. */
+const char *vp_reader_name(const struct vp_reader *r);
+
+/* Next page in the stack's own type into buf (vp_page_bytes). 1 read, 0 end of the stack, -1 error:
+ * cut data, trailing bytes, a page of another size. */
+int vp_reader_next(struct vp_reader *r, void *buf, struct vp_err *err);
+
+/* Next page converted to f32. *bad (may be NULL) is increased by the number of NaN and infinite samples. */
+int vp_reader_next_f32(struct vp_reader *r, float *buf, int64_t *bad, struct vp_err *err);
+
+/* Random access. */
+bool vp_reader_seekable(const struct vp_reader *r);
+/* Make `page` the next one; only if seekable. */
+int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
+/* Rows [y0, y1) of page `page` as f32 (reads no more of an uncompressed file than needed). Does not
+ * move the position of vp_reader_next. */
+int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
+                       struct vp_err *err);
+
+/* Bytes read so far. */
+uint64_t vp_reader_bytes(const struct vp_reader *r);
+
+/* Close; errors seen late (trailing data after the last page) are reported. NULL is allowed. */
+int vp_reader_close(struct vp_reader *r, struct vp_err *err);
+
+#endif

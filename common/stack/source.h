@@ -1,0 +1,70 @@
+/* One input of a stack: a file, a pipe, a part of a chain of files (internal to stack/).
+ *
+ * A source hands over rows of pages in the host's byte order. A seekable one takes any page at any time;
+ * others take pages, and rows inside a page, in increasing order. */
+#ifndef VP_SOURCE_H
+#define VP_SOURCE_H
+
+#include "stack/stack.h"
+
+struct vp_source {
+    struct vp_stack stack;   /* pages -1: unknown until the end */
+    bool seekable;
+    bool by_rows;            /* a few rows cost no more than their bytes */
+    uint64_t bytes;          /* read so far */
+    char *name;
+    /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
+    int (*begin)(struct vp_source *s, int64_t page, struct vp_err *err);
+    int (*rows)(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
+    void (*close)(struct vp_source *s);
+};
+
+/* Bytes that come once: a descriptor with a small buffer in front, for headers. */
+struct vp_input {
+    int fd;
+    const char *name;
+    uint64_t position;       /* of the next byte that the user of the input gets */
+    size_t start, fill;      /* unread part of buf */
+    bool eof;
+    unsigned char *buf;
+};
+
+int vp_input_init(struct vp_input *in, int fd, const char *name, struct vp_err *err);
+void vp_input_free(struct vp_input *in); /* not the descriptor */
+/* n bytes into buf; returns how many there were before the end of the input, or -1. */
+int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *err);
+/* The same without taking them, n <= 4096; *start points at them. */
+int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n, struct vp_err *err);
+/* Skip n bytes; returns how many there were. */
+int64_t vp_input_skip(struct vp_input *in, uint64_t n, struct vp_err *err);
+
+/* pread until n bytes or the end; returns how many, or -1 with errno. */
+int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
+
+/* Each takes the descriptor (closed by close, and on failure) and copies the name. */
+int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
+int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
+int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, struct vp_err *err);
+
+/* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
+ * -1. */
+int vp_spool(int fd, const char *name, struct vp_err *err);
+
+/* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
+ * never. */
+void vp_input_wake(int fd);
+
+struct vp_reader;
+/* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1.
+ */
+int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
+
+/* "@list", directories and files as the files that they stand for, in order. */
+struct vp_paths { int64_t n; char **path; };
+int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, struct vp_err *err);
+void vp_paths_free(struct vp_paths *p);
+
+/* NaN and infinities among n samples. */
+int64_t vp_count_bad(const float *v, size_t n);
+
+#endif

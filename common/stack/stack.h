@@ -1,0 +1,77 @@
+/* What a stack is: equally sized pages of one sample type, and their meaning as text.
+ *
+ * Index order everywhere: x (or detector u) fastest, then y (detector v), then the page (z, view,
+ * channel, time). Sample i of a page is at [y * nx + x]. */
+#ifndef VP_STACK_H
+#define VP_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vp_err;
+
+enum vp_type { VP_U8, VP_U16, VP_U32, VP_U64, VP_I8, VP_I16, VP_I32, VP_I64, VP_F32, VP_F64, VP_N_TYPES };
+
+size_t vp_type_size(enum vp_type t);          /* bytes */
+const char *vp_type_name(enum vp_type t);     /* "u16" */
+bool vp_type_parse(const char *name, enum vp_type *out); /* "u16", "uint16", "float32", ... */
+bool vp_type_is_float(enum vp_type t);
+/* Largest and smallest value of the type as double (floats: +-infinity). */
+double vp_type_min(enum vp_type t);
+double vp_type_max(enum vp_type t);
+
+/* dst[i] = src[i] * gain + offset, computed in double (copied untouched when gain = 1, offset = 0 and
+ * the types are equal). To integers: rounded to nearest even and clamped to the range; NaN becomes 0.
+ * Returns the number of samples that were clamped or NaN. Threads: none; call it on parts. */
+int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type,
+                   int64_t n, double gain, double offset);
+
+/* Metadata: ordered `key = value` lines. Keys are [a-z0-9._-]+, values one line, no leading or
+ * trailing blanks. Known keys:
+ *   axes     "x y z", "u v view", "u view v" (sinograms), "x y channel z time", ... fastest first
+ *   sizes    "512 512 3 40 20": only if the page axis is more than one axis
+ *   voxel    "0.1 0.1 0.1": spacing along the axes x y z (or u v)
+ *   unit     "mm" or "pixel": of `voxel`
+ *   origin   "-25.55 -25.55 -25.55": centre of the first voxel
+ *   quantity "counts", "line integral", "filtered projection", "attenuation"
+ *   value-unit "1/mm"
+ *   scale    "gain offset": stored = value * gain + offset (img-convert)
+ *   geom.*   the scan geometry, one line for each line of a geometry file (see ct-geometry(5))
+ *   history  a program with its options; repeated, oldest first
+ *   description  what a foreign file said in its ImageDescription
+ */
+struct vp_meta { int n; char **key; char **value; };
+
+const char *vp_meta_get(const struct vp_meta *m, const char *key);       /* first value or NULL */
+/* Replace all lines of `key` by one (in place of the first); NULL removes. -1 if out of memory or malformed.
+ */
+int vp_meta_set(struct vp_meta *m, const char *key, const char *value);
+int vp_meta_setf(struct vp_meta *m, const char *key, const char *fmt,
+                 ...) __attribute__((format(printf, 3, 4)));
+int vp_meta_add(struct vp_meta *m, const char *key, const char *value);  /* append, even if the key exists */
+void vp_meta_remove_prefix(struct vp_meta *m, const char *prefix);       /* "geom." */
+/* dst is overwritten (freed first) */
+int vp_meta_copy(struct vp_meta *dst, const struct vp_meta *src);
+void vp_meta_free(struct vp_meta *m);
+/* Parse n numbers of a value ("0.1 0.1 0.1"); false if absent or not exactly n numbers. */
+bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *out);
+/* The text of tag 270: the lines, each ended by \n; malloc'd. First line is always "voxpipe = 1". */
+char *vp_meta_format(const struct vp_meta *m);
+/* From the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes and sizes where
+ * it is ImageJ's). */
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len);
+
+struct vp_stack {
+    int64_t nx, ny;       /* > 0 */
+    int64_t pages;        /* > 0, or -1: unknown until the end (a pipe of unknown length) */
+    enum vp_type type;
+    struct vp_meta meta;
+};
+
+/* Bytes of a page; checked: 0 if it does not fit size_t. */
+size_t vp_page_bytes(const struct vp_stack *s);
+int vp_stack_copy(struct vp_stack *dst, const struct vp_stack *src);
+void vp_stack_free(struct vp_stack *s);      /* frees the metadata */
+
+#endif

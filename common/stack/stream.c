@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TIFF from a pipe: any whose directories and strips come in the order in which they are needed. */
+#include "base/err.h"
+#include "stack/foreign.h"
+#include "stack/source.h"
+#include "stack/tiff.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct stream {
+    struct vp_source source;
+    struct vp_tiff tiff; /* tiff.page counts the directories read */
+    struct vp_input in;
+    struct vp_ifd ifd; /* of page `page` */
+    int64_t page; /* the page whose directory was read last; -1: none */
+    int64_t row; /* rows of it already read */
+    int64_t images; /* pages that lie behind one directory (large ImageJ stacks), else 1 */
+    uint64_t end; /* past the last byte that any directory named */
+    bool announced; /* page_total of page 0 was believed */
+};
+
+static int cut_page(const struct stream *s, uint64_t got, struct vp_err *err)
+{
+    return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %zu bytes, got %llu", s->source.name,
+                   (long long)s->page, vp_page_bytes(&s->source.stack), (unsigned long long)got);
+}
+
+static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    struct stream *s = (struct stream *)((char *)t - offsetof(struct stream, tiff));
+    if (offset < s->in.position)
+        return 1;
+    const uint64_t gap = offset - s->in.position;
+    const int64_t skipped = vp_input_skip(&s->in, gap, err);
+    if (skipped < 0)
+        return -1;
+    const int64_t got = (uint64_t)skipped == gap ? vp_input_read(&s->in, buf, n, err) : 0;
+    if (got < 0)
+        return -1;
+    if ((size_t)got == n)
+        return 0;
+    if (offset == 0 && s->in.position == 0)
+        return vp_fail(err, VP_ERUN, "%s: empty: expected a TIFF", t->name),
+               vp_hint(err, "the program that should have written it may have failed");
+    if (offset < 16 && t->page < 0)
+        return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->name,
+                       (unsigned long long)s->in.position);
+    return vp_fail(
+        err, VP_ERUN, "%s: page %lld: truncated: expected its directory up to byte %llu, got %llu bytes",
+        t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)s->in.position);
+}
+
+static int out_of_order(const struct stream *s, const char *what, struct vp_err *err)
+{
+    vp_fail(err, VP_ERUN, "%s: TIFF is not in stream order (%s)", s->source.name, what);
+    return vp_hint(err, "give the file name instead, or use --spool");
+}
+
+static int read_directory(struct stream *s, uint64_t offset, bool first, struct vp_err *err)
+{
+    vp_ifd_free(&s->ifd);
+    s->tiff.page = s->page + 1;
+    const int rc = vp_tiff_ifd(&s->tiff, offset, first, &s->ifd, err);
+    char what[80];
+    snprintf(what, sizeof what, "page %lld data precedes its directory", (long long)s->tiff.page);
+    if (rc == 1) {
+        snprintf(what, sizeof what, "the directory of page %lld precedes other data",
+                 (long long)s->tiff.page);
+        return out_of_order(s, what, err);
+    }
+    if (rc)
+        return -1;
+    if (*s->ifd.problem || !vp_ifd_plain(&s->ifd)) {
+        if (*s->ifd.problem)
+            return vp_fail(err, VP_ERUN, "%s: page %lld: %s", s->source.name, (long long)s->tiff.page,
+                           s->ifd.problem);
+        vp_fail(err, VP_ERUN, "%s: page %lld: %s TIFF cannot be read from a pipe", s->source.name,
+                (long long)s->tiff.page,
+                s->ifd.tiled              ? "tiled"
+                : s->ifd.compression != 1 ? "compressed"
+                                          : "bit-reversed");
+        return vp_hint(err, "give the file name instead, or use --spool");
+    }
+    if (vp_ifd_check_strips(&s->tiff, &s->ifd, err))
+        return -1;
+    uint64_t at = s->in.position;
+    for (int64_t i = 0; i < s->ifd.n_strips; i++) {
+        if (s->ifd.offset[i] < at)
+            return out_of_order(s, what, err);
+        at = s->ifd.offset[i] + s->ifd.count[i];
+    }
+    if (s->ifd.end > s->end)
+        s->end = s->ifd.end;
+    s->page++;
+    s->row = 0;
+    return 0;
+}
+
+/* Bytes of rows [row, y1) into buf (NULL: dropped), strip by strip. */
+static int read_rows(struct stream *s, int64_t y1, void *buf, struct vp_err *err)
+{
+    const struct vp_ifd *f = &s->ifd;
+    const size_t row_bytes = (size_t)f->nx * vp_type_size(f->type);
+    char *p = buf;
+    while (s->row < y1) {
+        const int64_t strip = s->row / f->rows_per_strip, in_strip = s->row % f->rows_per_strip;
+        int64_t rows = vp_ifd_strip_rows(f, strip) - in_strip;
+        rows = rows < y1 - s->row ? rows : y1 - s->row;
+        const uint64_t before = (uint64_t)s->row * row_bytes,
+                       gap = f->offset[strip] + (uint64_t)in_strip * row_bytes - s->in.position;
+        const size_t n = (size_t)rows * row_bytes;
+        int64_t got = vp_input_skip(&s->in, gap, err);
+        if (got < 0)
+            return -1;
+        if ((uint64_t)got < gap)
+            return cut_page(s, before, err);
+        got = p ? vp_input_read(&s->in, p, n, err) : vp_input_skip(&s->in, n, err);
+        if (got < 0)
+            return -1;
+        if ((size_t)got < n)
+            return cut_page(s, before + (uint64_t)got, err);
+        s->source.bytes = s->in.position;
+        s->row += rows;
+        p = p ? p + n : NULL;
+    }
+    return 0;
+}
+
+/* A page of a one-directory ImageJ stack: like the one before it, right behind its samples. */
+static void follow(struct stream *s)
+{
+    s->ifd.rows_per_strip = s->ifd.ny;
+    s->ifd.n_strips = 1;
+    s->ifd.offset[0] = s->in.position;
+    s->page++;
+    s->row = 0;
+}
+
+/* After the last page: nothing but what a directory named. */
+static int check_end(struct stream *s, struct vp_err *err)
+{
+    const struct vp_stack *k = &s->source.stack;
+    if (s->announced && k->pages != s->page + 1)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", s->source.name, (long long)k->pages,
+                       (long long)s->page + 1);
+    if (s->end > s->in.position && vp_input_skip(&s->in, s->end - s->in.position, err) < 0)
+        return -1;
+    const unsigned char *p;
+    const uint64_t at = s->in.position;
+    const int64_t n = vp_input_peek(&s->in, &p, 1, err);
+    if (n < 0)
+        return -1;
+    if (n > 0) {
+        vp_fail(err, VP_ERUN, "%s: trailing data after page %lld, at byte %llu", s->source.name,
+                (long long)s->page, (unsigned long long)at);
+        return vp_hint(err, "TIFF streams cannot be joined with cat(1), use img-cat");
+    }
+    return 0;
+}
+
+static int begin(struct vp_source *source, int64_t page, struct vp_err *err)
+{
+    struct stream *s = (struct stream *)source;
+    while (s->page < page) {
+        if (read_rows(s, s->ifd.ny, NULL, err))
+            return -1;
+        if (s->page + 1 < s->images)
+            follow(s);
+        else if (!s->ifd.next)
+            return check_end(s, err);
+        else if (read_directory(s, s->ifd.next, false, err) ||
+                 vp_ifd_check_page(&s->tiff, &s->ifd, &source->stack, err))
+            return -1;
+        if (s->announced && s->page >= source->stack.pages)
+            return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", source->name,
+                           (long long)source->stack.pages);
+    }
+    return 1;
+}
+
+static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    struct stream *s = (struct stream *)source;
+    if (page != s->page || y0 < s->row)
+        return vp_fail(err, VP_ERUN, "%s: page %lld cannot be read again from a pipe", source->name,
+                       (long long)page);
+    if (read_rows(s, y0, NULL, err) || read_rows(s, y1, buf, err))
+        return -1;
+    if (s->tiff.swap)
+        vp_swap_samples(buf, vp_type_size(s->ifd.type), (size_t)(y1 - y0) * (size_t)s->ifd.nx);
+    return 0;
+}
+
+static void close_stream(struct vp_source *source)
+{
+    struct stream *s = (struct stream *)source;
+    close(s->in.fd);
+    vp_input_free(&s->in);
+    vp_ifd_free(&s->ifd);
+    vp_stack_free(&source->stack);
+    free(source->name);
+    free(s);
+}
+
+int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    char *copy = strdup(name);
+    if (!s || !copy || vp_input_init(&s->in, fd, copy, err)) {
+        free(s);
+        free(copy);
+        close(fd);
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+    }
+    s->source = (struct vp_source){
+        .name = copy, .begin = begin, .rows = rows, .close = close_stream, .by_rows = true};
+    s->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch, .forward = true};
+    s->page = -1;
+    const unsigned char *start;
+    const int64_t n = vp_input_peek(&s->in, &start, 8, err);
+    uint64_t first;
+    if (n < 0 ||
+        (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2) &&
+         vp_not_tiff(copy, start, (size_t)n, err)) ||
+        vp_tiff_header(&s->tiff, &first, err) || read_directory(s, first, true, err) ||
+        vp_ifd_stack(&s->tiff, &s->ifd, &s->source.stack, err)) {
+        close_stream(&s->source);
+        return -1;
+    }
+    s->images = s->ifd.next ? 1 : vp_imagej_images(s->ifd.text ? s->ifd.text : "", s->ifd.text_len);
+    if (!s->ifd.next) {
+        s->source.stack.pages = s->images;
+    } else if (s->ifd.page_number == 0 && s->ifd.page_total > 0) {
+        s->source.stack.pages = s->ifd.page_total;
+        s->announced = true;
+    }
+    *out = &s->source;
+    return 0;
+}

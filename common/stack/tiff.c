@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TIFF directories, classic and Big, both byte orders, from anything that can fetch bytes. TIFF 6.0 (1992),
+ * BigTIFF (2007). What a file claims is checked before memory is taken for it. */
+#include "base/err.h"
+#include "base/size.h"
+#include "stack/foreign.h"
+#include "stack/tiff.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ENTRIES = 4096, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20, TEXT_STEP = 1 << 20 };
+
+struct entry {
+    uint16_t tag, type;
+    uint64_t count;
+    uint64_t offset; /* of the values, if they do not fit the entry */
+    const unsigned char *raw; /* the value field */
+    bool far; /* the values lie at offset */
+};
+
+static uint64_t get(const struct vp_tiff *t, const unsigned char *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v |= (uint64_t)p[i] << 8 * (t->swap ? bytes - 1 - i : i);
+    return v;
+}
+
+static int type_bytes(unsigned type)
+{
+    static const unsigned char size[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8};
+    return type < sizeof size ? size[type] : 0;
+}
+
+int vp_not_tiff(const char *name, const void *start, size_t n, struct vp_err *err)
+{
+    static const struct {
+        const char *magic;
+        size_t n;
+        const char *what;
+    } known[] = {
+        {"\x89PNG", 4, "it is a PNG"},
+        {"\x1f\x8b", 2, "it is compressed; use zcat"},
+        {"\x28\xb5\x2f\xfd", 4, "it is compressed; use zstdcat"},
+        {"\xfd\x37zXZ", 5, "it is compressed; use xzcat"},
+        {"\x89HDF", 4, "it is an HDF5 file"},
+        {"\xff\xd8\xff", 3, "it is a JPEG"},
+        {"PK\3\4", 4, "it is a zip archive"},
+        {"NRRD", 4, "it is a NRRD file"},
+        {"BZh", 3, "it is compressed; use bzcat"},
+    };
+    const unsigned char *p = start;
+    char shown[64] = "", *q = shown;
+    for (size_t i = 0; i < n && i < 8; i++)
+        q += isprint(p[i]) && p[i] != '\'' && p[i] != '\\' ? sprintf(q, "%c", p[i])
+                                                           : sprintf(q, "\\x%02x", p[i]);
+    vp_fail(err, VP_ERUN, "%s: not a TIFF: starts with '%s'", name, shown);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (n >= known[i].n && !memcmp(start, known[i].magic, known[i].n))
+            return vp_hint(err, "%s", known[i].what);
+    return vp_hint(err, "for headerless samples say how they lie, as in --raw-in 2048x2048:u16le");
+}
+
+int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
+{
+    unsigned char h[16];
+    if (t->at(t, 0, h, 8, err))
+        return -1;
+    if (!((h[0] == 'I' && h[1] == 'I') || (h[0] == 'M' && h[1] == 'M')))
+        return vp_not_tiff(t->name, h, 8, err);
+    t->swap = h[0] == 'M';
+    const uint64_t version = get(t, h + 2, 2);
+    if (version != 42 && version != 43)
+        return vp_not_tiff(t->name, h, 8, err);
+    t->big = version == 43;
+    if (!t->big) {
+        *first = get(t, h + 4, 4);
+    } else {
+        if (get(t, h + 4, 2) != 8)
+            return vp_fail(err, VP_ERUN, "%s: BigTIFF with offsets of %d bytes: expected 8", t->name,
+                           (int)get(t, h + 4, 2));
+        if (t->at(t, 8, h + 8, 8, err))
+            return -1;
+        *first = get(t, h + 8, 8);
+    }
+    if (*first == 0)
+        return vp_fail(err, VP_ERUN, "%s: a TIFF without pages", t->name);
+    return 0;
+}
+
+/* Only whole numbers; other types give 0. */
+static uint64_t number(const struct vp_tiff *t, unsigned type, const unsigned char *p)
+{
+    switch (type) {
+    case FIELD_BYTE:
+    case FIELD_SHORT:
+    case FIELD_LONG:
+    case FIELD_LONG8:
+    case FIELD_IFD:
+    case FIELD_IFD8: return get(t, p, type_bytes(type));
+    default: return 0;
+    }
+}
+
+/* The i-th value of an entry that is held in the directory itself. */
+static uint64_t value(const struct vp_tiff *t, const struct entry *e, uint64_t i)
+{
+    return i < e->count && !e->far ? number(t, e->type, e->raw + i * (uint64_t)type_bytes(e->type)) : 0;
+}
+
+static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *out, struct vp_err *err)
+{
+    const int size = type_bytes(e->type);
+    if (!e->far) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = value(t, e, (uint64_t)i);
+        return 0;
+    }
+    unsigned char block[8192];
+    for (int64_t i = 0; i < n;) {
+        const int64_t m = n - i < (int64_t)sizeof block / size ? n - i : (int64_t)sizeof block / size;
+        const int rc = t->at(t, e->offset + (uint64_t)(i * size), block, (size_t)(m * size), err);
+        if (rc)
+            return rc;
+        for (int64_t k = 0; k < m; k++)
+            out[i + k] = number(t, e->type, block + k * size);
+        i += m;
+    }
+    return 0;
+}
+
+static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, struct vp_err *err)
+{
+    if (ifd->text) /* a directory that repeats the tag: the first holds */
+        return 0;
+    if (e->count > MAX_TEXT)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: an image description of %llu bytes: expected at most %d",
+                       t->name, (long long)t->page, (unsigned long long)e->count, MAX_TEXT);
+    /* Grown as the bytes arrive: a short input may claim a long text. */
+    size_t have = 0, n = (size_t)e->count;
+    char *buf = NULL;
+    int rc = 0;
+    do {
+        const size_t m = n - have < TEXT_STEP ? n - have : TEXT_STEP;
+        char *more = realloc(buf, have + m + 1);
+        if (!more) {
+            rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its description", t->name);
+            break;
+        }
+        buf = more;
+        if (e->far)
+            rc = t->at(t, e->offset + have, buf + have, m, err);
+        else
+            memcpy(buf, e->raw, m);
+        have += m;
+    } while (!rc && have < n);
+    if (rc) {
+        free(buf);
+        return rc;
+    }
+    buf[n] = '\0';
+    ifd->text = buf;
+    ifd->text_len = strnlen(buf, n);
+    return 0;
+}
+
+static int rational(struct vp_tiff *t, const struct entry *e, double *out, struct vp_err *err)
+{
+    unsigned char b[8];
+    if (e->type != FIELD_RATIONAL || e->count != 1)
+        return 0;
+    const int rc = e->far ? t->at(t, e->offset, b, 8, err) : (memcpy(b, e->raw, 8), 0);
+    if (rc)
+        return rc;
+    const double den = (double)get(t, b + 4, 4);
+    *out = den > 0 ? (double)get(t, b, 4) / den : 0;
+    return 0;
+}
+
+/* Tags whose values tell where the samples are; the rest may be done without. */
+static bool is_table(uint16_t tag)
+{
+    return tag == TAG_STRIP_OFFSETS || tag == TAG_STRIP_BYTE_COUNTS || tag == TAG_TILE_OFFSETS ||
+           tag == TAG_TILE_BYTE_COUNTS;
+}
+
+static bool is_text(uint16_t tag)
+{
+    return tag == TAG_IMAGE_DESCRIPTION || tag == TAG_X_RESOLUTION || tag == TAG_Y_RESOLUTION;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct entry *x = *(const struct entry *const *)a, *y = *(const struct entry *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* What a stack cannot hold gets a `problem`. */
+static void judge(struct vp_ifd *f)
+{
+    static const enum vp_type types[4][4] = {
+        /* by format and by size */
+        [1] = {VP_U8, VP_U16, VP_U32, VP_U64},
+        [2] = {VP_I8, VP_I16, VP_I32, VP_I64},
+        [3] = {VP_N_TYPES, VP_N_TYPES, VP_F32, VP_F64},
+    };
+    const size_t n = sizeof f->problem;
+    const uint32_t format = f->format == 4 ? 1 : f->format; /* 4: undefined, bytes as they are */
+    const int size = f->bits == 8 ? 0 : f->bits == 16 ? 1 : f->bits == 32 ? 2 : f->bits == 64 ? 3 : -1;
+    const bool known = format >= 1 && format <= 3;
+    f->type = known && size >= 0 ? types[format][size] : VP_N_TYPES;
+    if (f->samples != 1)
+        snprintf(f->problem, n, "%u samples per pixel: expected 1%s", f->samples,
+                 f->photometric == 2 ? " (it is a colour image)" : "");
+    else if (!known)
+        snprintf(f->problem, n, "samples of format %u: expected integers or floating-point numbers",
+                 f->format);
+    else if (f->type == VP_N_TYPES && format == 3)
+        snprintf(f->problem, n, "floating-point samples of %u bits: expected 32 or 64", f->bits);
+    else if (f->type == VP_N_TYPES)
+        snprintf(f->problem, n, "samples of %u bits: expected 8, 16, 32 or 64", f->bits);
+}
+
+/* Values in the directory itself. */
+static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f,
+                        uint64_t *rows_per_strip)
+{
+    const uint64_t v = value(t, e, 0);
+    const uint32_t v32 = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+    switch (e->tag) {
+    case TAG_IMAGE_WIDTH: f->nx = v > INT64_MAX ? -1 : (int64_t)v; break;
+    case TAG_IMAGE_LENGTH: f->ny = v > INT64_MAX ? -1 : (int64_t)v; break;
+    case TAG_BITS_PER_SAMPLE: f->bits = v32; break;
+    case TAG_COMPRESSION: f->compression = v32; break;
+    case TAG_PHOTOMETRIC: f->photometric = v32; break;
+    case TAG_FILL_ORDER: f->fill_order = v32; break;
+    case TAG_SAMPLES_PER_PIXEL: f->samples = v32; break;
+    case TAG_ROWS_PER_STRIP: *rows_per_strip = v; break;
+    case TAG_RESOLUTION_UNIT: f->resolution_unit = v32; break;
+    case TAG_PAGE_NUMBER:
+        f->page_number = v32;
+        f->page_total = (uint32_t)value(t, e, 1);
+        break;
+    case TAG_TILE_WIDTH: f->tiled = true; break;
+    case TAG_SAMPLE_FORMAT: f->format = v32; break;
+    default: break;
+    }
+}
+
+/* The values elsewhere in the file, in the order in which they lie there. */
+static int far_values(struct vp_tiff *t, struct vp_ifd *f, struct entry *const *e, int n, struct vp_err *err)
+{
+    bool placed = false; /* f->offset is known */
+    for (int i = 0; i < n; i++) {
+        int rc;
+        if (is_table(e[i]->tag)) {
+            const bool offsets = e[i]->tag == TAG_STRIP_OFFSETS || e[i]->tag == TAG_TILE_OFFSETS;
+            rc = array(t, e[i], f->n_strips, offsets ? f->offset : f->count, err);
+            placed = placed || offsets;
+        } else {
+            if (t->forward && placed && e[i]->far && e[i]->offset > f->offset[0])
+                continue;
+            rc = e[i]->tag == TAG_IMAGE_DESCRIPTION
+                     ? text(t, e[i], f, err)
+                     : rational(t, e[i], e[i]->tag == TAG_X_RESOLUTION ? &f->xres : &f->yres, err);
+            if (rc == 1) { /* behind: perhaps the two resolutions are one value */
+                f->xres = f->xres > 0 ? f->xres : f->yres;
+                f->yres = f->yres > 0 ? f->yres : f->xres;
+                rc = 0;
+            }
+        }
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_offsets, uint64_t n_counts,
+                        uint64_t rows_per_strip, struct vp_err *err)
+{
+    uint64_t n = n_offsets;
+    if (!f->tiled) {
+        if (rows_per_strip == 0)
+            return vp_fail(err, VP_ERUN, "%s: page %lld: strips of 0 rows", t->name, (long long)t->page);
+        f->rows_per_strip = rows_per_strip < (uint64_t)f->ny ? (int64_t)rows_per_strip : f->ny;
+        n = (uint64_t)((f->ny - 1) / f->rows_per_strip + 1);
+    }
+    if (n_offsets == 0 || n_offsets < n || n > MAX_STRIPS || (n_counts && n_counts < n))
+        return vp_fail(err, VP_ERUN,
+                       "%s: page %lld: a strip table of %llu offsets and %llu sizes: expected %llu of each",
+                       t->name, (long long)t->page, (unsigned long long)n_offsets,
+                       (unsigned long long)n_counts, (unsigned long long)n);
+    f->offset = calloc(n, sizeof *f->offset);
+    f->count = calloc(n, sizeof *f->count);
+    if (!f->offset || !f->count)
+        return vp_fail(err, VP_ERESOURCE, "%s: page %lld: not enough memory for its strip table", t->name,
+                       (long long)t->page);
+    f->n_strips = (int64_t)n;
+    return 0;
+}
+
+static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_text, struct vp_ifd *f,
+                 struct vp_err *err)
+{
+    const int size = t->big ? 20 : 12, word = t->big ? 8 : 4;
+    struct entry entries[16], *far[16];
+    uint64_t rows_per_strip = UINT64_MAX, n_offsets = 0, n_counts = 0;
+    int n_far = 0;
+    f->compression = f->samples = f->format = f->fill_order = f->photometric = f->bits = 1;
+    f->resolution_unit = 2;
+    for (int i = 0; i < n; i++, raw += size) {
+        struct entry e = {.tag = (uint16_t)get(t, raw, 2),
+                          .type = (uint16_t)get(t, raw + 2, 2),
+                          .count = get(t, raw + 4, word),
+                          .raw = raw + 4 + word};
+        size_t bytes;
+        if (!type_bytes(e.type) || e.count == 0)
+            continue;
+        if (!vp_mul_size(&bytes, e.count, (size_t)type_bytes(e.type)) || bytes > (size_t)INT64_MAX)
+            return vp_fail(err, VP_ERUN, "%s: page %lld: tag %u claims %llu values", t->name,
+                           (long long)t->page, e.tag, (unsigned long long)e.count);
+        e.far = bytes > (size_t)word;
+        if (e.far) {
+            e.offset = get(t, e.raw, word);
+            if (e.offset > INT64_MAX)
+                return vp_fail(err, VP_ERUN, "%s: page %lld: tag %u lies at byte %llu", t->name,
+                               (long long)t->page, e.tag, (unsigned long long)e.offset);
+            if (e.offset + bytes > f->end)
+                f->end = e.offset + bytes;
+        }
+        if (e.tag == TAG_STRIP_OFFSETS || e.tag == TAG_TILE_OFFSETS)
+            n_offsets = e.count;
+        if (e.tag == TAG_STRIP_BYTE_COUNTS || e.tag == TAG_TILE_BYTE_COUNTS)
+            n_counts = e.count;
+        if (is_table(e.tag) || (want_text && is_text(e.tag))) {
+            if (n_far == 16)
+                return vp_fail(err, VP_ERUN, "%s: page %lld: its directory repeats tag %u", t->name,
+                               (long long)t->page, e.tag);
+            entries[n_far] = e;
+            far[n_far] = &entries[n_far];
+            n_far++;
+        } else {
+            near_values(t, &e, f, &rows_per_strip);
+        }
+    }
+    if (f->nx <= 0 || f->ny <= 0)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: expected a width and a height, got %lldx%lld", t->name,
+                       (long long)t->page, (long long)f->nx, (long long)f->ny);
+    judge(f);
+    if (strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
+        return -1;
+    qsort(far, (size_t)n_far, sizeof *far, by_offset);
+    return far_values(t, f, far, n_far, err);
+}
+
+int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_ifd *f, struct vp_err *err)
+{
+    unsigned char head[8];
+    const int count_size = t->big ? 8 : 2, entry_size = t->big ? 20 : 12, word = t->big ? 8 : 4;
+    *f = (struct vp_ifd){0};
+    if (offset > INT64_MAX)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: its directory lies at byte %llu", t->name,
+                       (long long)t->page, (unsigned long long)offset);
+    int rc = t->at(t, offset, head, (size_t)count_size, err);
+    if (rc)
+        return rc;
+    const uint64_t n = get(t, head, count_size);
+    if (n == 0 || n > MAX_ENTRIES)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: a directory of %llu entries: expected 1 to %d", t->name,
+                       (long long)t->page, (unsigned long long)n, MAX_ENTRIES);
+    const size_t size = (size_t)n * (size_t)entry_size;
+    unsigned char *raw = malloc(size + 8);
+    if (!raw)
+        return vp_fail(err, VP_ERESOURCE, "%s: page %lld: not enough memory for its directory", t->name,
+                       (long long)t->page);
+    rc = t->at(t, offset + (uint64_t)count_size, raw, size + (size_t)word, err);
+    if (!rc) {
+        f->next = get(t, raw + size, word);
+        f->end = offset + (uint64_t)count_size + size + (uint64_t)word;
+        rc = parse(t, raw, (int)n, want_text, f, err);
+    }
+    free(raw);
+    return rc;
+}
+
+void vp_ifd_free(struct vp_ifd *f)
+{
+    free(f->offset);
+    free(f->count);
+    free(f->text);
+    f->offset = f->count = NULL;
+    f->text = NULL;
+}
+
+bool vp_ifd_plain(const struct vp_ifd *f)
+{
+    return !f->tiled && f->compression == 1 && f->fill_order == 1 && !*f->problem;
+}
+
+int64_t vp_ifd_strip_rows(const struct vp_ifd *f, int64_t s)
+{
+    const int64_t left = f->ny - s * f->rows_per_strip;
+    return left < f->rows_per_strip ? left : f->rows_per_strip;
+}
+
+int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
+{
+    const size_t size = vp_type_size(f->type);
+    size_t row, bytes;
+    if (!vp_mul_size(&row, (size_t)f->nx, size) || !vp_mul_size(&bytes, row, (size_t)f->ny) ||
+        bytes > (size_t)INT64_MAX)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
+                       (long long)t->page, (long long)f->nx, (long long)f->ny, vp_type_name(f->type));
+    for (int64_t i = 0; i < f->n_strips; i++) {
+        const uint64_t want = (uint64_t)vp_ifd_strip_rows(f, i) * row;
+        if (f->count[i] == 0)
+            f->count[i] = want; /* left out by some writers */
+        if (f->count[i] < want)
+            return vp_fail(err, VP_ERUN,
+                           "%s: page %lld: strip %lld: expected %llu bytes, its directory says %llu", t->name,
+                           (long long)t->page, (long long)i, (unsigned long long)want,
+                           (unsigned long long)f->count[i]);
+        if (f->offset[i] > INT64_MAX || f->offset[i] == 0)
+            return vp_fail(err, VP_ERUN, "%s: page %lld: strip %lld lies at byte %llu", t->name,
+                           (long long)t->page, (long long)i, (unsigned long long)f->offset[i]);
+        f->count[i] = want;
+    }
+    return 0;
+}
+
+int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)
+{
+    if (*f->problem)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, f->problem);
+    *s = (struct vp_stack){.nx = f->nx, .ny = f->ny, .pages = -1, .type = f->type};
+    if (!vp_page_bytes(s))
+        return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
+                       (long long)t->page, (long long)f->nx, (long long)f->ny, vp_type_name(f->type));
+    int rc = 0;
+    if (f->text && f->text_len > 7 && !memcmp(f->text, "ImageJ=", 7))
+        rc = vp_meta_foreign(&s->meta, f->text, f->text_len, f->xres, f->yres);
+    else if (f->text)
+        rc = vp_meta_parse(&s->meta, f->text, f->text_len);
+    /* Inches are what image programs write when they know nothing. */
+    if (!rc && f->resolution_unit == RESOLUTION_CM && f->xres > 0 && f->yres > 0 &&
+        !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
+        rc = vp_meta_setf(&s->meta, "voxel", "%.9g %.9g", 10 / f->xres, 10 / f->yres) ||
+             vp_meta_set(&s->meta, "unit", "mm");
+    if (rc) {
+        vp_stack_free(s);
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", t->name);
+    }
+    return 0;
+}
+
+int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s,
+                      struct vp_err *err)
+{
+    if (*f->problem)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, f->problem);
+    if (f->nx != s->nx || f->ny != s->ny || f->type != s->type)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: expected %lldx%lld %s as page 0, got %lldx%lld %s",
+                       t->name, (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type),
+                       (long long)f->nx, (long long)f->ny, vp_type_name(f->type));
+    return 0;
+}
+
+void vp_swap_samples(void *buf, size_t size, size_t n)
+{
+    if (size == 2) {
+        uint16_t *p = buf;
+        for (size_t i = 0; i < n; i++)
+            p[i] = __builtin_bswap16(p[i]);
+    } else if (size == 4) {
+        uint32_t *p = buf;
+        for (size_t i = 0; i < n; i++)
+            p[i] = __builtin_bswap32(p[i]);
+    } else if (size == 8) {
+        uint64_t *p = buf;
+        for (size_t i = 0; i < n; i++)
+            p[i] = __builtin_bswap64(p[i]);
+    }
+}

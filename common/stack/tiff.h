@@ -1,0 +1,74 @@
+/* TIFF as bytes: constants, and the directory reader that files and pipes share (internal to stack/). */
+#ifndef VP_TIFF_H
+#define VP_TIFF_H
+
+#include "stack/stack.h"
+
+enum {
+    TAG_IMAGE_WIDTH = 256, TAG_IMAGE_LENGTH = 257, TAG_BITS_PER_SAMPLE = 258, TAG_COMPRESSION = 259,
+    TAG_PHOTOMETRIC = 262, TAG_FILL_ORDER = 266, TAG_IMAGE_DESCRIPTION = 270, TAG_STRIP_OFFSETS = 273,
+    TAG_SAMPLES_PER_PIXEL = 277, TAG_ROWS_PER_STRIP = 278, TAG_STRIP_BYTE_COUNTS = 279,
+        TAG_X_RESOLUTION = 282,
+    TAG_Y_RESOLUTION = 283, TAG_RESOLUTION_UNIT = 296, TAG_PAGE_NUMBER = 297, TAG_SOFTWARE = 305,
+    TAG_TILE_WIDTH = 322, TAG_TILE_OFFSETS = 324, TAG_TILE_BYTE_COUNTS = 325, TAG_SAMPLE_FORMAT = 339
+};
+
+enum { FIELD_BYTE = 1, FIELD_ASCII = 2, FIELD_SHORT = 3, FIELD_LONG = 4, FIELD_RATIONAL = 5, FIELD_IFD = 13,
+      FIELD_LONG8 = 16, FIELD_IFD8 = 18 };
+
+enum { RESOLUTION_CM = 3 };
+
+/* Where directories are read from. `at` fetches n bytes at absolute offset: 0; 1 if `offset` lies behind the
+ * position of a stream that cannot go back; -1 with err set. */
+struct vp_tiff {
+    bool big, swap;             /* BigTIFF; the other byte order */
+    bool forward;               /* cannot go back: optional values behind the samples are left alone */
+    const char *name;           /* for messages */
+    int64_t page;               /* the page whose directory is read, for messages */
+    int (*at)(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err);
+};
+
+struct vp_ifd {
+    uint64_t next;              /* offset of the next directory; 0: none */
+    uint64_t end;               /* past the last byte that belongs to the directory */
+    int64_t nx, ny;
+    enum vp_type type;          /* valid if problem is "" */
+    uint32_t compression, photometric, samples, bits, format, fill_order;
+    bool tiled;
+    int64_t rows_per_strip, n_strips;
+    uint64_t *offset, *count;   /* n_strips each; malloc'd; tiles if tiled */
+    char *text;                 /* tag 270, malloc'd, or NULL */
+    size_t text_len;
+    double xres, yres;
+    uint32_t resolution_unit;
+    uint32_t page_number, page_total;
+    /* why no stack can be made of such pages ("3 samples per pixel: ..."), or "" */
+    char problem[160];
+};
+
+/* Read 8 (or 16) bytes of header; *first is the offset of the first directory. */
+int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err);
+/* Read a directory. 0; 1 if it, or its strip table, lies behind the position; -1. `text`: also the tags that
+ * say what the page means. Free it whatever is returned. */
+int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool text, struct vp_ifd *ifd, struct vp_err *err);
+void vp_ifd_free(struct vp_ifd *ifd);
+
+/* True if the samples lie in strips as they are, and so can be read without a decoder. */
+bool vp_ifd_plain(const struct vp_ifd *ifd);
+/* Rows of strip s of a page. */
+int64_t vp_ifd_strip_rows(const struct vp_ifd *ifd, int64_t s);
+/* Check that the strip table covers the page (plain pages). */
+int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
+/* Fill a header from a directory read with `text`. pages is left -1. */
+int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_stack *s, struct vp_err *err);
+/* Check that the page is one of stack `s`. */
+int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *ifd, const struct vp_stack *s,
+                      struct vp_err *err);
+
+/* "not a TIFF: starts with ..." with a hint for what is recognised. */
+int vp_not_tiff(const char *name, const void *start, size_t n, struct vp_err *err);
+
+/* Reverse the bytes of n samples of 2, 4 or 8 bytes in place. */
+void vp_swap_samples(void *buf, size_t size, size_t n);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Projections view by view. A sinogram stack has detector row v as page v and view i as its row i; to hand
+ * over views, a block of consecutive views is held for the rows asked for: all of them from a pipe, which
+ * comes row by row of the detector. */
+#include "stack/views.h"
+#include "base/err.h"
+#include "base/size.h"
+#include "stack/source.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 << 20 };
+
+struct vp_views {
+    struct vp_reader *reader;
+    bool sinograms, held; /* held: the whole stack is in `block` */
+    int64_t nu, nv, count;
+    int64_t next; /* view a page from a pipe: the page that comes next */
+    float *page; /* a whole page, when only some of its rows are wanted */
+    float *block; /* [row - v0][view - first][u] */
+    int64_t first, views; /* views in the block; 0: none */
+    int64_t v0, v1; /* its detector rows */
+    int64_t room; /* samples that `block` has room for */
+    int64_t budget; /* samples that it may take */
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int too_large(const struct vp_views *v, uint64_t memory, struct vp_err *err)
+{
+    char have[32], need[32] = "more";
+    if (v->nv > 0)
+        vp_format_bytes(need, sizeof need,
+                        (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float));
+    vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
+            vp_reader_name(v->reader), vp_format_bytes(have, sizeof have, memory), need);
+    return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
+}
+
+/* All sinograms of a pipe. */
+static int hold(struct vp_views *v, uint64_t memory, struct vp_err *err)
+{
+    size_t sinogram; /* samples */
+    if (!vp_mul_size(&sinogram, (size_t)v->nu, (size_t)v->count) || sinogram > PTRDIFF_MAX / sizeof(float))
+        return too_large(v, memory, err);
+    const uint64_t most = (uint64_t)v->budget / sinogram;
+    if (most == 0 || (v->nv > 0 && (uint64_t)v->nv > most))
+        return too_large(v, memory, err);
+    int64_t room = v->nv > 0 ? v->nv : 0, n = 0; /* sinograms */
+    if (room && !(v->block = vp_alloc_raw((size_t)room, sinogram * sizeof(float), "the sinograms", err)))
+        return -1;
+    for (;;) {
+        if (n == room && v->nv < 0) {
+            const int64_t more = smaller(room ? 2 * room : 16, (int64_t)most);
+            if (more == room) {
+                const int rc = vp_reader_skip(v->reader, 1, err);
+                if (rc < 0)
+                    return -1;
+                if (rc > 0)
+                    return too_large(v, memory, err);
+                break;
+            }
+            float *block = realloc(v->block, (size_t)more * sinogram * sizeof(float));
+            if (!block)
+                return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for %lld sinograms",
+                               vp_reader_name(v->reader), (long long)more);
+            v->block = block;
+            room = more;
+        }
+        if (n == v->nv)
+            break;
+        const int rc = vp_reader_next_f32(v->reader, v->block + (size_t)n * sinogram, NULL, err);
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
+            break;
+        n++;
+    }
+    v->nv = n;
+    v->held = true;
+    v->first = 0;
+    v->views = v->count;
+    v->v0 = 0;
+    v->v1 = n;
+    return 0;
+}
+
+int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinograms, uint64_t memory,
+                  struct vp_err *err)
+{
+    const struct vp_stack *s = vp_reader_stack(reader);
+    struct vp_views *v = calloc(1, sizeof *v);
+    if (!v)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    v->reader = reader;
+    v->sinograms = sinograms;
+    v->nu = s->nx;
+    v->nv = sinograms ? s->pages : s->ny;
+    v->count = sinograms ? s->ny : s->pages;
+    v->budget = memory && memory / sizeof(float) < INT64_MAX ? (int64_t)(memory / sizeof(float)) : INT64_MAX;
+    if (sinograms && !vp_reader_seekable(reader) && hold(v, memory, err)) {
+        vp_views_close(v);
+        return -1;
+    }
+    *out = v;
+    return 0;
+}
+
+int64_t vp_views_nu(const struct vp_views *v)
+{
+    return v->nu;
+}
+
+int64_t vp_views_nv(const struct vp_views *v)
+{
+    return v->nv;
+}
+
+int64_t vp_views_count(const struct vp_views *v)
+{
+    return v->count;
+}
+
+bool vp_views_seekable(const struct vp_views *v)
+{
+    return v->held || vp_reader_seekable(v->reader);
+}
+
+/* Have `view` and rows [v0, v1) in the block, with as many of the views after it as memory allows. */
+static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct vp_err *err)
+{
+    if (view >= v->first && view < v->first + v->views && v0 >= v->v0 && v1 <= v->v1)
+        return 0;
+    /* samples of a view; each is at most a page, so the product fits */
+    const int64_t one = v->nu * (v1 - v0);
+    const int64_t want = smaller(BLOCK_BYTES / (int64_t)sizeof(float), v->budget);
+    int64_t views = want / one;
+    views = smaller(views < 1 ? 1 : views, v->count - view);
+    v->views = 0;
+    if (v->room < views * one) {
+        free(v->block);
+        v->room = 0;
+        v->block = vp_alloc_raw((size_t)(views * one), sizeof(float), "a block of views", err);
+        if (!v->block)
+            return -1;
+        v->room = views * one;
+    }
+    for (int64_t row = v0; row < v1; row++)
+        if (vp_reader_rows_f32(v->reader, row, view, view + views,
+                               v->block + (size_t)((row - v0) * views * v->nu), err))
+            return -1;
+    v->first = view;
+    v->views = views;
+    v->v0 = v0;
+    v->v1 = v1;
+    return 0;
+}
+
+static int read_sinograms(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf,
+                          struct vp_err *err)
+{
+    if (view >= v->count)
+        return 0;
+    if (load(v, view, v0, v1, err))
+        return -1;
+    for (int64_t row = v0; row < v1; row++)
+        memcpy(buf + (size_t)((row - v0) * v->nu),
+               v->block + (size_t)(((row - v->v0) * v->views + view - v->first) * v->nu),
+               (size_t)v->nu * sizeof(float));
+    return 1;
+}
+
+static int read_page(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, struct vp_err *err)
+{
+    if (vp_reader_seekable(v->reader)) {
+        if (view >= v->count)
+            return 0;
+        return vp_reader_rows_f32(v->reader, view, v0, v1, buf, err) ? -1 : 1;
+    }
+    if (view < v->next)
+        return vp_fail(err, VP_ERUN, "%s: view %lld cannot be read again from a pipe",
+                       vp_reader_name(v->reader), (long long)view);
+    if (view > v->next) {
+        const int rc = vp_reader_skip(v->reader, view - v->next, err);
+        if (rc <= 0)
+            return rc;
+        v->next = view;
+    }
+    const bool whole = v0 == 0 && v1 == v->nv;
+    if (!whole && !v->page &&
+        !(v->page = vp_alloc_raw((size_t)(v->nu * v->nv), sizeof(float), "a view", err)))
+        return -1;
+    const int rc = vp_reader_next_f32(v->reader, whole ? buf : v->page, NULL, err);
+    if (rc == 1 && !whole)
+        memcpy(buf, v->page + (size_t)(v0 * v->nu), (size_t)((v1 - v0) * v->nu) * sizeof(float));
+    v->next += rc == 1;
+    return rc;
+}
+
+int vp_views_read(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, int64_t *bad,
+                  struct vp_err *err)
+{
+    if (view < 0 || v0 < 0 || v1 > v->nv || v0 > v1)
+        return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of view %lld: expected 0 to %lld",
+                       vp_reader_name(v->reader), (long long)v0, (long long)v1, (long long)view,
+                       (long long)v->nv);
+    if (v0 == v1)
+        return v->count < 0 || view < v->count;
+    const int rc =
+        v->sinograms ? read_sinograms(v, view, v0, v1, buf, err) : read_page(v, view, v0, v1, buf, err);
+    if (rc == 1 && bad && vp_type_is_float(vp_reader_stack(v->reader)->type))
+        *bad += vp_count_bad(buf, (size_t)((v1 - v0) * v->nu));
+    return rc;
+}
+
+int vp_views_finish(struct vp_views *v, struct vp_err *err)
+{
+    if (vp_reader_seekable(v->reader) || (v->sinograms && v->held && vp_reader_stack(v->reader)->pages < 0))
+        return 0;
+    const int64_t done = v->sinograms ? v->nv : v->next;
+    const int rc = vp_reader_skip(v->reader, 1, err);
+    if (rc <= 0)
+        return rc;
+    return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", vp_reader_name(v->reader),
+                   (long long)done);
+}
+
+void vp_views_close(struct vp_views *v)
+{
+    if (!v)
+        return;
+    free(v->page);
+    free(v->block);
+    free(v);
+}

@@ -1,0 +1,27 @@
+/* Projections view by view, whatever the layout of the stack: a view a page, or a detector row a page
+ * (sinograms). From sinograms on a pipe everything is held in memory (refused if it does not fit). */
+#ifndef VP_VIEWS_H
+#define VP_VIEWS_H
+
+#include "stack/reader.h"
+
+struct vp_views;
+
+/* sinograms: pages are nu x n_views, one a detector row. `memory`: bytes it may take. */
+int vp_views_open(struct vp_views **v, struct vp_reader *reader, bool sinograms, uint64_t memory,
+                  struct vp_err *err);
+int64_t vp_views_nu(const struct vp_views *v);
+/* -1: sinograms of unknown number (then held: known after open) */
+int64_t vp_views_nv(const struct vp_views *v);
+int64_t vp_views_count(const struct vp_views *v); /* -1: unknown */
+/* True if any view may be asked for again (several passes). */
+bool vp_views_seekable(const struct vp_views *v);
+/* View `view`, rows [v0, v1), as f32 into buf (row major). Views must be asked for in increasing order unless
+ * seekable. 1 read, 0 past the end, -1 error. *bad (may be NULL) counts NaN and infinities. */
+int vp_views_read(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, int64_t *bad,
+                  struct vp_err *err);
+/* After the last view: an error if more pages follow. */
+int vp_views_finish(struct vp_views *v, struct vp_err *err);
+void vp_views_close(struct vp_views *v);   /* not the reader */
+
+#endif

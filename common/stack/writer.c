@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stream TIFF: header, then for each page its directory, the values that do not fit the directory, padding to
+ * 16 bytes, and one strip of samples. All offsets are known in advance, so nothing is revisited and a pipe,
+ * standard output and a file get their bytes from the same code. TIFF 6.0 (1992), BigTIFF (2007). */
+#include "base/err.h"
+#include "base/size.h"
+#include "stack/libtiff.h"
+#include "stack/outfile.h"
+#include "stack/tiff.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
+
+enum { MAX_ENTRIES = 16, ALIGN = 16 };
+static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
+static const char SOFTWARE[] = "voxpipe";
+
+struct vp_writer {
+    struct vp_outfile *file;
+    struct vp_libtiff_writer *libtiff; /* compressed */
+    struct vp_stack stack;
+    size_t page_bytes;
+    bool raw, big;
+    char *text; /* tag 270 */
+    size_t text_len; /* with its NUL */
+    int64_t written;
+    uint64_t offset; /* of the next directory */
+    uint64_t bytes;
+    unsigned char *head; /* directory of a page with its values */
+    void *held; /* the page that waits to know whether it is the last */
+    bool holding;
+};
+
+/* The directory being composed. */
+struct directory {
+    const struct vp_writer *w;
+    int n;
+    struct {
+        uint16_t tag, type;
+        uint64_t count, value;
+        const void *data;
+        size_t size;
+    } entry[MAX_ENTRIES];
+};
+
+static void put(unsigned char **p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *(*p)++ = (unsigned char)(v >> 8 * i);
+}
+
+static void add(struct directory *d, uint16_t tag, uint16_t type, uint64_t value)
+{
+    d->entry[d->n].tag = tag;
+    d->entry[d->n].type = type;
+    d->entry[d->n].count = 1;
+    d->entry[d->n].value = value;
+    d->entry[d->n++].data = NULL;
+}
+
+static void add_data(struct directory *d, uint16_t tag, uint16_t type, uint64_t count, const void *data,
+                     size_t size)
+{
+    add(d, tag, type, 0);
+    d->entry[d->n - 1].count = count;
+    d->entry[d->n - 1].data = data;
+    d->entry[d->n - 1].size = size;
+}
+
+/* Pixels per centimetre as a fraction. */
+static void resolution(double voxel_mm, uint32_t fraction[2])
+{
+    const double r = 10 / voxel_mm;
+    double den = 1;
+    while (den < 1e6 && r * den * 10 < 4e9 && r * den != floor(r * den))
+        den *= 10;
+    fraction[0] = (uint32_t)lrint(r * den);
+    fraction[1] = (uint32_t)den;
+}
+
+static bool voxel_mm(const struct vp_meta *m, double v[3])
+{
+    const char *unit = vp_meta_get(m, "unit");
+    return unit && !strcmp(unit, "mm") &&
+           (vp_meta_numbers(m, "voxel", 3, v) || vp_meta_numbers(m, "voxel", 2, v)) && v[0] > 1e-8 &&
+           v[1] > 1e-8 && v[0] < 1e6 && v[1] < 1e6;
+}
+
+static uint64_t align(uint64_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Compose the directory of page `w->written` at w->offset into w->head. Returns its length, padding included.
+ */
+static size_t compose(struct vp_writer *w, bool last)
+{
+    const struct vp_stack *s = &w->stack;
+    const int type = (int)s->type;
+    const uint16_t offset_type = w->big ? FIELD_LONG8 : FIELD_LONG;
+    const uint16_t format = vp_type_is_float(s->type) ? 3 : type >= VP_I8 && type <= VP_I64 ? 2 : 1;
+    const size_t word = w->big ? 8 : 4, entry_size = w->big ? 20 : 12, count_size = w->big ? 8 : 2;
+    struct directory d = {.w = w};
+    uint32_t xres[2], yres[2];
+    double v[3];
+
+    add(&d, TAG_IMAGE_WIDTH, FIELD_LONG, (uint64_t)s->nx);
+    add(&d, TAG_IMAGE_LENGTH, FIELD_LONG, (uint64_t)s->ny);
+    add(&d, TAG_BITS_PER_SAMPLE, FIELD_SHORT, 8 * vp_type_size(s->type));
+    add(&d, TAG_COMPRESSION, FIELD_SHORT, 1);
+    add(&d, TAG_PHOTOMETRIC, FIELD_SHORT, 1);
+    if (w->written == 0)
+        add_data(&d, TAG_IMAGE_DESCRIPTION, FIELD_ASCII, w->text_len, w->text, w->text_len);
+    add(&d, TAG_STRIP_OFFSETS, offset_type, 0);
+    const int strip = d.n - 1;
+    add(&d, TAG_SAMPLES_PER_PIXEL, FIELD_SHORT, 1);
+    add(&d, TAG_ROWS_PER_STRIP, FIELD_LONG, (uint64_t)s->ny);
+    add(&d, TAG_STRIP_BYTE_COUNTS, offset_type, w->page_bytes);
+    if (voxel_mm(&s->meta, v)) {
+        resolution(v[0], xres);
+        resolution(v[1], yres);
+        add_data(&d, TAG_X_RESOLUTION, FIELD_RATIONAL, 1, xres, sizeof xres);
+        add_data(&d, TAG_Y_RESOLUTION, FIELD_RATIONAL, 1, yres, sizeof yres);
+        add(&d, TAG_RESOLUTION_UNIT, FIELD_SHORT, RESOLUTION_CM);
+    }
+    if (w->written <= UINT16_MAX) {
+        const uint64_t total = s->pages > 0 && s->pages <= UINT16_MAX ? (uint64_t)s->pages : 0;
+        add(&d, TAG_PAGE_NUMBER, FIELD_SHORT, (uint64_t)w->written | total << 16);
+        d.entry[d.n - 1].count = 2;
+    }
+    add_data(&d, TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, SOFTWARE, sizeof SOFTWARE);
+    add(&d, TAG_SAMPLE_FORMAT, FIELD_SHORT, format);
+
+    /* Where everything goes. */
+    const uint64_t values = w->offset + count_size + (uint64_t)d.n * entry_size + word;
+    uint64_t end = (values + 7) / 8 * 8;
+    for (int i = 0; i < d.n; i++) {
+        if (d.entry[i].data && d.entry[i].size > word) {
+            d.entry[i].value = end;
+            end = (end + d.entry[i].size + 7) / 8 * 8;
+        }
+    }
+    const uint64_t data = align(end);
+    d.entry[strip].value = data;
+
+    const size_t length = (size_t)(data - w->offset);
+    memset(w->head, 0, length);
+    unsigned char *p = w->head;
+    put(&p, (uint64_t)d.n, (int)count_size);
+    for (int i = 0; i < d.n; i++) {
+        const size_t size = d.entry[i].size;
+        put(&p, d.entry[i].tag, 2);
+        put(&p, d.entry[i].type, 2);
+        put(&p, d.entry[i].count, (int)word);
+        if (d.entry[i].data && size <= word)
+            memcpy(p, d.entry[i].data, size), p += word;
+        else
+            put(&p, d.entry[i].value, (int)word);
+        if (d.entry[i].data && size > word)
+            memcpy(w->head + (d.entry[i].value - w->offset), d.entry[i].data, size);
+    }
+    put(&p, last ? 0 : align(data + w->page_bytes), (int)word);
+    return length;
+}
+
+/* The most that a directory with its values and padding can take. */
+static size_t head_limit(const struct vp_writer *w)
+{
+    return 8 + MAX_ENTRIES * 20 + 8 + w->text_len + 8 + 2 * 8 + 16 + 2 * ALIGN;
+}
+
+static int write_header(struct vp_writer *w, struct vp_err *err)
+{
+    unsigned char header[16], *p = header;
+    memcpy(p, "II", 2);
+    p += 2;
+    if (w->big) {
+        put(&p, 43, 2);
+        put(&p, 8, 2);
+        put(&p, 0, 2);
+        put(&p, 16, 8);
+    } else {
+        put(&p, 42, 2);
+        put(&p, 16, 4);
+        put(&p, 0, 8); /* the first directory aligned like all others */
+    }
+    w->offset = w->bytes = (uint64_t)(p - header);
+    return vp_outfile_write(w->file, header, (size_t)(p - header), err);
+}
+
+static int write_page(struct vp_writer *w, const void *page, bool last, struct vp_err *err)
+{
+    const size_t n = compose(w, last);
+    const uint64_t end = w->offset + n + w->page_bytes;
+    /* The gap before this directory is written with it; there is none after the last page. */
+    const size_t gap = (size_t)(w->offset - w->bytes);
+    if (gap) {
+        memmove(w->head + gap, w->head, n);
+        memset(w->head, 0, gap);
+    }
+    if (vp_write_two(vp_outfile_fd(w->file), w->head, gap + n, page, w->page_bytes, vp_outfile_name(w->file),
+                     err))
+        return -1;
+    w->bytes = end;
+    w->offset = align(end);
+    return 0;
+}
+
+static void release(struct vp_writer *w)
+{
+    vp_stack_free(&w->stack);
+    free(w->text);
+    free(w->head);
+    free(w->held);
+    free(w);
+}
+
+static int open_tiff(struct vp_writer *w, const struct vp_writer_options *o, struct vp_err *err)
+{
+    const struct vp_stack *s = &w->stack;
+    const char *name = vp_outfile_name(w->file);
+    if (s->nx > UINT32_MAX || s->ny > UINT32_MAX)
+        return vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld are too large for TIFF", name, (long long)s->nx,
+                       (long long)s->ny);
+    w->text = vp_meta_format(&s->meta);
+    if (!w->text)
+        return vp_fail_errno(err, "%s", name);
+    w->text_len = strlen(w->text) + 1;
+
+    size_t total = 0;
+    const bool known = s->pages > 0 && vp_add_size(&total, w->page_bytes, head_limit(w)) &&
+                       vp_mul_size(&total, total, (size_t)s->pages) && vp_add_size(&total, total, ALIGN);
+    w->big = !known || total >= CLASSIC_LIMIT; /* whatever the target: a pipe and a file get the same bytes */
+    if (o->compress != VP_COMPRESS_NONE) {
+        if (!vp_outfile_is_temporary(w->file))
+            return vp_fail(err, VP_EUSAGE,
+                           "%s: compressed TIFF cannot be written to a pipe or device; use -o FILE", name);
+        return vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), name, s, w->text, o->compress,
+                                      !known || total >= CLASSIC_LIMIT, err);
+    }
+    w->head = vp_alloc_raw(1, head_limit(w) + ALIGN, name, err);
+    if (!w->head)
+        return -1;
+    if (s->pages < 0) {
+        w->held = vp_alloc_raw(1, w->page_bytes, "the page held back", err);
+        if (!w->held)
+            return -1;
+    }
+    return write_header(w, err);
+}
+
+int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err)
+{
+    struct vp_writer *w = calloc(1, sizeof *w);
+    if (!w || vp_stack_copy(&w->stack, stack)) {
+        free(w);
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path ? path : "standard output");
+    }
+    w->raw = o->raw;
+    w->page_bytes = vp_page_bytes(stack);
+    int rc = 0;
+    if (!w->page_bytes)
+        rc = vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", path ? path : "standard output",
+                     (long long)stack->nx, (long long)stack->ny);
+    if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
+        rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
+    if (!rc)
+        rc = vp_outfile_open(&w->file, path, err);
+    if (!rc && !o->raw)
+        rc = open_tiff(w, o, err);
+    if (rc) {
+        vp_writer_abort(w);
+        return -1;
+    }
+    *out = w;
+    return 0;
+}
+
+static int too_many(const struct vp_writer *w, int64_t got, struct vp_err *err)
+{
+    return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %s%lld", vp_outfile_name(w->file),
+                   (long long)w->stack.pages, got > w->stack.pages ? "at least " : "", (long long)got);
+}
+
+int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
+{
+    const int64_t total = w->stack.pages;
+    if (total > 0 && w->written >= total)
+        return too_many(w, w->written + 1, err);
+    int rc = 0;
+    if (w->raw) {
+        rc = vp_outfile_write(w->file, page, w->page_bytes, err);
+        w->bytes += rc ? 0 : w->page_bytes;
+    } else if (w->libtiff) {
+        rc = vp_libtiff_writer_page(w->libtiff, page, err);
+        w->bytes += rc ? 0 : w->page_bytes;
+    } else if (total > 0) {
+        rc = write_page(w, page, w->written == total - 1, err);
+    } else {
+        if (w->holding) {
+            rc = write_page(w, w->held, false, err);
+            w->written += rc ? 0 : 1;
+        }
+        memcpy(w->held, page, w->page_bytes);
+        w->holding = true;
+        return rc;
+    }
+    w->written += rc ? 0 : 1;
+    return rc;
+}
+
+uint64_t vp_writer_bytes(const struct vp_writer *w)
+{
+    return w->bytes + (w->holding ? w->page_bytes : 0);
+}
+
+int vp_writer_close(struct vp_writer *w, struct vp_err *err)
+{
+    int rc = 0;
+    if (w->holding) {
+        rc = write_page(w, w->held, true, err);
+        w->written++;
+    }
+    if (!rc && w->stack.pages > 0 && w->written != w->stack.pages)
+        rc = too_many(w, w->written, err);
+    if (!rc && w->written == 0 && !w->raw)
+        rc = vp_fail(err, VP_ERUN, "%s: a TIFF needs at least one page, got none", vp_outfile_name(w->file));
+    if (w->libtiff) {
+        const int rc2 = vp_libtiff_writer_close(w->libtiff, err);
+        w->libtiff = NULL;
+        rc = rc ? rc : rc2;
+    }
+    if (rc) {
+        vp_writer_abort(w);
+        return -1;
+    }
+    rc = vp_outfile_close(w->file, err);
+    release(w);
+    return rc;
+}
+
+void vp_writer_abort(struct vp_writer *w)
+{
+    if (!w)
+        return;
+    if (w->libtiff)
+        (void)vp_libtiff_writer_close(w->libtiff, NULL);
+    vp_outfile_abort(w->file);
+    release(w);
+}

@@ -1,0 +1,51 @@
+/* Writing a stack: stream TIFF strictly forwards (pipe, `>` and -o alike), raw, or compressed TIFF
+ * through libtiff (-o only). */
+#ifndef VP_WRITER_H
+#define VP_WRITER_H
+
+#include "stack/stack.h"
+
+struct vp_writer;
+
+enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
+
+struct vp_writer_options {
+    bool raw;                    /* samples only, little endian */
+    enum vp_compress compress;   /* not with pipes or raw */
+};
+
+/* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
+ * beside it and renamed by close; other targets (/dev/null, a FIFO) are opened directly. Classic
+ * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Unknown
+ * page count (stack->pages = -1) holds back one page. The header is written now or with the first page. */
+int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err);
+
+/* Append a page in the stack's type (vp_page_bytes). More pages than promised is an error. */
+int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
+
+uint64_t vp_writer_bytes(const struct vp_writer *w);
+
+/* Finish: check the page count (an error if it is not what was promised), flush, close, check, rename.
+ * Frees w whatever happens. */
+int vp_writer_close(struct vp_writer *w, struct vp_err *err);
+
+/* Throw away: unlink the temporary file. NULL is allowed. */
+void vp_writer_abort(struct vp_writer *w);
+
+/* Write all of buf to fd: loops over short writes and EINTR. On EPIPE with SIGPIPE ignored, restores
+ * the default and re-raises. For tools that write text or PNG as well. */
+int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err);
+
+/* Atomic output of any other kind of file (PNG, geometry text): a FILE-like handle on a temporary
+ * file beside `path`, or standard output. */
+struct vp_outfile;
+int vp_outfile_open(struct vp_outfile **f, const char *path, struct vp_err *err);
+int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err);
+int vp_outfile_close(struct vp_outfile *f, struct vp_err *err);   /* flush, check, rename; frees */
+void vp_outfile_abort(struct vp_outfile *f);
+
+/* Unlink every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
+void vp_outputs_unlink(void);
+
+#endif

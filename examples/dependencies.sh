@@ -1,0 +1,36 @@
+#!/bin/sh
+# Installs what a Debian or Ubuntu machine lacks to build voxpipe; with `test` or `bench`, to test or measure it.
+# Says what it installs; does nothing where nothing is missing. Needs root or sudo only if it installs.
+set -eu
+
+want="gcc libc6-dev make libtiff-dev zlib1g-dev"
+[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc"
+[ "${1:-build}" != bench ] || want="$want libfftw3-dev"
+
+missing=
+for package in $want; do
+    status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+    [ "$status" = "install ok installed" ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    # not a Debian: trust what is there if it builds, and say what is needed if it does not
+    echo "this machine has no apt-get; voxpipe needs: gcc make libtiff zlib (bats for the tests)" >&2
+    exit 0
+fi
+run=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "missing:$missing; install them as root: apt-get install$missing" >&2
+        exit 1
+    fi
+    run=sudo
+fi
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+$run apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 || {
+    $run apt-get update -qq
+    $run apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}

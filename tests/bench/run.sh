@@ -1,0 +1,42 @@
+#!/bin/sh
+# `make bench`: the programs built in $1 measured in one run: kernels first, then whole commands in
+# memory-backed storage, then peers where they are installed. Prints figures and ratios; judges nothing.
+set -eu
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+[ -d /dev/shm ] && [ -w /dev/shm ] && store=/dev/shm || store=${TMPDIR:-/tmp}
+dir=$(mktemp -d "$store/voxpipe-bench.XXXXXX")
+trap 'rm -rf "$dir"' EXIT INT TERM
+
+echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores; files in $store"
+for program in "$build"/bench/*; do
+    echo
+    echo "== $(basename "$program")"
+    "$program"
+done
+
+echo
+echo "== ct-fdk, file to file: 512^2 x 512 views to 512^3, $(nproc) cores"
+ct-geom --sod 1000 --sdd 1500 --detector 512x512 --pitch 0.78125 --views 512 -o "$dir/scan.geom"
+ct-phantom -g "$dir/scan.geom" -o "$dir/scan.tif"
+for i in 1 2 3; do
+    rm -f "$dir/vol.tif"
+    ct-fdk "$dir/scan.tif" --volume 512x512x512 -o "$dir/vol.tif" --stats "$dir/stats.json"
+    tr -d '\n' <"$dir/stats.json"; echo
+done
+echo
+echo "== the same as a pipeline of three programs"
+start=$(date +%s.%N)
+ct-filter "$dir/scan.tif" | ct-backproject --volume 512x512x512 -o "$dir/vol2.tif"
+end=$(date +%s.%N)
+awk -v a="$start" -v b="$end" 'BEGIN { printf "%.2f s\n", b - a }'
+img-cmp "$dir/vol.tif" "$dir/vol2.tif"
+
+if python3 -c 'import scipy' 2>/dev/null; then
+    echo
+    echo "== peers in Python"
+    python3 "$here/peers.py"
+else
+    echo
+    echo "(no SciPy here: no peers to compare with)"
+fi

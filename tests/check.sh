@@ -1,0 +1,45 @@
+#!/bin/sh
+# Runs the unit tests in $1 and every tests/*.bats (or the files given after $1), as many at a time as
+# there are processors, and ends with the line "N passed, N failed, N skipped". `make check` calls it.
+set -u
+build=$1
+shift
+cd "$(dirname "$0")/.." || exit 1
+export VOXPIPE_BUILD="$build"
+log=$build/check
+rm -rf "$log"
+mkdir -p "$log"
+[ $# -gt 0 ] || set -- tests/*.bats
+command -v bats >/dev/null 2>&1 || { echo "bats is missing: sh tests/run.sh installs it" >&2; exit 1; }
+
+for test in "$build"/unit/*; do
+    name=unit-$(basename "$test")
+    if "$test" >"$log/$name.out" 2>&1; then
+        echo "ok 1 $name" >"$log/$name.tap"
+    else
+        { echo "not ok 1 $name"; sed 's/^/# /' "$log/$name.out"; } >"$log/$name.tap"
+    fi
+done
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c \
+    'bats -F tap "$1" >"$2/$(basename "$1" .bats).tap" 2>&1 || true' sh {} "$log"
+
+passed=0 failed=0 skipped=0
+for tap in "$log"/*.tap; do
+    name=$(basename "$tap" .tap)
+    s=$(grep -c '^ok .* # skip' "$tap")
+    p=$(($(grep -c '^ok ' "$tap") - s))
+    f=$(grep -c '^not ok ' "$tap")
+    # a file that promised more tests than it reported has failed
+    plan=$(sed -n 's/^1\.\.//p' "$tap" | head -n 1)
+    [ -z "$plan" ] || [ "$plan" -eq $((p + f + s)) ] || f=$((f + plan - p - f - s))
+    [ $((p + f + s)) -gt 0 ] || f=1
+    printf '%-24s %3d passed' "$name" "$p"
+    [ "$f" -eq 0 ] || printf ', %d failed' "$f"
+    [ "$s" -eq 0 ] || printf ', %d skipped' "$s"
+    printf '\n'
+    [ "$f" -eq 0 ] || grep -v '^ok ' "$tap"
+    grep '^ok .* # skip' "$tap" | sed 's/^ok [0-9]*/    skipped:/'
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+echo "$passed passed, $failed failed, $skipped skipped" | tee "$log/summary"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,334 @@
+# The promises that hold for every program: streams, messages, exit statuses, outputs.
+# A new program needs a line in `programs` below, and nothing else here.
+load helper
+
+# name | input it reads (or -) | its arguments; the input is added at the end
+programs='ct-geom       | -            | --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24
+ct-phantom    | -            | -g scan.geom
+ct-normalize  | counts.tif   | --i0 60000
+ct-filter     | scan.tif     |
+ct-backproject| filtered.tif |
+ct-fdk        | scan.tif     |
+ct-reduce     | scan.tif     | --pages
+img-info      | vol.tif      | --statistics
+img-cmp       | vol.tif      | vol.tif
+img-cat       | vol.tif      | --region 2:20,1:17
+img-convert   | vol.tif      | --type f64
+img-view      | vol.tif      | --window 0,0.03'
+
+setup_file() {
+    export PATH="${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/bin:$PATH" LC_ALL=C
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24 -o scan.geom
+    ct-phantom -g scan.geom -o scan.tif
+    ct-filter scan.tif -o filtered.tif
+    ct-backproject filtered.tif -o vol.tif
+    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+}
+
+# each FUNCTION: calls FUNCTION NAME INPUT ARGS... for every program, in a directory with the inputs
+each() {
+    local name input arguments
+    cp "$BATS_FILE_TMPDIR"/* .
+    while IFS='|' read -r name input arguments; do
+        name=${name// /} input=${input// /}
+        # shellcheck disable=SC2086
+        "$1" "$name" "$input" $arguments || { echo "in: $1 $name"; return 1; }
+    done <<<"$programs"
+}
+
+# programs that read a stack from standard input / write a stack or image
+reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp) false ;; *) true ;; esac; }
+writes_binary() { case $1 in ct-geom | img-info | img-cmp) false ;; *) true ;; esac; }
+# exit status when the run fails: like diff(1), img-cmp keeps 1 for "different"
+trouble() { if [ "$1" = img-cmp ]; then echo 2; else echo 1; fi; }
+# run NAME on INPUT given as a file
+with_file() {
+    local name=$1 input=$2
+    shift 2
+    if [ "$input" = - ]; then "$name" "$@"; else "$name" "$@" "$input"; fi
+}
+
+@test "every program is in the table" {
+    for program in "$BUILD"/bin/*; do
+        grep -q "^$(basename "$program") *|" <<<"$programs"
+    done
+}
+
+@test "--help: standard output, 0, at most 80 columns, no escapes" {
+    f() {
+        ok "$1" --help || return 1
+        [[ "$output" == "Usage: $1"* ]] || { echo "$output" | head -n 3; return 1; }
+        [ "$(wc -L <<<"$output")" -le 80 ] || { awk 'length > 80' <<<"$output"; return 1; }
+        [[ "$output" != *$'\e'* ]]
+        [[ "$output" == *xamples* && "$output" == *"xit status"* ]]
+        "$1" -h | cmp - <(printf '%s\n' "$output")
+    }
+    each f
+}
+
+@test "--version: name and version" {
+    f() { ok "$1" --version && [[ "$output" == "$1 (voxpipe) "* ]] && ok "$1" -V; }
+    each f
+}
+
+@test "unknown option: 2, one line and the way to help, suggestion" {
+    f() {
+        fails 2 "$1: error: unknown option --verbos; did you mean --verbose?" "$1" --verbos
+        [[ "$stderr" == *"Try '$1 --help'."* ]]
+        fails 2 "$1: error:" "$1" -%
+    }
+    each f
+}
+
+@test "a missing file: 1 and its name" {
+    f() { [ "$2" = - ] || fails "$(trouble "$1")" "nothere.tif: No such file" "$1" "${@:3}" nothere.tif; }
+    each f
+}
+
+@test "the table's input works and says nothing on standard error" {
+    f() { with_file "$@" >out 2>err && [ ! -s err ] && [ -s out ] || { cat err; return 1; }; }
+    each f
+}
+
+@test "file name, < file, cat file | and <(cat file) give the same bytes" {
+    f() {
+        reads_stack "$1" || return 0
+        "$1" "${@:3}" "$2" >a
+        "$1" "${@:3}" <"$2" >b
+        cat "$2" | "$1" "${@:3}" >c
+        "$1" "${@:3}" - <"$2" >d
+        "$1" "${@:3}" <(cat "$2") >e
+        if [ "$1" = img-info ]; then sed -i 1d a b c d e; fi   # names its input
+        cmp a b && cmp a c && cmp a d && cmp a e
+    }
+    each f
+}
+
+@test "-o FILE, > file and | cat hold the same pages" {
+    f() {
+        writes_binary "$1" || return 0
+        with_file "$@" -o a.out
+        with_file "$@" >b.out
+        with_file "$@" | cat >c.out
+        if [ "$1" = img-view ]; then cmp a.out b.out && cmp a.out c.out; return; fi
+        img-cmp -q a.out b.out && img-cmp -q a.out c.out
+        [ "$(img-info --value history a.out)" = "$(img-info --value history c.out)" ]
+    }
+    each f
+}
+
+@test "any number of threads and any memory limit that fits give the same bytes" {
+    f() {
+        with_file "$@" -j 1 >a
+        with_file "$@" -j 2 >b
+        with_file "$@" -j 5 --memory 2GiB >c
+        cmp a b && cmp a c
+    }
+    each f
+}
+
+@test "twice gives the same bytes, and none of them names this machine" {
+    f() {
+        with_file "$@" >a
+        sleep 0.01
+        with_file "$@" >b
+        cmp a b && ! grep -aqF "$PWD" a
+    }
+    each f
+}
+
+@test "a full disk: 1" {
+    [ -w /dev/full ] || skip "no /dev/full"
+    f() {
+        run --separate-stderr bash -c '"$@" >/dev/full' sh with_file "$@"
+        [ "$status" -eq "$(trouble "$1")" ] && [[ "$stderr" == *"No space left on device"* ]] || { echo "$1: $status $stderr"; return 1; }
+    }
+    export -f with_file
+    each f
+}
+
+@test "a closed pipe ends the program silently with SIGPIPE" {
+    f() {
+        writes_binary "$1" || return 0
+        # enough output that the pipe's buffer cannot swallow it
+        local big=big.tif
+        case $1 in
+        ct-phantom) set -- ct-phantom - --volume 200x200x200 --radius 90 ;;
+        ct-reduce | img-view) return 0 ;;
+        ct-backproject | ct-fdk) set -- "$1" "$2" --volume 128x128x128 ;;
+        *) set -- "$1" $big "${@:3}" ;;
+        esac
+        { with_file "$@" 2>err; echo $? >status; } | head -c 1 >/dev/null
+        [ "$(cat status)" -eq 141 ] && [ ! -s err ] || { echo "$1: $(cat status) $(cat err)"; return 1; }
+    }
+    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 | ct-phantom -g - -o "$BATS_FILE_TMPDIR/big.tif"
+    each f
+}
+
+@test "binary output to a terminal is refused before work starts: 2" {
+    command -v script >/dev/null || skip "no script(1)"
+    f() {
+        writes_binary "$1" || return 0
+        local out
+        out=$(script -qec "$(printf '%q ' "$1" "${@:3}" $([ "$2" = - ] || echo "$2")); echo status=\$?" /dev/null </dev/null)
+        [[ "$out" == *"standard output is a terminal"* && "$out" == *"status=2"* ]] || { echo "$out"; return 1; }
+    }
+    each f
+}
+
+@test "image input from a terminal is refused: 2" {
+    command -v script >/dev/null || skip "no script(1)"
+    f() {
+        reads_stack "$1" || return 0
+        local out
+        out=$(script -qec "$(printf '%q ' "$1" "${@:3}") >x.out; echo status=\$?" /dev/null </dev/null)
+        [[ "$out" == *"standard input is a terminal"* && "$out" == *"status=2"* ]] || { echo "$1: $out"; return 1; }
+    }
+    each f
+}
+
+@test "garbage, empty and cut input: 1, one line, and -o leaves nothing" {
+    f() {
+        reads_stack "$1" || return 0
+        local size
+        size=$(stat -c %s "$2")
+        head -c 3000 /dev/zero | tr '\0' '*' >garbage.tif
+        : >empty.tif
+        head -c $((size - 700)) "$2" >cut.tif
+        for bad in garbage.tif empty.tif cut.tif; do
+            for how in file pipe; do
+                rm -f result
+                if [ $how = file ]; then
+                    run --separate-stderr "$1" "${@:3}" "$bad" -o result
+                else
+                    run --separate-stderr bash -c 'cat "$1" | "${@:2}" -o result' sh "$bad" "$1" "${@:3}"
+                fi
+                [ "$status" -eq 1 ] && [ -z "$output" ] && [ ! -e result ] && [[ "${stderr_lines[0]}" == "$1: error: "* ]] \
+                    && [ "${#stderr_lines[@]}" -le 2 ] || { echo "$1 $bad $how: status $status: $stderr"; return 1; }
+            done
+            [ -z "$(find . -name '*result*')" ]
+        done
+    }
+    each f
+}
+
+@test "a cut pipe says which page, what was expected and what came" {
+    f() {
+        reads_stack "$1" || return 0
+        run --separate-stderr bash -c 'head -c -700 "$1" | "${@:2}" >/dev/null' sh "$2" "$1" "${@:3}"
+        [ "$status" -eq 1 ] && [[ "$stderr" == *"standard input: page "*"truncated: expected "*" bytes, got "* ]] \
+            || { echo "$1: status $status: $stderr"; return 1; }
+    }
+    each f
+}
+
+@test "bytes after the last page: 1" {
+    f() {
+        reads_stack "$1" || return 0
+        run --separate-stderr bash -c 'cat "$1" "$1" | "${@:2}" >/dev/null' sh "$2" "$1" "${@:3}"
+        [ "$status" -eq 1 ] && [[ "$stderr" == *"trailing data"* ]] || { echo "$1: status $status: $stderr"; return 1; }
+    }
+    each f
+}
+
+@test "-o may be the input; the old file stays if the run fails" {
+    f() {
+        reads_stack "$1" && writes_binary "$1" || return 0
+        [ "$1" != img-view ] || return 0
+        cp "$2" same.tif
+        with_file "$@" -o want.tif
+        "$1" "${@:3}" same.tif -o same.tif
+        img-cmp -q same.tif want.tif || return 1
+        echo precious >kept
+        run "$1" "${@:3}" -o kept garbage.tif
+        [ "$status" -eq 1 ] && [ "$(cat kept)" = precious ]
+    }
+    head -c 3000 /dev/zero >"$BATS_FILE_TMPDIR/garbage.tif"
+    each f
+}
+
+@test "an interrupted run leaves no file and dies of the signal" {
+    f() {
+        reads_stack "$1" && writes_binary "$1" || return 0
+        rm -rf d; mkdir d
+        # the input never ends, so the run cannot either
+        { cat "$2"; sleep 60; } >fifo &
+        local feeder=$!
+        mkfifo fifo 2>/dev/null || true
+        "$1" "${@:3}" -o d/out.tif <fifo 2>err &
+        local pid=$!
+        sleep 0.3
+        kill -TERM $pid
+        local status=0
+        wait $pid || status=$?
+        kill $feeder 2>/dev/null || true
+        rm -f fifo
+        [ $status -eq 143 ] && [ -z "$(ls -A d)" ] || { echo "$1: status $status, left: $(ls -A d)"; cat err; return 1; }
+    }
+    mkfifo fifo
+    g() { mkfifo fifo 2>/dev/null || true; f "$@"; }
+    each g
+}
+
+@test "a device that is not there: 3; a device that cannot be: 2" {
+    f() {
+        "$1" --help | grep -q -- --device || return 0
+        run --separate-stderr with_file "$@" --device cuda:99
+        [ "$status" -eq 3 ] && [ -z "$output" ] || { echo "$1: status $status: $stderr"; return 1; }
+        run --separate-stderr with_file "$@" --device gpu
+        [ "$status" -eq 2 ] && [ -z "$output" ] || { echo "$1: status $status: $stderr"; return 1; }
+    }
+    each f
+}
+
+@test "--plan says what would be done and makes nothing" {
+    f() {
+        "$1" --help | grep -q -- --plan || return 0
+        rm -f never
+        ok with_file "$@" --plan -o never
+        [ ! -e never ] || { echo "$1 wrote"; return 1; }
+        case $1 in ct-geom | img-*) ;; *) [ -n "$output" ] || { echo "$1: empty plan"; return 1; } ;; esac
+    }
+    each f
+}
+
+@test "--stats writes JSON" {
+    f() {
+        with_file "$@" --stats stats.json >/dev/null
+        grep -q '"program": *"'"$1"'"' stats.json && grep -q '"peak_memory"' stats.json || { cat stats.json; return 1; }
+        if command -v python3 >/dev/null; then python3 -m json.tool stats.json >/dev/null; fi
+    }
+    each f
+}
+
+@test "no temporary files: runs with an unwritable TMPDIR" {
+    f() { TMPDIR=/nonexistent with_file "$@" >/dev/null; }
+    each f
+}
+
+@test "bad values of common options: 2" {
+    f() {
+        fails 2 "--threads" with_file "$@" --threads 0 && fails 2 "--threads" with_file "$@" --threads two \
+            && fails 2 "--memory" with_file "$@" --memory 3px
+    }
+    each f
+}
+
+@test "bad values in the environment are named: 2" {
+    f() { VOXPIPE_THREADS=many fails 2 VOXPIPE_THREADS with_file "$@"; }
+    each f
+}
+
+@test "raw output holds the samples and nothing else" {
+    f() {
+        writes_binary "$1" && [ "$1" != img-view ] || return 0
+        with_file "$@" -o a.tif
+        with_file "$@" --raw-out >a.raw
+        local w h n t
+        w=$(img-info --value nx a.tif) h=$(img-info --value ny a.tif) n=$(img-info --value pages a.tif) t=$(img-info --value type a.tif)
+        img-cmp -q a.tif --raw-in "${w}x${h}x${n}:${t}le" a.raw 2>/dev/null ||
+            img-cat --raw-in "${w}x${h}x${n}:${t}le" a.raw | img-cmp -q a.tif -
+    }
+    each f
+}

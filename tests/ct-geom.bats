@@ -1,0 +1,137 @@
+# ct-geom: geometries from options and files, what it writes and what it says.
+load helper
+
+htc=(--sod 410.66 --sdd 553.74 --detector 560x1 --pitch 0.2)
+
+# value KEY FILE: the value of a line of a geometry file, without its comment
+value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
+
+@test "makes a geometry from options, and reads it back to the same bytes" {
+    ok ct-geom "${htc[@]}" --views 720 --offset-u 1.5mm --tilt -0.25 --clockwise -o a.geom
+    [ "$(value sod a.geom)" = 410.66 ] && [ "$(value detector a.geom)" = 560x1 ]
+    [ "$(value offset-u a.geom)" = 7.5 ] && [ "$(value tilt a.geom)" = -0.25 ]
+    [ "$(value direction a.geom)" = clockwise ] && [ "$(value angles a.geom)" = 0:0.5:720 ]
+    ok ct-geom a.geom -o b.geom
+    cmp a.geom b.geom
+    ct-geom - <a.geom | cmp - a.geom
+    ct-geom <(cat a.geom) | cmp - a.geom
+}
+
+@test "options override what the file says" {
+    ct-geom "${htc[@]}" --views 720 -o a.geom
+    ok ct-geom --sdd 600 --offset-u=-3 --views 360 --arc 180 --start 10 --clockwise a.geom -o b.geom
+    [ "$(value sdd b.geom)" = 600 ] && [ "$(value offset-u b.geom)" = -3 ] && [ "$(value sod b.geom)" = 410.66 ]
+    [ "$(value angles b.geom)" = 10:0.5:360 ] && [ "$(value direction b.geom)" = clockwise ]
+    ok ct-geom --counterclockwise b.geom -o c.geom
+    [ "$(value direction c.geom)" = counterclockwise ]
+    seq 0 2 358 >angles.txt
+    ok ct-geom --angles angles.txt b.geom -o d.geom
+    [ "$(value angles d.geom)" = 0:2:180 ]
+    fails 2 "sod and sdd have no meaning in a parallel beam" ct-geom --beam parallel --sod 3 --detector 4x4 --pitch 1 --views 9
+    ok ct-geom --beam parallel b.geom -o e.geom
+    run ! grep "^s[od]d" e.geom
+}
+
+@test "matrices: one a view, equal to the formula" {
+    ct-geom "${htc[@]}" --angles <(seq 0 0.5 360) --clockwise --format matrices -o m.geom
+    [ "$(grep -c '^matrix = ' m.geom)" = 721 ]
+    grep '^matrix' m.geom | awk '
+        { b = -0.5 * (NR - 1) * atan2(0, -1) / 180; s = sin(b); c = cos(b); f = 553.74 / 0.2; cu = 279.5
+          split(f*c+cu*s " " f*s-cu*c " 0 " cu*410.66 " 0 0 " f " 0 " s " " (-c) " 0 410.66", want, " ")
+          for (i = 1; i <= 12; i++) { d = $(i + 2) - want[i]; if (d < 0) d = -d; if (d > worst) worst = d } }
+        END { exit !(worst < 0.5) }' # awk prints six digits: a wrong sign or term is far larger
+    ok ct-geom --show m.geom
+    [[ "$output" == *"circular orbit, untilted detector"* && "$output" == *"turns clockwise"* ]]
+    ok ct-geom m.geom -o n.geom
+    cmp m.geom n.geom
+}
+
+@test "rows of twelve numbers need the detector" {
+    ct-geom "${htc[@]}" --views 9 --format matrices | sed -n 's/^matrix = //p' >rows.txt
+    fails 1 "ct-geom: error: rows.txt: the geometry is not complete: it lacks detector" ct-geom rows.txt
+    [[ "$stderr" == *"hint:"*"--detector WxH"* ]]
+    ok ct-geom --detector 560x1 --pitch 0.2 rows.txt -o m.geom
+    [ "$(grep -c '^matrix = ' m.geom)" = 9 ] && [ "$(value sdd m.geom | cut -c1-6)" = 553.74 ]
+    fails 1 "sod cannot be combined with matrices" ct-geom --detector 560x1 --sod 4 rows.txt
+    fails 1 "tilt cannot be combined with matrices" ct-geom --detector 560x1 --tilt 4 rows.txt
+}
+
+@test "--show explains a fan beam scan" {
+    ok ct-geom --show "${htc[@]}" --views 720
+    for text in 'fan (a cone beam on one detector row)' 'magnification  1.34841' 'fan angle      11.5494 degrees' \
+        'field of view  82.639 mm across' '558 x 558 x 1 voxels of 0.148322 mm' 'full, 360 degrees' 'counter-clockwise'; do
+        [[ "$output" == *"$text"* ]] || { echo "not there: $text"; echo "$output"; return 1; }
+    done
+}
+
+@test "--show tells short, offset and parallel scans and their weights" {
+    ok ct-geom --show "${htc[@]}" --views 384 --arc 192
+    [[ "$output" == *"short, 191.5 degrees"* && "$output" == *Parker* ]]
+    ok ct-geom --show "${htc[@]}" --views 720 --offset-u 120
+    [[ "$output" == *"offset detector"* && "$output" == *Wang* ]]
+    ok ct-geom --show --beam parallel --detector 64x2 --pitch 0.01 --views 100 --arc 180
+    [[ "$output" == *"parallel beam, 180 degrees"* && "$output" == *"64 x 64 x 2 voxels of 0.01 mm"* ]]
+}
+
+@test "--show warns of what looks wrong, on standard error, and succeeds" {
+    run --separate-stderr ct-geom --show "${htc[@]}" --views 300 --arc 150 --offset-u 100
+    [ "$status" = 0 ]
+    [[ "$stderr" == *"warning: a short scan of 149.5 degrees"* && "$stderr" == *"warning: the detector is off centre"* ]]
+    ok ct-geom --show -q "${htc[@]}" --views 300 --arc 150 --offset-u 100
+    ok ct-geom "${htc[@]}" --views 300 --arc 150 --offset-u 100
+}
+
+@test "Nikon .xtekct" {
+    printf '%s\r\n' '[XTekCT]' Name=x SrcToObject=76.7511959075928 SrcToDetector=1127.464 DetectorPixelsX=1500 \
+        DetectorPixelsY=2000 DetectorPixelSizeX=0.2 DetectorPixelSizeY=0.2 CentreOfRotationTop=1.0 \
+        CentreOfRotationBottom=1.0 Projections=3142 InitialAngle=3.365 AngularStep=0.11457670273711 >a.xtekct
+    ok ct-geom a.xtekct -o a.geom
+    [ "$(value offset-u a.geom)" = 5 ] && [ "$(value pitch a.geom)" = '0.2 -0.2' ]
+    [ "$(value angles a.geom)" = 3.365:0.11457670273711:3142 ]
+    ok ct-geom --show a.xtekct
+    [[ "$output" == *"voxels of 0.0136148 mm"* && "$output" == *"first row is on top"* ]]
+}
+
+@test "RTK XML, with the detector from options" {
+    cat >rtk.xml <<'XML'
+<?xml version="1.0"?>
+<!DOCTYPE RTKGEOMETRY>
+<RTKThreeDCircularGeometry version="3">
+  <SourceToIsocenterDistance>1000</SourceToIsocenterDistance>
+  <SourceToDetectorDistance>1536</SourceToDetectorDistance>
+  <Projection><GantryAngle>0</GantryAngle></Projection>
+  <Projection><GantryAngle>90</GantryAngle></Projection>
+</RTKThreeDCircularGeometry>
+XML
+    fails 1 "rtk.xml: the geometry is not complete: it lacks detector, pitch" ct-geom rtk.xml
+    ok ct-geom --detector 11x7 --pitch 0.5 rtk.xml -o m.geom
+    # u = 5 + 3072 x / w, v = 3 - 3072 z / w, w = 1000 - y
+    [ "$(value matrix m.geom | head -n 1)" = '3072 -5 0 5000 0 -3 -3072 3000 0 -1 0 1000' ]
+}
+
+@test "nonsense: one clear line" {
+    echo 'sodd = 3' >a.geom
+    fails 1 "ct-geom: error: a.geom: line 1: unknown key 'sodd'" ct-geom a.geom
+    [[ "$stderr" == *"did you mean 'sod'?"* ]]
+    fails 2 "--sod: '3px' is not a distance in mm" ct-geom --sod 3px
+    fails 2 "--detector: '560' is not a detector size WxH" ct-geom --detector 560
+    fails 2 "sdd is 300 mm: expected more than sod, 400 mm" ct-geom --sod 400 --sdd 300 --detector 4x4 --pitch 1 --views 9
+    fails 2 "it lacks sdd, detector, pitch, views (or angles)" ct-geom --sod 400
+    fails 2 "no geometry" ct-geom
+    fails 2 "expected one geometry, got 2 files" ct-geom a.geom a.geom
+    fails 2 "cannot be combined" ct-geom "${htc[@]}" --views 9 --clockwise --counterclockwise
+    fails 1 "missing.geom: No such file or directory" ct-geom missing.geom
+    head -c 4096 /dev/urandom | tr -d '\n' >garbage.geom
+    printf '\0' >>garbage.geom
+    fails 1 "garbage.geom: not a geometry file" ct-geom garbage.geom
+    : >empty.geom
+    fails 1 "empty.geom: empty" ct-geom empty.geom
+    fails 1 "." ct-geom .
+    echo 'zero' >angles.txt
+    fails 1 "angles.txt: line 1: 'zero' is not an angle" ct-geom "${htc[@]}" --angles angles.txt
+}
+
+@test "nothing is left behind when it fails" {
+    fails 2 "lacks" ct-geom --sod 4 -o out.geom
+    [ -z "$(ls -A | grep -v "^separate-stderr")" ]
+}

@@ -1,0 +1,174 @@
+# ct-normalize: what the unit tests cannot see: files, options, headers, layouts, messages.
+load helper
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    set -o pipefail
+    ct-geom --sod 500 --sdd 1000 --detector 48x40 --pitch 4 --views 12 -o scan.geom
+}
+
+value() { img-info --value "$1" "$2"; }
+statistic() { img-info --statistics "$2" | awk -v k="$1" '$1 == k { print $2 }'; }
+
+# floats FILE NUMBER...: a raw file of 32-bit floats
+floats() {
+    local file=$1
+    shift
+    perl -e 'print pack("f<*", @ARGV)' -- "$@" >"$file"
+}
+# numbers FILE: back again, on one line
+numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack("f<*", <STDIN>)), "\n"' <"$1"; }
+
+@test "counts of a phantom become its line integrals again" {
+    ct-phantom -g scan.geom -o p.tif
+    ct-phantom -g scan.geom --counts --noise 1e12 -o counts.tif
+    ok ct-normalize --i0 1e12 counts.tif -o q.tif
+    ok img-cmp -q --atol 1e-4 p.tif q.tif
+    [ "$(value quantity q.tif)" = "line integral" ]
+    [ "$(value geom.sod q.tif)" = 500 ]
+    [ "$(value axes q.tif)" = "u v view" ]
+    # reconstructs without being told the geometry
+    ct-filter q.tif | ok ct-backproject -o vol.tif
+}
+
+@test "flat and dark: averages of their pages; numbers by hand" {
+    # 2 x 1 pixels. dark (10 + 30) / 2 = 20, 0; flats (220 + 20) / 2 = 120, 100
+    floats dark.raw 10 0 30 0
+    floats flat.raw 220 100 20 100
+    floats in.raw 70 50 120 100
+    ok ct-normalize --raw-in 2x1:f32le --flat flat.raw --dark dark.raw in.raw --raw-out -o out.raw
+    [ "$(numbers out.raw)" = "0.693147 0.693147 0 0" ]
+    ok ct-normalize --raw-in 2x1:f32le --flat flat.raw --dark dark.raw --no-log in.raw --raw-out -o out.raw
+    [ "$(numbers out.raw)" = "0.5 0.5 1 1" ]
+    # the same flats as a directory, a list, several darks
+    mkdir flats
+    for i in 0 1; do img-cat --raw-in 2x1:f32le --pages $i:$((i + 1)) flat.raw -o flats/f$i.tif; done
+    printf 'flats/f0.tif\nflats/f1.tif\n' >list.txt
+    img-cat --raw-in 2x1:f32le in.raw -o in.tif
+    for i in 0 1; do img-cat --raw-in 2x1:f32le --pages $i:$((i + 1)) dark.raw -o d$i.tif; done
+    ok ct-normalize --flat flats --dark d0.tif --dark d1.tif in.tif --raw-out -o a.raw
+    ok ct-normalize --flat @list.txt --dark d0.tif --dark d1.tif in.tif --raw-out -o b.raw
+    [ "$(numbers a.raw)" = "0.693147 0.693147 0 0" ]
+    cmp a.raw b.raw
+}
+
+@test "several flats: interpolated over the views, or between the views given" {
+    floats f0.raw 100
+    floats f1.raw 200
+    floats in.raw 100 100 100 100 100
+    ok ct-normalize --raw-in 1x1:f32le --flat f0.raw --flat f1.raw --no-log in.raw --raw-out -o out.raw
+    [ "$(numbers out.raw)" = "1 0.8 0.666667 0.571429 0.5" ]
+    ok ct-normalize --raw-in 1x1:f32le --flat f0.raw --flat f1.raw --flat-at 1,3 --no-log in.raw --raw-out -o out.raw
+    [ "$(numbers out.raw)" = "1 1 0.666667 0.5 0.5" ]
+    fails 2 "--flat-at: expected 2 numbers, one for each --flat, got 1" \
+        ct-normalize --raw-in 1x1:f32le --flat f0.raw --flat f1.raw --flat-at 1 in.raw
+}
+
+@test "several flats on a pipe need to know how many views there are" {
+    ct-phantom -g scan.geom --counts --noise 1e4 -o counts.tif
+    img-cat --pages 0:1 counts.tif -o f0.tif
+    img-cat --pages 1:2 counts.tif -o f1.tif
+    ct-normalize --flat f0.tif --flat f1.tif counts.tif --raw-out -o a.raw
+    # the metadata's geometry says it
+    cat counts.tif | ok ct-normalize --flat f0.tif --flat f1.tif --raw-out -o b.raw
+    cmp a.raw b.raw
+    # without any, the number of pages of a pipe is unknown
+    img-convert --raw-out counts.tif >counts.raw
+    nameless() { cat counts.raw | ct-normalize --raw-in 48x40:f32le --flat f0.raw --flat f1.raw "$@"; }
+    img-convert --raw-out f0.tif >f0.raw
+    img-convert --raw-out f1.tif >f1.raw
+    fails 2 "the number of views is not known, so 2 flat sets cannot be spread over them" nameless
+    [[ "$stderr" == *"hint: say where they belong with --flat-at, or give the geometry"* ]]
+    ok nameless --flat-at 0,11 --raw-out -o c.raw
+    ok nameless -g scan.geom --raw-out -o d.raw
+    cmp a.raw c.raw && cmp a.raw d.raw
+}
+
+@test "-g puts the geometry into the output, and is checked" {
+    ct-phantom -g scan.geom --counts --noise 1e6 --raw-out -o counts.raw
+    ok ct-normalize --raw-in 48x40:f32le --i0 1e6 -g scan.geom counts.raw -o p.tif
+    [ "$(value geom.sdd p.tif)" = 1000 ]
+    ct-geom scan.geom --views 13 -o wrong.geom
+    fails 1 "counts.raw" ct-normalize --raw-in 48x40:f32le --i0 1e6 -g wrong.geom counts.raw
+    [[ "$stderr" == *12* && "$stderr" == *13* ]]
+    piped() { cat counts.raw | ct-normalize --raw-in 48x40:f32le --i0 1e6 -g wrong.geom -o never.tif; }
+    fails 1 "13" piped
+    [ ! -e never.tif ]
+}
+
+@test "sinograms: flats and darks are sinograms too; the same numbers" {
+    ct-phantom -g scan.geom --counts --noise 1e5 -o views.tif
+    ct-phantom -g scan.geom --counts --noise 1e5 --layout sinograms -o sinograms.tif
+    ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 2 -o flat.tif
+    ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 2 --layout sinograms -o flat-s.tif
+    ct-phantom -g scan.geom --counts --noise 100 --density 0 --seed 3 -o dark.tif
+    ct-phantom -g scan.geom --counts --noise 100 --density 0 --seed 3 --layout sinograms -o dark-s.tif
+    ct-normalize --flat flat.tif --dark dark.tif views.tif -o a.tif
+    ok ct-normalize --layout sinograms --flat flat-s.tif --dark dark-s.tif sinograms.tif -o b.tif
+    ct-filter a.tif | ct-backproject -o va.tif
+    ct-filter --layout sinograms b.tif | ct-backproject --layout sinograms -o vb.tif
+    ok img-cmp -q va.tif vb.tif
+    # through a pipe, where the number of detector rows is not known before the end
+    cat sinograms.tif | ct-normalize --layout sinograms --flat flat-s.tif --dark dark-s.tif -o c.tif
+    ok img-cmp -q b.tif c.tif
+    # a detector row too few in the flats
+    img-cat --pages 0:39 flat-s.tif -o short.tif
+    fails 1 "short.tif is 48x39 pixels, the detector 48x40" ct-normalize --layout sinograms --flat short.tif sinograms.tif
+}
+
+@test "threads and memory do not change a bit" {
+    ct-phantom -g scan.geom --counts --noise 30 -o counts.tif
+    floats mask.raw $(for i in $(seq 1920); do echo $((i % 97 == 0)); done)
+    img-cat --raw-in 48x40:f32le mask.raw -o mask.tif
+    all() { ct-normalize --i0 30 --zinger 1.3 --dead mask.tif --raw-out counts.tif "$@"; }
+    ok all -j 1 -o a.raw
+    ok all -j 5 -o b.raw
+    ok all -j 3 -m 40KB -o c.raw
+    cmp a.raw b.raw && cmp a.raw c.raw
+}
+
+@test "zingers, dead pixels and the floor are repaired and reported" {
+    # 5 x 3: one zinger, one dead pixel, one sample below zero
+    floats in.raw 50 50 50 50 50  50 500 50 7 50  50 50 50 50 -3
+    floats flat.raw 100 100 100 100 100  100 100 100 0 100  100 100 100 100 100
+    run --separate-stderr ct-normalize -v --raw-in 5x3:f32le --flat flat.raw --zinger 2 in.raw --raw-out -o out.raw
+    [ "$status" -eq 0 ]
+    [ "$(numbers out.raw)" = "0.693147 0.693147 0.693147 0.693147 0.693147 0.693147 0.693147 0.693147 2.04562 0.693147 0.693147 0.693147 0.693147 0.693147 11.5129" ]
+    [[ "$stderr" == *"warning: 1 of 15 pixels are dead, their flat not above the dark field"* ]]
+    [[ "$stderr" == *"1 zingers (6.67 % of the samples) were replaced"* ]]
+    [[ "$stderr" == *"warning: 1 samples (6.67 %) have a transmission below 1e-05 and were raised to it"* ]]
+    run --separate-stderr ct-normalize --raw-in 5x3:f32le --i0 100 --floor 0.5 in.raw --raw-out -o out.raw
+    [[ "$stderr" == "ct-normalize: warning: "* ]]
+    [ "$(numbers out.raw | cut -d' ' -f9)" = 0.693147 ]
+}
+
+@test "NaN and infinity are filled in and reported once" {
+    floats in.raw 50 nan 25 50 inf 100
+    run --separate-stderr ct-normalize --raw-in 3x1:f32le --i0 100 --no-log in.raw --raw-out -o out.raw
+    [ "$status" -eq 0 ]
+    [ "$(numbers out.raw)" = "0.5 0.375 0.25 0.5 0.75 1" ]
+    [ "$stderr" = "ct-normalize: warning: 2 samples are NaN or infinite; filled in from their neighbours" ]
+}
+
+@test "usage errors" {
+    ct-phantom -g scan.geom --counts --noise 30 -o counts.tif
+    fails 2 "neither --flat nor --i0 is given" ct-normalize counts.tif
+    fails 2 "--flat and --i0 exclude each other" ct-normalize --flat counts.tif --i0 5 counts.tif
+    fails 2 "--floor" ct-normalize --i0 5 --floor 0 counts.tif
+    fails 1 "nothere.tif: No such file" ct-normalize --flat nothere.tif counts.tif
+    ct-geom scan.geom --detector 48x30 -o other.geom
+    ct-phantom -g other.geom -o other.tif
+    fails 1 "other.tif is 48x30 pixels, the detector 48x40" ct-normalize --flat other.tif counts.tif
+    fails 1 "other.tif is 48x30 pixels, the detector 48x40" ct-normalize --i0 5 --dead other.tif counts.tif
+    floats zero.raw $(for i in $(seq 1920); do echo 0; done)
+    img-cat --raw-in 48x40:f32le zero.raw -o zero.tif
+    fails 1 "all 1920 pixels are dead" ct-normalize --flat zero.tif counts.tif -o never.tif
+    [ ! -e never.tif ]
+}
+
+@test "a long pipe in memory that does not grow" {
+    peak() { ct-normalize --raw-in 64x64:u16le --i0 1000 --stats stats.json -o /dev/null && sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' stats.json; }
+    short=$(head -c $((8192 * 5000)) /dev/zero | peak 2>/dev/null)
+    long=$(head -c $((8192 * 20000)) /dev/zero | peak 2>/dev/null)
+    [ "$long" -lt $((short + 4000000)) ]
+}

@@ -1,0 +1,119 @@
+load helper
+
+# floats FILE NUMBER...: one page of f32
+floats() {
+    local file=$1
+    shift
+    perl -e 'print pack("f<*", @ARGV)' -- "$@" > floats.raw
+    img-convert --raw-in $#x1:f32le floats.raw -o "$file"
+}
+
+# numbers FILE LETTER: all samples, unpacked
+numbers() {
+    img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
+}
+
+@test "integers: nearest, halves to even, clamped, and counted once" {
+    floats a.tif -1.5 -0.5 0.49 0.5 1.5 2.5 254.5 255.5 256 1e30
+    run --separate-stderr img-convert --type u8 a.tif -o b.tif
+    [ "$status" -eq 0 ]
+    [ "$(numbers b.tif C)" = "0 0 0 0 2 2 254 255 255 255" ]
+    [ "$stderr" = "img-convert: warning: a.tif: 4 samples do not fit u8: clamped, NaN to 0" ]
+    run --separate-stderr img-convert --type i8 a.tif -o b.tif
+    [ "$(numbers b.tif c)" = "-2 0 0 0 2 2 127 127 127 127" ]
+}
+
+@test "NaN and infinities" {
+    perl -e 'print pack("f<*", 9**9**9, -9**9**9, -sin(9**9**9), 7)' > x.raw
+    run --separate-stderr img-convert --raw-in 4x1:f32le --type i16 x.raw -o y.tif
+    [ "$status" -eq 0 ]
+    [ "$(numbers y.tif 's<')" = "32767 -32768 0 7" ]
+    [[ "$stderr" == *"3 samples"* ]]
+}
+
+@test "values survive the way through wider types" {
+    perl -e 'print pack("S<*", map { $_ * 13 % 65536 } 0..4999)' > a.raw
+    img-convert --raw-in 50x25:u16le a.raw -o a.tif
+    for t in u32 u64 i32 i64 f32 f64; do
+        ok img-convert --type $t a.tif -o b.tif
+        [ "$(img-info --value type b.tif)" = $t ]
+        ok img-cmp b.tif a.tif
+        ok img-convert --type u16 b.tif -o c.tif
+        ok img-cmp c.tif a.tif
+    done
+    # 2^53 + 1 is no double, but stays what it is
+    perl -e 'print pack("Q<*", 9007199254740993)' > q.raw
+    img-convert --raw-in 1x1:u64le --raw-out q.raw | cmp - q.raw
+}
+
+@test "--scale is recorded and undone" {
+    floats a.tif 0 0.25 1 2
+    ok img-convert --type u16 --scale 1000,5 a.tif -o b.tif
+    [ "$(numbers b.tif 'S<')" = "5 255 1005 2005" ]
+    [ "$(img-info --value scale b.tif)" = "1000 5" ]
+    ok img-convert --scale 2,1 b.tif -o c.tif
+    [ "$(img-info --value scale,type c.tif | xargs)" = "2000 11 f32" ]
+    for f in b.tif c.tif; do
+        ok img-convert --unscale "$f" -o d.tif
+        ok img-cmp --atol 1e-7 d.tif a.tif
+        run img-info --value scale d.tif
+        [ "$status" -eq 1 ]
+    done
+    fails 1 "no scale is recorded" img-convert --unscale a.tif
+}
+
+@test "--window maps to the full range" {
+    floats a.tif -1 0 0.5 1 2
+    run --separate-stderr img-convert --type u8 --window 0,1 a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "0 0 128 255 255" ]
+    [[ "$stderr" == *"2 samples"* ]]
+    ok img-convert --type i16 --window -1,2 a.tif -o b.tif
+    [ "$(numbers b.tif 's<')" = "-32768 -10923 0 10922 32767" ]
+    ok img-convert --type f32 --window -1,2 a.tif -o b.tif
+    [ "$(img-info --value min,max b.tif | xargs)" = "0 1" ]
+}
+
+@test "--auto: one scale for all pages" {
+    perl -e 'print pack("f<*", 0, 1, 2, 3, 10, 20)' > a.raw
+    img-convert --raw-in 2x1:f32le a.raw -o a.tif
+    ok img-convert --type u8 --auto a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "0 13 26 38 128 255" ]
+    ok img-convert --unscale b.tif -o c.tif
+    ok img-cmp --atol 0.04 c.tif a.tif
+    fails 2 "a pipe cannot give" sh -c 'cat a.tif | img-convert --type u8 --auto'
+    ok sh -c 'cat a.tif | img-convert --spool --type u8 --auto -o d.tif'
+    ok img-cmp d.tif b.tif
+    # only what is selected counts
+    ok img-convert --type u8 --auto --pages 0:2 a.tif -o e.tif
+    [ "$(numbers e.tif C)" = "0 85 170 255" ]
+}
+
+@test "contradictions" {
+    floats a.tif 1 2
+    fails 2 "exclude each other" img-convert --type u8 --auto --window 0,1 a.tif
+    fails 2 "to the range of which type" img-convert --auto a.tif
+    fails 2 "LO < HI" img-convert --type u8 --window 1,1 a.tif
+    fails 2 "GAIN,OFFSET" img-convert --scale 0,1 a.tif
+    fails 2 "--type" img-convert --type u12 a.tif
+}
+
+@test "compression loses nothing" {
+    perl -e 'print pack("f<*", map { sin($_ / 50) } 0..19999)' > a.raw
+    img-convert --raw-in 100x50:f32le a.raw -o a.tif
+    for c in deflate zstd; do
+        ok img-convert --compress $c a.tif -o c.tif
+        ok img-cmp c.tif a.tif
+        [ "$(stat -c %s c.tif)" -lt "$(stat -c %s a.tif)" ]
+    done
+    fails 2 "--compress" img-convert --compress deflate a.tif
+}
+
+@test "pipes equal files, threads and memory do not matter" {
+    perl -e 'print pack("f<*", map { sin($_ / 50) } 0..199999)' > a.raw
+    img-convert --raw-in 1000x50:f32le a.raw -o a.tif
+    img-convert --type u16 --window -1,1 a.tif -o b.tif
+    cat a.tif | img-convert -j 1 -m 2M --type u16 --window -1,1 > c.tif
+    ok img-cmp b.tif c.tif
+    img-convert -j 4 --type u16 --window -1,1 a.tif -o d.tif
+    cmp d.tif c.tif
+}

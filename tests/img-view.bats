@@ -1,0 +1,112 @@
+load helper
+
+# volume FILE: 8x6, 5 pages of u8; the sample at x, y of page z is 40 z + 5 y + x
+volume() {
+    perl -e 'for $z (0..4) { for $y (0..5) { print pack("C*", map { 40 * $z + 5 * $y + $_ } 0..7) } }' > volume.raw
+    img-convert --raw-in 8x6:u8le volume.raw -o "$1"
+}
+
+# pixels FILE: "WIDTHxHEIGHT p p p ..." of a PNG; gzip inflates (and misses its trailer)
+pixels() {
+    perl -e 'undef $/; $_ = <STDIN>; s/^\x89PNG\r\n\x1a\n// or die; my $z = "";
+        while (length) { my ($n, $t) = unpack("Na4"); $z .= substr($_, 8, $n) if $t eq "IDAT"; $_ = substr($_, 12 + $n) }
+        print "\x1f\x8b\x08", "\0" x 7, substr($z, 2)' < "$1" | { gzip -dc 2> gzip.log || true; } > inflated
+    perl -e 'undef $/; my ($w, $h) = unpack("x16NN", <STDIN>); open(F, "inflated"); my @raw = unpack("C*", <F>); my @out;
+        for $y (0 .. $h - 1) { my $f = shift @raw;
+            for $x (0 .. $w - 1) {
+                my ($a, $b, $c) = ($x ? $out[-1] : 0, $y ? $out[-$w] : 0, $x && $y ? $out[-$w - 1] : 0);
+                my $p = $a + $b - $c; my ($pa, $pb, $pc) = (abs $p - $a, abs $p - $b, abs $p - $c);
+                my @g = (0, $a, $b, int(($a + $b) / 2), $pa <= $pb && $pa <= $pc ? $a : $pb <= $pc ? $b : $c);
+                push @out, (shift(@raw) + $g[$f]) % 256 } }
+        print "${w}x$h @out\n"' < "$1"
+}
+
+# cut: what pixels should say of a cut, from the definition of the volume: w h expression of $c (column) and $r (row)
+cut() {
+    perl -e "print '$1x$2'; for \$r (0..$2-1) { for \$c (0..$1-1) { print ' ', $3 } } print qq(\n)"
+}
+
+@test "slices along z, y and x" {
+    volume v.tif
+    img-view --window 0,255 v.tif -o z.png
+    [ "$(pixels z.png)" = "$(cut 8 6 '80 + 5 * $r + $c')" ]
+    img-view --window 0,255 --slice -1 v.tif -o z.png
+    [ "$(pixels z.png)" = "$(cut 8 6 '160 + 5 * $r + $c')" ]
+    img-view --window 0,255 --axis y --slice 2 v.tif -o y.png
+    [ "$(pixels y.png)" = "$(cut 8 5 '40 * $r + 10 + $c')" ]
+    img-view --window 0,255 --axis x --slice 7 v.tif -o x.png
+    [ "$(pixels x.png)" = "$(cut 5 6 '40 * $c + 5 * $r + 7')" ]
+}
+
+@test "three orthogonal slices" {
+    volume v.tif
+    ok img-view --ortho --window 0,255 v.tif -o o.png
+    [ "$(pixels o.png)" = "$(cut 15 13 '$c < 8 && $r < 6 ? 80 + 5 * $r + $c : $c > 9 && $r < 6 ? 40 * ($c - 10) + 5 * $r + 4
+        : $c < 8 && $r > 7 ? 40 * ($r - 8) + 15 + $c : 0')" ]
+    ok img-view --ortho --at 1,2,3 --window 0,255 v.tif -o o.png
+    [ "$(pixels o.png)" = "$(cut 15 13 '$c < 8 && $r < 6 ? 120 + 5 * $r + $c : $c > 9 && $r < 6 ? 40 * ($c - 10) + 5 * $r + 1
+        : $c < 8 && $r > 7 ? 40 * ($r - 8) + 10 + $c : 0')" ]
+}
+
+@test "a montage" {
+    volume v.tif
+    ok img-view --montage 2 --columns 1 --window 0,255 v.tif -o m.png
+    [ "$(pixels m.png)" = "$(cut 8 14 '$r < 6 ? 40 + 5 * $r + $c : $r > 7 ? 120 + 5 * ($r - 8) + $c : 0')" ]
+}
+
+@test "pipes give the same bytes as files, also without a page count" {
+    volume v.tif
+    for what in "" "--slice 3" "--axis x" "--axis y" --ortho "--montage 3"; do
+        img-view $what v.tif > file.png
+        cat v.tif | img-view $what | cmp - file.png
+        # img-cat of a raw pipe does not know how many pages will come
+        cat volume.raw | img-convert --raw-in 8x6:u8le | img-view $what | cmp - file.png
+        img-view -j 1 $what < v.tif | cmp - file.png
+    done
+}
+
+@test "window: robust, given, inverted" {
+    perl -e 'print pack("f<*", map { $_ == 500 ? 1e6 : $_ == 501 ? -sin(9**9**9) : $_ } 0..999)' > a.raw
+    img-convert --raw-in 100x10:f32le a.raw -o a.tif
+    run --separate-stderr img-view a.tif -o a.png
+    [ "$status" -eq 0 ]
+    [ "$stderr" = "img-view: warning: a.tif: 1 of the samples shown are NaN or infinite" ]
+    set -- $(pixels a.png)
+    # the outlier and the last samples are white, the first and NaN black, the middle gray
+    [ "$2 ${502} ${503} ${1001}" = "0 255 0 255" ]
+    [ "${402}" -gt 95 ] && [ "${402}" -lt 110 ]
+    volume v.tif
+    img-view --slice 0 --window 0,32 --invert v.tif -o i.png
+    [ "$(pixels i.png)" = "$(cut 8 6 '255 - int((5 * $r + $c > 32 ? 32 : 5 * $r + $c) * 255 / 32 + 0.5)')" ]
+}
+
+@test "zoom and fit" {
+    volume v.tif
+    img-view --slice 0 --window 0,255 --zoom 3 v.tif -o z.png
+    [ "$(pixels z.png)" = "$(cut 24 18 '5 * int($r / 3) + int($c / 3)')" ]
+    # means of 2x2: 5 r + c + 3, at even r and c
+    img-view --slice 0 --window 0,255 --fit 4x4 v.tif -o f.png
+    [ "$(pixels f.png)" = "$(cut 4 3 '10 * $r + 2 * $c + 3')" ]
+    img-view --slice 0 --window 0,255 --fit 400x400 v.tif | cmp - <(img-view --slice 0 --window 0,255 v.tif)
+}
+
+@test "voxels that are not cubes keep their shape" {
+    ct-phantom --volume 16x12x10 --voxel 0.5,1,2 -o v.tif
+    img-view --axis y v.tif -o y.png
+    [[ "$(pixels y.png)" == 16x40\ * ]]
+    img-view --axis y --square v.tif -o y.png
+    [[ "$(pixels y.png)" == 16x10\ * ]]
+    img-view v.tif -o z.png
+    [[ "$(pixels z.png)" == 16x24\ * ]]
+}
+
+@test "what cannot be shown" {
+    volume v.tif
+    fails 2 "slice 5 is asked for, but there are only 5 along z" img-view --slice 5 v.tif
+    fails 2 "only 8 along x" img-view --ortho --at 8,0,0 v.tif
+    fails 2 "exclude each other" img-view --ortho --slice 2 v.tif
+    fails 2 "LO < HI" img-view --window 3,3 v.tif
+    fails 2 "WxH" img-view --fit 5 v.tif
+    head -c 250 v.tif > cut.tif
+    fails 1 "truncated" sh -c 'cat cut.tif | img-view --slice 0'
+}

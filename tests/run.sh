@@ -1,0 +1,13 @@
+#!/bin/sh
+# From a bare Debian or Ubuntu machine to all tests: installs what is missing, builds, tests.
+# Run it as root or with sudo available: sh tests/run.sh
+# The last line is "N passed, N failed, N skipped".
+set -eu
+cd "$(dirname "$0")/.."
+sh examples/dependencies.sh test
+make -s -j "$(nproc)"
+make -s check || {
+    # make has the last word on a failure; the count shall have it
+    tail -n 1 build/check/summary
+    exit 1
+}

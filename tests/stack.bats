@@ -1,0 +1,212 @@
+load helper
+
+# samples W H PAGES: u16 samples that all differ a little, on standard output
+samples() { perl -e 'print pack("S<*", map { ($_ * 7919) % 65521 } 0 .. $ARGV[0] * $ARGV[1] * $ARGV[2] - 1)' "$@"; }
+
+# stack FILE W H PAGES
+stack() { samples "$2" "$3" "$4" | img-cat --raw-in "$2x$3x$4:u16" -o "$1"; }
+
+# foreign FILE W H PAGES [tiffcp options]: as other programs write it, data first
+foreign() {
+    command -v tiffcp >/dev/null || skip "tiffcp is not installed"
+    stack ours.tif "$2" "$3" "$4"
+    tiffcp "${@:5}" ours.tif "$1"
+    rm ours.tif
+}
+
+@test "a pipe, > and -o get the same bytes" {
+    stack a.tif 20 10 7
+    img-cat a.tif > b.tif
+    img-cat a.tif | cat > c.tif
+    img-cat a.tif -o d.tif
+    img-cat a.tif -o /dev/stdout | cat > e.tif
+    cmp b.tif c.tif && cmp b.tif d.tif && cmp b.tif e.tif
+    # a number of pages that is not known until the end makes a BigTIFF
+    samples 20 10 7 | img-cat --raw-in 20x10:u16 - > big.tif
+    [ "$(head -c4 a.tif | od -An -tx1 | tr -d ' ')" = 49492a00 ]
+    [ "$(head -c4 big.tif | od -An -tx1 | tr -d ' ')" = 49492b00 ]
+    img-cmp a.tif big.tif
+}
+
+@test "the output says the same twice: no dates, no versions" {
+    stack a.tif 20 10 3
+    img-cat a.tif -o b.tif
+    img-cat a.tif -o c.tif
+    img-cat a.tif -o d.tif
+    cmp c.tif d.tif
+}
+
+@test "every reader of TIFF opens it" {
+    command -v tiffinfo >/dev/null || skip "tiffinfo is not installed"
+    stack a.tif 20 10 3
+    samples 20 10 3 | img-cat --raw-in 20x10:u16 - > b.tif
+    for f in a.tif b.tif; do
+        ok tiffinfo "$f"
+        [ "$(grep -c 'Image Width: 20 Image Length: 10' <<<"$output")" = 3 ]
+        tiffcp "$f" copy.tif
+        img-cmp "$f" copy.tif
+    done
+}
+
+@test "a cut stack is an error that says where, from a file and from a pipe" {
+    stack a.tif 20 10 4
+    size=$(stat -c %s a.tif)
+    head -c $((size - 5)) a.tif > cut.tif
+    fails 1 "img-info: error: cut.tif: page 3: truncated: expected 400 bytes, got 395" img-info cut.tif
+    fails 1 "img-info: error: standard input: page 3: truncated: expected 400 bytes, got 395" sh -c 'cat cut.tif | img-info'
+    # a cut between two pages
+    head -c $((size - 400 - 600)) a.tif > cut.tif
+    fails 1 "truncated" img-info cut.tif
+    fails 1 "truncated" sh -c 'cat cut.tif | img-info'
+    # nothing at all
+    : > empty.tif
+    fails 1 "empty.tif: empty: expected a TIFF" img-info empty.tif
+    fails 1 "standard input: empty: expected a TIFF" sh -c 'true | img-info'
+    [[ "$stderr" == *"hint: the program that should have written it may have failed"* ]]
+}
+
+@test "a failure in front of a pipe is not taken for the end of the stack" {
+    stack a.tif 20 10 50
+    head -c 9000 a.tif > cut.tif
+    run bash -c 'set -o pipefail; cat cut.tif | img-cat | img-cat | img-cat -o out.tif'
+    [ "$status" -eq 1 ]
+    [ ! -e out.tif ]
+}
+
+@test "two stacks joined with cat are refused, with the way out" {
+    stack a.tif 20 10 2
+    fails 1 "standard input: trailing data after page 1" sh -c 'cat a.tif a.tif | img-cat -o out.tif'
+    [[ "$stderr" == *"hint: TIFF streams cannot be joined with cat(1), use img-cat"* ]]
+}
+
+@test "what is not a TIFF is named" {
+    printf '\211PNG\r\n\032\n....' > a.png
+    fails 1 "a.png: not a TIFF: starts with '\\x89PNG" img-info a.png
+    printf 'P5 2 2 255\n....' | {
+        run img-info
+        [ "$status" -eq 1 ]
+        [[ "$output" == *"standard input: not a TIFF: starts with 'P5 2 2 2'"* ]]
+        [[ "$output" == *"--raw-in"* ]]
+    }
+}
+
+@test "a TIFF that is not in stream order: refused from a pipe, read from a file, with < and with --spool" {
+    foreign a.tif 50 40 3 -c none -r 8
+    ok img-info a.tif
+    fails 1 "standard input: TIFF is not in stream order (page 0 data precedes its directory)" sh -c 'cat a.tif | img-info'
+    [[ "$stderr" == *"hint: give the file name instead, or use --spool"* ]]
+    img-cmp a.tif - < a.tif
+    mkdir spool
+    cat a.tif | TMPDIR=spool img-cat --spool | img-cmp - a.tif
+    [ -z "$(ls -A spool)" ]
+}
+
+@test "compressed, tiled and big-endian files" {
+    stack whole.tif 50 40 3
+    for options in "-c lzw:2" "-c zip:2 -r 7" "-c none -B" "-c none -t -w 16 -l 16" "-c zip -t -w 32 -l 16 -B" "-8 -c packbits -B"; do
+        # shellcheck disable=SC2086
+        foreign a.tif 50 40 3 $options
+        ok img-cmp a.tif whole.tif
+        ok img-cat --region 13:14,7:30 a.tif -o x.tif
+        img-cat --region 13:14,7:30 whole.tif | img-cmp - x.tif
+    done
+}
+
+@test "--compress: the same samples in fewer bytes, only into a file" {
+    perl -e 'print pack("f<*", map { int($_ / 100) } 0 .. 64 * 64 * 5 - 1)' | img-cat --raw-in 64x64:f32 - -o a.tif
+    for method in deflate zstd; do
+        ok img-cat --compress "$method" a.tif -o b.tif
+        img-cmp a.tif b.tif
+        [ "$(stat -c %s b.tif)" -lt $(($(stat -c %s a.tif) / 2)) ]
+    done
+    fails 2 "cannot be compressed" img-cat --compress deflate a.tif
+    fails 2 "compressed TIFF cannot be written to a pipe or device" img-cat --compress deflate a.tif -o /dev/null
+}
+
+@test "many files, directories and lists are one stack, in order" {
+    stack a.tif 20 10 12
+    mkdir scan
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11; do img-cat --pages $i a.tif -o "scan/img$i.tif"; done
+    touch scan/readme.txt
+    img-cat scan | img-cmp - a.tif
+    img-cat scan/img[0-9].tif scan/img10.tif scan/img11.tif | img-cmp - a.tif
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11; do echo "scan/img$i.tif"; done > list.txt
+    img-cat @list.txt | img-cmp - a.tif
+    img-cat scan/img0.tif <(img-cat --pages 1:11 a.tif) scan/img11.tif | img-cmp - a.tif
+    stack odd.tif 20 9 1
+    fails 1 "odd.tif: expected pages of 20x10 u16 as in scan/img0.tif, got 20x9 u16" img-info scan/img0.tif odd.tif
+    mkdir none
+    fails 1 "none: a directory without .tif files" img-info none
+    fails 2 "standard input ('-') is given more than once" img-info - -
+}
+
+@test "raw samples: the size must match to the byte" {
+    samples 20 10 3 > a.raw
+    stack a.tif 20 10 3
+    img-cat --raw-in 20x10:u16le a.raw | img-cmp - a.tif
+    img-cat --raw-out a.tif | cmp - a.raw
+    { printf 'header'; cat a.raw; } > h.raw
+    img-cat --raw-in 20x10:u16,skip=6 h.raw | img-cmp - a.tif
+    cat h.raw | img-cat --raw-in 20x10x3:u16,skip=6 | img-cmp - a.tif
+    perl -e 'undef $/; print pack("S>*", unpack("S<*", <STDIN>))' < a.raw > be.raw
+    img-cat --raw-in 20x10:u16be be.raw | img-cmp - a.tif
+    fails 1 "h.raw: expected a multiple of 400 bytes (a page of 20x10 u16), got 1206" img-info --raw-in 20x10:u16 h.raw
+    fails 1 "a.raw: expected 4 pages of 400 bytes, got 1200 bytes" img-info --raw-in 20x10x4:u16 a.raw
+    fails 1 "standard input: page 3: truncated: expected 400 bytes, got 6" sh -c 'cat h.raw | img-info --raw-in 20x10:u16'
+    fails 2 "raw layout '20x10:u12'" img-info --raw-in 20x10:u12 a.raw
+}
+
+@test "-o is atomic: the old file stays until the new one is whole" {
+    stack a.tif 20 10 4
+    stack old.tif 5 5 1
+    cp old.tif out.tif
+    chmod 640 out.tif
+    size=$(stat -c %s a.tif)
+    head -c $((size - 5)) a.tif > cut.tif
+    run sh -c 'cat cut.tif | img-cat -o out.tif'
+    [ "$status" -eq 1 ]
+    cmp old.tif out.tif
+    img-cat a.tif -o out.tif
+    img-cmp a.tif out.tif
+    [ "$(stat -c %a out.tif)" = 640 ]
+    # through a symbolic link into what it names
+    mkdir store
+    cp old.tif store/real.tif
+    ln -s store/real.tif link.tif
+    img-cat a.tif -o link.tif
+    [ -L link.tif ]
+    img-cmp a.tif store/real.tif
+    # onto its own input
+    img-cat --pages ::-1 a.tif -o a.tif
+    img-cat --pages ::-1 a.tif | img-cmp - out.tif
+    [ -z "$(ls -A . store | grep voxpipe)" ]
+}
+
+@test "a full disk is an error" {
+    stack a.tif 200 100 4
+    fails 1 "standard output: No space left on device" sh -c 'img-cat a.tif > /dev/full'
+    fails 1 "/dev/full: No space left on device" img-cat a.tif -o /dev/full
+}
+
+@test "no temporary files, except where --spool asks for one" {
+    stack a.tif 20 10 4
+    export TMPDIR=$PWD/nowhere
+    cat a.tif | img-cat | img-cat -o b.tif
+    img-cmp a.tif b.tif
+    fails 1 "standard input: cannot be copied to $TMPDIR" sh -c 'cat a.tif | img-cat --spool -o c.tif'
+}
+
+@test "metadata travel, and the history grows by one line a program" {
+    stack a.tif 20 10 4
+    img-cat a.tif | img-cat --pages 1:3 -o b.tif
+    [ "$(img-info b.tif | sed -n 's/^history *//p')" = $'img-cat\nimg-cat\nimg-cat --pages 1:3' ]
+}
+
+@test "memory does not grow with the number of pages" {
+    peak() { img-cat --stats s.json > /dev/null && perl -ne 'print $1 if /"peak_memory": *(\d+)/' s.json; }
+    small=$(perl -e 'print "\0" x 8192 for 1 .. 6000' | img-cat --raw-in 64x64:u16 - | peak)
+    large=$(perl -e 'print "\0" x 8192 for 1 .. 60000' | img-cat --raw-in 64x64:u16 - | peak)
+    echo "6000 pages: $small bytes, 60000 pages: $large bytes"
+    [ "$small" -gt 0 ]
+    [ $((large * 10)) -le $((small * 11)) ]
+}

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errors, sizes, memory, statistics as JSON, and vp_main(): run in child processes, with what they
+ * print and how they end. */
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "base/tool.h"
+#include "test.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- errors ---- */
+
+static void errors(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    CHECK_INT(vp_hint(&err, "no error yet"), -1);
+    CHECK_STR(err.hint, "");
+    CHECK_INT(vp_fail(&err, VP_EUSAGE, "%s: expected %d", "a.tif", 3), -1);
+    CHECK_INT(vp_fail(&err, VP_ERUN, "an echo"), -1);
+    errno = ENOSPC;
+    CHECK_INT(vp_fail_errno(&err, "another"), -1);
+    CHECK_INT(vp_hint(&err, "use %s", "b"), -1);
+    CHECK_INT(vp_hint(&err, "not this"), -1);
+    CHECK_INT(err.code, VP_EUSAGE);
+    CHECK_STR(err.msg, "a.tif: expected 3");
+    CHECK_STR(err.hint, "use b");
+
+    err = (struct vp_err)VP_ERR_INIT;
+    errno = ENOSPC;
+    vp_fail_errno(&err, "%s", "out.tif");
+    CHECK_STR(err.msg, "out.tif: No space left on device");
+    CHECK_INT(err.code, VP_ERUN);
+    CHECK_INT(vp_fail(NULL, VP_ERUN, "nobody listens"), -1);
+
+    char path[3000];
+    memset(path, 'x', sizeof path);
+    path[sizeof path - 1] = '\0';
+    err = (struct vp_err)VP_ERR_INIT;
+    vp_fail_errno(&err, "%s", path);
+    CHECK_INT(strlen(err.msg), sizeof err.msg - 1);
+}
+
+/* ---- sizes ---- */
+
+static void sizes(void)
+{
+    size_t n = 7;
+    CHECK(vp_mul_size(&n, SIZE_MAX / 2, 2) && n == SIZE_MAX - 1);
+    CHECK(!vp_mul_size(&n, SIZE_MAX / 2 + 1, 2) && n == SIZE_MAX - 1);
+    CHECK(vp_mul_size(&n, SIZE_MAX, 0) && n == 0);
+    CHECK(vp_add_size(&n, SIZE_MAX - 1, 1) && n == SIZE_MAX);
+    CHECK(!vp_add_size(&n, SIZE_MAX, 1) && n == SIZE_MAX);
+
+    const struct { const char *text; uint64_t bytes; } good[] = {
+        {"0", 0}, {"64", 64}, {"64B", 64}, {"1K", 1000}, {"1KB", 1000}, {"1k", 1000},
+        {"1KiB", 1024}, {"1Ki", 1024},
+        {"800M", 800000000}, {"1.5GiB", 1610612736}, {"4gib", 4294967296}, {"2T", 2000000000000},
+        {"1TiB", 1099511627776}, {"0.5K", 500}, {".5K", 500}, {"18446744073709551615", UINT64_MAX},
+        {"9007199254740993", 9007199254740993}, {"2.0", 2},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        uint64_t v = 1;
+        CHECK(vp_parse_bytes(good[i].text, &v));
+        CHECK(v == good[i].bytes);
+    }
+    const char *const bad[] = {"", " 1", "1 ", "-1", "+1", "G", ".", "1.5", "1.5B", "1X", "1GiBs", "1KK",
+                               "1iB", "1e3", "18446744073709551616", "19000000T", "16777216TiB",
+                               "0x10", "nan", "inf"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        uint64_t v = 99;
+        if (vp_parse_bytes(bad[i], &v) || v != 99)
+            printf("accepted: '%s'\n", bad[i]);
+        CHECK(v == 99);
+    }
+
+    char buf[16];
+    CHECK_STR(vp_format_bytes(buf, sizeof buf, 0), "0 B");
+    CHECK_STR(vp_format_bytes(buf, sizeof buf, 1023), "1023 B");
+    CHECK_STR(vp_format_bytes(buf, sizeof buf, 1024), "1.0 KiB");
+    CHECK_STR(vp_format_bytes(buf, sizeof buf, 1048575), "1.0 MiB");
+    CHECK_STR(vp_format_bytes(buf, sizeof buf, 6657199309), "6.2 GiB");
+    CHECK_STR(vp_format_bytes(buf, sizeof buf, UINT64_MAX), "16.0 EiB");
+}
+
+/* ---- memory ---- */
+
+static bool all_zero(const unsigned char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i])
+            return false;
+    return true;
+}
+
+static void memory(void)
+{
+    static const size_t bytes[] = {0, 1, 63, 4096, (4 << 20) - 1, 4 << 20, (5 << 20) + 4097, (9 << 20) + 1};
+    struct vp_err err = VP_ERR_INIT;
+    /* twice: the second round gets recycled memory, which must be zeroed as well */
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+            unsigned char *p = vp_alloc(bytes[i], 1, "pixels", &err);
+            CHECK(p != NULL);
+            if (!p)
+                continue;
+            CHECK_INT((uintptr_t)p % (bytes[i] >= 4 << 20 ? 2 << 20 : 64), 0);
+            CHECK(all_zero(p, bytes[i]));
+            memset(p, 0xff, bytes[i]);
+            free(p);
+        }
+    float *raw = vp_alloc_raw(3 << 20, sizeof *raw, "pixels", &err);
+    CHECK(raw && (uintptr_t)raw % (2 << 20) == 0);
+    if (raw)
+        raw[(3 << 20) - 1] = 1;
+    free(raw);
+    CHECK_INT(err.code, 0);
+
+    CHECK(!vp_alloc(SIZE_MAX / 2, 4, "volume", &err));
+    CHECK_INT(err.code, VP_ERESOURCE);
+    CHECK(strstr(err.msg, "volume: "));
+#ifndef __SANITIZE_ADDRESS__ /* which ends the program instead */
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_alloc_raw((size_t)1 << 62, 1, "volume", &err));
+    CHECK_INT(err.code, VP_ERESOURCE);
+    CHECK_STR(err.msg, "volume: cannot allocate 4611686018427387904 bytes (4.0 EiB)");
+#endif
+
+    CHECK(vp_memory_available() > (64 << 10));
+    CHECK(vp_memory_peak() > (64 << 10));
+    CHECK(vp_cores() >= 1);
+    const double t = vp_now();
+    CHECK(vp_now() >= t);
+}
+
+/* ---- statistics ---- */
+
+/* A strict reader of JSON: the end of the value at s, or NULL. */
+static const char *json_value(const char *s);
+
+static const char *json_space(const char *s)
+{
+    return s + strspn(s, " \t\r\n");
+}
+
+static const char *json_string(const char *s)
+{
+    if (*s++ != '"')
+        return NULL;
+    for (; *s != '"'; s++) {
+        if ((unsigned char)*s < 0x20)
+            return NULL;
+        if (*s == '\\') {
+            s++;
+            if (*s == 'u' && strspn(s + 1, "0123456789abcdefABCDEF") >= 4)
+                s += 4;
+            else if (!*s || !strchr("\"\\/bfnrt", *s))
+                return NULL;
+        }
+    }
+    return s + 1;
+}
+
+static const char *json_number(const char *s)
+{
+    s += *s == '-';
+    if (!isdigit((unsigned char)*s) || (*s == '0' && isdigit((unsigned char)s[1])))
+        return NULL;
+    s += strspn(s, "0123456789");
+    if (*s == '.') {
+        if (!isdigit((unsigned char)*++s))
+            return NULL;
+        s += strspn(s, "0123456789");
+    }
+    if (*s == 'e' || *s == 'E') {
+        s++;
+        s += *s == '+' || *s == '-';
+        if (!isdigit((unsigned char)*s))
+            return NULL;
+        s += strspn(s, "0123456789");
+    }
+    return s;
+}
+
+static const char *json_object(const char *s)
+{
+    s = json_space(s + 1);
+    if (*s == '}')
+        return s + 1;
+    for (;;) {
+        s = json_string(json_space(s));
+        if (!s)
+            return NULL;
+        s = json_space(s);
+        if (*s++ != ':')
+            return NULL;
+        s = json_value(s);
+        if (!s)
+            return NULL;
+        s = json_space(s);
+        if (*s == '}')
+            return s + 1;
+        if (*s++ != ',')
+            return NULL;
+    }
+}
+
+static const char *json_value(const char *s)
+{
+    s = json_space(s);
+    if (*s == '{')
+        return json_object(s);
+    if (*s == '"')
+        return json_string(s);
+    if (!strncmp(s, "null", 4))
+        return s + 4;
+    return json_number(s);
+}
+
+static void statistics(void)
+{
+    struct vp_stats *s = vp_stats_new();
+    CHECK(s != NULL);
+    if (!s)
+        return;
+    vp_stats_time(s, "read", 0.25);
+    vp_stats_time(s, "say \"hi\"", 1e-7);
+    vp_stats_count(s, "bytes_read", UINT64_MAX - 5);
+    #pragma omp parallel for num_threads(4)
+    for (int i = 0; i < 400; i++) {
+        vp_stats_time(s, "read", 0.25);
+        vp_stats_count(s, "views", 2);
+    }
+    vp_stats_count(s, "bytes_read", 5);
+    vp_stats_number(s, "gups", 1);
+    vp_stats_number(s, "gups", 5.25);
+    vp_stats_number(s, "psnr", INFINITY);
+    vp_stats_text(s, "path", "old");
+    vp_stats_text(s, "path", "a\\b\t\x01 caf\xc3\xa9 \xff\xc3");
+    vp_stats_time(NULL, "x", 1);
+    vp_stats_count(NULL, "x", 1);
+    vp_stats_number(NULL, "x", 1);
+    vp_stats_text(NULL, "x", "1");
+
+    char *text = NULL;
+    size_t size;
+    struct vp_err err = VP_ERR_INIT;
+    FILE *f = open_memstream(&text, &size);
+    CHECK_INT(vp_stats_write(s, "pro\"g", f, &err), 0);
+    fclose(f);
+    const char *end = json_value(text);
+    CHECK(end && !strcmp(end, "\n"));
+    const char *const want[] = {
+        "{\"program\": \"pro\\\"g\", \"seconds\": ",
+        "\"stages\": {\"read\": 100.25, \"say \\\"hi\\\"\": 1e-07}",
+        "\"peak_memory\": ", "\"bytes_read\": 18446744073709551615", "\"views\": 800", "\"gups\": 5.25",
+        "\"psnr\": null", "\"path\": \"a\\\\b\\t\\u0001 caf\xc3\xa9 \\ufffd\\ufffd\"",
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        if (!strstr(text, want[i])) {
+            printf("missing %s in %s", want[i], text);
+            CHECK(!"statistics");
+        }
+    free(text);
+
+    f = fopen("/dev/full", "w");
+    if (f) {
+        CHECK_INT(vp_stats_write(s, "p", f, &err), -1);
+        CHECK_INT(err.code, VP_ERUN);
+        fclose(f);
+    }
+    vp_stats_free(s);
+    vp_stats_free(NULL);
+
+    vp_progress_start(NULL, "x", "y", 1);
+    vp_progress_add(NULL, 1);
+    vp_progress_clear(NULL);
+    vp_progress_free(NULL);
+}
+
+/* ---- vp_main ---- */
+
+struct params { double sigma; const char *mode; int64_t exits; };
+
+static const struct vp_opt options[] = {
+    VP_REAL(struct params, sigma, "sigma", 's', .metavar = "MM", .min = 0, .max = 9, .def = "2",
+            .group = "Filter", .help = "width; it's 'here'",
+            .more = "See --mode.\n\nMore.\n\n  .literal \\n"),
+    VP_STRING(struct params, mode, "mode", 0, .metavar = "MODE", .help = "what to do"),
+    VP_INT(struct params, exits, "exits", 0, .help = "secret", .hidden = true),
+    VP_OPT_END
+};
+
+static void clean_up(void)
+{
+    if (write(STDERR_FILENO, "cleaned\n", 8) < 0)
+        _exit(99);
+}
+
+static int run(struct vp_run *r, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    const char *mode = p->mode ? p->mode : "";
+    vp_plan(r, "sigma", "%g mm", p->sigma);
+    vp_plan(r, "threads used", "%d", omp_get_max_threads());
+    if (vp_plan_done(r))
+        return 0;
+    vp_note(r, "a note");
+    vp_warn(r, "a warning");
+    if (!strcmp(mode, "fail")) {
+        vp_fail(err, VP_ERUN, "x\n\033[2J.tif: bad");
+        return vp_hint(err, "look");
+    }
+    if (!strcmp(mode, "silent"))
+        return -1;
+    if (!strcmp(mode, "term")) {
+        vp_at_signal(clean_up);
+        vp_at_signal(clean_up);
+        raise(SIGTERM);
+    }
+    if (!strcmp(mode, "device"))
+        printf("%s %d\n", r->common.device, vp_device_cpu(r, err));
+    if (!strcmp(mode, "history"))
+        printf("%s\n", r->history);
+    if (!strcmp(mode, "limits"))
+        printf("%lld %llu\n", (long long)r->common.threads, (unsigned long long)r->common.memory);
+    return (int)p->exits;
+}
+
+static const struct vp_example examples[] = {
+    {"Do it.", "ct-demo -s 2 in.tif |\n  ct-demo -o 'a b.tif'"},
+    {"Lines that are too long are broken where a shell allows it.",
+     "ct-demo --sigma 2 in.tif | ct-demo --sigma 3 | ct-demo --sigma 4 | ct-demo --sigma 5 -o out.tif\n"
+     "  ct-demo --mode 'quoted words stay together, whatever their length' --sigma 7 --verbose"},
+    {0}
+};
+
+static struct vp_tool tool = {
+    .name = "ct-demo", .operands = "[INPUT]...", .summary = "demonstrate", .options = options,
+    .description = "Does --mode in C:\\x.\n.dot at the start\n'quote\n\nSecond.\n\n- one\n- two\n",
+    .params_size = sizeof(struct params), .examples = examples,
+    .sections = "NOTES\nText.\n\nSECOND PART 2-D\nMore text.\n",
+    .see_also = "ct-filter(1)", .run = run, .flags = VP_TOOL_TEXT,
+};
+
+static bool starts(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+static char out[1 << 16], errs[1 << 16];
+
+static void slurp(FILE *f, char *buf, size_t room)
+{
+    rewind(f);
+    buf[fread(buf, 1, room - 1, f)] = '\0';
+    fclose(f);
+}
+
+/* Run the tool; the exit status, or -signal. `stdout_path`: instead of being captured. */
+static int call_to(const char *stdout_path, const char *arguments)
+{
+    char copy[512], *argv[32] = {(char *)(uintptr_t)"ct-demo"};
+    int argc = 1;
+    snprintf(copy, sizeof copy, "%s", arguments);
+    for (char *save = NULL, *t = strtok_r(copy, " ", &save); t && argc < 31; t = strtok_r(NULL, " ", &save))
+        argv[argc++] = t;
+    fflush(NULL);
+    FILE *o = tmpfile(), *e = tmpfile();
+    if (!o || !e)
+        return 1000;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(stdout_path ? open(stdout_path, O_WRONLY) : fileno(o), 1);
+        dup2(fileno(e), 2);
+        _exit(vp_main(&tool, argc, argv));
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    slurp(o, out, sizeof out);
+    slurp(e, errs, sizeof errs);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int call(const char *arguments)
+{
+    return call_to(NULL, arguments);
+}
+
+static void running(void)
+{
+    CHECK_INT(call(""), 0);
+    CHECK_STR(out, "");
+    CHECK_STR(errs, "ct-demo: warning: a warning\n");
+    CHECK_INT(call("-q a b"), 0);
+    CHECK_STR(errs, "");
+    CHECK_INT(call("-v"), 0);
+    CHECK(strstr(errs, "ct-demo: sigma:        2 mm\n"));
+    CHECK(strstr(errs, "ct-demo: a note\n"));
+    CHECK(strstr(errs, "peak memory"));
+    CHECK_INT(call("--plan -j 3 --sigma 4"), 0);
+    CHECK_STR(out, "sigma:        4 mm\nthreads used: 3\n");
+    CHECK_STR(errs, "");
+    CHECK_INT(call("--mode history -j 2 -m 1GiB -d cpu --progress never -s 3 -q --raw-in 2x2:u8"), 0);
+    CHECK_STR(out, "ct-demo --mode history --sigma 3\n");
+
+    CHECK_INT(call("--mode fail"), 1);
+    CHECK_STR(errs, "ct-demo: warning: a warning\nct-demo: error: x??[2J.tif: bad\nct-demo: hint: look\n");
+    CHECK_INT(call("-q --mode silent"), 1);
+    CHECK(strstr(errs, "ct-demo: error: "));
+    CHECK_INT(call("--nonsense"), 2);
+    CHECK_STR(errs, "ct-demo: error: unknown option --nonsense\nTry 'ct-demo --help'.\n");
+    CHECK_INT(call("-q -v"), 2);
+    CHECK_INT(call("--generate rubbish"), 2);
+    CHECK_INT(call("-q --exits 7"), 7);
+    tool.flags = VP_TOOL_TEXT | VP_TOOL_DIFF;
+    CHECK_INT(call("-q --mode fail"), 2);
+    CHECK_INT(call("-q --exits 1"), 1);
+    CHECK_INT(call("-q -o x"), 2);
+    tool.flags = VP_TOOL_TEXT;
+    tool.operands = NULL;
+    CHECK_INT(call("-q a"), 2);
+    CHECK_STR(errs, "ct-demo: error: 'a': no operand is expected\nTry 'ct-demo --help'.\n");
+    tool.operands = "[INPUT]...";
+
+    CHECK_INT(call("-q --mode term"), -SIGTERM);
+    CHECK_STR(errs, "cleaned\n");
+    if (!access("/dev/full", W_OK)) {
+        CHECK_INT(call_to("/dev/full", "--plan"), 1);
+        CHECK_STR(errs, "ct-demo: error: standard output: No space left on device\n");
+        CHECK_INT(call_to("/dev/full", "--help"), 1);
+        CHECK_INT(call("-q --stats /dev/full"), 1);
+    }
+    CHECK_INT(call("-q --stats -"), 0);
+    CHECK(json_value(out) && strstr(out, "\"program\": \"ct-demo\""));
+    CHECK_INT(call("-q --stats /dev/stderr"), 0);
+    CHECK(json_value(errs) && strstr(errs, "\"stages\""));
+    CHECK_INT(call("-q --mode fail --stats -"), 1);
+    CHECK_STR(out, "");                         /* only of a run that succeeded */
+    CHECK_INT(call("-q --stats /nonexistent/x"), 1);
+    CHECK_STR(errs, "ct-demo: error: /nonexistent/x: No such file or directory\n");
+    tool.flags = 0;
+    CHECK_INT(call("--stats -"), 2);
+    CHECK_INT(call("--compress zstd"), 2);
+    CHECK_INT(call("-q -o /dev/null --compress zstd"), 0);
+    CHECK_INT(call("-o x --compress zstd --raw-out"), 2);
+    tool.flags = VP_TOOL_TEXT;
+}
+
+static void devices(void)
+{
+    CHECK_INT(call("-q --mode device"), 0);
+    CHECK_STR(out, "auto 0\n");
+    CHECK_INT(call("-q --mode device -d cpu"), 0);
+    CHECK_STR(out, "cpu 0\n");
+    CHECK_INT(call("-d cuda:0,2"), 3);
+    CHECK_STR(errs, "ct-demo: error: device cuda:0,2: this build has no CUDA back end\n"
+                    "ct-demo: hint: use --device cpu, or auto\n");
+    CHECK_INT(call("--plan --device cuda"), 3);
+    static const char *const bad[] = {"gpu", "cuda:", "cuda:a", "cuda:0,", "cuda:,0", "cuda0", "CPU",
+                                      "cuda:0 1", "cuda:-1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "--device=%s", bad[i]);
+        CHECK_INT(call(line), strchr(bad[i], ' ') ? 3 : 2); /* a blank makes two words, the first is good */
+    }
+    tool.flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE;
+    CHECK_INT(call("--device cpu"), 2);
+    setenv("VOXPIPE_DEVICE", "nonsense", 1);
+    CHECK_INT(call("-q"), 0);                   /* no concern of this program */
+    tool.flags = VP_TOOL_TEXT;
+
+    CHECK_INT(call("-q"), 2);
+    CHECK(strstr(errs, "error: VOXPIPE_DEVICE: 'nonsense' is not a device"));
+    CHECK_INT(call("-q -d cpu"), 0);            /* the option comes before the environment */
+    setenv("VOXPIPE_DEVICE", "cuda", 1);
+    CHECK_INT(call("-q"), 3);
+    setenv("VOXPIPE_DEVICE", "", 1);
+    CHECK_INT(call("-q"), 0);
+    unsetenv("VOXPIPE_DEVICE");
+
+    setenv("VOXPIPE_THREADS", "5", 1);
+    setenv("VOXPIPE_MEMORY", "3KiB", 1);
+    CHECK_INT(call("-q --mode limits"), 0);
+    CHECK_STR(out, "5 3072\n");
+    CHECK_INT(call("-q --mode limits -j 2 -m 1M"), 0);
+    CHECK_STR(out, "2 1000000\n");
+    setenv("VOXPIPE_THREADS", "0", 1);
+    CHECK_INT(call("-q"), 2);
+    CHECK(strstr(errs, "error: VOXPIPE_THREADS: expected 1 to"));
+    unsetenv("VOXPIPE_THREADS");
+    setenv("VOXPIPE_MEMORY", "lots", 1);
+    CHECK_INT(call("-q"), 2);
+    CHECK(strstr(errs, "error: VOXPIPE_MEMORY: 'lots' is not"));
+    unsetenv("VOXPIPE_MEMORY");
+    CHECK_INT(call("-q --mode limits"), 0);
+    long long threads = 0;
+    unsigned long long bytes = 0;
+    CHECK_INT(sscanf(out, "%lld %llu", &threads, &bytes), 2);
+    CHECK_INT(threads, vp_cores());
+    CHECK_NEAR((double)bytes, 0.8 * (double)vp_memory_available(), 0.2 * (double)vp_memory_available());
+}
+
+static int lines_longer(const char *text, size_t limit)
+{
+    int n = 0;
+    for (; *text; text += strcspn(text, "\n") + 1)
+        n += strcspn(text, "\n") > limit;
+    return n;
+}
+
+static void texts(void)
+{
+    CHECK_INT(call("--help"), 0);
+    CHECK_STR(errs, "");
+    CHECK(starts(out, "Usage: ct-demo [OPTION]... [INPUT]...\n\nDoes --mode in C:\\x."));
+    CHECK(strstr(out, "\nFilter:\n  -s, --sigma MM          width; it's 'here' (0 to 9; default: 2)\n"));
+    CHECK(strstr(out, "\nCommon options:\n"));
+    CHECK(strstr(out, "\nExit status:\n  0  done\n"));
+    CHECK(strstr(out, "\n    ct-demo -s 2 in.tif |\n      ct-demo -o 'a b.tif'\n"));
+    CHECK(strstr(out, "\n    ct-demo --sigma 2 in.tif | ct-demo --sigma 3 | ct-demo --sigma 4 |\n"
+                      "      ct-demo --sigma 5 -o out.tif\n"
+                      "      ct-demo --mode 'quoted words stay together, whatever their length' \\\n"
+                      "        --sigma 7 --verbose\n"));
+    CHECK(strstr(out, "\nSee also: ct-filter(1), voxpipe(7)\n"));
+    CHECK(!strstr(out, "Second") && !strstr(out, "secret") && !strstr(out, "generate"));
+    CHECK(!strchr(out, '\033'));
+    CHECK(!strstr(out, "--raw-out") && !strstr(out, "--force"));
+    CHECK_INT(lines_longer(out, 80), 0);
+    tool.flags = VP_TOOL_NO_DEVICE | VP_TOOL_SOURCE;
+    CHECK_INT(call("--help"), 0);
+    CHECK(strstr(out, "--raw-out") && strstr(out, "--raw-in") && !strstr(out, "--device"));
+    tool.operands = NULL;
+    CHECK_INT(call("--help"), 0);
+    CHECK(!strstr(out, "--raw-in") && !strstr(out, "--spool"));
+    tool.operands = "[INPUT]...";
+    tool.flags = VP_TOOL_TEXT;
+
+    CHECK_INT(call("--version"), 0);
+    CHECK(starts(out, "ct-demo (voxpipe) "));
+    CHECK_INT(strchr(out, '\n') ? strchr(strchr(out, '\n') + 1, '\n') - out + 1 - (long)strlen(out) : 1, 0);
+
+    CHECK_INT(call("--generate man"), 0);
+    const char *const man[] = {
+        ".TH \"CT\\-DEMO\" \"1\" \"", ".SH NAME\nct\\-demo \\- demonstrate\n",
+        ".SH SYNOPSIS\n.B ct\\-demo\n[\\fIOPTION\\fR]... [\\fIINPUT\\fR]...\n",
+        ".SH DESCRIPTION\nDoes \\fB\\-\\-mode\\fR in C:\\ex.\n"
+        "\\&.dot at the start\n\\(aqquote\n.PP\nSecond.\n",
+        ".IP \\(bu 2\none\n.IP \\(bu 2\ntwo\n",
+        ".SH OPTIONS\n.SS Filter\n.TP\n\\fB\\-s\\fR, \\fB\\-\\-sigma\\fR \\fIMM\\fR\n"
+        "Width; it\\(aqs \\(aqhere\\(aq (0 to 9; default: 2).\n",
+        "See \\fB\\-\\-mode\\fR.\n.RS\n.PP\nMore.\n.PP\n.RS 4\n.nf\n\\&.literal \\en\n.fi\n.RE\n.RE\n",
+        ".SH COMMON OPTIONS\n", ".SH NOTES\nText.\n.SH SECOND PART 2\\-D\nMore text.\n",
+        ".SH EXAMPLES\nDo it.\n",
+        ".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".B VOXPIPE_DEVICE\n",
+        ".SH SEE ALSO\n.BR ct\\-filter (1),\n.BR voxpipe (7)\n",
+    };
+    const char *from = out;
+    for (size_t i = 0; i < sizeof man / sizeof *man; i++) {     /* all of it, in this order */
+        const char *at = strstr(from, man[i]);
+        if (!at)
+            printf("man page: missing after %.20s...: %s\n", from, man[i]);
+        CHECK(at != NULL);
+        from = at ? at + 1 : from;
+    }
+    CHECK(!strstr(out, "secret"));
+    if (!system("command -v mandoc >/dev/null 2>&1")) {
+        FILE *f = popen("mandoc -T lint -W warning >&2", "w");
+        CHECK(f && fputs(out, f) >= 0 && pclose(f) == 0);
+    }
+    static char again[1 << 16];
+    strcpy(again, out);
+    CHECK_INT(call("--generate man -j 1"), 0);
+    CHECK_STR(out, again);
+
+    CHECK_INT(call("--generate bash"), 0);
+    CHECK(strstr(out, "complete -F _ct_demo ct-demo\n") && strstr(out, "compgen -W 'auto always never'"));
+    CHECK_INT(call("--generate zsh"), 0);
+    CHECK(starts(out, "#compdef ct-demo\n") && strstr(out, "'[width; it'\\''s '\\''here'\\'']:MM: '"));
+    CHECK_INT(call("--generate fish"), 0);
+    CHECK(strstr(out, "complete -c ct-demo -l sigma -s s -x -d 'width; it\\'s \\'here\\''\n"));
+    CHECK_INT(call("--generate options"), 0);
+    CHECK(starts(out, "--sigma\t-s\treal\tMM\t2\twidth; it's 'here'\n") && !strstr(out, "secret"));
+}
+
+int main(void)
+{
+    unsetenv("VOXPIPE_DEVICE");
+    unsetenv("VOXPIPE_MEMORY");
+    unsetenv("VOXPIPE_THREADS");
+    unsetenv("OMP_NUM_THREADS");
+    errors();
+    sizes();
+    memory();
+    running();      /* forks: before OpenMP has threads */
+    devices();
+    texts();
+    statistics();
+    return test_done();
+}

@@ -1,0 +1,1325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stack: types, conversion, metadata, writer, every reader, many files, flow and views. */
+#include "test.h"
+#include "base/err.h"
+#include "stack/flow.h"
+#include "stack/reader.h"
+#include "stack/views.h"
+#include "stack/writer.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <tiffio.h>
+#include <unistd.h>
+
+static const struct vp_reader_options plain = {NULL, false};
+static const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
+
+static char dir[] = "/tmp/voxpipe-stack-XXXXXX";
+
+/* The last 128 of these stay valid. */
+static char *path_of(const char *name)
+{
+    static char buf[128][128];
+    static int k;
+    k = (k + 1) % 128;
+    snprintf(buf[k], sizeof buf[k], "%s/%s", dir, name);
+    return buf[k];
+}
+
+/* Sample i of page p of a test stack, as a number that every type holds. */
+static double sample(int64_t p, int64_t i)
+{
+    return (double)((7 * p + 3 * i) % 100);
+}
+
+static void fill(void *buf, enum vp_type t, int64_t p, int64_t n)
+{
+    double *d = malloc((size_t)n * sizeof *d);
+    for (int64_t i = 0; i < n; i++)
+        d[i] = sample(p, i);
+    vp_convert(buf, t, d, VP_F64, n, 1, 0);
+    free(d);
+}
+
+static int write_stack(const char *path, enum vp_type t, int64_t nx, int64_t ny, int64_t pages, bool unknown,
+                       const struct vp_writer_options *o)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {nx, ny, unknown ? -1 : pages, t, {0, NULL, NULL}};
+    struct vp_writer *w = NULL;
+    vp_meta_set(&s.meta, "axes", "x y z");
+    vp_meta_set(&s.meta, "voxel", "0.1 0.2 0.3");
+    vp_meta_set(&s.meta, "unit", "mm");
+    int rc = vp_writer_open(&w, path, &s, o, &err);
+    void *page = malloc(vp_page_bytes(&s));
+    for (int64_t p = 0; !rc && p < pages; p++) {
+        fill(page, t, p, nx * ny);
+        rc = vp_writer_page(w, page, &err);
+    }
+    if (!rc)
+        rc = vp_writer_close(w, &err);
+    if (rc)
+        printf("write %s: %s\n", path, err.msg);
+    free(page);
+    vp_stack_free(&s);
+    return rc;
+}
+
+static unsigned char *slurp(const char *path, size_t *n)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    fstat(fileno(f), &st);
+    unsigned char *buf = malloc((size_t)st.st_size + 1);
+    *n = fread(buf, 1, (size_t)st.st_size, f);
+    fclose(f);
+    return buf;
+}
+
+static void spit(const char *path, const void *buf, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    fwrite(buf, 1, n, f);
+    fclose(f);
+}
+
+/* Bytes as an input: a nameless file or a pipe, by a path that opens it. Up to 64 KiB in a pipe. */
+static int as_input(const void *buf, size_t n, bool pipe_, char path[32])
+{
+    int fd;
+    if (pipe_) {
+        int p[2];
+        if (pipe(p) || write(p[1], buf, n) != (ssize_t)n)
+            abort();
+        close(p[1]);
+        fd = p[0];
+    } else {
+        fd = memfd_create("test", 0);
+        if (fd < 0 || write(fd, buf, n) != (ssize_t)n)
+            abort();
+    }
+    sprintf(path, "/dev/fd/%d", fd);
+    return fd;
+}
+
+/* Read all pages of an input; the number of pages, or -1. With `check` the samples are compared. */
+static int64_t read_all(const char *path, struct vp_stack *head, bool check, struct vp_err *err)
+{
+    struct vp_reader *r = NULL;
+    const char *paths[] = {path};
+    if (vp_reader_open(&r, paths, 1, &plain, err))
+        return -1;
+    const struct vp_stack *s = vp_reader_stack(r);
+    const size_t bytes = vp_page_bytes(s);
+    int64_t pages = 0;
+    int rc = 1;
+    if (head)
+        vp_stack_copy(head, s);
+    if (bytes > (size_t)32 << 20) { /* damaged headers may claim what only a caller can refuse */
+        vp_reader_close(r, NULL);
+        return vp_fail(err, VP_ERESOURCE, "too large for this test");
+    }
+    char *got = malloc(bytes), *want = malloc(bytes);
+    while ((rc = vp_reader_next(r, got, err)) == 1) {
+        if (check) {
+            fill(want, s->type, pages, s->nx * s->ny);
+            CHECK(!memcmp(got, want, bytes));
+        }
+        pages++;
+    }
+    free(got);
+    free(want);
+    struct vp_err ignored = VP_ERR_INIT;
+    if (vp_reader_close(r, rc < 0 ? &ignored : err))
+        rc = -1;
+    return rc < 0 ? -1 : pages;
+}
+
+static int64_t read_bytes(const void *buf, size_t n, bool pipe_, bool check, struct vp_stack *head,
+                          struct vp_err *err)
+{
+    char path[32];
+    const int fd = as_input(buf, n, pipe_, path);
+    const int64_t pages = read_all(path, head, check, err);
+    close(fd);
+    return pages;
+}
+
+static void types(void)
+{
+    enum vp_type t;
+    CHECK(vp_type_parse("u16", &t) && t == VP_U16);
+    CHECK(vp_type_parse("float32", &t) && t == VP_F32);
+    CHECK(vp_type_parse("int64", &t) && t == VP_I64);
+    CHECK(!vp_type_parse("u17", &t) && !vp_type_parse("", &t) && !vp_type_parse("u16x", &t));
+    CHECK_STR(vp_type_name(VP_F64), "f64");
+    CHECK_INT(vp_type_size(VP_I32), 4);
+    CHECK(vp_type_min(VP_I16) == -32768 && vp_type_max(VP_U8) == 255);
+    struct vp_stack s = {INT64_C(1) << 40, INT64_C(1) << 40, 1, VP_F64, {0, NULL, NULL}};
+    CHECK_INT(vp_page_bytes(&s), 0);
+    s.ny = 2;
+    CHECK(vp_page_bytes(&s) == (size_t)1 << 44);
+    s.nx = 0;
+    CHECK_INT(vp_page_bytes(&s), 0);
+}
+
+static void convert(void)
+{
+    const double in[] = {0,     0.5,   1.5, 2.5, -0.5, -0.6,     254.5,
+                         255.4, 255.5, 300, -7,  NAN,  INFINITY, -INFINITY};
+    const uint8_t u8[] = {0, 0, 2, 2, 0, 0, 254, 255, 255, 255, 0, 0, 255, 0};
+    const int8_t i8[] = {0, 0, 2, 2, 0, -1, 127, 127, 127, 127, -7, 0, 127, -128};
+    enum { N = sizeof in / sizeof *in };
+    uint8_t a[N];
+    int8_t b[N];
+    CHECK_INT(vp_convert(a, VP_U8, in, VP_F64, N, 1, 0), 7); /* -0.6 255.5 300 -7 NaN inf -inf */
+    CHECK_INT(vp_convert(b, VP_I8, in, VP_F64, N, 1, 0), 7); /* 254.5 255.4 255.5 300 NaN inf -inf */
+    for (int i = 0; i < N; i++) {
+        CHECK_INT(a[i], u8[i]);
+        CHECK_INT(b[i], i8[i]);
+    }
+    const double big[] = {0x1p64,       0x1p63,      -1, 1e30, NAN, 4503599627370497.0, 4503599627370495.5,
+                          4294967295.4, 4294967295.5};
+    uint64_t u64[9];
+    int64_t i64[9];
+    uint32_t u32[9];
+    CHECK_INT(vp_convert(u64, VP_U64, big, VP_F64, 9, 1, 0), 4);
+    CHECK(u64[0] == UINT64_MAX && u64[1] == (uint64_t)1 << 63 && u64[2] == 0 && u64[3] == UINT64_MAX &&
+          u64[4] == 0);
+    CHECK(u64[5] == 4503599627370497 && u64[6] == 4503599627370496);
+    CHECK_INT(vp_convert(i64, VP_I64, big, VP_F64, 9, 1, 0), 4);
+    CHECK(i64[0] == INT64_MAX && i64[1] == INT64_MAX && i64[2] == -1 && i64[4] == 0);
+    CHECK_INT(vp_convert(u32, VP_U32, big, VP_F64, 9, 1, 0), 8);
+    CHECK(u32[7] == UINT32_MAX && u32[8] == UINT32_MAX);
+    const uint64_t exact[] = {UINT64_MAX, (UINT64_C(1) << 53) + 1};
+    vp_convert(u64, VP_U64, exact, VP_U64, 2, 1, 0);
+    CHECK(u64[0] == exact[0] && u64[1] == exact[1]);
+    float f[2];
+    const double wide[] = {1e300, INFINITY};
+    CHECK_INT(vp_convert(f, VP_F32, wide, VP_F64, 2, 1, 0), 1);
+    CHECK(isinf(f[0]) && isinf(f[1]));
+
+    /* Every pair of types, long enough for every block, against one sample at a time. */
+    enum { M = 3000 };
+    double *src = malloc(M * sizeof *src);
+    char *from = malloc(M * 8), *to = malloc(M * 8), *one = malloc(8);
+    for (int i = 0; i < M; i++)
+        src[i] = (i * 37 % 1001) / 8.0;
+    for (int s = 0; s < VP_N_TYPES; s++) {
+        vp_convert(from, (enum vp_type)s, src, VP_F64, M, 1, 0);
+        for (int t = 0; t < VP_N_TYPES; t++) {
+            const size_t in_size = vp_type_size((enum vp_type)s), out_size = vp_type_size((enum vp_type)t);
+            vp_convert(to, (enum vp_type)t, from, (enum vp_type)s, M, 1.5, -2);
+            int wrong = 0;
+            for (int i = 0; i < M; i += 7) {
+                double v, r;
+                vp_convert(&v, VP_F64, from + (size_t)i * in_size, (enum vp_type)s, 1, 1, 0);
+                vp_convert(&r, VP_F64, to + (size_t)i * out_size, (enum vp_type)t, 1, 1, 0);
+                v = v * 1.5 - 2;
+                if (!vp_type_is_float((enum vp_type)t))
+                    v = fmin(fmax(rint(v), vp_type_min((enum vp_type)t)), vp_type_max((enum vp_type)t));
+                wrong += fabs(v - r) > (t == VP_F32 ? 1e-5 : 0);
+            }
+            CHECK_INT(wrong, 0);
+        }
+    }
+    free(src);
+    free(from);
+    free(to);
+    free(one);
+}
+
+static void meta(void)
+{
+    struct vp_meta m = {0, NULL, NULL}, n = {0, NULL, NULL};
+    double v[3];
+    CHECK(!vp_meta_set(&m, "axes", "x y z") && !vp_meta_add(&m, "history", "a") &&
+          !vp_meta_add(&m, "history", "b = c"));
+    CHECK(!vp_meta_setf(&m, "voxel", "%g %g %g", 0.1, 0.2, 0.3) && !vp_meta_add(&m, "geom.sod", "100") &&
+          !vp_meta_add(&m, "empty", ""));
+    CHECK(vp_meta_set(&m, "axes", "two\nlines") && vp_meta_set(&m, "axes", " blank") &&
+          vp_meta_set(&m, "Axes", "x") && vp_meta_set(&m, "", "x"));
+    CHECK_STR(vp_meta_get(&m, "axes"), "x y z");
+    char *text = vp_meta_format(&m);
+    CHECK_STR(
+        text,
+        "voxpipe = 1\naxes = x y z\nhistory = a\nhistory = b = c\nvoxel = 0.1 0.2 0.3\ngeom.sod = 100\nempty = \n");
+    CHECK(!vp_meta_parse(&n, text, strlen(text) + 1));
+    char *again = vp_meta_format(&n);
+    CHECK_STR(again, text);
+    free(again);
+    CHECK(vp_meta_numbers(&n, "voxel", 3, v) && v[2] == 0.3);
+    CHECK(!vp_meta_numbers(&n, "voxel", 2, v) && !vp_meta_numbers(&n, "voxel", 4, v) &&
+          !vp_meta_numbers(&n, "axes", 1, v));
+    CHECK(!vp_meta_set(&n, "history", "only"));
+    CHECK_STR(vp_meta_get(&n, "history"), "only");
+    CHECK_INT(n.n, 5);
+    CHECK(!vp_meta_set(&n, "history", NULL) && !vp_meta_get(&n, "history"));
+    vp_meta_remove_prefix(&n, "geom.");
+    CHECK(!vp_meta_get(&n, "geom.sod") && vp_meta_get(&n, "empty"));
+    for (int i = 0; i < 50; i++)
+        CHECK(!vp_meta_add(&n, "history", "x"));
+    CHECK(!vp_meta_copy(&n, &m) && n.n == m.n);
+    free(text);
+    vp_meta_free(&n);
+
+    /* what others write */
+    const char *foreign = "first line\r\nsecond \\ line\n";
+    CHECK(!vp_meta_parse(&n, foreign, strlen(foreign)) && n.n == 1);
+    CHECK_STR(vp_meta_get(&n, "description"), "first line\\nsecond \\\\ line");
+    vp_meta_free(&n);
+    const char *ij =
+        "ImageJ=1.53t\nimages=24\nchannels=2\nslices=4\nframes=3\nhyperstack=true\nunit=micron\nspacing=2\n";
+    CHECK(!vp_meta_parse(&n, ij, strlen(ij)));
+    CHECK_STR(vp_meta_get(&n, "axes"), "x y channel z time");
+    CHECK_STR(vp_meta_get(&n, "sizes"), "2 4 3");
+    vp_meta_free(&n);
+    const char *lie = "ImageJ=1.53t\nimages=7\nchannels=2\nslices=4\n";
+    CHECK(!vp_meta_parse(&n, lie, strlen(lie)));
+    CHECK_STR(vp_meta_get(&n, "axes"), "x y z");
+    CHECK(!vp_meta_get(&n, "sizes"));
+    vp_meta_free(&n);
+    CHECK(!vp_meta_parse(&n, "voxpipe = 1\nno equals\nBad Key = 1\n good = 2 \r\n", 47) && n.n == 1);
+    CHECK_STR(vp_meta_get(&n, "good"), "2");
+    vp_meta_free(&n);
+    vp_meta_free(&m);
+}
+
+static void round_trips(void)
+{
+    for (int t = 0; t < VP_N_TYPES; t++) {
+        for (int unknown = 0; unknown < 2; unknown++) {
+            struct vp_err err = VP_ERR_INIT;
+            struct vp_stack s;
+            CHECK(!write_stack(path_of("a.tif"), (enum vp_type)t, 13, 7, 5, unknown, &stream));
+            CHECK_INT(read_all(path_of("a.tif"), &s, true, &err), 5);
+            CHECK(s.type == (enum vp_type)t && s.nx == 13 && s.ny == 7 && s.pages == 5);
+            CHECK_STR(vp_meta_get(&s.meta, "voxel"), "0.1 0.2 0.3");
+            vp_stack_free(&s);
+            size_t n;
+            unsigned char *bytes = slurp(path_of("a.tif"), &n);
+            CHECK_INT(bytes[2], unknown ? 43 : 42); /* Big only when it must be */
+            CHECK_INT(read_bytes(bytes, n, true, true, &s, &err), 5);
+            CHECK_INT(s.pages, unknown ? -1 : 5);
+            vp_stack_free(&s);
+            free(bytes);
+        }
+    }
+    /* a single page of unknown number, and resolution as libtiff sees it */
+    CHECK(!write_stack(path_of("one.tif"), VP_U16, 3, 2, 1, true, &stream));
+    TIFF *t = TIFFOpen(path_of("one.tif"), "r");
+    float x = 0, y = 0;
+    uint16_t unit = 0, page = 9, total = 9;
+    CHECK(t && TIFFGetField(t, TIFFTAG_XRESOLUTION, &x) && TIFFGetField(t, TIFFTAG_YRESOLUTION, &y));
+    CHECK(TIFFGetField(t, TIFFTAG_RESOLUTIONUNIT, &unit) && unit == RESUNIT_CENTIMETER);
+    CHECK(TIFFGetField(t, TIFFTAG_PAGENUMBER, &page, &total) && page == 0 && total == 0);
+    CHECK_NEAR(x, 100, 1e-4);
+    CHECK_NEAR(y, 50, 1e-4);
+    CHECK_INT(TIFFNumberOfDirectories(t), 1);
+    TIFFClose(t);
+}
+
+/* Every prefix of a stack is an error, from a file and from a pipe. */
+static void cuts(void)
+{
+    for (int unknown = 0; unknown < 2; unknown++) {
+        size_t n;
+        CHECK(!write_stack(path_of("cut.tif"), VP_U16, 5, 3, 3, unknown, &stream));
+        unsigned char *bytes = slurp(path_of("cut.tif"), &n);
+        int whole = 0;
+        for (size_t k = 0; k < n; k++) {
+            for (int p = 0; p < 2; p++) {
+                struct vp_err err = VP_ERR_INIT;
+                whole +=
+                    read_bytes(bytes, k, p, false, NULL, &err) >= 0 || err.code != VP_ERUN || !err.msg[0];
+            }
+        }
+        CHECK_INT(whole, 0);
+        struct vp_err err = VP_ERR_INIT;
+        read_bytes(bytes, n - 1, true, false, NULL, &err);
+        CHECK(strstr(err.msg, "page 2: truncated: expected 30 bytes, got 29"));
+        err = (struct vp_err)VP_ERR_INIT;
+        read_bytes(bytes, n - 1, false, false, NULL, &err);
+        CHECK(strstr(err.msg, "page 2: truncated: expected 30 bytes, got 29"));
+        bytes[n] = 'x';
+        err = (struct vp_err)VP_ERR_INIT;
+        CHECK_INT(read_bytes(bytes, n + 1, true, false, NULL, &err), -1);
+        CHECK(strstr(err.msg, "trailing data") && strstr(err.hint, "img-cat"));
+        free(bytes);
+    }
+    struct vp_err err = VP_ERR_INIT;
+    CHECK_INT(read_bytes("", 0, true, false, NULL, &err), -1);
+    CHECK(strstr(err.msg, "empty: expected a TIFF"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK_INT(read_bytes("\x89PNG\r\n\x1a\n....", 12, true, false, NULL, &err), -1);
+    CHECK(strstr(err.msg, "not a TIFF: starts with '\\x89PNG") && strstr(err.hint, "PNG"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK_INT(read_bytes("hello\n", 6, false, false, NULL, &err), -1);
+    CHECK(strstr(err.msg, "not a TIFF: starts with 'hello"));
+}
+
+static uint32_t random_state = 12345;
+
+static uint32_t random_next(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    return random_state ^= random_state << 5;
+}
+
+/* Damaged bytes give pages or an error, nothing else (the sanitizer builds watch). */
+static void fuzz(const char *path, int rounds)
+{
+    size_t n;
+    unsigned char *good = slurp(path, &n), *bad = malloc(n);
+    int read = 0, refused = 0;
+    for (int k = 0; k < rounds; k++) {
+        memcpy(bad, good, n);
+        const int changes = 1 + (int)(random_next() % 4);
+        for (int c = 0; c < changes; c++) {
+            /* mostly in directories, and mostly values that matter */
+            static const unsigned char telling[] = {0, 1, 2, 3, 4, 8, 16, 0x7f, 0x80, 0xff};
+            const uint32_t r = random_next();
+            bad[random_next() % n] = r & 1 ? telling[(r >> 8) % sizeof telling] : (unsigned char)(r >> 8);
+        }
+        const size_t m = random_next() % 8 ? n : random_next() % n;
+        for (int p = 0; p < 2; p++) {
+            struct vp_err err = VP_ERR_INIT;
+            if (read_bytes(bad, m, p, false, NULL, &err) >= 0)
+                read++;
+            else
+                refused += err.msg[0] != 0;
+        }
+    }
+    CHECK_INT(read + refused, 2 * rounds);
+    CHECK(refused > 0);
+    free(good);
+    free(bad);
+}
+
+/* A foreign file. tile: 0 strips of `rows` rows. */
+static void foreign(const char *path, const char *mode, enum vp_type t, int compression, int predictor,
+                    uint32_t tile, uint32_t rows)
+{
+    enum { NX = 50, NY = 37, PAGES = 3 };
+    const size_t size = vp_type_size(t);
+    TIFF *f = TIFFOpen(path, mode);
+    char *page = malloc(NX * NY * size);
+    for (int p = 0; p < PAGES; p++) {
+        fill(page, t, p, NX * NY);
+        TIFFSetField(f, TIFFTAG_IMAGEWIDTH, NX);
+        TIFFSetField(f, TIFFTAG_IMAGELENGTH, NY);
+        TIFFSetField(f, TIFFTAG_BITSPERSAMPLE, (int)(8 * size));
+        TIFFSetField(f, TIFFTAG_SAMPLESPERPIXEL, 1);
+        TIFFSetField(f, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISWHITE);
+        TIFFSetField(f, TIFFTAG_SAMPLEFORMAT, vp_type_is_float(t) ? 3 : t >= VP_I8 && t <= VP_I64 ? 2 : 1);
+        TIFFSetField(f, TIFFTAG_COMPRESSION, compression);
+        if (predictor)
+            TIFFSetField(f, TIFFTAG_PREDICTOR, predictor);
+        if (tile) {
+            char *buf = calloc(tile * tile, size);
+            TIFFSetField(f, TIFFTAG_TILEWIDTH, tile);
+            TIFFSetField(f, TIFFTAG_TILELENGTH, tile);
+            for (uint32_t y = 0; y < NY; y += tile) {
+                for (uint32_t x = 0; x < NX; x += tile) {
+                    for (uint32_t k = 0; k < tile && y + k < NY; k++)
+                        memcpy(buf + k * tile * size, page + ((y + k) * NX + x) * size,
+                               (x + tile < NX ? tile : NX - x) * size);
+                    TIFFWriteTile(f, buf, x, y, 0, 0);
+                }
+            }
+            free(buf);
+        } else {
+            TIFFSetField(f, TIFFTAG_ROWSPERSTRIP, rows);
+            for (uint32_t y = 0; y < NY; y++)
+                TIFFWriteScanline(f, page + y * NX * size, y, 0);
+        }
+        TIFFWriteDirectory(f);
+    }
+    TIFFClose(f);
+    free(page);
+}
+
+static void check_foreign(const char *path)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s;
+    CHECK_INT(read_all(path, &s, true, &err), 3);
+    if (err.msg[0])
+        printf("%s: %s\n", path, err.msg);
+    vp_stack_free(&s);
+
+    /* any rows of any page, and going back */
+    struct vp_reader *r;
+    float *rows = malloc(50 * 37 * sizeof *rows);
+    CHECK(!vp_reader_open(&r, &path, 1, &plain, &err));
+    static const int64_t ask[][3] = {{2, 5, 6}, {0, 0, 37}, {1, 30, 37}, {1, 31, 32}, {2, 7, 20}};
+    for (int k = 0; k < 5; k++) {
+        CHECK(!vp_reader_rows_f32(r, ask[k][0], ask[k][1], ask[k][2], rows, &err));
+        int wrong = 0;
+        for (int64_t i = 0; i < (ask[k][2] - ask[k][1]) * 50; i++)
+            wrong += rows[i] != sample(ask[k][0], ask[k][1] * 50 + i);
+        CHECK_INT(wrong, 0);
+    }
+    CHECK(!vp_reader_seek(r, 2, &err) && vp_reader_next_f32(r, rows, NULL, &err) == 1 &&
+          rows[1] == sample(2, 1));
+    CHECK_INT(vp_reader_next_f32(r, rows, NULL, &err), 0);
+    CHECK(!vp_reader_seek(r, 0, &err) && vp_reader_next_f32(r, rows, NULL, &err) == 1 &&
+          rows[1] == sample(0, 1));
+    CHECK(!vp_reader_close(r, &err));
+    free(rows);
+}
+
+static void foreign_files(void)
+{
+    static const struct {
+        const char *mode;
+        enum vp_type t;
+        int compression, predictor;
+        uint32_t tile, rows;
+    } kinds[] = {
+        {"w", VP_U16, COMPRESSION_NONE, 0, 0, 37},
+        {"w", VP_U8, COMPRESSION_NONE, 0, 0, 5},
+        {"wb", VP_U16, COMPRESSION_NONE, 0, 0, 4},
+        {"wb", VP_F32, COMPRESSION_NONE, 0, 16, 0},
+        {"w8", VP_F64, COMPRESSION_NONE, 0, 0, 1},
+        {"w8b", VP_I32, COMPRESSION_NONE, 0, 0, 37},
+        {"w", VP_F32, COMPRESSION_ADOBE_DEFLATE, 3, 0, 8},
+        {"wb", VP_U16, COMPRESSION_LZW, 2, 0, 10},
+        {"w", VP_U16, COMPRESSION_PACKBITS, 0, 0, 3},
+        {"w", VP_I16, COMPRESSION_ADOBE_DEFLATE, 2, 32, 0},
+        {"w8b", VP_U32, COMPRESSION_ADOBE_DEFLATE, 2, 16, 0},
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        char *path = path_of("foreign.tif");
+        foreign(path, kinds[k].mode, kinds[k].t, kinds[k].compression, kinds[k].predictor, kinds[k].tile,
+                kinds[k].rows);
+        check_foreign(path);
+        fuzz(path, 150);
+        /* libtiff writes data first: refused from a pipe, read with --spool */
+        size_t n;
+        unsigned char *bytes = slurp(path, &n);
+        struct vp_err err = VP_ERR_INIT;
+        CHECK_INT(read_bytes(bytes, n, true, false, NULL, &err), -1);
+        CHECK(strstr(err.hint, "--spool"));
+        if (kinds[k].compression == COMPRESSION_NONE && !kinds[k].tile)
+            CHECK(strstr(err.msg, "TIFF is not in stream order (page 0 data precedes its directory)"));
+        char name[32];
+        const char *names[] = {name};
+        const struct vp_reader_options spool = {NULL, true};
+        const int fd = as_input(bytes, n, true, name);
+        struct vp_reader *r = NULL;
+        float page[50 * 37];
+        err = (struct vp_err)VP_ERR_INIT;
+        CHECK(!vp_reader_open(&r, names, 1, &spool, &err) && vp_reader_seekable(r));
+        int pages = 0;
+        while (vp_reader_next_f32(r, page, NULL, &err) == 1)
+            CHECK(page[100] == sample(pages++, 100));
+        CHECK_INT(pages, 3);
+        CHECK(!vp_reader_seek(r, 1, &err) && vp_reader_next_f32(r, page, NULL, &err) == 1 &&
+              page[3] == sample(1, 3));
+        CHECK(!vp_reader_close(r, &err));
+        close(fd);
+        free(bytes);
+    }
+    static const enum vp_compress compress[] = {VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD};
+    for (int c = 0; c < 2; c++) {
+        for (int t = 0; t < VP_N_TYPES; t++) {
+            if (!TIFFIsCODECConfigured(c ? COMPRESSION_ZSTD : COMPRESSION_ADOBE_DEFLATE))
+                continue;
+            const struct vp_writer_options o = {false, compress[c]};
+            CHECK(!write_stack(path_of("packed.tif"), (enum vp_type)t, 50, 37, 3, t % 2, &o));
+            check_foreign(path_of("packed.tif"));
+        }
+    }
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {4, 4, 1, VP_U8, {0, NULL, NULL}};
+    struct vp_writer *w = NULL;
+    CHECK(vp_writer_open(&w, "/dev/null", &s, &(struct vp_writer_options){false, VP_COMPRESS_DEFLATE}, &err));
+    CHECK_INT(err.code, VP_EUSAGE);
+}
+
+static void put(unsigned char **p, bool big_endian, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++)
+        *(*p)++ = (unsigned char)(v >> 8 * (big_endian ? n - 1 - i : i));
+}
+
+/* A stream-ordered TIFF as somebody else may write it: byte order, classic or Big, several strips with gaps,
+ * no byte counts of one strip, tags we do not know. 4x6 u16, 2 pages. */
+static size_t other_stream(unsigned char *buf, bool be, bool big)
+{
+    unsigned char *p = buf;
+    const int word = big ? 8 : 4, count = big ? 8 : 2, entry = big ? 20 : 12;
+    memcpy(p, be ? "MM" : "II", 2);
+    p += 2;
+    put(&p, be, big ? 43 : 42, 2);
+    if (big)
+        put(&p, be, 8, 2), put(&p, be, 0, 2);
+    put(&p, be, 64, word);
+    memset(p, 0xee, (size_t)(buf + 64 - p));
+    p = buf + 64;
+    for (int page = 0; page < 2; page++) {
+        const uint64_t at = (uint64_t)(p - buf), tags = 9,
+                       tables = at + (uint64_t)count + tags * (uint64_t)entry + (uint64_t)word;
+        const uint64_t data = tables + 100, next = data + 3 * 16 + 2 * 10 + 6;
+        const struct {
+            int tag, type;
+            uint64_t n, v;
+        } e[] = {{254, 4, 1, 0},           {256, 3, 1, 4},      {257, 3, 1, 6},
+                 {258, 3, 1, 16},          {273, 4, 3, tables}, {278, 3, 1, 2},
+                 {279, 4, 3, tables + 20}, {339, 3, 1, 1},      {65000, 2, 5, tables + 60}};
+        put(&p, be, tags, count);
+        for (size_t i = 0; i < tags; i++) {
+            put(&p, be, (uint64_t)e[i].tag, 2);
+            put(&p, be, (uint64_t)e[i].type, 2);
+            put(&p, be, e[i].n, word);
+            unsigned char *field = p;
+            memset(p, 0, (size_t)word);
+            if (e[i].type == 3)
+                put(&field, be, e[i].v, 2);
+            else
+                put(&field, be, e[i].v, e[i].n == 1 ? 4 : word);
+            if (big && e[i].tag == 65000) /* five characters fit */
+                memcpy(p, "five\0\0\0\0", 8);
+            p += word;
+        }
+        put(&p, be, page ? 0 : next, word);
+        memset(p, 0xdd, 200);
+        for (int s = 0; s < 3; s++)
+            put(&p, be, data + (uint64_t)s * 26, 4);
+        p = buf + tables + 20;
+        for (int s = 0; s < 3; s++)
+            put(&p, be, 16, 4);
+        for (int s = 0; s < 3; s++) {
+            p = buf + data + s * 26;
+            for (int i = 0; i < 8; i++)
+                put(&p, be, (uint64_t)sample(page, 8 * s + i), 2);
+        }
+        if (page == 0)
+            p = buf + next;
+    }
+    return (size_t)(p - buf);
+}
+
+static void other_streams(void)
+{
+    unsigned char buf[4096];
+    for (int k = 0; k < 4; k++) {
+        const size_t n = other_stream(buf, k & 1, k & 2);
+        for (int p = 0; p < 2; p++) {
+            struct vp_err err = VP_ERR_INIT;
+            struct vp_stack s;
+            CHECK_INT(read_bytes(buf, n, p, true, &s, &err), 2);
+            if (err.msg[0])
+                printf("kind %d pipe %d: %s\n", k, p, err.msg);
+            CHECK(s.nx == 4 && s.ny == 6 && s.type == VP_U16);
+            vp_stack_free(&s);
+        }
+        spit(path_of("other.tif"), buf, n);
+        fuzz(path_of("other.tif"), 500);
+    }
+    /* a chain that bites its tail */
+    const size_t n = other_stream(buf, false, false);
+    unsigned char *p = buf + 64 + 2 + 9 * 12;
+    put(&p, false, 64, 4);
+    struct vp_err err = VP_ERR_INIT;
+    CHECK_INT(read_bytes(buf, n, false, false, NULL, &err), -1);
+    CHECK(strstr(err.msg, "returns to byte 64"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK_INT(read_bytes(buf, n, true, false, NULL, &err), -1);
+    CHECK(strstr(err.msg, "not in stream order"));
+    /* three samples per pixel */
+    TIFF *t = TIFFOpen(path_of("rgb.tif"), "w");
+    TIFFSetField(t, TIFFTAG_IMAGEWIDTH, 2);
+    TIFFSetField(t, TIFFTAG_IMAGELENGTH, 1);
+    TIFFSetField(t, TIFFTAG_BITSPERSAMPLE, 8);
+    TIFFSetField(t, TIFFTAG_SAMPLESPERPIXEL, 3);
+    TIFFSetField(t, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_RGB);
+    TIFFWriteScanline(t, (char[]){"abcdef"}, 0, 0);
+    TIFFClose(t);
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK_INT(read_all(path_of("rgb.tif"), NULL, false, &err), -1);
+    CHECK(strstr(err.msg, "3 samples per pixel: expected 1 (it is a colour image)"));
+}
+
+/* One directory and many pages behind it, as ImageJ writes beyond 4 GiB. */
+static void imagej(void)
+{
+    unsigned char buf[1024];
+    memset(buf, 0, sizeof buf);
+    static const char text[] = "ImageJ=1.53t\nimages=3\nslices=3\nunit=mm\nspacing=0.5\n";
+    unsigned char *p = buf;
+    memcpy(p, "MM\0\x2a\0\0\0\x08", 8);
+    p += 8;
+    const struct {
+        int tag, type;
+        uint32_t n, v;
+    } e[] = {{256, 4, 1, 4},   {257, 4, 1, 2}, {258, 3, 1, 8u << 16}, {270, 2, sizeof text, 200},
+             {273, 4, 1, 400}, {278, 4, 1, 2}, {279, 4, 1, 8},        {282, 5, 1, 300},
+             {283, 5, 1, 300}};
+    put(&p, true, 9, 2);
+    for (int i = 0; i < 9; i++) {
+        put(&p, true, (uint64_t)e[i].tag, 2);
+        put(&p, true, (uint64_t)e[i].type, 2);
+        put(&p, true, e[i].n, 4);
+        put(&p, true, e[i].v, 4);
+    }
+    memcpy(buf + 200, text, sizeof text);
+    p = buf + 300;
+    put(&p, true, 20, 4);
+    put(&p, true, 2, 4);
+    for (int k = 0; k < 3; k++)
+        fill(buf + 400 + 8 * k, VP_U8, k, 8);
+    for (int k = 0; k < 2; k++) {
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_stack s;
+        CHECK_INT(read_bytes(buf, 424, k, true, &s, &err), 3);
+        CHECK_INT(s.pages, 3);
+        CHECK_STR(vp_meta_get(&s.meta, "axes"), "x y z");
+        CHECK_STR(vp_meta_get(&s.meta, "voxel"), "0.1 0.1 0.5");
+        CHECK_STR(vp_meta_get(&s.meta, "unit"), "mm");
+        vp_stack_free(&s);
+        CHECK_INT(read_bytes(buf, 423, k, false, NULL, &err), -1);
+    }
+}
+
+static void raw(void)
+{
+    unsigned char buf[3 + 2 * 2 * 3 * 4];
+    unsigned char *p = buf + 3;
+    for (int i = 0; i < 24; i++)
+        put(&p, true, (uint64_t)(1000 + i), 2);
+    const struct {
+        const char *spec;
+        int64_t n;
+        size_t bytes;
+    } cases[] = {
+        {"2x3:u16be,skip=3", 4, sizeof buf},
+        {"2x3x4:u16be,skip=3", 4, sizeof buf},
+        {"2x3x5:u16be,skip=3", -1, sizeof buf},
+        {"2x3x3:u16be,skip=3", -1, sizeof buf},
+        {"2x3:u16be,skip=2", -1, sizeof buf},
+        {"2x3:u16be,skip=3", -1, sizeof buf - 1},
+        {"2x3:u16be,skip=3", -1, 3},
+        {"2x3:u16be,skip=30", -1, 10},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        for (int pipe_ = 0; pipe_ < 2; pipe_++) {
+            char name[32];
+            const char *names[] = {name};
+            const int fd = as_input(buf, cases[k].bytes, pipe_, name);
+            const struct vp_reader_options o = {cases[k].spec, false};
+            struct vp_err err = VP_ERR_INIT;
+            struct vp_reader *r = NULL;
+            int rc = vp_reader_open(&r, names, 1, &o, &err);
+            uint16_t page[6];
+            int64_t n = 0;
+            while (!rc && (rc = vp_reader_next(r, page, &err)) == 1) {
+                CHECK(cases[k].n < 0 || (page[0] == 1000 + 6 * n && page[5] == 1005 + 6 * n));
+                n++;
+                rc = 0;
+            }
+            if (rc >= 0)
+                rc = vp_reader_close(r, &err);
+            else
+                vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
+            CHECK_INT(rc < 0 ? -1 : n, cases[k].n);
+            CHECK((rc < 0) == (err.msg[0] != 0));
+            close(fd);
+        }
+    }
+    static const char *const bad[] = {"",
+                                      "2x3",
+                                      "2x3:",
+                                      "2x3:u17",
+                                      "0x3:u8",
+                                      "2x-3:u8",
+                                      "2x3:u8,skip",
+                                      "2x3:u8,skip=",
+                                      "2x3:u8 ",
+                                      "2x3x0:u8",
+                                      "2x3x:u8",
+                                      "9999999999x9999999999:f64",
+                                      "x3:u8",
+                                      "2*3:u8",
+                                      "99999999999999999999x1:u8"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        const char *names[] = {path_of("a.tif")};
+        const struct vp_reader_options o = {bad[k], false};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_reader *r = NULL;
+        CHECK(vp_reader_open(&r, names, 1, &o, &err) && err.code == VP_EUSAGE);
+    }
+    /* written raw, read raw */
+    const struct vp_writer_options w = {true, VP_COMPRESS_NONE};
+    CHECK(!write_stack(path_of("a.raw"), VP_I16, 4, 3, 2, true, &w));
+    const char *names[] = {path_of("a.raw")};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *r = NULL;
+    float page[12];
+    CHECK(!vp_reader_open(&r, names, 1, &(struct vp_reader_options){"4x3x2:int16", false}, &err));
+    CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && vp_reader_next_f32(r, page, NULL, &err) == 1 &&
+          page[11] == sample(1, 11));
+    CHECK(!vp_reader_close(r, &err));
+}
+
+static void many_files(void)
+{
+    mkdir(path_of("scan"), 0777);
+    static const char *const order[] = {"img1.tif", "img2.TIF", "img10.tiff", "img010.tif", "img20.tif"};
+    static const int sequence[] = {0, 1, 3, 2, 4}; /* img010 before img10: equal numbers, then bytes */
+    for (int i = 0; i < 5; i++) {
+        char name[64];
+        sprintf(name, "scan/%s", order[sequence[i]]);
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_stack s = {2, 2, 2, VP_U8, {0, NULL, NULL}};
+        struct vp_writer *w;
+        const unsigned char a[4] = {(unsigned char)(2 * i)}, b[4] = {(unsigned char)(2 * i + 1)};
+        CHECK(!vp_writer_open(&w, path_of(name), &s, &stream, &err) && !vp_writer_page(w, a, &err) &&
+              !vp_writer_page(w, b, &err) && !vp_writer_close(w, &err));
+    }
+    spit(path_of("scan/notes.txt"), "x", 1);
+    spit(path_of("scan/.hidden.tif"), "x", 1);
+    FILE *f = fopen(path_of("list.txt"), "w");
+    fprintf(f, "%s\n\n%s\r\n", path_of("scan/img20.tif"), path_of("scan"));
+    fclose(f);
+    char at[300];
+    snprintf(at, sizeof at, "@%s", path_of("list.txt"));
+
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *r = NULL;
+    const char *paths[] = {path_of("scan"), at};
+    unsigned char page[4];
+    float row[2];
+    CHECK(!vp_reader_open(&r, paths, 2, &plain, &err));
+    CHECK_INT(vp_reader_stack(r)->pages, 22);
+    CHECK(strstr(vp_reader_name(r), "11 files ("));
+    for (int i = 0; i < 10; i++)
+        CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == i);
+    CHECK(!vp_reader_rows_f32(r, 3, 0, 1, row, &err) && row[0] == 3); /* beside the sequence */
+    CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == 8);
+    CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == 9);
+    for (int i = 0; i < 10; i++)
+        CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == i);
+    CHECK_INT(vp_reader_next(r, page, &err), 0);
+    CHECK(!vp_reader_seek(r, 13, &err) && vp_reader_next(r, page, &err) == 1 && page[0] == 1);
+    CHECK(!vp_reader_close(r, &err));
+
+    CHECK(!write_stack(path_of("b.tif"), VP_U16, 4, 2, 1, false, &stream));
+    const char *mixed[] = {path_of("scan/img1.tif"), path_of("b.tif")};
+    CHECK(vp_reader_open(&r, mixed, 2, &plain, &err));
+    CHECK(strstr(err.msg, "b.tif: expected pages of 2x2 u8 as in ") &&
+          strstr(err.msg, "img1.tif, got 4x2 u16"));
+    err = (struct vp_err)VP_ERR_INIT;
+    const char *twice[] = {"-", "-"};
+    CHECK(vp_reader_open(&r, twice, 2, &plain, &err) && err.code == VP_EUSAGE);
+    err = (struct vp_err)VP_ERR_INIT;
+    const char *missing[] = {mixed[0], path_of("nothing.tif")};
+    CHECK(vp_reader_open(&r, missing, 2, &plain, &err) && strstr(err.msg, "nothing.tif: No such file"));
+
+    /* a pipe among files: the total is unknown, the pages are right */
+    size_t n;
+    unsigned char *bytes = slurp(mixed[0], &n);
+    char pipe_[32];
+    const int fd = as_input(bytes, n, true, pipe_);
+    const char *with[] = {mixed[0], pipe_, mixed[0]};
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_reader_open(&r, with, 3, &plain, &err) && vp_reader_stack(r)->pages == -1 &&
+          !vp_reader_seekable(r));
+    for (int i = 0; i < 6; i++)
+        CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == i % 2);
+    CHECK_INT(vp_reader_next(r, page, &err), 0);
+    CHECK(!vp_reader_close(r, &err));
+    close(fd);
+    free(bytes);
+}
+
+static void standard_input(void)
+{
+    const int saved = dup(0);
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *r = NULL;
+    uint16_t page[15];
+    CHECK(!write_stack(path_of("in.tif"), VP_U16, 5, 3, 3, false, &stream));
+    dup2(open(path_of("in.tif"), O_RDONLY), 0);
+    CHECK(!vp_reader_open(&r, NULL, 0, &plain, &err) && vp_reader_seekable(r));
+    CHECK_STR(vp_reader_name(r), "standard input");
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++)
+            CHECK(vp_reader_next(r, page, &err) == 1 && page[2] == sample(i, 2));
+        CHECK_INT(vp_reader_next(r, page, &err), 0);
+        CHECK(!vp_reader_seek(r, 0, &err));
+    }
+    CHECK(!vp_reader_close(r, &err));
+
+    size_t n;
+    unsigned char *bytes = slurp(path_of("in.tif"), &n);
+    char path[32];
+    dup2(as_input(bytes, n, true, path), 0);
+    CHECK(!vp_reader_open(&r, NULL, 0, &plain, &err) && !vp_reader_seekable(r) &&
+          vp_reader_stack(r)->pages == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(vp_reader_next(r, page, &err) == 1 && page[2] == sample(i, 2));
+    CHECK(vp_reader_seek(r, 0, &err) && strstr(err.hint, "--spool"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_reader_close(r, &err)); /* the end was not asked for, and is there */
+
+    /* the same with bytes too many, found when closing */
+    bytes[n] = 0;
+    dup2(as_input(bytes, n + 1, true, path), 0);
+    CHECK(!vp_reader_open(&r, NULL, 0, &plain, &err));
+    for (int i = 0; i < 3; i++)
+        CHECK(vp_reader_next(r, page, &err) == 1);
+    CHECK(vp_reader_close(r, &err) && strstr(err.msg, "standard input: trailing data"));
+    free(bytes);
+    dup2(saved, 0);
+    close(saved);
+}
+
+static int files_in(const char *path)
+{
+    DIR *d = opendir(path);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    closedir(d);
+    return n;
+}
+
+static void writer(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {3, 2, 2, VP_U8, {0, NULL, NULL}};
+    struct vp_writer *w = NULL;
+    struct stat st;
+    mkdir(path_of("out"), 0777);
+    char *path = path_of("out/a.tif");
+    spit(path, "precious", 8);
+    chmod(path, 0640);
+    size_t n;
+
+    /* nothing is seen of an output that is not finished, and nothing is left of one that is thrown away */
+    CHECK(!vp_writer_open(&w, path, &s, &stream, &err) && !vp_writer_page(w, "abcdef", &err));
+    CHECK_INT(files_in(path_of("out")), 2);
+    unsigned char *bytes = slurp(path, &n);
+    CHECK(n == 8 && !memcmp(bytes, "precious", 8));
+    free(bytes);
+    vp_writer_abort(w);
+    CHECK_INT(files_in(path_of("out")), 1);
+    /* too few pages */
+    CHECK(!vp_writer_open(&w, path, &s, &stream, &err) && !vp_writer_page(w, "abcdef", &err) &&
+          vp_writer_close(w, &err));
+    CHECK(strstr(err.msg, "a.tif: expected 2 pages, got 1"));
+    CHECK_INT(files_in(path_of("out")), 1);
+    /* too many */
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_writer_open(&w, path, &s, &stream, &err) && !vp_writer_page(w, "abcdef", &err) &&
+          !vp_writer_page(w, "abcdef", &err));
+    CHECK(vp_writer_page(w, "abcdef", &err));
+    vp_writer_abort(w);
+    /* none of an unknown number */
+    err = (struct vp_err)VP_ERR_INIT;
+    s.pages = -1;
+    CHECK(!vp_writer_open(&w, path, &s, &stream, &err) && vp_writer_close(w, &err));
+    s.pages = 2;
+    /* killed in the middle: the handler's part */
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_writer_open(&w, path, &s, &stream, &err));
+    vp_outputs_unlink();
+    CHECK_INT(files_in(path_of("out")), 1);
+    vp_writer_abort(w);
+    /* finished: through a symbolic link into the file it names, with that file's mode */
+    CHECK(!symlink("a.tif", path_of("out/link.tif")));
+    CHECK(!vp_writer_open(&w, path_of("out/link.tif"), &s, &stream, &err) &&
+          !vp_writer_page(w, "abcdef", &err) && !vp_writer_page(w, "ghijkl", &err) &&
+          !vp_writer_close(w, &err));
+    CHECK(!lstat(path_of("out/link.tif"), &st) && S_ISLNK(st.st_mode));
+    CHECK(!stat(path, &st) && (st.st_mode & 0777) == 0640);
+    bytes = slurp(path, &n);
+    CHECK(n > 8 && !memcmp(bytes, "II\x2a", 3));
+    free(bytes);
+    CHECK_INT(files_in(path_of("out")), 2);
+    /* the output may be the input */
+    struct vp_reader *r;
+    const char *paths[] = {path};
+    unsigned char page[6];
+    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) &&
+          !vp_writer_open(&w, path, vp_reader_stack(r), &stream, &err));
+    for (int i = 0; i < 2; i++)
+        CHECK(vp_reader_next(r, page, &err) == 1 && !vp_writer_page(w, page, &err));
+    CHECK(!vp_reader_close(r, &err) && !vp_writer_close(w, &err));
+    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && vp_reader_next(r, page, &err) == 1 &&
+          !memcmp(page, "abcdef", 6));
+    CHECK(!vp_reader_close(r, &err));
+    /* full disk, closed directory */
+    CHECK(!vp_writer_open(&w, "/dev/full", &s, &stream, &err) ||
+          strstr(err.msg, "/dev/full: No space left on device"));
+    if (!err.code)
+        vp_writer_abort(w);
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(vp_writer_open(&w, path_of("nowhere/a.tif"), &s, &stream, &err) &&
+          strstr(err.msg, "nowhere/a.tif: No such file"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(vp_writer_open(&w, path_of("out"), &s, &stream, &err) && strstr(err.msg, "Is a directory"));
+    /* other files */
+    struct vp_outfile *o;
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_outfile_open(&o, path_of("out/b.txt"), &err) && !vp_outfile_write(o, "text", 4, &err));
+    CHECK(stat(path_of("out/b.txt"), &st));
+    CHECK(!vp_outfile_close(o, &err) && !stat(path_of("out/b.txt"), &st) && st.st_size == 4);
+    CHECK(!vp_outfile_open(&o, path_of("out/c.txt"), &err));
+    vp_outfile_abort(o);
+    CHECK(stat(path_of("out/c.txt"), &st));
+}
+
+/* Sizes beyond 4 GiB, in files with holes. */
+static void large(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    char *path = path_of("large.tif");
+    const int64_t nx = 70000, ny = 70000; /* 4.9e9 samples */
+    CHECK(!write_stack(path, VP_U8, 4, 2, 1, true, &stream)); /* Big */
+    size_t n;
+    unsigned char *bytes = slurp(path, &n);
+    /* the same directory with other sizes: entries 256, 257, 278 and 279 */
+    const uint64_t entries = bytes[16];
+    uint64_t data = 0;
+    for (uint64_t i = 0; i < entries; i++) {
+        unsigned char *e = bytes + 24 + 20 * i, *v = e + 12;
+        const int tag = e[0] | e[1] << 8;
+        if (tag == 273)
+            for (int k = 0; k < 8; k++)
+                data |= (uint64_t)v[k] << 8 * k;
+        if (tag == 256)
+            put(&v, false, (uint64_t)nx, 8);
+        else if (tag == 257 || tag == 278)
+            put(&v, false, (uint64_t)ny, 8);
+        else if (tag == 279)
+            put(&v, false, (uint64_t)(nx * ny), 8);
+    }
+    spit(path, bytes, (size_t)data);
+    free(bytes);
+    const int fd = open(path, O_RDWR);
+    if (ftruncate(fd, (off_t)data + nx * ny) ||
+        pwrite(fd, "xyz", 3, (off_t)data + nx * (ny - 1) + 100) != 3) {
+        printf("no room for a file with a hole of 4.9 GB: not tested\n");
+        close(fd);
+        return;
+    }
+    struct vp_reader *r = NULL;
+    const char *paths[] = {path};
+    float *row = malloc((size_t)nx * sizeof *row);
+    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) &&
+          vp_page_bytes(vp_reader_stack(r)) == (size_t)(nx * ny));
+    CHECK(!vp_reader_rows_f32(r, 0, ny - 1, ny, row, &err) && row[99] == 0 && row[100] == 'x' &&
+          row[102] == 'z');
+    CHECK(!vp_reader_close(r, &err));
+    if (ftruncate(fd, (off_t)data + nx * ny - 1))
+        CHECK(false);
+    CHECK(vp_reader_open(&r, paths, 1, &plain, &err) &&
+          strstr(err.msg, "page 0: truncated: expected 4900000000 bytes, got 4899999999"));
+    close(fd);
+    unlink(path);
+    free(row);
+}
+
+struct job {
+    int64_t pages, fail_at;
+    bool half;
+    double sum;
+};
+
+static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct job *j = ctx;
+    float *from = in, *to = out;
+    if (j->fail_at >= page && j->fail_at < page + n)
+        return vp_fail(err, VP_ERUN, "page %lld does not please", (long long)j->fail_at);
+    int m = 0;
+    for (int k = 0; k < n; k++) {
+        CHECK(from[15 * k + 1] == (float)sample(page + k, 1));
+        j->sum += from[15 * k + 1];
+        if (j->half && (page + k) % 2)
+            continue;
+        for (int i = 0; to && i < 15; i++)
+            to[15 * m + i] = 2 * from[15 * k + i];
+        m++;
+    }
+    j->pages += n;
+    return out ? m : 0;
+}
+
+static int flow(const char *in, const char *out, int64_t out_pages, struct job *j, struct vp_flow *f,
+                struct vp_err *err)
+{
+    const char *paths[] = {in};
+    struct vp_stack s = {5, 3, out_pages, VP_F32, {0, NULL, NULL}};
+    struct vp_writer *w = NULL;
+    struct vp_err late = VP_ERR_INIT;
+    if (vp_reader_open(&f->reader, paths, 1, &plain, err) ||
+        (out && vp_writer_open(&w, out, &s, &stream, err)))
+        return -1;
+    f->writer = w;
+    f->as_f32 = true;
+    f->out_page_bytes = 60;
+    f->work = work;
+    f->ctx = j;
+    const int rc = vp_flow_run(f, err);
+    vp_reader_close(f->reader, &late);
+    if (rc)
+        vp_writer_abort(w);
+    else if (w)
+        return vp_writer_close(w, err);
+    return rc;
+}
+
+/* A file through a pipe, 100 bytes every 2 ms. */
+struct drops {
+    const char *path;
+    int fd;
+};
+
+static void *slow_writer(void *arg)
+{
+    const int fd = ((struct drops *)arg)->fd;
+    size_t n;
+    unsigned char *bytes = slurp(((struct drops *)arg)->path, &n);
+    for (size_t at = 0; at < n; at += 100) {
+        const size_t k = n - at < 100 ? n - at : 100;
+        if (write(fd, bytes + at, k) != (ssize_t)k)
+            break;
+        usleep(2000);
+    }
+    close(fd);
+    free(bytes);
+    return NULL;
+}
+
+static void flows(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const char *in = path_of("flow.tif");
+    enum { PAGES = 40 };
+    CHECK(!write_stack(in, VP_U16, 5, 3, PAGES, false, &stream));
+    static const int batches[] = {0, 1, 3, 40, 1000};
+    for (int b = 0; b < 5; b++) {
+        static const uint64_t memories[] = {0, 120, 240, 1000};
+        for (int m = 0; m < 4; m++) {
+            struct job j = {0, -1, false, 0};
+            struct vp_flow f = {.last = -1, .batch = batches[b], .memory = memories[m]};
+            CHECK_INT(flow(in, path_of("double.tif"), PAGES, &j, &f, &err), 0);
+            CHECK(j.pages == PAGES && f.pages == PAGES && f.bad == 0);
+        }
+    }
+    struct vp_reader *r;
+    const char *paths[] = {path_of("double.tif")};
+    float page[15];
+    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
+    for (int p = 0; p < PAGES; p++)
+        CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && page[14] == 2 * sample(p, 14));
+    CHECK(!vp_reader_close(r, &err));
+
+    /* a part, every other page of it, and nothing written */
+    struct job j = {0, -1, true, 0};
+    struct vp_flow f = {.first = 3, .last = 9, .batch = 4};
+    CHECK_INT(flow(in, path_of("part.tif"), -1, &j, &f, &err), 0);
+    CHECK_INT(j.pages, 6);
+    paths[0] = path_of("part.tif");
+    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && vp_reader_stack(r)->pages == 3);
+    CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && page[2] == 2 * sample(4, 2));
+    CHECK(!vp_reader_close(r, &err));
+    j = (struct job){0, -1, false, 0};
+    f = (struct vp_flow){.last = -1, .batch = 7};
+    CHECK_INT(flow(in, NULL, -1, &j, &f, &err), 0);
+    CHECK_INT(j.pages, PAGES);
+
+    /* too little memory, before anything is read */
+    f = (struct vp_flow){.last = -1, .memory = 119};
+    CHECK(flow(in, path_of("x.tif"), PAGES, &j, &f, &err) && err.code == VP_ERESOURCE &&
+          strstr(err.hint, "--memory"));
+
+    /* failing work, reader, writer; with every batch */
+    for (int b = 1; b < 50; b += 6) {
+        err = (struct vp_err)VP_ERR_INIT;
+        j = (struct job){0, 17, false, 0};
+        f = (struct vp_flow){.last = -1, .batch = b};
+        CHECK(flow(in, path_of("x.tif"), PAGES, &j, &f, &err));
+        CHECK_STR(err.msg, "page 17 does not please");
+
+        err = (struct vp_err)VP_ERR_INIT;
+        j.fail_at = -1;
+        f = (struct vp_flow){.last = -1, .batch = b};
+        CHECK(flow(in, path_of("x.tif"), 20, &j, &f, &err) &&
+              strstr(err.msg, "expected 20 pages, got at least 21"));
+
+        err = (struct vp_err)VP_ERR_INIT;
+        size_t n;
+        unsigned char *bytes = slurp(in, &n);
+        char name[32];
+        const int fd = as_input(bytes, n - 100, true, name);
+        f = (struct vp_flow){.last = -1, .batch = b};
+        CHECK(flow(name, path_of("x.tif"), PAGES, &j, &f, &err) && strstr(err.msg, "page 39: truncated"));
+        close(fd);
+        free(bytes);
+    }
+    struct stat st;
+    CHECK(stat(path_of("x.tif"), &st)); /* no failed run left a file */
+
+    /* a pipe that comes drop by drop, and batches larger than all of it */
+    int p[2];
+    pthread_t thread;
+    char name[32];
+    if (pipe(p))
+        abort();
+    sprintf(name, "/dev/fd/%d", p[0]);
+    struct drops drops = {in, p[1]};
+    pthread_create(&thread, NULL, slow_writer, &drops);
+    err = (struct vp_err)VP_ERR_INIT;
+    j = (struct job){0, -1, false, 0};
+    f = (struct vp_flow){.last = -1, .batch = 1000};
+    CHECK_INT(flow(name, path_of("drop.tif"), PAGES, &j, &f, &err), 0);
+    CHECK_INT(j.pages, PAGES);
+    pthread_join(thread, NULL);
+    close(p[0]);
+
+    /* a pipe that stays open and silent must not keep a failed run alive */
+    size_t n;
+    unsigned char *bytes = slurp(in, &n);
+    if (pipe(p) || write(p[1], bytes, n / 2) != (ssize_t)(n / 2))
+        abort();
+    sprintf(name, "/dev/fd/%d", p[0]);
+    err = (struct vp_err)VP_ERR_INIT;
+    j = (struct job){0, 5, false, 0};
+    f = (struct vp_flow){.last = -1, .batch = 1000};
+    alarm(20);
+    CHECK(flow(name, path_of("x.tif"), PAGES, &j, &f, &err));
+    alarm(0);
+    CHECK_STR(err.msg, "page 5 does not please");
+    close(p[0]);
+    close(p[1]);
+    free(bytes);
+}
+
+/* NaN and infinities are counted; a converted page equals the page converted. */
+static void bad_samples(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    for (int t = VP_F32; t <= VP_F64; t++) {
+        struct vp_stack s = {3, 2, 1, (enum vp_type)t, {0, NULL, NULL}};
+        const double v[6] = {1, NAN, INFINITY, -INFINITY, 5, 6};
+        double page[6];
+        float got[6];
+        struct vp_writer *w;
+        struct vp_reader *r;
+        const char *paths[] = {path_of("bad.tif")};
+        int64_t bad = 10;
+        vp_convert(page, s.type, v, VP_F64, 6, 1, 0);
+        CHECK(!vp_writer_open(&w, paths[0], &s, &stream, &err) && !vp_writer_page(w, page, &err) &&
+              !vp_writer_close(w, &err));
+        CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && vp_reader_next_f32(r, got, &bad, &err) == 1);
+        CHECK_INT(bad, 13);
+        CHECK(got[0] == 1 && isnan(got[1]) && isinf(got[3]) && got[5] == 6);
+        CHECK(!vp_reader_close(r, &err));
+    }
+}
+
+static void view_layouts(void)
+{
+    /* nu 4, nv 3, 5 views: value 100 view + 10 row + u, as views and as sinograms */
+    struct vp_err err = VP_ERR_INIT;
+    enum { NU = 4, NV = 3, VIEWS = 5 };
+    for (int sino = 0; sino < 2; sino++) {
+        struct vp_stack s = {NU, sino ? VIEWS : NV, sino ? NV : VIEWS, VP_F32, {0, NULL, NULL}};
+        for (int unknown = 0; unknown < 2; unknown++) {
+            struct vp_writer *w;
+            struct vp_stack h = s;
+            h.pages = unknown ? -1 : s.pages;
+            CHECK(!vp_writer_open(&w, path_of("views.tif"), &h, &stream, &err));
+            for (int p = 0; p < s.pages; p++) {
+                float page[20];
+                for (int y = 0; y < s.ny; y++)
+                    for (int u = 0; u < NU; u++)
+                        page[y * NU + u] = (float)(sino ? 100 * y + 10 * p + u : 100 * p + 10 * y + u);
+                CHECK(!vp_writer_page(w, page, &err));
+            }
+            CHECK(!vp_writer_close(w, &err));
+            size_t n;
+            unsigned char *bytes = slurp(path_of("views.tif"), &n);
+            for (int pipe_ = 0; pipe_ < 2; pipe_++) {
+                char name[32];
+                const char *names[] = {name};
+                const int fd = as_input(bytes, n, pipe_, name);
+                struct vp_reader *r;
+                struct vp_views *v;
+                float buf[NU * NV];
+                CHECK(!vp_reader_open(&r, names, 1, &plain, &err) &&
+                      !vp_views_open(&v, r, sino, 100 * sizeof(float), &err));
+                CHECK_INT(vp_views_nu(v), NU);
+                CHECK_INT(vp_views_nv(v), NV);
+                CHECK_INT(vp_views_count(v), pipe_ && unknown && !sino ? -1 : VIEWS);
+                CHECK(vp_views_seekable(v) == (!pipe_ || sino));
+                static const int ask[][3] = {{0, 0, 3}, {1, 1, 2}, {3, 0, 2},
+                                             {4, 0, 3}, {0, 0, 3}, {2, 2, 3}};
+                for (int k = 0; k < (vp_views_seekable(v) ? 6 : 4); k++) {
+                    CHECK_INT(vp_views_read(v, ask[k][0], ask[k][1], ask[k][2], buf, NULL, &err), 1);
+                    for (int y = ask[k][1]; y < ask[k][2]; y++)
+                        for (int u = 0; u < NU; u++)
+                            CHECK(buf[(y - ask[k][1]) * NU + u] == (float)(100 * ask[k][0] + 10 * y + u));
+                }
+                CHECK_INT(vp_views_read(v, VIEWS, 0, NV, buf, NULL, &err), 0);
+                CHECK(!vp_views_finish(v, &err));
+                vp_views_close(v);
+                CHECK(!vp_reader_close(r, &err));
+                if (pipe_ && sino) { /* more than memory holds */
+                    const int again = as_input(bytes, n, true, name);
+                    CHECK(!vp_reader_open(&r, names, 1, &plain, &err));
+                    CHECK(vp_views_open(&v, r, true, 59 * sizeof(float), &err) && err.code == VP_ERESOURCE);
+                    err = (struct vp_err)VP_ERR_INIT;
+                    vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
+                    close(again);
+                }
+                close(fd);
+            }
+            free(bytes);
+        }
+    }
+}
+
+int main(void)
+{
+    if (!mkdtemp(dir))
+        return 2;
+    TIFFSetWarningHandler(NULL);
+    types();
+    convert();
+    meta();
+    round_trips();
+    cuts();
+    foreign_files();
+    other_streams();
+    imagej();
+    raw();
+    many_files();
+    standard_input();
+    writer();
+    large();
+    flows();
+    bad_samples();
+    view_layouts();
+    CHECK(!write_stack(path_of("fuzz.tif"), VP_U16, 5, 3, 3, false, &stream));
+    fuzz(path_of("fuzz.tif"), 2000);
+    CHECK(!write_stack(path_of("fuzz.tif"), VP_F32, 5, 3, 3, true, &stream));
+    fuzz(path_of("fuzz.tif"), 2000);
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command))
+        return 2;
+    return test_done();
+}

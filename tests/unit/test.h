@@ -1,0 +1,28 @@
+/* A unit test is a program: checks that print what was expected and found, and a count at the end. */
+#ifndef VP_TEST_H
+#define VP_TEST_H
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int test_checks, test_failures;
+
+#define CHECK(cond) do { test_checks++; if (!(cond)) { test_failures++; \
+    printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)
+#define CHECK_INT(got, want) do { long long g_ = (long long)(got), w_ = (long long)(want); test_checks++; if (g_ != w_) { test_failures++; \
+    printf("%s:%d: %s: expected %lld, got %lld\n", __FILE__, __LINE__, #got, w_, g_); } } while (0)
+#define CHECK_STR(got, want) do { const char *g_ = (got), *w_ = (want); test_checks++; \
+    if (!g_ || strcmp(g_, w_)) { test_failures++; \
+    printf("%s:%d: %s: expected \"%s\", got \"%s\"\n", __FILE__, __LINE__, #got, w_, g_ ? g_ : "(null)"); } } while (0)
+/* |got - want| <= tol; NaN fails */
+#define CHECK_NEAR(got, want, tol) do { double g_ = (got), w_ = (want), t_ = (tol); test_checks++; if (!(fabs(g_ - w_) <= t_)) { test_failures++; \
+    printf("%s:%d: %s: expected %.17g +- %g, got %.17g\n", __FILE__, __LINE__, #got, w_, t_, g_); } } while (0)
+
+static inline int test_done(void)
+{
+    printf("%d checks, %d failed\n", test_checks, test_failures);
+    return test_failures || !test_checks;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-backproject: filtered projections in, attenuation volume out. The views stream through; one volume
+ * (or the slab of it that fits the memory) is held. */
+#include "base/tool.h"
+#include "ops/reconstruct.h"
+#include "stack/reader.h"
+
+#include <string.h>
+
+static const struct vp_example examples[] = {
+    {"Reconstruct a simulated scan.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+     "ct-phantom -g - | ct-filter | ct-backproject -o vol.tif"},
+    {"The middle slices only, from a file.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+     "ct-phantom -g - | ct-filter -o filtered.tif\n"
+     "ct-backproject --slab 28:36 filtered.tif -o middle.tif"},
+    {"Two halves of the views, perhaps on two machines, added up.",
+     "ct-backproject --views :45 filtered.tif -o a.tif\n"
+     "ct-backproject --views 45: filtered.tif -o b.tif\n"
+     "ct-reduce a.tif b.tif -o vol.tif"},
+    {0},
+};
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    struct vp_session s = {0};
+    int rc = vp_session_open(&s, run_, params, err);
+
+    if (!rc) {
+        const char *quantity = vp_meta_get(&vp_reader_stack(s.reader)->meta, "quantity");
+        if (quantity && strcmp(quantity, "filtered projection"))
+            vp_warn(run_, "%s: holds '%s', not 'filtered projection': filter it first with ct-filter",
+                    vp_reader_name(s.reader), quantity);
+        rc = vp_session_run(&s, run_, err);
+    }
+    vp_session_close(&s);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "ct-backproject",
+    .operands = "[INPUT]...",
+    .summary = "back-project filtered projections into a volume",
+    .description =
+        "Sums filtered projections (from ct-filter) into a volume of attenuation, in 1/mm: for each voxel and each "
+        "view the detector is sampled bilinearly where the voxel's image falls, and weighted by the square of the "
+        "source-axis distance over the voxel's depth. Samples outside the detector count as zero.\n\n"
+        "The geometry comes with the projections or from -g, as circular orbit or as one 3x4 matrix a view; where the "
+        "matrices are those of an untilted detector on a circular orbit, a kernel is used that does a fraction of the "
+        "arithmetic, and another half is saved where the volume and the detector are centred in z.\n\n"
+        "The views stream through in order, one volume is held in memory. If it does not fit --memory, projections that "
+        "can be read again (files, not pipes) are read several times, each pass making as many slices as fit; a pipe "
+        "is refused before anything is read. The result of a voxel does not depend on slabs, passes or threads.",
+    .options = vp_reconstruct_options,
+    .params_size = sizeof(struct vp_reconstruct_params),
+    .examples = examples,
+    .see_also = "ct-filter(1), ct-fdk(1), ct-reduce(1), ct-geometry(5)",
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

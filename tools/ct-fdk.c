@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-fdk: normalise, filter and back-project in one process whose stages overlap; the same bits as the
+ * pipeline of ct-normalize, ct-filter and ct-backproject. */
+#include "base/tool.h"
+#include "ops/filter.h"
+#include "ops/normalize.h"
+#include "ops/reconstruct.h"
+#include "stack/reader.h"
+
+#include <string.h>
+
+struct params {
+    struct vp_normalize_params normalize;
+    struct vp_filter_params filter;
+    struct vp_reconstruct_params reconstruct;
+};
+
+static const struct vp_opt options[] = {
+    VP_OPTIONS(struct params, normalize, vp_normalize_options),
+    VP_OPTIONS(struct params, filter, vp_filter_options),
+    VP_OPTIONS(struct params, reconstruct, vp_reconstruct_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Reconstruct a simulated scan.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+     "ct-phantom -g - -o scan.tif\n"
+     "ct-fdk scan.tif -o vol.tif"},
+    {"What would be done, with how much memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
+    {"Quick look: one slice, coarse voxels, no volume on disk.",
+     "ct-fdk --volume 64x64x1 scan.tif | img-view -o slice.png"},
+    {"From raw counts.",
+     "img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif\n"
+     "ct-fdk --i0 60000 counts.tif --window hann -o vol.tif"},
+    {0},
+};
+
+static bool normalizes(const struct vp_run *run)
+{
+    return vp_given(run, "flat") || vp_given(run, "i0") || vp_given(run, "dark");
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_session s = {0};
+    int rc = -1;
+
+    if (normalizes(run_) && vp_normalize_check(&p->normalize, err))
+        return -1;
+    if (vp_session_open(&s, run_, &p->reconstruct, err))
+        goto out;
+    const char *quantity = vp_meta_get(&vp_reader_stack(s.reader)->meta, "quantity");
+    if (quantity && !strcmp(quantity, "filtered projection")) {
+        vp_fail(err, VP_EUSAGE, "%s: is filtered already", vp_reader_name(s.reader));
+        vp_hint(err, "use ct-backproject");
+        goto out;
+    }
+    if (normalizes(run_)
+        && vp_session_normalize(&s, run_, &p->normalize, p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
+        goto out;
+    if (vp_session_filter(&s, run_, &p->filter, err))
+        goto out;
+    rc = vp_session_run(&s, run_, err);
+out:
+    vp_session_close(&s);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "ct-fdk",
+    .operands = "[INPUT]...",
+    .summary = "reconstruct a volume from cone-beam or parallel projections",
+    .description =
+        "Turns the projections of a scan into a volume of attenuation, in 1/mm, by the method of Feldkamp, Davis and "
+        "Kress: normalises raw counts (if --flat or --i0 is given; otherwise the input holds line integrals), weights and "
+        "ramp-filters each view, and back-projects it. Reading, computing and writing overlap.\n\n"
+        "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by them, and gives "
+        "the same result to the bit; what the pipeline passes between processes stays in memory here.\n\n"
+        "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does not "
+        "fit, projections that can be read again are read several times, a slab of slices each time; a pipe is refused "
+        "before anything is read.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), img-view(1), ct-geometry(5)",
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-filter: line integrals in, filtered projections out, weighted and scaled for ct-backproject. Pages
+ * stream through; a few are held. */
+#include "base/size.h"
+#include "base/stats.h"
+#include "base/tool.h"
+#include "ops/filter.h"
+#include "stack/flow.h"
+#include "stack/open.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct params {
+    struct vp_projection_params projections;
+    struct vp_filter_params filter;
+};
+
+static const struct vp_opt options[] = {
+    VP_OPTIONS(struct params, projections, vp_projection_options),
+    VP_OPTIONS(struct params, filter, vp_filter_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Filter a simulated scan and reconstruct it.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+     "ct-phantom -g - -o scan.tif\n"
+     "ct-filter scan.tif | ct-backproject -o vol.tif"},
+    {"Less noise for less sharpness.", "ct-filter --window hann --cutoff 0.8 scan.tif -o filtered.tif"},
+    {"What would be done: scan, weights, length of the transform, memory.", "ct-filter --plan scan.tif"},
+    {0},
+};
+
+struct work {
+    struct vp_filter *filter;
+    const char *name;
+    int64_t pages;      /* of the whole input */
+    bool sinograms;
+};
+
+static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    const struct work *w = ctx;
+
+    if (page + n > w->pages)
+        return vp_fail(err, VP_ERUN, "%s: more pages than the %lld of its geometry", w->name,
+                       (long long)w->pages);
+    if (w->sinograms)
+        vp_filter_sinograms(w->filter, page, n, in, out);
+    else
+        vp_filter_views(w->filter, page, n, in, out);
+    return n;
+}
+
+/* The input's header with the filtered detector's geometry. */
+static int output_header(const struct vp_stack *in, const struct vp_geom *g, int64_t pages,
+                         struct vp_stack *out, struct vp_err *err)
+{
+    if (vp_stack_copy(out, in))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    if (out->nx != g->nu)
+        vp_meta_set(&out->meta, "origin", NULL);
+    out->nx = g->nu;
+    out->pages = pages;
+    out->type = VP_F32;
+    vp_meta_set(&out->meta, "value-unit", NULL);
+    vp_meta_set(&out->meta, "scale", NULL);
+    if (vp_meta_set(&out->meta, "quantity", "filtered projection"))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    vp_meta_remove_prefix(&out->meta, "geom.");
+    return vp_geom_to_meta(g, &out->meta, err);
+}
+
+static void show(struct vp_run *run, const struct vp_scan *scan, const struct vp_filter *f,
+                 const struct vp_stack *in, const struct vp_stack *out)
+{
+    static const char *const kinds[] = {"full turn", "short scan", "parallel beam"};
+    char bytes[16], limit[16];
+
+    vp_plan(run, "input", "%lld x %lld, %lld pages", (long long)in->nx, (long long)in->ny,
+            (long long)out->pages);
+    vp_plan(run, "scan", "%s, %.6g degrees", kinds[scan->kind], scan->arc * 57.29577951308232);
+    vp_plan(run, "filter", "%s", vp_filter_describe(f));
+    if (out->nx != in->nx)
+        vp_plan(run, "output", "%lld columns: the side that the detector does not see is added",
+                (long long)out->nx);
+    vp_plan(run, "memory", "%s of %s for tables, the rest for pages",
+            vp_format_bytes(bytes, sizeof bytes, vp_filter_bytes(f)),
+            vp_format_bytes(limit, sizeof limit, run->common.memory));
+    vp_plan(run, "threads", "%lld", (long long)run->common.threads);
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_reader *reader = NULL;
+    struct vp_writer *writer = NULL;
+    struct vp_geom geom = {0};
+    struct vp_view *views = NULL;
+    struct vp_scan scan;
+    struct work w = {.sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS};
+    struct vp_stack out = {0};
+    int rc = -1;
+
+    if (vp_device_cpu(run_, err) || vp_open_input(run_, &reader, err))
+        goto out;
+    const struct vp_stack *in = vp_reader_stack(reader);
+    w.name = vp_reader_name(reader);
+    const char *quantity = vp_meta_get(&in->meta, "quantity");
+    if (quantity && !strcmp(quantity, "filtered projection")) {
+        vp_fail(err, VP_EUSAGE, "%s: is filtered already", w.name);
+        goto out;
+    }
+    if (quantity && !strcmp(quantity, "counts"))
+        vp_warn(run_, "%s: holds counts, not line integrals: run ct-normalize first", w.name);
+    if (vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
+        || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run_->common.threads, err))
+        goto out;
+    w.pages = w.sinograms ? geom.nv : geom.views;
+    vp_filter_widen(w.filter, &geom);
+    if (output_header(in, &geom, w.pages, &out, err))
+        goto out;
+    show(run_, &scan, w.filter, in, &out);
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    if (vp_filter_warning(w.filter))
+        vp_warn(run_, "%s: %s", w.name, vp_filter_warning(w.filter));
+    const uint64_t held = vp_filter_bytes(w.filter), limit = run_->common.memory;
+    if (held >= limit) {
+        char need[16], have[16];
+        vp_fail(err, VP_ERESOURCE, "the filter's tables need %s, the memory limit is %s",
+                vp_format_bytes(need, sizeof need, held), vp_format_bytes(have, sizeof have, limit));
+        goto out;
+    }
+    if (vp_open_output(run_, &out, &writer, err))
+        goto out;
+    struct vp_flow flow = {.reader = reader, .writer = writer, .as_f32 = true, .last = -1,
+                           .out_page_bytes = vp_page_bytes(&out), .memory = limit - held,
+                           .stats = run_->stats, .progress = run_->progress, .stage = "filter",
+                           .work = work, .ctx = &w};
+    rc = vp_flow_run(&flow, err);
+    if (!rc && flow.pages < w.pages)
+        rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
+                     (long long)flow.pages, (long long)w.pages);
+    vp_stats_text(run_->stats, "filter", vp_filter_describe(w.filter));
+    if (!rc && flow.bad)
+        vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)flow.bad);
+out:
+    if (vp_close(run_, reader, writer, rc != 0, err))
+        rc = -1;
+    vp_filter_close(w.filter);
+    free(views);
+    vp_geom_free(&geom);
+    vp_stack_free(&out);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "ct-filter",
+    .operands = "[INPUT]...",
+    .summary = "weight and ramp-filter projections for back-projection",
+    .description =
+        "Reads line integrals (from ct-normalize or ct-phantom), weights every sample by the cosine of its "
+        "ray, weights rays that are measured twice, and convolves each detector row with the band-limited "
+        "ramp. The result is scaled by the view's share of the turn and by the pixel pitch at the axis, so "
+        "that ct-backproject only has to sum: the volume is attenuation in 1/mm, whatever the "
+        "magnification, pitch or number of views.\n\n"
+        "Weights follow from the geometry. An arc gets Parker's; a full turn with the detector to one side "
+        "gets Wang's, and rows then get longer by what the detector misses on its short side, because the "
+        "ramp reaches out there. The geometry that goes with the output says so.\n\n"
+        "Rows are padded with zeros so that their ends do not meet. Samples that are NaN or infinite count "
+        "as 0 and are reported. The bits of a row depend on that row alone, not on threads, batches or the "
+        "layout of the stack.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .sections =
+        "REFERENCES\n"
+        "Feldkamp, Davis and Kress, J. Opt. Soc. Am. A 1 (1984) 612. Kak and Slaney, Principles of "
+        "Computerized Tomographic Imaging (1988), chapter 3. Parker, Med. Phys. 9 (1982) 254. Wang, Med. "
+        "Phys. 29 (2002) 1634.\n",
+    .see_also = "ct-normalize(1), ct-backproject(1), ct-fdk(1), ct-geometry(5)",
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-geom: makes a scan geometry from options, or reads one in any form it knows and puts the options over
+ * it; writes it as a geometry file, or explains it. Text only: no pixels are touched. */
+#include "base/tool.h"
+#include "geom/geom.h"
+#include "stack/writer.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_GEOM, FORMAT_MATRICES };
+
+struct params {
+    struct vp_geom_params geom;
+    int format;
+    bool show;
+};
+
+static const struct vp_opt options[] = {
+    VP_OPTIONS(struct params, geom, vp_geom_options),
+    VP_CHOICE(struct params, format, "format", 0, "geom|matrices", .def = "geom", .group = "Output",
+              .help = "what is written: parameters, or one 3x4 matrix a view"),
+    VP_FLAG(struct params, show, "show", 's',
+            .help = "explain the geometry in words and numbers instead, and warn",
+            .more = "Shows magnification, field of view, voxel and volume that the other programs would "
+                    "take, fan and cone angle, full or short scan and its weights, and warns of what looks "
+                    "wrong."),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"A fan beam scan of 720 views, as a file.",
+     "ct-geom --sod 410.66 --sdd 553.74 --detector 560x1 --pitch 0.2 \\\n"
+     "    --views 720 -o scan.geom"},
+    {"What it means: magnification, field of view, voxel size, weights.", "ct-geom --show scan.geom"},
+    {"The same scan with the axis three pixels off centre and turning the other way.",
+     "ct-geom --offset-u 3 --clockwise scan.geom"},
+    {"One 3x4 matrix a view, for other programs.", "ct-geom --format matrices scan.geom -o scan.matrices"},
+    {0},
+};
+
+static void warn_all(const struct vp_run *run, char **warnings)
+{
+    for (char **w = warnings; w && *w; w++) {
+        vp_warn(run, "%s", *w);
+        free(*w);
+    }
+    free(warnings);
+}
+
+static int write_text(struct vp_run *run, const char *text, struct vp_err *err)
+{
+    struct vp_outfile *out = NULL;
+    if (vp_outfile_open(&out, run->common.output, err))
+        return -1;
+    if (vp_outfile_write(out, text, strlen(text), err)) {
+        vp_outfile_abort(out);
+        return -1;
+    }
+    return vp_outfile_close(out, err);
+}
+
+static int run(struct vp_run *run, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_geom g = {0};
+    struct vp_view *views = NULL;
+    struct vp_scan scan;
+    char *text = NULL;
+    int status = -1;
+
+    if (run->parsed.n_operands > 1)
+        return vp_fail(err, VP_EUSAGE, "expected one geometry, got %d files", run->parsed.n_operands);
+    if (!run->parsed.n_operands && !run->parsed.n_given) {
+        vp_fail(err, VP_EUSAGE, "no geometry: expected a FILE or options that make one");
+        return vp_hint(err,
+                       "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720");
+    }
+    if (vp_geom_make(&g, run->parsed.n_operands ? run->parsed.operands[0] : NULL, &p->geom, err) ||
+        vp_geom_views(&g, &views, &scan, err))
+        goto out;
+    vp_plan(run, "output", "%s",
+            p->show                        ? "explanation"
+            : p->format == FORMAT_MATRICES ? "matrices"
+                                           : "geometry");
+    vp_plan(run, "views", "%lld", (long long)g.views);
+    if (vp_plan_done(run)) {
+        status = 0;
+        goto out;
+    }
+    if (p->show || run->common.verbose)
+        warn_all(run, vp_geom_warnings(&g, views, &scan));
+    text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);
+    if (!text) {
+        vp_fail(err, VP_ERESOURCE, "out of memory");
+        goto out;
+    }
+    status = write_text(run, text, err);
+out:
+    free(text);
+    free(views);
+    vp_geom_free(&g);
+    return status;
+}
+
+static const struct vp_tool tool = {
+    .name = "ct-geom",
+    .operands = "[FILE]",
+    .summary = "make, convert and explain scan geometries",
+    .description =
+        "ct-geom makes the geometry of a scan from its options, or reads one from FILE and lets the options "
+        "override what it says. It writes a geometry file, which the other ct- programs take with -g and "
+        "which is plain text to edit.\n\n"
+        "FILE may be a geometry file, one 3x4 projection matrix a line, RTK XML, Nikon .xtekct, Bruker "
+        "(SkyScan) .log, or a stack that carries a geometry in its metadata; '-' is standard input. Lengths "
+        "are in mm, angles in degrees, detector offsets in pixels; ct-geometry(5) has the drawing, the "
+        "formulas and the keys.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "ct-geometry(5), ct-phantom(1), ct-fdk(1)",
+    .flags = VP_TOOL_TEXT | VP_TOOL_SOURCE | VP_TOOL_NO_DEVICE,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

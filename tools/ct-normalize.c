@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ct-normalize: raw counts in, line integrals out. Pages stream through; the averaged flats and darks and a
+ * few pages are held. */
+#include "base/size.h"
+#include "base/stats.h"
+#include "base/tool.h"
+#include "ops/normalize.h"
+#include "stack/flow.h"
+#include "stack/open.h"
+
+#include <math.h>
+
+struct params {
+    struct vp_normalize_params normalize;
+    struct vp_projection_params projections;
+};
+
+static const struct vp_opt options[] = {
+    VP_OPTIONS(struct params, normalize, vp_normalize_options),
+    VP_OPTIONS(struct params, projections, vp_projection_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Simulate a scan of counts and 10 flats, normalise it, reconstruct it.",
+     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 -o scan.geom\n"
+     "ct-phantom -g scan.geom --counts --noise 1e5 -o counts.tif\n"
+     "ct-phantom -g scan.geom --counts --noise 1e5 --density 0 --seed 2 | img-cat --pages 0:10 -o flat.tif\n"
+     "ct-normalize --flat flat.tif counts.tif | ct-filter | ct-backproject -o vol.tif"},
+    {"No flats: so many photons reached a pixel without the object.",
+     "ct-normalize --i0 1e5 counts.tif -o proj.tif"},
+    {"Flats from before and after the scan, stray bright pixels removed, counts of a scanner without "
+     "metadata.",
+     "ct-normalize --flat flat.tif --flat flat.tif --zinger 1.5 -g scan.geom counts.tif -o proj.tif"},
+    {0},
+};
+
+struct work {
+    const struct vp_normalize *normalize;
+    const char *name;
+    int64_t views;      /* sinograms: rows of a page */
+    bool sinograms;
+    struct vp_normalize_report repaired;
+};
+
+static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct work *const w = ctx;
+    const int64_t rows = vp_normalize_rows(w->normalize);
+
+    if (!w->sinograms) {
+        vp_normalize_views(w->normalize, page, n, in, out, &w->repaired);
+        return n;
+    }
+    if (rows >= 0 && page + n > rows)
+        return vp_fail(err, VP_ERUN, "%s: more sinograms than the %lld detector rows of the flats", w->name,
+                       (long long)rows);
+    vp_normalize_sinograms(w->normalize, page, n, w->views, in, out, &w->repaired);
+    return n;
+}
+
+/* The geometry, if there is one: *views is its number of views or -1. With -g it replaces what the metadata
+ * holds. */
+static int header(const struct params *p, const struct vp_stack *in, const char *name, struct vp_stack *out,
+                  int64_t *views, struct vp_err *err)
+{
+    struct vp_geom geom = {0};
+    int rc = -1;
+
+    *views = -1;
+    if (vp_stack_copy(out, in))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    out->type = VP_F32;
+    vp_meta_set(&out->meta, "scale", NULL);
+    vp_meta_set(&out->meta, "value-unit", NULL);
+    if (vp_meta_set(&out->meta, "quantity", p->normalize.transmission ? "transmission" : "line integral")
+        || (!vp_meta_get(&out->meta, "axes")
+            && vp_meta_set(&out->meta, "axes",
+                           p->projections.layout == VP_LAYOUT_SINOGRAMS ? "u view v" : "u v view")))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    if (p->projections.geometry) {
+        if (vp_geom_of(&geom, &p->projections, in, name, err))
+            return -1;
+        vp_meta_remove_prefix(&out->meta, "geom.");
+        rc = vp_geom_to_meta(&geom, &out->meta, err);
+        *views = geom.views;
+    } else {
+        const int found = vp_geom_from_meta(&geom, &in->meta, name, err);
+        rc = found < 0 ? -1 : 0;
+        if (found > 0)
+            *views = geom.views;
+    }
+    vp_geom_free(&geom);
+    return rc;
+}
+
+static void show(struct vp_run *run, const struct vp_normalize_params *p, const struct vp_stack *in,
+                 const struct work *w)
+{
+    char limit[16];
+
+    vp_plan(run, "input", "%lld x %lld, %lld pages, %s", (long long)in->nx, (long long)in->ny,
+            (long long)in->pages, vp_type_name(in->type));
+    if (p->flat.n)
+        vp_plan(run, "flat", "%d set%s%s", p->flat.n, p->flat.n > 1 ? "s" : "",
+                p->flat.n > 1 ? ", interpolated over the views" : "");
+    else
+        vp_plan(run, "flat", "%g counts", p->i0);
+    vp_plan(run, "dark", "%s", p->dark.n ? "subtracted" : "none");
+    if (p->zinger > 0)
+        vp_plan(run, "zingers", "above %g times the median of 3 x 3 samples in %s", p->zinger,
+                w->sinograms ? "column and view" : "the view");
+    if (p->transmission)
+        vp_plan(run, "output", "transmission");
+    else
+        vp_plan(run, "output", "line integrals, at most %.4g", -log(p->floor));
+    vp_plan(run, "memory", "flats, darks and a few pages, at most %s",
+            vp_format_bytes(limit, sizeof limit, run->common.memory));
+    vp_plan(run, "threads", "%lld", (long long)run->common.threads);
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_reader *reader = NULL;
+    struct vp_writer *writer = NULL;
+    struct vp_normalize *normalize = NULL;
+    struct vp_stack out = {0};
+    struct work w = {.sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS};
+    int64_t views;
+    int rc = -1;
+
+    if (vp_device_cpu(run_, err) || vp_normalize_check(&p->normalize, err)
+        || vp_open_input(run_, &reader, err))
+        goto out;
+    const struct vp_stack *in = vp_reader_stack(reader);
+    w.name = vp_reader_name(reader);
+    if (header(p, in, w.name, &out, &views, err))
+        goto out;
+    show(run_, &p->normalize, in, &w);
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    const int64_t here = w.sinograms ? in->ny : in->pages, rows = w.sinograms ? in->pages : in->ny;
+    w.views = in->ny;
+    if (vp_normalize_load(&normalize, run_, &p->normalize, in->nx, rows, here > 0 ? here : views, w.sinograms,
+                          err))
+        goto out;
+    w.normalize = normalize;
+    const uint64_t held = vp_normalize_bytes(normalize), limit = run_->common.memory;
+    if (held >= limit) {
+        char need[16], have[16];
+        vp_fail(err, VP_ERESOURCE, "the flats need %s, the memory limit is %s",
+                vp_format_bytes(need, sizeof need, held), vp_format_bytes(have, sizeof have, limit));
+        goto out;
+    }
+    if (vp_open_output(run_, &out, &writer, err))
+        goto out;
+    struct vp_flow flow = {.reader = reader,
+                           .writer = writer,
+                           .as_f32 = true,
+                           .out_page_bytes = vp_page_bytes(&out),
+                           .last = -1,
+                           .memory = limit - held,
+                           .stats = run_->stats,
+                           .progress = run_->progress,
+                           .stage = "normalize",
+                           .work = work,
+                           .ctx = &w};
+    rc = vp_flow_run(&flow, err);
+    if (!rc && p->projections.geometry && !w.sinograms && flow.pages != views)
+        rc = vp_fail(err, VP_ERUN, "%s: expected the %lld views of %s, got %lld", w.name, (long long)views,
+                     p->projections.geometry, (long long)flow.pages);
+    if (!rc)
+        vp_normalize_tell(normalize, run_, &w.repaired, flow.pages * in->nx * in->ny, flow.bad);
+out:
+    if (vp_close(run_, reader, writer, rc != 0, err))
+        rc = -1;
+    vp_normalize_close(normalize);
+    vp_stack_free(&out);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "ct-normalize",
+    .operands = "[INPUT]...",
+    .summary = "turn raw counts into line integrals: flat and dark field, logarithm",
+    .description =
+        "Reads the counts of a detector and writes p = -ln((counts - dark) / (flat - dark)), the line "
+        "integrals of the attenuation, as 32-bit floats. Flats (open beam) and darks (no beam) are "
+        "averaged over their pages; several sets of flats are interpolated over the scan. Without flats, "
+        "--i0 says what the open beam counts.\n"
+        "\n"
+        "Dead pixels are filled in from their neighbours, zingers on request; samples that are NaN or "
+        "infinite are interpolated along the detector row. The transmission has a floor, because a starved "
+        "or negative sample has no logarithm. What was repaired is reported.\n"
+        "\n"
+        "No geometry is needed. One in the metadata travels on, and one given with -g is added to the "
+        "output, so that the programs behind need not be told. With --layout sinograms flats and darks are "
+        "sinograms too: a page for each detector row, holding that row of every flat.\n"
+        "\n"
+        "Pages stream through in constant memory. Arithmetic is in 32-bit floats; p is within 2.5e-7 + "
+        "1e-7 p of the value in real numbers, and its bits depend neither on threads nor on the processor.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "ct-filter(1), ct-fdk(1), ct-phantom(1), img-info(1), voxpipe-stack(5)",
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

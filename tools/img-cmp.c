@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
+ * status. */
+#include "base/tool.h"
+#include "ops/compare.h"
+#include "ops/report.h"
+#include "ops/select.h"
+#include "stack/open.h"
+
+#include <math.h>
+#include <string.h>
+
+struct params {
+    double atol, rtol, max_rel_l2, min_psnr, min_correlation, peak, scale;
+    bool nan_equal, json;
+    const char *mask;
+    struct vp_select_params select;
+};
+
+static const struct vp_opt options[] = {
+    VP_REAL(struct params, atol, "atol", 0, .metavar = "X", .min = 0, .max = HUGE_VAL, .group = "Tolerances",
+            .help = "samples may differ by X + rtol |B|",
+            .more = "Without any tolerance the stacks must be identical in value. --atol and --rtol are "
+                    "conditions on every sample; the others are conditions on the whole. All that are given "
+                    "must hold."),
+    VP_REAL(struct params, rtol, "rtol", 0, .metavar = "X", .min = 0, .max = HUGE_VAL,
+            .help = "samples may differ by atol + X |B|"),
+    VP_REAL(struct params, max_rel_l2, "max-rel-l2", 0, .metavar = "X", .min = 0, .max = HUGE_VAL,
+            .help = "rms(A - B) / rms(B) may be up to X"),
+    VP_REAL(struct params, min_psnr, "min-psnr", 0, .metavar = "DB", .min = -HUGE_VAL, .max = HUGE_VAL,
+            .help = "peak signal to noise ratio must be DB or more"),
+    VP_REAL(struct params, min_correlation, "min-correlation", 0, .metavar = "R", .min = -1, .max = 1,
+            .help = "correlation of A and B must be R or more"),
+    VP_REAL(struct params, peak, "peak", 0, .metavar = "X", .min = 0, .max = HUGE_VAL,
+            .help = "peak for the PSNR (default: largest - smallest sample of B)"),
+    VP_FLAG(struct params, nan_equal, "nan-equal", 0, .help = "NaN in both is no difference"),
+    VP_REAL(struct params, scale, "scale", 0, .metavar = "S", .min = -HUGE_VAL, .max = HUGE_VAL, .def = "1",
+            .group = "What is compared", .help = "multiply A by S before, to bring it to the unit of B"),
+    VP_FILE(struct params, mask, "mask", 0, .metavar = "FILE", .help = "compare only where FILE is not zero",
+            .more = "A TIFF stack of the same size; a single page goes with every page."),
+    VP_OPTIONS(struct params, select, vp_select_options),
+    VP_FLAG(struct params, json, "json", 0, .group = "Output", .help = "print one JSON object"),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Is a file the same after a change of compression?",
+     "ct-phantom --volume 64x64x64 -o a.tif\nimg-convert --compress deflate a.tif -o b.tif\n"
+     "img-cmp a.tif b.tif"},
+    {"How much does storing it as 16 bit cost? At most half a step is allowed.",
+     "img-convert --type u16 --window 0,0.05 a.tif -o c.tif\n"
+     "img-convert --unscale c.tif | img-cmp --atol 4e-7 --min-psnr 80 - a.tif"},
+    {0},
+};
+
+struct job {
+    struct vp_compare c;
+    const struct vp_select *select;
+    struct vp_beside b, mask;
+    enum vp_type type_a, type_b, type_mask;
+};
+
+static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct job *j = ctx;
+    const int64_t nx = j->select->x1 - j->select->x0, ny = j->select->y1 - j->select->y0;
+    const void *b, *mask = NULL;
+
+    (void)out;
+    for (int k = 0; k < n; k++) {
+        const char *a = (const char *)in + (size_t)(k * nx * ny) * vp_type_size(j->type_a);
+        if (vp_beside_page(&j->b, j->select, page + k, &b, err)
+            || (j->mask.reader && vp_beside_page(&j->mask, j->select, page + k, &mask, err)))
+            return -1;
+        vp_compare_page(&j->c, vp_select_page(j->select, page + k), nx, ny, a, j->type_a, b, j->type_b, mask,
+                        j->type_mask);
+    }
+    return n;
+}
+
+/* Are all tolerances kept that were given; or, without any, are the stacks identical? */
+static bool verdict(const struct vp_run *run, const struct params *p, const struct vp_compare *c)
+{
+    const bool whole = vp_given(run, "max-rel-l2") || vp_given(run, "min-psnr")
+                       || vp_given(run, "min-correlation");
+    const bool each = vp_given(run, "atol") || vp_given(run, "rtol");
+
+    if (c->odd || ((each || !whole) && c->beyond))
+        return false;
+    return (!vp_given(run, "max-rel-l2") || vp_compare_rel_l2(c) <= p->max_rel_l2)
+           && (!vp_given(run, "min-psnr") || vp_compare_psnr(c, p->peak) >= p->min_psnr)
+           && (!vp_given(run, "min-correlation") || vp_compare_correlation(c) >= p->min_correlation);
+}
+
+static void print(const struct vp_run *run, const struct params *p, const struct job *j, bool same)
+{
+    const struct vp_compare *c = &j->c;
+    const int64_t x = c->x + j->select->x0, y = c->y + j->select->y0;
+    const struct { const char *key, *name; double v; } figures[] = {
+        {"samples", "samples", (double)c->samples},
+        {"differing", "differing", (double)c->differing},
+        {"beyond", "beyond tolerance", (double)c->beyond},
+        {"not_finite", "NaN or infinite", (double)c->odd},
+        {"rms", "rms error", vp_compare_rms(c)},
+        {"rel_l2", "relative L2", vp_compare_rel_l2(c)},
+        {"psnr", "PSNR, dB", vp_compare_psnr(c, p->peak)},
+        {"correlation", "correlation", vp_compare_correlation(c)},
+        {"max", "largest error", c->max},
+    };
+    const int n = sizeof figures / sizeof *figures;
+
+    if (p->json) {
+        printf("{\"same\": %s", same ? "true" : "false");
+        for (int i = 0; i < n; i++) {
+            printf(", \"%s\": ", figures[i].key);
+            vp_json_number(stdout, figures[i].v);
+        }
+        if (c->max > 0)
+            printf(", \"at\": {\"x\": %lld, \"y\": %lld, \"page\": %lld}", (long long)x, (long long)y,
+                   (long long)c->page);
+        printf("}\n");
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const bool tolerance = vp_given(run, "atol") || vp_given(run, "rtol");
+        const bool skip = (!strcmp(figures[i].key, "beyond") && !tolerance)
+                          || (!strcmp(figures[i].key, "not_finite") && figures[i].v == 0);
+        if (!skip)
+            printf("%-16s %.*g\n", figures[i].name, i < 4 ? 15 : 7, figures[i].v);
+    }
+    if (c->max > 0)
+        printf("%-16s x %lld, y %lld, page %lld: %.9g instead of %.9g\n", "  at", (long long)x, (long long)y,
+               (long long)c->page, c->a, c->b);
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    const char *const *paths = run_->parsed.operands;
+    struct job j = {.c = {.scale = p->scale, .atol = p->atol, .rtol = p->rtol, .nan_equal = p->nan_equal}};
+    struct vp_reader *a = NULL, *b = NULL, *mask = NULL;
+    struct vp_select select = {0};
+    int rc = -1;
+
+    if (run_->parsed.n_operands != 2)
+        return vp_fail(err, VP_EUSAGE, "expected two stacks to compare, got %d", run_->parsed.n_operands);
+    if (!strcmp(paths[0], "-") && !strcmp(paths[1], "-"))
+        return vp_fail(err, VP_EUSAGE, "only one of the two can be standard input");
+    if (vp_open_paths(run_, &paths[0], 1, &a, err) || vp_open_paths(run_, &paths[1], 1, &b, err))
+        goto out;
+    const struct vp_stack *in = vp_reader_stack(a);
+    j.select = &select;
+    j.type_a = in->type;
+    j.type_b = vp_reader_stack(b)->type;
+    if (vp_select_make(&select, &p->select, in, vp_reader_name(a), vp_reader_seekable(a), err)
+        || vp_beside_open(&j.b, b, in, false, err))
+        goto out;
+    if (p->mask) {
+        if (vp_reader_open(&mask, &p->mask, 1, &(struct vp_reader_options){.spool = run_->common.spool}, err)
+            || vp_beside_open(&j.mask, mask, in, true, err))
+            goto out;
+        j.type_mask = vp_reader_stack(mask)->type;
+    }
+    vp_plan(run_, "compare", "%s (%s) with %s (%s), %lld x %lld", vp_reader_name(a), vp_type_name(j.type_a),
+            vp_reader_name(b), vp_type_name(j.type_b), (long long)in->nx, (long long)in->ny);
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    struct vp_flow flow = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
+                           .progress = run_->progress,
+                           .stage = "compare", .work = work, .ctx = &j};
+    if (vp_select_run(&select, &flow, err)
+        || vp_beside_finish(&j.b, vp_select_is_all(&select) ? flow.pages : in->pages, err)
+        || (mask && vp_beside_finish(&j.mask, -1, err)))
+        goto out;
+    const bool same = verdict(run_, p, &j.c);
+    if (!run_->common.quiet)
+        print(run_, p, &j, same);
+    rc = same ? 0 : 1;
+out:
+    if (vp_reader_close(mask, err) || vp_reader_close(b, err) || vp_close(run_, a, NULL, rc < 0, err))
+        rc = -1;
+    vp_beside_close(&j.mask);
+    vp_beside_close(&j.b);
+    vp_select_free(&select);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-cmp",
+    .operands = "A B",
+    .summary = "compare two stacks sample by sample",
+    .description =
+        "Reads A and B in lockstep, in constant memory, and prints how they differ: the number of differing "
+        "samples, the rms of A - B, the same relative to the rms of B (relative L2), the peak signal to "
+        "noise ratio, the correlation, and the largest difference with its place. B is the reference. Either "
+        "may be a pipe; sample types may differ, values are compared.\n\n"
+        "The exit status is 0 if the stacks "
+        "are the same within the tolerances, 1 if they are not, and 2 in case of trouble (bad input, "
+        "different sizes), as that of diff(1). With -q nothing is printed. A sample that is NaN or infinite "
+        "in one stack only is beyond every tolerance; so is NaN in both, unless --nan-equal is given.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-info(1), diff(1)",
+    .flags = VP_TOOL_TEXT | VP_TOOL_DIFF | VP_TOOL_NO_DEVICE,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
+ * compression and raw output come with the common options. */
+#include "base/tool.h"
+#include "ops/select.h"
+#include "ops/statistics.h"
+#include "stack/open.h"
+
+#include <math.h>
+
+struct params {
+    int type;                 /* 0: not given, else enum vp_type + 1 */
+    struct vp_reals scale, window;
+    bool whole, unscale;
+    struct vp_select_params select;
+};
+
+static const struct vp_opt options[] = {
+    VP_CHOICE(struct params, type, "type", 't', "same|u8|u16|u32|u64|i8|i16|i32|i64|f32|f64",
+              .metavar = "TYPE",
+              .def = "same", .group = "Conversion",
+              .help = "sample type: u8 u16 u32 u64 i8 i16 i32 i64 f32 f64",
+              .more = "To integers values are rounded to the nearest (halves to even) and clamped to the "
+                      "range of the type; NaN becomes 0. How many samples were clamped is said once. With "
+                      "--scale or --unscale, same means f32 for integer input."),
+    VP_REALS(struct params, scale, "scale", 0, .metavar = "GAIN,OFFSET",
+             .help = "store value * GAIN + OFFSET",
+             .more = "Recorded as `scale` in the metadata; --unscale undoes it."),
+    VP_REALS(struct params, window, "window", 0, .metavar = "LO,HI",
+             .help = "a scale that maps LO..HI to the full range of the integer type",
+             .more = "To 0..1 for f32 and f64."),
+    VP_FLAG(struct params, whole, "auto", 0,
+            .help = "a window from the smallest to the largest sample of the whole stack",
+            .more = "The samples are read twice, so input must be a file (or --spool). All pages get the "
+                    "same scale."),
+    VP_FLAG(struct params, unscale, "unscale", 0, .help = "undo the scale that the metadata records"),
+    VP_OPTIONS(struct params, select, vp_select_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"A volume as 16 bit, over its whole range.",
+     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-convert --type u16 --auto vol.tif -o vol16.tif"},
+    {"And back to attenuation in 1/mm.", "img-convert --unscale vol16.tif -o back.tif"},
+    {"8 bit with a given window, compressed.",
+     "img-convert --type u8 --window 0,0.05 --compress deflate vol.tif -o vol8.tif"},
+    {"A headerless file becomes a stack.",
+     "img-convert --raw-out vol16.tif -o vol16.raw\nimg-convert --raw-in 64x64:u16le vol16.raw -o again.tif"},
+    {0},
+};
+
+struct job {
+    const struct vp_select *select;
+    enum vp_type from, to;
+    double gain, offset;
+    int64_t lost;             /* clamped, or NaN to integer */
+    struct vp_moments m;
+};
+
+static int64_t samples(const struct job *j, int n)
+{
+    return n * (j->select->x1 - j->select->x0) * (j->select->y1 - j->select->y0);
+}
+
+static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    enum { PART = 1 << 16 };
+    struct job *j = ctx;
+    const int64_t total = samples(j, n);
+    int64_t lost = 0;
+
+    (void)page;
+    (void)err;
+    #pragma omp parallel for schedule(static) reduction(+ : lost)
+    for (int64_t at = 0; at < total; at += PART)
+        lost += vp_convert((char *)out + (size_t)at * vp_type_size(j->to), j->to,
+                           (const char *)in + (size_t)at * vp_type_size(j->from), j->from,
+                           total - at < PART ? total - at : PART, j->gain, j->offset);
+    j->lost += lost;
+    return n;
+}
+
+static int range(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct job *j = ctx;
+
+    (void)page;
+    (void)out;
+    (void)err;
+    vp_moments_add(&j->m, in, j->from, samples(j, n));
+    return n;
+}
+
+static void set_window(struct job *j, double lo, double hi)
+{
+    const bool real = vp_type_is_float(j->to);
+    const double min = real ? 0 : vp_type_min(j->to), max = real ? 1 : vp_type_max(j->to);
+
+    j->gain = hi > lo ? (max - min) / (hi - lo) : 1;
+    j->offset = min - lo * j->gain;
+}
+
+static int check(const struct params *p, struct vp_err *err)
+{
+    if ((p->scale.n > 0) + (p->window.n > 0) + p->whole + p->unscale > 1)
+        return vp_fail(err, VP_EUSAGE, "--scale, --window, --auto and --unscale exclude each other");
+    if (p->scale.n && (p->scale.n != 2 || !isfinite(p->scale.v[0]) || !isfinite(p->scale.v[1])
+                       || p->scale.v[0] == 0))
+        return vp_fail(err, VP_EUSAGE, "--scale: expected GAIN,OFFSET with a gain that is not 0");
+    if (p->window.n && (p->window.n != 2 || !(p->window.v[0] < p->window.v[1])
+                        || !isfinite(p->window.v[1] - p->window.v[0])))
+        return vp_fail(err, VP_EUSAGE, "--window: expected LO,HI with LO < HI");
+    return 0;
+}
+
+/* The scale and the type, and the metadata of both; --auto reads the samples for it. */
+static int prepare(struct vp_run *run, const struct params *p, struct job *j, struct vp_reader *reader,
+                   struct vp_stack *out, struct vp_err *err)
+{
+    const char *name = vp_reader_name(reader);
+    const bool scaled = p->scale.n || p->unscale;
+    double old[2] = {1, 0};
+
+    j->to = p->type ? (enum vp_type)(p->type - 1) : scaled && !vp_type_is_float(j->from) ? VP_F32 : j->from;
+    j->gain = 1;
+    j->offset = 0;
+    if ((p->window.n || p->whole) && !p->type) {
+        vp_fail(err, VP_EUSAGE, "--%s: to the range of which type?", p->whole ? "auto" : "window");
+        return vp_hint(err, "add --type, as --type u16");
+    }
+    const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && old[0] != 0;
+    if (p->unscale && !had)
+        return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
+    if (p->whole && !vp_reader_seekable(reader)) {
+        vp_fail(err, VP_EUSAGE, "%s: --auto reads the samples twice, which a pipe cannot give", name);
+        return vp_hint(err, "give --window LO,HI, or --spool");
+    }
+    out->type = j->to;
+    if (run->common.plan)
+        return 0;
+    if (p->whole) {
+        struct vp_flow flow = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
+                               .progress = run->progress, .stage = "range", .work = range, .ctx = j};
+        if (vp_select_run(j->select, &flow, err) || vp_reader_seek(reader, 0, err))
+            return -1;
+        if (j->m.n == 0)
+            return vp_fail(err, VP_ERUN, "%s: --auto: no sample is finite", name);
+        set_window(j, j->m.min, j->m.max);
+        vp_note(run, "window %.9g to %.9g", j->m.min, j->m.max);
+    } else if (p->window.n) {
+        set_window(j, p->window.v[0], p->window.v[1]);
+    } else if (p->scale.n) {
+        j->gain = p->scale.v[0];
+        j->offset = p->scale.v[1];
+    } else if (p->unscale) {
+        j->gain = 1 / old[0];
+        j->offset = -old[1] / old[0];
+    }
+    int rc = 0;
+    if (p->unscale)
+        rc = vp_meta_set(&out->meta, "scale", NULL);
+    else if (j->gain != 1 || j->offset != 0)
+        rc = vp_meta_setf(&out->meta, "scale", "%.17g %.17g", old[0] * j->gain, old[1] * j->gain + j->offset);
+    return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_reader *reader = NULL;
+    struct vp_writer *writer = NULL;
+    struct vp_select select = {0};
+    struct vp_stack out = {0};
+    struct job j = {.select = &select};
+    char note[160];
+    int rc = -1;
+
+    if (check(p, err) || vp_open_input(run_, &reader, err))
+        goto out;
+    const struct vp_stack *in = vp_reader_stack(reader);
+    const char *name = vp_reader_name(reader);
+    j.from = in->type;
+    if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
+        || vp_select_stack(&select, in, &out, note, sizeof note, err)
+        || prepare(run_, p, &j, reader, &out, err))
+        goto out;
+    vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
+            (long long)out.ny, (long long)out.pages, vp_type_name(j.from), vp_type_name(j.to));
+    if (p->whole)
+        vp_plan(run_, "passes", "2");
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    if (note[0])
+        vp_warn(run_, "%s: %s", name, note);
+    if (vp_open_output(run_, &out, &writer, err))
+        goto out;
+    struct vp_flow flow = {.reader = reader, .writer = writer, .out_page_bytes = vp_page_bytes(&out),
+                           .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
+                           .stage = "convert", .work = convert, .ctx = &j};
+    rc = vp_select_run(&select, &flow, err);
+    if (!rc && j.lost)
+        vp_warn(run_, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
+                vp_type_name(j.to));
+out:
+    if (vp_close(run_, reader, writer, rc != 0, err))
+        rc = -1;
+    vp_stack_free(&out);
+    vp_select_free(&select);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-convert",
+    .operands = "[INPUT]...",
+    .summary = "change sample type, scale, compression or container",
+    .description =
+        "Writes a stack with another sample type. Values are kept as they are unless a scale is asked for; a "
+        "scale is one for the whole stack and is recorded in the metadata (stored = value * gain + offset), "
+        "so that --unscale brings the values back. Scales add up: of a stack that has one already the "
+        "metadata tells both in one.\n\n"
+        "With --compress pages are compressed without loss, with --raw-in and "
+        "--raw-out the samples come and go without a header. Nothing is read twice except with --auto, and "
+        "memory does not grow with the stack.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-cat(1), img-view(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_NO_DEVICE,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-info: what a stack is (from its header), and what its samples are (statistics, histogram,
+ * percentiles), as text, JSON or bare values for scripts. */
+#include "base/tool.h"
+#include "ops/info.h"
+#include "stack/open.h"
+
+#include <stdlib.h>
+
+static const struct vp_example examples[] = {
+    {"What is in a file.", "ct-phantom --volume 64x64x64 -o vol.tif\nimg-info vol.tif"},
+    {"Statistics of the middle of a volume.",
+     "ct-phantom --volume 64x64x64 |\n"
+     "img-info -s --percentiles 1,50,99 --region 16:48,16:48 --pages 16:48"},
+    {"A number for a script.",
+     "mean=$(ct-phantom --volume 64x64x64 | img-info --value mean); echo \"$mean\""},
+    {0},
+};
+
+static int print(const struct vp_run *run, const struct vp_info *i, struct vp_err *err)
+{
+    struct vp_outfile *file = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return vp_fail_errno(err, "report");
+    int rc = vp_info_print(i, run->common.verbose, out, err);
+    if (fclose(out) && !rc)
+        rc = vp_fail_errno(err, "report");
+    if (!rc && !(rc = vp_outfile_open(&file, run->common.output, err))) {
+        rc = vp_outfile_write(file, text, size, err);
+        if (rc)
+            vp_outfile_abort(file);
+        else
+            rc = vp_outfile_close(file, err);
+    }
+    free(text);
+    return rc;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct vp_info_params *p = params;
+    struct vp_info i = {0};
+    struct vp_reader *reader = NULL, *mask_reader = NULL;
+    struct vp_select select = {0};
+    struct vp_beside mask = {0};
+    int rc = -1;
+
+    if (vp_info_ask(&i, p, err) || vp_open_input(run_, &reader, err))
+        goto out;
+    i.stack = vp_reader_stack(reader);
+    i.name = vp_reader_name(reader);
+    i.pages = i.stack->pages;
+    i.select = &select;
+    if (vp_select_make(&select, &p->select, i.stack, i.name, vp_reader_seekable(reader), err))
+        goto out;
+    if (p->mask) {
+        if (vp_reader_open(&mask_reader, &p->mask, 1,
+                           &(struct vp_reader_options){.spool = run_->common.spool}, err)
+            || vp_beside_open(&mask, mask_reader, i.stack, true, err))
+            goto out;
+        i.mask = &mask;
+    }
+    const bool read = vp_info_needs_samples(&i) || !vp_reader_seekable(reader);
+    vp_plan(run_, "input", "%s: %lld x %lld, %s", i.name, (long long)i.stack->nx, (long long)i.stack->ny,
+            vp_type_name(i.stack->type));
+    vp_plan(run_, "reads", read ? "the samples" : "the header");
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    const struct vp_flow flow = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
+                                 .stage = "statistics",
+                                 .progress = run_->progress};
+    rc = (read && vp_info_measure(&i, &flow, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
+        || print(run_, &i, err)
+         ? -1 : 0;
+out:
+    if (vp_reader_close(mask_reader, err) || vp_close(run_, reader, NULL, rc != 0, err))
+        rc = -1;
+    vp_beside_close(&mask);
+    vp_select_free(&select);
+    vp_info_free(&i);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-info",
+    .operands = "[INPUT]...",
+    .summary = "show what a stack is: size, type, metadata, statistics",
+    .description =
+        "Prints size, number of pages, sample type and metadata of a stack. From files only headers are "
+        "read, whatever their size; a pipe is read and checked to its end. Several inputs are one stack, as "
+        "in every program.\n\n"
+        "--statistics, --histogram and --percentiles look at the samples as well: in "
+        "one pass, in constant memory, in an order that threads do not change. NaN and infinite samples are "
+        "counted and left out. The standard deviation is that of the samples themselves (divided by their "
+        "number).",
+    .options = vp_info_options,
+    .params_size = sizeof(struct vp_info_params),
+    .examples = examples,
+    .see_also = "img-cmp(1), img-view(1), ct-geom(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_TEXT | VP_TOOL_NO_DEVICE,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
+ * window. */
+#include "base/size.h"
+#include "base/tool.h"
+#include "ops/render.h"
+#include "stack/open.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct params {
+    int64_t slice, montage, columns, zoom;
+    int axis;
+    bool ortho, invert, square;
+    struct vp_reals at, window, percentile;
+    struct vp_size fit;
+};
+
+static const struct vp_opt options[] = {
+    VP_INT(struct params, slice, "slice", 's', .metavar = "N", .group = "What is shown",
+           .help = "number of the slice along --axis (default: the middle one)",
+           .more = "Counted from 0; negative numbers count from the end."),
+    VP_CHOICE(struct params, axis, "axis", 'a', "z|y|x", .metavar = "AXIS", .def = "z",
+              .help = "cut across z (a page), y or x",
+              .more = "Across z the picture shows x to the right and y down; across y it shows x to the "
+                      "right and z down; across x it shows z to the right and y down."),
+    VP_FLAG(struct params, ortho, "ortho", 0, .help = "three orthogonal slices in one picture",
+            .more = "The cut across z, the one across x to its right and the one across y below it, so that "
+                    "rows and columns line up."),
+    VP_REALS(struct params, at, "at", 0, .metavar = "X,Y,Z", .min = 0, .max = 1e15,
+             .help = "voxel where the slices of --ortho meet (default: the middle)"),
+    VP_INT(struct params, montage, "montage", 0, .metavar = "N", .min = 1, .max = 10000,
+           .help = "N evenly spaced slices along --axis"),
+    VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
+           .help = "columns of the montage (default: about as many as rows)"),
+    VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
+             .help = "samples shown black and white"),
+    VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
+             .def = "0.5,99.5",
+             .help = "window from percentiles of the samples shown",
+             .more = "Unless --window is given. A few outliers do not matter to it. NaN is always black."),
+    VP_FLAG(struct params, invert, "invert", 0, .help = "large samples black, small ones white"),
+    VP_INT(struct params, zoom, "zoom", 'z', .metavar = "N", .min = 1, .max = 64, .def = "1",
+           .help = "each pixel becomes N x N"),
+    VP_SIZE(struct params, fit, "fit", 0, .metavar = "WxH",
+            .help = "shrink the picture to at most W x H pixels",
+            .more = "Each pixel is the mean over its area; a picture that fits is left as it is."),
+    VP_FLAG(struct params, square, "square", 0, .help = "one pixel a sample, whatever the voxel size",
+            .more = "Otherwise slices of voxels that are not cubes are stretched to their true shape."),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"The middle slice.", "ct-phantom --volume 64x64x64 -o vol.tif\nimg-view vol.tif -o slice.png"},
+    {"Three orthogonal slices, twice as large, from a pipe.",
+     "ct-phantom --volume 64x64x64 | img-view --ortho --zoom 2 -o ortho.png"},
+    {"Twelve slices with a fixed window.",
+     "img-view --montage 12 --columns 4 --window 0,0.03 vol.tif -o montage.png"},
+    {0},
+};
+
+enum { GAP = 2, MAX_STRETCH = 100 };
+
+static int check(const struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    if (p->ortho + vp_given(run, "montage") + vp_given(run, "slice") > 1)
+        return vp_fail(err, VP_EUSAGE, "--slice, --ortho and --montage exclude each other");
+    if (p->ortho && vp_given(run, "axis"))
+        return vp_fail(err, VP_EUSAGE, "--axis: --ortho shows all three");
+    if (p->at.n && (p->at.n != 3 || !p->ortho))
+        return vp_fail(err, VP_EUSAGE, p->ortho ? "--at: expected X,Y,Z" : "--at: needs --ortho");
+    if (p->window.n && (p->window.n != 2 || !(p->window.v[0] < p->window.v[1])))
+        return vp_fail(err, VP_EUSAGE, "--window: expected LO,HI with LO < HI");
+    if (p->percentile.n != 2 || p->percentile.v[0] > p->percentile.v[1])
+        return vp_fail(err, VP_EUSAGE, "--percentile: expected LO,HI with LO <= HI");
+    if (p->fit.n && p->fit.n != 2)
+        return vp_fail(err, VP_EUSAGE, "--fit: expected WxH");
+    return 0;
+}
+
+static int64_t length(const struct vp_stack *in, int64_t pages, enum vp_cut axis)
+{
+    return axis == VP_CUT_Z ? pages : axis == VP_CUT_Y ? in->ny : in->nx;
+}
+
+/* Which cuts to make. A page given by its number can be had from a pipe that does not say how many there
+ * are. */
+static int choose(const struct vp_run *run, const struct params *p, struct vp_reader *reader,
+                  struct vp_slices *s,
+                  struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(reader);
+    const enum vp_cut axis = (enum vp_cut)p->axis;
+    const bool by_number = vp_given(run, "slice") && p->slice >= 0 && axis == VP_CUT_Z;
+
+    s->pages = in->pages;
+    if (!by_number && vp_slices_count(s, reader, run->common.memory, err))
+        return -1;
+    const int64_t length_ = length(in, s->pages, axis);
+    s->n = p->ortho ? 3 : p->montage ? (int)(p->montage < length_ ? p->montage : length_) : 1;
+    s->axis = vp_alloc((size_t)s->n, sizeof *s->axis, "slices", err);
+    s->at = vp_alloc((size_t)s->n, sizeof *s->at, "slices", err);
+    s->out = vp_alloc((size_t)s->n, sizeof *s->out, "slices", err);
+    if (!s->axis || !s->at || !s->out)
+        return -1;
+    for (int i = 0; i < s->n; i++) {
+        s->axis[i] = p->ortho ? (enum vp_cut)i : axis;
+        const int64_t n = length(in, s->pages, s->axis[i]);
+        s->at[i] = n / 2;
+        if (p->at.n)
+            s->at[i] = (int64_t)p->at.v[2 - i];
+        else if (p->montage)
+            s->at[i] = (2 * i + 1) * n / (2 * s->n);
+        else if (vp_given(run, "slice"))
+            s->at[i] = p->slice < 0 ? n + p->slice : p->slice;
+    }
+    return 0;
+}
+
+/* Stretch the slices so that pixels are square, of the finest sampling shown. */
+static int true_shape(const struct vp_run *run, const struct vp_stack *in, struct vp_slices *s,
+                      struct vp_err *err)
+{
+    double v[3], finest = HUGE_VAL, coarsest = 0;
+    bool shown[3] = {false};
+
+    if (!vp_meta_numbers(&in->meta, "voxel", 3, v))
+        return 0;
+    for (int i = 0; i < s->n; i++)
+        for (int a = 0; a < 3; a++)
+            shown[a] = shown[a] || a != 2 - (int)s->axis[i];
+    for (int a = 0; a < 3; a++)
+        if (shown[a]) {
+            finest = fmin(finest, v[a]);
+            coarsest = fmax(coarsest, v[a]);
+        }
+    if (!(finest > 0) || coarsest > finest * MAX_STRETCH) {
+        vp_warn(run, "voxel size %g x %g x %g is not used for the shape of the picture", v[0], v[1], v[2]);
+        return 0;
+    }
+    for (int i = 0; i < s->n; i++) {
+        struct vp_picture *p = &s->out[i];
+        const double w = v[s->axis[i] == VP_CUT_X ? 2 : 0], h = v[s->axis[i] == VP_CUT_Y ? 2 : 1];
+        if (vp_picture_resize(p, llround((double)p->w * w / finest), llround((double)p->h * h / finest), err))
+            return -1;
+    }
+    return 0;
+}
+
+static int compose(const struct params *p, const struct vp_slices *s, struct vp_picture *out,
+                   struct vp_err *err)
+{
+    int columns = p->columns ? (int)p->columns : (int)ceil(sqrt(s->n));
+
+    if (p->ortho)
+        return vp_picture_ortho(out, &s->out[0], &s->out[1], &s->out[2], GAP, err);
+    columns = columns < s->n ? columns : s->n;
+    return vp_picture_grid(out, s->out, s->n, columns, GAP, err);
+}
+
+static int fit(const struct params *p, struct vp_picture *out, struct vp_err *err)
+{
+    if (!p->fit.n)
+        return 0;
+    const double f = fmin(1, fmin((double)p->fit.v[0] / (double)out->w,
+                                  (double)p->fit.v[1] / (double)out->h));
+    const int64_t w = llround((double)out->w * f), h = llround((double)out->h * f);
+    return vp_picture_resize(out, w < 1 ? 1 : w, h < 1 ? 1 : h, err);
+}
+
+static int write_png(const struct vp_run *run, const struct params *p, const struct vp_picture *picture,
+                     double lo,
+                     double hi, struct vp_err *err)
+{
+    struct vp_outfile *file = NULL;
+    uint8_t *gray = vp_alloc_raw((size_t)picture->w, (size_t)picture->h, "picture", err);
+    int rc = -1;
+
+    if (gray && !vp_outfile_open(&file, run->common.output, err)) {
+        vp_picture_gray(picture, lo, hi, p->invert, gray);
+        rc = vp_png_write(file, gray, picture->w, picture->h, (int)p->zoom, err);
+        if (rc)
+            vp_outfile_abort(file);
+        else
+            rc = vp_outfile_close(file, err);
+    }
+    free(gray);
+    return rc;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_reader *reader = NULL;
+    struct vp_slices slices = {0};
+    struct vp_picture picture = {0};
+    double lo = 0, hi = 0;
+    int64_t bad = 0;
+    int rc = -1;
+
+    if (check(run_, p, err) || vp_open_input(run_, &reader, err) || choose(run_, p, reader, &slices, err))
+        goto out;
+    for (int i = 0; i < slices.n; i++)
+        vp_plan(run_, "slice", "%lld along %c", (long long)slices.at[i], "zyx"[slices.axis[i]]);
+    if (vp_plan_done(run_)) {
+        rc = 0;
+        goto out;
+    }
+    if (vp_slices_read(&slices, reader, run_->common.memory, &bad, err)
+        || (!p->square && true_shape(run_, vp_reader_stack(reader), &slices, err))
+        || compose(p, &slices, &picture, err)
+        || vp_picture_window(&picture, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err))
+        goto out;
+    if (p->window.n) {
+        lo = p->window.v[0];
+        hi = p->window.v[1];
+    }
+    vp_note(run_, "window %.6g to %.6g", lo, hi);
+    if (bad)
+        vp_warn(run_, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(reader),
+                (long long)bad);
+    rc = fit(p, &picture, err) || write_png(run_, p, &picture, lo, hi, err) ? -1 : 0;
+out:
+    if (vp_close(run_, reader, NULL, rc != 0, err))
+        rc = -1;
+    vp_slices_free(&slices);
+    vp_picture_free(&picture);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-view",
+    .operands = "[INPUT]...",
+    .summary = "make a PNG of a slice, three orthogonal slices or a montage",
+    .description =
+        "Writes an 8-bit gray PNG to look at. Black and white are the 0.5 and 99.5 percentiles of the "
+        "samples shown, or what --window says, so pictures of different slices or scans can be made "
+        "comparable. Slices of voxels that are not cubes are shown in their true shape.\n\nOf a file only "
+        "what is shown is read. A pipe is read to its end; what is kept of it is what is shown (or all of "
+        "it, if it does not say how many pages it has). The same samples give the same bytes: the picture "
+        "holds no time, name or text.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-info(1), img-cat(1)",
+    .flags = VP_TOOL_NO_STACK | VP_TOOL_NO_DEVICE,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}
