@@ -47,7 +47,7 @@ LIBSRC  := $(sort $(wildcard common/*/*.c))
 ISASRC  := $(filter %_isa.c,$(LIBSRC))
 PLAINSRC:= $(filter-out %_isa.c,$(LIBSRC))
 ISAS    := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) generic
-ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=native
+ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=icelake-server
 ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))

@@ -205,3 +205,13 @@ plastic() {
     run --separate-stderr timeout 10 ct-fdk --volume 1024x1024x1024 --memory 64MiB -o x.tif < <(cat scan.tif; sleep 15)
     [ "$status" -eq 3 ] && [[ "$stderr" == *"hint:"* ]] && [ ! -e x.tif ]
 }
+
+@test "ct-fdk never takes more than --memory" {
+    needs_plain_memory
+    ct-geom "${good[@]}" | ct-phantom -g - -o scan.tif
+    for mib in 18 30 60 200; do
+        ct-fdk --volume 160x150x140 --memory ${mib}MiB scan.tif -o vol.tif --stats stats.json
+        peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
+        [ "$peak" -gt 1000000 ] && [ "$peak" -le $((mib << 20)) ] || { echo "--memory ${mib}MiB: took $peak bytes"; return 1; }
+    done
+}

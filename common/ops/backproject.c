@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Voxel-driven back-projection: the plan, the buffers, the way in and out. The kernels are in backproject_isa.c.
+/* Voxel-driven back-projection: the plan, the buffers, the way in and out. The kernels are in
+ * backproject_isa.c.
  *
- * Where the detector's rows are parallel to the orbit's plane (P[2] = P[10] = 0), u, the depth and the weight are
- * the same for a whole column of voxels, and v is linear along it; if the detector's centre row lies in the volume's
- * middle plane, v(k) + v(nz - 1 - k) is constant (Chen et al. 2019, iFDK, theorems 1 to 3). The matrices are tested
- * for both; nothing is assumed of the orbit. */
+ * Where the detector's rows are parallel to the orbit's plane (P[2] = P[10] = 0), u, the depth and the
+ * weight are the same for a whole column of voxels, and v is linear along it; if the detector's centre row
+ * lies in the volume's middle plane, v(k) + v(nz - 1 - k) is constant (Chen et al. 2019, iFDK, theorems 1
+ * to 3). The matrices are tested for both; nothing is assumed of the orbit. */
 #include "ops/backproject_internal.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 #include "base/err.h"
 #include "base/size.h"
 
-/* --- matrices ------------------------------------------------------------------------------------------------ */
+/* --- matrices ------------------------------------------------------------------------------------------- */
 
 /* P on voxel indices, scaled so that the weight is 1 / w^2. */
 static void scaled_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12])
@@ -39,8 +40,8 @@ static void widen(struct range *r, double x)
     r->hi = fmax(r->hi, x);
 }
 
-/* Row coordinates and depths over the box [0, nx) x [0, ny) x [z0, z1). The extremes of v are at the corners if the
- * whole box is in front of the source; else false. */
+/* Row coordinates and depths over the box [0, nx) x [0, ny) x [z0, z1). The extremes of v are at the
+ * corners if the whole box is in front of the source; else false. */
 static bool box_extremes(const double P[12], const struct vp_grid *grid, int64_t z0, int64_t z1,
                          struct range *v, struct range *w)
 {
@@ -60,15 +61,16 @@ static bool box_extremes(const double P[12], const struct vp_grid *grid, int64_t
 
 static const struct range EMPTY = {INFINITY, -INFINITY};
 
-/* First and one past the last row that interpolation at v in `v` needs, with a row to spare, within [lo, hi). */
+/* First and one past the last row that interpolation at v in `v` needs, with a row to spare, within [lo,
+ * hi). */
 static void rows_of(struct range v, int64_t lo, int64_t hi, int64_t *r0, int64_t *r1)
 {
     *r0 = (int64_t)fmin(fmax(floor(v.lo) - 1, (double)lo), (double)hi);
     *r1 = (int64_t)fmin(fmax(floor(v.hi) + 3, (double)*r0), (double)hi);
 }
 
-void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t nv, const struct vp_grid *grid, int64_t z0, int64_t z1,
-                         int64_t *v0, int64_t *v1)
+void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t nv, const struct vp_grid *grid,
+                         int64_t z0, int64_t z1, int64_t *v0, int64_t *v1)
 {
     struct range v = EMPTY, w = EMPTY;
     *v0 = 0;
@@ -83,7 +85,7 @@ void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t n
         rows_of(v, 0, nv, v0, v1);
 }
 
-/* --- plan ---------------------------------------------------------------------------------------------------- */
+/* --- plan ----------------------------------------------------------------------------------------------- */
 
 /* Errors of coordinates, in pixels over the whole volume, below which a dependence on k counts as none. */
 #define NEGLIGIBLE 1e-7
@@ -98,7 +100,8 @@ static bool lines_and_depths_constant(const struct vp_backproject *b, const stru
         struct range v = EMPTY, w = EMPTY;
         box_extremes(P, grid, 0, b->nz, &v, &w);
         const double f = 1 / fmax(w.lo, VP_BP_NEAREST), height = (double)(b->nz - 1);
-        const double far = fabs(P[4]) * (double)b->nx + fabs(P[5]) * (double)b->ny + fabs(P[6]) * (double)b->nz + fabs(P[7]);
+        const double far = fabs(P[4]) * (double)b->nx + fabs(P[5]) * (double)b->ny
+                         + fabs(P[6]) * (double)b->nz + fabs(P[7]);
         if (!(fabs(P[2]) * height * f <= NEGLIGIBLE &&
               fabs(P[10]) * height * f * (double)(b->nu + b->nv) <= NEGLIGIBLE &&
               far * f <= FIXED_POINT_ROWS && fabs(P[6]) * f <= FIXED_POINT_STEP))
@@ -121,7 +124,8 @@ static bool mirrored(const struct vp_backproject *b, const struct vp_grid *grid,
         const double *P = b->views[s].P, m = (double)*sum;
         struct range v = EMPTY, w = EMPTY;
         box_extremes(P, grid, 0, b->nz, &v, &w);
-        const double error = fabs(2 * P[4] - m * P[8]) * (double)b->nx + fabs(2 * P[5] - m * P[9]) * (double)b->ny
+        const double error = fabs(2 * P[4] - m * P[8]) * (double)b->nx
+                           + fabs(2 * P[5] - m * P[9]) * (double)b->ny
                            + fabs(2 * P[7] + P[6] * (double)(b->nz - 1) - m * P[11]);
         if (!(error <= NEGLIGIBLE * fmax(w.lo, VP_BP_NEAREST)))
             return false;
@@ -144,12 +148,16 @@ static void plan_views(struct vp_backproject *b, const struct vp_grid *grid)
     b->lines = b->nu;
     b->rows = b->nv;
     b->refine = 1;
+    b->few = b->nz <= FEW_SLICES;
+    if (b->few)
+        return;
     b->fast = lines_and_depths_constant(b, grid);
     if (!b->fast) {
         double along_u = 0, along_v = 0;
         for (int64_t s = 0; s < b->n_views; s++) {
             const double *P = b->views[s].P; /* du/dk and dv/dk at the volume's centre */
-            const double i = (double)(b->nx - 1) / 2, j = (double)(b->ny - 1) / 2, k = (double)(b->nz - 1) / 2;
+            const double i = (double)(b->nx - 1) / 2, j = (double)(b->ny - 1) / 2;
+            const double k = (double)(b->nz - 1) / 2;
             const double w = row_dot(P + 8, i, j, k);
             along_u += fabs(P[2] - P[10] * row_dot(P, i, j, k) / w);
             along_v += fabs(P[6] - P[10] * row_dot(P + 4, i, j, k) / w);
@@ -202,9 +210,16 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The segments that a slab needs, into `out` (if not NULL); their number, and the floats of a tile. */
-static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct vp_bp_segment *out, int64_t *tile_floats)
+static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct vp_bp_segment *out,
+                         int64_t *tile_floats)
 {
     int64_t lo[2], hi[2];
+    if (nz <= FEW_SLICES) {
+        for (int64_t z = z0; z < z1 && out; z++)
+            out[z - z0] = (struct vp_bp_segment){.k = z, .offset = (z - z0) * COLUMNS};
+        *tile_floats = (z1 - z0) * COLUMNS;
+        return (int)(z1 - z0);
+    }
     for (int h = 0; h < 2; h++)
         half_range(nz, mirror, h, z0, z1, &lo[h], &hi[h]);
     const int64_t end = max64(hi[0], hi[1]);
@@ -225,7 +240,8 @@ static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct
             continue;
         const int b0 = (int)(first / BLOCK), b1 = (int)((last + BLOCK - 1) / BLOCK);
         if (out)
-            out[n] = (struct vp_bp_segment){.k = k, .first = b0, .count = b1 - b0, .halves = halves, .offset = *tile_floats};
+            out[n] = (struct vp_bp_segment){.k = k, .first = b0, .count = b1 - b0, .halves = halves,
+                                            .offset = *tile_floats};
         *tile_floats += (int64_t)COLUMNS * BLOCK * (b1 - b0) * (halves == (HALF_LOW | HALF_HIGH) ? 2 : 1);
         n++;
     }
@@ -269,7 +285,7 @@ static void plan_rows(struct vp_backproject *b, const struct vp_grid *grid)
         rows_of(v, lo, hi, &b->row0, &b->row1);
 }
 
-/* --- instruction sets ---------------------------------------------------------------------------------------- */
+/* --- instruction sets ----------------------------------------------------------------------------------- */
 
 static const struct vp_bp_isa *const ISAS[] = { /* best first */
 #ifdef __x86_64__
@@ -284,10 +300,12 @@ static bool cpu_runs(const struct vp_bp_isa *isa)
 #ifdef __x86_64__
     __builtin_cpu_init();
     if (isa == &vp_bp_isa_avx512)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+            && __builtin_cpu_supports("avx512bw")
             && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
     if (isa == &vp_bp_isa_avx2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+            && __builtin_cpu_supports("bmi2");
 #endif
     return isa == &vp_bp_isa_generic;
 }
@@ -307,7 +325,7 @@ static int pick_isa(const struct vp_bp_isa **isa, const char *name, struct vp_er
     return vp_fail(err, VP_EUSAGE, "no such instruction set: %s (expected avx512, avx2 or generic)", name);
 }
 
-/* --- open, close --------------------------------------------------------------------------------------------- */
+/* --- open, close ---------------------------------------------------------------------------------------- */
 
 static int64_t tiles_along(int64_t n)
 {
@@ -317,7 +335,8 @@ static int64_t tiles_along(int64_t n)
 /* Alignment and bookkeeping of an allocation at most; vp_alloc aligns large ones to 2 MiB. */
 enum { SLACK = 1 << 21 };
 
-uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid, int64_t z0, int64_t z1, int threads)
+uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid, int64_t z0,
+                              int64_t z1, int threads)
 {
     (void)threads; /* their scratch is on the stack */
     uint64_t tile = 0, view = 0, segments = 0;
@@ -342,8 +361,9 @@ static void describe(struct vp_backproject *b)
         const double *P = b->views[s].P;
         parallel = parallel && P[8] == 0 && P[9] == 0 && P[10] == 0;
     }
-    snprintf(b->text, sizeof b->text, "%s%s, %s", !b->fast ? "3x4 matrices" : parallel ? "parallel beam" : "circular orbit",
-             b->mirror ? ", z mirror" : "", b->isa->name);
+    const char *kernels = b->few ? "few slices" : !b->fast ? "3x4 matrices"
+                        : parallel ? "parallel beam" : "circular orbit";
+    snprintf(b->text, sizeof b->text, "%s%s, %s", kernels, b->mirror ? ", z mirror" : "", b->isa->name);
 }
 
 static void forget_batch(struct vp_backproject *b)
@@ -352,7 +372,8 @@ static void forget_batch(struct vp_backproject *b)
     b->pending = false;
 }
 
-static int setup(struct vp_backproject *b, const struct vp_view *views, const struct vp_grid *grid, struct vp_err *err)
+static int setup(struct vp_backproject *b, const struct vp_view *views, const struct vp_grid *grid,
+                 struct vp_err *err)
 {
     b->views = vp_alloc((size_t)b->n_views, sizeof *b->views, "the views", err);
     if (!b->views)
@@ -367,7 +388,8 @@ static int setup(struct vp_backproject *b, const struct vp_view *views, const st
     b->mirror_offset = b->mirror ? (stored + PAD + BLOCK - 1) / BLOCK * BLOCK : 0;
     b->view_floats = view_floats(b->lines, b->pitch);
     b->batch = BATCH / b->refine;
-    b->transposed = vp_alloc((size_t)b->view_floats, (size_t)b->batch * sizeof(float), "the transposed projections", err);
+    b->transposed = vp_alloc((size_t)b->view_floats, (size_t)b->batch * sizeof(float),
+                             "the transposed projections", err);
     if (!b->transposed)
         return -1;
 
@@ -390,13 +412,14 @@ static int setup(struct vp_backproject *b, const struct vp_view *views, const st
     return 0;
 }
 
-int vp_backproject_open(struct vp_backproject **out, const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
-                        const struct vp_grid *grid, int64_t z0, int64_t z1, int threads, const char *isa, struct vp_err *err)
+int vp_backproject_open(struct vp_backproject **out, const struct vp_view *views, int64_t n_views, int64_t nu,
+                        int64_t nv, const struct vp_grid *grid, int64_t z0, int64_t z1, int threads,
+                        const char *isa, struct vp_err *err)
 {
     *out = NULL;
     if (n_views < 1 || z0 < 0 || z0 >= z1 || z1 > grid->n[2])
-        return vp_fail(err, VP_EUSAGE, "nothing to back-project: %lld views into slices %lld to %lld of %lld", (long long)n_views,
-                       (long long)z0, (long long)z1, (long long)grid->n[2]);
+        return vp_fail(err, VP_EUSAGE, "nothing to back-project: %lld views into slices %lld to %lld of %lld",
+                       (long long)n_views, (long long)z0, (long long)z1, (long long)grid->n[2]);
     struct vp_backproject *b = vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
         return -1;
@@ -436,14 +459,18 @@ const char *vp_backproject_describe(const struct vp_backproject *b)
 /* Tiles a side of the squares in which the volume is walked. */
 enum { SQUARE = 8 };
 
-/* --- views in ------------------------------------------------------------------------------------------------ */
+/* Samples or updates below which waking other threads takes longer than the work. */
+enum { WORTH_THREADS = 1 << 16 };
 
-/* Item `n` of the walk over all tiles: square after square, so that tiles close in time are close in space and find
- * the same lines in the cache. False where a square sticks out. */
+/* --- views in ------------------------------------------------------------------------------------------- */
+
+/* Item `n` of the walk over all tiles: square after square, so that tiles close in time are close in space
+ * and find the same lines in the cache. False where a square sticks out. */
 static bool tile_of_item(const struct vp_backproject *b, int64_t n, int64_t *tile)
 {
     const int64_t square = n / (SQUARE * SQUARE), squares_x = (b->tiles_x + SQUARE - 1) / SQUARE;
-    const int64_t x = square % squares_x * SQUARE + n % SQUARE, y = square / squares_x * SQUARE + n / SQUARE % SQUARE;
+    const int64_t x = square % squares_x * SQUARE + n % SQUARE;
+    const int64_t y = square / squares_x * SQUARE + n / SQUARE % SQUARE;
     *tile = y * b->tiles_x + x;
     return x < b->tiles_x && *tile < b->tiles;
 }
@@ -457,17 +484,20 @@ static void process_batch(struct vp_backproject *b)
     /* few tiles (a tall thin volume): cut them along z so that all threads have work */
     const int64_t wanted = 8 * (int64_t)b->threads;
     const int64_t parts = b->tiles >= wanted ? 1 : min64(b->n_segments, (wanted + b->tiles - 1) / b->tiles);
-#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4)
+    const bool worth = b->tiles * b->tile_floats * b->batch >= WORTH_THREADS;
+#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4) if (worth)
     for (int64_t item = 0; item < items * parts; item++) {
         const int64_t part = item / items;
         int64_t tile;
         if (tile_of_item(b, item % items, &tile))
-            b->isa->tile(b, tile, (int)(part * b->n_segments / parts), (int)((part + 1) * b->n_segments / parts));
+            b->isa->tile(b, tile, (int)(part * b->n_segments / parts),
+                         (int)((part + 1) * b->n_segments / parts));
     }
     forget_batch(b);
 }
 
-int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj, struct vp_err *err)
+int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
+                       struct vp_err *err)
 {
     if (first < b->next_view || n < 0 || first > b->n_views - n)
         return vp_fail(err, VP_ERUN, "views %lld to %lld out of order, or not of %lld", (long long)first,
@@ -479,7 +509,8 @@ int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const
         if (batch != b->batch_first)
             process_batch(b);
         b->batch_first = batch;
-#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4)
+        const bool worth = (end - s) * b->nu * b->nv >= WORTH_THREADS;
+#pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4) if (worth)
         for (int64_t item = 0; item < (end - s) * strips; item++) {
             const int64_t view = s + item / strips, l0 = item % strips * STRIP;
             b->isa->transpose(b, (int)(view - batch), &b->views[view], proj + (view - first) * b->nu * b->nv,
@@ -502,11 +533,15 @@ int vp_backproject_flush(struct vp_backproject *b, struct vp_err *err)
     return 0;
 }
 
-/* --- slices out ---------------------------------------------------------------------------------------------- */
+/* --- slices out ----------------------------------------------------------------------------------------- */
 
 /* Where voxel z of a tile's column 0 lies, and the floats from column to column. */
 static const float *voxel_place(const struct vp_backproject *b, int64_t z, int64_t *column)
 {
+    if (b->few) {
+        *column = 1;
+        return b->volume + (z - b->z0) * COLUMNS;
+    }
     const bool high = b->mirror && z >= (b->nz + 1) / 2;
     const int64_t k = high ? b->nz - 1 - z : z;
     const struct vp_bp_segment *seg = b->segments;
@@ -518,36 +553,84 @@ static const float *voxel_place(const struct vp_backproject *b, int64_t z, int64
     return b->volume + seg->offset + (both && high ? depth : 0) + (k - seg->k - (int64_t)seg->first * BLOCK);
 }
 
-/* How many slices from z on lie next to each other in memory, at most n, and in which direction. */
-static int64_t run_of_slices(const struct vp_backproject *b, int64_t z, int64_t n, int64_t *step)
+/* Slices that are copied together: two cache lines of a column. */
+enum { RUN = 2 * BLOCK };
+
+/* How many slices from z on lie next to each other in memory, at most n and RUN, and whether backwards. */
+static int64_t run_of_slices(const struct vp_backproject *b, int64_t z, int64_t n, bool *down)
 {
     const int64_t middle = (b->nz + 1) / 2;
     const bool high = b->mirror && z >= middle;
     const int64_t k = high ? b->nz - 1 - z : z;
-    *step = high ? -1 : 1;
+    *down = high;
+    if (b->few)
+        return 1;
     if (b->mirror && !high)
         n = min64(n, middle - z);
-    return min64(n, high ? k % BLOCK + 1 : BLOCK - k % BLOCK);
+    return min64(n, high ? k % RUN + 1 : RUN - k % RUN);
+}
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t four_places __attribute__((vector_size(16)));
+
+/* to[z][c] = from[c][z] for 4 columns c, `column` floats apart, and 4 z. */
+static inline void turn_four(const float *from, int64_t column, float *to, int64_t row)
+{
+    const four a = *(const four *)from, b = *(const four *)(from + column);
+    const four c = *(const four *)(from + 2 * column), d = *(const four *)(from + 3 * column);
+    const four_places low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+    const four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
+    const four ef = __builtin_shuffle(a, b, high), gh = __builtin_shuffle(c, d, high);
+    *(four *)to = __builtin_shuffle(ab, cd, first);
+    *(four *)(to + row) = __builtin_shuffle(ab, cd, second);
+    *(four *)(to + 2 * row) = __builtin_shuffle(ef, gh, first);
+    *(four *)(to + 3 * row) = __builtin_shuffle(ef, gh, second);
+}
+
+/* Row y of `run` slices; `from` is the lowest address of column 0's voxels. */
+static void copy_row(const struct vp_backproject *b, const float *from, int64_t column, bool down,
+                     int64_t run, int64_t y, float *out)
+{
+    enum { STRIP = 16 * TILE, PITCH = STRIP + 16 };
+    /* slices are often a power of two apart: written straight, they would collide in the cache */
+    float strip[RUN * PITCH];
+    const int64_t slice = b->nx * b->ny;
+    const float *src = from + y / TILE * b->tiles_x * b->tile_floats + y % TILE * TILE * column;
+    for (int64_t x0 = 0; x0 < b->nx; x0 += STRIP) {
+        const int64_t width = min64(STRIP, b->nx - x0);
+        for (int64_t x = 0; x < width; x += TILE, src += b->tile_floats) {
+            if (x0 + x + TILE < b->nx)
+                for (int64_t t = 0; t < TILE; t++)
+                    for (int64_t d = 0; d < run; d += BLOCK)
+                        __builtin_prefetch(src + b->tile_floats + t * column + d);
+            for (int64_t t = 0; t < TILE; t += 4) {
+                const float *p = src + t * column;
+                int64_t d = 0;
+                for (; d + 4 <= run; d += 4)
+                    turn_four(p + d, column, strip + d * PITCH + x + t, PITCH);
+                for (; d < run; d++)
+                    for (int64_t c = 0; c < 4; c++)
+                        strip[d * PITCH + x + t + c] = p[c * column + d];
+            }
+        }
+        for (int64_t d = 0; d < run; d++)
+            memcpy(out + (down ? run - 1 - d : d) * slice + y * b->nx + x0, strip + d * PITCH,
+                   (size_t)width * sizeof *out);
+    }
 }
 
 void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out)
 {
-    const int64_t nx = b->nx, ny = b->ny, slice = nx * ny;
     while (n > 0) {
-        int64_t step, column;
-        const int64_t run = run_of_slices(b, z, n, &step);
-        const float *place = voxel_place(b, z, &column);
-        for (int64_t y = 0; y < ny; y++)
-            for (int64_t x0 = 0; x0 < nx; x0 += TILE) {
-                const int64_t tile = y / TILE * b->tiles_x + x0 / TILE;
-                const float *src = place + tile * b->tile_floats + y % TILE * TILE * column;
-                float *dst = out + y * nx + x0;
-                const int64_t width = min64(TILE, nx - x0);
-                for (int64_t d = 0; d < run; d++)
-                    for (int64_t x = 0; x < width; x++)
-                        dst[d * slice + x] = src[x * column + d * step];
-            }
-        out += run * slice;
+        int64_t column;
+        bool down;
+        const int64_t run = run_of_slices(b, z, n, &down);
+        const float *from = voxel_place(b, down ? z + run - 1 : z, &column);
+        const bool worth = run * b->nx * b->ny >= WORTH_THREADS;
+#pragma omp parallel for num_threads(b->threads) schedule(static, TILE) if (worth)
+        for (int64_t y = 0; y < b->ny; y++)
+            copy_row(b, from, column, down, run, y, out);
+        out += run * b->nx * b->ny;
         z += run;
         n -= run;
     }
@@ -558,7 +641,7 @@ void vp_backproject_slice(const struct vp_backproject *b, int64_t z, float *out)
     vp_backproject_slices(b, z, 1, out);
 }
 
-/* --- definition ---------------------------------------------------------------------------------------------- */
+/* --- definition ----------------------------------------------------------------------------------------- */
 
 static double pixel(const float *q, int64_t nu, int64_t nv, int64_t u, int64_t v)
 {
@@ -579,8 +662,8 @@ static double update(const double P[12], int64_t nu, int64_t nv, const float *q,
             c * ((1 - a) * pixel(q, nu, nv, m, n + 1) + a * pixel(q, nu, nv, m + 1, n + 1))) / (w * w);
 }
 
-double vp_backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid,
-                          const float *proj, int64_t i, int64_t j, int64_t k)
+double vp_backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                          const struct vp_grid *grid, const float *proj, int64_t i, int64_t j, int64_t k)
 {
     double sum = 0;
     for (int64_t s = 0; s < n_views; s++) {

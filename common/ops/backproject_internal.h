@@ -2,17 +2,19 @@
 /* What backproject.c (plan, buffers, slices) and backproject_isa.c (transposition, kernels; compiled once an
  * instruction set) share. Everything here is const while the kernels run, but the two float arrays.
  *
- * Lines. A view is kept transposed: line l holds detector column l, the samples along v contiguous, so that the
- * samples which a column of voxels meets are neighbours. (`swap`: where z runs along u, lines are detector rows.) A
- * line's frame counts rows from its own end: v as it is, reversed (`flip`, where v falls as z grows), and twice as
- * fine (`refine`, midpoints put between the rows: linear interpolation does not change). The view's matrix is in that
- * frame. Rows [row0, row1) are stored, with PAD zeros before and after, then, if the volume is mirrored, the same
- * rows of the mirrored line: the sample of row m is that of row mirror_sum - m.
+ * Lines. A view is kept transposed: line l holds detector column l, the samples along v contiguous, so that
+ * the samples which a column of voxels meets are neighbours. (`swap`: where z runs along u, lines are
+ * detector rows.) A line's frame counts rows from its own end: v as it is, reversed (`flip`, where v falls as
+ * z grows), and twice as fine (`refine`, midpoints put between the rows: linear interpolation does not
+ * change). The view's matrix is in that frame. Rows [row0, row1) are stored, with PAD zeros before and after,
+ * then, if the volume is mirrored, the same rows of the mirrored line: the sample of row m is that of row
+ * mirror_sum - m.
  *
- * Volume. Tiles of TILE x TILE columns; in a tile, segments along z; in a segment, the columns; in a column, the
- * blocks of BLOCK voxels that the slab needs, of the low half and then of the mirrored half. z is counted from the
- * low end in the low half and from the high end in the mirrored one, and segments start at multiples of SEGMENT of
- * the whole volume, whatever the slab. */
+ * Volume. Tiles of TILE x TILE columns; in a tile, segments along z; in a segment, the columns; in a
+ * column, the blocks of BLOCK voxels that the slab needs, of the low half and then of the mirrored half. z
+ * is counted from the low end in the low half and from the high end in the mirrored one, and segments
+ * start at multiples of SEGMENT of the whole volume, whatever the slab. Of volumes with few slices each
+ * slice is a segment of its own, a voxel deep. */
 #ifndef VP_BACKPROJECT_INTERNAL_H
 #define VP_BACKPROJECT_INTERNAL_H
 
@@ -25,7 +27,8 @@ enum {
     BLOCK = 16,
     GROUP = 8,      /* views summed in registers */
     BATCH = 16,     /* views transposed before the volume is walked */
-    PAD = 128       /* zeros around a line: the reach of any kernel's loads */
+    PAD = 128,      /* zeros around a line: the reach of any kernel's loads */
+    FEW_SLICES = 3  /* volumes that are worked on across the columns, not along them */
 };
 
 /* Nearer to the source plane than this part of sod nothing is back-projected. */
@@ -55,6 +58,7 @@ struct vp_backproject {
     int threads;
     char text[64];
 
+    bool few;               /* no more than FEW_SLICES: any matrices, no mirror, no swap, no refinement */
     bool fast;              /* lines and depths do not depend on k: the column kernels */
     bool swap;
     bool mirror;
@@ -80,7 +84,8 @@ struct vp_backproject {
     float *volume;
 };
 
-/* Row 0's place (which need not be stored) of line 0 in a batch's slot. Lines -1 and `lines` exist and are zero. */
+/* Row 0's place (which need not be stored) of line 0 in a batch's slot. Lines -1 and `lines` exist and are
+ * zero. */
 static inline float *vp_bp_line0(const struct vp_backproject *b, int slot)
 {
     return b->transposed + slot * b->view_floats + b->pitch + PAD - b->row0;
@@ -90,7 +95,8 @@ struct vp_bp_isa {
     const char *name;
     bool want_refine;   /* its best kernel is for about one row a voxel */
     /* Lines [l0, l1) of a view (nv x nu as the caller has it) into a slot. */
-    void (*transpose)(const struct vp_backproject *b, int slot, const struct vp_bp_view *view, const float *proj,
+    void (*transpose)(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
+                      const float *proj,
                       int64_t l0, int64_t l1);
     /* Adds the batch to segments [s0, s1) of a tile. */
     void (*tile)(const struct vp_backproject *b, int64_t tile, int s0, int s1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Back-projection kernels, compiled once for each instruction set (VP_ISA = avx512, avx2, generic); GCC vector
- * extensions, no intrinsics.
+/* Back-projection kernels, compiled once for each instruction set (VP_ISA = avx512, avx2, generic); GCC
+ * vector extensions, no intrinsics.
  *
- * One column of voxels and one view meet two neighbouring lines of the transposed view (u is constant), in rows that
- * advance evenly. A kernel takes a unit of four vectors of voxels, interpolates the two lines once for all rows that
- * the unit meets, and looks the voxels' rows up in registers; the sums over GROUP views stay in registers too.
- * Positions along the line are fixed point, 2^-32 rows, from the double-precision geometry of the column, so a
- * voxel's bits do not depend on where the work was cut. */
+ * One column of voxels and one view meet two neighbouring lines of the transposed view (u is constant), in
+ * rows that advance evenly. A kernel takes a unit of four vectors of voxels, interpolates the two lines
+ * once for all rows that the unit meets, and looks the voxels' rows up in registers; the sums over GROUP
+ * views stay in registers too. Positions along the line are fixed point, 2^-32 rows, from the
+ * double-precision geometry of the column, so a voxel's bits do not depend on where the work was cut. */
 #include "ops/backproject_internal.h"
 
 #include <string.h>
@@ -100,7 +100,13 @@ INLINE vlong round_vector(vdouble x)
     return (vlong)(x + shift) - (vlong)shift;
 }
 
-/* --- transposition ------------------------------------------------------------------------------------------- */
+/* Largest integer not above x, for -1 < x < 2^31. */
+INLINE vdouble floor_vector(vdouble x)
+{
+    return __builtin_convertvector(__builtin_convertvector(x + 1, vint_half), vdouble) - 1;
+}
+
+/* --- transposition -------------------------------------------------------------------------------------- */
 
 /* r[a][b] <-> r[b][a], by exchanging ever smaller off-diagonal squares. */
 INLINE void transpose_square(vfloat r[LANES])
@@ -128,8 +134,8 @@ INLINE int64_t detector_row(const struct vp_backproject *b, const struct vp_bp_v
 }
 
 /* LANES detector columns from u on of one row; zero outside the detector. */
-INLINE vfloat detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view, const float *proj,
-                               int64_t m, int64_t u)
+INLINE vfloat detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
+                               const float *proj, int64_t m, int64_t u)
 {
     vfloat x = {};
     if (m < 0 || m >= b->rows)
@@ -157,13 +163,14 @@ INLINE vfloat frame_samples(const struct vp_backproject *b, const struct vp_bp_v
     return m & 1 ? 0.5f * (x + detector_samples(b, view, proj, below + 1, u)) : x;
 }
 
-static void transpose(const struct vp_backproject *b, int slot, const struct vp_bp_view *view, const float *proj,
-                      int64_t l0, int64_t l1)
+static void transpose(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
+                      const float *proj, int64_t l0, int64_t l1)
 {
     float *const line0 = vp_bp_line0(b, slot);
     if (b->swap) {
         for (int64_t l = l0; l < l1; l++)
-            memcpy(line0 + l * b->pitch + b->row0, proj + l * b->nu + b->row0, (size_t)(b->row1 - b->row0) * sizeof *proj);
+            memcpy(line0 + l * b->pitch + b->row0, proj + l * b->nu + b->row0,
+                   (size_t)(b->row1 - b->row0) * sizeof *proj);
         return;
     }
     for (int mirror = 0; mirror <= b->mirror; mirror++)
@@ -179,7 +186,7 @@ static void transpose(const struct vp_backproject *b, int slot, const struct vp_
             }
 }
 
-/* --- a tile's columns ---------------------------------------------------------------------------------------- */
+/* --- a tile's columns ----------------------------------------------------------------------------------- */
 
 enum { MISS = INT32_MIN };
 
@@ -187,7 +194,7 @@ enum { MISS = INT32_MIN };
 struct columns {
     int n;                              /* views present */
     const float *line0[GROUP];
-    _Alignas(64) int64_t v0[GROUP][COLUMNS];        /* row at k = 0, 2^-32 */
+    _Alignas(64) int64_t v0[GROUP][COLUMNS]; /* row at k = 0, 2^-32 */
     int64_t dv[GROUP][COLUMNS];         /* rows per voxel, 2^-STEP_BITS */
     int32_t line[GROUP][COLUMNS];       /* the nearer of the two lines, or MISS: the detector is not met */
     int32_t other[GROUP][COLUMNS];      /* the other one: +1 or -1 */
@@ -197,8 +204,8 @@ struct columns {
     vdouble dv_lo, dv_hi;               /* of the columns that hit, in each place of the vectors */
 };
 
-/* A group's walk through a tile: back and forth along `inner`, the axis along which u changes less, so that
- * neighbouring columns use the same lines. */
+/* A group's walk through a tile: back and forth along the axis along which u changes less, so that columns
+ * that follow each other use the same lines. */
 struct walk { bool inner_y; };
 
 /* Position n of the walk, as the column's place in the tile. */
@@ -208,8 +215,8 @@ INLINE int walk_place(struct walk walk, int n)
     return walk.inner_y ? inner * TILE + outer : outer * TILE + inner;
 }
 
-static void columns_of_view(const struct vp_backproject *b, const double P[12], struct walk walk, int64_t i0, int64_t j0,
-                            struct columns *c, int s)
+static void columns_of_view(const struct vp_backproject *b, const double P[12], struct walk walk, int64_t i0,
+                            int64_t j0, struct columns *c, int s)
 {
     const vdouble none = {};
     vdouble place = {};
@@ -218,7 +225,8 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
     const int inner = walk.inner_y ? 1 : 0;
     for (int n = 0; n < COLUMNS; n += PLACES) {
         const int outer = n / TILE, from = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
-        const double i = (double)(i0 + (walk.inner_y ? outer : from)), j = (double)(j0 + (walk.inner_y ? from : outer));
+        const double i = (double)(i0 + (walk.inner_y ? outer : from));
+        const double j = (double)(j0 + (walk.inner_y ? from : outer));
         const vdouble along = outer & 1 ? -place : place;
         const vdouble w = along * P[8 + inner] + (P[8] * i + P[9] * j + P[11]);
         const vlong in_front = w > VP_BP_NEAREST;
@@ -227,7 +235,7 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
         const vlong hit = in_front & (u_all > -1) & (u_all < (double)b->lines);
         const vdouble u = select(hit, u_all, none);
         const vdouble v = select(hit, (along * P[4 + inner] + (P[4] * i + P[5] * j + P[7])) * f, none);
-        const vint_half left = __builtin_convertvector(u + 1, vint_half) - 1;
+        const vint_half left = __builtin_convertvector(u + 1, vint_half) - 1; /* floor */
         const vdouble a = u - __builtin_convertvector(left, vdouble);
         const vlong right = a > 0.5;
         const vdouble big = select(right, a, 1 - a);
@@ -244,7 +252,7 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
     }
 }
 
-/* --- column kernels ------------------------------------------------------------------------------------------ */
+/* --- column kernels ------------------------------------------------------------------------------------- */
 
 /* One view's part of a unit. */
 struct beam {
@@ -285,8 +293,9 @@ INLINE vfloat lerp_lines(const float *p, ptrdiff_t other, vfloat ratio)
 /* A lookup's fraction as an integer has this value at one; sums are kept in this scale. */
 #define FRACTION_ONE (LANES == 16 ? 0x1p32f : 0x1p31f) /* (AVX2 converts signed integers only) */
 
-/* Lookup kernel. Vector b of a unit is looked up in the 2 LANES rows that start START[b] vectors after the unit's
- * base: x = rows at its positions, y = the rows after. Which starts serve depends on the rows per voxel: */
+/* Lookup kernel. Vector b of a unit is looked up in the 2 LANES rows that start start_of(b) vectors after
+ * the unit's base: x = rows at its positions, y = the rows after. Which starts serve depends on the rows
+ * per voxel: */
 enum shape {
     ONE,    /* all vectors in the same two: few rows per voxel */
     PAIRS,  /* two by two: around 1/2 */
@@ -299,11 +308,12 @@ INLINE int start_of(enum shape shape, int b)
     return shape == CHAIN ? b : shape == PAIRS ? b / 2 : 0;
 }
 
-/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough:
- * the largest of LANES (start - b dv), which is linear in dv. */
+/* Rows by which the base must precede the unit's first position, so that every vector's window begins
+ * early enough: the largest of LANES (start - b dv), which is linear in dv. */
 INLINE double lead_of(enum shape shape, double dv)
 {
-    const double lead = shape == CHAIN ? (VECTORS - 1) * LANES * (1 - dv) : shape == PAIRS ? LANES * (1 - 2 * dv) : -1;
+    const double lead = shape == CHAIN ? (VECTORS - 1) * LANES * (1 - dv)
+                      : shape == PAIRS ? LANES * (1 - 2 * dv) : -1;
     return lead + 1.001 > 0 ? lead + 1.001 : 0; /* rounded down, it still is enough */
 }
 
@@ -333,8 +343,8 @@ INLINE int64_t lead_rows(enum shape shape, int64_t step)
     return lead > 0 ? lead >> STEP_BITS : 0;
 }
 
-INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi,
-                        int halves, int first, int count, enum shape shape)
+INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
+                        float *lo, float *hi, int halves, int first, int count, enum shape shape)
 {
     const vuint lane = LANE_NUMBERS;
     vfloat sum[2][VECTORS];
@@ -350,7 +360,8 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
         if (beyond_rows(c, row))
             continue;
         const vfloat ratio = splat(beam.ratio), weight = splat(beam.weight);
-        const uint32_t step = (uint32_t)((beam.step + (1 << (STEP_BITS - LOOKUP_SHIFT - 1))) >> (STEP_BITS - LOOKUP_SHIFT));
+        const int drop = STEP_BITS - LOOKUP_SHIFT;
+        const uint32_t step = (uint32_t)((beam.step + (1 << (drop - 1))) >> drop);
         const uint32_t begin = ((uint32_t)beam.v >> (32 - LOOKUP_SHIFT)) + ((uint32_t)lead << LOOKUP_SHIFT);
         const vuint ramp = lane * splat_uint(step), vector_step = splat_uint(step * LANES);
         const vuint window = splat_uint((uint32_t)LANES << LOOKUP_SHIFT);
@@ -377,7 +388,8 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
                     z[h] = lerp_lines(q + LANES, beam.other, ratio);
                 }
             }
-            const vuint index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT)); /* lookups use the low bits only */
+            /* lookups use the low bits only */
+            const vuint index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT));
 #if LANES == 16
             const vfloat fraction = __builtin_convertvector(index, vfloat);
 #else
@@ -401,9 +413,10 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
 #endif
 
 #if LANES < 16
-/* March kernel, for about one row per voxel. Lane l of a vector lies at c + l + t, |t| <= 1, where c is an integer and
- * t = f - 1/2 + (l - (LANES - 1) / 2) (dv - 1), f the fraction of the vector's middle; so it takes its share of rows
- * c + l - 1, c + l, c + l + 1 with weights max(0, -t), 1 - |t|, max(0, t): three shifted loads, no lookup. */
+/* March kernel, for about one row per voxel. Lane l of a vector lies at c + l + t, |t| <= 1, where c is an
+ * integer and t = f - 1/2 + (l - (LANES - 1) / 2) (dv - 1), f the fraction of the vector's middle; so it
+ * takes its share of rows c + l - 1, c + l, c + l + 1 with weights max(0, -t), 1 - |t|, max(0, t): three
+ * shifted loads, no lookup. */
 static bool march_fits(double lo, double hi)
 {
     const double reach = 0.9999 / (LANES - 1);
@@ -412,11 +425,12 @@ static bool march_fits(double lo, double hi)
 
 enum { MARCH_ROWS = (VECTORS - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 };
 
-INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi,
-                       int halves, int first, int count)
+INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
+                       float *lo, float *hi, int halves, int first, int count)
 {
     enum { LINE = (MARCH_ROWS + LANES - 1) / LANES };
-    const int rows = (count - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2, vectors = (rows + LANES - 1) / LANES;
+    const int rows = (count - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2;
+    const int vectors = (rows + LANES - 1) / LANES;
     struct {
         vfloat line[2][LINE];
         float start[VECTORS], slope, weight;
@@ -429,7 +443,8 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
         if (c->line[s][n] == MISS)
             continue;
         const struct beam beam = beam_of(c, s, n, k, shift);
-        const int64_t middle = beam.v + first * LANES * beam.dv + (LANES - 1) * beam.dv / 2, row = (middle >> 32) - LANES / 2;
+        const int64_t middle = beam.v + first * LANES * beam.dv + (LANES - 1) * beam.dv / 2;
+        const int64_t row = (middle >> 32) - LANES / 2;
         if (beyond_rows(c, row))
             continue;
         const vfloat ratio = splat(beam.ratio);
@@ -437,7 +452,8 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
         for (int h = 0; h < halves; h++)
 #pragma GCC unroll 8
             for (int m = 0; m < vectors; m++)
-                view[n_views].line[h][m] = lerp_lines(beam.p + row + h * mirror + m * LANES, beam.other, ratio);
+                view[n_views].line[h][m] = lerp_lines(beam.p + row + h * mirror + m * LANES, beam.other,
+                                                      ratio);
 #pragma GCC unroll 4
         for (int b = 0; b < count; b++) {
             const int64_t pos = middle + b * LANES * beam.dv;
@@ -481,8 +497,8 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
 #endif
 
 /* Gather kernel: any number of rows per voxel. */
-INLINE void gather_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi,
-                        int halves, int first, int count)
+INLINE void gather_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
+                        float *lo, float *hi, int halves, int first, int count)
 {
     float sum[2][UNIT];
     memset(sum, 0, sizeof sum);
@@ -500,7 +516,8 @@ INLINE void gather_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
                 row = row > c->row0 + c->rows ? c->row0 + c->rows : row;
                 const float x = p[row] + beam.ratio * p[row + beam.other];
                 const float y = p[row + 1] + beam.ratio * p[row + 1 + beam.other];
-                const float w1 = beam.weight * 0x1p-31f * (float)(int32_t)((uint32_t)pos >> 1), w0 = beam.weight - w1;
+                const float w1 = beam.weight * 0x1p-31f * (float)(int32_t)((uint32_t)pos >> 1);
+                const float w0 = beam.weight - w1;
                 sum[h][l] += w0 * x + w1 * y;
             }
         }
@@ -565,8 +582,9 @@ static const struct kernels *pick_kernels(double lo, double hi)
 }
 
 /* One column of one segment. */
-INLINE void column_segment(const struct kernels *kernels, const struct columns *c, int n, const struct vp_bp_segment *seg,
-                           int halves, ptrdiff_t shift, ptrdiff_t mirror, float *lo, float *hi)
+INLINE void column_segment(const struct kernels *kernels, const struct columns *c, int n,
+                           const struct vp_bp_segment *seg, int halves, ptrdiff_t shift, ptrdiff_t mirror,
+                           float *lo, float *hi)
 {
     const int end = (seg->first + seg->count) * BLOCK;
     for (int at = seg->first * BLOCK; at < end;) {
@@ -575,15 +593,16 @@ INLINE void column_segment(const struct kernels *kernels, const struct columns *
             kernels->whole[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done, 0);
             at += UNIT;
         } else {
-            kernels->block[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done, (at - unit) / LANES);
+            kernels->block[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done,
+                                       (at - unit) / LANES);
             at += BLOCK;
         }
     }
 }
 
 /* A group of the batch in a tile; the kernels for it, NULL if no voxel meets the detector. */
-static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, struct walk *walk, int64_t i0, int64_t j0,
-                                          struct columns *c)
+static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, struct walk *walk,
+                                          int64_t i0, int64_t j0, struct columns *c)
 {
     const int end = min_int(slot0 + GROUP, b->batch);
     c->n = 0;
@@ -633,14 +652,15 @@ static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int 
                 for (ptrdiff_t z = 0; z < column; z += 16)
                     __builtin_prefetch(start + next * column + z, 1);
                 float *lo = start + place * column;
-                column_segment(kernels, &columns, n, seg, halves, seg->halves == HALF_HIGH ? b->mirror_offset : 0,
+                column_segment(kernels, &columns, n, seg, halves,
+                               seg->halves == HALF_HIGH ? b->mirror_offset : 0,
                                b->mirror_offset, lo, halves == 2 ? lo + depth : lo);
             }
         }
     }
 }
 
-/* --- any matrices -------------------------------------------------------------------------------------------- */
+/* --- any matrices --------------------------------------------------------------------------------------- */
 
 enum { PARTS = GROUP / PLACES };
 
@@ -653,7 +673,8 @@ struct general_group {
 /* Where a voxel is seen by the views of a group. */
 struct sight { vdouble u[PARTS], v[PARTS], w[PARTS], f[PARTS]; };
 
-/* LANES voxels of a column, for one view: not seen; between two lines; between more; to be taken voxel by voxel. */
+/* LANES voxels of a column, for one view: not seen; between two lines; between more; to be taken voxel by
+ * voxel. */
 enum { OUTSIDE, PAIR, SEVERAL, SINGLE };
 
 /* The views' parts of LANES voxels of a column. Lane l is at depth w0 (1 + l e), so with g = 1 / (1 + l e):
@@ -702,11 +723,12 @@ INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS]
 }
 
 /* From the sights of the first voxel and of the one after the last. */
-INLINE void general_block_of(const struct general_group *g, const struct sight *a, const struct sight *z, int64_t lines,
-                             int64_t rows, struct general_block *out)
+INLINE void general_block_of(const struct general_group *g, const struct sight *a, const struct sight *z,
+                             int64_t lines, int64_t rows, struct general_block *out)
 {
     const double spare = 1e-4;
-    const vdouble none = {}, before = splat_double(-1), after_lines = splat_double((double)lines), after_rows = splat_double((double)rows);
+    const vdouble none = {}, before = splat_double(-1), after_lines = splat_double((double)lines);
+    const vdouble after_rows = splat_double((double)rows);
     for (int p = 0; p < PARTS; p++) {
         const vdouble u0 = select_min(a->u[p], z->u[p]) - spare, u1 = select_max(a->u[p], z->u[p]) + spare;
         const vdouble v0 = select_min(a->v[p], z->v[p]) - spare, v1 = select_max(a->v[p], z->v[p]) + spare;
@@ -727,7 +749,8 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
         const vdouble f = a->f[p], scale = splat_double((double)(1 << LOOKUP_SHIFT));
         const vdouble dv = select(windowed, (g->P[6][p] - a->v[p] * g->P[10][p]) * f * scale, none);
         const vdouble v = select(windowed, (a->v[p] - row_d) * scale, none);
-        *(vint_half *)&out->kind[n] = seen & ((windowed_half & (SEVERAL + (pair & (PAIR - SEVERAL)))) | (~windowed_half & SINGLE));
+        const vint_half lookup = SEVERAL + (pair & (PAIR - SEVERAL));
+        *(vint_half *)&out->kind[n] = seen & ((windowed_half & lookup) | (~windowed_half & SINGLE));
         *(vint_half *)&out->row[n] = row;
         *(vint_half *)&out->line[n] = line;
         *(vint_half *)&out->last[n] = last;
@@ -735,21 +758,23 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
         *(vint_half *)&out->step[n] = __builtin_convertvector(round_vector(dv), vint_half);
         *(vfloat_half *)&out->e[n] = __builtin_convertvector(g->P[10][p] * f, vfloat_half);
         *(vfloat_half *)&out->u[n] = __builtin_convertvector(a->u[p] - line_d, vfloat_half);
-        *(vfloat_half *)&out->du[n] = __builtin_convertvector((g->P[2][p] - a->u[p] * g->P[10][p]) * f, vfloat_half);
+        const vdouble du = (g->P[2][p] - a->u[p] * g->P[10][p]) * f;
+        *(vfloat_half *)&out->du[n] = __builtin_convertvector(du, vfloat_half);
         *(vfloat_half *)&out->dv[n] = __builtin_convertvector(dv, vfloat_half);
         *(vfloat_half *)&out->weight[n] = __builtin_convertvector(f * f, vfloat_half);
     }
 }
 
 /* Voxel by voxel, in double. */
-static void single_voxels(const struct vp_backproject *b, const float *line0, const double P[12], double i, double j,
-                          double k, float *sum)
+static void single_voxels(const struct vp_backproject *b, const float *line0, const double P[12], double i,
+                          double j, double k, float *sum)
 {
     for (int l = 0; l < LANES; l++) {
         const double z = k + l, w = P[8] * i + P[9] * j + P[10] * z + P[11];
         if (!(w > VP_BP_NEAREST))
             continue;
-        const double f = 1 / w, u = (P[0] * i + P[1] * j + P[2] * z + P[3]) * f, v = (P[4] * i + P[5] * j + P[6] * z + P[7]) * f;
+        const double f = 1 / w, u = (P[0] * i + P[1] * j + P[2] * z + P[3]) * f;
+        const double v = (P[4] * i + P[5] * j + P[6] * z + P[7]) * f;
         if (!(u > -1 && u < (double)b->lines && v > (double)(b->row0 - 1) && v < (double)b->row1))
             continue;
         const int64_t m = (int64_t)(u + 1) - 1, r = (int64_t)(v - (double)b->row0 + 1) + b->row0 - 1;
@@ -760,8 +785,8 @@ static void single_voxels(const struct vp_backproject *b, const float *line0, co
 }
 
 #if HAVE_PERMUTE
-/* One view's share of LANES voxels: the rows of each line that is met are looked up; along u linear between two lines,
- * or the hat function of the distance from each of several. */
+/* One view's share of LANES voxels: the rows of each line that is met are looked up; along u linear
+ * between two lines, or the hat function of the distance from each of several. */
 INLINE vfloat windowed_voxels(const struct general_block *g, int s, const float *line0, ptrdiff_t pitch)
 {
     const vuint lane = LANE_NUMBERS;
@@ -797,8 +822,8 @@ INLINE vfloat windowed_voxels(const struct general_block *g, int s, const float 
 }
 #endif
 
-static void general_column(const struct vp_backproject *b, const struct general_group *g, const struct vp_bp_segment *seg,
-                           double i, double j, float *out)
+static void general_column(const struct vp_backproject *b, const struct general_group *g,
+                           const struct vp_bp_segment *seg, double i, double j, float *out)
 {
     vdouble base[3][PARTS];
     for (int row = 0; row < 3; row++)
@@ -857,17 +882,102 @@ static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, i
                 const int place = walk_place(walk, n);
                 const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
                 if (i < b->nx && j < b->ny)
-                    general_column(b, &g, seg, (double)i, (double)j, start + (ptrdiff_t)place * seg->count * BLOCK);
+                    general_column(b, &g, seg, (double)i, (double)j,
+                                   start + (ptrdiff_t)place * seg->count * BLOCK);
             }
         }
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- */
+/* --- few slices ----------------------------------------------------------------------------------------- */
+
+typedef int64_t pair __attribute__((may_alias)); /* of floats: a row of a line and the next */
+typedef int64_t pair_u __attribute__((aligned(4), may_alias));
+typedef uint32_t vuint_half __attribute__((vector_size(4 * PLACES), may_alias));
+typedef uint64_t vulong __attribute__((vector_size(8 * PLACES), may_alias));
+
+/* a[0], b[0], a[1], b[1], ... in single precision */
+INLINE vfloat interleave(vdouble a, vdouble b)
+{
+    const vfloat_half x = __builtin_convertvector(a, vfloat_half);
+    const vfloat_half y = __builtin_convertvector(b, vfloat_half);
+    return (vfloat)(__builtin_convertvector((vuint_half)x, vulong)
+                    | __builtin_convertvector((vuint_half)y, vulong) << 32);
+}
+
+/* A tile's slice and one view. */
+struct neighbours {
+    _Alignas(64) int64_t offset[COLUMNS];               /* of the first of four neighbours, from line 0 */
+    vfloat across[COLUMNS / PLACES], along[COLUMNS / PLACES];   /* weights, in pairs */
+    _Alignas(64) pair near[COLUMNS], far[COLUMNS];
+};
+
+/* P is folded for the slice: columns x, y, 1. */
+INLINE void find_neighbours(const struct vp_backproject *b, const double P[3][3], int64_t i0, int64_t j0,
+                            struct neighbours *out)
+{
+    vdouble x = {};
+    for (int p = 0; p < PLACES; p++)
+        x[p] = p;
+    const vdouble none = {};
+    const double lines = (double)b->lines, rows = (double)b->rows, pitch = (double)b->pitch;
+    const double row0 = (double)b->row0;
+    for (int n = 0; n < COLUMNS; n += PLACES) {
+        const double i = (double)(i0 + n % TILE), j = (double)(j0 + n / TILE);
+        const vdouble w = x * P[2][0] + (P[2][0] * i + P[2][1] * j + P[2][2]);
+        const vlong in_front = w > VP_BP_NEAREST;
+        const vdouble f = 1 / select(in_front, w, none + 1);
+        const vdouble u_all = (x * P[0][0] + (P[0][0] * i + P[0][1] * j + P[0][2])) * f;
+        const vdouble v_all = (x * P[1][0] + (P[1][0] * i + P[1][1] * j + P[1][2])) * f;
+        const vlong hit = in_front & (u_all > -1) & (u_all < lines) & (v_all > -1) & (v_all < rows);
+        const vdouble u = select(hit, u_all, none), v = select(hit, v_all, none);
+        const vdouble line = floor_vector(u), row = floor_vector(v), a = u - line, c = v - row;
+        const vdouble zeros = none + (row0 - 2); /* before line 0 */
+        *(vlong *)&out->offset[n] = round_vector(select(hit, line * pitch + row, zeros));
+        out->across[n / PLACES] = interleave(a, a);
+        out->along[n / PLACES] = interleave(f * f * (1 - c), f * f * c);
+    }
+}
+
+static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
+{
+    const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
+    struct neighbours at;
+    for (int z = s0; z < s1; z++)
+        for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP) {
+            vfloat sum[COLUMNS / PLACES] = {};
+            for (int slot = slot0; slot < slot0 + GROUP; slot++) {
+                if (!b->present[slot])
+                    continue;
+                const double *M = b->views[b->batch_first + slot].P, k = (double)b->segments[z].k;
+                const double P[3][3] = {{M[0], M[1], M[2] * k + M[3]}, {M[4], M[5], M[6] * k + M[7]},
+                                        {M[8], M[9], M[10] * k + M[11]}};
+                const float *line0 = vp_bp_line0(b, slot);
+                find_neighbours(b, P, i0, j0, &at);
+                for (int n = 0; n < COLUMNS; n++) {
+                    const float *q = line0 + at.offset[n];
+                    at.near[n] = *(const pair_u *)q;
+                    at.far[n] = *(const pair_u *)(q + b->pitch);
+                }
+                for (int m = 0; m < COLUMNS / PLACES; m++) {
+                    const vfloat near = load((const float *)(at.near + m * PLACES));
+                    const vfloat far = load((const float *)(at.far + m * PLACES));
+                    sum[m] += (near + at.across[m] * (far - near)) * at.along[m];
+                }
+            }
+            float *out = b->volume + tile * b->tile_floats + b->segments[z].offset;
+            for (int n = 0; n < COLUMNS; n++)
+                out[n] += sum[n / PLACES][n % PLACES * 2] + sum[n / PLACES][n % PLACES * 2 + 1];
+        }
+}
+
+/* -------------------------------------------------------------------------------------------------------- */
 
 static void add_to_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
 {
-    if (b->fast)
+    if (b->few)
+        few_slices_tile(b, tile, s0, s1);
+    else if (b->fast)
         fast_tile(b, tile, s0, s1);
     else
         general_tile(b, tile, s0, s1);

@@ -6,7 +6,7 @@
  * zeros are the columns where the shadow begins and ends, and nothing outside them is looked at.
  *
  * The Shepp-Logan head is that of Kak & Slaney, Principles of Computerized Tomographic Imaging (1988),
- * section 3.6, table 3.1, as corrected in the book's errata (RTK and sl3d carry the same numbers); the high
+ * page 102, as corrected in the errata of the book (RTK and sl3d carry the same numbers); the high
  * contrast of its parts follows Toft, The Radon Transform (1996), table B.3, in the three-dimensional form of
  * Yu, Ye & Wang, Proc. SPIE 5535 (2004). Large Poisson means are sampled by transformed rejection: PTRS of
  * Hoermann, Insurance: Mathematics and Economics 12 (1993) 39-45. */
