@@ -123,6 +123,7 @@ plastic() {
         '--arc 220|--voxel 1'
         '--arc 220 --clockwise|--voxel 1'
         '--tilt 1.5|--voxel 1'
+        '--pitch -1|--voxel 1'
     )
     for v in "${variants[@]}"; do
         # shellcheck disable=SC2086

@@ -8,9 +8,8 @@
 #include <string.h>
 
 static const struct vp_example examples[] = {
-    {"Reconstruct a simulated scan.",
-     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
-     "ct-phantom -g - | ct-filter | ct-backproject -o vol.tif"},
+    {"Reconstruct a simulated scan.", "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+                                      "ct-phantom -g - | ct-filter | ct-backproject -o vol.tif"},
     {"The middle slices only, from a file.",
      "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
      "ct-phantom -g - | ct-filter -o filtered.tif\n"
@@ -43,15 +42,22 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "back-project filtered projections into a volume",
     .description =
-        "Sums filtered projections (from ct-filter) into a volume of attenuation, in 1/mm: for each voxel and each "
-        "view the detector is sampled bilinearly where the voxel's image falls, and weighted by the square of the "
+        "Sums filtered projections (from ct-filter) into a volume of attenuation, in 1/mm: for each voxel "
+        "and each "
+        "view the detector is sampled bilinearly where the voxel's image falls, and weighted by the square "
+        "of the "
         "source-axis distance over the voxel's depth. Samples outside the detector count as zero.\n\n"
-        "The geometry comes with the projections or from -g, as circular orbit or as one 3x4 matrix a view; where the "
-        "matrices are those of an untilted detector on a circular orbit, a kernel is used that does a fraction of the "
+        "The geometry comes with the projections or from -g, as circular orbit or as one 3x4 matrix a view; "
+        "where the "
+        "matrices are those of an untilted detector on a circular orbit, a kernel is used that does a "
+        "fraction of the "
         "arithmetic, and another half is saved where the volume and the detector are centred in z.\n\n"
-        "The views stream through in order, one volume is held in memory. If it does not fit --memory, projections that "
-        "can be read again (files, not pipes) are read several times, each pass making as many slices as fit; a pipe "
-        "is refused before anything is read. The result of a voxel does not depend on slabs, passes or threads.",
+        "The views stream through in order, one volume is held in memory. If it does not fit --memory, "
+        "projections that "
+        "can be read again (files, not pipes) are read several times, each pass making as many slices as "
+        "fit; a pipe "
+        "is refused before anything is read. The result of a voxel does not depend on slabs, passes or "
+        "threads.",
     .options = vp_reconstruct_options,
     .params_size = sizeof(struct vp_reconstruct_params),
     .examples = examples,

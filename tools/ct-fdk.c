@@ -23,16 +23,14 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"Reconstruct a simulated scan.",
-     "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
-     "ct-phantom -g - -o scan.tif\n"
-     "ct-fdk scan.tif -o vol.tif"},
+    {"Reconstruct a simulated scan.", "ct-geom --sod 500 --sdd 1000 --detector 64x64 --pitch 2 --views 90 |\n"
+                                      "ct-phantom -g - -o scan.tif\n"
+                                      "ct-fdk scan.tif -o vol.tif"},
     {"What would be done, with how much memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
     {"Quick look: one slice, coarse voxels, no volume on disk.",
      "ct-fdk --volume 64x64x1 scan.tif | img-view -o slice.png"},
-    {"From raw counts.",
-     "img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif\n"
-     "ct-fdk --i0 60000 counts.tif --window hann -o vol.tif"},
+    {"From raw counts.", "img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif\n"
+                         "ct-fdk --i0 60000 counts.tif --window hann -o vol.tif"},
     {0},
 };
 
@@ -57,8 +55,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_hint(err, "use ct-backproject");
         goto out;
     }
-    if (normalizes(run_)
-        && vp_session_normalize(&s, run_, &p->normalize, p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
+    if (normalizes(run_) &&
+        vp_session_normalize(&s, run_, &p->normalize,
+                             p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
         goto out;
     if (vp_session_filter(&s, run_, &p->filter, err))
         goto out;
@@ -73,13 +72,18 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "reconstruct a volume from cone-beam or parallel projections",
     .description =
-        "Turns the projections of a scan into a volume of attenuation, in 1/mm, by the method of Feldkamp, Davis and "
-        "Kress: normalises raw counts (if --flat or --i0 is given; otherwise the input holds line integrals), weights and "
+        "Turns the projections of a scan into a volume of attenuation, in 1/mm, by the method of Feldkamp, "
+        "Davis and "
+        "Kress: normalises raw counts (if --flat or --i0 is given; otherwise the input holds line "
+        "integrals), weights and "
         "ramp-filters each view, and back-projects it. Reading, computing and writing overlap.\n\n"
-        "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by them, and gives "
+        "It takes the options of ct-normalize(1), ct-filter(1) and ct-backproject(1), means the same by "
+        "them, and gives "
         "the same result to the bit; what the pipeline passes between processes stays in memory here.\n\n"
-        "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does not "
-        "fit, projections that can be read again are read several times, a slab of slices each time; a pipe is refused "
+        "The views stream through in order and one volume is held. Memory never exceeds --memory: if the "
+        "volume does not "
+        "fit, projections that can be read again are read several times, a slab of slices each time; a pipe "
+        "is refused "
         "before anything is read.",
     .options = options,
     .params_size = sizeof(struct params),

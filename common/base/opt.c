@@ -172,7 +172,7 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
 }
 
 /* How far `typed` is from `word`, -1 if too far to be meant. A beginning of the word is near. */
-static int nearness(const char *typed, size_t nt, const char *word, size_t nw)
+int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw)
 {
     if (nt >= 2 && nt < nw && !memcmp(typed, word, nt))
         return 1;
@@ -192,7 +192,7 @@ static int set_choice(const struct vp_opt *row, int *out, const char *source, co
             *out = i;
             return 0;
         }
-        const int d = nearness(text, nt, word, n);
+        const int d = vp_opt_nearness(text, nt, word, n);
         if (d >= 0 && d < best) {
             best = d;
             near = word;
@@ -388,7 +388,7 @@ static int match_nearly(void *ctx, const struct vp_opt *row, size_t offset)
 {
     struct search *s = ctx;
     (void)offset;
-    const int d = row->hidden ? -1 : nearness(s->name, s->name_n, row->name, strlen(row->name));
+    const int d = row->hidden ? -1 : vp_opt_nearness(s->name, s->name_n, row->name, strlen(row->name));
     if (d >= 0 && d < s->best) {
         s->best = d;
         s->near = row->name;

@@ -231,43 +231,20 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
 
 /* --- our own text -------------------------------------------------------------------------------- */
 
-static int edit_distance(const char *a, const char *b)
-{
-    enum { MOST = 24 };
-    const int n = (int)strlen(a), m = (int)strlen(b);
-    int row[MOST + 1];
-    if (n > MOST || m > MOST)
-        return MOST;
-    for (int j = 0; j <= m; j++)
-        row[j] = j;
-    for (int i = 1; i <= n; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            const int change = diagonal + (a[i - 1] != b[j - 1]);
-            const int remove = row[j] + 1, insert = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = change < remove ? change : remove;
-            row[j] = row[j] < insert ? row[j] : insert;
-        }
-    }
-    return row[m];
-}
-
 int vp_geom_key_find(const char *name, enum vp_geom_key *key, const char *where, struct vp_err *err)
 {
-    int nearest = 0, distance = 99;
+    int nearest = -1, distance = 0;
     for (int k = 0; k < VP_GK_COUNT; k++) {
-        const int d = edit_distance(name, key_names[k]);
+        const int d = vp_opt_nearness(name, strlen(name), key_names[k], strlen(key_names[k]));
         if (d == 0) {
             *key = (enum vp_geom_key)k;
             return 0;
         }
-        if (d < distance)
+        if (d > 0 && (nearest < 0 || d < distance))
             distance = d, nearest = k;
     }
     vp_fail(err, VP_ERUN, "%s: unknown key '%.40s'", where, name);
-    if (distance <= 2)
+    if (nearest >= 0)
         return vp_hint(err, "did you mean '%s'?", key_names[nearest]);
     return vp_hint(err, "the keys of a geometry file are in ct-geometry(5)");
 }

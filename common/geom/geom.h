@@ -18,19 +18,19 @@ enum vp_beam { VP_CONE, VP_PARALLEL };
 
 struct vp_geom {
     enum vp_beam beam;
-    double sod, sdd;           /* mm, source to axis and source to detector; cone only */
-    int64_t nu, nv;            /* detector columns and rows */
-    double du, dv;             /* pixel pitch, mm; negative where columns (rows) are numbered the other way: dv < 0 is an
-                                  image whose first row is on top. 0: not known, only with `matrix` */
-    double offset_u, offset_v; /* pixels: where the central ray (through the axis, in the orbit plane) meets the
-                                  detector, relative to its centre */
-    double tilt;               /* degrees: the detector turned in its own plane about the central ray; the image of
-                                  +z turns from +v towards +u */
+    double sod, sdd; /* mm, source to axis and source to detector; cone only */
+    int64_t nu, nv;  /* detector columns and rows */
+    double du, dv; /* pixel pitch, mm; negative where columns (rows) are numbered the other way: dv < 0 is an
+                      image whose first row is on top. 0: not known, only with `matrix` */
+    double offset_u, offset_v; /* pixels: where the central ray (through the axis, in the orbit plane) meets
+                                  the detector, relative to its centre */
+    double tilt; /* degrees: the detector turned in its own plane about the central ray; the image of
+                    +z turns from +v towards +u */
     bool clockwise;
     int64_t views;
-    double *angle;             /* degrees, one a view, as given (before `clockwise`); malloc'd */
-    double *matrix;            /* 12 a view, row major, mm -> pixels (any scale), or NULL; malloc'd. If set it
-                                  decides; sod, sdd, angle, ... then are what was derived from it. */
+    double *angle;  /* degrees, one a view, as given (before `clockwise`); malloc'd */
+    double *matrix; /* 12 a view, row major, mm -> pixels (any scale), or NULL; malloc'd. If set it
+                       decides; sod, sdd, angle, ... then are what was derived from it. */
 };
 
 void vp_geom_free(struct vp_geom *g);
@@ -38,12 +38,13 @@ int vp_geom_copy(struct vp_geom *dst, const struct vp_geom *src);
 
 /* The text of a geometry file (ct-geometry(5)); `name` for messages ("scan.geom: line 7: ..."). */
 int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err);
-/* A file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log, or a TIFF stack
- * that carries a geometry, told apart by content. "-" is standard input (text only). */
+/* A file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log, or a
+ * TIFF stack that carries a geometry, told apart by content. "-" is standard input (text only). */
 int vp_geom_read(struct vp_geom *g, const char *path, struct vp_err *err);
 /* Options of ct-geom, as text with the syntax of the file's keys. */
 struct vp_geom_params {
-    const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *views, *arc, *start, *angles;
+    const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *views, *arc, *start,
+        *angles;
     bool clockwise, counterclockwise;
 };
 extern const struct vp_opt vp_geom_options[];
@@ -63,39 +64,43 @@ int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *e
 
 /* One view as everything downstream sees it. */
 struct vp_view {
-    double P[12];      /* (u w, v w, w) = P (x, y, z, 1); mm -> pixels; w is the depth in mm along the central ray
-                          (third row's direction has unit length, w > 0 at the isocentre). Parallel: w = 1. */
-    double angle;      /* radians in [0, 2 pi]: b, of the source position, counter-clockwise from +y; parallel: of the
-                          direction the rays come from */
-    double fu, fv;     /* sdd / du, sdd / dv: pixels (parallel: 1 / du, 1 / dv); negative where u runs against
-                          (cos b, sin b, 0), v against +z (a mirrored image): the fan angle atan((u - cu) / fu) is right */
-    double cu, cv;     /* principal point, pixels (parallel: image of the origin) */
-    double sod;        /* depth of the isocentre (origin), mm; parallel: 0 */
-    double weight;     /* angular weight, radians: half the gaps to both neighbours on the circle; see vp_scan */
+    double P[12];  /* (u w, v w, w) = P (x, y, z, 1); mm -> pixels; w is the depth in mm along the central ray
+                      (third row's direction has unit length, w > 0 at the isocentre). Parallel: w = 1. */
+    double angle;  /* radians in [0, 2 pi]: b, of the source position, counter-clockwise from +y; parallel: of
+                      the  direction the rays come from */
+    double fu, fv; /* sdd / du, sdd / dv: pixels (parallel: 1 / du, 1 / dv); negative where u runs against
+                      (cos b, sin b, 0), v against +z (a mirrored image): the fan angle atan((u - cu) / fu) is
+                      right */
+    double cu, cv; /* principal point, pixels (parallel: image of the origin) */
+    double sod;    /* depth of the isocentre (origin), mm; parallel: 0 */
+    double weight; /* angular weight, radians: half the gaps to both neighbours on the circle; see vp_scan */
 };
 
-/* Equal angles share one weight. The largest gap between neighbours is open if it exceeds four times the median gap and
- * 20 degrees (parallel beam on the half circle: 5); the views at its ends then count for a full local step. */
+/* Equal angles share one weight. The largest gap between neighbours is open if it exceeds four times the
+ * median gap and 20 degrees (parallel beam on the half circle: 5); the views at its ends then count for a
+ * full local step. */
 enum vp_scan_kind {
-    VP_SCAN_FULL,      /* 360 degrees: weights sum to 2 pi. Also a parallel beam with an offset detector over 360 degrees */
-    VP_SCAN_SHORT,     /* cone beam, an arc: the largest gap is left open */
-    VP_SCAN_PARALLEL   /* parallel beam: weights on the half circle, sum to pi (opposite views share) */
+    VP_SCAN_FULL,  /* 360 degrees: weights sum to 2 pi. Also a parallel beam with an offset detector over 360
+                      degrees */
+    VP_SCAN_SHORT, /* cone beam, an arc: the largest gap is left open */
+    VP_SCAN_PARALLEL /* parallel beam: weights on the half circle, sum to pi (opposite views share) */
 };
 
 struct vp_scan {
     enum vp_scan_kind kind;
-    double arc;            /* radians covered: the circle (half circle) less the gap if that is open */
-    double start;          /* radians: angle of the first view of the arc in the direction of increasing b; angle - start
-                              modulo 2 pi is in [0, arc] but for rounding and near-equal angles */
-    double largest_gap;    /* radians */
-    double half_fan_lo, half_fan_hi; /* fan angles of the outermost detector columns' centres, radians (lo < 0 < hi),
-                              over all views; parallel: 0 */
-    double overlap;        /* pixels: half width around the central ray that both sides of the detector cover, to the
-                              edge of the outermost pixel; < 0 if the ray misses the detector */
-    bool offset;           /* offset-detector weights are wanted: a full scan whose smaller side of the detector, from the
-                              central ray, is less than 90 % of the larger */
-    bool circular;         /* sources on a circle in z = 0, equal distances, principal rays through the axis, within 1e-6 */
-    bool untilted;         /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
+    double arc;   /* radians covered: the circle (half circle) less the gap if that is open */
+    double start; /* radians: angle of the first view of the arc in the direction of increasing b; angle -
+                     start modulo 2 pi is in [0, arc] but for rounding and near-equal angles */
+    double largest_gap;              /* radians */
+    double half_fan_lo, half_fan_hi; /* fan angles of the outermost detector columns' centres, radians (lo < 0
+                              < hi), over all views; parallel: 0 */
+    double overlap; /* pixels: half width around the central ray that both sides of the detector cover, to the
+                       edge of the outermost pixel; < 0 if the ray misses the detector */
+    bool offset;   /* offset-detector weights are wanted: a full scan whose smaller side of the detector, from
+                      the   central ray, is less than 90 % of the larger */
+    bool circular; /* sources on a circle in z = 0, equal distances, principal rays through the axis, within
+                      1e-6 */
+    bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
 };
 
 /* Matrices, decomposed, and the scan they make. *views is malloc'd (g->views entries). */
@@ -103,8 +108,9 @@ int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_sca
 
 /* Position of the source (cone), or unit vector towards it (parallel). */
 void vp_view_source(const struct vp_view *view, double s[3]);
-/* Angle about z at the source, in radians, from the ray through the origin to that of detector column u (at the row of
- * the origin), positive along (cos b, sin b, 0); any matrices. Parallel: that ray's distance from the origin, mm. */
+/* Angle about z at the source, in radians, from the ray through the origin to that of detector column u (at
+ * the row of the origin), positive along (cos b, sin b, 0); any matrices. Parallel: that ray's distance from
+ * the origin, mm. */
 double vp_view_fan(const struct vp_view *view, double u);
 static inline bool vp_view_parallel(const struct vp_view *v)
 {
@@ -112,36 +118,50 @@ static inline bool vp_view_parallel(const struct vp_view *v)
 }
 
 /* A volume: voxel index (i, j, k) has its centre at center + (index - (n - 1) / 2) * voxel, per axis. */
-struct vp_grid { int64_t n[3]; double voxel[3]; double center[3]; };
+struct vp_grid {
+    int64_t n[3];
+    double voxel[3];
+    double center[3];
+};
 
 /* The volume options, shared by ct-backproject, ct-fdk and ct-phantom: --volume --voxel --center --slab */
-struct vp_grid_params { struct vp_size volume; struct vp_reals voxel, center; struct vp_range slab; };
+struct vp_grid_params {
+    struct vp_size volume;
+    struct vp_reals voxel, center;
+    struct vp_range slab;
+};
 extern const struct vp_opt vp_grid_options[];
 
-/* Grid from options and geometry (g and views may be NULL: then --volume WxHxD is needed): default the field of view at the detector's sampling (voxel = pitch * sod / sdd);
- * with --volume alone, the voxel makes the field of view fit; with --voxel alone, the size covers it. `slab` is checked
- * against n[2] and returned as [z0, z1) (all if not given). */
+/* Grid from options and geometry (g and views may be NULL: then --volume WxHxD is needed): default the field
+ * of view at the detector's sampling (voxel = pitch * sod / sdd); with --volume alone, the voxel makes the
+ * field of view fit; with --voxel alone, the size covers it. `slab` is checked against n[2] and returned as
+ * [z0, z1) (all if not given). */
 int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp_grid_params *o,
                  const struct vp_geom *g, const struct vp_view *views, struct vp_err *err);
 /* Set nx, ny, pages, axes, voxel, unit, origin of a volume's (or slab's) stack header. */
-int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s, struct vp_err *err);
+int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s,
+                     struct vp_err *err);
 
 /* P of a view in voxel indices of a grid: Pv such that (u w, v w, w) = Pv (i, j, k, 1). */
 void vp_view_on_grid(const struct vp_view *view, const struct vp_grid *grid, double Pv[12]);
 
-/* ct-geom --show: explains in words and numbers. And the warnings of what looks wrong, each one line, malloc'd array
- * ended by NULL (free each and the array). */
+/* ct-geom --show: explains in words and numbers. And the warnings of what looks wrong, each one line,
+ * malloc'd array ended by NULL (free each and the array). */
 char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
 
 /* -g and --layout, shared by the ct- programs that read projections. */
 enum vp_layout { VP_LAYOUT_VIEWS, VP_LAYOUT_SINOGRAMS };
-struct vp_projection_params { const char *geometry; int layout; };
+struct vp_projection_params {
+    const char *geometry;
+    int layout;
+};
 extern const struct vp_opt vp_projection_options[];
 
-/* The geometry of a stack of projections: -g FILE, else the metadata, else an error with a hint. Checked against the
- * stack's size in this layout (nu x nv pages, or nu x views pages, and the number of pages if known). */
-int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const struct vp_stack *s, const char *name,
-               struct vp_err *err);
+/* The geometry of a stack of projections: -g FILE, else the metadata, else an error with a hint. Checked
+ * against the stack's size in this layout (nu x nv pages, or nu x views pages, and the number of pages if
+ * known). */
+int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const struct vp_stack *s,
+               const char *name, struct vp_err *err);
 
 #endif

@@ -372,8 +372,8 @@ static void forget_batch(struct vp_backproject *b)
     b->pending = false;
 }
 
-static int setup(struct vp_backproject *b, const struct vp_view *views, const struct vp_grid *grid,
-                 struct vp_err *err)
+static int plan(struct vp_backproject *b, const struct vp_view *views, const struct vp_grid *grid,
+                struct vp_err *err)
 {
     b->views = vp_alloc((size_t)b->n_views, sizeof *b->views, "the views", err);
     if (!b->views)
@@ -382,7 +382,12 @@ static int setup(struct vp_backproject *b, const struct vp_view *views, const st
         scaled_matrix(&views[s], grid, b->views[s].P);
     plan_views(b, grid);
     plan_rows(b, grid);
+    describe(b);
+    return 0;
+}
 
+static int allocate(struct vp_backproject *b, struct vp_err *err)
+{
     const int64_t stored = b->row1 - b->row0;
     b->pitch = line_pitch(stored, b->mirror);
     b->mirror_offset = b->mirror ? (stored + PAD + BLOCK - 1) / BLOCK * BLOCK : 0;
@@ -408,13 +413,13 @@ static int setup(struct vp_backproject *b, const struct vp_view *views, const st
 #pragma omp parallel for num_threads(b->threads)
     for (int64_t t = 0; t < b->tiles; t++)
         memset(b->volume + t * b->tile_floats, 0, tile_bytes);
-    describe(b);
     return 0;
 }
 
-int vp_backproject_open(struct vp_backproject **out, const struct vp_view *views, int64_t n_views, int64_t nu,
-                        int64_t nv, const struct vp_grid *grid, int64_t z0, int64_t z1, int threads,
-                        const char *isa, struct vp_err *err)
+/* Planned, but without the buffers. */
+static int create(struct vp_backproject **out, const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                  const struct vp_grid *grid, int64_t z0, int64_t z1, int threads, const char *isa,
+                  struct vp_err *err)
 {
     *out = NULL;
     if (n_views < 1 || z0 < 0 || z0 >= z1 || z1 > grid->n[2])
@@ -432,11 +437,36 @@ int vp_backproject_open(struct vp_backproject **out, const struct vp_view *views
     b->z0 = z0;
     b->z1 = z1;
     b->threads = threads > 0 ? threads : vp_cores();
-    if (pick_isa(&b->isa, isa, err) || setup(b, views, grid, err)) {
+    if (pick_isa(&b->isa, isa, err) || plan(b, views, grid, err)) {
         vp_backproject_close(b);
         return -1;
     }
     *out = b;
+    return 0;
+}
+
+int vp_backproject_open(struct vp_backproject **out, const struct vp_view *views, int64_t n_views, int64_t nu,
+                        int64_t nv, const struct vp_grid *grid, int64_t z0, int64_t z1, int threads,
+                        const char *isa, struct vp_err *err)
+{
+    if (create(out, views, n_views, nu, nv, grid, z0, z1, threads, isa, err))
+        return -1;
+    if (allocate(*out, err)) {
+        vp_backproject_close(*out);
+        *out = NULL;
+        return -1;
+    }
+    return 0;
+}
+
+int vp_backproject_kernel(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                          const struct vp_grid *grid, char *text, size_t size, struct vp_err *err)
+{
+    struct vp_backproject *b;
+    if (create(&b, views, n_views, nu, nv, grid, 0, grid->n[2], 1, NULL, err))
+        return -1;
+    snprintf(text, size, "%s", b->text);
+    vp_backproject_close(b);
     return 0;
 }
 

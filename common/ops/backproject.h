@@ -9,26 +9,27 @@
 struct vp_backproject;
 
 /* The memory that vp_backproject_open would take for slab [z0, z1). */
-uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid,
-                              int64_t z0, int64_t z1, int threads);
+uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid, int64_t z0,
+                              int64_t z1, int threads);
 
 /* Slab [z0, z1) of the grid; the result of a voxel does not depend on the slab, the threads, or the calls
  * of _add. `isa` is NULL (best of this CPU) or "avx512", "avx2", "generic" for tests and benchmarks. */
 int vp_backproject_open(struct vp_backproject **b, const struct vp_view *views, int64_t n_views, int64_t nu,
-                        int64_t nv,
-                        const struct vp_grid *grid, int64_t z0, int64_t z1, int threads, const char *isa;
-                        const struct vp_grid struct vp_err *err);
+                        int64_t nv, const struct vp_grid *grid, int64_t z0, int64_t z1, int threads,
+                        const char *isa, struct vp_err *err);
 /* "circular orbit, z mirror, avx512", "parallel beam, avx2", "few slices, avx2", "3x4 matrices, generic":
  * which kernel the matrices' test chose. */
 const char *vp_backproject_describe(const struct vp_backproject *b);
+/* The same before anything is allocated for the volume, into text (at least 64 bytes). */
+int vp_backproject_kernel(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                          const struct vp_grid *grid, char *text, size_t size, struct vp_err *err);
 /* n filtered views starting with view `first` (each nv x nu, row major). Calls come in increasing order of
  * views; gaps are allowed (--views). */
 int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
                        struct vp_err *err);
 /* Rows of the detector that slab [z0, z1) needs in any view, with the interpolation margin: [*v0, *v1). */
-void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t nv,
-                         const struct vp_grid *grid, int64_t z0, int64_t z1,
-                         int64_t *v0, int64_t *v1);
+void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t nv, const struct vp_grid *grid,
+                         int64_t z0, int64_t z1, int64_t *v0, int64_t *v1);
 /* Finish the views still buffered. */
 int vp_backproject_flush(struct vp_backproject *b, struct vp_err *err);
 /* Slice z (of the whole grid's numbering, z0 <= z < z1) after flush: ny x nx, x fastest. Thread safe. */
@@ -40,7 +41,6 @@ void vp_backproject_close(struct vp_backproject *b);
 
 /* The definition, per voxel, in float64, for tests and benchmarks: voxel (i, j, k) of the grid. */
 double vp_backproject_ref(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
-                          const struct vp_grid *grid,
-                          const float *proj, int64_t i, int64_t j, int64_t k);
+                          const struct vp_grid *grid, const float *proj, int64_t i, int64_t j, int64_t k);
 
 #endif

@@ -467,7 +467,7 @@ static int make_scale(struct vp_filter *f, const struct vp_view *views, const st
     if (!f->scale)
         return -1;
     for (int64_t k = 0; k < f->views; k++)
-        f->scale[k] = (float)(views[k].weight * factor * views[k].fu / (parallel ? 1 : views[k].sod));
+        f->scale[k] = (float)(views[k].weight * factor * fabs(views[k].fu) / (parallel ? 1 : views[k].sod));
     return 0;
 }
 

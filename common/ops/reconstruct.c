@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_SLOTS = 3, OUT_SLOTS = 2, BATCH = 16, SLAB_STEP = 64, SLICES = 16 /* unblocked together */ };
+enum { IN_SLOTS = 3, OUT_SLOTS = 2, BATCH = 16, SLAB_STEP = 64, SLICES = 32 /* copied together */ };
 
 /* A reader thread fills slots with batches of views. */
 struct source {
@@ -24,7 +24,7 @@ struct source {
     float *slot[IN_SLOTS];
     int64_t first[IN_SLOTS];
     int count[IN_SLOTS];
-    bool count_bad;           /* the first pass counts, the others see the same samples */
+    bool count_bad; /* the first pass counts, the others see the same samples */
     struct vp_err err;
     bool failed;
 };
@@ -36,18 +36,18 @@ struct sink {
     struct vp_ring ring;
     float *slot[OUT_SLOTS];
     int count[OUT_SLOTS];
-    size_t page;              /* samples a slice */
+    size_t page; /* samples a slice */
     struct vp_err err;
     atomic_bool failed;
 };
 
-/* Slices that one output slot holds: enough to keep all cores busy, not more, for a pass that makes `depth`. */
+/* Slices that one output slot holds, in a pass that makes `depth`: enough to write in large pieces. */
 static int64_t slices_a_slot(const struct vp_reconstruct *r, int64_t depth)
 {
     const int64_t page = r->grid->n[0] * r->grid->n[1] * (int64_t)sizeof(float);
     int64_t n = ((int64_t)32 << 20) / (page > 0 ? page : 1) / SLICES * SLICES;
-    if (n < SLICES * (int64_t)r->threads)
-        n = SLICES * (int64_t)r->threads;
+    if (n < SLICES)
+        n = SLICES;
     return n < depth ? n : depth;
 }
 
@@ -56,9 +56,11 @@ static uint64_t pass_bytes(const struct vp_reconstruct *r, int64_t z0, int64_t z
     const uint64_t in = (uint64_t)r->in_nu * (uint64_t)r->nv * sizeof(float);
     const uint64_t widened = r->nu > r->in_nu ? (uint64_t)r->nu * (uint64_t)r->nv * sizeof(float) : 0;
     const uint64_t slice = (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
-    return vp_backproject_bytes(r->n_views, r->nu, r->nv, r->grid, z0, z1, r->threads)
-         + (uint64_t)batch * (IN_SLOTS * in + widened) + OUT_SLOTS * (uint64_t)slices_a_slot(r, z1 - z0) * slice
-         + (r->filter ? vp_filter_bytes(r->filter) : 0) + (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
+    return vp_backproject_bytes(r->n_views, r->nu, r->nv, r->grid, z0, z1, r->threads) +
+           (uint64_t)batch * (IN_SLOTS * in + widened) +
+           OUT_SLOTS * (uint64_t)slices_a_slot(r, z1 - z0) * slice +
+           (r->filter ? vp_filter_bytes(r->filter) : 0) +
+           (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
 }
 
 int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
@@ -66,6 +68,8 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
     char need[16], have[16];
     const int64_t all = r->z1 - r->z0;
 
+    if (vp_backproject_kernel(r->views, r->n_views, r->nu, r->nv, r->grid, r->kernel, sizeof r->kernel, err))
+        return -1;
     /* smaller batches first give way to the memory, then the slab does */
     r->batch = BATCH;
     while (r->batch > 1 && pass_bytes(r, r->z0, r->z1, r->batch) > r->memory)
@@ -81,8 +85,10 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
     if (!vp_views_seekable(r->source)) {
         vp_fail(err, VP_ERESOURCE, "volume of %lld x %lld x %lld needs %s, the memory limit is %s",
                 (long long)r->grid->n[0], (long long)r->grid->n[1], (long long)all, need, have);
-        return vp_hint(err, "give the projections as files (they are then read several times), "
-                            "--slab for a part, a coarser --voxel, or --memory %s", need);
+        return vp_hint(err,
+                       "give the projections as files (they are then read several times), "
+                       "--slab for a part, a coarser --voxel, or --memory %s",
+                       need);
     }
     /* the largest slab that fits: the bytes grow with the depth, so bisect on whole steps */
     r->batch = BATCH;
@@ -132,8 +138,9 @@ static void *read_views(void *arg)
         s->first[slot] = k;
         s->count[slot] = 0;
         for (; k < end; k++) {
-            const int got = vp_views_read(r->source, k, 0, r->nv, s->slot[slot] + (size_t)s->count[slot] * view,
-                                          s->count_bad ? &r->bad : NULL, &s->err);
+            const int got =
+                vp_views_read(r->source, k, 0, r->nv, s->slot[slot] + (size_t)s->count[slot] * view,
+                              s->count_bad ? &r->bad : NULL, &s->err);
             if (got != 1) {
                 if (!got)
                     vp_fail(&s->err, VP_ERUN, "the input ends after %lld views, expected %lld", (long long)k,
@@ -169,7 +176,8 @@ static void *write_slices(void *arg)
 }
 
 /* All views through the stages into one slab. */
-static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool first_pass, struct vp_err *err)
+static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool first_pass,
+                      struct vp_err *err)
 {
     const size_t view = (size_t)r->in_nu * (size_t)r->nv;
     struct source s = {.job = r, .err = VP_ERR_INIT, .count_bad = first_pass};
@@ -179,10 +187,11 @@ static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool 
 
     vp_ring_init(&s.ring, IN_SLOTS);
     for (int i = 0; i < IN_SLOTS; i++)
-        if (!(s.slot[i] = vp_alloc_raw((size_t)r->batch * view, sizeof(float), "the projection buffers", err)))
+        if (!(s.slot[i] =
+                  vp_alloc_raw((size_t)r->batch * view, sizeof(float), "the projection buffers", err)))
             goto out;
-    if (r->nu > r->in_nu && !(widened = vp_alloc_raw((size_t)r->batch * (size_t)r->nu * (size_t)r->nv, sizeof(float),
-                                                     "the filtered projections", err)))
+    if (r->nu > r->in_nu && !(widened = vp_alloc_raw((size_t)r->batch * (size_t)r->nu * (size_t)r->nv,
+                                                     sizeof(float), "the filtered projections", err)))
         goto out;
     if (pthread_create(&thread, NULL, read_views, &s)) {
         vp_fail(err, VP_ERESOURCE, "cannot start a reader thread");
@@ -195,9 +204,10 @@ static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool 
         const int n = s.count[slot];
         double t = vp_now(), t1;
         if (r->normalize) {
-            #pragma omp parallel for schedule(dynamic) num_threads(r->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(r->threads)
             for (int i = 0; i < n; i++)
-                vp_normalize_view(r->normalize, k0 + i, p + (size_t)i * view, first_pass ? &r->repaired : NULL);
+                vp_normalize_view(r->normalize, k0 + i, p + (size_t)i * view,
+                                  first_pass ? &r->repaired : NULL);
             t1 = vp_now();
             vp_stats_time(r->stats, "normalize", t1 - t);
             t = t1;
@@ -243,7 +253,9 @@ static int store(struct vp_reconstruct *r, const struct vp_backproject *bp, int6
                  struct vp_writer *writer, struct vp_err *err)
 {
     const int64_t group = slices_a_slot(r, z1 - z0);
-    struct sink s = {.writer = writer, .stats = r->stats, .err = VP_ERR_INIT,
+    struct sink s = {.writer = writer,
+                     .stats = r->stats,
+                     .err = VP_ERR_INIT,
                      .page = (size_t)r->grid->n[0] * (size_t)r->grid->n[1]};
     pthread_t thread;
     int rc = -1;
@@ -260,9 +272,7 @@ static int store(struct vp_reconstruct *r, const struct vp_backproject *bp, int6
         const int slot = vp_ring_fill(&s.ring);
         const int n = (int)(z + group < z1 ? group : z1 - z);
         const double t = vp_now();
-        #pragma omp parallel for schedule(dynamic) num_threads(r->threads)
-        for (int i = 0; i < n; i += SLICES)
-            vp_backproject_slices(bp, z + i, n - i < SLICES ? n - i : SLICES, s.slot[slot] + (size_t)i * s.page);
+        vp_backproject_slices(bp, z, n, s.slot[slot]);
         s.count[slot] = n;
         vp_stats_time(r->stats, "slice", vp_now() - t);
         vp_ring_filled(&s.ring);
@@ -281,8 +291,8 @@ out:
 
 int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struct vp_err *err)
 {
-    const double updates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0)
-                         * (double)(r->last - r->first);
+    const double updates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0) *
+                           (double)(r->last - r->first);
     double busy = 0;
 
     r->bad = 0;
@@ -291,9 +301,9 @@ int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struc
     for (int64_t z = r->z0; z < r->z1; z += r->slab) {
         const int64_t end = z + r->slab < r->z1 ? z + r->slab : r->z1;
         struct vp_backproject *bp = NULL;
-        int rc = vp_backproject_open(&bp, r->views, r->n_views, r->nu, r->nv, r->grid, z, end, r->threads, NULL, err);
+        int rc = vp_backproject_open(&bp, r->views, r->n_views, r->nu, r->nv, r->grid, z, end, r->threads,
+                                     NULL, err);
         if (!rc) {
-            snprintf(r->kernel, sizeof r->kernel, "%s", vp_backproject_describe(bp));
             const double t = vp_now();
             rc = accumulate(r, bp, z == r->z0, err);
             busy += vp_now() - t;

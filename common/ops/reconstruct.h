@@ -20,26 +20,26 @@ struct vp_stats;
 struct vp_reconstruct {
     /* in */
     struct vp_views *source;
-    const struct vp_view *views;       /* all views of the scan */
-    int64_t n_views, first, last;      /* views [first, last) are used */
-    int64_t in_nu;                     /* detector columns of the input; less than nu where the filter widens rows */
-    int64_t nu, nv;                    /* the detector that `views` project to */
-    struct vp_normalize *normalize;    /* or NULL: the input holds line integrals */
-    struct vp_filter *filter;          /* or NULL: the input is filtered */
+    const struct vp_view *views;  /* all views of the scan */
+    int64_t n_views, first, last; /* views [first, last) are used */
+    int64_t in_nu;  /* detector columns of the input; less than nu where the filter widens rows */
+    int64_t nu, nv; /* the detector that `views` project to */
+    struct vp_normalize *normalize; /* or NULL: the input holds line integrals */
+    struct vp_filter *filter;       /* or NULL: the input is filtered */
     const struct vp_grid *grid;
-    int64_t z0, z1;                    /* slices wanted */
-    uint64_t memory;                   /* bytes that the stages may take together */
+    int64_t z0, z1;  /* slices wanted */
+    uint64_t memory; /* bytes that the stages may take together */
     int threads;
-    struct vp_stats *stats;            /* may be NULL */
-    struct vp_progress *progress;      /* may be NULL */
+    struct vp_stats *stats;       /* may be NULL */
+    struct vp_progress *progress; /* may be NULL */
     /* out, by vp_reconstruct_plan */
-    int batch;                         /* views a batch */
-    int64_t slab;                      /* slices a pass */
+    int batch;    /* views a batch */
+    int64_t slab; /* slices a pass */
     int64_t passes;
-    uint64_t bytes;                    /* what a pass takes */
+    uint64_t bytes;   /* what a pass takes */
+    char kernel[128]; /* which back-projection was chosen */
     /* out, by vp_reconstruct_run */
-    char kernel[128];                  /* which back-projection was chosen */
-    int64_t bad;                       /* NaN and infinite samples in the input */
+    int64_t bad; /* NaN and infinite samples in the input */
     struct vp_normalize_report repaired;
 };
 
@@ -69,11 +69,13 @@ struct vp_session {
 };
 
 /* Open the operands and fill `s` (zero it first). */
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, struct vp_err *err);
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
+                    struct vp_err *err);
 /* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
-int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p, struct vp_err *err);
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p, bool sinograms,
-                         struct vp_err *err);
+int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p,
+                      struct vp_err *err);
+int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
+                         bool sinograms, struct vp_err *err);
 /* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
 void vp_session_close(struct vp_session *s);

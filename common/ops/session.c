@@ -11,14 +11,17 @@
 
 const struct vp_opt vp_reconstruct_options[] = {
     VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
-    VP_RANGE(struct vp_reconstruct_params, views, "views", 0, .metavar = "A:B", .help = "use only views A to B-1",
-             .more = "Each view keeps the weight it has in the whole scan, so the volumes of disjoint subsets add up "
-                     "to the volume of all views: see ct-reduce(1)."),
+    VP_RANGE(
+        struct vp_reconstruct_params, views, "views", 0, .metavar = "A:B", .help = "use only views A to B-1",
+        .more =
+            "Each view keeps the weight it has in the whole scan, so the volumes of disjoint subsets add up "
+            "to the volume of all views: see ct-reduce(1)."),
     VP_OPTIONS(struct vp_reconstruct_params, grid, vp_grid_options),
     VP_OPT_END,
 };
 
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, struct vp_err *err)
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
+                    struct vp_err *err)
 {
     if (vp_open_input(run, &s->reader, err))
         return -1;
@@ -26,10 +29,10 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
     struct vp_reconstruct *job = &s->job;
 
-    if (vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err)
-        || vp_geom_views(&s->geom, &s->views, &s->scan, err)
-        || vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err)
-        || vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
+    if (vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
+        vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
+        vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err) ||
+        vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
         return -1;
 
     job->source = s->source;
@@ -42,8 +45,9 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
         job->first = p->views.lo;
         job->last = p->views.hi < job->n_views ? p->views.hi : job->n_views;
         if (job->first >= job->n_views || (p->views.hi != INT64_MAX && p->views.hi > job->n_views))
-            return vp_fail(err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
-                           (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
+            return vp_fail(
+                err, VP_EUSAGE, "--views %lld:%lld: the scan has %lld views", (long long)p->views.lo,
+                (long long)(p->views.hi == INT64_MAX ? job->n_views : p->views.hi), (long long)job->n_views);
     }
     job->grid = &s->grid;
     job->memory = run->common.memory;
@@ -53,13 +57,15 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     return 0;
 }
 
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p, bool sinograms,
-                         struct vp_err *err)
+int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
+                         bool sinograms, struct vp_err *err)
 {
-    return vp_normalize_load(&s->job.normalize, run, p, s->geom.nu, s->geom.nv, s->geom.views, sinograms, err);
+    return vp_normalize_load(&s->job.normalize, run, p, s->geom.nu, s->geom.nv, s->geom.views, sinograms,
+                             err);
 }
 
-int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p, struct vp_err *err)
+int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p,
+                      struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
 
@@ -83,17 +89,18 @@ static void show(const struct vp_session *s, struct vp_run *run)
     const struct vp_reconstruct *job = &s->job;
     char bytes[16], limit[16];
 
-    vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu, (long long)job->nv,
-            (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
-    vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0], (long long)s->grid.n[1],
-            (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1], s->grid.voxel[2]);
+    vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
+            (long long)job->nv, (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
+    vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
+            (long long)s->grid.n[1], (long long)s->grid.n[2], s->grid.voxel[0], s->grid.voxel[1],
+            s->grid.voxel[2]);
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
         vp_plan(run, "filter", "%s", vp_filter_describe(job->filter));
     vp_plan(run, "kernel", "%s", job->kernel);
-    vp_plan(run, "passes", "%lld over the projections, %lld slices each, %d views a batch", (long long)job->passes,
-            (long long)job->slab, job->batch);
+    vp_plan(run, "passes", "%lld over the projections, %lld slices each, %d views a batch",
+            (long long)job->passes, (long long)job->slab, job->batch);
     vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
     vp_plan(run, "threads", "%d", job->threads);
@@ -133,7 +140,8 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         goto out;
     rc = vp_reconstruct_run(job, writer, err);
     if (!rc && job->normalize)
-        vp_normalize_tell(job->normalize, run, &job->repaired, job->in_nu * job->nv * (job->last - job->first), job->bad);
+        vp_normalize_tell(job->normalize, run, &job->repaired,
+                          job->in_nu * job->nv * (job->last - job->first), job->bad);
     else if (!rc && job->bad)
         vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)job->bad);
 out:

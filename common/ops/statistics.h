@@ -7,10 +7,10 @@
 
 /* Zero-initialise ({0}); min, max and mean mean something if n > 0. */
 struct vp_moments {
-    int64_t n, nan, inf;      /* finite samples; the others are counted apart and not used */
+    int64_t n, nan, inf; /* finite samples; the others are counted apart and not used */
     double min, max;
-    double mean, m2;          /* m2: sum of squared deviations from the mean */
-    double sum, sum_low;      /* the sum in two words: exact for integers; see vp_moments_sum */
+    double mean, m2;     /* m2: sum of squared deviations from the mean */
+    double sum, sum_low; /* the sum in two words: exact for integers; see vp_moments_sum */
 };
 /* 64-bit integers beyond 2^53 are rounded to double. */
 void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type, int64_t n);
@@ -21,15 +21,19 @@ double vp_moments_sum(const struct vp_moments *m);
 double vp_moments_std(const struct vp_moments *m);
 
 /* Counts in `bins` counters that several threads fill. For the types below. */
-struct vp_counter { int64_t *count; int64_t bins; int parts; };
+struct vp_counter {
+    int64_t *count;
+    int64_t bins;
+    int parts;
+};
 
 /* Histogram with equal bins [edge[i], edge[i + 1][, the last one closed; samples outside are counted in
  * below and above (infinities too), NaN in nan. */
 struct vp_histogram {
     double lo, hi;
     int bins;
-    double *edge;             /* bins + 1 */
-    int64_t *count;           /* bins */
+    double *edge;   /* bins + 1 */
+    int64_t *count; /* bins */
     int64_t below, above, nan;
     struct vp_counter counter;
 };
@@ -41,7 +45,8 @@ void vp_histogram_free(struct vp_histogram *h);
 /* Quantiles of the finite samples, with linear interpolation between neighbours in rank (Hyndman and Fan's
  * type 7, the default of numpy and R). Exact; 8- and 16-bit types need one pass over the samples, 32-bit
  * types two, 64-bit types four. If only one pass can be made (`single`), types of more than 16 bits are
- * counted in 2^20 bins of their value as float32, and the result is within 2^-11 (0.05 %) of a true one (0 if that is below 1e-38). */
+ * counted in 2^20 bins of their value as float32, and the result is within 2^-11 (0.05 %) of a true one (0 if
+ * that is below 1e-38). */
 struct vp_quantiles;
 enum { VP_QUANTILES_MAX = 8 };
 /* percent[0..n): each in [0, 100], 1 <= n <= VP_QUANTILES_MAX, else VP_EUSAGE. */
