@@ -36,7 +36,7 @@ struct sink {
     struct vp_ring ring;
     float *slot[OUT_SLOTS];
     int count[OUT_SLOTS];
-    size_t page; /* samples a slice */
+    int threads;
     struct vp_err err;
     atomic_bool failed;
 };
@@ -165,9 +165,8 @@ static void *write_slices(void *arg)
 
     while ((slot = vp_ring_take(&s->ring)) >= 0) {
         const double t = vp_now();
-        for (int i = 0; i < s->count[slot] && !s->failed; i++)
-            if (vp_writer_page(s->writer, s->slot[slot] + (size_t)i * s->page, &s->err))
-                s->failed = true;
+        if (!s->failed && vp_writer_pages(s->writer, s->count[slot], s->slot[slot], s->threads, &s->err))
+            s->failed = true;
         vp_stats_time(s->stats, "write", vp_now() - t);
         /* after a failure the slots are still taken, so that the producer is not left waiting */
         vp_ring_taken(&s->ring);
@@ -256,13 +255,14 @@ static int store(struct vp_reconstruct *r, const struct vp_backproject *bp, int6
     struct sink s = {.writer = writer,
                      .stats = r->stats,
                      .err = VP_ERR_INIT,
-                     .page = (size_t)r->grid->n[0] * (size_t)r->grid->n[1]};
+                     .threads = r->threads};
+    const size_t page = (size_t)r->grid->n[0] * (size_t)r->grid->n[1];
     pthread_t thread;
     int rc = -1;
 
     vp_ring_init(&s.ring, OUT_SLOTS);
     for (int i = 0; i < OUT_SLOTS; i++)
-        if (!(s.slot[i] = vp_alloc_raw((size_t)group * s.page, sizeof(float), "the slice buffers", err)))
+        if (!(s.slot[i] = vp_alloc_raw((size_t)group * page, sizeof(float), "the slice buffers", err)))
             goto out;
     if (pthread_create(&thread, NULL, write_slices, &s)) {
         vp_fail(err, VP_ERESOURCE, "cannot start a writer thread");

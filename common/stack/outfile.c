@@ -49,13 +49,13 @@ static void broken_pipe(void)
     raise(SIGPIPE);
 }
 
-int vp_write_two(int fd, const void *a, size_t na, const void *b, size_t nb, const char *name,
+int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err)
 {
     struct iovec v[2] = {{(void *)a, na}, {(void *)b, nb}};
     while (v[0].iov_len + v[1].iov_len > 0) {
         const int first = v[0].iov_len == 0;
-        ssize_t n = writev(fd, v + first, 2 - first);
+        ssize_t n = at < 0 ? writev(fd, v + first, 2 - first) : pwritev(fd, v + first, 2 - first, at);
         if (n < 0) {
             if (errno == EINTR)
                 continue;
@@ -63,6 +63,7 @@ int vp_write_two(int fd, const void *a, size_t na, const void *b, size_t nb, con
                 broken_pipe();
             return vp_fail_errno(err, "%s", name);
         }
+        at += at < 0 ? 0 : n;
         for (int i = first; i < 2; i++) {
             const size_t k = (size_t)n < v[i].iov_len ? (size_t)n : v[i].iov_len;
             v[i].iov_base = (char *)v[i].iov_base + k;
@@ -75,7 +76,7 @@ int vp_write_two(int fd, const void *a, size_t na, const void *b, size_t nb, con
 
 int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err)
 {
-    return vp_write_two(fd, buf, n, NULL, 0, name, err);
+    return vp_write_two(fd, -1, buf, n, NULL, 0, name, err);
 }
 
 /* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno.

@@ -3,6 +3,7 @@
 #define VP_OUTFILE_H
 
 #include "stack/writer.h"
+#include <sys/types.h>
 
 int vp_outfile_fd(const struct vp_outfile *f);           /* read-write if it is a temporary file */
 const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
@@ -10,8 +11,8 @@ const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
 bool vp_outfile_is_pipe(const struct vp_outfile *f);
 bool vp_outfile_is_temporary(const struct vp_outfile *f);
 
-/* Write two buffers as one (either may be empty). */
-int vp_write_two(int fd, const void *a, size_t na, const void *b, size_t nb, const char *name,
+/* Write two buffers as one (either may be empty), at a place of a file, or from where it stands if at < 0. */
+int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
@@ -190,22 +191,30 @@ static int write_header(struct vp_writer *w, struct vp_err *err)
     return vp_outfile_write(w->file, header, (size_t)(p - header), err);
 }
 
-static int write_page(struct vp_writer *w, const void *page, bool last, struct vp_err *err)
+/* Compose the next page's directory and count the page as written. Returns the bytes in w->head, which go to
+ * *at, the page after them. */
+static size_t next_page(struct vp_writer *w, bool last, uint64_t *at)
 {
     const size_t n = compose(w, last);
-    const uint64_t end = w->offset + n + w->page_bytes;
     /* The gap before this directory is written with it; there is none after the last page. */
     const size_t gap = (size_t)(w->offset - w->bytes);
     if (gap) {
         memmove(w->head + gap, w->head, n);
         memset(w->head, 0, gap);
     }
-    if (vp_write_two(vp_outfile_fd(w->file), w->head, gap + n, page, w->page_bytes, vp_outfile_name(w->file),
-                     err))
-        return -1;
-    w->bytes = end;
-    w->offset = align(end);
-    return 0;
+    *at = w->bytes;
+    w->bytes = w->offset + n + w->page_bytes;
+    w->offset = align(w->bytes);
+    w->written++;
+    return gap + n;
+}
+
+static int write_page(struct vp_writer *w, const void *page, bool last, struct vp_err *err)
+{
+    uint64_t at;
+    const size_t n = next_page(w, last, &at);
+    return vp_write_two(vp_outfile_fd(w->file), -1, w->head, n, page, w->page_bytes, vp_outfile_name(w->file),
+                        err);
 }
 
 static void release(struct vp_writer *w)
@@ -290,25 +299,70 @@ int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
     const int64_t total = w->stack.pages;
     if (total > 0 && w->written >= total)
         return too_many(w, w->written + 1, err);
-    int rc = 0;
-    if (w->raw) {
-        rc = vp_outfile_write(w->file, page, w->page_bytes, err);
-        w->bytes += rc ? 0 : w->page_bytes;
-    } else if (w->libtiff) {
-        rc = vp_libtiff_writer_page(w->libtiff, page, err);
-        w->bytes += rc ? 0 : w->page_bytes;
-    } else if (total > 0) {
-        rc = write_page(w, page, w->written == total - 1, err);
-    } else {
-        if (w->holding) {
-            rc = write_page(w, w->held, false, err);
-            w->written += rc ? 0 : 1;
-        }
+    if (!w->raw && !w->libtiff) {
+        if (total > 0)
+            return write_page(w, page, w->written == total - 1, err);
+        const int rc = w->holding ? write_page(w, w->held, false, err) : 0;
         memcpy(w->held, page, w->page_bytes);
         w->holding = true;
         return rc;
     }
+    const int rc = w->raw ? vp_outfile_write(w->file, page, w->page_bytes, err)
+                          : vp_libtiff_writer_page(w->libtiff, page, err);
+    w->bytes += rc ? 0 : w->page_bytes;
     w->written += rc ? 0 : 1;
+    return rc;
+}
+
+int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
+{
+    enum { WORTH_A_THREAD = 1 << 18 };
+    const int64_t total = w->stack.pages;
+    const unsigned char *const from = pages;
+    struct piece {
+        uint64_t at;
+        size_t head;
+        struct vp_err err;
+    } *piece = NULL;
+    unsigned char *const own = w->head, *heads = NULL;
+    int rc = 0;
+
+    if (w->raw || w->libtiff || total <= 0 || threads < 2 || n < 2 || w->page_bytes < WORTH_A_THREAD ||
+        !vp_outfile_is_temporary(w->file)) {
+        for (int64_t i = 0; i < n && !rc; i++)
+            rc = vp_writer_page(w, from + (size_t)i * w->page_bytes, err);
+        return rc;
+    }
+    if (w->written + n > total)
+        return too_many(w, w->written + n, err);
+    const size_t limit = head_limit(w) + ALIGN;
+    piece = vp_alloc((size_t)n, sizeof *piece, "the pages' directories", err);
+    heads = vp_alloc_raw((size_t)n, limit, "the pages' directories", err);
+    if (!piece || !heads) {
+        rc = -1;
+        goto out;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        w->head = heads + (size_t)i * limit;
+        piece[i].head = next_page(w, w->written == total - 1, &piece[i].at);
+    }
+    const int fd = vp_outfile_fd(w->file);
+    const char *name = vp_outfile_name(w->file);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int64_t i = 0; i < n; i++)
+        vp_write_two(fd, (off_t)piece[i].at, heads + (size_t)i * limit, piece[i].head,
+                     from + (size_t)i * w->page_bytes, w->page_bytes, name, &piece[i].err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        if (piece[i].err.code) {
+            *err = piece[i].err;
+            rc = -1;
+        }
+    if (!rc && lseek(fd, (off_t)w->bytes, SEEK_SET) < 0)
+        rc = vp_fail_errno(err, "%s", name);
+out:
+    w->head = own;
+    free(piece);
+    free(heads);
     return rc;
 }
 
@@ -322,7 +376,6 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err)
     int rc = 0;
     if (w->holding) {
         rc = write_page(w, w->held, true, err);
-        w->written++;
     }
     if (!rc && w->stack.pages > 0 && w->written != w->stack.pages)
         rc = too_many(w, w->written, err);

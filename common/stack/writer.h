@@ -24,6 +24,10 @@ int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack
 /* Append a page in the stack's type (vp_page_bytes). More pages than promised is an error. */
 int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
 
+/* Append n pages that lie one after the other: the same bytes; several threads write to a regular file, whose
+ * pages a kernel allocates slower than memory copies. */
+int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err);
+
 uint64_t vp_writer_bytes(const struct vp_writer *w);
 
 /* Finish: check the page count (an error if it is not what was promised), flush, close, check, rename.

@@ -979,6 +979,37 @@ static void writer(void)
     CHECK(stat(path_of("out/c.txt"), &st));
 }
 
+/* Pages written together by several threads are the bytes of pages written one by one. */
+static void together(void)
+{
+    enum { SIDE = 300, PAGES = 7, PAGE = SIDE * SIDE };
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {SIDE, SIDE, PAGES, VP_F32, {0, NULL, NULL}};
+    struct vp_writer *w = NULL;
+    float *pages = malloc(sizeof(float) * PAGE * PAGES);
+    for (int i = 0; i < PAGE * PAGES; i++)
+        pages[i] = (float)i;
+    CHECK(!vp_meta_set(&s.meta, "voxel", "0.1 0.1 0.1") && !vp_meta_set(&s.meta, "unit", "mm"));
+    CHECK(!vp_writer_open(&w, path_of("one.tif"), &s, &stream, &err));
+    for (int i = 0; i < PAGES; i++)
+        CHECK(!vp_writer_page(w, pages + i * PAGE, &err));
+    CHECK(!vp_writer_close(w, &err));
+    /* one, then three and two together, then one again */
+    CHECK(!vp_writer_open(&w, path_of("together.tif"), &s, &stream, &err));
+    CHECK(!vp_writer_page(w, pages, &err) && !vp_writer_pages(w, 3, pages + PAGE, 3, &err) &&
+          !vp_writer_pages(w, 2, pages + 4 * PAGE, 2, &err));
+    CHECK(vp_writer_pages(w, 2, pages, 2, &err) && strstr(err.msg, "expected 7 pages, got at least 8"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_writer_page(w, pages + 6 * PAGE, &err) && !vp_writer_close(w, &err));
+    size_t n, m;
+    unsigned char *one = slurp(path_of("one.tif"), &n), *all = slurp(path_of("together.tif"), &m);
+    CHECK(n > sizeof(float) * PAGE * PAGES && n == m && !memcmp(one, all, n));
+    free(one);
+    free(all);
+    free(pages);
+    vp_stack_free(&s);
+}
+
 /* Sizes beyond 4 GiB, in files with holes. */
 static void large(void)
 {
@@ -1309,6 +1340,7 @@ int main(void)
     many_files();
     standard_input();
     writer();
+    together();
     large();
     flows();
     bad_samples();
