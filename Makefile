@@ -18,6 +18,9 @@ CC      := gcc
 endif
 CFLAGS  ?= -O3 -g
 SAN     ?=
+# CUDA=auto builds the plugin where nvcc is found, 1 insists, 0 leaves it out. GPU_ARCH replaces the list of targets.
+CUDA    ?= auto
+NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 WERROR  ?= 0
 V       ?= 0
 
@@ -32,8 +35,9 @@ ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
 ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon $(WARN) \
-            -fopenmp -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
-LIBS    := -ltiff -lz -lm -lpthread
+            -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
+# libraries beside the plugin are found first: `make bundle` puts them there
+LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 
 # Objects live under a name made of the flags, so that different builds never mix.
@@ -55,11 +59,28 @@ LIB     := $(OBJ)/libvoxpipe.a
 UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
 BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*.c))))
 
+# The plugin. Hopper's and Blackwell's own instructions need their own targets (sm_90a, sm_100a); all other cards take
+# the portable kernels, those newer than the toolkit through PTX.
+ifneq ($(CUDA),0)
+ifneq ($(NVCC),)
+PLUGIN  := $(O)/lib/voxpipe/voxpipe-cuda.so
+else ifeq ($(CUDA),1)
+$(error CUDA=1, but there is no nvcc: set NVCC=/path/to/nvcc)
+endif
+endif
+comma := ,
+CUDAROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
+GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=sm_90
+HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
+    $(if $(findstring compute_100,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)),-gencode arch=compute_100a$(comma)code=sm_100a)
+NVFLAGS  = -O3 -std=c++17 -lineinfo -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden -Icommon -Icuda
+CUDAOBJ := $(patsubst %,$(OBJ)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
+
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2);)
 
 ## all: build every program into build/bin (default)
-all: $(TOOLS:%=$(BIN)/%)
+all: $(TOOLS:%=$(BIN)/%) $(PLUGIN)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
@@ -69,6 +90,14 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
 $(OBJ)/%.o: %.c Makefile VERSION
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+
+$(OBJ)/cuda/%.c.o: cuda/%.c Makefile
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<
+$(OBJ)/cuda/%.cu.o: cuda/%.cu Makefile
+	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
+# exports one function; the CUDA runtime is linked in, so that only the driver has to be there
+$(PLUGIN): $(CUDAOBJ) $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
 
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
@@ -115,15 +144,33 @@ install: all
 	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
 	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
 	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
+	$(if $(PLUGIN),install -d "$(DESTDIR)$(LIBDIR)" && install -m 755 $(PLUGIN) "$(DESTDIR)$(LIBDIR)")
 	for t in $(TOOLS); do \
 	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
 	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
 	    install -m 644 completions/fish/$$t.fish "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish" || exit 1; done
 
+# The C library and the loader belong to the machine; everything else that a program loads goes along.
+BUNDLE ?= bundle
+## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, man pages
+bundle: all
+	rm -rf $(BUNDLE)
+	mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib/voxpipe $(BUNDLE)/share/man/man1 $(BUNDLE)/share/man/man5 $(BUNDLE)/share/man/man7
+	cp $(TOOLS:%=$(BIN)/%) $(BUNDLE)/bin
+	$(if $(PLUGIN),cp $(PLUGIN) $(BUNDLE)/lib/voxpipe)
+	for f in $$(ldd $(TOOLS:%=$(BIN)/%) $(PLUGIN) | awk '$$3 ~ /^\// { print $$3 }' | sort -u | \
+	    grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so'); do cp -L $$f $(BUNDLE)/lib/voxpipe || exit 1; done
+	cp $(MAN1) $(BUNDLE)/share/man/man1
+	cp $(MAN5) $(BUNDLE)/share/man/man5
+	cp $(MAN7) $(BUNDLE)/share/man/man7
+	cp LICENSE README.md $(BUNDLE)
+	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
+
 ## uninstall: remove what install put there
 uninstall:
 	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
 	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
+	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so"
 	for m in $(MAN1) $(MAN5) $(MAN7); do rm -f "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}"; done
 
 ## sanitize: build into build/san with address and undefined sanitizers and run every test there
@@ -138,9 +185,9 @@ clean:
 help:
 	@sed -n 's/^## \([a-z]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
+	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: all unit check demo bench docs install uninstall sanitize clean help
+.PHONY: all unit check demo bench docs install bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

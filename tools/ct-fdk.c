@@ -89,6 +89,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), img-view(1), ct-geometry(5)",
+    .flags = VP_TOOL_CUDA,
     .run = run,
 };
 

@@ -277,9 +277,10 @@ static bool device_well_formed(const char *device)
 int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
 {
     const char *device = run->common.device;
-    if (!device || strncmp(device, "cuda", 4))
+    /* the environment speaks to all programs of a pipeline, also to those that have nothing for a GPU */
+    if (!device || strncmp(device, "cuda", 4) || !vp_given(run, "device"))
         return 0;
-    vp_fail(err, VP_ERESOURCE, "device %s: this build has no CUDA back end", device);
+    vp_fail(err, VP_ERESOURCE, "device %s: %s works on the CPU only", device, run->tool->name);
     return vp_hint(err, "use --device cpu, or auto");
 }
 
@@ -357,7 +358,7 @@ static void version(const struct vp_tool *tool)
 #else
     printf("gcc %s", __VERSION__);
 #endif
-    printf("; OpenMP %d; %s; cuda no\n", _OPENMP,
+    printf("; OpenMP %d; %s\n", _OPENMP,
 #ifdef __x86_64__
            "x86-64"
 #elif defined __aarch64__
@@ -398,7 +399,7 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         c->memory = vp_memory_available() / 5 * 4;
     if (!c->memory)
         c->memory = 1;
-    return vp_device_cpu(run, err);
+    return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
 }
 
 static bool to_stdout(const char *path)
@@ -498,7 +499,7 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     run->history = vp_opt_history(&run->parsed, run->tool->name);
     if (!run->stats || !run->progress || !run->history)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (has_common(run->tool, "device"))
+    if (has_common(run->tool, "device") && !(run->tool->flags & VP_TOOL_CUDA))
         vp_stats_text(run->stats, "device", "cpu");
     vp_stats_number(run->stats, "threads", (double)run->common.threads);
     install_signals();

@@ -21,7 +21,8 @@ enum {
     VP_TOOL_DIFF = 4,      /* exit status 0 same, 1 different, 2 trouble (img-cmp) */
     VP_TOOL_NO_DEVICE = 8, /* has no work for a device: leaves out --device */
     VP_TOOL_NO_OUTPUT = 16,/* writes to standard output only: leaves out -o (VP_TOOL_DIFF does as well) */
-    VP_TOOL_NO_STACK = 32  /* the output is no stack (a picture): leaves out --raw-out and --compress */
+    VP_TOOL_NO_STACK = 32, /* the output is no stack (a picture): leaves out --raw-out and --compress */
+    VP_TOOL_CUDA = 64      /* can work on a GPU: looks for the device itself */
 };
 
 /* Common options that a program has: VP_TOOL_TEXT leaves out --raw-out, --compress and --force;

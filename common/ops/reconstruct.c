@@ -3,12 +3,12 @@
  * iFDK (Chen et al. 2019, fig. 3): load, filter, back-project, store, each overlapping its neighbours. */
 #include "ops/reconstruct.h"
 
+#include "backend.h"
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/ring.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "ops/backproject.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,70 +51,109 @@ static int64_t slices_a_slot(const struct vp_reconstruct *r, int64_t depth)
     return n < depth ? n : depth;
 }
 
-static uint64_t pass_bytes(const struct vp_reconstruct *r, int64_t z0, int64_t z1, int batch)
+static struct vp_bp_job slab_job(const struct vp_reconstruct *r, int64_t z0, int64_t z1)
+{
+    return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = r->first, .last = r->last,
+                              .nu = r->nu, .nv = r->nv, .grid = r->grid, .z0 = z0, .z1 = z1,
+                              .threads = r->threads, .device = r->device};
+}
+
+/* What a pass that makes `depth` slices from z0 on takes, into r->bytes and r->device_bytes. The device's share
+ * counts only against what is free there. */
+static int pass_bytes(struct vp_reconstruct *r, int64_t z0, int64_t depth, struct vp_err *err)
 {
     const uint64_t in = (uint64_t)r->in_nu * (uint64_t)r->nv * sizeof(float);
     const uint64_t widened = r->nu > r->in_nu ? (uint64_t)r->nu * (uint64_t)r->nv * sizeof(float) : 0;
     const uint64_t slice = (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
-    return vp_backproject_bytes(r->n_views, r->nu, r->nv, r->grid, z0, z1, r->threads) +
-           (uint64_t)batch * (IN_SLOTS * in + widened) +
-           OUT_SLOTS * (uint64_t)slices_a_slot(r, z1 - z0) * slice +
-           (r->filter ? vp_filter_bytes(r->filter) : 0) +
-           (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
+    const struct vp_bp_job job = slab_job(r, z0, z0 + depth);
+    struct vp_bp_plan plan;
+
+    if (r->backend->bp_plan(&job, &plan, err))
+        return -1;
+    snprintf(r->kernel, sizeof r->kernel, "%s", plan.kernel);
+    r->device_bytes = plan.device;
+    r->bytes = plan.host + (uint64_t)r->batch * (IN_SLOTS * in + widened) +
+               OUT_SLOTS * (uint64_t)slices_a_slot(r, depth) * slice +
+               (r->filter ? vp_filter_bytes(r->filter) : 0) +
+               (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
+    return 0;
+}
+
+static bool fits(const struct vp_reconstruct *r, const struct vp_device *device)
+{
+    return r->bytes <= r->memory && (!r->device_bytes || r->device_bytes <= device->free);
+}
+
+/* The numbers of the last pass_bytes against their limits. */
+static int too_large(const struct vp_reconstruct *r, const struct vp_device *device, const char *what,
+                     struct vp_err *err)
+{
+    char need[16], have[16];
+    const bool host = r->bytes > r->memory;
+    vp_format_bytes(need, sizeof need, host ? r->bytes : r->device_bytes);
+    vp_format_bytes(have, sizeof have, host ? r->memory : device->free);
+    return vp_fail(err, VP_ERESOURCE, "%s needs %s, %s %s%s", what, need,
+                   host ? "the memory limit is" : device->name, host ? "" : "has ", have);
 }
 
 int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
 {
-    char need[16], have[16];
+    struct vp_device device;
+    char what[96];
     const int64_t all = r->z1 - r->z0;
 
-    if (vp_backproject_kernel(r->views, r->n_views, r->nu, r->nv, r->grid, r->kernel, sizeof r->kernel, err))
+    if (r->backend->device(r->device, &device, err))
         return -1;
     /* smaller batches first give way to the memory, then the slab does */
-    r->batch = BATCH;
-    while (r->batch > 1 && pass_bytes(r, r->z0, r->z1, r->batch) > r->memory)
-        r->batch /= 2;
     r->slab = all;
     r->passes = 1;
-    r->bytes = pass_bytes(r, r->z0, r->z1, r->batch);
-    if (r->bytes <= r->memory)
-        return 0;
-
-    vp_format_bytes(need, sizeof need, r->bytes);
-    vp_format_bytes(have, sizeof have, r->memory);
+    for (r->batch = BATCH;; r->batch /= 2) {
+        if (pass_bytes(r, r->z0, all, err))
+            return -1;
+        if (fits(r, &device))
+            return 0;
+        if (r->batch == 1)
+            break;
+    }
     if (!vp_views_seekable(r->source)) {
-        vp_fail(err, VP_ERESOURCE, "volume of %lld x %lld x %lld needs %s, the memory limit is %s",
-                (long long)r->grid->n[0], (long long)r->grid->n[1], (long long)all, need, have);
-        return vp_hint(err,
-                       "give the projections as files (they are then read several times), "
-                       "--slab for a part, a coarser --voxel, or --memory %s",
-                       need);
+        snprintf(what, sizeof what, "volume of %lld x %lld x %lld", (long long)r->grid->n[0],
+                 (long long)r->grid->n[1], (long long)all);
+        too_large(r, &device, what, err);
+        return vp_hint(err, "give the projections as files (they are then read several times), --slab for a "
+                            "part, a coarser --voxel, or more --memory");
     }
     /* the largest slab that fits: the bytes grow with the depth, so bisect on whole steps */
     r->batch = BATCH;
     int64_t lo = 0, hi = (all + SLAB_STEP - 1) / SLAB_STEP;
     while (lo < hi) {
         const int64_t mid = (lo + hi + 1) / 2;
-        const int64_t depth = mid * SLAB_STEP < all ? mid * SLAB_STEP : all;
-        if (pass_bytes(r, r->z0, r->z0 + depth, r->batch) <= r->memory)
+        if (pass_bytes(r, r->z0, mid * SLAB_STEP < all ? mid * SLAB_STEP : all, err))
+            return -1;
+        if (fits(r, &device))
             lo = mid;
         else
             hi = mid - 1;
     }
     r->slab = lo * SLAB_STEP;
     if (!r->slab) {
-        for (r->batch = BATCH; r->batch > 1; r->batch /= 2)
-            if (pass_bytes(r, r->z0, r->z0 + 1, r->batch) <= r->memory)
+        for (r->batch = BATCH; r->batch > 1; r->batch /= 2) {
+            if (pass_bytes(r, r->z0, 1, err))
+                return -1;
+            if (fits(r, &device))
                 break;
-        for (r->slab = SLAB_STEP / 2; r->slab > 1; r->slab /= 2)
-            if (pass_bytes(r, r->z0, r->z0 + r->slab, r->batch) <= r->memory)
+        }
+        for (r->slab = SLAB_STEP / 2 < all ? SLAB_STEP / 2 : all; r->slab > 1; r->slab /= 2) {
+            if (pass_bytes(r, r->z0, r->slab, err))
+                return -1;
+            if (fits(r, &device))
                 break;
+        }
     }
-    r->bytes = pass_bytes(r, r->z0, r->z0 + r->slab, r->batch);
-    if (r->bytes > r->memory) {
-        vp_format_bytes(need, sizeof need, r->bytes);
-        vp_fail(err, VP_ERESOURCE, "one slice at a time needs %s, the memory limit is %s", need, have);
-        return vp_hint(err, "allow --memory %s, or use fewer --threads", need);
+    if (pass_bytes(r, r->z0, r->slab, err))
+        return -1;
+    if (!fits(r, &device)) {
+        too_large(r, &device, "one slice at a time", err);
+        return vp_hint(err, "allow more --memory, or use fewer --threads");
     }
     r->passes = (all + r->slab - 1) / r->slab;
     return 0;
@@ -175,8 +214,7 @@ static void *write_slices(void *arg)
 }
 
 /* All views through the stages into one slab. */
-static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool first_pass,
-                      struct vp_err *err)
+static int accumulate(struct vp_reconstruct *r, void *bp, bool first_pass, struct vp_err *err)
 {
     const size_t view = (size_t)r->in_nu * (size_t)r->nv;
     struct source s = {.job = r, .err = VP_ERR_INIT, .count_bad = first_pass};
@@ -219,7 +257,7 @@ static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool 
             vp_stats_time(r->stats, "filter", t1 - t);
             t = t1;
         }
-        rc = vp_backproject_add(bp, k0, n, p, err);
+        rc = r->backend->bp_add(bp, k0, n, p, err);
         vp_stats_time(r->stats, "backproject", vp_now() - t);
         vp_ring_taken(&s.ring);
         if (rc)
@@ -237,7 +275,7 @@ static int accumulate(struct vp_reconstruct *r, struct vp_backproject *bp, bool 
     }
     if (!rc) {
         const double t = vp_now();
-        rc = vp_backproject_flush(bp, err);
+        rc = r->backend->bp_flush(bp, err);
         vp_stats_time(r->stats, "backproject", vp_now() - t);
     }
 out:
@@ -248,8 +286,8 @@ out:
     return rc;
 }
 
-static int store(struct vp_reconstruct *r, const struct vp_backproject *bp, int64_t z0, int64_t z1,
-                 struct vp_writer *writer, struct vp_err *err)
+static int store(struct vp_reconstruct *r, void *bp, int64_t z0, int64_t z1, struct vp_writer *writer,
+                 struct vp_err *err)
 {
     const int64_t group = slices_a_slot(r, z1 - z0);
     struct sink s = {.writer = writer,
@@ -268,20 +306,23 @@ static int store(struct vp_reconstruct *r, const struct vp_backproject *bp, int6
         vp_fail(err, VP_ERESOURCE, "cannot start a writer thread");
         goto out;
     }
+    rc = 0;
     for (int64_t z = z0; z < z1 && !s.failed; z += group) {
         const int slot = vp_ring_fill(&s.ring);
         const int n = (int)(z + group < z1 ? group : z1 - z);
         const double t = vp_now();
-        vp_backproject_slices(bp, z, n, s.slot[slot]);
+        if ((rc = r->backend->bp_slices(bp, z, n, s.slot[slot], err)))
+            break;
         s.count[slot] = n;
         vp_stats_time(r->stats, "slice", vp_now() - t);
         vp_ring_filled(&s.ring);
     }
     vp_ring_end(&s.ring);
     pthread_join(thread, NULL);
-    rc = s.failed ? -1 : 0;
-    if (s.failed)
+    if (!rc && s.failed) {
         *err = s.err;
+        rc = -1;
+    }
 out:
     for (int i = 0; i < OUT_SLOTS; i++)
         free(s.slot[i]);
@@ -300,9 +341,9 @@ int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struc
     vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * r->passes);
     for (int64_t z = r->z0; z < r->z1; z += r->slab) {
         const int64_t end = z + r->slab < r->z1 ? z + r->slab : r->z1;
-        struct vp_backproject *bp = NULL;
-        int rc = vp_backproject_open(&bp, r->views, r->n_views, r->nu, r->nv, r->grid, z, end, r->threads,
-                                     NULL, err);
+        const struct vp_bp_job job = slab_job(r, z, end);
+        void *bp = NULL;
+        int rc = r->backend->bp_open(&bp, &job, err);
         if (!rc) {
             const double t = vp_now();
             rc = accumulate(r, bp, z == r->z0, err);
@@ -313,7 +354,8 @@ int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struc
             rc = vp_views_finish(r->source, err);
         if (!rc)
             rc = store(r, bp, z, end, writer, err);
-        vp_backproject_close(bp);
+        if (bp)
+            r->backend->bp_close(bp);
         if (rc)
             return -1;
     }

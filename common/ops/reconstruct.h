@@ -13,6 +13,7 @@
 #include "stack/views.h"
 #include "stack/writer.h"
 
+struct vp_backend;
 struct vp_progress;
 struct vp_run;
 struct vp_stats;
@@ -30,14 +31,17 @@ struct vp_reconstruct {
     int64_t z0, z1;  /* slices wanted */
     uint64_t memory; /* bytes that the stages may take together */
     int threads;
+    const struct vp_backend *backend; /* back-projects */
+    int device;                       /* of the backend */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
     /* out, by vp_reconstruct_plan */
     int batch;    /* views a batch */
     int64_t slab; /* slices a pass */
     int64_t passes;
-    uint64_t bytes;   /* what a pass takes */
-    char kernel[128]; /* which back-projection was chosen */
+    uint64_t bytes;   /* what a pass takes on the host */
+    uint64_t device_bytes; /* and on the device */
+    char kernel[160]; /* which back-projection was chosen */
     /* out, by vp_reconstruct_run */
     int64_t bad; /* NaN and infinite samples in the input */
     struct vp_normalize_report repaired;

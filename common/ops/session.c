@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ct-backproject and ct-fdk share around the stages of reconstruct.c: their options, and the way
  * from operands to a volume on the output. */
+#include "backend.h"
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
@@ -8,6 +9,7 @@
 #include "stack/open.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const struct vp_opt vp_reconstruct_options[] = {
     VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
@@ -52,6 +54,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->grid = &s->grid;
     job->memory = run->common.memory;
     job->threads = (int)run->common.threads;
+    if (vp_backend_find(&job->backend, &job->device, run->common.device, err))
+        return -1;
     job->stats = run->stats;
     job->progress = run->progress;
     return 0;
@@ -103,6 +107,12 @@ static void show(const struct vp_session *s, struct vp_run *run)
             (long long)job->passes, (long long)job->slab, job->batch);
     vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
+    struct vp_device device;
+    struct vp_err ignored = VP_ERR_INIT;
+    if (job->device_bytes && !job->backend->device(job->device, &device, &ignored))
+        vp_plan(run, "device", "%s: %s of %s free", device.name,
+                vp_format_bytes(bytes, sizeof bytes, job->device_bytes),
+                vp_format_bytes(limit, sizeof limit, device.free));
     vp_plan(run, "threads", "%d", job->threads);
 }
 
@@ -131,8 +141,17 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     struct vp_writer *writer = NULL;
     int rc = -1;
 
-    if (vp_reconstruct_plan(job, err))
-        return -1;
+    if (vp_reconstruct_plan(job, err)) {
+        /* auto means whatever can do it */
+        if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend == &vp_backend_cpu)
+            return -1;
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        job->backend = &vp_backend_cpu;
+        if (vp_reconstruct_plan(job, err))
+            return -1;
+    }
+    vp_stats_text(run->stats, "device", job->backend->name);
     show(s, run);
     if (vp_plan_done(run))
         return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The folder of temporary files. */
+/* Folders that the environment names. */
 #include "base/size.h"
 #include <stdlib.h>
 
@@ -7,4 +7,10 @@ const char *vp_tmpdir(void)
 {
     const char *dir = getenv("TMPDIR"); /* ENVVAR TMPDIR: folder of the copy that --spool makes */
     return dir && *dir ? dir : "/tmp";
+}
+
+const char *vp_plugins(void)
+{
+    const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of voxpipe-cuda.so */
+    return dir && *dir ? dir : NULL;
 }

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the back-projection kernels share: their arguments, exact coordinates, and the interpolation of a
+ * whole piece of a voxel column at once ("march").
+ *
+ * In a column of voxels (i, j, .) of an untilted view, u, w and the weight are constant and v = v_mid + q s
+ * with s = dv / dk and q = k - k_mid. A thread holds K consecutive voxels of a column in registers, loads
+ * each detector row of the window once, interpolates it in u once, and adds it with hat weights to the voxels
+ * that can see it. */
+#ifndef VP_BACKPROJECT_COLUMN_CUH
+#define VP_BACKPROJECT_COLUMN_CUH
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "backproject_orbit.h"
+
+namespace vp
+{
+
+/* Per-view constants travel as kernel parameters (constant bank, at most 32764 bytes), so launches need no
+ * copies. */
+constexpr int COLUMN_BATCH = 256, MATRIX_BATCH = 256;
+
+/* Where a thread's sums go. Channel 0 is slice k of the working half, channel 1 its mirror slice:
+ * element origin[c] + k * step[c] of vol, for begin[c] <= k < end[c]. */
+struct slab {
+    float *vol;
+    int64_t origin[2], step[2];
+    int begin[2], end[2];
+    int nx, ny;
+    bool fresh; /* the volume is zero and need not be read */
+};
+
+struct column_args {
+    slab out;
+    int nz, half_x; /* columns i < half_x are worked on; the rest are their half-turn copies */
+    int nu, nv;     /* of the detector; rows are counted from row_base */
+    int row_base;
+    int tiles_x, tiles_y, segment0, segments;
+    int slot, n;             /* packed orbits slot .. slot + n - 1 */
+    const float *packed;     /* portable kernel only, as are the next three */
+    int pitch, rows, pad;    /* texels a row, rows an orbit, zero rows on either side */
+    int box_pitch, box_rows; /* tensor-tile kernel only */
+    int *next_tile;
+    vp_column_view view[COLUMN_BATCH]; /* with SPLIT added to cv */
+};
+
+struct matrix_view {
+    double m[12];
+}; /* x, y from the centre of the grid, k absolute */
+
+struct matrix_args {
+    slab out;
+    int tiles_x, tiles_y, segment0, segments;
+    int nu, nv;
+    int slot, n;
+    const float *packed; /* texel = (q(u), q(u + 1)), zero margin of MATRIX_PAD on every side */
+    int pitch, rows;
+    int box_rows;
+    matrix_view view[MATRIX_BATCH];
+};
+
+constexpr int MATRIX_PAD = 2;
+constexpr double NEAREST = 1.0 / 1024;
+
+static_assert(sizeof(column_args) <= 32000 && sizeof(matrix_args) <= 32000, "kernel parameters");
+
+/* ---- coordinates: float64, spread over the K voxels and the channels of a thread ---- */
+
+/* 1.5 * 2^20: added to a number below 2^19 it leaves the integer part in the high word and the fraction, 32
+ * bits, in the low word. */
+constexpr double SPLIT = 1572864.0;
+constexpr int SPLIT_HIGH = 0x41380000;
+
+__device__ __forceinline__ int whole(double split)
+{
+    return __double2hiint(split) - SPLIT_HIGH;
+}
+
+/* The fraction's upper 23 bits become the mantissa of a number in [1, 2); half an ulp centres the truncation.
+ */
+__device__ __forceinline__ float fraction(double split)
+{
+    return __uint_as_float(__funnelshift_r((uint32_t)__double2loint(split), 0x7f, 9)) - 0.99999994f;
+}
+
+__device__ __forceinline__ double first_reciprocal(double x)
+{
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+    return r;
+}
+
+/* Relative error below 2^-40: the approximation is good to 2^-20, and one Newton step squares that. */
+__device__ __forceinline__ double reciprocal(double x)
+{
+    const double r = first_reciprocal(x);
+    return fma(r, fma(-x, r, 1.0), r);
+}
+
+/* A thread's place in one view: t, e are u w and w of its column without their constants. */
+struct facing {
+    double t, e, zc;
+};
+
+__device__ __forceinline__ facing face(const vp_column_view &view, double x, double y, double k_mid)
+{
+    return {fma(view.ux, x, view.uy * y), fma(view.wx, x, view.wy * y), fma(view.vz, k_mid, view.vc)};
+}
+
+/* What a thread may see: rows v + lo .. v + hi of an nv x nu detector; nothing if it is idle. */
+struct sight {
+    int nu, nv, lo, hi;
+    bool idle;
+};
+
+__device__ __forceinline__ bool sees(const sight &s, int u, int v)
+{
+    return !s.idle && (unsigned)(u + 1) <= (unsigned)s.nu &&
+           (unsigned)(v + s.hi) < (unsigned)(s.nv + s.hi - s.lo);
+}
+
+/* Where the middle of the thread's piece falls: texel (u, v) with fraction f in v, weights a, b of columns u,
+ * u + 1. */
+struct landing {
+    int u, v;
+    float a, b, f, s;
+    bool skip;               /* the piece sees nothing of the detector */
+    double v_split, s_exact; /* for any s only */
+};
+
+/* The split coordinates; copy 1 is the column turned by 180 degrees, at (-x, -y). */
+template <int COPY>
+__device__ __forceinline__ void project(const vp_column_view &view, const facing &at, double &u, double &v)
+{
+    const double r = reciprocal(COPY ? view.wc - at.e : view.wc + at.e);
+    u = fma(COPY ? view.uc - at.t : view.uc + at.t, r, SPLIT);
+    v = fma(at.zc, r, view.cv);
+}
+
+/* The landing in steps, so that the march through one view can do those of the next between its rows: a chain
+ * of dependent float64 operations whose latency nothing else would hide. FACE: begin with the thread's place
+ * in the view; without it the place found for copy 0 serves again. */
+constexpr int APPROACH_STEPS = 7;
+
+template <int COPY, bool FACE>
+struct approach {
+    const vp_column_view &view;
+    double x, y, k_mid;
+    const sight &seen;
+    facing &at;
+    landing &l;
+    double w, r, u, v;
+    float g, weight;
+
+    __device__ __forceinline__ approach(const vp_column_view &view, double x, double y, double k_mid,
+                                        const sight &seen, facing &at, landing &l)
+        : view(view), x(x), y(y), k_mid(k_mid), seen(seen), at(at), l(l)
+    {
+    }
+
+    __device__ __forceinline__ void step(int n)
+    {
+        if (n == 0) {
+            if (FACE)
+                at = face(view, x, y, k_mid);
+        } else if (n == 1) {
+            w = COPY ? view.wc - at.e : view.wc + at.e;
+            u = COPY ? view.uc - at.t : view.uc + at.t;
+            r = first_reciprocal(w);
+        } else if (n == 2) {
+            w = fma(-w, r, 1.0);
+        } else if (n == 3) {
+            r = fma(r, w, r);
+        } else if (n == 4) {
+            u = fma(u, r, SPLIT);
+            v = fma(at.zc, r, view.cv);
+            g = (float)r;
+        } else if (n == 5) {
+            weight = g * g;
+            l.u = whole(u), l.v = whole(v);
+            l.b = weight * fraction(u), l.a = weight - l.b;
+            l.f = fraction(v), l.s = g * (float)view.vz;
+            l.v_split = v, l.s_exact = r * view.vz;
+        } else if (n == 6) {
+            l.skip = !sees(seen, l.u, l.v);
+        }
+    }
+
+    __device__ __forceinline__ void all()
+    {
+#pragma unroll
+        for (int n = 0; n < APPROACH_STEPS; n++)
+            step(n);
+    }
+};
+
+/* ---- static windows ---- */
+
+__host__ __device__ constexpr int floor_div(int a, int b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+/* While LN / LD <= s <= HN / HD, a voxel q2 / 2 above the middle has floor(f + q s) in first(q2) .. last(q2)
+ * for every f in [0, 1): which rows it can touch is known at compile time. */
+template <int LN, int LD, int HN, int HD>
+struct bin {
+    static constexpr float lower = (float)LN / LD, upper = (float)HN / HD;
+    __host__ __device__ static constexpr int first(int q2)
+    {
+        return q2 > 0 ? floor_div(q2 * LN, 2 * LD) : floor_div(q2 * HN, 2 * HD);
+    }
+    __host__ __device__ static constexpr int last(int q2)
+    {
+        return q2 > 0 ? -floor_div(-q2 * HN, 2 * HD) : -floor_div(-q2 * LN, 2 * LD);
+    }
+};
+
+template <class... B>
+struct bins {
+};
+
+/* A tensor map's box has at most 256 elements a side, so texels of several floats are mapped as 8-byte
+ * elements. */
+__host__ __device__ constexpr int map_floats(int M)
+{
+    return M == 1 ? 1 : 2;
+}
+
+template <int N>
+struct copy_index {
+    static constexpr int value = N;
+};
+
+/* Corners of a tile are the extremes of its coordinates up to rounding, which this many texels cover. */
+constexpr double TILE_MARGIN = 1e-5;
+
+template <int M>
+struct texel;
+template <>
+struct texel<1> {
+    using type = float;
+};
+template <>
+struct texel<2> {
+    using type = float2;
+};
+template <>
+struct texel<4> {
+    using type = float4;
+};
+
+template <int M>
+__device__ __forceinline__ void spread(const typename texel<M>::type &q, float (&c)[M])
+{
+    if constexpr (M == 1)
+        c[0] = q;
+    else if constexpr (M == 2)
+        c[0] = q.x, c[1] = q.y;
+    else
+        c[0] = q.x, c[1] = q.y, c[2] = q.z, c[3] = q.w;
+}
+
+/* Texel rows in shared memory (PITCH texels apart, or `pitch` if PITCH is 0) or in global memory. */
+template <int M, int PITCH>
+struct shared_rows {
+    const typename texel<M>::type *at;
+    int pitch;
+    __device__ __forceinline__ void pair(int row, float (&left)[M], float (&right)[M]) const
+    {
+        const typename texel<M>::type *p = at + row * (PITCH ? PITCH : pitch);
+        spread<M>(p[0], left);
+        spread<M>(p[1], right);
+    }
+};
+
+template <int M>
+struct global_rows {
+    const typename texel<M>::type *at;
+    int pitch;
+    __device__ __forceinline__ void pair(int row, float (&left)[M], float (&right)[M]) const
+    {
+        const typename texel<M>::type *p = at + (int64_t)row * pitch;
+        spread<M>(__ldg(p), left);
+        spread<M>(__ldg(p + 1), right);
+    }
+};
+
+/* Add the row's values p[channel] to sum[copy][z][k]: view b of an orbit sees copy c at the place where view
+ * 0 sees copy c xor b. */
+template <int COPY, int R, int Z, int K>
+__device__ __forceinline__ void add(float weight, const float (&p)[R * Z], int k, float (&sum)[R][Z][K])
+{
+#pragma unroll
+    for (int b = 0; b < R; b++)
+#pragma unroll
+        for (int z = 0; z < Z; z++)
+            sum[b ^ COPY][z][k] = fmaf(weight, p[b * Z + z], sum[b ^ COPY][z][k]);
+}
+
+/* Rows are loaded AHEAD rows before they are used. `next` is the approach to the next landing, done between
+ * the rows. */
+constexpr int AHEAD = 2;
+
+template <class B, int COPY, int R, int Z, int K, class Rows, class Next>
+__device__ __forceinline__ void march(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
+{
+    constexpr int bottom = B::first(1 - K), n_rows = B::last(K - 1) + 2 - bottom;
+    float left[n_rows][R * Z], right[n_rows][R * Z];
+    float t[K]; /* v relative to the second row that voxel k can touch */
+    const float s1 = l.s - 1.0f, f_half = l.f - 0.5f;
+#pragma unroll
+    for (int n = 0; n < AHEAD; n++)
+        rows.pair(bottom + n, left[n], right[n]);
+#pragma unroll
+    for (int n = 0; n < n_rows; n++) {
+        const int j = bottom + n;
+        if (n + AHEAD < n_rows)
+            rows.pair(j + AHEAD, left[n + AHEAD], right[n + AHEAD]);
+        float p[R * Z];
+#pragma unroll
+        for (int m = 0; m < R * Z; m++)
+            p[m] = fmaf(l.b, right[n][m], l.a * left[n][m]);
+#pragma unroll
+        for (int i = 0; i < APPROACH_STEPS; i++)
+            if (i * n_rows / APPROACH_STEPS == n)
+                next.step(i);
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const int q2 = 2 * k - (K - 1), first = B::first(q2), last = B::last(q2) + 1;
+            if (j < first || j > last)
+                continue;
+            if (j == first)
+                t[k] = 2 * first + 2 - q2 == 1 ? fmaf(0.5f * (float)q2, s1, f_half)
+                                               : fmaf(0.5f * (float)q2, l.s, l.f - (float)(first + 1));
+            float weight;
+            if (last - first == 2)
+                weight = j == first ? __saturatef(-t[k]) : j == last ? __saturatef(t[k]) : 1.0f - fabsf(t[k]);
+            else
+                weight = __saturatef(1.0f - fabsf(t[k] - (float)(j - first - 1)));
+            add<COPY, R, Z, K>(weight, p, k, sum);
+        }
+    }
+}
+
+/* Any s: each voxel loads its own four neighbours. Large s times q would be too coarse in float32. */
+template <int COPY, int R, int Z, int K, class Rows, class Next>
+__device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, float (&sum)[R][Z][K],
+                                            Next &next)
+{
+    next.all();
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const double v = fma(k - 0.5 * (K - 1), l.s_exact, l.v_split);
+        const int row = whole(v) - l.v;
+        const float high = fraction(v);
+        float left[R * Z], right[R * Z], p[R * Z];
+        rows.pair(row, left, right);
+#pragma unroll
+        for (int m = 0; m < R * Z; m++)
+            p[m] = fmaf(l.b, right[m], l.a * left[m]);
+        add<COPY, R, Z, K>(1.0f - high, p, k, sum);
+        rows.pair(row + 1, left, right);
+#pragma unroll
+        for (int m = 0; m < R * Z; m++)
+            p[m] = fmaf(l.b, right[m], l.a * left[m]);
+        add<COPY, R, Z, K>(high, p, k, sum);
+    }
+}
+
+/* A kernel's way of interpolating: rows lo .. hi around the middle are read; s must lie in [lower, upper].
+ * Each lane chooses its bin. s changes slowly, so few warps straddle an edge; weights are continuous, so a
+ * choice rounded the wrong way does no harm. No warp-wide operation may stand between the rows: it would
+ * split the block of instructions within which loads are hidden. */
+template <int K, class Bins>
+struct method;
+
+template <int K, class First, class... More>
+struct method<K, bins<First, More...>> {
+    using rest = method<K, bins<More...>>;
+    static constexpr bool last = sizeof...(More) == 0;
+    static constexpr float lower = First::lower, upper = last ? First::upper : rest::upper;
+    static constexpr int lo = last || First::first(1 - K) < rest::lo ? First::first(1 - K) : rest::lo;
+    static constexpr int hi = last || First::last(K - 1) + 1 > rest::hi ? First::last(K - 1) + 1 : rest::hi;
+
+    template <int COPY, int R, int Z, class Rows, class Next>
+    static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K],
+                                                 Next &next)
+    {
+        if (last || l.s <= First::upper)
+            march<First, COPY>(rows, l, sum, next);
+        else
+            rest::template apply<COPY>(rows, l, sum, next);
+    }
+};
+
+template <int K>
+struct method<K, bins<>> {
+    static constexpr float lower = 0, upper = 1e30f;
+    static constexpr int lo = 0, hi = 0; /* depend on s */
+    template <int COPY, int R, int Z, class Rows, class Next>
+    static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K],
+                                                 Next &next)
+    {
+        interpolate<COPY>(rows, l, sum, next);
+    }
+};
+
+/* ---- the thread's voxels ---- */
+
+/* 8 x 4 columns a warp (32-byte runs in x), numbered so that each quarter of the lanes is 2 x 4 and each half
+ * 4 x 4: the fewest bank conflicts for loads of 16 and of 8 bytes. Simulated: 1.00 at s = 1, 1.22 (16 bytes)
+ * and 1.10 (8) at s = 2. */
+__device__ __forceinline__ int lane_x(int lane)
+{
+    return (lane & 1) | (lane >> 2 & 6);
+}
+__device__ __forceinline__ int lane_y(int lane)
+{
+    return lane >> 1 & 3;
+}
+
+/* Call visit(sum, element) for every sum of the thread that has a voxel in the slab. The turned copy of a
+ * column in the middle is a column of its own, and so is the mirror of a slice in the middle: visited once.
+ */
+template <int R, int Z, int K, class F>
+__device__ __forceinline__ void visit(const slab &s, int nz, int i, int j, int k0, float (&sum)[R][Z][K], F f)
+{
+#pragma unroll
+    for (int copy = 0; copy < R; copy++) {
+        const int ii = copy ? s.nx - 1 - i : i, jj = copy ? s.ny - 1 - j : j;
+        if (copy && ii == i)
+            continue;
+        float *column = s.vol + (int64_t)jj * s.nx + ii;
+#pragma unroll
+        for (int z = 0; z < Z; z++)
+#pragma unroll
+            for (int k = 0; k < K; k++) {
+                const int kk = k0 + k;
+                const bool once = Z == 1 || (z == 0 ? kk <= nz - 1 - kk : kk < nz - 1 - kk);
+                if (once && kk >= s.begin[z] && kk < s.end[z])
+                    f(sum[copy][z][k], column + (s.origin[z] + kk * s.step[z]));
+            }
+    }
+}
+
+template <int R, int Z, int K>
+__device__ __forceinline__ void load_sums(const slab &s, int nz, int i, int j, int k0, bool mine,
+                                          float (&sum)[R][Z][K])
+{
+#pragma unroll
+    for (int copy = 0; copy < R; copy++)
+#pragma unroll
+        for (int z = 0; z < Z; z++)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                sum[copy][z][k] = 0;
+    if (mine && !s.fresh)
+        visit(s, nz, i, j, k0, sum, [](float &to, const float *from) { to = *from; });
+}
+
+template <int R, int Z, int K>
+__device__ __forceinline__ void store_sums(const slab &s, int nz, int i, int j, int k0, bool mine,
+                                           float (&sum)[R][Z][K])
+{
+    if (mine)
+        visit(s, nz, i, j, k0, sum, [](float from, float *to) { *to = from; });
+}
+
+/* ---- launchers ---- */
+
+/* Texels of R * Z channels: channel b * Z + z is view b of the orbit, z = 1 with rows counted from the other
+ * end. */
+struct pack_args {
+    const float *q[2]; /* first view of the batch, and its half-turn partner; NULL: leave the channel */
+    float *packed;     /* slot 0 */
+    int64_t slot_floats;
+    int nu, nv, rows, pitch; /* rows of a slot; texels a row */
+    int row_base, pad_u;     /* detector row and column of texel (0, 0) is row_base and -pad_u */
+    int channels_z, views;   /* Z, R; views = 0: pairs (q(u), q(u + 1)) for general matrices */
+    unsigned flip;           /* bit z: channel z counts rows from the other end */
+    int slot, n;
+};
+
+cudaError_t launch_pack(const pack_args &a, cudaStream_t stream);
+
+enum column_set { SET_HALF, SET_UNIT, SET_DOUBLE, SET_ANY, SETS };
+
+struct column_kernel {
+    int views, channels_z; /* R, Z */
+    column_set set;
+    double s_lower, s_upper;
+    int K, lo, hi; /* rows lo .. hi around the middle are read (SET_ANY: by s_max) */
+    int tile_x, tile_y;
+    int pitch, pitch_step; /* texels a shared row; 0: any multiple plus pitch_step / 2 (SET_ANY) */
+    int stages;            /* tensor tiles in flight, at least */
+    int batch;             /* orbits a launch, at most */
+};
+
+void column_portable(int views, int channels_z, column_set set, column_kernel *k);
+cudaError_t launch_column_portable(const column_kernel &k, const column_args &a, cudaStream_t stream);
+
+/* Tensor-tile kernels: false or an error where they are not compiled in or the device cannot run them. */
+bool column_tiled(int views, int channels_z, column_set set, column_kernel *k);
+size_t column_tiled_shared(const column_kernel &k, int box_pitch, int box_rows, int stages);
+cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a,
+                                int stages, int processors, cudaStream_t stream);
+
+/* Largest extents in texels, over every tile, view and copy, of the box that a tile of a kernel needs
+ * (general matrices: lo = hi = 0): *u and *v must be zero before, device memory. */
+cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,
+                                 cudaStream_t stream);
+
+cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream);
+cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream);
+constexpr int MATRIX_K = 16, MATRIX_TILE = 16;
+bool matrix_tiled(int extent_u, int *pitch);
+size_t matrix_tiled_shared(int pitch, int box_rows);
+cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, const matrix_args &a,
+                                cudaStream_t stream);
+
+cudaError_t launch_plain(const matrix_args &a, cudaStream_t stream);
+
+} // namespace vp
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cone- and parallel-beam back-projection on one CUDA device: vol(i, j, k) += sum over views of q(u, v) /
+ * w^2, bilinear in q, zero outside the detector and where w <= 1 / 1024, with (u w, v w, w) = P (i, j, k, 1).
+ *
+ * The volume slab stays on the device until it is read back. Projections pass through a packed buffer of
+ * `orbits` slots: _pack fills slots, _run adds them to the volume. An orbit is what the kernel treats
+ * together: one view, or, when the scan repeats itself after half a turn, view o and view o + n_views / 2.
+ *
+ * Order: the contribution of the orbits is added in the order in which _run is called, on top of the stored
+ * volume, so a voxel's bits depend neither on the slab nor on how the orbits are cut into calls, as long as
+ * their order is the same. They do depend on the kernel (see _describe): devices of one architecture agree.
+ */
+#ifndef VP_BACKPROJECT_CUDA_H
+#define VP_BACKPROJECT_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct vp_bpcuda;
+
+/* What the choice of kernel may use; for tests and benchmarks. */
+enum vp_bpcuda_limit {
+    VP_BPCUDA_AUTO = 0,
+    VP_BPCUDA_PORTABLE = 1,    /* no tensor-tile kernels */
+    VP_BPCUDA_NO_ROTATION = 2, /* do not pair views half a turn apart */
+    VP_BPCUDA_NO_MIRROR = 4,   /* do not pair slices k and nz - 1 - k */
+    VP_BPCUDA_MATRIX = 8,      /* general matrices only */
+    VP_BPCUDA_PLAIN = 16       /* float64 in every voxel: slow, needs nothing of the matrices */
+};
+
+struct vp_bpcuda_problem {
+    /* n_views x 12, row major, voxel indices -> pixels, 1 / w^2 is the weight. Copied. */
+    const double *P;
+    int64_t n_views;
+    int64_t nu, nv;     /* detector columns and rows */
+    int64_t nx, ny, nz; /* the whole grid */
+    int64_t z0, z1;     /* the slab [z0, z1) ... */
+    /* ... and [nz - z1, nz - z0) too (z1 <= (nz + 1) / 2): both halves of a mirrored pair at the cost of one. Only for
+     * scans with a mirror plane. */
+    bool mirrored;
+    int64_t orbits; /* slots of the packed buffer; 0: all orbits of the scan */
+    unsigned limit; /* enum vp_bpcuda_limit bits */
+    int device;
+};
+
+struct vp_bpcuda_plan {
+    char kernel[128];    /* "columns, half-turn pairs, z mirror, s 1, 16 slices a thread, tensor tiles" */
+    int views_per_orbit; /* 1 or 2 */
+    int64_t orbits;      /* of the scan: n_views / views_per_orbit */
+    int64_t v0, v1;      /* detector rows that are read */
+    int64_t z_step;      /* slabs that begin and end at multiples of this waste nothing (mirror plane: counted from
+                            the nearer end of the grid) */
+    int64_t good_batch;  /* orbits a _run from which on the volume's traffic is hidden */
+    uint64_t bytes_volume, bytes_orbit, bytes_fixed; /* device memory: volume + slots * orbit + fixed */
+};
+
+/* Functions return 0, or -1 with a line of text in vp_bpcuda_error() of this thread; _failed_memory() says
+ * whether it was device memory that fell short (a smaller slab or fewer orbits may do). */
+const char *vp_bpcuda_error(void);
+bool vp_bpcuda_failed_memory(void);
+
+/* Which kernel the matrices and the device lead to and what it takes; allocates nothing. */
+int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *plan);
+/* `stream` is a cudaStream_t on which everything is queued, or NULL for one of its own. The volume starts at
+ * zero. */
+int vp_bpcuda_open(struct vp_bpcuda **b, const struct vp_bpcuda_problem *p, void *stream);
+const struct vp_bpcuda_plan *vp_bpcuda_plan_of(const struct vp_bpcuda *b);
+
+/* Queue n filtered views, each nv x nu, row major, in device memory. `q` holds views first .. first + n - 1;
+ * with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...); either may be NULL,
+ * both together are fastest. Orbit o lives in slot o % orbits. 0 <= first, first + n <= plan.orbits, n <=
+ * slots. */
+int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q, const float *half_turn);
+/* The same from host memory, through `staging` (device memory for at least one view, `staging_views` of
+ * them). Pinned memory is copied asynchronously: keep it until _sync. */
+int vp_bpcuda_pack_host(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q, const float *half_turn,
+                        float *staging, int64_t staging_views);
+/* Queue the back-projection of n packed orbits, in increasing order. */
+int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n);
+/* Queue the copy of slices [z, z + n) of the whole grid's numbering (n x ny x nx) to host memory. */
+int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out);
+/* Queue: forget what was summed. */
+int vp_bpcuda_clear(struct vp_bpcuda *b);
+/* Wait for everything queued. */
+int vp_bpcuda_sync(struct vp_bpcuda *b);
+/* Slice z in device memory (ny x nx), NULL if it is not in the slab. */
+float *vp_bpcuda_slice(struct vp_bpcuda *b, int64_t z);
+void vp_bpcuda_close(struct vp_bpcuda *b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Back-projection with tensor tiles (compute capability 9.0 and 10.0, compiled for sm_90a and sm_100a only):
+ * a producer warp brings the detector tile of each view into shared memory with the bulk copy engine, rows
+ * and columns outside the detector arriving as zeros, and consumer warps march through it. */
+#include <limits.h>
+
+#include "backproject_matrix.cuh"
+
+namespace vp
+{
+namespace
+{
+
+/* ---- barriers and copies in shared memory ----
+ *
+ * One lane of a warp arrives for all of it after __syncwarp, which orders the other lanes' reads before the
+ * arrival. compute-sanitizer's racecheck does not follow that step and reports the reuse of control::origin
+ * and control::ticket. */
+
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void barrier_init(uint64_t *b, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals)
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t *b)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect(uint64_t *b, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(uint64_t *b, unsigned parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again_%=:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again_%=;\n"
+                 "}" ::"r"(shared_address(b)),
+                 "r"(parity)
+                 : "memory");
+}
+
+__device__ __forceinline__ void barriers_ready()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    __syncthreads();
+}
+
+/* Box of the map at (x, y, z) (innermost first, in elements of the map) to shared memory; arrives at `full`
+ * with its bytes. */
+__device__ __forceinline__ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z,
+                                         uint64_t *full)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
+                 "[%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(full))
+                 : "memory");
+}
+
+/* A ring position in one register: the index, and above it a bit that flips each time round. */
+struct cursor {
+    unsigned at_wrap = 0;
+    __device__ __forceinline__ unsigned at() const { return at_wrap & 0xffff; }
+    __device__ __forceinline__ unsigned wrap() const { return at_wrap >> 16; }
+    __device__ __forceinline__ void step(unsigned size)
+    {
+        at_wrap++;
+        if (at() == size)
+            at_wrap = (at_wrap ^ 0x10000) & 0x10000;
+    }
+};
+
+struct tile {
+    int x, y, segment;
+};
+
+__device__ __forceinline__ tile tile_of(const column_args &a, int index)
+{
+    const int row = index / a.tiles_x;
+    return {index - row * a.tiles_x, row % a.tiles_y, a.segment0 + row / a.tiles_y};
+}
+
+constexpr int MAX_STAGES = 8, TICKETS = 2;
+
+struct control {
+    uint64_t full[MAX_STAGES], empty[MAX_STAGES], ticket_full[TICKETS], ticket_empty[TICKETS];
+    int2 origin[MAX_STAGES];
+    int ticket[TICKETS];
+};
+
+__host__ __device__ constexpr int box_stride(int bytes)
+{
+    return (bytes + 127) / 128 * 128;
+}
+
+/* Registers a thread after the split: the launch gives every thread an equal share, the producer group
+ * returns most. */
+constexpr int PRODUCER_REGISTERS = 32;
+__host__ __device__ constexpr int consumer_registers(int warps)
+{
+    return (65536 / ((warps + 4) * 32) / 8 * 8 * (warps + 4) - 4 * PRODUCER_REGISTERS) / warps / 8 * 8;
+}
+
+/* ---- columns ---- */
+
+/* Overview: one persistent block an SM. A tile is 8 WX x 4 WY columns (times R turned copies) by K slices (times Z
+ *   mirror slices). The last warp group is the producer: its first warp draws tiles from a global counter, finds for each
+ *   view and copy the box that the tile's corners span, and issues one tensor copy into a ring of stages. The WX WY
+ *   consumer warps, 8 x 4 columns each, keep R Z K sums a thread in registers for all views of the launch. Tiles follow
+ *   each other in the ring, so the volume's traffic of one tile hides behind the boxes of the next.
+ * Memory: stages x box_rows x PITCH texels of R Z floats. PITCH = 4 mod 8 (float4), 8 mod 16 (float2), 16 mod 32
+ *   (float): neighbouring columns fall on different banks even when their rows differ by one.
+ * Cost: a row of the window is read once for K voxels: (K + 2) / K * 2 * 4 bytes an update at s = 1, and about 8
+ *   instructions (R Z = 4, K = 16). Pieces that see nothing of the detector in a view are skipped.
+ *   Measured on an H100 80GB HBM3, 1024 views, packing included, in 2^30 updates a second (skipped ones counted):
+ *     detector -> volume   half turn and mirror   mirror   half turn   neither
+ *     512^2  -> 512^3                      2593     2033        2172      1296
+ *     1024^2 -> 1024^3                     2810     2157
+ *     512^2  -> 1024^3                     3349
+ *     2048^2 -> 1024^3                     1366
+ *   1024^2 -> 1024^3 in launches of 128, 64, 32 orbits: 2759, 2656, 2460. Shared memory is 77 % busy at s = 1, 86 % at 2.
+ * Limits: s within the bins of Method; the box must hold every tile (launch_column_extent finds the largest). */
+template <int R, int Z, int K, int WX, int WY, class Method, int PITCH>
+__global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
+    k_backproject_column_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ column_args a,
+                               int stages, int lo, int hi)
+{
+    constexpr int M = R * Z, WARPS = WX * WY, TILE_X = 8 * WX, TILE_Y = 4 * WY;
+    using texel_t = typename texel<M>::type;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int pitch = PITCH ? PITCH : a.box_pitch, box_bytes = pitch * a.box_rows * M * (int)sizeof(float);
+    const int stage_bytes = box_stride(box_bytes);
+    control &c = *reinterpret_cast<control *>(shared + stages * stage_bytes);
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int tiles = a.tiles_x * a.tiles_y * a.segments;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < stages; s++)
+            barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], WARPS);
+        for (int s = 0; s < TICKETS; s++)
+            barrier_init(&c.ticket_full[s], 1), barrier_init(&c.ticket_empty[s], WARPS);
+    }
+    barriers_ready();
+
+    if (warp >= WARPS) { /* producer */
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        if (warp > WARPS)
+            return;
+        cursor stage, ticket;
+        for (;;) {
+            int index = 0;
+            barrier_wait(&c.ticket_empty[ticket.at()], ticket.wrap() ^ 1);
+            if (lane == 0) {
+                index = atomicAdd(a.next_tile, 1);
+                c.ticket[ticket.at()] = index;
+                barrier_arrive(&c.ticket_full[ticket.at()]);
+            }
+            ticket.step(TICKETS);
+            index = __shfl_sync(~0u, index, 0);
+            if (index >= tiles)
+                return;
+            const tile t = tile_of(a, index);
+            const int i = min(t.x * TILE_X + (lane & 1) * (TILE_X - 1), a.half_x - 1);
+            const int j = min(t.y * TILE_Y + (lane >> 1 & 1) * (TILE_Y - 1), a.out.ny - 1);
+            const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1);
+            const double k_mid = t.segment * K + 0.5 * (K - 1);
+            const double turn = R == 2 && (lane & 4) ? -1 : 1;
+#pragma unroll 1
+            for (int o = 0; o < a.n; o++) {
+                double u, v;
+                project<0>(a.view[o], face(a.view[o], turn * x, turn * y, k_mid), u, v);
+                const int iu = whole(u - TILE_MARGIN), iv = whole(v - TILE_MARGIN) + lo;
+#pragma unroll
+                for (int copy = 0; copy < R; copy++) {
+                    const bool mine = R == 1 || (lane >> 2 & 1) == copy;
+                    const int u0 = __reduce_min_sync(~0u, mine ? iu : INT_MAX) & -(4 / M);
+                    const int v0 = __reduce_min_sync(~0u, mine ? iv : INT_MAX);
+                    barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
+                    if (lane == 0) {
+                        c.origin[stage.at()] = make_int2(u0, v0);
+                        barrier_expect(&c.full[stage.at()], box_bytes);
+                        copy_box(shared + stage.at() * stage_bytes, &map, u0 * M / map_floats(M),
+                                 v0 - a.row_base, a.slot + o, &c.full[stage.at()]);
+                    }
+                    __syncwarp();
+                    stage.step(stages);
+                }
+            }
+        }
+    }
+
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(consumer_registers(WARPS)));
+    cursor stage, ticket;
+    for (;;) {
+        barrier_wait(&c.ticket_full[ticket.at()], ticket.wrap());
+        const int index = c.ticket[ticket.at()];
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&c.ticket_empty[ticket.at()]);
+        ticket.step(TICKETS);
+        if (index >= tiles)
+            return;
+        const tile t = tile_of(a, index);
+        const int i_tile = (t.x * WX + warp % WX) * 8 + lane_x(lane),
+                  j_tile = (t.y * WY + warp / WX) * 4 + lane_y(lane);
+        const int i = min(i_tile, a.half_x - 1), j = min(j_tile, a.out.ny - 1), k0 = t.segment * K;
+        const bool mine = i == i_tile && j == j_tile;
+        const sight seen{a.nu, a.nv, lo, hi, !mine};
+        const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (K - 1);
+        float sum[R][Z][K];
+        load_sums(a.out, a.nz, i, j, k0, mine, sum);
+
+        auto use = [&](auto copy, const landing &l, auto &&next) {
+            constexpr int COPY = decltype(copy)::value;
+            barrier_wait(&c.full[stage.at()], stage.wrap());
+            if (l.skip) {
+                next.all();
+            } else {
+                const int2 origin = c.origin[stage.at()];
+                const texel_t *box = reinterpret_cast<const texel_t *>(shared + stage.at() * stage_bytes);
+                const shared_rows<M, PITCH> rows{box + (l.v - origin.y) * pitch + (l.u - origin.x), pitch};
+                Method::template apply<COPY>(rows, l, sum, next);
+            }
+            __syncwarp();
+            if (lane == 0)
+                barrier_arrive(&c.empty[stage.at()]);
+            stage.step(stages);
+        };
+
+        facing at;
+        landing next;
+        approach<0, true>(a.view[0], x, y, k_mid, seen, at, next).all();
+#pragma unroll 1
+        for (int o = 0; o < a.n; o++) {
+            const vp_column_view &following = a.view[min(o + 1, a.n - 1)];
+            if constexpr (R == 2) {
+                const landing first = next;
+                use(copy_index<0>{}, first, approach<1, false>(a.view[o], x, y, k_mid, seen, at, next));
+            }
+            const landing last = next;
+            use(copy_index<R - 1>{}, last, approach<0, true>(following, x, y, k_mid, seen, at, next));
+        }
+        store_sums(a.out, a.nz, i, j, k0, mine, sum);
+    }
+}
+
+/* ---- general matrices ---- */
+
+/* Overview: a block of 8 consumer warps works on 16 x 16 columns of 16 slices with all views of the
+ *   launch; a thread holds one column. The middle of its piece is projected in float64, split into texel
+ *   and fraction; from there u(q) - u_mid = q (m2 - u_mid m10) / (w_mid + q m10) is a small float32
+ *   number. A ninth warp brings the boxes.
+ * Memory: 3 stages of box_rows x PITCH pairs (q(u), q(u + 1)): the four neighbours are two 8-byte loads.
+ * Cost: about 28 instructions and 16 bytes from shared memory an update (LEVEL: 24). Measured on an H100,
+ *   512^2 x 1024 -> 512^3: 897, LEVEL 1001; 1024^2 x 1024 -> 1024^3 LEVEL: 1010.
+ * Limits: w > 1 / 1024 in the whole grid; the box must hold every tile (launch_matrix_extent). */
+constexpr int MATRIX_STAGES = 3;
+
+template <int PITCH, bool LEVEL>
+__global__ void __launch_bounds__(288, 3)
+    k_backproject_matrix_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ matrix_args a)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int box_bytes = PITCH * a.box_rows * (int)sizeof(float2), stage_bytes = box_stride(box_bytes);
+    control &c = *reinterpret_cast<control *>(shared + MATRIX_STAGES * stage_bytes);
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int row = (int)blockIdx.x / a.tiles_x, tile_x = ((int)blockIdx.x - row * a.tiles_x) * MATRIX_TILE;
+    const int tile_y = row % a.tiles_y * MATRIX_TILE, k0 = (a.segment0 + row / a.tiles_y) * MATRIX_K;
+
+    if (threadIdx.x == 0)
+        for (int s = 0; s < MATRIX_STAGES; s++)
+            barrier_init(&c.full[s], 1), barrier_init(&c.empty[s], 8);
+    barriers_ready();
+
+    cursor stage;
+    if (warp == 8) {
+        const matrix_corner corner = matrix_corner_of(a, tile_x, tile_y, k0, lane);
+#pragma unroll 1
+        for (int o = 0; o < a.n; o++) {
+            const int2 at = matrix_corner_texel(a.view[o], corner, -TILE_MARGIN);
+            const int u0 = __reduce_min_sync(~0u, at.x) & -2, v0 = __reduce_min_sync(~0u, at.y);
+            barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
+            if (lane == 0) {
+                c.origin[stage.at()] = make_int2(u0, v0);
+                barrier_expect(&c.full[stage.at()], box_bytes);
+                copy_box(shared + stage.at() * stage_bytes, &map, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
+                         a.slot + o, &c.full[stage.at()]);
+            }
+            __syncwarp();
+            stage.step(MATRIX_STAGES);
+        }
+        return;
+    }
+
+    const int i_tile = tile_x + (warp & 1) * 8 + lane_x(lane),
+              j_tile = tile_y + (warp >> 1) * 4 + lane_y(lane);
+    const int i = min(i_tile, a.out.nx - 1), j = min(j_tile, a.out.ny - 1);
+    const bool mine = i == i_tile && j == j_tile;
+    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1),
+                 k_mid = k0 + 0.5 * (MATRIX_K - 1);
+    float sum[1][1][MATRIX_K];
+    load_sums(a.out, 0, i, j, k0, mine, sum);
+
+    matrix_landing next = matrix_land(a.view[0], x, y, k_mid);
+#pragma unroll 1
+    for (int o = 0; o < a.n; o++) {
+        const matrix_landing l = next;
+        next = matrix_land(a.view[min(o + 1, a.n - 1)], x, y, k_mid);
+        barrier_wait(&c.full[stage.at()], stage.wrap());
+        const int2 origin = c.origin[stage.at()];
+        /* Byte addresses modulo 2^32, so that the offset of the float bits costs nothing. */
+        const unsigned middle = shared_address(shared) + stage.at() * stage_bytes +
+                                8u * ((l.v - origin.y) * PITCH + (l.u - origin.x)) -
+                                8u * (PITCH + 1) * (unsigned)FLOOR_BITS;
+        matrix_march<LEVEL>(l, sum[0][0], [&](int u, int v, float2 &low, float2 &high) {
+            const unsigned at = middle + (unsigned)v * (8u * PITCH) + (unsigned)u * 8u;
+            asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low.x), "=f"(low.y) : "r"(at));
+            asm volatile("ld.shared.v2.f32 {%0, %1}, [%2 + %3];"
+                         : "=f"(high.x), "=f"(high.y)
+                         : "r"(at), "n"(8 * PITCH));
+        });
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&c.empty[stage.at()]);
+        stage.step(MATRIX_STAGES);
+    }
+    store_sums(a.out, 0, i, j, k0, mine, sum);
+}
+
+/* ---- choice and launch ---- */
+
+template <int R, int Z, column_set SET>
+struct variant;
+
+template <column_set SET>
+struct slices16;
+template <>
+struct slices16<SET_HALF> {
+    using type = method<16, bins<bin<2, 5, 6, 13>, bin<6, 13, 8, 15>, bin<8, 15, 2, 3>>>;
+};
+template <>
+struct slices16<SET_UNIT> {
+    using type = method<16, bins<bin<4, 5, 6, 7>, bin<6, 7, 14, 15>, bin<14, 15, 16, 15>, bin<16, 15, 8, 7>,
+                                 bin<8, 7, 5, 4>>>;
+};
+template <>
+struct slices16<SET_DOUBLE> {
+    using type = method<16, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 15>, bin<28, 15, 2, 1>, bin<2, 1, 32, 15>,
+                                 bin<32, 15, 34, 15>, bin<34, 15, 38, 15>>>;
+};
+template <>
+struct slices16<SET_ANY> {
+    using type = method<16, bins<>>;
+};
+
+/* Warps of a tile: as many as their registers (64 to 16 sums a thread) leave room for, in whole warp groups.
+ * Measured: with fewer, the latency of shared memory shows (12 instead of 16 for R Z = 4: 5 % slower). */
+struct warps {
+    int x, y;
+};
+constexpr warps warps_of(int M)
+{
+    return M == 4 ? warps{2, 8} : M == 2 ? warps{3, 8} : warps{4, 6};
+}
+
+constexpr int square_root_up(int n)
+{
+    int r = 0;
+    while (r * r < n)
+        r++;
+    return r;
+}
+
+/* Texels a shared row: the tile's diagonal at the set's largest sampling, on the banks named above. */
+constexpr int shared_pitch(int M, column_set set)
+{
+    const int x = 8 * warps_of(M).x - 1, y = 4 * warps_of(M).y - 1, step = 32 / M;
+    const int most = set == SET_HALF ? 62 : set == SET_UNIT ? 123 : 246; /* texels a 100 voxels */
+    const int need = square_root_up((x * x + y * y) * 100) * most / 1000 + 2 + 4 / M - 1;
+    return set == SET_ANY ? 0 : (need + step / 2 - 1) / step * step + step / 2;
+}
+
+using column_function = void (*)(const CUtensorMap, const column_args, int, int, int);
+
+template <int R, int Z, column_set SET>
+column_function column_pointer()
+{
+    constexpr int M = R * Z;
+    constexpr warps w = warps_of(M);
+    return k_backproject_column_tiled<R, Z, 16, w.x, w.y, typename slices16<SET>::type, shared_pitch(M, SET)>;
+}
+
+column_function column_pointer_of(int views, int channels_z, column_set set)
+{
+    static const column_function all[2][2][SETS] = {
+        {{column_pointer<1, 1, SET_HALF>(), column_pointer<1, 1, SET_UNIT>(),
+          column_pointer<1, 1, SET_DOUBLE>(), column_pointer<1, 1, SET_ANY>()},
+         {column_pointer<1, 2, SET_HALF>(), column_pointer<1, 2, SET_UNIT>(),
+          column_pointer<1, 2, SET_DOUBLE>(), column_pointer<1, 2, SET_ANY>()}},
+        {{column_pointer<2, 1, SET_HALF>(), column_pointer<2, 1, SET_UNIT>(),
+          column_pointer<2, 1, SET_DOUBLE>(), column_pointer<2, 1, SET_ANY>()},
+         {column_pointer<2, 2, SET_HALF>(), column_pointer<2, 2, SET_UNIT>(),
+          column_pointer<2, 2, SET_DOUBLE>(), column_pointer<2, 2, SET_ANY>()}}};
+    return all[views - 1][channels_z - 1][set];
+}
+
+template <column_set SET>
+void describe(column_kernel *k)
+{
+    using m = typename slices16<SET>::type;
+    k->s_lower = m::lower, k->s_upper = m::upper, k->lo = m::lo, k->hi = m::hi;
+}
+
+} // namespace
+
+bool column_tiled(int views, int channels_z, column_set set, column_kernel *k)
+{
+    const int M = views * channels_z;
+    *k = column_kernel{};
+    k->views = views, k->channels_z = channels_z, k->set = set, k->K = 16;
+    k->tile_x = 8 * warps_of(M).x, k->tile_y = 4 * warps_of(M).y;
+    k->pitch = shared_pitch(M, set), k->pitch_step = 32 / M, k->stages = 2;
+    /* Where the detector is much finer than the volume the L2 cache carries the tiles: blocks that drift
+     * apart in view fall out of it, and short launches line them up again (s = 2: 1313 with 256 orbits a
+     * launch, 1361 with 64). */
+    k->batch = set == SET_DOUBLE ? COLUMN_BATCH / 2 / views : COLUMN_BATCH;
+    if (set == SET_HALF)
+        describe<SET_HALF>(k);
+    else if (set == SET_UNIT)
+        describe<SET_UNIT>(k);
+    else if (set == SET_DOUBLE)
+        describe<SET_DOUBLE>(k);
+    else
+        describe<SET_ANY>(k);
+    return cudaFuncSetAttribute(column_pointer_of(views, channels_z, set),
+                                cudaFuncAttributeMaxDynamicSharedMemorySize, 0) == cudaSuccess ||
+           (cudaGetLastError(), false);
+}
+
+size_t column_tiled_shared(const column_kernel &k, int box_pitch, int box_rows, int stages)
+{
+    return (size_t)stages * box_stride(box_pitch * box_rows * k.views * k.channels_z * (int)sizeof(float)) +
+           sizeof(control);
+}
+
+cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a,
+                                int stages, int processors, cudaStream_t stream)
+{
+    const column_function f = column_pointer_of(k.views, k.channels_z, k.set);
+    const int shared = (int)column_tiled_shared(k, a.box_pitch, a.box_rows, stages);
+    const int tiles = a.tiles_x * a.tiles_y * a.segments, blocks = tiles < processors ? tiles : processors;
+    cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (e != cudaSuccess)
+        return e;
+    e = cudaMemsetAsync(a.next_tile, 0, sizeof(int), stream);
+    if (e != cudaSuccess)
+        return e;
+    f<<<blocks, (k.tile_x / 8 * (k.tile_y / 4) + 4) * 32, shared, stream>>>(map, a, stages, k.lo, k.hi);
+    return cudaGetLastError();
+}
+
+bool matrix_tiled(int extent_u, int *pitch)
+{
+    *pitch = extent_u <= 40 ? 40 : 72;
+    return extent_u <= 72;
+}
+
+size_t matrix_tiled_shared(int pitch, int box_rows)
+{
+    return (size_t)MATRIX_STAGES * box_stride(pitch * box_rows * (int)sizeof(float2)) + sizeof(control);
+}
+
+cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, const matrix_args &a,
+                                cudaStream_t stream)
+{
+    const auto f =
+        pitch == 40 ? (level ? k_backproject_matrix_tiled<40, true> : k_backproject_matrix_tiled<40, false>)
+                    : (level ? k_backproject_matrix_tiled<72, true> : k_backproject_matrix_tiled<72, false>);
+    const int shared = (int)matrix_tiled_shared(pitch, a.box_rows);
+    const cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (e != cudaSuccess)
+        return e;
+    f<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 288, shared, stream>>>(map, a);
+    return cudaGetLastError();
+}
+
+} // namespace vp

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device code of the kernels for general 3x4 matrices. */
+#ifndef VP_BACKPROJECT_MATRIX_CUH
+#define VP_BACKPROJECT_MATRIX_CUH
+
+#include "backproject_column.cuh"
+
+namespace vp
+{
+
+/* The middle of a piece of MATRIX_K voxels: texel (u, v) with fractions fu, fv. At q voxels above it w is w +
+ * q dw, and u and v have moved by q a / (w + q dw) and q b / (w + q dw) exactly. */
+struct matrix_landing {
+    int u, v;
+    float fu, fv, a, b, w, dw;
+};
+
+__device__ __forceinline__ double matrix_row(const double *m, double x, double y, double k)
+{
+    return fma(m[0], x, fma(m[1], y, fma(m[2], k, m[3])));
+}
+
+__device__ __forceinline__ matrix_landing matrix_land(const matrix_view &view, double x, double y,
+                                                      double k_mid)
+{
+    const double w = matrix_row(view.m + 8, x, y, k_mid), r = reciprocal(w);
+    const double u = matrix_row(view.m, x, y, k_mid) * r, v = matrix_row(view.m + 4, x, y, k_mid) * r;
+    const double su = u + SPLIT, sv = v + SPLIT;
+    return {whole(su),
+            whole(sv),
+            fraction(su),
+            fraction(sv),
+            (float)fma(-u, view.m[10], view.m[2]),
+            (float)fma(-v, view.m[10], view.m[6]),
+            (float)w,
+            (float)view.m[10]};
+}
+
+/* Adding it rounded down leaves floor(x) in the low bits: |x| < 2^22. */
+constexpr float FLOOR_SPLIT = 12582912.0f;
+constexpr int FLOOR_BITS = 0x4B400000;
+
+__device__ __forceinline__ float fast_reciprocal(float x)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+/* load(u, v, low, high): the pairs at texel (u, v) and at (u, v + 1), relative to the middle's texel; u and v
+ * are given as the bits of a float, FLOOR_BITS too large. LEVEL: dw is 0. */
+template <bool LEVEL, class Load>
+__device__ __forceinline__ void matrix_march(const matrix_landing &l, float (&sum)[MATRIX_K], Load load)
+{
+    const float r0 = fast_reciprocal(l.w), a0 = l.a * r0, b0 = l.b * r0, weight0 = r0 * r0;
+#pragma unroll
+    for (int k = 0; k < MATRIX_K; k++) {
+        const float q = (float)k - 0.5f * (MATRIX_K - 1);
+        float u, v, weight;
+        if (LEVEL) {
+            u = fmaf(q, a0, l.fu), v = fmaf(q, b0, l.fv), weight = weight0;
+        } else {
+            const float r = fast_reciprocal(fmaf(q, l.dw, l.w)), step = q * r;
+            u = fmaf(l.a, step, l.fu), v = fmaf(l.b, step, l.fv), weight = r * r;
+        }
+        const float us = __fadd_rd(u, FLOOR_SPLIT), vs = __fadd_rd(v, FLOOR_SPLIT);
+        const float right = u - (us - FLOOR_SPLIT), up = v - (vs - FLOOR_SPLIT);
+        float2 low, high;
+        load(__float_as_int(us), __float_as_int(vs), low, high);
+        const float p0 = fmaf(right, low.y - low.x, low.x), p1 = fmaf(right, high.y - high.x, high.x);
+        sum[k] = fmaf(weight, fmaf(up, p1 - p0, p0), sum[k]);
+    }
+}
+
+/* Corner lane % 8 of the block of voxels that a tile projects. */
+struct matrix_corner {
+    double x, y, k;
+};
+
+__device__ __forceinline__ matrix_corner matrix_corner_of(const matrix_args &a, int tile_x, int tile_y,
+                                                          int k0, int lane)
+{
+    const int i = min(tile_x + (lane & 1) * (MATRIX_TILE - 1), a.out.nx - 1);
+    const int j = min(tile_y + (lane >> 1 & 1) * (MATRIX_TILE - 1), a.out.ny - 1);
+    return {i - 0.5 * (a.out.nx - 1), j - 0.5 * (a.out.ny - 1),
+            (double)(k0 + (lane >> 2 & 1) * (MATRIX_K - 1))};
+}
+
+__device__ __forceinline__ int2 matrix_corner_texel(const matrix_view &view, const matrix_corner &c,
+                                                    double margin)
+{
+    const double r = reciprocal(matrix_row(view.m + 8, c.x, c.y, c.k));
+    return make_int2(whole(fma(matrix_row(view.m, c.x, c.y, c.k), r, SPLIT + margin)),
+                     whole(fma(matrix_row(view.m + 4, c.x, c.y, c.k), r, SPLIT + margin)));
+}
+
+} // namespace vp
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Symmetries of a scan, found by testing its matrices. The grid is convex and u, v are projective, so every
+ * extreme is at a corner of the grid. */
+#include "backproject_orbit.h"
+
+#include <math.h>
+
+#define NEAREST (1.0 / 1024)
+
+struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int64_t n[3], bool flip_v)
+{
+    const double hx = 0.5 * (double)(n[0] - 1), hy = 0.5 * (double)(n[1] - 1), last = (double)(nv - 1);
+    double row1[4];
+    for (int c = 0; c < 4; c++)
+        row1[c] = flip_v ? last * P[8 + c] - P[4 + c] : P[4 + c];
+    const double turn = P[8] * P[8] + P[9] * P[9];
+    /* In parallel beam v does not fix where z / w is counted from: the middle row keeps the mirror test
+     * simple. */
+    const double cv = turn > 0 ? (row1[0] * P[8] + row1[1] * P[9]) / turn : 0.5 * last;
+    return (struct vp_column_view){
+        .ux = P[0],
+        .uy = P[1],
+        .uc = P[3] + P[0] * hx + P[1] * hy,
+        .wx = P[8],
+        .wy = P[9],
+        .wc = P[11] + P[8] * hx + P[9] * hy,
+        .vz = row1[2],
+        .vc = row1[3] - cv * P[11],
+        .cv = cv,
+    };
+}
+
+static double w_min(const double P[12], const int64_t n[3])
+{
+    double w = P[11];
+    for (int a = 0; a < 3; a++)
+        w += fmin(0, P[8 + a] * (double)(n[a] - 1));
+    return w;
+}
+
+/* Largest error in pixels of describing the view by its column form. */
+static double column_error(const double P[12], const struct vp_column_view *c, bool flip_v, int64_t nv,
+                           const int64_t n[3])
+{
+    const double sign = flip_v ? -1 : 1, shift = flip_v ? (double)(nv - 1) : 0;
+    const double along_x = sign * P[4] + shift * P[8] - c->cv * P[8],
+                 along_y = sign * P[5] + shift * P[9] - c->cv * P[9];
+    const double w = w_min(P, n), nz = (double)(n[2] - 1);
+    /* A depth that changes along k moves u and v by at most their distance from the origin of the detector.
+     */
+    const double reach = fabs(c->ux) * (double)n[0] + fabs(c->uy) * (double)n[1] + fabs(c->uc) + (double)nv;
+    return (fabs(P[2]) * nz + fabs(P[10]) * nz * reach / w + fabs(along_x) * (double)n[0] +
+            fabs(along_y) * (double)n[1]) /
+           w;
+}
+
+static void widen_to_corners(struct vp_orbit_shape *shape, const double P[12], const int64_t n[3])
+{
+    for (int corner = 0; corner < 8; corner++) {
+        double image[3];
+        for (int r = 0; r < 3; r++) {
+            image[r] = P[4 * r + 3];
+            for (int a = 0; a < 3; a++)
+                image[r] += corner >> a & 1 ? P[4 * r + a] * (double)(n[a] - 1) : 0;
+        }
+        for (int r = 0; r < 2; r++) {
+            const double place = image[r] / image[2];
+            shape->reach = fmax(shape->reach, fabs(place));
+            shape->step = fmax(shape->step, fabs(P[4 * r + 2] - place * P[10]) / image[2]);
+        }
+    }
+}
+
+static bool turned_by_half(const struct vp_column_view *a, const struct vp_column_view *b, double w,
+                           const int64_t n[3])
+{
+    const double nx = (double)n[0], ny = (double)n[1];
+    const double du = fabs(a->ux + b->ux) * nx + fabs(a->uy + b->uy) * ny + fabs(a->uc - b->uc);
+    const double dw = fabs(a->wx + b->wx) * nx + fabs(a->wy + b->wy) * ny + fabs(a->wc - b->wc);
+    const double dv = fabs(a->vz - b->vz) * (double)n[2] + fabs(a->vc - b->vc);
+    const double reach =
+        (fabs(a->ux) * nx + fabs(a->uy) * ny + fabs(a->uc) + fabs(a->vz) * (double)n[2] + fabs(a->vc)) / w;
+    return (du + dv + dw * reach) / w + fabs(a->cv - b->cv) <= VP_ORBIT_SAME;
+}
+
+struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv, const int64_t n[3])
+{
+    struct vp_orbit_shape shape = {.positive = true,
+                                   .level = true,
+                                   .columns = n_views > 0,
+                                   .mirror = true,
+                                   .half_turn = n_views > 0 && n_views % 2 == 0,
+                                   .s_min = HUGE_VAL};
+    shape.flip_v = n_views > 0 && P[6] < 0;
+    for (int64_t s = 0; s < n_views; s++) {
+        const double *p = P + 12 * s, w = w_min(p, n);
+        if (!(w > NEAREST)) {
+            shape.positive = shape.columns = false;
+            break;
+        }
+        widen_to_corners(&shape, p, n);
+        shape.level = shape.level && fabs(p[10]) * (double)(n[2] - 1) * shape.reach <= VP_ORBIT_SAME * w;
+        const struct vp_column_view c = vp_orbit_column(p, nv, n, shape.flip_v);
+        if (!(c.vz > 0) || !(column_error(p, &c, shape.flip_v, nv, n) <= VP_ORBIT_SAME)) {
+            shape.columns = false;
+            continue;
+        }
+        const double w_max = w + fabs(p[8]) * (double)(n[0] - 1) + fabs(p[9]) * (double)(n[1] - 1);
+        shape.s_min = fmin(shape.s_min, c.vz / w_max);
+        shape.s_max = fmax(shape.s_max, c.vz / w);
+        if (!(fabs(c.cv - 0.5 * (double)(nv - 1)) + fabs(0.5 * c.vz * (double)(n[2] - 1) + c.vc) / w <=
+              VP_ORBIT_SAME))
+            shape.mirror = false;
+        if (shape.half_turn && s >= n_views / 2) {
+            const struct vp_column_view first =
+                vp_orbit_column(P + 12 * (s - n_views / 2), nv, n, shape.flip_v);
+            shape.half_turn = turned_by_half(&first, &c, w, n);
+        }
+    }
+    shape.mirror &= shape.columns;
+    shape.half_turn &= shape.columns;
+    return shape;
+}
+
+void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n[3], bool flip_v, double k0,
+                   double k1, int64_t *v0, int64_t *v1)
+{
+    double lo = HUGE_VAL, hi = -HUGE_VAL;
+    for (int64_t s = 0; s < n_views; s++) {
+        const struct vp_column_view c = vp_orbit_column(P + 12 * s, nv, n, flip_v);
+        const double span = 0.5 * (fabs(c.wx) * (double)(n[0] - 1) + fabs(c.wy) * (double)(n[1] - 1));
+        for (int corner = 0; corner < 4; corner++) {
+            const double w = c.wc + (corner & 1 ? span : -span), k = corner & 2 ? k1 : k0;
+            const double v = c.cv + (c.vz * k + c.vc) / w;
+            lo = fmin(lo, v), hi = fmax(hi, v);
+        }
+    }
+    const double last = (double)nv;
+    *v0 = (int64_t)fmin(fmax(floor(lo - 1e-3), 0), last);
+    *v1 = (int64_t)fmin(fmax(floor(hi + 1e-3) + 2, (double)*v0), last);
+}

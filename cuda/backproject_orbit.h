@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a set of projection matrices allows a kernel to assume. Host only, no CUDA. */
+#ifndef VP_BACKPROJECT_ORBIT_H
+#define VP_BACKPROJECT_ORBIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One view in which u and w do not depend on k and v does only through z / w. With x, y counted from the
+ * centre of the grid: u = (ux x + uy y + uc) / w, v = cv + (vz k + vc) / w, w = wx x + wy y + wc. */
+struct vp_column_view {
+    double ux, uy, uc;
+    double wx, wy, wc;
+    double vz, vc, cv;
+};
+
+struct vp_orbit_shape {
+    bool positive;       /* w > 1 / 1024 everywhere in the grid, in every view */
+    bool level;          /* w does not depend on k */
+    bool columns;        /* struct vp_column_view describes every view */
+    bool flip_v;         /* rows have to be counted from the other end so that v grows with k (columns) */
+    bool mirror;         /* v(k) + v(nz - 1 - k) = nv - 1 (columns) */
+    bool half_turn;      /* view o + n / 2 is view o of the grid turned by 180 degrees about z (columns) */
+    double s_min, s_max; /* dv / dk over the grid and the views (columns) */
+    double reach;        /* largest |u| or |v| at a corner of the grid, pixels (positive) */
+    double step;         /* largest |du / dk| or |dv / dk| at a corner, pixels (positive) */
+};
+
+/* Coordinates that differ by less than this are the same, pixels. */
+#define VP_ORBIT_SAME 1e-7
+
+/* Test the matrices (voxel indices -> pixels). */
+struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv, const int64_t n[3]);
+/* A view's column form, v counted from the other end of the detector if flip_v. */
+struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int64_t n[3], bool flip_v);
+/* Rows with weight that slices [k0, k1] need in any view, [*v0, *v1), clipped to the detector (columns,
+ * flipped as told). */
+void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n[3], bool flip_v, double k0,
+                   double k1, int64_t *v0, int64_t *v1);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Back-projection on any device from compute capability 8.0 on, and the packing of projections for all
+ * kernels. */
+#include <limits.h>
+
+#include "backproject_matrix.cuh"
+
+namespace vp
+{
+namespace
+{
+
+/* ---- packing ---- */
+
+/* Overview: one thread a column of texels, u fastest; blockIdx.y takes PACK_ROWS rows of a slot,
+ *   blockIdx.z the slots.
+ * Memory: reads each projection once (rows from both ends for the mirror), writes each texel once; with
+ *   only one of the two views of an orbit at hand it writes half of each texel.
+ * Cost: 8 bytes a detector pixel, at copy speed. */
+constexpr int PACK_ROWS = 8;
+
+template <int R, int Z>
+__global__ void __launch_bounds__(256) k_backproject_pack(const pack_args a)
+{
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), u = column - a.pad_u;
+    if (column >= a.pitch)
+        return;
+    for (int o = (int)blockIdx.z; o < a.n; o += (int)gridDim.z) {
+        float *slot = a.packed + (a.slot + o) * a.slot_floats;
+        const float *q[R];
+#pragma unroll
+        for (int b = 0; b < R; b++)
+            q[b] = a.q[b] ? a.q[b] + (int64_t)o * a.nu * a.nv + u : NULL;
+        const bool in_columns = u >= 0 && u < a.nu;
+        const int row0 = (int)blockIdx.y * PACK_ROWS;
+        float value[PACK_ROWS][R][Z];
+#pragma unroll
+        for (int n = 0; n < PACK_ROWS; n++) {
+            const int v = row0 + n + a.row_base;
+            const bool inside = in_columns && v >= 0 && v < a.nv;
+#pragma unroll
+            for (int b = 0; b < R; b++)
+#pragma unroll
+                for (int z = 0; z < Z; z++)
+                    value[n][b][z] = inside && q[b]
+                                         ? __ldcs(q[b] + (int64_t)(a.flip >> z & 1 ? a.nv - 1 - v : v) * a.nu)
+                                         : 0;
+        }
+#pragma unroll
+        for (int n = 0; n < PACK_ROWS; n++) {
+            if (row0 + n >= a.rows)
+                break;
+            float *to = slot + ((int64_t)(row0 + n) * a.pitch + column) * (R * Z);
+            if (R == 2 && q[0] && q[R - 1]) {
+                if constexpr (R == 2 && Z == 2)
+                    *reinterpret_cast<float4 *>(to) =
+                        make_float4(value[n][0][0], value[n][0][1], value[n][1][0], value[n][1][1]);
+                else if constexpr (R == 2)
+                    *reinterpret_cast<float2 *>(to) = make_float2(value[n][0][0], value[n][1][0]);
+                continue;
+            }
+#pragma unroll
+            for (int b = 0; b < R; b++)
+                if (q[b]) {
+                    if constexpr (Z == 2)
+                        *reinterpret_cast<float2 *>(to + b * Z) = make_float2(value[n][b][0], value[n][b][1]);
+                    else
+                        to[b] = value[n][b][0];
+                }
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256) k_backproject_pack_pairs(const pack_args a)
+{
+    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), u = column - a.pad_u;
+    if (column >= a.pitch)
+        return;
+    for (int o = (int)blockIdx.z; o < a.n; o += (int)gridDim.z)
+        for (int row = (int)blockIdx.y; row < a.rows; row += (int)gridDim.y) {
+            const int v = row + a.row_base;
+            const float *q = a.q[0] + ((int64_t)o * a.nv + v) * a.nu;
+            const bool inside = v >= 0 && v < a.nv;
+            float2 pair;
+            pair.x = inside && u >= 0 && u < a.nu ? __ldg(q + u) : 0;
+            pair.y = inside && u >= -1 && u < a.nu - 1 ? __ldg(q + u + 1) : 0;
+            reinterpret_cast<float2 *>(a.packed +
+                                       (a.slot + o) * a.slot_floats)[(int64_t)row * a.pitch + column] = pair;
+        }
+}
+
+/* ---- columns ---- */
+
+/* Overview: 256 threads on 16 x 16 columns (times R turned copies) by K slices (times Z mirror slices),
+ *   one column piece a thread, R Z K sums in registers for all views of the launch.
+ * Memory: detector texels straight from global memory through L1; the packed slots carry a margin of zero
+ *   texels wider than the window, so places outside the detector are clamped, not tested.
+ * Cost: as the tensor-tile kernel, with the loads' addresses on top; bound by L1 wavefronts. Measured on
+ *   an H100 (512^2 x 1024 -> 512^3, packing included, in 2^30 updates a second): 1818 with both
+ *   symmetries, 1506 mirror only, 1009 without; 1014 at s = 2, 2556 at s = 0.5.
+ * Limits: s within the bins of Method. */
+template <int R, int Z, int K, class Method>
+__global__ void __launch_bounds__(256, R * Z == 1    ? 4
+                                       : R * Z == 2 ? 3
+                                                    : 2)
+    k_backproject_column(const __grid_constant__ column_args a, int lo, int hi)
+{
+    constexpr int M = R * Z;
+    using texel_t = typename texel<M>::type;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int row = (int)blockIdx.x / a.tiles_x, k0 = (a.segment0 + row / a.tiles_y) * K;
+    const int i_tile = ((int)blockIdx.x - row * a.tiles_x) * 16 + (warp & 1) * 8 + lane_x(lane);
+    const int j_tile = row % a.tiles_y * 16 + (warp >> 1) * 4 + lane_y(lane);
+    const int i = min(i_tile, a.half_x - 1), j = min(j_tile, a.out.ny - 1);
+    const bool mine = i == i_tile && j == j_tile;
+    if (!__any_sync(~0u, mine))
+        return;
+    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (K - 1);
+    float sum[R][Z][K];
+    load_sums(a.out, a.nz, i, j, k0, mine, sum);
+
+    const int64_t slot = (int64_t)a.rows * a.pitch;
+    const texel_t *packed = reinterpret_cast<const texel_t *>(a.packed) + a.slot * slot;
+    auto use = [&](auto copy, const landing &l, int o, auto &&next) {
+        constexpr int COPY = decltype(copy)::value;
+        if (l.skip) {
+            next.all();
+            return;
+        }
+        const int u = min(max(l.u, -2), a.nu) + 2,
+                  v = min(max(l.v - a.row_base + a.pad, -lo), a.rows - 1 - hi);
+        const global_rows<M> rows{packed + o * slot + (int64_t)v * a.pitch + u, a.pitch};
+        Method::template apply<COPY>(rows, l, sum, next);
+    };
+    const sight seen{a.nu, a.nv, lo, hi, false};
+    facing at;
+    landing next;
+    approach<0, true>(a.view[0], x, y, k_mid, seen, at, next).all();
+#pragma unroll 1
+    for (int o = 0; o < a.n; o++) {
+        const vp_column_view &following = a.view[min(o + 1, a.n - 1)];
+        if constexpr (R == 2) {
+            const landing first = next;
+            use(copy_index<0>{}, first, o, approach<1, false>(a.view[o], x, y, k_mid, seen, at, next));
+        }
+        const landing last = next;
+        use(copy_index<R - 1>{}, last, o, approach<0, true>(following, x, y, k_mid, seen, at, next));
+    }
+    store_sums(a.out, a.nz, i, j, k0, mine, sum);
+}
+
+/* ---- general matrices ---- */
+
+/* Overview: 256 threads on 16 x 16 columns of 16 slices, one column piece a thread (see matrix_landing).
+ * Memory: two 8-byte loads an update from a slot with a zero margin. A warp whose pieces lie inside the
+ *   detector addresses it directly, any other clamps to the margin.
+ * Cost: about 40 instructions an update; measured 580 on an H100 (512^2 x 1024 -> 512^3).
+ * Limits: w > 1 / 1024 in the whole grid. */
+__global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_constant__ matrix_args a)
+{
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int row = (int)blockIdx.x / a.tiles_x, k0 = (a.segment0 + row / a.tiles_y) * MATRIX_K;
+    const int i_tile = ((int)blockIdx.x - row * a.tiles_x) * MATRIX_TILE + (warp & 1) * 8 + lane_x(lane);
+    const int j_tile = row % a.tiles_y * MATRIX_TILE + (warp >> 1) * 4 + lane_y(lane);
+    const int i = min(i_tile, a.out.nx - 1), j = min(j_tile, a.out.ny - 1);
+    const bool mine = i == i_tile && j == j_tile;
+    if (!__any_sync(~0u, mine))
+        return;
+    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1),
+                 k_mid = k0 + 0.5 * (MATRIX_K - 1);
+    float sum[1][1][MATRIX_K];
+    load_sums(a.out, 0, i, j, k0, mine, sum);
+
+    const int64_t slot = (int64_t)a.rows * a.pitch;
+    const float2 *packed = reinterpret_cast<const float2 *>(a.packed) + a.slot * slot;
+#pragma unroll 1
+    for (int o = 0; o < a.n; o++, packed += slot) {
+        const matrix_landing l = matrix_land(a.view[o], x, y, k_mid);
+        /* u and v are monotonic along the piece: its ends decide. One texel of margin covers rounding. */
+        bool inside = true;
+#pragma unroll
+        for (int end = -1; end <= 1; end += 2) {
+            const float q = end * 0.5f * (MATRIX_K - 1), step = q / fmaf(q, l.dw, l.w);
+            const float u = (float)l.u + fmaf(l.a, step, l.fu), v = (float)l.v + fmaf(l.b, step, l.fv);
+            inside = inside && u >= 0 && u < (float)(a.nu - 1) && v >= 0 && v < (float)(a.nv - 1);
+        }
+        if (__all_sync(~0u, inside)) {
+            const float2 *middle = packed + (int64_t)(l.v + MATRIX_PAD) * a.pitch + (l.u + MATRIX_PAD);
+            matrix_march<false>(l, sum[0][0], [&](int u, int v, float2 &low, float2 &high) {
+                const float2 *p = middle + (v - FLOOR_BITS) * a.pitch + (u - FLOOR_BITS);
+                low = __ldg(p);
+                high = __ldg(p + a.pitch);
+            });
+        } else {
+            matrix_march<false>(l, sum[0][0], [&](int u, int v, float2 &low, float2 &high) {
+                const int cu = min(max(l.u + (u - FLOOR_BITS), -MATRIX_PAD), a.nu) + MATRIX_PAD;
+                const int cv = min(max(l.v + (v - FLOOR_BITS), -MATRIX_PAD), a.nv) + MATRIX_PAD;
+                const float2 *p = packed + (int64_t)cv * a.pitch + cu;
+                low = __ldg(p);
+                high = __ldg(p + a.pitch);
+            });
+        }
+    }
+    store_sums(a.out, 0, i, j, k0, mine, sum);
+}
+
+/* Overview: the definition in float64, one thread a voxel of MATRIX_K; nothing is assumed of the matrices.
+ * Cost: some 60 float64 operations an update. For volumes that reach the source, and for tests. */
+__global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant__ matrix_args a)
+{
+    const int row = (int)blockIdx.x / a.tiles_x, k0 = (a.segment0 + row / a.tiles_y) * MATRIX_K;
+    const int i = ((int)blockIdx.x - row * a.tiles_x) * MATRIX_TILE + (threadIdx.x & 15);
+    const int j = row % a.tiles_y * MATRIX_TILE + (threadIdx.x >> 4);
+    const bool mine = i < a.out.nx && j < a.out.ny;
+    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1);
+    float sum[1][1][MATRIX_K];
+    load_sums(a.out, 0, i, j, k0, mine, sum);
+    const int64_t slot = (int64_t)a.rows * a.pitch;
+    const float2 *packed = reinterpret_cast<const float2 *>(a.packed) + a.slot * slot +
+                           (int64_t)MATRIX_PAD * a.pitch + MATRIX_PAD;
+    for (int o = 0; o < a.n; o++, packed += slot)
+#pragma unroll
+        for (int k = 0; k < MATRIX_K; k++) {
+            const double *m = a.view[o].m, w = matrix_row(m + 8, x, y, k0 + k), r = 1 / w;
+            const double u = matrix_row(m, x, y, k0 + k) * r, v = matrix_row(m + 4, x, y, k0 + k) * r;
+            if (!(w > NEAREST && u > -1 && u < a.nu && v > -1 && v < a.nv))
+                continue;
+            const double right = u - floor(u), up = v - floor(v);
+            const float2 *p = packed + (int64_t)floor(v) * a.pitch + (int64_t)floor(u);
+            const float2 low = p[0], high = p[a.pitch];
+            const double p0 = (1 - right) * low.x + right * low.y, p1 = (1 - right) * high.x + right * high.y;
+            sum[0][0][k] = (float)(sum[0][0][k] + r * r * ((1 - up) * p0 + up * p1));
+        }
+    store_sums(a.out, 0, i, j, k0, mine, sum);
+}
+
+/* ---- extents ---- */
+
+__device__ __forceinline__ void widen(int2 at, int2 &lowest, int2 &highest, bool top)
+{
+    if (top)
+        highest = make_int2(max(highest.x, at.x), max(highest.y, at.y));
+    else
+        lowest = make_int2(min(lowest.x, at.x), min(lowest.y, at.y));
+}
+
+/* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all
+ *   others. */
+__global__ void __launch_bounds__(256) k_column_extent(const __grid_constant__ column_args a, int tile_x,
+                                                       int tile_y, int K, int last_segment, int *extent)
+{
+    const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y, all = tiles * a.n * 4;
+    int2 widest = make_int2(0, 0);
+    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all;
+         at += (int64_t)gridDim.x * blockDim.x) {
+        const vp_column_view &view = a.view[at / 4 % a.n];
+        const int tile = (int)(at / 4 / a.n);
+        const double turn = at & 1 ? -1 : 1, k_mid = (at & 2 ? last_segment : 0) * K + 0.5 * (K - 1);
+        int2 lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
+        for (int corner = 0; corner < 4; corner++) {
+            const int i = min(tile % a.tiles_x * tile_x + (corner & 1) * (tile_x - 1), a.half_x - 1);
+            const int j = min(tile / a.tiles_x * tile_y + (corner >> 1) * (tile_y - 1), a.out.ny - 1);
+            double u, v;
+            project<0>(
+                view, face(view, turn * (i - 0.5 * (a.out.nx - 1)), turn * (j - 0.5 * (a.out.ny - 1)), k_mid),
+                u, v);
+            widen(make_int2(whole(u - TILE_MARGIN), whole(v - TILE_MARGIN)), lowest, highest, false);
+            widen(make_int2(whole(u + TILE_MARGIN), whole(v + TILE_MARGIN)), lowest, highest, true);
+        }
+        widest = make_int2(max(widest.x, highest.x - lowest.x + 2), max(widest.y, highest.y - lowest.y + 1));
+    }
+    atomicMax(&extent[0], widest.x);
+    atomicMax(&extent[1], widest.y);
+}
+
+__global__ void __launch_bounds__(256) k_matrix_extent(const __grid_constant__ matrix_args a, int *extent)
+{
+    const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y * a.segments, all = tiles * a.n;
+    int2 widest = make_int2(0, 0);
+    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all;
+         at += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t tile = at / a.n, row = tile / a.tiles_x;
+        int2 lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
+        for (int corner = 0; corner < 8; corner++) {
+            const matrix_corner c = matrix_corner_of(
+                a, (int)(tile % a.tiles_x) * MATRIX_TILE, (int)(row % a.tiles_y) * MATRIX_TILE,
+                (a.segment0 + (int)(row / a.tiles_y)) * MATRIX_K, corner);
+            widen(matrix_corner_texel(a.view[at % a.n], c, -TILE_MARGIN), lowest, highest, false);
+            widen(matrix_corner_texel(a.view[at % a.n], c, TILE_MARGIN), lowest, highest, true);
+        }
+        widest = make_int2(max(widest.x, highest.x - lowest.x + 2), max(widest.y, highest.y - lowest.y + 2));
+    }
+    atomicMax(&extent[0], widest.x);
+    atomicMax(&extent[1], widest.y);
+}
+
+/* ---- choice and launch ---- */
+
+template <column_set SET>
+struct slices8;
+template <>
+struct slices8<SET_HALF> {
+    using type = method<8, bins<bin<2, 5, 4, 7>, bin<4, 7, 2, 3>>>;
+};
+template <>
+struct slices8<SET_UNIT> {
+    using type =
+        method<8, bins<bin<2, 3, 4, 5>, bin<4, 5, 6, 7>, bin<6, 7, 8, 7>, bin<8, 7, 6, 5>, bin<6, 5, 4, 3>>>;
+};
+template <>
+struct slices8<SET_DOUBLE> {
+    using type = method<
+        8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>>;
+};
+template <>
+struct slices8<SET_ANY> {
+    using type = method<8, bins<>>;
+};
+
+using column_function = void (*)(const column_args, int, int);
+
+template <int R, int Z>
+column_function column_pointer(column_set set)
+{
+    switch (set) {
+    case SET_HALF: return k_backproject_column<R, Z, 8, slices8<SET_HALF>::type>;
+    case SET_UNIT: return k_backproject_column<R, Z, 8, slices8<SET_UNIT>::type>;
+    case SET_DOUBLE: return k_backproject_column<R, Z, 8, slices8<SET_DOUBLE>::type>;
+    default: return k_backproject_column<R, Z, 8, slices8<SET_ANY>::type>;
+    }
+}
+
+template <column_set SET>
+void describe(column_kernel *k)
+{
+    using m = typename slices8<SET>::type;
+    k->s_lower = m::lower, k->s_upper = m::upper, k->lo = m::lo, k->hi = m::hi;
+}
+
+int blocks_for(int64_t threads)
+{
+    const int64_t blocks = (threads + 255) / 256;
+    return (int)(blocks < 1 << 14 ? blocks : 1 << 14);
+}
+
+} // namespace
+
+void column_portable(int views, int channels_z, column_set set, column_kernel *k)
+{
+    *k = column_kernel{};
+    k->views = views, k->channels_z = channels_z, k->set = set, k->K = 8, k->tile_x = k->tile_y = 16;
+    k->batch = COLUMN_BATCH;
+    if (set == SET_HALF)
+        describe<SET_HALF>(k);
+    else if (set == SET_UNIT)
+        describe<SET_UNIT>(k);
+    else if (set == SET_DOUBLE)
+        describe<SET_DOUBLE>(k);
+    else
+        describe<SET_ANY>(k);
+}
+
+cudaError_t launch_column_portable(const column_kernel &k, const column_args &a, cudaStream_t stream)
+{
+    const column_function f =
+        k.views == 2 ? (k.channels_z == 2 ? column_pointer<2, 2>(k.set) : column_pointer<2, 1>(k.set))
+                     : (k.channels_z == 2 ? column_pointer<1, 2>(k.set) : column_pointer<1, 1>(k.set));
+    f<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a, k.lo, k.hi);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
+{
+    const unsigned across = (unsigned)(a.pitch + 255) / 256, slots = (unsigned)(a.n < 65535 ? a.n : 65535);
+    const dim3 grid(across, (unsigned)(a.rows + PACK_ROWS - 1) / PACK_ROWS, slots);
+    if (a.views == 0)
+        k_backproject_pack_pairs<<<dim3(across, (unsigned)(a.rows < 65535 ? a.rows : 65535), slots), 256, 0,
+                                   stream>>>(a);
+    else if (a.views == 1 && a.channels_z == 1)
+        k_backproject_pack<1, 1><<<grid, 256, 0, stream>>>(a);
+    else if (a.views == 1)
+        k_backproject_pack<1, 2><<<grid, 256, 0, stream>>>(a);
+    else if (a.channels_z == 1)
+        k_backproject_pack<2, 1><<<grid, 256, 0, stream>>>(a);
+    else
+        k_backproject_pack<2, 2><<<grid, 256, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,
+                                 cudaStream_t stream)
+{
+    k_column_extent<<<blocks_for((int64_t)a.tiles_x * a.tiles_y * a.n * 4), 256, 0, stream>>>(
+        a, k.tile_x, k.tile_y, k.K, last_segment, extent);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream)
+{
+    k_backproject_matrix<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream)
+{
+    k_matrix_extent<<<blocks_for((int64_t)a.tiles_x * a.tiles_y * a.segments * a.n), 256, 0, stream>>>(
+        a, extent);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_plain(const matrix_args &a, cudaStream_t stream)
+{
+    k_backproject_plain<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a);
+    return cudaGetLastError();
+}
+
+} // namespace vp

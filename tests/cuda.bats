@@ -1,0 +1,68 @@
+# The GPU against the CPU. Skipped where there is no plugin or no device.
+load helper
+
+setup_file() {
+    export PATH="${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/bin:$PATH"
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    # what is missing, for the skipped tests to say
+    ct-geom --sod 400 --sdd 600 --detector 16x8 --pitch 10 --views 8 | ct-phantom -g - -o tiny.tif
+    WHY=$(ct-fdk --device cuda tiny.tif --plan 2>&1 >/dev/null | sed -n 's/^ct-fdk: error: //p')
+    export WHY
+}
+
+needs_gpu() { if [ -n "$WHY" ]; then skip "$WHY"; fi; }
+
+geometry=(--sod 400 --sdd 600 --detector 160x128 --pitch 1)
+
+@test "back-projection agrees with the CPU within 2e-6 for every kind of scan" {
+    needs_gpu
+    local scans=(
+        '--views 240|160x150x140' '--views 241|161x150x139' '--views 240 --offset-v 5.5|128x128x128'
+        '--views 240 --offset-u -30|128x128x96' '--views 210 --arc 220 --clockwise|128x128x96'
+        '--views 240 --tilt 3|128x128x96' '--views 120|320x320x256' '--views 120|64x64x48' '--views 240|200x200x2'
+        '--beam parallel --views 180 --arc 180|128x128x96'
+    )
+    for scan in "${scans[@]}"; do
+        # shellcheck disable=SC2086
+        ct-geom "${geometry[@]}" ${scan%|*} | ct-phantom -g - --noise 1e5 -o scan.tif
+        ct-fdk --device cpu --volume "${scan#*|}" scan.tif -o cpu.tif
+        ct-fdk --device cuda --volume "${scan#*|}" scan.tif -o gpu.tif
+        ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan"; return 1; }
+    done
+}
+
+@test "slabs, passes, pipes and batches do not change a bit of the GPU's result" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - -o scan.tif
+    export VOXPIPE_DEVICE=cuda
+    ct-fdk --volume 160x150x140 scan.tif -o all.tif
+    ct-fdk --volume 160x150x140 --slab :33 scan.tif -o a.tif
+    ct-fdk --volume 160x150x140 --slab 33:100 scan.tif -o b.tif
+    ct-fdk --volume 160x150x140 --slab 100: scan.tif -o c.tif
+    ct-reduce --device cpu --join a.tif b.tif c.tif -o joined.tif
+    ok img-cmp joined.tif all.tif
+    ct-filter --device cpu scan.tif | ct-backproject --volume 160x150x140 -o pipe.tif
+    ok img-cmp pipe.tif all.tif
+    ct-fdk -j 1 --volume 160x150x140 scan.tif -o one.tif
+    ok img-cmp one.tif all.tif
+}
+
+@test "subsets of views add up to all views within 1e-6" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - | ct-filter -o filtered.tif
+    ct-backproject --device cuda --volume 64x64x64 filtered.tif -o all.tif
+    ct-backproject --device cuda --volume 64x64x64 --views :100 filtered.tif -o a.tif
+    ct-backproject --device cuda --volume 64x64x64 --views 100: filtered.tif -o b.tif
+    ct-reduce a.tif b.tif -o sum.tif
+    ok img-cmp --max-rel-l2 1e-6 sum.tif all.tif
+}
+
+@test "a plugin of another build is refused: 3" {
+    mkdir plugins
+    echo "not a library" >plugins/voxpipe-cuda.so
+    ct-geom "${geometry[@]}" --views 8 | ct-phantom -g - -o scan.tif
+    VOXPIPE_PLUGINS=$PWD/plugins fails 3 "voxpipe-cuda.so" ct-fdk --device cuda --volume 8x8x8 scan.tif
+    VOXPIPE_PLUGINS=$PWD/nowhere fails 3 "no voxpipe-cuda.so in $PWD/nowhere" ct-fdk --device cuda --volume 8x8x8 scan.tif
+    # auto does without
+    VOXPIPE_PLUGINS=$PWD/plugins ok ct-fdk --device auto --volume 8x8x8 scan.tif -o vol.tif
+}
