@@ -180,7 +180,7 @@ plastic() {
         ct-fdk --volume $n --slab 100: scan.tif -o c.tif
         ct-reduce --join a.tif b.tif c.tif -o joined.tif
         ok img-cmp joined.tif all.tif
-        ct-fdk --volume $n --memory 18MiB scan.tif -o small.tif --stats stats.json
+        ct-fdk --volume $n --memory 26MiB scan.tif -o small.tif --stats stats.json
         grep -q '"passes": *[2-9]' stats.json
         ok img-cmp small.tif all.tif
     done
@@ -210,7 +210,7 @@ plastic() {
 @test "ct-fdk never takes more than --memory" {
     needs_plain_memory
     ct-geom "${good[@]}" | ct-phantom -g - -o scan.tif
-    for mib in 18 30 60 200; do
+    for mib in 20 24 30 60 200; do
         ct-fdk --volume 160x150x140 --memory ${mib}MiB scan.tif -o vol.tif --stats stats.json
         peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
         [ "$peak" -gt 1000000 ] && [ "$peak" -le $((mib << 20)) ] || { echo "--memory ${mib}MiB: took $peak bytes"; return 1; }

@@ -135,3 +135,14 @@ XML
     fails 2 "lacks" ct-geom --sod 4 -o out.geom
     [ -z "$(ls -A | grep -v "^separate-stderr")" ]
 }
+
+@test "--views alone keeps the arc and the start of the file" {
+    ct-geom "${htc[@]}" --views 140 --arc 205 --start 10 -o a.geom
+    ct-geom "${htc[@]}" --views 70 --arc 205 --start 10 -o want.geom
+    ct-geom --views 70 a.geom -o b.geom
+    cmp b.geom want.geom
+    # a list whose last view repeats the first is one turn
+    ct-geom "${htc[@]}" --views 5 -o c.geom
+    sed -i 's/^angles.*/angles = 0:90:5/' c.geom
+    ct-geom --views 8 c.geom | grep -q '^angles = 0:45:8 '
+}

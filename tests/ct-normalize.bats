@@ -172,3 +172,15 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     long=$(head -c $((8192 * 20000)) /dev/zero | peak 2>/dev/null)
     [ "$long" -lt $((short + 4000000)) ]
 }
+
+@test "ct-fdk: counts are refused or warned of, and no option of normalisation is passed over" {
+    ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24 -o scan.geom
+    ct-phantom -g scan.geom --noise 1e5 --counts -o counts.tif
+    fails 2 "counts.tif: holds counts, not line integrals" ct-fdk counts.tif -o vol.tif
+    fails 2 "neither --flat nor --i0 is given" ct-fdk --zinger 2 counts.tif -o vol.tif
+    fails 2 "--no-log" ct-fdk --i0 1e5 --no-log counts.tif -o vol.tif
+    ct-phantom -g scan.geom | img-convert --type u16 --raw-out >bare.raw
+    run --separate-stderr ct-fdk -g scan.geom --raw-in 32x24:u16le bare.raw -o vol.tif
+    [ "$status" -eq 0 ] && [[ "$stderr" == *"u16 samples look like counts"* ]]
+    fails 2 "is the input or the output" ct-fdk --i0 1e5 counts.tif --stats vol.tif -o vol.tif
+}

@@ -139,3 +139,9 @@ differs() {
     json "$output"
     [[ "$output" == *'"same": true'*'"psnr": null'* ]]
 }
+
+@test "a mask that selects nothing is trouble, not agreement" {
+    ct-phantom --phantom ball --volume 8x8x1 --voxel 1 -o a.tif
+    img-convert --type u8 --scale 0.001,0 a.tif -o none.tif
+    fails 2 "none.tif: the mask selects no sample" img-cmp --mask none.tif a.tif a.tif
+}

@@ -34,9 +34,14 @@ static const struct vp_example examples[] = {
     {0},
 };
 
+/* Any option of normalisation asks for it; vp_normalize_check says what is missing then. */
 static bool normalizes(const struct vp_run *run)
 {
-    return vp_given(run, "flat") || vp_given(run, "i0") || vp_given(run, "dark");
+    static const char *const asks[] = {"flat", "flat-at", "dark", "i0", "floor", "zinger", "dead", "no-log"};
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
+        if (vp_given(run, asks[i]))
+            return true;
+    return false;
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -47,14 +52,25 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (normalizes(run_) && vp_normalize_check(&p->normalize, err))
         return -1;
+    if (p->normalize.transmission)
+        return vp_fail(err, VP_EUSAGE, "--no-log: a transmission cannot be reconstructed, line integrals can");
     if (vp_session_open(&s, run_, &p->reconstruct, err))
         goto out;
-    const char *quantity = vp_meta_get(&vp_reader_stack(s.reader)->meta, "quantity");
+    const struct vp_stack *in = vp_reader_stack(s.reader);
+    const char *name = vp_reader_name(s.reader), *quantity = vp_meta_get(&in->meta, "quantity");
     if (quantity && !strcmp(quantity, "filtered projection")) {
-        vp_fail(err, VP_EUSAGE, "%s: is filtered already", vp_reader_name(s.reader));
+        vp_fail(err, VP_EUSAGE, "%s: is filtered already", name);
         vp_hint(err, "use ct-backproject");
         goto out;
     }
+    if (!normalizes(run_) && quantity && !strcmp(quantity, "counts")) {
+        vp_fail(err, VP_EUSAGE, "%s: holds counts, not line integrals", name);
+        vp_hint(err, "give --flat FILES (and --dark FILES), or --i0 N");
+        goto out;
+    }
+    if (!normalizes(run_) && !quantity && !vp_type_is_float(in->type))
+        vp_warn(run_, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0", name,
+                vp_type_name(in->type));
     if (normalizes(run_) &&
         vp_session_normalize(&s, run_, &p->normalize,
                              p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))

@@ -174,6 +174,10 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_beside_finish(&j.b, vp_select_is_all(&select) ? flow.pages : in->pages, err)
         || (mask && vp_beside_finish(&j.mask, -1, err)))
         goto out;
+    if (p->mask && !j.c.samples) {
+        vp_fail(err, VP_ERUN, "%s: the mask selects no sample", p->mask);
+        goto out;
+    }
     const bool same = verdict(run_, p, &j.c);
     if (!run_->common.quiet)
         print(run_, p, &j, same);

@@ -488,11 +488,21 @@ static bool want_progress(const struct vp_run *run)
     return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || (run->tool->flags & VP_TOOL_TEXT));
 }
 
+/* --stats over the output or an input would destroy it. */
+static int check_stats_target(const struct vp_run *run, struct vp_err *err)
+{
+    const char *stats = run->common.stats;
+    bool taken = run->common.output && !strcmp(stats, run->common.output) && strncmp(stats, "/dev/", 5);
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        taken = taken || (strcmp(stats, "-") && !strcmp(stats, run->parsed.operands[i]));
+    return taken ? vp_fail(err, VP_EUSAGE, "--stats: %s is the input or the output", stats) : 0;
+}
+
 /* The work between a parse that went well and the end. */
 static int work(struct vp_run *run, void *params, struct vp_err *err)
 {
     if (check_common(run, err) || resolve_common(run, err)
-        || (run->common.stats && check_stats(run->common.stats, err)))
+        || (run->common.stats && (check_stats_target(run, err) || check_stats(run->common.stats, err))))
         return -1;
     run->stats = vp_stats_new();
     run->progress = vp_progress_new(run->tool->name, want_progress(run));

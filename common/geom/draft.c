@@ -178,6 +178,28 @@ static int add_matrix(struct vp_draft *d, const char *value, const char *where, 
     return 0;
 }
 
+/* Another number of views over the arc of an evenly spaced list, which it replaces. */
+static void keep_arc(struct vp_draft *d)
+{
+    const int64_t n = d->n_angle;
+    const double step = n > 1 ? (d->angle[n - 1] - d->angle[0]) / (double)(n - 1) : 0;
+    for (int64_t k = 0; k < n; k++)
+        if (!(fabs(d->angle[k] - d->angle[0] - (double)k * step) <= 1e-6))
+            return;
+    if (n < 2)
+        return;
+    /* a last view that repeats the first does not make the turn longer */
+    const double turn = fabs(step) * (double)(n - 1);
+    if (!(d->seen & 1u << VP_GK_ARC)) {
+        d->arc = fabs(turn - 360) < 1e-6 ? copysign(360, step) : step * (double)n;
+        d->given |= 1u << VP_GK_ARC;
+    }
+    if (!(d->seen & 1u << VP_GK_START)) {
+        d->start = d->angle[0];
+        d->given |= 1u << VP_GK_START;
+    }
+}
+
 int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where,
                  struct vp_err *err)
 {
@@ -191,8 +213,10 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
         d->n_angle = 0;
         d->given &= ~(count_bits & ~d->seen);
     }
-    if (key == VP_GK_VIEWS)
-        d->given &= ~(list_bit & ~d->seen);
+    if (key == VP_GK_VIEWS && d->given & list_bit && !(d->seen & list_bit)) {
+        keep_arc(d);
+        d->given &= ~list_bit;
+    }
     vp_draft_mark(d, key);
 
     int choice = 0, status = 0;

@@ -16,6 +16,8 @@
 #include <string.h>
 
 enum { IN_SLOTS = 3, OUT_SLOTS = 2, BATCH = 16, SLAB_STEP = 64, SLICES = 32 /* copied together */ };
+static const uint64_t SLOT_BYTES = 32 << 20;
+static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
 
 /* A reader thread fills slots with batches of views. */
 struct source {
@@ -41,13 +43,14 @@ struct sink {
     atomic_bool failed;
 };
 
-/* Slices that one output slot holds, in a pass that makes `depth`: enough to write in large pieces. */
+/* Slices that one output slot holds, in a pass that makes `depth`: enough to write in large pieces, but only a
+ * small part of the memory, which the volume needs. */
 static int64_t slices_a_slot(const struct vp_reconstruct *r, int64_t depth)
 {
-    const int64_t page = r->grid->n[0] * r->grid->n[1] * (int64_t)sizeof(float);
-    int64_t n = ((int64_t)32 << 20) / (page > 0 ? page : 1) / SLICES * SLICES;
-    if (n < SLICES)
-        n = SLICES;
+    const uint64_t page = (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
+    const uint64_t most = r->memory / 32 < SLOT_BYTES ? r->memory / 32 : SLOT_BYTES;
+    int64_t n = (int64_t)(most / (page > 0 ? page : 1));
+    n = n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
     return n < depth ? n : depth;
 }
 
@@ -72,7 +75,7 @@ static int pass_bytes(struct vp_reconstruct *r, int64_t z0, int64_t depth, struc
         return -1;
     snprintf(r->kernel, sizeof r->kernel, "%s", plan.kernel);
     r->device_bytes = plan.device;
-    r->bytes = plan.host + (uint64_t)r->batch * (IN_SLOTS * in + widened) +
+    r->bytes = PROCESS_BYTES + plan.host + (uint64_t)r->batch * (IN_SLOTS * in + widened) +
                OUT_SLOTS * (uint64_t)slices_a_slot(r, depth) * slice +
                (r->filter ? vp_filter_bytes(r->filter) : 0) +
                (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
@@ -96,6 +99,33 @@ static int too_large(const struct vp_reconstruct *r, const struct vp_device *dev
                    host ? "the memory limit is" : device->name, host ? "" : "has ", have);
 }
 
+/* The most slices of `all` that one pass can make with r->batch, 0 if not even one. The bytes grow with the depth:
+ * bisect on whole steps, then try the fractions of one. */
+static int largest_slab(struct vp_reconstruct *r, const struct vp_device *device, int64_t all, int64_t *depth,
+                        struct vp_err *err)
+{
+    int64_t lo = 0, hi = (all + SLAB_STEP - 1) / SLAB_STEP;
+    while (lo < hi) {
+        const int64_t mid = (lo + hi + 1) / 2;
+        if (pass_bytes(r, r->z0, mid * SLAB_STEP < all ? mid * SLAB_STEP : all, err))
+            return -1;
+        if (fits(r, device))
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    *depth = lo * SLAB_STEP;
+    for (int64_t d = SLAB_STEP / 2; !*depth && d >= 1; d /= 2) {
+        if (d > all)
+            continue;
+        if (pass_bytes(r, r->z0, d, err))
+            return -1;
+        if (fits(r, device))
+            *depth = d;
+    }
+    return 0;
+}
+
 int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
 {
     struct vp_device device;
@@ -104,9 +134,9 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
 
     if (r->backend->device(r->device, &device, err))
         return -1;
-    /* smaller batches first give way to the memory, then the slab does */
     r->slab = all;
     r->passes = 1;
+    /* one pass if any batch allows it */
     for (r->batch = BATCH;; r->batch /= 2) {
         if (pass_bytes(r, r->z0, all, err))
             return -1;
@@ -122,36 +152,23 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
         return vp_hint(err, "give the projections as files (they are then read several times), --slab for a "
                             "part, a coarser --voxel, or more --memory");
     }
-    /* the largest slab that fits: the bytes grow with the depth, so bisect on whole steps */
-    r->batch = BATCH;
-    int64_t lo = 0, hi = (all + SLAB_STEP - 1) / SLAB_STEP;
-    while (lo < hi) {
-        const int64_t mid = (lo + hi + 1) / 2;
-        if (pass_bytes(r, r->z0, mid * SLAB_STEP < all ? mid * SLAB_STEP : all, err))
+    /* else the fewest passes, and of the batches that allow those the largest */
+    int best = 0;
+    int64_t slab = 0;
+    for (r->batch = BATCH; r->batch >= 1; r->batch /= 2) {
+        int64_t depth;
+        if (largest_slab(r, &device, all, &depth, err))
             return -1;
-        if (fits(r, &device))
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    r->slab = lo * SLAB_STEP;
-    if (!r->slab) {
-        for (r->batch = BATCH; r->batch > 1; r->batch /= 2) {
-            if (pass_bytes(r, r->z0, 1, err))
-                return -1;
-            if (fits(r, &device))
-                break;
-        }
-        for (r->slab = SLAB_STEP / 2 < all ? SLAB_STEP / 2 : all; r->slab > 1; r->slab /= 2) {
-            if (pass_bytes(r, r->z0, r->slab, err))
-                return -1;
-            if (fits(r, &device))
-                break;
+        if (depth > 0 && (!slab || (all + depth - 1) / depth < (all + slab - 1) / slab)) {
+            slab = depth;
+            best = r->batch;
         }
     }
+    r->batch = best ? best : 1;
+    r->slab = slab ? slab : 1;
     if (pass_bytes(r, r->z0, r->slab, err))
         return -1;
-    if (!fits(r, &device)) {
+    if (!slab) {
         too_large(r, &device, "one slice at a time", err);
         return vp_hint(err, "allow more --memory, or use fewer --threads");
     }

@@ -119,7 +119,7 @@ static void show(const struct vp_session *s, struct vp_run *run)
 /* The header of the volume: the projections' metadata less what described projections. */
 static int volume_header(const struct vp_session *s, struct vp_stack *out, struct vp_err *err)
 {
-    static const char *const of_projections[] = {"quantity", "value-unit", "sizes", "voxel", "unit", "axes"};
+    static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes", "voxel", "unit", "axes"};
 
     if (vp_meta_copy(&out->meta, &vp_reader_stack(s->reader)->meta))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
