@@ -56,7 +56,10 @@ static const struct vp_tool tool = {
         "projections that "
         "can be read again (files, not pipes) are read several times, each pass making as many slices as "
         "fit; a pipe "
-        "is refused before anything is read. The result of a voxel does not depend on slabs, passes or "
+        "is refused before anything is read. With --device cuda the views and the volume are on the GPU; "
+        "what its driver "
+        "takes on the host comes on top of --memory. The result of a voxel does not depend on slabs, passes "
+        "or "
         "threads.",
     .options = vp_reconstruct_options,
     .params_size = sizeof(struct vp_reconstruct_params),

@@ -53,7 +53,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (normalizes(run_) && vp_normalize_check(&p->normalize, err))
         return -1;
     if (p->normalize.transmission)
-        return vp_fail(err, VP_EUSAGE, "--no-log: a transmission cannot be reconstructed, line integrals can");
+        return vp_fail(err, VP_EUSAGE,
+                       "--no-log: a transmission cannot be reconstructed, line integrals can");
     if (vp_session_open(&s, run_, &p->reconstruct, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(s.reader);
@@ -69,8 +70,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     }
     if (!normalizes(run_) && !quantity && !vp_type_is_float(in->type))
-        vp_warn(run_, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0", name,
-                vp_type_name(in->type));
+        vp_warn(run_, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0",
+                name, vp_type_name(in->type));
     if (normalizes(run_) &&
         vp_session_normalize(&s, run_, &p->normalize,
                              p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
@@ -100,7 +101,9 @@ static const struct vp_tool tool = {
         "volume does not "
         "fit, projections that can be read again are read several times, a slab of slices each time; a pipe "
         "is refused "
-        "before anything is read.",
+        "before anything is read. With --device cuda the views and the volume are on the GPU; what its "
+        "driver "
+        "takes on the host comes on top of --memory.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
