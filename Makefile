@@ -96,7 +96,7 @@ $(OBJ)/cuda/%.c.o: cuda/%.c Makefile
 $(OBJ)/cuda/%.cu.o: cuda/%.cu Makefile
 	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
 # exports one function; the CUDA runtime is linked in, so that only the driver has to be there
-$(PLUGIN): $(CUDAOBJ) $(LIB)
+$(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
 
 $(LIB): $(LIBOBJ)
@@ -108,8 +108,13 @@ $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(BENCHLIBS) $(LIBS)
-$(BIN)/%: $(OBJ)/bin/%
+$(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
+
+# Changes when the flags do, so that bin/ is what was asked for last.
+$(O)/flags: FORCE
+	@mkdir -p $(@D) && { echo '$(HASH)' | cmp -s - $@ || echo '$(HASH)' >$@; }
+FORCE:
 
 ## unit: build the C unit tests
 unit: $(UNIT:%=$(OBJ)/unit/%)
@@ -187,7 +192,7 @@ help:
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: all unit check demo bench docs install bundle uninstall sanitize clean help
+.PHONY: FORCE all unit check demo bench docs install bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -8,7 +8,9 @@ mkdir -p "$out"
 
 ct-geom --show "$data/htc2022.geom"
 echo
-echo "ct-fdk -g htc2022.geom --layout sinograms htc2022_01a_sino.tif --volume 512x512x1 | img-view > slice.png"
+echo "ct-fdk -g htc2022.geom --layout sinograms htc2022_01a_sino.tif" \
+    "--volume 512x512x1 --voxel 0.1483223173330444 -o slice.tif"
+echo "img-view slice.tif -o slice.png"
 ct-fdk -g "$data/htc2022.geom" --layout sinograms "$data/htc2022_01a_sino.tif" \
     --volume 512x512x1 --voxel 0.1483223173330444 -o "$out/slice.tif"
 img-view "$out/slice.tif" -o "$out/slice.png"

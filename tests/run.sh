@@ -6,8 +6,9 @@ set -eu
 cd "$(dirname "$0")/.."
 sh examples/dependencies.sh test
 make -s -j "$(nproc)"
+rm -f build/check/summary
 make -s check || {
     # make has the last word on a failure; the count shall have it
-    tail -n 1 build/check/summary
+    [ ! -f build/check/summary ] || tail -n 1 build/check/summary
     exit 1
 }

@@ -311,7 +311,9 @@ static void on_signal(int number)
 
 static void install_signals(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    /* PIPE: standard error may be a pipe whose reader has gone while the output is a file */
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU};
+    signal(SIGXFSZ, SIG_IGN); /* write(2) then fails, and the message says why */
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction now, ours = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
         sigemptyset(&ours.sa_mask);

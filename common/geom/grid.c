@@ -56,11 +56,14 @@ struct vp_fov vp_geom_fov(const struct vp_geom *g, const struct vp_view *views, 
     return fov;
 }
 
+/* Voxels along an edge and in all; beyond, sizes in bytes could leave 64 bits and loops would not end. */
+static const double MOST_EDGE = 1e9, MOST_VOXELS = 0x1p50;
+
 /* Voxels that cover `length`, forgiving rounding; 0 if that is no sensible number. */
 static int64_t cover(double length, double voxel)
 {
     const double n = ceil(length / voxel * (1 - 1e-12) - 1e-6);
-    return n >= 0 && n < 1e9 ? (n < 1 ? 1 : (int64_t)n) : 0;
+    return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
 }
 
 static int64_t even(int64_t n)
@@ -90,9 +93,9 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
             grid->n[i] = even(cover(2 * fov->radius, grid->voxel[i]));
     grid->n[2] = size->n > 2 ? size->v[2] : cover(2 * fov->half_height, grid->voxel[2]);
 
-    size_t samples = sizeof(double);
+    double voxels = 1;
     for (int i = 0; i < 3; i++)
-        if (grid->n[i] <= 0 || !vp_mul_size(&samples, samples, (size_t)grid->n[i]))
+        if (grid->n[i] <= 0 || (double)grid->n[i] > MOST_EDGE || (voxels *= (double)grid->n[i]) > MOST_VOXELS)
             return vp_fail(err, VP_EUSAGE,
                            "the volume would have too many voxels: voxel %g mm, field of view %g mm",
                            grid->voxel[0], fov ? 2 * fov->radius : 0);

@@ -5,6 +5,7 @@
 #include "ops/normalize.h"
 #include "stack/open.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define P struct vp_normalize_params
@@ -97,8 +98,24 @@ static int mean_rows(struct vp_reader *r, int64_t nv, float *out, struct vp_err 
     return got;
 }
 
-/* Read, check and average one flat set or the darks. *nv may be -1 and is then set. */
-static int load_mean(float **out, struct vp_run *run, const char *const *paths, int n, int64_t nu,
+/* Do `pages` pages of the detector fit the memory, each once as read and once as vp_normalize_open makes it, and
+ * the sums of one? */
+static int check_memory(const struct vp_run *run, int pages, int64_t nu, int64_t nv, struct vp_err *err)
+{
+    char need[32], have[32];
+    const double bytes = (double)nu * (double)nv * (2 * (double)pages * sizeof(float) + sizeof(double));
+
+    if (bytes <= (double)run->common.memory)
+        return 0;
+    vp_fail(err, VP_ERESOURCE, "the flats need %s while they are read, the memory limit is %s",
+            vp_format_bytes(need, sizeof need, (uint64_t)fmin(bytes, 0x1p63)),
+            vp_format_bytes(have, sizeof have, run->common.memory));
+    return vp_hint(err, "allow --memory %s", need);
+}
+
+/* Read, check and average one flat set or the darks, of `pages` that are held together. *nv may be -1 and is then
+ * set. */
+static int load_mean(float **out, struct vp_run *run, const char *const *paths, int n, int pages, int64_t nu,
                      int64_t *nv, bool sinograms, struct vp_err *err)
 {
     struct vp_reader *r = NULL;
@@ -115,7 +132,8 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
     else if (s->nx != nu || (rows >= 0 && rows != *nv))
         vp_fail(err, VP_ERUN, "%s is %lldx%lld pixels, the detector %lldx%lld", vp_reader_name(r),
                 (long long)s->nx, (long long)rows, (long long)nu, (long long)*nv);
-    else if ((*out = vp_alloc_raw((size_t)nu, (size_t)*nv * sizeof(float), "a flat field", err)))
+    else if (!check_memory(run, pages, nu, *nv, err) &&
+             (*out = vp_alloc_raw((size_t)nu, (size_t)*nv * sizeof(float), "a flat field", err)))
         rc = sinograms ? mean_rows(r, *nv, *out, err) : vp_mean_page(r, *out, err);
     if (vp_reader_close(r, rc ? NULL : err))
         rc = -1;
@@ -127,7 +145,7 @@ static int load_mask(uint8_t **out, struct vp_run *run, const char *path, int64_
 {
     float *page = NULL;
 
-    if (load_mean(&page, run, &path, 1, nu, &nv, false, err)) {
+    if (load_mean(&page, run, &path, 1, 1, nu, &nv, false, err)) {
         free(page);
         return -1;
     }
@@ -144,6 +162,7 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
 {
     float **flats = NULL, *dark = NULL;
     uint8_t *mask = NULL;
+    const int pages = p->flat.n + (p->dark.n > 0);
     int rc = -1;
 
     *out = NULL;
@@ -151,9 +170,9 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
         || !(flats = vp_alloc((size_t)p->flat.n + 1, sizeof *flats, "the flats", err)))
         return -1;
     for (int s = 0; s < p->flat.n; s++)
-        if (load_mean(&flats[s], run, &p->flat.v[s], 1, nu, &nv, sinograms, err))
+        if (load_mean(&flats[s], run, &p->flat.v[s], 1, pages, nu, &nv, sinograms, err))
             goto out;
-    if (p->dark.n && load_mean(&dark, run, p->dark.v, p->dark.n, nu, &nv, sinograms, err))
+    if (p->dark.n && load_mean(&dark, run, p->dark.v, p->dark.n, pages, nu, &nv, sinograms, err))
         goto out;
     if (p->dead && load_mask(&mask, run, p->dead, nu, nv, err))
         goto out;

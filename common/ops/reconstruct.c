@@ -10,10 +10,12 @@
 #include "base/size.h"
 #include "base/stats.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { IN_SLOTS = 3, OUT_SLOTS = 2, BATCH = 16, SLAB_STEP = 64, SLICES = 32 /* copied together */ };
 static const uint64_t SLOT_BYTES = 32 << 20;
@@ -27,6 +29,7 @@ struct source {
     int64_t first[IN_SLOTS];
     int count[IN_SLOTS];
     bool count_bad; /* the first pass counts, the others see the same samples */
+    int wake[2]; /* a pipe: what is written into it ends a read that waits for the input */
     struct vp_err err;
     bool failed;
 };
@@ -73,9 +76,20 @@ static int pass_bytes(struct vp_reconstruct *r, int64_t z0, int64_t depth, struc
 
     if (r->backend->bp_plan(&job, &plan, err))
         return -1;
+    /* where the halves of a mirrored volume meet, a slab may take more than the first one */
+    const int64_t middle = z0 + (r->grid->n[2] / 2 - z0) / depth * depth;
+    if (middle > z0 && middle < r->z1) {
+        const struct vp_bp_job across = slab_job(r, middle, middle + depth < r->z1 ? middle + depth : r->z1);
+        struct vp_bp_plan most;
+        if (r->backend->bp_plan(&across, &most, err))
+            return -1;
+        plan.host = most.host > plan.host ? most.host : plan.host;
+        plan.device = most.device > plan.device ? most.device : plan.device;
+    }
     snprintf(r->kernel, sizeof r->kernel, "%s", plan.kernel);
     r->device_bytes = plan.device;
-    r->bytes = PROCESS_BYTES + plan.host + (uint64_t)r->batch * (IN_SLOTS * in + widened) +
+    r->bytes = PROCESS_BYTES + vp_views_bytes(r->source) + plan.host +
+               (uint64_t)r->batch * (IN_SLOTS * in + widened) +
                OUT_SLOTS * (uint64_t)slices_a_slot(r, depth) * slice +
                (r->filter ? vp_filter_bytes(r->filter) : 0) +
                (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
@@ -176,16 +190,15 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
     return 0;
 }
 
-static void *read_views(void *arg)
+static void read_views(struct source *s)
 {
-    struct source *s = arg;
     struct vp_reconstruct *r = s->job;
     const size_t view = (size_t)r->in_nu * (size_t)r->nv;
 
     for (int64_t k = r->first; k < r->last;) {
         const int slot = vp_ring_fill(&s->ring);
         if (slot < 0)
-            return NULL;
+            return;
         /* batches end at multiples of the batch, so that the back-projection can take each at once */
         int64_t end = (k / r->batch + 1) * r->batch;
         if (end > r->last)
@@ -199,11 +212,11 @@ static void *read_views(void *arg)
                               s->count_bad ? &r->bad : NULL, &s->err);
             if (got != 1) {
                 if (!got)
-                    vp_fail(&s->err, VP_ERUN, "the input ends after %lld views, expected %lld", (long long)k,
-                            (long long)r->n_views);
+                    vp_fail(&s->err, VP_ERUN, "%s ends after %lld views, expected %lld",
+                            vp_views_name(r->source), (long long)k, (long long)r->n_views);
                 s->failed = true;
                 vp_ring_end(&s->ring);
-                return NULL;
+                return;
             }
             s->count[slot]++;
         }
@@ -211,6 +224,13 @@ static void *read_views(void *arg)
         vp_ring_filled(&s->ring);
     }
     vp_ring_end(&s->ring);
+}
+
+static void *read_main(void *arg)
+{
+    struct source *s = arg;
+    vp_input_wake(s->wake[0]);
+    read_views(s);
     return NULL;
 }
 
@@ -234,7 +254,7 @@ static void *write_slices(void *arg)
 static int accumulate(struct vp_reconstruct *r, void *bp, bool first_pass, struct vp_err *err)
 {
     const size_t view = (size_t)r->in_nu * (size_t)r->nv;
-    struct source s = {.job = r, .err = VP_ERR_INIT, .count_bad = first_pass};
+    struct source s = {.job = r, .err = VP_ERR_INIT, .count_bad = first_pass, .wake = {-1, -1}};
     float *widened = NULL;
     pthread_t thread;
     int rc = -1, slot;
@@ -247,7 +267,11 @@ static int accumulate(struct vp_reconstruct *r, void *bp, bool first_pass, struc
     if (r->nu > r->in_nu && !(widened = vp_alloc_raw((size_t)r->batch * (size_t)r->nu * (size_t)r->nv,
                                                      sizeof(float), "the filtered projections", err)))
         goto out;
-    if (pthread_create(&thread, NULL, read_views, &s)) {
+    if (pipe2(s.wake, O_CLOEXEC)) {
+        vp_fail_errno(err, "a pipe cannot be made");
+        goto out;
+    }
+    if (pthread_create(&thread, NULL, read_main, &s)) {
         vp_fail(err, VP_ERESOURCE, "cannot start a reader thread");
         goto out;
     }
@@ -282,9 +306,9 @@ static int accumulate(struct vp_reconstruct *r, void *bp, bool first_pass, struc
         vp_progress_add(r->progress, n);
     }
     vp_ring_stop(&s.ring);
-    /* after an error the reader may sit in read(2) on a pipe that has nothing to say: do not wait for it */
+    /* after an error the reader may wait for a pipe that has nothing to say */
     if (rc)
-        pthread_cancel(thread);
+        (void)!write(s.wake[1], "", 1);
     pthread_join(thread, NULL);
     if (!rc && s.failed) {
         *err = s.err;
@@ -299,6 +323,9 @@ out:
     for (int i = 0; i < IN_SLOTS; i++)
         free(s.slot[i]);
     free(widened);
+    for (int i = 0; i < 2; i++)
+        if (s.wake[i] >= 0)
+            close(s.wake[i]);
     vp_ring_destroy(&s.ring);
     return rc;
 }

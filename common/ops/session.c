@@ -42,6 +42,9 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->n_views = s->geom.views;
     job->in_nu = job->nu = s->geom.nu;
     job->nv = s->geom.nv;
+    if (vp_views_nv(s->source) != job->nv) /* sinograms of a pipe that did not say how many there are */
+        return vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld sinograms",
+                       vp_reader_name(s->reader), (long long)vp_views_nv(s->source), (long long)job->nv);
     job->last = job->n_views;
     if (p->views.given) {
         job->first = p->views.lo;

@@ -2,6 +2,7 @@
 /* Bytes from descriptors: whole reads, skipping, a small buffer for headers. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/reader.h"
 #include "stack/source.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +59,11 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err
         const ssize_t k = read(in->fd, buf, n < LARGEST_READ ? n : LARGEST_READ);
         if (k < 0 && errno == EINTR)
             continue;
+        if (k < 0 && errno == EAGAIN) { /* somebody made the pipe non-blocking */
+            if (wake < 0) /* else it was waited for above */
+                (void)poll(&(struct pollfd){in->fd, POLLIN, 0}, 1, -1);
+            continue;
+        }
         if (k < 0)
             return vp_fail_errno(err, "%s", in->name);
         in->eof = k == 0;

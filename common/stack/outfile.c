@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -59,6 +60,10 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
         if (n < 0) {
             if (errno == EINTR)
                 continue;
+            if (errno == EAGAIN) { /* somebody made the pipe non-blocking */
+                (void)poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1);
+                continue;
+            }
             if (errno == EPIPE)
                 broken_pipe();
             return vp_fail_errno(err, "%s", name);

@@ -41,6 +41,10 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
 int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
                        struct vp_err *err);
 
+/* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
+ * never. */
+void vp_input_wake(int fd);
+
 /* Bytes read so far. */
 uint64_t vp_reader_bytes(const struct vp_reader *r);
 

@@ -50,10 +50,6 @@ int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *sp
  * -1. */
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
-/* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
- * never. */
-void vp_input_wake(int fd);
-
 struct vp_reader;
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1.
  */

@@ -22,6 +22,7 @@ struct vp_views {
     int64_t v0, v1; /* its detector rows */
     int64_t room; /* samples that `block` has room for */
     int64_t budget; /* samples that it may take */
+    uint64_t memory; /* the same in bytes, as it was given */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -29,26 +30,33 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int too_large(const struct vp_views *v, uint64_t memory, struct vp_err *err)
+static int too_large(const struct vp_views *v, struct vp_err *err)
 {
     char have[32], need[32] = "more";
     if (v->nv > 0)
         vp_format_bytes(need, sizeof need,
                         (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float));
     vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
-            vp_reader_name(v->reader), vp_format_bytes(have, sizeof have, memory), need);
+            vp_reader_name(v->reader), vp_format_bytes(have, sizeof have, v->memory), need);
     return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
 }
 
-/* All sinograms of a pipe. */
-static int hold(struct vp_views *v, uint64_t memory, struct vp_err *err)
+/* Do the sinograms of a pipe fit? `sinogram`: samples of one, `most`: how many fit. */
+static int may_hold(const struct vp_views *v, size_t *sinogram, uint64_t *most, struct vp_err *err)
 {
-    size_t sinogram; /* samples */
-    if (!vp_mul_size(&sinogram, (size_t)v->nu, (size_t)v->count) || sinogram > PTRDIFF_MAX / sizeof(float))
-        return too_large(v, memory, err);
-    const uint64_t most = (uint64_t)v->budget / sinogram;
-    if (most == 0 || (v->nv > 0 && (uint64_t)v->nv > most))
-        return too_large(v, memory, err);
+    if (!vp_mul_size(sinogram, (size_t)v->nu, (size_t)v->count) || *sinogram > PTRDIFF_MAX / sizeof(float))
+        return too_large(v, err);
+    *most = (uint64_t)v->budget / *sinogram;
+    return *most == 0 || (v->nv > 0 && (uint64_t)v->nv > *most) ? too_large(v, err) : 0;
+}
+
+/* All sinograms of a pipe. */
+static int hold(struct vp_views *v, struct vp_err *err)
+{
+    size_t sinogram;
+    uint64_t most;
+    if (may_hold(v, &sinogram, &most, err))
+        return -1;
     int64_t room = v->nv > 0 ? v->nv : 0, n = 0; /* sinograms */
     if (room && !(v->block = vp_alloc_raw((size_t)room, sinogram * sizeof(float), "the sinograms", err)))
         return -1;
@@ -60,7 +68,7 @@ static int hold(struct vp_views *v, uint64_t memory, struct vp_err *err)
                 if (rc < 0)
                     return -1;
                 if (rc > 0)
-                    return too_large(v, memory, err);
+                    return too_large(v, err);
                 break;
             }
             float *block = realloc(v->block, (size_t)more * sinogram * sizeof(float));
@@ -100,13 +108,24 @@ int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinogram
     v->nu = s->nx;
     v->nv = sinograms ? s->pages : s->ny;
     v->count = sinograms ? s->ny : s->pages;
+    v->memory = memory;
     v->budget = memory && memory / sizeof(float) < INT64_MAX ? (int64_t)(memory / sizeof(float)) : INT64_MAX;
-    if (sinograms && !vp_reader_seekable(reader) && hold(v, memory, err)) {
-        vp_views_close(v);
-        return -1;
+    if (sinograms && !vp_reader_seekable(reader)) {
+        size_t sinogram;
+        uint64_t most;
+        /* how many there are must be known now, what is in them later: a plan reads no samples */
+        if (v->nv < 0 ? hold(v, err) : may_hold(v, &sinogram, &most, err)) {
+            vp_views_close(v);
+            return -1;
+        }
     }
     *out = v;
     return 0;
+}
+
+const char *vp_views_name(const struct vp_views *v)
+{
+    return vp_reader_name(v->reader);
 }
 
 int64_t vp_views_nu(const struct vp_views *v)
@@ -126,7 +145,24 @@ int64_t vp_views_count(const struct vp_views *v)
 
 bool vp_views_seekable(const struct vp_views *v)
 {
-    return v->held || vp_reader_seekable(v->reader);
+    return v->sinograms || vp_reader_seekable(v->reader);
+}
+
+/* Samples of the block that load() fills: all the views that it helps to read at once, but no more than an
+ * eighth of the memory, for the block is only one of those who want it. */
+static int64_t block_samples(const struct vp_views *v)
+{
+    return smaller(BLOCK_BYTES / (int64_t)sizeof(float), v->budget / 8);
+}
+
+uint64_t vp_views_bytes(const struct vp_views *v)
+{
+    if (!v->sinograms)
+        return 0;
+    const int64_t one = v->nu * v->nv, block = block_samples(v);
+    if (!vp_reader_seekable(v->reader))
+        return (uint64_t)one * (uint64_t)v->count * sizeof(float);
+    return (uint64_t)smaller(one > block ? one : block, one * v->count) * sizeof(float);
 }
 
 /* Have `view` and rows [v0, v1) in the block, with as many of the views after it as memory allows. */
@@ -136,8 +172,7 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
         return 0;
     /* samples of a view; each is at most a page, so the product fits */
     const int64_t one = v->nu * (v1 - v0);
-    const int64_t want = smaller(BLOCK_BYTES / (int64_t)sizeof(float), v->budget);
-    int64_t views = want / one;
+    int64_t views = block_samples(v) / one;
     views = smaller(views < 1 ? 1 : views, v->count - view);
     v->views = 0;
     if (v->room < views * one) {
@@ -164,6 +199,8 @@ static int read_sinograms(struct vp_views *v, int64_t view, int64_t v0, int64_t 
 {
     if (view >= v->count)
         return 0;
+    if (!v->held && !vp_reader_seekable(v->reader) && hold(v, err))
+        return -1;
     if (load(v, view, v0, v1, err))
         return -1;
     for (int64_t row = v0; row < v1; row++)
