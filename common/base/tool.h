@@ -83,7 +83,8 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv);
 bool vp_given(const struct vp_run *run, const char *option);
 
 /* Messages to standard error, one line each: "ct-fdk: warning: ...". Warnings are silent with -q,
- * notes are shown with -v. For tools/ only: the library returns what it has to say. */
+ * notes are shown with -v. For tools/ and for what several programs share around their work (it takes a
+ * struct vp_run); operations return what they have to say. */
 void vp_warn(const struct vp_run *run, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void vp_note(const struct vp_run *run, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -184,7 +184,7 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
         return -1;
     if (!slab) {
         too_large(r, &device, "one slice at a time", err);
-        return vp_hint(err, "allow more --memory, or use fewer --threads");
+        return vp_hint(err, "allow more --memory");
     }
     r->passes = (all + r->slab - 1) / r->slab;
     return 0;
