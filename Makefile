@@ -38,6 +38,9 @@ ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSI
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 # libraries beside the plugin are found first: `make bundle` puts them there
 LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
+# OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
+GOMP    := $(filter /%,$(shell $(CC) -print-file-name=libgomp.a))
+LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 
 # Objects live under a name made of the flags, so that different builds never mix.
@@ -73,7 +76,8 @@ CUDAROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=sm_90
 HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
     $(if $(findstring compute_100,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)),-gencode arch=compute_100a$(comma)code=sm_100a)
-NVFLAGS  = -O3 -std=c++17 -lineinfo -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden -Icommon -Icuda
+NVCCFLAGS ?=
+NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden -Icommon -Icuda
 CUDAOBJ := $(patsubst %,$(OBJ)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
 
 Q := $(if $(filter 1,$(V)),,@)
@@ -103,11 +107,11 @@ $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(BENCHLIBS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(BENCHLIBS) $(LIBS)
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 

@@ -3,7 +3,6 @@
 #include "backproject_cuda.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,31 +10,20 @@
 #include <vector>
 
 #include "backproject_column.cuh"
+#include "failure.cuh"
 
 using namespace vp;
 
 namespace
 {
 
-thread_local char error_text[512];
-thread_local bool error_memory;
+thread_local failure last;
 
-int fail(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(error_text, sizeof error_text, format, list);
-    va_end(list);
-    return -1;
-}
+#define fail(...) last.say(__VA_ARGS__) /* the compiler checks the format */
 
 int check(cudaError_t e, const char *what)
 {
-    if (e == cudaSuccess)
-        return 0;
-    error_memory = e == cudaErrorMemoryAllocation;
-    cudaGetLastError(); /* or the next launch would report it again */
-    return fail("%s: %s", what, cudaGetErrorString(e));
+    return last.check(e, what);
 }
 
 enum kind { COLUMN_TILED, COLUMN, MATRIX_TILED, MATRIX, PLAIN };
@@ -369,6 +357,7 @@ void describe(const vp_bpcuda_problem *p, const choice &c, struct vp_bpcuda_plan
         snprintf(plan->kernel, sizeof plan->kernel, "%s, %s", names[c.kind],
                  c.kind == MATRIX_TILED ? "tensor tiles" : "portable");
     plan->views_per_orbit = c.R;
+    plan->mirror = columns && c.shape.mirror && !(p->limit & VP_BPCUDA_NO_MIRROR);
     plan->orbits = p->n_views / c.R;
     plan->v0 = 0, plan->v1 = p->nv;
     if (columns) {
@@ -439,16 +428,16 @@ struct vp_bpcuda {
 
 const char *vp_bpcuda_error(void)
 {
-    return error_text;
+    return last.text;
 }
 bool vp_bpcuda_failed_memory(void)
 {
-    return error_memory;
+    return last.memory;
 }
 
 int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *plan)
 {
-    error_memory = false;
+    last.memory = false;
     choice c;
     if (validate(p) || choose(p, scan_of(p), &c))
         return -1;
@@ -459,7 +448,7 @@ int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *pla
 int vp_bpcuda_open(struct vp_bpcuda **out, const struct vp_bpcuda_problem *p, void *stream)
 {
     *out = NULL;
-    error_memory = false;
+    last.memory = false;
     if (validate(p))
         return -1;
     vp_bpcuda *b = new (std::nothrow) vp_bpcuda();
@@ -514,11 +503,15 @@ static int each_run(const struct vp_bpcuda *b, int64_t first, int64_t n, int64_t
     return 0;
 }
 
-int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q, const float *half_turn)
+int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
+                   const float *half_turn)
 {
     const choice &c = b->c;
     const bool columns = c.kind == COLUMN || c.kind == COLUMN_TILED;
-    const int64_t view = b->s.nu * b->s.nv, begin = first;
+    const int64_t view = b->s.nu * (v1 - v0), begin = first;
+    if (v0 < 0 || v1 > b->s.nv || v0 > b->plan.v0 || v1 < b->plan.v1)
+        return fail("detector rows [%lld, %lld) do not hold the slab's [%lld, %lld)", (long long)v0, (long long)v1,
+                    (long long)b->plan.v0, (long long)b->plan.v1);
     return each_run(b, first, n, 1 << 20, [&](int64_t o, int64_t slot, int run) {
         pack_args a = {};
         a.q[0] = q ? q + (o - begin) * view : NULL;
@@ -527,6 +520,7 @@ int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q
             return 0;
         a.packed = b->packed, a.slot_floats = c.slot_floats;
         a.nu = (int)b->s.nu, a.nv = (int)b->s.nv, a.rows = (int)c.rows, a.pitch = (int)c.pitch;
+        a.given_first = (int)v0, a.given = (int)(v1 - v0);
         a.row_base = (int)(c.row_base - c.pad);
         a.pad_u = c.kind == COLUMN_TILED ? 0 : 2;
         a.channels_z = c.Z, a.views = columns ? c.R : 0;
@@ -536,38 +530,19 @@ int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q
     });
 }
 
-int vp_bpcuda_pack_host(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q, const float *half_turn,
-                        float *staging, int64_t staging_views)
-{
-    const int64_t view = b->s.nu * b->s.nv;
-    if (staging_views < 1)
-        return fail("no staging memory");
-    for (int half = 0; half < 2; half++) {
-        const float *from = half ? half_turn : q;
-        for (int64_t o = 0; from && o < n; o += staging_views) {
-            const int64_t run = lesser(staging_views, n - o);
-            if (check(cudaMemcpyAsync(staging, from + o * view, (size_t)(run * view) * sizeof(float),
-                                      cudaMemcpyHostToDevice, b->stream),
-                      "cannot copy projections to the device"))
-                return -1;
-            if (vp_bpcuda_pack(b, first + o, run, half ? NULL : staging, half ? staging : NULL))
-                return -1;
-        }
-    }
-    return 0;
-}
-
-int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n)
+/* Pieces [from, from + pieces) of the slab; `fresh`: they hold nothing yet. */
+static int run_pieces(struct vp_bpcuda *b, int64_t first, int64_t n, int from, int pieces, bool fresh)
 {
     const choice &c = b->c;
     if (c.kind == COLUMN || c.kind == COLUMN_TILED) {
         column_args a;
         fill_column_args(b->s, c, &a);
+        a.segment0 += from, a.segments = pieces;
         a.out.vol = b->vol, a.packed = b->packed, a.next_tile = b->next_tile;
         return each_run(b, first, n, c.column.batch, [&](int64_t o, int64_t slot, int run) {
             column_views(b->s, c, o, run, &a);
-            a.slot = (int)slot, a.out.fresh = b->fresh;
-            b->fresh = false;
+            a.slot = (int)slot, a.out.fresh = fresh;
+            fresh = false;
             return check(c.kind == COLUMN
                              ? launch_column_portable(c.column, a, b->stream)
                              : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream),
@@ -576,17 +551,69 @@ int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n)
     }
     matrix_args a;
     fill_matrix_args(b->s, c, &a);
+    a.segment0 += from, a.segments = pieces;
     a.out.vol = b->vol, a.packed = b->packed;
     return each_run(b, first, n, MATRIX_BATCH, [&](int64_t o, int64_t slot, int run) {
         matrix_views(b->s, o, run, &a);
-        a.slot = (int)slot, a.out.fresh = b->fresh;
-        b->fresh = false;
+        a.slot = (int)slot, a.out.fresh = fresh;
+        fresh = false;
         return check(c.kind == PLAIN ? launch_plain(a, b->stream)
                      : c.kind == MATRIX
                          ? launch_matrix_portable(a, b->stream)
                          : launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream),
                      "cannot back-project");
     });
+}
+
+int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n)
+{
+    if (run_pieces(b, first, n, 0, b->c.segments, b->fresh))
+        return -1;
+    b->fresh = b->fresh && n <= 0;
+    return 0;
+}
+
+int vp_bpcuda_parts(const struct vp_bpcuda *b, int most)
+{
+    /* so many tiles for each multiprocessor that those that are left over at the end do not count */
+    constexpr int64_t WAVES = 12;
+    const choice &c = b->c;
+    const bool columns = c.kind == COLUMN || c.kind == COLUMN_TILED;
+    const int64_t wide = columns ? c.column.tile_x : MATRIX_TILE, high = columns ? c.column.tile_y : MATRIX_TILE;
+    const int64_t tiles = ((c.half_x + wide - 1) / wide) * ((b->s.n[1] + high - 1) / high) * c.segments;
+    return (int)greater(1, lesser(lesser(tiles / (WAVES * c.processors), most), c.segments));
+}
+
+int vp_bpcuda_run_part(struct vp_bpcuda *b, int64_t first, int64_t n, int part, int parts)
+{
+    const choice &c = b->c;
+    if (part < 0 || part >= parts || parts > c.segments)
+        return fail("part %d of %d of a slab of %d pieces", part, parts, c.segments);
+    int from = (int)((int64_t)c.segments * part / parts), to = (int)((int64_t)c.segments * (part + 1) / parts);
+    if (c.upper) { /* worked on from its far end */
+        const int turned = c.segments - to;
+        to = c.segments - from, from = turned;
+    }
+    if (run_pieces(b, first, n, from, to - from, b->fresh))
+        return -1;
+    if (part == parts - 1)
+        b->fresh = b->fresh && n <= 0;
+    return 0;
+}
+
+int vp_bpcuda_part_of(const struct vp_bpcuda *b, int64_t z, int parts)
+{
+    const choice &c = b->c;
+    const int64_t nz = b->s.n[2];
+    const int K = c.kind == COLUMN || c.kind == COLUMN_TILED ? c.column.K : MATRIX_K;
+    const int64_t k = c.upper || (c.Z == 2 && z >= (nz + 1) / 2) ? nz - 1 - z : z;
+    int64_t piece = k / K - c.segment0;
+    if (c.upper)
+        piece = c.segments - 1 - piece;
+    int part = 0;
+    while (part < parts - 1 && piece >= (int64_t)c.segments * (part + 1) / parts)
+        part++;
+    return part;
 }
 
 float *vp_bpcuda_slice(struct vp_bpcuda *b, int64_t z)
@@ -606,7 +633,7 @@ static int settle(struct vp_bpcuda *b)
     return check(cudaMemsetAsync(b->vol, 0, b->plan.bytes_volume, b->stream), "cannot clear the volume");
 }
 
-int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out)
+int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out, void *stream)
 {
     if (check(cudaSetDevice(b->device), "cannot use the device") || settle(b))
         return -1;
@@ -619,7 +646,7 @@ int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out)
         while (run < n && vp_bpcuda_slice(b, z + run) == from + run * S)
             run++;
         if (check(cudaMemcpyAsync(out, from, (size_t)(run * S) * sizeof(float), cudaMemcpyDeviceToHost,
-                                  b->stream),
+                                  stream ? (cudaStream_t)stream : b->stream),
                   "cannot read the volume"))
             return -1;
         out += run * S, z += run, n -= run;

@@ -478,6 +478,7 @@ struct pack_args {
     float *packed;     /* slot 0 */
     int64_t slot_floats;
     int nu, nv, rows, pitch; /* rows of a slot; texels a row */
+    int given_first, given;  /* detector rows that q holds; the others count as zero */
     int row_base, pad_u;     /* detector row and column of texel (0, 0) is row_base and -pad_u */
     int channels_z, views;   /* Z, R; views = 0: pairs (q(u), q(u + 1)) for general matrices */
     unsigned flip;           /* bit z: channel z counts rows from the other end */

@@ -51,6 +51,7 @@ struct vp_bpcuda_problem {
 struct vp_bpcuda_plan {
     char kernel[128];    /* "columns, half-turn pairs, z mirror, s 1, 16 slices a thread, tensor tiles" */
     int views_per_orbit; /* 1 or 2 */
+    bool mirror;         /* there is a mirror plane, and it may be used: slabs can be `mirrored` */
     int64_t orbits;      /* of the scan: n_views / views_per_orbit */
     int64_t v0, v1;      /* detector rows that are read */
     int64_t z_step;      /* slabs that begin and end at multiples of this waste nothing (mirror plane: counted from
@@ -71,19 +72,24 @@ int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *pla
 int vp_bpcuda_open(struct vp_bpcuda **b, const struct vp_bpcuda_problem *p, void *stream);
 const struct vp_bpcuda_plan *vp_bpcuda_plan_of(const struct vp_bpcuda *b);
 
-/* Queue n filtered views, each nv x nu, row major, in device memory. `q` holds views first .. first + n - 1;
- * with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...); either may be NULL,
- * both together are fastest. Orbit o lives in slot o % orbits. 0 <= first, first + n <= plan.orbits, n <=
- * slots. */
-int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q, const float *half_turn);
-/* The same from host memory, through `staging` (device memory for at least one view, `staging_views` of
- * them). Pinned memory is copied asynchronously: keep it until _sync. */
-int vp_bpcuda_pack_host(struct vp_bpcuda *b, int64_t first, int64_t n, const float *q, const float *half_turn,
-                        float *staging, int64_t staging_views);
+/* Queue n filtered views in device memory, rows [v0, v1) of each (at least the plan's), row major. `q` holds views
+ * first .. first + n - 1; with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...); either
+ * may be NULL, both together are fastest. Orbit o lives in slot o % orbits. 0 <= first, first + n <= plan.orbits,
+ * n <= slots. */
+int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
+                   const float *half_turn);
 /* Queue the back-projection of n packed orbits, in increasing order. */
 int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n);
-/* Queue the copy of slices [z, z + n) of the whole grid's numbering (n x ny x nx) to host memory. */
-int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out);
+/* The same for a part of the slab, so that its slices are ready while the others are worked on: parts 0 .. parts - 1,
+ * one after the other, with the same orbits and nothing in between, do what one _run does, to the bit. _parts: the
+ * number of parts to use, at most `most`. _part_of: the part that slice z of the slab belongs to; the lowest slices
+ * are in part 0. */
+int vp_bpcuda_parts(const struct vp_bpcuda *b, int most);
+int vp_bpcuda_run_part(struct vp_bpcuda *b, int64_t first, int64_t n, int part, int parts);
+int vp_bpcuda_part_of(const struct vp_bpcuda *b, int64_t z, int parts);
+/* Queue the copy of slices [z, z + n) of the whole grid's numbering (n x ny x nx) to host memory, on `stream` (the
+ * caller then sees to it that they are ready) or on its own (NULL). */
+int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out, void *stream);
 /* Queue: forget what was summed. */
 int vp_bpcuda_clear(struct vp_bpcuda *b);
 /* Wait for everything queued. */

@@ -30,21 +30,21 @@ __global__ void __launch_bounds__(256) k_backproject_pack(const pack_args a)
         const float *q[R];
 #pragma unroll
         for (int b = 0; b < R; b++)
-            q[b] = a.q[b] ? a.q[b] + (int64_t)o * a.nu * a.nv + u : NULL;
+            q[b] = a.q[b] ? a.q[b] + (int64_t)o * a.nu * a.given + u : NULL;
         const bool in_columns = u >= 0 && u < a.nu;
         const int row0 = (int)blockIdx.y * PACK_ROWS;
         float value[PACK_ROWS][R][Z];
 #pragma unroll
         for (int n = 0; n < PACK_ROWS; n++) {
             const int v = row0 + n + a.row_base;
-            const bool inside = in_columns && v >= 0 && v < a.nv;
 #pragma unroll
-            for (int b = 0; b < R; b++)
+            for (int z = 0; z < Z; z++) {
+                const int row = (a.flip >> z & 1 ? a.nv - 1 - v : v) - a.given_first;
+                const bool inside = in_columns && v >= 0 && v < a.nv && (unsigned)row < (unsigned)a.given;
 #pragma unroll
-                for (int z = 0; z < Z; z++)
-                    value[n][b][z] = inside && q[b]
-                                         ? __ldcs(q[b] + (int64_t)(a.flip >> z & 1 ? a.nv - 1 - v : v) * a.nu)
-                                         : 0;
+                for (int b = 0; b < R; b++)
+                    value[n][b][z] = inside && q[b] ? __ldcs(q[b] + (int64_t)row * a.nu) : 0;
+            }
         }
 #pragma unroll
         for (int n = 0; n < PACK_ROWS; n++) {
@@ -79,8 +79,9 @@ __global__ void __launch_bounds__(256) k_backproject_pack_pairs(const pack_args 
     for (int o = (int)blockIdx.z; o < a.n; o += (int)gridDim.z)
         for (int row = (int)blockIdx.y; row < a.rows; row += (int)gridDim.y) {
             const int v = row + a.row_base;
-            const float *q = a.q[0] + ((int64_t)o * a.nv + v) * a.nu;
-            const bool inside = v >= 0 && v < a.nv;
+            const int given = v - a.given_first;
+            const float *q = a.q[0] + ((int64_t)o * a.given + given) * a.nu;
+            const bool inside = v >= 0 && v < a.nv && (unsigned)given < (unsigned)a.given;
             float2 pair;
             pair.x = inside && u >= 0 && u < a.nu ? __ldg(q + u) : 0;
             pair.y = inside && u >= -1 && u < a.nu - 1 ? __ldg(q + u + 1) : 0;

@@ -14,6 +14,13 @@ img-info      | vol.tif      | --statistics
 img-cmp       | vol.tif      | vol.tif
 img-cat       | vol.tif      | --region 2:20,1:17
 img-convert   | vol.tif      | --type f64
+img-math      | vol.tif      | -e 2*a+z
+img-gauss     | vol.tif      | --sigma 2
+img-log       | vol.tif      | --sigma 2
+img-local     | vol.tif      | --radius 1
+img-morph     | vol.tif      | --op close --radius 2
+img-wiener    | vol.tif      | --noise 1e-7
+img-nlmeans   | vol.tif      | --h 0.01 --search 2
 img-view      | vol.tif      | --window 0,0.03'
 
 setup_file() {

@@ -28,7 +28,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     [ "$(value geom.sod q.tif)" = 500 ]
     [ "$(value axes q.tif)" = "u v view" ]
     # reconstructs without being told the geometry
-    ct-filter q.tif | ok ct-backproject -o vol.tif
+    ct-filter q.tif | ok ct-backproject -q -o vol.tif
 }
 
 @test "flat and dark: averages of their pages; numbers by hand" {

@@ -26,25 +26,79 @@ geometry=(--sod 400 --sdd 600 --detector 160x128 --pitch 1)
         # shellcheck disable=SC2086
         ct-geom "${geometry[@]}" ${scan%|*} | ct-phantom -g - --noise 1e5 -o scan.tif
         ct-fdk --device cpu --volume "${scan#*|}" scan.tif -o cpu.tif
-        ct-fdk --device cuda --volume "${scan#*|}" scan.tif -o gpu.tif
-        ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan"; return 1; }
+        for on in cpu gpu; do
+            ct-fdk --device cuda --filter-on $on --volume "${scan#*|}" scan.tif -o gpu.tif
+            ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan, filter on $on"; return 1; }
+        done
     done
 }
 
 @test "slabs, passes, pipes and batches do not change a bit of the GPU's result" {
     needs_gpu
+    export VOXPIPE_DEVICE=cuda:0
+    for scan in "--views 240" "--views 241" "--views 240 --offset-v 5.5" "--views 240 --tilt 3"; do
+        # shellcheck disable=SC2086
+        ct-geom "${geometry[@]}" $scan | ct-phantom -g - -o scan.tif
+        ct-fdk --volume 160x150x140 scan.tif -o all.tif
+        ct-fdk -j 1 --volume 160x150x140 scan.tif -o one.tif
+        ok img-cmp one.tif all.tif
+        for memory in 12MiB 6MiB 3MiB; do
+            ct-fdk --volume 160x150x140 --device-memory $memory scan.tif -o slabs.tif
+            ok img-cmp slabs.tif all.tif
+            # to a pipe the slices go in order
+            ct-fdk --volume 160x150x140 --device-memory $memory scan.tif | cat >ordered.tif
+            ok img-cmp ordered.tif all.tif
+        done
+        VOXPIPE_DEVICE=cuda ct-fdk --volume 160x150x140 scan.tif -o every.tif # GPU there is
+        ok img-cmp every.tif all.tif
+    done
     ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - -o scan.tif
-    export VOXPIPE_DEVICE=cuda
     ct-fdk --volume 160x150x140 scan.tif -o all.tif
+    ct-fdk --volume 160x150x140 - <scan.tif >redirected.tif
+    ok img-cmp redirected.tif all.tif
+    # shellcheck disable=SC2002
+    cat scan.tif | ct-fdk --volume 160x150x140 | cat >live.tif
+    ok img-cmp live.tif all.tif
     ct-fdk --volume 160x150x140 --slab :33 scan.tif -o a.tif
     ct-fdk --volume 160x150x140 --slab 33:100 scan.tif -o b.tif
     ct-fdk --volume 160x150x140 --slab 100: scan.tif -o c.tif
     ct-reduce --device cpu --join a.tif b.tif c.tif -o joined.tif
     ok img-cmp joined.tif all.tif
+    ct-fdk --filter-on cpu --volume 160x150x140 scan.tif -o fused.tif
     ct-filter --device cpu scan.tif | ct-backproject --volume 160x150x140 -o pipe.tif
-    ok img-cmp pipe.tif all.tif
-    ct-fdk -j 1 --volume 160x150x140 scan.tif -o one.tif
-    ok img-cmp one.tif all.tif
+    ok img-cmp pipe.tif fused.tif
+}
+
+@test "device memory: planned for, and refused where not even a slice fits: 3" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 60 | ct-phantom -g - -o scan.tif
+    ct-fdk --device cuda:0 --volume 160x150x140 --device-memory 4MiB scan.tif --plan >plan
+    grep -q '^passes: *[2-9] over' plan
+    fails 3 "one slice at a time needs" ct-fdk --device cuda:0 --volume 160x150x140 --device-memory 100KiB scan.tif
+    # shellcheck disable=SC2002
+    cat scan.tif | fails 3 "give the projections as files" \
+        ct-fdk --device cuda:0 --volume 160x150x140 --device-memory 4MiB
+}
+
+@test "a device that is not there, a cut scan, an interrupted run: the status, and nothing is left" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 60 | ct-phantom -g - -o scan.tif
+    mkdir out
+    fails 3 "CUDA device" ct-fdk --device cuda:99 --volume 64x64x64 scan.tif -o out/vol.tif
+    head -c 2000000 scan.tif >cut.tif
+    fails 1 "truncated" ct-fdk --device cuda --volume 64x64x64 cut.tif -o out/vol.tif
+    # shellcheck disable=SC2002
+    cat cut.tif | fails 1 "truncated" ct-fdk --device cuda --volume 64x64x64 -o out/vol.tif
+    mkfifo pipe
+    ct-fdk --device cuda --volume 64x64x64 pipe -o out/vol.tif &
+    local pid=$!
+    exec 9>pipe
+    head -c 1000000 scan.tif >&9
+    sleep 2
+    kill -TERM $pid
+    exec 9>&-
+    run wait $pid
+    [ "$(ls -A out)" = "" ]
 }
 
 @test "subsets of views add up to all views within 1e-6" {
@@ -57,12 +111,19 @@ geometry=(--sod 400 --sdd 600 --detector 160x128 --pitch 1)
     ok img-cmp --max-rel-l2 1e-6 sum.tif all.tif
 }
 
+@test "--filter-on gpu needs a GPU: 3" {
+    ct-geom "${geometry[@]}" --views 80 | ct-phantom -g - -o scan.tif
+    fails 3 "the back-projection is on the CPU" ct-fdk --device cpu --filter-on gpu --volume 8x8x8 scan.tif
+    ok ct-fdk --device cpu --filter-on cpu --volume 8x8x8 scan.tif -o vol.tif
+}
+
 @test "a plugin of another build is refused: 3" {
     mkdir plugins
     echo "not a library" >plugins/voxpipe-cuda.so
-    ct-geom "${geometry[@]}" --views 8 | ct-phantom -g - -o scan.tif
+    ct-geom "${geometry[@]}" --views 80 | ct-phantom -g - -o scan.tif
     VOXPIPE_PLUGINS=$PWD/plugins fails 3 "voxpipe-cuda.so" ct-fdk --device cuda --volume 8x8x8 scan.tif
-    VOXPIPE_PLUGINS=$PWD/nowhere fails 3 "no voxpipe-cuda.so in $PWD/nowhere" ct-fdk --device cuda --volume 8x8x8 scan.tif
+    VOXPIPE_PLUGINS=$PWD/nowhere fails 3 "no voxpipe-cuda.so in $PWD/nowhere" \
+        ct-fdk --device cuda --volume 8x8x8 scan.tif
     # auto does without
     VOXPIPE_PLUGINS=$PWD/plugins ok ct-fdk --device auto --volume 8x8x8 scan.tif -o vol.tif
 }

@@ -115,3 +115,13 @@ samples() {
     ct-phantom -g part.geom --phantom asymmetric --radius 20 -o again.tif
     img-cmp --atol 1e-5 part.tif again.tif
 }
+
+
+@test "inputs that say different things are joined with a warning" {
+    ct-geom --sod 500 --sdd 900 --detector 20x10 --pitch 2 --views 4 | ct-phantom -g - -o a.tif
+    ct-geom --sod 600 --sdd 900 --detector 20x10 --pitch 2 --views 4 | ct-phantom -g - -o b.tif
+    ok img-cat a.tif a.tif -o c.tif
+    run --separate-stderr img-cat a.tif b.tif -o c.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"the inputs differ in scan geometry: the first one's is kept"* ]]
+}

@@ -117,3 +117,13 @@ numbers() {
     img-convert -j 4 --type u16 --window -1,1 a.tif -o d.tif
     cmp d.tif c.tif
 }
+
+
+@test "samples that all become the same are no silent success" {
+    floats a.tif 0.1 0.2 0.3
+    run --separate-stderr img-convert --type u8 a.tif -o b.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"every sample became the same u8"* ]]
+    floats c.tif 5 5 5
+    ok img-convert --type u8 c.tif -o d.tif
+}

@@ -188,6 +188,36 @@ foreign() {
     fails 1 "/dev/full: No space left on device" img-cat a.tif -o /dev/full
 }
 
+@test "a file system in memory that gets full is an error, and so is a limit on files; nothing is left" {
+    # pages are copied through a mapping there: no room must not be a crash
+    unshare -rm mount -t tmpfs none /mnt 2>/dev/null || skip "no file system can be mounted here"
+    head -c 25165824 /dev/zero | img-cat --raw-in 1024x1024x6:f32 -o a.tif
+    mkdir small
+    run unshare -rm bash -c 'mount -t tmpfs -o size=40m none small && cp a.tif small && cd small
+        for k in {1..10}; do img-convert -j 8 --type f64 a.tif -o b.tif; echo $?; ls -A; done
+        ulimit -f 1000; img-convert -j 4 --type f64 a.tif -o b.tif; echo $?; ls -A'
+    [ "$(grep -c 'img-convert: error: b.tif: No space left on device' <<<"$output")" = 10 ]
+    [ "$(grep -c 'img-convert: error: b.tif: File too large' <<<"$output")" = 1 ]
+    [ "$(grep -cx 1 <<<"$output")" = 11 ]
+    [ "$(grep -cx a.tif <<<"$output")" = 11 ]
+    [ "$(wc -l <<<"$output")" = 33 ]
+}
+
+@test "-o in a file system in memory: the bytes of a pipe, and as atomic as elsewhere" {
+    [ -w /dev/shm ] || skip "no /dev/shm"
+    dir=$(mktemp -d /dev/shm/voxpipe-XXXXXX)
+    samples 400 300 9 > a.raw
+    img-convert -j 4 --raw-in 400x300x9:u16 --type f32 --scale 0.5,1 a.raw -o "$dir/a.tif"
+    img-convert -j 1 --raw-in 400x300x9:u16 --type f32 --scale 0.5,1 a.raw | cmp - "$dir/a.tif"
+    # over an old file, which stays if the new one fails
+    head -c 100000 a.raw > cut.raw
+    fails 1 "cut.raw" img-convert --raw-in 400x300x9:u16 cut.raw -o "$dir/a.tif"
+    fails 1 "standard input" sh -c "img-convert --raw-in 400x300x9:u16 - -o $dir/a.tif < /dev/null"
+    img-convert -j 1 --raw-in 400x300x9:u16 --type f32 --scale 0.5,1 a.raw | cmp - "$dir/a.tif"
+    [ "$(ls -A "$dir")" = a.tif ]
+    rm -r "$dir"
+}
+
 @test "no temporary files, except where --spool asks for one" {
     stack a.tif 20 10 4
     export TMPDIR=$PWD/nowhere

@@ -52,15 +52,11 @@ static const struct vp_tool tool = {
         "matrices are those of an untilted detector on a circular orbit, a kernel is used that does a "
         "fraction of the "
         "arithmetic, and another half is saved where the volume and the detector are centred in z.\n\n"
-        "The views stream through in order, one volume is held in memory. If it does not fit --memory, "
-        "projections that "
-        "can be read again (files, not pipes) are read several times, each pass making as many slices as "
-        "fit; a pipe "
-        "is refused before anything is read. With --device cuda the views and the volume are on the GPU; "
-        "what its driver "
-        "takes on the host comes on top of --memory. The result of a voxel does not depend on slabs, passes "
-        "or "
-        "threads.",
+        "The views stream through in order, one volume is held in memory. If it does not fit --memory, projections "
+        "that can be read again (files, not pipes) are read several times, each pass making as many slices as fit; "
+        "a pipe is refused before anything is read. With --device cuda the volume is on all GPUs, with cuda:0,2 on "
+        "those, in slabs; what the driver takes on the host comes on top of --memory. The result of a voxel does "
+        "not depend on slabs, passes, threads or the number of GPUs; ct-fdk(1) says more about them.",
     .options = vp_reconstruct_options,
     .params_size = sizeof(struct vp_reconstruct_params),
     .examples = examples,

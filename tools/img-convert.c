@@ -7,6 +7,7 @@
 #include "stack/open.h"
 
 #include <math.h>
+#include <string.h>
 
 struct params {
     int type;                 /* 0: not given, else enum vp_type + 1 */
@@ -49,17 +50,35 @@ static const struct vp_example examples[] = {
     {0},
 };
 
+/* Whether all samples of a stack are the same. */
+struct flatness {
+    unsigned char first[8];
+    bool seen, varies;
+};
+
 struct job {
     const struct vp_select *select;
     enum vp_type from, to;
     double gain, offset;
     int64_t lost;             /* clamped, or NaN to integer */
     struct vp_moments m;
+    struct flatness before, after;
 };
 
 static int64_t samples(const struct job *j, int n)
 {
     return n * (j->select->x1 - j->select->x0) * (j->select->y1 - j->select->y0);
+}
+
+/* Look whether samples differ: memcmp ends at the first that does, so this costs nothing on pictures. */
+static void watch(struct flatness *f, const void *samples, size_t size, int64_t n)
+{
+    const char *const s = samples;
+    if (n < 1 || f->varies)
+        return;
+    f->varies = (f->seen && memcmp(f->first, s, size)) || memcmp(s, s + size, (size_t)(n - 1) * size);
+    memcpy(f->first, s, size);
+    f->seen = true;
 }
 
 static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
@@ -77,6 +96,8 @@ static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct v
                            (const char *)in + (size_t)at * vp_type_size(j->from), j->from,
                            total - at < PART ? total - at : PART, j->gain, j->offset);
     j->lost += lost;
+    watch(&j->before, in, vp_type_size(j->from), total);
+    watch(&j->after, out, vp_type_size(j->to), total);
     return n;
 }
 
@@ -200,6 +221,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                            .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
     rc = vp_select_run(&select, &flow, err);
+    if (!rc && j.before.varies && !j.after.varies)
+        vp_warn(run_, "%s: every sample became the same %s: --auto or --scale keeps the differences", name,
+                vp_type_name(j.to));
     if (!rc && j.lost)
         vp_warn(run_, "%s: %lld samples do not fit %s: clamped, NaN to 0", name, (long long)j.lost,
                 vp_type_name(j.to));

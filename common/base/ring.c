@@ -30,10 +30,15 @@ int vp_ring_fill(struct vp_ring *r)
 
 int vp_ring_take(struct vp_ring *r)
 {
+    return vp_ring_look(r, 0);
+}
+
+int vp_ring_look(struct vp_ring *r, int ahead)
+{
     pthread_mutex_lock(&r->lock);
-    while (!r->used && !r->ended)
+    while (r->used <= ahead && !r->ended)
         pthread_cond_wait(&r->changed, &r->lock);
-    const int slot = r->used ? r->head : -1;
+    const int slot = r->used > ahead ? (r->head + ahead) % r->slots : -1;
     pthread_mutex_unlock(&r->lock);
     return slot;
 }

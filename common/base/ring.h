@@ -24,6 +24,8 @@ void vp_ring_end(struct vp_ring *r);
 
 /* Consumer: the next filled slot (waits), or -1 at the end. */
 int vp_ring_take(struct vp_ring *r);
+/* The same, `ahead` slots further: those before it are taken, but not yet given back. */
+int vp_ring_look(struct vp_ring *r, int ahead);
 void vp_ring_taken(struct vp_ring *r);
 /* Consumer: want no more; a waiting producer returns -1. */
 void vp_ring_stop(struct vp_ring *r);

@@ -9,23 +9,11 @@
  * double-precision geometry of the column, so a voxel's bits do not depend on where the work was cut. */
 #include "ops/backproject_internal.h"
 
+#include "base/isa.h"
+
 #include <string.h>
 
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
-
-#if defined __AVX512F__
-#define LANES 16
-#define LOG_LANES 4
-#elif defined __AVX2__
-#define LANES 8
-#define LOG_LANES 3
-#else
-#define LANES 4
-#define LOG_LANES 2
-#endif
+#define LOG_LANES (LANES == 16 ? 4 : LANES == 8 ? 3 : 2)
 #define HAVE_PERMUTE (LANES >= 8)
 
 enum {
@@ -38,8 +26,6 @@ enum {
 
 typedef float vfloat __attribute__((vector_size(4 * LANES)));
 typedef float vfloat_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef uint32_t vuint __attribute__((vector_size(4 * LANES)));
-typedef int32_t vint __attribute__((vector_size(4 * LANES)));
 
 #if LANES == 16
 #define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
@@ -48,8 +34,6 @@ typedef int32_t vint __attribute__((vector_size(4 * LANES)));
 #else
 #define LANE_NUMBERS {0, 1, 2, 3}
 #endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE vfloat load(const float *p)
 {
@@ -74,9 +58,9 @@ INLINE vfloat splat(float x) /* (not {} + x, which would be an addition: -0 + 0 
     return (vfloat)SPLAT(x);
 }
 
-INLINE vuint splat_uint(uint32_t x)
+INLINE vu splat_uint(uint32_t x)
 {
-    return (vuint)SPLAT(x);
+    return (vu)SPLAT(x);
 }
 
 INLINE int min_int(int a, int b) { return a < b ? a : b; }
@@ -111,11 +95,11 @@ INLINE vdouble floor_vector(vdouble x)
 /* r[a][b] <-> r[b][a], by exchanging ever smaller off-diagonal squares. */
 INLINE void transpose_square(vfloat r[LANES])
 {
-    const vint lane = LANE_NUMBERS;
+    const vi lane = LANE_NUMBERS;
 #pragma GCC unroll 4
     for (int d = LANES / 2; d; d /= 2) {
-        const vint upper = -((lane & d) != 0); /* 1 in the lanes of a square's right half */
-        const vint first = lane + upper * (LANES - d), second = lane + d + upper * (LANES - d);
+        const vi upper = -((lane & d) != 0); /* 1 in the lanes of a square's right half */
+        const vi first = lane + upper * (LANES - d), second = lane + d + upper * (LANES - d);
 #pragma GCC unroll 16
         for (int a = 0; a < LANES; a++) {
             if (a & d)
@@ -346,7 +330,7 @@ INLINE int64_t lead_rows(enum shape shape, int64_t step)
 INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
                         float *lo, float *hi, int halves, int first, int count, enum shape shape)
 {
-    const vuint lane = LANE_NUMBERS;
+    const vu lane = LANE_NUMBERS;
     vfloat sum[2][VECTORS];
 #pragma GCC unroll 4
     for (int b = 0; b < count; b++)
@@ -363,9 +347,9 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
         const int drop = STEP_BITS - LOOKUP_SHIFT;
         const uint32_t step = (uint32_t)((beam.step + (1 << (drop - 1))) >> drop);
         const uint32_t begin = ((uint32_t)beam.v >> (32 - LOOKUP_SHIFT)) + ((uint32_t)lead << LOOKUP_SHIFT);
-        const vuint ramp = lane * splat_uint(step), vector_step = splat_uint(step * LANES);
-        const vuint window = splat_uint((uint32_t)LANES << LOOKUP_SHIFT);
-        vuint pos = ramp + splat_uint(begin + (uint32_t)first * LANES * step
+        const vu ramp = lane * splat_uint(step), vector_step = splat_uint(step * LANES);
+        const vu window = splat_uint((uint32_t)LANES << LOOKUP_SHIFT);
+        vu pos = ramp + splat_uint(begin + (uint32_t)first * LANES * step
                                       - ((uint32_t)(start_of(shape, first) * LANES) << LOOKUP_SHIFT));
         const float *p = beam.p + row;
         vfloat a[2], z[2];
@@ -389,17 +373,17 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
                 }
             }
             /* lookups use the low bits only */
-            const vuint index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT));
+            const vu index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT));
 #if LANES == 16
             const vfloat fraction = __builtin_convertvector(index, vfloat);
 #else
-            const vfloat fraction = __builtin_convertvector((vint)(index >> 1), vfloat);
+            const vfloat fraction = __builtin_convertvector((vi)(index >> 1), vfloat);
 #endif
             const vfloat w1 = fraction * weight, w0 = weight * FRACTION_ONE - w1;
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
-                sum[h][b] += w0 * __builtin_shuffle(a[h], z[h], (vint)index);
-                sum[h][b] += w1 * __builtin_shuffle(a[h], z[h], (vint)(index + 1));
+                sum[h][b] += w0 * __builtin_shuffle(a[h], z[h], (vi)index);
+                sum[h][b] += w1 * __builtin_shuffle(a[h], z[h], (vi)(index + 1));
             }
         }
     }
@@ -475,7 +459,7 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
 #pragma GCC unroll 4
         for (int b = 0; b < count; b++) {
             const vfloat t = ramp + view[s].start[b]; /* half of it, times the weight */
-            const vfloat size = (vfloat)((vint)t & 0x7fffffff);
+            const vfloat size = (vfloat)((vi)t & 0x7fffffff);
             const vfloat before = size - t, at = weight - 2 * size, after = size + t;
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
@@ -789,32 +773,32 @@ static void single_voxels(const struct vp_backproject *b, const float *line0, co
  * between two lines, or the hat function of the distance from each of several. */
 INLINE vfloat windowed_voxels(const struct general_block *g, int s, const float *line0, ptrdiff_t pitch)
 {
-    const vuint lane = LANE_NUMBERS;
+    const vu lane = LANE_NUMBERS;
     const vfloat lane_f = LANE_NUMBERS;
     const vfloat le = lane_f * g->e[s];
     const float end = g->e[s] * LANES;
     const vfloat near = end > -0.01f && end < 0.01f ? 1 - le * (1 - le * (1 - le)) : 1 / (1 + le);
     const vfloat along = lane_f * near;
     vfloat u = along * g->du[s] + g->u[s];
-    const vint bend = __builtin_convertvector((along - lane_f) * g->dv[s], vint);
-    const vuint pos = lane * (uint32_t)g->step[s] + (uint32_t)g->start[s] + (vuint)bend;
-    const vuint index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT)), next = index + 1;
-    const vfloat d = __builtin_convertvector((vint)(index >> 1), vfloat) * 0x1p-31f;
+    const vi bend = __builtin_convertvector((along - lane_f) * g->dv[s], vi);
+    const vu pos = lane * (uint32_t)g->step[s] + (uint32_t)g->start[s] + (vu)bend;
+    const vu index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT)), next = index + 1;
+    const vfloat d = __builtin_convertvector((vi)(index >> 1), vfloat) * 0x1p-31f;
     const float *p = line0 + g->line[s] * pitch + g->row[s];
     vfloat x, y; /* interpolated along u, at a voxel's row and at the next */
     if (g->kind[s] == PAIR) {
         const vfloat a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
-        const vfloat x0 = __builtin_shuffle(a, b, (vint)index), y0 = __builtin_shuffle(a, b, (vint)next);
-        x = x0 + u * (__builtin_shuffle(c, e, (vint)index) - x0);
-        y = y0 + u * (__builtin_shuffle(c, e, (vint)next) - y0);
+        const vfloat x0 = __builtin_shuffle(a, b, (vi)index), y0 = __builtin_shuffle(a, b, (vi)next);
+        x = x0 + u * (__builtin_shuffle(c, e, (vi)index) - x0);
+        y = y0 + u * (__builtin_shuffle(c, e, (vi)next) - y0);
     } else {
         x = y = (vfloat){};
         for (int line = g->line[s]; line <= g->last[s]; line++, p += pitch) {
             const vfloat a = load(p), b = load(p + LANES);
-            const vfloat hat = 1 - (vfloat)((vint)u & 0x7fffffff);
-            const vfloat weight = (vfloat)((vint)hat & (hat > 0));
-            x += weight * __builtin_shuffle(a, b, (vint)index);
-            y += weight * __builtin_shuffle(a, b, (vint)next);
+            const vfloat hat = 1 - (vfloat)((vi)u & 0x7fffffff);
+            const vfloat weight = (vfloat)((vi)hat & (hat > 0));
+            x += weight * __builtin_shuffle(a, b, (vi)index);
+            y += weight * __builtin_shuffle(a, b, (vi)next);
             u -= 1;
         }
     }
@@ -983,7 +967,7 @@ static void add_to_tile(const struct vp_backproject *b, int64_t tile, int s0, in
         general_tile(b, tile, s0, s1);
 }
 
-const struct vp_bp_isa GLUE(vp_bp_isa_, VP_ISA) = {
+const struct vp_bp_isa PASTE(vp_bp_isa_, VP_ISA) = {
     .name = TEXT(VP_ISA),
     .want_refine = LANES < 16,
     .transpose = transpose,

@@ -52,10 +52,6 @@ const struct vp_opt vp_filter_options[] = {
     VP_OPT_END,
 };
 
-/* The cosine of the ray to column u in row v is 1 / sqrt(1 + (u - center + slope (v - cv))^2 / f^2 + bend (v
- * - cv)^2). */
-struct lens { double center, cv, slope, f, bend; };
-
 struct vp_filter {
     struct vp_fft fft;
     const struct vp_filter_isa *isa;
@@ -69,11 +65,12 @@ struct vp_filter {
     float *scale;                  /* one a view */
     float *weight;                 /* nu a view, or NULL */
     float *cosine;                 /* nv x nu if all views have the same; else */
-    struct lens *lens;             /* one a view; both NULL: no cosine */
+    struct vp_filter_lens *lens;   /* one a view; both NULL: no cosine */
+    double *response;              /* of the kernel, m + 1 */
     float *scratch;
     size_t scratch_step;           /* floats a thread */
     size_t bytes;
-    char describe[128], warning[192];
+    char text[80], describe[128], warning[192];
 };
 
 static void *take(struct vp_filter *f, int64_t count, size_t size, const char *what, struct vp_err *err)
@@ -160,7 +157,7 @@ static int make_transform(struct vp_filter *f, const struct vp_filter_params *p,
 {
     choose(f->nu + greater(f->pad, f->before) + greater(f->pad, f->after), &f->fft);
     const int64_t m = f->fft.m;
-    double *turn = NULL, *h = NULL;
+    double *turn = NULL, *h;
     int32_t *at = NULL;
     int rc = -1;
 
@@ -171,7 +168,7 @@ static int make_transform(struct vp_filter *f, const struct vp_filter_params *p,
     f->place = take(f, 2 * (m / 2 + 1), sizeof *f->place, "the transform", err);
     f->coef = take(f, 4 * (m / 2 + 1), sizeof *f->coef, "the kernel", err);
     turn = vp_alloc_raw((size_t)(2 * m), sizeof *turn, "the kernel", err);
-    h = vp_alloc_raw((size_t)(m + 1), sizeof *h, "the kernel", err);
+    h = f->response = take(f, m + 1, sizeof *h, "the kernel", err);
     at = vp_alloc_raw((size_t)m, 2 * sizeof *at, "the transform", err);
     if (!f->twiddle || !f->place || !f->coef || !turn || !h || !at)
         goto out;
@@ -223,7 +220,6 @@ static int make_transform(struct vp_filter *f, const struct vp_filter_params *p,
     rc = 0;
 out:
     free(turn);
-    free(h);
     free(at);
     return rc;
 }
@@ -242,7 +238,7 @@ static int make_fall(struct vp_filter *f, struct vp_err *err)
 
 /* With the camera's rows r1, r2, r3 (unit), the ray to (u, v) is r3 + y with y in the plane across r3 such
  * that (r1 - cu r3) y = u - cu and (r2 - cv r3) y = v - cv; its cosine is 1 / sqrt(1 + |y|^2). */
-static struct lens lens_of(const struct vp_view *view)
+static struct vp_filter_lens lens_of(const struct vp_view *view)
 {
     const double *P = view->P;
     double uu = 0, uv = 0, vv = 0, cu = 0, cv = 0;
@@ -258,17 +254,17 @@ static struct lens lens_of(const struct vp_view *view)
         vv += b * b;
     }
     const double det = uu * vv - uv * uv;
-    return (struct lens){.center = cu, .cv = cv, .slope = -uv / vv, .f = sqrt(det / vv), .bend = 1 / vv};
+    return (struct vp_filter_lens){.center = cu, .cv = cv, .slope = -uv / vv, .f = sqrt(det / vv), .bend = 1 / vv};
 }
 
-static bool same_lens(const struct lens *a, const struct lens *b)
+static bool same_lens(const struct vp_filter_lens *a, const struct vp_filter_lens *b)
 {
     return fabs(a->center - b->center) <= 1e-7 && fabs(a->cv - b->cv) <= 1e-7
            && fabs(a->slope - b->slope) <= 1e-10 && fabs(a->f - b->f) <= 1e-9 * b->f
            && fabs(a->bend - b->bend) <= 1e-9 * b->bend;
 }
 
-static void cosine_row(const struct vp_filter *f, const struct lens *l, int64_t v, float *out)
+static void cosine_row(const struct vp_filter *f, const struct vp_filter_lens *l, int64_t v, float *out)
 {
     const double dv = (double)v - l->cv;
 
@@ -507,8 +503,9 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     f->scratch = take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
-    snprintf(f->describe, sizeof f->describe, "ramp %s, cutoff %g, %s weights, fft length %lld, %s",
-             window_name[p->window], p->cutoff, smooth ? "smooth short-scan" : weights_name[f->redundancy],
+    snprintf(f->text, sizeof f->text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
+             smooth ? "smooth short-scan" : weights_name[f->redundancy]);
+    snprintf(f->describe, sizeof f->describe, "%s, fft length %lld, %s", f->text,
              (long long)(2 * f->fft.m), f->isa->name);
     *out = f;
     return 0;
@@ -537,6 +534,15 @@ size_t vp_filter_bytes(const struct vp_filter *f)
     return f->bytes;
 }
 
+double vp_filter_seconds(const struct vp_filter *f)
+{
+    /* Measured with all 16 cores of a Xeon at work, a sample of the transform and thread, rows of 512 to 4096: 4.2 to
+     * 5.6 ns (avx512), 5.0 to 6.4 (avx2), 7.4 to 10.2 (generic). */
+    const double ns = f->isa == &vp_filter_generic ? 9 : f->isa->lanes == 16 ? 4.7 : 5.7;
+
+    return ns * 1e-9 * (double)f->fft.m / (double)f->nu / f->threads;
+}
+
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
 {
     const double center = (double)(g->nu - 1) / 2 + g->offset_u;
@@ -562,6 +568,14 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
 double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u)
 {
     return f->weight ? (double)f->weight[view * f->nu + u] : 1;
+}
+
+void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
+{
+    *t = (struct vp_filter_tables){.nu = f->nu, .nv = f->nv, .views = f->views, .pad = f->pad, .fall = f->fall,
+                                   .before = f->wide ? f->before : 0, .after = f->wide ? f->after : 0,
+                                   .m = f->fft.m, .response = f->response, .scale = f->scale,
+                                   .weight = f->weight, .lens = f->lens, .text = f->text};
 }
 
 /* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
@@ -607,6 +621,12 @@ void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float 
     filter(f, first, n, 0, f->nv, f->nv, 1, in, out);
 }
 
+void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
+                    float *out)
+{
+    filter(f, first, n, v0, v1 - v0, v1 - v0, 1, in, out);
+}
+
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out)
 {
     filter(f, 0, f->views, v, n, 1, f->views, in, out);
@@ -624,6 +644,7 @@ void vp_filter_close(struct vp_filter *f)
     free(f->weight);
     free(f->cosine);
     free(f->lens);
+    free(f->response);
     free(f->scratch);
     free(f);
 }

@@ -30,6 +30,8 @@ const char *vp_filter_describe(const struct vp_filter *f);
 const char *vp_filter_warning(const struct vp_filter *f);
 enum vp_redundancy vp_filter_redundancy(const struct vp_filter *f);
 size_t vp_filter_bytes(const struct vp_filter *f);   /* tables and scratch it holds */
+/* Expected for one input sample when its threads have nothing else to do. */
+double vp_filter_seconds(const struct vp_filter *f);
 
 /* Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
  * result: without them it is wrong by several percent. From this call on, output rows have them: returns
@@ -41,9 +43,31 @@ int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g);
  * that are not finite count as 0. The bits of a row depend on nothing but that row: not on threads, grouping
  * or layout. */
 void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out);
+/* The same for rows [v0, v1) of each view: in is n x (v1 - v0) x nu. */
+void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
+                    float *out);
 /* n sinogram pages, each views x nu: the rows from `v` on of every view. */
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out);
 void vp_filter_close(struct vp_filter *f);
+
+/* The cosine of the ray to column u in row v is 1 / sqrt(1 + (u - center + slope (v - cv))^2 / f^2 + bend (v
+ * - cv)^2). */
+struct vp_filter_lens { double center, cv, slope, f, bend; };
+
+/* What the filter is made of, for another implementation of it. Pointers are valid until _close. */
+struct vp_filter_tables {
+    int64_t nu, nv, views;
+    int64_t pad;                       /* samples on each side that fall off from the edge ... */
+    const float *fall;                 /* ... by these factors, from the edge outwards */
+    int64_t before, after;             /* columns of an output row before and after those of the input */
+    int64_t m;                         /* the kernel's taps reach to m - 1, as far as any output needs */
+    const double *response;            /* its transform of length 2 m, which is real and even: [0, m] */
+    const float *scale;                /* one a view */
+    const float *weight;               /* nu a view; NULL: none */
+    const struct vp_filter_lens *lens; /* one a view; NULL: no cosine */
+    const char *text;                  /* "ramp ram-lak, cutoff 1, no weights" */
+};
+void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t);
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */
 bool vp_filter_use(struct vp_filter *f, const char *isa);

@@ -9,27 +9,11 @@
  * real row is undone and redone around the multiplication, which touches only the frequencies k and m - k. */
 #include "ops/filter_isa.h"
 
+#include "base/isa.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
-
-#define PASTE_(a, b) a##b
-#define PASTE(a, b) PASTE_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
-#define INLINE static inline __attribute__((always_inline))
-
-#if defined(__AVX512F__)
-#define LANES 16
-#elif defined(__AVX__)
-#define LANES 8
-#else
-#define LANES 4
-#endif
-
-typedef float vf __attribute__((vector_size(4 * LANES)));
-typedef int32_t vi __attribute__((vector_size(4 * LANES)));
-typedef float vf_u __attribute__((vector_size(4 * LANES), aligned(4)));
 
 struct cv { vf re, im; };
 

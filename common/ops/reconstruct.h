@@ -1,9 +1,10 @@
 /* Projections into a volume, in stages that overlap: a reader thread, then normalisation, filter and
- * back-projection on all cores, then a writer thread. What ct-fdk and ct-backproject run: they differ only
+ * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
  *
- * One pass over the views if the slab of volume fits the memory; otherwise, from seekable input,
- * several passes, each making the slices that fit. */
+ * The volume is made in slabs of slices, one a device at a time. One pass over the views if a slab a device is
+ * the whole volume; otherwise, from seekable input, several passes, in each of which every device makes a slab. All
+ * devices of a pass get their views from one reading. */
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
@@ -18,6 +19,9 @@ struct vp_progress;
 struct vp_run;
 struct vp_stats;
 
+/* Where views are filtered. */
+enum vp_filter_on { VP_FILTER_ON_AUTO, VP_FILTER_ON_CPU, VP_FILTER_ON_GPU };
+
 struct vp_reconstruct {
     /* in */
     struct vp_views *source;
@@ -27,21 +31,30 @@ struct vp_reconstruct {
     int64_t nu, nv; /* the detector that `views` project to */
     struct vp_normalize *normalize; /* or NULL: the input holds line integrals */
     struct vp_filter *filter;       /* or NULL: the input is filtered */
+    enum vp_filter_on filter_on;
     const struct vp_grid *grid;
     int64_t z0, z1;  /* slices wanted */
     uint64_t memory; /* bytes that the stages may take together */
+    uint64_t device_memory; /* and on each device; 0: what is free */
     int threads;
+    bool any_order;                   /* slices can be written in any order */
     const struct vp_backend *backend; /* back-projects */
-    int device;                       /* of the backend */
+    const int *devices;               /* of the backend: */
+    int n_devices;                    /* at most so many are used */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
     /* out, by vp_reconstruct_plan */
-    int batch;    /* views a batch */
-    int64_t slab; /* slices a pass */
+    int batch;      /* views a batch */
+    int used;       /* devices */
+    bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
+    int64_t slab;   /* slices a device and pass (of the lower half, if mirrored) */
     int64_t passes;
-    uint64_t bytes;   /* what a pass takes on the host */
-    uint64_t device_bytes; /* and on the device */
-    char kernel[160]; /* which back-projection was chosen */
+    uint64_t bytes;        /* what a pass takes on the host */
+    uint64_t device_bytes; /* and on a device, at most */
+    uint64_t device_room;  /* what that device has */
+    bool filter_device;    /* views are filtered on the devices */
+    char kernel[160];      /* which back-projection was chosen */
+    char filter_kernel[128];
     /* out, by vp_reconstruct_run */
     int64_t bad; /* NaN and infinite samples in the input */
     struct vp_normalize_report repaired;
@@ -59,6 +72,7 @@ struct vp_reconstruct_params {
     struct vp_projection_params projections;
     struct vp_range views;
     struct vp_grid_params grid;
+    uint64_t device_memory;
 };
 extern const struct vp_opt vp_reconstruct_options[];
 
@@ -69,6 +83,7 @@ struct vp_session {
     struct vp_view *views;
     struct vp_scan scan;
     struct vp_grid grid;
+    int *devices;
     struct vp_reconstruct job;
 };
 
@@ -76,7 +91,7 @@ struct vp_session {
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
                     struct vp_err *err);
 /* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
-int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p,
+int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err);
 int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
                          bool sinograms, struct vp_err *err);

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const struct vp_opt vp_reconstruct_options[] = {
     VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
@@ -19,12 +20,46 @@ const struct vp_opt vp_reconstruct_options[] = {
             "Each view keeps the weight it has in the whole scan, so the volumes of disjoint subsets add up "
             "to the volume of all views: see ct-reduce(1)."),
     VP_OPTIONS(struct vp_reconstruct_params, grid, vp_grid_options),
+    VP_BYTES(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
+             .group = "Limits",
+             .help = "use at most SIZE of each GPU's memory (default: what is free)",
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections."),
     VP_OPT_END,
 };
+
+/* Each device takes a moment to start: one for each second of work. */
+static int worthwhile(const struct vp_reconstruct *job)
+{
+    static const double UPDATES_A_SECOND = 2e12;
+    const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) *
+                           (double)(job->last - job->first);
+    return updates / UPDATES_A_SECOND < job->n_devices ? (int)(updates / UPDATES_A_SECOND) + 1 : job->n_devices;
+}
+
+/* Will the output be a file that is written in any order? */
+static bool writes_anywhere(const struct vp_run *run)
+{
+    const char *path = run->common.output;
+    struct stat st;
+    return path && strcmp(path, "-") && !run->common.compress && strncmp(path, "/dev/", 5) &&
+           strncmp(path, "/proc/", 6) && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
+/* What looks wrong with the scan, as ct-geom --show says it. */
+static void warn_of_geometry(const struct vp_session *s, const struct vp_run *run)
+{
+    char **warnings = vp_geom_warnings(&s->geom, s->views, &s->scan);
+    for (int i = 0; warnings && warnings[i]; i++) {
+        vp_warn(run, "%s", warnings[i]);
+        free(warnings[i]);
+    }
+    free(warnings);
+}
 
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
                     struct vp_err *err)
 {
+    vp_backend_warm(run->common.device);
     if (vp_open_input(run, &s->reader, err))
         return -1;
     const struct vp_stack *in = vp_reader_stack(s->reader);
@@ -37,6 +72,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
         vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
         return -1;
 
+    warn_of_geometry(s, run);
     job->source = s->source;
     job->views = s->views;
     job->n_views = s->geom.views;
@@ -57,8 +93,13 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->grid = &s->grid;
     job->memory = run->common.memory;
     job->threads = (int)run->common.threads;
-    if (vp_backend_find(&job->backend, &job->device, run->common.device, err))
+    job->device_memory = p->device_memory;
+    if (vp_backend_devices(&job->backend, &s->devices, &job->n_devices, run->common.device, err))
         return -1;
+    job->devices = s->devices;
+    if (!strcmp(run->common.device, "auto"))
+        job->n_devices = worthwhile(job);
+    job->any_order = writes_anywhere(run);
     job->stats = run->stats;
     job->progress = run->progress;
     return 0;
@@ -71,16 +112,19 @@ int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct 
                              err);
 }
 
-int vp_session_filter(struct vp_session *s, struct vp_run *run, const struct vp_filter_params *p,
+int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
 
+    job->filter_on = on;
+    if (on == VP_FILTER_ON_GPU && job->backend == &vp_backend_cpu) {
+        vp_fail(err, VP_ERESOURCE, "--filter-on gpu: the back-projection is on the CPU");
+        return vp_hint(err, "use --device cuda, or --filter-on auto");
+    }
+
     if (vp_filter_open(&job->filter, p, &s->geom, s->views, &s->scan, job->threads, err))
         return -1;
-    const char *warning = vp_filter_warning(job->filter);
-    if (warning)
-        vp_warn(run, "%s", warning);
     job->nu = vp_filter_widen(job->filter, &s->geom);
     if (job->nu == job->in_nu)
         return 0;
@@ -104,25 +148,30 @@ static void show(const struct vp_session *s, struct vp_run *run)
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
-        vp_plan(run, "filter", "%s", vp_filter_describe(job->filter));
+        vp_plan(run, "filter", "%s%s%s", vp_filter_describe(job->filter), job->filter_device ? ", on the device: " : "",
+                job->filter_device ? job->filter_kernel : "");
     vp_plan(run, "kernel", "%s", job->kernel);
-    vp_plan(run, "passes", "%lld over the projections, %lld slices each, %d views a batch",
-            (long long)job->passes, (long long)job->slab, job->batch);
+    vp_plan(run, "passes", "%lld over the projections, %lld slices each%s, %d views a batch",
+            (long long)job->passes, (long long)job->slab,
+            job->mirrored ? " and their mirror images" : "", job->batch);
     vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
-    struct vp_device device;
-    struct vp_err ignored = VP_ERR_INIT;
-    if (job->device_bytes && !job->backend->device(job->device, &device, &ignored))
-        vp_plan(run, "device", "%s: %s of %s free", device.name,
-                vp_format_bytes(bytes, sizeof bytes, job->device_bytes),
-                vp_format_bytes(limit, sizeof limit, device.free));
+    for (int i = 0; i < job->used && job->device_bytes; i++) {
+        struct vp_device device;
+        struct vp_err ignored = VP_ERR_INIT;
+        if (!job->backend->device(job->devices[i], &device, &ignored))
+            vp_plan(run, "device", "%d, %s: %s of %s free", job->devices[i], device.name,
+                    vp_format_bytes(bytes, sizeof bytes, job->device_bytes),
+                    vp_format_bytes(limit, sizeof limit, device.free));
+    }
     vp_plan(run, "threads", "%d", job->threads);
 }
 
 /* The header of the volume: the projections' metadata less what described projections. */
 static int volume_header(const struct vp_session *s, struct vp_stack *out, struct vp_err *err)
 {
-    static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes", "voxel", "unit", "axes"};
+    static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
+                                                 "voxel",       "unit",     "axes"};
 
     if (vp_meta_copy(&out->meta, &vp_reader_stack(s->reader)->meta))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
@@ -137,6 +186,22 @@ static int volume_header(const struct vp_session *s, struct vp_stack *out, struc
     return 0;
 }
 
+static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+
+    if (!vp_reconstruct_plan(job, err))
+        return 0;
+    /* auto means whatever can do it */
+    if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend == &vp_backend_cpu)
+        return -1;
+    vp_note(run, "on the CPU: %s", err->msg);
+    *err = (struct vp_err)VP_ERR_INIT;
+    job->backend = &vp_backend_cpu;
+    job->n_devices = 1;
+    return vp_reconstruct_plan(job, err);
+}
+
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
@@ -144,22 +209,19 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     struct vp_writer *writer = NULL;
     int rc = -1;
 
-    if (vp_reconstruct_plan(job, err)) {
-        /* auto means whatever can do it */
-        if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend == &vp_backend_cpu)
-            return -1;
-        vp_note(run, "on the CPU: %s", err->msg);
-        *err = (struct vp_err)VP_ERR_INIT;
-        job->backend = &vp_backend_cpu;
-        if (vp_reconstruct_plan(job, err))
-            return -1;
-    }
-    vp_stats_text(run->stats, "device", job->backend->name);
-    show(s, run);
-    if (vp_plan_done(run))
-        return 0;
-    if (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err))
+    /* the output first: where its memory is allocated ahead, that goes on while a device is started */
+    if (!run->common.plan && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
         goto out;
+    if (plan(s, run, err))
+        goto out;
+    vp_stats_text(run->stats, "device", job->backend->name);
+    if (job->filter)
+        vp_stats_text(run->stats, "filter_on", job->filter_device ? "gpu" : "cpu");
+    show(s, run);
+    if (vp_plan_done(run)) {
+        vp_stack_free(&out);
+        return 0;
+    }
     rc = vp_reconstruct_run(job, writer, err);
     if (!rc && job->normalize)
         vp_normalize_tell(job->normalize, run, &job->repaired,
@@ -182,4 +244,5 @@ void vp_session_close(struct vp_session *s)
     vp_reader_close(s->reader, NULL);
     vp_geom_free(&s->geom);
     free(s->views);
+    free(s->devices);
 }

@@ -9,6 +9,7 @@
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct file {
     bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
     bool decode; /* some page needs libtiff */
     struct vp_libtiff_reader *libtiff;
+    pthread_mutex_t lock; /* of all below, for rows() in several threads */
     int64_t ifd_page; /* whose directory is in ifd; -1: none */
     struct vp_ifd ifd;
     uint64_t window_at; /* bytes around the directory read last */
@@ -203,30 +205,52 @@ static int read_at(struct file *f, int64_t page, uint64_t offset, void *buf, siz
     return 0;
 }
 
+/* Have the directory of `page` in f->ifd. */
+static int load_directory(struct file *f, int64_t page, struct vp_err *err)
+{
+    if (f->ifd_page == page)
+        return 0;
+    vp_ifd_free(&f->ifd);
+    f->ifd_page = -1;
+    f->tiff.page = page;
+    if (vp_tiff_ifd(&f->tiff, f->pages[page].ifd, false, &f->ifd, err) ||
+        vp_ifd_check_page(&f->tiff, &f->ifd, &f->source.stack, err) ||
+        vp_ifd_check_strips(&f->tiff, &f->ifd, err))
+        return -1;
+    f->ifd_page = page;
+    return 0;
+}
+
 static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *buf, size_t row,
                   struct vp_err *err)
 {
-    if (f->ifd_page != page) {
-        vp_ifd_free(&f->ifd);
-        f->ifd_page = -1;
-        f->tiff.page = page;
-        if (vp_tiff_ifd(&f->tiff, f->pages[page].ifd, false, &f->ifd, err) ||
-            vp_ifd_check_page(&f->tiff, &f->ifd, &f->source.stack, err) ||
-            vp_ifd_check_strips(&f->tiff, &f->ifd, err))
-            return -1;
-        f->ifd_page = page;
+    enum { FEW = 32 };
+    uint64_t few[FEW], *offset = few;
+    int64_t per = 0, first = 0, n = 0;
+    pthread_mutex_lock(&f->lock);
+    int rc = load_directory(f, page, err);
+    if (!rc) { /* a copy of what is needed: the samples are read without the lock */
+        per = f->ifd.rows_per_strip;
+        first = y0 / per;
+        n = (y1 - 1) / per + 1 - first;
+        if (n > FEW)
+            offset = vp_alloc_raw((size_t)n, sizeof *offset, "a strip table", err);
+        if (offset)
+            memcpy(offset, f->ifd.offset + first, (size_t)n * sizeof *offset);
+        else
+            rc = -1;
     }
-    const struct vp_ifd *d = &f->ifd;
-    for (int64_t y = y0; y < y1;) {
-        const int64_t s = y / d->rows_per_strip, in_strip = y % d->rows_per_strip;
-        int64_t n = vp_ifd_strip_rows(d, s) - in_strip;
-        n = n < y1 - y ? n : y1 - y;
-        if (read_at(f, page, d->offset[s] + (uint64_t)in_strip * row, buf, (size_t)n * row, err))
-            return -1;
-        buf += (size_t)n * row;
-        y += n;
+    pthread_mutex_unlock(&f->lock);
+    for (int64_t y = y0; !rc && y < y1;) {
+        const int64_t s = y / per, in_strip = y % per, left = per - in_strip;
+        const int64_t m = left < y1 - y ? left : y1 - y;
+        rc = read_at(f, page, offset[s - first] + (uint64_t)in_strip * row, buf, (size_t)m * row, err);
+        buf += (size_t)m * row;
+        y += m;
     }
-    return 0;
+    if (offset != few)
+        free(offset);
+    return rc;
 }
 
 static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
@@ -258,6 +282,7 @@ static void close_file(struct vp_source *source)
     vp_libtiff_reader_close(f->libtiff);
     close(f->fd);
     vp_ifd_free(&f->ifd);
+    pthread_mutex_destroy(&f->lock);
     vp_stack_free(&source->stack);
     free(f->pages);
     free(source->name);
@@ -279,6 +304,7 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     f->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch};
     f->fd = fd;
     f->ifd_page = -1;
+    pthread_mutex_init(&f->lock, NULL);
     struct stat st;
     uint64_t first;
     unsigned char start[8];

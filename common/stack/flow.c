@@ -12,6 +12,7 @@
 #include "base/stats.h"
 #include "stack/source.h"
 #include <fcntl.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct slot {
 struct ring {
     struct vp_flow *f;
     struct slot slot[SLOTS];
-    int slots, batch;
+    int slots, batch, threads;
     size_t in_bytes;
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -127,12 +128,54 @@ static int read_pages(struct ring *r, struct vp_err *err)
     return 0;
 }
 
+/* The same from files that several threads can read: whole batches. */
+static int read_batches(struct ring *r, struct vp_err *err)
+{
+    struct vp_flow *f = r->f;
+    const int64_t total = vp_reader_stack(f->reader)->pages;
+    const int64_t last = f->last >= 0 && f->last < total ? f->last : total;
+    void **raw = vp_alloc_raw((size_t)r->batch, sizeof *raw, "a list of pages", err);
+    float **f32 = vp_alloc_raw((size_t)r->batch, sizeof *f32, "a list of pages", err);
+    int rc = raw && f32 ? 0 : -1;
+    int64_t page = f->first;
+    for (int64_t b = 0; !rc && page < last && wait_free(r, b); b++) {
+        struct slot *s = &r->slot[b % r->slots];
+        const int64_t n = last - page < r->batch ? last - page : r->batch;
+        const double t = vp_now();
+        for (int64_t i = 0; i < n; i++) {
+            raw[i] = s->in + (size_t)i * r->in_bytes;
+            f32[i] = raw[i];
+        }
+        const int64_t got = f->as_f32 ? vp_reader_pages_f32(f->reader, n, f32, &f->bad, r->threads, err)
+                                      : vp_reader_pages(f->reader, n, raw, r->threads, err);
+        r->read_s += vp_now() - t;
+        rc = got == n ? 0 : got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld",
+                                                   vp_reader_name(f->reader), (long long)total,
+                                                   (long long)(page + got));
+        pthread_mutex_lock(&r->lock);
+        s->page = page;
+        s->n = (int)n;
+        r->filled += !rc;
+        page += n;
+        pthread_cond_broadcast(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+    }
+    free(raw);
+    free(f32);
+    pthread_mutex_lock(&r->lock);
+    r->end = !rc;
+    pthread_cond_broadcast(&r->moved);
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
 static void *reader_main(void *arg)
 {
     struct ring *r = arg;
     struct vp_err err = VP_ERR_INIT;
     vp_input_wake(r->wake[0]);
-    if (read_pages(r, &err))
+    const bool whole = vp_reader_concurrent(r->f->reader) && r->threads > 1;
+    if ((whole ? read_batches : read_pages)(r, &err))
         stop(r, &err);
     vp_input_wake(-1);
     return NULL;
@@ -152,11 +195,9 @@ static void *writer_main(void *arg)
             return NULL;
         const struct slot *s = &r->slot[b % r->slots];
         const double t = vp_now();
-        for (int i = 0; i < s->n_out; i++) {
-            if (vp_writer_page(r->f->writer, s->out + (size_t)i * r->f->out_page_bytes, &err)) {
-                stop(r, &err);
-                return NULL;
-            }
+        if (vp_writer_pages(r->f->writer, s->n_out, s->out, r->threads, &err)) {
+            stop(r, &err);
+            return NULL;
         }
         r->write_s += vp_now() - t;
         pthread_mutex_lock(&r->lock);
@@ -285,6 +326,7 @@ static int run_threads(struct ring *r, struct vp_err *err)
 int vp_flow_run(struct vp_flow *f, struct vp_err *err)
 {
     struct ring r = {.f = f, .wake = {-1, -1}, .err = VP_ERR_INIT};
+    r.threads = f->threads > 0 ? f->threads : omp_get_max_threads();
     pthread_condattr_t attr;
     f->bad = f->pages = 0;
     pthread_mutex_init(&r.lock, NULL);

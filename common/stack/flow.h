@@ -16,6 +16,7 @@ struct vp_flow {
     size_t out_page_bytes;        /* bytes of an output page */
     /* pages [first, last) of the input are used; last < 0: all; those before are skipped */
     int64_t first, last;
+    int threads;                  /* that read and write a file; 0: as many as the caller's OpenMP has */
     int batch;                    /* pages a call; 0: chosen from page size and memory */
     uint64_t memory;              /* bytes that the buffers may take; 0: no limit */
     struct vp_stats *stats;       /* stages "read", `stage`, "write"; may be NULL */

@@ -73,8 +73,12 @@ int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *wri
              struct vp_err *err)
 {
     struct vp_err late = VP_ERR_INIT;
-    if (reader)
+    if (reader) {
         vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(reader));
+        if (!failed && vp_reader_disagrees(reader))
+            vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
+                    vp_reader_disagrees(reader));
+    }
     /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
      */
     const int rc = vp_reader_close(reader, failed ? &late : err);

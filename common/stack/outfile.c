@@ -157,6 +157,12 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
     return 0;
 }
 
+/* /dev/fd/N and the like: it is that file that is meant, not a new one in its place. */
+static bool names_open_file(const char *path)
+{
+    return !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/dev/std", 8) || !strncmp(path, "/proc/", 6);
+}
+
 static int open_target(struct vp_outfile *f, const char *path, struct vp_err *err)
 {
     struct stat st;
@@ -165,8 +171,7 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
         errno = EISDIR;
         return vp_fail_errno(err, "%s", path);
     }
-    /* /dev/fd/N and the like name an open file: it is that file that is meant, not a new one in its place. */
-    if (exists && (!S_ISREG(st.st_mode) || !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6))) {
+    if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
         f->fd = open(path, O_WRONLY | O_CLOEXEC | (S_ISREG(st.st_mode) ? O_TRUNC : 0));
         f->pipe = !S_ISREG(st.st_mode);
         return f->fd < 0 ? vp_fail_errno(err, "%s", path) : 0;

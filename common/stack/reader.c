@@ -6,31 +6,42 @@
 #include "stack/source.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CONVERT_BYTES = 256 << 10, COUNT_BYTES = 1 << 20 };
+enum { CONVERT_BYTES = 256 << 10, COUNT_BYTES = 1 << 20, IDLE = 16 };
+
+/* One of the files. Its source is shared by all who read it, and stays open for a while after the last. */
+struct input {
+    struct vp_source *source; /* NULL: not open */
+    int users;
+    bool opening; /* somebody is at it */
+    bool keep; /* can be read anywhere, but not be opened again */
+    uint64_t counted; /* bytes of it that are in `bytes` below */
+};
 
 struct vp_reader {
     struct vp_paths paths;
     /* first[i]: stack page of the first page of input i; n + 1 of them; seekable only */
     int64_t *first;
     char *raw;
-    bool spool, seekable, failed, any_kept;
+    bool spool, seekable, concurrent, failed;
     struct vp_stack stack;
+    const char *disagrees; /* see vp_reader_disagrees */
     char *name;
     struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
     int64_t at, page;
     int64_t position; /* the page of the stack that comes next */
-    struct vp_source **kept; /* of inputs that can be read anywhere, but not be opened again */
-    struct vp_source *aside; /* of vp_reader_rows_f32, when it needs another input than `now` */
-    int64_t aside_at;
-    uint64_t bytes; /* of inputs already closed */
-    void *scratch; /* samples to be converted */
-    size_t scratch_bytes;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t opened;
+    struct input *input; /* paths.n */
+    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first */
+    int n_idle;
+    uint64_t bytes; /* read from inputs that nobody uses */
 };
 
 static int open_descriptor(struct vp_reader *r, const char *path, const char *name, struct vp_err *err)
@@ -63,6 +74,11 @@ static int open_descriptor(struct vp_reader *r, const char *path, const char *na
     return r->spool && !anywhere ? vp_spool(fd, name, err) : fd;
 }
 
+const char *vp_reader_disagrees(const struct vp_reader *r)
+{
+    return r->disagrees;
+}
+
 /* Can the input be opened again? */
 static bool lasts(const char *path)
 {
@@ -73,21 +89,14 @@ static bool lasts(const char *path)
 static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
     const char *path = r->paths.path[i], *name = strcmp(path, "-") ? path : "standard input";
-    if (r->kept[i]) {
-        *out = r->kept[i];
-        return 0;
-    }
     const int fd = open_descriptor(r, path, name, err);
     if (fd < 0)
         return -1;
     struct stat st;
     const bool file = !fstat(fd, &st) && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-    const int rc = r->raw ? vp_source_raw(out, fd, name, r->raw, err)
-                   : file ? vp_source_file(out, fd, name, err)
-                          : vp_source_stream(out, fd, name, err);
-    if (!rc && (*out)->seekable && !lasts(path))
-        r->kept[i] = *out, r->any_kept = true;
-    return rc;
+    return r->raw ? vp_source_raw(out, fd, name, r->raw, err)
+           : file ? vp_source_file(out, fd, name, err)
+                  : vp_source_stream(out, fd, name, err);
 }
 
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
@@ -101,21 +110,97 @@ static int check_like_first(const struct vp_reader *r, const struct vp_source *s
                    (long long)b->ny, vp_type_name(b->type));
 }
 
-static bool is_kept(const struct vp_reader *r, const struct vp_source *s)
+/* What a later input says of its samples or of the scan, otherwise than the first one. */
+static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b)
 {
-    for (int64_t i = 0; i < r->paths.n; i++)
-        if (r->kept[i] == s)
-            return true;
-    return false;
+    static const char *const keys[] = {"quantity", "value-unit", "scale", "voxel"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *x = vp_meta_get(a, keys[i]), *y = vp_meta_get(b, keys[i]);
+        if (x && y && strcmp(x, y))
+            return keys[i];
+    }
+    for (int i = 0; i < b->n; i++) {
+        const char *x = strncmp(b->key[i], "geom.", 5) ? NULL : vp_meta_get(a, b->key[i]);
+        if (x && strcmp(x, b->value[i]))
+            return "scan geometry";
+    }
+    return NULL;
 }
 
-static void close_source(struct vp_reader *r, struct vp_source **s)
+/* Use input i, opened if it is not. */
+static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err)
 {
-    if (*s && !(r->any_kept && is_kept(r, *s))) {
-        r->bytes += (*s)->bytes;
-        (*s)->close(*s);
+    struct input *in = &r->input[i];
+    struct vp_source *s = NULL;
+    pthread_mutex_lock(&r->lock);
+    while (in->opening)
+        pthread_cond_wait(&r->opened, &r->lock);
+    if (in->source) {
+        for (int k = 0; k < r->n_idle; k++)
+            if (r->idle[k] == i) {
+                memmove(r->idle + k, r->idle + k + 1, (size_t)(--r->n_idle - k) * sizeof *r->idle);
+                break;
+            }
+        in->users++;
+        s = in->source;
+        pthread_mutex_unlock(&r->lock);
+        return s;
     }
-    *s = NULL;
+    in->opening = true;
+    pthread_mutex_unlock(&r->lock);
+
+    if (open_source(r, i, &s, err))
+        s = NULL;
+    if (s && r->stack.nx && check_like_first(r, s, err)) {
+        s->close(s);
+        s = NULL;
+    }
+    const char *key = s && i > 0 ? disagreement(&r->stack.meta, &s->stack.meta) : NULL;
+    pthread_mutex_lock(&r->lock);
+    r->disagrees = r->disagrees ? r->disagrees : key;
+    in->opening = false;
+    in->source = s;
+    in->users = s != NULL;
+    in->counted = 0;
+    in->keep = s && s->seekable && !lasts(r->paths.path[i]);
+    pthread_cond_broadcast(&r->opened);
+    pthread_mutex_unlock(&r->lock);
+    return s;
+}
+
+/* Input i is not used any more. It stays open, for it may be wanted again soon. */
+static void give(struct vp_reader *r, int64_t i)
+{
+    struct input *in = &r->input[i];
+    struct vp_source *closing = NULL;
+    pthread_mutex_lock(&r->lock);
+    if (--in->users == 0) {
+        r->bytes += in->source->bytes - in->counted;
+        in->counted = in->source->bytes;
+        struct input *old = in->source->seekable ? NULL : in;
+        if (!old && !in->keep) {
+            if (r->n_idle == IDLE) {
+                old = &r->input[r->idle[0]];
+                memmove(r->idle, r->idle + 1, (size_t)(--r->n_idle) * sizeof *r->idle);
+            }
+            r->idle[r->n_idle++] = i;
+        }
+        if (old) {
+            closing = old->source;
+            old->source = NULL;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (closing)
+        closing->close(closing);
+}
+
+static void leave(struct vp_reader *r)
+{
+    if (r->now)
+        give(r, r->at);
+    r->now = NULL;
 }
 
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
@@ -123,30 +208,29 @@ static int survey(struct vp_reader *r, struct vp_err *err)
 {
     const int64_t n = r->paths.n;
     r->first = calloc((size_t)n + 1, sizeof *r->first);
-    r->kept = calloc((size_t)n, sizeof *r->kept);
-    if (!r->first || !r->kept)
+    r->input = calloc((size_t)n, sizeof *r->input);
+    if (!r->first || !r->input)
         return vp_fail(err, VP_ERESOURCE, "not enough memory for a list of %lld inputs", (long long)n);
-    if (open_source(r, 0, &r->now, err))
+    if (!(r->now = take(r, 0, err)))
         return -1;
     if (vp_stack_copy(&r->stack, &r->now->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     r->seekable = r->now->seekable;
+    r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
     for (int64_t i = 1; i < n; i++) {
-        struct vp_source *s = NULL;
         if (!lasts(r->paths.path[i]) && !r->spool) {
-            r->seekable = false;
+            r->seekable = r->concurrent = false;
             r->first[i + 1] = -1;
             continue;
         }
-        if (open_source(r, i, &s, err))
+        const struct vp_source *s = take(r, i, err);
+        if (!s)
             return -1;
-        const int rc = check_like_first(r, s, err);
         r->seekable = r->seekable && s->seekable;
+        r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
-        close_source(r, &s);
-        if (rc)
-            return -1;
+        give(r, i);
     }
     r->bytes = 0;
     r->stack.pages = r->first[n];
@@ -171,18 +255,18 @@ static char *make_name(const struct vp_paths *p)
 
 static void release(struct vp_reader *r)
 {
-    close_source(r, &r->now);
-    close_source(r, &r->aside);
-    for (int64_t i = 0; r->any_kept && i < r->paths.n; i++)
-        if (r->kept[i])
-            r->kept[i]->close(r->kept[i]);
-    free(r->kept);
+    leave(r);
+    for (int64_t i = 0; r->input && i < r->paths.n; i++)
+        if (r->input[i].source)
+            r->input[i].source->close(r->input[i].source);
+    free(r->input);
+    pthread_cond_destroy(&r->opened);
+    pthread_mutex_destroy(&r->lock);
     vp_paths_free(&r->paths);
     vp_stack_free(&r->stack);
     free(r->first);
     free(r->raw);
     free(r->name);
-    free(r->scratch);
     free(r);
 }
 
@@ -192,6 +276,8 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     struct vp_reader *r = calloc(1, sizeof *r);
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->opened, NULL);
     r->spool = o && o->spool;
     r->raw = o && o->raw ? strdup(o->raw) : NULL;
     int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
@@ -224,16 +310,19 @@ bool vp_reader_seekable(const struct vp_reader *r)
     return r->seekable;
 }
 
+bool vp_reader_concurrent(const struct vp_reader *r)
+{
+    return r->concurrent;
+}
+
+int64_t vp_reader_position(const struct vp_reader *r)
+{
+    return r->position;
+}
+
 uint64_t vp_reader_bytes(const struct vp_reader *r)
 {
-    uint64_t n = r->bytes;
-    for (int64_t i = 0; r->any_kept && i < r->paths.n; i++)
-        n += r->kept[i] ? r->kept[i]->bytes : 0;
-    if (r->now && !is_kept(r, r->now))
-        n += r->now->bytes;
-    if (r->aside && !is_kept(r, r->aside))
-        n += r->aside->bytes;
-    return n;
+    return r->bytes + (r->now ? r->now->bytes - r->input[r->at].counted : 0);
 }
 
 /* Make the source of the next page stand at it: 1, or 0 at the end of the stack. */
@@ -241,13 +330,14 @@ static int advance(struct vp_reader *r, struct vp_err *err)
 {
     while (r->at < r->paths.n) {
         if (!r->now) {
-            if (open_source(r, r->at, &r->now, err) || check_like_first(r, r->now, err))
+            r->now = take(r, r->at, err);
+            if (!r->now)
                 return -1;
         }
         const int rc = r->now->begin(r->now, r->page, err);
         if (rc)
             return rc;
-        close_source(r, &r->now);
+        leave(r);
         r->at++;
         r->page = 0;
     }
@@ -301,7 +391,7 @@ int64_t vp_count_bad(const float *v, size_t n)
 }
 
 /* Rows as f32, in pieces that stay in the cache between being read and being converted or counted. */
-static int rows_f32(struct vp_reader *r, struct vp_source *s, int64_t page, int64_t y0, int64_t y1,
+static int rows_f32(const struct vp_reader *r, struct vp_source *s, int64_t page, int64_t y0, int64_t y1,
                     float *buf, int64_t *bad, struct vp_err *err)
 {
     const enum vp_type type = r->stack.type;
@@ -310,25 +400,19 @@ static int rows_f32(struct vp_reader *r, struct vp_source *s, int64_t page, int6
     const size_t piece = direct ? COUNT_BYTES : CONVERT_BYTES;
     int64_t step = s->by_rows && (!direct || bad) ? (int64_t)(piece / row) : y1 - y0;
     step = step < 1 ? 1 : step < y1 - y0 ? step : y1 - y0;
-    if (!direct && r->scratch_bytes < (size_t)step * row) {
-        free(r->scratch);
-        r->scratch_bytes = 0;
-        r->scratch = vp_alloc_raw((size_t)step, row, "rows to convert", err);
-        if (!r->scratch)
-            return -1;
-        r->scratch_bytes = (size_t)step * row;
-    }
-    for (int64_t y = y0; y < y1; y += step) {
+    void *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
+    int rc = direct || scratch ? 0 : -1;
+    for (int64_t y = y0; !rc && y < y1; y += step) {
         const int64_t n = step < y1 - y ? step : y1 - y;
         float *to = buf + (size_t)(y - y0) * nx;
-        if (s->rows(s, page, y, y + n, direct ? (void *)to : r->scratch, err))
-            return -1;
-        if (!direct)
-            vp_convert(to, VP_F32, r->scratch, type, n * (int64_t)nx, 1, 0);
-        if (bad && vp_type_is_float(type))
+        rc = s->rows(s, page, y, y + n, direct ? (void *)to : scratch, err);
+        if (!rc && !direct)
+            vp_convert(to, VP_F32, scratch, type, n * (int64_t)nx, 1, 0);
+        if (!rc && bad && vp_type_is_float(type))
             *bad += vp_count_bad(to, (size_t)n * nx);
     }
-    return 0;
+    free(scratch);
+    return rc;
 }
 
 static int whole_page_f32(struct vp_reader *r, void *buf, int64_t *bad, struct vp_err *err)
@@ -375,15 +459,16 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
                        (long long)r->stack.pages - 1);
     const int64_t i = input_of(r, page);
     if (i != r->at)
-        close_source(r, &r->now);
+        leave(r);
     r->at = i;
     r->page = page - r->first[i];
     r->position = page;
     return 0;
 }
 
-int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
-                       struct vp_err *err)
+/* Rows of any page into exactly one of raw and f32. */
+static int rows_anywhere(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, void *raw, float *f32,
+                         int64_t *bad, struct vp_err *err)
 {
     if (!r->seekable)
         return vp_fail(err, VP_ERUN, "%s: rows of a pipe cannot be read in any order", r->name),
@@ -392,16 +477,37 @@ int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1
         return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of page %lld: expected %lld pages of %lld rows",
                        r->name, (long long)y0, (long long)y1, (long long)page, (long long)r->stack.pages,
                        (long long)r->stack.ny);
+    if (y0 == y1)
+        return 0;
     const int64_t i = input_of(r, page);
-    struct vp_source *s = r->now && r->at == i ? r->now : r->aside && r->aside_at == i ? r->aside : NULL;
-    if (!s) {
-        close_source(r, &r->aside);
-        if (open_source(r, i, &r->aside, err) || check_like_first(r, r->aside, err))
-            return -1;
-        r->aside_at = i;
-        s = r->aside;
-    }
-    return y0 == y1 ? 0 : rows_f32(r, s, page - r->first[i], y0, y1, buf, NULL, err);
+    struct vp_source *s = take(r, i, err);
+    if (!s)
+        return -1;
+    page -= r->first[i];
+    int rc;
+    if (page >= s->stack.pages) /* it was opened again, and is another file now */
+        rc = vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", s->name, (long long)page);
+    else
+        rc = f32 ? rows_f32(r, s, page, y0, y1, f32, bad, err) : s->rows(s, page, y0, y1, raw, err);
+    give(r, i);
+    return rc;
+}
+
+int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    return rows_anywhere(r, page, y0, y1, buf, NULL, NULL, err);
+}
+
+int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
+                       struct vp_err *err)
+{
+    return rows_anywhere(r, page, y0, y1, NULL, buf, NULL, err);
+}
+
+int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
+                           struct vp_err *err)
+{
+    return rows_anywhere(r, page, y0, y1, NULL, buf, bad, err);
 }
 
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)

@@ -1,5 +1,5 @@
 /* Reading a stack: stream TIFF from pipes, any TIFF from seekable files (libtiff), raw, and many
- * files as one stack. One reader at a time may be used by one thread. */
+ * files as one stack. A reader belongs to one thread at a time, except where vp_reader_concurrent says more. */
 #ifndef VP_READER_H
 #define VP_READER_H
 
@@ -32,18 +32,35 @@ int vp_reader_next(struct vp_reader *r, void *buf, struct vp_err *err);
 /* Next page converted to f32. *bad (may be NULL) is increased by the number of NaN and infinite samples. */
 int vp_reader_next_f32(struct vp_reader *r, float *buf, int64_t *bad, struct vp_err *err);
 
+/* The next n pages, page i into pages[i], in the stack's own type. Returns how many came before the end of the
+ * stack (n, or fewer), or -1. Seekable uncompressed files are read by `threads` threads; from a pipe it waits
+ * until all n have come, so a caller that must not wait asks for fewer. */
+int64_t vp_reader_pages(struct vp_reader *r, int64_t n, void *const *pages, int threads, struct vp_err *err);
+/* The same as f32; *bad as in vp_reader_next_f32. */
+int64_t vp_reader_pages_f32(struct vp_reader *r, int64_t n, float *const *pages, int64_t *bad, int threads,
+                            struct vp_err *err);
+
 /* Random access. */
 bool vp_reader_seekable(const struct vp_reader *r);
+/* Seekable and uncompressed: rows cost no more than their bytes, and vp_reader_rows and vp_reader_rows_f32 may
+ * be called from several threads at once (also beside one thread that takes the next pages). */
+bool vp_reader_concurrent(const struct vp_reader *r);
 /* Make `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
 /* Rows [y0, y1) of page `page` as f32 (reads no more of an uncompressed file than needed). Does not
  * move the position of vp_reader_next. */
 int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
                        struct vp_err *err);
+/* The same in the stack's own type. */
+int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
 
 /* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
  * never. */
 void vp_input_wake(int fd);
+
+/* What the metadata of an input opened so far tells otherwise than the first one's, whose word counts ("scan
+ * geometry", "quantity"); NULL if nothing. */
+const char *vp_reader_disagrees(const struct vp_reader *r);
 
 /* Bytes read so far. */
 uint64_t vp_reader_bytes(const struct vp_reader *r);

@@ -1,17 +1,19 @@
 /* One input of a stack: a file, a pipe, a part of a chain of files (internal to stack/).
  *
- * A source hands over rows of pages in the host's byte order. A seekable one takes any page at any time;
- * others take pages, and rows inside a page, in increasing order. */
+ * A source hands over rows of pages in the host's byte order. A seekable one takes any page at any time, and
+ * from several threads at once if it is also by_rows; others take pages, and rows inside a page, in increasing
+ * order. */
 #ifndef VP_SOURCE_H
 #define VP_SOURCE_H
 
 #include "stack/stack.h"
+#include <stdatomic.h>
 
 struct vp_source {
     struct vp_stack stack;   /* pages -1: unknown until the end */
     bool seekable;
     bool by_rows;            /* a few rows cost no more than their bytes */
-    uint64_t bytes;          /* read so far */
+    _Atomic uint64_t bytes;  /* read so far */
     char *name;
     /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
     int (*begin)(struct vp_source *s, int64_t page, struct vp_err *err);
@@ -51,6 +53,15 @@ int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *sp
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
 struct vp_reader;
+/* The page that comes next. */
+int64_t vp_reader_position(const struct vp_reader *r);
+/* Rows [y0, y1) of pages [page, page + n) of a concurrent reader, those of page i into raw[i], or as f32 into
+ * f32[i] (the other is NULL), by `threads` threads. *bad as in vp_reader_next_f32. All must be there. */
+int vp_reader_bands(struct vp_reader *r, int64_t page, int64_t n, int64_t y0, int64_t y1, void *const *raw,
+                    float *const *f32, int64_t *bad, int threads, struct vp_err *err);
+/* vp_reader_rows_f32 that counts NaN and infinities as well. */
+int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
+                           struct vp_err *err);
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1.
  */
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);

@@ -5,6 +5,7 @@
 #include "stack/views.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/share.h"
 #include "stack/source.h"
 #include <stdlib.h>
 #include <string.h>
@@ -237,13 +238,20 @@ static int read_page(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, f
     return rc;
 }
 
+/* Are there such rows? (Such a view may lie past the end.) */
+static int check_ask(const struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct vp_err *err)
+{
+    if (view >= 0 && v0 >= 0 && v1 <= v->nv && v0 <= v1)
+        return 0;
+    return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of view %lld: expected 0 to %lld",
+                   vp_reader_name(v->reader), (long long)v0, (long long)v1, (long long)view, (long long)v->nv);
+}
+
 int vp_views_read(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, int64_t *bad,
                   struct vp_err *err)
 {
-    if (view < 0 || v0 < 0 || v1 > v->nv || v0 > v1)
-        return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of view %lld: expected 0 to %lld",
-                       vp_reader_name(v->reader), (long long)v0, (long long)v1, (long long)view,
-                       (long long)v->nv);
+    if (check_ask(v, view, v0, v1, err))
+        return -1;
     if (v0 == v1)
         return v->count < 0 || view < v->count;
     const int rc =
@@ -251,6 +259,76 @@ int vp_views_read(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, floa
     if (rc == 1 && bad && vp_type_is_float(vp_reader_stack(v->reader)->type))
         *bad += vp_count_bad(buf, (size_t)((v1 - v0) * v->nu));
     return rc;
+}
+
+/* Sinograms of a file: a piece is some views of one detector row, which lie together there and apart in `out`. */
+struct turn {
+    struct vp_views *v;
+    int64_t first, v0, height;
+    float *out;
+    bool count;
+    _Atomic int64_t bad;
+};
+
+static int turn_piece(void *ctx, int64_t row, int64_t k0, int64_t k1, struct vp_err *err)
+{
+    struct turn *t = ctx;
+    const int64_t nu = t->v->nu;
+    int64_t bad = 0;
+    float *buf = vp_alloc_raw((size_t)(k1 - k0), (size_t)nu * sizeof(float), "a part of a sinogram", err);
+    if (!buf)
+        return -1;
+    const int rc = vp_reader_rows_counted(t->v->reader, t->v0 + row, t->first + k0, t->first + k1, buf,
+                                          t->count ? &bad : NULL, err);
+    for (int64_t k = k0; !rc && k < k1; k++)
+        memcpy(t->out + (size_t)((k * t->height + row) * nu), buf + (size_t)((k - k0) * nu),
+               (size_t)nu * sizeof(float));
+    free(buf);
+    if (bad)
+        t->bad += bad;
+    return rc;
+}
+
+static int turn(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+                int threads, struct vp_err *err)
+{
+    struct turn t = {v, first, v0, v1 - v0, out, bad != NULL, 0};
+    const int rc = vp_share_rows(v1 - v0, n, (size_t)v->nu * sizeof(float), threads, turn_piece, &t, err);
+    if (bad)
+        *bad += t.bad;
+    return rc;
+}
+
+static int bands(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+                 int threads, struct vp_err *err)
+{
+    float **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of views", err);
+    if (!to)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = out + (size_t)i * (size_t)((v1 - v0) * v->nu);
+    const int rc = vp_reader_bands(v->reader, first, n, v0, v1, NULL, to, bad, threads, err);
+    free(to);
+    return rc;
+}
+
+int64_t vp_views_read_many(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
+                           int64_t *bad, int threads, struct vp_err *err)
+{
+    if (vp_reader_concurrent(v->reader)) {
+        if (check_ask(v, first, v0, v1, err))
+            return -1;
+        n = smaller(n, v->count - first);
+        if (n <= 0 || v0 == v1)
+            return n < 0 ? 0 : n;
+        return (v->sinograms ? turn : bands)(v, first, n, v0, v1, out, bad, threads, err) ? -1 : n;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int rc = vp_views_read(v, first + i, v0, v1, out + (size_t)i * (size_t)((v1 - v0) * v->nu), bad, err);
+        if (rc <= 0)
+            return rc < 0 ? -1 : i;
+    }
+    return n;
 }
 
 int vp_views_finish(struct vp_views *v, struct vp_err *err)

@@ -6,15 +6,18 @@
 #include "base/size.h"
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
+#include "stack/reserved.h"
+#include "stack/share.h"
 #include "stack/tiff.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
-enum { MAX_ENTRIES = 16, ALIGN = 16 };
+enum { HEADER = 16, MAX_ENTRIES = 16, ALIGN = 16 };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
@@ -26,10 +29,12 @@ struct vp_writer {
     bool raw, big;
     char *text; /* tag 270 */
     size_t text_len; /* with its NUL */
-    int64_t written;
-    uint64_t offset; /* of the next directory */
-    uint64_t bytes;
-    unsigned char *head; /* directory of a page with its values */
+    bool ending; /* the page that is written is the last of an unknown number */
+    struct vp_reserved *reserved; /* pages and rows may come in any order */
+    int64_t written; /* pages, in order */
+    _Atomic int64_t rows; /* of pages, in any order */
+    uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
+    unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
     void *held; /* the page that waits to know whether it is the last */
     bool holding;
 };
@@ -94,9 +99,17 @@ static uint64_t align(uint64_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Compose the directory of page `w->written` at w->offset into w->head. Returns its length, padding included.
- */
-static size_t compose(struct vp_writer *w, bool last)
+/* The first page has the description; a page number has 16 bits. */
+enum { FIRST, NUMBERED, UNNUMBERED };
+
+static int kind_of(int64_t page)
+{
+    return page == 0 ? FIRST : page <= UINT16_MAX ? NUMBERED : UNNUMBERED;
+}
+
+/* Compose the directory of a page that lies at `offset` into `head`. Returns its length, padding included, which
+ * depends on nothing but the kind of page. */
+static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, unsigned char *head)
 {
     const struct vp_stack *s = &w->stack;
     const int type = (int)s->type;
@@ -112,7 +125,7 @@ static size_t compose(struct vp_writer *w, bool last)
     add(&d, TAG_BITS_PER_SAMPLE, FIELD_SHORT, 8 * vp_type_size(s->type));
     add(&d, TAG_COMPRESSION, FIELD_SHORT, 1);
     add(&d, TAG_PHOTOMETRIC, FIELD_SHORT, 1);
-    if (w->written == 0)
+    if (page == 0)
         add_data(&d, TAG_IMAGE_DESCRIPTION, FIELD_ASCII, w->text_len, w->text, w->text_len);
     add(&d, TAG_STRIP_OFFSETS, offset_type, 0);
     const int strip = d.n - 1;
@@ -126,16 +139,16 @@ static size_t compose(struct vp_writer *w, bool last)
         add_data(&d, TAG_Y_RESOLUTION, FIELD_RATIONAL, 1, yres, sizeof yres);
         add(&d, TAG_RESOLUTION_UNIT, FIELD_SHORT, RESOLUTION_CM);
     }
-    if (w->written <= UINT16_MAX) {
+    if (page <= UINT16_MAX) {
         const uint64_t total = s->pages > 0 && s->pages <= UINT16_MAX ? (uint64_t)s->pages : 0;
-        add(&d, TAG_PAGE_NUMBER, FIELD_SHORT, (uint64_t)w->written | total << 16);
+        add(&d, TAG_PAGE_NUMBER, FIELD_SHORT, (uint64_t)page | total << 16);
         d.entry[d.n - 1].count = 2;
     }
     add_data(&d, TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, SOFTWARE, sizeof SOFTWARE);
     add(&d, TAG_SAMPLE_FORMAT, FIELD_SHORT, format);
 
     /* Where everything goes. */
-    const uint64_t values = w->offset + count_size + (uint64_t)d.n * entry_size + word;
+    const uint64_t values = offset + count_size + (uint64_t)d.n * entry_size + word;
     uint64_t end = (values + 7) / 8 * 8;
     for (int i = 0; i < d.n; i++) {
         if (d.entry[i].data && d.entry[i].size > word) {
@@ -146,9 +159,9 @@ static size_t compose(struct vp_writer *w, bool last)
     const uint64_t data = align(end);
     d.entry[strip].value = data;
 
-    const size_t length = (size_t)(data - w->offset);
-    memset(w->head, 0, length);
-    unsigned char *p = w->head;
+    const size_t length = (size_t)(data - offset);
+    memset(head, 0, length);
+    unsigned char *p = head;
     put(&p, (uint64_t)d.n, (int)count_size);
     for (int i = 0; i < d.n; i++) {
         const size_t size = d.entry[i].size;
@@ -160,8 +173,9 @@ static size_t compose(struct vp_writer *w, bool last)
         else
             put(&p, d.entry[i].value, (int)word);
         if (d.entry[i].data && size > word)
-            memcpy(w->head + (d.entry[i].value - w->offset), d.entry[i].data, size);
+            memcpy(head + (d.entry[i].value - offset), d.entry[i].data, size);
     }
+    const bool last = page == s->pages - 1 || w->ending;
     put(&p, last ? 0 : align(data + w->page_bytes), (int)word);
     return length;
 }
@@ -174,7 +188,7 @@ static size_t head_limit(const struct vp_writer *w)
 
 static int write_header(struct vp_writer *w, struct vp_err *err)
 {
-    unsigned char header[16], *p = header;
+    unsigned char header[HEADER] = {0}, *p = header;
     memcpy(p, "II", 2);
     p += 2;
     if (w->big) {
@@ -187,41 +201,70 @@ static int write_header(struct vp_writer *w, struct vp_err *err)
         put(&p, 16, 4);
         put(&p, 0, 8); /* the first directory aligned like all others */
     }
-    w->offset = w->bytes = (uint64_t)(p - header);
-    return vp_outfile_write(w->file, header, (size_t)(p - header), err);
+    return vp_outfile_write(w->file, header, sizeof header, err);
 }
 
-/* Compose the next page's directory and count the page as written. Returns the bytes in w->head, which go to
- * *at, the page after them. */
-static size_t next_page(struct vp_writer *w, bool last, uint64_t *at)
+/* Where the directory of a page starts (raw: its samples). */
+static uint64_t place(const struct vp_writer *w, int64_t page)
 {
-    const size_t n = compose(w, last);
-    /* The gap before this directory is written with it; there is none after the last page. */
-    const size_t gap = (size_t)(w->offset - w->bytes);
-    if (gap) {
-        memmove(w->head + gap, w->head, n);
-        memset(w->head, 0, gap);
-    }
-    *at = w->bytes;
-    w->bytes = w->offset + n + w->page_bytes;
-    w->offset = align(w->bytes);
-    w->written++;
-    return gap + n;
+    if (w->raw)
+        return (uint64_t)page * w->page_bytes;
+    uint64_t at = HEADER;
+    const int64_t numbered = page > UINT16_MAX + 1 ? UINT16_MAX : page - 1;
+    if (page > 0)
+        at += align(w->head[FIRST] + w->page_bytes) + (uint64_t)numbered * align(w->head[NUMBERED] + w->page_bytes);
+    if (page > 1 + numbered)
+        at += (uint64_t)(page - 1 - numbered) * align(w->head[UNNUMBERED] + w->page_bytes);
+    return at;
 }
 
-static int write_page(struct vp_writer *w, const void *page, bool last, struct vp_err *err)
+/* Past the last byte of a page's samples. There is no gap after the last page; a gap before a directory is
+ * written with it. */
+static uint64_t place_end(const struct vp_writer *w, int64_t page)
 {
-    uint64_t at;
-    const size_t n = next_page(w, last, &at);
-    return vp_write_two(vp_outfile_fd(w->file), -1, w->head, n, page, w->page_bytes, vp_outfile_name(w->file),
+    return place(w, page) + (w->raw ? 0 : w->head[kind_of(page)]) + w->page_bytes;
+}
+
+/* All that comes between the samples of the page before and those of this one, into `head`. */
+static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char *head)
+{
+    const uint64_t at = place(w, page);
+    const size_t gap = page > 0 ? (size_t)(at - place_end(w, page - 1)) : 0;
+    memset(head, 0, gap);
+    return gap + compose(w, page, at, head + gap);
+}
+
+/* Page `w->written` of a TIFF, where the file stands. */
+static int write_page(struct vp_writer *w, const void *page, struct vp_err *err)
+{
+    const size_t n = compose_all(w, w->written, w->composed);
+    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, n, page, w->page_bytes, vp_outfile_name(w->file),
                         err);
+}
+
+/* Rows of any page of a reserved file, the directory with the first of them. */
+static int put_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows, struct vp_err *err)
+{
+    const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type), n = (size_t)(y1 - y0) * row;
+    const uint64_t samples = place_end(w, page) - w->page_bytes;
+    if (y0 > 0 || w->raw)
+        return vp_reserved_put(w->reserved, samples + (uint64_t)y0 * row, rows, n, NULL, 0, err);
+    unsigned char small[512], *head = small;
+    if (w->head[kind_of(page)] + ALIGN > sizeof small &&
+        !(head = vp_alloc_raw(1, w->head[kind_of(page)] + ALIGN, "a directory", err)))
+        return -1;
+    const size_t m = compose_all(w, page, head);
+    const int rc = vp_reserved_put(w->reserved, samples - m, head, m, rows, n, err);
+    if (head != small)
+        free(head);
+    return rc;
 }
 
 static void release(struct vp_writer *w)
 {
     vp_stack_free(&w->stack);
     free(w->text);
-    free(w->head);
+    free(w->composed);
     free(w->held);
     free(w);
 }
@@ -249,9 +292,11 @@ static int open_tiff(struct vp_writer *w, const struct vp_writer_options *o, str
         return vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), name, s, w->text, o->compress,
                                       !known || total >= CLASSIC_LIMIT, err);
     }
-    w->head = vp_alloc_raw(1, head_limit(w) + ALIGN, name, err);
-    if (!w->head)
+    w->composed = vp_alloc_raw(1, head_limit(w) + ALIGN, name, err);
+    if (!w->composed)
         return -1;
+    for (int k = FIRST; k <= UNNUMBERED; k++)
+        w->head[k] = compose(w, k == UNNUMBERED ? UINT16_MAX + 1 : k, HEADER, w->composed);
     if (s->pages < 0) {
         w->held = vp_alloc_raw(1, w->page_bytes, "the page held back", err);
         if (!w->held)
@@ -280,6 +325,10 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         rc = vp_outfile_open(&w->file, path, err);
     if (!rc && !o->raw)
         rc = open_tiff(w, o, err);
+    if (!rc && !w->libtiff && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
+        rc = vp_reserved_open(&w->reserved, vp_outfile_fd(w->file), vp_outfile_name(w->file),
+                              place_end(w, stack->pages - 1), err);
+    }
     if (rc) {
         vp_writer_abort(w);
         return -1;
@@ -296,90 +345,103 @@ static int too_many(const struct vp_writer *w, int64_t got, struct vp_err *err)
 
 int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
 {
-    const int64_t total = w->stack.pages;
-    if (total > 0 && w->written >= total)
+    int rc = 0;
+    if (w->stack.pages > 0 && w->written >= w->stack.pages)
         return too_many(w, w->written + 1, err);
-    if (!w->raw && !w->libtiff) {
-        if (total > 0)
-            return write_page(w, page, w->written == total - 1, err);
-        const int rc = w->holding ? write_page(w, w->held, false, err) : 0;
+    if (!w->raw && !w->libtiff && w->stack.pages < 0) { /* written when it is known not to be the last */
+        if (w->holding && write_page(w, w->held, err))
+            return -1;
+        w->written += w->holding ? 1 : 0;
         memcpy(w->held, page, w->page_bytes);
         w->holding = true;
-        return rc;
+        return 0;
     }
-    const int rc = w->raw ? vp_outfile_write(w->file, page, w->page_bytes, err)
-                          : vp_libtiff_writer_page(w->libtiff, page, err);
-    w->bytes += rc ? 0 : w->page_bytes;
+    rc = w->reserved    ? put_rows(w, w->written, 0, w->stack.ny, page, err)
+         : w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
+         : w->raw     ? vp_outfile_write(w->file, page, w->page_bytes, err)
+                      : write_page(w, page, err);
     w->written += rc ? 0 : 1;
     return rc;
 }
 
+struct pages {
+    struct vp_writer *w;
+    const unsigned char *from;
+};
+
+static int put_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_err *err)
+{
+    const struct pages *p = ctx;
+    struct vp_writer *w = p->w;
+    const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type);
+    return put_rows(w, w->written + i, y0, y1, p->from + (size_t)i * w->page_bytes + (size_t)y0 * row, err);
+}
+
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
 {
-    enum { WORTH_A_THREAD = 1 << 18 };
-    const int64_t total = w->stack.pages;
-    const unsigned char *const from = pages;
-    struct piece {
-        uint64_t at;
-        size_t head;
-        struct vp_err err;
-    } *piece = NULL;
-    unsigned char *const own = w->head, *heads = NULL;
+    const struct vp_stack *s = &w->stack;
+    struct pages p = {w, pages};
     int rc = 0;
-
-    if (w->raw || w->libtiff || total <= 0 || threads < 2 || n < 2 || w->page_bytes < WORTH_A_THREAD ||
-        !vp_outfile_is_temporary(w->file)) {
+    if (!w->reserved) {
         for (int64_t i = 0; i < n && !rc; i++)
-            rc = vp_writer_page(w, from + (size_t)i * w->page_bytes, err);
+            rc = vp_writer_page(w, p.from + (size_t)i * w->page_bytes, err);
         return rc;
     }
-    if (w->written + n > total)
-        return too_many(w, w->written + n, err);
-    const size_t limit = head_limit(w) + ALIGN;
-    piece = vp_alloc((size_t)n, sizeof *piece, "the pages' directories", err);
-    heads = vp_alloc_raw((size_t)n, limit, "the pages' directories", err);
-    if (!piece || !heads) {
-        rc = -1;
-        goto out;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        w->head = heads + (size_t)i * limit;
-        piece[i].head = next_page(w, w->written == total - 1, &piece[i].at);
-    }
-    const int fd = vp_outfile_fd(w->file);
-    const char *name = vp_outfile_name(w->file);
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t i = 0; i < n; i++)
-        vp_write_two(fd, (off_t)piece[i].at, heads + (size_t)i * limit, piece[i].head,
-                     from + (size_t)i * w->page_bytes, w->page_bytes, name, &piece[i].err);
-    for (int64_t i = 0; i < n && !rc; i++)
-        if (piece[i].err.code) {
-            *err = piece[i].err;
-            rc = -1;
-        }
-    if (!rc && lseek(fd, (off_t)w->bytes, SEEK_SET) < 0)
-        rc = vp_fail_errno(err, "%s", name);
-out:
-    w->head = own;
-    free(piece);
-    free(heads);
+    if (n > s->pages - w->written)
+        return too_many(w, s->pages + 1, err);
+    rc = vp_share_rows(n, s->ny, (size_t)s->nx * vp_type_size(s->type), threads, put_piece, &p, err);
+    w->written += rc ? 0 : n;
+    return rc;
+}
+
+bool vp_writer_random(const struct vp_writer *w)
+{
+    return w->reserved != NULL;
+}
+
+int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
+                   struct vp_err *err)
+{
+    const struct vp_stack *s = &w->stack;
+    if (!w->reserved)
+        return vp_fail(err, VP_ERUN, "%s: pages of this output must come in order", vp_outfile_name(w->file));
+    if (page < 0 || page >= s->pages || y0 < 0 || y1 > s->ny || y0 > y1)
+        return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of page %lld: expected %lld pages of %lld rows",
+                       vp_outfile_name(w->file), (long long)y0, (long long)y1, (long long)page,
+                       (long long)s->pages, (long long)s->ny);
+    if (y0 == y1)
+        return 0;
+    const int rc = put_rows(w, page, y0, y1, rows, err);
+    if (!rc)
+        w->rows += y1 - y0;
     return rc;
 }
 
 uint64_t vp_writer_bytes(const struct vp_writer *w)
 {
-    return w->bytes + (w->holding ? w->page_bytes : 0);
+    const int64_t rows = w->rows, pages = w->written + w->holding + rows / w->stack.ny;
+    const uint64_t some = (uint64_t)(rows % w->stack.ny) * (w->page_bytes / (uint64_t)w->stack.ny);
+    if (w->raw || w->libtiff)
+        return (uint64_t)pages * w->page_bytes + some;
+    return (pages ? place_end(w, pages - 1) : HEADER) + some;
 }
 
 int vp_writer_close(struct vp_writer *w, struct vp_err *err)
 {
     int rc = 0;
     if (w->holding) {
-        rc = write_page(w, w->held, true, err);
+        w->ending = true;
+        rc = write_page(w, w->held, err);
+        w->written += rc ? 0 : 1;
     }
-    if (!rc && w->stack.pages > 0 && w->written != w->stack.pages)
+    const int64_t ny = w->stack.ny, rows = w->rows;
+    if (!rc && rows && w->written * ny + rows != w->stack.pages * ny)
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages of %lld rows, got %lld rows in all",
+                     vp_outfile_name(w->file), (long long)w->stack.pages, (long long)ny,
+                     (long long)(w->written * ny + rows));
+    if (!rc && !rows && w->stack.pages > 0 && w->written != w->stack.pages)
         rc = too_many(w, w->written, err);
-    if (!rc && w->written == 0 && !w->raw)
+    if (!rc && !rows && w->written == 0 && !w->raw)
         rc = vp_fail(err, VP_ERUN, "%s: a TIFF needs at least one page, got none", vp_outfile_name(w->file));
     if (w->libtiff) {
         const int rc2 = vp_libtiff_writer_close(w->libtiff, err);
@@ -390,6 +452,7 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err)
         vp_writer_abort(w);
         return -1;
     }
+    vp_reserved_close(w->reserved);
     rc = vp_outfile_close(w->file, err);
     release(w);
     return rc;
@@ -401,6 +464,7 @@ void vp_writer_abort(struct vp_writer *w)
         return;
     if (w->libtiff)
         (void)vp_libtiff_writer_close(w->libtiff, NULL);
+    vp_reserved_close(w->reserved);
     vp_outfile_abort(w->file);
     release(w);
 }

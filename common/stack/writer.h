@@ -17,7 +17,9 @@ struct vp_writer_options {
 /* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
  * beside it and renamed by close; other targets (/dev/null, a FIFO) are opened directly. Classic
  * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Unknown
- * page count (stack->pages = -1) holds back one page. The header is written now or with the first page. */
+ * page count (stack->pages = -1) holds back one page. The header is written now or with the first page. On
+ * tmpfs the memory of a file of known length is allocated from now on, in the background: open the output
+ * before the input is read. */
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err);
 
@@ -27,6 +29,14 @@ int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
 /* Append n pages that lie one after the other: the same bytes; several threads write to a regular file, whose
  * pages a kernel allocates slower than memory copies. */
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err);
+
+/* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
+bool vp_writer_random(const struct vp_writer *w);
+/* Rows [y0, y1) of page `page`, in any order and from several threads at once; only if vp_writer_random, and not
+ * mixed with the functions above. That every row is written exactly once is the caller's promise; close checks
+ * how many were. The bytes of the file are those of pages written in order. */
+int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
+                   struct vp_err *err);
 
 uint64_t vp_writer_bytes(const struct vp_writer *w);
 

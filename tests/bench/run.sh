@@ -32,10 +32,41 @@ end=$(date +%s.%N)
 awk -v a="$start" -v b="$end" 'BEGIN { printf "%.2f s\n", b - a }'
 img-cmp "$dir/vol.tif" "$dir/vol2.tif"
 
+# What a GPU does from process start to exit, file to file and pipe to pipe, in memory-backed storage. The first of three
+# runs also pays for memory that was never used before.
+if why=$(ct-fdk --device cuda --plan "$dir/scan.tif" 2>&1 >/dev/null); then
+    for n in 512 1024; do
+        echo
+        echo "== ct-fdk --device cuda: $n^2 x 1024 views to $n^3"
+        rm -f "$dir"/*.tif
+        ct-geom --sod 1000 --sdd 1500 --detector ${n}x$n --pitch "$(awk -v n=$n 'BEGIN { print 400 / n }')" \
+            --views 1024 | ct-phantom -g - -o "$dir/scan.tif"
+        for where in gpu gpu gpu cpu; do
+            rm -f "$dir/vol.tif"
+            start=$(date +%s.%N)
+            ct-fdk --device cuda --filter-on $where --volume ${n}x${n}x$n "$dir/scan.tif" -o "$dir/vol.tif" \
+                --stats "$dir/stats.json"
+            end=$(date +%s.%N)
+            awk -v a="$start" -v b="$end" -v w=$where 'BEGIN { printf "%.3f s, filtered on the %s: ", b - a, w }'
+            tr -d '\n' <"$dir/stats.json"; echo
+        done
+        start=$(date +%s.%N)
+        cat "$dir/scan.tif" | ct-fdk --device cuda --volume ${n}x${n}x$n | cat >/dev/null
+        end=$(date +%s.%N)
+        cat "$dir/scan.tif" | cat >/dev/null
+        copied=$(date +%s.%N)
+        awk -v a="$start" -v b="$end" -v c="$copied" \
+            'BEGIN { printf "%.3f s from pipe to pipe (cat of the input alone: %.3f s)\n", b - a, c - b }'
+    done
+else
+    echo
+    echo "(no end to end on a GPU: $(echo "$why" | sed -n 's/.*error: //p'))"
+fi
+
 if python3 -c 'import scipy' 2>/dev/null; then
     echo
     echo "== peers in Python"
-    python3 "$here/peers.py"
+    python3 "$here/peers.py" "$build"
 else
     echo
     echo "(no SciPy here: no peers to compare with)"

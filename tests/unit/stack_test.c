@@ -1010,6 +1010,373 @@ static void together(void)
     vp_stack_free(&s);
 }
 
+/* A copy of a stack through the streaming writer: what a pipe would get, in a nameless file. */
+static int streamed(const struct vp_stack *s, const struct vp_writer_options *o, const void *pages, char path[32])
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_writer *w;
+    const int fd = memfd_create("test", 0);
+    sprintf(path, "/dev/fd/%d", fd);
+    CHECK(!vp_writer_open(&w, path, s, o, &err) && !vp_writer_random(w));
+    for (int64_t p = 0; p < s->pages; p++)
+        CHECK(!vp_writer_page(w, (const char *)pages + (size_t)p * vp_page_bytes(s), &err));
+    CHECK(!vp_writer_close(w, &err));
+    return fd;
+}
+
+static void same_files(const char *a, const char *b)
+{
+    size_t n, m;
+    unsigned char *x = slurp(a, &n), *y = slurp(b, &m);
+    CHECK(n > 0 && n == m && !memcmp(x, y, n));
+    free(x);
+    free(y);
+}
+
+/* Everything that reads several pages or parts of them, against pages read one by one. */
+static void many_pages(const char *const *paths, int n, const struct vp_reader_options *o, bool concurrent)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *r;
+    CHECK(!vp_reader_open(&r, paths, n, o, &err));
+    const struct vp_stack *s = vp_reader_stack(r);
+    const int64_t pages = s->pages, nx = s->nx, ny = s->ny;
+    const size_t bytes = vp_page_bytes(s), samples = (size_t)(nx * ny), row = (size_t)nx * vp_type_size(s->type);
+    char *want = malloc((size_t)pages * bytes), *got = malloc((size_t)pages * bytes);
+    float *want_f = malloc((size_t)pages * samples * 4), *got_f = malloc((size_t)pages * samples * 4);
+    void **to = calloc((size_t)pages + 2, sizeof *to);
+    float **to_f = calloc((size_t)pages + 2, sizeof *to_f);
+    int64_t bad = 0;
+    CHECK(vp_reader_concurrent(r) == concurrent);
+    for (int64_t p = 0; p < pages; p++)
+        CHECK(vp_reader_next(r, want + (size_t)p * bytes, &err) == 1);
+    CHECK(!vp_reader_seek(r, 0, &err));
+    for (int64_t p = 0; p < pages; p++)
+        CHECK(vp_reader_next_f32(r, want_f + (size_t)p * samples, &bad, &err) == 1);
+    for (int threads = 1; threads <= 5; threads++) {
+        memset(got, 1, (size_t)pages * bytes);
+        memset(got_f, 1, (size_t)pages * samples * 4);
+        to[pages] = to[pages + 1] = got; /* asked for, but past the end */
+        for (int64_t p = 0; p < pages; p++) { /* scattered: the pages lie backwards */
+            to[p] = got + (size_t)(pages - 1 - p) * bytes;
+            to_f[p] = got_f + (size_t)(pages - 1 - p) * samples;
+        }
+        int64_t counted = 0;
+        CHECK(!vp_reader_seek(r, 0, &err));
+        CHECK_INT(vp_reader_pages(r, 2, to, threads, &err), 2);
+        CHECK_INT(vp_reader_pages(r, 0, to, threads, &err), 0);
+        CHECK_INT(vp_reader_pages(r, pages, to + 2, threads, &err), pages - 2);
+        CHECK_INT(vp_reader_pages(r, 1, to, threads, &err), 0);
+        CHECK_INT(vp_reader_next(r, to[0], &err), 0);
+        CHECK(!vp_reader_seek(r, 1, &err));
+        CHECK_INT(vp_reader_pages_f32(r, pages - 1, to_f + 1, &counted, threads, &err), pages - 1);
+        CHECK(!vp_reader_seek(r, 0, &err));
+        CHECK_INT(vp_reader_pages_f32(r, 1, to_f, &counted, threads, &err), 1);
+        CHECK_INT(counted, bad);
+        int wrong = 0;
+        for (int64_t p = 0; p < pages; p++) {
+            wrong += memcmp(to[p], want + (size_t)p * bytes, bytes) != 0;
+            wrong += memcmp(to_f[p], want_f + (size_t)p * samples, samples * 4) != 0;
+        }
+        CHECK_INT(wrong, 0);
+        CHECK(vp_reader_next(r, got, &err) == 1 && !memcmp(got, want + bytes, bytes)); /* where it stands */
+        /* parts, by several threads where that is allowed, beside the sequence */
+        int wrong_rows = 0;
+#pragma omp parallel for num_threads(threads) reduction(+ : wrong_rows) if (concurrent)
+        for (int k = 0; k < 60; k++) {
+            struct vp_err e = VP_ERR_INIT;
+            const int64_t p = k * 7 % pages, y0 = k * 5 % ny, y1 = k % 4 ? y0 + 1 + k * 3 % (ny - y0) : y0;
+            char *part = malloc((size_t)(y1 - y0 + 1) * row);
+            float *part_f = malloc((size_t)(y1 - y0 + 1) * (size_t)nx * 4);
+            wrong_rows += vp_reader_rows(r, p, y0, y1, part, &e) ||
+                          memcmp(part, want + (size_t)p * bytes + (size_t)y0 * row, (size_t)(y1 - y0) * row);
+            wrong_rows += vp_reader_rows_f32(r, p, y0, y1, part_f, &e) ||
+                          memcmp(part_f, want_f + (size_t)p * samples + (size_t)(y0 * nx),
+                                 (size_t)((y1 - y0) * nx) * 4);
+            free(part);
+            free(part_f);
+        }
+        CHECK_INT(wrong_rows, 0);
+    }
+    CHECK(vp_reader_rows(r, pages, 0, 1, got, &err) && strstr(err.msg, "of page"));
+    CHECK(vp_reader_rows(r, 0, 0, ny + 1, got, &err) && vp_reader_rows(r, 0, 2, 1, got, &err));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_reader_close(r, &err));
+    free(want);
+    free(got);
+    free(want_f);
+    free(got_f);
+    free(to);
+    free(to_f);
+}
+
+static void many_at_once(void)
+{
+    for (int t = 0; t < VP_N_TYPES; t++) {
+        const char *a[] = {path_of("many.tif")};
+        CHECK(!write_stack(a[0], (enum vp_type)t, 13, 9, 11, t % 2, &stream)); /* Big if unknown */
+        many_pages(a, 1, &plain, true);
+    }
+    /* pages in several pieces, with NaN */
+    const char *large_pages[] = {path_of("pieces.tif")};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {701, 403, 3, VP_F32, {0, NULL, NULL}};
+    struct vp_writer *w;
+    float *page = calloc(701 * 403, sizeof *page);
+    for (int big = 0; big < 2; big++) {
+        s.pages = big ? -1 : 3;
+        CHECK(!vp_writer_open(&w, large_pages[0], &s, &stream, &err));
+        for (int p = 0; p < 3; p++) {
+            for (int i = 0; i < 701 * 403; i++)
+                page[i] = (float)(i + p);
+            page[p] = page[701 * 200 + p] = NAN;
+            page[701 * 403 - 1] = INFINITY;
+            CHECK(!vp_writer_page(w, page, &err));
+        }
+        CHECK(!vp_writer_close(w, &err));
+        many_pages(large_pages, 1, &plain, true);
+    }
+    free(page);
+    CHECK(!write_stack(large_pages[0], VP_U16, 701, 403, 3, false, &stream));
+    many_pages(large_pages, 1, &plain, true);
+    /* a cut that comes after opening: the first page that it hits, whatever the threads */
+    for (int threads = 1; threads <= 5; threads++) {
+        CHECK(!write_stack(path_of("shrinks.tif"), VP_U16, 701, 403, 9, false, &stream));
+        const char *paths[] = {path_of("shrinks.tif")};
+        uint16_t *all = malloc((size_t)9 * 701 * 403 * 2);
+        void *to[9];
+        for (int p = 0; p < 9; p++)
+            to[p] = all + p * 701 * 403;
+        struct vp_reader *r;
+        err = (struct vp_err)VP_ERR_INIT;
+        CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && !truncate(paths[0], 701 * 403 * 2 * 4));
+        CHECK_INT(vp_reader_pages(r, 9, to, threads, &err), -1);
+        CHECK(strstr(err.msg, "shrinks.tif: page 3: truncated while it is read"));
+        vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
+        free(all);
+    }
+    err = (struct vp_err)VP_ERR_INIT;
+    /* the files of others: strips, gaps, the other byte order, tiles, compression */
+    static const struct {
+        const char *mode;
+        enum vp_type t;
+        int compression;
+        uint32_t tile, rows;
+    } kinds[] = {
+        {"w", VP_U16, COMPRESSION_NONE, 0, 37}, {"w", VP_U8, COMPRESSION_NONE, 0, 5},
+        {"wb", VP_F32, COMPRESSION_NONE, 0, 1}, {"w8b", VP_I32, COMPRESSION_NONE, 0, 4},
+        {"w", VP_U16, COMPRESSION_NONE, 16, 0}, {"wb", VP_F64, COMPRESSION_ADOBE_DEFLATE, 0, 10},
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const char *paths[] = {path_of("foreign.tif")};
+        foreign(paths[0], kinds[k].mode, kinds[k].t, kinds[k].compression, 0, kinds[k].tile, kinds[k].rows);
+        many_pages(paths, 1, &plain, kinds[k].compression == COMPRESSION_NONE && !kinds[k].tile);
+    }
+    unsigned char buf[4096];
+    for (int k = 0; k < 4; k++) { /* strips with gaps between them */
+        const char *paths[] = {path_of("other.tif")};
+        spit(paths[0], buf, other_stream(buf, k & 1, k & 2));
+        many_pages(paths, 1, &plain, true);
+    }
+    /* raw, of either byte order */
+    const struct vp_writer_options raw_out = {true, VP_COMPRESS_NONE};
+    const char *raws[] = {path_of("many.raw")};
+    CHECK(!write_stack(raws[0], VP_U16, 13, 9, 5, false, &raw_out));
+    many_pages(raws, 1, &(struct vp_reader_options){"13x9:u16le", false}, true);
+    many_pages(raws, 1, &(struct vp_reader_options){"13x9:u16be", false}, true);
+    /* more files than stay open; one that cannot be read by several threads among them */
+    enum { FILES = 40 };
+    const char *files[FILES];
+    for (int k = 0; k < FILES; k++) {
+        char name[32];
+        sprintf(name, "file%d.tif", k);
+        files[k] = path_of(name);
+        CHECK(!write_stack(files[k], VP_U16, 5, 7, 1 + k % 3, k % 2, &stream));
+    }
+    many_pages(files, FILES, &plain, true);
+    if (TIFFIsCODECConfigured(COMPRESSION_ADOBE_DEFLATE)) {
+        const struct vp_writer_options o = {false, VP_COMPRESS_DEFLATE};
+        CHECK(!write_stack(files[7], VP_U16, 5, 7, 3, false, &o));
+        many_pages(files, FILES, &plain, false);
+    }
+    /* a pipe */
+    CHECK(!write_stack(path_of("many.tif"), VP_U16, 13, 9, 5, true, &stream));
+    size_t n;
+    unsigned char *bytes = slurp(path_of("many.tif"), &n);
+    char name[32];
+    const char *names[] = {name};
+    const int fd = as_input(bytes, n, true, name);
+    struct vp_reader *r;
+    uint16_t got[6][13 * 9], want[13 * 9];
+    void *to[6] = {got[0], got[1], got[2], got[3], got[4], got[5]};
+    CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_reader_concurrent(r));
+    CHECK_INT(vp_reader_pages(r, 2, to, 3, &err), 2);
+    CHECK_INT(vp_reader_pages(r, 4, to + 2, 3, &err), 3);
+    for (int p = 0; p < 5; p++) {
+        fill(want, VP_U16, p, 13 * 9);
+        CHECK(!memcmp(got[p], want, sizeof want));
+    }
+    CHECK(vp_reader_rows(r, 0, 0, 1, got, &err) && strstr(err.hint, "--spool"));
+    vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
+    close(fd);
+    free(bytes);
+}
+
+/* Rows in any order and pages by many threads give the bytes of the stream. `where`: a directory. */
+static void any_order(const char *where, enum vp_type t, int64_t nx, int64_t ny, int64_t pages, bool raw_)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {nx, ny, pages, t, {0, NULL, NULL}};
+    const struct vp_writer_options o = {raw_, VP_COMPRESS_NONE};
+    struct vp_writer *w;
+    const size_t bytes = vp_page_bytes(&s), row = bytes / (size_t)ny;
+    char *all = malloc((size_t)pages * bytes), path[200], want[32];
+    snprintf(path, sizeof path, "%s/rows.tif", where);
+    for (int64_t p = 0; p < pages; p++)
+        fill(all + (size_t)p * bytes, t, p, nx * ny);
+    CHECK(!vp_meta_set(&s.meta, "voxel", "0.1 0.1 0.1") && !vp_meta_set(&s.meta, "unit", "mm"));
+    const int fd = streamed(&s, &o, all, want);
+    if (!raw_)
+        CHECK_INT(read_all(want, NULL, true, &err), pages);
+    const int64_t bands = pages * 3; /* three uneven bands a page */
+    for (int threads = pages > 10 ? 5 : 1; threads <= 5; threads++) {
+        CHECK(!vp_writer_open(&w, path, &s, &o, &err) && vp_writer_random(w));
+        int failed = 0;
+#pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(+ : failed)
+        for (int64_t k = 0; k < bands; k++) {
+            struct vp_err e = VP_ERR_INIT;
+            const int64_t b = (k * 7919 + 5) % bands, p = b / 3; /* 7919 is a prime: every band once */
+            const int64_t cut[4] = {0, ny / 5, ny / 2, ny}, y0 = cut[b % 3], y1 = cut[b % 3 + 1];
+            failed += vp_writer_rows(w, p, y0, y1, all + (size_t)p * bytes + (size_t)y0 * row, &e) != 0;
+        }
+        CHECK_INT(failed, 0);
+        struct stat st;
+        const uint64_t n = vp_writer_bytes(w);
+        CHECK(!vp_writer_close(w, &err) && !stat(path, &st));
+        CHECK_INT(n, st.st_size);
+        same_files(path, want);
+        CHECK(!vp_writer_open(&w, path, &s, &o, &err));
+        const int64_t half = pages / 2;
+        CHECK(!vp_writer_page(w, all, &err) && !vp_writer_pages(w, half, all + bytes, threads, &err) &&
+              !vp_writer_pages(w, pages - 1 - half, all + (size_t)(1 + half) * bytes, threads, &err));
+        CHECK(!vp_writer_close(w, &err));
+        same_files(path, want);
+    }
+    /* a row too few, one too many, and what is not there */
+    CHECK(!vp_writer_open(&w, path, &s, &o, &err));
+    CHECK(!vp_writer_rows(w, 0, 0, 1, all, &err) && vp_writer_close(w, &err) && strstr(err.msg, "got 1 rows in all"));
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK(!vp_writer_open(&w, path, &s, &o, &err));
+    CHECK(vp_writer_rows(w, pages, 0, 1, all, &err) && vp_writer_rows(w, 0, -1, 1, all, &err) &&
+          vp_writer_rows(w, 0, 0, ny + 1, all, &err) && !vp_writer_rows(w, 0, 1, 1, all, &err));
+    vp_writer_abort(w);
+    same_files(path, want); /* the file that was there */
+    unlink(path);
+    close(fd);
+    free(all);
+    vp_stack_free(&s);
+}
+
+static void any_orders(void)
+{
+    char shm[] = "/dev/shm/voxpipe-stack-XXXXXX"; /* tmpfs is written in another way */
+    const bool have_shm = mkdtemp(shm) != NULL;
+    for (int k = 0; k < 1 + have_shm; k++) {
+        const char *where = k ? shm : dir;
+        for (int t = 0; t < VP_N_TYPES; t++)
+            any_order(where, (enum vp_type)t, 13, 9, 5, t % 2);
+        any_order(where, VP_F32, 701, 403, 4, false);
+        any_order(where, VP_U16, 701, 403, 4, true);
+        if (!k)
+            any_order(where, VP_U8, 1, 1, 65600, false); /* page numbers have 16 bits */
+        any_order(where, VP_F32, 1024, 1024, 17, false); /* large enough to be allocated ahead */
+    }
+    if (have_shm)
+        CHECK(!rmdir(shm));
+    /* what must come in order */
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_stack s = {3, 2, -1, VP_U8, {0, NULL, NULL}};
+    struct vp_writer *w;
+    for (int k = 0; k < 3; k++) {
+        const struct vp_writer_options o = {k == 2, k == 1 ? VP_COMPRESS_DEFLATE : VP_COMPRESS_NONE};
+        s.pages = k == 1 ? 2 : -1;
+        err = (struct vp_err)VP_ERR_INIT;
+        CHECK(!vp_writer_open(&w, path_of("order.tif"), &s, &o, &err) && !vp_writer_random(w));
+        CHECK(vp_writer_rows(w, 0, 0, 1, "abc", &err) && strstr(err.msg, "must come in order"));
+        vp_writer_abort(w);
+    }
+}
+
+/* Blocks of views, whole and cut, against views one by one. */
+static void blocks_of_views(void)
+{
+    enum { NV = 23, VIEWS = 50, WIDE = 1500 };
+    struct vp_err err = VP_ERR_INIT;
+    for (int kind = 0; kind < 8; kind++) {
+        const bool sino = kind & 1, pipe_ = kind & 2, floats = kind & 4;
+        const size_t nu = pipe_ ? 10 : WIDE; /* a pipe of the test holds 64 KiB; a wide row is read in pieces */
+        const char *path = path_of("blocks.tif");
+        CHECK(!write_stack(path, floats ? VP_F32 : VP_U8, (int64_t)nu, sino ? VIEWS : NV, sino ? NV : VIEWS,
+                           false, &stream));
+        if (floats) { /* a NaN in view 7, row 3 */
+            const size_t page = nu * (sino ? VIEWS : NV) * 4, p = sino ? 3 : 7, y = sino ? 7 : 3;
+            struct vp_reader *r;
+            struct vp_writer *w;
+            float *data = malloc(page);
+            CHECK(!vp_reader_open(&r, &path, 1, &plain, &err) &&
+                  !vp_writer_open(&w, path, vp_reader_stack(r), &stream, &err));
+            for (size_t k = 0; vp_reader_next_f32(r, data, NULL, &err) == 1; k++) {
+                if (k == p)
+                    data[y * nu + 5] = NAN;
+                CHECK(!vp_writer_page(w, data, &err));
+            }
+            CHECK(!vp_reader_close(r, &err) && !vp_writer_close(w, &err));
+            free(data);
+        }
+        size_t n;
+        unsigned char *bytes = slurp(path, &n);
+        float *one = malloc(nu * NV * 4), *many = malloc(nu * NV * VIEWS * 4);
+        static const int ask[][4] = {{0, 7, 0, NV},   {7, 1, 3, 4},  {8, 30, 2, 22},
+                                     {40, 11, 0, NV}, {0, 50, 4, 5}, {0, 50, 5, 5}};
+        for (int threads = 1; threads <= 5; threads++) {
+            for (size_t k = 0; k < sizeof ask / sizeof *ask; k++) {
+                const int first = ask[k][0], v0 = ask[k][2], v1 = ask[k][3];
+                const int there = first + ask[k][1] < VIEWS ? ask[k][1] : VIEWS - first;
+                const size_t size = nu * (size_t)(v1 - v0);
+                char name[32];
+                const char *names[] = {pipe_ ? name : path};
+                struct vp_reader *r;
+                struct vp_views *v;
+                int64_t bad = 0, want_bad = 0;
+                const int fd = pipe_ ? as_input(bytes, n, true, name) : -1;
+                CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_views_open(&v, r, sino, 0, &err));
+                CHECK_INT(vp_views_read_many(v, first, ask[k][1], v0, v1, many, &bad, threads, &err), there);
+                vp_views_close(v);
+                CHECK(vp_reader_close(r, &(struct vp_err)VP_ERR_INIT) <= 0);
+                if (fd >= 0)
+                    close(fd);
+                names[0] = path;
+                CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_views_open(&v, r, sino, 0, &err));
+                int wrong = 0;
+                for (int i = 0; i < there; i++) {
+                    CHECK_INT(vp_views_read(v, first + i, v0, v1, one, &want_bad, &err), 1);
+                    wrong += memcmp(one, many + (size_t)i * size, size * 4) != 0;
+                }
+                CHECK_INT(wrong, 0);
+                CHECK_INT(bad, want_bad);
+                CHECK(vp_views_read_many(v, 0, 1, 0, NV + 1, many, NULL, threads, &err) < 0);
+                err = (struct vp_err)VP_ERR_INIT;
+                CHECK_INT(vp_views_read_many(v, VIEWS, 3, 0, NV, many, NULL, threads, &err), 0);
+                vp_views_close(v);
+                CHECK(!vp_reader_close(r, &err));
+            }
+        }
+        free(one);
+        free(many);
+        free(bytes);
+    }
+}
+
 /* Sizes beyond 4 GiB, in files with holes. */
 static void large(void)
 {
@@ -1325,6 +1692,7 @@ static void view_layouts(void)
 
 int main(void)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (!mkdtemp(dir))
         return 2;
     TIFFSetWarningHandler(NULL);
@@ -1341,6 +1709,9 @@ int main(void)
     standard_input();
     writer();
     together();
+    many_at_once();
+    any_orders();
+    blocks_of_views();
     large();
     flows();
     bad_samples();

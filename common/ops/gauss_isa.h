@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inner part of separable filters (gauss.h says what is computed), built once for each instruction set, and the passes
+ * that gauss.c and log.c make of it. Private to these two, their tests and benchmarks. */
+#ifndef VP_GAUSS_ISA_H
+#define VP_GAUSS_ISA_H
+
+#include "ops/gauss.h"
+
+/* Outputs made together, at most; columns that lie side by side where x is the axis. */
+enum { VP_LINE_BLOCK = 8, VP_LINE_COLUMNS = 16 };
+
+/* `count` outputs along an axis, of n neighbours across it each: out + b * step is output b, made of the samples from
+ * `at` on of g[b - radius] ... g[b + radius]. All g[] from -radius to radius + block - 1 can be read, also if count <
+ * block. */
+struct vp_line {
+    const float *const *g;
+    int order, radius, count;
+    const float *t;                                            /* interior taps; or NULL: */
+    const float *up[VP_LINE_BLOCK], *down[VP_LINE_BLOCK];      /* taps of each output, `block` of them to be read */
+    bool add;                                                  /* to what `out` holds */
+    float *out;
+    int64_t step, at, n;                                           /* n: a multiple of VP_LINE_COLUMNS */
+};
+
+struct vp_gauss_isa {
+    const char *name;
+    int block;                        /* outputs made together */
+    void (*line)(const struct vp_line *l);
+    /* dst[i] = src[x + i], i < n; u8 u16 i16 f32 */
+    void (*load)(float *dst, const void *src, enum vp_type type, int64_t x, int64_t n);
+    /* Back: rounded to nearest even and clamped, NaN 0. `past`: past the caches (f32), for what nobody reads soon. */
+    void (*store)(void *dst, enum vp_type type, int64_t x, const float *src, int64_t n, bool past);
+    /* column[i * 16 + r] = row[r][i], i < n, and back. In steps of 16: up to 15 more are written (columns) or read and
+     * written (rows). */
+    void (*columns)(float *column, const float *const *row, int64_t n);
+    void (*rows)(float *const *row, const float *column, int64_t n);
+};
+
+extern const struct vp_gauss_isa vp_gauss_avx512, vp_gauss_avx2, vp_gauss_generic;
+const struct vp_gauss_isa *vp_gauss_code(void);  /* the one in use */
+
+/* A sum of filtered channels. */
+struct vp_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };
+
+/* Channels x[] of the input, y[] sums of those, z the sum of those. */
+struct vp_passes {
+    int channels_x, channels_y;
+    const struct vp_taps *x[2];
+    struct vp_sum y[2], z;
+    int radius[3];                    /* greatest of each axis */
+    enum vp_edge edge;
+    bool highpass;
+};
+
+uint64_t vp_passes_scratch(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads);
+void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const struct vp_part *in,
+                   const struct vp_part *out, void *scratch, int threads);
+
+/* What vp_gauss_chain and vp_log_chain have in common: refuse lengths that make no sense; image, halo, whole and cost
+ * of a stage whose passes are p. */
+int vp_passes_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
+void vp_passes_stage(struct vp_local *op, const struct vp_passes *p, const int64_t size[3]);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Chains of local operations: which boxes every stage must make, and a run of all of them on the CPU.
+ *
+ * Results between stages, pointers to planes and the scratch of a stage share one block of memory: each lives from
+ * the stage that makes it to the last one that reads it, and takes the lowest place that is free for so long. */
+#include "base/err.h"
+#include "base/size.h"
+#include "plan/local.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64, PAGE = 4096 };
+
+int vp_chain_add(struct vp_chain *c, const struct vp_local *op, struct vp_err *err)
+{
+    assert(op->inputs >= 1 && op->inputs <= VP_MAX_INPUTS);
+    if (c->n == c->room) {
+        const int room = c->room ? 2 * c->room : 4;
+        struct vp_local *grown = realloc(c->stage, (size_t)room * sizeof *grown);
+        if (!grown) {
+            if (op->free)
+                op->free(op->params);
+            return vp_fail(err, VP_ERESOURCE, "not enough memory for %d operations", room);
+        }
+        c->stage = grown;
+        c->room = room;
+    }
+    for (int i = 0; i < op->inputs; i++) {
+        assert(op->from[i] < c->n && ~op->from[i] < VP_MAX_INPUTS);
+        assert(op->from[i] < 0 || c->stage[op->from[i]].out == op->in);
+        if (op->from[i] < 0 && ~op->from[i] >= c->stacks)
+            c->stacks = ~op->from[i] + 1;
+    }
+    c->stage[c->n++] = *op;
+    return 0;
+}
+
+void vp_chain_free(struct vp_chain *c)
+{
+    for (int s = 0; s < c->n; s++)
+        if (c->stage[s].free)
+            c->stage[s].free(c->stage[s].params);
+    free(c->stage);
+    *c = (struct vp_chain){0};
+}
+
+static bool is_empty(const struct vp_box *b)
+{
+    return b->hi[0] <= b->lo[0] || b->hi[1] <= b->lo[1] || b->hi[2] <= b->lo[2];
+}
+
+static void join(struct vp_box *b, const struct vp_box *with)
+{
+    if (is_empty(b)) {
+        *b = *with;
+        return;
+    }
+    for (int a = 0; a < 3; a++) {
+        b->lo[a] = with->lo[a] < b->lo[a] ? with->lo[a] : b->lo[a];
+        b->hi[a] = with->hi[a] > b->hi[a] ? with->hi[a] : b->hi[a];
+    }
+}
+
+/* What `op` reads to fill `out`. */
+static struct vp_box support(const struct vp_local *op, const struct vp_box *out)
+{
+    struct vp_box in = *out;
+    if (is_empty(out))
+        return in;
+    for (int a = 0; a < 3; a++) {
+        in.lo[a] = op->whole[a] || out->lo[a] < op->halo[a] ? 0 : out->lo[a] - op->halo[a];
+        in.hi[a] = op->whole[a] || out->hi[a] > op->image[a] - op->halo[a] ? op->image[a] : out->hi[a] + op->halo[a];
+    }
+    return in;
+}
+
+void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given)
+{
+    for (int s = 0; s < c->n; s++)
+        made[s] = (struct vp_box){{0}, {0}};
+    for (int k = 0; k < c->stacks; k++)
+        given[k] = (struct vp_box){{0}, {0}};
+    if (c->n)
+        made[c->n - 1] = *out;
+    for (int s = c->n - 1; s >= 0; s--) {
+        const struct vp_local *op = &c->stage[s];
+        const struct vp_box in = support(op, &made[s]);
+        if (!is_empty(&made[s]))
+            for (int i = 0; i < op->inputs; i++)
+                join(op->from[i] < 0 ? &given[~op->from[i]] : &made[op->from[i]], &in);
+    }
+}
+
+void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
+{
+    /* far[s]: from the result of stage s to the output, the longest way */
+    int64_t (*far)[3] = calloc((size_t)(c->n ? c->n : 1), sizeof *far);
+    for (int a = 0; a < 3; a++)
+        halo[a] = 0;
+    for (int s = c->n - 1; s >= 0; s--) {
+        const struct vp_local *op = &c->stage[s];
+        for (int a = 0; a < 3; a++) {
+            if (!far) { /* no memory: all of them, one after the other, is enough in any case */
+                halo[a] += op->halo[a];
+                continue;
+            }
+            const int64_t reach = far[s][a] + op->halo[a];
+            halo[a] = reach > halo[a] ? reach : halo[a];
+            for (int i = 0; i < op->inputs; i++)
+                if (op->from[i] >= 0 && far[op->from[i]][a] < reach)
+                    far[op->from[i]][a] = reach;
+        }
+    }
+    free(far);
+}
+
+/* ---- memory of a run ---- */
+
+struct piece { size_t at, bytes; int last; }; /* alive up to stage `last` */
+
+struct layout {
+    struct vp_box *made, *given;
+    struct piece *result;  /* of each stage */
+    struct piece *view;    /* pointers to the planes of its inputs and, where the result is ours, of the result */
+    struct piece *scratch;
+    struct piece *all;     /* placed so far */
+    int n;
+    size_t bytes;
+    void *block;
+};
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Samples from one row to the next of a result: rows start at cache lines, but rows of a power of two do not all
+ * fall into the same sets of the cache. */
+static int64_t row_stride(const struct vp_box *b, enum vp_type type)
+{
+    size_t bytes = round_up((size_t)vp_box_size(b, 0) * vp_type_size(type));
+    if (bytes % PAGE == 0)
+        bytes += ALIGN;
+    return (int64_t)(bytes / vp_type_size(type));
+}
+
+/* The lowest place that stays free from stage `now` on. */
+static void place(struct layout *l, struct piece *p, size_t bytes, int now, int last)
+{
+    *p = (struct piece){0, round_up(bytes), last};
+    if (!bytes)
+        return;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < l->n; i++) {
+            const struct piece *q = &l->all[i];
+            if (q->last >= now && p->at < q->at + q->bytes && q->at < p->at + p->bytes) {
+                p->at = q->at + q->bytes;
+                moved = true;
+            }
+        }
+    }
+    l->all[l->n++] = *p;
+    if (p->at + p->bytes > l->bytes)
+        l->bytes = p->at + p->bytes;
+}
+
+static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_box *out, int threads)
+{
+    const size_t n = (size_t)c->n, boxes = (n + VP_MAX_INPUTS) * sizeof(struct vp_box);
+    *l = (struct layout){.block = malloc(boxes + 6 * n * sizeof(struct piece))};
+    if (!l->block)
+        return -1;
+    l->made = l->block;
+    l->given = l->made + n;
+    l->result = (struct piece *)((char *)l->block + boxes);
+    l->view = l->result + n;
+    l->scratch = l->view + n;
+    l->all = l->scratch + n; /* three for each stage */
+    vp_chain_boxes(c, out, l->made, l->given);
+    for (int s = 0; s < c->n; s++) {
+        const struct vp_local *op = &c->stage[s];
+        const struct vp_box *box = &l->made[s], in = support(op, box);
+        const bool ours = s < c->n - 1 && !is_empty(box);
+        int last = s;
+        for (int next = s + 1; next < c->n; next++)
+            for (int i = 0; i < c->stage[next].inputs; i++)
+                if (c->stage[next].from[i] == s)
+                    last = next;
+        size_t bytes = 0, pointers = 0;
+        if (ours)
+            bytes =
+                (size_t)(row_stride(box, op->out) * vp_box_size(box, 1) * vp_box_size(box, 2)) * vp_type_size(op->out);
+        if (!is_empty(box))
+            pointers = (size_t)(op->inputs * vp_box_size(&in, 2) + (ours ? vp_box_size(box, 2) : 0));
+        place(l, &l->result[s], bytes, s, last);
+        place(l, &l->view[s], pointers * sizeof(void *), s, last);
+        place(l, &l->scratch[s], op->scratch && !is_empty(box) ? op->scratch(op, &in, box, threads) : 0, s, s);
+    }
+    return 0;
+}
+
+uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int threads)
+{
+    struct layout l;
+    if (lay_out(&l, c, out, threads))
+        return UINT64_MAX;
+    free(l.block);
+    return l.bytes;
+}
+
+/* The part of `from` that is `box`, with pointers in `plane`. */
+static struct vp_part view(const struct vp_part *from, const struct vp_box *box, size_t size, void **plane)
+{
+    const int64_t x = box->lo[0] - from->box.lo[0], y = box->lo[1] - from->box.lo[1], z = box->lo[2] - from->box.lo[2];
+    for (int a = 0; a < 3; a++)
+        assert(box->lo[a] >= from->box.lo[a] && box->hi[a] <= from->box.hi[a]);
+    for (int64_t i = 0; i < vp_box_size(box, 2); i++)
+        plane[i] = (char *)from->plane[z + i] + (size_t)(y * from->stride + x) * size;
+    return (struct vp_part){*box, from->stride, plane};
+}
+
+int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 int threads, struct vp_err *err)
+{
+    struct layout l;
+    int rc = 0;
+    if (lay_out(&l, c, &out->box, threads))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    struct vp_part *result = malloc((size_t)(c->n ? c->n : 1) * sizeof *result);
+    if (!result)
+        rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
+    for (int s = 0; !rc && s < c->n; s++) {
+        const struct vp_local *op = &c->stage[s];
+        const struct vp_box *box = &l.made[s], need = support(op, box);
+        if (is_empty(box))
+            continue;
+        void **plane = (void **)((char *)scratch + l.view[s].at);
+        struct vp_part args[VP_MAX_INPUTS];
+        for (int i = 0; i < op->inputs; i++, plane += vp_box_size(&need, 2))
+            args[i] =
+                view(op->from[i] < 0 ? &in[~op->from[i]] : &result[op->from[i]], &need, vp_type_size(op->in), plane);
+        if (s == c->n - 1) {
+            result[s] = *out;
+        } else {
+            const int64_t stride = row_stride(box, op->out);
+            result[s] = (struct vp_part){*box, stride, plane};
+            for (int64_t z = 0; z < vp_box_size(box, 2); z++)
+                plane[z] = (char *)scratch + l.result[s].at
+                           + (size_t)(z * vp_box_size(box, 1) * stride) * vp_type_size(op->out);
+        }
+        rc = op->run(op, args, &result[s], (char *)scratch + l.scratch[s].at, threads, err);
+    }
+    free(result);
+    free(l.block);
+    return rc;
+}
+
+int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err)
+{
+    const struct vp_local *last = &c->stage[c->n - 1];
+    const int64_t nx = last->image[0], ny = last->image[1], nz = last->image[2];
+    const struct vp_box whole = {{0, 0, 0}, {nx, ny, nz}};
+    struct vp_part part[VP_MAX_INPUTS + 1];
+    enum vp_type type[VP_MAX_INPUTS + 1] = {0};
+    int rc = -1;
+
+    for (int s = 0; s < c->n; s++)
+        for (int i = 0; i < c->stage[s].inputs; i++)
+            if (c->stage[s].from[i] < 0)
+                type[~c->stage[s].from[i]] = c->stage[s].in;
+    type[c->stacks] = last->out;
+    void **plane = malloc((size_t)(c->stacks + 1) * (size_t)nz * sizeof *plane);
+    void *scratch = vp_alloc_raw(1, vp_chain_bytes(c, &whole, threads), "buffers between operations", err);
+    if (!plane)
+        vp_fail(err, VP_ERESOURCE, "not enough memory");
+    if (!plane || !scratch)
+        goto out;
+    for (int k = 0; k <= c->stacks; k++) {
+        char *base = k < c->stacks ? (char *)(uintptr_t)in[k] : out;
+        void **p = plane + (int64_t)k * nz;
+        for (int64_t z = 0; z < nz; z++)
+            p[z] = base + (size_t)(z * nx * ny) * vp_type_size(type[k]);
+        part[k] = (struct vp_part){whole, nx, p};
+    }
+    rc = vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
+out:
+    free(scratch);
+    free(plane);
+    return rc;
+}

@@ -1,0 +1,767 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The executor. Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of
+ * time g / nz. Plane g lies in slot g % window; what the oldest unfinished slab needs is the low end of what must
+ * stay. All waiting is on one condition, all state that threads share is under one lock. */
+#include "plan/execute_internal.h"
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "base/stats.h"
+
+#include <fcntl.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH_BYTES = 16 << 20, PATIENCE_NS = 500 * 1000 * 1000 };
+
+static void stop(struct run *r, const struct vp_err *err)
+{
+    pthread_mutex_lock(&r->lock);
+    if (!r->stop)
+        r->err = *err;
+    r->stop = true;
+    pthread_cond_broadcast(&r->moved);
+    pthread_mutex_unlock(&r->lock);
+    (void)!write(r->wake[1], "", 1);
+}
+
+/* ---- planes ---- */
+
+static int64_t time_of(const struct run *r, int64_t g)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
+}
+
+/* The first plane after those that output up to plane g1 needs. */
+static int64_t needed(const struct run *r, int64_t g1)
+{
+    if (g1 == 0)
+        return 0;
+    const int64_t t = time_of(r, g1 - 1), z1 = r->nz >= VP_UNKNOWN ? g1 : g1 - t * r->nz;
+    const int64_t z = r->whole[2] ? r->nz : smaller(r->nz, z1 + r->halo[2]);
+    return r->nz >= VP_UNKNOWN ? z : t * r->nz + z;
+}
+
+/* The first plane that output from plane g on needs. What a stream has on its devices need not stay here. */
+static int64_t kept(const struct run *r, int64_t g)
+{
+    const int64_t t = time_of(r, g), start = r->nz >= VP_UNKNOWN ? 0 : t * r->nz, z = g - start;
+    if (z == 0)
+        return start;
+    if (r->plan->stream)
+        return needed(r, g);
+    return r->whole[2] ? start : start + larger(0, z - r->halo[2]);
+}
+
+/* The lowest plane that must stay. Under the lock. */
+int64_t vp_run_low(const struct run *r)
+{
+    return kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
+}
+
+/* ---- reading ---- */
+
+/* Stored samples lie at the end of the room of `n` held ones: spread them. */
+static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n)
+{
+    enum { BLOCK = 4096 };
+    char block[BLOCK * 8];
+    const size_t wide = vp_type_size(held), narrow = vp_type_size(stored);
+    const char *from = room + (size_t)n * (wide - narrow);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = smaller(BLOCK, n - i);
+        memcpy(block, from + (size_t)i * narrow, (size_t)m * narrow);
+        vp_convert(room + (size_t)i * wide, held, block, stored, m, 1, 0);
+    }
+}
+
+/* n planes of stack k, the first being plane g. Returns how many came. */
+static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool single, struct vp_err *err)
+{
+    const struct vp_execute *e = r->e;
+    struct vp_reader *reader = e->reader[k];
+    const enum vp_type stored = vp_reader_stack(reader)->type;
+    const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->nx * (r->yb - r->ya);
+    const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
+    const int threads = r->p->threads;
+    int64_t got = pages;
+    void **to = malloc((size_t)pages * sizeof *to);
+    struct vp_err *errs = NULL;
+
+    if (!to)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    for (int64_t i = 0; i < pages; i++)
+        to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
+                + (size_t)(i % inner) * r->page_in + shift;
+    if (r->plan->bands > 1) {
+        errs = calloc((size_t)pages, sizeof *errs);
+        if (!errs) {
+            free(to);
+            return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        }
+        #pragma omp parallel for num_threads(threads) schedule(dynamic)
+        for (int64_t i = 0; i < pages; i++)
+            vp_reader_rows(reader, g * inner + i, r->ya, r->yb, to[i], &errs[i]);
+        for (int64_t i = 0; i < pages; i++)
+            if (errs[i].code) {
+                *err = errs[i];
+                got = -1;
+                break;
+            }
+    } else {
+        got = vp_reader_pages(reader, pages, to, threads, err);
+    }
+    if (got > 0 && stored != e->held) {
+        #pragma omp parallel for num_threads(threads) schedule(dynamic) if (pages > 1)
+        for (int64_t i = 0; i < got; i++)
+            spread((char *)to[i] - shift, e->held, stored, samples);
+    }
+    free(to);
+    free(errs);
+    if (got > 0 && got % inner)
+        return vp_fail(err, VP_ERUN, "%s: the pages end inside slice %lld: expected %lld pages a slice",
+                       vp_reader_name(reader), (long long)(g + got / inner), (long long)inner);
+    return got < 0 ? -1 : got / inner;
+}
+
+static int read_all(struct run *r, struct vp_err *err)
+{
+    const struct vp_problem *p = r->p;
+
+    for (int k = 0; k < r->stacks; k++) {
+        const double t = vp_now();
+        if (p->single[k]) {
+            const int64_t got = read_planes(r, k, 0, 1, true, err);
+            if (got != 1)
+                return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: no page", vp_reader_name(r->e->reader[k]));
+        }
+        r->read_s += vp_now() - t;
+    }
+    const int64_t batch = r->pipe ? 1 : larger(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
+    for (;;) {
+        pthread_mutex_lock(&r->lock);
+        int64_t room = 0;
+        while (!r->stop && r->have < r->total && (room = vp_run_low(r) + r->plan->window - r->have) <= 0)
+            pthread_cond_wait(&r->moved, &r->lock);
+        const bool go = !r->stop && r->have < r->total;
+        const int64_t g = r->have, n = go ? smaller(smaller(room, batch), r->total - g) : 0;
+        pthread_mutex_unlock(&r->lock);
+        if (!go)
+            break;
+        const double t = vp_now();
+        int64_t got = n;
+        for (int k = 0, first = -1; k < r->stacks; k++) {
+            if (p->single[k])
+                continue;
+            const int64_t here = read_planes(r, k, g, n, false, err);
+            if (here < 0)
+                return -1;
+            if (first >= 0 && here != got)
+                return vp_fail(err, VP_ERUN, "%s has %s pages than %s",
+                               vp_reader_name(r->e->reader[k]), here < got ? "fewer" : "more",
+                               vp_reader_name(r->e->reader[first]));
+            got = here;
+            first = first < 0 ? k : first;
+        }
+        r->read_s += vp_now() - t;
+        pthread_mutex_lock(&r->lock);
+        r->have = g + got;
+        pthread_cond_broadcast(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+        if (got < n)
+            break;
+    }
+    if (r->total < VP_UNKNOWN && r->have < r->total && !r->stop)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(r->e->reader[0]),
+                       (long long)(r->total * r->inner), (long long)(r->have * r->inner));
+    if (r->nz < VP_UNKNOWN && r->have % r->nz && !r->stop)
+        return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
+                       vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
+                       (long long)(r->have * r->inner));
+    pthread_mutex_lock(&r->lock);
+    r->end = true;
+    pthread_cond_broadcast(&r->moved);
+    pthread_mutex_unlock(&r->lock);
+    return 0;
+}
+
+static void *reader_main(void *arg)
+{
+    struct run *r = arg;
+    struct vp_err err = VP_ERR_INIT;
+    vp_input_wake(r->wake[0]);
+    if (read_all(r, &err))
+        stop(r, &err);
+    vp_input_wake(-1);
+    return NULL;
+}
+
+/* ---- writing ---- */
+
+static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
+{
+    struct vp_execute *e = r->e;
+    const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
+    const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
+    const int64_t samples = r->nx * (r->y1 - r->y0);
+    const size_t bytes = (size_t)samples * vp_type_size(e->stored_out);
+    int rc = 0;
+
+    if (made != e->stored_out) /* never wider, so that it can be done in place from the front */
+        e->lost += vp_convert(s->out, e->stored_out, s->out, made, pages * samples, 1, 0);
+    if (!e->writer) {
+        for (int64_t i = 0; i < pages && !rc; i++)
+            rc = e->page(e->ctx, first + i, s->out + (size_t)i * bytes, samples, err);
+        return rc;
+    }
+    if (r->plan->bands == 1)
+        return vp_writer_pages(e->writer, pages, s->out, r->p->threads, err);
+    struct vp_err *errs = calloc((size_t)pages, sizeof *errs);
+    if (!errs)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    #pragma omp parallel for num_threads(r->p->threads) schedule(dynamic)
+    for (int64_t i = 0; i < pages; i++)
+        vp_writer_rows(e->writer, first + i, r->y0, r->y1, s->out + (size_t)i * bytes, &errs[i]);
+    for (int64_t i = 0; i < pages && !rc; i++)
+        if (errs[i].code) {
+            *err = errs[i];
+            rc = -1;
+        }
+    free(errs);
+    return rc;
+}
+
+static bool all_made(const struct run *r)
+{
+    return r->end && r->next == r->have;
+}
+
+static void *writer_main(void *arg)
+{
+    struct run *r = arg;
+    struct vp_err err = VP_ERR_INIT;
+    for (int64_t i = 0;; i++) {
+        pthread_mutex_lock(&r->lock);
+        while (!r->stop && r->done == i && !(all_made(r) && r->made == i))
+            pthread_cond_wait(&r->moved, &r->lock);
+        const bool go = !r->stop && r->done > i;
+        pthread_mutex_unlock(&r->lock);
+        if (!go)
+            return NULL;
+        const struct slab *s = &r->slab[i % r->plan->slabs];
+        const double t = vp_now();
+        if (write_slab(r, s, &err)) {
+            stop(r, &err);
+            return NULL;
+        }
+        r->write_s += vp_now() - t;
+        vp_progress_add(r->e->progress, (s->g1 - s->g0) * r->inner);
+        pthread_mutex_lock(&r->lock);
+        r->written = i + 1;
+        pthread_cond_broadcast(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+    }
+}
+
+/* ---- slabs and their parts ---- */
+
+/* Make the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
+ * Under the lock. */
+static bool make_slab(struct run *r, bool patient)
+{
+    if (r->end && !r->settled) {
+        if (r->done < r->made) /* nothing that runs may see the length change */
+            return false;
+        r->total = r->have;
+        if (r->nz >= VP_UNKNOWN) {
+            r->nz = r->total;
+            for (int s = 0; s < r->e->chain->n; s++)
+                r->e->chain->stage[s].image[2] = r->nz;
+        }
+        r->settled = true;
+        pthread_cond_broadcast(&r->moved);
+    }
+    if (r->made - r->written >= r->plan->slabs)
+        return false;
+    const int64_t full = smaller(r->next + r->plan->slab, r->total);
+    int64_t g1 = full;
+    if (needed(r, g1) > r->have) {
+        if (patient)
+            return false;
+        while (g1 > r->next && needed(r, g1) > r->have)
+            g1--;
+    }
+    if (g1 <= r->next)
+        return false;
+    struct slab *s = &r->slab[r->made % r->plan->slabs];
+    const int64_t times = time_of(r, g1 - 1) - time_of(r, r->next) + 1;
+    *s = (struct slab){.g0 = r->next, .g1 = g1, .out = s->out,
+                       .all = times * r->inner * r->across * r->along};
+    r->next = g1;
+    r->made++;
+    pthread_cond_broadcast(&r->moved);
+    return true;
+}
+
+/* Column i of a slab. */
+static struct column column_of(const struct run *r, struct slab *s, int64_t i)
+{
+    const int64_t n = r->across * r->along;
+    struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
+                       .time = time_of(r, s->g0) + i / n / r->inner};
+    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c.time * r->nz;
+    c.z = larger(s->g0 - start, 0);
+    c.z1 = smaller(s->g1 - start, r->nz);
+    return c;
+}
+
+/* Nothing more will come. Under the lock. */
+static bool finished(const struct run *r)
+{
+    return r->stop || (all_made(r) && r->settled);
+}
+
+/* The next column for a worker. Under the lock. */
+static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
+{
+    if (!r->plan->stream) {
+        for (int64_t i = r->done; i <= r->made; i++) {
+            if (i == r->made && !make_slab(r, patient))
+                return false;
+            struct slab *s = &r->slab[i % r->plan->slabs];
+            if (s->taken < s->all) {
+                *c = column_of(r, s, s->taken++);
+                return true;
+            }
+        }
+        return false;
+    }
+    const int64_t columns = r->inner * r->across * r->along;
+    if (w->index >= columns || (w->slab == r->made && !make_slab(r, patient))) /* the last band may have fewer */
+        return false;
+    struct slab *s = &r->slab[w->slab % r->plan->slabs];
+    *c = column_of(r, s, w->segment * columns + w->index);
+    s->taken++;
+    if (++w->segment * columns >= s->all) {
+        w->segment = 0;
+        w->slab++;
+    }
+    return true;
+}
+
+/* Under the lock. */
+void vp_run_column_done(struct run *r, struct slab *s)
+{
+    if (++s->done < s->all)
+        return;
+    while (r->done < r->made) {
+        const struct slab *oldest = &r->slab[r->done % r->plan->slabs];
+        if (oldest->done < oldest->all)
+            break;
+        r->done++;
+    }
+    pthread_cond_broadcast(&r->moved);
+}
+
+/* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
+bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
+{
+    bool patient = true;
+    while (!r->stop) {
+        if (take_column(r, w, patient, c))
+            return true;
+        if (!block || finished(r) || (r->plan->stream && w->index >= r->inner * r->across * r->along))
+            return false;
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += PATIENCE_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        const int64_t had = r->have;
+        if (r->pipe && !r->end && needed(r, r->next + 1) <= had)
+            patient = !pthread_cond_timedwait(&r->moved, &r->lock, &until) || r->have != had;
+        else
+            pthread_cond_wait(&r->moved, &r->lock);
+    }
+    return false;
+}
+
+/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
+void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
+                      void **pointers)
+{
+    const struct vp_plan *plan = r->plan;
+    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
+    const int64_t image[3] = {r->nx, r->ny, r->nz};
+    struct vp_box o, i;
+    o.lo[0] = c->ix * plan->part[0];
+    o.hi[0] = smaller(o.lo[0] + plan->part[0], r->nx);
+    o.lo[1] = r->y0 + c->iy * plan->part[1];
+    o.hi[1] = smaller(o.lo[1] + plan->part[1], r->y1);
+    o.lo[2] = c->z;
+    o.hi[2] = smaller(c->z + depth, c->z1);
+    c->z = o.hi[2];
+    for (int a = 0; a < 3; a++) {
+        i.lo[a] = r->whole[a] ? 0 : larger(0, o.lo[a] - r->halo[a]);
+        i.hi[a] = r->whole[a] ? image[a] : smaller(image[a], o.hi[a] + r->halo[a]);
+    }
+    const int64_t deep = vp_box_size(&i, 2);
+    const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->nx + i.lo[0]) * r->in_size;
+    const size_t out_at = (size_t)((o.lo[1] - r->y0) * r->nx + o.lo[0]) * r->out_size;
+    for (int k = 0; k < r->stacks; k++, pointers += deep) {
+        for (int64_t z = 0; z < deep; z++)
+            pointers[z] = r->input[k] + in_at
+                          + (r->p->single[k] ? 0 : (size_t)((start + i.lo[2] + z) % plan->window) * r->slot
+                                                   + (size_t)c->channel * r->page_in);
+        in[k] = (struct vp_part){i, r->nx, pointers};
+    }
+    for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
+        pointers[z] = c->slab->out + out_at
+                      + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out;
+    *out = (struct vp_part){o, r->nx, pointers};
+}
+
+static size_t pointers_of_part(const struct run *r)
+{
+    return (size_t)((r->plan->part[2] + 2 * r->halo[2]) * r->stacks + r->plan->part[2]);
+}
+
+/* Room for the pointers of one part: where an axis must be whole the input is. */
+void **vp_run_pointers(const struct run *r, struct vp_err *err)
+{
+    size_t n = pointers_of_part(r);
+    if (r->whole[2])
+        n = (size_t)(r->nz * r->stacks + r->plan->part[2]);
+    return vp_alloc_raw(n, sizeof(void *), "a part", err);
+}
+
+/* ---- the CPU ---- */
+
+struct bench { /* what a thread has to work with */
+    void **pointers;
+    void *scratch;
+    size_t bytes;
+};
+
+/* All parts of a column; the chain's threads are `threads`. */
+static int run_column(struct run *r, struct column *c, struct bench *b, int threads, struct vp_err *err)
+{
+    struct vp_part in[VP_MAX_INPUTS], out;
+    if (!b->pointers && !(b->pointers = vp_run_pointers(r, err)))
+        return -1;
+    while (c->z < c->z1) {
+        vp_run_next_part(r, c, r->plan->part[2], in, &out, b->pointers);
+        const uint64_t need = vp_chain_bytes(r->e->chain, &out.box, threads);
+        if (need > b->bytes) {
+            free(b->scratch);
+            b->bytes = 0;
+            b->scratch = vp_alloc_raw(1, (size_t)need, "buffers between operations", err);
+            if (!b->scratch)
+                return -1;
+            b->bytes = (size_t)need;
+        }
+        if (vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int run_slab(struct run *r, struct slab *s, struct bench *bench, struct vp_err *err)
+{
+    const int together = r->plan->together;
+    int rc = 0;
+    if (together < 2) {
+        for (int64_t i = 0; i < s->all && !rc; i++) {
+            struct column c = column_of(r, s, i);
+            rc = run_column(r, &c, &bench[0], r->p->threads, err);
+        }
+        return rc;
+    }
+    #pragma omp parallel for num_threads(together) schedule(dynamic)
+    for (int64_t i = 0; i < s->all; i++) {
+        struct vp_err own = VP_ERR_INIT;
+        struct column c = column_of(r, s, i);
+        int before;
+        #pragma omp atomic read
+        before = rc;
+        if (before || !run_column(r, &c, &bench[omp_get_thread_num()], 1, &own))
+            continue;
+        #pragma omp critical(vp_execute_error)
+        {
+            if (!rc)
+                *err = own;
+            #pragma omp atomic write
+            rc = -1;
+        }
+    }
+    return rc;
+}
+
+/* All threads of the CPU work on one slab after the other. */
+static int cpu_loop(struct worker *w, struct vp_err *err)
+{
+    struct run *r = w->r;
+    struct bench *bench = calloc((size_t)r->plan->together, sizeof *bench);
+    int rc = bench ? 0 : vp_fail(err, VP_ERESOURCE, "not enough memory");
+    struct column c;
+
+    for (;;) {
+        pthread_mutex_lock(&r->lock);
+        const bool go = !rc && vp_run_await(r, w, true, &c);
+        if (go)
+            c.slab->taken = c.slab->all;
+        pthread_mutex_unlock(&r->lock);
+        if (!go)
+            break;
+        const double t = vp_now();
+        rc = run_slab(r, c.slab, bench, err);
+        w->work_s += vp_now() - t;
+        w->parts += c.slab->all;
+        if (rc)
+            break;
+        pthread_mutex_lock(&r->lock);
+        c.slab->done = c.slab->all - 1;
+        vp_run_column_done(r, c.slab);
+        pthread_mutex_unlock(&r->lock);
+    }
+    for (int i = 0; bench && i < r->plan->together; i++) {
+        free(bench[i].pointers);
+        free(bench[i].scratch);
+    }
+    free(bench);
+    return rc;
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct vp_err err = VP_ERR_INIT;
+    if (!w->r->plan->device ? cpu_loop(w, &err) : w->device ? vp_run_device(w, &err) : 0)
+        stop(w->r, &err);
+    return NULL;
+}
+
+/* ---- all of it ---- */
+
+static void *host_alloc(struct run *r, size_t n, size_t bytes, const char *what, struct vp_err *err)
+{
+    size_t all;
+    if (!r->by_host_alloc)
+        return vp_alloc_raw(n, bytes, what, err);
+    return vp_mul_size(&all, n, bytes) ? r->p->backend->host_alloc(all) : NULL;
+}
+
+static void release(struct run *r)
+{
+    void (*const give_back)(void *) = r->by_host_alloc ? r->p->backend->host_free : free;
+    for (int k = 0; k < r->stacks; k++) {
+        if (r->input[k])
+            give_back(r->input[k]);
+        r->input[k] = NULL;
+    }
+    for (int i = 0; r->slab && i < r->plan->slabs; i++) {
+        if (r->slab[i].out)
+            give_back(r->slab[i].out);
+        r->slab[i].out = NULL;
+    }
+}
+
+static int allocate(struct run *r, struct vp_err *err)
+{
+    const struct vp_plan *plan = r->plan;
+    const int64_t rows = plan->bands > 1 ? smaller(r->ny, plan->band + 2 * r->halo[1]) : r->ny;
+    const size_t page = (size_t)(r->nx * rows) * r->in_size;
+    const size_t out = (size_t)(r->nx * plan->band * r->inner) * r->out_size;
+    bool ok = true;
+
+    r->slot = page * (size_t)r->inner;
+    for (int k = 0; k < r->stacks && ok; k++) {
+        r->input[k] = r->p->single[k] ? host_alloc(r, 1, page, "a page", err)
+                                      : host_alloc(r, (size_t)plan->window, r->slot, "the window of input", err);
+        ok = r->input[k];
+    }
+    for (int i = 0; i < plan->slabs && ok; i++) {
+        r->slab[i].out = host_alloc(r, (size_t)plan->slab, out, "slabs of output", err);
+        ok = r->slab[i].out;
+    }
+    if (ok || !r->by_host_alloc)
+        return ok ? 0 : -1;
+    release(r); /* not enough of that kind: the device copies from ordinary memory, only slower */
+    r->by_host_alloc = false;
+    return allocate(r, err);
+}
+
+/* One worker for the CPU, or the plan's for devices. *full: a device had not the memory. */
+static int open_workers(struct run *r, bool *full, struct vp_err *err)
+{
+    const struct vp_plan *plan = r->plan;
+    for (int i = 0; i < plan->workers; i++) {
+        struct worker *w = &r->worker[i];
+        w->r = r;
+        w->index = i;
+        if (!plan->device)
+            continue;
+        w->number = r->e->device[i % r->p->devices];
+        w->depth = plan->depth[i % r->p->devices];
+        w->lanes = plan->lanes;
+        if (w->depth && vp_run_open_device(w, err)) {
+            if (full && err->code == VP_ERESOURCE)
+                *full = true;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int run_threads(struct run *r, struct vp_err *err)
+{
+    pthread_t reader, writer;
+    struct vp_err why = VP_ERR_INIT;
+    int rc = pthread_create(&reader, NULL, reader_main, r);
+    const bool have_reader = !rc;
+    if (!rc)
+        rc = pthread_create(&writer, NULL, writer_main, r);
+    const bool have_writer = !rc;
+    for (int i = 1; i < r->plan->workers && !rc; i++) {
+        rc = pthread_create(&r->worker[i].thread, NULL, worker_main, &r->worker[i]);
+        r->worker[i].started = !rc;
+    }
+    if (rc) {
+        vp_fail(&why, VP_ERESOURCE, "a thread cannot be started: %s", strerror(rc));
+        stop(r, &why);
+    } else {
+        worker_main(&r->worker[0]);
+    }
+    for (int i = 1; i < r->plan->workers; i++)
+        if (r->worker[i].started)
+            pthread_join(r->worker[i].thread, NULL);
+    if (have_reader)
+        pthread_join(reader, NULL);
+    if (have_writer)
+        pthread_join(writer, NULL);
+    if (!r->stop)
+        return 0;
+    vp_fail(err, r->err.code ? r->err.code : VP_ERUN, "%s", r->err.msg[0] ? r->err.msg : "the work failed");
+    return r->err.hint[0] ? vp_hint(err, "%s", r->err.hint) : -1;
+}
+
+static int run_band(struct run *r, int64_t band, struct vp_err *err)
+{
+    r->y0 = band * r->plan->band;
+    r->y1 = smaller(r->y0 + r->plan->band, r->ny);
+    r->ya = r->whole[1] ? 0 : larger(0, r->y0 - r->halo[1]);
+    r->yb = r->whole[1] ? r->ny : smaller(r->ny, r->y1 + r->halo[1]);
+    r->page_in = (size_t)(r->nx * (r->yb - r->ya)) * r->in_size;
+    r->page_out = (size_t)(r->nx * (r->y1 - r->y0)) * r->out_size;
+    r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
+    r->along = (r->y1 - r->y0 + r->plan->part[1] - 1) / r->plan->part[1];
+    r->have = r->next = r->made = r->done = r->written = 0;
+    r->end = r->settled = false;
+    for (int i = 0; i < r->plan->workers; i++)
+        r->worker[i].slab = r->worker[i].segment = 0;
+    return run_threads(r, err);
+}
+
+static void tell(struct run *r, double elapsed)
+{
+    struct vp_stats *stats = r->e->stats;
+    double work = 0;
+    int64_t parts = 0;
+
+    for (int i = 0; i < r->plan->workers; i++) {
+        struct worker *w = &r->worker[i];
+        vp_run_close_device(w);
+        work += w->work_s;
+        parts += w->parts;
+        if (!r->plan->device)
+            continue;
+        vp_stats_time(stats, "device", w->device_s);
+        vp_stats_count(stats, "bytes_up", w->up);
+        vp_stats_count(stats, "bytes_down", w->down);
+    }
+    vp_stats_time(stats, "read", r->read_s);
+    vp_stats_time(stats, "compute", work);
+    vp_stats_time(stats, "write", r->write_s);
+    vp_stats_count(stats, "parts", (uint64_t)parts);
+    const double voxels = (double)r->total * (double)r->inner * (double)r->nx * (double)r->ny;
+    const double bytes = voxels * (double)(r->p->stored_in + r->p->stored_out);
+    vp_stats_count(stats, "voxels", (uint64_t)voxels);
+    if (elapsed > 0) {
+        vp_stats_number(stats, "voxels_per_second", voxels / elapsed);
+        vp_stats_number(stats, "megabytes_per_second", bytes / elapsed * 1e-6); /* in and out */
+    }
+}
+
+int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
+{
+    const struct vp_problem *p = e->problem;
+    struct run *r = calloc(1, sizeof *r);
+    pthread_condattr_t attr;
+    int rc = -1;
+
+    if (full)
+        *full = false;
+    e->lost = 0;
+    e->smaller = 0;
+    if (!r)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    r->e = e;
+    r->p = p;
+    r->plan = e->plan;
+    r->nx = p->image[0];
+    r->ny = p->image[1];
+    r->nz = p->image[2];
+    r->inner = p->inner;
+    r->total = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : r->nz * p->outer;
+    r->stacks = e->chain->stacks;
+    r->in_size = vp_type_size(e->held);
+    r->out_size = vp_type_size(e->chain->stage[e->chain->n - 1].out);
+    vp_chain_halo(e->chain, r->halo);
+    for (int s = 0; s < e->chain->n; s++)
+        for (int a = 0; a < 3; a++)
+            r->whole[a] = r->whole[a] || e->chain->stage[s].whole[a];
+    for (int k = 0; k < r->stacks; k++)
+        r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
+    r->wake[0] = r->wake[1] = -1;
+    r->by_host_alloc = e->plan->device && p->backend->host_alloc;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    r->slab = calloc((size_t)e->plan->slabs, sizeof *r->slab);
+
+    if (!r->slab)
+        vp_fail(err, VP_ERESOURCE, "not enough memory");
+    else if (pipe2(r->wake, O_CLOEXEC | O_NONBLOCK))
+        vp_fail_errno(err, "a pipe cannot be made");
+    else if (!open_workers(r, full, err) && !allocate(r, err)) {
+        vp_progress_start(e->progress, e->chain->stage[0].kernel, "pages",
+                          r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * e->plan->bands);
+        const double t = vp_now();
+        rc = 0;
+        for (int64_t b = 0; b < e->plan->bands && !rc; b++)
+            rc = run_band(r, b, err);
+        if (!rc)
+            tell(r, vp_now() - t);
+    }
+    for (int i = 0; i < VP_MAX_WORKERS; i++) {
+        struct worker *w = &r->worker[i];
+        vp_run_close_device(w);
+        for (int l = 0; l < VP_MAX_LANES; l++)
+            free(w->lane[l].pointers);
+    }
+    release(r);
+    for (int i = 0; i < 2; i++)
+        if (r->wake[i] >= 0)
+            close(r->wake[i]);
+    pthread_cond_destroy(&r->moved);
+    pthread_mutex_destroy(&r->lock);
+    free(r->slab);
+    free(r);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* The executor: runs a plan (plan.h). A reader thread fills the window, workers fill the parts of slabs, a writer
+ * thread passes slabs on in page order, all at the same time. */
+#ifndef VP_EXECUTE_H
+#define VP_EXECUTE_H
+
+#include "plan/plan.h"
+#include "stack/reader.h"
+#include "stack/writer.h"
+
+struct vp_stats;
+struct vp_progress;
+
+struct vp_execute {
+    const struct vp_problem *problem;
+    const struct vp_plan *plan;
+    struct vp_chain *chain;                  /* image[2] of the stages is set when the end of a pipe has come */
+    struct vp_reader *reader[VP_MAX_INPUTS]; /* at their first page */
+    enum vp_type held;                       /* of samples in the window; stored ones are converted to it */
+    struct vp_writer *writer;                /* or NULL: `page` gets them */
+    enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */
+    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
+    void *ctx;
+    int device[VP_MAX_DEVICES];              /* of the plan's devices: their number at the backend */
+    struct vp_stats *stats;                  /* may be NULL */
+    struct vp_progress *progress;            /* may be NULL */
+    int64_t lost;                            /* out: samples of the output that were clamped */
+    int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
+};
+
+/* 0 or -1. *full (may be NULL) is set if a device had not the memory that was planned, before anything was read: plan
+ * with less and run again. */
+int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
+
+#endif

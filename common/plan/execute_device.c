@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The worker of a device: parts of columns into its lanes, and smaller ones where its memory runs short. */
+#include "base/err.h"
+#include "base/size.h"
+#include "plan/execute_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int wait_lane(struct worker *w, int l, struct vp_err *err)
+{
+    struct lane *lane = &w->lane[l];
+    if (!lane->busy)
+        return 0;
+    lane->busy = false;
+    const int rc = w->r->p->backend->local_wait(w->device, l, err);
+    pthread_mutex_lock(&w->r->lock);
+    if (!rc && lane->ends)
+        vp_run_column_done(w->r, lane->ends);
+    pthread_mutex_unlock(&w->r->lock);
+    return rc;
+}
+
+/* Planes of `in` that the part before left on the device. */
+static int64_t carried(const struct worker *w, const struct column *c, const struct vp_box *in)
+{
+    const struct run *r = w->r;
+    const struct column *b = &w->before;
+    if (!b->slab || b->time != c->time || b->channel != c->channel || b->ix != c->ix || b->iy != c->iy || b->z != c->z)
+        return 0;
+    const int64_t end = r->whole[2] ? r->nz : smaller(r->nz, c->z + r->halo[2]);
+    return larger(0, end - in->lo[2]);
+}
+
+static void size_of_parts(const struct worker *w, int64_t in[3], int64_t out[3])
+{
+    const struct run *r = w->r;
+    memcpy(in, r->plan->in, sizeof r->plan->in);
+    memcpy(out, r->plan->part, sizeof r->plan->part);
+    out[2] = w->depth;
+    if (!r->whole[2])
+        in[2] = smaller(in[2], w->depth + 2 * r->halo[2]);
+}
+
+int vp_run_open_device(struct worker *w, struct vp_err *err)
+{
+    const struct run *r = w->r;
+    int64_t in[3], out[3];
+    size_of_parts(w, in, out);
+    if (!r->p->backend->local_open(&w->device, r->e->chain, w->number, in, out, w->lanes, err))
+        return 0;
+    w->device = NULL;
+    return -1;
+}
+
+/* What it did is kept. */
+void vp_run_close_device(struct worker *w)
+{
+    double seconds = 0;
+    uint64_t up = 0, down = 0;
+    if (!w->device)
+        return;
+    const struct vp_backend *backend = w->r->p->backend;
+    if (backend->local_stats)
+        backend->local_stats(w->device, &seconds, &up, &down);
+    backend->local_close(w->device);
+    w->device = NULL;
+    w->device_s += seconds;
+    w->up += up;
+    w->down += down;
+}
+
+/* Whether the input of a column is still in the window: what a stream has carried along on the device is not. */
+static bool is_here(struct run *r, const struct column *c)
+{
+    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
+    pthread_mutex_lock(&r->lock);
+    const bool here = start + (r->whole[2] ? 0 : larger(0, c->z - r->halo[2])) >= vp_run_low(r);
+    pthread_mutex_unlock(&r->lock);
+    return here;
+}
+
+/* It cannot go on with less. */
+static int not_enough(const struct worker *w, const struct vp_err *why, struct vp_err *err)
+{
+    const struct run *r = w->r;
+    int64_t in[3], out[3];
+    char need[32];
+    size_of_parts(w, in, out);
+    *err = (struct vp_err)VP_ERR_INIT;
+    vp_fail(err, VP_ERESOURCE, "%s: the work takes %s of the device's memory", why->msg,
+            vp_format_bytes(need, sizeof need, r->p->backend->local_bytes(r->e->chain, in, out, w->lanes)));
+    return vp_hint(err, "close what else uses the device, or use --device cpu");
+}
+
+/* The device has no memory left for what it does (others use it, too): open it anew for smaller parts, and begin again
+ * with the oldest column under way (`busy` of them, and `now`, which could not be submitted, or NULL). Nothing of
+ * these slabs has been written yet. -1 with the first error if that cannot be. */
+static int make_smaller(struct worker *w, int64_t first, int busy, const struct column *now, struct vp_err *err)
+{
+    struct run *r = w->r;
+    struct column all[VP_MAX_LANES + 1];
+    const struct vp_err why = *err;
+    int n = 0;
+
+    for (int i = 0; i <= busy; i++) {
+        const struct column *c = i < busy ? &w->lane[(first + i) % w->lanes].column : now;
+        if (c && !(n && all[n - 1].slab == c->slab && all[n - 1].time == c->time && all[n - 1].channel == c->channel
+                   && all[n - 1].ix == c->ix && all[n - 1].iy == c->iy))
+            all[n++] = *c;
+    }
+    for (int i = 0; i < n; i++)
+        if (!is_here(r, &all[i]))
+            return not_enough(w, &why, err);
+    vp_run_close_device(w);
+    w->before.slab = NULL;
+    for (int l = 0; l < VP_MAX_LANES; l++)
+        w->lane[l].busy = false;
+    do {
+        if (w->depth > 1 && !r->whole[2])
+            w->depth = (w->depth + 1) / 2;
+        else if (w->lanes > 1)
+            w->lanes--;
+        else
+            return not_enough(w, &why, err);
+        *err = (struct vp_err)VP_ERR_INIT;
+    } while (vp_run_open_device(w, err) && err->code == VP_ERESOURCE);
+    if (!w->device)
+        return -1;
+    while (n > 0)
+        w->again[w->n_again++] = all[--n];
+    pthread_mutex_lock(&r->lock);
+    r->e->smaller++;
+    pthread_mutex_unlock(&r->lock);
+    return 0;
+}
+
+/* The next column: one that is to be done again, or a new one. */
+static bool get_column(struct worker *w, bool block, struct column *c)
+{
+    if (w->n_again) {
+        *c = w->again[--w->n_again];
+        return true;
+    }
+    pthread_mutex_lock(&w->r->lock);
+    const bool go = vp_run_await(w->r, w, block, c);
+    pthread_mutex_unlock(&w->r->lock);
+    return go;
+}
+
+/* Submit the next part of a column, when its lane is free. */
+static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
+{
+    struct run *r = w->r;
+    struct lane *lane = &w->lane[l];
+    struct vp_part in[VP_MAX_INPUTS], out;
+    const struct column start = *c;
+
+    if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
+        return -1;
+    vp_run_next_part(r, c, w->depth, in, &out, lane->pointers);
+    if (r->p->backend->local_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)) {
+        *c = start;
+        return -1;
+    }
+    w->before = *c;
+    lane->busy = true;
+    lane->column = start;
+    lane->ends = c->z == c->z1 ? c->slab : NULL;
+    return 0;
+}
+
+int vp_run_device(struct worker *w, struct vp_err *err)
+{
+    struct column c = {0};
+    int busy = 0, rc = 0;
+    const double t = vp_now();
+
+    while (!rc) {
+        bool more = c.z < c.z1;
+        if (!more)
+            more = get_column(w, busy == 0, &c);
+        if (!more && !busy)
+            break;
+        if (!more || busy == w->lanes) { /* finish the oldest part under way */
+            rc = wait_lane(w, (int)((w->submitted - busy) % w->lanes), err);
+            busy -= !rc;
+        }
+        if (!rc && more) {
+            rc = submit(w, (int)(w->submitted % w->lanes), &c, err);
+            w->parts += !rc;
+            busy += !rc;
+            w->submitted += !rc;
+        }
+        if (rc && err->code == VP_ERESOURCE && w->device
+            && !make_smaller(w, w->submitted - busy, busy, more ? &c : NULL, err)) {
+            rc = busy = 0;
+            w->submitted = 0;
+            c.z = c.z1;
+        }
+    }
+    for (; busy && w->device; busy--) /* what failed first is told */
+        wait_lane(w, (int)((w->submitted - busy) % w->lanes), NULL);
+    w->before.slab = NULL;
+    w->work_s += vp_now() - t;
+    return rc;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What execute.c (reading, writing, slabs, the CPU) and execute_device.c (the workers of devices) share. */
+#ifndef VP_EXECUTE_INTERNAL_H
+#define VP_EXECUTE_INTERNAL_H
+
+#include "base/err.h"
+#include "plan/execute.h"
+
+#include <pthread.h>
+
+enum { VP_MAX_LANES = 4 };
+
+struct slab {
+    int64_t g0, g1;           /* planes of output */
+    int64_t taken, done, all; /* columns */
+    char *out;
+};
+
+/* A column of a slab: what one worker does in one go, as parts that follow each other along z. */
+struct column {
+    struct slab *slab;
+    int64_t time, channel, ix, iy;
+    int64_t z, z1;            /* of the image; z: where the next part starts */
+};
+
+struct lane {
+    bool busy;
+    struct slab *ends;        /* the part in it is the last one of a column of this slab; or NULL */
+    struct column column;     /* from this part on */
+    void **pointers;
+};
+
+struct run;
+
+struct worker {
+    struct run *r;
+    pthread_t thread;
+    bool started;
+    int index;
+    void *device;             /* of the backend; NULL: the CPU */
+    int number;               /* at the backend */
+    int64_t depth;            /* output planes of a part: the plan's, or fewer since the device's memory ran short */
+    int lanes;
+    int64_t slab;             /* next one to look at, where every worker has a column of its own */
+    int64_t segment;          /* and which of its times */
+    struct lane lane[VP_MAX_LANES];
+    struct column before;     /* of the part submitted last: its input planes are on the device */
+    struct column again[VP_MAX_LANES + 1]; /* to be done again, the last one first */
+    int n_again;
+    double work_s, device_s;
+    uint64_t up, down;        /* bytes */
+    int64_t parts, submitted; /* so far; to the device as it is open now */
+};
+
+struct run {
+    struct vp_execute *e;
+    const struct vp_problem *p;
+    const struct vp_plan *plan;
+    int64_t nx, ny, inner;
+    int64_t nz, total;        /* of the stream in planes; VP_UNKNOWN before the end of a pipe */
+    int64_t halo[3];
+    bool whole[3];
+    int stacks;
+    size_t in_size, out_size; /* bytes of a sample in memory */
+    int64_t y0, y1, ya, yb;   /* rows of the band: output, input */
+    int64_t across, along;    /* parts of a row of the band, of its height */
+    char *input[VP_MAX_INPUTS];
+    size_t page_in, page_out; /* bytes of a page's rows of this band in memory */
+    size_t slot;              /* bytes of a plane of one stack */
+    struct slab *slab;        /* plan->slabs of them */
+    bool by_host_alloc;
+    struct worker worker[VP_MAX_WORKERS];
+
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int64_t have;             /* planes read */
+    int64_t next;             /* plane at which the next slab starts */
+    int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
+    bool end, settled, stop, pipe;
+    int wake[2];
+    struct vp_err err;
+    double read_s, write_s;
+};
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The lowest plane that must stay in the window. Under the lock. */
+int64_t vp_run_low(const struct run *r);
+/* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
+bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
+/* Under the lock. */
+void vp_run_column_done(struct run *r, struct slab *s);
+/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
+void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
+                      void **pointers);
+/* Room for the pointers of one part. */
+void **vp_run_pointers(const struct run *r, struct vp_err *err);
+
+/* Of w->number, for parts of w->depth planes and w->lanes of them. */
+int vp_run_open_device(struct worker *w, struct vp_err *err);
+void vp_run_close_device(struct worker *w);
+/* All columns that fall to this worker, to the end of the band. */
+int vp_run_device(struct worker *w, struct vp_err *err);
+
+#endif

@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the command line and the executor: axes of the inputs, lengths of options, the table of --plan, output. */
+#include "plan/image.h"
+#include "backend.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "plan/execute.h"
+#include "stack/open.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_AXES = 16, SCAN_BYTES = 16 << 20, TRIES = 8, STEP = 64 << 20 };
+
+/* Below, auto takes one device of several: to start one takes longer than its share of the work. */
+static const double WORTH_ALL = 4e9; /* bytes */
+
+const struct vp_opt vp_image_chunk[] = {
+    {.name = "chunk", .type = VP_T_SIZE, .metavar = "WxHxD", .group = "Images",
+     .help = "work on boxes of this size (default: chosen to be fast)",
+     .more = "The result does not depend on it; --plan shows what is chosen."},
+    VP_OPT_END,
+};
+
+const struct vp_opt vp_image_options[] = {
+    VP_FLAG(struct vp_image_params, flat, "2d", 0, .group = "Images",
+            .help = "every page is an image of its own",
+            .more = "Otherwise pages along z make a volume, and each channel at each time is one; pages along other "
+                    "axes (view, channel, time) are never mixed."),
+    VP_FLAG(struct vp_image_params, physical, "physical", 0,
+            .help = "lengths are in the unit of the voxel size, not in voxels",
+            .more = "The metadata's `voxel` tells the size of a voxel, and `unit` its unit (img-info shows them)."),
+    VP_OPTIONS(struct vp_image_params, chunk, vp_image_chunk),
+    VP_OPT_END,
+};
+
+struct state {
+    int64_t inner, nz, outer;      /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
+    bool single[VP_MAX_INPUTS];
+    bool all_i8;
+    int first;                     /* the stack whose axes and metadata count */
+};
+
+/* ---- types ---- */
+
+static bool is_signed(enum vp_type t)
+{
+    return t >= VP_I8 && t <= VP_I64;
+}
+
+/* The smallest type that holds the values of both; false if there is none. */
+static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
+{
+    const size_t na = vp_type_size(a), nb = vp_type_size(b), wide = na > nb ? na : nb;
+    if (a == b) {
+        *out = a;
+    } else if (vp_type_is_float(a) || vp_type_is_float(b)) {
+        const bool large = (!vp_type_is_float(a) && na > 4) || (!vp_type_is_float(b) && nb > 4);
+        const bool narrow = (vp_type_is_float(a) ? na == 4 : na <= 2) && (vp_type_is_float(b) ? nb == 4 : nb <= 2);
+        *out = narrow ? VP_F32 : VP_F64;
+        return !large;
+    } else if (is_signed(a) == is_signed(b)) {
+        *out = na > nb ? a : b;
+    } else {
+        const size_t of_unsigned = is_signed(a) ? nb : na, n = of_unsigned < wide ? wide : 2 * of_unsigned;
+        *out = n == 2 ? VP_I16 : n == 4 ? VP_I32 : VP_I64;
+        return n <= 8;
+    }
+    return true;
+}
+
+/* "u8, u16 or f32" */
+static void list_types(unsigned types, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (int t = 0; t < VP_N_TYPES && n < size; t++) {
+        if (!(types & 1u << t))
+            continue;
+        types &= ~(1u << t);
+        n += (size_t)snprintf(text + n, size - n, "%s%s", n == 0 ? "" : types ? ", " : " or ",
+                              vp_type_name((enum vp_type)t));
+    }
+}
+
+static int choose_type(struct vp_images *im, struct vp_run *run, unsigned types, struct vp_err *err)
+{
+    struct state *s = im->state;
+    s->all_i8 = true;
+    for (int k = 0; k < im->n; k++) {
+        const enum vp_type t = vp_reader_stack(im->reader[k])->type;
+        s->all_i8 = s->all_i8 && t == VP_I8;
+        if (k == 0) {
+            im->type = t;
+        } else if (!common_type(im->type, t, &im->type)) {
+            vp_fail(err, VP_ERUN, "%s has %s samples and %s %s: no type holds both", vp_reader_name(im->reader[0]),
+                    vp_type_name(vp_reader_stack(im->reader[0])->type), vp_reader_name(im->reader[k]), vp_type_name(t));
+            return vp_hint(err, "convert one of them: img-convert --type f64");
+        }
+    }
+    if (types & 1u << im->type)
+        return 0;
+    if (im->type == VP_I8 && types & 1u << VP_I16) {
+        im->type = VP_I16;
+        return 0;
+    }
+    s->all_i8 = false;
+    char list[80];
+    list_types(types, list, sizeof list);
+    vp_fail(err, VP_ERUN, "%s: expected samples of %s, got %s", vp_reader_name(im->reader[0]), list,
+            vp_type_name(im->type));
+    return vp_hint(err, "convert first: img-convert --type %s | %s",
+                   types & 1u << VP_F32 ? "f32" : types & 1u << VP_F64 ? "f64" : "u16", run->tool->name);
+}
+
+/* ---- axes ---- */
+
+/* The words of `axes`; 0 if there are none. */
+static int axes_of(const struct vp_meta *m, char name[MAX_AXES][32])
+{
+    const char *p = vp_meta_get(m, "axes");
+    int n = 0;
+    for (; p && n < MAX_AXES; n++) {
+        int len = 0;
+        if (sscanf(p, " %31s%n", name[n], &len) != 1)
+            break;
+        p += len;
+    }
+    return n;
+}
+
+/* How many there are along each of n page axes; `pages` of -1 is not known. */
+static bool page_sizes(const struct vp_meta *m, int n, int64_t pages, int64_t size[MAX_AXES])
+{
+    double v[MAX_AXES];
+    int skip = 2;
+    if (n == 1) {
+        size[0] = pages < 0 ? VP_UNKNOWN : pages;
+        return true;
+    }
+    if (n + 2 > MAX_AXES)
+        return false;
+    if (!vp_meta_numbers(m, "sizes", n + 2, v)) {
+        skip = 0;
+        if (!vp_meta_numbers(m, "sizes", n, v)) /* as ImageJ has them */
+            return false;
+    }
+    int64_t product = 1;
+    for (int i = 0; i < n; i++) {
+        if (!(v[skip + i] >= 1 && v[skip + i] <= 1e15 && v[skip + i] == floor(v[skip + i])))
+            return false;
+        size[i] = (int64_t)v[skip + i];
+        if (__builtin_mul_overflow(product, size[i], &product))
+            return false;
+    }
+    return (pages < 0 && product < VP_UNKNOWN) || product == pages;
+}
+
+static int find_axes(struct vp_images *im, struct vp_err *err)
+{
+    struct state *s = im->state;
+    const struct vp_reader *reader = im->reader[s->first];
+    const struct vp_stack *stack = vp_reader_stack(reader);
+    char name[MAX_AXES][32];
+    int64_t size[MAX_AXES];
+    const int n = axes_of(&stack->meta, name);
+    int z = -1;
+
+    s->inner = s->nz = s->outer = 1;
+    for (int i = 2; i < n; i++)
+        if (strlen(name[i]) == 1 && strchr("xyz", name[i][0]))
+            z = i - 2;
+    /* pages without a named axis are slices; a single one is just an image */
+    im->flat = im->params.flat || (n > 2 ? z < 0 : stack->pages == 1);
+    if (im->flat) {
+        s->outer = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
+    } else if (n <= 2) {
+        s->nz = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
+    } else {
+        if (!page_sizes(&stack->meta, n - 2, stack->pages, size)) {
+            const char *sizes = vp_meta_get(&stack->meta, "sizes");
+            vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
+                    vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
+                    (long long)stack->pages);
+            return vp_hint(err, "with --2d every page is an image of its own");
+        }
+        for (int i = 0; i < n - 2; i++)
+            *(i < z ? &s->inner : i == z ? &s->nz : &s->outer) *= size[i];
+    }
+    im->size[0] = stack->nx;
+    im->size[1] = stack->ny;
+    im->size[2] = im->flat ? 1 : s->nz;
+    const char *unit = vp_meta_get(&stack->meta, "unit");
+    im->voxel[0] = im->voxel[1] = im->voxel[2] = 1;
+    double v[3];
+    if ((vp_meta_numbers(&stack->meta, "voxel", 3, v) && v[2] > 0) ||
+        (im->flat && vp_meta_numbers(&stack->meta, "voxel", 2, v))) {
+        im->has_voxel = v[0] > 0 && v[1] > 0 && !(unit && !strcmp(unit, "pixel"));
+        for (int a = 0; im->has_voxel && a < (im->flat ? 2 : 3); a++)
+            im->voxel[a] = v[a];
+    }
+    return 0;
+}
+
+/* Which stacks are one page for all pages of the others. */
+static int compare_stacks(struct vp_images *im, struct vp_err *err)
+{
+    struct state *s = im->state;
+    const struct vp_stack *a = vp_reader_stack(im->reader[0]);
+    int64_t pages = 1;
+    for (int k = 0; k < im->n; k++) {
+        const struct vp_stack *b = vp_reader_stack(im->reader[k]);
+        if (a->nx != b->nx || a->ny != b->ny)
+            return vp_fail(err, VP_ERUN, "%s has pages of %lldx%lld, %s of %lldx%lld: expected the same size",
+                           vp_reader_name(im->reader[0]), (long long)a->nx, (long long)a->ny,
+                           vp_reader_name(im->reader[k]), (long long)b->nx, (long long)b->ny);
+        if (b->pages == 1)
+            continue;
+        if (pages == 1)
+            s->first = k;
+        else if (b->pages > 0 && pages > 0 && b->pages != pages)
+            return vp_fail(err, VP_ERUN, "%s has %lld pages, %s %lld: expected as many, or one",
+                           vp_reader_name(im->reader[s->first]), (long long)pages, vp_reader_name(im->reader[k]),
+                           (long long)b->pages);
+        if (pages < 0 && b->pages > 0) /* a file knows how long the pipe beside it must be */
+            s->first = k;
+        pages = pages > 1 ? pages : b->pages;
+    }
+    for (int k = 0; k < im->n; k++)
+        s->single[k] = pages != 1 && vp_reader_stack(im->reader[k])->pages == 1;
+    return 0;
+}
+
+int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
+                   unsigned types, struct vp_err *err)
+{
+    const struct vp_parsed *given = &run->parsed;
+    *im = (struct vp_images){.params = *p, .state = calloc(1, sizeof(struct state))};
+    if (!im->state)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    if (stacks == 1 || given->n_operands <= 1) {
+        im->n = 1;
+        if (vp_open_input(run, &im->reader[0], err)) {
+            im->n = 0;
+            return -1;
+        }
+    } else if (given->n_operands > stacks) {
+        return vp_fail(err, VP_EUSAGE, "expected at most %d stacks, got %d", stacks, given->n_operands);
+    } else {
+        int standard = 0;
+        for (int k = 0; k < given->n_operands; k++)
+            standard += !strcmp(given->operands[k], "-");
+        if (standard > 1)
+            return vp_fail(err, VP_EUSAGE, "'-': standard input can be one of the stacks only");
+        for (; im->n < given->n_operands; im->n++)
+            if (vp_open_paths(run, &given->operands[im->n], 1, &im->reader[im->n], err))
+                return -1;
+    }
+    im->seekable = true;
+    for (int k = 0; k < im->n; k++)
+        im->seekable = im->seekable && vp_reader_seekable(im->reader[k]);
+    return compare_stacks(im, err) || find_axes(im, err) || choose_type(im, run, types, err) ? -1 : 0;
+}
+
+void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz)
+{
+    struct state *s = im->state;
+    const bool endless = s->nz >= VP_UNKNOWN || s->outer >= VP_UNKNOWN;
+    *inner = s->inner;
+    *nz = im->flat ? 1 : s->nz;
+    s->nz = im->size[2] = endless ? VP_UNKNOWN : s->inner * s->nz * s->outer;
+    s->inner = s->outer = 1;
+    im->flat = false;
+}
+
+int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
+                     struct vp_err *err)
+{
+    const int axes = im->flat ? 2 : 3;
+    if (given->n != 1 && given->n != 3 && !(given->n == 2 && im->flat)) {
+        vp_fail(err, VP_EUSAGE, "--%s: expected one length%s three, got %d", option, im->flat ? ", two or" : " or",
+                given->n);
+        return im->flat ? -1 : vp_hint(err, "x, y and z, or one for all of them");
+    }
+    if (given->n == 3 && im->flat && given->v[2] != 0) {
+        vp_fail(err, VP_EUSAGE, "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
+        return vp_hint(err, "give x and y only");
+    }
+    if (im->params.physical && !im->has_voxel)
+        return vp_fail(err, VP_ERUN, "--physical: the size of a voxel is not in the metadata of the input");
+    out[2] = 0;
+    for (int a = 0; a < axes; a++)
+        out[a] = given->v[given->n == 1 ? 0 : a] / (im->params.physical ? im->voxel[a] : 1);
+    return 0;
+}
+
+/* ---- the plan ---- */
+
+/* What is planned for, and with it what the executor must know of devices. */
+struct job {
+    struct vp_problem problem;
+    struct vp_plan plan;
+    int device[VP_MAX_DEVICES];
+    char name[128];                /* of the first device */
+};
+
+static bool may_write_rows(const struct vp_run *run)
+{
+    struct stat st;
+    const char *path = run->common.output;
+    return path && strcmp(path, "-") && !run->common.compress && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
+static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
+                         enum vp_type stored_out, struct vp_problem *p)
+{
+    const struct state *s = im->state;
+    *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
+                             .outer = s->outer, .threads = (int)run->common.threads, .memory = run->common.memory,
+                             .stored_out = vp_type_size(stored_out)};
+    p->rows = may_write_rows(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
+    for (int k = 0; k < im->n; k++) {
+        p->single[k] = s->single[k];
+        if (s->single[k])
+            continue;
+        p->stored_in += vp_type_size(vp_reader_stack(im->reader[k])->type);
+        p->rows = p->rows && vp_reader_concurrent(im->reader[k]);
+    }
+    for (int a = 0; a < im->params.chunk.n; a++)
+        p->chunk[a] = im->params.chunk.v[a];
+    if (im->params.chunk.n == 1)
+        p->chunk[1] = p->chunk[2] = p->chunk[0];
+}
+
+/* The devices that --device names, if they can run the chain. */
+static int find_devices(const struct vp_images *im, struct vp_run *run, struct job *j, struct vp_err *err)
+{
+    struct vp_problem *p = &j->problem;
+    const bool automatic = !strcmp(run->common.device, "auto");
+    int *devices = NULL, n = 0;
+    char why[256] = "";
+    int rc = 0;
+
+    p->backend = NULL;
+    if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
+        return 0;
+    const struct vp_backend *backend = NULL;
+    if (vp_backend_devices(&backend, &devices, &n, run->common.device, err))
+        return -1;
+    if (backend == &vp_backend_cpu)
+        goto out;
+    if (!backend->local_has || !backend->local_has(p->chain, why, sizeof why)) {
+        const char *reason = backend->local_has ? why : "has no local operations";
+        if (automatic)
+            vp_note(run, "on the CPU: %s: %s", backend->name, reason);
+        else
+            rc = vp_fail(err, VP_ERESOURCE, "device %s: %s", run->common.device, reason),
+            vp_hint(err, "use --device cpu, or auto");
+        goto out;
+    }
+    const double bytes = (double)im->size[0] * (double)im->size[1] * (double)p->stored_in
+                         * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
+                         * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
+    if (automatic && bytes < WORTH_ALL)
+        n = 1;
+    p->devices = 0;
+    for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
+        struct vp_device info = {0};
+        rc = backend->device(devices[i], &info, err);
+        if (i == 0)
+            snprintf(j->name, sizeof j->name, "%s", info.name);
+        j->device[p->devices] = devices[i];
+        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* like devices get like plans */
+    }
+    if (!rc)
+        p->backend = backend;
+    else if (automatic) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        rc = 0;
+    }
+out:
+    free(devices);
+    return rc;
+}
+
+static int make_plan(const struct vp_images *im, struct vp_run *run, struct job *j, struct vp_err *err)
+{
+    if (!vp_plan_make(&j->plan, &j->problem, err))
+        return 0;
+    if (j->problem.backend && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        j->problem.backend = NULL;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
+    if (err->code != VP_ERESOURCE)
+        return -1;
+    return vp_hint(err, j->problem.rows ? "allow more with --memory"
+                        : im->seekable
+                            ? "allow more with --memory, or give uncompressed files, and one to write with -o"
+                            : "allow more with --memory, or give files (or --spool), and one to write with -o");
+}
+
+/* Problem, device and plan; `rows`: bands can be written. */
+static int prepare(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain, enum vp_type stored,
+                   bool rows, struct job *j, struct vp_err *err)
+{
+    for (int s = 0; s < chain->n; s++)
+        if (chain->stage[s].whole[2] && im->size[2] >= VP_UNKNOWN) {
+            vp_fail(err, VP_EUSAGE,
+                    "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                    vp_reader_name(im->reader[0]), chain->stage[s].kernel);
+            return vp_hint(err, "give a file, or --spool");
+        }
+    memset(j, 0, sizeof *j);
+    make_problem(im, run, chain, stored, &j->problem);
+    j->problem.rows = j->problem.rows && rows;
+    return find_devices(im, run, j, err) || make_plan(im, run, j, err) ? -1 : 0;
+}
+
+static const char *count(char *text, size_t size, int64_t n)
+{
+    if (n >= VP_UNKNOWN)
+        snprintf(text, size, "?");
+    else
+        snprintf(text, size, "%lld", (long long)n);
+    return text;
+}
+
+/* "12, 12, 3": how deep the parts are on each device; one number if all have the same. */
+static void list_depths(const struct job *j, char *text, size_t size)
+{
+    const struct vp_plan *plan = &j->plan;
+    bool same = true;
+    size_t n = 0;
+    for (int d = 1; d < j->problem.devices; d++)
+        same = same && plan->depth[d] == plan->depth[0];
+    text[0] = '\0';
+    for (int d = 0; d < (same ? 1 : j->problem.devices) && n < size; d++)
+        n += (size_t)snprintf(text + n, size - n, "%s%lld", d ? ", " : "", (long long)plan->depth[d]);
+}
+
+static void show_device(struct vp_run *run, const struct job *j, const double input, const char *back)
+{
+    const struct vp_problem *p = &j->problem;
+    const struct vp_plan *plan = &j->plan;
+    char a[32], b[32], depths[128];
+    uint64_t least = p->free[0], most = p->free[0];
+    for (int i = 1; i < p->devices; i++) {
+        least = p->free[i] < least ? p->free[i] : least;
+        most = p->free[i] > most ? p->free[i] : most;
+    }
+    list_depths(j, depths, sizeof depths);
+    vp_plan(run, "device", "%d x %s: at most %s of %s%s%s", p->devices, j->name,
+            vp_format_bytes(a, sizeof a, plan->on_device), vp_format_bytes(b, sizeof b, least),
+            most > least ? " to " : "", most > least ? vp_format_bytes((char[32]){0}, 32, most) : "");
+    vp_plan(run, "workers", "%d, each with %d set%s of buffers, in chunks of %s planes", plan->workers, plan->lanes,
+            plan->lanes > 1 ? "s" : "", depths);
+    if (input > 0)
+        vp_plan(run, "transfers", "to the device %.3f times the input, %s; back %s%s", plan->copied,
+                vp_format_bytes(a, sizeof a, (uint64_t)(plan->copied * input)), back,
+                plan->stream ? "; planes that chunks share stay there" : "");
+    else
+        vp_plan(run, "transfers", "to the device %.3f times the input; back the output%s", plan->copied,
+                plan->stream ? "; planes that chunks share stay there" : "");
+}
+
+static void show(const struct vp_images *im, struct vp_run *run, const struct job *j, enum vp_type stored_out)
+{
+    const struct state *s = im->state;
+    const struct vp_problem *p = &j->problem;
+    const struct vp_plan *plan = &j->plan;
+    const bool endless = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
+    const double voxels = endless ? 0 : (double)p->image[0] * (double)p->image[1] * (double)p->image[2]
+                                            * (double)p->inner * (double)p->outer;
+    char a[32], b[32], c[32], d[32];
+    int64_t halo[3];
+
+    vp_chain_halo(p->chain, halo);
+    vp_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
+            count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
+    if (s->inner > 1 || s->outer != 1)
+        vp_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, s->inner),
+                count(b, sizeof b, s->outer));
+    for (int i = 0; i < p->chain->n; i++)
+        vp_plan(run, "operation", "%s",
+                p->chain->stage[i].text[0] ? p->chain->stage[i].text : p->chain->stage[i].kernel);
+    vp_plan(run, "halo", "%lld x %lld x %lld voxels on every side", (long long)halo[0], (long long)halo[1],
+            (long long)halo[2]);
+    if (endless)
+        vp_plan(run, "volume", "as long as the pipe, read %.3f times", plan->read);
+    else
+        vp_plan(run, "volume", "%s of input, read %.3f times; %s of output",
+                vp_format_bytes(a, sizeof a, (uint64_t)(voxels * (double)p->stored_in)), plan->read,
+                vp_format_bytes(b, sizeof b, (uint64_t)(voxels * (double)p->stored_out)));
+    if (plan->bands > 1)
+        vp_plan(run, "bands", "%lld of %lld rows, one after the other", (long long)plan->bands, (long long)plan->band);
+    if (endless)
+        vp_plan(run, "slabs", "%lld page%s of output each", (long long)(plan->slab * s->inner),
+                plan->slab * s->inner > 1 ? "s" : "");
+    else
+        vp_plan(run, "slabs", "%lld of %lld page%s of output each",
+                (long long)((p->image[2] * p->outer + plan->slab - 1) / plan->slab), (long long)(plan->slab * s->inner),
+                plan->slab * s->inner > 1 ? "s" : "");
+    vp_plan(run, "chunks", "%lld x %lld x %lld, with the halo %lld x %lld x %lld; %lld x %lld x %lld of them a slab%s",
+            (long long)plan->part[0], (long long)plan->part[1], (long long)plan->part[2], (long long)plan->in[0],
+            (long long)plan->in[1], (long long)plan->in[2], (long long)plan->parts[0], (long long)plan->parts[1],
+            (long long)plan->parts[2], plan->together > 1 ? ", a thread on each" : "");
+    vp_plan(run, "host", "%s of %s: %s for %lld pages of input, %s for %d slab%s of output, %s to work in",
+            vp_format_bytes(a, sizeof a, plan->host), vp_format_bytes(b, sizeof b, p->memory),
+            vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * s->inner),
+            vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
+            vp_format_bytes((char[32]){0}, 32, plan->scratch));
+    if (plan->device)
+        show_device(run, j, voxels * (double)vp_type_size(im->type) * im->n,
+                    vp_format_bytes(a, sizeof a,
+                                    (uint64_t)(voxels * (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))));
+    vp_plan(run, "threads", "%d", p->threads);
+    vp_plan(run, "limit", "%s%s", *plan->limit ? plan->limit : "none",
+            *plan->limit ? ": with more the work would be quicker" : "");
+}
+
+/* ---- running ---- */
+
+static enum vp_type stored_type(const struct vp_images *im, const struct vp_chain *chain)
+{
+    const struct state *s = im->state;
+    const enum vp_type out = chain->stage[chain->n - 1].out;
+    return s->all_i8 && im->type == VP_I16 && out == VP_I16 ? VP_I8 : out;
+}
+
+/* Run the plan; where a device has less memory than it said, with smaller plans. */
+static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, struct job *j,
+                   struct vp_execute *e, struct vp_err *err)
+{
+    bool full = false;
+    e->problem = &j->problem;
+    e->plan = &j->plan;
+    e->chain = chain;
+    e->held = im->type;
+    for (int k = 0; k < im->n; k++)
+        e->reader[k] = im->reader[k];
+    memcpy(e->device, j->device, sizeof e->device);
+    e->stats = run->stats;
+    e->progress = run->progress;
+    for (int i = 0; i < TRIES; i++) {
+        vp_stats_text(run->stats, "device", j->problem.backend ? j->problem.backend->name : "cpu");
+        const int rc = vp_execute(e, &full, err);
+        if (!rc && e->smaller)
+            vp_note(run, "a device ran short of memory %d time%s: the work went on in smaller parts", e->smaller,
+                    e->smaller > 1 ? "s" : "");
+        if (!rc || !full || i == TRIES - 1)
+            return rc;
+        vp_note(run, "%s: planning smaller parts", err->msg);
+        const struct vp_err why = *err;
+        *err = (struct vp_err)VP_ERR_INIT;
+        for (int d = 0; d < j->problem.devices; d++)
+            j->problem.free[d] = j->problem.free[d] / 10 * 7;
+        if (make_plan(im, run, j, err)) {
+            *err = why; /* the cause: there was less than planned */
+            return -1;
+        }
+    }
+    return -1;
+}
+
+int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const char *quantity,
+                  struct vp_err *err)
+{
+    const struct state *s = im->state;
+    const enum vp_type stored = stored_type(im, chain);
+    struct job job;
+    struct vp_stack out = {0};
+    struct vp_writer *writer = NULL;
+    int rc = -1;
+
+    if (prepare(im, run, chain, stored, true, &job, err))
+        goto out;
+    show(im, run, &job, stored);
+    if (vp_plan_done(run)) {
+        rc = 0;
+        goto out;
+    }
+    if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) ||
+        (quantity &&
+         (vp_meta_set(&out.meta, "quantity", quantity) || vp_meta_set(&out.meta, "value-unit", NULL)))) {
+        vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+        goto out;
+    }
+    out.type = stored;
+    if (s->outer < VP_UNKNOWN && s->nz < VP_UNKNOWN)
+        out.pages = s->inner * s->nz * s->outer;
+    if (vp_open_output(run, &out, &writer, err))
+        goto out;
+    if (job.plan.bands > 1 && !vp_writer_random(writer)) {
+        job.problem.rows = false;
+        if (make_plan(im, run, &job, err))
+            goto out;
+    }
+    struct vp_execute e = {.writer = writer, .stored_out = stored};
+    rc = execute(im, run, chain, &job, &e, err);
+    if (!rc && e.lost)
+        vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", vp_reader_name(im->reader[s->first]),
+                (long long)e.lost, vp_type_name(stored));
+out:
+    for (int k = im->n - 1; k > 0; k--) {
+        struct vp_err late = VP_ERR_INIT;
+        vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(im->reader[k]));
+        if (vp_reader_close(im->reader[k], rc || run->common.plan ? &late : err))
+            rc = -1;
+        im->reader[k] = NULL;
+    }
+    if (vp_close(run, im->reader[0], writer, rc != 0, err))
+        rc = -1;
+    im->reader[0] = NULL;
+    im->n = 0;
+    vp_stack_free(&out);
+    return rc;
+}
+
+void vp_images_close(struct vp_images *im)
+{
+    for (int k = 0; k < im->n; k++)
+        vp_reader_close(im->reader[k], NULL);
+    free(im->state);
+    *im = (struct vp_images){0};
+}
+
+/* The input's own pages, in im->type. */
+static int scan_input(struct vp_images *im, struct vp_run *run,
+                      int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err),
+                      void *ctx, struct vp_err *err)
+{
+    struct vp_reader *reader = im->reader[0];
+    const struct vp_stack *stack = vp_reader_stack(reader);
+    const int64_t samples = stack->nx * stack->ny;
+    const size_t own = vp_page_bytes(stack), held = (size_t)samples * vp_type_size(im->type);
+    const int64_t batch = (int64_t)(SCAN_BYTES / (own + held)) + 1;
+    char *raw = vp_alloc_raw((size_t)batch, own, "pages", err);
+    char *converted = im->type != stack->type ? vp_alloc_raw(1, held, "a page", err) : NULL;
+    void **to = malloc((size_t)batch * sizeof *to);
+    int rc = !raw || (im->type != stack->type && !converted) ? -1 : 0;
+    if (!to)
+        rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
+    for (int64_t i = 0; !rc && i < batch; i++)
+        to[i] = raw + (size_t)i * own;
+    for (int64_t at = 0; !rc && at < stack->pages; at += batch) {
+        const int64_t n = stack->pages - at < batch ? stack->pages - at : batch;
+        const int64_t got = vp_reader_pages(reader, n, to, (int)run->common.threads, err);
+        if (got != n)
+            rc = got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader),
+                                        (long long)stack->pages, (long long)(at + got));
+        for (int64_t i = 0; !rc && i < n; i++) {
+            if (converted)
+                vp_convert(converted, im->type, to[i], stack->type, samples, 1, 0);
+            rc = page(ctx, at + i, converted ? converted : to[i], samples, err);
+        }
+    }
+    free(raw);
+    free(converted);
+    free(to);
+    return rc;
+}
+
+int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
+                   int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
+                   struct vp_err *err)
+{
+    int rc;
+    if (!im->seekable) {
+        for (int k = 0; k < im->n; k++)
+            if (!vp_reader_seekable(im->reader[k]))
+                vp_fail(err, VP_EUSAGE, "%s: the samples are read twice, which a pipe cannot give",
+                        vp_reader_name(im->reader[k]));
+        return vp_hint(err, "give a file, or --spool");
+    }
+    if (run->common.plan)
+        return 0;
+    if (!chain) {
+        rc = scan_input(im, run, page, ctx, err);
+    } else {
+        struct job job;
+        struct vp_execute e = {.page = page, .ctx = ctx, .stored_out = chain->stage[chain->n - 1].out};
+        rc = prepare(im, run, chain, e.stored_out, false, &job, err) || execute(im, run, chain, &job, &e, err) ? -1 : 0;
+    }
+    for (int k = 0; k < im->n && !rc; k++)
+        rc = vp_reader_seek(im->reader[k], 0, err);
+    return rc;
+}

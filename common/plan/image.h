@@ -1,0 +1,69 @@
+/* What the programs that run local operations on image stacks share: opening the inputs and seeing their axes,
+ * options, plan, execution, output. An img-* program makes a vp_chain out of its options between vp_images_open and
+ * vp_images_run.
+ *
+ * Axes: pages along z make a volume. Pages along channel, time or view stand side by side and are never mixed;
+ * whatever their order among the page axes (x y channel z time), each channel at each time is an image of its own.
+ * A stack that names no axes is x y z. */
+#ifndef VP_IMAGE_H
+#define VP_IMAGE_H
+
+#include "base/opt.h"
+#include "plan/local.h"
+
+struct vp_run;
+struct vp_reader;
+
+struct vp_image_params {
+    struct vp_size chunk;  /* --chunk WxHxD: the size of output boxes, instead of the planner's choice */
+    bool flat;             /* --2d: every page is an image of its own */
+    bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
+};
+extern const struct vp_opt vp_image_options[];
+extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */
+
+struct vp_images {
+    int n;                                  /* stacks */
+    struct vp_reader *reader[VP_MAX_INPUTS];
+    struct vp_image_params params;
+    int64_t size[3];   /* of one image; size[2] is 1 where pages stand alone, VP_UNKNOWN before the end of a pipe */
+    bool flat;         /* no z axis, or --2d */
+    bool has_voxel;
+    double voxel[3];   /* spacing along x y z; 1 if not known */
+    enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
+    bool seekable;     /* can be read twice */
+    void *state;
+};
+
+/* Open run->parsed.operands: as one stack (stacks = 1, as everywhere), or each operand as a stack of its own (stacks =
+ * how many at most). Several stacks must agree in size; a stack of one page goes with every page of the others.
+ * `types` is a mask of 1u << vp_type that the operation takes; another type is refused with the way out. */
+int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
+                   unsigned types, struct vp_err *err);
+
+/* One to three lengths of an option, in voxels: one value is for all axes; three are x, y, z; where pages stand alone
+ * two are enough, and a third that is not 0 is refused. With --physical they are divided by the voxel size. */
+int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
+                     struct vp_err *err);
+
+/* For operations that look at single voxels: make all pages, whatever their axes, one image along z (size[2] is then
+ * their number). Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
+void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
+
+/* Plan the chain (show it for --plan: then 0 is returned and nothing was done), open the output, run, close
+ * everything. Where the number of planes is unknown (a pipe) the executor sets the stages' image[2] when it knows.
+ * `quantity` (may be NULL) replaces the metadata's, and its unit goes. Output samples are the last stage's `out`,
+ * converted back to i8 where i16 stood in for it. */
+int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const char *quantity,
+                  struct vp_err *err);
+
+/* A pass before the run, over seekable input only (VP_EUSAGE with a hint otherwise): the chain's output pages (of its
+ * last type) in order to `page`. With chain = NULL the pages of the first stack, as im->type. With --plan nothing is
+ * read, and `page` is not called. */
+int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
+                   int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
+                   struct vp_err *err);
+
+void vp_images_close(struct vp_images *im);
+
+#endif

@@ -1,0 +1,98 @@
+/* Local operations: every output voxel is a function of the input voxels within a halo around it. What the planner
+ * must know of one (its demand) and what the executor calls, on the CPU and, through backend.h, on a device.
+ *
+ * The promise behind it: the bits of an output voxel depend on the image and the parameters, never on the boxes,
+ * on the number of threads or on the place of a box in memory. So sums are taken in an order that is fixed relative
+ * to the voxel (or to the image), and what happens at an edge depends on the image's edge, not on the box's. */
+#ifndef VP_LOCAL_H
+#define VP_LOCAL_H
+
+#include "stack/stack.h"
+
+enum { VP_MAX_INPUTS = 8 };
+/* Small functions that kernels share with the CPU: a backend defines what its compiler wants to hear. */
+#ifndef VP_ANYWHERE
+#define VP_ANYWHERE
+#endif
+#define VP_UNKNOWN (INT64_MAX / 4)
+
+/* Half open, axes x, y, z. */
+struct vp_box { int64_t lo[3], hi[3]; };
+
+/* A box of an image in memory: plane[z] points at sample (box.lo[0], box.lo[1]) of plane box.lo[2] + z; the next row
+ * is `stride` samples on. */
+struct vp_part {
+    struct vp_box box;
+    int64_t stride;
+    void *const *plane;
+};
+
+/* What happens where the support crosses the edge of the image. */
+enum vp_edge {
+    VP_EDGE_RENORMALIZE, /* the samples that exist, weights scaled to sum to one: normalised convolution */
+    VP_EDGE_NEAREST,     /* a a a | a b c */
+    VP_EDGE_MIRROR,      /* c b a | a b c */
+    VP_EDGE_ZERO,
+    VP_EDGE_WRAP         /* a b c | a b c: needs `whole` */
+};
+#define VP_EDGE_CHOICES "renormalize|nearest|mirror|zero|wrap"
+
+/* One operation, its parameters resolved for one image. Filled by ops/NAME.c, copied by vp_chain_add. */
+struct vp_local {
+    const char *kernel;    /* the name under which a backend finds it: "gauss" */
+    char text[160];        /* for --plan: "gauss sigma 3 3 1, 25 x 25 x 9 taps, renormalised, avx512" */
+    /* Voxels of the whole image (one channel at one time). image[2] is VP_UNKNOWN while the end of a pipe has not come;
+     * the executor sets it before any box is run that lies within the halo of the true end. So run() reads it at each
+     * call, and tables along z are made by distance from the edge, not for every z. */
+    int64_t image[3];
+    int inputs;
+    int from[VP_MAX_INPUTS]; /* where each input comes from: s >= 0 is the result of stage s of the chain, ~k is
+                                stack k of the program's inputs. All of type `in`. */
+    enum vp_type in, out;
+    int64_t halo[3];       /* how far from an output voxel input voxels are looked at, at most */
+    bool whole[3];         /* boxes must have the whole of this axis (wrap) */
+    double cost;           /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
+    void *params;          /* of the kernel: its own struct, declared in ops/NAME.h, read by cuda/NAME.cu too */
+    void (*free)(void *params); /* may be NULL */
+
+    /* Bytes that run() needs beside its parts. NULL: none. */
+    uint64_t (*scratch)(const struct vp_local *op, const struct vp_box *in, const struct vp_box *out, int threads);
+    /* Fill `out` from `in` (op->inputs parts, all of the same box: out->box grown by the halo and clipped to the
+     * image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not overlap. */
+    int (*run)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+               int threads, struct vp_err *err);
+};
+
+/* Stages in order; the last one's result is the output. `--iterations 3` is three stages, a top-hat is erode,
+ * dilate, subtract. */
+struct vp_chain {
+    int n, room;
+    struct vp_local *stage;
+    int stacks; /* program's inputs: 1 + the largest k of any ~k */
+};
+
+/* Append a copy (params become the chain's, freed by vp_chain_free, also on failure). 0 or -1 (VP_ERESOURCE). */
+int vp_chain_add(struct vp_chain *c, const struct vp_local *op, struct vp_err *err);
+void vp_chain_free(struct vp_chain *c);
+
+/* What each stage must make (made[s]) and what each stack must give (given[k]) so that the last stage can fill `out`:
+ * boxes grown by the halos of all later stages and clipped to the image. */
+void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given);
+/* Sum of the halos along the longest way, per axis. */
+void vp_chain_halo(const struct vp_chain *c, int64_t halo[3]);
+
+/* Run a whole chain on the CPU into `out`; in[k] is stack k, at least its given[k]. Buffers between stages and scratch
+ * are in `scratch` (vp_chain_bytes of it, aligned to 64). */
+uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int threads);
+int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 int threads, struct vp_err *err);
+
+/* The same for a whole image in plain memory (z, y, x order), with buffers of its own: for tests and benchmarks. */
+int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err);
+
+static inline int64_t vp_box_size(const struct vp_box *b, int axis)
+{
+    return b->hi[axis] - b->lo[axis];
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* The planner: from a chain of local operations, the size of the images, memory and devices to a list of boxes that
+ * the executor (execute.h) runs.
+ *
+ * Pages are read once, in order. Those with the same z (one of each channel) are a plane of the stream; image t follows
+ * image t - 1. The host holds a window of planes, and output leaves it in slabs of planes, which are cut into parts
+ * along x, y and z. Where not even the halo's planes fit the memory, the rows of all planes are cut into bands, and
+ * each band is a stream of its own.
+ *
+ * On the CPU a part is worked on where it lies in the window. On a device parts are copied; those of one column follow
+ * each other along z, and the planes that two of them share stay on the device. If there is a worker for every column
+ * (`stream`), they stay from slab to slab, so that every plane is copied once. */
+#ifndef VP_PLAN_H
+#define VP_PLAN_H
+
+#include "backend.h"
+
+enum { VP_MAX_DEVICES = 16, VP_MAX_WORKERS = 16 };
+
+struct vp_problem {
+    const struct vp_chain *chain;
+    int64_t image[3];              /* image[2] VP_UNKNOWN: to the end of a pipe */
+    int64_t inner;                 /* images whose pages alternate inside z (channels) */
+    int64_t outer;                 /* images after one another (times, pages that stand alone); or VP_UNKNOWN */
+    bool single[VP_MAX_INPUTS];    /* stack k is one page that goes with every page of the others */
+    uint64_t stored_in, stored_out;/* bytes of a voxel of all inputs, and of the output, as they are stored */
+    int64_t chunk[3];              /* output box of a part; 0: to be chosen */
+    int threads;
+    uint64_t memory;               /* of the host */
+    bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
+    const struct vp_backend *backend; /* NULL or one without local_*: the CPU */
+    int devices;
+    uint64_t free[VP_MAX_DEVICES]; /* bytes that may be taken on each */
+};
+
+struct vp_plan {
+    bool device, stream;
+    int64_t bands, band;           /* how many, and output rows of one (the last may have fewer) */
+    int64_t slab;                  /* output planes of a slab */
+    int64_t window;                /* planes of input in memory */
+    int slabs;                     /* of output in memory */
+    int64_t part[3], parts[3];     /* output box of a part; how many in a page row, a band, a slab */
+    int64_t in[3];                 /* the largest input box of a part */
+    int64_t depth[VP_MAX_DEVICES]; /* device: planes of a part on each, part[2] or fewer; 0: it is not used */
+    int workers, lanes;            /* device: workers, sets of buffers of each */
+    int together;                  /* CPU: parts worked on at once, by one thread each; 1: by all threads in turn */
+    uint64_t input, output, scratch; /* bytes of the window, the slabs, and beside them */
+    uint64_t host, on_device;      /* all of it on the host; on the fullest device */
+    double read;                   /* voxels read of the input / voxels */
+    double copied;                 /* voxels copied to devices / voxels */
+    double seconds;                /* what the choice minimises: a rough estimate of the run, per voxel when the
+                                      length is not known */
+    const char *limit;             /* what kept it from a cheaper plan: "memory", "device memory", "" */
+};
+
+/* 0, or -1 with VP_ERESOURCE: nothing fits. */
+int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err);
+
+/* Complete a candidate of which bands, slab, part[], window, slabs, stream, lanes are given. False if it is over a
+ * limit. For the tests, which compare the choice with all others. */
+bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Entropy of a neighbourhood: kernel "entropy" of ops/entropy.h.
+ *
+ * First every sample becomes the number of its bin. Then a thread walks along a row with a histogram of its
+ * own: at each step every line of the window gains one sample and loses one, and the sum of t(c) over the
+ * bins, being integers, follows exactly, so the result is the CPU's to the bit. Histograms of neighbouring
+ * threads are interleaved: the threads of a warp never meet in a bank of shared memory. Histograms that do
+ * not fit there lie in global memory. */
+#include "footprint.cuh"
+#include "ops/entropy.h"
+
+#include <cstdio>
+
+namespace
+{
+
+enum { WALK = 64, THREADS_SHARED = 64, SHARED_MOST = 96 << 10, THREADS_GLOBAL = 16384 };
+
+template <class S>
+__global__ void __launch_bounds__(256)
+    bins_kernel(vp_gpu_part in, vp_gpu_part out, struct vp_entropy_params p)
+{
+    const int64_t x = in.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = in.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= in.box.hi[0] || y >= in.box.hi[1])
+        return;
+    for (int64_t z = in.box.lo[2] + blockIdx.z; z < in.box.hi[2]; z += gridDim.z)
+        *vp_at<uint16_t>(out, x, y, z) = vp_entropy_bin(&p, (double)*vp_at<S>(in, x, y, z));
+}
+
+/* COUNT: u16 where a window has fewer than 65536 samples. */
+template <class COUNT> struct histogram {
+    COUNT *count; /* of bin 0 */
+    int stride;   /* from bin to bin */
+    int bins, n;  /* samples in it */
+    int64_t sum;  /* of t(c) */
+    const int64_t *step;
+
+    __device__ __forceinline__ void add(int bin)
+    {
+        if (bin == bins)
+            return; /* NaN */
+        const COUNT c = count[bin * stride];
+        count[bin * stride] = (COUNT)(c + 1);
+        sum += __ldg(step + c);
+        n++;
+    }
+    __device__ __forceinline__ void remove(int bin)
+    {
+        if (bin == bins)
+            return;
+        const COUNT c = (COUNT)(count[bin * stride] - 1);
+        count[bin * stride] = c;
+        sum -= __ldg(step + c);
+        n--;
+    }
+};
+
+struct walk {
+    vp_gpu_part in, out; /* bins; f32 */
+    int3 reach;
+    const int4 *span; /* NULL: a box */
+    int spans;
+    int bins;
+    const int64_t *t, *step;
+    void *global;         /* histograms, or NULL: shared memory */
+    int64_t rows, pieces; /* y and z together; walks along x */
+};
+
+template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_kernel(walk w)
+{
+    extern __shared__ uint32_t shared[];
+    const int threads = gridDim.x * blockDim.x, own = blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t ny = w.out.box.hi[1] - w.out.box.lo[1], last = w.in.box.hi[0] - 1;
+    const int lines = w.span ? w.spans : (2 * w.reach.y + 1) * (2 * w.reach.z + 1);
+    histogram<COUNT> h;
+    h.count = w.global ? (COUNT *)w.global + own : (COUNT *)shared + threadIdx.x;
+    h.stride = w.global ? threads : blockDim.x;
+    h.bins = w.bins;
+    h.step = w.step;
+
+    /* neighbouring threads take neighbouring rows, whose windows share most samples */
+    for (int64_t task = own; task < w.rows * w.pieces; task += threads) {
+        const int64_t row = task % w.rows, y = w.out.box.lo[1] + row % ny, z = w.out.box.lo[2] + row / ny;
+        const int64_t from = w.out.box.lo[0] + task / w.rows * WALK, to = min(from + WALK, w.out.box.hi[0]);
+        float *const out = vp_at<float>(w.out, from, y, z);
+        h.n = 0;
+        h.sum = 0;
+        for (int b = 0; b < w.bins; b++)
+            h.count[b * h.stride] = 0;
+        for (int64_t x = from; x < to; x++) {
+            for (int l = 0; l < lines; l++) {
+                const int rows = 2 * w.reach.y + 1;
+                const int4 e =
+                    w.span ? w.span[l]
+                           : make_int4(l / rows - w.reach.z, l % rows - w.reach.y, -w.reach.x, w.reach.x);
+                const int64_t sy = y + e.y, sz = z + e.x;
+                if (sy < w.in.box.lo[1] || sy >= w.in.box.hi[1] || sz < w.in.box.lo[2] ||
+                    sz >= w.in.box.hi[2])
+                    continue;
+                const uint16_t *const line = vp_at<uint16_t>(w.in, 0, sy, sz);
+                if (x == from) {
+                    const int64_t end = min(x + e.w, last);
+                    for (int64_t i = max(x + e.z, w.in.box.lo[0]); i <= end; i++)
+                        h.add(line[i]);
+                } else {
+                    if (x + e.w <= last)
+                        h.add(line[x + e.w]);
+                    if (x + e.z > w.in.box.lo[0])
+                        h.remove(line[x + e.z - 1]);
+                }
+            }
+            out[x - from] = h.n ? (float)((double)(__ldg(w.t + h.n) - h.sum) / (4294967296.0 * (double)h.n))
+                                : __int_as_float(0x7fc00000);
+        }
+    }
+}
+
+/* ---- host ---- */
+
+const struct vp_entropy_params *params(const struct vp_local *op)
+{
+    return (const struct vp_entropy_params *)op->params;
+}
+
+bool has(const struct vp_local *op, char *why, size_t size)
+{
+    if (op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in))
+        return true;
+    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
+    return false;
+}
+
+uint64_t table_numbers(const struct vp_entropy_params *p)
+{
+    return 2 * ((uint64_t)p->n + 1);
+}
+
+uint64_t table(const struct vp_local *op)
+{
+    const struct vp_entropy_params *p = params(op);
+    return table_numbers(p) * sizeof(int64_t) + vp_spans_bytes(&p->f);
+}
+
+void fill(const struct vp_local *op, void *to)
+{
+    const struct vp_entropy_params *p = params(op);
+    int64_t *const t = (int64_t *)to;
+    for (int64_t i = 0; i <= p->n; i++) {
+        t[i] = p->t[i];
+        t[p->n + 1 + i] = p->step[i];
+    }
+    vp_spans_fill(&p->f, t + table_numbers(p));
+}
+
+size_t count_bytes(const struct vp_entropy_params *p)
+{
+    return p->n < 65536 ? 2 : 4;
+}
+
+size_t shared_bytes(const struct vp_entropy_params *p)
+{
+    return (size_t)p->bins * THREADS_SHARED * count_bytes(p);
+}
+
+int64_t pitch_of(int64_t n)
+{
+    return vp_groups(n, 64) * 64;
+}
+
+uint64_t bins_bytes(const int64_t in[3])
+{
+    const uint64_t bytes = (uint64_t)pitch_of(in[0]) * (uint64_t)in[1] * (uint64_t)in[2] * sizeof(uint16_t);
+    return (bytes + VP_GPU_ALIGN - 1) / VP_GPU_ALIGN * VP_GPU_ALIGN;
+}
+
+uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+{
+    const struct vp_entropy_params *p = params(op);
+    (void)out;
+    return bins_bytes(in) +
+           (shared_bytes(p) <= SHARED_MOST ? 0 : (uint64_t)p->bins * THREADS_GLOBAL * count_bytes(p));
+}
+
+template <class S>
+void to_bins(const struct vp_gpu_part &in, const struct vp_gpu_part &bins, const struct vp_entropy_params *p,
+             cudaStream_t stream)
+{
+    const vp_grid_of g(in.box);
+    bins_kernel<S><<<g.grid, g.threads, 0, stream>>>(in, bins, *p);
+}
+
+template <class COUNT>
+int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_gpu_args *args,
+             struct vp_err *err)
+{
+    const int64_t tasks = w.rows * w.pieces, blocks = vp_groups(tasks, THREADS_SHARED);
+    if (w.global) {
+        const int64_t most = THREADS_GLOBAL / THREADS_SHARED;
+        walk_kernel<COUNT><<<(unsigned)(blocks < most ? blocks : most), THREADS_SHARED, 0, args->stream>>>(w);
+        return 0;
+    }
+    const size_t shared = shared_bytes(p);
+    const cudaError_t e =
+        cudaFuncSetAttribute(walk_kernel<COUNT>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (e != cudaSuccess)
+        return vp_gpu_fail(err, e, "the shared memory for an entropy");
+    const int64_t most = (int64_t)args->sms * 16;
+    walk_kernel<COUNT>
+        <<<(unsigned)(blocks < most ? blocks : most), THREADS_SHARED, shared, args->stream>>>(w);
+    return 0;
+}
+
+int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    const struct vp_entropy_params *p = params(op);
+    vp_gpu_part in = args->in[0], bins;
+    int64_t size[3];
+
+    for (int a = 0; a < 3; a++)
+        size[a] = vp_box_size(&in.box, a);
+    bins.box = in.box;
+    bins.pitch = pitch_of(size[0]);
+    bins.plane = bins.pitch * size[1];
+    bins.data = args->scratch;
+    switch (op->in) {
+    case VP_U8:
+        to_bins<uint8_t>(in, bins, p, args->stream);
+        break;
+    case VP_U16:
+        to_bins<uint16_t>(in, bins, p, args->stream);
+        break;
+    case VP_I16:
+        to_bins<int16_t>(in, bins, p, args->stream);
+        break;
+    default:
+        to_bins<float>(in, bins, p, args->stream);
+        break;
+    }
+    walk w = {};
+    w.in = bins;
+    w.out = *args->out;
+    w.reach = vp_reach(&p->f, op->image);
+    w.t = (const int64_t *)args->table;
+    w.step = w.t + p->n + 1;
+    w.span = p->f.shape == VP_BOX ? NULL : (const int4 *)(w.t + table_numbers(p));
+    w.spans = (int)p->f.spans;
+    w.bins = (int)p->bins;
+    w.global = shared_bytes(p) <= SHARED_MOST ? NULL : (char *)args->scratch + bins_bytes(size);
+    w.rows = vp_box_size(&args->out->box, 1) * vp_box_size(&args->out->box, 2);
+    w.pieces = vp_groups(vp_box_size(&args->out->box, 0), WALK);
+    return count_bytes(p) == 2 ? walk_all<uint16_t>(w, p, args, err) : walk_all<uint32_t>(w, p, args, err);
+}
+
+} // namespace
+
+const struct vp_gpu_kernel vp_gpu_entropy = {"entropy", has, scratch, table, fill, launch};

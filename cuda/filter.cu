@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows of the detector convolved with the ramp, one pass over memory: weights, transform, kernel, transform
+ * back, all in registers and shared memory.
+ *
+ * Right-angle convolution (Nussbaumer, Fast Fourier Transform and Convolution Algorithms, 1982): a row x of N real
+ * samples (zeros included) is turned by exp(-2 pi i n / (4 N)) before a complex transform of length N and turned back
+ * after it. What wraps round then comes back a quarter turn away, in the imaginary part, and the real part is the plain
+ * convolution with any taps up to N - 1: the length that a real transform of 2 N would need, but without its unpacking,
+ * and since the kernel is even, its spectrum at k + 1/4 is real. So the order of the frequencies does not matter and
+ * the last stage there, the multiplication and the first stage back stay in registers (forward by decimation in
+ * frequency, back by decimation in time; Gentleman & Sande 1966, Cooley & Tukey 1965). Two rows as one complex row
+ * would be cheaper still, but a row's bits would depend on its neighbour. */
+#include "failure.cuh"
+#include "filter_cuda.h"
+
+extern "C" {
+#include "ops/filter.h"
+}
+
+#include <cfloat>
+#include <complex>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+namespace
+{
+
+constexpr double PI = 3.14159265358979323846;
+
+/* ---- arithmetic ---- */
+
+struct __align__(8) cx {
+    float re, im;
+};
+
+__device__ inline cx operator+(cx a, cx b) { return {a.re + b.re, a.im + b.im}; }
+__device__ inline cx operator-(cx a, cx b) { return {a.re - b.re, a.im - b.im}; }
+__device__ inline cx fetch(const cx *p)
+{
+    const float2 v = __ldg((const float2 *)p);
+    return {v.x, v.y};
+}
+/* p, but the compiler does not know: or it would keep what it fetched before in registers all the time */
+__device__ inline const cx *unknown(const cx *p)
+{
+    asm volatile("" : "+l"(p));
+    return p;
+}
+/* a times w, or its conjugate */
+template <bool BACK> __device__ inline cx turn(cx a, float wr, float wi)
+{
+    if (BACK)
+        return {fmaf(a.im, wi, a.re * wr), fmaf(-a.re, wi, a.im * wr)};
+    return {fmaf(-a.im, wi, a.re * wr), fmaf(a.re, wi, a.im * wr)};
+}
+
+/* cos(2 pi k / n) to the last bits of double, 0 <= k, for the compiler */
+__host__ __device__ constexpr double cos_turn(int64_t k, int64_t n)
+{
+    k %= n;
+    if (2 * k > n)
+        k = n - k;
+    if (4 * k > n)
+        return -cos_turn(n - 2 * k, 2 * n);
+    const bool far = 8 * k > n; /* the sine of the rest is the shorter series */
+    const double x = 2 * PI * (far ? (double)(n - 4 * k) / 4 : (double)k) / (double)n;
+    double term = far ? x : 1, sum = 0;
+    for (int i = far ? 1 : 0; i < 22; i += 2) {
+        sum += term;
+        term *= -x * x / ((i + 1) * (i + 2));
+    }
+    return sum;
+}
+__host__ __device__ constexpr double sin_turn(int64_t k, int64_t n)
+{
+    return cos_turn(4 * k + 3 * n, 4 * n);
+}
+
+/* f(0), ..., f(N - 1), with numbers that the compiler knows */
+template <int I> struct number {
+    enum { value = I };
+    __host__ __device__ constexpr operator int() const { return I; }
+};
+template <int... I, class F> __device__ inline void each(std::integer_sequence<int, I...>, F f)
+{
+    (f(number<I>()), ...);
+}
+template <int N, class F> __device__ inline void each(F f)
+{
+    each(std::make_integer_sequence<int, N>(), f);
+}
+
+/* a exp(-+ 2 pi i K / N) */
+template <int K, int N, bool BACK> __device__ inline cx turn_by(cx a)
+{
+    if constexpr (K % N == 0)
+        return a;
+    else if constexpr (4 * K % N == 0 && 4 * K / N % 4 == 2)
+        return {-a.re, -a.im};
+    else if constexpr (4 * K % N == 0)
+        return (4 * K / N % 4 == 1) != BACK ? cx{a.im, -a.re} : cx{-a.im, a.re};
+    else if constexpr (8 * K % N == 0) {
+        constexpr float c = (float)cos_turn(K, N), s = (float)(BACK ? sin_turn(K, N) : -sin_turn(K, N));
+        if constexpr ((c > 0) == (s > 0))
+            return {c * (a.re - a.im), c * (a.re + a.im)};
+        else
+            return {c * (a.re + a.im), c * (a.im - a.re)};
+    } else {
+        constexpr float c = (float)cos_turn(K, N), s = (float)-sin_turn(K, N);
+        return turn<BACK>(a, c, s);
+    }
+}
+
+__host__ __device__ constexpr int inner(int r) /* of the two factors that r is done in */
+{
+    return r % 4 == 0 && r > 4 ? 4 : r % 2 == 0 && r > 2 ? 2 : r;
+}
+
+/* Transform in place, in order; BACK has the sign +. */
+template <int R, bool BACK> __device__ inline void dft(cx *y)
+{
+    constexpr int A = inner(R), C = R / A;
+    if constexpr (C > 1) {
+        cx t[R];
+        each<C>([&](auto c) {
+            cx z[A];
+            each<A>([&](auto a) { z[a] = y[c + C * a]; });
+            dft<A, BACK>(z);
+            each<A>([&](auto a) {
+                t[a * C + c] = turn_by<(int)decltype(a)::value * (int)decltype(c)::value, R, BACK>(z[a]);
+            });
+        });
+        each<A>([&](auto a) {
+            dft<C, BACK>(t + a * C);
+            each<C>([&](auto c) { y[a + A * c] = t[a * C + c]; });
+        });
+    } else if constexpr (R == 2) {
+        const cx a = y[0], b = y[1];
+        y[0] = a + b;
+        y[1] = a - b;
+    } else if constexpr (R == 3) {
+        constexpr float s = (float)(BACK ? -sin_turn(1, 3) : sin_turn(1, 3));
+        const cx p = y[1] + y[2], d = y[1] - y[2];
+        const cx m = {fmaf(-0.5f, p.re, y[0].re), fmaf(-0.5f, p.im, y[0].im)};
+        y[0] = y[0] + p;
+        y[1] = {fmaf(s, d.im, m.re), fmaf(-s, d.re, m.im)};
+        y[2] = {fmaf(-s, d.im, m.re), fmaf(s, d.re, m.im)};
+    } else {
+        static_assert(R == 4);
+        const cx s = y[0] + y[2], t = y[0] - y[2], u = y[1] + y[3], v = turn_by<1, 4, BACK>(y[1] - y[3]);
+        y[0] = s + u;
+        y[1] = t + v;
+        y[2] = s - u;
+        y[3] = t - v;
+    }
+}
+
+/* ---- the kernel ---- */
+
+struct lens {
+    float center, cv, slope, inv_f, bend;
+};
+
+enum { MAX_STAGES = 3 };
+
+struct row_args {
+    const float *in;
+    float *out;
+    int64_t rows; /* of all views together */
+    int rows_per_view, v0;
+    int nu, nu_out;
+    int left, left_out; /* where column 0 of an input row, and of an output row, lie in the transform */
+    int pad;
+    const float *fall;
+    const float *scale, *weight; /* from the first view on; weight may be NULL */
+    const struct lens *lens;     /* likewise */
+    const cx *twiddle[MAX_STAGES];
+    const float *response;
+};
+
+/* Element x of a row in shared memory: one place in seventeen stays free, so that neither neighbours nor elements 16
+ * apart share a bank. place(base + i q) = place(base) + place(i q) holds for all strides q that are used. */
+__host__ __device__ constexpr int place(int x)
+{
+    return x + (x >> 4);
+}
+
+/* T threads a row, B rows a block, registers for M blocks at a time, N = product of the radices R; stage s works on
+ * sub-transforms of length(s). */
+template <int T, int B, int M, int... R> struct shape {
+    static constexpr int threads = T, rows = B, blocks = M, stages = sizeof...(R), radix[] = {R...}, N = (R * ...);
+    __host__ __device__ static constexpr int length(int s) { return s == 0 ? N : length(s - 1) / radix[s - 1]; }
+    static constexpr size_t shared = sizeof(cx) * B * place(N);
+    static_assert(N / radix[0] == T && stages <= MAX_STAGES && stages >= 2);
+};
+
+template <class S> __device__ inline void meet()
+{
+    if (S::threads <= 32)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
+/* The butterflies of stage s that thread t does: f(number, place of its first element). */
+template <class S, int s, class F> __device__ inline void butterflies(int t, F f)
+{
+    constexpr int r = S::radix[s], len = S::length(s), q = len / r, count = S::N / r, T = S::threads;
+    static_assert((q % 16 == 0 || 16 % q == 0) && (len % 16 == 0 || 16 % len == 0));
+    each<(count + T - 1) / T>([&](auto i) {
+        const int b = t + T * i;
+        if (count % T == 0 || i < count / T || b < count)
+            f(b, place(b / q * len + b % q));
+    });
+}
+
+template <class S, int s, bool BACK> __device__ inline void middle_stage(cx *row, int t, const cx *twiddle)
+{
+    constexpr int r = S::radix[s], q = S::length(s) / r;
+    butterflies<S, s>(t, [&](int b, int at) {
+        cx y[r];
+        const cx *const w = twiddle + b % q;
+        each<r>([&](auto i) {
+            y[i] = row[at + place(i * q)];
+            if (BACK && i > 0) {
+                const cx wi = fetch(w + (i - 1) * q);
+                y[i] = turn<true>(y[i], wi.re, wi.im);
+            }
+        });
+        dft<r, BACK>(y);
+        each<r>([&](auto i) {
+            if (!BACK && i > 0) {
+                const cx wi = fetch(w + (i - 1) * q);
+                y[i] = turn<false>(y[i], wi.re, wi.im);
+            }
+            row[at + place(i * q)] = y[i];
+        });
+    });
+}
+
+/* *p, which is not needed again, or 0; a predicate instead of a branch */
+__device__ inline float load_if(const float *p, bool yes)
+{
+    float x;
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.f32 %0, 0f00000000; @p ld.global.cs.f32 %0, [%1]; }"
+                 : "=f"(x)
+                 : "l"(p), "r"((int)yes));
+    return x;
+}
+
+/* The samples of thread t, weighted: elements t + i q of the transform. */
+template <int R, int q, bool PAD>
+__device__ inline void load_row(const row_args &a, int64_t view, int v, const float *in, int t, float *x)
+{
+    const int u0 = t - a.left;
+    const auto column = [&](int u) { return PAD ? min(max(u, 0), a.nu - 1) : u; };
+    const float scale = __ldg(a.scale + view);
+
+    each<R>([&](auto i) {
+        const int u = u0 + i * q;
+        x[i] = PAD ? load_if(in + column(u), true) : load_if(in + u0 + i * q, (unsigned)u < (unsigned)a.nu);
+    });
+    each<R>([&](auto i) { x[i] = fabsf(x[i]) <= FLT_MAX ? x[i] : 0; });
+    if (a.lens) {
+        const struct lens l = a.lens[view];
+        const float dv = (float)v - l.cv, start = (l.slope * dv - l.center) * l.inv_f, one = fmaf(l.bend * dv, dv, 1);
+        each<R>([&](auto i) {
+            const float y = fmaf((float)column(u0 + i * q), l.inv_f, start);
+            x[i] *= rsqrtf(fmaf(y, y, one));
+        });
+    }
+    if (a.weight) {
+        const float *const w = a.weight + view * a.nu;
+        each<R>([&](auto i) {
+            const int u = u0 + i * q;
+            x[i] *= PAD ? __ldg(w + column(u)) : (unsigned)u < (unsigned)a.nu ? __ldg(w + u0 + i * q) : 0;
+        });
+    }
+    each<R>([&](auto i) {
+        x[i] *= scale;
+        if (PAD) {
+            const int u = u0 + i * q, beyond = abs(u - column(u));
+            if (beyond > 0)
+                x[i] *= beyond <= a.pad ? __ldg(a.fall + beyond - 1) : 0;
+        }
+    });
+}
+
+template <class S> __global__ void __launch_bounds__(S::threads * S::rows, S::blocks) filter_rows(const row_args a)
+{
+    constexpr int r0 = S::radix[0], q0 = S::length(1), last = S::stages - 1, rl = S::radix[last];
+    extern __shared__ cx shared[];
+    const int t = threadIdx.x % S::threads, line = threadIdx.x / S::threads;
+    const int64_t index = (int64_t)blockIdx.x * S::rows + line;
+    const bool here = index < a.rows; /* all threads meet, also those without a row */
+    cx *const row = shared + line * place(S::N);
+
+    {
+        float x[r0];
+        cx y[r0];
+        if (here) {
+            const int64_t view = index / a.rows_per_view;
+            const int v = a.v0 + (int)(index - view * a.rows_per_view);
+            const float *const in = a.in + index * a.nu;
+            if (a.pad)
+                load_row<r0, q0, true>(a, view, v, in, t, x);
+            else
+                load_row<r0, q0, false>(a, view, v, in, t, x);
+        }
+        each<r0>([&](auto i) {
+            constexpr float c = (float)cos_turn(i, 4 * r0), s = (float)-sin_turn(i, 4 * r0);
+            y[i] = here ? cx{x[i] * c, x[i] * s} : cx{0, 0};
+        });
+        dft<r0, false>(y);
+        each<r0>([&](auto i) {
+            const cx w = fetch(a.twiddle[0] + i * q0 + t);
+            row[place(t) + place(i * q0)] = turn<false>(y[i], w.re, w.im);
+        });
+    }
+    meet<S>();
+    if constexpr (S::stages > 2) {
+        middle_stage<S, 1, false>(row, t, a.twiddle[1]);
+        meet<S>();
+    }
+    butterflies<S, last>(t, [&](int b, int at) {
+        cx y[rl];
+        each<rl>([&](auto i) { y[i] = row[at + place(i)]; });
+        dft<rl, false>(y);
+        each<rl>([&](auto i) {
+            const float h = __ldg(a.response + i * (S::N / rl) + b);
+            y[i] = {y[i].re * h, y[i].im * h};
+        });
+        dft<rl, true>(y);
+        each<rl>([&](auto i) { row[at + place(i)] = y[i]; });
+    });
+    meet<S>();
+    if constexpr (S::stages > 2) {
+        middle_stage<S, 1, true>(row, t, unknown(a.twiddle[1]));
+        meet<S>();
+    }
+    cx y[r0];
+    const cx *const twiddle = unknown(a.twiddle[0]);
+    each<r0>([&](auto i) {
+        const cx w = fetch(twiddle + i * q0 + t);
+        y[i] = turn<true>(row[place(t) + place(i * q0)], w.re, w.im);
+    });
+    dft<r0, true>(y);
+    if (!here)
+        return;
+    float *const out = a.out + index * a.nu_out;
+    each<r0>([&](auto i) {
+        constexpr float c = (float)cos_turn(i, 4 * r0), s = (float)sin_turn(i, 4 * r0);
+        const int u = t + i * q0 - a.left_out;
+        if ((unsigned)u < (unsigned)a.nu_out)
+            out[u] = fmaf(-s, y[i].im, c * y[i].re);
+    });
+}
+
+/* ---- which kernel ---- */
+
+struct method {
+    int n, threads, rows, stages, radix[MAX_STAGES];
+    size_t shared;
+    void (*kernel)(row_args);
+    double ns; /* a row */
+};
+
+template <int T, int B, int M, int... R> constexpr method make_method(double ns)
+{
+    using S = shape<T, B, M, R...>;
+    return {S::N, T, B, S::stages, {R...}, S::shared, filter_rows<S>, ns};
+}
+
+/* The fastest radices that were measured, among those without bank conflicts; the first takes the factor 3, so that
+ * strides stay powers of two. ns: rows of N samples with cosine and redundancy weights, device memory to device memory,
+ * on an H100 SXM with 132 multiprocessors at 1.98 GHz. */
+const method methods[] = {
+    make_method<16, 4, 16, 8, 16>(0.614),     make_method<16, 4, 12, 16, 16>(1.01),
+    make_method<16, 4, 8, 24, 16>(1.55),      make_method<16, 4, 8, 32, 16>(1.95),
+    make_method<32, 2, 8, 24, 32>(3.26),      make_method<64, 1, 10, 16, 16, 4>(4.38),
+    make_method<128, 1, 6, 12, 16, 8>(7.36),  make_method<128, 1, 5, 16, 16, 8>(9.36),
+    make_method<256, 1, 3, 12, 16, 16>(16.9), make_method<256, 1, 2, 16, 16, 16>(21.7),
+    make_method<256, 1, 2, 24, 16, 16>(34.3), make_method<256, 1, 2, 32, 16, 16>(51.5),
+    make_method<512, 1, 1, 24, 32, 16>(86.0), make_method<512, 1, 1, 32, 32, 16>(140),
+};
+
+/* ---- the host ---- */
+
+thread_local vp::failure last;
+
+#define fail(...) last.say(__VA_ARGS__) /* the compiler checks the format */
+
+int check(cudaError_t e, const char *what)
+{
+    return last.check(e, what);
+}
+
+using complex = std::complex<double>;
+
+/* out[k] = sum of in[i step] exp(-2 pi i k i / n), any n; root: exp(-2 pi i j / (n step)) at j */
+void transform(const complex *in, int64_t step, complex *out, int64_t n, const complex *root)
+{
+    int64_t p = 2;
+    while (p < n && n % p)
+        p++;
+    if (n <= p) {
+        for (int64_t k = 0; k < n; k++) {
+            out[k] = 0;
+            for (int64_t i = 0; i < n; i++)
+                out[k] += in[i * step] * root[i * k % n * step];
+        }
+        return;
+    }
+    const int64_t q = n / p;
+    std::vector<complex> part(p);
+    for (int64_t r = 0; r < p; r++)
+        transform(in + r * step, step * p, out + r * q, q, root);
+    for (int64_t k = 0; k < q; k++) {
+        for (int64_t r = 0; r < p; r++)
+            part[r] = out[r * q + k];
+        for (int64_t j = 0; j < p; j++) {
+            complex sum = 0;
+            for (int64_t r = 0; r < p; r++)
+                sum += part[r] * root[r * (k + j * q) % n * step];
+            out[j * q + k] = sum;
+        }
+    }
+}
+
+std::vector<complex> transform(const std::vector<complex> &in)
+{
+    const int64_t n = (int64_t)in.size();
+    std::vector<complex> root(n), out(n);
+    for (int64_t k = 0; k < n; k++)
+        root[k] = std::polar(1.0, -2 * PI * (double)k / (double)n);
+    transform(in.data(), 1, out.data(), n, root.data());
+    return out;
+}
+
+/* The response at frequencies k + 1/4 of N of the taps up to `reach` that the host's filter has: windowed or not, they
+ * are its taps whatever the length of its transform is. */
+std::vector<double> make_response(const vp_filter_tables &t, int64_t reach, int N)
+{
+    std::vector<complex> h(2 * t.m), z(N);
+    std::vector<double> out(N);
+    for (int64_t k = 0; k < 2 * t.m; k++)
+        h[k] = t.response[k <= t.m ? k : 2 * t.m - k];
+    const std::vector<complex> taps = transform(h);
+    for (int64_t l = 0; l <= reach; l++)
+        z[l] = std::polar((l ? 2 : 1) * taps[l].real() / (double)(2 * t.m), -PI / 2 * (double)l / N);
+    const std::vector<complex> spectrum = transform(z);
+    for (int k = 0; k < N; k++)
+        out[k] = spectrum[k].real() / N;
+    return out;
+}
+
+int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+int64_t round_up(int64_t a, int64_t step)
+{
+    return (a + step - 1) / step * step;
+}
+
+/* What lies where in the tables, in bytes. */
+struct layout {
+    int64_t left, need; /* column 0 in the transform; its least length */
+    const method *how;
+    size_t twiddle[MAX_STAGES], response, fall, scale, weight, lens, bytes;
+};
+
+int choose(const vp_filter_tables &t, int device, layout *l, struct vp_filtercuda_plan *plan)
+{
+    int most = 0, processors = 0, khz = 0;
+    if (check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "device")
+        || check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device")
+        || check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device), "device"))
+        return -1;
+    *l = {};
+    l->left = greater(t.pad, t.before);
+    l->need = l->left + t.nu + greater(t.pad, t.after);
+    for (const method &m : methods)
+        if (m.n >= l->need && m.shared <= (size_t)most && (!l->how || m.n < l->how->n))
+            l->how = &m;
+    if (!l->how)
+        return fail("rows of %lld samples with their padding are too long for this device", (long long)l->need);
+
+    const method &how = *l->how;
+    size_t at = 0;
+    const auto take = [&](int64_t count, size_t size) {
+        const size_t here = at;
+        at += (size_t)round_up(count * (int64_t)size, 256);
+        return here;
+    };
+    l->twiddle[0] = take(how.n, sizeof(cx));
+    for (int s = 1, length = how.n / how.radix[0]; s < how.stages - 1; length /= how.radix[s++])
+        l->twiddle[s] = take(length, sizeof(cx));
+    l->response = take(how.n, sizeof(float));
+    l->fall = take(t.pad, sizeof(float));
+    l->scale = take(t.views, sizeof(float));
+    l->weight = take(t.weight ? t.views * t.nu : 0, sizeof(float));
+    l->lens = take(t.lens ? t.views : 0, sizeof(struct lens));
+    l->bytes = at;
+
+    *plan = {};
+    char radices[32];
+    int n = 0;
+    for (int s = 0; s < how.stages; s++)
+        n += snprintf(radices + n, sizeof radices - n, "%s%d", s ? "x" : "", how.radix[s]);
+    snprintf(plan->kernel, sizeof plan->kernel, "%s, complex fft length %d (%s), one pass", t.text, how.n, radices);
+    plan->nu_out = t.before + t.nu + t.after;
+    plan->bytes = at;
+    plan->seconds = how.ns * 1e-9 / (double)t.nu * 132 * 1.98e6 / ((double)processors * khz);
+    return 0;
+}
+
+std::vector<char> make_tables(const vp_filter_tables &t, const layout &l)
+{
+    const method &how = *l.how;
+    std::vector<char> all(l.bytes);
+    const auto root = [](double k, double n) { return cx{(float)cos(2 * PI * k / n), (float)-sin(2 * PI * k / n)}; };
+
+    /* the first stage's factors also turn element j of N by j / (4 N) */
+    cx *w = (cx *)(all.data() + l.twiddle[0]);
+    const int64_t r0 = how.radix[0], q0 = how.n / r0;
+    for (int64_t i = 0; i < r0; i++)
+        for (int64_t j = 0; j < q0; j++)
+            *w++ = root((double)(j * (4 * i + 1)), 4.0 * how.n);
+    int64_t length = q0;
+    for (int s = 1; s < how.stages - 1; s++) {
+        const int64_t r = how.radix[s], q = length / r;
+        w = (cx *)(all.data() + l.twiddle[s]);
+        for (int64_t i = 1; i < r; i++)
+            for (int64_t j = 0; j < q; j++)
+                *w++ = root((double)(i * j), (double)length);
+        length = q;
+    }
+
+    /* frequency k lies where its digits, reversed, say; the last digit is the output of the last butterfly */
+    const std::vector<double> response = make_response(t, l.need - 1, how.n);
+    float *const h = (float *)(all.data() + l.response);
+    const int64_t rl = how.radix[how.stages - 1];
+    for (int64_t k = 0; k < how.n; k++) {
+        int64_t at = 0, rest = k, len = how.n;
+        for (int s = 0; s < how.stages; s++) {
+            len /= how.radix[s];
+            at += rest % how.radix[s] * len;
+            rest /= how.radix[s];
+        }
+        h[at % rl * (how.n / rl) + at / rl] = (float)response[k];
+    }
+
+    memcpy(all.data() + l.scale, t.scale, (size_t)t.views * sizeof(float));
+    if (t.pad)
+        memcpy(all.data() + l.fall, t.fall, (size_t)t.pad * sizeof(float));
+    if (t.weight)
+        memcpy(all.data() + l.weight, t.weight, (size_t)(t.views * t.nu) * sizeof(float));
+    for (int64_t k = 0; t.lens && k < t.views; k++) {
+        const vp_filter_lens &from = t.lens[k];
+        ((struct lens *)(all.data() + l.lens))[k] = {(float)from.center, (float)from.cv, (float)from.slope,
+                                                     (float)(1 / from.f), (float)from.bend};
+    }
+    return all;
+}
+
+} // namespace
+
+struct vp_filtercuda {
+    struct vp_filtercuda_plan plan;
+    vp_filter_tables t; /* numbers only: the pointers are the host's */
+    layout l;
+    int device;
+    bool own_stream;
+    cudaStream_t stream;
+    char *tables;
+};
+
+const char *vp_filtercuda_error(void)
+{
+    return last.text;
+}
+
+bool vp_filtercuda_failed_memory(void)
+{
+    return last.memory;
+}
+
+int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filtercuda_plan *plan)
+{
+    vp_filter_tables t;
+    layout l;
+    last.memory = false;
+    vp_filter_get_tables(host, &t);
+    return choose(t, device, &l, plan);
+}
+
+static int open_filter(vp_filtercuda *f, const struct vp_filter *host, int device, void *stream)
+{
+    vp_filter_get_tables(host, &f->t);
+    f->device = device;
+    if (check(cudaSetDevice(device), "device") || choose(f->t, device, &f->l, &f->plan)
+        || check(cudaFuncSetAttribute(f->l.how->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)f->l.how->shared), "filter"))
+        return -1;
+    f->stream = (cudaStream_t)stream;
+    if (!stream) {
+        if (check(cudaStreamCreateWithFlags(&f->stream, cudaStreamNonBlocking), "stream"))
+            return -1;
+        f->own_stream = true;
+    }
+    const std::vector<char> tables = make_tables(f->t, f->l);
+    if (check(cudaMalloc(&f->tables, tables.size()), "the filter's tables")
+        || check(cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice, f->stream),
+                 "the filter's tables")
+        || check(cudaStreamSynchronize(f->stream), "the filter's tables"))
+        return -1;
+    return 0;
+}
+
+int vp_filtercuda_open(struct vp_filtercuda **out, const struct vp_filter *host, int device, void *stream)
+{
+    *out = nullptr;
+    last.memory = false;
+    vp_filtercuda *f = new (std::nothrow) vp_filtercuda();
+    if (!f)
+        return fail("out of memory");
+    int rc;
+    try {
+        rc = open_filter(f, host, device, stream);
+    } catch (const std::bad_alloc &) {
+        rc = fail("out of memory");
+    }
+    if (rc)
+        vp_filtercuda_close(f);
+    else
+        *out = f;
+    return rc;
+}
+
+const struct vp_filtercuda_plan *vp_filtercuda_plan_of(const struct vp_filtercuda *f)
+{
+    return &f->plan;
+}
+
+int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
+                      float *out)
+{
+    const vp_filter_tables &t = f->t;
+    const layout &l = f->l;
+    last.memory = false;
+    if (first < 0 || n < 0 || first + n > t.views || v0 < 0 || v1 < v0 || v1 > t.nv)
+        return fail("views [%lld, %lld), rows [%lld, %lld) are not in the scan", (long long)first,
+                    (long long)(first + n), (long long)v0, (long long)v1);
+    const int64_t rows = n * (v1 - v0), blocks = (rows + l.how->rows - 1) / l.how->rows;
+    if (!rows)
+        return 0;
+    if (rows > INT32_MAX)
+        return fail("%lld rows at once", (long long)rows);
+
+    row_args a = {};
+    a.in = in, a.out = out;
+    a.rows = rows;
+    a.rows_per_view = (int)(v1 - v0), a.v0 = (int)v0;
+    a.nu = (int)t.nu, a.nu_out = (int)f->plan.nu_out;
+    a.left = (int)l.left, a.left_out = (int)(l.left - t.before);
+    a.pad = (int)t.pad;
+    a.fall = (const float *)(f->tables + l.fall);
+    a.scale = (const float *)(f->tables + l.scale) + first;
+    a.weight = t.weight ? (const float *)(f->tables + l.weight) + first * t.nu : nullptr;
+    a.lens = t.lens ? (const struct lens *)(f->tables + l.lens) + first : nullptr;
+    for (int s = 0; s < MAX_STAGES; s++)
+        a.twiddle[s] = (const cx *)(f->tables + l.twiddle[s]);
+    a.response = (const float *)(f->tables + l.response);
+    if (check(cudaSetDevice(f->device), "device"))
+        return -1;
+    l.how->kernel<<<(unsigned)blocks, l.how->threads * l.how->rows, l.how->shared, f->stream>>>(a);
+    return check(cudaGetLastError(), "filter");
+}
+
+int vp_filtercuda_sync(struct vp_filtercuda *f)
+{
+    last.memory = false;
+    return check(cudaStreamSynchronize(f->stream), "filter");
+}
+
+void vp_filtercuda_close(struct vp_filtercuda *f)
+{
+    if (!f)
+        return;
+    cudaSetDevice(f->device);
+    if (f->own_stream) {
+        cudaStreamSynchronize(f->stream);
+        cudaStreamDestroy(f->stream);
+    }
+    cudaFree(f->tables); /* waits for what is queued on any stream */
+    delete f;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An expression over one or more stacks: kernel "math" of ops/math.h.
+ *
+ * The program of ops/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking
+ * a step up is shared by them. Its places are columns of shared memory. + - * / sqrt % floor ceil round are
+ * the CPU's to the bit; pow, exp and log are those of the device (within 2 ulp). */
+#include "footprint.cuh"
+#include "ops/math.h"
+
+#include <cstdio>
+#include <mutex>
+
+namespace
+{
+
+enum {
+    THREADS = 128, /* of a thread block, or half or a quarter of them */
+    EACH = 4,      /* voxels of a thread */
+    COUNTERS = 512
+};
+
+/* The table: the program with its places numbered anew, those that are used only. */
+struct step {
+    uint8_t code, to, from[3], unused[3];
+};
+
+struct program {
+    int steps, places, constants, result;
+    int stack[VP_MAX_INPUTS], position[4]; /* places, -1: not used */
+    double value[VP_MATH_PLACES];          /* of constants, which come first */
+    struct step step[VP_MATH_LONGEST];
+};
+
+struct inputs {
+    vp_gpu_part part[VP_MAX_INPUTS];
+    int n;
+};
+
+__device__ double load(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z)
+{
+    const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
+    switch (type) {
+    case VP_U8:
+        return ((const uint8_t *)p.data)[i];
+    case VP_U16:
+        return ((const uint16_t *)p.data)[i];
+    case VP_U32:
+        return ((const uint32_t *)p.data)[i];
+    case VP_U64:
+        return (double)((const uint64_t *)p.data)[i];
+    case VP_I8:
+        return ((const int8_t *)p.data)[i];
+    case VP_I16:
+        return ((const int16_t *)p.data)[i];
+    case VP_I32:
+        return ((const int32_t *)p.data)[i];
+    case VP_I64:
+        return (double)((const int64_t *)p.data)[i];
+    case VP_F32:
+        return ((const float *)p.data)[i];
+    default:
+        return ((const double *)p.data)[i];
+    }
+}
+
+/* To the nearest, halves to even, clamped, NaN to 0; counts what does not fit, as vp_convert does. */
+template <class T>
+__device__ void store_small(void *data, int64_t i, double v, double lo, double hi, int &lost)
+{
+    const double r = rint(v);
+    lost += !(r >= lo && r <= hi);
+    ((T *)data)[i] = (T)(int64_t)(r != r ? 0 : r < lo ? lo : r > hi ? hi : r);
+}
+
+__device__ void store(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z, double v, int &lost)
+{
+    const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
+    const double r = rint(v);
+    switch (type) {
+    case VP_U8:
+        store_small<uint8_t>(p.data, i, v, 0, 255, lost);
+        break;
+    case VP_U16:
+        store_small<uint16_t>(p.data, i, v, 0, 65535, lost);
+        break;
+    case VP_U32:
+        store_small<uint32_t>(p.data, i, v, 0, 4294967295., lost);
+        break;
+    case VP_I8:
+        store_small<int8_t>(p.data, i, v, -128, 127, lost);
+        break;
+    case VP_I16:
+        store_small<int16_t>(p.data, i, v, -32768, 32767, lost);
+        break;
+    case VP_I32:
+        store_small<int32_t>(p.data, i, v, -2147483648., 2147483647., lost);
+        break;
+    case VP_U64: {
+        const bool ok = r >= 0 && r < 0x1p64;
+        lost += !ok;
+        ((uint64_t *)p.data)[i] = ok ? (uint64_t)r : r > 0 ? UINT64_MAX : 0;
+        break;
+    }
+    case VP_I64: {
+        const bool ok = r >= -0x1p63 && r < 0x1p63;
+        lost += !ok;
+        ((int64_t *)p.data)[i] = ok ? (int64_t)r : r > 0 ? INT64_MAX : r < 0 ? INT64_MIN : 0;
+        break;
+    }
+    case VP_F32: {
+        const float f = (float)v;
+        lost += isinf(f) && !isinf(v);
+        ((float *)p.data)[i] = f;
+        break;
+    }
+    default:
+        ((double *)p.data)[i] = v;
+        break;
+    }
+}
+
+__device__ double modulo(double a, double b)
+{
+    const double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+/* Places of the program, each EACH doubles of every thread. A thread only ever looks at its own. */
+struct places {
+    double *own;
+    __device__ double &at(int place, int k) const { return own[(place * EACH + k) * blockDim.x]; }
+};
+
+__device__ void run_step(const struct step s, const places &v)
+{
+    double a[EACH], b[EACH], d[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        a[k] = v.at(s.from[0], k);
+        b[k] = v.at(s.from[1], k);
+    }
+#define OF_EACH(value)                                                                                       \
+    _Pragma("unroll") for (int k = 0; k < EACH; k++) d[k] = (value);                                         \
+    break
+#define OF_EACH_IN_TURN(value)                                                                               \
+    _Pragma("unroll 1") for (int k = 0; k < EACH; k++) v.at(s.to, k) = (value);                              \
+    return
+#define A v.at(s.from[0], k)
+#define B v.at(s.from[1], k)
+    switch (s.code) {
+    case VP_MATH_ADD:
+        OF_EACH(a[k] + b[k]);
+    case VP_MATH_SUB:
+        OF_EACH(a[k] - b[k]);
+    case VP_MATH_MUL:
+        OF_EACH(a[k] * b[k]);
+    case VP_MATH_DIV:
+        OF_EACH(a[k] / b[k]);
+    case VP_MATH_MOD:
+        OF_EACH_IN_TURN(modulo(A, B));
+    case VP_MATH_POW:
+        OF_EACH_IN_TURN(pow(A, B));
+    case VP_MATH_LT:
+        OF_EACH(a[k] < b[k] ? 1.0 : 0.0);
+    case VP_MATH_LE:
+        OF_EACH(a[k] <= b[k] ? 1.0 : 0.0);
+    case VP_MATH_GT:
+        OF_EACH(a[k] > b[k] ? 1.0 : 0.0);
+    case VP_MATH_GE:
+        OF_EACH(a[k] >= b[k] ? 1.0 : 0.0);
+    case VP_MATH_EQ:
+        OF_EACH(a[k] == b[k] ? 1.0 : 0.0);
+    case VP_MATH_NE:
+        OF_EACH(a[k] != b[k] ? 1.0 : 0.0);
+    case VP_MATH_AND:
+        OF_EACH((a[k] != 0) & (b[k] != 0) ? 1.0 : 0.0);
+    case VP_MATH_OR:
+        OF_EACH((a[k] != 0) | (b[k] != 0) ? 1.0 : 0.0);
+    case VP_MATH_MIN:
+        OF_EACH(a[k] < b[k] || a[k] != a[k] ? a[k] : b[k]);
+    case VP_MATH_MAX:
+        OF_EACH(a[k] > b[k] || a[k] != a[k] ? a[k] : b[k]);
+    case VP_MATH_NEG:
+        OF_EACH(-a[k]);
+    case VP_MATH_NOT:
+        OF_EACH(a[k] == 0 ? 1.0 : 0.0);
+    case VP_MATH_ABS:
+        OF_EACH(fabs(a[k]));
+    case VP_MATH_SQRT:
+        OF_EACH_IN_TURN(sqrt(A));
+    case VP_MATH_EXP:
+        OF_EACH_IN_TURN(exp(A));
+    case VP_MATH_LOG:
+        OF_EACH_IN_TURN(log(A));
+    case VP_MATH_FLOOR:
+        OF_EACH(floor(a[k]));
+    case VP_MATH_CEIL:
+        OF_EACH(ceil(a[k]));
+    case VP_MATH_ROUND:
+        OF_EACH(rint(a[k]));
+    case VP_MATH_ISNAN:
+        OF_EACH(a[k] != a[k] ? 1.0 : 0.0);
+    default:
+        OF_EACH(a[k] != 0 ? b[k] : v.at(s.from[2], k));
+    }
+#undef OF_EACH
+#undef OF_EACH_IN_TURN
+#undef A
+#undef B
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+        v.at(s.to, k) = d[k];
+}
+
+/* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not
+ * fit. */
+__global__ void __launch_bounds__(THREADS)
+    math_kernel(inputs in, vp_gpu_part out, int type, int out_type, const struct program *p, int64_t inner,
+                int64_t nz, unsigned long long *lost)
+{
+    extern __shared__ double room[];
+    const places v = {room + threadIdx.x};
+    const int64_t nx = out.box.hi[0] - out.box.lo[0], ny = out.box.hi[1] - out.box.lo[1];
+    const int threads = blockDim.x, one_turn = threads * EACH;
+    const int64_t in_a_row = (nx + one_turn - 1) / one_turn,
+                  turns = in_a_row * ny * (out.box.hi[2] - out.box.lo[2]);
+    const int steps = p->steps, result = p->result;
+    int bad = 0;
+
+    for (int i = 0; i < p->constants; i++)
+#pragma unroll
+        for (int k = 0; k < EACH; k++)
+            v.at(i, k) = p->value[i];
+    for (int64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
+        const int64_t row = turn / in_a_row, y = out.box.lo[1] + row % ny, z = out.box.lo[2] + row / ny;
+        const int64_t x = out.box.lo[0] + turn % in_a_row * one_turn + threadIdx.x;
+        const int n =
+            (int)min((out.box.hi[0] - x + threads - 1) / threads, (int64_t)EACH); /* may be negative */
+#pragma unroll
+        for (int i = 0; i < VP_MAX_INPUTS; i++)
+            for (int k = 0; i < in.n && p->stack[i] >= 0 && k < n; k++)
+                v.at(p->stack[i], k) = load(in.part[i], type, x + k * threads, y, z);
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            if (p->position[0] >= 0)
+                v.at(p->position[0], k) = (double)(x + k * threads);
+            if (p->position[1] >= 0)
+                v.at(p->position[1], k) = (double)y;
+            if (p->position[2] >= 0)
+                v.at(p->position[2], k) = (double)(z / inner % nz);
+            if (p->position[3] >= 0)
+                v.at(p->position[3], k) = (double)z;
+        }
+        for (int i = 0; i < steps; i++)
+            run_step(p->step[i], v);
+        for (int k = 0; k < n; k++)
+            store(out, out_type, x + k * threads, y, z, v.at(result, k), bad);
+    }
+    if (bad)
+        atomicAdd(lost, (unsigned long long)bad);
+}
+
+/* ---- host ---- */
+
+const struct vp_math *params(const struct vp_local *op)
+{
+    return (const struct vp_math *)op->params;
+}
+
+bool is_copy(const struct vp_local *op)
+{
+    return params(op)->n == 0 && params(op)->result < VP_MAX_INPUTS && op->in == op->out;
+}
+
+/* Numbers places: constants first, then what is read or written. */
+void number(const struct vp_math *m, int of[VP_MATH_PLACES], struct program *p)
+{
+    bool used[VP_MATH_PLACES] = {};
+
+    p->places = 0;
+    for (int i = 0; i < m->n; i++) {
+        used[m->step[i].to] = true;
+        for (int k = 0; k < 3; k++)
+            used[m->step[i].from[k]] = true;
+    }
+    used[m->result] = true;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < VP_MATH_PLACES; i++)
+            if (turn == 0)
+                of[i] = used[i] && m->constant[i] ? p->places++ : -1;
+            else if (used[i] && !m->constant[i])
+                of[i] = p->places++;
+        if (turn == 0)
+            p->constants = p->places;
+    }
+}
+
+size_t shared_bytes(int places, int threads)
+{
+    return (size_t)places * (size_t)(threads * EACH) * sizeof(double);
+}
+
+int places_of(const struct vp_local *op)
+{
+    struct program p;
+    int of[VP_MATH_PLACES];
+    number(params(op), of, &p);
+    return p.places;
+}
+
+bool has(const struct vp_local *op, char *why, size_t size)
+{
+    enum { PLACES = 96 };
+    if (places_of(op) <= PLACES)
+        return true;
+    snprintf(why, size, "the expression holds more than %d values at a time", PLACES);
+    return false;
+}
+
+uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+{
+    (void)op;
+    (void)in;
+    (void)out;
+    return VP_GPU_ALIGN; /* what is lost */
+}
+
+uint64_t table(const struct vp_local *op)
+{
+    (void)op;
+    return sizeof(struct program);
+}
+
+void fill(const struct vp_local *op, void *to)
+{
+    const struct vp_math *m = params(op);
+    struct program *p = (struct program *)to;
+    int of[VP_MATH_PLACES];
+
+    number(m, of, p);
+    p->steps = m->n;
+    p->result = of[m->result];
+    for (int i = 0; i < VP_MAX_INPUTS; i++)
+        p->stack[i] = of[i];
+    for (int i = 0; i < 4; i++)
+        p->position[i] = of[VP_MATH_X + i];
+    for (int i = 0; i < VP_MATH_PLACES; i++)
+        if (m->constant[i] && of[i] >= 0)
+            p->value[of[i]] = m->value[i];
+    for (int i = 0; i < m->n; i++) {
+        p->step[i].code = m->step[i].code;
+        p->step[i].to = (uint8_t)of[m->step[i].to];
+        for (int k = 0; k < 3; k++)
+            p->step[i].from[k] = (uint8_t)of[m->step[i].from[k]];
+    }
+}
+
+/* What one launch lost, on its way to the program's count: pinned, so that nobody waits for the copy. More of
+ * them than launches can be on their way. */
+struct counter {
+    unsigned long long lost;
+    struct vp_math *m;
+};
+
+struct counter *next_counter(void)
+{
+    static std::mutex lock;
+    static struct counter *all;
+    static int next;
+    const std::lock_guard<std::mutex> guard(lock);
+
+    if (!all && cudaHostAlloc((void **)&all, COUNTERS * sizeof *all, cudaHostAllocPortable) != cudaSuccess)
+        all = NULL;
+    return all ? &all[next++ % COUNTERS] : NULL;
+}
+
+void CUDART_CB add_lost(void *data)
+{
+    const struct counter *c = (const struct counter *)data;
+    __atomic_fetch_add(&c->m->lost, (int64_t)c->lost, __ATOMIC_RELAXED);
+}
+
+int copy(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    const vp_gpu_part in = args->in[params(op)->result], out = *args->out;
+    const size_t size = vp_type_size(op->in), width = (size_t)vp_box_size(&out.box, 0) * size;
+
+    for (int64_t z = out.box.lo[2]; z < out.box.hi[2]; z++) {
+        const char *const from = (const char *)in.data +
+                                 ((z - in.box.lo[2]) * in.plane + (out.box.lo[1] - in.box.lo[1]) * in.pitch +
+                                  (out.box.lo[0] - in.box.lo[0])) *
+                                     (int64_t)size;
+        char *const to = (char *)out.data + (z - out.box.lo[2]) * out.plane * (int64_t)size;
+        const cudaError_t e =
+            cudaMemcpy2DAsync(to, (size_t)out.pitch * size, from, (size_t)in.pitch * size, width,
+                              (size_t)vp_box_size(&out.box, 1), cudaMemcpyDeviceToDevice, args->stream);
+        if (e != cudaSuccess)
+            return vp_gpu_fail(err, e, "cannot copy within the CUDA device");
+    }
+    return 0;
+}
+
+int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    const struct vp_math *m = params(op);
+    const struct vp_gpu_part *out = args->out;
+    const bool loses = op->out != VP_F64;
+    unsigned long long *const lost = (unsigned long long *)args->scratch;
+    struct inputs in;
+
+    if (is_copy(op))
+        return copy(op, args, err);
+    in.n = op->inputs;
+    for (int i = 0; i < op->inputs; i++)
+        in.part[i] = args->in[i];
+    const int places = places_of(op);
+    int threads = THREADS;
+    while (threads > THREADS / 4 && shared_bytes(places, threads) > (size_t)96 << 10)
+        threads /= 2;
+    const size_t shared = shared_bytes(places, threads);
+    cudaError_t e =
+        cudaFuncSetAttribute(math_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (e == cudaSuccess)
+        e = cudaMemsetAsync(lost, 0, sizeof *lost, args->stream);
+    if (e != cudaSuccess)
+        return vp_gpu_fail(err, e, "cannot start an expression on the CUDA device");
+    const int64_t turns = vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) *
+                          vp_box_size(&out->box, 2);
+    const int64_t most = (int64_t)args->sms * 16;
+    math_kernel<<<(unsigned)(turns < most ? turns : most), threads, shared, args->stream>>>(
+        in, *out, op->in, op->out, (const struct program *)args->table, m->inner, m->nz, lost);
+    if (!loses)
+        return 0;
+    struct counter *const c = next_counter();
+    if (!c)
+        return vp_fail(err, VP_ERESOURCE, "no pinned memory left");
+    c->m = (struct vp_math *)op->params;
+    e = cudaMemcpyAsync(&c->lost, lost, sizeof c->lost, cudaMemcpyDeviceToHost, args->stream);
+    if (e == cudaSuccess)
+        e = cudaLaunchHostFunc(args->stream, add_lost, c);
+    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "cannot copy from the CUDA device");
+}
+
+} // namespace
+
+const struct vp_gpu_kernel vp_gpu_math = {"math", has, scratch, table, fill, launch};

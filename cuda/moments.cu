@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mean, variance, standard deviation and Wiener's filter: kernels "mean", "var", "std" and "wiener" of
+ * ops/moments.h.
+ *
+ * Boxes take three passes. Along each axis the states of the window's samples are put together: for integers
+ * sums and sums of squares, exact modulo 2^64, so the results are the CPU's to the bit. For floats sums and
+ * squared deviations in float64: m parts of u samples each, with the sums s_i and the total S, deviate from
+ * the common mean by
+ *
+ *     sum d_i + sum (m s_i - S)^2 / (u m^2)
+ *
+ * which subtracts nothing that was added before (Chan, Golub and LeVeque 1983), and is 0 exactly where all
+ * samples are one number. The order is that of the window, from its lowest sample up. Balls are summed sample
+ * by sample, twice where deviations are wanted. */
+#include "footprint.cuh"
+#include "ops/moments.h"
+
+#include <cstdio>
+
+namespace
+{
+
+/* N = 1: only the sum. */
+template <class T, int N> struct state {
+    T v[N];
+};
+
+struct finish {
+    enum vp_moment moment;
+    bool sample;
+    double noise;
+};
+
+/* ---- results ---- */
+
+/* k q - s s as a double, rounded once. */
+__device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
+{
+    const uint64_t a = (uint64_t)(s < 0 ? -s : s);
+    const uint64_t lo1 = k * q, hi1 = __umul64hi(k, q), lo2 = a * a, hi2 = __umul64hi(a, a);
+    const uint64_t lo = lo1 - lo2, hi = hi1 - hi2 - (lo1 < lo2); /* never negative */
+    if (!hi)
+        return (double)lo;
+    const int shift = 64 - __clzll((long long)hi);
+    const uint64_t top = hi << (64 - shift) | (shift < 64 ? lo >> shift : 0),
+                   rest = shift < 64 ? lo << (64 - shift) : lo;
+    return ldexp((double)(top | (rest != 0)), shift);
+}
+
+template <class O> __device__ O stored(double v);
+template <> __device__ float stored<float>(double v)
+{
+    return (float)v;
+}
+__device__ double clamped(double v, double lo, double hi)
+{
+    return v != v ? 0 : rint(v > lo ? (v < hi ? v : hi) : lo);
+}
+template <> __device__ uint8_t stored<uint8_t>(double v)
+{
+    return (uint8_t)clamped(v, 0, 255);
+}
+template <> __device__ uint16_t stored<uint16_t>(double v)
+{
+    return (uint16_t)clamped(v, 0, 65535);
+}
+template <> __device__ int16_t stored<int16_t>(double v)
+{
+    return (int16_t)(int)clamped(v, -32768, 32767);
+}
+
+/* As on the CPU: where float32 comes out the inverse will do. */
+__device__ double divided(double v, double by, bool exact)
+{
+    return exact ? v / by : v * (1 / by);
+}
+
+template <int N> __device__ double variance(const state<uint64_t, N> &s, double n, double less, bool exact)
+{
+    const double left = n - less > 0 ? n - less : 1;
+    return divided(spread_of((uint64_t)n, s.v[N - 1], (int64_t)s.v[0]), left * n, exact);
+}
+template <int N> __device__ double variance(const state<double, N> &s, double n, double less, bool exact)
+{
+    return divided(s.v[N - 1], n - less > 0 ? n - less : 1, exact);
+}
+__device__ double total(uint64_t s)
+{
+    return (double)(int64_t)s;
+}
+__device__ double total(double s)
+{
+    return s;
+}
+
+template <class T, int N>
+__device__ double result(const finish &f, const state<T, N> &s, double n, double x, bool exact)
+{
+    const double mean = divided(total(s.v[0]), n, exact);
+    if (N == 1)
+        return mean;
+    const double var = variance(s, n, f.sample ? 1 : 0, exact);
+    if (f.moment == VP_WIENER)
+        return var > f.noise ? fma((var - f.noise) / var, x - mean, mean) : mean;
+    return f.moment == VP_STD ? sqrt(var) : var;
+}
+
+/* Whether results are rounded to integers. */
+template <class O> struct whole {
+    enum { IS = true };
+};
+template <> struct whole<float> {
+    enum { IS = false };
+};
+
+/* ---- boxes ---- */
+
+__device__ __forceinline__ void take(state<uint64_t, 1> &s, int64_t v)
+{
+    s.v[0] += (uint64_t)v;
+}
+__device__ __forceinline__ void take(state<uint64_t, 2> &s, int64_t v)
+{
+    s.v[0] += (uint64_t)v;
+    s.v[1] += (uint64_t)(v * v);
+}
+__device__ __forceinline__ void take(state<double, 1> &s, double v)
+{
+    s.v[0] += v;
+}
+__device__ __forceinline__ void take(state<double, 2> &s, double v)
+{
+    s.v[0] += v;
+}
+
+template <class T> struct summed {
+    typedef int64_t type;
+};
+template <> struct summed<double> {
+    typedef double type;
+};
+
+/* Along x: from samples to states. `out` has the rows of `in`. */
+template <class S, class T, int N>
+__global__ void __launch_bounds__(256) first_kernel(vp_gpu_part in, vp_gpu_part out, int reach)
+{
+    typedef typename summed<T>::type value;
+    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+        return;
+    const int64_t x0 = max(x - reach, in.box.lo[0]);
+    const int m = (int)(min(x + reach, in.box.hi[0] - 1) - x0) + 1;
+    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+        const S *const p = vp_at<S>(in, x0, y, z);
+        state<T, N> s = {};
+        for (int i = 0; i < m; i++)
+            take(s, (value)p[i]);
+        if (N == 2 && sizeof(S) == 4) { /* f32: the squares of m v - sum, over m^2 */
+            double d = 0;
+            for (int i = 0; i < m; i++) {
+                const double e = m * (double)p[i] - (double)s.v[0];
+                d += e * e;
+            }
+            s.v[N - 1] = (T)(d / ((double)m * m));
+        }
+        *vp_at<state<T, N>>(out, x, y, z) = s;
+    }
+}
+
+__device__ __forceinline__ void gather(state<uint64_t, 1> &s, const state<uint64_t, 1> *p, int64_t step,
+                                       int m, double)
+{
+    for (int i = 0; i < m; i++)
+        s.v[0] += p[i * step].v[0];
+}
+__device__ __forceinline__ void gather(state<uint64_t, 2> &s, const state<uint64_t, 2> *p, int64_t step,
+                                       int m, double)
+{
+    for (int i = 0; i < m; i++) {
+        s.v[0] += p[i * step].v[0];
+        s.v[1] += p[i * step].v[1];
+    }
+}
+__device__ __forceinline__ void gather(state<double, 1> &s, const state<double, 1> *p, int64_t step, int m,
+                                       double)
+{
+    for (int i = 0; i < m; i++)
+        s.v[0] += p[i * step].v[0];
+}
+__device__ __forceinline__ void gather(state<double, 2> &s, const state<double, 2> *p, int64_t step, int m,
+                                       double u)
+{
+    for (int i = 0; i < m; i++) {
+        s.v[0] += p[i * step].v[0];
+        s.v[1] += p[i * step].v[1];
+    }
+    double d = 0;
+    for (int i = 0; i < m; i++) {
+        const double e = m * p[i * step].v[0] - s.v[0];
+        d += e * e;
+    }
+    s.v[1] += d / (u * m * m);
+}
+
+/* Voxels that a window around p has along an axis of n. */
+__device__ __forceinline__ int inside(int64_t p, int reach, int64_t n)
+{
+    return (int)(min(p + reach, n - 1) - max(p - reach, (int64_t)0)) + 1;
+}
+
+/* Along y: from states to states. */
+template <class T, int N>
+__global__ void __launch_bounds__(256)
+    next_kernel(vp_gpu_part in, vp_gpu_part out, int3 reach, int64_t image_x)
+{
+    typedef state<T, N> states;
+    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+        return;
+    const int64_t y0 = max(y - reach.y, in.box.lo[1]);
+    const int m = (int)(min(y + reach.y, in.box.hi[1] - 1) - y0) + 1;
+    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+        states s = {};
+        gather(s, vp_at<states>(in, x, y0, z), in.pitch, m, inside(x, reach.x, image_x));
+        *vp_at<states>(out, x, y, z) = s;
+    }
+}
+
+/* Along z, and the result. */
+template <class S, class O, class T, int N>
+__global__ void __launch_bounds__(256) last_kernel(vp_gpu_part in, vp_gpu_part samples, vp_gpu_part out,
+                                                   int3 reach, int64_t image_x, int64_t image_y, finish f)
+{
+    typedef state<T, N> states;
+    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+        return;
+    const double u = (double)inside(x, reach.x, image_x) * inside(y, reach.y, image_y);
+    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+        const int64_t z0 = max(z - reach.z, in.box.lo[2]);
+        const int m = (int)(min(z + reach.z, in.box.hi[2] - 1) - z0) + 1;
+        states s = {};
+        gather(s, vp_at<states>(in, x, y, z0), in.plane, m, u);
+        *vp_at<O>(out, x, y, z) =
+            stored<O>(result(f, s, u * m, (double)*vp_at<S>(samples, x, y, z), whole<O>::IS));
+    }
+}
+
+/* ---- balls ---- */
+
+template <class S, class O, class T, int N>
+__global__ void __launch_bounds__(256)
+    ball_kernel(vp_gpu_part in, vp_gpu_part out, const int4 *span, int spans, finish f)
+{
+    typedef typename summed<T>::type value;
+    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+        return;
+    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+        state<T, N> s = {};
+        int64_t n = 0;
+        double mean = 0, d = 0;
+        for (int turn = 0; turn < (N == 2 && sizeof(S) == 4 ? 2 : 1); turn++) {
+            for (int l = 0; l < spans; l++) {
+                const int4 e = span[l]; /* dz, dy, x0, x1 */
+                if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] ||
+                    y + e.y >= in.box.hi[1])
+                    continue;
+                const int64_t x0 = max(x + e.z, in.box.lo[0]);
+                const int m = (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1;
+                const S *const p = vp_at<S>(in, x0, y + e.y, z + e.x);
+                if (turn == 0) {
+                    for (int i = 0; i < m; i++)
+                        take(s, (value)p[i]);
+                    n += m > 0 ? m : 0;
+                    continue;
+                }
+                for (int i = 0; i < m; i++) {
+                    const double off = (double)p[i] - mean;
+                    d += off * off;
+                }
+            }
+            mean = total(s.v[0]) / (double)n;
+        }
+        if (N == 2 && sizeof(S) == 4)
+            s.v[N - 1] = (T)d;
+        *vp_at<O>(out, x, y, z) =
+            stored<O>(result(f, s, (double)n, (double)*vp_at<S>(in, x, y, z), whole<O>::IS));
+    }
+}
+
+/* ---- host ---- */
+
+const struct vp_moments_params *params(const struct vp_local *op)
+{
+    return (const struct vp_moments_params *)op->params;
+}
+
+bool has(const struct vp_local *op, char *why, size_t size)
+{
+    if ((VP_MOMENTS_TYPES & 1u << op->in) && (VP_MOMENTS_TYPES & 1u << op->out) &&
+        (op->out == op->in || op->out == VP_F32 || op->in == VP_F32))
+        return true;
+    snprintf(why, size, "no kernel from %s to %s", vp_type_name(op->in), vp_type_name(op->out));
+    return false;
+}
+
+uint64_t table(const struct vp_local *op)
+{
+    return vp_spans_bytes(&params(op)->f);
+}
+
+void fill(const struct vp_local *op, void *to)
+{
+    vp_spans_fill(&params(op)->f, to);
+}
+
+uint64_t states_bytes(const struct vp_local *op, const struct vp_box *b)
+{
+    const uint64_t n =
+        (uint64_t)vp_box_size(b, 0) * (uint64_t)vp_box_size(b, 1) * (uint64_t)vp_box_size(b, 2);
+    const uint64_t bytes = n * (params(op)->moment == VP_MEAN ? 8 : 16);
+    return (bytes + VP_GPU_ALIGN - 1) / VP_GPU_ALIGN * VP_GPU_ALIGN;
+}
+
+uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+{
+    if (params(op)->f.shape == VP_BALL)
+        return 0;
+    const struct vp_box x = {{0, 0, 0}, {out[0], in[1], in[2]}}, y = {{0, 0, 0}, {out[0], out[1], in[2]}};
+    return states_bytes(op, &x) + states_bytes(op, &y);
+}
+
+/* A part for the states of a box. */
+vp_gpu_part states_in(void *data, const struct vp_box &b)
+{
+    vp_gpu_part p;
+    p.box = b;
+    p.pitch = vp_box_size(&b, 0);
+    p.plane = p.pitch * vp_box_size(&b, 1);
+    p.data = data;
+    return p;
+}
+
+template <class S, class O, class T, int N>
+void run(const struct vp_local *op, const struct vp_gpu_args *args)
+{
+    const struct vp_moments_params *p = params(op);
+    const finish f = {p->moment, p->sample, p->noise};
+    const struct vp_gpu_part in = args->in[0], out = *args->out;
+    const vp_grid_of whole(out.box);
+
+    if (p->f.shape == VP_BALL) {
+        ball_kernel<S, O, T, N><<<whole.grid, whole.threads, 0, args->stream>>>(
+            in, out, (const int4 *)args->table, (int)p->f.spans, f);
+        return;
+    }
+    const int3 reach = vp_reach(&p->f, op->image);
+    struct vp_box bx = out.box, by = out.box;
+    /* the rows and planes that the later passes look at */
+    const int64_t r[3] = {reach.x, reach.y, reach.z};
+    for (int a = 1; a < 3; a++) {
+        bx.lo[a] = bx.lo[a] - r[a] > in.box.lo[a] ? bx.lo[a] - r[a] : in.box.lo[a];
+        bx.hi[a] = bx.hi[a] + r[a] < in.box.hi[a] ? bx.hi[a] + r[a] : in.box.hi[a];
+    }
+    by.lo[2] = bx.lo[2];
+    by.hi[2] = bx.hi[2];
+    const vp_gpu_part sx = states_in(args->scratch, bx);
+    const vp_gpu_part sy = states_in((char *)args->scratch + states_bytes(op, &bx), by);
+    const vp_grid_of gx(bx), gy(by);
+    first_kernel<S, T, N><<<gx.grid, gx.threads, 0, args->stream>>>(in, sx, reach.x);
+    next_kernel<T, N><<<gy.grid, gy.threads, 0, args->stream>>>(sx, sy, reach, op->image[0]);
+    last_kernel<S, O, T, N>
+        <<<whole.grid, whole.threads, 0, args->stream>>>(sy, in, out, reach, op->image[0], op->image[1], f);
+}
+
+template <class S, class O, class T> void lanes(const struct vp_local *op, const struct vp_gpu_args *args)
+{
+    if (params(op)->moment == VP_MEAN)
+        run<S, O, T, 1>(op, args);
+    else
+        run<S, O, T, 2>(op, args);
+}
+
+template <class S, class T> void types(const struct vp_local *op, const struct vp_gpu_args *args)
+{
+    if (op->out == VP_F32)
+        lanes<S, float, T>(op, args);
+    else
+        lanes<S, S, T>(op, args);
+}
+
+int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    (void)err;
+    switch (op->in) {
+    case VP_U8:
+        types<uint8_t, uint64_t>(op, args);
+        break;
+    case VP_U16:
+        types<uint16_t, uint64_t>(op, args);
+        break;
+    case VP_I16:
+        types<int16_t, uint64_t>(op, args);
+        break;
+    default: /* the last of several iterations goes to any type */
+        if (op->out == VP_U8)
+            lanes<float, uint8_t, double>(op, args);
+        else if (op->out == VP_U16)
+            lanes<float, uint16_t, double>(op, args);
+        else if (op->out == VP_I16)
+            lanes<float, int16_t, double>(op, args);
+        else
+            lanes<float, float, double>(op, args);
+        break;
+    }
+    return 0;
+}
+
+} // namespace
+
+const struct vp_gpu_kernel vp_gpu_mean = {"mean", has, scratch, table, fill, launch};
+const struct vp_gpu_kernel vp_gpu_var = {"var", has, scratch, table, fill, launch};
+const struct vp_gpu_kernel vp_gpu_std = {"std", has, scratch, table, fill, launch};
+const struct vp_gpu_kernel vp_gpu_wiener = {"wiener", has, scratch, table, fill, launch};

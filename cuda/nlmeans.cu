@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Non-local means: kernel "nlmeans" of ops/nlmeans.h, in the order of operations that is written there, with
+ * the fused multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
+ *
+ * A thread keeps a column of voxels (some in y, some in z) in registers. For one candidate after the other it
+ * squares the differences of the column, grown by the patch, to the candidate's column in shared memory, sums
+ * them along y and z in registers, and along x with what the neighbouring lanes have. So a difference is made
+ * once for all patches that hold it but those of other thread columns. Patches or search windows too large
+ * for that are summed voxel by voxel. */
+#include "footprint.cuh"
+#include "ops/nlmeans.h"
+
+#include <cstdio>
+
+namespace
+{
+
+enum { LANES = 32, WARPS = 4 };
+
+struct job {
+    vp_gpu_part in, out;
+    int in_type, out_type;
+    int search[3], patch[3];
+    int64_t image[3];
+    float noise, strength;
+};
+
+/* exp(a), a <= 0, as in nlmeans_isa.c */
+__device__ __forceinline__ float exponential(float a)
+{
+    const float round = 0x1.8p23f;
+    const float shifted = fmaf(a, 0x1.715476p0f, round), k = __fsub_rn(shifted, round);
+    const float r = fmaf(-k, 0x1.7f7d1cp-20f, fmaf(-k, 0x1.62e4p-1f, a));
+    float e = fmaf(r, 1.0f / 5040, 1.0f / 720);
+    e = fmaf(e, r, 1.0f / 120);
+    e = fmaf(e, r, 1.0f / 24);
+    e = fmaf(e, r, 1.0f / 6);
+    e = fmaf(e, r, 0.5f);
+    e = fmaf(e, r, 1.0f);
+    e = fmaf(e, r, 1.0f);
+    e = __int_as_float(__float_as_int(e) + ((__float_as_int(shifted) - __float_as_int(round)) << 23));
+    return a >= -87.0f ? e : a < -87.0f ? 0.0f : a;
+}
+
+__device__ __forceinline__ float weight(const job &j, float sum, float share)
+{
+    const float a = __fmul_rn(fmaf(-sum, share, j.noise), j.strength);
+    return exponential(a > 0.0f ? 0.0f : a); /* NaN stays */
+}
+
+__device__ __forceinline__ float sample(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z)
+{
+    return type == VP_U8    ? *vp_at<uint8_t>(p, x, y, z)
+           : type == VP_U16 ? *vp_at<uint16_t>(p, x, y, z)
+           : type == VP_I16 ? *vp_at<int16_t>(p, x, y, z)
+                            : *vp_at<float>(p, x, y, z);
+}
+
+__device__ __forceinline__ float clamped(float v, float lo, float hi)
+{
+    return rintf(v < lo ? lo : v > hi ? hi : v);
+}
+
+__device__ __forceinline__ void store(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z,
+                                      float v)
+{
+    if (type == VP_U8)
+        *vp_at<uint8_t>(p, x, y, z) = (uint8_t)clamped(v, 0, 255);
+    else if (type == VP_U16)
+        *vp_at<uint16_t>(p, x, y, z) = (uint16_t)clamped(v, 0, 65535);
+    else if (type == VP_I16)
+        *vp_at<int16_t>(p, x, y, z) = (int16_t)(int)clamped(v, -32768, 32767);
+    else
+        *vp_at<float>(p, x, y, z) = v;
+}
+
+__device__ __forceinline__ bool exists(int64_t at, int64_t n)
+{
+    return at >= 0 && at < n;
+}
+
+/* One over the offsets of a patch for which both samples of a pair `shift` apart exist. */
+__device__ __forceinline__ float share_of(int64_t at, int64_t shift, int patch, int64_t n)
+{
+    const int64_t lo = max(max((int64_t)-patch, -at), -at - shift);
+    const int64_t hi = min(min((int64_t)patch, n - 1 - at), n - 1 - at - shift);
+    return __fdiv_rn(1.0f, (float)(hi - lo + 1));
+}
+
+/* What shared memory holds for a thread block of warps[] columns of R x D voxels: samples from `lo` on. */
+struct tile {
+    int64_t lo[3];
+    int size[3];
+};
+
+/* PY, PZ: the patch's radii; R, D: voxels of a thread along y and z. */
+template <int PY, int PZ, int R, int D>
+__global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j)
+{
+    extern __shared__ float seen[];
+    const int lane = threadIdx.x, px = j.patch[0], wide = LANES - 2 * px;
+    const int64_t deep = (int64_t)blockDim.z * D;
+    tile t;
+
+    t.size[0] = LANES + 2 * j.search[0];
+    t.size[1] = (int)blockDim.y * R + 2 * (PY + j.search[1]);
+    t.size[2] = (int)blockDim.z * D + 2 * (PZ + j.search[2]);
+    t.lo[0] = j.out.box.lo[0] + (int64_t)blockIdx.x * wide - px - j.search[0];
+    t.lo[1] = j.out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y * R - PY - j.search[1];
+    const int64_t x = t.lo[0] + j.search[0] + lane; /* of this lane */
+    const int64_t y = j.out.box.lo[1] + ((int64_t)blockIdx.y * blockDim.y + threadIdx.y) * R;
+    const bool stores = lane >= px && lane < LANES - px && x < j.out.box.hi[0];
+
+    for (int64_t turn = blockIdx.z; j.out.box.lo[2] + turn * deep < j.out.box.hi[2]; turn += gridDim.z) {
+        const int64_t z = j.out.box.lo[2] + turn * deep + (int64_t)threadIdx.z * D;
+        t.lo[2] = j.out.box.lo[2] + turn * deep - PZ - j.search[2];
+        __syncthreads();
+        for (int row = threadIdx.z * blockDim.y + threadIdx.y; row < t.size[1] * t.size[2];
+             row += blockDim.y * blockDim.z) {
+            const int64_t sy = t.lo[1] + row % t.size[1], sz = t.lo[2] + row / t.size[1];
+            const bool there =
+                sy >= j.in.box.lo[1] && sy < j.in.box.hi[1] && sz >= j.in.box.lo[2] && sz < j.in.box.hi[2];
+            for (int i = lane; i < t.size[0]; i += LANES) {
+                const int64_t sx = t.lo[0] + i;
+                float v = 0;
+                if (there && sx >= j.in.box.lo[0] && sx < j.in.box.hi[0])
+                    v = sample(j.in, j.in_type, sx, sy, sz);
+                seen[row * t.size[0] + i] = v;
+            }
+        }
+        __syncthreads();
+        bool inner = true; /* every sample exists */
+#pragma unroll
+        for (int a = 0; a < 3; a++)
+            inner = inner && t.lo[a] >= 0 && t.lo[a] + t.size[a] <= j.image[a];
+
+        const int plane = t.size[0] * t.size[1];
+        const float *const column = seen + (threadIdx.z * D) * plane + (threadIdx.y * R) * t.size[0] + lane;
+        float here[D + 2 * PZ][R + 2 * PY], total[D][R], value[D][R];
+        const float *const middle = column + j.search[2] * plane + j.search[1] * t.size[0] + j.search[0];
+#pragma unroll
+        for (int k = 0; k < D + 2 * PZ; k++)
+#pragma unroll
+            for (int i = 0; i < R + 2 * PY; i++)
+                here[k][i] = middle[k * plane + i * t.size[0]];
+#pragma unroll
+        for (int k = 0; k < D; k++)
+#pragma unroll
+            for (int i = 0; i < R; i++)
+                total[k][i] = value[k][i] = 0;
+
+        const float whole =
+            __fmul_rn(__fdiv_rn(1.0f, (float)(2 * px + 1)),
+                      __fmul_rn(__fdiv_rn(1.0f, (float)(2 * PY + 1)), __fdiv_rn(1.0f, (float)(2 * PZ + 1))));
+        for (int dz = -j.search[2]; dz <= j.search[2]; dz++)
+            for (int dy = -j.search[1]; dy <= j.search[1]; dy++)
+                for (int dx = -j.search[0]; dx <= j.search[0]; dx++) {
+                    const float *const there = middle + dz * plane + dy * t.size[0] + dx;
+                    float off[D][R], sum[D][R];
+                    const bool x_pair = inner || (exists(x, j.image[0]) && exists(x + dx, j.image[0]));
+#pragma unroll
+                    for (int k = 0; k < D + 2 * PZ; k++) {
+                        float d[R + 2 * PY], along_y[R];
+#pragma unroll
+                        for (int i = 0; i < R + 2 * PY; i++) {
+                            const float e = there[k * plane + i * t.size[0]] - here[k][i];
+                            d[i] = __fmul_rn(e, e);
+                            if (!inner) {
+                                const int64_t py = y + i - PY, pz = z + k - PZ;
+                                if (!(x_pair && exists(py, j.image[1]) && exists(py + dy, j.image[1]) &&
+                                      exists(pz, j.image[2]) && exists(pz + dz, j.image[2])))
+                                    d[i] = 0;
+                            }
+                            if (k >= PZ && k < D + PZ && i >= PY && i < R + PY)
+                                off[k >= PZ && k < D + PZ ? k - PZ : 0][i >= PY && i < R + PY ? i - PY : 0] =
+                                    e;
+                        }
+#pragma unroll
+                        for (int i = 0; i < R; i++) {
+                            along_y[i] = d[i];
+#pragma unroll
+                            for (int o = 1; o <= 2 * PY; o++)
+                                along_y[i] = __fadd_rn(along_y[i], d[i + o]);
+                        }
+                        /* this plane is the first of one sum, the second of the one before, ... */
+#pragma unroll
+                        for (int m = 0; m < D; m++)
+                            if (m <= k && k <= m + 2 * PZ)
+#pragma unroll
+                                for (int i = 0; i < R; i++)
+                                    sum[m][i] = k == m ? along_y[i] : __fadd_rn(sum[m][i], along_y[i]);
+                    }
+                    const float rx = inner ? 0 : share_of(x, dx, px, j.image[0]);
+#pragma unroll
+                    for (int m = 0; m < D; m++)
+#pragma unroll
+                        for (int i = 0; i < R; i++) {
+                            float s = __shfl_sync(~0u, sum[m][i], lane - px);
+                            for (int o = 1 - px; o <= px; o++)
+                                s = __fadd_rn(s, __shfl_sync(~0u, sum[m][i], lane + o));
+                            float share = whole;
+                            if (!inner) {
+                                const int64_t cy = y + i + dy, cz = z + m + dz;
+                                if (!x_pair || !exists(cy, j.image[1]) || !exists(cz, j.image[2]))
+                                    continue; /* no such candidate; shuffles are behind us */
+                                share = __fmul_rn(rx, __fmul_rn(share_of(y + i, dy, PY, j.image[1]),
+                                                                share_of(z + m, dz, PZ, j.image[2])));
+                            }
+                            const float w = weight(j, s, share);
+                            total[m][i] = __fadd_rn(total[m][i], w);
+                            value[m][i] = fmaf(w, off[m][i], value[m][i]);
+                        }
+                }
+#pragma unroll
+        for (int m = 0; m < D; m++)
+#pragma unroll
+            for (int i = 0; i < R; i++)
+                if (stores && y + i < j.out.box.hi[1] && z + m < j.out.box.hi[2])
+                    store(j.out, j.out_type, x, y + i, z + m,
+                          __fadd_rn(here[m + PZ][i + PY], __fdiv_rn(value[m][i], total[m][i])));
+    }
+}
+
+/* ---- any patch, any search window: one voxel a thread ---- */
+
+template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
+{
+    const int64_t x = j.out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = j.out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= j.out.box.hi[0] || y >= j.out.box.hi[1])
+        return;
+    for (int64_t z = j.out.box.lo[2] + blockIdx.z; z < j.out.box.hi[2]; z += gridDim.z) {
+        const float here = (float)*vp_at<S>(j.in, x, y, z);
+        float total = 0, value = 0;
+        for (int dz = -j.search[2]; dz <= j.search[2]; dz++)
+            for (int dy = -j.search[1]; dy <= j.search[1]; dy++)
+                for (int dx = -j.search[0]; dx <= j.search[0]; dx++) {
+                    if (!exists(x + dx, j.image[0]) || !exists(y + dy, j.image[1]) ||
+                        !exists(z + dz, j.image[2]))
+                        continue;
+                    /* offsets for which both samples exist */
+                    const int64_t at[3] = {x, y, z};
+                    const int shift[3] = {dx, dy, dz};
+                    int lo[3], hi[3];
+                    for (int a = 0; a < 3; a++) {
+                        const int64_t least = max(-at[a], -at[a] - shift[a]);
+                        const int64_t most = min(j.image[a] - 1 - at[a], j.image[a] - 1 - at[a] - shift[a]);
+                        lo[a] = (int)max((int64_t)-j.patch[a], least);
+                        hi[a] = (int)min((int64_t)j.patch[a], most);
+                    }
+                    float sum = 0;
+                    for (int ox = lo[0]; ox <= hi[0]; ox++) {
+                        float in_plane = 0;
+                        for (int oz = lo[2]; oz <= hi[2]; oz++) {
+                            float along_y = 0;
+                            const S *p = vp_at<S>(j.in, x + ox, y + lo[1], z + oz);
+                            const S *q = vp_at<S>(j.in, x + ox + dx, y + lo[1] + dy, z + oz + dz);
+                            for (int oy = lo[1]; oy <= hi[1]; oy++, p += j.in.pitch, q += j.in.pitch) {
+                                const float e = (float)*q - (float)*p;
+                                along_y = __fadd_rn(along_y, __fmul_rn(e, e));
+                            }
+                            in_plane = __fadd_rn(in_plane, along_y);
+                        }
+                        sum = __fadd_rn(sum, in_plane);
+                    }
+                    const float share = __fmul_rn(share_of(x, dx, j.patch[0], j.image[0]),
+                                                  __fmul_rn(share_of(y, dy, j.patch[1], j.image[1]),
+                                                            share_of(z, dz, j.patch[2], j.image[2])));
+                    const float w = weight(j, sum, share);
+                    total = __fadd_rn(total, w);
+                    value = fmaf(w, (float)*vp_at<S>(j.in, x + dx, y + dy, z + dz) - here, value);
+                }
+        store(j.out, j.out_type, x, y, z, __fadd_rn(here, __fdiv_rn(value, total)));
+    }
+}
+
+/* ---- host ---- */
+
+const struct vp_nlmeans_params *params(const struct vp_local *op)
+{
+    return (const struct vp_nlmeans_params *)op->params;
+}
+
+bool has(const struct vp_local *op, char *why, size_t size)
+{
+    if ((VP_NLMEANS_TYPES & 1u << op->in) && (op->out == op->in || op->out == VP_F32))
+        return true;
+    snprintf(why, size, "no kernel from %s to %s", vp_type_name(op->in), vp_type_name(op->out));
+    return false;
+}
+
+/* 1: done; 0: too large for shared memory. */
+template <int PY, int PZ, int R, int D>
+int in_tiles(const job &j, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    const dim3 threads(LANES, D > 1 ? 2 : WARPS, D > 1 ? WARPS / 2 : 1);
+    const size_t shared = sizeof(float) * (size_t)(LANES + 2 * j.search[0]) *
+                          (size_t)((int)threads.y * R + 2 * (PY + j.search[1])) *
+                          (size_t)((int)threads.z * D + 2 * (PZ + j.search[2]));
+    const int wide = LANES - 2 * j.patch[0];
+    if (shared > vp_shared_most() || wide < LANES / 2)
+        return 0;
+    const cudaError_t e = cudaFuncSetAttribute(tile_kernel<PY, PZ, R, D>,
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (e != cudaSuccess)
+        return vp_gpu_fail(err, e, "the shared memory for non-local means");
+    const int64_t nz = vp_groups(vp_box_size(&j.out.box, 2), (int64_t)threads.z * D);
+    const dim3 grid((unsigned)vp_groups(vp_box_size(&j.out.box, 0), wide),
+                    (unsigned)vp_groups(vp_box_size(&j.out.box, 1), (int64_t)threads.y * R),
+                    (unsigned)(nz < 65535 ? nz : 65535));
+    tile_kernel<PY, PZ, R, D><<<grid, threads, shared, args->stream>>>(j);
+    return 1;
+}
+
+int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    const struct vp_nlmeans_params *p = params(op);
+    job j;
+    int done = 0;
+
+    j.in = args->in[0];
+    j.out = *args->out;
+    j.in_type = op->in;
+    j.out_type = op->out;
+    for (int a = 0; a < 3; a++) {
+        j.image[a] = op->image[a];
+        /* candidates and pairs farther away than the image is long do not exist */
+        j.search[a] = (int)(p->search[a] < op->image[a] ? p->search[a] : op->image[a] - 1);
+        j.patch[a] = (int)(p->patch[a] < op->image[a] ? p->patch[a] : op->image[a] - 1);
+    }
+    j.noise = (float)(2 * p->sigma * p->sigma);
+    j.strength = (float)(1 / (p->h * p->h));
+    const bool flat = j.search[2] == 0 && j.patch[2] == 0;
+    if (flat && j.patch[1] <= 5)
+        done = j.patch[1] == 0   ? in_tiles<0, 0, 8, 1>(j, args, err)
+               : j.patch[1] == 1 ? in_tiles<1, 0, 8, 1>(j, args, err)
+               : j.patch[1] == 2 ? in_tiles<2, 0, 8, 1>(j, args, err)
+               : j.patch[1] == 3 ? in_tiles<3, 0, 8, 1>(j, args, err)
+               : j.patch[1] == 4 ? in_tiles<4, 0, 8, 1>(j, args, err)
+                                 : in_tiles<5, 0, 8, 1>(j, args, err);
+    else if (j.patch[1] == 1 && j.patch[2] == 1)
+        done = in_tiles<1, 1, 4, 4>(j, args, err);
+    else if (j.patch[1] == 2 && j.patch[2] == 2)
+        done = in_tiles<2, 2, 4, 2>(j, args, err);
+    else if (j.patch[1] == 0 && j.patch[2] == 0)
+        done = in_tiles<0, 0, 4, 4>(j, args, err);
+    if (done)
+        return done < 0 ? -1 : 0;
+    const vp_grid_of g(j.out.box);
+    switch (op->in) {
+    case VP_U8:
+        any_kernel<uint8_t><<<g.grid, g.threads, 0, args->stream>>>(j);
+        break;
+    case VP_U16:
+        any_kernel<uint16_t><<<g.grid, g.threads, 0, args->stream>>>(j);
+        break;
+    case VP_I16:
+        any_kernel<int16_t><<<g.grid, g.threads, 0, args->stream>>>(j);
+        break;
+    default:
+        any_kernel<float><<<g.grid, g.threads, 0, args->stream>>>(j);
+        break;
+    }
+    return 0;
+}
+
+} // namespace
+
+const struct vp_gpu_kernel vp_gpu_nlmeans = {"nlmeans", has, NULL, NULL, NULL, launch};

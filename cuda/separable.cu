@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Host side of the separable filters: which kernels, with which buffers and tables. */
+#include "separable.cuh"
+
+#include <algorithm>
+#include <initializer_list>
+#include <stdio.h>
+#include <utility>
+#include <vector>
+
+namespace vp
+{
+namespace
+{
+
+constexpr int FAR = 1 << 30; /* an axis whose end is not known */
+
+uint64_t round_up(uint64_t n, uint64_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+uint64_t edge_bytes(const vp_taps *t)
+{
+    return t->edge == VP_EDGE_RENORMALIZE ? 2 * (uint64_t)t->radius * padded(t->radius) * sizeof(float2) : 0;
+}
+
+uint64_t taps_bytes(const vp_taps *t)
+{
+    return round_up(padded(t->radius) * sizeof(float), VP_GPU_ALIGN);
+}
+
+uint64_t one_table(const vp_taps *t)
+{
+    return taps_bytes(t) + round_up(edge_bytes(t), VP_GPU_ALIGN);
+}
+
+/* Tables of all filters follow each other, axis by axis; so do the edge rows of thin axes, in the scratch. */
+template <class Size> uint64_t offset_of(const separable &s, int axis, int filter, Size size)
+{
+    uint64_t at = 0;
+    for (int a = 0; a < 3; a++)
+        for (int f = 0; f < s.filters; f++) {
+            if (a == axis && f == filter)
+                return at;
+            at += size(s.filter[a][f]);
+        }
+    return at;
+}
+
+uint64_t thin_bytes(const vp_taps *t)
+{
+    return round_up(edge_bytes(t), VP_GPU_ALIGN);
+}
+
+void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
+{
+    std::vector<float> up(t->radius), down(t->radius);
+    vp_taps_edge(t, lo, hi, up.data(), down.data());
+    for (int k = 0; k < t->radius; k++)
+        row[k] = make_float2(up[k], down[k]);
+}
+
+int64_t mid_pitch(int64_t nx)
+{
+    return (int64_t)round_up((uint64_t)nx, 4);
+}
+
+/* Whether y has a pass of its own. */
+bool y_alone(const separable &s)
+{
+    return s.filters == 1 && s.filter[1][0]->radius > UNIT;
+}
+
+/* Volumes between the passes: of the planes that z needs, the first (y has a pass of its own) of the rows that y
+ * needs. */
+int mids(const vp_local *op, const separable &s)
+{
+    const bool x = s.filter[0][0]->radius, y = s.filter[1][0]->radius, z = s.filter[2][0]->radius;
+    if (y_alone(s))
+        return (x || op->in != VP_F32) + z;
+    if (!z || (!x && !y && op->in == VP_F32))
+        return 0;
+    return s.filters == 2 && (x || y) ? 2 : 1;
+}
+
+axis axis_of(const vp_local *op, const vp_taps *t, int a)
+{
+    const int n = (int)std::min<int64_t>(op->image[a], FAR);
+    return {n, (int)t->edge, t->edge == VP_EDGE_RENORMALIZE && n < 2 * t->radius};
+}
+
+view view_of(const vp_gpu_part *p, vp_type type)
+{
+    view v = {(const char *)p->data, p->pitch, p->plane, {}, {}, (int)type};
+    for (int a = 0; a < 3; a++) {
+        v.lo[a] = (int)p->box.lo[a];
+        v.hi[a] = (int)p->box.hi[a];
+    }
+    return v;
+}
+
+/* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
+int taps_of(const vp_local *op, const separable &s, int a, const vp_gpu_args *args, taps out[2], vp_err *err)
+{
+    for (int f = 0; f < s.filters; f++) {
+        const vp_taps *t = s.filter[a][f];
+        const char *table = (const char *)args->table + offset_of(s, a, f, one_table);
+        out[f] = {(const float *)table, NULL, t->radius, t->order, t->order == 1 ? 1.0f : -1.0f, {}};
+        std::copy(t->t, t->t + std::min(t->radius, LONGEST), out[f].few);
+        if (t->edge != VP_EDGE_RENORMALIZE || !t->radius)
+            continue;
+        const axis ax = axis_of(op, t, a);
+        out[f].edge = (const float2 *)(table + taps_bytes(t));
+        if (!ax.thin)
+            continue;
+        std::vector<float2> rows((size_t)ax.n * padded(t->radius));
+        for (int i = 0; i < ax.n; i++)
+            fill_row(t, i, ax.n - 1 - i, &rows[(size_t)i * padded(t->radius)]);
+        char *to = (char *)args->scratch + offset_of(s, a, f, thin_bytes);
+        /* from pageable memory: it is read before the call returns */
+        const cudaError_t e =
+            cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice, args->stream);
+        if (e != cudaSuccess)
+            return vp_gpu_fail(err, e, "cannot copy to the CUDA device");
+        out[f].edge = (const float2 *)to;
+    }
+    return 0;
+}
+
+/* Into how many pieces of whole steps a march over n rows is cut, so that every multiprocessor has work. */
+int march_length(int64_t others, int n, int radius, int sms)
+{
+    const int64_t want = 8 * (int64_t)sms;
+    const int64_t chunks = std::max<int64_t>(1, (want + others - 1) / others);
+    const int64_t least = std::max(2 * STEP, radius);
+    return (int)round_up((uint64_t)std::max<int64_t>(least, (n + chunks - 1) / chunks), STEP);
+}
+
+template <class Args>
+int start(void (*kernel)(Args), const Args &a, int64_t blocks, int threads, size_t shared, cudaStream_t stream,
+          vp_err *err)
+{
+    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (e != cudaSuccess)
+        return vp_gpu_fail(err, e, "cannot start a CUDA kernel");
+    kernel<<<(unsigned)blocks, threads, shared, stream>>>(a);
+    return 0;
+}
+
+/* Radii that have code of their own; others run the code for any radius. */
+template <int... R> struct radii {
+};
+using own_code = radii<1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16>;
+using long_code = radii<20, 24, 32, 40>; /* one axis a kernel: code for two does not fit the instruction cache */
+
+template <int NF, int... R> auto xy_kernel(int rx, int ry, radii<R...>)
+{
+    void (*kernel)(xy_args) = k_xy<NF, 0, true>;
+    (void)std::initializer_list<int>{(rx == R && ry == R ? kernel = k_xy<NF, R, true>, 0 : 0)...};
+    return kernel;
+}
+
+template <int... R> auto x_kernel(int rx, radii<R...>)
+{
+    void (*kernel)(xy_args) = k_xy<1, 0, false>;
+    (void)std::initializer_list<int>{(rx == R ? kernel = k_xy<1, R, false>, 0 : 0)...};
+    return kernel;
+}
+
+template <int NF, int... R, int... L> auto z_kernel(int r, radii<R...>, radii<L...>)
+{
+    void (*kernel)(z_args) = k_z<NF, 0>;
+    (void)std::initializer_list<int>{(r == R ? kernel = k_z<NF, R>, 0 : 0)...};
+    (void)std::initializer_list<int>{(r == L ? kernel = k_z<NF, L>, 0 : 0)...};
+    return kernel;
+}
+
+/* Shared memory of a block where two share a multiprocessor of the device in use. */
+size_t half_of_shared()
+{
+    int device = 0, all = 0, one = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&one, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+        return 0;
+    return (size_t)std::min(all / 2 - 1024, one); /* 1 KiB of each block is the driver's */
+}
+
+/* Shared memory that a block may have, on the devices of this machine. */
+size_t shared_limit()
+{
+    int n = 0, least = 227 << 10, bytes;
+    if (cudaGetDeviceCount(&n) != cudaSuccess)
+        n = 0;
+    for (int d = 0; d < n; d++)
+        if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, d) == cudaSuccess && bytes < least)
+            least = bytes;
+    return (size_t)least;
+}
+
+}
+
+bool separable_has(const vp_local *op, const separable &s, char *why, size_t size)
+{
+    const auto known = [](vp_type t) { return t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32; };
+    if (!known(op->in) || !known(op->out)) {
+        snprintf(why, size, "no CUDA kernel for %s to %s", vp_type_name(op->in), vp_type_name(op->out));
+        return false;
+    }
+    for (int a = 0; a < 3; a++)
+        if (op->image[a] >= FAR && !(a == 2 && op->image[a] == VP_UNKNOWN)) {
+            snprintf(why, size, "an image of %lld voxels along one axis is too large for the CUDA kernel",
+                     (long long)op->image[a]);
+            return false;
+        }
+    const int rx = s.filter[0][0]->radius, ry = s.filter[1][0]->radius, rz = s.filter[2][0]->radius;
+    const size_t need = std::max(xy_shared(s.filters, rx, y_alone(s) ? 0 : ry, 1),
+                                 z_shared(s.filters, y_alone(s) ? std::max(ry, rz) : rz));
+    if (need > shared_limit()) {
+        snprintf(why, size, "a radius of %d voxels is more than the CUDA kernel has shared memory for",
+                 std::max(rx, std::max(ry, rz)));
+        return false;
+    }
+    return true;
+}
+
+uint64_t separable_table(const separable &s)
+{
+    return offset_of(s, 3, 0, one_table);
+}
+
+void separable_fill(const separable &s, void *table)
+{
+    for (int a = 0; a < 3; a++)
+        for (int f = 0; f < s.filters; f++) {
+            const vp_taps *t = s.filter[a][f];
+            char *const at = (char *)table + offset_of(s, a, f, one_table);
+            std::copy(t->t, t->t + t->radius, (float *)at);
+            if (t->edge != VP_EDGE_RENORMALIZE)
+                continue;
+            float2 *const rows = (float2 *)(at + taps_bytes(t));
+            const size_t pitch = padded(t->radius);
+            for (int i = 0; i < t->radius; i++) {
+                const size_t from = (size_t)i * t->radius;
+                const size_t to = (size_t)i * pitch, far = (size_t)(t->radius + i) * pitch;
+                for (int k = 0; k < t->radius; k++) {
+                    rows[to + k] = make_float2(t->up[from + k], t->down[from + k]);
+                    rows[far + k] = make_float2(t->far_up[from + k], t->far_down[from + k]);
+                }
+            }
+        }
+}
+
+uint64_t separable_scratch(const vp_local *op, const separable &s, const int64_t in[3], const int64_t out[3])
+{
+    const int64_t rows = y_alone(s) ? in[1] : out[1];
+    const uint64_t mid = (uint64_t)mid_pitch(out[0]) * (uint64_t)rows * (uint64_t)in[2] * sizeof(float);
+    return offset_of(s, 3, 0, thin_bytes) + (uint64_t)mids(op, s) * round_up(mid, VP_GPU_ALIGN);
+}
+
+namespace
+{
+
+/* What all passes of a launch share. */
+struct pass {
+    const vp_local *op;
+    const separable *s;
+    const vp_gpu_args *args;
+    taps f[3][2];
+    view source;
+    char *free; /* scratch that is left */
+};
+
+axis axis_at(const pass &p, int a)
+{
+    return axis_of(p.op, p.s->filter[a][0], a);
+}
+
+/* A volume in the scratch: `box` grown along `along` by its radius, within the image. */
+vp_gpu_part make_mid(pass &p, vp_box box, int along)
+{
+    const axis a = axis_at(p, along);
+    const int64_t r = p.f[along][0].radius;
+    if (r) {
+        box.lo[along] = a.rule == VP_EDGE_WRAP ? 0 : std::max<int64_t>(0, box.lo[along] - r);
+        box.hi[along] = a.rule == VP_EDGE_WRAP ? a.n : std::min<int64_t>(a.n, box.hi[along] + r);
+    }
+    vp_gpu_part mid = {box, mid_pitch(vp_box_size(&box, 0)), 0, p.free};
+    mid.plane = mid.pitch * vp_box_size(&box, 1);
+    p.free += round_up((uint64_t)(mid.plane * vp_box_size(&box, 2)) * sizeof(float), VP_GPU_ALIGN);
+    return mid;
+}
+
+/* Along x and, with `along_y`, y, from the source. NF = 2: out[0] is p, out[1] q; either may be NULL. */
+int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err)
+{
+    const vp_gpu_part &to = out[0] ? *out[0] : *out[1];
+    const bool two = p.s->filters == 2;
+    xy_args a = {};
+    a.in = p.source;
+    for (int i = 0; i < 2; i++)
+        a.out[i] = out[i] ? (char *)out[i]->data : NULL;
+    a.out_pitch = to.pitch;
+    a.out_plane = to.plane;
+    a.out_type = type;
+    for (int i = 0; i < 3; i++) {
+        a.out_lo[i] = (int)to.box.lo[i];
+        a.out_hi[i] = (int)to.box.hi[i];
+    }
+    a.x = axis_at(p, 0);
+    a.y = axis_at(p, 1);
+    std::copy(p.f[0], p.f[0] + 2, a.fx);
+    if (along_y)
+        std::copy(p.f[1], p.f[1] + 2, a.fy);
+    else
+        a.y.rule = VP_EDGE_NEAREST; /* no row outside the image is looked at */
+    const int rx = a.fx[0].radius, ry = a.fy[0].radius, rows = a.out_hi[1] - a.out_lo[1];
+    a.strips = (a.out_hi[0] - a.out_lo[0] + WIDTH - 1) / WIDTH;
+    const int64_t planes = vp_box_size(&to.box, 2);
+    a.chunk_rows = march_length(a.strips * planes, rows, ry, p.args->sms);
+    a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
+    a.highpass = highpass;
+    a.stages = xy_shared(p.s->filters, rx, ry, 2) <= half_of_shared() ? 2 : 1;
+    void (*const kernel)(xy_args) = two       ? xy_kernel<2>(rx, ry, own_code())
+                                    : along_y ? xy_kernel<1>(rx, ry, own_code())
+                                              : x_kernel(rx, long_code());
+    return start(kernel, a, a.strips * planes * a.chunks, THREADS, xy_shared(p.s->filters, rx, ry, a.stages),
+                 p.args->stream, err);
+}
+
+view swapped(view v, bool swap)
+{
+    if (swap) {
+        std::swap(v.pitch, v.plane);
+        std::swap(v.lo[1], v.lo[2]);
+        std::swap(v.hi[1], v.hi[2]);
+    }
+    return v;
+}
+
+/* Along z, or along y, which is the same with another step. NF = 2: in[0] is p (may be NULL), in[1] q. */
+int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_type type, int along, bool highpass,
+          vp_err *err)
+{
+    const bool two = p.s->filters == 2, swap = along == 1;
+    const view to = swapped(view_of(&out, type), swap);
+    z_args a = {};
+    for (int i = 0; i < 2; i++)
+        if (in[i])
+            a.in[i] = swapped(*in[i], swap);
+    a.out = (char *)out.data;
+    a.out_pitch = to.pitch;
+    a.out_plane = to.plane;
+    a.out_type = type;
+    std::copy(to.lo, to.lo + 3, a.out_lo);
+    std::copy(to.hi, to.hi + 3, a.out_hi);
+    a.z = axis_at(p, along);
+    std::copy(p.f[along], p.f[along] + 2, a.f);
+    const int r = a.f[0].radius, rows = to.hi[1] - to.lo[1], planes = to.hi[2] - to.lo[2];
+    a.strips = (to.hi[0] - to.lo[0] + 32 * Z_WARPS - 1) / (32 * Z_WARPS);
+    a.chunk_planes = march_length((int64_t)a.strips * rows, planes, r, p.args->sms);
+    a.chunks = (planes + a.chunk_planes - 1) / a.chunk_planes;
+    a.highpass = highpass;
+    a.source = swapped(p.source, swap);
+    return start(two ? z_kernel<2>(r, own_code(), radii<>()) : z_kernel<1>(r, own_code(), long_code()), a,
+                 (int64_t)a.strips * rows * a.chunks, 32 * Z_WARPS, z_shared(p.s->filters, r), p.args->stream, err);
+}
+
+}
+
+int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *args, vp_err *err)
+{
+    const vp_gpu_part &out = *args->out;
+    pass p = {};
+    p.op = op;
+    p.s = &s;
+    p.args = args;
+    p.source = view_of(args->in, op->in);
+    p.free = (char *)args->scratch + offset_of(s, 3, 0, thin_bytes);
+    for (int a = 0; a < 3; a++)
+        if (taps_of(op, s, a, args, p.f[a], err))
+            return -1;
+
+    const int rx = p.f[0][0].radius, rz = p.f[2][0].radius, volumes = mids(op, s);
+    if (y_alone(s)) {
+        const vp_gpu_part y = rz ? make_mid(p, out.box, 2) : out;
+        view from = p.source;
+        if (rx || op->in != VP_F32) {
+            const vp_gpu_part x = make_mid(p, y.box, 1), *const to[2] = {&x, NULL};
+            if (run_xy(p, to, VP_F32, false, false, err))
+                return -1;
+            from = view_of(&x, VP_F32);
+        }
+        const view *const in[2] = {&from, NULL};
+        if (run_z(p, in, y, rz ? VP_F32 : op->out, 1, s.highpass && !rz, err))
+            return -1;
+        if (!rz)
+            return 0;
+        from = view_of(&y, VP_F32);
+        return run_z(p, in, out, op->out, 2, s.highpass, err);
+    }
+    if (!rz) {
+        const vp_gpu_part *const to[2] = {&out, NULL};
+        return run_xy(p, to, op->out, true, s.highpass, err);
+    }
+    view one = p.source, two = p.source;
+    if (volumes) {
+        const vp_gpu_part q = make_mid(p, out.box, 2), sum = volumes == 2 ? make_mid(p, out.box, 2) : q;
+        const vp_gpu_part *const single[2] = {&q, NULL}, *const pair[2] = {volumes == 2 ? &sum : NULL, &q};
+        if (run_xy(p, s.filters == 2 ? pair : single, VP_F32, true, false, err))
+            return -1;
+        one = view_of(&q, VP_F32);
+        two = view_of(&sum, VP_F32);
+    }
+    const view *const single[2] = {&one, NULL}, *const pair[2] = {volumes == 2 ? &two : NULL, &one};
+    return run_z(p, s.filters == 2 ? pair : single, out, op->out, 2, s.highpass, err);
+}
+
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The difference of two images, the first being nowhere smaller: kernel "subtract" of ops/morph.h. */
+#include "footprint.cuh"
+#include "ops/extremum.h"
+
+#include <cstdio>
+
+namespace
+{
+
+template <class S, class D>
+__global__ void __launch_bounds__(256) subtract_kernel(vp_gpu_part a, vp_gpu_part b, vp_gpu_part out)
+{
+    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+        return;
+    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z)
+        *vp_at<D>(out, x, y, z) = (D)(*vp_at<S>(a, x, y, z) - *vp_at<S>(b, x, y, z));
+}
+
+bool has(const struct vp_local *op, char *why, size_t size)
+{
+    /* the difference of two i16 is a u16 */
+    if ((VP_EXTREMUM_TYPES & 1u << op->in) && op->out == (op->in == VP_I16 ? VP_U16 : op->in) &&
+        op->inputs == 2)
+        return true;
+    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
+    return false;
+}
+
+template <class S, class D> void run(const struct vp_gpu_args *args)
+{
+    const vp_grid_of g(args->out->box);
+    subtract_kernel<S, D><<<g.grid, g.threads, 0, args->stream>>>(args->in[0], args->in[1], *args->out);
+}
+
+int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+{
+    (void)err;
+    switch (op->in) {
+    case VP_U8:
+        run<uint8_t, uint8_t>(args);
+        break;
+    case VP_U16:
+        run<uint16_t, uint16_t>(args);
+        break;
+    case VP_I16:
+        run<int16_t, uint16_t>(args);
+        break;
+    default:
+        run<float, float>(args);
+        break;
+    }
+    return 0;
+}
+
+} // namespace
+
+const struct vp_gpu_kernel vp_gpu_subtract = {"subtract", has, NULL, NULL, NULL, launch};

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Back-projection and copies on every GPU there is: GUPS = nx ny nz views / (seconds 2^30), where the seconds are
+ * those of the device (events), packing included, and the error is that of 4096 random voxels against the float64
+ * formula, on white noise, which is the hardest case. usage: gpu_bench [LARGEST [REPEATS]] */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "base/err.h"
+#include "base/size.h"
+#include "ops/backproject.h"
+
+struct setup {
+    const char *name;
+    int64_t detector, views, volume;
+    double offset_v, tilt;
+};
+
+static const struct setup SETUPS[] = {
+    {"full circle", 512, 1024, 512, 0, 0},
+    {"full circle", 1024, 1024, 1024, 0, 0},
+    {"full circle", 512, 1024, 1024, 0, 0},
+    {"full circle", 2048, 1024, 1024, 0, 0},
+    {"odd number of views", 512, 1023, 512, 0, 0},
+    {"odd number of views", 1024, 1023, 1024, 0, 0},
+    {"detector off centre in v", 512, 1023, 512, 5.5, 0},
+    {"tilted detector, 3 degrees", 512, 1024, 512, 0, 3},
+    {"tilted detector, 3 degrees", 1024, 1024, 1024, 0, 3},
+};
+enum { N_SETUPS = sizeof SETUPS / sizeof *SETUPS, SAMPLES = 4096, BATCH = 16, SLICES = 16 };
+
+static void die(const struct vp_err *err)
+{
+    fprintf(stderr, "gpu_bench: error: %s\n", err->msg);
+    exit(1);
+}
+
+static uint32_t scramble(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x7feb352du;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* Detector 400 mm wide, source to axis 1000 mm, to the detector 1500 mm; the cube around the field of view. */
+static struct vp_view *make_views(const struct setup *s, struct vp_grid *grid)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const double pitch = 400.0 / (double)s->detector;
+    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = s->detector, .nv = s->detector, .du = pitch,
+                        .dv = pitch, .offset_v = s->offset_v, .tilt = s->tilt, .views = s->views};
+    struct vp_scan scan;
+    struct vp_view *views;
+    g.angle = vp_alloc((size_t)s->views, sizeof *g.angle, "angles", &err);
+    if (!g.angle)
+        die(&err);
+    for (int64_t v = 0; v < s->views; v++)
+        g.angle[v] = 360.0 * (double)v / (double)s->views;
+    if (vp_geom_views(&g, &views, &scan, &err))
+        die(&err);
+    *grid = (struct vp_grid){.n = {s->volume, s->volume, s->volume}};
+    for (int a = 0; a < 3; a++)
+        grid->voxel[a] = 400.0 / 1.5 / (double)s->volume;
+    vp_geom_free(&g);
+    return views;
+}
+
+/* The voxels that are compared, by slice. */
+struct sample {
+    int64_t i, j, k;
+    float got;
+};
+
+static int by_slice(const void *a, const void *b)
+{
+    const struct sample *p = a, *q = b;
+    return (p->k > q->k) - (p->k < q->k);
+}
+
+/* One reconstruction; seconds of the kernels. */
+static double run(const struct vp_backend *gpu, const struct vp_bp_job *job, const struct vp_bp_plan *plan,
+                  const float *proj, float *slices, struct sample *sample)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_bp_stats stats;
+    const int64_t view = job->nu * job->nv, page = job->grid->n[0] * job->grid->n[1];
+    const int64_t half = plan->partner ? plan->partner : job->n_views;
+    uint64_t ticket = 0;
+    void *bp;
+
+    if (gpu->bp_open(&bp, job, &err))
+        die(&err);
+    for (int64_t k = 0; k < half; k += BATCH) {
+        const int64_t n = k + BATCH < half ? BATCH : half - k;
+        if (gpu->bp_add(bp, k, n, 0, job->nv, proj + k * view, &ticket, &err) ||
+            (plan->partner && gpu->bp_add(bp, k + half, n, 0, job->nv, proj + (k + half) * view, &ticket, &err)))
+            die(&err);
+    }
+    if (gpu->bp_flush(bp, &err) || gpu->bp_wait(bp, ticket, &err))
+        die(&err);
+    int at = 0;
+    for (int64_t z = 0; z < job->grid->n[2]; z += SLICES) {
+        const int64_t n = z + SLICES < job->grid->n[2] ? SLICES : job->grid->n[2] - z;
+        if (gpu->bp_slices(bp, z, n, slices, &err))
+            die(&err);
+        for (; at < SAMPLES && sample[at].k < z + n; at++)
+            sample[at].got = slices[(sample[at].k - z) * page + sample[at].j * job->grid->n[0] + sample[at].i];
+    }
+    gpu->bp_stats(bp, &stats);
+    gpu->bp_close(bp);
+    return stats.kernel;
+}
+
+static double error_of(const struct vp_bp_job *job, const float *proj, const struct sample *sample)
+{
+    double wrong = 0, all = 0;
+#pragma omp parallel for reduction(+ : wrong, all) schedule(dynamic, 16)
+    for (int i = 0; i < SAMPLES; i++) {
+        const double right = vp_backproject_ref(job->views, job->n_views, job->nu, job->nv, job->grid, proj,
+                                                sample[i].i, sample[i].j, sample[i].k);
+        wrong += (sample[i].got - right) * (sample[i].got - right);
+        all += right * right;
+    }
+    return sqrt(wrong / all);
+}
+
+static void measure(const struct vp_backend *gpu, int device, const struct setup *s, int repeats)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_grid grid;
+    struct vp_view *views = make_views(s, &grid);
+    const struct vp_bp_job job = {.views = views, .n_views = s->views, .last = s->views, .nu = s->detector,
+                                  .nv = s->detector, .grid = &grid, .z1 = s->volume, .in_nu = s->detector,
+                                  .any_order = true, .threads = 1, .device = device};
+    const size_t count = (size_t)(s->views * s->detector * s->detector);
+    const size_t page = (size_t)(s->volume * s->volume);
+    struct vp_bp_plan plan;
+    char size[64];
+    float *proj = NULL, *slices = NULL;
+    struct sample *sample = calloc(SAMPLES, sizeof *sample);
+
+    snprintf(size, sizeof size, "%lld^2 x %lld -> %lld^3", (long long)s->detector, (long long)s->views,
+             (long long)s->volume);
+    printf("%-27s %-24s ", s->name, size);
+    fflush(stdout);
+    if (gpu->bp_plan(&job, &plan, &err))
+        die(&err);
+    if (plan.device > plan.room || 4 * count + 4 * page * SLICES > vp_memory_available() / 2) {
+        printf("skipped: not enough memory\n");
+        goto out;
+    }
+    proj = gpu->host_alloc(count * sizeof *proj);
+    slices = gpu->host_alloc(page * SLICES * sizeof *slices);
+    if (!proj || !slices || !sample) {
+        printf("skipped: no page-locked memory\n");
+        goto out;
+    }
+#pragma omp parallel for
+    for (size_t i = 0; i < count; i++)
+        proj[i] = (float)scramble((uint32_t)i + 12345u) / 2147483648.0f - 1;
+    for (int i = 0; i < SAMPLES; i++) {
+        const uint32_t n = (uint32_t)s->volume;
+        sample[i] = (struct sample){.i = scramble(3u * (uint32_t)i) % n, .j = scramble(3u * (uint32_t)i + 1) % n,
+                                    .k = scramble(3u * (uint32_t)i + 2) % n};
+    }
+    qsort(sample, SAMPLES, sizeof *sample, by_slice);
+    double best = INFINITY, worst = 0;
+    for (int i = 0; i < repeats; i++) {
+        const double seconds = run(gpu, &job, &plan, proj, slices, sample);
+        best = seconds < best ? seconds : best;
+        worst = seconds > worst ? seconds : worst;
+    }
+    printf("%7.1f GUPS (%.1f to %.1f ms), error %.2e, %s\n",
+           (double)page * (double)s->volume * (double)s->views / best / 1073741824.0, 1e3 * best, 1e3 * worst,
+           error_of(&job, proj, sample), plan.kernel);
+out:
+    gpu->host_free(proj);
+    gpu->host_free(slices);
+    free(sample);
+    free(views);
+}
+
+int main(int argc, char **argv)
+{
+    const int64_t largest = argc > 1 ? atoll(argv[1]) : 2048;
+    const int repeats = argc > 2 ? atoi(argv[2]) : 3;
+    struct vp_err err = VP_ERR_INIT;
+    const struct vp_backend *gpu;
+    int *devices, n;
+
+    if (vp_backend_devices(&gpu, &devices, &n, "cuda", &err)) {
+        printf("skipped: %s\n", err.msg);
+        return 0;
+    }
+    for (int d = 0; d < n; d++) {
+        struct vp_device info;
+        double speed[3];
+        char size[16];
+        if (gpu->device(devices[d], &info, &err) || gpu->copy_speed(devices[d], speed, &err))
+            die(&err);
+        printf("device %d: %s, %s; copies: %.0f GB/s on the device (read and write), %.1f to it, %.1f from it\n",
+               devices[d], info.name, vp_format_bytes(size, sizeof size, info.total), speed[0], speed[1], speed[2]);
+    }
+    for (int i = 0; i < N_SETUPS; i++)
+        if (SETUPS[i].detector <= largest && SETUPS[i].volume <= largest)
+            measure(gpu, devices[0], &SETUPS[i], repeats);
+    free(devices);
+    return 0;
+}

@@ -1,0 +1,227 @@
+#!/bin/bash
+# Random images and parameters of a program that works on neighbourhoods, each under random plans (--chunk, --threads,
+# --memory, from a file or a pipe), which must give the bytes of one chunk by one thread:
+#     chunks.bash PROGRAM
+# in an empty folder, the program on the PATH. SEED=8 gives others than SEED=7. A script of its own, because in a test
+# of bats each command of the shell takes several times as long.
+set -eu
+
+# processes that share few cores must not wait for their threads in a loop
+export OMP_WAIT_POLICY=passive
+SEED=${SEED:-7}
+
+# below N: R is a random number in [0, N), always the same ones
+below() {
+    SEED=$(((SEED * 1103515245 + 12345) & 0x7fffffff))
+    R=$(((SEED >> 8) % $1))
+}
+
+# one_of WORD...: R is one of them
+one_of() {
+    below $#
+    R=${*:R + 1:1}
+}
+
+# any_of TEXT...: the words of one of them become options; R is the text
+any_of() {
+    local words
+    one_of "$@"
+    read -ra words <<< "$R"
+    OPTIONS+=("${words[@]}")
+}
+
+# between LO HI: R in tenths, such as 1.7
+between() {
+    below $(($2 * 10 - $1 * 10 + 1))
+    R=$(((R + $1 * 10) / 10)).$((R % 10))
+}
+
+# samples that look like an image (blocks of grey with noise), so that differences and ties both occur
+samples() {
+    perl -e 'srand 5; @v = map { ($_ / 7 + $_ / 400) % 5 * 40 + rand 50 } 1 .. 40000; open F, ">f32le"; binmode F;
+        print F pack("f<*", map { $_ / 7 - 12 } @v); open F, ">int"; binmode F; print F pack("C*", @v) x 12'
+    for t in u8 i8 u16le i16le; do cp int "$t"; done
+}
+
+# image: a random stack in $IN; what reads it in READ, its size in W H D, FLAT if its pages stand alone
+image() {
+    local pages
+    one_of u8 u16le i16le f32le f32le i8
+    TYPE=$R
+    one_of 40 40 60 9 3 1; below "$R"; W=$((R + 1))
+    one_of 32 32 20 9 3 1; below "$R"; H=$((R + 1))
+    one_of 20 20 12 6 2 1; below "$R"; D=$((R + 1))
+    IN=image.raw
+    READ=(--raw-in "${W}x$H:$TYPE")
+    head -c $((W * H * D * $(wide "$TYPE"))) "$TYPE" > image.raw
+    FLAT=
+    below 4
+    if [ $D = 1 ]; then R=0; fi
+    case $R in
+    0) READ+=(--2d) FLAT=1 ;;
+    1) # channels inside z, times outside
+        one_of 1 2 3; channels=$R
+        one_of 1 2; times=$R
+        pages=$((D * channels * times))
+        one_of u8 u16le; TYPE=$R
+        head -c $((W * H * pages * $(wide "$TYPE"))) "$TYPE" > image.raw
+        tiff "x y channel z time" "$W $H $channels $D $times" $(($(wide "$TYPE") * 8)) $pages
+        IN=image.tif READ=() ;;
+    esac
+}
+
+wide() {
+    case $1 in u8 | i8) echo 1 ;; f32le) echo 4 ;; *) echo 2 ;; esac
+}
+
+# tiff AXES SIZES BITS PAGES: image.raw with these axes as image.tif
+tiff() {
+    perl -e '($axes, $sizes, $bits, $pages) = @ARGV; ($w, $h) = split / /, $sizes; undef $/; open F, "image.raw";
+        binmode F; $all = <F>; $page = length($all) / $pages; $text = "voxpipe = 1\naxes = $axes\nsizes = $sizes\n\0";
+        sub tag { pack "vvVV", @_ }
+        print pack("a2vV", "II", 42, 8);
+        for $p (0 .. $pages - 1) {
+            $at = ($o += $p ? 0 : 8) + 2 + 12 * 9 + 4; $end = $at + length($text) + $page; $end += $end % 2;
+            $ifd = pack("v", 9) . tag(256, 4, 1, $w) . tag(257, 4, 1, $h) . tag(258, 3, 1, $bits) . tag(259, 3, 1, 1)
+                . tag(262, 3, 1, 1) . tag(270, 2, length $text, $at) . tag(273, 4, 1, $at + length $text)
+                . tag(278, 4, 1, $h) . tag(279, 4, 1, $page) . pack("V", $p + 1 < $pages ? $end : 0);
+            print substr($ifd . $text . substr($all, $p * $page, $page) . "\0", 0, $end - $o); $o = $end
+        }' "$@" > image.tif
+}
+
+# plan: random options in HOW, and in FROM the way that the input takes
+plan() {
+    local w h d
+    HOW=(-q)
+    below 3
+    if [ "$R" -gt 0 ]; then
+        below "$W"; w=$((R + 1))
+        below "$H"; h=$((R + 1))
+        below "$D"; d=$((R + 1))
+        HOW+=(--chunk "${w}x${h}x$d")
+    fi
+    one_of 1 1 2 3; HOW+=(-j "$R")
+    one_of 2500K 4M 20M 1G; HOW+=(-m "$R")
+    one_of file "standard input" pipe; FROM=$R
+}
+
+# some_plans PROGRAM CASES: random images and options, 8 plans of each. A program's function below sets OPTIONS, and
+# SEEK if a pipe cannot give what they need.
+some_plans() {
+    local program=$1 cases=$2 case try
+    samples
+    for ((case = 0; case < cases; case++)); do
+        image
+        OPTIONS=() SEEK=
+        "$program-options"
+        "$program" "${OPTIONS[@]}" "${READ[@]}" --raw-out -q -j 1 -m 1G --chunk "${W}x${H}x$D" $IN > want
+        [ -s want ]
+        for ((try = 0; try < 8; try++)); do
+            plan
+            set -- "$program" "${OPTIONS[@]}" "${READ[@]}" --raw-out "${HOW[@]}"
+            case $SEEK$FROM in
+            "standard input") "$@" < $IN > got ;;
+            pipe) cat $IN | "$@" > got ;;
+            *) "$@" $IN > got ;;
+            esac
+            cmp got want || { echo "$* from a $FROM, $PWD/$IN of ${W}x${H}x$D $TYPE"; return 1; }
+        done
+    done
+}
+
+# plans PROGRAM: 208 of them, in two halves at the same time
+plans() {
+    local half pids=()
+    for half in 1 2; do
+        (mkdir $half && cd $half && SEED=$((SEED * 2 + half)) && some_plans "$1" 13) &
+        pids+=($!)
+    done
+    wait "${pids[0]}" && wait "${pids[1]}"
+}
+
+# lengths NAME LO HI: an option with one length or one for each axis
+lengths() {
+    local x y z
+    between "$2" "$3"; x=$R
+    between "$2" "$3"; y=$R
+    between "$2" "$3"; z=$R
+    if [ -n "$FLAT" ]; then z=0; fi
+    one_of "$x" "$x,$y,$z"
+    OPTIONS+=("$1" "$R")
+}
+
+edge() {
+    one_of renormalize renormalize nearest mirror zero wrap
+    OPTIONS+=(--edge "$R")
+    if [ "$R" = wrap ]; then SEEK=all; fi
+}
+
+window() {
+    one_of box box ball
+    OPTIONS+=(--shape "$R")
+    one_of 1 2 4 20
+    lengths --radius 0 "$R"
+}
+
+img-gauss-options() {
+    edge
+    one_of 1 3 8; lengths --sigma 0 "$R"
+    one_of "" "" "--highpass" "--type f32" "--truncate 2.5" "--iterations 2" "--highpass --iterations 2" derivative
+    case $R in
+    derivative)
+        OPTIONS=("${OPTIONS[@]:0:2}")
+        lengths --sigma 1 4
+        one_of 1,0,0 0,2,0 1,1,0 2,1,0
+        OPTIONS+=(--derivative "$R") ;;
+    *) any_of "$R" ;;
+    esac
+}
+
+img-log-options() {
+    edge
+    one_of 2 4 8; lengths --sigma 1 "$R"
+    any_of "" "--scale-normalize" "--truncate 2.5"
+}
+
+img-morph-options() {
+    one_of erode dilate open close tophat bothat gradient; OPTIONS+=(--op "$R")
+    window
+    any_of "" "" "--iterations 2" "--iterations 3"
+}
+
+img-wiener-options() {
+    window
+    one_of "--noise 30" "--noise 0" "--noise 500 --type f32" estimated
+    if [ "$R" = estimated ]; then SEEK=twice; else any_of "$R"; fi
+}
+
+img-local-options() {
+    one_of mean std var min max median percentile:20 entropy
+    OPTIONS+=(--stat "$R")
+    case $R in
+    mean | std | var) any_of "" "--type same" "--iterations 2" ;;
+    min | max) any_of "" "--iterations 3" ;;
+    entropy) if [ "$TYPE" != u8 ]; then any_of "--range 0,200" "--bins 20"; fi
+        if [ "$R" = "--bins 20" ]; then SEEK=twice; fi ;;
+    esac
+    one_of box box ball
+    OPTIONS+=(--shape "$R")
+    one_of 1 2 4
+    lengths --radius 0 "$R"
+}
+
+img-nlmeans-options() {
+    one_of 5 30; OPTIONS+=(--h "$R")
+    lengths --search 0 2
+    any_of "" "--patch 1" "--patch 2"
+    any_of "" "--type f32" "--sigma 3"
+}
+
+img-math-options() {
+    READ=("${READ[@]:0:2}") # --2d means nothing to it
+    one_of "a * 3 + x - y * z" "if(a > 100, page, sqrt(abs(a)))" "clip(a, 10, 90) / (1 + page)"
+    OPTIONS+=(-e "$R")
+    any_of "" "--type f32" "--type u8"
+}
+
+plans "$1"

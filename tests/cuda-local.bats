@@ -1,0 +1,186 @@
+# Local operations on the GPU: the same bits as on the CPU, however the image is cut. Skipped where there is no device.
+load helper
+
+setup_file() {
+    export PATH="${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/bin:$PATH"
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    ct-phantom --volume 8x8x8 -o tiny.tif
+    WHY=$(img-gauss --device cuda --sigma 1 tiny.tif --plan 2>&1 >/dev/null | sed -n 's/^img-gauss: error: //p')
+    export WHY
+}
+
+needs_gpu() { if [ -n "$WHY" ]; then skip "$WHY"; fi; }
+
+# noise FILE WxHxD TYPE: random samples (always the same) of u8, u16, i16 or f32
+noise() {
+    local w h d
+    IFS=x read -r w h d <<<"$2"
+    perl -e '($n, $t) = @ARGV; $s = 1; sub r { $s = ($s * 1103515245 + 12345) % 2147483648; int($s / 65536) }
+             print pack({u8 => "C*", u16 => "S<*", i16 => "s<*", f32 => "f<*"}->{$t}, map { $t eq "u8" ? r() % 256
+             : $t eq "u16" ? 2 * r() : $t eq "i16" ? 2 * r() - 32768 : r() / 32768 } 1..$n)' \
+        $((w * h * d)) "$3" > noise.raw
+    img-convert --raw-in "${w}x$h:${3/8/8}$([ "$3" = u8 ] || echo le)" noise.raw -o "$1"
+}
+
+# same PROGRAM OPTION... FILE: CPU and GPU agree to the bit
+same() {
+    "$1" --device cpu "${@:2}" -o cpu.tif
+    ok "$1" --device cuda "${@:2}" -o gpu.tif
+    ok img-cmp gpu.tif cpu.tif || { echo "with $*"; return 1; }
+}
+
+@test "img-gauss: the CPU's bits for every type, radius and edge rule" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x70x40 $type
+        for edge in renormalize nearest mirror zero wrap; do
+            same img-gauss --sigma 1 --edge $edge a.tif       # x, y and z at once
+            same img-gauss --sigma 2.5,3,0.7 --edge $edge a.tif
+            same img-gauss --sigma 0,5,9 --edge $edge a.tif   # axes shorter than the kernel
+        done
+        same img-gauss --sigma 1.5 --highpass a.tif
+        same img-gauss --2d --sigma 3 a.tif
+        same img-gauss --sigma 3,0,0 a.tif
+        same img-gauss --sigma 0,0,3 a.tif
+    done
+    same img-gauss --sigma 2 --derivative 0,1,2 a.tif
+    same img-gauss --sigma 1 --iterations 3 a.tif
+}
+
+@test "img-log: the CPU's bits" {
+    needs_gpu
+    for type in f32 u16; do
+        noise a.tif 150x70x40 $type
+        for edge in renormalize mirror zero wrap; do
+            same img-log --sigma 1 --edge $edge a.tif
+            same img-log --sigma 3,2,5 --edge $edge a.tif
+        done
+        same img-log --2d --sigma 2 a.tif
+        same img-log --sigma 0,0,2 a.tif
+    done
+}
+
+@test "boxes, pipes and planes that arrive late do not change a bit of the GPU's result" {
+    needs_gpu
+    noise a.tif 150x70x60 u16
+    for sigma in 1 2.5 6; do
+        img-gauss --device cuda --sigma $sigma a.tif -o want.tif
+        for chunk in 150x70x1 150x70x7 37x70x60 150x11x9 64x64x64; do
+            ok img-gauss --device cuda --sigma $sigma --chunk $chunk a.tif -o got.tif
+            ok img-cmp got.tif want.tif || { echo "with --chunk $chunk"; return 1; }
+        done
+        img-cat a.tif | img-gauss --device cuda --sigma $sigma -o got.tif
+        ok img-cmp got.tif want.tif
+    done
+}
+
+# of sums in float64, whose order is another one
+alike() {
+    "$1" --device cpu "${@:2}" -o cpu.tif
+    ok "$1" --device cuda "${@:2}" -o gpu.tif
+    ok img-cmp --max-rel-l2 1e-6 gpu.tif cpu.tif || { echo "with $*"; return 1; }
+}
+
+@test "img-local: minimum, maximum, median, percentiles and entropy are the CPU's to the bit" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x70x20 $type
+        for radius in 0 1 2,1,3 7,0,2 0,0,4 40 300; do
+            same img-local --stat min --radius $radius a.tif
+            same img-local --stat max --radius $radius a.tif
+        done
+        for radius in 0 1 1,1,0 2 3,1,0 0,5,1; do
+            same img-local --stat median --radius $radius a.tif
+            same img-local --stat percentile:80 --radius $radius a.tif
+        done
+        for stat in min max median percentile:10; do
+            same img-local --stat $stat --shape ball --radius 2.5,3,1 a.tif
+            same img-local --stat $stat --2d --radius 2 --iterations 2 a.tif
+        done
+        for bins in 16 256 40000; do
+            same img-local --stat entropy --bins $bins --range 0,0.7 --radius 2,2,1 a.tif
+            same img-local --stat entropy --bins $bins --range=-2000,30000 --shape ball --radius 3 a.tif
+        done
+    done
+}
+
+@test "img-local and img-wiener: mean, variance, deviation: the same for integers, within 1e-6 for floats" {
+    needs_gpu
+    for type in u8 u16 i16 f32; do
+        check=same
+        if [ $type = f32 ]; then check=alike; fi
+        noise a.tif 150x70x20 $type
+        for radius in 0 1 3,2,5 30; do
+            $check img-local --stat mean --radius $radius a.tif
+            $check img-local --stat var --type same --radius $radius a.tif
+            $check img-local --stat std --type same --sample --radius $radius a.tif
+            $check img-wiener --noise 300 --radius $radius a.tif
+            alike img-local --stat mean --type f32 --radius $radius a.tif
+            alike img-local --stat std --radius $radius a.tif
+        done
+        $check img-local --stat std --type same --shape ball --radius 3 a.tif
+        $check img-wiener --noise 0.05 --shape ball --radius 2 a.tif
+    done
+}
+
+@test "img-morph: every operation, the CPU's bits" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x70x20 $type
+        for op in erode dilate open close tophat bothat gradient; do
+            same img-morph --op $op --radius 3,2,1 a.tif
+            same img-morph --op $op --shape ball --radius 2 --iterations 2 a.tif
+        done
+    done
+}
+
+@test "img-nlmeans: the CPU's bits" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 70x40x12 $type
+        h=3000
+        if [ $type = f32 ]; then h=0.3; elif [ $type = u8 ]; then h=30; fi
+        same img-nlmeans --h $h --search 2 a.tif
+        same img-nlmeans --h $h --sigma $h --search 3,2,1 --patch 1,2,0 a.tif
+        same img-nlmeans --h $h --search 1 --patch 2 --type f32 a.tif
+        for patch in 0 1 2 3 5 7; do
+            same img-nlmeans --2d --h $h --search 4 --patch $patch a.tif
+        done
+    done
+}
+
+@test "img-math: the CPU's bits, and the same samples counted that do not fit" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x70x20 $type
+        img-math 'if(x % 3 == 0, 0, a)' a.tif -o b.tif
+        for expression in '(a - b) / (abs(a) + abs(b) + 1)' 'min(a, b, 7) + max(x, y, z)' \
+            'a % 7.5 - floor(b / 3)' 'sqrt(abs(a)) * 0.1' \
+            'a' 'clip(a * 2, 10, 99)' 'not (a == b) or isnan(a / b)' '17'; do
+            same img-math -e "$expression" a.tif b.tif
+            same img-math -e "$expression" --type f64 a.tif b.tif
+        done
+        alike img-math -e 'exp(-abs(a) / 1000) + log(abs(b) + 1) + abs(a) ^ 0.3' --type f64 a.tif b.tif
+        for device in cpu cuda; do
+            img-math --device $device -e 'a * 3 - 100' --type u8 a.tif -o $device.tif 2>$device.log
+        done
+        ok img-cmp cuda.tif cpu.tif
+        cmp cuda.log cpu.log
+    done
+}
+
+@test "windows: boxes do not change a bit of the GPU's result" {
+    needs_gpu
+    noise a.tif 150x70x30 f32
+    for program in 'img-local --stat min --radius 9,4,5' 'img-local --radius 2' 'img-local --radius 1' \
+        'img-local --stat std --radius 3' 'img-local --stat entropy --range 0,1 --shape ball --radius 2' \
+        'img-morph --op tophat --radius 2,5,3' 'img-wiener --noise 0.1 --radius 2' \
+        'img-nlmeans --h 0.3 --search 2 --patch 1' 'img-math a*x+y-z'; do
+        read -ra command <<<"$program"
+        "${command[@]}" --device cuda a.tif -o want.tif
+        for chunk in 150x70x1 150x70x7 37x70x30 61x11x9; do
+            ok "${command[@]}" --device cuda --chunk "$chunk" a.tif -o got.tif
+            ok img-cmp got.tif want.tif || { echo "with $program --chunk $chunk"; return 1; }
+        done
+    done
+}

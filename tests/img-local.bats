@@ -1,0 +1,174 @@
+load helper
+
+# pixels NXxNY[xN]:TYPE FILE PERL: a stack of the numbers that the Perl list gives
+pixels() {
+    local t=${1#*:} letter
+    case $t in u8) letter=C ;; i8) letter=c ;; u16) letter='S<' ;; i16) letter='s<' ;; f32) letter='f<' ;; esac
+    perl -e 'print pack("$ARGV[0]*", eval $ARGV[1])' -- "$letter" "$3" > pixels.raw
+    img-cat --raw-in "${1%:*}:$t$([ "${t#?8}" ] && echo le)" pixels.raw -o "$2"
+}
+
+# numbers FILE LETTER: all samples, unpacked
+numbers() {
+    img-cat --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
+}
+
+# a volume with everything: noise, u16
+noise() {
+    pixels "${1:-23x19x17}:${2:-u16}" "${3:-a.tif}" '$s = 1; map { $s = ($s * 1103515245 + 12345) % 2147483648; ($s >> 8) % 251 } 1..'"${4:-7429}"
+}
+
+@test "median: the samples that exist, the lower one in the middle" {
+    pixels 4x2:u8 a.tif '5,1,9,200, 3,8,2,7'
+    ok img-local --radius 1 a.tif -o b.tif
+    # windows: {5,1,3,8} {5,1,9,3,8,2} {1,9,200,8,2,7} {9,200,2,7}, the same for both rows
+    [ "$(numbers b.tif C)" = "3 3 7 7 3 3 7 7" ]
+    ok img-local --radius 9 a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "5 5 5 5 5 5 5 5" ]
+    ok img-local --radius 0 a.tif -o b.tif
+    ok img-cmp b.tif a.tif
+    # a line along y only
+    ok img-local --radius 0,1 --2d a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "3 1 2 7 3 1 2 7" ]
+}
+
+@test "percentile: nearest rank; 0 and 100 are minimum and maximum" {
+    noise
+    ok img-local --stat percentile:0 --radius 2,1,1 a.tif -o p.tif
+    ok img-local --stat min --radius 2,1,1 a.tif -o m.tif
+    ok img-cmp p.tif m.tif
+    ok img-local --stat percentile:100 --shape ball --radius 2 a.tif -o p.tif
+    ok img-local --stat max --shape ball --radius 2 a.tif -o m.tif
+    ok img-cmp p.tif m.tif
+    ok img-local --stat percentile:50 a.tif -o p.tif
+    ok img-local a.tif -o m.tif
+    ok img-cmp p.tif m.tif
+    pixels 10x1:i16 b.tif 'map { -10 * $_ } 1..10'
+    ok img-local --stat percentile:25 --radius 10,0 --2d b.tif -o p.tif
+    [ "$(numbers p.tif 's<' | cut -d' ' -f1)" = -80 ]
+}
+
+@test "median of f32: -0 before 0, NaN after everything" {
+    pixels 3x1:f32 a.tif '9**9**9, -sin(9**9**9), 1'
+    ok img-local --radius 1,0 --2d a.tif -o b.tif
+    [ "$(numbers b.tif 'f<' | tr 'A-Z' 'a-z')" = "inf inf 1" ]
+    pixels 3x1:f32 a.tif '0, "-0", 5'
+    ok img-local --stat percentile:0 --radius 2,0 --2d a.tif -o b.tif
+    [ "$(img-cat --raw-out b.tif | od -An -tx4 | xargs)" = "80000000 80000000 80000000" ]
+}
+
+@test "mean, std and var: formula, types, sample" {
+    pixels 3x1:u8 a.tif '1,2,6'
+    ok img-local --stat mean --radius 2,0 --2d a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "3 3 3" ]
+    ok img-local --stat mean --type f32 --radius 1,0 --2d a.tif -o b.tif
+    [ "$(numbers b.tif 'f<')" = "1.5 3 4" ]
+    ok img-local --stat var --radius 2,0 --2d a.tif -o b.tif
+    near "$(numbers b.tif 'f<' | cut -d' ' -f2)" 4.6666667 1e-6
+    ok img-local --stat var --sample --radius 2,0 --2d a.tif -o b.tif
+    [ "$(numbers b.tif 'f<')" = "7 7 7" ]
+    [ "$(img-info --value quantity b.tif)" = "local variance" ]
+    ok img-local --stat std --type same --sample --radius 2,0 --2d a.tif -o b.tif
+    [ "$(numbers b.tif C)" = "3 3 3" ]
+}
+
+@test "entropy: constants 0, four values 2 bits, one range for the whole stack" {
+    pixels 4x1x2:u16 a.tif '7,7,7,7, 0,100,200,400'
+    ok img-local --2d --stat entropy --radius 4,0 a.tif -o b.tif
+    [ "$(numbers b.tif 'f<')" = "0 0 0 0 2 2 2 2" ]
+    [ "$(img-info --value quantity b.tif)" = "local entropy (bits)" ]
+    # two bins over 0..400: 200 is in the upper one, 400 in the last
+    ok img-local --2d --stat entropy --bins 2 --radius 4,0 a.tif -o b.tif
+    [ "$(numbers b.tif 'f<')" = "0 0 0 0 1 1 1 1" ]
+    # values outside count for the first and the last bin
+    ok img-local --2d --stat entropy --range 150,160 --radius 4,0 a.tif -o b.tif
+    [ "$(numbers b.tif 'f<')" = "0 0 0 0 1 1 1 1" ]
+}
+
+@test "entropy from a pipe needs the range" {
+    noise
+    fails 2 "a pipe cannot give" sh -c 'cat a.tif | img-local --stat entropy'
+    [[ "$stderr" == *"hint: give --range LO,HI, or --spool"* ]]
+    ok img-local --stat entropy a.tif -o b.tif
+    ok sh -c 'cat a.tif | img-local --spool --stat entropy -o c.tif'
+    ok img-cmp b.tif c.tif
+    ok sh -c 'cat a.tif | img-local --range 0,250 --stat entropy -o c.tif'
+    ok img-cmp b.tif c.tif
+    ok sh -c 'img-convert --type u8 a.tif | img-local --stat entropy -o c.tif'
+}
+
+@test "chunks, threads and pipes do not show" {
+    noise
+    img-convert --type f32 --scale 0.37,-40 a.tif -o f.tif
+    for args in "--radius 1" "--radius 2,3,1" "--shape ball --radius 2.5" "--stat percentile:90 --radius 4,8,9" \
+                "--stat entropy --range 0,250 --radius 2" "--stat mean --radius 3" "--stat std --shape ball --radius 3" \
+                "--radius 1 --iterations 3" "--stat max --radius 5" "--2d --radius 2"; do
+        for f in a.tif f.tif; do
+            # shellcheck disable=SC2086
+            {
+                ok img-local $args -j 1 $f -o want.tif
+                ok img-local $args -j 3 --chunk 7x5x4 $f -o got.tif
+                ok img-cmp want.tif got.tif
+                cat $f | img-local $args -m 16M > got.tif
+                ok img-cmp want.tif got.tif
+            }
+        done
+    done
+}
+
+@test "iterations are one after the other" {
+    noise
+    ok img-local --iterations 2 a.tif -o two.tif
+    ok sh -c 'img-local a.tif | img-local -o one.tif'
+    ok img-cmp two.tif one.tif
+    # with f32 in between, rounded at the end
+    ok img-local --stat mean --iterations 2 a.tif -o two.tif
+    [ "$(img-info --value type two.tif)" = u16 ]
+    ok sh -c 'img-local --stat mean --type f32 a.tif | img-local --stat mean -o one.tif'
+    ok img-cmp --atol 0.501 two.tif one.tif
+    fails 2 "entropy of an entropy" img-local --stat entropy --iterations 2 a.tif
+}
+
+@test "channels and times are not mixed, i8 stays i8" {
+    # pages of 3 x 1, channel before z, as a TIFF that says so
+    perl -e '$text = "voxpipe = 1\naxes = x y channel z\nsizes = 3 1 2 2\n\0";
+        @page = ([-1,-2,-3], [10,20,30], [-4,-5,-6], [40,50,60]);
+        $out = "II*\0" . pack("V", 8 + length($text) + 1) . $text . "\0";
+        for $i (0..3) {
+            @tag = ([256,3,1,3], [257,3,1,1], [258,3,1,8], [259,3,1,1], [262,3,1,1], [273,4,1,0], [277,3,1,1],
+                    [278,3,1,1], [279,4,1,3], [339,3,1,2]);
+            splice @tag, 5, 0, [270,2,length($text),8] unless $i;
+            $end = length($out) + 2 + 12 * @tag + 4;
+            $_->[0] == 273 and $_->[3] = $end for @tag;
+            $out .= pack("v", scalar @tag) . join("", map { pack("vvVV", @$_) } @tag)
+                  . pack("V", $i < 3 ? $end + 4 : 0) . pack("c3x", @{$page[$i]});
+        }
+        print $out' > c.tif
+    [ "$(img-info --value axes,type c.tif | xargs)" = "x y channel z i8" ]
+    ok img-local --radius 1,0,1 c.tif -o b.tif
+    [ "$(numbers b.tif c)" = "-4 -4 -5 20 30 30 -4 -4 -5 20 30 30" ]
+    [ "$(img-info --value axes,type b.tif | xargs)" = "x y channel z i8" ]
+}
+
+@test "the plan names what is done" {
+    noise
+    ok img-local --plan a.tif
+    [[ "$output" == *"median, box 3 x 3 x 3"* ]]
+    ok img-local --plan --stat entropy a.tif
+    [[ "$output" == *"over the range of the stack"* ]]
+}
+
+@test "contradictions" {
+    noise
+    fails 2 "--stat: expected mean" img-local --stat mode a.tif
+    fails 2 "percentile:0 to percentile:100" img-local --stat percentile:101 a.tif
+    fails 2 "percentile:0 to percentile:100" img-local --stat percentile:x a.tif
+    fails 2 "--type goes with" img-local --type f32 a.tif
+    fails 2 "--sample goes with" img-local --sample a.tif
+    fails 2 "--range goes with" img-local --range 0,1 a.tif
+    fails 2 "LO < HI" img-local --stat entropy --range 1,1 a.tif
+    fails 2 "--bins" img-local --stat entropy --bins 0 a.tif
+    fails 2 "--bins goes with --stat entropy, not with median" img-local --bins 4 a.tif
+    img-convert --type f64 a.tif -o d.tif
+    fails 1 "expected samples of u8, u16, i16 or f32, got f64" img-local d.tif
+}

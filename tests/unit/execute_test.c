@@ -1,0 +1,940 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The executor: whatever the plan, the bytes are those of one chunk. The operation is a small stencil that is not
+ * symmetric and knows where the edges of the image are; the devices are pretended ones, which copy as real ones do. */
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "base/tool.h"
+#include "plan/execute.h"
+#include "plan/image.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/execute_test.XXXXXX";
+static _Thread_local uint64_t state = 88172645463325252u;
+
+static uint64_t next_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static int64_t dice(int64_t lo, int64_t hi) /* both included */
+{
+    return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
+}
+
+/* ---- the operation ---- */
+
+struct stencil {
+    int seed;
+    int *count; /* of writes, for every voxel of one image; or NULL */
+    int fail_at; /* plane at which it fails; < 0: never */
+};
+
+static float sample(const struct vp_part *p, int64_t x, int64_t y, int64_t z)
+{
+    const struct vp_box *b = &p->box;
+    if (x < b->lo[0] || x >= b->hi[0] || y < b->lo[1] || y >= b->hi[1] || z < b->lo[2] || z >= b->hi[2])
+        return NAN; /* not given: spoils the result */
+    return ((const float *)p->plane[z - b->lo[2]])[(y - b->lo[1]) * p->stride + x - b->lo[0]];
+}
+
+static int stencil_run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                       int threads, struct vp_err *err)
+{
+    const struct stencil *s = op->params;
+    const struct vp_box *b = &out->box;
+    memset(scratch, 0xff, 64 + (size_t)threads * 16);
+    for (int64_t z = b->lo[2]; z < b->hi[2]; z++) {
+        if (z == s->fail_at)
+            return vp_fail(err, VP_ERUN, "plane %d is cursed", s->fail_at);
+        #pragma omp parallel for num_threads(threads)
+        for (int64_t y = b->lo[1]; y < b->hi[1]; y++) {
+            for (int64_t x = b->lo[0]; x < b->hi[0]; x++) {
+                const int64_t at[3] = {x, y, z};
+                float sum = (float)((x * 3 + y * 5 + z * 7 + s->seed) % 11);
+                for (int i = 0; i < op->inputs; i++)
+                    for (int a = 0; a < 3; a++)
+                        for (int64_t d = -op->halo[a]; d <= op->halo[a]; d++) {
+                            int64_t p[3] = {x, y, z};
+                            p[a] += d;
+                            if (op->whole[a])
+                                p[a] = (p[a] + op->image[a]) % op->image[a];
+                            if (p[a] < 0 || p[a] >= op->image[a])
+                                continue;
+                            sum += sample(&in[i], p[0], p[1], p[2]) * (float)((d + op->halo[a] + 1 + 2 * i) % 5);
+                        }
+                if (op->halo[2] && op->image[2] - at[2] <= op->halo[2]) /* near the end of the stream */
+                    sum += (float)(op->image[2] - at[2]);
+                /* keep numbers small, so that every sum is exact */
+                ((float *)out->plane[z - b->lo[2]])[(y - b->lo[1]) * out->stride + x - b->lo[0]] = fmodf(sum, 61.0f);
+                if (s->count) {
+                    #pragma omp atomic
+                    s->count[(z * op->image[1] + y) * op->image[0] + x]++;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+static uint64_t stencil_scratch(const struct vp_local *op, const struct vp_box *in, const struct vp_box *out,
+                                int threads)
+{
+    (void)op, (void)in, (void)out;
+    return 64 + (uint64_t)threads * 16;
+}
+
+static int stencil_add(struct vp_chain *c, const int64_t image[3], const int64_t halo[3], int from0, int from1,
+                       int seed, int *counts)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct stencil *s = malloc(sizeof *s);
+    struct vp_local op = {.kernel = "stencil", .inputs = from1 == 99 ? 1 : 2, .from = {from0, from1}, .in = VP_F32,
+                          .out = VP_F32, .cost = 5, .params = s, .free = free, .scratch = stencil_scratch,
+                          .run = stencil_run};
+    *s = (struct stencil){seed, counts, -1};
+    memcpy(op.image, image, sizeof op.image);
+    memcpy(op.halo, halo, sizeof op.halo);
+    return vp_chain_add(c, &op, &err);
+}
+
+/* ---- a scene: stacks on disk and the result of one chunk ---- */
+
+struct scene {
+    int64_t n[3], inner, outer;
+    int stacks;
+    bool single;               /* the second stack is one page */
+    float *data[2], *want;
+    char path[2][80];
+    struct vp_chain chain;
+    int *counts;
+};
+
+static int64_t pages_of(const struct scene *s)
+{
+    return s->inner * s->n[2] * s->outer;
+}
+
+static void write_stack(const char *path, const struct vp_stack *stack, const void *data)
+{
+    struct vp_writer *w = NULL;
+    struct vp_err err = VP_ERR_INIT;
+    const struct vp_writer_options o = {0};
+    CHECK_INT(vp_writer_open(&w, path, stack, &o, &err), 0);
+    for (int64_t i = 0; i < stack->pages; i++)
+        CHECK_INT(vp_writer_page(w, (const char *)data + (size_t)i * vp_page_bytes(stack), &err), 0);
+    CHECK_INT(vp_writer_close(w, &err), 0);
+}
+
+/* Pages of image (c, t), in z order, of a stack in page order; or back. */
+static void gather(const struct scene *s, float *image, float *stack, int64_t c, int64_t t, bool back, bool single)
+{
+    const int64_t page = s->n[0] * s->n[1];
+    for (int64_t z = 0; z < s->n[2]; z++) {
+        float *p = stack + (single ? 0 : ((t * s->n[2] + z) * s->inner + c) * page);
+        if (back)
+            memcpy(p, image + z * page, (size_t)page * sizeof(float));
+        else
+            memcpy(image + z * page, p, (size_t)page * sizeof(float));
+    }
+}
+
+static void make_want(struct scene *s)
+{
+    const int64_t image = s->n[0] * s->n[1] * s->n[2];
+    float *in[2], *out = malloc((size_t)image * sizeof(float));
+    for (int k = 0; k < 2; k++)
+        in[k] = malloc((size_t)image * sizeof(float));
+    for (int64_t t = 0; t < s->outer; t++)
+        for (int64_t c = 0; c < s->inner; c++) {
+            struct vp_err err = VP_ERR_INIT;
+            const void *given[2] = {in[0], in[1]};
+            for (int k = 0; k < s->stacks; k++)
+                gather(s, in[k], s->data[k], c, t, false, k == 1 && s->single);
+            CHECK_INT(vp_chain_apply(&s->chain, given, out, 2, &err), 0);
+            gather(s, out, s->want, c, t, true, false);
+        }
+    free(in[0]);
+    free(in[1]);
+    free(out);
+}
+
+static void make_scene(struct scene *s, int64_t nx, int64_t ny, int64_t nz, int64_t inner, int64_t outer, int kind)
+{
+    static int number;
+    const int64_t image[3] = {nx, ny, nz};
+    *s = (struct scene){.n = {nx, ny, nz}, .inner = inner, .outer = outer, .stacks = kind == 2 ? 2 : 1};
+    s->single = kind == 2 && dice(0, 2) == 0;
+    const int64_t pages = pages_of(s), samples = pages * nx * ny;
+    s->want = malloc((size_t)samples * sizeof(float));
+    s->counts = calloc((size_t)(nx * ny * nz), sizeof(int));
+    for (int k = 0; k < s->stacks; k++) {
+        struct vp_stack stack = {.nx = nx, .ny = ny, .pages = k == 1 && s->single ? 1 : pages, .type = VP_F32};
+        s->data[k] = malloc((size_t)samples * sizeof(float));
+        for (int64_t i = 0; i < samples; i++)
+            s->data[k][i] = (float)dice(0, 60);
+        snprintf(s->path[k], sizeof s->path[k], "%s/%d.tif", dir, number++);
+        write_stack(s->path[k], &stack, s->data[k]);
+    }
+    /* 0: one stage; 1: three in a row, 2: two stacks, and results used twice */
+    const int64_t h0[3] = {dice(0, 3), dice(0, 3), dice(0, 3)}, h1[3] = {dice(0, 2), dice(0, 2), dice(0, 2)},
+                  none[3] = {0};
+    stencil_add(&s->chain, image, h0, ~0, 99, 1, NULL);
+    if (kind == 1) {
+        stencil_add(&s->chain, image, h1, 0, 99, 2, NULL);
+        stencil_add(&s->chain, image, h0, 1, ~0, 3, NULL);
+    } else if (kind == 2) {
+        stencil_add(&s->chain, image, h1, ~1, ~0, 4, NULL);
+        stencil_add(&s->chain, image, none, 0, 1, 5, NULL);
+    }
+    make_want(s);
+}
+
+static void free_scene(struct scene *s)
+{
+    for (int k = 0; k < s->stacks; k++) {
+        unlink(s->path[k]);
+        free(s->data[k]);
+    }
+    free(s->want);
+    free(s->counts);
+    vp_chain_free(&s->chain);
+}
+
+/* ---- pretended devices ---- */
+
+enum { FAKE_LANES = 4 };
+
+struct fake {
+    const struct vp_chain *chain;
+    int device, lanes;
+    int64_t in[3], out[3];
+    struct vp_part before;  /* input of the part that ran last, in own[] */
+    float *own[VP_MAX_INPUTS], *result, *old;
+    void **planes;
+    int64_t queued, ran;    /* parts submitted, run */
+    struct job { struct vp_part in[VP_MAX_INPUTS], out; int64_t carry; } job[FAKE_LANES];
+    uint64_t up, down;
+};
+
+static struct {
+    uint64_t memory;
+    int open, refuse, most_open, opened;
+    int64_t least; /* depth of a worker's parts */
+    uint64_t up;
+    bool out_of_lane;
+    int64_t submitted, fail_at;
+    int shortages; /* of memory, that come at random from now on */
+} fakes;
+static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool fake_has(const struct vp_chain *chain, char *why, size_t size)
+{
+    (void)chain, (void)why, (void)size;
+    return true;
+}
+
+static uint64_t fake_bytes(const struct vp_chain *c, const int64_t in[3], const int64_t out[3], int lanes)
+{
+    return (uint64_t)(in[0] * in[1] * in[2] * (c->stacks + 1) + lanes * out[0] * out[1] * out[2]) * sizeof(float);
+}
+
+static void fake_close(void *worker)
+{
+    struct fake *f = worker;
+    for (int k = 0; k < f->chain->stacks; k++)
+        free(f->own[k]);
+    free(f->result);
+    free(f->old);
+    free(f->planes);
+    pthread_mutex_lock(&fake_lock);
+    fakes.open--;
+    fakes.up += f->up;
+    pthread_mutex_unlock(&fake_lock);
+    free(f);
+}
+
+static int fake_open(void **worker, const struct vp_chain *chain, int device, const int64_t in[3], const int64_t out[3],
+                     int lanes, struct vp_err *err)
+{
+    pthread_mutex_lock(&fake_lock);
+    const bool full = fakes.refuse > 0 && fakes.refuse-- > 0;
+    fakes.least = fakes.opened && out[2] >= fakes.least ? fakes.least : out[2];
+    fakes.opened++;
+    if (!full && ++fakes.open > fakes.most_open)
+        fakes.most_open = fakes.open;
+    pthread_mutex_unlock(&fake_lock);
+    if (full)
+        return vp_fail(err, VP_ERESOURCE, "pretended device %d: out of memory", device);
+    struct fake *f = calloc(1, sizeof *f);
+    f->chain = chain;
+    f->device = device;
+    f->lanes = lanes;
+    memcpy(f->in, in, sizeof f->in);
+    memcpy(f->out, out, sizeof f->out);
+    const size_t room = (size_t)(in[0] * in[1] * in[2]) * sizeof(float);
+    for (int k = 0; k < chain->stacks; k++)
+        f->own[k] = malloc(room);
+    f->old = malloc(room);
+    f->result = malloc((size_t)(out[0] * out[1] * out[2]) * sizeof(float));
+    f->planes = malloc((size_t)(in[2] * chain->stacks + out[2]) * sizeof(void *));
+    *worker = f;
+    return 0;
+}
+
+static int fake_run(struct fake *f, struct job *j, struct vp_err *err)
+{
+    const struct vp_box *b = &j->in[0].box, *o = &j->out.box;
+    const int64_t w = vp_box_size(b, 0), h = vp_box_size(b, 1), d = vp_box_size(b, 2);
+    struct vp_part in[VP_MAX_INPUTS], out = {*o, vp_box_size(o, 0), f->planes + d * f->chain->stacks};
+    for (int a = 0; a < 3; a++)
+        if (vp_box_size(b, a) > f->in[a] || vp_box_size(o, a) > f->out[a])
+            return vp_fail(err, VP_ERUN, "a part is larger than was agreed");
+    if (j->carry > 0) { /* the last planes of the part before: the same box but for z */
+        const struct vp_box *p = &f->before.box;
+        if (memcmp(p->lo, b->lo, 2 * sizeof *p->lo) || memcmp(p->hi, b->hi, 2 * sizeof *p->hi)
+            || p->hi[2] - j->carry != b->lo[2])
+            return vp_fail(err, VP_ERUN, "these planes are not on the device");
+    }
+    for (int k = 0; k < f->chain->stacks; k++) {
+        memcpy(f->old, f->own[k], (size_t)(w * h * vp_box_size(&f->before.box, 2)) * (j->carry ? sizeof(float) : 0));
+        const float *last = f->old + w * h * (vp_box_size(&f->before.box, 2) - j->carry);
+        for (int64_t z = 0; z < d; z++) {
+            float *to = f->own[k] + z * w * h;
+            f->planes[k * d + z] = to;
+            for (int64_t y = 0; y < h; y++)
+                memcpy(to + y * w,
+                       z < j->carry ? last + (z * h + y) * w : (float *)j->in[k].plane[z] + y * j->in[k].stride,
+                       (size_t)w * sizeof(float));
+        }
+        f->up += (uint64_t)(w * h * (d - j->carry)) * sizeof(float);
+        in[k] = (struct vp_part){*b, w, f->planes + k * d};
+    }
+    f->before.box = *b;
+    for (int64_t z = 0; z < vp_box_size(o, 2); z++)
+        out.plane = f->planes + d * f->chain->stacks,
+        f->planes[d * f->chain->stacks + z] = f->result + z * vp_box_size(o, 0) * vp_box_size(o, 1);
+    void *scratch = vp_alloc_raw(1, vp_chain_bytes(f->chain, o, 1), "", err);
+    if (!scratch || vp_chain_run(f->chain, in, &out, scratch, 1, err))
+        return -1;
+    free(scratch);
+    for (int64_t z = 0; z < vp_box_size(o, 2); z++)
+        for (int64_t y = 0; y < vp_box_size(o, 1); y++)
+            memcpy((float *)j->out.plane[z] + y * j->out.stride, (float *)out.plane[z] + y * out.stride,
+                   (size_t)vp_box_size(o, 0) * sizeof(float));
+    f->down += (uint64_t)(vp_box_size(o, 0) * vp_box_size(o, 1) * vp_box_size(o, 2)) * sizeof(float);
+    return 0;
+}
+
+static bool runs_short(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    const bool yes = fakes.shortages > 0 && dice(0, 5) == 0;
+    fakes.shortages -= yes;
+    pthread_mutex_unlock(&fake_lock);
+    return yes;
+}
+
+static int fake_submit(void *worker, int lane, const struct vp_part *in, const struct vp_part *out, int64_t carry,
+                       struct vp_err *err)
+{
+    struct fake *f = worker;
+    pthread_mutex_lock(&fake_lock);
+    const bool fails = fakes.submitted++ == fakes.fail_at;
+    pthread_mutex_unlock(&fake_lock);
+    if (fails)
+        return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", f->device);
+    if (runs_short())
+        return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", f->device);
+    if (lane != f->queued % f->lanes || f->queued - f->ran >= f->lanes)
+        fakes.out_of_lane = true;
+    struct job *j = &f->job[f->queued++ % f->lanes];
+    memcpy(j->in, in, (size_t)f->chain->stacks * sizeof *in);
+    j->out = *out;
+    j->carry = carry;
+    while (f->ran < f->queued && dice(0, 1)) /* some at once, some only when waited for */
+        if (fake_run(f, &f->job[f->ran++ % f->lanes], err))
+            return -1;
+    return 0;
+}
+
+static int fake_wait(void *worker, int lane, struct vp_err *err)
+{
+    struct fake *f = worker;
+    usleep((useconds_t)dice(0, 50));
+    if (runs_short())
+        return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", f->device);
+    while (f->ran < f->queued) {
+        const bool mine = f->ran % f->lanes == lane;
+        if (fake_run(f, &f->job[f->ran++ % f->lanes], err))
+            return -1;
+        if (mine)
+            break;
+    }
+    return 0;
+}
+
+static void fake_stats(void *worker, double *seconds, uint64_t *up, uint64_t *down)
+{
+    const struct fake *f = worker;
+    *seconds = 0;
+    *up = f->up;
+    *down = f->down;
+}
+
+static void *fake_alloc(size_t n)
+{
+    char *p = dice(0, 9) ? malloc(n + 64) : NULL;
+    return p ? p + 64 : NULL; /* free() would crash on it */
+}
+
+static void fake_free(void *p)
+{
+    free((char *)p - 64);
+}
+
+static const struct vp_backend fake_backend = {
+    .abi = VP_BACKEND_ABI, .name = "fake", .local_has = fake_has, .local_bytes = fake_bytes, .local_open = fake_open,
+    .local_submit = fake_submit, .local_wait = fake_wait, .local_close = fake_close, .local_stats = fake_stats,
+    .host_alloc = fake_alloc, .host_free = fake_free,
+};
+
+/* ---- runs ---- */
+
+struct feed { int fd; const char *path; bool slow; };
+
+static void *feeder(void *arg)
+{
+    const struct feed *f = arg;
+    static char buf[1 << 16];
+    char *own = f->slow ? malloc(sizeof buf) : malloc(sizeof buf);
+    const int in = open(f->path, O_RDONLY);
+    for (ssize_t n; (n = read(in, own, f->slow ? (size_t)dice(1, 4000) : sizeof buf)) > 0;)
+        if (write(f->fd, own, (size_t)n) != n)
+            break;
+    close(in);
+    close(f->fd);
+    free(own);
+    return NULL;
+}
+
+struct got { float *data; int64_t page, next; int64_t fail_at; };
+
+static int take_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    struct got *g = ctx;
+    if (page == g->fail_at)
+        return vp_fail(err, VP_ERUN, "page %lld is not wanted", (long long)page);
+    if (page != g->next || n != g->page)
+        return vp_fail(err, VP_ERUN, "expected page %lld, got %lld", (long long)g->next, (long long)page);
+    memcpy(g->data + page * n, samples, (size_t)n * sizeof(float));
+    g->next++;
+    return 0;
+}
+
+/* Run the scene; 0 if the bytes are right. out == NULL: pages are taken by a function, else a file is written. */
+static int run_scene(const struct scene *s, struct vp_problem *p, struct vp_plan *plan, bool piped, const char *out,
+                     struct vp_err *err)
+{
+    struct vp_execute e = {.problem = p, .plan = plan, .chain = (struct vp_chain *)&s->chain, .held = VP_F32,
+                           .stored_out = VP_F32, .device = {5, 6, 7, 8}};
+    const int64_t page = s->n[0] * s->n[1], pages = pages_of(s);
+    struct got got = {.data = malloc((size_t)(page * pages) * sizeof(float)), .page = page, .fail_at = -1};
+    struct feed feed[2];
+    pthread_t thread[2];
+    const struct vp_writer_options o = {0};
+    struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = pages, .type = VP_F32};
+    int rc = 0;
+
+    for (int k = 0; k < s->stacks; k++) {
+        char name[64];
+        const char *path = s->path[k];
+        if (piped && !(k == 1 && s->single)) {
+            int fd[2];
+            CHECK_INT(pipe(fd), 0);
+            feed[k] = (struct feed){fd[1], s->path[k], dice(0, 1)};
+            pthread_create(&thread[k], NULL, feeder, &feed[k]);
+            snprintf(name, sizeof name, "/dev/fd/%d", fd[0]);
+            rc = vp_reader_open(&e.reader[k], (const char *const[]){name}, 1, NULL, err);
+            close(fd[0]);
+        } else {
+            rc = vp_reader_open(&e.reader[k], &path, 1, NULL, err);
+        }
+        CHECK_INT(rc, 0);
+    }
+    e.page = take_page;
+    e.ctx = &got;
+    if (out && vp_writer_open(&e.writer, out, &stack, &o, err))
+        rc = -1;
+    if (!rc)
+        rc = vp_execute(&e, NULL, err);
+    if (!rc && out) {
+        rc = vp_writer_close(e.writer, err);
+        struct vp_reader *r = NULL;
+        CHECK_INT(vp_reader_open(&r, &out, 1, NULL, err), 0);
+        CHECK_INT(vp_reader_stack(r)->pages, pages);
+        for (int64_t i = 0; i < pages; i++)
+            CHECK_INT(vp_reader_next(r, got.data + i * page, err), 1);
+        vp_reader_close(r, NULL);
+    } else if (out) {
+        vp_writer_abort(e.writer);
+    }
+    for (int k = 0; k < s->stacks; k++) {
+        vp_reader_close(e.reader[k], NULL);
+        if (piped && !(k == 1 && s->single))
+            pthread_join(thread[k], NULL);
+    }
+    if (!rc)
+        rc = memcmp(got.data, s->want, (size_t)(page * pages) * sizeof(float)) ? 1 : 0;
+    free(got.data);
+    return rc;
+}
+
+/* The length of a pipe is not known; the chain must be as the program would make it. */
+static void set_depth(struct scene *s, int64_t nz)
+{
+    for (int i = 0; i < s->chain.n; i++)
+        s->chain.stage[i].image[2] = nz;
+}
+
+static struct vp_problem problem_of(const struct scene *s, bool unknown)
+{
+    struct vp_problem p = {.chain = &s->chain, .image = {s->n[0], s->n[1], s->n[2]}, .inner = s->inner,
+                           .outer = s->outer, .single = {false, s->single}, .stored_in = 4u * (unsigned)s->stacks,
+                           .stored_out = 4, .threads = (int)dice(1, 3), .memory = 1 << 30};
+    if (unknown && s->outer == 1)
+        p.image[2] = VP_UNKNOWN;
+    else if (unknown)
+        p.outer = VP_UNKNOWN;
+    return p;
+}
+
+/* A plan at random that keeps the rules; the planner only completes it. */
+static bool random_plan(struct vp_plan *plan, const struct scene *s, const struct vp_problem *p, bool bands)
+{
+    int64_t halo[3];
+    vp_chain_halo(&s->chain, halo);
+    const int64_t planes = s->n[2] * s->outer;
+    *plan = (struct vp_plan){.bands = 1, .band = s->n[1], .slabs = (int)dice(1, 4)};
+    if (bands) {
+        plan->band = dice(1, s->n[1]);
+        plan->bands = (s->n[1] + plan->band - 1) / plan->band;
+    }
+    plan->slab = dice(1, planes);
+    plan->stream = p->backend && dice(0, 1);
+    plan->lanes = (int)dice(1, 3);
+    plan->part[0] = dice(1, s->n[0]);
+    plan->part[1] = dice(1, plan->band);
+    plan->part[2] = dice(1, plan->slab < s->n[2] ? plan->slab : s->n[2]);
+    const int64_t least = plan->slab + (plan->stream ? 1 : 2) * halo[2];
+    plan->window = (least < planes ? least : planes) + dice(0, 5);
+    return vp_plan_try(plan, p);
+}
+
+static void test_random_plans(void)
+{
+    static const struct { int64_t n[3], inner, outer; } shape[] = {
+        {{23, 17, 19}, 1, 1}, {{9, 31, 12}, 3, 1}, {{14, 11, 7}, 1, 4}, {{12, 10, 6}, 2, 3}, {{16, 13, 1}, 1, 9},
+        {{5, 6, 40}, 1, 1}, {{1, 30, 8}, 1, 2},
+    };
+    char out[96];
+    int runs = 0, streams = 0, uneven = 0;
+    snprintf(out, sizeof out, "%s/out.tif", dir);
+    for (int round = 0; round < 21; round++) {
+        struct scene s;
+        const int i = round % 7;
+        make_scene(&s, shape[i].n[0], shape[i].n[1], shape[i].n[2], shape[i].inner, shape[i].outer, round / 7);
+        for (int trial = 0; trial < 24; trial++) {
+            const bool device = trial % 2, piped = trial % 3 == 0,
+                       unknown = piped && dice(0, 1) && (s.outer == 1 || s.n[2] > 0);
+            const bool bands = !piped && dice(0, 2) == 0;
+            struct vp_problem p = problem_of(&s, unknown);
+            struct vp_plan plan;
+            struct vp_err err = VP_ERR_INIT;
+            if (device) {
+                p.backend = &fake_backend;
+                p.devices = (int)dice(1, 3);
+                for (int d = 0; d < p.devices; d++)
+                    p.free[d] = d && dice(0, 1) ? (uint64_t)dice(2000, 40000) : 1 << 30;
+            }
+            if (unknown && s.outer == 1)
+                set_depth(&s, VP_UNKNOWN);
+            if (random_plan(&plan, &s, &p, bands)) {
+                const int rc = run_scene(&s, &p, &plan, piped, trial % 4 == 1 || bands ? out : NULL, &err);
+                CHECK_INT(rc, 0);
+                if (rc)
+                    printf("  round %d trial %d: %s\n", round, trial, err.msg);
+                runs++;
+                streams += plan.stream;
+                for (int d = 1; d < p.devices; d++)
+                    uneven += plan.depth[d] != plan.depth[0];
+            }
+            set_depth(&s, s.n[2]);
+        }
+        free_scene(&s);
+    }
+    CHECK(runs >= 200);
+    CHECK(streams >= 20);
+    CHECK(uneven > 0);
+    CHECK_INT(fakes.open, 0);
+    CHECK(!fakes.out_of_lane);
+    unlink(out);
+}
+
+/* Every voxel of the output is made once, and written once: the writer and take_page() count pages. */
+static void test_once(void)
+{
+    for (int trial = 0; trial < 40; trial++) {
+        struct scene s;
+        make_scene(&s, dice(1, 20), dice(1, 20), dice(1, 20), 1, 1, 0);
+        struct stencil *op = s.chain.stage[s.chain.n - 1].params;
+        op->count = s.counts;
+        struct vp_problem p = problem_of(&s, false);
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        p.backend = trial & 1 ? &fake_backend : NULL;
+        p.devices = 2;
+        p.free[0] = p.free[1] = 1 << 30;
+        while (!random_plan(&plan, &s, &p, false))
+            ; /* more columns than workers */
+        CHECK_INT(run_scene(&s, &p, &plan, false, NULL, &err), 0);
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < s.n[0] * s.n[1] * s.n[2]; i++)
+            wrong += s.counts[i] != 1;
+        CHECK_INT(wrong, 0);
+        free_scene(&s);
+    }
+}
+
+/* A device runs out of memory in the middle: the run goes on with smaller parts, and every page comes once (take_page
+ * insists on their order). A stream cannot where planes that it carried along are lost; then it says so. */
+static void test_shortage(void)
+{
+    int runs = 0, shrunk = 0, refused = 0;
+    for (int trial = 0; trial < 60; trial++) {
+        struct scene s;
+        make_scene(&s, dice(4, 20), dice(4, 20), dice(8, 30), dice(1, 2), dice(1, 2), trial % 3);
+        struct vp_problem p = problem_of(&s, false);
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        p.backend = &fake_backend;
+        p.devices = (int)dice(1, 3);
+        for (int d = 0; d < p.devices; d++)
+            p.free[d] = 1 << 30;
+        if (random_plan(&plan, &s, &p, false)) {
+            const int shortages = (int)dice(1, 3);
+            fakes.shortages = shortages;
+            fakes.opened = 0;
+            const int rc = run_scene(&s, &p, &plan, false, NULL, &err);
+            const bool smallest = fakes.least == 1;
+            const bool short_of = fakes.shortages < shortages;
+            fakes.shortages = 0;
+            runs++;
+            shrunk += !rc && short_of;
+            if (rc) {
+                refused++;
+                CHECK_INT(err.code, VP_ERESOURCE);
+                CHECK(strstr(err.msg, "has no memory left: the work takes ") != NULL);
+                CHECK(plan.stream || smallest);
+            }
+        }
+        free_scene(&s);
+    }
+    printf("%d runs: %d went on with smaller parts, %d could not\n", runs, shrunk, refused);
+    CHECK(shrunk >= 10);
+    CHECK_INT(fakes.open, 0);
+}
+
+/* The planner's own choice under any memory. */
+static void test_planned(void)
+{
+    int refused = 0;
+    for (int trial = 0; trial < 60; trial++) {
+        struct scene s;
+        make_scene(&s, dice(1, 20), dice(1, 20), dice(1, 20), dice(1, 3), dice(1, 3), trial % 3);
+        struct vp_problem p = problem_of(&s, trial % 4 == 0);
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        const uint64_t bytes = (uint64_t)(s.n[0] * s.n[1] * pages_of(&s)) * 4;
+        if (p.image[2] >= VP_UNKNOWN)
+            set_depth(&s, VP_UNKNOWN);
+        p.memory = bytes * (uint64_t)dice(4, 60) / 8 + 4096;
+        p.rows = trial % 4 && dice(0, 1);
+        if (trial & 1) {
+            p.backend = &fake_backend;
+            p.devices = (int)dice(1, 3);
+            for (int d = 0; d < p.devices; d++)
+                p.free[d] = bytes * (uint64_t)dice(4, 60) / 8;
+        }
+        char out[96];
+        snprintf(out, sizeof out, "%s/planned.tif", dir);
+        if (vp_plan_make(&plan, &p, &err)) {
+            CHECK_INT(err.code, VP_ERESOURCE);
+            refused++;
+        } else {
+            const int rc = run_scene(&s, &p, &plan, trial % 4 == 0, plan.bands > 1 ? out : NULL, &err);
+            CHECK_INT(rc, 0);
+            if (rc)
+                printf("  trial %d: %s\n", trial, err.msg);
+        }
+        unlink(out);
+        free_scene(&s);
+    }
+    CHECK(refused < 30);
+}
+
+static void test_trouble(void)
+{
+    struct scene s;
+    make_scene(&s, 20, 15, 40, 1, 1, 0);
+    for (int kind = 0; kind < 5; kind++) {
+        struct vp_problem p = problem_of(&s, false);
+        struct vp_plan plan = {
+            .bands = 1, .band = 15, .slab = 4, .slabs = 2, .window = 14, .part = {20, 15, 2}, .lanes = 2};
+        struct vp_err err = VP_ERR_INIT;
+        struct stencil *op = s.chain.stage[0].params;
+        struct vp_reader *r = NULL;
+        const char *path = s.path[0];
+        struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .page = 300, .fail_at = kind == 1 ? 9 : -1};
+        struct vp_execute e = {.problem = &p, .plan = &plan, .chain = &s.chain, .held = VP_F32, .stored_out = VP_F32,
+                               .page = take_page, .ctx = &got};
+        bool full = false;
+        op->fail_at = kind == 0 ? 7 : -1;
+        if (kind >= 2) {
+            p.backend = &fake_backend;
+            p.devices = 2;
+            p.free[0] = p.free[1] = 1 << 30;
+            fakes.submitted = 0;
+            fakes.fail_at = kind == 2 ? 5 : -1;
+            fakes.refuse = kind == 3 ? 1 : 0;
+        }
+        CHECK(vp_plan_try(&plan, &p));
+        CHECK_INT(vp_reader_open(&r, &path, 1, NULL, &err), 0);
+        e.reader[0] = r;
+        if (kind == 4) /* the file promises less than the problem says */
+            p.image[2] = 41, set_depth(&s, 41);
+        const int rc = vp_execute(&e, &full, &err);
+        set_depth(&s, 40);
+        CHECK_INT(rc, -1);
+        CHECK_INT(full, kind == 3);
+        static const char *const says[] = {"plane 7 is cursed", "page 9 is not wanted", "fell off the bus",
+                                           "out of memory", "expected 41 pages, got 40"};
+        CHECK(strstr(err.msg, says[kind]) != NULL);
+        if (!strstr(err.msg, says[kind]))
+            printf("  got: %s\n", err.msg);
+        CHECK_INT(fakes.open, 0);
+        vp_reader_close(r, NULL);
+        free(got.data);
+    }
+    fakes.fail_at = -1;
+    /* a run that fails does not wait for a pipe that stays open and silent */
+    int fd[2];
+    char name[64];
+    CHECK_INT(pipe(fd), 0);
+    const int in = open(s.path[0], O_RDONLY);
+    char buf[30000];
+    const ssize_t n = read(in, buf, sizeof buf);
+    CHECK(write(fd[1], buf, (size_t)n) == n);
+    close(in);
+    snprintf(name, sizeof name, "/dev/fd/%d", fd[0]);
+    struct vp_problem p = problem_of(&s, true);
+    struct vp_plan plan;
+    struct vp_err err = VP_ERR_INIT;
+    struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .page = 300, .fail_at = 2};
+    struct vp_execute e = {.problem = &p, .plan = &plan, .chain = &s.chain, .held = VP_F32, .stored_out = VP_F32,
+                           .page = take_page, .ctx = &got};
+    set_depth(&s, VP_UNKNOWN);
+    plan = (struct vp_plan){.bands = 1, .band = 15, .slab = 2, .slabs = 2, .window = 10, .part = {20, 15, 2}};
+    CHECK(vp_plan_try(&plan, &p));
+    CHECK_INT(vp_reader_open(&e.reader[0], (const char *const[]){name}, 1, NULL, &err), 0);
+    CHECK_INT(vp_execute(&e, NULL, &err), -1);
+    CHECK(strstr(err.msg, "page 2 is not wanted") != NULL);
+    vp_reader_close(e.reader[0], NULL);
+    close(fd[0]);
+    close(fd[1]);
+    free(got.data);
+    free_scene(&s);
+}
+
+/* Channels and times in any order among the page axes, through vp_images_run(), metadata included. */
+static void test_axes(void)
+{
+    static const struct { const char *axes; int64_t n[3]; int z;
+    } order[] = {
+        {"x y z", {7}, 0},
+        {"x y channel z", {3, 5}, 1},
+        {"x y z channel", {5, 3}, 0},
+        {"x y channel z time", {2, 5, 3}, 1},
+        {"x y time channel z", {3, 2, 5}, 2},
+        {"x y z time", {4, 3}, 0},
+        {"x y time", {6}, -1},
+        {"x y view channel", {3, 2}, -1},
+    };
+    static const struct vp_tool tool = {.name = "test", .flags = 0};
+    for (int i = 0; i < 8; i++) {
+        struct scene s;
+        int64_t inner = 1, nz = 1, outer = 1;
+        int n = 0;
+        char in_path[96], out_path[96], text[96];
+        for (; n < 3 && order[i].n[n]; n++)
+            *(n < order[i].z ? &inner : n == order[i].z ? &nz : &outer) *= order[i].n[n];
+        make_scene(&s, 9, 8, nz, inner, outer, 1);
+        struct vp_stack stack = {.nx = 9, .ny = 8, .pages = pages_of(&s), .type = VP_F32};
+        struct vp_err err = VP_ERR_INIT;
+        snprintf(in_path, sizeof in_path, "%s/in.tif", dir);
+        snprintf(out_path, sizeof out_path, "%s/axes.tif", dir);
+        vp_meta_set(&stack.meta, "axes", order[i].axes);
+        snprintf(text, sizeof text, n == 1 ? "9 8 %d" : n == 2 ? "9 8 %d %d" : "9 8 %d %d %d", (int)order[i].n[0],
+                 (int)order[i].n[1], (int)order[i].n[2]);
+        vp_meta_set(&stack.meta, "sizes", text);
+        vp_meta_set(&stack.meta, "voxel", "0.5 0.25 2");
+        vp_meta_set(&stack.meta, "description", "kept");
+        write_stack(in_path, &stack, s.data[0]);
+
+        const char *operands[] = {in_path};
+        struct vp_run run = {.tool = &tool,
+                             .common = {.output = out_path, .device = "cpu", .threads = 2, .memory = 1 << 24},
+                             .parsed = {.n_operands = 1, .operands = operands},
+                             .stats = vp_stats_new(),
+                             .progress = vp_progress_new("test", false),
+                             .history = (char[]){"test run"}};
+        struct vp_image_params params = {.chunk = {3, {4, 3, 2}}, .physical = true};
+        struct vp_images im;
+        CHECK_INT(vp_images_open(&im, &run, &params, 1, ~0u, &err), 0);
+        CHECK_INT(im.flat, order[i].z < 0);
+        CHECK_INT(im.size[2], nz);
+        CHECK(im.has_voxel && im.voxel[1] == 0.25);
+        double length[3];
+        CHECK_INT(vp_image_lengths(&im, "sigma", &(struct vp_reals){1, {2}}, length, &err), 0);
+        CHECK_NEAR(length[0], 4, 0);
+        CHECK_NEAR(length[2], im.flat ? 0 : 1, 0);
+        CHECK_INT(vp_image_lengths(&im, "sigma", &(struct vp_reals){3, {2, 2, 2}}, length, &err), im.flat ? -1 : 0);
+        err = (struct vp_err)VP_ERR_INIT;
+        struct vp_images joined; /* for operations on single voxels */
+        int64_t side, slices;
+        CHECK_INT(vp_images_open(&joined, &run, &params, 1, ~0u, &err), 0);
+        vp_images_join(&joined, &side, &slices);
+        CHECK_INT(side, inner);
+        CHECK_INT(slices, nz);
+        CHECK_INT(joined.size[2], pages_of(&s));
+        vp_images_close(&joined);
+        for (int pass = 0; pass < 2; pass++) { /* passes before the run: the result, the input itself */
+            struct got got = {.data = malloc((size_t)(72 * pages_of(&s)) * sizeof(float)), .page = 72, .fail_at = -1};
+            CHECK_INT(vp_images_scan(&im, &run, pass ? NULL : &s.chain, take_page, &got, &err), 0);
+            CHECK_INT(got.next, pages_of(&s));
+            CHECK(!memcmp(got.data, pass ? s.data[0] : s.want, (size_t)(72 * pages_of(&s)) * sizeof(float)));
+            free(got.data);
+        }
+        CHECK_INT(vp_images_run(&im, &run, &s.chain, "smoothed", &err), 0);
+        if (err.code)
+            printf("  %s: %s\n", order[i].axes, err.msg);
+        vp_images_close(&im);
+
+        struct vp_reader *r = NULL;
+        const char *path = out_path;
+        float page[72];
+        CHECK_INT(vp_reader_open(&r, &path, 1, NULL, &err), 0);
+        const struct vp_meta *m = &vp_reader_stack(r)->meta;
+        CHECK_STR(vp_meta_get(m, "axes"), order[i].axes);
+        CHECK_STR(vp_meta_get(m, "sizes"), text);
+        CHECK_STR(vp_meta_get(m, "voxel"), "0.5 0.25 2");
+        CHECK_STR(vp_meta_get(m, "description"), "kept");
+        CHECK_STR(vp_meta_get(m, "quantity"), "smoothed");
+        CHECK_STR(vp_meta_get(m, "history"), "test run");
+        int64_t wrong = 0;
+        for (int64_t k = 0; k < pages_of(&s); k++) {
+            CHECK_INT(vp_reader_next(r, page, &err), 1);
+            wrong += memcmp(page, s.want + k * 72, sizeof page) != 0;
+        }
+        CHECK_INT(wrong, 0);
+        vp_reader_close(r, NULL);
+        vp_stats_free(run.stats);
+        vp_progress_free(run.progress);
+        vp_stack_free(&stack);
+        unlink(in_path);
+        unlink(out_path);
+        free_scene(&s);
+    }
+}
+
+/* A chain gives what its stages give one by one. */
+static void test_chain(void)
+{
+    for (int kind = 1; kind < 3; kind++) {
+        struct scene s;
+        struct vp_err err = VP_ERR_INIT;
+        make_scene(&s, 15, 14, 13, 1, 1, kind);
+        const size_t samples = 15 * 14 * 13;
+        float *result[3] = {NULL};
+        float *second = malloc(samples * sizeof(float));
+        if (s.stacks > 1)
+            gather(&s, second, s.data[1], 0, 0, false, s.single);
+        for (int i = 0; i < s.chain.n; i++) {
+            struct vp_local op = s.chain.stage[i];
+            struct vp_chain one = {0};
+            const void *in[2];
+            result[i] = malloc(samples * sizeof(float));
+            for (int k = 0; k < op.inputs; k++) {
+                in[k] = op.from[k] >= 0 ? result[op.from[k]] : op.from[k] == ~0 ? s.data[0] : second;
+                op.from[k] = ~k;
+            }
+            op.free = NULL;
+            CHECK_INT(vp_chain_add(&one, &op, &err), 0);
+            CHECK_INT(vp_chain_apply(&one, in, result[i], 1, &err), 0);
+            vp_chain_free(&one);
+        }
+        CHECK(!memcmp(result[s.chain.n - 1], s.want, samples * sizeof(float)));
+        for (int i = 0; i < s.chain.n; i++)
+            free(result[i]);
+        free(second);
+        free_scene(&s);
+    }
+}
+
+/* Whole axes (wrap) are handed over whole. */
+static void test_whole(void)
+{
+    for (int trial = 0; trial < 16; trial++) {
+        struct scene s;
+        make_scene(&s, 12, 10, 9, dice(1, 2), dice(1, 2), 0);
+        for (int a = 0; a < 3; a++)
+            s.chain.stage[0].whole[a] = trial >> a & 1;
+        make_want(&s);
+        struct vp_problem p = problem_of(&s, false);
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        p.backend = trial & 8 ? &fake_backend : NULL;
+        p.devices = 2;
+        p.free[0] = p.free[1] = 1 << 30;
+        CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+        CHECK_INT(run_scene(&s, &p, &plan, false, NULL, &err), 0);
+        free_scene(&s);
+    }
+}
+
+int main(void)
+{
+    fakes.fail_at = -1;
+    if (!mkdtemp(dir))
+        return 1;
+    test_chain();
+    test_random_plans();
+    test_once();
+    test_shortage();
+    test_planned();
+    test_trouble();
+    test_axes();
+    test_whole();
+    rmdir(dir);
+    return test_done();
+}

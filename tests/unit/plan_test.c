@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The planner: limits are kept, boxes tile the image and hold the whole support, and no plan that an exhaustive search
+ * finds is more than 1 % cheaper. */
+#include "base/err.h"
+#include "base/size.h"
+#include "plan/plan.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static uint64_t state = 88172645463325252u;
+
+static int64_t dice(int64_t lo, int64_t hi) /* both included */
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return lo + (int64_t)(state % (uint64_t)(hi - lo + 1));
+}
+
+static int no_run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                  int threads, struct vp_err *err)
+{
+    (void)op, (void)in, (void)out, (void)scratch, (void)threads;
+    return vp_fail(err, VP_ERUN, "nothing to run");
+}
+
+static void add(struct vp_chain *c, const int64_t image[3], int64_t hx, int64_t hy, int64_t hz, int from, double cost)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_local op = {.kernel = "none", .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {from},
+                          .in = VP_F32, .out = VP_F32, .halo = {hx, hy, hz}, .cost = cost, .run = no_run};
+    CHECK_INT(vp_chain_add(c, &op, &err), 0);
+}
+
+/* A device whose worker keeps input and output of each lane, and one result between. */
+static uint64_t device_bytes(const struct vp_chain *c, const int64_t in[3], const int64_t out[3], int lanes)
+{
+    const uint64_t i = (uint64_t)(in[0] * in[1] * in[2]), o = (uint64_t)(out[0] * out[1] * out[2]);
+    return 4 * ((uint64_t)lanes * ((uint64_t)c->stacks * i + o) + i);
+}
+
+static int no_open(void **worker, const struct vp_chain *chain, int device, const int64_t in[3], const int64_t out[3],
+                   int lanes, struct vp_err *err)
+{
+    (void)worker, (void)chain, (void)device, (void)in, (void)out, (void)lanes;
+    return vp_fail(err, VP_ERUN, "nothing to open");
+}
+
+static const struct vp_backend gpu = {.name = "pretended", .local_bytes = device_bytes, .local_open = no_open};
+
+static struct vp_problem problem_of(const struct vp_chain *c, const int64_t image[3])
+{
+    return (struct vp_problem){.chain = c, .image = {image[0], image[1], image[2]}, .inner = 1, .outer = 1,
+                               .stored_in = 4, .stored_out = 4, .threads = 4, .memory = UINT64_C(64) << 30};
+}
+
+/* ---- boxes ---- */
+
+/* Walk over the output boxes of a plan as the executor does: each voxel once, the input whole and as large as said. */
+static void check_boxes(const struct vp_plan *plan, const struct vp_problem *p, uint8_t *seen)
+{
+    const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
+    int64_t halo[3], wrong = 0, large = 0;
+    vp_chain_halo(p->chain, halo);
+    memset(seen, 0, (size_t)(nx * ny * nz));
+    for (int64_t b = 0; b < plan->bands; b++)
+        for (int64_t s = 0; s < nz; s += plan->slab)
+            for (int64_t z = s; z < nz && z < s + plan->slab; z += plan->part[2])
+                for (int64_t y = b * plan->band; y < ny && y < (b + 1) * plan->band; y += plan->part[1])
+                    for (int64_t x = 0; x < nx; x += plan->part[0]) {
+                        struct vp_box out = {{x, y, z}, {x + plan->part[0], y + plan->part[1], z + plan->part[2]}};
+                        struct vp_box made[8], given[VP_MAX_INPUTS];
+                        const int64_t end[3] = {nx, (b + 1) * plan->band < ny ? (b + 1) * plan->band : ny,
+                                                s + plan->slab < nz ? s + plan->slab : nz};
+                        for (int a = 0; a < 3; a++)
+                            out.hi[a] = out.hi[a] < end[a] ? out.hi[a] : end[a];
+                        vp_chain_boxes(p->chain, &out, made, given);
+                        for (int a = 0; a < 3; a++) {
+                            const int64_t lo = out.lo[a] - halo[a], hi = out.hi[a] + halo[a];
+                            wrong += given[0].lo[a] != (lo < 0 ? 0 : lo) ||
+                                     given[0].hi[a] != (hi > p->image[a] ? p->image[a] : hi);
+                            large += vp_box_size(&given[0], a) > plan->in[a];
+                        }
+                        for (int64_t k = out.lo[2]; k < out.hi[2]; k++)
+                            for (int64_t j = out.lo[1]; j < out.hi[1]; j++)
+                                for (int64_t i = out.lo[0]; i < out.hi[0]; i++)
+                                    seen[(k * ny + j) * nx + i]++;
+                    }
+    for (int64_t i = 0; i < nx * ny * nz; i++)
+        wrong += seen[i] != 1;
+    CHECK_INT(wrong, 0);
+    CHECK_INT(large, 0);
+}
+
+/* ---- against all plans ---- */
+
+/* The next size of equal parts of n below `size`; 0: none. */
+static int64_t below(int64_t n, int64_t size)
+{
+    if (size == 1)
+        return 0;
+    const int64_t parts = (n + size - 2) / (size - 1);
+    return (n + parts - 1) / parts;
+}
+
+/* The cheapest of all plans: every number of equal parts of every axis. */
+static double exhaustive(const struct vp_problem *p, int *tried)
+{
+    double best = INFINITY;
+    int64_t halo[3];
+    vp_chain_halo(p->chain, halo);
+    const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
+    const bool device = p->backend;
+    for (int64_t band = ny; band > 0; band = below(ny, band)) {
+        for (int64_t slab = nz; slab > 0; slab = below(nz, slab))
+            for (int64_t px = nx; px > 0; px = device ? below(nx, px) : 0)
+                for (int64_t py = band; py > 0; py = device ? below(band, py) : 0)
+                    for (int64_t d = slab; d > 0; d = device ? below(slab, d) : 0)
+                        for (int lanes = device ? 1 : 0; lanes <= (device ? 3 : 0); lanes++)
+                            for (int stream = 0; stream <= device; stream++) {
+                                const int64_t least = slab + (stream ? 1 : 2) * halo[2];
+                                const int64_t full = stream ? lanes * slab : slab;
+                                const int64_t ahead[2] = {full, 0};
+                                for (int a = 0; a < 2; a++)
+                                    for (int slabs = 1; slabs <= (stream ? 4 : device ? 3 : 2); slabs++) {
+                                        struct vp_plan plan = {.bands = (ny + band - 1) / band,
+                                                               .band = band,
+                                                               .slab = slab,
+                                                               .part = {px, py, d},
+                                                               .lanes = lanes,
+                                                               .stream = stream,
+                                                               .slabs = slabs};
+                                        plan.window = (least < nz ? least : nz) + ahead[a];
+                                        plan.window = plan.window < nz ? plan.window : nz;
+                                        if (vp_plan_try(&plan, p) && plan.seconds < best)
+                                            best = plan.seconds;
+                                        ++*tried;
+                                    }
+                            }
+        if (!p->rows)
+            break;
+    }
+    return best;
+}
+
+/* Each device holds its workers; the roomiest has the largest parts. */
+static void check_devices(const struct vp_plan *plan, const struct vp_problem *p)
+{
+    int64_t halo[3], deepest = 0;
+    vp_chain_halo(p->chain, halo);
+    for (int d = 0; d < p->devices; d++) {
+        const int workers = plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : 1;
+        const int64_t depth = plan->depth[d], all = depth + 2 * halo[2];
+        const int64_t in[3] = {plan->in[0], plan->in[1], all < p->image[2] ? all : p->image[2]};
+        const int64_t out[3] = {plan->part[0], plan->part[1], depth};
+        CHECK(depth <= plan->part[2]);
+        if (depth && workers)
+            CHECK(gpu.local_bytes(p->chain, in, out, plan->lanes) * (uint64_t)workers <= p->free[d]);
+        if (plan->stream && workers)
+            CHECK(depth > 0);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    if (p->devices)
+        CHECK_INT(deepest, plan->part[2]);
+}
+
+/* A small device beside a large one takes smaller parts, or none, and does not make the large one's small. */
+static void test_unequal(void)
+{
+    static const int64_t image[3] = {512, 512, 4096};
+    struct vp_chain c = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_plan plan;
+    add(&c, image, 5, 5, 20, ~0, 400);
+    struct vp_problem p = problem_of(&c, image);
+    memcpy(p.chunk, (int64_t[3]){512, 512, 512}, sizeof p.chunk); /* slabs with parts of any depth */
+    p.chunk[2] = 0;
+    p.backend = &gpu;
+    p.devices = 3;
+    p.free[0] = p.free[2] = UINT64_C(4) << 30;
+    p.free[1] = 200 << 20;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    check_devices(&plan, &p);
+    printf("4 GiB, 200 MiB, 4 GiB: parts of %lld, %lld, %lld planes\n", (long long)plan.depth[0],
+           (long long)plan.depth[1], (long long)plan.depth[2]);
+    p.free[1] = 1 << 20; /* not even one plane */
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    check_devices(&plan, &p);
+    CHECK(plan.depth[0] > 0 && plan.depth[1] == 0 && plan.depth[2] > 0);
+    vp_chain_free(&c);
+}
+
+/* Many short planes: thin slabs are found, too. */
+static void test_many_planes(void)
+{
+    static const int64_t image[3] = {142, 191, 12040};
+    struct vp_chain c = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_plan plan;
+    add(&c, image, 75, 117, 13, ~0, 4);
+    struct vp_problem p = problem_of(&c, image);
+    p.outer = 86;
+    p.memory = 4500000;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    CHECK(plan.host <= p.memory);
+    vp_chain_free(&c);
+}
+
+static void test_optimum(int problems, bool device)
+{
+    int feasible = 0, tried = 0;
+    double worst = 1;
+    uint8_t *seen = malloc(40 * 40 * 40);
+    for (int i = 0; i < problems; i++) {
+        const int64_t most = device ? 8 : 40;
+        const int64_t image[3] = {dice(1, most), dice(1, most), dice(1, most)};
+        struct vp_chain c = {0};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_plan plan;
+        const int stages = (int)dice(1, 3);
+        for (int s = 0; s < stages; s++)
+            add(&c, image, dice(0, 2), dice(0, 2), dice(0, 2), s ? s - 1 : ~0, (double)dice(1, 2000) * 1e3);
+        struct vp_problem p = problem_of(&c, image);
+        const uint64_t bytes = (uint64_t)(image[0] * image[1] * image[2]) * 4;
+        p.memory = bytes * (uint64_t)dice(2, 40) / 8;
+        p.rows = dice(0, 3) == 0;
+        p.threads = (int)dice(1, 4);
+        if (device) {
+            p.backend = &gpu;
+            p.devices = (int)dice(1, 3);
+            for (int d = 0; d < p.devices; d++)
+                p.free[d] = bytes * (uint64_t)dice(2, 60) / 8;
+        }
+        const double best = exhaustive(&p, &tried);
+        const int rc = vp_plan_make(&plan, &p, &err);
+        CHECK((rc == 0) == isfinite(best));
+        if (rc) {
+            CHECK_INT(err.code, VP_ERESOURCE);
+        } else {
+            feasible++;
+            CHECK(plan.host <= p.memory);
+            check_devices(&plan, &p);
+            if (plan.seconds > best * 1.01)
+                printf("  %lldx%lldx%lld: %g, but %g is possible\n", (long long)image[0], (long long)image[1],
+                       (long long)image[2], plan.seconds, best);
+            CHECK(plan.seconds <= best * 1.01);
+            worst = plan.seconds / best > worst ? plan.seconds / best : worst;
+            check_boxes(&plan, &p, seen);
+        }
+        vp_chain_free(&c);
+    }
+    CHECK(feasible > problems / 2);
+    printf("%d problems, %d feasible, %d plans tried, at most %.2f %% above the cheapest\n", problems, feasible, tried,
+           100 * (worst - 1));
+    free(seen);
+}
+
+/* ---- sizes of real work ---- */
+
+static void test_large(void)
+{
+    static const int64_t image[3] = {4096, 4096, 4096};
+    struct vp_chain c = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_plan plan;
+    add(&c, image, 25, 25, 25, ~0, 4);
+    struct vp_problem p = problem_of(&c, image);
+    p.memory = UINT64_C(8) << 30;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    CHECK_INT(plan.bands, 1);
+    CHECK_NEAR(plan.read, 1, 0);
+    p.backend = &gpu;
+    p.devices = 1;
+    p.free[0] = UINT64_C(8) << 30;
+    p.rows = true;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    CHECK(plan.read <= 1.03);
+    CHECK(plan.copied <= 1.03);
+    CHECK(plan.on_device <= p.free[0]);
+    printf("4096^3, halo 25, 8 GiB: read %.4f, copied %.4f, %lld bands, parts %lld x %lld x %lld\n", plan.read,
+           plan.copied, (long long)plan.bands, (long long)plan.part[0], (long long)plan.part[1],
+           (long long)plan.part[2]);
+    p.rows = false;
+    p.memory = UINT64_C(128) << 30;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    printf("the same from a pipe, 128 GiB on the host: copied %.4f, %s, parts %lld x %lld x %lld\n", plan.copied,
+           plan.stream ? "stream" : "slabs", (long long)plan.part[0], (long long)plan.part[1], (long long)plan.part[2]);
+    vp_chain_free(&c);
+}
+
+/* The length of a pipe is not known: the plan is there all the same, and bounded. */
+static void test_endless(void)
+{
+    static const int64_t image[3] = {1024, 1024, VP_UNKNOWN};
+    struct vp_chain c = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_plan plan;
+    add(&c, image, 12, 12, 12, ~0, 4);
+    struct vp_problem p = problem_of(&c, image);
+    p.memory = UINT64_C(1) << 30;
+    for (int device = 0; device < 2; device++) {
+        p.backend = device ? &gpu : NULL;
+        p.devices = device;
+        p.free[0] = UINT64_C(1) << 30;
+        CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+        CHECK(plan.host <= p.memory);
+        CHECK(plan.window >= plan.slab + 12);
+    }
+    vp_chain_free(&c);
+}
+
+/* --chunk: boxes of the size that is asked for. */
+static void test_given(void)
+{
+    static const int64_t image[3] = {100, 80, 60};
+    struct vp_chain c = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_plan plan;
+    add(&c, image, 2, 2, 2, ~0, 4);
+    struct vp_problem p = problem_of(&c, image);
+    memcpy(p.chunk, (int64_t[3]){33, 200, 7}, sizeof p.chunk);
+    for (int device = 0; device < 2; device++) {
+        p.backend = device ? &gpu : NULL;
+        p.devices = device;
+        p.free[0] = UINT64_C(1) << 30;
+        CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+        CHECK_INT(plan.part[0], 33);
+        CHECK_INT(plan.part[1], 80);
+        CHECK_INT(plan.part[2], 7);
+    }
+    vp_chain_free(&c);
+}
+
+static void test_refused(void)
+{
+    static const int64_t image[3] = {4096, 4096, 100};
+    struct vp_chain c = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_plan plan;
+    add(&c, image, 5, 5, 5, ~0, 4);
+    struct vp_problem p = problem_of(&c, image);
+    p.memory = 64 << 20; /* 11 planes of 64 MiB and a page */
+    CHECK_INT(vp_plan_make(&plan, &p, &err), -1);
+    CHECK_INT(err.code, VP_ERESOURCE);
+    CHECK(strstr(err.msg, "expected at most 64.0 MiB") != NULL);
+    err = (struct vp_err)VP_ERR_INIT;
+    p.rows = true;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    CHECK(plan.bands > 1 && plan.host <= p.memory);
+    CHECK(plan.read > 1);
+    vp_chain_free(&c);
+}
+
+static int64_t anything(double lo, double hi)
+{
+    return (int64_t)(lo * pow(hi / lo, (double)dice(0, 1000000) / 1e6));
+}
+
+/* Extreme problems: how long planning takes is printed, not tested. */
+static void test_speed(int problems)
+{
+    double longest = 0;
+    for (int i = 0; i < problems; i++) {
+        const int64_t image[3] = {anything(1, 40000), anything(1, 40000), anything(1, 40000)};
+        struct vp_chain c = {0};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_plan plan;
+        const int stages = (int)dice(1, 6);
+        for (int s = 0; s < stages; s++)
+            add(&c, image, dice(0, 60), dice(0, 60), dice(0, 60), s ? s - 1 : ~0, (double)anything(1, 4000));
+        struct vp_problem p = problem_of(&c, image);
+        p.memory = (uint64_t)anything(1e6, 1e12);
+        p.inner = dice(0, 3) ? 1 : dice(1, 5);
+        p.outer = dice(0, 3) ? 1 : anything(1, 200);
+        p.threads = (int)dice(1, 64);
+        p.rows = i & 1;
+        if (i & 2) {
+            p.backend = &gpu;
+            p.devices = (int)dice(1, 8);
+            for (int d = 0; d < p.devices; d++)
+                p.free[d] = d && dice(0, 2) ? p.free[0] : (uint64_t)anything(1e8, 1e11);
+        }
+        const clock_t t = clock();
+        if (!vp_plan_make(&plan, &p, &err)) {
+            CHECK(plan.host <= p.memory);
+            check_devices(&plan, &p);
+        }
+        const double took = (double)(clock() - t) / CLOCKS_PER_SEC;
+        longest = took > longest ? took : longest;
+        vp_chain_free(&c);
+    }
+    printf("the slowest of %d plans took %.1f ms\n", problems, 1e3 * longest);
+}
+
+int main(void)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    test_large();
+    test_endless();
+    test_given();
+    test_refused();
+    test_unequal();
+    test_many_planes();
+    test_optimum(700, false);
+    test_optimum(300, true);
+    test_speed(400);
+    return test_done();
+}

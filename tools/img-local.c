@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-local: a statistic of the neighbourhood of every voxel: mean, median, minimum, maximum, standard deviation,
+ * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image the voxels that exist
+ * count; the samples do not depend on how the work is cut. */
+#include "base/tool.h"
+#include "ops/local.h"
+#include "ops/statistics.h"
+#include "plan/image.h"
+#include "stack/reader.h"
+
+struct params {
+    struct vp_stat_params stat;
+    struct vp_image_params image;
+};
+
+static const struct vp_opt options[] = {
+    VP_OPTIONS(struct params, stat, vp_stat_options),
+    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Noise out of a volume: the median of 3 x 3 x 3 voxels.",
+     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-local vol.tif -o median.tif"},
+    {"The median of every page by itself, over a disc.",
+     "img-local --2d --shape ball --radius 2 vol.tif -o disc.tif"},
+    {"Background: the 10th percentile of a wide neighbourhood.",
+     "img-local --stat percentile:10 --radius 6,6,2 vol.tif -o background.tif"},
+    {"How busy the image is around each voxel, in bits.",
+     "img-local --stat entropy --radius 2 --range 0,0.03 vol.tif -o entropy.tif"},
+    {0},
+};
+
+struct scan {
+    enum vp_type type;
+    struct vp_moments m;
+};
+
+static int add_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    struct scan *s = ctx;
+
+    (void)page;
+    (void)err;
+    vp_moments_add(&s->m, samples, s->type, n);
+    return 0;
+}
+
+/* Smallest and largest sample of the stack; *known: not with --plan, which reads nothing. */
+static int find_range(struct vp_images *im, struct vp_run *run, double range[2], bool *known, struct vp_err *err)
+{
+    struct scan s = {.type = im->type};
+
+    if (!im->seekable) {
+        vp_fail(err, VP_EUSAGE, "%s: the range for the bins needs the samples twice, which a pipe cannot give",
+                vp_reader_name(im->reader[0]));
+        return vp_hint(err, "give --range LO,HI, or --spool");
+    }
+    if (vp_images_scan(im, run, NULL, add_page, &s, err))
+        return -1;
+    *known = !run->common.plan;
+    if (*known && !s.m.n)
+        return vp_fail(err, VP_ERUN, "%s: no sample is finite", vp_reader_name(im->reader[0]));
+    range[0] = s.m.min;
+    range[1] = s.m.max;
+    if (*known)
+        vp_note(run, "bins over %.9g to %.9g", range[0], range[1]);
+    return 0;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    const char *quantity = NULL;
+    double range[2];
+    bool known = false;
+    int rc = -1;
+
+    if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &p->image, 1, VP_STAT_TYPES, err))
+        goto out;
+    if (vp_stat_needs_range(&p->stat, im.type) && find_range(&im, run_, range, &known, err))
+        goto out;
+    if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &quantity, err))
+        goto out;
+    rc = vp_images_run(&im, run_, &chain, quantity, err);
+out:
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-local",
+    .operands = "[INPUT]...",
+    .summary = "local statistics: median, percentile, mean, min, max, std, var, entropy",
+    .description =
+        "Replaces every voxel by a statistic of the voxels around it, in a box or an ellipsoid of any size. Pages "
+        "along z are a volume; channels and times are never mixed.\n\n"
+        "At the edge of the image the voxels that exist are used: nothing is made up outside. The samples are the same "
+        "to the bit whatever the memory, the number of threads and the boxes that the work is cut into.\n\n"
+        "Samples are u8, u16, i16 or f32 (i8 is taken as i16). NaN: mean, std and var of a neighbourhood with a NaN "
+        "are NaN; min, max and entropy leave it out; to median and percentile a NaN is larger than every number.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .flags = VP_TOOL_CUDA,
+    .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), voxpipe-stack(5)",
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

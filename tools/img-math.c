@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-math: an expression over the samples of one or more stacks: differences, thresholds, masks, clipping, gain
+ * and offset. */
+#include "base/tool.h"
+#include "ops/math.h"
+#include "plan/image.h"
+#include "stack/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct params {
+    const char *expression;
+    int type;                 /* 0: chosen, else enum vp_type + 1 */
+    struct vp_size chunk;
+};
+
+static const struct vp_opt options[] = {
+    VP_STRING(struct params, expression, "expression", 'e', .metavar = "EXPR", .group = "Expression",
+              .help = "the expression; then all operands are inputs",
+              .more = "Without it the first operand is the expression."),
+    VP_CHOICE(struct params, type, "type", 't', "auto|u8|u16|u32|u64|i8|i16|i32|i64|f32|f64", .metavar = "TYPE",
+              .def = "auto", .help = "sample type of the result",
+              .more = "auto is the type of the inputs if it is a float, or if no sample can give a result that "
+                      "is out "
+                      "of its range or not a whole number; else f32. To integers values are rounded to the nearest "
+                      "(halves to even) and clamped to the range of the type; NaN becomes 0. How many samples were "
+                      "clamped is said once."),
+    VP_OPTIONS(struct params, chunk, vp_image_chunk),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"The difference of two stacks.",
+     "ct-phantom --volume 64x64x64 -o a.tif\nimg-math 'a * 0.9' a.tif -o b.tif\n"
+     "img-math 'a - b' a.tif b.tif -o difference.tif"},
+    {"Gain and offset, clipped to 8 bit.", "img-math 'clip(a * 5000, 0, 255)' --type u8 a.tif -o a8.tif"},
+    {"A mask, and a stack with all else set to zero.",
+     "img-math 'a > 0.01 and a < 0.03' --type u8 a.tif -o mask.tif\n"
+     "img-math 'if(b, a, 0)' a.tif mask.tif -o masked.tif"},
+    {"NaN and infinite samples become 0.", "img-math 'if(isnan(a) or abs(a) == inf, 0, a)' a.tif -o clean.tif"},
+    {0},
+};
+
+static const char sections[] =
+    "EXPRESSION\n"
+    "The inputs are called a, b, c, ... in order; with one input only a is there. x and y are the column and the row "
+    "of a sample, z is its slice (0 where the pages stand alone) and page the number of its page, all counted "
+    "from 0. "
+    "pi, inf and nan are constants.\n\n"
+    "Operators, those that bind most first: ^ (power, to the right); - and + before a value; * / %; + -; < <= > "
+    ">= == "
+    "!=; not (or !); and (or &&); or (or ||). Comparisons give 1 or 0, and whatever is not 0 counts as true. The "
+    "remainder % has the sign of the divisor.\n\n"
+    "Functions: min(a, b, ...), max(a, b, ...), abs, sqrt, exp, log (natural), floor, ceil, round (halves to even), "
+    "clip(value, low, high), if(condition, then, else), isnan. min, max and clip of NaN are NaN.\n\n"
+    "Everything is computed in double precision, so 64 bit integers beyond 2^53 are rounded, except where the "
+    "expression is just the name of a stack: then samples are copied.";
+
+/* The history tells options only: here it must tell the first operand as well, quoted for a shell. */
+static int add_to_history(struct vp_run *run, const char *expression, struct vp_err *err)
+{
+    const size_t n = strlen(expression);
+    char *quoted = malloc(4 * n + 3), *p = quoted, *line = NULL;
+    if (quoted) {
+        *p++ = '\'';
+        for (size_t i = 0; i < n; i++)
+            p = expression[i] == '\'' ? stpcpy(p, "'\\''") : (*p = expression[i], p + 1);
+        strcpy(p, "'");
+        if (asprintf(&line, "%s %s", run->history, quoted) < 0)
+            line = NULL;
+    }
+    free(quoted);
+    if (!line)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    free(run->history);
+    run->history = line;
+    return 0;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    const struct vp_image_params image = {.chunk = p->chunk};
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    struct vp_math *math = NULL;
+    struct vp_parsed *given = &run_->parsed;
+    const char *expression = p->expression;
+    int rc = -1;
+
+    if (!expression) {
+        if (!given->n_operands) {
+            vp_fail(err, VP_EUSAGE, "expected an expression");
+            return vp_hint(err, "as: img-math 'a * 2' stack.tif");
+        }
+        expression = given->operands[0];
+        given->n_operands--;
+        memmove(given->operands, given->operands + 1, (size_t)given->n_operands * sizeof *given->operands);
+        if (add_to_history(run_, expression, err))
+            return -1;
+    }
+    /* a mistake is found before anything is opened */
+    const int stacks = given->n_operands > 1 ? given->n_operands : 1;
+    if (vp_math_parse(&math, expression, stacks < VP_MAX_INPUTS ? stacks : VP_MAX_INPUTS, VP_F32, err)) {
+        if (!p->expression && !access(expression, F_OK))
+            vp_hint(err, "the expression comes first: img-math 'a * 2' %s", expression);
+        goto out;
+    }
+    vp_math_free(math);
+    math = NULL;
+    if (vp_images_open(&im, run_, &image, VP_MAX_INPUTS, ~0u, err) ||
+        vp_math_parse(&math, expression, im.n, im.type, err))
+        goto out;
+    vp_images_join(&im, &math->inner, &math->nz);
+    const enum vp_type type = p->type ? (enum vp_type)(p->type - 1) : vp_math_type(math);
+    struct vp_math *const own = math;
+    math = NULL;
+    if (vp_math_add(&chain, own, im.size, im.n, type, err) || vp_images_run(&im, run_, &chain, NULL, err))
+        goto out;
+    rc = 0;
+    if (own->lost)
+        vp_warn(run_, "%lld samples do not fit %s: clamped, NaN to 0", (long long)own->lost, vp_type_name(type));
+out:
+    vp_math_free(math);
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-math",
+    .operands = "EXPR [INPUT]...",
+    .summary = "compute an expression over the samples of one or more stacks",
+    .description =
+        "Computes EXPR for every sample of the inputs, which are called a, b, c, ... in order: differences, sums, "
+        "thresholds, masks, gain and offset.\n\n"
+        "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
+        "same size. A stack of one page goes with every page of the others. Without INPUT standard input is a. "
+        "Metadata "
+        "are those of the first stack with more than one page.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .sections = sections,
+    .see_also = "img-convert(1), img-cmp(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_CUDA,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
+#include "base/tool.h"
+#include "ops/wiener.h"
+#include "plan/image.h"
+
+#include <math.h>
+
+enum { SAME, F32 };
+
+struct params {
+    double noise;
+    int type;
+    struct vp_footprint_params window;
+    struct vp_image_params image;
+};
+
+static const struct vp_opt options[] = {
+    VP_REAL(struct params, noise, "noise", 0, .metavar = "VARIANCE", .min = 0, .max = INFINITY, .group = "Filter",
+            .help = "variance of the noise (default: estimated)",
+            .more = "In squared units of the samples. Without it the mean of the local variances over the whole stack "
+                    "is taken, and the input is read twice, so it must be a file (or --spool); -v tells the value."),
+    VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
+              .help = "sample type of the output: same as the input's, or f32",
+              .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type."),
+    VP_OPTIONS(struct params, window, vp_footprint_options),
+    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Take noise out of a volume; how much there is, is estimated.",
+     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-wiener --radius 2 vol.tif -o clean.tif"},
+    {"Noise of standard deviation 0.0005, each slice by itself, in a pipe.",
+     "img-cat vol.tif | img-wiener --2d --noise 2.5e-7 --radius 3 > clean.tif"},
+    {0},
+};
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    struct vp_footprint f = {0};
+    struct vp_local op;
+    double noise = p->noise;
+    int rc = -1;
+
+    if (vp_images_open(&im, run_, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
+        goto out;
+    if (!vp_given(run_, "noise")) {
+        if (vp_wiener_noise(&im, run_, &f, &noise, err))
+            goto out;
+        vp_plan(run_, "passes", "2, the first for the noise");
+        if (!run_->common.plan)
+            vp_note(run_, "noise variance %.9g", noise);
+    }
+    if (vp_wiener_local(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
+        || vp_chain_add(&chain, &op, err))
+        goto out;
+    rc = vp_images_run(&im, run_, &chain, NULL, err);
+out:
+    vp_chain_free(&chain);
+    vp_footprint_free(&f);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-wiener",
+    .operands = "[INPUT]...",
+    .summary = "adaptive noise filter after Wiener",
+    .description =
+        "From the mean m and the variance v of a voxel's neighbourhood every value x becomes m where v is no "
+        "larger than the variance of the noise, and m + (v - noise) / v * (x - m) elsewhere: smooth where there is "
+        "nothing but noise, nearly untouched at edges and details. scipy.signal.wiener has the same formula; here the "
+        "neighbourhood at the edge of an image is the part of it that exists, instead of zeros.\n\n"
+        "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never "
+        "mixed. Samples are u8, u16, i8, i16 or f32. In f32 a NaN makes NaN of the results whose neighbourhood "
+        "holds it.\n\n"
+        "The bits of the result do not depend on threads, memory or chunks.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-gauss(1), img-nlmeans(1), img-local(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_CUDA,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}
