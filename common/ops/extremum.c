@@ -3,22 +3,12 @@
 #include "ops/extremum.h"
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "ops/extremum_isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct vp_extremum_isa *find_isa(const char *name)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("x86-64-v4") && (!name || !strcmp(name, "avx512")))
-        return &vp_extremum_avx512;
-    if (__builtin_cpu_supports("x86-64-v3") && (!name || !strcmp(name, "avx2")))
-        return &vp_extremum_avx2;
-#endif
-    return !name || !strcmp(name, "generic") ? &vp_extremum_generic : NULL;
-}
 
 static int kind_of(enum vp_type type)
 {
@@ -85,7 +75,7 @@ int vp_extremum_local(struct vp_local *op, bool max, const struct vp_footprint *
     struct vp_extremum_params *p = calloc(1, sizeof *p);
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = (struct vp_extremum_params){.max = max, .type = type, .isa = find_isa(NULL)};
+    *p = (struct vp_extremum_params){.max = max, .type = type, .isa = VP_ISA_FIND(vp_extremum, NULL)};
     if (vp_footprint_copy(&p->f, f, err)) {
         free(p);
         return -1;
@@ -103,7 +93,7 @@ int vp_extremum_local(struct vp_local *op, bool max, const struct vp_footprint *
 bool vp_extremum_use(struct vp_local *op, const char *isa)
 {
     struct vp_extremum_params *p = op->params;
-    const struct vp_extremum_isa *found = find_isa(isa);
+    const struct vp_extremum_isa *found = VP_ISA_FIND(vp_extremum, isa);
 
     if (!found)
         return false;

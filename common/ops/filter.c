@@ -10,6 +10,7 @@
 #include "ops/filter.h"
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "geom/draft.h"
 #include "ops/filter_isa.h"
@@ -436,17 +437,6 @@ static int resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, b
 
 /* ---- the filter ---- */
 
-static const struct vp_filter_isa *find_isa(const char *name)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("x86-64-v4") && (!name || !strcmp(name, "avx512")))
-        return &vp_filter_avx512;
-    if (__builtin_cpu_supports("x86-64-v3") && (!name || !strcmp(name, "avx2")))
-        return &vp_filter_avx2;
-#endif
-    return !name || !strcmp(name, "generic") ? &vp_filter_generic : NULL;
-}
-
 static int make_scale(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
                       bool parallel, struct vp_err *err)
 {
@@ -477,7 +467,7 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     *out = NULL;
     if (!f)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    f->isa = find_isa(NULL);
+    f->isa = VP_ISA_FIND(vp_filter, NULL);
     f->nu = g->nu;
     f->nv = g->nv;
     f->views = g->views;
@@ -558,7 +548,7 @@ int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
 
 bool vp_filter_use(struct vp_filter *f, const char *isa)
 {
-    const struct vp_filter_isa *found = find_isa(isa);
+    const struct vp_filter_isa *found = VP_ISA_FIND(vp_filter, isa);
 
     if (found)
         f->isa = found;

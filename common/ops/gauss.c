@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "ops/gauss_isa.h"
 
@@ -39,20 +40,9 @@ static int64_t row_step(int64_t n) { return (n + 15) / 16 * 16 + (n + 15) / 16 %
 
 static const struct vp_gauss_isa *used;
 
-static const struct vp_gauss_isa *find_isa(const char *name)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("x86-64-v4") && (!name || !strcmp(name, "avx512")))
-        return &vp_gauss_avx512;
-    if (__builtin_cpu_supports("x86-64-v3") && (!name || !strcmp(name, "avx2")))
-        return &vp_gauss_avx2;
-#endif
-    return !name || !strcmp(name, "generic") ? &vp_gauss_generic : NULL;
-}
-
 bool vp_gauss_use(const char *isa)
 {
-    const struct vp_gauss_isa *found = find_isa(isa);
+    const struct vp_gauss_isa *found = VP_ISA_FIND(vp_gauss, isa);
 
     if (found)
         used = found;
@@ -61,7 +51,7 @@ bool vp_gauss_use(const char *isa)
 
 const struct vp_gauss_isa *vp_gauss_code(void)
 {
-    return used ? used : find_isa(NULL);
+    return used ? used : VP_ISA_FIND(vp_gauss, NULL);
 }
 
 /* ---- taps ---- */

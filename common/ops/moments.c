@@ -4,6 +4,7 @@
 #include "ops/moments.h"
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "ops/moments_isa.h"
 
 #include <math.h>
@@ -12,17 +13,6 @@
 #include <string.h>
 
 static const char *const NAMES[] = {"mean", "var", "std", "wiener"};
-
-static const struct vp_moments_isa *find_isa(const char *name)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("x86-64-v4") && (!name || !strcmp(name, "avx512")))
-        return &vp_moments_avx512;
-    if (__builtin_cpu_supports("x86-64-v3") && (!name || !strcmp(name, "avx2")))
-        return &vp_moments_avx2;
-#endif
-    return !name || !strcmp(name, "generic") ? &vp_moments_generic : NULL;
-}
 
 static int kind_of(enum vp_type type)
 {
@@ -127,7 +117,8 @@ int vp_moments_local(struct vp_local *op, enum vp_moment moment, bool sample, co
     struct vp_moments_params *p = calloc(1, sizeof *p);
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = (struct vp_moments_params){.moment = moment, .sample = sample, .in = in, .out = out, .isa = find_isa(NULL)};
+    *p = (struct vp_moments_params){.moment = moment, .sample = sample, .in = in, .out = out,
+                                     .isa = VP_ISA_FIND(vp_moments, NULL)};
     if (vp_footprint_copy(&p->f, f, err)) {
         free(p);
         return -1;
@@ -151,7 +142,7 @@ int vp_moments_local(struct vp_local *op, enum vp_moment moment, bool sample, co
 bool vp_moments_use(struct vp_local *op, const char *isa)
 {
     struct vp_moments_params *p = op->params;
-    const struct vp_moments_isa *found = find_isa(isa);
+    const struct vp_moments_isa *found = VP_ISA_FIND(vp_moments, isa);
 
     if (!found)
         return false;

@@ -5,6 +5,7 @@
 #include "ops/nlmeans.h"
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "ops/nlmeans_isa.h"
 #include "ops/window.h"
@@ -325,17 +326,6 @@ static int run(const struct vp_local *op, const struct vp_part *in, const struct
 
 /* ---- make ---- */
 
-static const struct vp_nlmeans_isa *find_isa(const char *name)
-{
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("x86-64-v4") && (!name || !strcmp(name, "avx512")))
-        return &vp_nlmeans_avx512;
-    if (__builtin_cpu_supports("x86-64-v3") && (!name || !strcmp(name, "avx2")))
-        return &vp_nlmeans_avx2;
-#endif
-    return !name || !strcmp(name, "generic") ? &vp_nlmeans_generic : NULL;
-}
-
 static void describe(struct vp_local *op)
 {
     const struct vp_nlmeans_params *p = op->params;
@@ -349,7 +339,7 @@ static void describe(struct vp_local *op)
 bool vp_nlmeans_use(struct vp_local *op, const char *isa)
 {
     struct vp_nlmeans_params *p = op->params;
-    const struct vp_nlmeans_isa *found = find_isa(isa);
+    const struct vp_nlmeans_isa *found = VP_ISA_FIND(vp_nlmeans, isa);
 
     if (!found)
         return false;
@@ -379,7 +369,8 @@ int vp_nlmeans_local(struct vp_local *op, double h, double sigma, const int64_t 
     struct vp_nlmeans_params *p = calloc(1, sizeof *p);
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = (struct vp_nlmeans_params){.h = h, .sigma = sigma, .in = in, .out = out, .isa = find_isa(NULL)};
+    *p = (struct vp_nlmeans_params){.h = h, .sigma = sigma, .in = in, .out = out,
+                                     .isa = VP_ISA_FIND(vp_nlmeans, NULL)};
     memcpy(p->search, search, sizeof p->search);
     memcpy(p->patch, patch, sizeof p->patch);
     *op = (struct vp_local){.kernel = "nlmeans", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,

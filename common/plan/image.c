@@ -17,6 +17,8 @@ enum { MAX_AXES = 16, SCAN_BYTES = 16 << 20, TRIES = 8, STEP = 64 << 20 };
 
 /* Below, auto takes one device of several: to start one takes longer than its share of the work. */
 static const double WORTH_ALL = 4e9; /* bytes */
+/* Work that the CPU does in less is done before a device has started (context and pinned memory). */
+static const double WORTH_DEVICE = 0.5; /* seconds */
 
 const struct vp_opt vp_image_chunk[] = {
     {.name = "chunk", .type = VP_T_SIZE, .metavar = "WxHxD", .group = "Images",
@@ -335,6 +337,23 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
         p->chunk[1] = p->chunk[2] = p->chunk[0];
 }
 
+/* Voxels of all images; a great many if a pipe does not say. */
+static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    return (double)im->size[0] * (double)im->size[1] * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
+           * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
+}
+
+/* What the CPU would take, roughly. */
+static double cpu_seconds(const struct vp_images *im, const struct vp_run *run, const struct vp_problem *p)
+{
+    double cost = 0;
+
+    for (int s = 0; s < p->chain->n; s++)
+        cost += p->chain->stage[s].cost;
+    return voxels_of(im, p) * cost * 1e-9 / (double)run->common.threads;
+}
+
 /* The devices that --device names, if they can run the chain. */
 static int find_devices(const struct vp_images *im, struct vp_run *run, struct job *j, struct vp_err *err)
 {
@@ -346,6 +365,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
 
     p->backend = NULL;
     if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
+        return 0;
+    if (automatic && cpu_seconds(im, run, p) < WORTH_DEVICE)
         return 0;
     const struct vp_backend *backend = NULL;
     if (vp_backend_devices(&backend, &devices, &n, run->common.device, err))
@@ -361,10 +382,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
             vp_hint(err, "use --device cpu, or auto");
         goto out;
     }
-    const double bytes = (double)im->size[0] * (double)im->size[1] * (double)p->stored_in
-                         * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
-                         * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
-    if (automatic && bytes < WORTH_ALL)
+    if (automatic && voxels_of(im, p) * (double)p->stored_in < WORTH_ALL)
         n = 1;
     p->devices = 0;
     for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
