@@ -44,3 +44,27 @@ near() {
 needs_plain_memory() {
     if ldd "$BUILD/bin/ct-fdk" | grep -q libasan; then skip "built with the address sanitizer"; fi
 }
+
+# floats FILE NUMBER...: one page of f32
+floats() {
+    local file=$1
+    shift
+    perl -e 'print pack("f<*", @ARGV)' -- "$@" > floats.raw
+    img-convert --raw-in $#x1:f32le floats.raw -o "$file"
+}
+
+# noise FILE WxHxD TYPE: random samples (always the same) of u8, u16, i16 or f32
+noise() {
+    local w h d
+    IFS=x read -r w h d <<<"$2"
+    perl -e '($n, $t) = @ARGV; $s = 1; sub r { $s = ($s * 1103515245 + 12345) % 2147483648; int($s / 65536) }
+             print pack({u8 => "C*", u16 => "S<*", i16 => "s<*", f32 => "f<*"}->{$t}, map { $t eq "u8" ? r() % 256
+             : $t eq "u16" ? 2 * r() : $t eq "i16" ? 2 * r() - 32768 : r() / 32768 } 1..$n)' \
+        $((w * h * d)) "$3" > noise.raw
+    img-convert --raw-in "${w}x$h:${3/8/8}$([ "$3" = u8 ] || echo le)" noise.raw -o "$1"
+}
+
+# numbers FILE LETTER: all samples, unpacked
+numbers() {
+    img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
+}

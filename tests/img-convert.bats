@@ -1,18 +1,5 @@
 load helper
 
-# floats FILE NUMBER...: one page of f32
-floats() {
-    local file=$1
-    shift
-    perl -e 'print pack("f<*", @ARGV)' -- "$@" > floats.raw
-    img-convert --raw-in $#x1:f32le floats.raw -o "$file"
-}
-
-# numbers FILE LETTER: all samples, unpacked
-numbers() {
-    img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
-}
-
 @test "integers: nearest, halves to even, clamped, and counted once" {
     floats a.tif -1.5 -0.5 0.49 0.5 1.5 2.5 254.5 255.5 256 1e30
     run --separate-stderr img-convert --type u8 a.tif -o b.tif

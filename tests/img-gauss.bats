@@ -1,21 +1,5 @@
 load helper
 
-# noise FILE WxHxD TYPE: random samples (always the same) of u8, u16, i16 or f32
-noise() {
-    local w h d
-    IFS=x read -r w h d <<<"$2"
-    perl -e '($n, $t) = @ARGV; $s = 1; sub r { $s = ($s * 1103515245 + 12345) % 2147483648; int($s / 65536) }
-             print pack({u8 => "C*", u16 => "S<*", i16 => "s<*", f32 => "f<*"}->{$t}, map { $t eq "u8" ? r() % 256
-             : $t eq "u16" ? 2 * r() : $t eq "i16" ? 2 * r() - 32768 : r() / 32768 } 1..$n)' \
-        $((w * h * d)) "$3" > noise.raw
-    img-convert --raw-in "${w}x$h:${3/8/8}$([ "$3" = u8 ] || echo le)" noise.raw -o "$1"
-}
-
-# numbers FILE LETTER: all samples, unpacked
-numbers() {
-    img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
-}
-
 @test "a delta becomes the Gaussian, its weights sum to one" {
     perl -e 'print pack("f<*", map { $_ == 10 + 21 * 10 + 441 * 10 ? 1 : 0 } 0..9260)' > d.raw
     img-convert --raw-in 21x21:f32le d.raw -o d.tif

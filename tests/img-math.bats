@@ -1,24 +1,11 @@
 load helper
 
-# floats FILE NUMBER...: one page of f32
-floats() {
-    local file=$1
-    shift
-    perl -e 'print pack("f<*", @ARGV)' -- "$@" > floats.raw
-    img-convert --raw-in $#x1:f32le floats.raw -o "$file"
-}
-
 # bytes FILE NUMBER...: one page of u8
 bytes() {
     local file=$1
     shift
     perl -e 'print pack("C*", @ARGV)' -- "$@" > bytes.raw
     img-convert --raw-in $#x1:u8le bytes.raw -o "$file"
-}
-
-# numbers FILE LETTER: all samples, unpacked
-numbers() {
-    img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
 }
 
 # gives EXPRESSION NUMBER...: the samples 1 2 3 4 become these, in f64
