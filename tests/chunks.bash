@@ -2,9 +2,12 @@
 # Random images and parameters of a program that works on neighbourhoods, each under random plans (--chunk, --threads,
 # --memory, from a file or a pipe), which must give the bytes of one chunk by one thread:
 #     chunks.bash PROGRAM
-# in an empty folder, the program on the PATH. SEED=8 gives others than SEED=7. A script of its own, because in a test
-# of bats each command of the shell takes several times as long.
+# in an empty folder, the program on the PATH. SEED=8 gives others than SEED=7; with DEVICES="cpu cuda:0 cuda:0,1" each
+# plan has one of these, and must give the bytes of the first. A script of its own, because in a test of bats each
+# command of the shell takes several times as long.
 set -eu
+DEVICES=${DEVICES:-${VOXPIPE_DEVICE:-cpu}}
+export VOXPIPE_DEVICE=${DEVICES%% *}
 
 # processes that share few cores must not wait for their threads in a loop
 export OMP_WAIT_POLICY=passive
@@ -103,6 +106,8 @@ plan() {
     one_of 1 1 2 3; HOW+=(-j "$R")
     one_of 2500K 4M 20M 1G; HOW+=(-m "$R")
     one_of file "standard input" pipe; FROM=$R
+    # shellcheck disable=SC2086
+    one_of $DEVICES; HOW+=(--device "$R")
 }
 
 # some_plans PROGRAM CASES: random images and options, 8 plans of each. A program's function below sets OPTIONS, and

@@ -170,5 +170,5 @@ noise() {
     fails 2 "--bins" img-local --stat entropy --bins 0 a.tif
     fails 2 "--bins goes with --stat entropy, not with median" img-local --bins 4 a.tif
     img-convert --type f64 a.tif -o d.tif
-    fails 1 "expected samples of u8, u16, i16 or f32, got f64" img-local d.tif
+    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-local d.tif
 }

@@ -82,5 +82,5 @@ flat() {
     fails 2 "--search" img-nlmeans --h 1 --search 65 a.tif
     fails 2 "--sigma" img-nlmeans --h 1 --sigma -1 a.tif
     img-convert --type f64 a.tif -o d.tif
-    fails 1 "expected samples of u8, u16, i16 or f32, got f64" img-nlmeans --h 1 d.tif
+    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-nlmeans --h 1 d.tif
 }

@@ -19,7 +19,7 @@ struct params {
 static const struct vp_opt options[] = {
     VP_STRING(struct params, expression, "expression", 'e', .metavar = "EXPR", .group = "Expression",
               .help = "the expression; then all operands are inputs",
-              .more = "Without it the first operand is the expression."),
+              .more = "Without it the first operand is the expression. One that begins with a minus sign goes here."),
     VP_CHOICE(struct params, type, "type", 't', "auto|u8|u16|u32|u64|i8|i16|i32|i64|f32|f64", .metavar = "TYPE",
               .def = "auto", .help = "sample type of the result",
               .more = "auto is the type of the inputs if it is a float, or if no sample can give a result that "
@@ -117,7 +117,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const enum vp_type type = p->type ? (enum vp_type)(p->type - 1) : vp_math_type(math);
     struct vp_math *const own = math;
     math = NULL;
-    if (vp_math_add(&chain, own, im.size, im.n, type, err) || vp_images_run(&im, run_, &chain, NULL, err))
+    if (vp_math_add(&chain, own, im.size, im.n, type, err) || vp_images_run(&im, run_, &chain, "", err))
         goto out;
     rc = 0;
     if (own->lost)
@@ -138,8 +138,8 @@ static const struct vp_tool tool = {
         "thresholds, masks, gain and offset.\n\n"
         "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
         "same size. A stack of one page goes with every page of the others. Without INPUT standard input is a. "
-        "Metadata "
-        "are those of the first stack with more than one page.",
+        "Metadata are those of the first stack with more than one page, but for `quantity` and `value-unit`, which an "
+        "expression may change: they are left out.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

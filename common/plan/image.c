@@ -111,7 +111,7 @@ static int choose_type(struct vp_images *im, struct vp_run *run, unsigned types,
     }
     s->all_i8 = false;
     char list[80];
-    list_types(types, list, sizeof list);
+    list_types(types | (types & 1u << VP_I16 ? 1u << VP_I8 : 0), list, sizeof list);
     vp_fail(err, VP_ERUN, "%s: expected samples of %s, got %s", vp_reader_name(im->reader[0]), list,
             vp_type_name(im->type));
     return vp_hint(err, "convert first: img-convert --type %s | %s",
@@ -606,7 +606,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     }
     if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) ||
         (quantity &&
-         (vp_meta_set(&out.meta, "quantity", quantity) || vp_meta_set(&out.meta, "value-unit", NULL)))) {
+         (vp_meta_set(&out.meta, "quantity", *quantity ? quantity : NULL) || vp_meta_set(&out.meta, "value-unit", NULL)))) {
         vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
         goto out;
     }

@@ -52,8 +52,8 @@ void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
 
 /* Plan the chain (show it for --plan: then 0 is returned and nothing was done), open the output, run, close
  * everything. Where the number of planes is unknown (a pipe) the executor sets the stages' image[2] when it knows.
- * `quantity` (may be NULL) replaces the metadata's, and its unit goes. Output samples are the last stage's `out`,
- * converted back to i8 where i16 stood in for it. */
+ * `quantity` replaces the metadata's, and its unit goes ("": nobody knows what it is now; NULL: it stays). Output
+ * samples are the last stage's `out`, converted back to i8 where i16 stood in for it. */
 int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const char *quantity,
                   struct vp_err *err);
 

@@ -5,8 +5,9 @@
  * gives pages their memory under that lock, one by one, which takes longer than copying into them; so there
  *   - a thread of our own allocates ahead, from the moment the size is known: while the input is read and the
  *     work is done, the memory for the result gets ready;
- *   - whoever finds the file free writes to it, and the others copy through a mapping, which needs no lock but
- *     costs each of them more (pages are cleared first, and faulted in). */
+ *   - several threads copy through a mapping, which needs no lock: 4 GiB that had been allocated took eight threads
+ *     0.29 s so, where one thread took 0.85 s with write(2), and write(2) would wait for the lock of the thread that
+ *     allocates. A thread that is alone writes: faulting pages in costs it more than it gains. */
 #include "stack/reserved.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -29,7 +30,7 @@ struct vp_reserved {
     uint64_t size;
     char *map; /* NULL: not on tmpfs */
     uintptr_t page; /* of the system */
-    atomic_flag writing; /* a thread writes through fd */
+    atomic_int putting; /* threads in vp_reserved_put */
     pthread_t ahead;
     bool have_ahead;
     atomic_bool stop;
@@ -125,21 +126,21 @@ int vp_reserved_put(struct vp_reserved *r, uint64_t at, const void *a, size_t na
         return vp_write_two(r->fd, (off_t)at, a, na, b, nb, r->name, err);
     const char *head = a, *rest = b;
     int rc = 0;
+    r->putting++;
     while (!rc && na + nb > 0) {
         const size_t whole = PIECE - (size_t)(at % PIECE), n = na < whole ? na : whole,
                      m = nb < whole - n ? nb : whole - n;
-        if (!atomic_flag_test_and_set(&r->writing)) {
+        if (r->putting == 1)
             rc = vp_write_two(r->fd, (off_t)at, head, n, rest, m, r->name, err);
-            atomic_flag_clear(&r->writing);
-        } else {
+        else
             rc = (n && copy_or_write(r, at, head, n, err)) || (m && copy_or_write(r, at + n, rest, m, err)) ? -1 : 0;
-        }
         at += n + m;
         head = n ? head + n : head;
         na -= n;
         rest = m ? rest + m : rest;
         nb -= m;
     }
+    r->putting--;
     return rc;
 }
 
