@@ -13,16 +13,21 @@ namespace vp
 namespace
 {
 
-constexpr int FAR = 1 << 30; /* an axis whose end is not known */
-
 uint64_t round_up(uint64_t n, uint64_t step)
 {
     return (n + step - 1) / step * step;
 }
 
-uint64_t edge_bytes(const vp_taps *t)
+/* Of as many rows as an axis can have. */
+uint64_t row_bytes(const vp_taps *t)
 {
     return t->edge == VP_EDGE_RENORMALIZE ? 2 * (uint64_t)t->radius * padded(t->radius) * sizeof(float2) : 0;
+}
+
+/* What is in the table beside t: rows of derivatives, or what clips order 0. */
+uint64_t edge_bytes(const vp_taps *t)
+{
+    return t->up ? row_bytes(t) : t->scale ? (uint64_t)t->radius * sizeof(float2) : 0;
 }
 
 uint64_t taps_bytes(const vp_taps *t)
@@ -50,7 +55,7 @@ template <class Size> uint64_t offset_of(const separable &s, int axis, int filte
 
 uint64_t thin_bytes(const vp_taps *t)
 {
-    return round_up(edge_bytes(t), VP_GPU_ALIGN);
+    return round_up(row_bytes(t), VP_GPU_ALIGN);
 }
 
 void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
@@ -84,34 +89,18 @@ int mids(const vp_local *op, const separable &s)
     return s.filters == 2 && (x || y) ? 2 : 1;
 }
 
-axis axis_of(const vp_local *op, const vp_taps *t, int a)
-{
-    const int n = (int)std::min<int64_t>(op->image[a], FAR);
-    return {n, (int)t->edge, t->edge == VP_EDGE_RENORMALIZE && n < 2 * t->radius};
-}
-
-view view_of(const vp_gpu_part *p, vp_type type)
-{
-    view v = {(const char *)p->data, p->pitch, p->plane, {}, {}, (int)type};
-    for (int a = 0; a < 3; a++) {
-        v.lo[a] = (int)p->box.lo[a];
-        v.hi[a] = (int)p->box.hi[a];
-    }
-    return v;
-}
-
 /* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
 int taps_of(const vp_local *op, const separable &s, int a, const vp_gpu_args *args, taps out[2], vp_err *err)
 {
     for (int f = 0; f < s.filters; f++) {
         const vp_taps *t = s.filter[a][f];
         const char *table = (const char *)args->table + offset_of(s, a, f, one_table);
-        out[f] = {(const float *)table, NULL, t->radius, t->order, t->order == 1 ? 1.0f : -1.0f, {}};
+        out[f] = {(const float *)table, NULL, NULL, t->radius, t->order, t->order == 1 ? 1.0f : -1.0f, {}};
         std::copy(t->t, t->t + std::min(t->radius, LONGEST), out[f].few);
         if (t->edge != VP_EDGE_RENORMALIZE || !t->radius)
             continue;
         const axis ax = axis_of(op, t, a);
-        out[f].edge = (const float2 *)(table + taps_bytes(t));
+        (t->scale ? out[f].clip : out[f].edge) = (const float2 *)(table + taps_bytes(t));
         if (!ax.thin)
             continue;
         std::vector<float2> rows((size_t)ax.n * padded(t->radius));
@@ -148,31 +137,24 @@ int start(void (*kernel)(Args), const Args &a, int64_t blocks, int threads, size
     return 0;
 }
 
-/* Radii that have code of their own; others run the code for any radius. */
+/* Radii that have code of their own (of order 0, with second derivatives, for k_line); others run the code for any. */
 template <int... R> struct radii {
 };
-using own_code = radii<1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16>;
-using long_code = radii<20, 24, 32, 40>; /* one axis a kernel: code for two does not fit the instruction cache */
+using smooth_code = radii<2, 3, 4, 6, 8, 10, 12, 16>;
+using second_code = radii<4, 6, 8, 12>;
+using long_code = radii<20, 40>;
 
-template <int NF, int... R> auto xy_kernel(int rx, int ry, radii<R...>)
+template <int NF, bool ROWS, int... R> auto xy_kernel(int rx, int ry, radii<R...>)
 {
-    void (*kernel)(xy_args) = k_xy<NF, 0, true>;
-    (void)std::initializer_list<int>{(rx == R && ry == R ? kernel = k_xy<NF, R, true>, 0 : 0)...};
+    void (*kernel)(xy_args) = k_xy<NF, 0, true, ROWS>;
+    (void)std::initializer_list<int>{(rx == R && ry == R ? kernel = k_xy<NF, R, true, ROWS>, 0 : 0)...};
     return kernel;
 }
 
-template <int... R> auto x_kernel(int rx, radii<R...>)
+template <int NF, bool ROWS, int... R> auto z_kernel(int r, radii<R...>)
 {
-    void (*kernel)(xy_args) = k_xy<1, 0, false>;
-    (void)std::initializer_list<int>{(rx == R ? kernel = k_xy<1, R, false>, 0 : 0)...};
-    return kernel;
-}
-
-template <int NF, int... R, int... L> auto z_kernel(int r, radii<R...>, radii<L...>)
-{
-    void (*kernel)(z_args) = k_z<NF, 0>;
-    (void)std::initializer_list<int>{(r == R ? kernel = k_z<NF, R>, 0 : 0)...};
-    (void)std::initializer_list<int>{(r == L ? kernel = k_z<NF, L>, 0 : 0)...};
+    void (*kernel)(z_args) = k_z<NF, 0, ROWS>;
+    (void)std::initializer_list<int>{(r == R ? kernel = k_z<NF, R, ROWS>, 0 : 0)...};
     return kernel;
 }
 
@@ -215,8 +197,17 @@ bool separable_has(const vp_local *op, const separable &s, char *why, size_t siz
             return false;
         }
     const int rx = s.filter[0][0]->radius, ry = s.filter[1][0]->radius, rz = s.filter[2][0]->radius;
-    const size_t need = std::max(xy_shared(s.filters, rx, y_alone(s) ? 0 : ry, 1),
-                                 z_shared(s.filters, y_alone(s) ? std::max(ry, rz) : rz));
+    /* as if nothing were for k_line, but what is sure to be */
+    const auto by_line = [&](int a) {
+        const vp_taps *t = s.filter[a][0];
+        return s.filters == 1 && t->order == 0 && t->radius > UNIT &&
+               (t->edge != VP_EDGE_RENORMALIZE || (op->image[a] >= 2 * t->radius && op->image[a] < FAR));
+    };
+    const size_t need_y = !y_alone(s) ? 0 : by_line(1) ? line_shared(false, LINE_STEP, ry) : z_shared(1, ry);
+    const size_t need_z = by_line(2) ? line_shared(false, LINE_STEP, rz) : z_shared(s.filters, rz);
+    const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_shared(true, LINE_STEP, rx)
+                                                            : xy_shared(s.filters, rx, y_alone(s) ? 0 : ry, 1);
+    const size_t need = std::max(need_x, std::max(need_y, need_z));
     if (need > shared_limit()) {
         snprintf(why, size, "a radius of %d voxels is more than the CUDA kernel has shared memory for",
                  std::max(rx, std::max(ry, rz)));
@@ -237,9 +228,11 @@ void separable_fill(const separable &s, void *table)
             const vp_taps *t = s.filter[a][f];
             char *const at = (char *)table + offset_of(s, a, f, one_table);
             std::copy(t->t, t->t + t->radius, (float *)at);
-            if (t->edge != VP_EDGE_RENORMALIZE)
-                continue;
             float2 *const rows = (float2 *)(at + taps_bytes(t));
+            for (int e = 0; t->scale && e < t->radius; e++)
+                rows[e] = make_float2(-t->t[e], t->scale[e]);
+            if (!t->up)
+                continue;
             const size_t pitch = padded(t->radius);
             for (int i = 0; i < t->radius; i++) {
                 const size_t from = (size_t)i * t->radius;
@@ -255,7 +248,10 @@ void separable_fill(const separable &s, void *table)
 uint64_t separable_scratch(const vp_local *op, const separable &s, const int64_t in[3], const int64_t out[3])
 {
     const int64_t rows = y_alone(s) ? in[1] : out[1];
-    const uint64_t mid = (uint64_t)mid_pitch(out[0]) * (uint64_t)rows * (uint64_t)in[2] * sizeof(float);
+    int64_t planes = in[2];
+    if (fused_does(op, s)) /* unless the image turns out to be thin */
+        planes = op->image[2] < FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
+    const uint64_t mid = (uint64_t)mid_pitch(out[0]) * (uint64_t)rows * (uint64_t)planes * sizeof(float);
     return offset_of(s, 3, 0, thin_bytes) + (uint64_t)mids(op, s) * round_up(mid, VP_GPU_ALIGN);
 }
 
@@ -292,6 +288,40 @@ vp_gpu_part make_mid(pass &p, vp_box box, int along)
     return mid;
 }
 
+/* Whether k_line does the axis. */
+bool by_line(const pass &p, int a)
+{
+    return p.s->filters == 1 && p.f[a][0].radius > UNIT && !p.f[a][0].edge && p.f[a][0].order == 0;
+}
+
+template <bool ALONG_X, int... R> auto line_kernel(int r, radii<R...>)
+{
+    void (*kernel)(line_args) = k_line<ALONG_X, 0>;
+    (void)std::initializer_list<int>{(r == R ? kernel = k_line<ALONG_X, R>, 0 : 0)...};
+    return kernel;
+}
+
+/* Along one axis by k_line: lengths so that three blocks share a multiprocessor where the radius allows it, and all
+ * multiprocessors have some. */
+template <bool ALONG_X> int run_line(line_args &a, int along, const pass &p, vp_err *err)
+{
+    constexpr int AXIS = ALONG_X ? 0 : 2, LINE = ALONG_X ? 1 : 0, OTHER = ALONG_X ? 2 : 1;
+    a.along = axis_at(p, along);
+    a.f = p.f[along][0];
+    a.begin = a.out_lo[AXIS] - (ALONG_X ? (a.out_lo[AXIS] - a.in.lo[AXIS]) % 4 : 0);
+    a.strips = (a.out_hi[LINE] - a.out_lo[LINE] + LINES - 1) / LINES;
+    const int64_t others = (int64_t)a.strips * (a.out_hi[OTHER] - a.out_lo[OTHER]), n = a.out_hi[AXIS] - a.begin;
+    const size_t third = half_of_shared() / 3 * 2;
+    int64_t length = LINE_STEP;
+    while (length < n && line_shared(ALONG_X, (int)length + LINE_STEP, a.f.radius) <= third)
+        length += LINE_STEP;
+    const int64_t wanted = (6 * (int64_t)p.args->sms + others - 1) / others;
+    const int64_t pieces = std::max(wanted, (n + length - 1) / length);
+    a.length = (int)round_up((uint64_t)((n + pieces - 1) / pieces), LINE_STEP);
+    return start(line_kernel<ALONG_X>(a.f.radius, long_code()), a, others * ((n + a.length - 1) / a.length),
+                 32 * LINE_WARPS, line_shared(ALONG_X, a.length, a.f.radius), p.args->stream, err);
+}
+
 /* Along x and, with `along_y`, y, from the source. NF = 2: out[0] is p, out[1] q; either may be NULL. */
 int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err)
 {
@@ -316,15 +346,23 @@ int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool al
     else
         a.y.rule = VP_EDGE_NEAREST; /* no row outside the image is looked at */
     const int rx = a.fx[0].radius, ry = a.fy[0].radius, rows = a.out_hi[1] - a.out_lo[1];
+    if (by_line(p, 0) && !ry) {
+        line_args l = {a.in, a.out[0], a.out_pitch, a.out_plane, type, {}, {}, {}, {}, 0, 0, 0, highpass, p.source};
+        std::copy(a.out_lo, a.out_lo + 3, l.out_lo);
+        std::copy(a.out_hi, a.out_hi + 3, l.out_hi);
+        return run_line<true>(l, 0, p, err);
+    }
     a.strips = (a.out_hi[0] - a.out_lo[0] + WIDTH - 1) / WIDTH;
     const int64_t planes = vp_box_size(&to.box, 2);
     a.chunk_rows = march_length(a.strips * planes, rows, ry, p.args->sms);
     a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
     a.highpass = highpass;
     a.stages = xy_shared(p.s->filters, rx, ry, 2) <= half_of_shared() ? 2 : 1;
-    void (*const kernel)(xy_args) = two       ? xy_kernel<2>(rx, ry, own_code())
-                                    : along_y ? xy_kernel<1>(rx, ry, own_code())
-                                              : x_kernel(rx, long_code());
+    const bool rows_x = a.fx[0].edge, rows_y = a.fy[0].edge;
+    void (*const kernel)(xy_args) = two                ? xy_kernel<2, true>(rx, ry, second_code())
+                                    : rows_x || rows_y ? xy_kernel<1, true>(rx, ry, radii<>())
+                                    : along_y          ? xy_kernel<1, false>(rx, ry, smooth_code())
+                                                       : k_xy<1, 0, false, false>;
     return start(kernel, a, a.strips * planes * a.chunks, THREADS, xy_shared(p.s->filters, rx, ry, a.stages),
                  p.args->stream, err);
 }
@@ -345,6 +383,13 @@ int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_typ
 {
     const bool two = p.s->filters == 2, swap = along == 1;
     const view to = swapped(view_of(&out, type), swap);
+    if (by_line(p, along)) {
+        line_args l = {swapped(*in[0], swap), (char *)out.data, to.pitch, to.plane, type, {}, {}, {}, {}, 0, 0, 0,
+                       highpass, swapped(p.source, swap)};
+        std::copy(to.lo, to.lo + 3, l.out_lo);
+        std::copy(to.hi, to.hi + 3, l.out_hi);
+        return run_line<false>(l, along, p, err);
+    }
     z_args a = {};
     for (int i = 0; i < 2; i++)
         if (in[i])
@@ -363,14 +408,19 @@ int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_typ
     a.chunks = (planes + a.chunk_planes - 1) / a.chunk_planes;
     a.highpass = highpass;
     a.source = swapped(p.source, swap);
-    return start(two ? z_kernel<2>(r, own_code(), radii<>()) : z_kernel<1>(r, own_code(), long_code()), a,
-                 (int64_t)a.strips * rows * a.chunks, 32 * Z_WARPS, z_shared(p.s->filters, r), p.args->stream, err);
+    void (*const kernel)(z_args) = two           ? z_kernel<2, true>(r, second_code())
+                                   : a.f[0].edge ? z_kernel<1, true>(r, radii<>())
+                                                 : z_kernel<1, false>(r, smooth_code());
+    return start(kernel, a, (int64_t)a.strips * rows * a.chunks, 32 * Z_WARPS, z_shared(p.s->filters, r),
+                 p.args->stream, err);
 }
 
 }
 
 int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *args, vp_err *err)
 {
+    if (fused_does(op, s))
+        return fused_launch(op, s, args, err);
     const vp_gpu_part &out = *args->out;
     pass p = {};
     p.op = op;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Separable filters: taps, edges and the passes over a box; gauss.h has the arithmetic.
  *
- * A box is worked on in tiles of rows that march along z. Of each new plane 16 rows at a time are turned so that x
- * runs along memory in steps of 16 columns, filtered along x and turned back into a small ring of rows; the rows of
- * the ring are filtered along y into a ring of planes; the planes of that one along z. So each sample is filtered
+ * A box is worked on in tiles of columns and rows that march along z. Of each new plane 16 rows at a time are turned so
+ * that x runs along memory in steps of 16 columns, filtered along x and turned back into a small ring of rows; the rows
+ * of the ring are filtered along y into a ring of planes; the planes of that one along z. So each sample is filtered
  * once along each axis (but for the rows that neighbouring tiles share), and what lies between the passes stays in
- * the caches. Edges are a matter of pointers: the row or plane outside the image is that of the edge rule. */
+ * the caches; the rings of planes of all tiles are what a stream keeps from part to part. Edges are a matter of
+ * pointers: the row or plane outside the image is that of the edge rule. */
 #include "ops/gauss.h"
 
 #include <assert.h>
@@ -166,7 +167,7 @@ void vp_taps_free(struct vp_taps *t)
     free(t->t);
     free(t->up);
     t->bell = NULL;
-    t->t = t->up = t->down = t->far_up = t->far_down = NULL;
+    t->t = t->scale = t->up = t->down = t->far_up = t->far_down = NULL;
 }
 
 int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, double gain, enum vp_edge edge,
@@ -195,6 +196,12 @@ int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, do
     vp_taps_edge(t, t->radius, t->radius, t->t, t->t + r);
     if (edge != VP_EDGE_RENORMALIZE)
         return 0;
+    if (order == 0) {
+        t->scale = t->t + r; /* `down` is no longer needed */
+        for (size_t e = 0; e < r; e++)
+            t->scale[e] = (float)(1 / (1 - (double)t->t[e]));
+        return 0;
+    }
     t->up = vp_alloc_raw(4 * r * r, sizeof *t->up, "a filter's taps at the edges", err);
     if (!t->up) {
         vp_taps_free(t);
@@ -216,9 +223,9 @@ int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, do
 /* ---- the shape of the work ---- */
 
 struct layout {
-    int64_t w;                    /* output columns */
+    int64_t span, tile;           /* output columns and rows worked on together along z */
+    int64_t across;               /* so many times span are all columns */
     int64_t blocks, block, piece; /* blocks of columns, how wide they are, in pieces (a multiple of 16) */
-    int64_t tile;                 /* output rows worked on together along z */
     bool alone;                   /* each tile by one thread, with a ring of planes of its own */
     int64_t step_planes;          /* output planes made together */
     int64_t row_ring, plane_ring; /* rows and planes that the rings hold */
@@ -244,36 +251,41 @@ static size_t short_taps(const struct vp_passes *p, const struct vp_local *op, c
     return (size_t)(least(vp_box_size(out, axis), 2 * r) * 2 * r);
 }
 
+/* kept: the ring of planes is the same whatever the depth of the part. */
 static struct layout lay_out(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out,
-                             int threads)
+                             int threads, bool kept)
 {
-    struct layout l = {.w = vp_box_size(out, 0)};
-    const int64_t *const image = op->image, rows = vp_box_size(out, 1), planes = vp_box_size(out, 2);
-    const int64_t rx = p->radius[0], ry = p->radius[1], rz = p->radius[2];
+    struct layout l = {0};
+    const int64_t *const image = op->image, w = vp_box_size(out, 0), rows = vp_box_size(out, 1);
+    const int64_t planes = vp_box_size(out, 2), rx = p->radius[0], ry = p->radius[1], rz = p->radius[2];
 
-    const int64_t pieces = most(1, (l.w + PIECE / 2) / most(PIECE, 4 * rx));
-    l.piece = round_up((l.w + pieces - 1) / pieces, COLUMNS);
+    const int64_t pieces = most(1, (w + PIECE / 2) / most(PIECE, 4 * rx));
+    l.piece = round_up((w + pieces - 1) / pieces, COLUMNS);
+    l.span = rz ? least(w, l.piece) : w;
+    l.across = (w + l.span - 1) / l.span;
     l.row_ring = p->edge == VP_EDGE_WRAP && ry ? image[1] : 2 * ry + BLOCK + COLUMNS;
     l.block = l.piece * most(1, NEAR / (p->channels_x * l.row_ring * l.piece * (int64_t)sizeof(float)));
-    l.block = least(l.block, round_up(l.w, l.piece));
-    l.blocks = (l.w + l.block - 1) / l.block;
+    l.block = least(l.block, round_up(l.span, l.piece));
+    l.blocks = (l.span + l.block - 1) / l.block;
     l.row_width = row_step(l.block);
     l.made_width = row_step(l.piece);
     l.ring_width = row_step(l.blocks * l.block);
-    l.step_planes = least(round_up(most(rz, 8), 8), round_up(planes, 8));
+    l.step_planes = round_up(most(rz, 8), 8);
+    if (!kept)
+        l.step_planes = least(l.step_planes, round_up(planes, 8));
     l.plane_ring = !rz ? 0 : p->edge == VP_EDGE_WRAP ? image[2] : 2 * rz + l.step_planes;
     l.tile = rows;
     if (!rz)
         l.step_planes = planes;
     else {
-        /* a tile for each thread, so that none waits for another; unless most of it would be rows of neighbours */
+        /* tiles for each thread, so that none waits for another; unless most of them would be rows of neighbours */
         const int64_t row = l.plane_ring * l.ring_width * p->channels_y * (int64_t)sizeof(float);
-        const int64_t own = least(round_up(RING / row, 8), (rows + threads - 1) / threads);
+        const int64_t own = least(round_up(RING / row, 8), (rows * l.across + threads - 1) / threads);
         l.alone = own > 0 && own >= 6 * ry;
         const int64_t fits = l.alone ? own : most(round_up(RING * (int64_t)threads / row, 8), most(4 * ry, 32));
         int64_t tiles = (rows + fits - 1) / fits;
-        if (l.alone)
-            tiles = round_up(tiles, threads);
+        while (l.alone && tiles * l.across % threads && tiles * l.across < 8 * threads)
+            tiles++;
         l.tile = (rows + tiles - 1) / tiles;
     }
     l.column_rows = l.piece + 2 * rx + BLOCK;
@@ -290,12 +302,25 @@ static struct layout lay_out(const struct vp_passes *p, const struct vp_local *o
     return l;
 }
 
+static int64_t tiles_of(const struct layout *l, const struct vp_box *out)
+{
+    return (vp_box_size(out, 1) + l->tile - 1) / l->tile * l->across;
+}
+
 uint64_t vp_passes_scratch(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads)
 {
-    const struct layout l = lay_out(p, op, out, threads);
+    const struct layout l = lay_out(p, op, out, threads, false);
 
     return (l.tables + (uint64_t)(l.alone ? threads : 1) * l.planes) * sizeof(float)
            + (uint64_t)threads * (l.each * sizeof(float) + l.pointers * sizeof(float *));
+}
+
+uint64_t vp_passes_keeps(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads)
+{
+    if (!p->radius[2] || p->edge == VP_EDGE_WRAP || p->highpass)
+        return 0;
+    const struct layout l = lay_out(p, op, out, threads, true);
+    return (uint64_t)tiles_of(&l, out) * l.planes * sizeof(float);
 }
 
 struct job {
@@ -304,13 +329,16 @@ struct job {
     const struct vp_part *in, *out;
     const struct vp_gauss_isa *isa;
     struct layout l;
+    float *kept;                  /* rings of planes of all tiles; or NULL */
     struct { const struct vp_taps *taps; float *table; } brief[6]; /* taps of short axes */
     int briefs;
+    bool cut[3];                  /* some outputs near the edges of the axis have taps of their own */
     bool past;                    /* output is larger than caches */
 };
 
 /* What a thread has to itself. */
 struct desk {
+    int64_t left;                 /* of the tile in work */
     float *planes, *rows, *turned, *filtered, *read, *made, *zero, *junk, *input; /* planes may be the team's */
     const float **g[2], **columns; /* rows or planes of each channel; turned columns */
 };
@@ -339,38 +367,46 @@ static struct desk sit_down(const struct job *j, float *memory, const float **po
 
 /* ---- lines ---- */
 
-static bool near_edge(const struct job *j, int axis, int64_t i)
+/* VP_EDGE_RENORMALIZE: whether the outputs from i on, of one block, have taps of their own. */
+static bool own_taps(const struct job *j, const struct vp_taps *t, int axis, int64_t i)
 {
-    const int64_t r = j->p->radius[axis];
-    return j->p->edge == VP_EDGE_RENORMALIZE && (i < r || i >= j->op->image[axis] - r);
+    const int64_t r = t->radius, before = i, after = j->op->image[axis] - 1 - i;
+
+    return t->order == 0 ? before < r && after < r : before < r || after < r;
 }
 
-/* The block of outputs from i on ends here: at `end`, or where taps of another kind begin. */
+/* The block of outputs from i on ends here: at `end`, or where taps of another kind may begin. */
 static int64_t block_end(const struct job *j, int axis, int64_t i, int64_t end)
 {
-    const int64_t r = j->p->radius[axis], n = j->op->image[axis];
+    const int64_t r = j->p->radius[axis], n = j->op->image[axis], first = least(r, n - r), second = most(r, n - r);
 
     end = least(end, i + j->isa->block);
-    if (j->p->edge == VP_EDGE_RENORMALIZE && i < r)
-        return least(end, r);
-    if (j->p->edge == VP_EDGE_RENORMALIZE && i < n - r)
-        return least(end, n - r);
-    return end;
+    if (!j->cut[axis])
+        return end;
+    return i < first ? least(end, first) : i < second ? least(end, second) : end;
 }
 
-static void edge_taps(const struct job *j, const struct vp_taps *t, int axis, int64_t i, const float **up,
-                      const float **down)
+static struct vp_border with_taps(const struct job *j, const struct vp_taps *t, int axis, int64_t i)
 {
     const int64_t r = t->radius, after = j->op->image[axis] - 1 - i;
 
     for (int s = 0; s < j->briefs; s++)
         if (j->brief[s].taps == t) {
-            *up = j->brief[s].table + (i - j->out->box.lo[axis]) * 2 * r;
-            *down = *up + r;
-            return;
+            const float *const row = j->brief[s].table + (i - j->out->box.lo[axis]) * 2 * r;
+            return (struct vp_border){.up = row, .down = row + r};
         }
-    *up = (i < r ? t->up : t->far_up) + (i < r ? i : after) * r;
-    *down = (i < r ? t->down : t->far_down) + (i < r ? i : after) * r;
+    return i < r ? (struct vp_border){.up = t->up + i * r, .down = t->down + i * r}
+                 : (struct vp_border){.up = t->far_up + after * r, .down = t->far_down + after * r};
+}
+
+/* Order 0: output i of a block that begins at `first`. */
+static struct vp_border with_scale(const struct job *j, const struct vp_taps *t, int axis, int64_t i, int64_t first)
+{
+    const int64_t last = j->op->image[axis] - 1, e = least(i, last - i);
+
+    if (e >= t->radius)
+        return (struct vp_border){.scale = 0};
+    return (struct vp_border){.at = (int)((i == e ? 0 : last) - first), .weight = -t->t[e], .scale = t->scale[e]};
 }
 
 /* Outputs i ... i + count - 1 along the axis (one block), n samples of each from `at` on; g[c] points at sample i of
@@ -378,18 +414,42 @@ static void edge_taps(const struct job *j, const struct vp_taps *t, int axis, in
 static void filter(const struct job *j, const struct vp_sum *sum, int axis, int64_t i, int64_t count,
                    const float *const *const *g, int64_t at, float *out, int64_t step, int64_t n)
 {
+    const bool inside = j->p->edge != VP_EDGE_RENORMALIZE
+                        || least(i, j->op->image[axis] - i - count) >= j->p->radius[axis];
+
     for (int s = 0; s < sum->n; s++) {
         const struct vp_taps *const t = sum->term[s].taps;
         struct vp_line line = {.g = g[sum->term[s].from], .order = t->order, .radius = t->radius, .t = t->t,
                                .count = (int)count, .add = s > 0,
                                .out = out, .step = step, .at = at, .n = round_up(n, COLUMNS)};
-        if (t->radius && near_edge(j, axis, i)) {
-            line.t = NULL;
-            for (int b = 0; b < BLOCK; b++)
-                edge_taps(j, t, axis, b < count ? i + b : i, &line.up[b], &line.down[b]);
+        struct vp_border border[BLOCK];
+        if (!inside) {
+            const bool own = own_taps(j, t, axis, i);
+            for (int b = 0; b < BLOCK; b++) {
+                const int64_t here = b < count ? i + b : i;
+                border[b] = own ? with_taps(j, t, axis, here) : with_scale(j, t, axis, here, i);
+            }
+            line.border = border;
+            if (own)
+                line.t = NULL;
         }
         j->isa->line(&line);
     }
+}
+
+/* The filters along an axis. */
+static int taps_along(const struct vp_passes *p, int axis, const struct vp_taps *taps[4])
+{
+    int n = 0;
+
+    for (int c = 0; axis == 0 && c < p->channels_x; c++)
+        taps[n++] = p->x[c];
+    for (int c = 0; axis > 0 && c < (axis == 1 ? p->channels_y : 1); c++) {
+        const struct vp_sum *const s = axis == 1 ? &p->y[c] : &p->z;
+        for (int i = 0; i < s->n; i++)
+            taps[n++] = s->term[i].taps;
+    }
+    return n;
 }
 
 /* Taps of each output along short axes. */
@@ -399,21 +459,15 @@ static void fill_tables(struct job *j, float *table)
 
     for (int a = 0; a < 3; a++) {
         const int64_t lo = j->out->box.lo[a], n = vp_box_size(&j->out->box, a), r = p->radius[a];
-        if (!r || !is_short(p, j->op, a))
+        const struct vp_taps *taps[4];
+        const int count = taps_along(p, a, taps);
+        const bool brief = is_short(p, j->op, a);
+        if (!r || p->edge != VP_EDGE_RENORMALIZE)
             continue;
-        const struct vp_taps *taps[4] = {0};
-        int count = 0;
-        if (a == 0)
-            for (int c = 0; c < p->channels_x; c++)
-                taps[count++] = p->x[c];
-        else
-            for (int c = 0; c < (a == 1 ? p->channels_y : 1); c++) {
-                const struct vp_sum *const s = a == 1 ? &p->y[c] : &p->z;
-                for (int i = 0; i < s->n; i++)
-                    taps[count++] = s->term[i].taps;
-            }
+        j->cut[a] = brief;
         for (int t = 0; t < count; t++) {
-            bool known = false;
+            bool known = !brief;
+            j->cut[a] |= taps[t]->order > 0;
             for (int s = 0; s < j->briefs; s++)
                 known |= j->brief[s].taps == taps[t];
             if (known)
@@ -480,7 +534,16 @@ static float *plane_row(const struct job *j, const struct desk *d, int c, int64_
 {
     const struct layout *const l = &j->l;
     return d->planes + ((c * l->plane_ring + z % l->plane_ring) * l->tile + row) * l->ring_width
-           + x - j->out->box.lo[0];
+           + x - d->left;
+}
+
+/* Ask for samples of the next rows while columns x + done ... x + end - 1 of these are worked on: a cache line for each
+ * column, spread out so that they come while there is something else to do. */
+static void ask(const void *const *next, enum vp_type type, int64_t done, int64_t end)
+{
+    const int64_t line = 64 / (int64_t)vp_type_size(type);
+    for (int64_t q = done; q < end && q / COLUMNS * line < end; q++)
+        __builtin_prefetch((const char *)next[q % COLUMNS] + q / COLUMNS * 64, 0, 2);
 }
 
 /* A piece: columns x ... x + n - 1 of `count` rows from y on, filtered along x, into the ring of rows of the block of
@@ -499,8 +562,11 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
     /* f32 is turned from where it lies, but for what 16 columns would reach beyond */
     const int64_t direct = j->op->in == VP_F32 ? (to - from) / COLUMNS * COLUMNS : 0;
     const float *rows[COLUMNS], *read[COLUMNS];
+    const void *next[COLUMNS];
     for (int64_t i = 0; i < COLUMNS; i++) {
         const void *const row = input_row(j, y + (i < count ? i : 0), z);
+        const int64_t later = y + count + i < j->in->box.hi[1] ? y + count + i : y;
+        next[i] = (const char *)input_row(j, later, z) + (size_t)(from - left) * vp_type_size(j->op->in);
         rows[i] = direct ? (const float *)row + from - left : NULL;
         read[i] = d->read + (i < count ? i : 0) * step;
         if (i < count)
@@ -529,6 +595,8 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
         for (int64_t i = x, end; i < x + n; i = end) {
             end = block_end(j, 0, i, x + n);
             const float *const *const g = d->columns + (i - first);
+            if (c == 0)
+                ask(next, j->op->in, i - x, end - x);
             filter(j, &sum, 0, i, end - i, &g, 0, d->filtered + (i - x) * COLUMNS, COLUMNS, COLUMNS);
         }
         for (int64_t i = 0; i < COLUMNS; i++)
@@ -595,40 +663,50 @@ static void make_depth(const struct job *j, struct desk *d, int64_t x, int64_t n
     }
 }
 
-/* A step of a tile: rows t0 ... t1 - 1 of planes z0 ... z1 - 1 are made, for which so many planes from `next` on come
- * into the ring, in strips of rows. */
-struct march { int64_t t0, t1, z0, z1, next, planes, strips, strip; };
+/* A step of a tile: columns x0 ... x1 - 1 of rows t0 ... t1 - 1 of planes z0 ... z1 - 1 are made, for which so many
+ * planes from `next` on come into the ring, in strips of rows. */
+struct march { int64_t x0, x1, t0, t1, z0, z1, next, planes, strips, strip; };
 
 static void make_strip(const struct job *j, struct desk *d, const struct march *m, int64_t i)
 {
     const struct layout *const l = &j->l;
     const int64_t b = i % l->blocks, s = i / l->blocks % m->strips, z = m->next + i / l->blocks / m->strips;
-    const int64_t y0 = m->t0 + s * m->strip, y1 = least(m->t1, y0 + m->strip), right = j->out->box.hi[0];
-    const int64_t x = j->out->box.lo[0] + b * l->block;
+    const int64_t y0 = m->t0 + s * m->strip, y1 = least(m->t1, y0 + m->strip), x = m->x0 + b * l->block;
 
-    if (y0 < y1)
-        make_plane(j, d, x, least(l->block, right - x), y0, y1, z, m->t0);
+    if (y0 < y1 && x < m->x1)
+        make_plane(j, d, x, least(l->block, m->x1 - x), y0, y1, z, m->t0);
 }
 
 static void make_row(const struct job *j, struct desk *d, const struct march *m, int64_t i)
 {
     const struct layout *const l = &j->l;
-    const int64_t x = j->out->box.lo[0] + i % l->blocks * l->block;
+    const int64_t x = m->x0 + i % l->blocks * l->block;
 
-    make_depth(j, d, x, least(l->block, j->out->box.hi[0] - x), m->t0 + i / l->blocks, m->z0, m->z1, m->t0,
-               m->next + m->planes);
+    if (x < m->x1)
+        make_depth(j, d, x, least(l->block, m->x1 - x), m->t0 + i / l->blocks, m->z0, m->z1, m->t0,
+                   m->next + m->planes);
 }
 
-/* Rows t0 ... t1 - 1, all planes: by this thread alone, or by all of the team. */
-static void make_tile(const struct job *j, struct desk *d, int64_t t0, int64_t t1, int threads)
+/* Tile i, all planes: by this thread alone, or by all of the team. */
+static void make_tile(const struct job *j, struct desk *d, int64_t i, int threads)
 {
     const struct layout *const l = &j->l;
     const struct vp_box *const out = &j->out->box;
-    const int64_t r = j->p->radius[2], ry = j->p->radius[1], depth = j->op->image[2], rows = t1 - t0;
+    const int64_t r = j->p->radius[2], ry = j->p->radius[1], depth = j->op->image[2];
     const bool wrap = j->p->edge == VP_EDGE_WRAP;
     const int64_t end = !r ? out->hi[2] : wrap ? depth : least(depth, out->hi[2] + r);
-    struct march m = {.t0 = t0, .t1 = t1, .next = !r ? out->lo[2] : wrap ? 0 : most(0, out->lo[2] - r)};
+    struct march m = {.next = !r ? out->lo[2] : wrap ? 0 : most(0, out->lo[2] - r)};
 
+    if (j->kept) {
+        d->planes = j->kept + (size_t)i * l->planes;
+        m.next = most(m.next, j->in->box.lo[2]); /* those before are there */
+    }
+
+    m.x0 = d->left = out->lo[0] + i % l->across * l->span;
+    m.x1 = least(out->hi[0], m.x0 + l->span);
+    m.t0 = out->lo[1] + i / l->across * l->tile;
+    m.t1 = least(out->hi[1], m.t0 + l->tile);
+    const int64_t rows = m.t1 - m.t0;
     for (m.z0 = out->lo[2]; m.z0 < out->hi[2]; m.z0 = m.z1, m.next += m.planes) {
         m.z1 = least(out->hi[2], m.z0 + l->step_planes);
         m.planes = (r && wrap ? end : least(end, m.z1 + r)) - m.next;
@@ -639,32 +717,34 @@ static void make_tile(const struct job *j, struct desk *d, int64_t t0, int64_t t
         m.strip = (rows + m.strips - 1) / m.strips;
         const int64_t strips = m.planes * m.strips * l->blocks, lines = r ? rows * l->blocks : 0;
         if (l->alone) {
-            for (int64_t i = 0; i < strips; i++)
-                make_strip(j, d, &m, i);
-            for (int64_t i = 0; i < lines; i++)
-                make_row(j, d, &m, i);
+            for (int64_t s = 0; s < strips; s++)
+                make_strip(j, d, &m, s);
+            for (int64_t s = 0; s < lines; s++)
+                make_row(j, d, &m, s);
         } else {
             #pragma omp for schedule(dynamic)
-            for (int64_t i = 0; i < strips; i++)
-                make_strip(j, d, &m, i);
+            for (int64_t s = 0; s < strips; s++)
+                make_strip(j, d, &m, s);
             #pragma omp for schedule(dynamic, 4)
-            for (int64_t i = 0; i < lines; i++)
-                make_row(j, d, &m, i);
+            for (int64_t s = 0; s < lines; s++)
+                make_row(j, d, &m, s);
         }
     }
 }
 
 void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const struct vp_part *in,
-                   const struct vp_part *out, void *scratch, int threads)
+                   const struct vp_part *out, void *scratch, void *kept, int threads)
 {
-    struct job j = {.p = p, .op = op, .in = in, .out = out, .isa = vp_gauss_code()};
+    struct job j = {.p = p, .op = op, .in = in, .out = out, .isa = vp_gauss_code(), .kept = kept};
     float *const memory = scratch;
-    const int64_t top = out->box.lo[1], bottom = out->box.hi[1];
 
-    j.l = lay_out(p, op, &out->box, threads);
-    j.past = op->out == VP_F32 && j.l.w * vp_box_size(&out->box, 1) >= LARGE / 4 / vp_box_size(&out->box, 2);
+    j.l = lay_out(p, op, &out->box, threads, kept);
+    j.past = op->out == VP_F32
+             && vp_box_size(&out->box, 0) * vp_box_size(&out->box, 1) >= LARGE / 4 / vp_box_size(&out->box, 2);
+    const int64_t tiles = tiles_of(&j.l, &out->box);
     fill_tables(&j, memory);
-    float *const planes = memory + j.l.tables, *const desks = planes + j.l.planes * (size_t)(j.l.alone ? threads : 1);
+    float *const planes = memory + j.l.tables;
+    float *const desks = planes + (kept ? 0 : j.l.planes * (size_t)(j.l.alone ? threads : 1));
     const float **const pointers = (const float **)(desks + (size_t)threads * j.l.each);
     #pragma omp parallel num_threads(threads)
     {
@@ -674,11 +754,11 @@ void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const s
         d.planes = planes + (j.l.alone ? me * j.l.planes : 0);
         if (j.l.alone) {
             #pragma omp for schedule(dynamic)
-            for (int64_t t = top; t < bottom; t += j.l.tile)
-                make_tile(&j, &d, t, least(bottom, t + j.l.tile), threads);
+            for (int64_t t = 0; t < tiles; t++)
+                make_tile(&j, &d, t, threads);
         } else {
-            for (int64_t t = top; t < bottom; t += j.l.tile)
-                make_tile(&j, &d, t, least(bottom, t + j.l.tile), threads);
+            for (int64_t t = 0; t < tiles; t++)
+                make_tile(&j, &d, t, threads);
         }
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* what went past the caches has arrived */
     }
@@ -713,7 +793,7 @@ void vp_passes_stage(struct vp_local *op, const struct vp_passes *p, const int64
         steps += p->radius[0];
     for (int c = 0; c < p->channels_y; c++)
         steps += p->y[c].n * p->radius[1];
-    op->cost = 1.5 * p->channels_x + 0.04 * (steps + p->z.n * p->radius[2]);
+    op->cost = 1.15 * p->channels_x + 0.036 * (steps + p->z.n * p->radius[2]);
 }
 
 static struct vp_passes passes(const struct vp_gauss *g)
@@ -738,14 +818,27 @@ static uint64_t scratch(const struct vp_local *op, const struct vp_box *in, cons
     return vp_passes_scratch(&p, op, out, threads);
 }
 
-static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
-               int threads, struct vp_err *err)
+static uint64_t keeps(const struct vp_local *op, const struct vp_box *out, int threads)
+{
+    const struct vp_passes p = passes(op->params);
+
+    return vp_passes_keeps(&p, op, out, threads);
+}
+
+static int go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
+                 void *kept, int threads, struct vp_err *err)
 {
     const struct vp_passes p = passes(op->params);
 
     (void)err;
-    vp_passes_run(&p, op, in, out, memory, threads);
+    vp_passes_run(&p, op, in, out, memory, kept, threads);
     return 0;
+}
+
+static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
+               int threads, struct vp_err *err)
+{
+    return go_on(op, in, out, memory, NULL, threads, err);
 }
 
 static void free_params(void *params)
@@ -799,7 +892,7 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
     for (int64_t i = 0; !rc && i < p->iterations; i++) {
         struct vp_local op = {.kernel = "gauss", .in = i ? VP_F32 : in, .out = i + 1 < p->iterations ? VP_F32 : out,
                               .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = free_params, .scratch = scratch,
-                              .run = run};
+                              .run = run, .keeps = keeps, .go_on = go_on};
         const struct vp_passes way = passes(g);
         char order[48] = "";
 

@@ -18,16 +18,23 @@
  * Integers are converted exactly on load; on store rounded to nearest even and clamped (NaN: 0).
  *
  * Edges. Samples outside the image are made by the rule of enum vp_edge, then everything is as above. With
- * VP_EDGE_RENORMALIZE the sample next to the edge stands for all beyond (their differences are 0), and a voxel with
- * lo < R voxels before it or hi < R after it on this axis has its own taps instead (vp_taps_edge):
+ * VP_EDGE_RENORMALIZE the sample next to the edge stands for all beyond: their differences are 0. Be lo and hi the
+ * voxels before and after a voxel on its line. Order 0 divides the weights inside the image by their sum. Where one of
+ * the two is e < R and the other R or more, acc then holds too much by the weight t[e] of all that is outside, given to
+ * the first (last) sample of the line, x_edge:
+ *
+ *     acc = fma(-t[e], x_edge - x[i], acc); y = fma(scale[e], acc, x[i])       scale[e] = 1 / (1 - t[e])
+ *
+ * Where both are less than R (the line has n < 2 R samples) that would cancel too much: such voxels, and with order 1
+ * and 2 all those where lo or hi is less than R, have taps of their own (vp_taps_edge):
  *
  *     acc = 0; k = R-1 down to 0: acc = fma(up[k], d[i+k], acc); acc = fma(down[k], d[i-1-k], acc)
  *
- * (interior: up = t, down = -t for even orders, +t for odd). For order 0 these are the weights inside the image
- * divided by their sum. For order 1 and 2 the clipped weights v = w + g (a + b j [+ c j^2]) with the Gaussian g are
- * such that sum v = 0, sum v j = 1 (order 1) or 0 (order 2), and sum v j^2 = 2 (order 2): ramps give the exact slope
- * and quadratics the exact curvature up to the last voxel. The same holds inside. Where the image has too few
- * voxels for that along the axis (1 for order 1, 2 for order 2) the derivative is 0. */
+ * (interior: up = t, down = -t for even orders, +t for odd). So the end of a line matters only to voxels within R of
+ * it. The clipped weights v = w + g (a + b j [+ c j^2]) of derivatives, with the Gaussian g, are such that sum v = 0,
+ * sum v j = 1 (order 1) or 0 (order 2), and sum v j^2 = 2 (order 2): ramps give the exact slope and quadratics the
+ * exact curvature up to the last voxel. The same holds inside. Where the image has too few voxels for that along the
+ * axis (1 for order 1, 2 for order 2) the derivative is 0. */
 #ifndef VP_GAUSS_H
 #define VP_GAUSS_H
 
@@ -44,10 +51,10 @@ struct vp_taps {
     double gain;      /* all taps of a derivative times this: 1 / spacing^order, a scale; 1 for order 0 */
     double *bell;     /* the Gaussian at 0 ... R, not normalised */
     float *t;         /* R */
-    /* VP_EDGE_RENORMALIZE, hi >= R: row lo (0 ... R-1) has R taps; up[lo * R + k], down[lo * R + k], 0 beyond the
-     * edge. The same for hi < R, lo >= R in row hi of far_up and far_down (up' = s down, down' = s up with s = -1 for
-     * even orders, 1 for odd). NULL for other edge rules. Where an axis has n < 2 R voxels both edges are near: use
-     * vp_taps_edge. */
+    float *scale;     /* R. VP_EDGE_RENORMALIZE and order 0, else NULL */
+    /* VP_EDGE_RENORMALIZE and order 1 or 2, else NULL. hi >= R: row lo (0 ... R-1) has R taps; up[lo * R + k],
+     * down[lo * R + k], 0 beyond the edge. The same for hi < R, lo >= R in row hi of far_up and far_down (up' = s down,
+     * down' = s up with s = -1 for order 2, 1 for order 1). Where both lo and hi are less than R: vp_taps_edge. */
     float *up, *down, *far_up, *far_down;
 };
 

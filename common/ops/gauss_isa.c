@@ -40,8 +40,8 @@ INLINE void step(struct window *w, vf *acc, const struct vp_line *l, int64_t x, 
 {
     if (edge) {
         for (int b = 0; b < BLOCK; b++) {
-            acc[b] = fused(both(l->up[b][k]), w->U[(b + BLOCK - turn) % BLOCK], acc[b]);
-            acc[b] = fused(both(l->down[b][k]), w->L[(b + turn) % BLOCK], acc[b]);
+            acc[b] = fused(both(l->border[b].up[k]), w->U[(b + BLOCK - turn) % BLOCK], acc[b]);
+            acc[b] = fused(both(l->border[b].down[k]), w->L[(b + turn) % BLOCK], acc[b]);
         }
     } else {
         const vf t = both(l->t[k]);
@@ -51,10 +51,22 @@ INLINE void step(struct window *w, vf *acc, const struct vp_line *l, int64_t x, 
         }
     }
     const vf u = get(l->g[k - 1] + x), d = get(l->g[BLOCK - k] + x);
+    __builtin_prefetch(l->g[k - 1] + x + 2 * LANES);
+    __builtin_prefetch(l->g[BLOCK - k] + x + 2 * LANES);
     w->U[(2 * BLOCK - 1 - turn) % BLOCK] = w->u - u;
     w->L[turn % BLOCK] = d - w->l;
     w->u = u;
     w->l = d;
+}
+
+/* Order 0 near an edge: what `acc` has of the samples outside is taken back. */
+INLINE vf inside(const struct vp_line *l, int b, int64_t x, vf here, vf acc)
+{
+    const struct vp_border *const e = &l->border[b];
+
+    if (e->scale == 0)
+        return here + acc;
+    return fused(both(e->scale), fused(both(e->weight), get(l->g[e->at] + x) - here, acc), here);
 }
 
 INLINE void line(const struct vp_line *l, bool odd, bool edge)
@@ -71,28 +83,25 @@ INLINE void line(const struct vp_line *l, bool odd, bool edge)
             w.U[b] = get(l->g[b + r] + x) - get(l->g[b + r - 1] + x);
             w.L[b] = get(l->g[b + 1 - r] + x) - get(l->g[b - r] + x);
         }
-        for (; (k + 1) % BLOCK; k--) {
-            step(&w, acc, l, x, k, 0, odd, edge);
-            const vf first = w.U[BLOCK - 1], last = w.L[0];
-            for (int b = BLOCK - 1; b > 0; b--)
-                w.U[b] = w.U[b - 1];
-            for (int b = 0; b < BLOCK - 1; b++)
-                w.L[b] = w.L[b + 1];
-            w.U[0] = first;
-            w.L[BLOCK - 1] = last;
-        }
-        for (; k >= 0; k -= BLOCK) {
+        for (; k >= BLOCK - 1; k -= BLOCK) {
             #pragma GCC unroll 8
             for (int s = 0; s < BLOCK; s++)
                 step(&w, acc, l, x, k - s, s, odd, edge);
         }
+        #pragma GCC unroll 8
+        for (int s = 0; s < BLOCK - 1; s++) {
+            if (s > k)
+                break;
+            step(&w, acc, l, x, k - s, s, odd, edge);
+        }
+        #pragma GCC unroll 8
         for (int b = 0; b < BLOCK; b++) {
             if (b >= l->count)
                 break;
             float *const to = l->out + b * l->step + x - l->at;
             vf y = acc[b];
             if (l->order == 0)
-                y = get(l->g[b] + x) + y;
+                y = !edge && l->border ? inside(l, b, x, get(l->g[b] + x), y) : get(l->g[b] + x) + y;
             if (l->add)
                 y = get(to) + y;
             *(vf_u *)to = y;

@@ -9,17 +9,25 @@
 /* Outputs made together, at most; columns that lie side by side where x is the axis. */
 enum { VP_LINE_BLOCK = 8, VP_LINE_COLUMNS = 16 };
 
+/* An output near an edge: its own taps, or (order 0) its edge sample g[at] and the numbers of gauss.h that go with it,
+ * scale 0 where it is not near after all. */
+struct vp_border {
+    const float *up, *down;
+    int at;
+    float weight, scale;
+};
+
 /* `count` outputs along an axis, of n neighbours across it each: out + b * step is output b, made of the samples from
  * `at` on of g[b - radius] ... g[b + radius]. All g[] from -radius to radius + block - 1 can be read, also if count <
  * block. */
 struct vp_line {
     const float *const *g;
     int order, radius, count;
-    const float *t;                                            /* interior taps; or NULL: */
-    const float *up[VP_LINE_BLOCK], *down[VP_LINE_BLOCK];      /* taps of each output, `block` of them to be read */
-    bool add;                                                  /* to what `out` holds */
+    const float *t;                   /* interior taps; NULL: those of border[] */
+    const struct vp_border *border;   /* of `block` outputs; NULL: none is near an edge */
+    bool add;                         /* to what `out` holds */
     float *out;
-    int64_t step, at, n;                                           /* n: a multiple of VP_LINE_COLUMNS */
+    int64_t step, at, n;              /* n: a multiple of VP_LINE_COLUMNS */
 };
 
 struct vp_gauss_isa {
@@ -52,9 +60,11 @@ struct vp_passes {
     bool highpass;
 };
 
+/* scratch() and keeps() of plan/local.h; run() if `kept` is NULL, else go_on(): kept are the rings of planes. */
 uint64_t vp_passes_scratch(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads);
+uint64_t vp_passes_keeps(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads);
 void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const struct vp_part *in,
-                   const struct vp_part *out, void *scratch, int threads);
+                   const struct vp_part *out, void *scratch, void *kept, int threads);
 
 /* What vp_gauss_chain and vp_log_chain have in common: refuse lengths that make no sense; image, halo, whole and cost
  * of a stage whose passes are p. */

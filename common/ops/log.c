@@ -48,14 +48,27 @@ static uint64_t scratch(const struct vp_local *op, const struct vp_box *in, cons
     return vp_passes_scratch(&p, op, out, threads);
 }
 
-static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
-               int threads, struct vp_err *err)
+static uint64_t keeps(const struct vp_local *op, const struct vp_box *out, int threads)
+{
+    const struct vp_passes p = passes(op->params);
+
+    return vp_passes_keeps(&p, op, out, threads);
+}
+
+static int go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
+                 void *kept, int threads, struct vp_err *err)
 {
     const struct vp_passes p = passes(op->params);
 
     (void)err;
-    vp_passes_run(&p, op, in, out, memory, threads);
+    vp_passes_run(&p, op, in, out, memory, kept, threads);
     return 0;
+}
+
+static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
+               int threads, struct vp_err *err)
+{
+    return go_on(op, in, out, memory, NULL, threads, err);
 }
 
 static void free_params(void *params)
@@ -101,7 +114,7 @@ int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_
         return vp_fail(err, VP_EUSAGE, "--sigma: expected more than 0 along one axis at least");
     struct vp_log *const l = calloc(1, sizeof *l);
     struct vp_local op = {.kernel = "log", .in = in, .out = VP_F32, .from = {c->n ? c->n - 1 : ~0}, .params = l,
-                          .free = free_params, .scratch = scratch, .run = run};
+                          .free = free_params, .scratch = scratch, .run = run, .keeps = keeps, .go_on = go_on};
     if (!l)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     if (make(l, p, err)) {

@@ -258,6 +258,24 @@ int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struc
     return rc;
 }
 
+uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int threads)
+{
+    const struct vp_local *op = &c->stage[0];
+
+    return c->n == 1 && op->keeps ? op->keeps(op, out, threads) : 0;
+}
+
+int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   void *kept, int threads, struct vp_err *err)
+{
+    const struct vp_local *op = &c->stage[0];
+    struct vp_part args[VP_MAX_INPUTS];
+
+    for (int i = 0; i < op->inputs; i++)
+        args[i] = in[~op->from[i]];
+    return op->go_on(op, args, out, scratch, kept, threads, err);
+}
+
 int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err)
 {
     const struct vp_local *last = &c->stage[c->n - 1];

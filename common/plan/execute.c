@@ -46,7 +46,8 @@ static int64_t needed(const struct run *r, int64_t g1)
     return r->nz >= VP_UNKNOWN ? z : t * r->nz + z;
 }
 
-/* The first plane that output from plane g on needs. What a stream has on its devices need not stay here. */
+/* The first plane that output from plane g on needs. What a stream has on its devices, or its operation has kept of it,
+ * need not stay here. */
 static int64_t kept(const struct run *r, int64_t g)
 {
     const int64_t t = time_of(r, g), start = r->nz >= VP_UNKNOWN ? 0 : t * r->nz, z = g - start;
@@ -328,7 +329,7 @@ static bool finished(const struct run *r)
 /* The next column for a worker. Under the lock. */
 static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
 {
-    if (!r->plan->stream) {
+    if (!r->plan->stream || r->kept) {
         for (int64_t i = r->done; i <= r->made; i++) {
             if (i == r->made && !make_slab(r, patient))
                 return false;
@@ -409,6 +410,8 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
         i.lo[a] = r->whole[a] ? 0 : larger(0, o.lo[a] - r->halo[a]);
         i.hi[a] = r->whole[a] ? image[a] : smaller(image[a], o.hi[a] + r->halo[a]);
     }
+    if (r->kept && o.lo[2] > 0)
+        i.lo[2] = smaller(image[2], o.lo[2] + r->halo[2]); /* the part before has had the others */
     const int64_t deep = vp_box_size(&i, 2);
     const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->nx + i.lo[0]) * r->in_size;
     const size_t out_at = (size_t)((o.lo[1] - r->y0) * r->nx + o.lo[0]) * r->out_size;
@@ -447,6 +450,17 @@ struct bench { /* what a thread has to work with */
     size_t bytes;
 };
 
+/* The next part of a column of a stream. */
+static int go_on(struct run *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
+                 void *scratch, int threads, struct vp_err *err)
+{
+    void **const kept = &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
+    const uint64_t bytes = *kept ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
+    if (!*kept && !(*kept = vp_alloc_raw(1, (size_t)bytes, "what is kept of a column", err)))
+        return -1;
+    return vp_chain_go_on(r->e->chain, in, out, scratch, *kept, threads, err);
+}
+
 /* All parts of a column; the chain's threads are `threads`. */
 static int run_column(struct run *r, struct column *c, struct bench *b, int threads, struct vp_err *err)
 {
@@ -464,7 +478,8 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
                 return -1;
             b->bytes = (size_t)need;
         }
-        if (vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
+        if (r->kept ? go_on(r, c, in, &out, b->scratch, threads, err)
+                    : vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
             return -1;
     }
     return 0;
@@ -663,7 +678,15 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->end = r->settled = false;
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
-    return run_threads(r, err);
+    const int64_t columns = r->across * r->along * r->inner;
+    if (r->plan->stream && !r->plan->device && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    const int rc = run_threads(r, err);
+    for (int64_t i = 0; r->kept && i < columns; i++)
+        free(r->kept[i]);
+    free(r->kept);
+    r->kept = NULL;
+    return rc;
 }
 
 static void tell(struct run *r, double elapsed)

@@ -68,6 +68,7 @@ struct run {
     size_t page_in, page_out; /* bytes of a page's rows of this band in memory */
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
+    void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
     bool by_host_alloc;
     struct worker worker[VP_MAX_WORKERS];
 

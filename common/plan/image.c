@@ -285,7 +285,9 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
     if (given->n != 1 && given->n != 3 && !(given->n == 2 && im->flat)) {
         vp_fail(err, VP_EUSAGE, "--%s: expected one length%s three, got %d", option, im->flat ? ", two or" : " or",
                 given->n);
-        return im->flat ? -1 : vp_hint(err, "x, y and z, or one for all of them");
+        return im->flat         ? -1
+               : given->n == 2 ? vp_hint(err, "x, y and z; with --2d, where every page is an image of its own, x and y")
+                               : vp_hint(err, "x, y and z, or one for all of them");
     }
     if (given->n == 3 && im->flat && given->v[2] != 0) {
         vp_fail(err, VP_EUSAGE, "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
@@ -534,6 +536,9 @@ static void show(const struct vp_images *im, struct vp_run *run, const struct jo
             vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * s->inner),
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
+    if (plan->kept)
+        vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
+                vp_format_bytes(a, sizeof a, plan->kept));
     if (plan->device)
         show_device(run, j, voxels * (double)vp_type_size(im->type) * im->n,
                     vp_format_bytes(a, sizeof a,

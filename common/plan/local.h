@@ -61,6 +61,13 @@ struct vp_local {
      * image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not overlap. */
     int (*run)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
+    /* Optional, for the CPU: parts of a column (equal in x and y) that follow each other along z, the first from z = 0
+     * on, need not do again what those before did. keeps(): bytes that hold it between them, for columns of out's x
+     * and y; 0: it is of no use. go_on(): as run(), but of the input it is given only the planes that the part before
+     * was not, from in->box.lo[2] on; there may be none. `kept` is aligned to 64 and left alone between parts. */
+    uint64_t (*keeps)(const struct vp_local *op, const struct vp_box *out, int threads);
+    int (*go_on)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 void *kept, int threads, struct vp_err *err);
 };
 
 /* Stages in order; the last one's result is the output. `--iterations 3` is three stages, a top-hat is erode,
@@ -86,6 +93,12 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3]);
 uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int threads);
 int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  int threads, struct vp_err *err);
+
+/* The same for parts of a column that follow each other: keeps() and go_on() above, for chains of one operation that
+ * has them (else vp_chain_keeps is 0). */
+uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int threads);
+int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   void *kept, int threads, struct vp_err *err);
 
 /* The same for a whole image in plain memory (z, y, x order), with buffers of its own: for tests and benchmarks. */
 int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err);

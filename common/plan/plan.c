@@ -182,6 +182,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     plan->device = m->device;
     plan->together = 1;
     plan->workers = 1;
+    plan->kept = 0;
     if (m->device) {
         if (plan->stream && columns > VP_MAX_WORKERS)
             return false;
@@ -189,10 +190,16 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     } else {
         const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
         const int64_t all = columns * parts_of(plan->slab, m->image[2]);
-        plan->stream = false;
         plan->lanes = 0;
         if (voxels <= SMALL_PART && all > 1)
             plan->together = (int)smaller(p->threads, all);
+        if (plan->stream) {
+            const struct vp_box box = middle(m, plan->part);
+            const uint64_t one = plan->together > 1 ? 0 : vp_chain_keeps(p->chain, &box, p->threads);
+            if (one == 0)
+                return false;
+            add_bytes(&plan->kept, (double)one, (double)columns, 1, 1);
+        }
     }
     if (plan->window < least_window(m, plan))
         return false;
@@ -207,7 +214,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     add_bytes(&plan->input, (double)plan->window, inner, nx * rows, (double)(m->in_size * (size_t)m->stacks));
     add_bytes(&plan->input, nx, rows, (double)m->in_size, (double)(p->chain->stacks - m->stacks));
     add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner, nx * (double)plan->band, (double)m->out_size);
-    plan->host = plan->input + plan->output;
+    plan->host = plan->input + plan->output + plan->kept;
     return true;
 }
 
@@ -256,6 +263,7 @@ static bool fits(struct model *m, struct vp_plan *plan)
         const uint64_t one = vp_chain_bytes(p->chain, &box, plan->together > 1 ? 1 : p->threads);
         add_bytes(&plan->scratch, (double)one, plan->together, 1, 1);
         plan->host += plan->scratch;
+        plan->scratch += plan->kept;
         return plan->host <= p->memory;
     }
     plan->limit = limits[1];
@@ -303,13 +311,16 @@ static void price(struct model *m, struct vp_plan *plan)
     plan->read = rows / ny;
     plan->copied = 0;
     if (!m->device) {
-        double busy = work(m, plan, plan->part[2]);
+        double busy = work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
+        const double deep = (double)parts_of(m->image[2], plan->part[2]) * n / (double)m->image[2];
+        /* what is kept goes through memory for each part; threads do not make that quicker */
+        const double again = (double)plan->kept * (double)plan->bands * deep * COPY;
         const double parts = (double)plan->parts[0] *
                              (double)parts_of(m->image[1], smaller(plan->part[1], plan->band)) *
-                             (double)parts_of(m->image[2], plan->part[2]) * n / (double)m->image[2] * (double)p->inner;
+                             deep * (double)p->inner;
         /* reading and writing take the cores, too */
-        const double all = (busy + read + write) / p->threads;
-        busy = busy / p->threads + parts * (plan->together > 1 ? PER_SMALL_PART : PER_PART);
+        const double all = (busy + read + write) / p->threads + again;
+        busy = busy / p->threads + again + parts * (plan->together > 1 ? PER_SMALL_PART : PER_PART);
         /* what is not overlapped costs more than it seems where storage is slower than assumed */
         plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25
                         + first + last + pieces
@@ -449,10 +460,11 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
     struct model *m = s->m;
     const bool endless = m->p->outer >= VP_UNKNOWN || m->p->image[2] >= VP_UNKNOWN;
     const int64_t most = endless ? VP_UNKNOWN : m->n, least = least_window(m, &plan);
-    const int64_t full = plan.stream ? plan.lanes * plan.slab : plan.slab;
+    const int64_t full = plan.stream && m->device ? plan.lanes * plan.slab : plan.slab;
     const int64_t ahead[] = {full, 0, parts_of(full, 2), parts_of(full, 8)};
     const int kinds = s->rough ? 2 : (int)(sizeof ahead / sizeof *ahead);
-    const int most_slabs = (int)smaller(plan.stream ? plan.lanes + 1 : m->device ? 3 : 2, parts_of(m->n, plan.slab));
+    const int most_slabs =
+        (int)smaller(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3, parts_of(m->n, plan.slab));
     for (int i = 0; i < kinds; i++)
         for (int slabs = most_slabs; slabs > 0; slabs -= s->rough && slabs > 1 ? slabs - 1 : 1) {
             plan.window = smaller(most, least + ahead[i]);
@@ -474,13 +486,23 @@ static struct vp_plan cpu_plan(const struct model *m, int64_t band)
                                      smaller(chunk[1] ? chunk[1] : band, band), 1}};
 }
 
+/* Whether there are streams on the CPU. */
+static bool can_go_on(const struct model *m)
+{
+    return !m->device && m->stages == 1 && m->p->chain->stage[0].keeps && !m->whole[2];
+}
+
 static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *slab, int slabs)
 {
     const struct model *m = s->m;
     for (int i = 0; i < slabs; i++) {
         plan.slab = slab[i];
         plan.part[2] = smaller(slab[i], m->image[2]);
+        plan.stream = false;
         consider_buffers(s, plan);
+        plan.stream = can_go_on(m);
+        if (plan.stream)
+            consider_buffers(s, plan);
     }
 }
 
@@ -623,13 +645,14 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
             for (int i = at > NEAR ? at - NEAR : 0; i < count && i <= at + NEAR && !tired(s); i++) {
                 struct vp_plan plan = from;
                 change(m, &plan, axis, size[i]);
-                for (plan.lanes = m->device ? 3 : 0; plan.lanes >= m->device; plan.lanes--)
-                    consider_buffers(s, plan);
-                if (m->device && !m->whole[2] && !p->chunk[2]) { /* the other way to go along z */
-                    plan.stream = !plan.stream;
-                    if (plan.stream)
-                        plan.part[2] = smaller(plan.slab, m->image[2]);
-                    for (plan.lanes = 3; plan.lanes > 0; plan.lanes--)
+                const bool both = m->device ? !m->whole[2] && !p->chunk[2] : can_go_on(m);
+                for (int way = 0; way <= both; way++) { /* along z */
+                    if (way) {
+                        plan.stream = !plan.stream;
+                        if (plan.stream && m->device)
+                            plan.part[2] = smaller(plan.slab, m->image[2]);
+                    }
+                    for (plan.lanes = m->device ? 3 : 0; plan.lanes >= m->device; plan.lanes--)
                         consider_buffers(s, plan);
                 }
             }

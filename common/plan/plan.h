@@ -8,7 +8,8 @@
  *
  * On the CPU a part is worked on where it lies in the window. On a device parts are copied; those of one column follow
  * each other along z, and the planes that two of them share stay on the device. If there is a worker for every column
- * (`stream`), they stay from slab to slab, so that every plane is copied once. */
+ * (`stream`), they stay from slab to slab, so that every plane is copied once. On the CPU a stream means that the
+ * operation keeps what it has made of the planes (keeps() in local.h), if it can: then no slab does it again. */
 #ifndef VP_PLAN_H
 #define VP_PLAN_H
 
@@ -44,6 +45,7 @@ struct vp_plan {
     int workers, lanes;            /* device: workers, sets of buffers of each */
     int together;                  /* CPU: parts worked on at once, by one thread each; 1: by all threads in turn */
     uint64_t input, output, scratch; /* bytes of the window, the slabs, and beside them */
+    uint64_t kept;                 /* of these, what a stream on the CPU keeps from slab to slab */
     uint64_t host, on_device;      /* all of it on the host; on the fullest device */
     double read;                   /* voxels read of the input / voxels */
     double copied;                 /* voxels copied to devices / voxels */

@@ -93,5 +93,5 @@ out:
 int main(void)
 {
     return bench(256, 256, 256, 1, false) || bench(256, 256, 256, 3, false) || bench(256, 256, 256, 10, false)
-           || bench(4096, 4096, 1, 3, false) || bench(256, 256, 256, 3, true);
+           || bench(1024, 1024, 64, 3, false) || bench(4096, 4096, 1, 3, false) || bench(256, 256, 256, 3, true);
 }

@@ -58,6 +58,25 @@ if why=$(ct-fdk --device cuda --plan "$dir/scan.tif" 2>&1 >/dev/null); then
         awk -v a="$start" -v b="$end" -v c="$copied" \
             'BEGIN { printf "%.3f s from pipe to pipe (cat of the input alone: %.3f s)\n", b - a, c - b }'
     done
+    echo
+    echo "== local filters, --device cuda: 1024^3 f32, file to file; beside them copies of the file, which bound them"
+    rm -f "$dir"/*.tif
+    ct-phantom --volume 1024x1024x1024 -o "$dir/in.tif"
+    for filter in "cp -T" img-cat "img-gauss --sigma 1" "img-gauss --sigma 3" "img-local --stat median --radius 1" \
+        "img-morph --op erode --radius 15"; do
+        for i in 1 2 3; do
+            rm -f "$dir/out.tif"
+            case $filter in
+            cp*) set -- "$dir/in.tif" "$dir/out.tif" ;;
+            img-cat) set -- "$dir/in.tif" -o "$dir/out.tif" ;;
+            *) set -- --device cuda "$dir/in.tif" -o "$dir/out.tif" ;;
+            esac
+            start=$(date +%s.%N)
+            $filter "$@"
+            end=$(date +%s.%N)
+            awk -v a="$start" -v b="$end" -v n="$filter" 'BEGIN { printf "%-36s %.3f s\n", n, b - a }'
+        done
+    done
 else
     echo
     echo "(no end to end on a GPU: $(echo "$why" | sed -n 's/.*error: //p'))"

@@ -25,9 +25,10 @@ static int64_t random_in(int64_t lo, int64_t hi) /* both inside */
 }
 
 /* Run `op` for the box `out` of an image whose samples are at `image`, of which the box's support and `slack` voxels
- * more are in memory, into the place of the box in `result`. Far from the end of the image nobody knows where it is. */
-static int local_box(const struct vp_local *op, const void *image, void *result, const struct vp_box *out,
-                     int64_t slack, int threads)
+ * more are in memory, into the place of the box in `result`. Far from the end of the image nobody knows where it is.
+ * With `kept` it goes on, and of the support only planes from `from` on are there. */
+static int local_part(const struct vp_local *op, const void *image, void *result, const struct vp_box *out,
+                      int64_t slack, void *kept, int64_t from, int threads)
 {
     const int64_t *n = op->image;
     struct vp_local here = *op;
@@ -39,6 +40,8 @@ static int local_box(const struct vp_local *op, const void *image, void *result,
         in.lo[a] = in.lo[a] - op->halo[a] - slack < 0 || op->whole[a] ? 0 : in.lo[a] - op->halo[a] - slack;
         in.hi[a] = in.hi[a] + op->halo[a] + slack > n[a] || op->whole[a] ? n[a] : in.hi[a] + op->halo[a] + slack;
     }
+    if (kept)
+        in.lo[2] = from;
     const int64_t ix = vp_box_size(&in, 0), iy = vp_box_size(&in, 1), iz = vp_box_size(&in, 2);
     const int64_t ox = vp_box_size(out, 0), oy = vp_box_size(out, 1), oz = vp_box_size(out, 2);
     const int64_t is = ix + slack, os = ox + slack;
@@ -62,7 +65,8 @@ static int local_box(const struct vp_local *op, const void *image, void *result,
     const uint64_t bytes = op->scratch ? op->scratch(&here, &in, out, threads) : 0;
     if (bytes && posix_memalign(&scratch, 64, bytes))
         exit(1);
-    const int rc = op->run(&here, &pi, &po, scratch, threads, &err);
+    const int rc = kept ? op->go_on(&here, &pi, &po, scratch, kept, threads, &err)
+                        : op->run(&here, &pi, &po, scratch, threads, &err);
     CHECK_STR(err.msg, "");
     for (int64_t z = 0; z < oz; z++) {
         for (int64_t y = 0; y < oy; y++) {
@@ -83,6 +87,12 @@ static int local_box(const struct vp_local *op, const void *image, void *result,
     free(op_);
     free(scratch);
     return rc;
+}
+
+static inline int local_box(const struct vp_local *op, const void *image, void *result, const struct vp_box *out,
+                            int64_t slack, int threads)
+{
+    return local_part(op, image, result, out, slack, NULL, 0, threads);
 }
 
 static inline int local_whole(const struct vp_local *op, const void *image, void *result, int threads)
@@ -123,6 +133,49 @@ static inline void check_boxes(const struct vp_local *op, const void *image, con
             printf("%s\n", op->text);
             CHECK(!"boxes give the bytes of the whole");
         }
+    }
+    free(got);
+}
+
+/* Random columns through the image, in parts of random depth that follow each other; the bytes must be those of `want`
+ * there. What is kept begins as rubbish. */
+static inline void check_columns(const struct vp_local *op, const void *image, const void *want, int times)
+{
+    const int64_t *n = op->image;
+    const size_t size = vp_type_size(op->out), bytes = (size_t)(n[0] * n[1] * n[2]) * size;
+    char *got = malloc(bytes);
+
+    for (int i = 0; i < times; i++) {
+        const int threads = (int)random_in(1, 3);
+        struct vp_box out;
+        void *kept = NULL;
+        for (int a = 0; a < 2; a++) {
+            out.lo[a] = i % 3 ? random_in(0, n[a] - 1) : 0;
+            out.hi[a] = i % 3 ? random_in(out.lo[a] + 1, n[a]) : n[a];
+        }
+        out.lo[2] = out.hi[2] = 0;
+        const uint64_t room = op->keeps(op, &out, threads);
+        CHECK(room > 0);
+        if (posix_memalign(&kept, 64, room))
+            exit(1);
+        memset(kept, 0xFF, room);
+        for (int image_number = 0; image_number < 2; image_number++) { /* another image may follow */
+            int64_t had = 0, wrong = 0;
+            memset(got, 0x5A, bytes);
+            for (out.lo[2] = 0; out.lo[2] < n[2]; out.lo[2] = out.hi[2]) {
+                const int64_t left = n[2] - out.lo[2];
+                out.hi[2] = out.lo[2] + random_in(1, random_in(0, 1) || left < 4 ? left : 4);
+                local_part(op, image, got, &out, 0, kept, had, threads);
+                had = out.hi[2] + op->halo[2] < n[2] ? out.hi[2] + op->halo[2] : n[2];
+            }
+            for (int64_t r = 0; r < n[1] * n[2]; r++) {
+                const size_t at = (size_t)(r * n[0] + out.lo[0]) * size;
+                if (r % n[1] >= out.lo[1] && r % n[1] < out.hi[1])
+                    wrong += memcmp(got + at, (const char *)want + at, (size_t)vp_box_size(&out, 0) * size) != 0;
+            }
+            CHECK_INT(wrong, 0);
+        }
+        free(kept);
     }
     free(got);
 }

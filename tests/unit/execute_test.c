@@ -94,6 +94,42 @@ static uint64_t stencil_scratch(const struct vp_local *op, const struct vp_box *
     return 64 + (uint64_t)threads * 16;
 }
 
+/* What it keeps of a column is the input that it was given, all planes of it. */
+struct kept { int64_t planes; float sample[]; };
+
+enum { MOST_PLANES = 64 };
+
+static uint64_t stencil_keeps(const struct vp_local *op, const struct vp_box *out, int threads)
+{
+    const int64_t plane = (vp_box_size(out, 0) + 2 * op->halo[0]) * (vp_box_size(out, 1) + 2 * op->halo[1]);
+    (void)threads;
+    return op->whole[2] ? 0 : sizeof(struct kept) + (uint64_t)(plane * MOST_PLANES) * sizeof(float);
+}
+
+static int stencil_go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                         void *kept, int threads, struct vp_err *err)
+{
+    struct kept *k = kept;
+    void *planes[MOST_PLANES];
+    struct vp_part all = {.box = in->box, .stride = vp_box_size(&in->box, 0), .plane = planes};
+    const int64_t rows = vp_box_size(&in->box, 1);
+
+    if (out->box.lo[2] == 0)
+        k->planes = 0;
+    if (in->box.lo[2] != k->planes || in->box.hi[2] > MOST_PLANES)
+        return vp_fail(err, VP_ERUN, "given planes from %lld on, expected them from %lld", (long long)in->box.lo[2],
+                       (long long)k->planes);
+    all.box.lo[2] = 0;
+    for (int64_t z = 0; z < in->box.hi[2]; z++) {
+        planes[z] = k->sample + z * all.stride * rows;
+        for (int64_t y = 0; z >= k->planes && y < rows; y++)
+            memcpy((float *)planes[z] + y * all.stride,
+                   (const float *)in->plane[z - in->box.lo[2]] + y * in->stride, (size_t)all.stride * sizeof(float));
+    }
+    k->planes = in->box.hi[2];
+    return stencil_run(op, &all, out, scratch, threads, err);
+}
+
 static int stencil_add(struct vp_chain *c, const int64_t image[3], const int64_t halo[3], int from0, int from1,
                        int seed, int *counts)
 {
@@ -101,7 +137,7 @@ static int stencil_add(struct vp_chain *c, const int64_t image[3], const int64_t
     struct stencil *s = malloc(sizeof *s);
     struct vp_local op = {.kernel = "stencil", .inputs = from1 == 99 ? 1 : 2, .from = {from0, from1}, .in = VP_F32,
                           .out = VP_F32, .cost = 5, .params = s, .free = free, .scratch = stencil_scratch,
-                          .run = stencil_run};
+                          .run = stencil_run, .keeps = stencil_keeps, .go_on = stencil_go_on};
     *s = (struct stencil){seed, counts, -1};
     memcpy(op.image, image, sizeof op.image);
     memcpy(op.halo, halo, sizeof op.halo);
@@ -531,7 +567,7 @@ static bool random_plan(struct vp_plan *plan, const struct scene *s, const struc
         plan->bands = (s->n[1] + plan->band - 1) / plan->band;
     }
     plan->slab = dice(1, planes);
-    plan->stream = p->backend && dice(0, 1);
+    plan->stream = (p->backend || s->chain.n == 1) && dice(0, 1);
     plan->lanes = (int)dice(1, 3);
     plan->part[0] = dice(1, s->n[0]);
     plan->part[1] = dice(1, plan->band);
@@ -548,7 +584,7 @@ static void test_random_plans(void)
         {{5, 6, 40}, 1, 1}, {{1, 30, 8}, 1, 2},
     };
     char out[96];
-    int runs = 0, streams = 0, uneven = 0;
+    int runs = 0, streams[2] = {0}, uneven = 0;
     snprintf(out, sizeof out, "%s/out.tif", dir);
     for (int round = 0; round < 21; round++) {
         struct scene s;
@@ -567,6 +603,8 @@ static void test_random_plans(void)
                 for (int d = 0; d < p.devices; d++)
                     p.free[d] = d && dice(0, 1) ? (uint64_t)dice(2000, 40000) : 1 << 30;
             }
+            else if (dice(0, 1))
+                p.threads = 1; /* several would take parts as small as these at once */
             if (unknown && s.outer == 1)
                 set_depth(&s, VP_UNKNOWN);
             if (random_plan(&plan, &s, &p, bands)) {
@@ -575,7 +613,7 @@ static void test_random_plans(void)
                 if (rc)
                     printf("  round %d trial %d: %s\n", round, trial, err.msg);
                 runs++;
-                streams += plan.stream;
+                streams[device] += plan.stream;
                 for (int d = 1; d < p.devices; d++)
                     uneven += plan.depth[d] != plan.depth[0];
             }
@@ -584,7 +622,8 @@ static void test_random_plans(void)
         free_scene(&s);
     }
     CHECK(runs >= 200);
-    CHECK(streams >= 20);
+    CHECK(streams[false] >= 20);
+    CHECK(streams[true] >= 20);
     CHECK(uneven > 0);
     CHECK_INT(fakes.open, 0);
     CHECK(!fakes.out_of_lane);

@@ -260,6 +260,48 @@ static void test_definition(void)
             }
 }
 
+/* Renormalised edges: lines about as long as the support of one voxel, along each axis, of noise, of noise between huge
+ * and steep ends, and of one sample that stands out anywhere. Errors in units of the range of the samples. */
+static void test_edges(void)
+{
+    static const struct { double sigma, limit; } filters[] = {{0.4, 1.5e-7}, {1, 1.5e-7}, {3, 2e-7}, {10, 3e-7}};
+
+    for (size_t f = 0; f < sizeof filters / sizeof *filters; f++) {
+        const int radius = reach(4, filters[f].sigma, 0);
+        const int lengths[] = {1, radius, radius + 1, 2 * radius - 1, 2 * radius, 2 * radius + 1, 4 * radius + 3};
+        double worst = 0;
+        for (int k = 0; k < 3 * 7 * 6; k++) {
+            const int axis = k % 3, n = lengths[k / 3 % 7], kind = k / 21;
+            int64_t size[3] = {3, 2, 2};
+            double sigma[3] = {0};
+            size[axis] = n;
+            sigma[axis] = filters[f].sigma;
+            const struct vp_gauss_params p = gauss(sigma[0], sigma[1], sigma[2], VP_EDGE_RENORMALIZE);
+            float *const in = noise(size), *const out = malloc(count(size) * sizeof *out);
+            const size_t step = axis == 0 ? 1 : axis == 1 ? (size_t)size[0] : (size_t)(size[0] * size[1]);
+            float lo = INFINITY, hi = -INFINITY;
+            for (size_t i = 0; i < count(size); i++) {
+                const int at = (int)(i / step) % n;
+                if (kind == 1 || kind == 2) /* the first, the last, by far; what comes next is far on the other side */
+                    in[i] += at == (kind == 1 ? 0 : n - 1) ? 1e6f : at == (kind == 1 ? 1 : n - 2) ? -1e6f : 0;
+                if (kind == 3)
+                    in[i] = at == 0 || at == n - 1 ? 3e5f * in[i] : 1e4f + in[i];
+                if (kind > 3)
+                    in[i] = (float)(((int)i * 7 + kind) % 5 == 0);
+                lo = fminf(lo, in[i]);
+                hi = fmaxf(hi, in[i]);
+            }
+            double *const want = reference(in, size, sigma, (const int[3]){0}, 0, VP_EDGE_RENORMALIZE);
+            run_gauss(&p, size, VP_F32, VP_F32, in, out);
+            worst = fmax(worst, difference(out, want, count(size)) / fmax(hi - lo, fabsf(lo) / 2));
+            free(in);
+            free(out);
+            free(want);
+        }
+        CHECK_NEAR(worst, 0, filters[f].limit);
+    }
+}
+
 /* Sum over the axes of the nine passes. */
 static void test_log(void)
 {
@@ -307,20 +349,25 @@ static void by_the_book(float *a, const int64_t size[3], int axis, const struct 
         }
         for (int64_t i = 0; i < n; i++) {
             const float *const c = x + r + i;
+            const int64_t hi = n - 1 - i, e = i < hi ? i : hi;
+            const bool near = t->edge == VP_EDGE_RENORMALIZE && e < r;
+            const bool own = near && (t->order > 0 || (i < r && hi < r));
             float acc = 0;
-            const bool edge = t->edge == VP_EDGE_RENORMALIZE && (i < r || n - 1 - i < r);
-            if (edge)
-                vp_taps_edge(t, i, n - 1 - i, up, down);
+            if (own)
+                vp_taps_edge(t, i, hi, up, down);
             for (int64_t k = r - 1; k >= 0; k--) {
                 const float u = c[k + 1] - c[k], d = c[-k] - c[-k - 1];
-                if (edge) {
+                if (own) {
                     acc = fmaf(up[k], u, acc);
                     acc = fmaf(down[k], d, acc);
                 } else {
                     acc = fmaf(t->t[k], t->order == 1 ? u + d : u - d, acc);
                 }
             }
-            a[at + (size_t)i * step] = t->order == 0 ? c[0] + acc : acc;
+            float y = t->order == 0 ? c[0] + acc : acc;
+            if (near && !own)
+                y = fmaf(t->scale[e], fmaf(-t->t[e], x[e == i ? r : r + n - 1] - c[0], acc), c[0]);
+            a[at + (size_t)i * step] = y;
         }
     }
     free(x);
@@ -358,6 +405,8 @@ static void test_bits(void)
 
 static void test_boxes(void)
 {
+    int columns = 0;
+
     for (int k = 0; k < 45; k++) {
         const int64_t size[3] = {1 + any(k % 9 ? 90 : 700), 1 + any(60), 1 + any(k % 3 ? 24 : 3)};
         const enum vp_edge edge = edges[k / 3 % 5];
@@ -378,13 +427,46 @@ static void test_boxes(void)
         for (int i = 0; i < c.n; i++) {
             local_whole(&c.stage[i], in, out, 1);
             check_boxes(&c.stage[i], in, out, 1);
+            if (c.stage[i].keeps(&c.stage[i], &(struct vp_box){{0}, {size[0], size[1], 1}}, 1)) {
+                check_columns(&c.stage[i], in, out, 2);
+                columns++;
+            }
             memcpy(in, out, count(size) * sizeof *in);
         }
         free(in);
         free(out);
         vp_chain_free(&c);
     }
+    CHECK(columns > 10); /* of 67: not if wrapped, nor high-pass, nor without z */
     vp_gauss_use(NULL);
+}
+
+/* Images that are worked on in several tiles, of columns and of rows. */
+static void test_tiles(void)
+{
+    static const struct { int64_t size[3]; double sigma[3]; } images[] = {{{700, 150, 12}, {1.5, 1, 1}},
+                                                                          {{90, 500, 30}, {1, 3, 4}}};
+
+    for (int k = 0; k < 4; k++) {
+        const int64_t *const size = images[k % 2].size;
+        const double *const s = images[k % 2].sigma;
+        const struct vp_gauss_params p = gauss(s[0], s[1], s[2], k < 2 ? VP_EDGE_RENORMALIZE : VP_EDGE_WRAP);
+        const struct vp_log_params q = laplace(s[0], s[1], s[2], VP_EDGE_RENORMALIZE);
+        struct vp_chain c = {0};
+        struct vp_err err = VP_ERR_INIT;
+        float *const in = noise(size), *const out = malloc(count(size) * sizeof *out);
+
+        if (k < 3)
+            CHECK_INT(vp_gauss_chain(&c, &p, size, VP_F32, VP_F32, &err), 0);
+        else
+            CHECK_INT(vp_log_chain(&c, &q, size, VP_F32, &err), 0);
+        check_tiles(&c.stage[0], in, out);
+        if (k % 3 == 0 || k == 1)
+            check_columns(&c.stage[0], in, out, 3);
+        vp_chain_free(&c);
+        free(in);
+        free(out);
+    }
 }
 
 /* ---- what must come out exactly ---- */
@@ -560,26 +642,43 @@ static void test_integers(void)
     }
 }
 
+/* What is not a number reaches all outputs within the radius and no other, at the edges too. */
 static void test_not_finite(void)
 {
+    static const int places[][2] = {{20, 20}, {0, 0}, {1, 39}, {39, 3}, {5, 0}, {38, 38}};
+    static const double sigmas[] = {1, 2.5, 5, 9}; /* with radius 20 the edges just meet, with 36 both are near */
     const int64_t size[3] = {40, 40, 1};
-    const struct vp_gauss_params p = gauss(1, 1, 0, VP_EDGE_RENORMALIZE);
-    float *const in = noise(size), *const out = malloc(count(size) * sizeof *out);
+    float *const in = noise(size), *const out = malloc(count(size) * sizeof *out),
+          *const sane = malloc(count(size) * sizeof *sane);
     uint8_t *const small = malloc(count(size));
-    int wrong = 0;
 
-    in[20 * 40 + 20] = NAN;
-    run_gauss(&p, size, VP_F32, VP_F32, in, out);
-    run_gauss(&p, size, VP_F32, VP_U8, in, small);
-    for (int y = 0; y < 40; y++)
-        for (int x = 0; x < 40; x++) {
-            const bool near = abs(x - 20) <= 4 && abs(y - 20) <= 4;
-            wrong += isfinite(out[y * 40 + x]) == near;
-            wrong += near && small[y * 40 + x] != 0;
-        }
-    CHECK_INT(wrong, 0);
+    for (int k = 0; k < 6 * 4 * 3 * 2; k++) {
+        static const float odd[] = {NAN, INFINITY, -INFINITY};
+        const int px = places[k % 6][0], py = places[k % 6][1];
+        const double sigma = sigmas[k / 6 % 4];
+        const int r = reach(4, sigma, 0);
+        const struct vp_gauss_params p = gauss(sigma, sigma, 0, VP_EDGE_RENORMALIZE);
+        const float was = in[py * 40 + px];
+        int wrong = 0;
+        vp_gauss_use(isas[k % 3]);
+        run_gauss(&p, size, VP_F32, VP_F32, in, sane);
+        in[py * 40 + px] = odd[k / 24 % 3];
+        run_gauss(&p, size, VP_F32, VP_F32, in, out);
+        run_gauss(&p, size, VP_F32, VP_U8, in, small);
+        vp_gauss_use(NULL);
+        in[py * 40 + px] = was;
+        for (int y = 0; y < 40; y++)
+            for (int x = 0; x < 40; x++) {
+                const bool near = abs(x - px) <= r && abs(y - py) <= r;
+                const float got = out[y * 40 + x];
+                wrong += near ? isfinite(got) : memcmp(&got, &sane[y * 40 + x], sizeof got) != 0;
+                wrong += isnan(got) && small[y * 40 + x] != 0;
+            }
+        CHECK_INT(wrong, 0);
+    }
     free(in);
     free(out);
+    free(sane);
     free(small);
 }
 
@@ -635,9 +734,11 @@ static void test_refusals(void)
 int main(void)
 {
     test_definition();
+    test_edges();
     test_log();
     test_bits();
     test_boxes();
+    test_tiles();
     test_constants();
     test_polynomials();
     test_integers();

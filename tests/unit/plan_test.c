@@ -26,6 +26,13 @@ static int no_run(const struct vp_local *op, const struct vp_part *in, const str
     return vp_fail(err, VP_ERUN, "nothing to run");
 }
 
+/* As much as the input of the halo, and some planes more. */
+static uint64_t keeps_planes(const struct vp_local *op, const struct vp_box *out, int threads)
+{
+    (void)threads;
+    return (uint64_t)(vp_box_size(out, 0) * vp_box_size(out, 1) * (2 * op->halo[2] + 2)) * sizeof(float);
+}
+
 static void add(struct vp_chain *c, const int64_t image[3], int64_t hx, int64_t hy, int64_t hz, int from, double cost)
 {
     struct vp_err err = VP_ERR_INIT;
@@ -112,19 +119,19 @@ static double exhaustive(const struct vp_problem *p, int *tried)
     int64_t halo[3];
     vp_chain_halo(p->chain, halo);
     const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
-    const bool device = p->backend;
+    const bool device = p->backend, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
     for (int64_t band = ny; band > 0; band = below(ny, band)) {
         for (int64_t slab = nz; slab > 0; slab = below(nz, slab))
             for (int64_t px = nx; px > 0; px = device ? below(nx, px) : 0)
                 for (int64_t py = band; py > 0; py = device ? below(band, py) : 0)
                     for (int64_t d = slab; d > 0; d = device ? below(slab, d) : 0)
                         for (int lanes = device ? 1 : 0; lanes <= (device ? 3 : 0); lanes++)
-                            for (int stream = 0; stream <= device; stream++) {
+                            for (int stream = 0; stream <= streams; stream++) {
                                 const int64_t least = slab + (stream ? 1 : 2) * halo[2];
-                                const int64_t full = stream ? lanes * slab : slab;
+                                const int64_t full = stream && device ? lanes * slab : slab;
                                 const int64_t ahead[2] = {full, 0};
                                 for (int a = 0; a < 2; a++)
-                                    for (int slabs = 1; slabs <= (stream ? 4 : device ? 3 : 2); slabs++) {
+                                    for (int slabs = 1; slabs <= (!device ? 2 : stream ? 4 : 3); slabs++) {
                                         struct vp_plan plan = {.bands = (ny + band - 1) / band,
                                                                .band = band,
                                                                .slab = slab,
@@ -210,18 +217,21 @@ static void test_many_planes(void)
 
 static void test_optimum(int problems, bool device)
 {
-    int feasible = 0, tried = 0;
+    int feasible = 0, tried = 0, streams = 0;
     double worst = 1;
-    uint8_t *seen = malloc(40 * 40 * 40);
+    uint8_t *seen = malloc(40 * 40 * 40 * 64);
     for (int i = 0; i < problems; i++) {
         const int64_t most = device ? 8 : 40;
-        const int64_t image[3] = {dice(1, most), dice(1, most), dice(1, most)};
+        const int stages = (int)dice(1, 3);
+        const bool keeps = !device && stages == 1 && dice(0, 1); /* with parts for all threads together */
+        const int64_t image[3] = {dice(1, most) * (keeps ? 64 : 1), dice(1, most), dice(1, most)};
         struct vp_chain c = {0};
         struct vp_err err = VP_ERR_INIT;
         struct vp_plan plan;
-        const int stages = (int)dice(1, 3);
         for (int s = 0; s < stages; s++)
             add(&c, image, dice(0, 2), dice(0, 2), dice(0, 2), s ? s - 1 : ~0, (double)dice(1, 2000) * 1e3);
+        if (keeps)
+            c.stage[0].keeps = keeps_planes;
         struct vp_problem p = problem_of(&c, image);
         const uint64_t bytes = (uint64_t)(image[0] * image[1] * image[2]) * 4;
         p.memory = bytes * (uint64_t)dice(2, 40) / 8;
@@ -247,11 +257,13 @@ static void test_optimum(int problems, bool device)
                        (long long)image[2], plan.seconds, best);
             CHECK(plan.seconds <= best * 1.01);
             worst = plan.seconds / best > worst ? plan.seconds / best : worst;
+            streams += plan.stream;
             check_boxes(&plan, &p, seen);
         }
         vp_chain_free(&c);
     }
     CHECK(feasible > problems / 2);
+    CHECK(streams >= problems / 20);
     printf("%d problems, %d feasible, %d plans tried, at most %.2f %% above the cheapest\n", problems, feasible, tried,
            100 * (worst - 1));
     free(seen);
@@ -283,6 +295,21 @@ static void test_large(void)
            plan.copied, (long long)plan.bands, (long long)plan.part[0], (long long)plan.part[1],
            (long long)plan.part[2]);
     p.rows = false;
+    p.memory = UINT64_C(128) << 30;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    /* a short memory on the CPU: what the operation can keep it does not do again */
+    p.backend = NULL;
+    p.devices = 0;
+    p.memory = UINT64_C(16) << 30;
+    c.stage[0].keeps = keeps_planes;
+    struct vp_plan again;
+    CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
+    CHECK(plan.stream && plan.kept > 0 && plan.host <= p.memory);
+    c.stage[0].keeps = NULL;
+    CHECK_INT(vp_plan_make(&again, &p, &err), 0);
+    CHECK(!again.stream && again.seconds > 1.1 * plan.seconds);
+    p.backend = &gpu;
+    p.devices = 1;
     p.memory = UINT64_C(128) << 30;
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
     printf("the same from a pipe, 128 GiB on the host: copied %.4f, %s, parts %lld x %lld x %lld\n", plan.copied,
