@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Minimum and maximum over a box or ball: kernels "min" and "max" of ops/extremum.h.
  *
- * A box is three passes along x, y and z, each by van Herk (1992) and Gil and Werman (1993): the line is cut
- * into blocks of the window's length; a window is the end of one block and the beginning of the next, so the
- * maximum of it is that of a suffix and of a prefix, and a voxel costs three comparisons whatever the radius.
- * A warp walks along 32 lines at a time, with a ring of shared memory that holds little more than a window of
- * each: a sample is replaced by its suffix when its block is complete, and along x by the result, which waits
- * there to be written with its neighbours. Warps need nobody, so that those that load and those that compare
- * share a multiprocessor well.
- *
  * Everything is a maximum of unsigned keys: floats become keys in the order of the numbers (with NaN below
  * all and -0 below +0), a minimum is a maximum of the complements. Voxels outside the image are the key 0,
- * which changes nothing. A 32-bit word holds 4, 2 or 1 keys of as many lines: neighbours in x along y and z,
- * neighbouring rows along x. */
+ * which changes nothing. A 32-bit word holds 4, 2 or 1 keys that are neighbours in x.
+ *
+ * A box is a pass along x and y together and one along z, or one along each axis where windows are long.
+ * - Along y and z a lane walks down a column of words, with a ring of shared memory that holds little more
+ * than a window. Long windows are made as van Herk (1992) and Gil and Werman (1993) did: the line is cut into
+ *   blocks of the window's length; a window is the end of one block and the beginning of the next, so the
+ *   maximum of it is that of a suffix and of a prefix, and a voxel costs three comparisons whatever the
+ * radius. A sample is replaced by its suffix when its block is complete.
+ * - Along x a warp has some rows in shared memory. Long windows: blocks are 16 bytes, what a lane holds; a
+ *   window is a suffix, whole blocks and a prefix. Short windows grow by overlapping: one of 3 a is three of
+ * a. */
 #include "footprint.cuh"
 #include "ops/extremum.h"
+
+#include <cuda_pipeline.h>
 
 #include <cstdio>
 
@@ -23,61 +26,94 @@ namespace
 
 enum {
     LANES = 32,
-    SHARED_GPU = 227 << 10, /* that the thread blocks of a multiprocessor share, */
-    MOST_BLOCKS = 20,       /* of which there are at most so many (registers) */
+    SHARED_GPU = 227 << 10, /* that the thread blocks of a multiprocessor share */
     BATCH = 8,              /* samples looked at together */
-    PASS_RADIUS = 256,      /* longer windows are made in turns, a window of windows, */
-    PASSES = 64,            /* at most so many */
+    SMALL = 4,              /* radii up to it: windows of the samples themselves */
+    STRIP = 4 * LANES,      /* words of a row that a thread block makes along x and y, a warp LANES of them */
+    ROWS = 4,               /* that a warp has in shared memory, */
+    PLANE_ROWS = STRIP / LANES * ROWS, /* and a thread block */
+    /* x and y are one pass if windows reach at most so many bytes along x and this is enough shared memory:
+     * where it was faster (H100) */
+    PLANE_REACH = 256,
+    PLANE_SHARED = 52 << 10,
+    PLANE_BLOCKS = 5,  /* thread blocks on a multiprocessor at most (registers): along x and y or balls, */
+    LINE_BLOCKS = 20,  /* and along y or z */
+    PASS_RADIUS = 256, /* longer windows are made in turns, a window of windows, */
+    PASSES = 64,       /* at most so many */
     PASS_RADIUS_MOST =
         340 /* and then of these: what 99 KiB of shared memory can hold, which all devices have */
 };
 
 /* ---- keys ---- */
 
-template <int SIZE> struct word; /* keys of SIZE bytes in a word */
-template <> struct word<1> {
-    enum { KEYS = 4 };
-    static __device__ uint32_t max(uint32_t a, uint32_t b) { return __vmaxu4(a, b); }
-};
-template <> struct word<2> {
-    enum { KEYS = 2 };
-    static __device__ uint32_t max(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
-};
-template <> struct word<4> {
-    enum { KEYS = 1 };
-    static __device__ uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
-};
+/* The maxima of bytes come from those of 16-bit numbers where the device has an instruction for these: a
+ * number is as large as its high byte first, whatever the low one. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+enum { SPLIT = 0 };
+#else
+enum { SPLIT = 1 };
+#endif
 
-/* Words of samples <-> words of keys. `flip` is the complement for minima. */
-enum kind { UNSIGNED, SIGNED16, REAL };
-
-template <int KIND> __device__ uint32_t to_keys(uint32_t w, uint32_t flip)
-{
-    if (KIND == SIGNED16)
-        return (w ^ 0x80008000u) ^ flip;
-    if (KIND == REAL) {
-        const uint32_t k = (w ^ ((uint32_t)((int32_t)w >> 31) | 0x80000000u)) ^ flip;
-        return (w & 0x7fffffffu) > 0x7f800000u ? 0 : k; /* NaN: below all, also of the complements */
+/* The keys of a word, for comparing: take() leaves the larger ones. */
+template <int SIZE> struct keys;
+template <> struct keys<4> {
+    enum { IN_WORD = 1 };
+    uint32_t a;
+    __device__ explicit keys(uint32_t w) : a(w) {}
+    __device__ void take(keys o) { a = max(a, o.a); }
+    __device__ void take(keys o, keys p) { a = __vimax3_u32(a, o.a, p.a); }
+    __device__ uint32_t word() const { return a; }
+};
+template <> struct keys<2> {
+    enum { IN_WORD = 2 };
+    uint32_t a;
+    __device__ explicit keys(uint32_t w) : a(w) {}
+    __device__ void take(keys o) { a = __vmaxu2(a, o.a); }
+    __device__ void take(keys o, keys p) { a = __vimax3_u16x2(a, o.a, p.a); }
+    __device__ uint32_t word() const { return a; }
+};
+template <> struct keys<1> {
+    enum { IN_WORD = 4 };
+    uint32_t odd, even; /* not SPLIT: odd is the word */
+    __device__ explicit keys(uint32_t w) : odd(w), even(w << 8) {}
+    __device__ void take(keys o)
+    {
+        odd = SPLIT ? __vmaxu2(odd, o.odd) : __vmaxu4(odd, o.odd);
+        if (SPLIT)
+            even = __vmaxu2(even, o.even);
     }
-    return w ^ flip;
+    __device__ void take(keys o, keys p)
+    {
+        odd = SPLIT ? __vimax3_u16x2(odd, o.odd, p.odd) : __vmaxu4(__vmaxu4(odd, o.odd), p.odd);
+        if (SPLIT)
+            even = __vimax3_u16x2(even, o.even, p.even);
+    }
+    __device__ uint32_t word() const { return SPLIT ? __byte_perm(even, odd, 0x7351) : odd; }
+};
+
+/* Words of samples <-> words of keys. `flip`: the complement for minima; in the sign bits of 16-bit integers
+ * that have a sign the other way round. */
+template <int SIZE> __device__ uint32_t to_keys(uint32_t w, uint32_t flip)
+{
+    if (SIZE < 4)
+        return w ^ flip;
+    const uint32_t k = (w ^ ((uint32_t)((int32_t)w >> 31) | 0x80000000u)) ^ flip;
+    return (w & 0x7fffffffu) > 0x7f800000u ? 0 : k; /* NaN: below all, also of the complements */
 }
 
-template <int KIND> __device__ uint32_t from_keys(uint32_t k, uint32_t flip)
+template <int SIZE> __device__ uint32_t from_keys(uint32_t k, uint32_t flip)
 {
-    if (KIND == SIGNED16)
-        return (k ^ flip) ^ 0x80008000u;
-    if (KIND == REAL) {
-        const uint32_t f = k ^ flip, w = f ^ ((uint32_t)((int32_t)~f >> 31) | 0x80000000u);
-        return k == 0 ? 0x7fc00000u : w;
-    }
-    return k ^ flip;
+    const uint32_t f = k ^ flip;
+    if (SIZE < 4)
+        return f;
+    return k == 0 ? 0x7fc00000u : f ^ ((uint32_t)((int32_t)~f >> 31) | 0x80000000u);
 }
 
-/* One pass along an axis. Positions along the line are counted from the first output. */
+/* One pass. Positions along the line (y or z) are counted from the first output. */
 struct line {
-    const void *in; /* position 0 of the first line */
+    const void *in; /* position 0 of the first line; along x: the first row */
     void *out;
-    int64_t in_step, out_step; /* y, z: words from one position to the next */
+    int64_t in_step, out_step; /* words from one position to the next */
     int from, to;              /* there is input at from <= position < to */
     int n;                     /* outputs */
     int radius;
@@ -85,332 +121,586 @@ struct line {
     int slots;   /* of the ring */
     uint32_t flip;
     bool first, last; /* samples come in, go out (else keys) */
-    /* y, z: words of a row, thread blocks for these, words from one row of lines to the next */
+    /* words of a row, thread blocks for these, words from one row of lines to the next */
     int words, groups;
     int64_t in_other, out_other;
-    /* x: rows, those of a plane, samples from one to the next */
-    int64_t rows, ny, in_pitch, in_plane, out_pitch, out_plane;
+    /* x */
+    int x_radius, x_samples, x_shift; /* samples of an input row, samples from its first to the output's */
+    int x_strip, x_rows;              /* outputs of a warp: words, rows */
+    int x_words, x_pitch;             /* input of these, words of shared memory for it */
+    unsigned row_groups, planes;      /* x alone: groups of x_rows in a plane */
 };
 
-/* The ring: slot s of every lane's line. Sample i is in slot i % slots. */
-template <bool X> struct ring {
-    enum { STEP = X ? LANES + 1 : LANES };
-    uint32_t *own; /* slot 0 of this lane */
-    int slots;
-    __device__ int next(int slot, int n) const /* n <= slots */
+/* ---- along y and z ----
+ * The ring holds words of keys; STEP words from a slot to the next. Sample i is in slot i % slots, and
+ * completes the window of output i - 2 radius. */
+template <int SIZE, int STEP> struct walker {
+    const line &l;
+    uint32_t *const own; /* slot 0 of this lane */
+    uint32_t *out;       /* of the next window */
+    const int w, m;      /* window, samples */
+    const bool there;    /* has outputs */
+    /* the sample; its place in its block, its slot, that of i - w + 1 */
+    int i, place, slot, suffix;
+    keys<SIZE> best;
+    uint32_t before[2 * SMALL]; /* the samples before i, if the window is small */
+
+    __device__ walker(const line &line_, uint32_t *own_, uint32_t *out_, int count, bool there_)
+        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_),
+          i(0), place(0), slot(0), suffix(0), best(0)
     {
-        slot += n;
-        return slot >= slots ? slot - slots : slot;
+#pragma unroll
+        for (int k = 0; k < 2 * SMALL; k++)
+            before[k] = 0;
+        if (l.radius <= SMALL) /* where the window of sample 0 would go */
+            out -= 2 * l.radius * l.out_step;
     }
-    __device__ uint32_t *at(int slot) const { return own + slot * STEP; }
-};
 
-/* N samples and what became of those a window before them. */
-template <int SIZE, int KIND, bool X, int N, bool EMIT>
-__device__ __forceinline__ void some(const line &l, const uint32_t *sample, uint32_t *suffix, uint32_t &best,
-                                     uint32_t *&out, bool there)
-{
-    enum { STEP = ring<X>::STEP };
-    uint32_t v[N], e[N];
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        v[k] = sample[k * STEP];
-        if (EMIT)
-            e[k] = suffix[k * STEP];
+    __device__ __forceinline__ int next(int s, int n) const /* n <= slots */
+    {
+        s += n;
+        return s >= l.slots ? s - l.slots : s;
     }
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        best = word<SIZE>::max(best, v[k]);
-        if (EMIT)
-            e[k] = word<SIZE>::max(best, e[k]);
+    __device__ __forceinline__ uint32_t *at(int s) const
+    {
+        return own + s * STEP;
     }
-    if (EMIT && X) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            suffix[k * STEP] = e[k];
-    }
-    if (EMIT && !X) {
+
+    /* Windows' keys as they go out. */
+    template <int N> __device__ __forceinline__ void finish(uint32_t (&e)[N]) const
+    {
         if (l.last)
 #pragma unroll
             for (int k = 0; k < N; k++)
-                e[k] = from_keys<KIND>(e[k], l.flip);
+                e[k] = from_keys<SIZE>(e[k], l.flip);
+    }
+
+    /* Windows of 2 R + 1 samples. */
+    template <int R> __device__ __forceinline__ void small(int end)
+    {
+#pragma unroll 1
+        for (; i < end; i += BATCH, slot = next(slot, BATCH), out += BATCH * l.out_step) {
+            uint32_t v[BATCH + 2 * R];
+#pragma unroll
+            for (int k = 0; k < 2 * R; k++)
+                v[k] = before[k];
+#pragma unroll
+            for (int k = 0; k < BATCH; k++)
+                v[2 * R + k] = at(slot)[k * STEP];
+#pragma unroll
+            for (int k = 0; k < 2 * R; k++)
+                before[k] = v[BATCH + k];
+            uint32_t e[BATCH];
+#pragma unroll
+            for (int k = 0; k < BATCH; k++) {
+                keys<SIZE> a(v[k]);
+#pragma unroll
+                for (int j = 1; j < 2 * R + 1; j += 2)
+                    a.take(keys<SIZE>(v[k + j]), keys<SIZE>(v[k + j + 1]));
+                e[k] = a.word();
+            }
+            finish(e);
+            if (!there)
+                continue;
+            if (i >= 2 * R && i + BATCH <= m) {
+#pragma unroll
+                for (int k = 0; k < BATCH; k++)
+                    out[k * l.out_step] = e[k];
+            } else {
+#pragma unroll
+                for (int k = 0; k < BATCH; k++)
+                    if (i + k >= 2 * R && i + k < m)
+                        out[k * l.out_step] = e[k];
+            }
+        }
+    }
+
+    /* N samples and what became of those a window before them. */
+    template <int N> __device__ __forceinline__ void some(const uint32_t *sample, const uint32_t *suffix_)
+    {
+        uint32_t v[N], e[N];
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            v[k] = sample[k * STEP];
+            e[k] = suffix_[k * STEP];
+        }
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            best.take(keys<SIZE>(v[k]));
+            keys<SIZE> a(e[k]);
+            a.take(best);
+            e[k] = a.word();
+        }
+        finish(e);
         if (there)
 #pragma unroll
             for (int k = 0; k < N; k++)
                 out[k * l.out_step] = e[k];
         out += N * l.out_step;
     }
-}
 
-template <int SIZE, int KIND, bool X, bool EMIT>
-__device__ __forceinline__ void run(const line &l, int n, const uint32_t *sample, uint32_t *suffix,
-                                    uint32_t &best, uint32_t *&out, bool there)
-{
-    enum { STEP = ring<X>::STEP };
-    for (; n >= BATCH; n -= BATCH, sample += BATCH * STEP, suffix += BATCH * STEP)
-        some<SIZE, KIND, X, BATCH, EMIT>(l, sample, suffix, best, out, there);
-    for (; n >= 2; n -= 2, sample += 2 * STEP, suffix += 2 * STEP)
-        some<SIZE, KIND, X, 2, EMIT>(l, sample, suffix, best, out, there);
-    if (n)
-        some<SIZE, KIND, X, 1, EMIT>(l, sample, suffix, best, out, there);
-}
-
-/* n samples before and at `at` become suffixes. */
-template <int SIZE, int STEP> __device__ __forceinline__ void turn_back(uint32_t *at, int n, uint32_t &best)
-{
-    for (; n >= BATCH; n -= BATCH, at -= BATCH * STEP) {
-        uint32_t v[BATCH];
+    /* n samples before and at `from` become suffixes. */
+    __device__ __forceinline__ void turn_back(uint32_t *from, int n)
+    {
+#pragma unroll 1
+        for (; n >= BATCH; n -= BATCH, from -= BATCH * STEP) {
+            uint32_t v[BATCH];
 #pragma unroll
-        for (int k = 0; k < BATCH; k++)
-            v[k] = at[-k * STEP];
+            for (int k = 0; k < BATCH; k++)
+                v[k] = from[-k * STEP];
 #pragma unroll
-        for (int k = 0; k < BATCH; k++) {
-            best = word<SIZE>::max(best, v[k]);
-            at[-k * STEP] = best;
+            for (int k = 0; k < BATCH; k++) {
+                best.take(keys<SIZE>(v[k]));
+                from[-k * STEP] = best.word();
+            }
+        }
+#pragma unroll 1
+        for (; n > 0; n--, from -= STEP) {
+            best.take(keys<SIZE>(*from));
+            *from = best.word();
         }
     }
-    for (; n > 0; n--, at -= STEP)
-        *at = best = word<SIZE>::max(best, *at);
-}
 
-/* ---- words of rows into words of positions, and back ----
- * Of 4 rows of u8 (2 of 16 bits) the words at one place become the words of 4 (2) positions with a key of
- * each row. */
-template <int SIZE> __device__ __forceinline__ void transpose(uint32_t (&w)[word<SIZE>::KEYS]);
-template <> __device__ __forceinline__ void transpose<4>(uint32_t (&)[1]) {}
-template <> __device__ __forceinline__ void transpose<2>(uint32_t (&w)[2])
-{
-    const uint32_t lo = __byte_perm(w[0], w[1], 0x5410), hi = __byte_perm(w[0], w[1], 0x7632);
-    w[0] = lo;
-    w[1] = hi;
-}
-template <> __device__ __forceinline__ void transpose<1>(uint32_t (&w)[4])
-{
-    const uint32_t a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[2], w[3], 0x5140);
-    const uint32_t c = __byte_perm(w[0], w[1], 0x7362), d = __byte_perm(w[2], w[3], 0x7362);
-    w[0] = __byte_perm(a, b, 0x5410);
-    w[1] = __byte_perm(a, b, 0x7632);
-    w[2] = __byte_perm(c, d, 0x5410);
-    w[3] = __byte_perm(c, d, 0x7632);
-}
-
-/* A chunk is LANES positions of LANES groups of KEYS rows. A lane takes one word of a row: KEYS positions,
- * KEYS groups beside one another and all words of a chunk's rows make a warp, which then never meets in a
- * bank of the ring. */
-template <int SIZE> __device__ __forceinline__ int word_of_lane()
-{
-    return threadIdx.x % (LANES / word<SIZE>::KEYS);
-}
-template <int SIZE> __device__ __forceinline__ int group_of_lane(int turn)
-{
-    return turn * word<SIZE>::KEYS + threadIdx.x / (LANES / word<SIZE>::KEYS);
-}
-
-/* Positions at ... at + LANES - 1 of all rows. */
-template <int SIZE>
-__device__ __forceinline__ void load_rows(const line &l, const int64_t *row, int at, uint32_t (&w)[LANES])
-{
-    enum { KEYS = word<SIZE>::KEYS };
-    const int p = at + word_of_lane<SIZE>() * KEYS;
-    const bool there = p >= l.from && p < l.to;
-    const char *const from = (const char *)l.in + (int64_t)p * SIZE;
-#pragma unroll
-    for (int t = 0; t < LANES / KEYS; t++)
-#pragma unroll
-        for (int k = 0; k < KEYS; k++) {
-            const int64_t offset = row[group_of_lane<SIZE>(t) * KEYS + k];
-            w[t * KEYS + k] = there && offset >= 0 ? __ldg((const uint32_t *)(from + offset)) : 0;
-        }
-}
-
-/* And as keys into the ring from `slot` on. */
-template <int SIZE, int KIND>
-__device__ __forceinline__ void keep_rows(const line &l, uint32_t *ring_from, int at,
-                                          const uint32_t (&w)[LANES])
-{
-    enum { KEYS = word<SIZE>::KEYS, STEP = ring<true>::STEP };
-    const int first = word_of_lane<SIZE>() * KEYS;
-#pragma unroll
-    for (int t = 0; t < LANES / KEYS; t++) {
-        uint32_t v[KEYS];
-#pragma unroll
-        for (int k = 0; k < KEYS; k++)
-            v[k] = w[t * KEYS + k];
-        transpose<SIZE>(v);
-#pragma unroll
-        for (int k = 0; k < KEYS; k++) {
-            const int p = at + first + k;
-            const uint32_t key = l.first ? to_keys<KIND>(v[k], l.flip) : v[k];
-            ring_from[(first + k) * STEP + group_of_lane<SIZE>(t)] = p >= l.from && p < l.to ? key : 0;
-        }
-    }
-}
-
-/* Positions at ... at + LANES - 1 of all rows from the ring, where `at` is in `slot`; those before `end`. */
-template <int SIZE, int KIND>
-__device__ __forceinline__ void store_rows(const line &l, const ring<true> &r, const uint32_t *all,
-                                           const int64_t *row, int at, int slot, int end)
-{
-    enum { KEYS = word<SIZE>::KEYS };
-    const int first = word_of_lane<SIZE>() * KEYS, p = at + first;
-    if (p >= end)
-        return;
-    const uint32_t *from[KEYS];
-#pragma unroll
-    for (int k = 0; k < KEYS; k++)
-        from[k] = all + r.next(slot, first + k) * ring<true>::STEP;
-    char *const to = (char *)l.out + (int64_t)p * SIZE;
-#pragma unroll
-    for (int t = 0; t < LANES / KEYS; t++) {
-        uint32_t w[KEYS];
-#pragma unroll
-        for (int k = 0; k < KEYS; k++) {
-            w[k] = from[k][group_of_lane<SIZE>(t)];
-            if (l.last)
-                w[k] = from_keys<KIND>(w[k], l.flip);
-        }
-        transpose<SIZE>(w);
-#pragma unroll
-        for (int k = 0; k < KEYS; k++) {
-            const int64_t offset = row[group_of_lane<SIZE>(t) * KEYS + k];
-            if (offset >= 0)
-                *(uint32_t *)(to + offset) = w[k];
-        }
-    }
-}
-
-/* Along y and z: the same of the words of a lane. */
-__device__ __forceinline__ void load_columns(const line &l, const uint32_t *in, int at, int count,
-                                             uint32_t (&w)[LANES])
-{
-    const uint32_t *from = in + at * l.in_step;
-#pragma unroll
-    for (int k = 0; k < LANES; k++, from += l.in_step)
-        w[k] = k < count && at + k >= l.from && at + k < l.to ? __ldg(from) : 0;
-}
-
-template <int KIND>
-__device__ __forceinline__ void keep_columns(const line &l, uint32_t *ring_from, int at,
-                                             const uint32_t (&w)[LANES])
-{
-    enum { STEP = ring<false>::STEP };
-    if (!l.first) { /* what does not exist is 0 already */
-#pragma unroll
-        for (int k = 0; k < LANES; k++)
-            ring_from[k * STEP] = w[k];
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < LANES; k++)
-        ring_from[k * STEP] = at + k >= l.from && at + k < l.to ? to_keys<KIND>(w[k], l.flip) : 0;
-}
-
-/* ---- the walk ----
- * One warp; blockIdx.x: the lines, blockIdx.y: the segment. */
-template <int SIZE, int KIND, bool X> __global__ void __launch_bounds__(LANES) lines_kernel(line l)
-{
-    enum { CHUNK = LANES, ROWS = X ? LANES * word<SIZE>::KEYS : 1 };
-    extern __shared__ uint32_t shared[];
-    __shared__ int64_t in_row[ROWS], out_row[ROWS]; /* bytes from the first row, -1: there is none */
-    const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), w = 2 * l.radius + 1;
-    const ring<X> r = {shared + threadIdx.x, l.slots};
-    const uint32_t *in = NULL;
-    uint32_t *out = NULL;
-    bool there = true;
-    int lead = 0; /* samples before the first window, to begin at a whole chunk */
-
-    if constexpr (X) {
-        for (int i = threadIdx.x; i < ROWS; i += LANES) {
-            const int64_t row = (int64_t)blockIdx.x * ROWS + i, z = row / l.ny, y = row % l.ny;
-            in_row[i] = row < l.rows ? (z * l.in_plane + y * l.in_pitch) * SIZE : -1;
-            out_row[i] = row < l.rows ? (z * l.out_plane + y * l.out_pitch) * SIZE : -1;
-        }
-        /* the input's rows begin at l.from */
-        const int behind = (start - l.radius - l.from) % CHUNK;
-        lead = behind < 0 ? behind + CHUNK : behind;
-        __syncwarp();
-    } else {
-        const int word_of = blockIdx.x % l.groups * LANES + threadIdx.x, other = blockIdx.x / l.groups;
-        there = word_of < l.words;
-        in = (const uint32_t *)l.in + other * l.in_other + word_of;
-        out = (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step;
-    }
-    const int origin = start - l.radius - lead, m = count + w - 1 + lead; /* position of sample 0; samples */
-    const int first_end = lead + w - 1; /* the sample that completes the first window */
-    /* the sample, its place in its block, its slot, that of i - w + 1; outputs that have left the ring */
-    int i = 0, place = 0, slot = 0, suffix = 0, made = 0;
-    uint32_t best = 0;
-
-    /* samples are on their way while those before them are looked at */
-    uint32_t coming[CHUNK];
-    if constexpr (X)
-        load_rows<SIZE>(l, in_row, origin, coming);
-    else
-        load_columns(l, in, origin, there ? m : 0, coming);
-    for (int chunk = 0, chunk_slot = 0; chunk < m; chunk += CHUNK, chunk_slot = r.next(chunk_slot, CHUNK)) {
-        const int next = chunk + CHUNK;
-        if constexpr (X) {
-            __syncwarp();
-            keep_rows<SIZE, KIND>(l, shared + chunk_slot * ring<X>::STEP, origin + chunk, coming);
-            __syncwarp();
-            if (next < m)
-                load_rows<SIZE>(l, in_row, origin + next, coming);
-        } else {
-            keep_columns<KIND>(l, r.at(chunk_slot), origin + chunk, coming);
-            load_columns(l, in, origin + next, there ? m - next : 0, coming);
-        }
-        const int end = min(chunk + CHUNK, m);
+    __device__ __forceinline__ void large(int end)
+    {
         while (i < end) {
             if (place == w - 1) {
                 /* the block is complete: samples become suffixes, and the first of them is that of a window
                  */
-                best = 0;
+                best = keys<SIZE>(0);
                 const int here = min(w, slot + 1);
-                turn_back<SIZE, ring<X>::STEP>(r.at(slot), here, best);
-                turn_back<SIZE, ring<X>::STEP>(r.at(r.slots - 1), w - here, best);
-                if (i >= first_end) {
-                    if (!X && there)
-                        *out = l.last ? from_keys<KIND>(best, l.flip) : best;
-                    out += X ? 0 : l.out_step;
-                }
-                best = 0;
+                turn_back(at(slot), here);
+                turn_back(at(l.slots - 1), w - here);
+                uint32_t e[1] = {best.word()};
+                finish(e);
+                if (there)
+                    *out = e[0];
+                out += l.out_step;
+                best = keys<SIZE>(0);
                 place = 0;
-                slot = r.next(slot, 1);
-                if (i >= w - 1)
-                    suffix = r.next(suffix, 1);
+                slot = next(slot, 1);
+                suffix = next(suffix, 1);
                 i++;
                 continue;
             }
-            int n = min(end - i, min(w - 1 - place, r.slots - slot));
-            if (i < w - 1) { /* in the first block, before there are suffixes */
-                n = min(n, w - 1 - i);
-                i += n; /* prefixes of it are not needed */
+            int n = min(end - i, min(w - 1 - place, l.slots - slot));
+            if (i <
+                w - 1) { /* in the first block, before there are suffixes: prefixes of it are not needed */
+                i += n;
                 place += n;
-                slot = r.next(slot, n);
+                slot = next(slot, n);
                 continue;
             }
-            n = min(n, r.slots - suffix);
-            if (i < first_end) {
-                n = min(n, first_end - i);
-                run<SIZE, KIND, X, false>(l, n, r.at(slot), r.at(suffix), best, out, there);
-            } else {
-                run<SIZE, KIND, X, true>(l, n, r.at(slot), r.at(suffix), best, out, there);
-            }
+            n = min(n, l.slots - suffix);
+            const uint32_t *sample = at(slot), *old = at(suffix);
             i += n;
             place += n;
-            slot = r.next(slot, n);
-            suffix = r.next(suffix, n);
+            slot = next(slot, n);
+            suffix = next(suffix, n);
+#pragma unroll 1
+            for (; n >= BATCH; n -= BATCH, sample += BATCH * STEP, old += BATCH * STEP)
+                some<BATCH>(sample, old);
+#pragma unroll 1
+            for (; n >= 2; n -= 2, sample += 2 * STEP, old += 2 * STEP)
+                some<2>(sample, old);
+            if (n)
+                some<1>(sample, old);
         }
-        if constexpr (X) {
-            __syncwarp();
-            for (int ready = i - first_end; ready - made >= CHUNK || (i == m && made < count); made += CHUNK)
-                store_rows<SIZE, KIND>(l, r, shared, out_row, start + made, (lead + made) % l.slots,
-                                       start + count);
+    }
+
+    /* Samples before `end` are in the ring; what is in it behind sample m - 1, up to a batch, does not
+     * matter. */
+    __device__ __forceinline__ void to(int end)
+    {
+        switch (l.radius) {
+        case 1:
+            return small<1>(end);
+        case 2:
+            return small<2>(end);
+        case 3:
+            return small<3>(end);
+        case 4:
+            return small<4>(end);
+        default:
+            large(end);
         }
+    }
+};
+
+/* One warp; blockIdx.x: the lines, blockIdx.y: the segment. Samples are on their way while those before them
+ * are looked at. */
+template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(line l)
+{
+    extern __shared__ uint4 shared[];
+    uint32_t *const own = (uint32_t *)shared + threadIdx.x;
+    const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start);
+    const int word_of = blockIdx.x % l.groups * LANES + threadIdx.x, other = blockIdx.x / l.groups;
+    const bool there = word_of < l.words;
+    const uint32_t *from =
+        (const uint32_t *)l.in + other * l.in_other + word_of + (start - l.radius) * l.in_step;
+    walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step,
+                             count, there);
+    /* samples there are */
+    const int lo = there ? max(0, l.from - (start - l.radius)) : walk.m,
+              hi = min(walk.m, l.to - (start - l.radius));
+    uint32_t coming[LANES];
+
+    for (int chunk = -LANES, slot = 0; chunk < walk.m; chunk += LANES) {
+        const int next = chunk + LANES;
+        if (chunk >= 0) {
+#pragma unroll
+            for (int k = 0; k < LANES; k++) {
+                const uint32_t key = l.first ? to_keys<SIZE>(coming[k], l.flip) : coming[k];
+                own[(slot + k) * LANES] = chunk + k >= lo && chunk + k < hi ? key : 0;
+            }
+            slot = walk.next(slot, LANES);
+        }
+        if (next < walk.m) {
+#pragma unroll
+            for (int k = 0; k < LANES; k++, from += l.in_step)
+                coming[k] = next + k >= lo && next + k < hi ? __ldg(from) : 0;
+        }
+        if (chunk >= 0)
+            walk.to(min(next, walk.m));
     }
 }
 
-/* ---- samples alone, for balls ---- */
+/* ---- along x ---- */
+
+/* Blocks of 4 words: `carry` has the keys' maximum so far in every key. */
+template <int SIZE> __device__ __forceinline__ uint32_t suffixes(uint32_t w, uint32_t &carry)
+{
+    if constexpr (SIZE == 4)
+        return carry = max(w, carry);
+    if constexpr (SIZE == 2) {
+        const uint32_t s = __vimax3_u16x2(w, w >> 16, carry);
+        carry = __byte_perm(s, s, 0x1010);
+        return s;
+    }
+    if constexpr (SPLIT) {
+        const uint32_t even = w << 8, both = __vmaxu2(w, even), behind = both >> 16;
+        const uint32_t e = __vimax3_u16x2(both, behind, carry), o = __vimax3_u16x2(w, behind, carry);
+        carry = __byte_perm(e, e, 0x1111);
+        return __byte_perm(e, o, 0x7351);
+    }
+    const uint32_t t = __vmaxu4(w, w >> 8), s = __vmaxu4(__vmaxu4(t, t >> 16), carry);
+    carry = __byte_perm(s, s, 0);
+    return s;
+}
+
+template <int SIZE> __device__ __forceinline__ uint32_t prefixes(uint32_t w, uint32_t &carry)
+{
+    if constexpr (SIZE == 4)
+        return carry = max(w, carry);
+    if constexpr (SIZE == 2) {
+        const uint32_t s = __vimax3_u16x2(w, w << 16, carry);
+        carry = __byte_perm(s, s, 0x3232);
+        return s;
+    }
+    if constexpr (SPLIT) {
+        const uint32_t even = w << 8, both = __vmaxu2(w, even), before = both << 16;
+        const uint32_t e = __vimax3_u16x2(even, before, carry), o = __vimax3_u16x2(both, before, carry);
+        carry = __byte_perm(o, o, 0x3333);
+        return __byte_perm(e, o, 0x7351);
+    }
+    const uint32_t t = __vmaxu4(w, w << 8), s = __vmaxu4(__vmaxu4(t, t << 16), carry);
+    carry = __byte_perm(s, s, 0x3333);
+    return s;
+}
+
+/* Rows of a strip, by one warp. */
+template <int SIZE> struct strip {
+    enum { IN_WORD = keys<SIZE>::IN_WORD, BLOCK = 4 * IN_WORD };
+    const line &l;
+    uint32_t *const raw, *const aside; /* x_rows times x_pitch each */
+    uint32_t *const most;              /* 3 times x_rows of a word for each block */
+    const int lane, blocks;
+    int base; /* the block of the input's row at which that of the strip begins */
+    int off;  /* the sample of it at which the window of the first output begins, 1 or more */
+
+    /* `first`: the first output of the strip, in samples */
+    __device__ strip(const line &line_, uint32_t *mine, int first)
+        : l(line_), raw(mine), aside(mine + line_.x_rows * line_.x_pitch),
+          most(mine + 2 * line_.x_rows * line_.x_pitch), lane(threadIdx.x % LANES), blocks(line_.x_words / 4)
+    {
+        const int a = first + l.x_shift - l.x_radius - 1;
+        base = a >= 0 ? a / BLOCK : -((BLOCK - 1 - a) / BLOCK);
+        off = a + 1 - base * BLOCK;
+    }
+
+    /* Sets out to load a row. */
+    __device__ __forceinline__ void load(int row, const uint32_t *from) const
+    {
+        const int end = (l.x_samples + BLOCK - 1) / BLOCK - base;
+#pragma unroll 1
+        for (int b = max(0, -base) + lane; b < min(blocks, end); b += LANES)
+            __pipeline_memcpy_async(raw + row * l.x_pitch + 4 * b, from + 4 * (int64_t)(base + b), 16);
+    }
+
+    /* Which bytes of word j are of the image. */
+    __device__ __forceinline__ uint32_t inside(int j) const
+    {
+        const int at = base * BLOCK + j * IN_WORD, left = l.x_samples - at;
+        return at < 0 || left <= 0 ? 0
+               : left < IN_WORD    ? (1u << (8 * SIZE * (left % IN_WORD))) - 1
+                                   : 0xffffffffu;
+    }
+    __device__ __forceinline__ uint32_t key(uint32_t w, uint32_t mask) const
+    {
+        return (l.first ? to_keys<SIZE>(w, l.flip) : w) & mask;
+    }
+
+    /* The keys from sample o of a row on, as word j of them: `word` is o's, `select` from select_at(o). */
+    __device__ __forceinline__ uint32_t keys_at(const uint32_t *row, int j, int word, uint32_t select) const
+    {
+        return IN_WORD == 1 ? row[j + word] : __byte_perm(row[j + word], row[j + word + 1], select);
+    }
+    __device__ __forceinline__ static uint32_t select_at(int o)
+    {
+        return 0x3210u + 0x1111u * (o % IN_WORD * SIZE);
+    }
+
+    /* Windows of a = IN_WORD or 2 samples, from the keys of two words. */
+    __device__ __forceinline__ static uint32_t grown(uint32_t k0, uint32_t k1, int a)
+    {
+        if constexpr (SIZE == 1) {
+            const uint32_t f1 = __byte_perm(k0, k1, 0x4321), f2 = __byte_perm(k0, k1, 0x5432),
+                           f3 = __byte_perm(k0, k1, 0x6543);
+            if (!SPLIT)
+                return a == 2 ? __vmaxu4(k0, f1) : __vmaxu4(__vmaxu4(k0, f1), __vmaxu4(f2, f3));
+            if (a == 2)
+                return __byte_perm(__vmaxu2(k0, f1), __vmaxu2(f1, f2), 0x7351);
+            const uint32_t f = __vimax3_u16x2(f1, f2, f3);
+            return __byte_perm(__vmaxu2(k0, f), __vmaxu2(f, k1), 0x7351);
+        }
+        return __vmaxu2(k0, __byte_perm(k0, k1, 0x5432));
+    }
+
+    /* Short windows, of ROWS rows. */
+    template <class F> __device__ __forceinline__ void grow(const F &emit) const
+    {
+        const int w = 2 * l.x_radius + 1;
+        int a = w >= IN_WORD ? (int)IN_WORD : w == 1 ? 1 : 2;
+        /* the windows of a samples from each on; of split bytes: from the one behind each on */
+        const int o = off - (SPLIT && SIZE == 1 && a > 1);
+        for (int j = lane; j < l.x_words; j += LANES) {
+            const uint32_t mask = inside(j), mask1 = inside(j + 1);
+            uint32_t k0[ROWS], k1[ROWS];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                k0[r] = key(raw[r * l.x_pitch + j], mask);
+                if (IN_WORD > 1)
+                    k1[r] = key(raw[r * l.x_pitch + j + 1], mask1);
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                aside[r * l.x_pitch + j] = IN_WORD > 1 && a > 1 ? grown(k0[r], k1[r], a) : k0[r];
+        }
+        __syncwarp();
+        const uint32_t *from = aside;
+        if (3 * a < w) {
+            const int step = a / IN_WORD;
+            for (int j = lane; j < l.x_words; j += LANES)
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    const uint32_t *const v = aside + r * l.x_pitch + j;
+                    keys<SIZE> best(v[0]);
+                    best.take(keys<SIZE>(v[step]), keys<SIZE>(v[2 * step]));
+                    raw[r * l.x_pitch + j] = best.word();
+                }
+            __syncwarp();
+            from = raw;
+            a *= 3;
+        }
+        const int o1 = o, o2 = o + a, o3 = o + w - a;
+        const uint32_t s1 = select_at(o1), s2 = select_at(o2), s3 = select_at(o3);
+        const int w1 = o1 / IN_WORD, w2 = o2 / IN_WORD, w3 = o3 / IN_WORD;
+        for (int j = lane; j < l.x_strip; j += LANES)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const uint32_t *const v = from + r * l.x_pitch;
+                keys<SIZE> best(keys_at(v, j, w1, s1)), end(keys_at(v, j, w3, s3));
+                if (2 * a < w)
+                    best.take(keys<SIZE>(keys_at(v, j, w2, s2)), end);
+                else
+                    best.take(end);
+                emit(r, j, best.word());
+            }
+    }
+
+    /* Blocks [from, to) of all rows: f(row, block, index of both). */
+    template <class F> __device__ __forceinline__ void each_block(int from, int to, const F &f) const
+    {
+        const int n = to - from;
+#pragma unroll 1
+        for (int i = lane, r = 0, b = from + lane; i < l.x_rows * n; i += LANES, b += LANES) {
+            for (; b >= to; r++)
+                b -= n;
+            f(r, b, r * blocks + b);
+        }
+    }
+
+    /* Windows that hold a whole block or more: `whole` at least, whole + 1 at most. The suffixes get the
+     * maximum of the `whole` blocks behind them, the prefixes that of the block before them. */
+    template <class F> __device__ __forceinline__ void join(const F &emit) const
+    {
+        const int w = 2 * l.x_radius + 1, whole = (w - 1) / BLOCK - 1, n = l.x_rows * blocks;
+        /* the blocks that the image has */
+        const int lo = min(max(0, -base), blocks),
+                  hi = min(max(lo, (l.x_samples + BLOCK - 1) / BLOCK - base), blocks);
+        const auto each_outside = [&](const auto &f) {
+            each_block(0, blocks - (hi - lo), [&](int r, int b, int) {
+                b += b < lo ? 0 : hi - lo;
+                f(r, b, r * blocks + b);
+            });
+        };
+        each_outside([&](int, int, int i) { most[i] = 0; });
+        each_block(lo, hi, [&](int r, int b, int i) {
+            uint4 *const at = (uint4 *)(raw + r * l.x_pitch) + b;
+            uint4 k = *at;
+            if ((base + b + 1) * BLOCK > l.x_samples)
+                k = make_uint4(key(k.x, inside(4 * b)), key(k.y, inside(4 * b + 1)),
+                               key(k.z, inside(4 * b + 2)), key(k.w, inside(4 * b + 3)));
+            else if (l.first)
+                k = make_uint4(key(k.x, ~0u), key(k.y, ~0u), key(k.z, ~0u), key(k.w, ~0u));
+            *at = k;
+            keys<SIZE> all(k.x);
+            all.take(keys<SIZE>(k.y), keys<SIZE>(k.z));
+            all.take(keys<SIZE>(k.w));
+            uint32_t most_of = 0;
+            suffixes<SIZE>(all.word(), most_of);
+            most[i] = most_of;
+        });
+        __syncwarp();
+        const uint32_t *from = most;
+        uint32_t *to = most + n;
+        for (int a = 1; a < whole;) {
+            const int more = min(3 * a, whole), s2 = more - a, s1 = min(a, s2);
+            for (int i = lane; i < n; i += LANES) /* those at a row's end are not needed */
+                to[i] = __vimax3_u32(from[i], from[min(i + s1, n - 1)], from[min(i + s2, n - 1)]);
+            __syncwarp();
+            from = to;
+            to = to == most + n ? to + n : most + n;
+            a = more;
+        }
+        each_outside([&](int r, int b, int i) {
+            const uint32_t behind = from[min(i + 1, n - 1)], before = b > 0 ? most[i - 1] : 0;
+            ((uint4 *)(raw + r * l.x_pitch))[b] = make_uint4(behind, behind, behind, behind);
+            ((uint4 *)(aside + r * l.x_pitch))[b] = make_uint4(before, before, before, before);
+        });
+        each_block(lo, hi, [&](int r, int b, int i) {
+            uint4 *const at = (uint4 *)(raw + r * l.x_pitch) + b;
+            const uint4 k = *at;
+            uint32_t behind = from[min(i + 1, n - 1)], before = b > 0 ? most[i - 1] : 0;
+            uint4 s, p;
+            s.w = suffixes<SIZE>(k.w, behind);
+            s.z = suffixes<SIZE>(k.z, behind);
+            s.y = suffixes<SIZE>(k.y, behind);
+            s.x = suffixes<SIZE>(k.x, behind);
+            p.x = prefixes<SIZE>(k.x, before);
+            p.y = prefixes<SIZE>(k.y, before);
+            p.z = prefixes<SIZE>(k.z, before);
+            p.w = prefixes<SIZE>(k.w, before);
+            *at = s;
+            ((uint4 *)(aside + r * l.x_pitch))[b] = p;
+        });
+        __syncwarp();
+        const int end = off + w - 1;
+        const uint32_t s1 = select_at(off), s2 = select_at(end);
+        const int w1 = off / IN_WORD, w2 = end / IN_WORD;
+        for (int r = 0; r < l.x_rows; r++)
+            for (int j = lane; j < l.x_strip; j += STRIP)
+#pragma unroll
+                for (int k = 0; k < STRIP; k += LANES) {
+                    keys<SIZE> best(keys_at(raw + r * l.x_pitch, j + k, w1, s1));
+                    best.take(keys<SIZE>(keys_at(aside + r * l.x_pitch, j + k, w2, s2)));
+                    emit(r, j + k, best.word());
+                }
+    }
+
+    /* What was loaded has come; emit(row, word of the strip, keys). The rows can be loaded again afterwards.
+     */
+    template <class F> __device__ __forceinline__ void make(const F &emit) const
+    {
+        if (l.x_radius >= BLOCK)
+            join(emit);
+        else
+            grow(emit);
+        __syncwarp();
+    }
+};
+
+/* Along x and y: a warp makes the windows along x of every fourth group of rows, and walks down its own
+ * columns. */
+template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane_kernel(line l, int scratch)
+{
+    extern __shared__ uint4 shared[];
+    uint32_t *const ring = (uint32_t *)shared;
+    const int warp = threadIdx.x / LANES;
+    const int group = blockIdx.x % l.groups, word_of = group * STRIP + threadIdx.x;
+    const int64_t other = blockIdx.x / l.groups;
+    const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), origin = start - l.radius;
+    const strip<SIZE> x(l, ring + l.slots * STRIP + warp * scratch, group * STRIP * keys<SIZE>::IN_WORD);
+    walker<SIZE, STRIP> walk(l, ring + threadIdx.x,
+                             (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
+                             word_of < l.words);
+    const uint32_t *const in = (const uint32_t *)l.in + other * l.in_other;
+    unsigned exist = 0;
+
+    for (int chunk = -PLANE_ROWS, slot = 0; chunk < walk.m; chunk += PLANE_ROWS) {
+        if (chunk >= 0) {
+            uint32_t *const to = ring + (slot + warp * ROWS) * STRIP;
+            __pipeline_wait_prior(0);
+            __syncwarp();
+            if (exist)
+                x.make([=](int r, int j, uint32_t k) { to[r * STRIP + j] = exist >> r & 1 ? k : 0; });
+            else
+#pragma unroll 1
+                for (int j = threadIdx.x % LANES; j < ROWS * STRIP; j += LANES)
+                    to[j] = 0;
+            slot = walk.next(slot, PLANE_ROWS);
+        }
+        exist = 0;
+        for (int r = 0; r < ROWS; r++) {
+            const int i = chunk + PLANE_ROWS + warp * ROWS + r, y = origin + i;
+            if (i >= walk.m || y < l.from || y >= l.to)
+                continue;
+            exist |= 1u << r;
+            x.load(r, in + y * l.in_step);
+        }
+        __pipeline_commit();
+        if (chunk < 0)
+            continue;
+        __syncthreads(); /* one is enough: the ring has room for the next rows */
+        walk.to(min(chunk + PLANE_ROWS, walk.m));
+    }
+}
+
+/* Along x alone: a warp makes x_rows rows of a strip; blockIdx.x: groups of rows, blockIdx.y: the strip. */
+template <int SIZE> __global__ void __launch_bounds__(STRIP) rows_kernel(line l, int scratch)
+{
+    extern __shared__ uint4 shared[];
+    const int warp = threadIdx.x / LANES;
+    const unsigned job = blockIdx.x * (STRIP / LANES) + warp, z = job / l.row_groups;
+    const int y = (int)(job - z * l.row_groups) * l.x_rows, rows = min(l.x_rows, l.n - y);
+    const int first = blockIdx.y * l.x_strip, words = l.words - first;
+    if (z >= l.planes)
+        return;
+    const strip<SIZE> x(l, (uint32_t *)shared + warp * scratch, first * keys<SIZE>::IN_WORD);
+    const uint32_t *const in = (const uint32_t *)l.in + z * l.in_other + y * l.in_step;
+    uint32_t *const out = (uint32_t *)l.out + z * l.out_other + y * l.out_step + first;
+    for (int r = 0; r < rows; r++)
+        x.load(r, in + r * l.in_step);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    x.make([&](int r, int j, uint32_t k) {
+        if (j < words && r < rows)
+            out[r * l.out_step + j] = l.last ? from_keys<SIZE>(k, l.flip) : k;
+    });
+}
+
+/* ---- samples alone ---- */
 
 template <int SIZE> struct sample_of;
 template <> struct sample_of<1> {
@@ -428,66 +718,142 @@ template <int SIZE> __device__ uint32_t one_key(uint32_t w)
     return SIZE == 1 ? w & 0xffu : SIZE == 2 ? w & 0xffffu : w;
 }
 
-/* ---- balls: every span of every voxel ----
- * A thread block makes WIDE x HIGH x `deep` voxels (flat: WIDE x HIGH * deep) from keys in shared memory. */
-enum { WIDE = 32, HIGH = 8, DEEP = 8 };
+/* ---- balls ----
+ * A ball is its chords along x. A thread block walks along z with LANES words of BALL_ROWS rows: of each row
+ * of a plane it makes the windows of all chords' lengths, the shorter ones first, from these the maxima over
+ * the ball's cuts, and these go to the outputs that the plane is in reach of. Where shared memory cannot hold
+ * the windows of all lengths it makes some of them at a time. */
+enum { BALL_ROWS = 16 };
 
 struct ball_job {
-    vp_gpu_part in, out;
+    line l; /* in, out: first row of the first plane; in_step: to the next row, in_other: to the next plane */
     int3 reach;
-    const int4 *span;
-    int spans;
-    uint32_t flip;
-    int deep;
-    bool flat;
+    int in_ny, in_nz, y_shift, z_shift; /* rows, planes of the input; from its first to the output's */
+    int ny;
+    int slots, batches; /* half lengths 0, 1, ... at a time, and how often */
+    const int4 *chord;  /* of each batch the first in `chord` and that behind the last; then the chords: |dz|,
+                           |dy|,  slot, whether it is the last of its |dz| */
 };
 
-template <int SIZE, int KIND> __global__ void __launch_bounds__(WIDE *HIGH) ball_tile_kernel(ball_job j)
+template <int SIZE> __global__ void __launch_bounds__(STRIP) ball_rows_kernel(ball_job j)
 {
-    typedef typename sample_of<SIZE>::type sample_t;
-    extern __shared__ uint32_t tile[];
-    const int rows = j.flat ? HIGH * j.deep : HIGH, depth = j.flat ? 1 : j.deep;
-    const int pitch = WIDE + 2 * j.reach.x, ny = rows + 2 * j.reach.y, nz = depth + 2 * j.reach.z,
-              plane = pitch * ny;
-    const struct vp_box &o = j.out.box, &b = j.in.box;
-    const int64_t x0 = o.lo[0] + (int64_t)blockIdx.x * WIDE, y0 = o.lo[1] + (int64_t)blockIdx.y * rows;
+    enum { WARPS = STRIP / LANES, MINE = BALL_ROWS / WARPS, IN_WORD = keys<SIZE>::IN_WORD };
+    extern __shared__ uint4 shared[];
+    const line &l = j.l;
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    const int rows = (BALL_ROWS + 2 * j.reach.y + ROWS - 1) / ROWS * ROWS, around = 2 * j.reach.z + 1;
+    uint32_t *const raw = (uint32_t *)shared, *const windows = raw + rows * l.x_pitch + lane,
+                    *const made = windows + j.slots * rows * LANES +
+                                  warp * MINE * LANES; /* [around][BALL_ROWS][LANES] */
+    const strip<SIZE> x(l, raw, blockIdx.x * LANES * IN_WORD);
+    const int word_of = blockIdx.x * LANES + lane, y0 = blockIdx.y * BALL_ROWS, z0 = blockIdx.z * l.segment;
+    const int planes = min(l.segment, l.n - z0) + 2 * j.reach.z;
+    const int in_y = y0 - j.reach.y + j.y_shift, in_z = z0 - j.reach.z + j.z_shift;
+    uint32_t *out = (uint32_t *)l.out + z0 * l.out_other + (y0 + warp * MINE) * l.out_step + word_of;
+    const int outputs = word_of < l.words ? min((int)MINE, j.ny - y0 - warp * MINE) : 0;
+    const int middle = x.off + j.reach.x;
 
-    for (int64_t z0 = o.lo[2] + (int64_t)blockIdx.z * depth; z0 < o.hi[2]; z0 += (int64_t)gridDim.z * depth) {
-        __syncthreads();
-        for (int r = threadIdx.y; r < ny * nz; r += HIGH) {
-            const int64_t y = y0 - j.reach.y + r % ny, z = z0 - j.reach.z + r / ny;
-            const bool there = y >= b.lo[1] && y < b.hi[1] && z >= b.lo[2] && z < b.hi[2];
-            for (int i = threadIdx.x; i < pitch; i += WIDE) {
-                const int64_t x = x0 - j.reach.x + i;
-                tile[r * pitch + i] =
-                    there && x >= b.lo[0] && x < b.hi[0]
-                        ? one_key<SIZE>(to_keys<KIND>(*vp_at<sample_t>(j.in, x, y, z), j.flip))
-                        : 0;
-            }
+    const auto load = [&](int p) {
+        const int z = in_z + p;
+        if (p < planes && z >= 0 && z < j.in_nz)
+            for (int r = warp * ROWS; r < rows; r += WARPS * ROWS)
+                for (int q = r; q < r + ROWS; q++)
+                    if (in_y + q >= 0 && in_y + q < j.in_ny)
+                        x.load(q, (const uint32_t *)l.in + z * l.in_other + (in_y + q) * l.in_step);
+        __pipeline_commit();
+    };
+
+    for (int i = 0; i < around; i++)
+        for (int q = 0; q < MINE; q++)
+            made[(i * BALL_ROWS + q) * LANES] = 0;
+    load(0);
+    /* the output whose first plane is p is in slot p % around */
+    for (int p = 0, last = 0; p < planes; p++, last = last + 1 == around ? 0 : last + 1) {
+        const bool exists = in_z + p >= 0 && in_z + p < j.in_nz;
+        __pipeline_wait_prior(0);
+        __syncwarp();
+        if (exists) {
+            for (int r = warp * ROWS; r < rows; r += WARPS * ROWS)
+                for (int i = lane; i < l.x_words; i += LANES) {
+                    uint32_t *const w = raw + r * l.x_pitch + i, mask = x.inside(i), k[ROWS];
+#pragma unroll
+                    for (int q = 0; q < ROWS; q++)
+                        k[q] = w[q * l.x_pitch];
+#pragma unroll
+                    for (int q = 0; q < ROWS; q++) {
+                        const int y = in_y + r + q;
+                        w[q * l.x_pitch] = x.key(k[q], y >= 0 && y < j.in_ny ? mask : 0);
+                    }
+                }
+            __syncwarp();
         }
-        __syncthreads();
-        for (int i = 0; i < j.deep; i++) {
-            const int row = j.flat ? threadIdx.y * j.deep + i : threadIdx.y, deep = j.flat ? 0 : i;
-            const int64_t x = x0 + threadIdx.x, y = y0 + row, z = z0 + deep;
-            if (x >= o.hi[0] || y >= o.hi[1] || z >= o.hi[2])
-                continue;
-            const uint32_t *const middle =
-                tile + (deep + j.reach.z) * plane + (row + j.reach.y) * pitch + threadIdx.x + j.reach.x;
-            uint32_t best = 0;
-            for (int s = 0; s < j.spans; s++) {
-                const int4 e = __ldg(j.span + s); /* dz, dy, x0, x1 */
-                const uint32_t *const k = middle + e.x * plane + e.y * pitch;
-#pragma unroll 4
-                for (int h = e.z; h <= e.w; h++)
-                    best = max(best, k[h]);
+        for (int b = 0; exists && b < j.batches; b++) {
+            const int4 part = __ldg(j.chord + b);
+            for (int r = warp * ROWS; r < rows; r += WARPS * ROWS) {
+                keys<SIZE> best[ROWS] = {keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0)};
+                uint32_t *const to = windows + r * LANES;
+                if (b > 0) /* on from the longest before */
+#pragma unroll
+                    for (int q = 0; q < ROWS; q++)
+                        best[q] = keys<SIZE>(to[((j.slots - 1) * rows + q) * LANES]);
+                for (int h = b * j.slots; h < min((b + 1) * j.slots, j.reach.x + 1); h++) {
+                    const int o1 = middle - h, o2 = middle + h, w1 = o1 / IN_WORD, w2 = o2 / IN_WORD;
+                    const uint32_t s1 = x.select_at(o1), s2 = x.select_at(o2);
+#pragma unroll
+                    for (int q = 0; q < ROWS; q++) {
+                        const uint32_t *const row = raw + (r + q) * l.x_pitch;
+                        best[q].take(keys<SIZE>(x.keys_at(row, lane, w1, s1)),
+                                     keys<SIZE>(x.keys_at(row, lane, w2, s2)));
+                        to[((h - b * j.slots) * rows + q) * LANES] = best[q].word();
+                    }
+                }
             }
-            *vp_at<sample_t>(j.out, x, y, z) = (sample_t)from_keys<KIND>(best, j.flip);
+            __syncthreads();
+            if (b == j.batches - 1)
+                load(p + 1);
+            keys<SIZE> cut[MINE] = {keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0)};
+            for (int e = part.x; e < part.y; e++) {
+                const int4 t = __ldg(j.chord + e);
+                const uint32_t *const w = windows + (t.z * rows + j.reach.y + warp * MINE) * LANES;
+#pragma unroll
+                for (int q = 0; q < MINE; q++)
+                    cut[q].take(keys<SIZE>(w[(q - t.y) * LANES]), keys<SIZE>(w[(q + t.y) * LANES]));
+                if (!t.w)
+                    continue;
+                int s = last - j.reach.z - t.x, u = last - j.reach.z + t.x;
+                s += s < 0 ? around : 0;
+                u += u < 0 ? around : 0;
+                uint32_t *const a = made + s * BALL_ROWS * LANES, *const c = made + u * BALL_ROWS * LANES;
+#pragma unroll
+                for (int q = 0; q < MINE; q++) {
+                    keys<SIZE> k(a[q * LANES]);
+                    k.take(cut[q]);
+                    a[q * LANES] = k.word();
+                    if (t.x) {
+                        keys<SIZE> n(c[q * LANES]);
+                        n.take(cut[q]);
+                        c[q * LANES] = n.word();
+                    }
+                    cut[q] = keys<SIZE>(0);
+                }
+            }
+            __syncthreads();
         }
+        if (!exists)
+            load(p + 1);
+        uint32_t *const ready = made + (last + 1 == around ? 0 : last + 1) * BALL_ROWS * LANES;
+        for (int q = 0; q < MINE; q++) {
+            if (p >= 2 * j.reach.z && q < outputs)
+                out[q * l.out_step] = from_keys<SIZE>(ready[q * LANES], l.flip);
+            ready[q * LANES] = 0;
+        }
+        if (p >= 2 * j.reach.z)
+            out += l.out_other;
     }
 }
 
 /* Too large for that. */
-template <int SIZE, int KIND>
+template <int SIZE>
 __global__ void __launch_bounds__(256)
     ball_kernel(vp_gpu_part in, vp_gpu_part out, const int4 *span, int spans, uint32_t flip)
 {
@@ -507,9 +873,9 @@ __global__ void __launch_bounds__(256)
             const int n = (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1;
             const sample_t *const row = vp_at<sample_t>(in, x0, y + e.y, z + e.x);
             for (int i = 0; i < n; i++)
-                best = max(best, one_key<SIZE>(to_keys<KIND>(row[i], flip)));
+                best = max(best, one_key<SIZE>(to_keys<SIZE>(row[i], flip)));
         }
-        *vp_at<sample_t>(out, x, y, z) = (sample_t)from_keys<KIND>(best, flip);
+        *vp_at<sample_t>(out, x, y, z) = (sample_t)from_keys<SIZE>(best, flip);
     }
 }
 
@@ -556,28 +922,71 @@ uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t o
     return params(op)->f.shape == VP_BOX ? 2 * buffer_bytes(op, in, out) : 0;
 }
 
+/* Words of shared memory for a ball with windows of `slots` lengths. */
+size_t ball_words(const struct vp_footprint *f, int bytes, int64_t slots)
+{
+    const int64_t rows = vp_groups(BALL_ROWS + 2 * f->reach[1], ROWS) * ROWS, block = 16 / bytes;
+    const int64_t pitch = LANES + 4 * vp_groups(2 * f->reach[0] + block, block) + 4;
+    return (size_t)(rows * pitch + slots * rows * LANES + (2 * f->reach[2] + 1) * BALL_ROWS * LANES);
+}
+
+/* How many lengths at a time, 0 if the ball is too large: all, or some and then as many thread blocks on a
+ * multiprocessor as can be. */
+int ball_slots(const struct vp_footprint *f, int bytes)
+{
+    const size_t most = vp_shared_most(), wanted[3] = {SHARED_GPU / 4 - 1024, SHARED_GPU / 2 - 1024, most};
+    const size_t none = ball_words(f, bytes, 0), one = ball_words(f, bytes, 1) - none;
+    const int64_t all = f->reach[0] + 1;
+    int64_t n = 0;
+    for (int i = 0; i < 3 && n < (all < 4 ? all : 4); i++) {
+        const size_t words = (wanted[i] < most ? wanted[i] : most) / sizeof(uint32_t);
+        n = words < none ? 0 : (int64_t)((words - none) / one);
+    }
+    return (int)(n < all ? n : all);
+}
+
+/* The spans, and for each of the lengths that are made together the chords of it. */
 uint64_t table(const struct vp_local *op)
 {
-    return vp_spans_bytes(&params(op)->f);
+    const struct vp_footprint *f = &params(op)->f;
+    return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(f) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
 }
 
 void fill(const struct vp_local *op, void *to)
 {
-    vp_spans_fill(&params(op)->f, to);
+    const struct vp_footprint *f = &params(op)->f;
+    const int slots = f->shape == VP_BOX ? 0 : ball_slots(f, (int)vp_type_size(op->in));
+    int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(f));
+
+    vp_spans_fill(f, to);
+    if (slots == 0)
+        return;
+    const int batches = (int)vp_groups(f->reach[0] + 1, slots);
+    int n = batches;
+    for (int b = 0; b < batches; b++) {
+        chord[b] = make_int4(n, n, 0, 0);
+        for (int64_t i = 0; i < f->spans; i++) {
+            const struct vp_span *s = &f->span[i];
+            if (s->dz < 0 || s->dy < 0 || s->x1 / slots != b)
+                continue;
+            if (n > chord[b].x)
+                chord[n - 1].w = chord[n - 1].x != s->dz;
+            chord[n++] = make_int4(s->dz, s->dy, s->x1 % slots, 1);
+        }
+        chord[b].y = n;
+    }
 }
 
-/* Outputs of a thread block: few thread blocks leave a device idle, many read the halo often. `unit`: what it
- * must be a multiple of. */
-int choose_segment(int64_t n, int64_t lines, int radius, size_t shared, int sms, int unit)
+/* Outputs of a thread block: few thread blocks leave a device idle, many read the halo often. `at_once`:
+ * thread blocks of a multiprocessor; `unit`: what it must be a multiple of. */
+int choose_segment(int64_t n, int64_t lines, int radius, int64_t at_once, int sms, int unit)
 {
-    int64_t on_one = (int64_t)(SHARED_GPU / (shared + 1024));
     int64_t best = n;
     double cost = 1e30;
 
-    on_one = on_one < 1 ? 1 : on_one > MOST_BLOCKS ? (int64_t)MOST_BLOCKS : on_one;
     for (int pieces = 1; pieces <= 16; pieces++) {
         const int64_t t = vp_groups(vp_groups(n, pieces), unit) * unit;
-        const int64_t turns = vp_groups(lines * vp_groups(n, t), on_one * sms);
+        const int64_t turns = vp_groups(lines * vp_groups(n, t), at_once * sms);
         /* half a unit more for getting started */
         const double c = (double)turns * ((double)t + 2 * radius + unit / 2);
         if (c < cost * .97) {
@@ -588,6 +997,12 @@ int choose_segment(int64_t n, int64_t lines, int radius, size_t shared, int sms,
     return (int)best;
 }
 
+int64_t blocks_at_once(size_t shared, int most)
+{
+    const int64_t n = (int64_t)(SHARED_GPU / (shared + 1024));
+    return n < 1 ? 1 : n > most ? most : n;
+}
+
 struct setting {
     uint32_t flip;
     int sms;
@@ -595,68 +1010,130 @@ struct setting {
     struct vp_err *err;
 };
 
-template <int SIZE, int KIND, bool X> int start(const setting &s, line &l, int64_t lines)
+/* 0, 1 and 2: axes; PLANE: x and y together. */
+enum { PLANE = 3 };
+struct turn {
+    int axis, radius, x_radius;
+};
+
+/* What a warp needs of a strip of l.x_strip words: sets l.x_words and l.x_pitch, returns words of shared
+ * memory. */
+template <int SIZE> int set_strip(line &l, int radius)
 {
-    l.slots = (2 * l.radius + 1 + (X ? 2 : 1) * LANES + LANES - 1) / LANES * LANES; /* whole chunks */
-    const size_t shared = (size_t)l.slots * ring<X>::STEP * sizeof(uint32_t);
-    l.segment = choose_segment(l.n, lines, l.radius, shared, s.sms, LANES);
-    const cudaError_t e = cudaFuncSetAttribute(lines_kernel<SIZE, KIND, X>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(s.err, e, "the shared memory for a minimum or maximum");
-    lines_kernel<SIZE, KIND, X>
-        <<<dim3((unsigned)lines, (unsigned)vp_groups(l.n, l.segment)), LANES, shared, s.stream>>>(l);
-    return 0;
+    const int block = 16 / SIZE;
+    l.x_radius = radius;
+    /* from the block of the sample before the first window to that of the last one's end */
+    l.x_words = l.x_strip + 4 * (int)vp_groups(2 * radius + block, block);
+    l.x_pitch = l.x_words + 4; /* a word more is read, in growing windows two */
+    return (l.x_rows * (2 * l.x_pitch + (radius >= block ? 3 * l.x_words / 4 : 0)) + 3) / 4 * 4;
 }
 
-/* in and out differ in their extent along `axis` only; along y and z also where their rows begin in memory is
- * alike. */
-template <int SIZE, int KIND>
-int pass(const setting &s, int axis, int radius, const vp_gpu_part *in, const vp_gpu_part *out, bool first,
+int plane_slots(int radius)
+{
+    return (int)vp_groups(2 * radius, PLANE_ROWS) * PLANE_ROWS + 2 * PLANE_ROWS;
+}
+
+template <int SIZE> size_t plane_shared(line &l, const turn &t)
+{
+    l.x_strip = STRIP;
+    l.x_rows = ROWS;
+    const size_t warps = STRIP / LANES, words = set_strip<SIZE>(l, t.x_radius);
+    return sizeof(uint32_t) * (STRIP * (size_t)plane_slots(t.radius) + warps * words);
+}
+
+/* Whether the windows are short enough for x and y together. */
+template <int SIZE> bool plane_pays(const turn &t)
+{
+    line l = {};
+    return t.x_radius * SIZE <= PLANE_REACH && plane_shared<SIZE>(l, t) <= PLANE_SHARED;
+}
+
+template <class K> int allow(const setting &s, K kernel, size_t shared)
+{
+    const cudaError_t e =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    return e == cudaSuccess ? 0 : vp_gpu_fail(s.err, e, "the shared memory for a minimum or maximum");
+}
+
+/* in and out differ in their extent along the pass's axis (or axes) only; along y and z also where their rows
+ * begin in memory is alike. */
+template <int SIZE>
+int pass(const setting &s, const turn &t, const vp_gpu_part *in, const vp_gpu_part *out, bool first,
          bool last)
 {
-    const int64_t nx = vp_box_size(&out->box, 0), ny = vp_box_size(&out->box, 1),
-                  nz = vp_box_size(&out->box, 2);
-    const int64_t keys = word<SIZE>::KEYS;
-    const int64_t steps[3] = {1, in->pitch, in->plane}, out_steps[3] = {1, out->pitch, out->plane};
+    const int64_t ny = vp_box_size(&out->box, 1), nz = vp_box_size(&out->box, 2);
+    const int64_t per = keys<SIZE>::IN_WORD;
+    const int64_t steps[3] = {0, in->pitch / per, in->plane / per},
+                  out_steps[3] = {0, out->pitch / per, out->plane / per};
+    const int axis = t.axis == 2 ? 2 : 1, other = 3 - axis;
     line l = {};
 
     l.from = (int)(in->box.lo[axis] - out->box.lo[axis]);
     l.to = (int)(in->box.hi[axis] - out->box.lo[axis]);
     l.n = (int)(out->box.hi[axis] - out->box.lo[axis]);
-    l.radius = radius;
+    l.radius = t.radius;
     l.flip = s.flip;
     l.first = first;
     l.last = last;
-    l.in = (const char *)in->data - l.from * steps[axis] * SIZE;
+    l.in = (const char *)in->data - l.from * steps[axis] * (int64_t)sizeof(uint32_t);
     l.out = out->data;
-    if (axis == 0) {
-        l.rows = ny * nz;
-        l.ny = ny;
-        l.in_pitch = in->pitch;
-        l.in_plane = in->plane;
-        l.out_pitch = out->pitch;
-        l.out_plane = out->plane;
-        return start<SIZE, KIND, true>(s, l, vp_groups(l.rows, LANES * keys));
+    l.words = (int)vp_groups(vp_box_size(&out->box, 0), per);
+    l.in_step = steps[axis];
+    l.out_step = out_steps[axis];
+    l.in_other = steps[other];
+    l.out_other = out_steps[other];
+    l.x_samples = (int)vp_box_size(&in->box, 0);
+    l.x_shift = (int)(out->box.lo[0] - in->box.lo[0]);
+    if (t.axis == PLANE) {
+        const size_t shared = plane_shared<SIZE>(l, t);
+        const int scratch = set_strip<SIZE>(l, t.x_radius);
+        l.groups = (int)vp_groups(l.words, STRIP);
+        l.slots = plane_slots(t.radius);
+        l.segment = choose_segment(l.n, l.groups * nz, t.radius, blocks_at_once(shared, PLANE_BLOCKS), s.sms,
+                                   PLANE_ROWS);
+        if (allow(s, plane_kernel<SIZE>, shared))
+            return -1;
+        plane_kernel<SIZE><<<dim3((unsigned)(l.groups * nz), (unsigned)vp_groups(l.n, l.segment)), STRIP,
+                             shared, s.stream>>>(l, scratch);
+    } else if (t.axis == 0) {
+        l.x_strip = STRIP;
+        l.x_rows = ROWS;
+        if (t.x_radius >=
+            16 / SIZE) { /* longer rows, where there are: what lies around them is made as well */
+            const int wide = t.x_radius * SIZE / 4 > l.words ? t.x_radius * SIZE / 4 : l.words;
+            while (l.x_rows > 1 && l.x_strip < wide) {
+                l.x_strip *= 2;
+                l.x_rows /= 2;
+            }
+        }
+        const int scratch = set_strip<SIZE>(l, t.x_radius);
+        const size_t shared = sizeof(uint32_t) * (size_t)scratch * (STRIP / LANES);
+        l.row_groups = (unsigned)vp_groups(ny, l.x_rows);
+        l.planes = (unsigned)nz;
+        if (allow(s, rows_kernel<SIZE>, shared))
+            return -1;
+        rows_kernel<SIZE><<<dim3((unsigned)vp_groups((int64_t)l.row_groups * nz, STRIP / LANES),
+                                 (unsigned)vp_groups(l.words, l.x_strip)),
+                            STRIP, shared, s.stream>>>(l, scratch);
+    } else {
+        l.slots = (int)vp_groups(2 * t.radius, LANES) * LANES + LANES; /* whole chunks */
+        const size_t shared = sizeof(uint32_t) * LANES * (size_t)l.slots;
+        l.groups = (int)vp_groups(l.words, LANES);
+        const int64_t lines = l.groups * (axis == 1 ? nz : ny);
+        l.segment = choose_segment(l.n, lines, t.radius, blocks_at_once(shared, LINE_BLOCKS), s.sms, LANES);
+        if (allow(s, lines_kernel<SIZE>, shared))
+            return -1;
+        lines_kernel<SIZE>
+            <<<dim3((unsigned)lines, (unsigned)vp_groups(l.n, l.segment)), LANES, shared, s.stream>>>(l);
     }
-    const int other = axis == 1 ? 2 : 1;
-    l.words = (int)vp_groups(nx, keys);
-    l.groups = (int)vp_groups(l.words, LANES);
-    l.in_step = steps[axis] / keys;
-    l.out_step = out_steps[axis] / keys;
-    l.in_other = steps[other] / keys;
-    l.out_other = out_steps[other] / keys;
-    return start<SIZE, KIND, false>(s, l, l.groups * (axis == 1 ? nz : ny));
+    return 0;
 }
 
-template <int SIZE, int KIND>
-int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
+template <int SIZE> int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
 {
     const struct vp_footprint *f = &params(op)->f;
     const int samples = VP_GPU_ROW_ALIGN / SIZE;
-    struct {
-        int axis, radius;
-    } turn[3 * PASSES];
+    turn turns[3 * PASSES];
     int64_t left[3], buffer = 0;
     int n = 0;
     vp_gpu_part from = args->in[0];
@@ -671,18 +1148,23 @@ int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *a
     }
     /* x is left out only where words of the input's rows are words of the output's */
     const bool skip_x =
-        left[0] == 0 && left[1] + left[2] > 0 && (need.lo[0] - from.box.lo[0]) % word<SIZE>::KEYS == 0;
+        left[0] == 0 && left[1] + left[2] > 0 && (need.lo[0] - from.box.lo[0]) % keys<SIZE>::IN_WORD == 0;
     if (!skip_x) {
         need.lo[0] = from.box.lo[0]; /* rows begin where words do */
         need.hi[0] = from.box.hi[0];
     }
-    for (int a = 0; a < 3; a++) {
+    const turn plane = {PLANE, (int)left[1], (int)left[0]};
+    const bool together =
+        !skip_x && left[1] > 0 && left[0] <= PASS_RADIUS && left[1] <= PASS_RADIUS && plane_pays<SIZE>(plane);
+    if (together)
+        turns[n++] = plane;
+    for (int a = together ? 2 : 0; a < 3; a++) {
         int64_t r = left[a];
         const int64_t most = r > PASS_RADIUS * PASSES ? (r + PASSES - 1) / PASSES : (int64_t)PASS_RADIUS;
         for (bool once = a == 0 && !skip_x; r > 0 || once; once = false) {
-            turn[n].axis = a;
-            turn[n].radius = (int)(r < most ? r : most);
-            r -= turn[n++].radius;
+            const int radius = (int)(r < most ? r : most);
+            turns[n++] = {a, radius, radius};
+            r -= radius;
         }
     }
     /* only what is needed of the input */
@@ -695,15 +1177,20 @@ int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *a
         buffer = a ? buffer * vp_box_size(&need, a) : vp_groups(vp_box_size(&need, 0), samples) * samples;
     buffer = vp_groups(buffer * SIZE, VP_GPU_ALIGN) * VP_GPU_ALIGN;
     for (int i = 0; i < n; i++) {
-        const int a = turn[i].axis;
+        const turn &t = turns[i];
         vp_gpu_part to;
-        left[a] -= turn[i].radius;
         to.box = from.box;
-        /* what later turns along this axis need */
-        to.box.lo[a] =
-            args->out->box.lo[a] - left[a] > need.lo[a] ? args->out->box.lo[a] - left[a] : need.lo[a];
-        to.box.hi[a] =
-            args->out->box.hi[a] + left[a] < need.hi[a] ? args->out->box.hi[a] + left[a] : need.hi[a];
+        for (int a = 0; a < 3; a++) {
+            const bool along = t.axis == a || (t.axis == PLANE && a < 2);
+            if (!along)
+                continue;
+            left[a] -= t.axis == PLANE && a == 0 ? t.x_radius : t.radius;
+            /* what later turns along this axis need */
+            to.box.lo[a] =
+                args->out->box.lo[a] - left[a] > need.lo[a] ? args->out->box.lo[a] - left[a] : need.lo[a];
+            to.box.hi[a] =
+                args->out->box.hi[a] + left[a] < need.hi[a] ? args->out->box.hi[a] + left[a] : need.hi[a];
+        }
         if (i == n - 1) {
             to = *args->out;
         } else {
@@ -711,72 +1198,78 @@ int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *a
             to.plane = to.pitch * (to.box.hi[1] - to.box.lo[1]);
             to.data = (char *)args->scratch + (i & 1) * buffer;
         }
-        if (pass<SIZE, KIND>(s, a, turn[i].radius, &from, &to, i == 0, i == n - 1))
+        if (pass<SIZE>(s, t, &from, &to, i == 0, i == n - 1))
             return -1;
         from = to;
     }
     return 0;
 }
 
-template <int SIZE, int KIND>
-int ball(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
+template <int SIZE> int ball(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
 {
     const struct vp_footprint *f = &params(op)->f;
-    /* spans are not cut to the image: the tile holds them all */
-    ball_job j = {args->in[0],
-                  *args->out,
-                  make_int3((int)f->reach[0], (int)f->reach[1], (int)f->reach[2]),
-                  (const int4 *)args->table,
-                  (int)f->spans,
-                  s.flip,
-                  DEEP,
-                  f->reach[2] == 0};
-    const size_t most = vp_shared_most();
-    size_t shared;
+    const vp_gpu_part &in = args->in[0], &out = *args->out;
+    const int64_t per = keys<SIZE>::IN_WORD;
+    ball_job j = {};
 
-    for (;; j.deep /= 2) {
-        shared = sizeof(uint32_t) * (size_t)(WIDE + 2 * j.reach.x) *
-                 (size_t)(HIGH * (j.flat ? j.deep : 1) + 2 * j.reach.y) *
-                 (size_t)((j.flat ? 1 : j.deep) + 2 * j.reach.z);
-        if (shared <= most / 4 || j.deep == 1)
-            break;
-    }
-    if (shared > most) {
-        const vp_grid_of g(args->out->box);
-        ball_kernel<SIZE, KIND>
-            <<<g.grid, g.threads, 0, s.stream>>>(args->in[0], *args->out, j.span, j.spans, s.flip);
+    j.slots = ball_slots(f, SIZE);
+    if (j.slots == 0) {
+        const vp_grid_of g(out.box);
+        ball_kernel<SIZE>
+            <<<g.grid, g.threads, 0, s.stream>>>(in, out, (const int4 *)args->table, (int)f->spans, s.flip);
         return 0;
     }
-    const cudaError_t e = cudaFuncSetAttribute(ball_tile_kernel<SIZE, KIND>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(s.err, e, "the shared memory for a minimum or maximum");
-    const int64_t nz = vp_groups(vp_box_size(&j.out.box, 2), j.flat ? 1 : j.deep);
-    const dim3 grid((unsigned)vp_groups(vp_box_size(&j.out.box, 0), WIDE),
-                    (unsigned)vp_groups(vp_box_size(&j.out.box, 1), HIGH * (j.flat ? j.deep : 1)),
-                    (unsigned)(nz < 65535 ? nz : 65535));
-    ball_tile_kernel<SIZE, KIND><<<grid, dim3(WIDE, HIGH), shared, s.stream>>>(j);
+    const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
+    line &l = j.l;
+    l.in = in.data;
+    l.out = out.data;
+    l.in_step = in.pitch / per;
+    l.in_other = in.plane / per;
+    l.out_step = out.pitch / per;
+    l.out_other = out.plane / per;
+    l.n = (int)vp_box_size(&out.box, 2);
+    l.words = (int)vp_groups(vp_box_size(&out.box, 0), per);
+    l.flip = s.flip;
+    l.first = l.last = true;
+    l.x_strip = LANES;
+    set_strip<SIZE>(l, (int)f->reach[0]);
+    l.x_samples = (int)vp_box_size(&in.box, 0);
+    l.x_shift = (int)(out.box.lo[0] - in.box.lo[0]);
+    j.reach = make_int3((int)f->reach[0], (int)f->reach[1], (int)f->reach[2]);
+    j.in_ny = (int)vp_box_size(&in.box, 1);
+    j.in_nz = (int)vp_box_size(&in.box, 2);
+    j.y_shift = (int)(out.box.lo[1] - in.box.lo[1]);
+    j.z_shift = (int)(out.box.lo[2] - in.box.lo[2]);
+    j.ny = (int)vp_box_size(&out.box, 1);
+    j.batches = (int)vp_groups(f->reach[0] + 1, j.slots);
+    j.chord = (const int4 *)((const char *)args->table + vp_spans_bytes(f));
+    const int64_t strips = vp_groups(l.words, LANES), tiles = vp_groups(j.ny, BALL_ROWS);
+    l.segment =
+        choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
+    if (allow(s, ball_rows_kernel<SIZE>, shared))
+        return -1;
+    ball_rows_kernel<SIZE><<<dim3((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment)),
+                             STRIP, shared, s.stream>>>(j);
     return 0;
 }
 
-template <int SIZE, int KIND>
-int shape(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+template <int SIZE> int shape(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
-    const setting s = {params(op)->max ? 0u : 0xffffffffu, args->sms, args->stream, err};
-    return params(op)->f.shape == VP_BOX ? box<SIZE, KIND>(s, op, args) : ball<SIZE, KIND>(s, op, args);
+    const uint32_t flip = (params(op)->max ? 0u : 0xffffffffu) ^ (op->in == VP_I16 ? 0x80008000u : 0u);
+    const setting s = {flip, args->sms, args->stream, err};
+    return params(op)->f.shape == VP_BOX ? box<SIZE>(s, op, args) : ball<SIZE>(s, op, args);
 }
 
 int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
     switch (op->in) {
     case VP_U8:
-        return shape<1, UNSIGNED>(op, args, err);
+        return shape<1>(op, args, err);
     case VP_U16:
-        return shape<2, UNSIGNED>(op, args, err);
     case VP_I16:
-        return shape<2, SIGNED16>(op, args, err);
+        return shape<2>(op, args, err);
     default:
-        return shape<4, REAL>(op, args, err);
+        return shape<4>(op, args, err);
     }
 }
 
