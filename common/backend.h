@@ -7,11 +7,12 @@
 #include "plan/local.h"
 
 /* Changes whenever this file does: a plugin of another build is refused. */
-enum { VP_BACKEND_ABI = 2 };
+enum { VP_BACKEND_ABI = 3 };
 
 struct vp_device {
     char name[128];
     uint64_t free, total; /* bytes of its own memory; 0: it works in the host's */
+    double speed;         /* to share work among devices: multiprocessors times GHz; 0: unknown */
 };
 
 struct vp_filter;
@@ -21,6 +22,7 @@ struct vp_bp_job {
     const struct vp_view *views; /* of the whole scan */
     int64_t n_views;
     int64_t first, last; /* views [first, last) will come */
+    bool pairs; /* and [first, last) + plan.partner too; only for a plan of the whole scan that has a partner */
     int64_t nu, nv;
     const struct vp_grid *grid;
     int64_t z0, z1;
@@ -31,6 +33,7 @@ struct vp_bp_job {
     int threads;            /* on the host */
     int device;
     uint64_t device_memory; /* bytes of its own memory that the device may use; 0: what is free */
+    int64_t together; /* of bp_open: so many views may come before their partners, as a plan said; else 0 */
 };
 
 struct vp_bp_plan {
@@ -48,7 +51,7 @@ struct vp_bp_plan {
 
 struct vp_bp_stats {
     double kernel, filter;       /* seconds that the device back-projected and filtered; 0: not measured */
-    double phase;                /* seconds from bp_open to the end of the last kernel */
+    double first, phase;         /* seconds from the call of bp_open to the first kernel, to the end of the last */
     uint64_t uploaded, downloaded; /* bytes */
 };
 
@@ -72,7 +75,7 @@ struct vp_backend {
     int (*bp_flush)(void *bp, struct vp_err *err);
     int (*bp_slices)(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err);
     void (*bp_stats)(void *bp, struct vp_bp_stats *stats); /* after the last slice */
-    void (*bp_close)(void *bp);
+    void (*bp_close)(void *bp); /* and copy nothing any more */
 
     /* Local operations (plan/local.h). A worker belongs to one device and has `lanes` sets of buffers for parts of at
      * most in[] -> out[] voxels, so that the copies of one lane overlap the work of another. All NULL where the backend
@@ -111,7 +114,9 @@ int vp_backend_find(const struct vp_backend **backend, int *device, const char *
 /* The same, all devices that `name` allows: cuda is every GPU, cuda:0,2 those. *devices is malloc'd. auto lists every
  * GPU too: how many are worth it is for the caller to say. */
 int vp_backend_devices(const struct vp_backend **backend, int **devices, int *n, const char *name, struct vp_err *err);
-/* Begin, in a thread of its own, what makes the first use of a device slow. Harmless and optional. */
+/* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before the
+ * process ends, for a driver must not be torn down while it starts. */
 void vp_backend_warm(const char *name);
+void vp_backend_settle(void);
 
 #endif

@@ -2,6 +2,7 @@
 /* The plugin's table: what fills the contract of backend.h on CUDA devices. */
 #include "backend.h"
 #include "base/err.h"
+#include "host.h"
 #include "local.h"
 #include "reconstruct_cuda.h"
 
@@ -25,9 +26,12 @@ static int device_info(int device, struct vp_device *info, struct vp_err *err)
 {
     struct cudaDeviceProp prop;
     size_t available = 0, total = 0;
+    int khz = 0;
     cudaError_t e = cudaSetDevice(device);
     if (e == cudaSuccess)
         e = cudaGetDeviceProperties(&prop, device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device);
     if (e == cudaSuccess)
         e = cudaMemGetInfo(&available, &total);
     if (e != cudaSuccess)
@@ -35,6 +39,7 @@ static int device_info(int device, struct vp_device *info, struct vp_err *err)
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
     info->free = available;
     info->total = total;
+    info->speed = 1e-6 * khz * prop.multiProcessorCount;
     return 0;
 }
 
@@ -110,8 +115,8 @@ static const struct vp_backend table = {
     .local_wait = vp_gpu_local_wait,
     .local_close = vp_gpu_local_close,
     .local_stats = vp_gpu_local_stats,
-    .host_alloc = vp_gpu_host_alloc,
-    .host_free = vp_gpu_host_free,
+    .host_alloc = vp_cuda_host_alloc,
+    .host_free = vp_cuda_host_free,
 };
 
 __attribute__((visibility("default"))) const struct vp_backend *vp_backend_plugin(void)

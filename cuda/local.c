@@ -502,17 +502,3 @@ void vp_gpu_local_stats(void *worker, double *seconds, uint64_t *up, uint64_t *d
     *up = w->bytes_up;
     *down = w->bytes_down;
 }
-
-void *vp_gpu_host_alloc(size_t bytes)
-{
-    void *p = NULL;
-    if (cudaHostAlloc(&p, bytes, cudaHostAllocPortable) == cudaSuccess)
-        return p;
-    cudaGetLastError();
-    return NULL;
-}
-
-void vp_gpu_host_free(void *p)
-{
-    cudaFreeHost(p);
-}

@@ -76,8 +76,6 @@ int vp_gpu_local_submit(void *worker, int lane, const struct vp_part *in, const 
 int vp_gpu_local_wait(void *worker, int lane, struct vp_err *err);
 void vp_gpu_local_close(void *worker);
 void vp_gpu_local_stats(void *worker, double *seconds, uint64_t *up, uint64_t *down);
-void *vp_gpu_host_alloc(size_t bytes);
-void vp_gpu_host_free(void *p);
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,8 @@
 
 enum {
     PARTS = 16,     /* of the slab, at the end, at most */
-    IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do */
+    IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do, */
+    FIRST_RUN = 8,  /* and at the beginning: such a run only writes the volume */
     MOST_PIECE = 64 /* views a piece */
 };
 static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
@@ -47,6 +48,7 @@ struct layout {
     struct vp_bpcuda_problem problem;
     struct vp_bpcuda_plan plan;
     struct vp_filtercuda_plan filter;
+    int64_t o0, o1;      /* orbits that come */
     int64_t run;         /* orbits from which on a run pays */
     int64_t slots;       /* orbits that are packed and not yet run, at most */
     int64_t v0, v1;      /* rows on the device */
@@ -70,6 +72,7 @@ struct cuda_bp {
     int parts;         /* after flush */
     cudaEvent_t ready[PARTS];
     cudaEvent_t opened, copied;
+    double lead;       /* seconds from the call of bp_open to `opened` */
     struct clock runs, packing, filtering;
     uint64_t bytes_up, bytes_down;
 };
@@ -118,15 +121,15 @@ static double *matrices(const struct vp_bp_job *job)
 /* Sizes of the rings, for runs of about `run` orbits, and for `ahead` orbits before them. */
 static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t run, int64_t ahead)
 {
-    const int64_t R = l->plan.views_per_orbit, rows = l->v1 - l->v0;
+    const int64_t R = l->plan.views_per_orbit, rows = l->v1 - l->v0, orbits = l->o1 - l->o0;
     const uint64_t view = (uint64_t)rows * (uint64_t)job->in_nu * sizeof(float);
     int64_t piece = (int64_t)(PIECE_BYTES / view);
     piece = piece < 1 ? 1 : lesser(piece, MOST_PIECE);
-    l->run = lesser(run, l->plan.orbits);
+    l->run = lesser(run, orbits);
     l->piece_views = lesser(piece, l->run);
-    ahead = lesser(ahead > l->run ? ahead : l->run, l->plan.orbits);
+    ahead = lesser(ahead > l->run ? ahead : l->run, orbits);
     l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
-    l->slots = R == 2 && !job->any_order ? l->plan.orbits : lesser(ahead + 2 * l->run, l->plan.orbits);
+    l->slots = R == 2 && !job->any_order ? orbits : lesser(ahead + 2 * l->run, orbits);
     l->piece_bytes = (uint64_t)l->piece_views * view;
     l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
                         ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
@@ -155,7 +158,7 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
     *p = (struct vp_bpcuda_problem){.P = P, .n_views = job->n_views, .nu = job->nu, .nv = job->nv,
                                     .nx = job->grid->n[0], .ny = job->grid->n[1], .nz = job->grid->n[2],
                                     .z0 = job->z0, .z1 = job->z1, .mirrored = job->mirrored, .device = job->device};
-    if (job->first > 0 || job->last < job->n_views)
+    if (!job->pairs && (job->first > 0 || job->last < job->n_views))
         p->limit = VP_BPCUDA_NO_ROTATION;
     memset(&l->filter, 0, sizeof l->filter);
     if (job->filter && vp_filtercuda_plan(job->filter, job->device, &l->filter))
@@ -169,9 +172,13 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
             l->v1 = l->v0 + 1;
         }
         const int64_t R = l->plan.views_per_orbit;
+        if (job->pairs && R != 2)
+            return vp_fail(err, VP_ERUN, "pairs of views were given for a scan that has none");
+        l->o0 = R == 1 || job->pairs ? job->first : 0;
+        l->o1 = R == 1 || job->pairs ? job->last : l->plan.orbits;
         const uint64_t orbit = (uint64_t)(R * (l->v1 - l->v0) * job->in_nu) * sizeof(float);
         int64_t run = lesser(l->plan.good_batch, (int64_t)(RUN_BYTES / orbit));
-        run = lesser(run, l->plan.orbits / 4); /* the last runs leave the device in parts */
+        run = lesser(run, (l->o1 - l->o0) / 4); /* the last runs leave the device in parts */
         run = run < 8 ? 8 : run;
         size_rings(job, l, run, (int64_t)(RING_BYTES / orbit));
         if (l->bytes > room)
@@ -188,7 +195,7 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
 
 int vp_cuda_bp_plan(const struct vp_bp_job *job, struct vp_bp_plan *out, struct vp_err *err)
 {
-    struct layout l;
+    struct layout l = {.bytes = 0};
     double *P = matrices(job);
     if (!P)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
@@ -239,14 +246,18 @@ static cudaError_t clock_stop(struct clock *c, cudaStream_t stream)
     return cudaEventRecord(c->span[c->n - 1].to, stream);
 }
 
+/* Between two events, 0 if they did not happen. */
+static double between(cudaEvent_t from, cudaEvent_t to)
+{
+    float ms = 0;
+    return cudaEventElapsedTime(&ms, from, to) == cudaSuccess ? 1e-3 * (double)ms : 0;
+}
+
 static double clock_seconds(const struct clock *c)
 {
     double sum = 0;
-    for (int i = 0; i < c->n; i++) {
-        float ms = 0;
-        if (cudaEventElapsedTime(&ms, c->span[i].from, c->span[i].to) == cudaSuccess)
-            sum += 1e-3 * (double)ms;
-    }
+    for (int i = 0; i < c->n; i++)
+        sum += between(c->span[i].from, c->span[i].to);
     return sum;
 }
 
@@ -323,9 +334,35 @@ static cudaError_t make_streams(struct cuda_bp *c)
     return e == cudaSuccess ? cudaEventRecord(c->opened, c->work) : e;
 }
 
+/* Allocate what the layout says. */
+static int fill(struct cuda_bp *c, struct vp_err *err)
+{
+    const struct vp_bp_job *job = &c->job;
+    cudaError_t e = make_streams(c);
+    if (e != cudaSuccess)
+        return cuda_fail(err, e, "cannot prepare the back-projection on the device");
+    if (vp_bpcuda_open(&c->b, &c->l.problem, c->work))
+        return kernel_fail(err);
+    if (job->filter && vp_filtercuda_open(&c->filter, job->filter, job->device, c->work))
+        return filter_fail(err);
+    e = cudaMalloc((void **)&c->raw, (uint64_t)c->l.pieces * c->l.piece_bytes);
+    if (e == cudaSuccess && c->l.wide_bytes)
+        e = cudaMalloc((void **)&c->wide, c->l.wide_bytes);
+    return e == cudaSuccess ? 0 : cuda_fail(err, e, "no device memory for the projections");
+}
+
+/* An error for want of memory: what was wanted. */
+static int too_little(const struct cuda_bp *c, struct vp_err *err)
+{
+    char need[16], have[16];
+    *err = (struct vp_err)VP_ERR_INIT;
+    return vp_fail(err, VP_ERESOURCE, "device %d: the slab needs %s, the device had %s", c->job.device,
+                   vp_format_bytes(need, sizeof need, c->l.bytes), vp_format_bytes(have, sizeof have, c->l.room));
+}
+
 int vp_cuda_bp_open(void **out, const struct vp_bp_job *job, struct vp_err *err)
 {
-    cudaError_t e;
+    const double start = vp_now();
     struct cuda_bp *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c || !(c->P = matrices(job))) {
@@ -341,27 +378,18 @@ int vp_cuda_bp_open(void **out, const struct vp_bp_job *job, struct vp_err *err)
         vp_fail(err, VP_ERESOURCE, "out of memory");
         goto failed;
     }
-    e = make_streams(c);
-    if (e != cudaSuccess) {
-        cuda_fail(err, e, "cannot prepare the back-projection on the device");
+    c->lead = vp_now() - start;
+    /* with less memory than there was for the plan, the rings may be too short for the order that it asked for */
+    if (c->l.plan.views_per_orbit == 2 && c->l.slots < job->together) {
+        too_little(c, err);
         goto failed;
     }
-    if (vp_bpcuda_open(&c->b, &c->l.problem, c->work)) {
-        kernel_fail(err);
+    if (fill(c, err)) {
+        if (err->code == VP_ERESOURCE)
+            too_little(c, err);
         goto failed;
     }
-    if (job->filter && vp_filtercuda_open(&c->filter, job->filter, job->device, c->work)) {
-        filter_fail(err);
-        goto failed;
-    }
-    e = cudaMalloc((void **)&c->raw, (uint64_t)c->l.pieces * c->l.piece_bytes);
-    if (e == cudaSuccess && c->l.wide_bytes)
-        e = cudaMalloc((void **)&c->wide, c->l.wide_bytes);
-    if (e != cudaSuccess) {
-        cuda_fail(err, e, "no device memory for the projections");
-        goto failed;
-    }
-    c->next = c->packed = c->l.plan.views_per_orbit == 1 ? job->first : 0;
+    c->next = c->packed = c->l.o0;
     *out = c;
     return 0;
 failed:
@@ -400,8 +428,8 @@ static int waiting_runs(const struct cuda_bp *c)
  * is queued than keeps the device busy. */
 static int run_if_useful(struct cuda_bp *c, struct vp_err *err)
 {
-    const int64_t n = c->packed - c->next;
-    const int busy = n >= lesser(c->l.run, IDLE_RUN) ? waiting_runs(c) : 2;
+    const int64_t n = c->packed - c->next, idle = c->runs.n ? IDLE_RUN : FIRST_RUN;
+    const int busy = n >= lesser(c->l.run, idle) ? waiting_runs(c) : 2;
     return busy == 0 || (busy == 1 && n >= c->l.run) ? run(c, err) : 0;
 }
 
@@ -541,12 +569,12 @@ int vp_cuda_bp_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err 
 void vp_cuda_bp_stats(void *bp, struct vp_bp_stats *stats)
 {
     struct cuda_bp *c = bp;
-    float ms = 0;
+    const struct span *runs = c->runs.span;
     cudaSetDevice(c->job.device);
     cudaStreamSynchronize(c->work);
-    if (c->runs.n && cudaEventElapsedTime(&ms, c->opened, c->runs.span[c->runs.n - 1].to) != cudaSuccess)
-        ms = 0;
     *stats = (struct vp_bp_stats){.kernel = clock_seconds(&c->runs) + clock_seconds(&c->packing),
                                   .filter = clock_seconds(&c->filtering),
-                                  .phase = 1e-3 * (double)ms, .uploaded = c->bytes_up, .downloaded = c->bytes_down};
+                                  .first = c->lead + (c->runs.n ? between(c->opened, runs[0].from) : 0),
+                                  .phase = c->lead + (c->runs.n ? between(c->opened, runs[c->runs.n - 1].to) : 0),
+                                  .uploaded = c->bytes_up, .downloaded = c->bytes_down};
 }

@@ -78,8 +78,8 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
     ct-fdk --device cuda:0 --volume 160x150x140 --device-memory 4MiB scan.tif --plan >plan
     grep -q '^passes: *[2-9] over' plan
     fails 3 "one slice at a time needs" ct-fdk --device cuda:0 --volume 160x150x140 --device-memory 100KiB scan.tif
-    # shellcheck disable=SC2002
-    cat scan.tif | fails 3 "give the projections as files" \
+    # no more than a pipe holds: nobody reads it
+    head -c 60000 scan.tif | fails 3 "give the projections as files" \
         ct-fdk --device cuda:0 --volume 160x150x140 --device-memory 4MiB
 }
 
@@ -114,10 +114,106 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
     ok img-cmp --max-rel-l2 1e-6 sum.tif all.tif
 }
 
-@test "--filter-on gpu needs a GPU: 3" {
+@test "--subsets: GPUs that share the views agree with one within 1e-6, and with each other to the bit" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - -o scan.tif
+    fails 3 "999 subsets of the views need as many GPUs" \
+        ct-fdk --device cuda --subsets 999 --volume 64x64x64 scan.tif -o vol.tif
+    if ! ct-fdk --device cuda:0,1 --plan scan.tif >/dev/null 2>&1; then skip "there is one CUDA device"; fi
+    for volume in 160x150x140 200x200x1; do
+        ct-fdk --device cuda:0 --volume $volume scan.tif -o one.tif
+        ct-fdk --device cuda:0,1 --subsets 2 --volume $volume scan.tif -o two.tif --stats stats.json
+        grep -q '"subsets": 2' stats.json
+        ok img-cmp --max-rel-l2 1e-6 two.tif one.tif
+        ct-fdk --device cuda --subsets 2 --volume $volume --device-memory 8MiB scan.tif -o grid.tif
+        ok img-cmp grid.tif two.tif
+    done
+    # no more than a pipe holds: nobody reads it
+    head -c 60000 scan.tif | fails 2 "give the projections as files" ct-fdk --device cuda --subsets 2 --volume 64x64x64
+}
+
+@test "auto leaves a small scan on the CPU, and takes a GPU for a large one" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - -o scan.tif
+    ct-fdk --device auto -j 2 --volume 32x32x32 scan.tif -o vol.tif --stats stats.json
+    grep -q '"device": "cpu"' stats.json
+    ct-fdk --device auto -j 2 --volume 256x256x256 scan.tif -o vol.tif --stats stats.json
+    grep -q '"device": "cuda"' stats.json
+}
+
+# MiB that a new process finds free on the first GPU
+free_memory() {
+    ct-fdk --device cuda:0 --volume 8x8x8 --plan scan.tif |
+        awk '/^device: / { m["KiB"] = 1 / 1024; m["MiB"] = 1; m["GiB"] = 1024; print int($(NF - 2) * m[$(NF - 1)]) }'
+}
+
+@test "memory that another process has taken: more passes, the same volume; else 3 with what was needed" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 16 | ct-phantom -g - -o scan.tif
+    local free edge slices left
+    free=$(free_memory)
+    # a process that waits for its input holds a volume of all but 2 GiB
+    mkfifo pipe
+    edge=$(awk -v m="$free" 'BEGIN { print int(sqrt((m - 2048) * 1048576 / 4 / 1024)) }')
+    ct-fdk --device cuda:0 --memory 8GiB --volume "${edge}x${edge}x1024" pipe -o /dev/null 2>holder &
+    local pid=$!
+    exec 9>pipe
+    head -c 200000 scan.tif >&9
+    for _ in $(seq 40); do
+        sleep 0.25
+        left=$(free_memory)
+        if [ "$left" -lt $((free / 2)) ]; then break; fi
+    done
+    echo "free: $free MiB, then $left MiB"
+    [ "$left" -lt $((free / 2)) ]
+    # half as much again as is left
+    slices=$((left * 3 / 2 / 4))
+    ct-fdk --device cuda:0 --volume 1024x1024x$slices scan.tif --plan >plan
+    cat plan
+    grep -q '^passes: *[2-9] over' plan
+    ct-fdk --device cuda:0 --volume 1024x1024x$slices scan.tif | cksum >small
+    fails 3 "one slice at a time needs" ct-fdk --device cuda:0 --memory 24GiB --volume 30000x30000x1 scan.tif
+    # shellcheck disable=SC2154
+    [[ "$stderr" = *"the device has"* ]]
+    kill -TERM $pid
+    exec 9>&-
+    run wait $pid
+    ct-fdk --device cuda:0 --volume 1024x1024x$slices scan.tif | cksum >large
+    cmp small large
+}
+
+@test "an interrupt at any time: 130, and nothing is left" {
+    needs_gpu
+    ct-geom "${geometry[@]}" --views 240 | ct-phantom -g - -o scan.tif
+    mkdir out
+    local delay ended=0
+    for delay in 0.05 0.2 0.4 0.6 0.8 1 1.3; do
+        set -m # or the shell would have it ignore interrupts
+        ct-fdk --device cuda --volume 1024x1024x512 scan.tif -o out/vol.tif &
+        local pid=$!
+        set +m
+        sleep $delay
+        kill -INT $pid || true
+        status=0
+        wait $pid || status=$?
+        echo "after $delay s: $status"
+        if [ $status -eq 0 ]; then
+            rm out/vol.tif
+        else
+            [ $status -eq 130 ]
+            ended=$((ended + 1))
+        fi
+        [ "$(ls -A out)" = "" ]
+    done
+    [ $ended -gt 0 ]
+}
+
+@test "--filter-on gpu and --subsets need GPUs: 3" {
     ct-geom "${geometry[@]}" --views 80 | ct-phantom -g - -o scan.tif
     fails 3 "the back-projection is on the CPU" ct-fdk --device cpu --filter-on gpu --volume 8x8x8 scan.tif
-    ok ct-fdk --device cpu --filter-on cpu --volume 8x8x8 scan.tif -o vol.tif
+    fails 3 "2 subsets of the views need as many GPUs, there are 0" \
+        ct-fdk --device cpu --subsets 2 --volume 8x8x8 scan.tif
+    ok ct-fdk --device cpu --filter-on cpu --subsets 1 --volume 8x8x8 scan.tif -o vol.tif
 }
 
 @test "a plugin of another build is refused: 3" {

@@ -56,7 +56,8 @@ static const struct vp_tool tool = {
         "that can be read again (files, not pipes) are read several times, each pass making as many slices as fit; "
         "a pipe is refused before anything is read. With --device cuda the volume is on all GPUs, with cuda:0,2 on "
         "those, in slabs; what the driver takes on the host comes on top of --memory. The result of a voxel does "
-        "not depend on slabs, passes, threads or the number of GPUs; ct-fdk(1) says more about them.",
+        "not depend on slabs, passes, threads or the number of GPUs, unless these share the views (see --subsets); "
+        "ct-fdk(1) says more about them.",
     .options = vp_reconstruct_options,
     .params_size = sizeof(struct vp_reconstruct_params),
     .examples = examples,

@@ -105,13 +105,21 @@ static const struct vp_tool tool = {
         "The views stream through in order and one volume is held. Memory never exceeds --memory: if the volume does "
         "not fit, projections that can be read again are read several times, a slab of slices each time; a pipe is "
         "refused before anything is read.\n\n"
-        "With --device cuda the volume is on all GPUs, with cuda:0,2 on those: each makes a slab of it from one "
-        "reading of the projections, or several in turn where its memory forces that (see --device-memory). auto "
-        "takes a GPU for each second of back-projection that is expected. What the driver takes on the host comes "
-        "on top of --memory. The volume does not depend on slabs, passes, batches or the number of GPUs (all of "
-        "one kind): not a bit of it. It differs from the CPU's by less than 2e-6 (relative L2). One exception: a "
-        "full turn from a pipe, too large for the memory of the GPU, is summed view by view and not in pairs of "
-        "opposite views, which changes the rounding (less than 1e-6).",
+        "With --device cuda the volume is on all GPUs, with cuda:0,2 on those: each makes a slab of it, in proportion "
+        "to its speed and memory, from one reading of the projections, or several in turn where its memory forces that "
+        "(see --device-memory). auto takes a GPU for each second of back-projection that is expected, and none for "
+        "what the CPU does as fast as a GPU starts. What the driver takes on the host comes on top of --memory. The "
+        "volume does not depend on slabs, passes, batches or the number of GPUs (all of one kind): not a bit of it. "
+        "It differs from the CPU's by less than 2e-6 (relative L2). Two exceptions: a full turn from a pipe, too large "
+        "for the memory of the GPU, is summed view by view and not in pairs of opposite views; and where slabs would "
+        "be too thin to keep several GPUs busy, they share the views instead (see --subsets). Both change the rounding "
+        "(less than 1e-6).\n\n"
+        "With a GPU, --stats says where the time goes, in seconds from the finished plan on, before anything is "
+        "allocated or read: seconds_to_first_view, seconds_to_first_kernel (of the device that comes last), "
+        "compute_seconds (to the end of the last kernel; of several passes the sum), seconds_to_last_view. "
+        "kernel_seconds is what the back-projection itself took on the busiest device; of the stages, devices is the "
+        "time to start the devices and to plan, prepare to allocate slabs, and buffers to allocate memory that is "
+        "copied fast (in several threads).",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

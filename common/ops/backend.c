@@ -256,6 +256,7 @@ struct warm {
 };
 
 static pthread_t warming;
+static bool begun;
 
 static void *warm_device(void *arg)
 {
@@ -291,22 +292,19 @@ static void *warm_all(void *arg)
     return NULL;
 }
 
-/* A driver that is being started must not be torn down. */
-static void wait_warm(void)
+void vp_backend_settle(void)
 {
-    pthread_join(warming, NULL);
+    if (begun)
+        pthread_join(warming, NULL);
+    begun = false;
 }
 
 void vp_backend_warm(const char *name)
 {
-    static bool begun;
     char *copy = begun || !strcmp(name, "cpu") ? NULL : strdup(name);
     if (!copy)
         return;
-    if (pthread_create(&warming, NULL, warm_all, copy)) {
+    begun = !pthread_create(&warming, NULL, warm_all, copy);
+    if (!begun)
         free(copy);
-        return;
-    }
-    begun = true;
-    atexit(wait_warm);
 }

@@ -2,9 +2,14 @@
  * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
  *
- * The volume is made in slabs of slices, one a device at a time. One pass over the views if a slab a device is
- * the whole volume; otherwise, from seekable input, several passes, in each of which every device makes a slab. All
- * devices of a pass get their views from one reading. */
+ * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory. One
+ * pass over the views if a slab a device is the whole volume; otherwise, from seekable input, several passes, in each
+ * of which every device makes a slab. All devices of a pass get their views from one reading. Slabs do not change a bit.
+ *
+ * Where slabs would be too thin to keep all devices busy, several devices make the same slab, each from a subset of the
+ * views, and their sums are added on the host: the grid of R slabs by C subsets of iFDK (Chen et al. 2019, sec. 4). The
+ * sum is taken in float32 in the order of the subsets, so that a grid always gives the same bits; but other bits than
+ * one device gives, from which it differs by rounding (less than 1e-6, relative L2). */
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
@@ -15,6 +20,8 @@
 #include "stack/writer.h"
 
 struct vp_backend;
+struct vp_crew;
+struct vp_bp_part;
 struct vp_progress;
 struct vp_run;
 struct vp_stats;
@@ -41,14 +48,23 @@ struct vp_reconstruct {
     const struct vp_backend *backend; /* back-projects */
     const int *devices;               /* of the backend: */
     int n_devices;                    /* at most so many are used */
+    int want_subsets;                 /* of the views; 0: as many as pay */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
     /* out, by vp_reconstruct_plan */
     int batch;      /* views a batch */
-    int used;       /* devices */
+    int used;       /* devices: */
+    int subsets;    /* so many for each slab */
     bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
-    int64_t slab;   /* slices a device and pass (of the lower half, if mirrored) */
+    int64_t slab;   /* slices a device and pass, at most (of the lower half, if mirrored) */
     int64_t passes;
+    int out_slots;  /* pieces of output that wait for the writer, at most, */
+    int64_t group;  /* and the slices of each */
+    int64_t partner;       /* > 0: views are read in pairs, so far apart */
+    int64_t made;          /* slices of earlier passes; begins with 0 */
+    struct vp_crew *crew;  /* n_devices of each; see reconstruct_internal.h */
+    struct vp_bp_part *part;
+    int parts;             /* of the pass */
     uint64_t bytes;        /* what a pass takes on the host */
     uint64_t device_bytes; /* and on a device, at most */
     uint64_t device_room;  /* what that device has */
@@ -60,9 +76,11 @@ struct vp_reconstruct {
     struct vp_normalize_report repaired;
 };
 
-/* Choose batch and slabs. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the whole
+/* Choose batch, slabs and subsets. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the whole
  * volume where the input can be read only once. */
 int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err);
+/* What the plan allocated. */
+void vp_reconstruct_free(struct vp_reconstruct *r);
 
 /* Run the plan; slices z0 .. z1 - 1 go to the writer as f32 pages. */
 int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struct vp_err *err);
@@ -73,6 +91,7 @@ struct vp_reconstruct_params {
     struct vp_range views;
     struct vp_grid_params grid;
     uint64_t device_memory;
+    int64_t subsets;
 };
 extern const struct vp_opt vp_reconstruct_options[];
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ct-backproject and ct-fdk share around the stages of reconstruct.c: their options, and the way
  * from operands to a volume on the output. */
-#include "backend.h"
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "ops/reconstruct.h"
+#include "ops/reconstruct_internal.h"
 #include "stack/open.h"
 
 #include <stdlib.h>
@@ -24,16 +23,37 @@ const struct vp_opt vp_reconstruct_options[] = {
              .group = "Limits",
              .help = "use at most SIZE of each GPU's memory (default: what is free)",
              .more = "If the volume does not fit, it is made in slabs, in several passes over the projections."),
+    VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",
+           .help = "split the views into N subsets, each on GPUs of its own (0: choose)",
+           .more = "Several GPUs make slabs of the volume, each from all views. With N subsets, N GPUs make the same "
+                   "slab, each from a part of the views, and their sums are added in order. 0 chooses subsets only "
+                   "where slabs would be so thin that they saved little; --plan says so. The result is the same "
+                   "whenever N is, but differs from that of another N by rounding (less than 1e-6, relative L2). "
+                   "Subsets need projections that can be read in any order: files, not pipes."),
     VP_OPT_END,
 };
 
+static double updates(const struct vp_reconstruct *job)
+{
+    return (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) *
+           (double)(job->last - job->first);
+}
+
+/* To start a GPU takes about as long as this work on the CPU: a low estimate of its rates, of one thread. */
+static bool worth_device(const struct vp_reconstruct *job)
+{
+    static const double UPDATES_A_SECOND = 1e9, SAMPLES_A_SECOND = 4e8, SECONDS = 0.5;
+    const double samples = (double)job->in_nu * (double)job->nv * (double)(job->last - job->first);
+    return updates(job) / UPDATES_A_SECOND + samples / SAMPLES_A_SECOND > SECONDS * job->threads;
+}
+
 /* Each device takes a moment to start: one for each second of work. */
-static int worthwhile(const struct vp_reconstruct *job)
+static int worth_devices(const struct vp_reconstruct *job)
 {
     static const double UPDATES_A_SECOND = 2e12;
-    const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) *
-                           (double)(job->last - job->first);
-    return updates / UPDATES_A_SECOND < job->n_devices ? (int)(updates / UPDATES_A_SECOND) + 1 : job->n_devices;
+    const double seconds = updates(job) / UPDATES_A_SECOND;
+    const int n = seconds < job->n_devices ? (int)seconds + 1 : job->n_devices;
+    return n > job->want_subsets || job->want_subsets > job->n_devices ? n : job->want_subsets;
 }
 
 /* Will the output be a file that is written in any order? */
@@ -59,7 +79,9 @@ static void warn_of_geometry(const struct vp_session *s, const struct vp_run *ru
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
                     struct vp_err *err)
 {
-    vp_backend_warm(run->common.device);
+    const bool automatic = !strcmp(run->common.device, "auto");
+    if (!automatic)
+        vp_backend_warm(run->common.device);
     if (vp_open_input(run, &s->reader, err))
         return -1;
     const struct vp_stack *in = vp_reader_stack(s->reader);
@@ -94,11 +116,16 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->memory = run->common.memory;
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
-    if (vp_backend_devices(&job->backend, &s->devices, &job->n_devices, run->common.device, err))
+    job->want_subsets = (int)p->subsets;
+    const char *device = automatic && job->want_subsets <= 1 && !worth_device(job) ? "cpu" : run->common.device;
+    vp_backend_warm(device);
+    const double t = vp_now();
+    if (vp_backend_devices(&job->backend, &s->devices, &job->n_devices, device, err))
         return -1;
+    vp_stats_time(run->stats, "devices", vp_now() - t);
     job->devices = s->devices;
-    if (!strcmp(run->common.device, "auto"))
-        job->n_devices = worthwhile(job);
+    if (automatic)
+        job->n_devices = worth_devices(job);
     job->any_order = writes_anywhere(run);
     job->stats = run->stats;
     job->progress = run->progress;
@@ -151,17 +178,25 @@ static void show(const struct vp_session *s, struct vp_run *run)
         vp_plan(run, "filter", "%s%s%s", vp_filter_describe(job->filter), job->filter_device ? ", on the device: " : "",
                 job->filter_device ? job->filter_kernel : "");
     vp_plan(run, "kernel", "%s", job->kernel);
+    if (job->used > 1)
+        vp_plan(run, "devices", "%d: %d slab%s%s", job->used, job->used / job->subsets,
+                job->used == job->subsets ? "" : "s a pass",
+                job->subsets > 1 ? "" : ", each of all views: the bits of one device");
+    if (job->subsets > 1)
+        vp_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
+                "one device's (less than 1e-6, relative L2)", job->subsets);
     vp_plan(run, "passes", "%lld over the projections, %lld slices each%s, %d views a batch",
             (long long)job->passes, (long long)job->slab,
             job->mirrored ? " and their mirror images" : "", job->batch);
     vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
-    for (int i = 0; i < job->used && job->device_bytes; i++) {
+    for (int i = 0; i < job->parts && job->device_bytes; i++) {
+        const struct vp_bp_part *part = &job->part[i];
         struct vp_device device;
         struct vp_err ignored = VP_ERR_INIT;
-        if (!job->backend->device(job->devices[i], &device, &ignored))
-            vp_plan(run, "device", "%d, %s: %s of %s free", job->devices[i], device.name,
-                    vp_format_bytes(bytes, sizeof bytes, job->device_bytes),
+        if (!job->backend->device(part->device, &device, &ignored))
+            vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
+                    vp_format_bytes(bytes, sizeof bytes, job->parts > 1 ? part->plan.device : job->device_bytes),
                     vp_format_bytes(limit, sizeof limit, device.free));
     }
     vp_plan(run, "threads", "%d", job->threads);
@@ -189,11 +224,15 @@ static int volume_header(const struct vp_session *s, struct vp_stack *out, struc
 static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
+    const double t = vp_now();
+    const int rc = vp_reconstruct_plan(job, err);
 
-    if (!vp_reconstruct_plan(job, err))
+    vp_stats_time(run->stats, "devices", vp_now() - t);
+    if (!rc)
         return 0;
     /* auto means whatever can do it */
-    if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend == &vp_backend_cpu)
+    if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend == &vp_backend_cpu ||
+        job->filter_on == VP_FILTER_ON_GPU || job->want_subsets > 1)
         return -1;
     vp_note(run, "on the CPU: %s", err->msg);
     *err = (struct vp_err)VP_ERR_INIT;
@@ -207,10 +246,11 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     struct vp_reconstruct *job = &s->job;
     struct vp_stack out = {0};
     struct vp_writer *writer = NULL;
+    const bool ahead = job->any_order && !run->common.plan;
     int rc = -1;
 
-    /* the output first: where its memory is allocated ahead, that goes on while a device is started */
-    if (!run->common.plan && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
+    /* a file first: where its memory is allocated ahead, that goes on while a device is started */
+    if (ahead && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
         goto out;
     if (plan(s, run, err))
         goto out;
@@ -222,6 +262,8 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         vp_stack_free(&out);
         return 0;
     }
+    if (!ahead && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
+        goto out;
     rc = vp_reconstruct_run(job, writer, err);
     if (!rc && job->normalize)
         vp_normalize_tell(job->normalize, run, &job->repaired,
@@ -238,6 +280,8 @@ out:
 
 void vp_session_close(struct vp_session *s)
 {
+    vp_backend_settle();
+    vp_reconstruct_free(&s->job);
     vp_normalize_close(s->job.normalize);
     vp_filter_close(s->job.filter);
     vp_views_close(s->source);

@@ -21,6 +21,7 @@ complete -c ct-fdk -l voxel -x -d 'edge of a voxel in mm, or x,y,z (default: the
 complete -c ct-fdk -l center -x -d 'centre of the volume in mm (default: 0,0,0, on the rotation axis)'
 complete -c ct-fdk -l slab -x -d 'only slices Z0 to Z1 - 1 of the volume'
 complete -c ct-fdk -l device-memory -x -d 'use at most SIZE of each GPU\'s memory (default: what is free)'
+complete -c ct-fdk -l subsets -x -d 'split the views into N subsets, each on GPUs of its own (0: choose)'
 complete -c ct-fdk -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c ct-fdk -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
 complete -c ct-fdk -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
