@@ -7,7 +7,7 @@
 #include "plan/local.h"
 
 /* Changes whenever this file does: a plugin of another build is refused. */
-enum { VP_BACKEND_ABI = 3 };
+enum { VP_BACKEND_ABI = 4 };
 
 struct vp_device {
     char name[128];
@@ -75,7 +75,7 @@ struct vp_backend {
     int (*bp_flush)(void *bp, struct vp_err *err);
     int (*bp_slices)(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err);
     void (*bp_stats)(void *bp, struct vp_bp_stats *stats); /* after the last slice */
-    void (*bp_close)(void *bp); /* and copy nothing any more */
+    void (*bp_close)(void *bp); /* waits until nothing is copied any more */
 
     /* Local operations (plan/local.h). A worker belongs to one device and has `lanes` sets of buffers for parts of at
      * most in[] -> out[] voxels, so that the copies of one lane overlap the work of another. All NULL where the backend
@@ -114,8 +114,8 @@ int vp_backend_find(const struct vp_backend **backend, int *device, const char *
 /* The same, all devices that `name` allows: cuda is every GPU, cuda:0,2 those. *devices is malloc'd. auto lists every
  * GPU too: how many are worth it is for the caller to say. */
 int vp_backend_devices(const struct vp_backend **backend, int **devices, int *n, const char *name, struct vp_err *err);
-/* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before the
- * process ends, for a driver must not be torn down while it starts. */
+/* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before
+ * the process ends, for a driver must not be torn down while it starts. */
 void vp_backend_warm(const char *name);
 void vp_backend_settle(void);
 

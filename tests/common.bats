@@ -358,3 +358,11 @@ with_file() {
         ct-phantom -g - --noise 1e4 --counts --density 0 | img-convert --type u16 -o "$BATS_FILE_TMPDIR/pages.tif"
     each f
 }
+
+@test "threads that cannot be had: 1, and no output is left" {
+    needs_plain_memory
+    mkdir out
+    ct-phantom --volume 64x64x32 -o a.tif
+    run -1 bash -c 'ulimit -v 200000; img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
+    [ -z "$(ls -A out)" ]
+}

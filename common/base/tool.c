@@ -300,11 +300,16 @@ void vp_at_signal(void (*fn)(void))
     }
 }
 
-static void on_signal(int number)
+static void clean_up(void)
 {
     for (int i = 0; i < MAX_AT_SIGNAL; i++)
         if (at_signal[i])
             at_signal[i]();
+}
+
+static void on_signal(int number)
+{
+    clean_up();
     /* the handler was installed with SA_RESETHAND: raised again, the signal ends us as the caller expects */
     raise(number);
 }
@@ -314,6 +319,7 @@ static void install_signals(void)
     /* PIPE: standard error may be a pipe whose reader has gone while the output is a file */
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU};
     signal(SIGXFSZ, SIG_IGN); /* write(2) then fails, and the message says why */
+    atexit(clean_up);         /* libgomp exits when it cannot have a thread */
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction now, ours = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
         sigemptyset(&ours.sa_mask);

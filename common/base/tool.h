@@ -94,8 +94,8 @@ void vp_note(const struct vp_run *run, const char *fmt, ...) __attribute__((form
 void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool vp_plan_done(struct vp_run *run);
 
-/* Have fn called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is raised again);
- * fn must be async-signal-safe. At most four; the same one again is ignored. */
+/* Have fn called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is raised again), and when
+ * it exits; fn must be async-signal-safe. At most four; the same one again is ignored. */
 void vp_at_signal(void (*fn)(void));
 
 /* Refuse `--device cuda...` where the operation cannot be had on a device (VP_ERESOURCE).

@@ -4,7 +4,8 @@
  *
  * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory. One
  * pass over the views if a slab a device is the whole volume; otherwise, from seekable input, several passes, in each
- * of which every device makes a slab. All devices of a pass get their views from one reading. Slabs do not change a bit.
+ * of which every device makes a slab. All devices of a pass get their views from one reading. Slabs do not change a
+ * bit.
  *
  * Where slabs would be too thin to keep all devices busy, several devices make the same slab, each from a subset of the
  * views, and their sums are added on the host: the grid of R slabs by C subsets of iFDK (Chen et al. 2019, sec. 4). The

@@ -20,7 +20,7 @@ enum {
     DEVICE_BATCH = 64,
     HOST_STEP = 64, /* slices; slabs on the host are cut finer only where they must be */
     SLICES = 32,    /* copied together */
-    ATTEMPTS = 8
+    ATTEMPTS = 8    /* to cut slabs that are a step smaller */
 };
 static const uint64_t SLOT_BYTES = 32 << 20;
 static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
@@ -476,7 +476,7 @@ static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *hos
             return -1;
         least = r->crew[i].most > 0 ? lesser(least, r->crew[i].most) : least;
     }
-    for (int attempt = 0; attempt < ATTEMPTS && least > 0 && least < INT64_MAX; attempt++) {
+    for (int attempt = 0; least > 0 && least < INT64_MAX; attempt++) {
         const int64_t unit = vp_reconstruct_on_host(r) || least < step ? 1 : step;
         room = 0;
         for (int i = 0; i < crews; i++)
@@ -489,11 +489,13 @@ static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *hos
         if (rc)
             return rc < 0 ? -1 : r->passes;
         *host |= r->bytes > r->memory;
-        /* another slab than the first of a crew takes more: smaller ones */
+        /* another slab than the first of a crew takes more: smaller ones, later by more than a step */
         least = INT64_MAX;
         for (int i = 0; i < crews; i++) {
-            r->crew[i].most -= r->crew[i].most > unit ? unit : divided(r->crew[i].most, 2);
-            least = r->crew[i].most > 0 ? lesser(least, r->crew[i].most) : least;
+            int64_t *most = &r->crew[i].most;
+            const int64_t less = attempt < ATTEMPTS ? unit : greater(unit, *most / 16 / unit * unit);
+            *most -= *most > unit ? less : divided(*most, 2);
+            least = *most > 0 ? lesser(least, *most) : least;
         }
     }
     return 0;
@@ -564,8 +566,8 @@ static int check_subsets(const struct vp_reconstruct *r, struct vp_err *err)
                        r->n_devices == 1 && !vp_reconstruct_on_host(r) ? "is" : "are",
                        vp_reconstruct_on_host(r) ? 0 : r->n_devices);
     if (r->last - r->first < 2 * r->want_subsets)
-        return vp_fail(err, VP_EUSAGE, "%lld views are too few for %d subsets", (long long)(r->last - r->first),
-                       r->want_subsets);
+        return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", r->want_subsets,
+                       2 * r->want_subsets, (long long)(r->last - r->first));
     if (!vp_views_seekable(r->source)) {
         vp_fail(err, VP_EUSAGE, "subsets of the views cannot be taken from a pipe, which brings one after the other");
         return vp_hint(err, "give the projections as files");
@@ -635,7 +637,7 @@ static int make_plan(struct vp_reconstruct *r, const struct vp_crew *device, con
 }
 
 /* Where passes follow one another, memory that is left takes the slices of one, so that the devices go on with the next
- * while they are written. Not all of it: it is locked. */
+ * while they are written. Not all of it: it is locked. What there is after the first pass stays. */
 static void add_out_slots(struct vp_reconstruct *r)
 {
     const uint64_t left = r->memory - r->bytes, half = r->memory / 2;
@@ -648,7 +650,8 @@ static void add_out_slots(struct vp_reconstruct *r)
     const uint64_t slot = (uint64_t)r->group * (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
     for (int i = 0; i < r->parts; i += r->subsets)
         slices += (r->part[i].z1 - r->part[i].z0) * (r->mirrored ? 2 : 1);
-    const int64_t more = lesser((int64_t)((left < half ? left : half) / slot), divided(slices, r->group) - r->out_slots);
+    const int64_t fit = (int64_t)((left < half ? left : half) / slot);
+    const int64_t more = lesser(fit, divided(slices, r->group) - r->out_slots);
     if (r->passes == 1 || vp_reconstruct_on_host(r) || more <= 0)
         return;
     r->out_slots += (int)more;

@@ -185,8 +185,8 @@ static void show(const struct vp_session *s, struct vp_run *run)
     if (job->subsets > 1)
         vp_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
                 "one device's (less than 1e-6, relative L2)", job->subsets);
-    vp_plan(run, "passes", "%lld over the projections, %lld slices each%s, %d views a batch",
-            (long long)job->passes, (long long)job->slab,
+    vp_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
+            (long long)job->passes, job->parts > job->subsets ? "at most " : "", (long long)job->slab,
             job->mirrored ? " and their mirror images" : "", job->batch);
     vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
