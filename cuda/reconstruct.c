@@ -98,11 +98,6 @@ static int device_lost(struct vp_err *err, cudaError_t e)
     return cuda_fail(err, e, "the device failed");
 }
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- the plan ---- */
 
 /* Matrices on voxel indices with weight 1 / w^2; malloc'd. */
@@ -124,12 +119,12 @@ static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t ru
     const int64_t R = l->plan.views_per_orbit, rows = l->v1 - l->v0, orbits = l->o1 - l->o0;
     const uint64_t view = (uint64_t)rows * (uint64_t)job->in_nu * sizeof(float);
     int64_t piece = (int64_t)(PIECE_BYTES / view);
-    piece = piece < 1 ? 1 : lesser(piece, MOST_PIECE);
-    l->run = lesser(run, orbits);
-    l->piece_views = lesser(piece, l->run);
-    ahead = lesser(ahead > l->run ? ahead : l->run, orbits);
+    piece = piece < 1 ? 1 : vp_min64(piece, MOST_PIECE);
+    l->run = vp_min64(run, orbits);
+    l->piece_views = vp_min64(piece, l->run);
+    ahead = vp_min64(ahead > l->run ? ahead : l->run, orbits);
     l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
-    l->slots = R == 2 && !job->any_order ? orbits : lesser(ahead + 2 * l->run, orbits);
+    l->slots = R == 2 && !job->any_order ? orbits : vp_min64(ahead + 2 * l->run, orbits);
     l->piece_bytes = (uint64_t)l->piece_views * view;
     l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
                         ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
@@ -168,7 +163,7 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
             return kernel_fail(err);
         l->v0 = l->plan.v0, l->v1 = l->plan.v1;
         if (l->v0 >= l->v1) { /* the slab sees nothing: a row that nothing is taken from */
-            l->v0 = lesser(l->v0, job->nv - 1);
+            l->v0 = vp_min64(l->v0, job->nv - 1);
             l->v1 = l->v0 + 1;
         }
         const int64_t R = l->plan.views_per_orbit;
@@ -177,8 +172,8 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
         l->o0 = R == 1 || job->pairs ? job->first : 0;
         l->o1 = R == 1 || job->pairs ? job->last : l->plan.orbits;
         const uint64_t orbit = (uint64_t)(R * (l->v1 - l->v0) * job->in_nu) * sizeof(float);
-        int64_t run = lesser(l->plan.good_batch, (int64_t)(RUN_BYTES / orbit));
-        run = lesser(run, (l->o1 - l->o0) / 4); /* the last runs leave the device in parts */
+        int64_t run = vp_min64(l->plan.good_batch, (int64_t)(RUN_BYTES / orbit));
+        run = vp_min64(run, (l->o1 - l->o0) / 4); /* the last runs leave the device in parts */
         run = run < 8 ? 8 : run;
         size_rings(job, l, run, (int64_t)(RING_BYTES / orbit));
         if (l->bytes > room)
@@ -429,7 +424,7 @@ static int waiting_runs(const struct cuda_bp *c)
 static int run_if_useful(struct cuda_bp *c, struct vp_err *err)
 {
     const int64_t n = c->packed - c->next, idle = c->runs.n ? IDLE_RUN : FIRST_RUN;
-    const int busy = n >= lesser(c->l.run, idle) ? waiting_runs(c) : 2;
+    const int busy = n >= vp_min64(c->l.run, idle) ? waiting_runs(c) : 2;
     return busy == 0 || (busy == 1 && n >= c->l.run) ? run(c, err) : 0;
 }
 
@@ -496,7 +491,7 @@ int vp_cuda_bp_add(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, c
         return vp_fail(err, VP_ERUN, "detector rows %lld to %lld were given, %lld to %lld are needed", (long long)v0,
                        (long long)v1, (long long)c->l.v0, (long long)c->l.v1);
     while (n > 0) {
-        int64_t k = lesser(n, c->l.piece_views);
+        int64_t k = vp_min64(n, c->l.piece_views);
         if (first < half && first + k > half)
             k = half - first;
         if (add_piece(c, first, k, v0, v1, proj, err) || run_if_useful(c, err))

@@ -3,6 +3,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,5 +54,16 @@ int vp_hint(struct vp_err *err, const char *fmt, ...)
         vsnprintf(err->hint, sizeof err->hint, fmt, ap);
         va_end(ap);
     }
+    return -1;
+}
+
+int vp_err_keep(struct vp_err *err, const struct vp_err *other)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&lock);
+    if (!err->code)
+        *err = *other;
+    pthread_mutex_unlock(&lock);
     return -1;
 }

@@ -8,6 +8,9 @@
 
 struct vp_err;
 
+static inline int64_t vp_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t vp_max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* *out = a * b (or a + b); false on overflow, *out then untouched. */
 bool vp_mul_size(size_t *out, size_t a, size_t b);
 bool vp_add_size(size_t *out, size_t a, size_t b);

@@ -206,8 +206,6 @@ static void half_range(int64_t nz, bool mirror, int h, int64_t z0, int64_t z1, i
         *lo = *hi = 0;
 }
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* The segments that a slab needs, into `out` (if not NULL); their number, and the floats of a tile. */
 static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct vp_bp_segment *out,
@@ -222,19 +220,19 @@ static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct
     }
     for (int h = 0; h < 2; h++)
         half_range(nz, mirror, h, z0, z1, &lo[h], &hi[h]);
-    const int64_t end = max64(hi[0], hi[1]);
+    const int64_t end = vp_max64(hi[0], hi[1]);
     int n = 0;
     *tile_floats = 0;
     for (int64_t k = 0; k < end; k += SEGMENT) {
         int64_t first = SEGMENT, last = 0;
         int halves = 0;
         for (int h = 0; h < 2; h++) {
-            const int64_t a = max64(lo[h] - k, 0), e = min64(hi[h] - k, SEGMENT);
+            const int64_t a = vp_max64(lo[h] - k, 0), e = vp_min64(hi[h] - k, SEGMENT);
             if (a >= e)
                 continue;
             halves |= 1 << h;
-            first = min64(first, a);
-            last = max64(last, e);
+            first = vp_min64(first, a);
+            last = vp_max64(last, e);
         }
         if (!halves)
             continue;
@@ -268,8 +266,8 @@ static void plan_rows(struct vp_backproject *b, const struct vp_grid *grid)
     int64_t lo = -(b->refine - 1), hi = (b->rows - 1) * b->refine + b->refine;
     if (b->mirror) {
         const int64_t l = lo, h = hi;
-        lo = min64(l, b->mirror_sum - (h - 1));
-        hi = min64(max64(h, b->mirror_sum - l + 1), b->mirror_sum / 2 + 3); /* v grows up to the middle */
+        lo = vp_min64(l, b->mirror_sum - (h - 1));
+        hi = vp_min64(vp_max64(h, b->mirror_sum - l + 1), b->mirror_sum / 2 + 3); /* v grows up to the middle */
     }
     b->row0 = lo;
     b->row1 = hi;
@@ -343,12 +341,12 @@ uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const str
     for (int mirror = 0; mirror < 2; mirror++) {
         int64_t floats;
         const int n = plan_segments(grid->n[2], mirror, z0, z1, NULL, &floats);
-        tile = (uint64_t)max64((int64_t)tile, floats);
-        segments = (uint64_t)max64((int64_t)segments, n);
+        tile = (uint64_t)vp_max64((int64_t)tile, floats);
+        segments = (uint64_t)vp_max64((int64_t)segments, n);
     }
     /* all rows; or, mirrored, half of them and what the centre may be off; or lines along u */
     const int64_t plain = line_pitch(nv + 4, false), folded = line_pitch(nv / 2 + nv / 8 + 8, true);
-    view = (uint64_t)max64(view_floats(nu, max64(plain, folded)), view_floats(nv, line_pitch(nu + 4, false)));
+    view = (uint64_t)vp_max64(view_floats(nu, vp_max64(plain, folded)), view_floats(nv, line_pitch(nu + 4, false)));
     return (uint64_t)n_views * sizeof(struct vp_bp_view) + segments * sizeof(struct vp_bp_segment)
          + (uint64_t)(tiles_along(grid->n[0]) * tiles_along(grid->n[1])) * tile * sizeof(float)
          + BATCH * view * sizeof(float) + 2 * SLACK + sizeof(struct vp_backproject);
@@ -513,7 +511,7 @@ static void process_batch(struct vp_backproject *b)
     const int64_t items = squares_x * ((tiles_y + SQUARE - 1) / SQUARE) * SQUARE * SQUARE;
     /* few tiles (a tall thin volume): cut them along z so that all threads have work */
     const int64_t wanted = 8 * (int64_t)b->threads;
-    const int64_t parts = b->tiles >= wanted ? 1 : min64(b->n_segments, (wanted + b->tiles - 1) / b->tiles);
+    const int64_t parts = b->tiles >= wanted ? 1 : vp_min64(b->n_segments, (wanted + b->tiles - 1) / b->tiles);
     const bool worth = b->tiles * b->tile_floats * b->batch >= WORTH_THREADS;
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4) if (worth)
     for (int64_t item = 0; item < items * parts; item++) {
@@ -535,7 +533,7 @@ int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const
     enum { STRIP = 64 };
     const int64_t strips = (b->lines + STRIP - 1) / STRIP;
     for (int64_t s = first; s < first + n;) {
-        const int64_t batch = s / b->batch * b->batch, end = min64(batch + b->batch, first + n);
+        const int64_t batch = s / b->batch * b->batch, end = vp_min64(batch + b->batch, first + n);
         if (batch != b->batch_first)
             process_batch(b);
         b->batch_first = batch;
@@ -544,7 +542,7 @@ int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const
         for (int64_t item = 0; item < (end - s) * strips; item++) {
             const int64_t view = s + item / strips, l0 = item % strips * STRIP;
             b->isa->transpose(b, (int)(view - batch), &b->views[view], proj + (view - first) * b->nu * b->nv,
-                              l0, min64(l0 + STRIP, b->lines));
+                              l0, vp_min64(l0 + STRIP, b->lines));
         }
         for (; s < end; s++)
             b->present[s - batch] = true;
@@ -596,8 +594,8 @@ static int64_t run_of_slices(const struct vp_backproject *b, int64_t z, int64_t 
     if (b->few)
         return 1;
     if (b->mirror && !high)
-        n = min64(n, middle - z);
-    return min64(n, high ? k % RUN + 1 : RUN - k % RUN);
+        n = vp_min64(n, middle - z);
+    return vp_min64(n, high ? k % RUN + 1 : RUN - k % RUN);
 }
 
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
@@ -627,7 +625,7 @@ static void copy_row(const struct vp_backproject *b, const float *from, int64_t 
     const int64_t slice = b->nx * b->ny;
     const float *src = from + y / TILE * b->tiles_x * b->tile_floats + y % TILE * TILE * column;
     for (int64_t x0 = 0; x0 < b->nx; x0 += STRIP) {
-        const int64_t width = min64(STRIP, b->nx - x0);
+        const int64_t width = vp_min64(STRIP, b->nx - x0);
         for (int64_t x = 0; x < width; x += TILE, src += b->tile_floats) {
             if (x0 + x + TILE < b->nx)
                 for (int64_t t = 0; t < TILE; t++)

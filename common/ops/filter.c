@@ -83,11 +83,6 @@ static void *take(struct vp_filter *f, int64_t count, size_t size, const char *w
     return p;
 }
 
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- the transform and the kernel ---- */
 
 /* Arithmetic of one stage an element, and the stages of m: false if m has other factors than 2, 3, 5. */
@@ -156,7 +151,7 @@ static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, 
 
 static int make_transform(struct vp_filter *f, const struct vp_filter_params *p, struct vp_err *err)
 {
-    choose(f->nu + greater(f->pad, f->before) + greater(f->pad, f->after), &f->fft);
+    choose(f->nu + vp_max64(f->pad, f->before) + vp_max64(f->pad, f->after), &f->fft);
     const int64_t m = f->fft.m;
     double *turn = NULL, *h;
     int32_t *at = NULL;
@@ -363,8 +358,8 @@ static void extend(struct vp_filter *f, const struct vp_view *views)
 {
     for (int64_t k = 0; k < f->views; k++) {
         const double center = views[k].P[3] / views[k].P[11], less = 2 * center - (double)(f->nu - 1);
-        f->before = greater(f->before, (int64_t)ceil(-less - 1e-6));
-        f->after = greater(f->after, (int64_t)ceil(less - 1e-6));
+        f->before = vp_max64(f->before, (int64_t)ceil(-less - 1e-6));
+        f->after = vp_max64(f->after, (int64_t)ceil(less - 1e-6));
     }
 }
 
@@ -582,7 +577,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
     {
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
         float *const cosines = scratch + 2 * f->fft.m * VP_FFT_LANES;
-        struct vp_fft_job job = {.fft = &f->fft, .nu = f->nu, .left = greater(f->pad, f->before),
+        struct vp_fft_job job = {.fft = &f->fft, .nu = f->nu, .left = vp_max64(f->pad, f->before),
                                  .pad = f->pad, .fall = f->fall, .nu_out = nu_out,
                                  .before = f->wide ? f->before : 0};
 

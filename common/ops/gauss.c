@@ -30,8 +30,6 @@ enum {
     LARGE = 16 << 20               /* bytes of an output that no cache keeps */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t round_up(int64_t a, int64_t step) { return (a + step - 1) / step * step; }
 /* Samples between rows: whole cache lines, an odd number, so that the same column of many rows does not fall into
  * the same set of the cache. */
@@ -142,8 +140,8 @@ void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, fl
 {
     const int64_t r = t->radius;
 
-    lo = least(lo, r);
-    hi = least(hi, r);
+    lo = vp_min64(lo, r);
+    hi = vp_min64(hi, r);
     memset(up, 0, (size_t)r * sizeof *up);
     memset(down, 0, (size_t)r * sizeof *down);
     if (lo + hi < t->order)
@@ -248,7 +246,7 @@ static size_t short_taps(const struct vp_passes *p, const struct vp_local *op, c
 
     if (p->edge != VP_EDGE_RENORMALIZE || (axis < 2 && !is_short(p, op, axis)))
         return 0;
-    return (size_t)(least(vp_box_size(out, axis), 2 * r) * 2 * r);
+    return (size_t)(vp_min64(vp_box_size(out, axis), 2 * r) * 2 * r);
 }
 
 /* kept: the ring of planes is the same whatever the depth of the part. */
@@ -259,20 +257,20 @@ static struct layout lay_out(const struct vp_passes *p, const struct vp_local *o
     const int64_t *const image = op->image, w = vp_box_size(out, 0), rows = vp_box_size(out, 1);
     const int64_t planes = vp_box_size(out, 2), rx = p->radius[0], ry = p->radius[1], rz = p->radius[2];
 
-    const int64_t pieces = most(1, (w + PIECE / 2) / most(PIECE, 4 * rx));
+    const int64_t pieces = vp_max64(1, (w + PIECE / 2) / vp_max64(PIECE, 4 * rx));
     l.piece = round_up((w + pieces - 1) / pieces, COLUMNS);
-    l.span = rz ? least(w, l.piece) : w;
+    l.span = rz ? vp_min64(w, l.piece) : w;
     l.across = (w + l.span - 1) / l.span;
     l.row_ring = p->edge == VP_EDGE_WRAP && ry ? image[1] : 2 * ry + BLOCK + COLUMNS;
-    l.block = l.piece * most(1, NEAR / (p->channels_x * l.row_ring * l.piece * (int64_t)sizeof(float)));
-    l.block = least(l.block, round_up(l.span, l.piece));
+    l.block = l.piece * vp_max64(1, NEAR / (p->channels_x * l.row_ring * l.piece * (int64_t)sizeof(float)));
+    l.block = vp_min64(l.block, round_up(l.span, l.piece));
     l.blocks = (l.span + l.block - 1) / l.block;
     l.row_width = row_step(l.block);
     l.made_width = row_step(l.piece);
     l.ring_width = row_step(l.blocks * l.block);
-    l.step_planes = round_up(most(rz, 8), 8);
+    l.step_planes = round_up(vp_max64(rz, 8), 8);
     if (!kept)
-        l.step_planes = least(l.step_planes, round_up(planes, 8));
+        l.step_planes = vp_min64(l.step_planes, round_up(planes, 8));
     l.plane_ring = !rz ? 0 : p->edge == VP_EDGE_WRAP ? image[2] : 2 * rz + l.step_planes;
     l.tile = rows;
     if (!rz)
@@ -280,9 +278,9 @@ static struct layout lay_out(const struct vp_passes *p, const struct vp_local *o
     else {
         /* tiles for each thread, so that none waits for another; unless most of them would be rows of neighbours */
         const int64_t row = l.plane_ring * l.ring_width * p->channels_y * (int64_t)sizeof(float);
-        const int64_t own = least(round_up(RING / row, 8), (rows * l.across + threads - 1) / threads);
+        const int64_t own = vp_min64(round_up(RING / row, 8), (rows * l.across + threads - 1) / threads);
         l.alone = own > 0 && own >= 6 * ry;
-        const int64_t fits = l.alone ? own : most(round_up(RING * (int64_t)threads / row, 8), most(4 * ry, 32));
+        const int64_t fits = l.alone ? own : vp_max64(round_up(RING * (int64_t)threads / row, 8), vp_max64(4 * ry, 32));
         int64_t tiles = (rows + fits - 1) / fits;
         while (l.alone && tiles * l.across % threads && tiles * l.across < 8 * threads)
             tiles++;
@@ -297,7 +295,7 @@ static struct layout lay_out(const struct vp_passes *p, const struct vp_local *o
                       + (2 * l.column_rows + 2 * COLUMNS + BLOCK) * COLUMNS  /* turned, and filtered */
                       + COLUMNS * row_step(l.column_rows)                    /* rows as read */
                       + l.row_width + (BLOCK + 2) * l.made_width);           /* zeros; finished rows, junk, input */
-    l.reach = 2 * most(ry, rz) + BLOCK;
+    l.reach = 2 * vp_max64(ry, rz) + BLOCK;
     l.pointers = (size_t)round_up(2 * l.reach + l.column_rows, 8);
     return l;
 }
@@ -378,12 +376,13 @@ static bool own_taps(const struct job *j, const struct vp_taps *t, int axis, int
 /* The block of outputs from i on ends here: at `end`, or where taps of another kind may begin. */
 static int64_t block_end(const struct job *j, int axis, int64_t i, int64_t end)
 {
-    const int64_t r = j->p->radius[axis], n = j->op->image[axis], first = least(r, n - r), second = most(r, n - r);
+    const int64_t r = j->p->radius[axis], n = j->op->image[axis];
+    const int64_t first = vp_min64(r, n - r), second = vp_max64(r, n - r);
 
-    end = least(end, i + j->isa->block);
+    end = vp_min64(end, i + j->isa->block);
     if (!j->cut[axis])
         return end;
-    return i < first ? least(end, first) : i < second ? least(end, second) : end;
+    return i < first ? vp_min64(end, first) : i < second ? vp_min64(end, second) : end;
 }
 
 static struct vp_border with_taps(const struct job *j, const struct vp_taps *t, int axis, int64_t i)
@@ -402,7 +401,7 @@ static struct vp_border with_taps(const struct job *j, const struct vp_taps *t, 
 /* Order 0: output i of a block that begins at `first`. */
 static struct vp_border with_scale(const struct job *j, const struct vp_taps *t, int axis, int64_t i, int64_t first)
 {
-    const int64_t last = j->op->image[axis] - 1, e = least(i, last - i);
+    const int64_t last = j->op->image[axis] - 1, e = vp_min64(i, last - i);
 
     if (e >= t->radius)
         return (struct vp_border){.scale = 0};
@@ -415,7 +414,7 @@ static void filter(const struct job *j, const struct vp_sum *sum, int axis, int6
                    const float *const *const *g, int64_t at, float *out, int64_t step, int64_t n)
 {
     const bool inside = j->p->edge != VP_EDGE_RENORMALIZE
-                        || least(i, j->op->image[axis] - i - count) >= j->p->radius[axis];
+                        || vp_min64(i, j->op->image[axis] - i - count) >= j->p->radius[axis];
 
     for (int s = 0; s < sum->n; s++) {
         const struct vp_taps *const t = sum->term[s].taps;
@@ -552,7 +551,7 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
                       int64_t z)
 {
     const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r, left = j->in->box.lo[0];
-    const int64_t from = most(first, 0), to = least(x + n + r, width), step = row_step(j->l.column_rows);
+    const int64_t from = vp_max64(first, 0), to = vp_min64(x + n + r, width), step = row_step(j->l.column_rows);
 
     if (r == 0) {
         for (int64_t i = 0; i < count; i++)
@@ -613,15 +612,15 @@ static void make_plane(const struct job *j, struct desk *d, int64_t x, int64_t n
     const struct layout *const l = &j->l;
     const int64_t r = j->p->radius[1], height = j->op->image[1];
     const bool wrap = j->p->edge == VP_EDGE_WRAP && r;
-    const int64_t limit = wrap ? height : least(height, y1 + r);
-    int64_t next = wrap ? 0 : most(0, y0 - r);
+    const int64_t limit = wrap ? height : vp_min64(height, y1 + r);
+    int64_t next = wrap ? 0 : vp_max64(0, y0 - r);
 
     for (int64_t y = y0, end; y < y1; y = end) {
         end = block_end(j, 1, y, y1);
-        for (const int64_t need = wrap ? limit : least(limit, end + r); next < need;) {
-            const int64_t count = least(COLUMNS, limit - next);
+        for (const int64_t need = wrap ? limit : vp_min64(limit, end + r); next < need;) {
+            const int64_t count = vp_min64(COLUMNS, limit - next);
             for (int64_t at = 0; at < n; at += l->piece)
-                make_rows(j, d, x + at, at, least(l->piece, n - at), next, count, z);
+                make_rows(j, d, x + at, at, vp_min64(l->piece, n - at), next, count, z);
             next += count;
         }
         look(j, d, 1, y, next, j->p->channels_x, ring_row(j, d, 0, 0), l->row_ring, l->row_width,
@@ -633,7 +632,7 @@ static void make_plane(const struct job *j, struct desk *d, int64_t x, int64_t n
             continue;
         }
         for (int64_t at = 0; at < n; at += l->piece) {
-            const int64_t m = least(l->piece, n - at);
+            const int64_t m = vp_min64(l->piece, n - at);
             filter(j, &j->p->y[0], 1, y, end - y, g, at, d->made, l->made_width, m);
             for (int64_t i = y; i < end; i++)
                 finish(j, d, x + at, m, i, z, d->made + (i - y) * l->made_width);
@@ -655,7 +654,7 @@ static void make_depth(const struct job *j, struct desk *d, int64_t x, int64_t n
              l->tile * l->ring_width, l->plane_ring * l->tile * l->ring_width);
         const float *const *const g[2] = {d->g[0] + r, d->g[1] + r};
         for (int64_t at = 0; at < n; at += l->piece) {
-            const int64_t m = least(l->piece, n - at);
+            const int64_t m = vp_min64(l->piece, n - at);
             filter(j, &j->p->z, 2, z, end - z, g, at, d->made, l->made_width, m);
             for (int64_t i = z; i < end; i++)
                 finish(j, d, x + at, m, y, i, d->made + (i - z) * l->made_width);
@@ -671,10 +670,10 @@ static void make_strip(const struct job *j, struct desk *d, const struct march *
 {
     const struct layout *const l = &j->l;
     const int64_t b = i % l->blocks, s = i / l->blocks % m->strips, z = m->next + i / l->blocks / m->strips;
-    const int64_t y0 = m->t0 + s * m->strip, y1 = least(m->t1, y0 + m->strip), x = m->x0 + b * l->block;
+    const int64_t y0 = m->t0 + s * m->strip, y1 = vp_min64(m->t1, y0 + m->strip), x = m->x0 + b * l->block;
 
     if (y0 < y1 && x < m->x1)
-        make_plane(j, d, x, least(l->block, m->x1 - x), y0, y1, z, m->t0);
+        make_plane(j, d, x, vp_min64(l->block, m->x1 - x), y0, y1, z, m->t0);
 }
 
 static void make_row(const struct job *j, struct desk *d, const struct march *m, int64_t i)
@@ -683,7 +682,7 @@ static void make_row(const struct job *j, struct desk *d, const struct march *m,
     const int64_t x = m->x0 + i % l->blocks * l->block;
 
     if (x < m->x1)
-        make_depth(j, d, x, least(l->block, m->x1 - x), m->t0 + i / l->blocks, m->z0, m->z1, m->t0,
+        make_depth(j, d, x, vp_min64(l->block, m->x1 - x), m->t0 + i / l->blocks, m->z0, m->z1, m->t0,
                    m->next + m->planes);
 }
 
@@ -694,26 +693,26 @@ static void make_tile(const struct job *j, struct desk *d, int64_t i, int thread
     const struct vp_box *const out = &j->out->box;
     const int64_t r = j->p->radius[2], ry = j->p->radius[1], depth = j->op->image[2];
     const bool wrap = j->p->edge == VP_EDGE_WRAP;
-    const int64_t end = !r ? out->hi[2] : wrap ? depth : least(depth, out->hi[2] + r);
-    struct march m = {.next = !r ? out->lo[2] : wrap ? 0 : most(0, out->lo[2] - r)};
+    const int64_t end = !r ? out->hi[2] : wrap ? depth : vp_min64(depth, out->hi[2] + r);
+    struct march m = {.next = !r ? out->lo[2] : wrap ? 0 : vp_max64(0, out->lo[2] - r)};
 
     if (j->kept) {
         d->planes = j->kept + (size_t)i * l->planes;
-        m.next = most(m.next, j->in->box.lo[2]); /* those before are there */
+        m.next = vp_max64(m.next, j->in->box.lo[2]); /* those before are there */
     }
 
     m.x0 = d->left = out->lo[0] + i % l->across * l->span;
-    m.x1 = least(out->hi[0], m.x0 + l->span);
+    m.x1 = vp_min64(out->hi[0], m.x0 + l->span);
     m.t0 = out->lo[1] + i / l->across * l->tile;
-    m.t1 = least(out->hi[1], m.t0 + l->tile);
+    m.t1 = vp_min64(out->hi[1], m.t0 + l->tile);
     const int64_t rows = m.t1 - m.t0;
     for (m.z0 = out->lo[2]; m.z0 < out->hi[2]; m.z0 = m.z1, m.next += m.planes) {
-        m.z1 = least(out->hi[2], m.z0 + l->step_planes);
-        m.planes = (r && wrap ? end : least(end, m.z1 + r)) - m.next;
+        m.z1 = vp_min64(out->hi[2], m.z0 + l->step_planes);
+        m.planes = (r && wrap ? end : vp_min64(end, m.z1 + r)) - m.next;
         /* strips where planes and blocks are too few for the threads; each has rows of its own to begin with */
         const int64_t wanted = l->alone || threads == 1 || m.planes < 1 ? 1
                                : (4 * threads - 1) / (m.planes * l->blocks) + 1;
-        m.strips = wrap ? 1 : most(1, least(wanted, rows / most(2 * ry, 16)));
+        m.strips = wrap ? 1 : vp_max64(1, vp_min64(wanted, rows / vp_max64(2 * ry, 16)));
         m.strip = (rows + m.strips - 1) / m.strips;
         const int64_t strips = m.planes * m.strips * l->blocks, lines = r ? rows * l->blocks : 0;
         if (l->alone) {

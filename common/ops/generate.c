@@ -12,11 +12,6 @@
 
 enum { BATCH_BYTES = 16 << 20 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int vp_generate_plan(struct vp_generate *g, struct vp_err *err)
 {
     const size_t bytes = vp_page_bytes(g->out);
@@ -31,7 +26,7 @@ int vp_generate_plan(struct vp_generate *g, struct vp_err *err)
     g->batch = 1 + (int64_t)(BATCH_BYTES / bytes);
     if (g->batch < 2 * g->threads)
         g->batch = 2 * g->threads;
-    g->batch = least(g->batch, least((int64_t)(g->memory / 2 / bytes), g->out->pages));
+    g->batch = vp_min64(g->batch, vp_min64((int64_t)(g->memory / 2 / bytes), g->out->pages));
     return 0;
 }
 
@@ -48,8 +43,8 @@ int vp_generate_run(const struct vp_generate *g, struct vp_writer *writer, struc
     vp_progress_start(g->progress, g->stage, "pages", pages);
     rc = 0;
     for (int64_t first = 0, which = 0; first < pages + size && !rc; first += size, which = !which) {
-        const int64_t to_write = first ? least(size, pages - (first - size)) : 0;
-        const int64_t to_make = first < pages ? least(size, pages - first) : 0;
+        const int64_t to_write = first ? vp_min64(size, pages - (first - size)) : 0;
+        const int64_t to_make = first < pages ? vp_min64(size, pages - first) : 0;
         float *const now = batch[which], *const before = batch[!which];
         const double t = vp_now();
         #pragma omp parallel num_threads(g->threads)

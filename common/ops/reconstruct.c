@@ -98,11 +98,6 @@ struct totals {
     int64_t passes;
 };
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool on_host(const struct vp_reconstruct *r)
 {
     return vp_reconstruct_on_host(r);
@@ -219,8 +214,8 @@ static void read_views(struct source *s)
         more = false;
         for (int c = 0; c < r->subsets && rc > 0; c++) {
             const struct vp_bp_part *p = &r->part[c]; /* of the first slab */
-            const int64_t last = r->partner ? lesser(p->last, r->partner) : p->last;
-            const int64_t end = lesser((p->first / step + round + 1) * step, last);
+            const int64_t last = r->partner ? vp_min64(p->last, r->partner) : p->last;
+            const int64_t end = vp_min64((p->first / step + round + 1) * step, last);
             const int64_t first = round ? (p->first / step + round) * step : p->first;
             if (first < end) {
                 more = true;
@@ -291,21 +286,17 @@ static void close_parts(struct vp_reconstruct *r)
 /* Every device allocates for itself. */
 static int open_parts(struct vp_reconstruct *r, double start, struct vp_err *err)
 {
-    bool failed = false;
-#pragma omp parallel for num_threads(r->parts) schedule(static, 1) if (r->parts > 1)
+    int rc = 0;
+#pragma omp parallel for num_threads(r->parts) schedule(static, 1) reduction(min : rc) if (r->parts > 1)
     for (int i = 0; i < r->parts; i++) {
         struct vp_bp_part *p = &r->part[i];
         const struct vp_bp_job job = vp_reconstruct_job(r, p);
         struct vp_err why = VP_ERR_INIT;
         p->began = vp_now() - start;
         if (r->backend->bp_open(&p->bp, &job, &why))
-#pragma omp critical(open_parts)
-            if (!failed) {
-                failed = true;
-                *err = why;
-            }
+            rc = vp_err_keep(err, &why);
     }
-    return failed ? -1 : 0;
+    return rc;
 }
 
 static void begin_source(struct vp_reconstruct *r, struct pass *p, struct buffers *b)
@@ -315,9 +306,9 @@ static void begin_source(struct vp_reconstruct *r, struct pass *p, struct buffer
     p->together = r->n_views;
     for (int i = 0; i < r->parts; i++) {
         const struct vp_bp_plan *plan = &r->part[i].plan;
-        p->source.v0 = lesser(p->source.v0, plan->v0);
+        p->source.v0 = vp_min64(p->source.v0, plan->v0);
         p->source.v1 = p->source.v1 > plan->v1 ? p->source.v1 : plan->v1;
-        p->together = lesser(p->together, plan->together);
+        p->together = vp_min64(p->together, plan->together);
     }
     /* normalisation looks at whole views; and every sample is looked at once */
     if (r->normalize || (r->made == 0 && r->passes > 1)) {
@@ -437,7 +428,7 @@ static int add(struct vp_reconstruct *r, struct pass *pass, int slot, float *wid
     p += (size_t)n * in;
     const float *b = prepare(r, s, s->first[slot] + r->partner, n, p, wide ? wide + (size_t)n * out : p);
     for (int64_t i = 0; i < n; i += pass->together) {
-        const int64_t k = lesser(pass->together, n - i), first = s->first[slot] + i;
+        const int64_t k = vp_min64(pass->together, n - i), first = s->first[slot] + i;
         if (hand_over(r, s, slot, first, k, a + (size_t)i * out, err) ||
             hand_over(r, s, slot, first + r->partner, k, b + (size_t)i * out, err))
             return -1;
@@ -521,21 +512,17 @@ static int write_slot(struct sink *s, const struct filled *f)
 {
     if (!s->any_order)
         return vp_writer_pages(s->writer, f->count, f->slices, s->threads, &s->err);
-    bool failed = false;
-    const int64_t band = BAND / s->nx > 1 ? lesser(BAND / s->nx, s->ny) : 1, bands = (s->ny + band - 1) / band;
-#pragma omp parallel for num_threads(s->threads) schedule(dynamic)
+    int rc = 0;
+    const int64_t band = BAND / s->nx > 1 ? vp_min64(BAND / s->nx, s->ny) : 1, bands = (s->ny + band - 1) / band;
+#pragma omp parallel for num_threads(s->threads) schedule(dynamic) reduction(min : rc)
     for (int64_t i = 0; i < f->count * bands; i++) {
         const int64_t page = i / bands, y0 = i % bands * band;
         struct vp_err why = VP_ERR_INIT;
-        if (vp_writer_rows(s->writer, f->page + page, y0, lesser(y0 + band, s->ny),
+        if (vp_writer_rows(s->writer, f->page + page, y0, vp_min64(y0 + band, s->ny),
                            f->slices + (size_t)((page * s->ny + y0) * s->nx), &why))
-#pragma omp critical(write_slot)
-            if (!failed) {
-                failed = true;
-                s->err = why;
-            }
+            rc = vp_err_keep(&s->err, &why);
     }
-    return failed ? -1 : 0;
+    return rc;
 }
 
 static void *write_slices(void *arg)
@@ -591,22 +578,18 @@ static int fetch(struct vp_reconstruct *r, const struct vp_bp_part *part, int64_
                  float **partial, struct vp_err *err)
 {
     const int64_t count = n * r->grid->n[0] * r->grid->n[1];
-    bool failed = false;
+    int rc = 0;
 
     if (r->subsets == 1)
         return r->backend->bp_slices(part->bp, z, n, out, err);
-#pragma omp parallel for num_threads(r->subsets) schedule(static, 1)
+#pragma omp parallel for num_threads(r->subsets) schedule(static, 1) reduction(min : rc)
     for (int c = 0; c < r->subsets; c++) {
         struct vp_err why = VP_ERR_INIT;
         if (r->backend->bp_slices(part[c].bp, z, n, c ? partial[c - 1] : out, &why))
-#pragma omp critical(fetch)
-            if (!failed) {
-                failed = true;
-                *err = why;
-            }
+            rc = vp_err_keep(err, &why);
     }
-    if (failed)
-        return -1;
+    if (rc)
+        return rc;
 #pragma omp parallel for num_threads(r->threads) schedule(static)
     for (int64_t i = 0; i < count; i++)
         for (int c = 1; c < r->subsets; c++)
@@ -620,7 +603,7 @@ static int store_range(struct vp_reconstruct *r, struct sink *s, struct buffers 
 {
     for (int64_t z = z0; z < z1 && !s->failed; z += r->group) {
         const int slot = vp_ring_fill(&s->ring);
-        const int n = (int)lesser(r->group, z1 - z);
+        const int n = (int)vp_min64(r->group, z1 - z);
         if (make_output(r, &b->out[slot], err))
             return -1;
         const double t = vp_now();

@@ -30,16 +30,6 @@ static const double UPDATES = 2e12, SPEED = 132 * 1.98, READ = 25e9, UPLOAD = 40
 /* Subsets cost the promise of equal bits, so they have to save that much: seconds, and a part of the whole. */
 static const double WORTH_SUBSETS = 0.1, WORTH_PART = 0.25;
 
-static int64_t lesser(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t divided(int64_t a, int64_t by)
 {
     return (a + by - 1) / by;
@@ -78,7 +68,7 @@ static int64_t slices_a_slot(const struct vp_reconstruct *r)
     const uint64_t most = r->memory / 32 < SLOT_BYTES ? r->memory / 32 : SLOT_BYTES;
     int64_t n = (int64_t)(most / (page > 0 ? page : 1));
     n = n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
-    return lesser(n, r->slab);
+    return vp_min64(n, r->slab);
 }
 
 /* Views a batch, at most: a device wants pieces that are worth a copy and all threads, but short ones, for the first
@@ -132,19 +122,15 @@ static struct vp_bp_part part_of(const struct vp_reconstruct *r, int crew, int s
 /* Devices are asked side by side: each takes a while to answer. */
 static int plan_parts(struct vp_reconstruct *r, struct vp_bp_part *part, int n, struct vp_err *err)
 {
-    bool failed = false;
-#pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1)
+    int rc = 0;
+#pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
     for (int i = 0; i < n; i++) {
         const struct vp_bp_job job = vp_reconstruct_job(r, &part[i]);
         struct vp_err why = VP_ERR_INIT;
         if (r->backend->bp_plan(&job, &part[i].plan, &why))
-#pragma omp critical(plan_parts)
-            if (!failed) {
-                failed = true;
-                *err = why;
-            }
+            rc = vp_err_keep(err, &why);
     }
-    return failed ? -1 : 0;
+    return rc;
 }
 
 /* The part that fits least: the largest of those that do not, else the largest. */
@@ -168,7 +154,7 @@ int vp_reconstruct_place(struct vp_reconstruct *r, struct vp_err *err)
     vp_reconstruct_domain(r, &z, &hi);
     r->parts = 0;
     for (int i = 0; i < r->n_devices / r->subsets && z < hi; i++) {
-        const int64_t z1 = lesser(z + r->crew[i].depth, hi);
+        const int64_t z1 = vp_min64(z + r->crew[i].depth, hi);
         for (int c = 0; c < r->subsets && z1 > z; c++)
             r->part[r->parts++] = part_of(r, i, c, z, z1);
         z = z1;
@@ -199,13 +185,13 @@ int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_
         const double time = (none + all) / 2;
         int64_t done = 0;
         for (int i = 0; i < n; i++)
-            done += lesser((int64_t)(time * crew[i].speed), units(&crew[i], slices, unit));
+            done += vp_min64((int64_t)(time * crew[i].speed), units(&crew[i], slices, unit));
         *(done >= left ? &all : &none) = time;
     }
     const bool enough = room > left;
     for (int i = 0; i < n; i++) {
         const int64_t most = units(&crew[i], slices, unit), fair = enough ? (int64_t)(all * crew[i].speed) : most;
-        const int64_t share = lesser(lesser(fair, most), left);
+        const int64_t share = vp_min64(vp_min64(fair, most), left);
         crew[i].depth = share * unit;
         left -= share;
     }
@@ -239,9 +225,9 @@ static void cut(struct vp_reconstruct *r, int64_t slices, int64_t unit)
     r->slab = 0;
     for (int i = 0; i < r->n_devices / r->subsets; i++) {
         r->used += r->crew[i].depth > 0 ? r->subsets : 0;
-        r->slab = greater(r->slab, r->crew[i].depth);
+        r->slab = vp_max64(r->slab, r->crew[i].depth);
     }
-    r->slab = lesser(r->slab, slices);
+    r->slab = vp_min64(r->slab, slices);
 }
 
 /* ---- what it takes ---- */
@@ -286,7 +272,7 @@ static int check(struct vp_reconstruct *r, struct vp_err *err)
     const int64_t middle = r->grid->n[2] / 2;
     z = lo + (middle - lo) / r->slab * r->slab;
     if (fits(r) && !r->mirrored && middle > lo && z < hi && z >= r->part[r->parts - 1].z1) {
-        struct vp_bp_part part = part_of(r, 0, 0, z, lesser(z + r->slab, hi));
+        struct vp_bp_part part = part_of(r, 0, 0, z, vp_min64(z + r->slab, hi));
         if (plan_parts(r, &part, 1, err))
             return -1;
         if (part.plan.device > r->device_bytes)
@@ -329,10 +315,10 @@ static int64_t rows_of(const struct vp_reconstruct *r, int64_t z0, int64_t z1)
     if (r->mirrored) {
         int64_t w0, w1;
         vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, r->grid->n[2] - z1, r->grid->n[2] - z0, &w0, &w1);
-        v0 = lesser(v0, w0);
-        v1 = greater(v1, w1);
+        v0 = vp_min64(v0, w0);
+        v1 = vp_max64(v1, w1);
     }
-    return greater(v1 - v0, 1);
+    return vp_max64(v1 - v0, 1);
 }
 
 /* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
@@ -348,7 +334,7 @@ static double seconds(const struct vp_reconstruct *r, const struct vp_bp_plan *p
     const double added = r->subsets > 1 ? plane * (double)(r->z1 - r->z0) * sizeof(float) * r->subsets / ADD : 0;
     double slowest = views * row * (double)rows_of(r, z, hi) * sizeof(float) / READ;
     for (int i = 0; i < r->n_devices / r->subsets && z < hi; i++) {
-        const int64_t n = lesser(r->crew[i].depth, hi - z);
+        const int64_t n = vp_min64(r->crew[i].depth, hi - z);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
@@ -392,7 +378,7 @@ static int choose_subsets(struct vp_reconstruct *r, const struct vp_crew *device
         return 1;
     int best = 1;
     double least = 0, one = 0;
-    const int64_t most = lesser(r->n_devices, (r->last - r->first) / 2);
+    const int64_t most = vp_min64(r->n_devices, (r->last - r->first) / 2);
     for (int subsets = 1; subsets <= most && r->n_devices > 1; subsets++) {
         cut_once(r, device, subsets, mirrored, unit);
         const double t = seconds(r, plan, unit);
@@ -433,14 +419,14 @@ static int largest_slab(struct vp_reconstruct *r, int crew, int64_t all, int64_t
 
     while (lo < hi) {
         const int64_t mid = (lo + hi + 1) / 2;
-        if (can_make(r, crew, lesser(mid * step, all), &good, host, err))
+        if (can_make(r, crew, vp_min64(mid * step, all), &good, host, err))
             return -1;
         if (good)
             lo = mid;
         else
             hi = mid - 1;
     }
-    r->crew[crew].most = lesser(lo * step, all);
+    r->crew[crew].most = vp_min64(lo * step, all);
     for (int64_t n = step / 2; lo == 0 && n >= 1; n = good ? 0 : n / 2) {
         if (n <= all && can_make(r, crew, n, &good, host, err))
             return -1;
@@ -474,7 +460,7 @@ static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *hos
             r->crew[i].most = r->crew[like].most;
         else if (largest_slab(r, i, all, step, host, err))
             return -1;
-        least = r->crew[i].most > 0 ? lesser(least, r->crew[i].most) : least;
+        least = r->crew[i].most > 0 ? vp_min64(least, r->crew[i].most) : least;
     }
     for (int attempt = 0; least > 0 && least < INT64_MAX; attempt++) {
         const int64_t unit = vp_reconstruct_on_host(r) || least < step ? 1 : step;
@@ -482,7 +468,7 @@ static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *hos
         for (int i = 0; i < crews; i++)
             room += units(&r->crew[i], all, unit) * unit;
         /* no more of it than an equal share of all passes */
-        const int64_t a_pass = vp_reconstruct_on_host(r) ? lesser(room, all) : divided(all, divided(all, room));
+        const int64_t a_pass = vp_reconstruct_on_host(r) ? vp_min64(room, all) : divided(all, divided(all, room));
         cut(r, a_pass, unit);
         r->passes = divided(all, divided(a_pass, unit) * unit);
         const int rc = check(r, err);
@@ -493,9 +479,9 @@ static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *hos
         least = INT64_MAX;
         for (int i = 0; i < crews; i++) {
             int64_t *most = &r->crew[i].most;
-            const int64_t less = attempt < ATTEMPTS ? unit : greater(unit, *most / 16 / unit * unit);
+            const int64_t less = attempt < ATTEMPTS ? unit : vp_max64(unit, *most / 16 / unit * unit);
             *most -= *most > unit ? less : divided(*most, 2);
-            least = *most > 0 ? lesser(least, *most) : least;
+            least = *most > 0 ? vp_min64(least, *most) : least;
         }
     }
     return 0;
@@ -536,7 +522,7 @@ static int choose(struct vp_reconstruct *r, struct vp_bp_plan *plan, struct vp_e
     r->subsets = 1;
     r->filter_device = r->filter && !vp_reconstruct_on_host(r) && r->filter_on != VP_FILTER_ON_CPU;
     for (;;) {
-        const struct vp_bp_part part = part_of(r, 0, 0, r->z0, lesser(r->z0 + 1, r->z1));
+        const struct vp_bp_part part = part_of(r, 0, 0, r->z0, vp_min64(r->z0 + 1, r->z1));
         const struct vp_bp_job job = vp_reconstruct_job(r, &part);
         struct vp_err why = VP_ERR_INIT;
         if (!r->backend->bp_plan(&job, plan, &why))
@@ -651,7 +637,7 @@ static void add_out_slots(struct vp_reconstruct *r)
     for (int i = 0; i < r->parts; i += r->subsets)
         slices += (r->part[i].z1 - r->part[i].z0) * (r->mirrored ? 2 : 1);
     const int64_t fit = (int64_t)((left < half ? left : half) / slot);
-    const int64_t more = lesser(fit, divided(slices, r->group) - r->out_slots);
+    const int64_t more = vp_min64(fit, divided(slices, r->group) - r->out_slots);
     if (r->passes == 1 || vp_reconstruct_on_host(r) || more <= 0)
         return;
     r->out_slots += (int)more;

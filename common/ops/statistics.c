@@ -27,11 +27,6 @@ static const char *at(const void *samples, enum vp_type type, int64_t i)
     return (const char *)samples + (size_t)i * vp_type_size(type);
 }
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- moments ---- */
 
 /* Drop what is not finite from x[0..n), counting it; returns how many are left. */
@@ -156,14 +151,14 @@ void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type
 
     for (int64_t start = 0; start < n; start += (int64_t)BLOCK * GROUP) {
         struct vp_moments part[GROUP];
-        const int64_t end = min64(n, start + (int64_t)BLOCK * GROUP);
+        const int64_t end = vp_min64(n, start + (int64_t)BLOCK * GROUP);
         const int blocks = (int)((end - start + BLOCK - 1) / BLOCK);
 
         #pragma omp parallel for schedule(static) if (blocks > 8)
         for (int b = 0; b < blocks; b++) {
             double x[BLOCK + LANES] __attribute__((aligned(64)));
             const int64_t first = start + (int64_t)b * BLOCK;
-            const int len = (int)min64(BLOCK, end - first);
+            const int len = (int)vp_min64(BLOCK, end - first);
             vp_convert(x, VP_F64, at(samples, type, first), type, len, 1, 0);
             block_moments(&part[b], x, len, is_float);
         }
@@ -223,7 +218,7 @@ static void counter_add(struct vp_counter *c,
         #pragma omp for schedule(static)
         for (int64_t b = 0; b < blocks; b++) {
             int32_t bin[BLOCK];
-            const int len = (int)min64(BLOCK, n - b * BLOCK);
+            const int len = (int)vp_min64(BLOCK, n - b * BLOCK);
             index(ctx, at(samples, type, b * BLOCK), len, bin);
             for (int i = 0; i < len; i++)
                 if (bin[i] >= 0)

@@ -11,6 +11,7 @@
 #ifndef VP_WINDOW_H
 #define VP_WINDOW_H
 
+#include "base/size.h"
 #include "ops/footprint.h"
 
 struct vp_window;
@@ -57,8 +58,6 @@ uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, c
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
 
-static inline int64_t vp_min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t vp_max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline size_t vp_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 #endif

@@ -42,7 +42,7 @@ static int64_t needed(const struct run *r, int64_t g1)
     if (g1 == 0)
         return 0;
     const int64_t t = time_of(r, g1 - 1), z1 = r->nz >= VP_UNKNOWN ? g1 : g1 - t * r->nz;
-    const int64_t z = r->whole[2] ? r->nz : smaller(r->nz, z1 + r->halo[2]);
+    const int64_t z = r->whole[2] ? r->nz : vp_min64(r->nz, z1 + r->halo[2]);
     return r->nz >= VP_UNKNOWN ? z : t * r->nz + z;
 }
 
@@ -55,7 +55,7 @@ static int64_t kept(const struct run *r, int64_t g)
         return start;
     if (r->plan->stream)
         return needed(r, g);
-    return r->whole[2] ? start : start + larger(0, z - r->halo[2]);
+    return r->whole[2] ? start : start + vp_max64(0, z - r->halo[2]);
 }
 
 /* The lowest plane that must stay. Under the lock. */
@@ -74,7 +74,7 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     const size_t wide = vp_type_size(held), narrow = vp_type_size(stored);
     const char *from = room + (size_t)n * (wide - narrow);
     for (int64_t i = 0; i < n; i += BLOCK) {
-        const int64_t m = smaller(BLOCK, n - i);
+        const int64_t m = vp_min64(BLOCK, n - i);
         memcpy(block, from + (size_t)i * narrow, (size_t)m * narrow);
         vp_convert(room + (size_t)i * wide, held, block, stored, m, 1, 0);
     }
@@ -142,14 +142,14 @@ static int read_all(struct run *r, struct vp_err *err)
         }
         r->read_s += vp_now() - t;
     }
-    const int64_t batch = r->pipe ? 1 : larger(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
+    const int64_t batch = r->pipe ? 1 : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
     for (;;) {
         pthread_mutex_lock(&r->lock);
         int64_t room = 0;
         while (!r->stop && r->have < r->total && (room = vp_run_low(r) + r->plan->window - r->have) <= 0)
             pthread_cond_wait(&r->moved, &r->lock);
         const bool go = !r->stop && r->have < r->total;
-        const int64_t g = r->have, n = go ? smaller(smaller(room, batch), r->total - g) : 0;
+        const int64_t g = r->have, n = go ? vp_min64(vp_min64(room, batch), r->total - g) : 0;
         pthread_mutex_unlock(&r->lock);
         if (!go)
             break;
@@ -221,18 +221,12 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     }
     if (r->plan->bands == 1)
         return vp_writer_pages(e->writer, pages, s->out, r->p->threads, err);
-    struct vp_err *errs = calloc((size_t)pages, sizeof *errs);
-    if (!errs)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    #pragma omp parallel for num_threads(r->p->threads) schedule(dynamic)
-    for (int64_t i = 0; i < pages; i++)
-        vp_writer_rows(e->writer, first + i, r->y0, r->y1, s->out + (size_t)i * bytes, &errs[i]);
-    for (int64_t i = 0; i < pages && !rc; i++)
-        if (errs[i].code) {
-            *err = errs[i];
-            rc = -1;
-        }
-    free(errs);
+    #pragma omp parallel for num_threads(r->p->threads) schedule(dynamic) reduction(min : rc)
+    for (int64_t i = 0; i < pages; i++) {
+        struct vp_err why = VP_ERR_INIT;
+        if (vp_writer_rows(e->writer, first + i, r->y0, r->y1, s->out + (size_t)i * bytes, &why))
+            rc = vp_err_keep(err, &why);
+    }
     return rc;
 }
 
@@ -288,7 +282,7 @@ static bool make_slab(struct run *r, bool patient)
     }
     if (r->made - r->written >= r->plan->slabs)
         return false;
-    const int64_t full = smaller(r->next + r->plan->slab, r->total);
+    const int64_t full = vp_min64(r->next + r->plan->slab, r->total);
     int64_t g1 = full;
     if (needed(r, g1) > r->have) {
         if (patient)
@@ -315,8 +309,8 @@ static struct column column_of(const struct run *r, struct slab *s, int64_t i)
     struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
                        .time = time_of(r, s->g0) + i / n / r->inner};
     const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c.time * r->nz;
-    c.z = larger(s->g0 - start, 0);
-    c.z1 = smaller(s->g1 - start, r->nz);
+    c.z = vp_max64(s->g0 - start, 0);
+    c.z1 = vp_min64(s->g1 - start, r->nz);
     return c;
 }
 
@@ -400,18 +394,18 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
     const int64_t image[3] = {r->nx, r->ny, r->nz};
     struct vp_box o, i;
     o.lo[0] = c->ix * plan->part[0];
-    o.hi[0] = smaller(o.lo[0] + plan->part[0], r->nx);
+    o.hi[0] = vp_min64(o.lo[0] + plan->part[0], r->nx);
     o.lo[1] = r->y0 + c->iy * plan->part[1];
-    o.hi[1] = smaller(o.lo[1] + plan->part[1], r->y1);
+    o.hi[1] = vp_min64(o.lo[1] + plan->part[1], r->y1);
     o.lo[2] = c->z;
-    o.hi[2] = smaller(c->z + depth, c->z1);
+    o.hi[2] = vp_min64(c->z + depth, c->z1);
     c->z = o.hi[2];
     for (int a = 0; a < 3; a++) {
-        i.lo[a] = r->whole[a] ? 0 : larger(0, o.lo[a] - r->halo[a]);
-        i.hi[a] = r->whole[a] ? image[a] : smaller(image[a], o.hi[a] + r->halo[a]);
+        i.lo[a] = r->whole[a] ? 0 : vp_max64(0, o.lo[a] - r->halo[a]);
+        i.hi[a] = r->whole[a] ? image[a] : vp_min64(image[a], o.hi[a] + r->halo[a]);
     }
     if (r->kept && o.lo[2] > 0)
-        i.lo[2] = smaller(image[2], o.lo[2] + r->halo[2]); /* the part before has had the others */
+        i.lo[2] = vp_min64(image[2], o.lo[2] + r->halo[2]); /* the part before has had the others */
     const int64_t deep = vp_box_size(&i, 2);
     const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->nx + i.lo[0]) * r->in_size;
     const size_t out_at = (size_t)((o.lo[1] - r->y0) * r->nx + o.lo[0]) * r->out_size;
@@ -505,13 +499,9 @@ static int run_slab(struct run *r, struct slab *s, struct bench *bench, struct v
         before = rc;
         if (before || !run_column(r, &c, &bench[omp_get_thread_num()], 1, &own))
             continue;
-        #pragma omp critical(vp_execute_error)
-        {
-            if (!rc)
-                *err = own;
-            #pragma omp atomic write
-            rc = -1;
-        }
+        vp_err_keep(err, &own);
+        #pragma omp atomic write
+        rc = -1;
     }
     return rc;
 }
@@ -588,7 +578,7 @@ static void release(struct run *r)
 static int allocate(struct run *r, struct vp_err *err)
 {
     const struct vp_plan *plan = r->plan;
-    const int64_t rows = plan->bands > 1 ? smaller(r->ny, plan->band + 2 * r->halo[1]) : r->ny;
+    const int64_t rows = plan->bands > 1 ? vp_min64(r->ny, plan->band + 2 * r->halo[1]) : r->ny;
     const size_t page = (size_t)(r->nx * rows) * r->in_size;
     const size_t out = (size_t)(r->nx * plan->band * r->inner) * r->out_size;
     bool ok = true;
@@ -667,9 +657,9 @@ static int run_threads(struct run *r, struct vp_err *err)
 static int run_band(struct run *r, int64_t band, struct vp_err *err)
 {
     r->y0 = band * r->plan->band;
-    r->y1 = smaller(r->y0 + r->plan->band, r->ny);
-    r->ya = r->whole[1] ? 0 : larger(0, r->y0 - r->halo[1]);
-    r->yb = r->whole[1] ? r->ny : smaller(r->ny, r->y1 + r->halo[1]);
+    r->y1 = vp_min64(r->y0 + r->plan->band, r->ny);
+    r->ya = r->whole[1] ? 0 : vp_max64(0, r->y0 - r->halo[1]);
+    r->yb = r->whole[1] ? r->ny : vp_min64(r->ny, r->y1 + r->halo[1]);
     r->page_in = (size_t)(r->nx * (r->yb - r->ya)) * r->in_size;
     r->page_out = (size_t)(r->nx * (r->y1 - r->y0)) * r->out_size;
     r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];

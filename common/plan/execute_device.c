@@ -28,8 +28,8 @@ static int64_t carried(const struct worker *w, const struct column *c, const str
     const struct column *b = &w->before;
     if (!b->slab || b->time != c->time || b->channel != c->channel || b->ix != c->ix || b->iy != c->iy || b->z != c->z)
         return 0;
-    const int64_t end = r->whole[2] ? r->nz : smaller(r->nz, c->z + r->halo[2]);
-    return larger(0, end - in->lo[2]);
+    const int64_t end = r->whole[2] ? r->nz : vp_min64(r->nz, c->z + r->halo[2]);
+    return vp_max64(0, end - in->lo[2]);
 }
 
 static void size_of_parts(const struct worker *w, int64_t in[3], int64_t out[3])
@@ -39,7 +39,7 @@ static void size_of_parts(const struct worker *w, int64_t in[3], int64_t out[3])
     memcpy(out, r->plan->part, sizeof r->plan->part);
     out[2] = w->depth;
     if (!r->whole[2])
-        in[2] = smaller(in[2], w->depth + 2 * r->halo[2]);
+        in[2] = vp_min64(in[2], w->depth + 2 * r->halo[2]);
 }
 
 int vp_run_open_device(struct worker *w, struct vp_err *err)
@@ -75,7 +75,7 @@ static bool is_here(struct run *r, const struct column *c)
 {
     const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
     pthread_mutex_lock(&r->lock);
-    const bool here = start + (r->whole[2] ? 0 : larger(0, c->z - r->halo[2])) >= vp_run_low(r);
+    const bool here = start + (r->whole[2] ? 0 : vp_max64(0, c->z - r->halo[2])) >= vp_run_low(r);
     pthread_mutex_unlock(&r->lock);
     return here;
 }

@@ -4,6 +4,7 @@
 #define VP_EXECUTE_INTERNAL_H
 
 #include "base/err.h"
+#include "base/size.h"
 #include "plan/execute.h"
 
 #include <pthread.h>
@@ -82,16 +83,6 @@ struct run {
     struct vp_err err;
     double read_s, write_s;
 };
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* The lowest plane that must stay in the window. Under the lock. */
 int64_t vp_run_low(const struct run *r);

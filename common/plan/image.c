@@ -610,8 +610,8 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
         goto out;
     }
     if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) ||
-        (quantity &&
-         (vp_meta_set(&out.meta, "quantity", *quantity ? quantity : NULL) || vp_meta_set(&out.meta, "value-unit", NULL)))) {
+        (quantity && (vp_meta_set(&out.meta, "quantity", *quantity ? quantity : NULL) ||
+                      vp_meta_set(&out.meta, "value-unit", NULL)))) {
         vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
         goto out;
     }

@@ -45,16 +45,6 @@ struct model {
     double (*made)[3], (*looked)[3];
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t parts_of(int64_t n, int64_t part)
 {
     return (n + part - 1) / part;
@@ -67,7 +57,7 @@ static double sum_with_halo(int64_t n, int64_t part, double halo, bool whole)
     if (count <= 1 || whole)
         return (double)count * (double)n;
     /* ends that lie inside, and starts */
-    const int64_t inside = n > h ? smaller((n - h) / part, count) : 0, before = smaller(h / part + 1, count),
+    const int64_t inside = n > h ? vp_min64((n - h) / part, count) : 0, before = vp_min64(h / part + 1, count),
                   after = count - before;
     const double ends = (double)part * (double)inside * (double)(inside + 1) / 2 + (double)inside * halo
                         + (double)(count - inside) * (double)n;
@@ -121,9 +111,9 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
 /* Seconds of one core for all stages, with what is done again on the halos of parts of so many planes. */
 static double work(struct model *m, const struct vp_plan *plan, int64_t depth)
 {
-    const int64_t part[3] = {plan->part[0], larger(1, smaller(plan->part[1], plan->band)), depth};
+    const int64_t part[3] = {plan->part[0], vp_max64(1, vp_min64(plan->part[1], plan->band)), depth};
     for (int a = 0; a < 3; a++) {
-        const int64_t n = m->image[a], cut = smaller(part[a], n);
+        const int64_t n = m->image[a], cut = vp_min64(part[a], n);
         if (cut == m->cut[a])
             continue;
         m->cut[a] = cut;
@@ -144,8 +134,8 @@ static struct vp_box middle(const struct model *m, const int64_t part[3])
 {
     struct vp_box b;
     for (int a = 0; a < 3; a++) {
-        const int64_t n = m->p->image[a], size = smaller(part[a], n);
-        b.lo[a] = n >= VP_UNKNOWN ? smaller(VP_UNKNOWN / 2, m->halo[a]) : (n - size) / 2;
+        const int64_t n = m->p->image[a], size = vp_min64(part[a], n);
+        b.lo[a] = n >= VP_UNKNOWN ? vp_min64(VP_UNKNOWN / 2, m->halo[a]) : (n - size) / 2;
         b.hi[a] = b.lo[a] + size;
     }
     return b;
@@ -153,7 +143,7 @@ static struct vp_box middle(const struct model *m, const int64_t part[3])
 
 static int64_t with_halo(const struct model *m, int a, int64_t part)
 {
-    return m->whole[a] ? m->p->image[a] : smaller(m->p->image[a], part + 2 * m->halo[a]);
+    return m->whole[a] ? m->p->image[a] : vp_min64(m->p->image[a], part + 2 * m->halo[a]);
 }
 
 /* Planes of the window that a slab must have; of `depth` planes of output. */
@@ -161,8 +151,8 @@ static int64_t least_window(const struct model *m, const struct vp_plan *plan)
 {
     const int64_t total = m->p->outer >= VP_UNKNOWN || m->p->image[2] >= VP_UNKNOWN ? VP_UNKNOWN : m->n;
     if (m->whole[2])
-        return smaller(total, parts_of(plan->slab, m->image[2]) * m->image[2] + m->image[2]);
-    return smaller(total, plan->slab + (plan->stream ? m->halo[2] : 2 * m->halo[2]));
+        return vp_min64(total, parts_of(plan->slab, m->image[2]) * m->image[2] + m->image[2]);
+    return vp_min64(total, plan->slab + (plan->stream ? m->halo[2] : 2 * m->halo[2]));
 }
 
 static void add_bytes(uint64_t *sum, double a, double b, double c, double d)
@@ -192,7 +182,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
         const int64_t all = columns * parts_of(plan->slab, m->image[2]);
         plan->lanes = 0;
         if (voxels <= SMALL_PART && all > 1)
-            plan->together = (int)smaller(p->threads, all);
+            plan->together = (int)vp_min64(p->threads, all);
         if (plan->stream) {
             const struct vp_box box = middle(m, plan->part);
             const uint64_t one = plan->together > 1 ? 0 : vp_chain_keeps(p->chain, &box, p->threads);
@@ -288,7 +278,7 @@ static bool fits(struct model *m, struct vp_plan *plan)
 /* Parts of a column through one image. */
 static double parts_along(const struct model *m, const struct vp_plan *plan, int64_t depth)
 {
-    const int64_t slab = smaller(plan->slab, m->image[2]);
+    const int64_t slab = vp_min64(plan->slab, m->image[2]);
     return (double)parts_of(m->image[2], slab) * (double)parts_of(slab, depth);
 }
 
@@ -316,7 +306,7 @@ static void price(struct model *m, struct vp_plan *plan)
         /* what is kept goes through memory for each part; threads do not make that quicker */
         const double again = (double)plan->kept * (double)plan->bands * deep * COPY;
         const double parts = (double)plan->parts[0] *
-                             (double)parts_of(m->image[1], smaller(plan->part[1], plan->band)) *
+                             (double)parts_of(m->image[1], vp_min64(plan->part[1], plan->band)) *
                              deep * (double)p->inner;
         /* reading and writing take the cores, too */
         const double all = (busy + read + write) / p->threads + again;
@@ -328,15 +318,15 @@ static void price(struct model *m, struct vp_plan *plan)
     } else {
         const double lx = sum_with_halo(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
         const double ly =
-            sum_with_halo(m->image[1], smaller(plan->part[1], plan->band), (double)m->halo[1], m->whole[1]);
+            sum_with_halo(m->image[1], vp_min64(plan->part[1], plan->band), (double)m->halo[1], m->whole[1]);
         const double lz = plan->stream ? (double)m->image[2]
-                                       : sum_with_halo(m->image[2], smaller(plan->slab, m->image[2]),
+                                       : sum_with_halo(m->image[2], vp_min64(plan->slab, m->image[2]),
                                                        (double)m->halo[2], m->whole[2]);
         plan->copied = lx * ly * lz / ((double)m->image[0] * ny * (double)m->image[2]);
         const double in = (double)(m->in_size * (size_t)p->chain->stacks), out = (double)m->out_size;
         const double copies = m->voxels * (plan->copied * in + out) * COPY;
         const double columns = (double)plan->parts[0] * (double)p->inner * n / (double)m->image[2]
-                               * (double)parts_of(m->image[1], smaller(plan->part[1], plan->band));
+                               * (double)parts_of(m->image[1], vp_min64(plan->part[1], plan->band));
         double alone = 0;
         const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * in
                             + (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2] * out;
@@ -379,7 +369,7 @@ static int sizes_of(int64_t n, int64_t given, int64_t size[MAX_SIZES])
 {
     int count = 0;
     if (given) {
-        size[0] = smaller(given, n);
+        size[0] = vp_min64(given, n);
         return 1;
     }
     for (int64_t parts = 1; count < MAX_SIZES;) {
@@ -464,10 +454,10 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
     const int64_t ahead[] = {full, 0, parts_of(full, 2), parts_of(full, 8)};
     const int kinds = s->rough ? 2 : (int)(sizeof ahead / sizeof *ahead);
     const int most_slabs =
-        (int)smaller(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3, parts_of(m->n, plan.slab));
+        (int)vp_min64(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3, parts_of(m->n, plan.slab));
     for (int i = 0; i < kinds; i++)
         for (int slabs = most_slabs; slabs > 0; slabs -= s->rough && slabs > 1 ? slabs - 1 : 1) {
-            plan.window = smaller(most, least + ahead[i]);
+            plan.window = vp_min64(most, least + ahead[i]);
             plan.slabs = slabs;
             const bool better = consider(s, &plan);
             /* with less room it would only be slower, but for the memory that it does not take */
@@ -482,8 +472,8 @@ static struct vp_plan cpu_plan(const struct model *m, int64_t band)
 {
     const int64_t *chunk = m->p->chunk;
     return (struct vp_plan){.band = band, .bands = parts_of(m->image[1], band),
-                            .part = {smaller(chunk[0] ? chunk[0] : m->image[0], m->image[0]),
-                                     smaller(chunk[1] ? chunk[1] : band, band), 1}};
+                            .part = {vp_min64(chunk[0] ? chunk[0] : m->image[0], m->image[0]),
+                                     vp_min64(chunk[1] ? chunk[1] : band, band), 1}};
 }
 
 /* Whether there are streams on the CPU. */
@@ -497,7 +487,7 @@ static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *sla
     const struct model *m = s->m;
     for (int i = 0; i < slabs; i++) {
         plan.slab = slab[i];
-        plan.part[2] = smaller(slab[i], m->image[2]);
+        plan.part[2] = vp_min64(slab[i], m->image[2]);
         plan.stream = false;
         consider_buffers(s, plan);
         plan.stream = can_go_on(m);
@@ -541,7 +531,7 @@ static bool host_holds(struct search *s, struct vp_plan plan, int64_t slab)
     }
     struct vp_plan roomy = plan; /* as it would be with more memory */
     roomy.slabs = 2;
-    roomy.window = smaller(least_window(m, &roomy) + slab, m->n);
+    roomy.window = vp_min64(least_window(m, &roomy) + slab, m->n);
     if (derive(m, &roomy)) {
         price(m, &roomy);
         refuse(s, &plan, 0, roomy.seconds);
@@ -555,13 +545,13 @@ static void search_slabs(struct search *s, struct vp_plan plan, int64_t deepest,
     const int64_t given = m->p->chunk[2];
     const int most_cuts = s->rough ? 2 : 5;
     for (int i = 0; i < slabs && !tired(s); i++) {
-        const int64_t length = smaller(slab[i], m->image[2]), least = parts_of(length, deepest);
+        const int64_t length = vp_min64(slab[i], m->image[2]), least = parts_of(length, deepest);
         plan.slab = slab[i];
         plan.part[2] = 0;
         if (!host_holds(s, plan, slab[i]))
             continue;
         for (int64_t cuts = least; cuts < least + most_cuts; cuts++) {
-            const int64_t depth = m->whole[2] ? m->image[2] : given ? smaller(given, length) : parts_of(length, cuts);
+            const int64_t depth = m->whole[2] ? m->image[2] : given ? vp_min64(given, length) : parts_of(length, cuts);
             if (depth == plan.part[2])
                 continue;
             plan.part[2] = depth;
@@ -605,13 +595,13 @@ static void change(const struct model *m, struct vp_plan *plan, int axis, int64_
     const struct vp_problem *p = m->p;
     const int64_t cuts = plan->parts[2];
     if (axis == 4) {
-        plan->part[1] = plan->part[1] == plan->band ? size : smaller(plan->part[1], size);
+        plan->part[1] = plan->part[1] == plan->band ? size : vp_min64(plan->part[1], size);
         plan->band = size;
         plan->bands = parts_of(m->image[1], size);
     } else if (axis == 2) {
         plan->slab = size;
-        const int64_t length = smaller(size, m->image[2]);
-        plan->part[2] = p->chunk[2]                  ? smaller(p->chunk[2], length)
+        const int64_t length = vp_min64(size, m->image[2]);
+        plan->part[2] = p->chunk[2]                  ? vp_min64(p->chunk[2], length)
                         : m->device && !plan->stream ? parts_of(length, cuts)
                                                      : length;
     } else {
@@ -630,7 +620,7 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
         const double before = s->best.seconds;
         for (int axis = 0; axis < 5; axis++) {
             const struct vp_plan from = s->best;
-            const int64_t length = smaller(from.slab, m->image[2]);
+            const int64_t length = vp_min64(from.slab, m->image[2]);
             const int64_t n[5] = {m->image[0], from.band, m->n, length, m->image[1]};
             const int64_t now[5] = {from.part[0], from.part[1], from.slab, from.part[2], from.band};
             const bool fixed[5] = {!m->device || m->whole[0] || p->chunk[0], !m->device || m->whole[1] || p->chunk[1],
@@ -650,7 +640,7 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
                     if (way) {
                         plan.stream = !plan.stream;
                         if (plan.stream && m->device)
-                            plan.part[2] = smaller(plan.slab, m->image[2]);
+                            plan.part[2] = vp_min64(plan.slab, m->image[2]);
                     }
                     for (plan.lanes = m->device ? 3 : 0; plan.lanes >= m->device; plan.lanes--)
                         consider_buffers(s, plan);

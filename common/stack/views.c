@@ -26,11 +26,6 @@ struct vp_views {
     uint64_t memory; /* the same in bytes, as it was given */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int too_large(const struct vp_views *v, struct vp_err *err)
 {
     char have[32], need[32] = "more";
@@ -63,7 +58,7 @@ static int hold(struct vp_views *v, struct vp_err *err)
         return -1;
     for (;;) {
         if (n == room && v->nv < 0) {
-            const int64_t more = smaller(room ? 2 * room : 16, (int64_t)most);
+            const int64_t more = vp_min64(room ? 2 * room : 16, (int64_t)most);
             if (more == room) {
                 const int rc = vp_reader_skip(v->reader, 1, err);
                 if (rc < 0)
@@ -153,7 +148,7 @@ bool vp_views_seekable(const struct vp_views *v)
  * eighth of the memory, for the block is only one of those who want it. */
 static int64_t block_samples(const struct vp_views *v)
 {
-    return smaller(BLOCK_BYTES / (int64_t)sizeof(float), v->budget / 8);
+    return vp_min64(BLOCK_BYTES / (int64_t)sizeof(float), v->budget / 8);
 }
 
 uint64_t vp_views_bytes(const struct vp_views *v)
@@ -163,7 +158,7 @@ uint64_t vp_views_bytes(const struct vp_views *v)
     const int64_t one = v->nu * v->nv, block = block_samples(v);
     if (!vp_reader_seekable(v->reader))
         return (uint64_t)one * (uint64_t)v->count * sizeof(float);
-    return (uint64_t)smaller(one > block ? one : block, one * v->count) * sizeof(float);
+    return (uint64_t)vp_min64(one > block ? one : block, one * v->count) * sizeof(float);
 }
 
 /* Have `view` and rows [v0, v1) in the block, with as many of the views after it as memory allows. */
@@ -174,7 +169,7 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
     /* samples of a view; each is at most a page, so the product fits */
     const int64_t one = v->nu * (v1 - v0);
     int64_t views = block_samples(v) / one;
-    views = smaller(views < 1 ? 1 : views, v->count - view);
+    views = vp_min64(views < 1 ? 1 : views, v->count - view);
     v->views = 0;
     if (v->room < views * one) {
         free(v->block);
@@ -318,7 +313,7 @@ int64_t vp_views_read_many(struct vp_views *v, int64_t first, int64_t n, int64_t
     if (vp_reader_concurrent(v->reader)) {
         if (check_ask(v, first, v0, v1, err))
             return -1;
-        n = smaller(n, v->count - first);
+        n = vp_min64(n, v->count - first);
         if (n <= 0 || v0 == v1)
             return n < 0 ? 0 : n;
         return (v->sinograms ? turn : bands)(v, first, n, v0, v1, out, bad, threads, err) ? -1 : n;

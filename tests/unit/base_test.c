@@ -47,6 +47,13 @@ static void errors(void)
     err = (struct vp_err)VP_ERR_INIT;
     vp_fail_errno(&err, "%s", path);
     CHECK_INT(strlen(err.msg), sizeof err.msg - 1);
+
+    struct vp_err kept = VP_ERR_INIT, other = VP_ERR_INIT;
+    vp_fail(&other, VP_EUSAGE, "of another thread");
+    CHECK_INT(vp_err_keep(&kept, &err), -1);
+    CHECK_INT(vp_err_keep(&kept, &other), -1);
+    CHECK_INT(kept.code, err.code);
+    CHECK(!strcmp(kept.msg, err.msg) && !strcmp(kept.hint, err.hint));
 }
 
 /* ---- sizes ---- */
