@@ -649,6 +649,7 @@ static void add_stats(struct vp_reconstruct *r, const struct pass *p, struct tot
         const double began = r->part[i].began;
         struct vp_bp_stats one;
         r->backend->bp_stats(r->part[i].bp, &one);
+        r->part[i].took = one.kernel;
         all->sum.filter += one.filter;
         all->sum.uploaded += one.uploaded;
         all->sum.downloaded += one.downloaded;
@@ -690,9 +691,11 @@ static int run_pass(struct vp_reconstruct *r, struct buffers *b, struct sink *si
     close_parts(r);
     vp_stats_time(r->stats, "close", vp_now() - t);
     vp_reconstruct_domain(r, &lo, &hi);
-    if (!rc)
-        r->made += r->part[r->parts - 1].z1 - lo;
-    return rc;
+    if (rc)
+        return -1;
+    r->made += r->part[r->parts - 1].z1 - lo;
+    vp_reconstruct_share_again(r);
+    return 0;
 }
 
 static void tell(struct vp_reconstruct *r, const struct totals *all)

@@ -4,8 +4,8 @@
  *
  * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory. One
  * pass over the views if a slab a device is the whole volume; otherwise, from seekable input, several passes, in each
- * of which every device makes a slab. All devices of a pass get their views from one reading. Slabs do not change a
- * bit.
+ * of which every device makes a slab, and the shares follow what each took for the one before. All devices of a pass
+ * get their views from one reading. Slabs do not change a bit.
  *
  * Where slabs would be too thin to keep all devices busy, several devices make the same slab, each from a subset of the
  * views, and their sums are added on the host: the grid of R slabs by C subsets of iFDK (Chen et al. 2019, sec. 4). The
@@ -58,6 +58,7 @@ struct vp_reconstruct {
     int subsets;    /* so many for each slab */
     bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
     int64_t slab;   /* slices a device and pass, at most (of the lower half, if mirrored) */
+    int64_t unit;   /* slabs are multiples of it, but for the last ones */
     int64_t passes;
     int out_slots;  /* pieces of output that wait for the writer, at most, */
     int64_t group;  /* and the slices of each */

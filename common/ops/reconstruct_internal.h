@@ -15,6 +15,7 @@ struct vp_bp_part {
     struct vp_bp_plan plan;
     void *bp;
     double began;                          /* to be opened */
+    double took;                           /* seconds of its kernels, when it is done; 0: not measured */
     uint64_t ticket[VP_RECONSTRUCT_SLOTS]; /* of the views in each slot */
 };
 
@@ -38,6 +39,8 @@ int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_
 
 /* Slices that are still to be made: [*lo, *hi), of the lower half if slabs are mirrored. */
 void vp_reconstruct_domain(const struct vp_reconstruct *r, int64_t *lo, int64_t *hi);
+/* Share the slices of the next pass out by what each crew took for its slab of the last one. */
+void vp_reconstruct_share_again(struct vp_reconstruct *r);
 /* r->part for the pass that begins with the first of them, each with its plan, and r->device_bytes. */
 int vp_reconstruct_place(struct vp_reconstruct *r, struct vp_err *err);
 struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct *r, const struct vp_bp_part *part);

@@ -228,6 +228,30 @@ static void cut(struct vp_reconstruct *r, int64_t slices, int64_t unit)
         r->slab = vp_max64(r->slab, r->crew[i].depth);
     }
     r->slab = vp_min64(r->slab, slices);
+    r->unit = unit;
+}
+
+void vp_reconstruct_share_again(struct vp_reconstruct *r)
+{
+    const int crews = r->n_devices / r->subsets, used = r->used;
+    int64_t lo, hi, slices = 0;
+
+    vp_reconstruct_domain(r, &lo, &hi);
+    if (lo >= hi || r->parts < crews * r->subsets)
+        return;
+    for (int i = 0; i < r->parts; i++)
+        if (r->part[i].took <= 0)
+            return;
+    for (int i = 0; i < crews; i++) {
+        const struct vp_bp_part *part = &r->part[i * r->subsets];
+        double took = 0;
+        for (int c = 0; c < r->subsets; c++)
+            took = part[c].took > took ? part[c].took : took;
+        r->crew[i].speed = (double)(part->z1 - part->z0) / took;
+        slices += r->crew[i].depth;
+    }
+    cut(r, vp_min64(slices, hi - lo), r->unit);
+    r->used = used > r->used ? used : r->used;
 }
 
 /* ---- what it takes ---- */

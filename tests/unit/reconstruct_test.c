@@ -23,6 +23,7 @@ static struct {
     _Atomic uint64_t memory;
     bool mirror, pairs, filters;
     double speed[8];  /* 0: all alike */
+    double rate[8];   /* slices that each makes in a second, by its own account; 0: it does not say */
     uint64_t less[8]; /* memory that is taken, of each */
     atomic_int lost; /* that many bp_open find no memory, */
     int good;    /* after so many that do, */
@@ -32,6 +33,7 @@ static struct {
     int tears;   /* and the so-manieth bp_slices */
     int opened;  /* at the same time */
     uint64_t row; /* bytes that each detector row of a slab takes */
+    atomic_int made[8]; /* slices, of each */
 } pretend;
 
 /* What the devices copy from. */
@@ -124,6 +126,7 @@ static int bp_open(void **out, const struct vp_bp_job *j, struct vp_err *err)
         usleep(1000 * (useconds_t)pretend.slow);
         return rc;
     }
+    pretend.made[j->device] += (int)(j->z1 - j->z0);
     b = calloc(1, sizeof *b);
     b->job = *j;
     rows_of(j, &b->v0, &b->v1);
@@ -222,8 +225,9 @@ static int bp_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err *
 
 static void bp_stats(void *bp, struct vp_bp_stats *stats)
 {
-    (void)bp;
+    const struct vp_bp_job *j = &((const struct device_bp *)bp)->job;
     memset(stats, 0, sizeof *stats);
+    stats->kernel = pretend.rate[j->device] > 0 ? (double)(j->z1 - j->z0) / pretend.rate[j->device] : 0;
 }
 
 static void bp_close(void *bp)
@@ -851,18 +855,51 @@ static void unequal_devices(void)
     for (int way = 0; way < 64; way++) {
         for (int i = 0; i < 3; i++) {
             pretend.speed[i] = 1 + way * (i + 1) % 5;
+            pretend.rate[i] = way & 16 ? 1 + way * (i + 2) % 7 : 0;
             pretend.less[i] = way & 8 ? pretend.memory - (uint64_t)(4 + (way * (i + 2)) % 13) * plane : 0;
         }
         a = (struct ask){.backend = &devices, .n_devices = 3, .any_order = way & 1};
         check_same(&s, &a, want, &r);
     }
     memset(pretend.speed, 0, sizeof pretend.speed);
+    memset(pretend.rate, 0, sizeof pretend.rate);
     /* one has little memory left: from a pipe too, the others make up for it */
     memset(pretend.less, 0, sizeof pretend.less);
     pretend.less[1] = pretend.memory - 5 * plane;
     check_same(&s, &a, want, &r);
     CHECK_INT(r.passes, 1);
     memset(pretend.less, 0, sizeof pretend.less);
+    free(want);
+    free_scene(&s);
+}
+
+/* Devices that are not what they say: the second pass of two is shared out by what they did in the first. */
+static void shares_of_what_was_measured(void)
+{
+    const uint64_t plane = NX * NY * sizeof(float);
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reconstruct r;
+    struct scene s;
+    write_scan(24);
+    make_scene(&s, 24, 40, 0);
+    pretend.memory = 12 * plane;
+    pretend.mirror = pretend.pairs = false;
+    pretend.filters = true;
+    struct ask a = {.backend = &vp_backend_cpu, .n_devices = 1};
+    float *want = reconstruct(&s, &a, &r, &err);
+    for (int fast = -1; fast < 3; fast++) {
+        for (int i = 0; i < 3; i++) {
+            pretend.rate[i] = fast < 0 ? 0 : i == fast ? 9 : 3;
+            pretend.made[i] = 0;
+        }
+        a = (struct ask){.backend = &devices, .n_devices = 3};
+        check_same(&s, &a, want, &r);
+        CHECK_INT(r.passes, 2);
+        /* 8, 8 and 4; then the same, or 12 for the fast one and 4 for the others */
+        for (int i = 0; i < 3; i++)
+            CHECK_INT(pretend.made[i], (i < 2 ? 8 : 4) + (fast < 0 ? (i < 2 ? 8 : 4) : i == fast ? 12 : 4));
+    }
+    memset(pretend.rate, 0, sizeof pretend.rate);
     free(want);
     free_scene(&s);
 }
@@ -933,6 +970,7 @@ int main(void)
     rows_that_a_device_cannot_filter();
     shares();
     unequal_devices();
+    shares_of_what_was_measured();
     subsets_of_views();
     subsets_only_where_they_pay();
     device_that_breaks();
