@@ -12,7 +12,7 @@ separable filters(const vp_local *op)
     const vp_gauss *g = static_cast<const vp_gauss *>(op->params);
     separable s = {};
     s.filters = 1;
-    s.highpass = g->highpass;
+    s.highpass = g->passes.highpass;
     for (int a = 0; a < 3; a++)
         s.filter[a][0] = &g->axis[a];
     return s;

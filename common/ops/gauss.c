@@ -305,16 +305,19 @@ static int64_t tiles_of(const struct layout *l, const struct vp_box *out)
     return (vp_box_size(out, 1) + l->tile - 1) / l->tile * l->across;
 }
 
-uint64_t vp_passes_scratch(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads)
+static uint64_t scratch(const struct vp_local *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    const struct layout l = lay_out(p, op, out, threads, false);
+    const struct layout l = lay_out(op->params, op, out, threads, false);
 
+    (void)in;
     return (l.tables + (uint64_t)(l.alone ? threads : 1) * l.planes) * sizeof(float)
            + (uint64_t)threads * (l.each * sizeof(float) + l.pointers * sizeof(float *));
 }
 
-uint64_t vp_passes_keeps(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads)
+static uint64_t keeps(const struct vp_local *op, const struct vp_box *out, int threads)
 {
+    const struct vp_passes *const p = op->params;
+
     if (!p->radius[2] || p->edge == VP_EDGE_WRAP || p->highpass)
         return 0;
     const struct layout l = lay_out(p, op, out, threads, true);
@@ -731,13 +734,15 @@ static void make_tile(const struct job *j, struct desk *d, int64_t i, int thread
     }
 }
 
-void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const struct vp_part *in,
-                   const struct vp_part *out, void *scratch, void *kept, int threads)
+/* The kept memory are the rings of planes; NULL: they are in the scratch. */
+static int go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 void *kept, int threads, struct vp_err *err)
 {
-    struct job j = {.p = p, .op = op, .in = in, .out = out, .isa = vp_gauss_code(), .kept = kept};
+    struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = vp_gauss_code(), .kept = kept};
     float *const memory = scratch;
 
-    j.l = lay_out(p, op, &out->box, threads, kept);
+    (void)err;
+    j.l = lay_out(j.p, op, &out->box, threads, kept);
     j.past = op->out == VP_F32
              && vp_box_size(&out->box, 0) * vp_box_size(&out->box, 1) >= LARGE / 4 / vp_box_size(&out->box, 2);
     const int64_t tiles = tiles_of(&j.l, &out->box);
@@ -761,6 +766,13 @@ void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const s
         }
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* what went past the caches has arrived */
     }
+    return 0;
+}
+
+static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+               int threads, struct vp_err *err)
+{
+    return go_on(op, in, out, scratch, NULL, threads, err);
 }
 
 /* ---- the operation ---- */
@@ -778,8 +790,9 @@ int vp_passes_check(const double sigma[3], double truncate, const double spacing
     return 0;
 }
 
-void vp_passes_stage(struct vp_local *op, const struct vp_passes *p, const int64_t size[3])
+void vp_passes_stage(struct vp_local *op, const int64_t size[3])
 {
+    const struct vp_passes *const p = op->params;
     double steps = 0;
 
     op->inputs = 1;
@@ -793,9 +806,19 @@ void vp_passes_stage(struct vp_local *op, const struct vp_passes *p, const int64
     for (int c = 0; c < p->channels_y; c++)
         steps += p->y[c].n * p->radius[1];
     op->cost = 1.15 * p->channels_x + 0.036 * (steps + p->z.n * p->radius[2]);
+    op->scratch = scratch;
+    op->run = run;
+    op->keeps = keeps;
+    op->go_on = go_on;
 }
 
-static struct vp_passes passes(const struct vp_gauss *g)
+const char *vp_edge_name(enum vp_edge edge)
+{
+    static const char *const names[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
+    return names[edge];
+}
+
+static struct vp_passes passes(const struct vp_gauss *g, bool highpass)
 {
     return (struct vp_passes){
         .channels_x = 1,
@@ -805,39 +828,8 @@ static struct vp_passes passes(const struct vp_gauss *g)
         .z = {1, {{&g->axis[2], 0}}},
         .radius = {g->axis[0].radius, g->axis[1].radius, g->axis[2].radius},
         .edge = g->axis[0].edge,
-        .highpass = g->highpass,
+        .highpass = highpass,
     };
-}
-
-static uint64_t scratch(const struct vp_local *op, const struct vp_box *in, const struct vp_box *out, int threads)
-{
-    const struct vp_passes p = passes(op->params);
-
-    (void)in;
-    return vp_passes_scratch(&p, op, out, threads);
-}
-
-static uint64_t keeps(const struct vp_local *op, const struct vp_box *out, int threads)
-{
-    const struct vp_passes p = passes(op->params);
-
-    return vp_passes_keeps(&p, op, out, threads);
-}
-
-static int go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
-                 void *kept, int threads, struct vp_err *err)
-{
-    const struct vp_passes p = passes(op->params);
-
-    (void)err;
-    vp_passes_run(&p, op, in, out, memory, kept, threads);
-    return 0;
-}
-
-static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
-               int threads, struct vp_err *err)
-{
-    return go_on(op, in, out, memory, NULL, threads, err);
 }
 
 static void free_params(void *params)
@@ -853,7 +845,6 @@ static void free_params(void *params)
 
 static int make(struct vp_gauss *g, const struct vp_gauss_params *p, struct vp_err *err)
 {
-    g->highpass = p->highpass;
     for (int a = 0; a < 3; a++) {
         if (p->order[a] && p->sigma[a] < 0.25) {
             vp_fail(err, VP_EUSAGE, "--derivative: needs a --sigma of at least 0.25 voxels along %c, found %g",
@@ -864,13 +855,13 @@ static int make(struct vp_gauss *g, const struct vp_gauss_params *p, struct vp_e
                          p->edge, err))
             return -1;
     }
+    g->passes = passes(g, p->highpass);
     return 0;
 }
 
 int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const int64_t size[3], enum vp_type in,
                    enum vp_type out, struct vp_err *err)
 {
-    static const char *const edges[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
     const bool derivative = p->order[0] || p->order[1] || p->order[2];
 
     if (vp_passes_check(p->sigma, p->truncate, p->spacing, err))
@@ -890,17 +881,16 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
     int rc = make(g, p, err);
     for (int64_t i = 0; !rc && i < p->iterations; i++) {
         struct vp_local op = {.kernel = "gauss", .in = i ? VP_F32 : in, .out = i + 1 < p->iterations ? VP_F32 : out,
-                              .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = free_params, .scratch = scratch,
-                              .run = run, .keeps = keeps, .go_on = go_on};
-        const struct vp_passes way = passes(g);
+                              .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = free_params};
+        const int *const radius = g->passes.radius;
         char order[48] = "";
 
-        vp_passes_stage(&op, &way, size);
+        vp_passes_stage(&op, size);
         if (derivative)
             snprintf(order, sizeof order, ", derivative %d %d %d", p->order[0], p->order[1], p->order[2]);
         snprintf(op.text, sizeof op.text, "gauss sigma %g %g %g, %d x %d x %d taps%s%s, %s, %s", p->sigma[0],
-                 p->sigma[1], p->sigma[2], 2 * way.radius[0] + 1, 2 * way.radius[1] + 1, 2 * way.radius[2] + 1, order,
-                 p->highpass ? ", high-pass" : "", edges[p->edge], vp_gauss_code()->name);
+                 p->sigma[1], p->sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1, order,
+                 p->highpass ? ", high-pass" : "", vp_edge_name(p->edge), vp_gauss_code()->name);
         g->users++; /* the chain's */
         rc = vp_chain_add(c, &op, err);
     }

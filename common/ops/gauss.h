@@ -68,10 +68,23 @@ void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, fl
 /* Where sample p (outside too) of an axis of n samples is taken from: 0 ... n-1, or -1: it is 0. */
 int64_t vp_edge_from(enum vp_edge edge, int64_t p, int64_t n);
 
+/* A sum of filtered channels. */
+struct vp_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };
+
+/* Channels x[] of the input, y[] sums of those, z the sum of those. */
+struct vp_passes {
+    int channels_x, channels_y;
+    const struct vp_taps *x[2];
+    struct vp_sum y[2], z;
+    int radius[3];                    /* greatest of each axis */
+    enum vp_edge edge;
+    bool highpass;                    /* the input less that */
+};
+
 /* op->params of kernel "gauss". One input; in: u8 u16 i16 f32; out: the same or f32. halo[a] = axis[a].radius. */
 struct vp_gauss {
+    struct vp_passes passes;  /* first, as in every operation of separable filters */
     struct vp_taps axis[3];
-    bool highpass;            /* out = in - filtered */
     int users;                /* stages that share this, so that iterations have one set of tables */
 };
 

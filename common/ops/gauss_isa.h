@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inner part of separable filters (gauss.h says what is computed), built once for each instruction set, and the passes
- * that gauss.c and log.c make of it. Private to these two, their tests and benchmarks. */
+/* Inner part of separable filters (gauss.h says what is computed), built once for each instruction set, and what
+ * gauss.c and log.c share. Private to these two, their tests and benchmarks. */
 #ifndef VP_GAUSS_ISA_H
 #define VP_GAUSS_ISA_H
 
@@ -47,28 +47,11 @@ struct vp_gauss_isa {
 extern const struct vp_gauss_isa vp_gauss_avx512, vp_gauss_avx2, vp_gauss_generic;
 const struct vp_gauss_isa *vp_gauss_code(void);  /* the one in use */
 
-/* A sum of filtered channels. */
-struct vp_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };
-
-/* Channels x[] of the input, y[] sums of those, z the sum of those. */
-struct vp_passes {
-    int channels_x, channels_y;
-    const struct vp_taps *x[2];
-    struct vp_sum y[2], z;
-    int radius[3];                    /* greatest of each axis */
-    enum vp_edge edge;
-    bool highpass;
-};
-
-/* scratch() and keeps() of plan/local.h; run() if `kept` is NULL, else go_on(): kept are the rings of planes. */
-uint64_t vp_passes_scratch(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads);
-uint64_t vp_passes_keeps(const struct vp_passes *p, const struct vp_local *op, const struct vp_box *out, int threads);
-void vp_passes_run(const struct vp_passes *p, const struct vp_local *op, const struct vp_part *in,
-                   const struct vp_part *out, void *scratch, void *kept, int threads);
-
-/* What vp_gauss_chain and vp_log_chain have in common: refuse lengths that make no sense; image, halo, whole and cost
- * of a stage whose passes are p. */
+/* What vp_gauss_chain and vp_log_chain have in common. Refuse lengths that make no sense. */
 int vp_passes_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
-void vp_passes_stage(struct vp_local *op, const struct vp_passes *p, const int64_t size[3]);
+/* Complete a stage of an image of `size` whose params begin with its passes: image, halo, whole, cost, and the
+ * functions of plan/local.h. */
+void vp_passes_stage(struct vp_local *op, const int64_t size[3]);
+const char *vp_edge_name(enum vp_edge edge);
 
 #endif

@@ -40,37 +40,6 @@ static struct vp_passes passes(const struct vp_log *l)
     return p;
 }
 
-static uint64_t scratch(const struct vp_local *op, const struct vp_box *in, const struct vp_box *out, int threads)
-{
-    const struct vp_passes p = passes(op->params);
-
-    (void)in;
-    return vp_passes_scratch(&p, op, out, threads);
-}
-
-static uint64_t keeps(const struct vp_local *op, const struct vp_box *out, int threads)
-{
-    const struct vp_passes p = passes(op->params);
-
-    return vp_passes_keeps(&p, op, out, threads);
-}
-
-static int go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
-                 void *kept, int threads, struct vp_err *err)
-{
-    const struct vp_passes p = passes(op->params);
-
-    (void)err;
-    vp_passes_run(&p, op, in, out, memory, kept, threads);
-    return 0;
-}
-
-static int run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *memory,
-               int threads, struct vp_err *err)
-{
-    return go_on(op, in, out, memory, NULL, threads, err);
-}
-
 static void free_params(void *params)
 {
     struct vp_log *const l = params;
@@ -100,31 +69,30 @@ static int make(struct vp_log *l, const struct vp_log_params *p, struct vp_err *
             || vp_taps_make(&l->second[a], sigma, reach, 2, unit * unit, p->edge, err))
             return -1;
     }
+    l->passes = passes(l);
     return 0;
 }
 
 int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_t size[3], enum vp_type in,
                  struct vp_err *err)
 {
-    static const char *const edges[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
-
     if (vp_passes_check(p->sigma, p->truncate, p->spacing, err))
         return -1;
     if (p->sigma[0] == 0 && p->sigma[1] == 0 && p->sigma[2] == 0)
         return vp_fail(err, VP_EUSAGE, "--sigma: expected more than 0 along one axis at least");
     struct vp_log *const l = calloc(1, sizeof *l);
     struct vp_local op = {.kernel = "log", .in = in, .out = VP_F32, .from = {c->n ? c->n - 1 : ~0}, .params = l,
-                          .free = free_params, .scratch = scratch, .run = run, .keeps = keeps, .go_on = go_on};
+                          .free = free_params};
     if (!l)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     if (make(l, p, err)) {
         free_params(l);
         return -1;
     }
-    const struct vp_passes way = passes(l);
-    vp_passes_stage(&op, &way, size);
+    const int *const radius = l->passes.radius;
+    vp_passes_stage(&op, size);
     snprintf(op.text, sizeof op.text, "log sigma %g %g %g, %d x %d x %d taps%s, %s, %s", p->sigma[0], p->sigma[1],
-             p->sigma[2], 2 * way.radius[0] + 1, 2 * way.radius[1] + 1, 2 * way.radius[2] + 1,
-             p->normalize ? ", scale-normalised" : "", edges[p->edge], vp_gauss_code()->name);
+             p->sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1,
+             p->normalize ? ", scale-normalised" : "", vp_edge_name(p->edge), vp_gauss_code()->name);
     return vp_chain_add(c, &op, err);
 }

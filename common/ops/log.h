@@ -17,6 +17,7 @@
 /* op->params of kernel "log". One input: u8 u16 i16 f32; out: f32. smooth[a] and second[a] have the same radius,
  * the halo. second[a].gain holds units and scale. */
 struct vp_log {
+    struct vp_passes passes; /* first */
     struct vp_taps smooth[3], second[3];
 };
 

@@ -434,6 +434,26 @@ static void check_same(struct scene *s, const struct ask *a, const float *want, 
     free(got);
 }
 
+/* The volume that all devices have to make. */
+static float *by_cpu(struct scene *s)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reconstruct r;
+    float *volume = reconstruct(s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+    CHECK_STR(err.msg, "");
+    return volume;
+}
+
+/* A scan of 24 views, devices that can do everything, and the volume. */
+static float *begin(struct scene *s, int64_t slices, uint64_t memory)
+{
+    write_scan(24);
+    make_scene(s, 24, slices, 0);
+    pretend.memory = memory;
+    pretend.mirror = pretend.pairs = pretend.filters = true;
+    return by_cpu(s);
+}
+
 /* ---- tests ---- */
 
 static void same_bits_whatever_the_devices(void)
@@ -444,10 +464,9 @@ static void same_bits_whatever_the_devices(void)
         write_scan(views);
         for (int i = 0; i < 5; i++) {
             struct scene s;
-            struct vp_err err = VP_ERR_INIT;
             struct vp_reconstruct r;
             make_scene(&s, views, slices[i], 0);
-            float *want = reconstruct(&s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+            float *want = by_cpu(&s);
             CHECK(want);
             for (int way = 0; way < 32; way++) {
                 pretend.memory = 1 << 30;
@@ -511,12 +530,8 @@ static void memory_that_goes_away(void)
     struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct r;
     struct scene s;
-    write_scan(24);
-    make_scene(&s, 24, 16, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
-    struct ask a = {.backend = &vp_backend_cpu, .n_devices = 1};
-    float *want = reconstruct(&s, &a, &r, &err);
+    struct ask a;
+    float *want = begin(&s, 16, 1 << 30);
     a = (struct ask){.backend = &devices, .n_devices = 2, .any_order = true};
     int found = 0;
     pretend.lost = 1; /* planned again */
@@ -551,15 +566,10 @@ static void memory_that_goes_away(void)
  * that one, and all of it within the memory. */
 static void memory_that_goes_away_later(void)
 {
-    struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct r;
     struct scene s;
     int found = 0;
-    write_scan(24);
-    make_scene(&s, 24, 12, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
-    float *want = reconstruct(&s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+    float *want = begin(&s, 12, 1 << 30);
     for (int way = 0; way < 48; way++) {
         struct ask a = {.backend = &devices, .n_devices = 1 + way % 2, .any_order = way & 4, .z0 = way & 8 ? 6 : 0,
                         .z1 = 12, .device_memory = (uint64_t)(1 + way / 16) * NX * NY * sizeof(float),
@@ -576,7 +586,7 @@ static void memory_that_goes_away_later(void)
     /* slices that wait for the writer keep their memory, though thinner slabs alone would leave room for more views */
     write_scan(400);
     make_scene(&s, 400, 320, 0);
-    want = reconstruct(&s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+    want = by_cpu(&s);
     for (uint64_t kib = 550; kib < 750; kib += 100) {
         struct ask a = {.backend = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
         pretend.memory = 200 * NX * NY * sizeof(float);
@@ -593,15 +603,10 @@ static void memory_that_goes_away_later(void)
 /* A slab of a later pass that sees more rows, and takes more than the device may use: a thinner one. */
 static void slabs_that_take_more(void)
 {
-    struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct r;
     struct scene s;
-    write_scan(24);
-    make_scene(&s, 24, 12, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
     pretend.row = 1000;
-    float *want = reconstruct(&s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+    float *want = begin(&s, 12, 1 << 30);
     for (uint64_t bytes = 7000; bytes < 15000; bytes += 500) {
         struct ask a = {.backend = &devices, .n_devices = 1, .z0 = 6, .z1 = 12, .device_memory = bytes};
         check_same(&s, &a, want + a.z0 * NX * NY, &r);
@@ -720,7 +725,7 @@ static void subsets_of_views(void)
             struct scene s;
             const int64_t n = NX * NY * slices[i];
             make_scene(&s, views, slices[i], 0);
-            float *all = reconstruct(&s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+            float *all = by_cpu(&s);
             for (int subsets = 2; subsets <= 4; subsets++) {
                 struct ask a = {.backend = &devices, .n_devices = subsets, .any_order = true, .subsets = subsets,
                                 .filter_on = VP_FILTER_ON_GPU};
@@ -843,15 +848,10 @@ static void shares(void)
 static void unequal_devices(void)
 {
     const uint64_t plane = NX * NY * sizeof(float);
-    struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct r;
     struct scene s;
-    write_scan(24);
-    make_scene(&s, 24, 32, 0);
-    pretend.memory = 1 << 20;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
-    struct ask a = {.backend = &vp_backend_cpu, .n_devices = 1};
-    float *want = reconstruct(&s, &a, &r, &err);
+    struct ask a;
+    float *want = begin(&s, 32, 1 << 20);
     for (int way = 0; way < 64; way++) {
         for (int i = 0; i < 3; i++) {
             pretend.speed[i] = 1 + way * (i + 1) % 5;
@@ -877,7 +877,6 @@ static void unequal_devices(void)
 static void shares_of_what_was_measured(void)
 {
     const uint64_t plane = NX * NY * sizeof(float);
-    struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct r;
     struct scene s;
     write_scan(24);
@@ -885,8 +884,8 @@ static void shares_of_what_was_measured(void)
     pretend.memory = 12 * plane;
     pretend.mirror = pretend.pairs = false;
     pretend.filters = true;
-    struct ask a = {.backend = &vp_backend_cpu, .n_devices = 1};
-    float *want = reconstruct(&s, &a, &r, &err);
+    struct ask a;
+    float *want = by_cpu(&s);
     for (int fast = -1; fast < 3; fast++) {
         for (int i = 0; i < 3; i++) {
             pretend.rate[i] = fast < 0 ? 0 : i == fast ? 9 : 3;
@@ -938,8 +937,8 @@ static void rows_that_a_device_cannot_filter(void)
     pretend.memory = 1 << 30;
     pretend.mirror = pretend.pairs = true;
     make_scene(&s, 24, 16, 6); /* wider when filtered */
-    struct ask a = {.backend = &vp_backend_cpu, .n_devices = 1};
-    float *want = reconstruct(&s, &a, &r, &err);
+    struct ask a;
+    float *want = by_cpu(&s);
     for (int filters = 0; filters < 2; filters++) {
         pretend.filters = filters;
         a = (struct ask){.backend = &devices, .n_devices = 2, .filter_on = VP_FILTER_ON_AUTO};
