@@ -24,8 +24,7 @@
 
 enum {
     MOST_SLOTS = VP_RECONSTRUCT_SLOTS,
-    ATTEMPTS = 3,  /* to open a pass */
-    BAND = 1 << 18 /* samples written together */
+    ATTEMPTS = 3   /* to open a pass */
 };
 
 /* Slots are kept from one pass to the next, and to the end: to free memory that a device copies from, it would have to
@@ -510,19 +509,8 @@ static int accumulate(struct vp_reconstruct *r, struct pass *pass, struct buffer
 
 static int write_slot(struct sink *s, const struct filled *f)
 {
-    if (!s->any_order)
-        return vp_writer_pages(s->writer, f->count, f->slices, s->threads, &s->err);
-    int rc = 0;
-    const int64_t band = BAND / s->nx > 1 ? vp_min64(BAND / s->nx, s->ny) : 1, bands = (s->ny + band - 1) / band;
-#pragma omp parallel for num_threads(s->threads) schedule(dynamic) reduction(min : rc)
-    for (int64_t i = 0; i < f->count * bands; i++) {
-        const int64_t page = i / bands, y0 = i % bands * band;
-        struct vp_err why = VP_ERR_INIT;
-        if (vp_writer_rows(s->writer, f->page + page, y0, vp_min64(y0 + band, s->ny),
-                           f->slices + (size_t)((page * s->ny + y0) * s->nx), &why))
-            rc = vp_err_keep(&s->err, &why);
-    }
-    return rc;
+    return s->any_order ? vp_writer_bands(s->writer, f->page, f->count, 0, s->ny, f->slices, s->threads, &s->err)
+                        : vp_writer_pages(s->writer, f->count, f->slices, s->threads, &s->err);
 }
 
 static void *write_slices(void *arg)

@@ -495,7 +495,6 @@ static int pick(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 {
     struct job *j = ctx;
     const int64_t first = j->done;
-    char *to = j->flow->work ? in : out;
     int m = 0;
 
     for (int k = 0; k < n; k++) {
@@ -503,7 +502,7 @@ static int pick(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
             break;
         if (vp_select_page(j->s, j->done) != page + k)
             continue;
-        crop(j->s, to + (size_t)m++ * j->part, (const char *)in + (size_t)k * j->page, j->sample);
+        crop(j->s, (char *)in + (size_t)m++ * j->part, (const char *)in + (size_t)k * j->page, j->sample);
         j->done++;
     }
     if (m == 0 || !j->flow->work)
@@ -607,8 +606,10 @@ int vp_select_run(const struct vp_select *s, struct vp_flow *flow, struct vp_err
     struct vp_flow inner = *flow;
     inner.first = seekable ? first : 0; /* a pipe must be read anyway, and its pages be counted */
     inner.last = all_pages(s) ? -1 : last;
-    if (!flow->work)
+    if (!flow->work) {
         inner.out_page_bytes = j.part;
+        inner.in_place = true;
+    }
     if (!vp_select_is_all(s) || !flow->work) {
         inner.work = pick;
         inner.ctx = &j;

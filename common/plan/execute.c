@@ -91,38 +91,22 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     const int threads = r->p->threads;
     int64_t got = pages;
     void **to = malloc((size_t)pages * sizeof *to);
-    struct vp_err *errs = NULL;
 
     if (!to)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     for (int64_t i = 0; i < pages; i++)
         to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
                 + (size_t)(i % inner) * r->page_in + shift;
-    if (r->plan->bands > 1) {
-        errs = calloc((size_t)pages, sizeof *errs);
-        if (!errs) {
-            free(to);
-            return vp_fail(err, VP_ERESOURCE, "not enough memory");
-        }
-        #pragma omp parallel for num_threads(threads) schedule(dynamic)
-        for (int64_t i = 0; i < pages; i++)
-            vp_reader_rows(reader, g * inner + i, r->ya, r->yb, to[i], &errs[i]);
-        for (int64_t i = 0; i < pages; i++)
-            if (errs[i].code) {
-                *err = errs[i];
-                got = -1;
-                break;
-            }
-    } else {
+    if (r->plan->bands > 1)
+        got = vp_reader_bands(reader, g * inner, pages, r->ya, r->yb, to, NULL, NULL, threads, err) ? -1 : pages;
+    else
         got = vp_reader_pages(reader, pages, to, threads, err);
-    }
     if (got > 0 && stored != e->held) {
         #pragma omp parallel for num_threads(threads) schedule(dynamic) if (pages > 1)
         for (int64_t i = 0; i < got; i++)
             spread((char *)to[i] - shift, e->held, stored, samples);
     }
     free(to);
-    free(errs);
     if (got > 0 && got % inner)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside slice %lld: expected %lld pages a slice",
                        vp_reader_name(reader), (long long)(g + got / inner), (long long)inner);
@@ -221,13 +205,7 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     }
     if (r->plan->bands == 1)
         return vp_writer_pages(e->writer, pages, s->out, r->p->threads, err);
-    #pragma omp parallel for num_threads(r->p->threads) schedule(dynamic) reduction(min : rc)
-    for (int64_t i = 0; i < pages; i++) {
-        struct vp_err why = VP_ERR_INIT;
-        if (vp_writer_rows(e->writer, first + i, r->y0, r->y1, s->out + (size_t)i * bytes, &why))
-            rc = vp_err_keep(err, &why);
-    }
-    return rc;
+    return vp_writer_bands(e->writer, first, pages, r->y0, r->y1, s->out, r->p->threads, err);
 }
 
 static bool all_made(const struct run *r)

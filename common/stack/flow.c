@@ -263,7 +263,8 @@ static int allocate(struct ring *r, struct vp_err *err)
     if (f->as_f32 &&
         (!vp_mul_size(&in, (size_t)s->nx, (size_t)s->ny) || !vp_mul_size(&in, in, sizeof(float))))
         in = 0;
-    if (!in || !vp_add_size(&both, in, f->writer ? f->out_page_bytes : 0))
+    const bool separate = f->writer && !f->in_place;
+    if (!in || !vp_add_size(&both, in, separate ? f->out_page_bytes : 0))
         return vp_fail(err, VP_ERESOURCE, "%s: pages of %lldx%lld cannot be held", vp_reader_name(f->reader),
                        (long long)s->nx, (long long)s->ny);
     r->in_bytes = in;
@@ -290,8 +291,9 @@ static int allocate(struct ring *r, struct vp_err *err)
     r->batch = (int)batch;
     for (int i = 0; i < r->slots; i++) {
         r->slot[i].in = vp_alloc_raw((size_t)batch, in, "input pages", err);
-        r->slot[i].out =
-            f->writer ? vp_alloc_raw((size_t)batch, f->out_page_bytes, "output pages", err) : NULL;
+        r->slot[i].out = separate    ? vp_alloc_raw((size_t)batch, f->out_page_bytes, "output pages", err)
+                         : f->writer ? r->slot[i].in
+                                     : NULL;
         if (!r->slot[i].in || (f->writer && !r->slot[i].out))
             return -1;
     }
@@ -356,8 +358,9 @@ int vp_flow_run(struct vp_flow *f, struct vp_err *err)
             vp_stats_time(f->stats, "write", r.write_s);
     }
     for (int i = 0; i < SLOTS; i++) {
+        if (r.slot[i].out != r.slot[i].in)
+            free(r.slot[i].out);
         free(r.slot[i].in);
-        free(r.slot[i].out);
     }
     for (int i = 0; i < 2; i++)
         if (r.wake[i] >= 0)

@@ -14,6 +14,7 @@ struct vp_flow {
     struct vp_writer *writer;     /* NULL: nothing is written (`out` is NULL then) */
     bool as_f32;                  /* pages are handed over as f32, else in the reader's type */
     size_t out_page_bytes;        /* bytes of an output page */
+    bool in_place;
     /* pages [first, last) of the input are used; last < 0: all; those before are skipped */
     int64_t first, last;
     int threads;                  /* that read and write a file; 0: as many as the caller's OpenMP has */
@@ -23,7 +24,8 @@ struct vp_flow {
     struct vp_progress *progress; /* may be NULL */
     const char *stage;            /* "filter" */
     /* n pages, the first being page `page` of the input; in may be overwritten. May use OpenMP. Returns the
-     * number of output pages it put into out (0..n; n unless it selects), or -1. */
+     * number of output pages it put into out (0..n; n unless it selects), or -1. in_place: out is in; pages of output
+     * are not larger, and the first ones lie at its front. */
     int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */

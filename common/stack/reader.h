@@ -45,6 +45,10 @@ bool vp_reader_seekable(const struct vp_reader *r);
 /* Seekable and uncompressed: rows cost no more than their bytes, and vp_reader_rows and vp_reader_rows_f32 may
  * be called from several threads at once (also beside one thread that takes the next pages). */
 bool vp_reader_concurrent(const struct vp_reader *r);
+/* Rows [y0, y1) of pages [page, page + n) of a concurrent reader, those of page i into raw[i], or as f32 into
+ * f32[i] (the other is NULL), by `threads` threads. *bad as in vp_reader_next_f32. All must be there. */
+int vp_reader_bands(struct vp_reader *r, int64_t page, int64_t n, int64_t y0, int64_t y1, void *const *raw,
+                    float *const *f32, int64_t *bad, int threads, struct vp_err *err);
 /* Make `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
 /* Rows [y0, y1) of page `page` as f32 (reads no more of an uncompressed file than needed). Does not

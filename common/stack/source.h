@@ -55,10 +55,6 @@ int vp_spool(int fd, const char *name, struct vp_err *err);
 struct vp_reader;
 /* The page that comes next. */
 int64_t vp_reader_position(const struct vp_reader *r);
-/* Rows [y0, y1) of pages [page, page + n) of a concurrent reader, those of page i into raw[i], or as f32 into
- * f32[i] (the other is NULL), by `threads` threads. *bad as in vp_reader_next_f32. All must be there. */
-int vp_reader_bands(struct vp_reader *r, int64_t page, int64_t n, int64_t y0, int64_t y1, void *const *raw,
-                    float *const *f32, int64_t *bad, int threads, struct vp_err *err);
 /* vp_reader_rows_f32 that counts NaN and infinities as well. */
 int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
                            struct vp_err *err);

@@ -364,32 +364,38 @@ int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
     return rc;
 }
 
-struct pages {
+struct bands {
     struct vp_writer *w;
-    const unsigned char *from;
+    int64_t page, y0, height;
+    const char *from;
 };
 
 static int put_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_err *err)
 {
-    const struct pages *p = ctx;
-    struct vp_writer *w = p->w;
-    const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type);
-    return put_rows(w, w->written + i, y0, y1, p->from + (size_t)i * w->page_bytes + (size_t)y0 * row, err);
+    const struct bands *b = ctx;
+    const size_t row = (size_t)b->w->stack.nx * vp_type_size(b->w->stack.type);
+    return put_rows(b->w, b->page + i, b->y0 + y0, b->y0 + y1, b->from + (size_t)(i * b->height + y0) * row, err);
+}
+
+static int put_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows,
+                     int threads, struct vp_err *err)
+{
+    struct bands b = {w, page, y0, y1 - y0, rows};
+    return vp_share_rows(n, y1 - y0, (size_t)w->stack.nx * vp_type_size(w->stack.type), threads, put_piece, &b, err);
 }
 
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
-    struct pages p = {w, pages};
     int rc = 0;
     if (!w->reserved) {
         for (int64_t i = 0; i < n && !rc; i++)
-            rc = vp_writer_page(w, p.from + (size_t)i * w->page_bytes, err);
+            rc = vp_writer_page(w, (const char *)pages + (size_t)i * w->page_bytes, err);
         return rc;
     }
     if (n > s->pages - w->written)
         return too_many(w, s->pages + 1, err);
-    rc = vp_share_rows(n, s->ny, (size_t)s->nx * vp_type_size(s->type), threads, put_piece, &p, err);
+    rc = put_bands(w, w->written, n, 0, s->ny, pages, threads, err);
     w->written += rc ? 0 : n;
     return rc;
 }
@@ -399,22 +405,26 @@ bool vp_writer_random(const struct vp_writer *w)
     return w->reserved != NULL;
 }
 
-int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
-                   struct vp_err *err)
+int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
+                    struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
     if (!w->reserved)
         return vp_fail(err, VP_ERUN, "%s: pages of this output must come in order", vp_outfile_name(w->file));
-    if (page < 0 || page >= s->pages || y0 < 0 || y1 > s->ny || y0 > y1)
+    if (page < 0 || n < 0 || page > s->pages - n || y0 < 0 || y1 > s->ny || y0 > y1)
         return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of page %lld: expected %lld pages of %lld rows",
-                       vp_outfile_name(w->file), (long long)y0, (long long)y1, (long long)page,
+                       vp_outfile_name(w->file), (long long)y0, (long long)y1, (long long)(page + n - 1),
                        (long long)s->pages, (long long)s->ny);
-    if (y0 == y1)
-        return 0;
-    const int rc = put_rows(w, page, y0, y1, rows, err);
+    const int rc = put_bands(w, page, n, y0, y1, rows, threads, err);
     if (!rc)
-        w->rows += y1 - y0;
+        w->rows += n * (y1 - y0);
     return rc;
+}
+
+int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
+                   struct vp_err *err)
+{
+    return vp_writer_bands(w, page, 1, y0, y1, rows, 1, err);
 }
 
 uint64_t vp_writer_bytes(const struct vp_writer *w)

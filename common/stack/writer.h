@@ -38,6 +38,10 @@ bool vp_writer_random(const struct vp_writer *w);
 int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
                    struct vp_err *err);
 
+/* The same of n pages, those of one after those of the other in `rows`, by `threads` threads. */
+int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
+                    struct vp_err *err);
+
 uint64_t vp_writer_bytes(const struct vp_writer *w);
 
 /* Finish: check the page count (an error if it is not what was promised), flush, close, check, rename.
