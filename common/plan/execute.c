@@ -88,7 +88,7 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->nx * (r->yb - r->ya);
     const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
-    const int threads = r->p->threads;
+    const int threads = r->io_threads;
     int64_t got = pages;
     void **to = malloc((size_t)pages * sizeof *to);
 
@@ -204,8 +204,8 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
         return rc;
     }
     if (r->plan->bands == 1)
-        return vp_writer_pages(e->writer, pages, s->out, r->p->threads, err);
-    return vp_writer_bands(e->writer, first, pages, r->y0, r->y1, s->out, r->p->threads, err);
+        return vp_writer_pages(e->writer, pages, s->out, r->io_threads, err);
+    return vp_writer_bands(e->writer, first, pages, r->y0, r->y1, s->out, r->io_threads, err);
 }
 
 static bool all_made(const struct run *r)
@@ -719,6 +719,8 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
         r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
     r->wake[0] = r->wake[1] = -1;
     r->by_host_alloc = e->plan->device && p->backend->host_alloc;
+    /* all threads reading, all writing, and all working would wait for each other at every barrier */
+    r->io_threads = (p->threads + 3) / (e->plan->device ? 2 : 4);
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -62,6 +62,7 @@ struct run {
     int64_t halo[3];
     bool whole[3];
     int stacks;
+    int io_threads;           /* that read, and that write */
     size_t in_size, out_size; /* bytes of a sample in memory */
     int64_t y0, y1, ya, yb;   /* rows of the band: output, input */
     int64_t across, along;    /* parts of a row of the band, of its height */

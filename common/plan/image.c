@@ -592,16 +592,41 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     return -1;
 }
 
+/* Of the result: its metadata and length. Then it is opened. */
+static int open_result(const struct vp_images *im, struct vp_run *run, enum vp_type stored, const char *quantity,
+                       struct vp_writer **writer, struct vp_err *err)
+{
+    const struct state *s = im->state;
+    struct vp_stack out = {0};
+    int rc = -1;
+
+    if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) ||
+        (quantity && (vp_meta_set(&out.meta, "quantity", *quantity ? quantity : NULL) ||
+                      vp_meta_set(&out.meta, "value-unit", NULL)))) {
+        vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+    } else {
+        out.type = stored;
+        if (s->outer < VP_UNKNOWN && s->nz < VP_UNKNOWN)
+            out.pages = s->inner * s->nz * s->outer;
+        rc = vp_open_output(run, &out, writer, err);
+    }
+    vp_stack_free(&out);
+    return rc;
+}
+
 int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const char *quantity,
                   struct vp_err *err)
 {
     const struct state *s = im->state;
     const enum vp_type stored = stored_type(im, chain);
+    /* while a device starts, memory for a file in memory gets ready; a pipe gets nothing before all is well */
+    const bool early = run->common.output && !run->common.plan;
     struct job job;
-    struct vp_stack out = {0};
     struct vp_writer *writer = NULL;
     int rc = -1;
 
+    if (early && open_result(im, run, stored, quantity, &writer, err))
+        goto out;
     if (prepare(im, run, chain, stored, true, &job, err))
         goto out;
     show(im, run, &job, stored);
@@ -609,16 +634,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
         rc = 0;
         goto out;
     }
-    if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) ||
-        (quantity && (vp_meta_set(&out.meta, "quantity", *quantity ? quantity : NULL) ||
-                      vp_meta_set(&out.meta, "value-unit", NULL)))) {
-        vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
-        goto out;
-    }
-    out.type = stored;
-    if (s->outer < VP_UNKNOWN && s->nz < VP_UNKNOWN)
-        out.pages = s->inner * s->nz * s->outer;
-    if (vp_open_output(run, &out, &writer, err))
+    if (!early && open_result(im, run, stored, quantity, &writer, err))
         goto out;
     if (job.plan.bands > 1 && !vp_writer_random(writer)) {
         job.problem.rows = false;
@@ -642,7 +658,6 @@ out:
         rc = -1;
     im->reader[0] = NULL;
     im->n = 0;
-    vp_stack_free(&out);
     return rc;
 }
 

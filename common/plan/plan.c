@@ -311,8 +311,9 @@ static void price(struct model *m, struct vp_plan *plan)
         /* reading and writing take the cores, too */
         const double all = (busy + read + write) / p->threads + again;
         busy = busy / p->threads + again + parts * (plan->together > 1 ? PER_SMALL_PART : PER_PART);
-        /* what is not overlapped costs more than it seems where storage is slower than assumed */
-        plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25
+        /* what is not overlapped costs more than it seems where storage is slower than assumed; and so does work where
+         * it is faster, or where the cores have the other programs of a pipe to run */
+        plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
                         + first + last + pieces
                         + slabs * PER_SLAB + (double)plan->host * FRESH;
     } else {
