@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Seconds a byte, a call. */
-static const double READ = 0.35e-9, WRITE = 0.5e-9, COPY = 1 / 25e9, FRESH = 0.4e-9, PINNED = 0.35e-9;
+static const double READ = 0.35e-9, WRITE = 0.5e-9, COPY = 1 / 25e9, FRESH = 0.4e-9, PINNED = 0.15e-9;
 /* A limit that costs less is not worth a word. */
 static const double MATTERS = 0.95;
 /* Rough plans that cost so much more than the best may be the best when looked at closely. */
@@ -331,7 +331,11 @@ static void price(struct model *m, struct vp_plan *plan)
         double alone = 0;
         const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * in
                             + (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2] * out;
-        const double serial = plan->lanes > 2 ? 1 : plan->lanes > 1 ? 1.05 : 1.5;
+        /* parts of a worker under way: beside a slab that is written; upload, work and download want one each */
+        const int64_t columns_of_slab = plan->stream ? 1 : plan->parts[0] * plan->parts[1] * p->inner;
+        const double own = (double)(columns_of_slab * plan->parts[2]) / (plan->stream ? 1 : p->devices);
+        const double flight = fmin(plan->lanes, own * (plan->slabs > 1 ? plan->slabs - 1 : 1));
+        const double serial = flight > 2 ? 1 : flight > 1 ? 1.2 : 2;
         double rate = 0, slowest = 0;
         for (int d = 0; d < p->devices; d++) {
             const int workers = workers_of(p, plan, d);
@@ -505,8 +509,10 @@ static double least_cost(struct model *m, const struct vp_plan *plan, int64_t de
     const double rows = sum_with_halo(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
     const double read = m->voxels * rows / ny * (double)p->stored_in * READ;
     const double write = m->voxels * (double)p->stored_out * WRITE;
-    if (!m->device)
-        return fmax(fmax((work(m, plan, depth) + read + write) / p->threads, read), write);
+    if (!m->device) {
+        const double busy = work(m, plan, depth);
+        return fmax(fmax((busy + read + write) / p->threads, read), write) + busy / p->threads;
+    }
     const double lx = sum_with_halo(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
     const double ly = sum_with_halo(m->image[1], plan->part[1], (double)m->halo[1], m->whole[1]);
     const double in = (double)(m->in_size * (size_t)p->chain->stacks);

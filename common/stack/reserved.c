@@ -39,7 +39,7 @@ enum { NOT_YET, UNDER_WAY, HUGE, SMALL };
 
 struct piece {
     atomic_int state;
-    _Atomic uint32_t put; /* bytes of a huge one */
+    atomic_int putting; /* threads that copy into it, if it is a huge one */
 };
 
 struct vp_reserved {
@@ -198,8 +198,9 @@ static bool copy_mapped(struct vp_reserved *r, uint64_t at, const void *buf, siz
                     inner = (begin + mask) & ~mask;
     if (huge) {
         struct piece *p = &r->piece[at / PIECE];
+        p->putting++;
         memcpy(to, buf, n);
-        if ((p->put += (uint32_t)n) == PIECE) /* before, others would have to fault it in again */
+        if (--p->putting == 0) /* before, others would have to fault it in again */
             forget(r->map + at / PIECE * PIECE, PIECE);
         return true;
     }
