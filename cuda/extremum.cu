@@ -7,13 +7,14 @@
  *
  * A box is a pass along x and y together and one along z, or one along each axis where windows are long.
  * - Along y and z a lane walks down a column of words, with a ring of shared memory that holds little more
- * than a window. Long windows are made as van Herk (1992) and Gil and Werman (1993) did: the line is cut into
+ *   than a window. Windows are made as van Herk (1992) and Gil and Werman (1993) did: the line is cut into
  *   blocks of the window's length; a window is the end of one block and the beginning of the next, so the
  *   maximum of it is that of a suffix and of a prefix, and a voxel costs three comparisons whatever the
- * radius. A sample is replaced by its suffix when its block is complete.
- * - Along x a warp has some rows in shared memory. Long windows: blocks are 16 bytes, what a lane holds; a
- *   window is a suffix, whole blocks and a prefix. Short windows grow by overlapping: one of 3 a is three of
- * a. */
+ *   radius. A sample is replaced by its suffix when its block is complete.
+ * - Long windows have shorter blocks there, runs, each of them in the registers of a warp: a window is a
+ *   suffix, whole runs and a prefix. More warps fit than with one window in each one's ring.
+ * - Along x a warp has some rows in shared memory. Long windows: blocks are 16 bytes, what a lane holds.
+ *   Short windows grow by overlapping: one of 3 a is three of a. */
 #include "footprint.cuh"
 #include "ops/extremum.h"
 
@@ -26,22 +27,28 @@ namespace
 
 enum {
     LANES = 32,
-    SHARED_GPU = 227 << 10, /* that the thread blocks of a multiprocessor share */
-    BATCH = 8,              /* samples looked at together */
-    SMALL = 4,              /* radii up to it: windows of the samples themselves */
-    STRIP = 4 * LANES,      /* words of a row that a thread block makes along x and y, a warp LANES of them */
-    ROWS = 4,               /* that a warp has in shared memory, */
+    SHARED_GPU = 227 << 10,  /* that the thread blocks of a multiprocessor share */
+    SHARED_LEAST = 99 << 10, /* of a thread block: what all devices have */
+    BATCH = 8,               /* samples looked at together */
+    SMALL = 4,               /* radii up to it: windows of the samples themselves */
+    STRIP = 4 * LANES, /* words of a row that a thread block makes along x and y, a warp LANES of them */
+    ROWS = 4,          /* that a warp has in shared memory, */
     PLANE_ROWS = STRIP / LANES * ROWS, /* and a thread block */
     /* x and y are one pass if windows reach at most so many bytes along x and this is enough shared memory:
      * where it was faster (H100) */
     PLANE_REACH = 256,
     PLANE_SHARED = 52 << 10,
-    PLANE_BLOCKS = 5,  /* thread blocks on a multiprocessor at most (registers): along x and y or balls, */
-    LINE_BLOCKS = 20,  /* and along y or z */
-    PASS_RADIUS = 256, /* longer windows are made in turns, a window of windows, */
-    PASSES = 64,       /* at most so many */
-    PASS_RADIUS_MOST =
-        340 /* and then of these: what 99 KiB of shared memory can hold, which all devices have */
+    PLANE_BLOCKS = 5,    /* thread blocks on a multiprocessor at most (registers): along x and y or balls, */
+    LINE_BLOCKS = 20,    /* and along y or z */
+    RUN = 16,            /* samples of a warp along y and z where windows are long, */
+    LONG_RUN = 32,       /* and where they are so long that there are many runs in one: */
+    LONG_RADIUS = 88,    /* from here on (H100) */
+    RUN_WARPS = 8,       /* of a thread block */
+    RUN_BLOCKS = 4,      /* thread blocks on a multiprocessor (registers) for the ones */
+    LONG_RUN_BLOCKS = 3, /* and the others */
+    PASS_RADIUS = 256,   /* longer windows are made in turns, a window of windows, */
+    PASSES = 64,         /* at most so many */
+    PASS_RADIUS_MOST = 340 /* and then of these: what SHARED_LEAST can hold */
 };
 
 /* ---- keys ---- */
@@ -54,28 +61,34 @@ enum { SPLIT = 0 };
 enum { SPLIT = 1 };
 #endif
 
-/* The keys of a word, for comparing: take() leaves the larger ones. */
+/* The keys of a word, for comparing: take() leaves the larger ones; most() is a word of the largest. */
 template <int SIZE> struct keys;
 template <> struct keys<4> {
     enum { IN_WORD = 1 };
     uint32_t a;
-    __device__ explicit keys(uint32_t w) : a(w) {}
+    __device__ explicit keys(uint32_t w = 0) : a(w) {}
     __device__ void take(keys o) { a = max(a, o.a); }
     __device__ void take(keys o, keys p) { a = __vimax3_u32(a, o.a, p.a); }
     __device__ uint32_t word() const { return a; }
+    __device__ uint32_t most() const { return a; }
 };
 template <> struct keys<2> {
     enum { IN_WORD = 2 };
     uint32_t a;
-    __device__ explicit keys(uint32_t w) : a(w) {}
+    __device__ explicit keys(uint32_t w = 0) : a(w) {}
     __device__ void take(keys o) { a = __vmaxu2(a, o.a); }
     __device__ void take(keys o, keys p) { a = __vimax3_u16x2(a, o.a, p.a); }
     __device__ uint32_t word() const { return a; }
+    __device__ uint32_t most() const
+    {
+        const uint32_t m = __vmaxu2(a, a >> 16);
+        return __byte_perm(m, m, 0x1010);
+    }
 };
 template <> struct keys<1> {
     enum { IN_WORD = 4 };
     uint32_t odd, even; /* not SPLIT: odd is the word */
-    __device__ explicit keys(uint32_t w) : odd(w), even(w << 8) {}
+    __device__ explicit keys(uint32_t w = 0) : odd(w), even(w << 8) {}
     __device__ void take(keys o)
     {
         odd = SPLIT ? __vmaxu2(odd, o.odd) : __vmaxu4(odd, o.odd);
@@ -89,6 +102,12 @@ template <> struct keys<1> {
             even = __vimax3_u16x2(even, o.even, p.even);
     }
     __device__ uint32_t word() const { return SPLIT ? __byte_perm(even, odd, 0x7351) : odd; }
+    __device__ uint32_t most() const
+    {
+        const uint32_t two = SPLIT ? __vmaxu2(odd, even) : __vmaxu4(odd, odd >> 8);
+        const uint32_t m = SPLIT ? __vmaxu2(two, two >> 16) : __vmaxu4(two, two >> 16);
+        return __byte_perm(m, m, SPLIT ? 0x1111 : 0);
+    }
 };
 
 /* Words of samples <-> words of keys. `flip`: the complement for minima; in the sign bits of 16-bit integers
@@ -365,6 +384,108 @@ template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(line l
     }
 }
 
+/* ---- along y and z, long windows ----
+ * A warp has a run of N samples of its columns in registers; the warps of a thread block have runs that
+ * follow each other, and walk down together. In the ring are the runs' suffixes, the first of which is the
+ * maximum of the run. With 2 radius = whole N + rest, the window that ends with sample k of a run begins with
+ * sample k - rest of the run `whole` before it; where that is negative, with sample k - rest + N of the one
+ * before. */
+template <int SIZE, int N>
+__global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS)
+    runs_kernel(line l)
+{
+    extern __shared__ uint4 shared[];
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start), origin = start - l.radius;
+    const int reach = 2 * l.radius, m = count + reach, whole = reach / N, rest = reach % N;
+    const int word_of = blockIdx.x % l.groups * LANES + lane, other = blockIdx.x / l.groups;
+    const bool there = word_of < l.words; /* other lanes look at the last word */
+    /* samples there are */
+    const int lo = max(0, l.from - origin), hi = min(m, l.to - origin);
+    /* slot 0; before it is a copy of the last one, so that the suffixes that belong to a run are in line */
+    uint32_t *const ring = (uint32_t *)shared + N * LANES + lane;
+    const uint32_t *from = (const uint32_t *)l.in + other * l.in_other + min(word_of, l.words - 1) +
+                           (origin + warp * N) * l.in_step;
+    uint32_t *out =
+        (uint32_t *)l.out + other * l.out_other + word_of + (start - reach + warp * N) * l.out_step;
+
+    for (int chunk = 0, slot = warp; chunk < m; chunk += warps * N) {
+        const int i = chunk + warp * N; /* the first sample */
+        uint32_t v[N];
+        const uint32_t *sample = from;
+        if (i >= lo && i + N <= hi) {
+#pragma unroll
+            for (int k = 0; k < N; k++, sample += l.in_step)
+                v[k] = __ldg(sample);
+        } else {
+            const uint32_t none = !l.first ? 0 : SIZE == 4 ? 0x7fffffffu : l.flip; /* has the key 0 */
+#pragma unroll
+            for (int k = 0; k < N; k++, sample += l.in_step)
+                v[k] = i + k >= lo && i + k < hi ? __ldg(sample) : none;
+        }
+        if (l.first)
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                v[k] = to_keys<SIZE>(v[k], l.flip);
+        keys<SIZE> best(0);
+        uint32_t *const to = ring + slot * N * LANES;
+#pragma unroll
+        for (int k = N - 1; k >= 0; k--) {
+            best.take(keys<SIZE>(v[k]));
+            to[k * LANES] = best.word();
+        }
+        if (slot == l.slots - 1)
+#pragma unroll 8
+            for (int k = 0; k < N; k++)
+                ring[(k - N) * LANES] = to[k * LANES];
+        __syncthreads();
+        if (i + N > reach && i < m) {
+            int s = slot;
+            const auto before = [&]() {
+                s = s > 0 ? s - 1 : l.slots - 1;
+                return ring + s * N * LANES;
+            };
+            keys<SIZE> middle(0), prefix(0);
+#pragma unroll 1
+            for (int b = 2; b < whole; b += 2) {
+                const keys<SIZE> a(*before());
+                middle.take(a, keys<SIZE>(*before()));
+            }
+            if (whole % 2 == 0)
+                middle.take(keys<SIZE>(*before()));
+            const uint32_t *const first = before(), *const suffix = first - rest * LANES;
+            const keys<SIZE> others(middle);
+            if (rest > 0) /* the first windows hold that run, too */
+                middle.take(keys<SIZE>(*first));
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                if (k > 0 && k % 2 == 0 && k == rest) /* which is even */
+                    middle = others;
+                prefix.take(keys<SIZE>(v[k]));
+                keys<SIZE> a(prefix);
+                a.take(keys<SIZE>(suffix[k * LANES]), middle);
+                v[k] = l.last ? from_keys<SIZE>(a.word(), l.flip) : a.word();
+            }
+            uint32_t *p = out;
+            if (there && i >= reach && i + N <= m) {
+#pragma unroll
+                for (int k = 0; k < N; k++, p += l.out_step)
+                    *p = v[k];
+            } else if (there) {
+#pragma unroll
+                for (int k = 0; k < N; k++, p += l.out_step)
+                    if (i + k >= reach && i + k < m)
+                        *p = v[k];
+            }
+        }
+        from += warps * N * l.in_step;
+        out += warps * N * l.out_step;
+        slot += warps;
+        slot -= slot >= l.slots ? l.slots : 0;
+        __syncthreads(); /* the next suffixes replace some of these */
+    }
+}
+
 /* ---- along x ---- */
 
 /* Blocks of 4 words: `carry` has the keys' maximum so far in every key. */
@@ -428,13 +549,18 @@ template <int SIZE> struct strip {
         off = a + 1 - base * BLOCK;
     }
 
-    /* Sets out to load a row. */
-    __device__ __forceinline__ void load(int row, const uint32_t *from) const
+    /* Sets out to load n rows. */
+    __device__ __forceinline__ void load(int row, int n, const uint32_t *from, int64_t step) const
     {
-        const int end = (l.x_samples + BLOCK - 1) / BLOCK - base;
+        const int end = min(blocks, (l.x_samples + BLOCK - 1) / BLOCK - base);
 #pragma unroll 1
-        for (int b = max(0, -base) + lane; b < min(blocks, end); b += LANES)
-            __pipeline_memcpy_async(raw + row * l.x_pitch + 4 * b, from + 4 * (int64_t)(base + b), 16);
+        for (int b = max(0, -base) + lane; b < end; b += LANES) {
+            const uint32_t *p = from + 4 * (int64_t)(base + b);
+            uint32_t *to = raw + row * l.x_pitch + 4 * b;
+#pragma unroll 1
+            for (int r = 0; r < n; r++, p += step, to += l.x_pitch)
+                __pipeline_memcpy_async(to, p, 16);
+        }
     }
 
     /* Which bytes of word j are of the image. */
@@ -524,19 +650,27 @@ template <int SIZE> struct strip {
                     best.take(keys<SIZE>(keys_at(v, j, w2, s2)), end);
                 else
                     best.take(end);
-                emit(r, j, best.word());
+                const uint32_t e[1] = {best.word()};
+                emit(r, j, e);
             }
     }
 
-    /* Blocks [from, to) of all rows: f(row, block, index of both). */
+    /* Blocks [from, to) of all rows, of which there are 1, 2 or 4: f(block, its place in raw and aside, index
+     * of both). */
     template <class F> __device__ __forceinline__ void each_block(int from, int to, const F &f) const
     {
-        const int n = to - from;
+        /* log2 of the lanes for a row */
+        int wide = l.x_rows == 4 ? 3 : l.x_rows == 2 ? 4 : 5;
+        while (wide < 5 && 1 << wide < to - from)
+            wide++;
 #pragma unroll 1
-        for (int i = lane, r = 0, b = from + lane; i < l.x_rows * n; i += LANES, b += LANES) {
-            for (; b >= to; r++)
-                b -= n;
-            f(r, b, r * blocks + b);
+        for (int r = lane >> wide, b = from + (lane & ((1 << wide) - 1)); b < to;) {
+            f(b, r * (l.x_pitch / 4) + b, r * blocks + b);
+            r += LANES >> wide;
+            if (r >= l.x_rows) {
+                r = lane >> wide;
+                b += 1 << wide;
+            }
         }
     }
 
@@ -548,15 +682,12 @@ template <int SIZE> struct strip {
         /* the blocks that the image has */
         const int lo = min(max(0, -base), blocks),
                   hi = min(max(lo, (l.x_samples + BLOCK - 1) / BLOCK - base), blocks);
-        const auto each_outside = [&](const auto &f) {
-            each_block(0, blocks - (hi - lo), [&](int r, int b, int) {
-                b += b < lo ? 0 : hi - lo;
-                f(r, b, r * blocks + b);
-            });
-        };
-        each_outside([&](int, int, int i) { most[i] = 0; });
-        each_block(lo, hi, [&](int r, int b, int i) {
-            uint4 *const at = (uint4 *)(raw + r * l.x_pitch) + b;
+#pragma unroll 1
+        for (int i = lane; i < (n + 3) / 4; i += LANES)
+            ((uint4 *)most)[i] = make_uint4(0, 0, 0, 0);
+        __syncwarp();
+        each_block(lo, hi, [&](int b, int place, int i) {
+            uint4 *const at = (uint4 *)raw + place;
             uint4 k = *at;
             if ((base + b + 1) * BLOCK > l.x_samples)
                 k = make_uint4(key(k.x, inside(4 * b)), key(k.y, inside(4 * b + 1)),
@@ -567,59 +698,62 @@ template <int SIZE> struct strip {
             keys<SIZE> all(k.x);
             all.take(keys<SIZE>(k.y), keys<SIZE>(k.z));
             all.take(keys<SIZE>(k.w));
-            uint32_t most_of = 0;
-            suffixes<SIZE>(all.word(), most_of);
-            most[i] = most_of;
+            most[i] = all.most();
         });
         __syncwarp();
         const uint32_t *from = most;
         uint32_t *to = most + n;
         for (int a = 1; a < whole;) {
-            const int more = min(3 * a, whole), s2 = more - a, s1 = min(a, s2);
-            for (int i = lane; i < n; i += LANES) /* those at a row's end are not needed */
-                to[i] = __vimax3_u32(from[i], from[min(i + s1, n - 1)], from[min(i + s2, n - 1)]);
+            const int more = min(4 * a, whole), s3 = more - a, s2 = min(2 * a, s3), s1 = min(a, s3);
+#pragma unroll 2
+            for (int i = lane; i < n - s3; i += LANES) /* those at a row's end are not needed */
+                to[i] = __vimax3_u32(max(from[i], from[i + s1]), from[i + s2], from[i + s3]);
             __syncwarp();
             from = to;
             to = to == most + n ? to + n : most + n;
             a = more;
         }
-        each_outside([&](int r, int b, int i) {
-            const uint32_t behind = from[min(i + 1, n - 1)], before = b > 0 ? most[i - 1] : 0;
-            ((uint4 *)(raw + r * l.x_pitch))[b] = make_uint4(behind, behind, behind, behind);
-            ((uint4 *)(aside + r * l.x_pitch))[b] = make_uint4(before, before, before, before);
+        /* no window begins behind the image, and none ends before it */
+        each_block(0, lo, [&](int, int place, int i) {
+            const uint32_t behind = from[i + 1];
+            ((uint4 *)raw)[place] = make_uint4(behind, behind, behind, behind);
         });
-        each_block(lo, hi, [&](int r, int b, int i) {
-            uint4 *const at = (uint4 *)(raw + r * l.x_pitch) + b;
+        each_block(hi, blocks, [&](int, int place, int i) {
+            const uint32_t before = most[i - 1];
+            ((uint4 *)aside)[place] = make_uint4(before, before, before, before);
+        });
+        each_block(lo, hi, [&](int, int place, int i) {
+            uint4 *const at = (uint4 *)raw + place;
             const uint4 k = *at;
-            uint32_t behind = from[min(i + 1, n - 1)], before = b > 0 ? most[i - 1] : 0;
-            uint4 s, p;
-            s.w = suffixes<SIZE>(k.w, behind);
-            s.z = suffixes<SIZE>(k.z, behind);
-            s.y = suffixes<SIZE>(k.y, behind);
-            s.x = suffixes<SIZE>(k.x, behind);
-            p.x = prefixes<SIZE>(k.x, before);
-            p.y = prefixes<SIZE>(k.y, before);
-            p.z = prefixes<SIZE>(k.z, before);
-            p.w = prefixes<SIZE>(k.w, before);
-            *at = s;
-            ((uint4 *)(aside + r * l.x_pitch))[b] = p;
+            uint32_t behind = from[i + 1], before = most[i - 1]; /* the last and the first do not matter */
+            const uint32_t s3 = suffixes<SIZE>(k.w, behind), s2 = suffixes<SIZE>(k.z, behind),
+                           s1 = suffixes<SIZE>(k.y, behind), s0 = suffixes<SIZE>(k.x, behind);
+            *at = make_uint4(s0, s1, s2, s3);
+            const uint32_t p0 = prefixes<SIZE>(k.x, before), p1 = prefixes<SIZE>(k.y, before),
+                           p2 = prefixes<SIZE>(k.z, before), p3 = prefixes<SIZE>(k.w, before);
+            ((uint4 *)aside)[place] = make_uint4(p0, p1, p2, p3);
         });
         __syncwarp();
         const int end = off + w - 1;
         const uint32_t s1 = select_at(off), s2 = select_at(end);
-        const int w1 = off / IN_WORD, w2 = end / IN_WORD;
-        for (int r = 0; r < l.x_rows; r++)
-            for (int j = lane; j < l.x_strip; j += STRIP)
+        const uint32_t *suffix = raw + off / IN_WORD, *prefix = aside + end / IN_WORD;
+#pragma unroll 1
+        for (int r = 0; r < l.x_rows; r++, suffix += l.x_pitch, prefix += l.x_pitch)
+#pragma unroll 1
+            for (int j = lane; j < l.x_strip; j += STRIP) {
+                uint32_t e[STRIP / LANES];
 #pragma unroll
-                for (int k = 0; k < STRIP; k += LANES) {
-                    keys<SIZE> best(keys_at(raw + r * l.x_pitch, j + k, w1, s1));
-                    best.take(keys<SIZE>(keys_at(aside + r * l.x_pitch, j + k, w2, s2)));
-                    emit(r, j + k, best.word());
+                for (int k = 0; k < STRIP / LANES; k++) {
+                    keys<SIZE> best(keys_at(suffix, j + k * LANES, 0, s1));
+                    best.take(keys<SIZE>(keys_at(prefix, j + k * LANES, 0, s2)));
+                    e[k] = best.word();
                 }
+                emit(r, j, e);
+            }
     }
 
-    /* What was loaded has come; emit(row, word of the strip, keys). The rows can be loaded again afterwards.
-     */
+    /* What was loaded has come; emit(row, word j of the strip, keys of words j, j + LANES, ...). The rows can
+     * be loaded again afterwards. */
     template <class F> __device__ __forceinline__ void make(const F &emit) const
     {
         if (l.x_radius >= BLOCK)
@@ -653,7 +787,11 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane
             __pipeline_wait_prior(0);
             __syncwarp();
             if (exist)
-                x.make([=](int r, int j, uint32_t k) { to[r * STRIP + j] = exist >> r & 1 ? k : 0; });
+                x.make([=](int r, int j, const auto &e) {
+#pragma unroll
+                    for (int k = 0; k < (int)(sizeof e / sizeof *e); k++)
+                        to[r * STRIP + j + k * LANES] = exist >> r & 1 ? e[k] : 0;
+                });
             else
 #pragma unroll 1
                 for (int j = threadIdx.x % LANES; j < ROWS * STRIP; j += LANES)
@@ -666,7 +804,7 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP, PLANE_BLOCKS) plane
             if (i >= walk.m || y < l.from || y >= l.to)
                 continue;
             exist |= 1u << r;
-            x.load(r, in + y * l.in_step);
+            x.load(r, 1, in + y * l.in_step, 0);
         }
         __pipeline_commit();
         if (chunk < 0)
@@ -689,14 +827,16 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP) rows_kernel(line l,
     const strip<SIZE> x(l, (uint32_t *)shared + warp * scratch, first * keys<SIZE>::IN_WORD);
     const uint32_t *const in = (const uint32_t *)l.in + z * l.in_other + y * l.in_step;
     uint32_t *const out = (uint32_t *)l.out + z * l.out_other + y * l.out_step + first;
-    for (int r = 0; r < rows; r++)
-        x.load(r, in + r * l.in_step);
+    x.load(0, rows, in, l.in_step);
     __pipeline_commit();
     __pipeline_wait_prior(0);
     __syncwarp();
-    x.make([&](int r, int j, uint32_t k) {
-        if (j < words && r < rows)
-            out[r * l.out_step + j] = l.last ? from_keys<SIZE>(k, l.flip) : k;
+    x.make([&](int r, int j, const auto &e) {
+        uint32_t *const to = out + (uint64_t)(uint32_t)r * (uint32_t)l.out_step + j;
+#pragma unroll
+        for (int k = 0; k < (int)(sizeof e / sizeof *e); k++)
+            if (j + k * LANES < words && r < rows)
+                to[k * LANES] = l.last ? from_keys<SIZE>(e[k], l.flip) : e[k];
     });
 }
 
@@ -723,7 +863,10 @@ template <int SIZE> __device__ uint32_t one_key(uint32_t w)
  * of a plane it makes the windows of all chords' lengths, the shorter ones first, from these the maxima over
  * the ball's cuts, and these go to the outputs that the plane is in reach of. Where shared memory cannot hold
  * the windows of all lengths it makes some of them at a time. */
-enum { BALL_ROWS = 16 };
+enum {
+    BALL_ROWS = 16, /* multiple of ROWS */
+    BALL_DEEP = 8   /* from this reach along z on twice as many warps: few thread blocks have room (H100) */
+};
 
 struct ball_job {
     line l; /* in, out: first row of the first plane; in_step: to the next row, in_other: to the next plane */
@@ -735,9 +878,9 @@ struct ball_job {
                            |dy|,  slot, whether it is the last of its |dz| */
 };
 
-template <int SIZE> __global__ void __launch_bounds__(STRIP) ball_rows_kernel(ball_job j)
+template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) ball_rows_kernel(ball_job j)
 {
-    enum { WARPS = STRIP / LANES, MINE = BALL_ROWS / WARPS, IN_WORD = keys<SIZE>::IN_WORD };
+    enum { MINE = BALL_ROWS / WARPS, IN_WORD = keys<SIZE>::IN_WORD };
     extern __shared__ uint4 shared[];
     const line &l = j.l;
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -756,10 +899,10 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP) ball_rows_kernel(ba
     const auto load = [&](int p) {
         const int z = in_z + p;
         if (p < planes && z >= 0 && z < j.in_nz)
-            for (int r = warp * ROWS; r < rows; r += WARPS * ROWS)
-                for (int q = r; q < r + ROWS; q++)
+            for (int r = warp * MINE; r < rows; r += WARPS * MINE)
+                for (int q = r; q < r + MINE; q++)
                     if (in_y + q >= 0 && in_y + q < j.in_ny)
-                        x.load(q, (const uint32_t *)l.in + z * l.in_other + (in_y + q) * l.in_step);
+                        x.load(q, 1, (const uint32_t *)l.in + z * l.in_other + (in_y + q) * l.in_step, 0);
         __pipeline_commit();
     };
 
@@ -773,14 +916,14 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP) ball_rows_kernel(ba
         __pipeline_wait_prior(0);
         __syncwarp();
         if (exists) {
-            for (int r = warp * ROWS; r < rows; r += WARPS * ROWS)
+            for (int r = warp * MINE; r < rows; r += WARPS * MINE)
                 for (int i = lane; i < l.x_words; i += LANES) {
-                    uint32_t *const w = raw + r * l.x_pitch + i, mask = x.inside(i), k[ROWS];
+                    uint32_t *const w = raw + r * l.x_pitch + i, mask = x.inside(i), k[MINE];
 #pragma unroll
-                    for (int q = 0; q < ROWS; q++)
+                    for (int q = 0; q < MINE; q++)
                         k[q] = w[q * l.x_pitch];
 #pragma unroll
-                    for (int q = 0; q < ROWS; q++) {
+                    for (int q = 0; q < MINE; q++) {
                         const int y = in_y + r + q;
                         w[q * l.x_pitch] = x.key(k[q], y >= 0 && y < j.in_ny ? mask : 0);
                     }
@@ -789,18 +932,18 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP) ball_rows_kernel(ba
         }
         for (int b = 0; exists && b < j.batches; b++) {
             const int4 part = __ldg(j.chord + b);
-            for (int r = warp * ROWS; r < rows; r += WARPS * ROWS) {
-                keys<SIZE> best[ROWS] = {keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0)};
+            for (int r = warp * MINE; r < rows; r += WARPS * MINE) {
+                keys<SIZE> best[MINE];
                 uint32_t *const to = windows + r * LANES;
                 if (b > 0) /* on from the longest before */
 #pragma unroll
-                    for (int q = 0; q < ROWS; q++)
+                    for (int q = 0; q < MINE; q++)
                         best[q] = keys<SIZE>(to[((j.slots - 1) * rows + q) * LANES]);
                 for (int h = b * j.slots; h < min((b + 1) * j.slots, j.reach.x + 1); h++) {
                     const int o1 = middle - h, o2 = middle + h, w1 = o1 / IN_WORD, w2 = o2 / IN_WORD;
                     const uint32_t s1 = x.select_at(o1), s2 = x.select_at(o2);
 #pragma unroll
-                    for (int q = 0; q < ROWS; q++) {
+                    for (int q = 0; q < MINE; q++) {
                         const uint32_t *const row = raw + (r + q) * l.x_pitch;
                         best[q].take(keys<SIZE>(x.keys_at(row, lane, w1, s1)),
                                      keys<SIZE>(x.keys_at(row, lane, w2, s2)));
@@ -811,7 +954,7 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP) ball_rows_kernel(ba
             __syncthreads();
             if (b == j.batches - 1)
                 load(p + 1);
-            keys<SIZE> cut[MINE] = {keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0), keys<SIZE>(0)};
+            keys<SIZE> cut[MINE];
             for (int e = part.x; e < part.y; e++) {
                 const int4 t = __ldg(j.chord + e);
                 const uint32_t *const w = windows + (t.z * rows + j.reach.y + warp * MINE) * LANES;
@@ -1025,7 +1168,8 @@ template <int SIZE> int set_strip(line &l, int radius)
     /* from the block of the sample before the first window to that of the last one's end */
     l.x_words = l.x_strip + 4 * (int)vp_groups(2 * radius + block, block);
     l.x_pitch = l.x_words + 4; /* a word more is read, in growing windows two */
-    return (l.x_rows * (2 * l.x_pitch + (radius >= block ? 3 * l.x_words / 4 : 0)) + 3) / 4 * 4;
+    /* a word more is read behind the last block, too */
+    return (l.x_rows * (2 * l.x_pitch + (radius >= block ? 3 * l.x_words / 4 : 0)) + 4) / 4 * 4;
 }
 
 int plane_slots(int radius)
@@ -1053,6 +1197,35 @@ template <class K> int allow(const setting &s, K kernel, size_t shared)
     const cudaError_t e =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     return e == cudaSuccess ? 0 : vp_gpu_fail(s.err, e, "the shared memory for a minimum or maximum");
+}
+
+/* Bytes of shared memory for runs of N samples; sets l.slots. */
+template <int N> size_t runs_shared(line &l, int warps)
+{
+    l.slots = 2 * l.radius / N + 1 + warps;
+    return sizeof(uint32_t) * LANES * N * (size_t)(l.slots + 1);
+}
+
+template <int SIZE, int N> int runs_launch(const setting &s, line &l, int64_t others, int warps)
+{
+    const size_t shared = runs_shared<N>(l, warps);
+    l.groups = (int)vp_groups(l.words, LANES);
+    const int64_t lines = l.groups * others;
+    const int64_t at_once = blocks_at_once(shared, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS);
+    l.segment = choose_segment(l.n, lines, l.radius, at_once, s.sms, warps * N);
+    if (allow(s, runs_kernel<SIZE, N>, shared))
+        return -1;
+    runs_kernel<SIZE, N>
+        <<<dim3((unsigned)lines, (unsigned)vp_groups(l.n, l.segment)), warps * LANES, shared, s.stream>>>(l);
+    return 0;
+}
+
+template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
+{
+    if (l.radius >= LONG_RADIUS && runs_shared<LONG_RUN>(l, RUN_WARPS) <= SHARED_LEAST)
+        return runs_launch<SIZE, LONG_RUN>(s, l, others, RUN_WARPS);
+    const bool few = runs_shared<RUN>(l, RUN_WARPS) > SHARED_LEAST;
+    return runs_launch<SIZE, RUN>(s, l, others, few ? RUN_WARPS / 2 : RUN_WARPS);
 }
 
 /* in and out differ in their extent along the pass's axis (or axes) only; along y and z also where their rows
@@ -1115,6 +1288,9 @@ int pass(const setting &s, const turn &t, const vp_gpu_part *in, const vp_gpu_pa
         rows_kernel<SIZE><<<dim3((unsigned)vp_groups((int64_t)l.row_groups * nz, STRIP / LANES),
                                  (unsigned)vp_groups(l.words, l.x_strip)),
                             STRIP, shared, s.stream>>>(l, scratch);
+    } else if (t.radius >= RUN / 2) {
+        if (runs_pass<SIZE>(s, l, axis == 1 ? nz : ny))
+            return -1;
     } else {
         l.slots = (int)vp_groups(2 * t.radius, LANES) * LANES + LANES; /* whole chunks */
         const size_t shared = sizeof(uint32_t) * LANES * (size_t)l.slots;
@@ -1246,10 +1422,16 @@ template <int SIZE> int ball(const setting &s, const struct vp_local *op, const 
     const int64_t strips = vp_groups(l.words, LANES), tiles = vp_groups(j.ny, BALL_ROWS);
     l.segment =
         choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
-    if (allow(s, ball_rows_kernel<SIZE>, shared))
-        return -1;
-    ball_rows_kernel<SIZE><<<dim3((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment)),
-                             STRIP, shared, s.stream>>>(j);
+    const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment));
+    if (j.reach.z >= BALL_DEEP) {
+        if (allow(s, ball_rows_kernel<SIZE, 8>, shared))
+            return -1;
+        ball_rows_kernel<SIZE, 8><<<grid, 8 * LANES, shared, s.stream>>>(j);
+    } else {
+        if (allow(s, ball_rows_kernel<SIZE, 4>, shared))
+            return -1;
+        ball_rows_kernel<SIZE, 4><<<grid, 4 * LANES, shared, s.stream>>>(j);
+    }
     return 0;
 }
 
