@@ -2,15 +2,20 @@
 /* Gaussian of a small radius R, the same along x, y and z: all three passes of ops/gauss.h in one kernel, which reads
  * the volume once and writes it once. Bits are those of the passes one after the other.
  *
- * Overview: a block marches along z with a tile of TILE x TILE columns. Planes of it with their halo come into a ring
- *   of STAGES stages while older ones are worked on; each is filtered along x into shared memory, from there along y,
- *   and along z from registers. Tiles at the image's edges take longer and come first.
- * Mapping: along x a thread makes 8 outputs of a row; along y and z it has OWN rows of one column, for each of them the
- *   last 2 R differences and R samples along z. Which register holds which of them is known to the compiler: there is
- *   code for each of the 2 R places in the ring.
- * Sync: one barrier a plane: between two of them y and z of plane t and x of plane t + 1.
- * Memory: a plane is read (TILE + 2 R) / TILE times in both directions, all but one of them from the L2 cache.
- * Limit: memory for R <= 4. */
+ * Overview: a block marches along z with a tile of TX x TY columns. Planes of it with their halo come into a ring of
+ *   STAGES stages while older ones are worked on; each is filtered along x into shared memory, from there along y, and
+ *   along z from registers. There is a loop without edges for what is inside the image, one with branches for
+ *   edges, and a slow one for what neither can do (samples from elsewhere along x; high-pass).
+ * Mapping: along x a thread makes RUN outputs of a row, and the lanes of a warp are at the same place of rows that
+ *   follow each other: few warps meet the image's edge. Along y and z a thread has OWN rows of one column, for each of
+ *   them the last 2 R differences and R samples along z. Loops over planes are unrolled PERIOD times, so that the
+ *   compiler knows which register holds which of them, and the place of a stage.
+ * Sync: one barrier a plane: between two of them y and z of plane t and x of plane t + 1. A stage is filled again after
+ *   the barrier behind its row filter.
+ * Memory: a plane is read (TX + 2 R) (TY + 2 R) / (TX TY) times, all but one of them from the L2 cache. More planes on
+ *   their way than AHEAD make it slower: blocks drift apart, and what neighbours share is read twice.
+ * Limit: requests to the L2 cache (pieces of rows: even without arithmetic 1.25 times a copy of the volume) together
+ *   with instructions, which alone take as long as the copy; neither hides all of the other. */
 #include "separable.cuh"
 
 #include <algorithm>
@@ -20,16 +25,28 @@ namespace vp
 namespace
 {
 
-constexpr int TILE = 32, OWN = 4, FUSED_THREADS = TILE * TILE / OWN, STAGES = 4, RUN = 8;
-constexpr int MADE_PITCH = TILE + 4; /* 16-byte units: odd, so that neighbouring rows do not meet in a bank */
+constexpr int RUN = 8;   /* outputs of a thread along x */
+constexpr int AHEAD = 4; /* the plane that is asked for when plane t is worked on is t + AHEAD */
 
-/* A tile with its halo. */
-template <int R> struct halo {
-    static constexpr int FRONT = (R + 3) / 4 * 4;             /* columns before it */
-    static constexpr int FOURS = (TILE + 2 * FRONT) / 4;      /* groups of four columns */
-    static constexpr int ROWS = TILE + 2 * R;
-    static constexpr int PITCH = 4 * (FOURS + 1 - FOURS % 2); /* groups: odd, see MADE_PITCH */
-    static constexpr int GROUPS = (ROWS * FOURS + FUSED_THREADS - 1) / FUSED_THREADS; /* that a thread loads */
+/* A block and its tile. */
+template <int R> struct shape {
+    static constexpr int TX = R <= 4 ? 64 : 32;   /* columns: whole warps */
+    static constexpr int BANDS = 8;               /* a thread's rows are one of them */
+    static constexpr int OWN = R <= 5 ? 4 : 3;    /* rows of a thread */
+    static constexpr int BLOCKS = R <= 4 ? 1 : 2; /* on a multiprocessor: 128 registers a thread */
+    static constexpr int TY = OWN * BANDS;
+    static constexpr int THREADS = TX * BANDS;
+    static constexpr int FRONT = (R + 3) / 4 * 4;                         /* columns of the halo before it */
+    static constexpr int FOURS = (TX + 2 * FRONT) / 4;                    /* groups of four columns */
+    static constexpr int ROWS = TY + 2 * R;
+    static constexpr int PITCH = 4 * (FOURS + 1 - FOURS % 2);             /* odd groups: rows do not meet in a bank */
+    static constexpr int MADE_PITCH = TX + 4;                             /* the same */
+    static constexpr int GROUPS = (ROWS * FOURS + THREADS - 1) / THREADS; /* that a thread loads */
+    static constexpr int PERIOD = R <= 2 ? 4 : R == 3 ? 6 : R;            /* planes of the unrolled loop */
+    static constexpr int STAGES = PERIOD;
+    static constexpr int RING = (STAGES * ROWS * PITCH + 15) / 16 * 16;   /* samples; aligned for what follows */
+    static_assert(AHEAD <= STAGES && PERIOD % R == 0 && TX % 32 == 0, "");
+    static_assert(ROWS * (TX / RUN) <= THREADS, "along x: one run a thread");
 };
 
 struct fused_axis {
@@ -50,10 +67,13 @@ struct fused_args {
     float offset;
 };
 
+/* The ring; planes filtered along x, two of them; the samples at the ends along z; clip_of along x and y; where planes
+ * outside the image and columns are taken from. */
 template <class Sample, int R> constexpr size_t fused_shared()
 {
-    return STAGES * sizeof(Sample) * halo<R>::ROWS * halo<R>::PITCH + 2 * sizeof(float) * halo<R>::ROWS * MADE_PITCH +
-           4 * sizeof(int) * halo<R>::FOURS;
+    using S = shape<R>;
+    return sizeof(Sample) * S::RING + sizeof(float) * (2 * S::ROWS * S::MADE_PITCH + S::OWN * S::THREADS) +
+           sizeof(float2) * (S::TX + S::TY) + sizeof(int) * (2 * R + 1 + 4 * S::FOURS);
 }
 
 /* Four samples in shared memory. */
@@ -91,17 +111,22 @@ __device__ __forceinline__ float one_of(const unsigned char *p, const fused_args
     return (float)*p;
 }
 
-/* The sum acc of voxel i, a sample x, becomes the output. */
-__device__ __forceinline__ float finish(const fused_axis &a, int radius, int i, float first, float last, float x,
-                                        float acc)
+/* The sum acc of a voxel, a sample x, becomes the output; clip: outside and scale of gauss.h, scale 0 where the weights
+ * are all inside. No branch: where there are edges, there are many of them. */
+__device__ __forceinline__ float finish(float2 clip, float end, float x, float acc)
 {
-    const int lo = i, hi = a.n - 1 - i, e = min(lo, hi);
-    if (e >= radius || e < 0)
-        return x + acc;
-    return __fmaf_rn(a.scale[e], __fmaf_rn(a.outside[e], (lo < hi ? first : last) - x, acc), x);
+    const float y = __fmaf_rn(clip.y, __fmaf_rn(clip.x, end - x, acc), x), plain = x + acc;
+    return clip.y != 0 ? y : plain;
 }
 
-/* Whether outputs i ... i + n - 1 are near an edge where weights are rescaled. */
+/* That of voxel i. */
+__device__ __forceinline__ float2 clip_of(const fused_axis &a, int radius, int i)
+{
+    const int e = min(i, a.n - 1 - i);
+    return a.clip && e >= 0 && e < radius ? make_float2(a.outside[e], a.scale[e]) : make_float2(0, 0);
+}
+
+/* Whether some of outputs i ... i + n - 1 are where weights are rescaled. */
 __device__ __forceinline__ bool near(const fused_axis &a, int radius, int i, int n)
 {
     return a.clip && (i < radius || i + n > a.n - radius);
@@ -127,42 +152,41 @@ __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, flo
 
 /* What a thread keeps of OWN columns along z; plane t is at place t mod 2 R (mod R). */
 template <int R> struct past {
-    float d[OWN][2 * R]; /* d[t]: sample t less sample t - 1 */
-    float x[OWN][R];
-    float end[OWN];      /* the sample next to the edge */
+    float d[shape<R>::OWN][2 * R]; /* d[t]: sample t less sample t - 1 */
+    float x[shape<R>::OWN][R];
 };
 
-/* Plane t = AT (mod 2 R) has come: x is plane t - R and acc its sum. */
-template <int R, int AT>
-__device__ __forceinline__ void along_z(const fused_axis &a, past<R> &p, const float (&v)[OWN],
-                                        float (&x)[OWN], float (&acc)[OWN])
+/* Plane t = at (mod 2 R) has come: x is plane t - R and acc its sum. */
+template <int R>
+__device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p, const float (&v)[shape<R>::OWN],
+                                        float (&x)[shape<R>::OWN], float (&acc)[shape<R>::OWN])
 {
 #pragma unroll
-    for (int j = 0; j < OWN; j++) {
-        x[j] = p.x[j][AT % R];
+    for (int j = 0; j < shape<R>::OWN; j++) {
+        x[j] = p.x[j][at % R];
         acc[j] = 0;
-        p.d[j][AT] = v[j] - p.x[j][(AT + R - 1) % R];
-        p.x[j][AT % R] = v[j];
+        p.d[j][at % (2 * R)] = v[j] - p.x[j][(at + R - 1) % R];
+        p.x[j][at % R] = v[j];
         /* differences of gauss.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
 #pragma unroll
         for (int k = R - 1; k >= 0; k--)
-            acc[j] = __fmaf_rn(a.t[k], p.d[j][(AT + R + k + 1) % (2 * R)] - p.d[j][(AT + R - k) % (2 * R)], acc[j]);
+            acc[j] = __fmaf_rn(a.t[k], p.d[j][(at + R + k + 1) % (2 * R)] - p.d[j][(at + R - k) % (2 * R)], acc[j]);
     }
 }
 
-template <int R>
-__device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p, const float (&v)[OWN],
-                                        float (&x)[OWN], float (&acc)[OWN])
+/* The next plane is at place 0 again, after one at place `by` - 1. */
+template <int R> __device__ __forceinline__ void turn_past(past<R> &p, int by)
 {
-#define PLACE(AT)                                             \
-    case AT:                                                  \
-        if constexpr (AT < 2 * R)                             \
-            along_z<R, AT>(a, p, v, x, acc);                  \
-        break;
-    switch (at) {
-        PLACE(0) PLACE(1) PLACE(2) PLACE(3) PLACE(4) PLACE(5) PLACE(6) PLACE(7) PLACE(8) PLACE(9) PLACE(10) PLACE(11)
+    const past<R> q = p;
+#pragma unroll
+    for (int j = 0; j < shape<R>::OWN; j++) {
+#pragma unroll
+        for (int k = 0; k < 2 * R; k++)
+            p.d[j][k] = q.d[j][(k + by) % (2 * R)];
+#pragma unroll
+        for (int k = 0; k < R; k++)
+            p.x[j][k] = q.x[j][(k + by) % R];
     }
-#undef PLACE
 }
 
 /* The compiler is to keep x in a register, not to work it out again, and not to work out before a loop what only edges
@@ -195,20 +219,24 @@ __device__ __forceinline__ void find_tile(const fused_args &a, int block, int &x
     }
 }
 
-/* OWN outputs one below the other. */
-__device__ __forceinline__ void store_own(const fused_args &a, long long to, const float (&v)[OWN])
+/* The first `rows` of OWN outputs one below the other. */
+template <bool FLOAT, int OWN>
+__device__ __forceinline__ void store_own(const fused_args &a, long long to, const float (&v)[OWN], int rows)
 {
-    if (a.out_type == VP_F32) {
+    if constexpr (FLOAT) {
         float *row = reinterpret_cast<float *>(a.out) + to;
 #pragma unroll
         for (int j = 0; j < OWN; j++, row += a.out_pitch)
-            __stcs(row, v[j]);
+            if (j < rows)
+                *row = v[j];
         return;
     }
     const float least = a.out_type == VP_I16 ? -32768 : 0;
     const float most = a.out_type == VP_U8 ? 255 : a.out_type == VP_I16 ? 32767 : 65535;
 #pragma unroll
     for (int j = 0; j < OWN; j++, to += a.out_pitch) {
+        if (j >= rows)
+            continue;
         const int w = to_integer(v[j], least, most);
         if (a.out_type == VP_U8)
             a.out[to] = (char)w;
@@ -217,85 +245,97 @@ __device__ __forceinline__ void store_own(const fused_args &a, long long to, con
     }
 }
 
-/* Known to the compiler. */
-template <bool B> struct choice {
-    __device__ constexpr operator bool() const { return B; }
+/* Planes of any tile; of one that needs no samples but those of the rows it loads as they are, so of nearly all; of one
+ * that is not near an edge. Known to the compiler. */
+enum { SLOW, EDGES, QUICK };
+template <int MODE> struct mode_of {
+    __device__ constexpr operator int() const { return MODE; }
 };
 
-template <class Sample, int R>
-__global__ void __launch_bounds__(FUSED_THREADS, R <= 2 ? 3 : 2) k_fused(const __grid_constant__ fused_args a)
+__device__ __forceinline__ bool seldom(bool yes)
 {
-    using H = halo<R>;
-    constexpr int STAGE = H::ROWS * H::PITCH, MADE = H::ROWS * MADE_PITCH, ITEMS = H::ROWS * (TILE / RUN);
-    constexpr int ZERO = -1, NOTHING = -2, WHOLE = 1, PIECES = 2;
-    using slow = choice<false>;
-    using quick = choice<true>;
-    static_assert(ITEMS <= FUSED_THREADS, "one a thread");
+    return __builtin_expect(yes, false);
+}
+
+template <class Sample, int R, bool FLOAT>
+__global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(const __grid_constant__ fused_args a)
+{
+    using S = shape<R>;
+    constexpr int TX = S::TX, TY = S::TY, OWN = S::OWN, THREADS = S::THREADS, FRONT = S::FRONT, PITCH = S::PITCH;
+    constexpr int STAGES = S::STAGES, PERIOD = S::PERIOD, MADE_PITCH = S::MADE_PITCH;
+    constexpr int STAGE = S::ROWS * PITCH, MADE = S::ROWS * MADE_PITCH, ITEMS = S::ROWS * (TX / RUN);
+    constexpr int ZERO = -1, NOTHING = -2;
     extern __shared__ __align__(16) char shared_bytes[];
     Sample *const stages = reinterpret_cast<Sample *>(shared_bytes);
-    float *const made = reinterpret_cast<float *>(shared_bytes + STAGES * STAGE * sizeof(Sample));
-    int *const columns = reinterpret_cast<int *>(made + 2 * MADE); /* where those of a row are taken from */
+    float *const made = reinterpret_cast<float *>(shared_bytes + S::RING * sizeof(Sample));
+    float *const ends = made + 2 * MADE; /* the samples next to the edge along z */
+    float2 *const clip_x = reinterpret_cast<float2 *>(ends + OWN * THREADS), *const clip_y = clip_x + TX;
+    int *const outer = reinterpret_cast<int *>(clip_y + TY); /* what planes -R ... 0 and n ... n + R - 1 are */
+    int *const columns = outer + 2 * R + 1;                  /* where those of a row are taken from */
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
     int tile_x, tile_y, chunk;
     find_tile(a, blockIdx.x, tile_x, tile_y, chunk);
-    const int x0 = a.first_x + tile_x * TILE, y0 = a.out_lo[1] + tile_y * TILE;
+    const int x0 = a.first_x + tile_x * TX, y0 = a.out_lo[1] + tile_y * TY;
     const int z0 = a.out_lo[2] + chunk * a.planes, planes = min(a.planes, a.out_hi[2] - z0) + 2 * R;
 
     /* the groups of four samples that this thread loads of each plane: as they are, or sample by sample; columns that
      * repeat the image's first or last are made in registers */
     const bool extends = repeats(a.axis[0].rule);
-    const char *from[H::GROUPS];
-    int load_to[H::GROUPS], kind[H::GROUPS];
-    if (tid < 4 * H::FOURS) {
-        const int s = edge_from(a.axis[0].rule, x0 - H::FRONT + tid, a.axis[0].n);
-        columns[tid] = s < 0 ? ZERO : s >= a.in.lo[0] && s < a.in.hi[0] ? s - a.in.lo[0] : NOTHING;
+    unsigned from[S::GROUPS]; /* the group of the plane: no plane that fits in a device has 2^32 of them */
+    unsigned whole = 0, pieces = 0; /* bit g */
+    int load_to[S::GROUPS];
+    for (int c = tid; c < 4 * S::FOURS; c += THREADS) {
+        const int s = edge_from(a.axis[0].rule, x0 - FRONT + c, a.axis[0].n);
+        columns[c] = s < 0 ? ZERO : s >= a.in.lo[0] && s < a.in.hi[0] ? s - a.in.lo[0] : NOTHING;
     }
+    for (int i = tid; i < TX + TY; i += THREADS)
+        clip_x[i] = i < TX ? clip_of(a.axis[0], R, x0 + i) : clip_of(a.axis[1], R, y0 + i - TX);
+    if (tid <= 2 * R)
+        outer[tid] = edge_from(a.axis[2].rule, tid <= R ? tid - R : a.axis[2].n - R - 1 + tid, a.axis[2].n);
 #pragma unroll
-    for (int g = 0; g < H::GROUPS; g++) {
-        const int r = (tid + g * FUSED_THREADS) / H::FOURS, c = (tid + g * FUSED_THREADS) % H::FOURS;
-        const int x = x0 - H::FRONT + 4 * c, y = edge_from(a.axis[1].rule, y0 - R + r, a.axis[1].n);
-        const bool needed = r < H::ROWS && y0 - R + r < min(y0 + TILE, a.out_hi[1]) + R &&
-                            x < min(x0 + TILE, a.out_hi[0]) + R && x + 4 > max(x0, a.out_lo[0]) - R;
-        const bool whole = x >= a.in.lo[0] &&
-                           (x + 4 <= a.in.hi[0] || (x < a.in.hi[0] && (a.in.hi[0] < a.axis[0].n || extends)));
-        kind[g] = !needed || y < 0 ? 0 : whole ? WHOLE : extends ? 0 : PIECES;
-        load_to[g] = r * H::PITCH + 4 * c;
-        from[g] = a.in.data + (long long)sizeof(Sample) *
-                                  ((y - a.in.lo[1]) * a.in.pitch + (whole ? x - a.in.lo[0] : 0));
+    for (int g = 0; g < S::GROUPS; g++) {
+        const int r = (tid + g * THREADS) / S::FOURS, c = (tid + g * THREADS) % S::FOURS;
+        const int x = x0 - FRONT + 4 * c, y = edge_from(a.axis[1].rule, y0 - R + r, a.axis[1].n);
+        const bool needed = r < S::ROWS && y0 - R + r < min(y0 + TY, a.out_hi[1]) + R &&
+                            x < min(x0 + TX, a.out_hi[0]) + R && x + 4 > max(x0, a.out_lo[0]) - R;
+        const bool all = x >= a.in.lo[0] &&
+                         (x + 4 <= a.in.hi[0] || (x < a.in.hi[0] && (a.in.hi[0] < a.axis[0].n || extends)));
+        whole |= (unsigned)(needed && y >= 0 && all) << g;
+        pieces |= (unsigned)(needed && y >= 0 && !all && !extends) << g;
+        load_to[g] = r * PITCH + 4 * c;
+        from[g] = (unsigned)(((y - a.in.lo[1]) * a.in.pitch + (all ? x - a.in.lo[0] : 0)) / 4);
         if (needed && y < 0)
             for (int s = 0; s < STAGES; s++)
                 for (int q = 0; q < 4; q++)
                     stages[s * STAGE + load_to[g] + q] = 0;
         keep(load_to[g]);
-        keep(kind[g]);
+        keep(from[g]);
     }
+    keep(whole);
     const long long plane = (long long)sizeof(Sample) * a.in.plane;
-    long long plane_at = (z0 - R - 1 - a.in.lo[2]) * plane; /* of the plane loaded last */
-    int load_stage = 0;
-    const auto load = [&](auto fast, int t) {
-        int z = z0 - R + t;
-        if (fast) {
+    const char *plane_at = a.in.data + (z0 - R - 1 - a.in.lo[2]) * plane; /* loaded last */
+    const auto load = [&](auto mode, int t, int slot) {
+        if (t < planes) {
+            int z = mode == QUICK ? 1 : z0 - R + t;
             plane_at += plane;
-#pragma unroll
-            for (int g = 0; g < H::GROUPS; g++)
-                if ((g + 1) * FUSED_THREADS <= H::ROWS * H::FOURS || kind[g])
-                    copy_async<4 * sizeof(Sample)>(stages + load_stage + load_to[g], from[g] + plane_at);
-        } else if (t < planes) {
-            plane_at += plane;
-            if (z <= 0 || z >= a.axis[2].n) {
-                z = edge_from(a.axis[2].rule, z, a.axis[2].n);
-                plane_at = (z - a.in.lo[2]) * plane;
+            if (mode != QUICK && seldom(z <= 0 || z >= a.axis[2].n)) {
+                z = outer[z <= 0 ? z + R : z - a.axis[2].n + R + 1];
+                plane_at = a.in.data + (z - a.in.lo[2]) * plane;
             }
 #pragma unroll
-            for (int g = 0; g < H::GROUPS; g++) {
-                Sample *const to = stages + load_stage + load_to[g];
-                if (kind[g] == WHOLE && z >= 0) {
-                    copy_async<4 * sizeof(Sample)>(to, from[g] + plane_at);
-                } else if (kind[g]) {
+            for (int g = 0; g < S::GROUPS; g++) {
+                Sample *const to = stages + slot * STAGE + load_to[g];
+                const char *const at = plane_at + from[g] * (4ull * sizeof(Sample));
+                if (mode != QUICK && seldom(z < 0)) {
+                    for (int q = 0; ((whole | pieces) >> g & 1) && q < 4; q++)
+                        to[q] = 0;
+                } else if ((mode == QUICK && (g + 1) * THREADS <= S::ROWS * S::FOURS) || (whole >> g & 1)) {
+                    copy_async<4 * sizeof(Sample)>(to, at);
+                } else if (mode == SLOW && (pieces >> g & 1)) {
 #pragma unroll 1
                     for (int q = 0; q < 4; q++) {
-                        const int c = (tid + g * FUSED_THREADS) % H::FOURS, s = z < 0 ? ZERO : columns[4 * c + q];
-                        const Sample *const p = reinterpret_cast<const Sample *>(from[g] + plane_at) + s;
+                        const int s = columns[4 * ((tid + g * THREADS) % S::FOURS) + q];
+                        const Sample *const p = reinterpret_cast<const Sample *>(at) + s;
                         if (s >= 0) {
                             if constexpr (sizeof(Sample) == 4)
                                 copy_async<4>(to + q, p);
@@ -309,162 +349,175 @@ __global__ void __launch_bounds__(FUSED_THREADS, R <= 2 ? 3 : 2) k_fused(const _
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
-        load_stage = load_stage == (STAGES - 1) * STAGE ? 0 : load_stage + STAGE;
     };
 
     /* along x: other warps in blocks that are neighbours on a multiprocessor */
-    const int item = (tid + 32 * (blockIdx.x / 4)) % FUSED_THREADS;
-    const int item_x = x0 + item % (TILE / RUN) * RUN;
+    const int item = ITEMS > THREADS - 32 ? tid : (tid + 32 * (blockIdx.x / 4)) % THREADS;
+    const int item_row = item % S::ROWS, item_at = item / S::ROWS * RUN, item_x = x0 + item_at;
     const bool edge_x = extends && (item_x < R || item_x + RUN > a.axis[0].n - R);
-    int x_from = item / (TILE / RUN) * H::PITCH + item % (TILE / RUN) * RUN, x_stage = 0;
-    int x_to = item / (TILE / RUN) * MADE_PITCH + item % (TILE / RUN) * RUN, made_x = 0;
+    int x_from = item_row * PITCH + item_at, x_to = item_row * MADE_PITCH + item_at;
     keep(x_from);
     keep(x_to);
-    const auto along_x = [&](auto fast) {
-        const Sample *const p = stages + x_stage + x_from;
-        float v[RUN + 2 * H::FRONT], acc[RUN];
+    const auto along_x = [&](auto mode, int slot, int which) {
+        const Sample *const p = stages + slot * STAGE + x_from;
+        float v[RUN + 2 * FRONT], acc[RUN];
 #pragma unroll
-        for (int q = 0; q < RUN + 2 * H::FRONT; q += 4) {
+        for (int q = 0; q < RUN + 2 * FRONT; q += 4) {
             const float4 f = four_of(p + q, a);
             v[q] = f.x;
             v[q + 1] = f.y;
             v[q + 2] = f.z;
             v[q + 3] = f.w;
         }
-        float first = 0, last = 0;
-        if (!fast && edge_x) {
-            const int n = a.axis[0].n;
+        const auto at_end = [&](bool far) {
+            const int i = far ? a.axis[0].n - 1 - item_x : -item_x;
+            return i >= -FRONT && i < RUN + FRONT ? one_of(p + FRONT + i, a) : 0;
+        };
+        if (mode != QUICK && seldom(edge_x)) {
+            const float first = at_end(false), last = at_end(true);
             int i = item_x;
             keep(i);
-            if (i < R)
-                first = one_of(p + H::FRONT - i, a);
-            if (i + RUN > n - R)
-                last = one_of(p + H::FRONT + (n - 1 - i), a);
 #pragma unroll
-            for (int q = H::FRONT - R; q < H::FRONT + RUN + R; q++)
-                v[q] = i - H::FRONT + q < 0 ? first : i - H::FRONT + q >= n ? last : v[q];
+            for (int q = FRONT - R; q < FRONT + RUN + R; q++)
+                v[q] = i - FRONT + q < 0 ? first : i - FRONT + q >= a.axis[0].n ? last : v[q];
         }
-        sums_of<R>(a.axis[0], v + H::FRONT - R, acc);
-        if (!fast && edge_x && a.axis[0].clip) {
-            int i = item_x;
+        sums_of<R>(a.axis[0], v + FRONT - R, acc);
+        if (mode != QUICK && seldom(edge_x && a.axis[0].clip)) {
+            const float first = at_end(false), last = at_end(true);
+            int i = 2 * item_x - (a.axis[0].n - 1);
             keep(i);
 #pragma unroll
             for (int j = 0; j < RUN; j++)
-                acc[j] = finish(a.axis[0], R, i + j, first, last, v[H::FRONT + j], acc[j]);
+                acc[j] = finish(clip_x[item_at + j], i + 2 * j < 0 ? first : last, v[FRONT + j], acc[j]);
         } else {
 #pragma unroll
             for (int j = 0; j < RUN; j++)
-                acc[j] = v[H::FRONT + j] + acc[j];
+                acc[j] = v[FRONT + j] + acc[j];
         }
-        float4 *const to = reinterpret_cast<float4 *>(made + made_x + x_to);
+        float4 *const to = reinterpret_cast<float4 *>(made + which * MADE + x_to);
         to[0] = make_float4(acc[0], acc[1], acc[2], acc[3]);
         to[1] = make_float4(acc[4], acc[5], acc[6], acc[7]);
     };
 
-    const int x = x0 + lane, y = y0 + OWN * warp, rows = min(OWN, a.out_hi[1] - y);
+    const int x = x0 + warp % (TX / 32) * 32 + lane, row = warp / (TX / 32) * OWN, y = y0 + row;
     const bool column = x >= a.out_lo[0] && x < a.out_hi[0], edge_y = near(a.axis[1], R, y, OWN);
-    const bool plain = !a.highpass && rows == OWN;
-    const bool interior = !a.highpass && x0 >= max(a.out_lo[0], R) &&
-                          x0 + TILE <= min(a.out_hi[0], a.axis[0].n - R) && x0 - H::FRONT >= a.in.lo[0] &&
-                          (x0 + TILE + H::FRONT <= a.in.hi[0] || a.in.hi[0] < a.axis[0].n) && y0 >= R &&
-                          y0 + TILE <= min(a.out_hi[1], a.axis[1].n - R);
-    /* planes of which the last and the next are z: their outputs are ordinary ones */
+    const int rows = column ? min(OWN, a.out_hi[1] - y) : 0; /* that are stored */
+    /* from clip_lo, before clip_hi planes have nothing to do with the ends along z */
     const int z_end = a.axis[2].n - 1, clip_lo = a.axis[2].clip ? R : -FAR, clip_hi = a.axis[2].clip ? z_end - R : FAR;
     long long to = (z0 - a.out_lo[2]) * a.out_plane + (y - a.out_lo[1]) * a.out_pitch + (x - a.out_lo[0]);
-    int y_from = OWN * warp * MADE_PITCH + lane, at = 0;
+    int y_from = row * MADE_PITCH + warp % (TX / 32) * 32 + lane;
     keep(y_from);
     past<R> p = {};
-#pragma unroll 1
-    for (int t = 0; t < 2; t++) {
-        __syncthreads();
-        load(slow(), t);
-    }
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
     __syncthreads();
-    int t = -1;
-    const auto march = [&](auto fast, int end) {
 #pragma unroll 1
-        for (; t < end; t++) {
-            load(fast, t + 3);
-            if (fast || (t >= 0 && rows > 0)) {
-                const float *const q = made + (MADE - made_x) + y_from;
-                float v[OWN + 2 * R], w[OWN], centre[OWN], out[OWN];
-#pragma unroll
-                for (int r = 0; r < OWN + 2 * R; r++)
-                    v[r] = q[r * MADE_PITCH];
-                sums_of<R>(a.axis[1], v, w);
-                if (!fast && edge_y) {
-                    int i = y;
-                    keep(i);
-                    const float first = i < R ? q[(R - i) * MADE_PITCH] : 0;
-                    const float last = i + OWN > a.axis[1].n - R ? q[(R + a.axis[1].n - 1 - i) * MADE_PITCH] : 0;
-#pragma unroll
-                    for (int j = 0; j < OWN; j++)
-                        w[j] = finish(a.axis[1], R, i + j, first, last, v[R + j], w[j]);
-                } else {
-#pragma unroll
-                    for (int j = 0; j < OWN; j++)
-                        w[j] = v[R + j] + w[j];
-                }
-                along_z<R>(a.axis[2], at, p, w, centre, out);
-                at = at == 2 * R - 1 ? 0 : at + 1;
-                const int z = z0 + t - 2 * R; /* is made now; z + R has come */
-                if (!fast && (z < clip_lo || z > clip_hi)) {
-#pragma unroll
-                    for (int j = 0; j < OWN; j++)
-                        out[j] = finish(a.axis[2], R, z, p.end[j], p.end[j], centre[j], out[j]);
-                } else {
-#pragma unroll
-                    for (int j = 0; j < OWN; j++)
-                        out[j] = centre[j] + out[j];
-                }
-                if (!fast && (z + R <= 0 || z + R >= z_end))
-#pragma unroll
-                    for (int j = 0; j < OWN; j++)
-                        p.end[j] = w[j];
-                if (fast || t >= 2 * R) {
-                    if (fast || (plain && column)) {
-                        store_own(a, to, out);
-                    } else if (column) {
-                        int i = y;
-                        keep(i);
-                        const long long at_in = (z - a.in.lo[2]) * a.in.plane + (i - a.in.lo[1]) * a.in.pitch +
-                                                (x - a.in.lo[0]);
-#pragma unroll
-                        for (int j = 0; j < OWN; j++)
-                            if (j < rows) {
-                                if (a.highpass)
-                                    out[j] = load_sample(a.in.data, at_in + j * a.in.pitch, a.in.type) - out[j];
-                                store_sample(a.out, to + j * a.out_pitch, a.out_type, out[j]);
-                            }
-                    }
-                    to += a.out_plane;
-                }
-            }
-            if ((fast || t + 1 < planes) && item < ITEMS)
-                along_x(fast);
-            x_stage = x_stage == (STAGES - 1) * STAGE ? 0 : x_stage + STAGE;
-            made_x = MADE - made_x;
-            asm volatile("cp.async.wait_group 1;" ::: "memory");
-            __syncthreads();
-        }
+    for (int t = 0; t < AHEAD - 1; t++)
+        load(mode_of<SLOW>(), t, t);
+    const auto arrived = [] { /* plane t + 2, and everybody is done with plane t */
+        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
+        __syncthreads();
     };
-    /* planes t of which nothing is near an edge, in a tile of which nothing is */
-    const int fast_from = max(max(2 * R, clip_lo - z0 + 2 * R), R + 1 - z0);
-    const int fast_end = min(min(planes - 3, clip_hi - z0 + 2 * R + 1), z_end - z0 + R - 2);
-    int end = interior && fast_from < fast_end ? fast_from : planes;
+    arrived();
+    int t = -1;
+    /* plane t along y and z, plane t + 1 along x; plane t + 1 is in stage `slot`, plane t at place `at` */
+    const auto step = [&](auto mode, int slot, int at) {
+        load(mode, t + AHEAD, (slot + AHEAD - 1) % STAGES);
+        const int which = PERIOD % 2 || mode == SLOW ? (t + 1) % 2 : slot % 2;
+        const float *const q = made + (1 - which) * MADE + y_from;
+        float v[OWN + 2 * R], w[OWN], centre[OWN], out[OWN];
+#pragma unroll
+        for (int r = 0; r < OWN + 2 * R; r++)
+            v[r] = q[r * MADE_PITCH];
+        sums_of<R>(a.axis[1], v, w);
+        if (mode != QUICK && seldom(edge_y)) {
+            int i = y;
+            keep(i);
+            const float first = i < R ? q[(R - i) * MADE_PITCH] : 0;
+            const float last = i + OWN > a.axis[1].n - R && i < a.axis[1].n
+                                   ? q[(R + a.axis[1].n - 1 - i) * MADE_PITCH] : 0;
+#pragma unroll
+            for (int j = 0; j < OWN; j++)
+                w[j] = finish(clip_y[row + j], 2 * (i + j) < a.axis[1].n - 1 ? first : last, v[R + j], w[j]);
+        } else {
+#pragma unroll
+            for (int j = 0; j < OWN; j++)
+                w[j] = v[R + j] + w[j];
+        }
+        along_z<R>(a.axis[2], at, p, w, centre, out);
+        const int z = z0 + t - 2 * R; /* is made now; z + R has come */
+        if (mode != QUICK && seldom(z < clip_lo || z >= clip_hi)) {
+            const float2 c = clip_of(a.axis[2], R, z);
+#pragma unroll
+            for (int j = 0; j < OWN; j++) {
+                float *const end = ends + j * THREADS + tid;
+                out[j] = finish(c, *end, centre[j], out[j]);
+                if (z + R <= 0 || z + R >= z_end)
+                    *end = w[j];
+            }
+        } else {
+#pragma unroll
+            for (int j = 0; j < OWN; j++)
+                out[j] = centre[j] + out[j];
+        }
+        if (t >= 2 * R && t < planes) {
+            if (mode != SLOW || !a.highpass) {
+                store_own<FLOAT, OWN>(a, to, out, mode == QUICK ? OWN : rows);
+            } else {
+                int i = y;
+                keep(i);
+                const long long at_in = (z - a.in.lo[2]) * a.in.plane + (i - a.in.lo[1]) * a.in.pitch +
+                                        (x - a.in.lo[0]);
+#pragma unroll
+                for (int j = 0; j < OWN; j++)
+                    if (j < rows)
+                        store_sample(a.out, to + j * a.out_pitch, a.out_type,
+                                     load_sample(a.in.data, at_in + j * a.in.pitch, a.in.type) - out[j]);
+            }
+            to += a.out_plane;
+        }
+        if (ITEMS == THREADS || item < ITEMS)
+            along_x(mode, slot, which);
+        t++;
+        arrived();
+    };
+    const bool inside_x = x0 >= max(a.out_lo[0], R) && x0 + TX <= min(a.out_hi[0], a.axis[0].n - R) &&
+                          x0 - FRONT >= a.in.lo[0] &&
+                          (x0 + TX + FRONT <= a.in.hi[0] || a.in.hi[0] < a.axis[0].n);
+    const bool inside = inside_x && y0 >= R && y0 + TY <= min(a.out_hi[1], a.axis[1].n - R);
+    if (a.highpass || !(extends || inside_x)) {
+#pragma unroll 1
+        while (t < planes) {
+            step(mode_of<SLOW>(), (t + 1) % STAGES, 0);
+            turn_past<R>(p, 1);
+        }
+        return;
+    }
+    const auto period = [&](auto mode) {
+#pragma unroll
+        for (int u = 0; u < PERIOD; u++)
+            step(mode, u, u);
+        turn_past<R>(p, PERIOD);
+    };
+    /* planes t from quick_from, before quick_end, have nothing to do with the ends along z */
+    const int quick_from = (max(max(clip_lo - z0 + 2 * R, R + 1 - z0), -1) + PERIOD) / PERIOD * PERIOD - 1;
+    const int quick_end = z0 - R + planes - 1 > z_end ? z_end - z0 + R - AHEAD + 1 : FAR;
+    int until = inside ? min(quick_from, planes) : planes;
 #pragma unroll 1
     for (;;) {
-        march(slow(), end);
-        if (end == planes)
+#pragma unroll 1
+        while (t < until)
+            period(mode_of<EDGES>());
+        if (t >= planes)
             break;
-        march(quick(), fast_end);
-        end = planes;
+#pragma unroll 1
+        while (t < planes && t + PERIOD <= quick_end)
+            period(mode_of<QUICK>());
+        until = planes;
     }
 }
 
-/* Planes of a block: enough blocks for those at the image's edges, which take longer, to find others beside them, of
- * which `resident` are worked on at a time; but few planes that are done twice. */
+/* Planes of a block. Blocks take about the same time, so `resident` of them end together and the next take their place:
+ * whole turns count, with planes that are done twice and those that fill the ring. Long turns end less evenly than
+ * short ones, as much as a fifth of one. */
 int block_planes(int64_t tiles, int n, int radius, int64_t resident)
 {
     int best = n;
@@ -473,8 +526,8 @@ int block_planes(int64_t tiles, int n, int radius, int64_t resident)
     for (int chunks = 1; chunks <= 64; chunks++) {
         const int planes = (n + chunks - 1) / chunks;
         const int64_t blocks = tiles * ((n + planes - 1) / planes);
-        const double turns = blocks <= resident ? 1.4 : (double)blocks / (double)resident + 0.5;
-        const double time = turns * (planes + 2 * radius + STAGES);
+        const double turns = (double)((blocks + resident - 1) / resident) + 0.2;
+        const double time = turns * (planes + 2 * radius + AHEAD);
         if (time < least) {
             least = time;
             best = planes;
@@ -483,36 +536,46 @@ int block_planes(int64_t tiles, int n, int radius, int64_t resident)
     return best;
 }
 
-template <class Sample, int R> int launch(fused_args &a, const vp_gpu_args *args, vp_err *err)
+template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_gpu_args *args, vp_err *err)
 {
-    void (*const kernel)(fused_args) = k_fused<Sample, R>;
+    using S = shape<R>;
+    void (*const kernel)(fused_args) = k_fused<Sample, R, FLOAT>;
+    a.tiles_x = (a.out_hi[0] - a.first_x + S::TX - 1) / S::TX;
+    a.tiles_y = (a.out_hi[1] - a.out_lo[1] + S::TY - 1) / S::TY;
     const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y;
     const int n = a.out_hi[2] - a.out_lo[2];
     int each = 1;
 
     const int shared = (int)fused_shared<Sample, R>();
+    static_assert(fused_shared<Sample, R>() <= 99 << 10, "what every device with 16-byte copies has");
     cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e == cudaSuccess)
-        e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, FUSED_THREADS, shared);
+        e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, S::THREADS, shared);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot start a CUDA kernel");
     a.planes = block_planes(tiles, n, R, (int64_t)std::max(each, 1) * args->sms);
     a.chunks = (n + a.planes - 1) / a.planes;
     const int64_t blocks = tiles * a.chunks;
-    kernel<<<(unsigned)blocks, FUSED_THREADS, shared, args->stream>>>(a);
+    kernel<<<(unsigned)blocks, S::THREADS, shared, args->stream>>>(a);
     return 0;
+}
+
+template <class Sample, bool FLOAT> int launch(int radius, fused_args &a, const vp_gpu_args *args, vp_err *err)
+{
+    switch (radius) {
+    case 1: return launch<Sample, 1, FLOAT>(a, args, err);
+    case 2: return launch<Sample, 2, FLOAT>(a, args, err);
+    case 3: return launch<Sample, 3, FLOAT>(a, args, err);
+    case 4: return launch<Sample, 4, FLOAT>(a, args, err);
+    case 5: return launch<Sample, 5, FLOAT>(a, args, err);
+    default: return launch<Sample, 6, FLOAT>(a, args, err);
+    }
 }
 
 template <class Sample> int launch(int radius, fused_args &a, const vp_gpu_args *args, vp_err *err)
 {
-    switch (radius) {
-    case 1: return launch<Sample, 1>(a, args, err);
-    case 2: return launch<Sample, 2>(a, args, err);
-    case 3: return launch<Sample, 3>(a, args, err);
-    case 4: return launch<Sample, 4>(a, args, err);
-    case 5: return launch<Sample, 5>(a, args, err);
-    default: return launch<Sample, 6>(a, args, err);
-    }
+    return a.out_type == VP_F32 ? launch<Sample, true>(radius, a, args, err)
+                                : launch<Sample, false>(radius, a, args, err);
 }
 
 }
@@ -556,8 +619,6 @@ int fused_launch(const vp_local *op, const separable &s, const vp_gpu_args *args
         }
     }
     a.first_x = to.lo[0] - (to.lo[0] - a.in.lo[0]) % 4; /* groups of four that are aligned */
-    a.tiles_x = (to.hi[0] - a.first_x + TILE - 1) / TILE;
-    a.tiles_y = (to.hi[1] - to.lo[1] + TILE - 1) / TILE;
     a.highpass = s.highpass;
     if (op->in == VP_I16) {
         a.flip = 0x80008000u;
