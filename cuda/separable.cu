@@ -27,7 +27,7 @@ uint64_t row_bytes(const vp_taps *t)
 /* What is in the table beside t: rows of derivatives, or what clips order 0. */
 uint64_t edge_bytes(const vp_taps *t)
 {
-    return t->up ? row_bytes(t) : t->scale ? (uint64_t)t->radius * sizeof(float2) : 0;
+    return t->up ? row_bytes(t) : t->scale ? 2 * (uint64_t)t->radius * sizeof(float2) : 0;
 }
 
 uint64_t taps_bytes(const vp_taps *t)
@@ -89,6 +89,16 @@ int mids(const vp_local *op, const separable &s)
     return s.filters == 2 && (x || y) ? 2 : 1;
 }
 
+/* Of a volume of n voxels, with whichever axis fastest that its passes ask for (run_line). */
+uint64_t mid_bytes(const separable &s, const int64_t n[3])
+{
+    uint64_t most = 0;
+    for (int a = 0; a < 3; a++)
+        if (a == 0 || s.filter[a][0]->radius > UNIT)
+            most = std::max(most, (uint64_t)mid_pitch(n[a]) * (uint64_t)n[(a + 1) % 3] * (uint64_t)n[(a + 2) % 3]);
+    return round_up(most * sizeof(float), VP_GPU_ALIGN);
+}
+
 /* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
 int taps_of(const vp_local *op, const separable &s, int a, const vp_gpu_args *args, taps out[2], vp_err *err)
 {
@@ -127,13 +137,13 @@ int march_length(int64_t others, int n, int radius, int sms)
 }
 
 template <class Args>
-int start(void (*kernel)(Args), const Args &a, int64_t blocks, int threads, size_t shared, cudaStream_t stream,
+int start(void (*kernel)(Args), const Args &a, dim3 blocks, int threads, size_t shared, cudaStream_t stream,
           vp_err *err)
 {
     const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot start a CUDA kernel");
-    kernel<<<(unsigned)blocks, threads, shared, stream>>>(a);
+    kernel<<<blocks, threads, shared, stream>>>(a);
     return 0;
 }
 
@@ -203,9 +213,9 @@ bool separable_has(const vp_local *op, const separable &s, char *why, size_t siz
         return s.filters == 1 && t->order == 0 && t->radius > UNIT &&
                (t->edge != VP_EDGE_RENORMALIZE || (op->image[a] >= 2 * t->radius && op->image[a] < FAR));
     };
-    const size_t need_y = !y_alone(s) ? 0 : by_line(1) ? line_shared(false, LINE_STEP, ry) : z_shared(1, ry);
-    const size_t need_z = by_line(2) ? line_shared(false, LINE_STEP, rz) : z_shared(s.filters, rz);
-    const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_shared(true, LINE_STEP, rx)
+    const size_t need_y = !y_alone(s) ? 0 : by_line(1) ? line_shared(COLUMNS, LINE_STEP, ry) : z_shared(1, ry);
+    const size_t need_z = by_line(2) ? line_shared(COLUMNS, LINE_STEP, rz) : z_shared(s.filters, rz);
+    const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_shared(ROWS, LINE_STEP, rx)
                                                             : xy_shared(s.filters, rx, y_alone(s) ? 0 : ry, 1);
     const size_t need = std::max(need_x, std::max(need_y, need_z));
     if (need > shared_limit()) {
@@ -230,7 +240,7 @@ void separable_fill(const separable &s, void *table)
             std::copy(t->t, t->t + t->radius, (float *)at);
             float2 *const rows = (float2 *)(at + taps_bytes(t));
             for (int e = 0; t->scale && e < t->radius; e++)
-                rows[e] = make_float2(-t->t[e], t->scale[e]);
+                rows[e] = rows[2 * t->radius - 1 - e] = make_float2(-t->t[e], t->scale[e]);
             if (!t->up)
                 continue;
             const size_t pitch = padded(t->radius);
@@ -251,8 +261,8 @@ uint64_t separable_scratch(const vp_local *op, const separable &s, const int64_t
     int64_t planes = in[2];
     if (fused_does(op, s)) /* unless the image turns out to be thin */
         planes = op->image[2] < FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
-    const uint64_t mid = (uint64_t)mid_pitch(out[0]) * (uint64_t)rows * (uint64_t)planes * sizeof(float);
-    return offset_of(s, 3, 0, thin_bytes) + (uint64_t)mids(op, s) * round_up(mid, VP_GPU_ALIGN);
+    const int64_t mid[3] = {out[0], rows, planes};
+    return offset_of(s, 3, 0, thin_bytes) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
 }
 
 namespace
@@ -284,7 +294,8 @@ vp_gpu_part make_mid(pass &p, vp_box box, int along)
     }
     vp_gpu_part mid = {box, mid_pitch(vp_box_size(&box, 0)), 0, p.free};
     mid.plane = mid.pitch * vp_box_size(&box, 1);
-    p.free += round_up((uint64_t)(mid.plane * vp_box_size(&box, 2)) * sizeof(float), VP_GPU_ALIGN);
+    const int64_t n[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
+    p.free += mid_bytes(*p.s, n);
     return mid;
 }
 
@@ -294,32 +305,96 @@ bool by_line(const pass &p, int a)
     return p.s->filters == 1 && p.f[a][0].radius > UNIT && !p.f[a][0].edge && p.f[a][0].order == 0;
 }
 
-template <bool ALONG_X, int... R> auto line_kernel(int r, radii<R...>)
+/* A volume with any order of axes. */
+struct volume {
+    char *data; /* voxel lo[0], lo[1], lo[2] */
+    int type;
+    long long step[3]; /* samples */
+    int lo[3], hi[3];
+};
+
+volume volume_of(const view &v)
 {
-    void (*kernel)(line_args) = k_line<ALONG_X, 0>;
-    (void)std::initializer_list<int>{(r == R ? kernel = k_line<ALONG_X, R>, 0 : 0)...};
+    volume w = {(char *)v.data, v.type, {1, v.pitch, v.plane}, {}, {}};
+    std::copy(v.lo, v.lo + 3, w.lo);
+    std::copy(v.hi, v.hi + 3, w.hi);
+    return w;
+}
+
+/* What make_mid made with another order of axes: `fastest`, then `next`. */
+volume turned(const vp_gpu_part &mid, int fastest, int next)
+{
+    volume v = volume_of(view_of(&mid, VP_F32));
+    v.step[fastest] = 1;
+    v.step[next] = mid_pitch(v.hi[fastest] - v.lo[fastest]);
+    v.step[3 - fastest - next] = v.step[next] * (v.hi[next] - v.lo[next]);
+    return v;
+}
+
+line_volume line_volume_of(const volume &v, const int axes[3])
+{
+    long long first = 0;
+    for (int a = 0; a < 3; a++)
+        first += v.step[a] * v.lo[a];
+    return {v.data - first * (long long)vp_type_size((vp_type)v.type), v.step[axes[0]], v.step[axes[1]],
+            v.step[axes[2]], v.type};
+}
+
+template <line_form FORM, int... R> auto line_kernel(int r, radii<R...>)
+{
+    void (*kernel)(line_args) = k_line<FORM, 0>;
+    (void)std::initializer_list<int>{(r == R ? kernel = k_line<FORM, R>, 0 : 0)...};
     return kernel;
 }
 
 /* Along one axis by k_line: lengths so that three blocks share a multiprocessor where the radius allows it, and all
  * multiprocessors have some. */
-template <bool ALONG_X> int run_line(line_args &a, int along, const pass &p, vp_err *err)
+int run_line(const pass &p, const volume &in, const volume &out, int along, bool highpass, vp_err *err)
 {
-    constexpr int AXIS = ALONG_X ? 0 : 2, LINE = ALONG_X ? 1 : 0, OTHER = ALONG_X ? 2 : 1;
+    constexpr int MOST = 65535; /* of a grid along y and z */
+    const line_form form = in.step[along] != 1 ? COLUMNS : out.step[along] == 1 ? ROWS : TURNED;
+    const int fastest = (int)(std::find(out.step, out.step + 3, 1) - out.step);
+    const int across = form == ROWS ? 1 : fastest, axes[3] = {along, across, 3 - along - across};
+    line_args a = {};
+    a.in = line_volume_of(in, axes);
+    a.out = line_volume_of(out, axes);
+    a.source = line_volume_of(volume_of(p.source), axes);
+    for (int d = 0; d < 3; d++) {
+        a.lo[d] = out.lo[axes[d]];
+        a.hi[d] = out.hi[axes[d]];
+    }
+    a.in_lo = in.lo[along];
+    a.in_hi = in.hi[along];
     a.along = axis_at(p, along);
     a.f = p.f[along][0];
-    a.begin = a.out_lo[AXIS] - (ALONG_X ? (a.out_lo[AXIS] - a.in.lo[AXIS]) % 4 : 0);
-    a.strips = (a.out_hi[LINE] - a.out_lo[LINE] + LINES - 1) / LINES;
-    const int64_t others = (int64_t)a.strips * (a.out_hi[OTHER] - a.out_lo[OTHER]), n = a.out_hi[AXIS] - a.begin;
+    a.begin = a.lo[0] - (form == COLUMNS ? 0 : (a.lo[0] - a.in_lo) % 4);
+    a.highpass = highpass;
+    a.plain = !highpass && a.out.type == VP_F32;
+    a.aligned = form == COLUMNS ? !((a.in.along | a.in.other | (a.lo[1] - in.lo[across])) & 3)
+                                : a.plain && !((a.out.across | a.out.other) & 3) && a.begin == a.lo[0];
+    const int r = a.f.radius, n = a.hi[0] - a.begin, others = a.hi[2] - a.lo[2];
+    const int strips = (a.hi[1] - a.lo[1] + LINES - 1) / LINES;
     const size_t third = half_of_shared() / 3 * 2;
     int64_t length = LINE_STEP;
-    while (length < n && line_shared(ALONG_X, (int)length + LINE_STEP, a.f.radius) <= third)
+    while (length < n && line_shared(form, (int)length + LINE_STEP, r) <= third)
         length += LINE_STEP;
-    const int64_t wanted = (6 * (int64_t)p.args->sms + others - 1) / others;
-    const int64_t pieces = std::max(wanted, (n + length - 1) / length);
-    a.length = (int)round_up((uint64_t)((n + pieces - 1) / pieces), LINE_STEP);
-    return start(line_kernel<ALONG_X>(a.f.radius, long_code()), a, others * ((n + a.length - 1) / a.length),
-                 32 * LINE_WARPS, line_shared(ALONG_X, a.length, a.f.radius), p.args->stream, err);
+    const int64_t lines = (int64_t)strips * others, wanted = (6 * (int64_t)p.args->sms + lines - 1) / lines;
+    const int64_t least = std::max(wanted, (n + length - 1) / length);
+    a.length = (int)round_up((uint64_t)((n + least - 1) / least), LINE_STEP);
+    const int pieces = (n + a.length - 1) / a.length;
+    void (*const kernel)(line_args) = form == TURNED ? line_kernel<TURNED>(r, long_code())
+                                      : form == ROWS ? line_kernel<ROWS>(r, long_code())
+                                                     : line_kernel<COLUMNS>(r, long_code());
+    const size_t shared = line_shared(form, a.length, r);
+    line_args part = a;
+    for (int z = 0; z < pieces; z += MOST, part.begin += MOST * a.length)
+        for (int y = 0; y < others; y += MOST) {
+            part.lo[2] = a.lo[2] + y;
+            const dim3 grid(strips, std::min(others - y, MOST), std::min(pieces - z, MOST));
+            if (start(kernel, part, grid, 32 * LINE_WARPS, shared, p.args->stream, err))
+                return -1;
+        }
+    return 0;
 }
 
 /* Along x and, with `along_y`, y, from the source. NF = 2: out[0] is p, out[1] q; either may be NULL. */
@@ -346,12 +421,8 @@ int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool al
     else
         a.y.rule = VP_EDGE_NEAREST; /* no row outside the image is looked at */
     const int rx = a.fx[0].radius, ry = a.fy[0].radius, rows = a.out_hi[1] - a.out_lo[1];
-    if (by_line(p, 0) && !ry) {
-        line_args l = {a.in, a.out[0], a.out_pitch, a.out_plane, type, {}, {}, {}, {}, 0, 0, 0, highpass, p.source};
-        std::copy(a.out_lo, a.out_lo + 3, l.out_lo);
-        std::copy(a.out_hi, a.out_hi + 3, l.out_hi);
-        return run_line<true>(l, 0, p, err);
-    }
+    if (by_line(p, 0) && !ry)
+        return run_line(p, volume_of(p.source), volume_of(view_of(&to, type)), 0, highpass, err);
     a.strips = (a.out_hi[0] - a.out_lo[0] + WIDTH - 1) / WIDTH;
     const int64_t planes = vp_box_size(&to.box, 2);
     a.chunk_rows = march_length(a.strips * planes, rows, ry, p.args->sms);
@@ -382,14 +453,9 @@ int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_typ
           vp_err *err)
 {
     const bool two = p.s->filters == 2, swap = along == 1;
+    if (by_line(p, along))
+        return run_line(p, volume_of(*in[0]), volume_of(view_of(&out, type)), along, highpass, err);
     const view to = swapped(view_of(&out, type), swap);
-    if (by_line(p, along)) {
-        line_args l = {swapped(*in[0], swap), (char *)out.data, to.pitch, to.plane, type, {}, {}, {}, {}, 0, 0, 0,
-                       highpass, swapped(p.source, swap)};
-        std::copy(to.lo, to.lo + 3, l.out_lo);
-        std::copy(to.hi, to.hi + 3, l.out_hi);
-        return run_line<false>(l, along, p, err);
-    }
     z_args a = {};
     for (int i = 0; i < 2; i++)
         if (in[i])
@@ -435,19 +501,31 @@ int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *
     const int rx = p.f[0][0].radius, rz = p.f[2][0].radius, volumes = mids(op, s);
     if (y_alone(s)) {
         const vp_gpu_part y = rz ? make_mid(p, out.box, 2) : out;
+        const bool turn = by_line(p, 0) && by_line(p, 1), turn_z = turn && by_line(p, 2);
+        const volume whole = volume_of(view_of(&out, op->out));
         view from = p.source;
-        if (rx || op->in != VP_F32) {
-            const vp_gpu_part x = make_mid(p, y.box, 1), *const to[2] = {&x, NULL};
-            if (run_xy(p, to, VP_F32, false, false, err))
+        if (turn) {
+            const volume x = turned(make_mid(p, y.box, 1), 1, 0);
+            const volume to = turn_z ? turned(y, 2, 1) : rz ? volume_of(view_of(&y, VP_F32)) : whole;
+            if (run_line(p, volume_of(from), x, 0, false, err) || run_line(p, x, to, 1, s.highpass && !rz, err))
                 return -1;
-            from = view_of(&x, VP_F32);
+            if (turn_z)
+                return run_line(p, to, whole, 2, s.highpass, err);
+        } else {
+            if (rx || op->in != VP_F32) {
+                const vp_gpu_part x = make_mid(p, y.box, 1), *const to[2] = {&x, NULL};
+                if (run_xy(p, to, VP_F32, false, false, err))
+                    return -1;
+                from = view_of(&x, VP_F32);
+            }
+            const view *const in[2] = {&from, NULL};
+            if (run_z(p, in, y, rz ? VP_F32 : op->out, 1, s.highpass && !rz, err))
+                return -1;
         }
-        const view *const in[2] = {&from, NULL};
-        if (run_z(p, in, y, rz ? VP_F32 : op->out, 1, s.highpass && !rz, err))
-            return -1;
         if (!rz)
             return 0;
         from = view_of(&y, VP_F32);
+        const view *const in[2] = {&from, NULL};
         return run_z(p, in, out, op->out, 2, s.highpass, err);
     }
     if (!rz) {

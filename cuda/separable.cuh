@@ -3,8 +3,9 @@
  *
  * k_xy filters along x and then y, reading and writing once; k_z filters along z. Both keep a ring of rows (planes) in
  * shared memory, so that every sample is read from device memory about once. k_line filters along one axis where the
- * radius is large. (For small radii separable_fused.cu does all three axes at once.) The order of operations is that
- * of ops/gauss.h, voxel by voxel, so results equal those of a CPU with fused multiply-add to the bit.
+ * radius is large; what its passes hand on has the axis that is next as the fastest one (TURNED). (For small radii
+ * separable_fused.cu does all three axes at once.) The order of operations is that of ops/gauss.h, voxel by voxel, so
+ * results equal those of a CPU with fused multiply-add to the bit.
  *
  * A thread makes UNIT consecutive outputs of one line. For small radii all the differences they need are in registers;
  * for others CHUNK taps at a time are taken from the outermost inwards: two windows of UNIT + CHUNK - 1 differences
@@ -39,7 +40,8 @@ __host__ __device__ constexpr int padded(int radius)
 /* A filter along an axis. */
 struct taps {
     const float *t;     /* padded(R) */
-    const float2 *clip; /* VP_EDGE_RENORMALIZE, order 0: -t[e], scale[e] of a voxel e < R from the edge; NULL: none */
+    const float2 *clip; /* VP_EDGE_RENORMALIZE, order 0: -t[e], scale[e] of a voxel e < R from the edge: of the first R
+                           voxels, then of the last R ones; NULL: none */
     const float2 *edge; /* rows of padded(R) pairs up, down of voxels that have taps of their own; NULL: none */
     int radius, order;
     float sign;         /* of the difference on the left: -1, or 1 for order 1 */
@@ -61,7 +63,7 @@ struct view {
     int type;
 };
 
-constexpr int FAR = 1 << 30; /* an axis whose end is not known */
+constexpr int FAR = (1 << 30) - 1; /* an axis whose end is not known; twice as much is an int */
 
 inline axis axis_of(const vp_local *op, const vp_taps *t, int a)
 {
@@ -293,11 +295,29 @@ __device__ __forceinline__ void finish_line(const Read &read, const axis &a, con
             acc[j] = x[j] + acc[j];
         return;
     }
-    const float first = i < radius ? read.at_sample(-i).next() : 0;
-    const float last = i + UNIT > a.n - radius ? read.at_sample(a.n - 1 - i).next() : 0;
+    unsigned rest = first_of(UNIT);
+#pragma unroll
+    for (int pass = 0; pass < 2; pass++) { /* one, but for a unit with voxels near both ends; no loop: it costs more */
+        const bool end = pass || i >= radius;
+        const int q = end ? i - (a.n - radius) : i; /* of the R voxels at this end */
+        if (pass && (i >= radius || q <= -UNIT))
+            break;
+        const float outside = read.at_sample(end ? a.n - 1 - i : -i).next();
+        const float2 *c = f.clip + end * radius + q;
+        unsigned mine = first_of(max(radius - q, 0)) & ~first_of(max(-q, 0));
+        rest &= ~mine;
+        asm volatile("" : "+l"(c), "+r"(mine), "+r"(rest)); /* worked out once, not for each of them */
+#pragma unroll
+        for (int j = 0; j < UNIT; j++)
+            if (mine >> j & 1) {
+                const float2 w = __ldg(c + j);
+                acc[j] = __fmaf_rn(w.y, __fmaf_rn(w.x, outside - x[j], acc[j]), x[j]);
+            }
+    }
 #pragma unroll
     for (int j = 0; j < UNIT; j++)
-        acc[j] = clipped(f, radius, i + j, a.n - 1 - i - j, first, last, x[j], acc[j]);
+        if (rest >> j & 1)
+            acc[j] = x[j] + acc[j];
 }
 
 /* right + sign left; EVEN: the sign is known to be -1. */
@@ -1130,18 +1150,33 @@ __global__ void __launch_bounds__(32 * Z_WARPS, NF == 1 ? 4 : 3) k_z(const __gri
 /* ---- one axis, large radius ---- */
 
 constexpr int LINES = 32, LINE_WARPS = 8, LINE_STEP = LINE_WARPS * UNIT, TURN_PITCH = UNIT / 2 + 4;
+constexpr int LINE_ROUND = 5 * 128; /* samples of a row that are copied at a time: enough for 512 outputs, R = 40 */
+
+/* Where lines lie in memory. */
+enum line_form {
+    ROWS,    /* samples of a line side by side, in the input and in the output */
+    COLUMNS, /* lines side by side in both */
+    TURNED   /* samples of a line in the input, lines in the output: the next axis is the fastest one there */
+};
+
+/* A volume as k_line sees it: steps (samples) along the lines, across the 32 lines of a block, and along the third
+ * axis. */
+struct line_volume {
+    char *data; /* voxel 0, 0, 0 of the image, which may be outside the allocation */
+    long long along, across, other;
+    int type;
+};
 
 struct line_args {
-    view in;
-    char *out;
-    long long out_pitch, out_plane;
-    int out_type, out_lo[3], out_hi[3];
+    line_volume in, out, source; /* source: for highpass */
+    int lo[3], hi[3];            /* of the output: along, across, other */
+    int in_lo, in_hi;            /* of the input, along */
     axis along;
-    taps f;             /* order 0 */
-    int begin;          /* before out_lo so that groups of four are aligned (x) */
-    int strips, length; /* blocks side by side; outputs of a block along the axis: whole steps */
-    bool highpass;
-    view source;        /* for highpass */
+    taps f;     /* order 0 */
+    int begin;  /* before lo[0] so that groups of four are aligned */
+    int length; /* outputs of a block along the axis: whole steps */
+    bool highpass, plain;   /* plain: not high-pass, f32 */
+    bool aligned;           /* aligned: groups of four across the lines (COLUMNS) or in the rows of the output (ROWS) */
 };
 
 /* Samples of a line in shared memory. */
@@ -1150,15 +1185,16 @@ __host__ __device__ constexpr int line_samples(int length, int radius)
     return length + 2 * padded(radius);
 }
 
-__host__ __device__ constexpr size_t line_shared(bool along_x, int length, int radius)
+__host__ __device__ constexpr size_t line_shared(line_form form, int length, int radius)
 {
-    const int line = line_samples(length, radius) + (along_x ? 4 + LINE_WARPS * TURN_PITCH : 0);
+    const int line = line_samples(length, radius) + (form == COLUMNS ? 0 : 4) +
+                     (form == ROWS ? LINE_WARPS * TURN_PITCH : 0);
     return sizeof(float) * (padded(radius) + (size_t)LINES * line);
 }
 
-/* A line of k_line's: p is sample i, the next one STEP floats on. */
-template <bool ALONG_X> struct read_line {
-    static constexpr int STEP = ALONG_X ? 1 : LINES;
+/* A line in shared memory: p is sample i, the next one STEP floats on. */
+template <line_form FORM> struct read_line {
+    static constexpr int STEP = FORM == COLUMNS ? LINES : 1;
     const float *p;
 
     struct cursor {
@@ -1169,7 +1205,7 @@ template <bool ALONG_X> struct read_line {
     __device__ __forceinline__ void operator()(int b, float (&v)[CHUNK]) const
     {
         const float *const q = p + STEP * b;
-        if (ALONG_X)
+        if (FORM != COLUMNS)
             *reinterpret_cast<float4 *>(v) = *reinterpret_cast<const float4 *>(q);
         else
 #pragma unroll
@@ -1191,105 +1227,192 @@ template <bool ALONG_X> struct read_line {
     }
 };
 
-/* Whether load_rows leaves to extend_rows what the image has not got. */
-__device__ __forceinline__ bool extends(const line_args &a)
+/* What a block has in shared memory: place 0 of its lines is sample `from`; places [first, last) are in the input. */
+struct piece {
+    float *lines;
+    int pitch; /* from line to line; COLUMNS: 1 */
+    int from, first, last;
+    int needed; /* places */
+    int across, other;
+};
+
+/* What is rarely needed is not in line with the rest: code that is spread out is slower. */
+
+/* load_rows for samples that are to be converted. */
+template <class Four> __device__ __noinline__ void load_converted(const line_args &a, piece b)
 {
-    return a.in.type == VP_F32 && repeats(a.along.rule);
+    const int warp = threadIdx.x / 32, rows = a.hi[1] - b.across - warp, at = b.first + 4 * (threadIdx.x % 32);
+    const long long from = b.other * a.in.other + (b.across + warp) * a.in.across + b.from + at;
+    const Four *p = reinterpret_cast<const Four *>(a.in.data + from * (long long)(sizeof(Four) / 4));
+    float *q = b.lines + warp * b.pitch + at;
+#pragma unroll 1
+    for (int r = 0; r < min(LINES, rows); r += LINE_WARPS) {
+#pragma unroll 1
+        for (int c = 0; at + c < b.last; c += LINE_ROUND) {
+            Four v[LINE_ROUND / 128];
+#pragma unroll
+            for (int e = 0; e < LINE_ROUND; e += 128)
+                if (at + c + e < b.last)
+                    v[e / 128] = __ldg(p + (c + e) / 4);
+#pragma unroll
+            for (int e = 0; e < LINE_ROUND; e += 128)
+                if (at + c + e < b.last)
+                    *reinterpret_cast<float4 *>(q + c + e) =
+                        make_float4(v[e / 128].x, v[e / 128].y, v[e / 128].z, v[e / 128].w);
+        }
+        p += LINE_WARPS / 4 * a.in.across;
+        q += LINE_WARPS * b.pitch;
+    }
 }
 
-/* The samples [from, from + count), before `end`, of the block's rows, by the edge rule. */
-__device__ __forceinline__ void load_rows(const line_args &a, float *lines, int y0, int z, int from, int count, int end)
+/* The samples of all lines that the input has. A warp copies 512 bytes of a row at a time. */
+__device__ __forceinline__ void load_rows(const line_args &a, const piece &b)
 {
-    const int lane = threadIdx.x % 32, rows = min(LINES, a.out_hi[1] - y0);
-    if (extends(a)) {
-        const int first = max(from, a.in.lo[0]) - from, last = min(min(from + count, end), a.in.hi[0]) - from;
-        const long long step = LINE_WARPS * a.in.pitch;
-        const float *row = reinterpret_cast<const float *>(a.in.data) + (z - a.in.lo[2]) * a.in.plane +
-                           (y0 + (int)threadIdx.x / 32 - a.in.lo[1]) * a.in.pitch + (from - a.in.lo[0]);
+    switch (a.in.type) {
+    case VP_U8: load_converted<uchar4>(a, b); return;
+    case VP_U16: load_converted<ushort4>(a, b); return;
+    case VP_I16: load_converted<short4>(a, b); return;
+    default: break;
+    }
+    const int warp = threadIdx.x / 32, rows = a.hi[1] - b.across - warp, at = b.first + 4 * (threadIdx.x % 32);
+    const float *p = reinterpret_cast<const float *>(a.in.data) + b.other * a.in.other +
+                     (b.across + warp) * a.in.across + b.from + at;
+    float *q = b.lines + warp * b.pitch + at;
 #pragma unroll 1
-        for (int r = threadIdx.x / 32; r < rows; r += LINE_WARPS, row += step)
+    for (int c = at; c < b.last; c += LINE_ROUND, p += LINE_ROUND, q += LINE_ROUND) {
+        const float *row = p;
+        float *to = q;
 #pragma unroll 1
-            for (int c = first + 4 * lane; c < last; c += 4 * 32)
-                copy_async<16>(lines + r * (count + 4) + c, row + c);
+        for (int r = 0; r < min(LINES, rows); r += LINE_WARPS) {
+#pragma unroll
+            for (int e = 0; e < LINE_ROUND; e += 128)
+                if (c + e < b.last)
+                    copy_async<16>(to + e, row + e);
+            row += LINE_WARPS * a.in.across;
+            to += LINE_WARPS * b.pitch;
+        }
+    }
+}
+
+/* The same for columns. */
+__device__ __forceinline__ void load_columns(const line_args &a, const piece &b)
+{
+    constexpr int PLACES = LINE_WARPS * 32 / 8; /* at a time */
+    const int x = (int)threadIdx.x % 8 * 4, width = min(4, a.hi[1] - b.across - x);
+    int place = b.first + (int)threadIdx.x / 8;
+    const float *p = reinterpret_cast<const float *>(a.in.data) + b.other * a.in.other + (b.across + x) +
+                     (b.from + place) * a.in.along;
+    float *q = b.lines + place * LINES + x;
+    const long long step = PLACES * a.in.along;
+    if (width <= 0)
+        return;
+    if (a.aligned) {
+#pragma unroll 4
+        for (; place < b.last; place += PLACES, p += step, q += PLACES * LINES)
+            copy_async<16>(q, p);
         return;
     }
 #pragma unroll 1
-    for (int r = threadIdx.x / 32; r < rows; r += LINE_WARPS)
+    for (; place < b.last; place += PLACES, p += step, q += PLACES * LINES)
 #pragma unroll 1
-        for (int c = 4 * lane; c < count && from + c < end; c += 4 * 32)
-            stage_four(a.in, a.along, lines + r * (count + 4) + c,
-                       (z - a.in.lo[2]) * a.in.plane + (y0 + r - a.in.lo[1]) * a.in.pitch, from + c);
+        for (int e = 0; e < width; e++)
+            copy_async<4>(q + e, p + e);
 }
 
-/* What load_rows has left to do when the samples are there. */
-__device__ __forceinline__ void extend_rows(const line_args &a, float *lines, int from, int count, int end)
+/* extend_lines for edges that do not repeat the last sample; `outside` places, `before` of them at the front. */
+template <line_form FORM>
+__device__ __noinline__ void extend_by_rule(const line_args &a, piece b, int before, int outside)
 {
-    const int beyond = a.along.n - from, needed = min(count, end - from);
-    if (!extends(a) || (from >= 0 && beyond >= needed))
-        return;
+    constexpr int STEP = read_line<FORM>::STEP;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, beyond = before + b.needed - outside;
+    const auto fill = [&](int line, int q) {
+        const int place = q < before ? q : q - before + beyond;
+        const int s = edge_from(a.along.rule, b.from + place, a.along.n), near = s - b.from;
+        float *const p = b.lines + line * b.pitch;
+        float v = 0;
+        if (s >= 0 && near >= b.first && near < b.last)
+            v = p[near * STEP];
+        else if (s >= a.in_lo && s < a.in_hi && line < a.hi[1] - b.across)
+            v = load_sample(a.in.data, b.other * a.in.other + (b.across + line) * a.in.across + s * a.in.along,
+                            a.in.type);
+        p[place * STEP] = v;
+    };
+    if (FORM == COLUMNS)
 #pragma unroll 1
-    for (int r = threadIdx.x / 32; r < LINES; r += LINE_WARPS) {
-        float *const row = lines + r * (count + 4);
-        const float first = from < 0 ? row[-from] : 0, last = beyond < needed ? row[beyond - 1] : 0;
-        for (int c = threadIdx.x % 32; c < -from; c += 32)
-            row[c] = first;
-        for (int c = beyond + (int)threadIdx.x % 32; c < needed; c += 32)
-            row[c] = last;
+        for (int q = warp; q < outside; q += LINE_WARPS)
+            fill(lane, q);
+    else
+#pragma unroll 1
+        for (int q = lane; q < outside; q += 32)
+#pragma unroll 1
+            for (int line = warp; line < LINES; line += LINE_WARPS)
+                fill(line, q);
+}
+
+/* The places outside the image, when the others are there. */
+template <line_form FORM> __device__ __forceinline__ void extend_lines(const line_args &a, const piece &b)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int before = max(-b.from, 0), beyond = min(a.along.n - b.from, b.needed);
+    if (!before && beyond == b.needed)
+        return;
+    if (!repeats(a.along.rule)) {
+        extend_by_rule<FORM>(a, b, before, before + b.needed - beyond);
+    } else if (FORM == COLUMNS) {
+        const auto repeat = [&](int place, int end, int from) {
+            float4 *const p = reinterpret_cast<float4 *>(b.lines) + threadIdx.x % 8;
+            const float4 v = p[from * (LINES / 4)];
+#pragma unroll 1
+            for (place += threadIdx.x / 8; place < end; place += LINE_WARPS * 4)
+                p[place * (LINES / 4)] = v;
+        };
+        if (before)
+            repeat(0, before, before);
+        if (beyond < b.needed)
+            repeat(beyond, b.needed, beyond - 1);
+    } else {
+        float *const line = b.lines + warp * b.pitch;
+        const int front = before / 4, behind = (beyond + 3) / 4, all = front + (b.needed + 3) / 4 - behind;
+#pragma unroll 1
+        for (int g = lane; g < all; g += 32) {
+            const float *p = line + (g < front ? before : beyond - 1);
+            float *to = line + 4 * (g < front ? g : g - front + behind);
+#pragma unroll
+            for (int r = 0; r < LINES; r += LINE_WARPS, p += LINE_WARPS * b.pitch, to += LINE_WARPS * b.pitch)
+                *reinterpret_cast<float4 *>(to) = make_float4(*p, *p, *p, *p);
+        }
+        if (beyond + lane < 4 * behind)
+#pragma unroll 1
+            for (int r = 0; r < LINES; r += LINE_WARPS)
+                line[r * b.pitch + beyond + lane] = line[r * b.pitch + beyond - 1];
     }
     __syncthreads();
 }
 
-/* The planes [from, from + count), before `end`, of the block's columns, by the edge rule. */
-__device__ __forceinline__ void load_columns(const line_args &a, float *lines, int x0, int y, int from, int count,
-                                             int end)
+/* Outputs i ... i + UNIT / 2 - 1 of all lines, in `turn`, to rows that are not plain, or where some do not exist. */
+static __device__ __noinline__ void store_rows_specially(const line_args &a, int across, int other, int i, int end,
+                                                            const float *turn)
 {
-    constexpr int STEP = LINE_WARPS * 32 / 8; /* planes at a time */
-    const int x = x0 + (int)threadIdx.x % 8 * 4, width = min(4, a.out_hi[0] - x), lo = a.in.lo[2], hi = a.in.hi[2];
-    const float *const column = reinterpret_cast<const float *>(a.in.data) + (y - a.in.lo[1]) * a.in.pitch +
-                                (x - a.in.lo[0]);
-    const bool whole = width == 4 && (((y - a.in.lo[1]) * a.in.pitch + (x - a.in.lo[0])) & 3) == 0 &&
-                       (a.in.plane & 3) == 0;
-    const int last = min(from + count, end);
-    const long long step = STEP * a.in.plane;
-    int z = from + (int)threadIdx.x / 8;
-    const float *next = column + (z - lo) * a.in.plane;
-    float *to = lines + (int)threadIdx.x * 4; /* (z - from) LINES + x - x0 */
-    const auto load = [&](int until) {
 #pragma unroll 1
-        for (; z < until; z += STEP, next += step, to += STEP * LINES) {
-            const int s = edge_from(a.along.rule, z, a.along.n);
-            const float *const p = column + (s - lo) * a.in.plane;
-            if (s < 0)
-                *reinterpret_cast<float4 *>(to) = make_float4(0, 0, 0, 0);
-            else if (s < lo || s >= hi) /* not needed */
-                continue;
-            else if (whole)
-                copy_async<16>(to, p);
-            else
-#pragma unroll 1
-                for (int e = 0; e < width; e++)
-                    copy_async<4>(to + e, p + e);
-        }
-    };
-    load(min(last, lo));
-    if (whole) {
-#pragma unroll 4
-        for (; z < min(last, hi); z += STEP, next += step, to += STEP * LINES)
-            copy_async<16>(to, next);
+    for (int e = threadIdx.x % 32; e < LINES * UNIT / 2; e += 32) {
+        const int r = e / (UNIT / 2), x = i + e % (UNIT / 2), y = across + r;
+        if (y >= a.hi[1] || x < a.lo[0] || x >= end)
+            continue;
+        const float v = turn[r * TURN_PITCH + e % (UNIT / 2)];
+        const long long from = other * a.source.other + y * a.source.across + x;
+        store_sample(a.out.data, other * a.out.other + y * a.out.across + x, a.out.type,
+                     a.highpass ? load_sample(a.source.data, from, a.source.type) - v : v);
     }
-    load(last);
 }
 
-/* Outputs i ... i + UNIT - 1, before `end`, of the warp's lines: rows, through `turn`. */
-__device__ __forceinline__ void store_rows(const line_args &a, int y0, int z, int i, int end, float *turn,
-                                           float (&v)[UNIT])
+/* Outputs i ... i + UNIT - 1, before `end`, of the warp's lines, as rows: through `turn`. */
+__device__ __forceinline__ void store_rows(const line_args &a, const piece &p, int i, int end, float *turn,
+                                           const float (&v)[UNIT])
 {
     const int lane = threadIdx.x % 32, half = lane % 2 * 4;
-    const long long to = (z - a.out_lo[2]) * a.out_plane + (y0 + lane / 2 - a.out_lo[1]) * a.out_pitch +
-                         (i + half - a.out_lo[0]);
-    const bool whole = a.out_type == VP_F32 && !a.highpass && i >= a.out_lo[0] && i + UNIT <= end &&
-                       y0 + LINES <= a.out_hi[1] && ((i - a.out_lo[0]) & 3) == 0 &&
-                       ((a.out_pitch | a.out_plane) & 3) == 0;
+    const bool whole = a.aligned && i + UNIT <= end && p.across + LINES <= a.hi[1];
+    float *const row = reinterpret_cast<float *>(a.out.data) + p.other * a.out.other +
+                       (p.across + lane / 2) * a.out.across + i + half;
 #pragma unroll
     for (int b = 0; b < UNIT; b += UNIT / 2) {
 #pragma unroll
@@ -1298,87 +1421,91 @@ __device__ __forceinline__ void store_rows(const line_args &a, int y0, int z, in
                 make_float4(v[b + j], v[b + j + 1], v[b + j + 2], v[b + j + 3]);
         __syncwarp();
         if (whole) {
-            float *const row = reinterpret_cast<float *>(a.out) + to + b;
             const float *const from = turn + lane / 2 * TURN_PITCH + half;
-            __stcs(reinterpret_cast<float4 *>(row), *reinterpret_cast<const float4 *>(from));
-            __stcs(reinterpret_cast<float4 *>(row + 16 * a.out_pitch),
+            __stcs(reinterpret_cast<float4 *>(row + b), *reinterpret_cast<const float4 *>(from));
+            __stcs(reinterpret_cast<float4 *>(row + b + 16 * a.out.across),
                    *reinterpret_cast<const float4 *>(from + 16 * TURN_PITCH));
         } else {
-#pragma unroll 1
-            for (int e = lane; e < LINES * UNIT / 2; e += 32) {
-                const int r = e / (UNIT / 2), x = i + b + e % (UNIT / 2), y = y0 + r;
-                if (y >= a.out_hi[1] || x < a.out_lo[0] || x >= end)
-                    continue;
-                float u = turn[r * TURN_PITCH + e % (UNIT / 2)];
-                if (a.highpass)
-                    u = load_sample(a.source.data, (z - a.source.lo[2]) * a.source.plane +
-                                                       (y - a.source.lo[1]) * a.source.pitch + (x - a.source.lo[0]),
-                                    a.source.type) -
-                        u;
-                store_sample(a.out, (z - a.out_lo[2]) * a.out_plane + (y - a.out_lo[1]) * a.out_pitch +
-                                        (x - a.out_lo[0]), a.out_type, u);
-            }
+            store_rows_specially(a, p.across, p.other, i + b, end, turn);
         }
         __syncwarp();
     }
 }
 
-/* The same for columns. */
-__device__ __forceinline__ void store_columns(const line_args &a, int x, int y, int i, int end, float (&v)[UNIT])
+struct unit {
+    float v[UNIT];
+};
+
+/* The outputs i ... i + UNIT - 1 of a line that are `there`, to sample `to` on: integers, high-pass. */
+static __device__ __noinline__ void store_specially(const line_args &a, int other, int line, int i, long long to,
+                                                    unit u, unsigned there)
 {
-    const long long to = (i - a.out_lo[2]) * a.out_plane + (y - a.out_lo[1]) * a.out_pitch + (x - a.out_lo[0]);
-    const long long from = (i - a.source.lo[2]) * a.source.plane + (y - a.source.lo[1]) * a.source.pitch +
-                           (x - a.source.lo[0]);
-    const unsigned there = first_of(end - i);
-    if (x >= a.out_hi[0])
-        return;
     if (a.highpass)
-        subtract_line(a.source.data, from, a.source.plane, a.source.type, v, there);
-    store_line(a.out, to, a.out_plane, a.out_type, v, there);
+        subtract_line(a.source.data, other * a.source.other + line * a.source.across + i * a.source.along,
+                      a.source.along, a.source.type, u.v, there);
+    store_line(a.out.data, to, a.out.along, a.out.type, u.v, there);
 }
 
-/* Overview: a block has a piece of 32 lines in shared memory: along x rows, else (y as z with other strides) columns.
- *   Other blocks work while its samples are on their way.
- * Mapping: a lane is a line, a warp makes UNIT outputs of all at a time. Along x results go to rows through shared
- *   memory, warp by warp.
+/* Overview: a block has a piece of 32 lines in shared memory. Other blocks work while its samples are on their way.
+ * Mapping: a lane is a line, a warp makes UNIT outputs of all at a time. Where the input has rows, a lane reads four
+ *   samples at a time; where the output has columns, a warp's results are side by side. So the best of both is a
+ *   volume that is turned from pass to pass; where rows are wanted, results go through shared memory, warp by warp.
  * Memory: reads (length + 2 R) / length times, writes once. Limit: multiplications. */
-template <bool ALONG_X, int R>
+template <line_form FORM, int R>
 __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_constant__ line_args a)
 {
     extern __shared__ __align__(16) float shared[];
-    constexpr int AXIS = ALONG_X ? 0 : 2, OTHER = ALONG_X ? 2 : 1;
     const int radius = R ? R : a.f.radius, pad = padded(radius), samples = line_samples(a.length, radius);
-    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
-    float *const lines = shared + pad;
-    float *const turn = lines + LINES * (samples + 4) + warp * LINES * TURN_PITCH;
+    const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, begin = a.begin + (int)blockIdx.z * a.length;
+    const int end = min(begin + a.length, a.hi[0]);
     const float *const t[1] = {shared};
+    piece b;
+    b.lines = shared + pad;
+    b.pitch = FORM == COLUMNS ? 1 : samples + 4;
+    b.from = begin - pad;
+    b.needed = min(samples, end + radius - b.from);
+    b.first = max(a.in_lo - b.from, 0);
+    b.last = min(a.in_hi - b.from, b.needed);
+    b.across = a.lo[1] + (int)blockIdx.x * LINES;
+    b.other = a.lo[2] + (int)blockIdx.y;
     if (R == 0)
         for (int k = tid; k < pad; k += 32 * LINE_WARPS)
             shared[k] = a.f.t[k];
-
-    const unsigned block = blockIdx.x, others = a.out_hi[OTHER] - a.out_lo[OTHER];
-    const int strip = (int)(block % a.strips) * LINES, x0 = a.out_lo[0] + strip, y0 = a.out_lo[1] + strip;
-    const int other = a.out_lo[OTHER] + (int)(block / a.strips % others);
-    const int begin = a.begin + (int)(block / a.strips / others) * a.length;
-    const int end = min(begin + a.length, a.out_hi[AXIS]);
-    if (ALONG_X)
-        load_rows(a, lines, y0, other, begin - pad, samples, end + radius);
+    if (FORM == COLUMNS)
+        load_columns(a, b);
     else
-        load_columns(a, lines, x0, other, begin - pad, samples, end + radius);
+        load_rows(a, b);
     copies_done();
     __syncthreads();
-    if (ALONG_X)
-        extend_rows(a, lines, begin - pad, samples, end + radius);
-    read_line<ALONG_X> read = {lines + (ALONG_X ? lane * (samples + 4) : lane) +
-                               read_line<ALONG_X>::STEP * (pad + warp * UNIT)};
+    extend_lines<FORM>(a, b);
+
+    constexpr int STEP = read_line<FORM>::STEP;
+    read_line<FORM> read = {b.lines + lane * b.pitch + STEP * (pad + warp * UNIT)};
+    int i = begin + warp * UNIT;
+    const int line = b.across + lane;
+    long long to = b.other * a.out.other + line * a.out.across + i * a.out.along;
 #pragma unroll 1
-    for (int i = begin + warp * UNIT; i < end; i += LINE_STEP, read.p += read_line<ALONG_X>::STEP * LINE_STEP) {
+    for (; i < end; i += LINE_STEP, read.p += STEP * LINE_STEP, to += LINE_STEP * a.out.along) {
         float v[1][UNIT];
         filter_unit<1, R, true>(read, a.along, &a.f, t, i, v);
-        if (ALONG_X)
-            store_rows(a, y0, other, i, end, turn, v[0]);
-        else
-            store_columns(a, x0 + lane, other, i, end, v[0]);
+        if (FORM == ROWS) {
+            store_rows(a, b, i, end, shared + pad + LINES * (samples + 4) + warp * LINES * TURN_PITCH, v[0]);
+        } else if (line < a.hi[1]) {
+            unsigned there = first_of(UNIT);
+            if (i + UNIT > end || i < a.lo[0]) {
+                there = first_of(end - i) & ~first_of(max(a.lo[0] - i, 0));
+                asm volatile("" : "+r"(there)); /* a branch */
+            }
+            if (a.plain) {
+                store_line(a.out.data, to, a.out.along, VP_F32, v[0], there);
+            } else {
+                unit u;
+#pragma unroll
+                for (int j = 0; j < UNIT; j++)
+                    u.v[j] = v[0][j];
+                store_specially(a, b.other, line, i, to, u, there);
+            }
+        }
     }
 }
 
