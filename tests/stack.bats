@@ -218,6 +218,32 @@ foreign() {
     rm -r "$dir"
 }
 
+@test "a plan that fails: old files stay, a pipe gets nothing, and nobody waits for its reader" {
+    stack a.tif 40 30 5
+    cp a.tif old.tif
+    refused() { fails 3 "the smallest portion takes" img-gauss --sigma 2 --memory 1k a.tif -o "$@"; }
+    refused old.tif
+    refused /dev/stdout
+    refused -
+    mkfifo fifo
+    fails 3 "the smallest portion takes" timeout 10 img-gauss --sigma 2 --memory 1k a.tif -o fifo
+    refused /dev/fd/5 5<> old.tif
+    cmp a.tif old.tif
+    [ -z "$(ls -A | grep voxpipe)" ]
+}
+
+@test "a file in memory counts as little as any other: huge pages made ahead stay within a few" {
+    needs_plain_memory
+    [ -w /dev/shm ] || skip "no /dev/shm"
+    dir=$(mktemp -d /dev/shm/voxpipe-XXXXXX)
+    head -c 100000000 /dev/zero | img-cat --raw-in 1000x1000x25:f32 -o a.tif
+    img-gauss -j 1 --sigma 2 --memory 6M a.tif --stats s.json -o "$dir/a.tif"
+    rm -r "$dir"
+    peak=$(perl -ne 'print $1 if /"peak_memory": *(\d+)/' s.json)
+    echo "$peak bytes"
+    [ "$peak" -gt 0 ] && [ "$peak" -lt 30000000 ]
+}
+
 @test "no temporary files, except where --spool asks for one" {
     stack a.tif 20 10 4
     export TMPDIR=$PWD/nowhere

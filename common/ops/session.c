@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 const struct vp_opt vp_reconstruct_options[] = {
     VP_OPTIONS(struct vp_reconstruct_params, projections, vp_projection_options),
@@ -54,15 +53,6 @@ static int worth_devices(const struct vp_reconstruct *job)
     const double seconds = updates(job) / UPDATES_A_SECOND;
     const int n = seconds < job->n_devices ? (int)seconds + 1 : job->n_devices;
     return n > job->want_subsets || job->want_subsets > job->n_devices ? n : job->want_subsets;
-}
-
-/* Will the output be a file that is written in any order? */
-static bool writes_anywhere(const struct vp_run *run)
-{
-    const char *path = run->common.output;
-    struct stat st;
-    return path && strcmp(path, "-") && !run->common.compress && strncmp(path, "/dev/", 5) &&
-           strncmp(path, "/proc/", 6) && (stat(path, &st) || S_ISREG(st.st_mode));
 }
 
 /* What looks wrong with the scan, as ct-geom --show says it. */
@@ -126,7 +116,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->devices = s->devices;
     if (automatic)
         job->n_devices = worth_devices(job);
-    job->any_order = writes_anywhere(run);
+    job->any_order = vp_output_any_order(run);
     job->stats = run->stats;
     job->progress = run->progress;
     return 0;

@@ -720,7 +720,8 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->wake[0] = r->wake[1] = -1;
     r->by_host_alloc = e->plan->device && p->backend->host_alloc;
     /* all threads reading, all writing, and all working would wait for each other at every barrier */
-    r->io_threads = (p->threads + 3) / (e->plan->device ? 2 : 4);
+    const int busy = e->plan->device ? 2 : 4;
+    r->io_threads = (p->threads + busy - 1) / busy;
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

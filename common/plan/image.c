@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_AXES = 16, SCAN_BYTES = 16 << 20, TRIES = 8, STEP = 64 << 20 };
 
@@ -311,13 +310,6 @@ struct job {
     char name[128];                /* of the first device */
 };
 
-static bool may_write_rows(const struct vp_run *run)
-{
-    struct stat st;
-    const char *path = run->common.output;
-    return path && strcmp(path, "-") && !run->common.compress && (stat(path, &st) || S_ISREG(st.st_mode));
-}
-
 static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
                          enum vp_type stored_out, struct vp_problem *p)
 {
@@ -325,7 +317,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
                              .outer = s->outer, .threads = (int)run->common.threads, .memory = run->common.memory,
                              .stored_out = vp_type_size(stored_out)};
-    p->rows = may_write_rows(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
+    p->rows = vp_output_any_order(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = s->single[k];
         if (s->single[k])
@@ -619,8 +611,8 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
 {
     const struct state *s = im->state;
     const enum vp_type stored = stored_type(im, chain);
-    /* while a device starts, memory for a file in memory gets ready; a pipe gets nothing before all is well */
-    const bool early = run->common.output && !run->common.plan;
+    /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
+    const bool early = vp_output_any_order(run) && !run->common.plan;
     struct job job;
     struct vp_writer *writer = NULL;
     int rc = -1;

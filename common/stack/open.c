@@ -2,6 +2,7 @@
 /* Inputs and outputs of a program, with the common options applied. */
 #include "stack/open.h"
 #include "base/stats.h"
+#include "stack/outfile.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +68,11 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
     const int rc = vp_writer_open(writer, path, &stack, &o, err);
     vp_stack_free(&stack);
     return rc;
+}
+
+bool vp_output_any_order(const struct vp_run *run)
+{
+    return vp_outfile_is_new(run->common.output) && !run->common.compress;
 }
 
 int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,

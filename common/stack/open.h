@@ -17,6 +17,10 @@ int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err);
 
+/* Whether it will be a file that is written in any order if its length is known: to open it changes nothing yet that
+ * anybody sees. */
+bool vp_output_any_order(const struct vp_run *run);
+
 /* Close input and output after the work: bytes go to run->stats; on an error of the work
  * (failed = true) the output is thrown away. Returns 0, or -1 with err. Both may be NULL. */
 int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,

@@ -163,6 +163,12 @@ static bool names_open_file(const char *path)
     return !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/dev/std", 8) || !strncmp(path, "/proc/", 6);
 }
 
+bool vp_outfile_is_new(const char *path)
+{
+    struct stat st;
+    return path && strcmp(path, "-") && (stat(path, &st) || (S_ISREG(st.st_mode) && !names_open_file(path)));
+}
+
 static int open_target(struct vp_outfile *f, const char *path, struct vp_err *err)
 {
     struct stat st;

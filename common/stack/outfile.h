@@ -10,6 +10,8 @@ const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
 /* not a regular file: pipe, socket, device, terminal */
 bool vp_outfile_is_pipe(const struct vp_outfile *f);
 bool vp_outfile_is_temporary(const struct vp_outfile *f);
+/* Whether `path` would be one. */
+bool vp_outfile_is_new(const char *path);
 
 /* Write two buffers as one (either may be empty), at a place of a file, or from where it stands if at < 0. */
 int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,

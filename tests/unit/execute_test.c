@@ -1,37 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The executor: whatever the plan, the bytes are those of one chunk. The operation is a small stencil that is not
  * symmetric and knows where the edges of the image are; the devices are pretended ones, which copy as real ones do. */
-#include "base/err.h"
 #include "base/progress.h"
-#include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "plan/execute.h"
 #include "plan/image.h"
-#include "test.h"
-
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "plans.h"
 
 static char dir[] = "/tmp/execute_test.XXXXXX";
-static _Thread_local uint64_t state = 88172645463325252u;
-
-static uint64_t next_random(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-static int64_t dice(int64_t lo, int64_t hi) /* both included */
-{
-    return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
-}
-
 /* ---- the operation ---- */
 
 struct stencil {
@@ -247,236 +223,7 @@ static void free_scene(struct scene *s)
     vp_chain_free(&s->chain);
 }
 
-/* ---- pretended devices ---- */
-
-enum { FAKE_LANES = 4 };
-
-struct fake {
-    const struct vp_chain *chain;
-    int device, lanes;
-    int64_t in[3], out[3];
-    struct vp_part before;  /* input of the part that ran last, in own[] */
-    float *own[VP_MAX_INPUTS], *result, *old;
-    void **planes;
-    int64_t queued, ran;    /* parts submitted, run */
-    struct job { struct vp_part in[VP_MAX_INPUTS], out; int64_t carry; } job[FAKE_LANES];
-    uint64_t up, down;
-};
-
-static struct {
-    uint64_t memory;
-    int open, refuse, most_open, opened;
-    int64_t least; /* depth of a worker's parts */
-    uint64_t up;
-    bool out_of_lane;
-    int64_t submitted, fail_at;
-    int shortages; /* of memory, that come at random from now on */
-} fakes;
-static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool fake_has(const struct vp_chain *chain, char *why, size_t size)
-{
-    (void)chain, (void)why, (void)size;
-    return true;
-}
-
-static uint64_t fake_bytes(const struct vp_chain *c, const int64_t in[3], const int64_t out[3], int lanes)
-{
-    return (uint64_t)(in[0] * in[1] * in[2] * (c->stacks + 1) + lanes * out[0] * out[1] * out[2]) * sizeof(float);
-}
-
-static void fake_close(void *worker)
-{
-    struct fake *f = worker;
-    for (int k = 0; k < f->chain->stacks; k++)
-        free(f->own[k]);
-    free(f->result);
-    free(f->old);
-    free(f->planes);
-    pthread_mutex_lock(&fake_lock);
-    fakes.open--;
-    fakes.up += f->up;
-    pthread_mutex_unlock(&fake_lock);
-    free(f);
-}
-
-static int fake_open(void **worker, const struct vp_chain *chain, int device, const int64_t in[3], const int64_t out[3],
-                     int lanes, struct vp_err *err)
-{
-    pthread_mutex_lock(&fake_lock);
-    const bool full = fakes.refuse > 0 && fakes.refuse-- > 0;
-    fakes.least = fakes.opened && out[2] >= fakes.least ? fakes.least : out[2];
-    fakes.opened++;
-    if (!full && ++fakes.open > fakes.most_open)
-        fakes.most_open = fakes.open;
-    pthread_mutex_unlock(&fake_lock);
-    if (full)
-        return vp_fail(err, VP_ERESOURCE, "pretended device %d: out of memory", device);
-    struct fake *f = calloc(1, sizeof *f);
-    f->chain = chain;
-    f->device = device;
-    f->lanes = lanes;
-    memcpy(f->in, in, sizeof f->in);
-    memcpy(f->out, out, sizeof f->out);
-    const size_t room = (size_t)(in[0] * in[1] * in[2]) * sizeof(float);
-    for (int k = 0; k < chain->stacks; k++)
-        f->own[k] = malloc(room);
-    f->old = malloc(room);
-    f->result = malloc((size_t)(out[0] * out[1] * out[2]) * sizeof(float));
-    f->planes = malloc((size_t)(in[2] * chain->stacks + out[2]) * sizeof(void *));
-    *worker = f;
-    return 0;
-}
-
-static int fake_run(struct fake *f, struct job *j, struct vp_err *err)
-{
-    const struct vp_box *b = &j->in[0].box, *o = &j->out.box;
-    const int64_t w = vp_box_size(b, 0), h = vp_box_size(b, 1), d = vp_box_size(b, 2);
-    struct vp_part in[VP_MAX_INPUTS], out = {*o, vp_box_size(o, 0), f->planes + d * f->chain->stacks};
-    for (int a = 0; a < 3; a++)
-        if (vp_box_size(b, a) > f->in[a] || vp_box_size(o, a) > f->out[a])
-            return vp_fail(err, VP_ERUN, "a part is larger than was agreed");
-    if (j->carry > 0) { /* the last planes of the part before: the same box but for z */
-        const struct vp_box *p = &f->before.box;
-        if (memcmp(p->lo, b->lo, 2 * sizeof *p->lo) || memcmp(p->hi, b->hi, 2 * sizeof *p->hi)
-            || p->hi[2] - j->carry != b->lo[2])
-            return vp_fail(err, VP_ERUN, "these planes are not on the device");
-    }
-    for (int k = 0; k < f->chain->stacks; k++) {
-        memcpy(f->old, f->own[k], (size_t)(w * h * vp_box_size(&f->before.box, 2)) * (j->carry ? sizeof(float) : 0));
-        const float *last = f->old + w * h * (vp_box_size(&f->before.box, 2) - j->carry);
-        for (int64_t z = 0; z < d; z++) {
-            float *to = f->own[k] + z * w * h;
-            f->planes[k * d + z] = to;
-            for (int64_t y = 0; y < h; y++)
-                memcpy(to + y * w,
-                       z < j->carry ? last + (z * h + y) * w : (float *)j->in[k].plane[z] + y * j->in[k].stride,
-                       (size_t)w * sizeof(float));
-        }
-        f->up += (uint64_t)(w * h * (d - j->carry)) * sizeof(float);
-        in[k] = (struct vp_part){*b, w, f->planes + k * d};
-    }
-    f->before.box = *b;
-    for (int64_t z = 0; z < vp_box_size(o, 2); z++)
-        out.plane = f->planes + d * f->chain->stacks,
-        f->planes[d * f->chain->stacks + z] = f->result + z * vp_box_size(o, 0) * vp_box_size(o, 1);
-    void *scratch = vp_alloc_raw(1, vp_chain_bytes(f->chain, o, 1), "", err);
-    if (!scratch || vp_chain_run(f->chain, in, &out, scratch, 1, err))
-        return -1;
-    free(scratch);
-    for (int64_t z = 0; z < vp_box_size(o, 2); z++)
-        for (int64_t y = 0; y < vp_box_size(o, 1); y++)
-            memcpy((float *)j->out.plane[z] + y * j->out.stride, (float *)out.plane[z] + y * out.stride,
-                   (size_t)vp_box_size(o, 0) * sizeof(float));
-    f->down += (uint64_t)(vp_box_size(o, 0) * vp_box_size(o, 1) * vp_box_size(o, 2)) * sizeof(float);
-    return 0;
-}
-
-static bool runs_short(void)
-{
-    pthread_mutex_lock(&fake_lock);
-    const bool yes = fakes.shortages > 0 && dice(0, 5) == 0;
-    fakes.shortages -= yes;
-    pthread_mutex_unlock(&fake_lock);
-    return yes;
-}
-
-static int fake_submit(void *worker, int lane, const struct vp_part *in, const struct vp_part *out, int64_t carry,
-                       struct vp_err *err)
-{
-    struct fake *f = worker;
-    pthread_mutex_lock(&fake_lock);
-    const bool fails = fakes.submitted++ == fakes.fail_at;
-    pthread_mutex_unlock(&fake_lock);
-    if (fails)
-        return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", f->device);
-    if (runs_short())
-        return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", f->device);
-    if (lane != f->queued % f->lanes || f->queued - f->ran >= f->lanes)
-        fakes.out_of_lane = true;
-    struct job *j = &f->job[f->queued++ % f->lanes];
-    memcpy(j->in, in, (size_t)f->chain->stacks * sizeof *in);
-    j->out = *out;
-    j->carry = carry;
-    while (f->ran < f->queued && dice(0, 1)) /* some at once, some only when waited for */
-        if (fake_run(f, &f->job[f->ran++ % f->lanes], err))
-            return -1;
-    return 0;
-}
-
-static int fake_wait(void *worker, int lane, struct vp_err *err)
-{
-    struct fake *f = worker;
-    usleep((useconds_t)dice(0, 50));
-    if (runs_short())
-        return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", f->device);
-    while (f->ran < f->queued) {
-        const bool mine = f->ran % f->lanes == lane;
-        if (fake_run(f, &f->job[f->ran++ % f->lanes], err))
-            return -1;
-        if (mine)
-            break;
-    }
-    return 0;
-}
-
-static void fake_stats(void *worker, double *seconds, uint64_t *up, uint64_t *down)
-{
-    const struct fake *f = worker;
-    *seconds = 0;
-    *up = f->up;
-    *down = f->down;
-}
-
-static void *fake_alloc(size_t n)
-{
-    char *p = dice(0, 9) ? malloc(n + 64) : NULL;
-    return p ? p + 64 : NULL; /* free() would crash on it */
-}
-
-static void fake_free(void *p)
-{
-    free((char *)p - 64);
-}
-
-static const struct vp_backend fake_backend = {
-    .abi = VP_BACKEND_ABI, .name = "fake", .local_has = fake_has, .local_bytes = fake_bytes, .local_open = fake_open,
-    .local_submit = fake_submit, .local_wait = fake_wait, .local_close = fake_close, .local_stats = fake_stats,
-    .host_alloc = fake_alloc, .host_free = fake_free,
-};
-
 /* ---- runs ---- */
-
-struct feed { int fd; const char *path; bool slow; };
-
-static void *feeder(void *arg)
-{
-    const struct feed *f = arg;
-    static char buf[1 << 16];
-    char *own = f->slow ? malloc(sizeof buf) : malloc(sizeof buf);
-    const int in = open(f->path, O_RDONLY);
-    for (ssize_t n; (n = read(in, own, f->slow ? (size_t)dice(1, 4000) : sizeof buf)) > 0;)
-        if (write(f->fd, own, (size_t)n) != n)
-            break;
-    close(in);
-    close(f->fd);
-    free(own);
-    return NULL;
-}
-
-struct got { float *data; int64_t page, next; int64_t fail_at; };
-
-static int take_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
-{
-    struct got *g = ctx;
-    if (page == g->fail_at)
-        return vp_fail(err, VP_ERUN, "page %lld is not wanted", (long long)page);
-    if (page != g->next || n != g->page)
-        return vp_fail(err, VP_ERUN, "expected page %lld, got %lld", (long long)g->next, (long long)page);
-    memcpy(g->data + page * n, samples, (size_t)n * sizeof(float));
-    g->next++;
-    return 0;
-}
 
 /* Run the scene; 0 if the bytes are right. out == NULL: pages are taken by a function, else a file is written. */
 static int run_scene(const struct scene *s, struct vp_problem *p, struct vp_plan *plan, bool piped, const char *out,
@@ -485,27 +232,16 @@ static int run_scene(const struct scene *s, struct vp_problem *p, struct vp_plan
     struct vp_execute e = {.problem = p, .plan = plan, .chain = (struct vp_chain *)&s->chain, .held = VP_F32,
                            .stored_out = VP_F32, .device = {5, 6, 7, 8}};
     const int64_t page = s->n[0] * s->n[1], pages = pages_of(s);
-    struct got got = {.data = malloc((size_t)(page * pages) * sizeof(float)), .page = page, .fail_at = -1};
-    struct feed feed[2];
-    pthread_t thread[2];
+    struct got got = {.data = malloc((size_t)(page * pages) * sizeof(float)), .size = sizeof(float), .page = page,
+                      .fail_at = -1};
+    struct source source[2];
     const struct vp_writer_options o = {0};
     struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = pages, .type = VP_F32};
     int rc = 0;
 
     for (int k = 0; k < s->stacks; k++) {
-        char name[64];
-        const char *path = s->path[k];
-        if (piped && !(k == 1 && s->single)) {
-            int fd[2];
-            CHECK_INT(pipe(fd), 0);
-            feed[k] = (struct feed){fd[1], s->path[k], dice(0, 1)};
-            pthread_create(&thread[k], NULL, feeder, &feed[k]);
-            snprintf(name, sizeof name, "/dev/fd/%d", fd[0]);
-            rc = vp_reader_open(&e.reader[k], (const char *const[]){name}, 1, NULL, err);
-            close(fd[0]);
-        } else {
-            rc = vp_reader_open(&e.reader[k], &path, 1, NULL, err);
-        }
+        rc = source_open(&source[k], s->path[k], NULL, piped && !(k == 1 && s->single), err);
+        e.reader[k] = source[k].reader;
         CHECK_INT(rc, 0);
     }
     e.page = take_page;
@@ -520,16 +256,13 @@ static int run_scene(const struct scene *s, struct vp_problem *p, struct vp_plan
         CHECK_INT(vp_reader_open(&r, &out, 1, NULL, err), 0);
         CHECK_INT(vp_reader_stack(r)->pages, pages);
         for (int64_t i = 0; i < pages; i++)
-            CHECK_INT(vp_reader_next(r, got.data + i * page, err), 1);
+            CHECK_INT(vp_reader_next(r, (float *)got.data + i * page, err), 1);
         vp_reader_close(r, NULL);
     } else if (out) {
         vp_writer_abort(e.writer);
     }
-    for (int k = 0; k < s->stacks; k++) {
-        vp_reader_close(e.reader[k], NULL);
-        if (piped && !(k == 1 && s->single))
-            pthread_join(thread[k], NULL);
-    }
+    for (int k = 0; k < s->stacks; k++)
+        source_close(&source[k]);
     if (!rc)
         rc = memcmp(got.data, s->want, (size_t)(page * pages) * sizeof(float)) ? 1 : 0;
     free(got.data);
@@ -553,28 +286,6 @@ static struct vp_problem problem_of(const struct scene *s, bool unknown)
     else if (unknown)
         p.outer = VP_UNKNOWN;
     return p;
-}
-
-/* A plan at random that keeps the rules; the planner only completes it. */
-static bool random_plan(struct vp_plan *plan, const struct scene *s, const struct vp_problem *p, bool bands)
-{
-    int64_t halo[3];
-    vp_chain_halo(&s->chain, halo);
-    const int64_t planes = s->n[2] * s->outer;
-    *plan = (struct vp_plan){.bands = 1, .band = s->n[1], .slabs = (int)dice(1, 4)};
-    if (bands) {
-        plan->band = dice(1, s->n[1]);
-        plan->bands = (s->n[1] + plan->band - 1) / plan->band;
-    }
-    plan->slab = dice(1, planes);
-    plan->stream = (p->backend || s->chain.n == 1) && dice(0, 1);
-    plan->lanes = (int)dice(1, 3);
-    plan->part[0] = dice(1, s->n[0]);
-    plan->part[1] = dice(1, plan->band);
-    plan->part[2] = dice(1, plan->slab < s->n[2] ? plan->slab : s->n[2]);
-    const int64_t least = plan->slab + (plan->stream ? 1 : 2) * halo[2];
-    plan->window = (least < planes ? least : planes) + dice(0, 5);
-    return vp_plan_try(plan, p);
 }
 
 static void test_random_plans(void)
@@ -607,7 +318,7 @@ static void test_random_plans(void)
                 p.threads = 1; /* several would take parts as small as these at once */
             if (unknown && s.outer == 1)
                 set_depth(&s, VP_UNKNOWN);
-            if (random_plan(&plan, &s, &p, bands)) {
+            if (random_plan(&plan, &p, s.n, s.outer, bands)) {
                 const int rc = run_scene(&s, &p, &plan, piped, trial % 4 == 1 || bands ? out : NULL, &err);
                 CHECK_INT(rc, 0);
                 if (rc)
@@ -644,7 +355,7 @@ static void test_once(void)
         p.backend = trial & 1 ? &fake_backend : NULL;
         p.devices = 2;
         p.free[0] = p.free[1] = 1 << 30;
-        while (!random_plan(&plan, &s, &p, false))
+        while (!random_plan(&plan, &p, s.n, s.outer, false))
             ; /* more columns than workers */
         CHECK_INT(run_scene(&s, &p, &plan, false, NULL, &err), 0);
         int64_t wrong = 0;
@@ -670,7 +381,7 @@ static void test_shortage(void)
         p.devices = (int)dice(1, 3);
         for (int d = 0; d < p.devices; d++)
             p.free[d] = 1 << 30;
-        if (random_plan(&plan, &s, &p, false)) {
+        if (random_plan(&plan, &p, s.n, s.outer, false)) {
             const int shortages = (int)dice(1, 3);
             fakes.shortages = shortages;
             fakes.opened = 0;
@@ -744,7 +455,8 @@ static void test_trouble(void)
         struct stencil *op = s.chain.stage[0].params;
         struct vp_reader *r = NULL;
         const char *path = s.path[0];
-        struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .page = 300, .fail_at = kind == 1 ? 9 : -1};
+        struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .size = sizeof(float), .page = 300,
+                          .fail_at = kind == 1 ? 9 : -1};
         struct vp_execute e = {.problem = &p, .plan = &plan, .chain = &s.chain, .held = VP_F32, .stored_out = VP_F32,
                                .page = take_page, .ctx = &got};
         bool full = false;
@@ -789,7 +501,8 @@ static void test_trouble(void)
     struct vp_problem p = problem_of(&s, true);
     struct vp_plan plan;
     struct vp_err err = VP_ERR_INIT;
-    struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .page = 300, .fail_at = 2};
+    struct got got = {.data = malloc(20 * 15 * 40 * sizeof(float)), .size = sizeof(float), .page = 300,
+                      .fail_at = 2};
     struct vp_execute e = {.problem = &p, .plan = &plan, .chain = &s.chain, .held = VP_F32, .stored_out = VP_F32,
                            .page = take_page, .ctx = &got};
     set_depth(&s, VP_UNKNOWN);
@@ -868,7 +581,8 @@ static void test_axes(void)
         CHECK_INT(joined.size[2], pages_of(&s));
         vp_images_close(&joined);
         for (int pass = 0; pass < 2; pass++) { /* passes before the run: the result, the input itself */
-            struct got got = {.data = malloc((size_t)(72 * pages_of(&s)) * sizeof(float)), .page = 72, .fail_at = -1};
+            struct got got = {.data = malloc((size_t)(72 * pages_of(&s)) * sizeof(float)), .size = sizeof(float),
+                              .page = 72, .fail_at = -1};
             CHECK_INT(vp_images_scan(&im, &run, pass ? NULL : &s.chain, take_page, &got, &err), 0);
             CHECK_INT(got.next, pages_of(&s));
             CHECK(!memcmp(got.data, pass ? s.data[0] : s.want, (size_t)(72 * pages_of(&s)) * sizeof(float)));

@@ -1290,6 +1290,11 @@ static void any_orders(void)
         if (!k)
             any_order(where, VP_U8, 1, 1, 65600, false); /* page numbers have 16 bits */
         any_order(where, VP_F32, 1024, 1024, 17, false); /* large enough to be allocated ahead */
+        any_order(where, VP_U16, 64, 64, 700, false); /* many pages in a huge page */
+        for (int pages = 1; pages <= 4; pages++)
+            any_order(where, VP_U8, 1024, 1024, pages, true); /* half a huge page each */
+        any_order(where, VP_U8, 42799, 49, 1, true); /* a byte less than one */
+        any_order(where, VP_U8, 699051, 3, 1, true); /* a byte more */
     }
     if (have_shm)
         CHECK(!rmdir(shm));
