@@ -18,6 +18,11 @@ same() {
     ok img-cmp gpu.tif cpu.tif || { echo "with $*"; return 1; }
 }
 
+@test "random plans of every program on one GPU and on all of them: the bytes of one chunk" {
+    needs_gpu
+    VOXPIPE_DEVICES="cpu cuda:0 cuda" ok "${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/unit/plans_test"
+}
+
 @test "img-gauss: the CPU's bits for every type, radius and edge rule" {
     needs_gpu
     for type in f32 u8 u16 i16; do
