@@ -144,5 +144,5 @@ XML
     # a list whose last view repeats the first is one turn
     ct-geom "${htc[@]}" --views 5 -o c.geom
     sed -i 's/^angles.*/angles = 0:90:5/' c.geom
-    ct-geom --views 8 c.geom | grep -q '^angles = 0:45:8 '
+    ct-geom --views 8 c.geom | grep '^angles = 0:45:8 '
 }

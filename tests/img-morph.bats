@@ -162,8 +162,8 @@ count() {
     for key in voxel unit origin quantity; do
         [ "$(img-info --value $key a.tif)" = "$(img-info --value $key vol.tif)" ]
     done
-    img-info a.tif | grep -q "^history *img-morph --physical --op close --radius 1$"
-    img-morph --op erode --shape ball --plan vol.tif | grep -q "^operation: min, ball of radius 1 1 1, 7 voxels"
+    img-info a.tif | grep "^history *img-morph --physical --op close --radius 1$"
+    img-morph --op erode --shape ball --plan vol.tif | grep "^operation: min, ball of radius 1 1 1, 7 voxels"
 }
 
 @test "wrong commands and input say what is wrong" {

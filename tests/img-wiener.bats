@@ -59,7 +59,7 @@ reference() {
     ok img-wiener step.tif -o want.tif
     cat step.tif | img-wiener --spool -o got.tif
     img-cmp got.tif want.tif
-    img-wiener --plan step.tif | grep -q "^passes: *2"
+    img-wiener --plan step.tif | grep "^passes: *2"
     img-wiener --plan --noise 1 step.tif > plan
     ! grep -q passes plan
 }
