@@ -332,8 +332,9 @@ static void price(struct model *m, struct vp_plan *plan)
         const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * in
                             + (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2] * out;
         /* parts of a worker under way: beside a slab that is written; upload, work and download want one each */
-        const int64_t columns_of_slab = plan->stream ? 1 : plan->parts[0] * plan->parts[1] * p->inner;
-        const double own = (double)(columns_of_slab * plan->parts[2]) / (plan->stream ? 1 : p->devices);
+        double own = (double)plan->parts[2];
+        if (!plan->stream)
+            own *= (double)(plan->parts[0] * plan->parts[1] * p->inner) / p->devices;
         const double flight = fmin(plan->lanes, own * (plan->slabs > 1 ? plan->slabs - 1 : 1));
         const double serial = flight > 2 ? 1 : flight > 1 ? 1.2 : 2;
         double rate = 0, slowest = 0;

@@ -663,22 +663,29 @@ static void memory_that_goes_away_while_a_pipe_is_read(void)
     free_scene(&s);
 }
 
+/* The views of the scan that was written. */
+static struct vp_views *open_scan(struct vp_reader **reader)
+{
+    const char *const path = scan_path;
+    const struct vp_reader_options plain = {NULL, false};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_views *views = NULL;
+    CHECK(!vp_reader_open(reader, &path, 1, &plain, &err) && !vp_views_open(&views, *reader, false, 0, &err));
+    return views;
+}
+
 /* On the CPU, whose slab in the middle of the volume takes more than the first: what is enough memory stays enough. */
 static void more_memory_is_never_too_little(void)
 {
     static const int numbers[] = {0};
-    const char *const path = scan_path;
-    const struct vp_reader_options plain = {NULL, false};
-    struct vp_err err = VP_ERR_INIT;
     struct vp_reader *reader = NULL;
-    struct vp_views *source = NULL;
     struct scene s;
     int64_t passes = 0;
     write_scan(24);
     make_scene(&s, 24, 200, 0);
     s.grid.n[0] = s.grid.n[1] = 200;
     s.grid.voxel[0] = s.grid.voxel[1] = s.grid.voxel[2] = 0.06;
-    CHECK(!vp_reader_open(&reader, &path, 1, &plain, &err) && !vp_views_open(&source, reader, false, 0, &err));
+    struct vp_views *const source = open_scan(&reader);
     for (uint64_t mib = 8; mib < 80; mib++) {
         struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU, .nu = NU,
                                    .nv = NV, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
@@ -751,17 +758,14 @@ static void subsets_of_views(void)
 static void subsets_only_where_they_pay(void)
 {
     static const int numbers[] = {0, 1, 2, 3};
-    const char *const path = scan_path;
-    const struct vp_reader_options plain = {NULL, false};
     struct vp_err err = VP_ERR_INIT;
     struct vp_reader *reader = NULL;
-    struct vp_views *source = NULL;
     struct scene s;
     write_scan(24);
     make_scene(&s, 24, 1, 0);
     pretend.memory = 1 << 30;
     pretend.mirror = pretend.filters = pretend.pairs = true;
-    CHECK(!vp_reader_open(&reader, &path, 1, &plain, &err) && !vp_views_open(&source, reader, false, 0, &err));
+    struct vp_views *const source = open_scan(&reader);
     for (int slow = 0; slow < 2; slow++)
         for (int64_t slices = 1; slices <= 64; slices *= 64) {
             for (int i = 0; i < 4; i++)
