@@ -174,41 +174,40 @@ uint64_t bins_bytes(const int64_t in[3])
     return (bytes + VP_GPU_ALIGN - 1) / VP_GPU_ALIGN * VP_GPU_ALIGN;
 }
 
+/* Threads whose histograms lie in global memory, for parts of so many samples. */
+int64_t threads_global(const int64_t out[3])
+{
+    const int64_t walks = vp_groups(out[0], WALK) * out[1] * out[2];
+    const int64_t threads = vp_groups(walks, THREADS_SHARED) * THREADS_SHARED;
+    return threads < THREADS_GLOBAL ? threads : (int64_t)THREADS_GLOBAL;
+}
+
 uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
 {
     const struct vp_entropy_params *p = params(op);
-    (void)out;
-    return bins_bytes(in) +
-           (shared_bytes(p) <= SHARED_MOST ? 0 : (uint64_t)p->bins * THREADS_GLOBAL * count_bytes(p));
+    return bins_bytes(in) + (shared_bytes(p) <= SHARED_MOST
+                                 ? 0
+                                 : (uint64_t)p->bins * (uint64_t)threads_global(out) * count_bytes(p));
 }
 
 template <class S>
-void to_bins(const struct vp_gpu_part &in, const struct vp_gpu_part &bins, const struct vp_entropy_params *p,
-             cudaStream_t stream)
+int to_bins(const struct vp_gpu_part &in, const struct vp_gpu_part &bins, const struct vp_entropy_params *p,
+            cudaStream_t stream, struct vp_err *err)
 {
     const vp_grid_of g(in.box);
-    bins_kernel<S><<<g.grid, g.threads, 0, stream>>>(in, bins, *p);
+    return vp_start(err, stream, bins_kernel<S>, g.grid, g.threads, 0, in, bins, *p);
 }
 
 template <class COUNT>
 int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_gpu_args *args,
              struct vp_err *err)
 {
-    const int64_t tasks = w.rows * w.pieces, blocks = vp_groups(tasks, THREADS_SHARED);
-    if (w.global) {
-        const int64_t most = THREADS_GLOBAL / THREADS_SHARED;
-        walk_kernel<COUNT><<<(unsigned)(blocks < most ? blocks : most), THREADS_SHARED, 0, args->stream>>>(w);
-        return 0;
-    }
-    const size_t shared = shared_bytes(p);
-    const cudaError_t e =
-        cudaFuncSetAttribute(walk_kernel<COUNT>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "the shared memory for an entropy");
-    const int64_t most = (int64_t)args->sms * 16;
-    walk_kernel<COUNT>
-        <<<(unsigned)(blocks < most ? blocks : most), THREADS_SHARED, shared, args->stream>>>(w);
-    return 0;
+    const int64_t out[3] = {vp_box_size(&args->out->box, 0), vp_box_size(&args->out->box, 1),
+                            vp_box_size(&args->out->box, 2)};
+    const int64_t blocks = vp_groups(w.rows * w.pieces, THREADS_SHARED), most = (int64_t)args->sms * 16;
+    const int64_t chosen = w.global ? threads_global(out) / THREADS_SHARED : blocks < most ? blocks : most;
+    return vp_start(err, args->stream, walk_kernel<COUNT>, dim3((unsigned)chosen), dim3(THREADS_SHARED),
+                    w.global ? 0 : shared_bytes(p), w);
 }
 
 int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
@@ -223,20 +222,12 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
     bins.pitch = pitch_of(size[0]);
     bins.plane = bins.pitch * size[1];
     bins.data = args->scratch;
-    switch (op->in) {
-    case VP_U8:
-        to_bins<uint8_t>(in, bins, p, args->stream);
-        break;
-    case VP_U16:
-        to_bins<uint16_t>(in, bins, p, args->stream);
-        break;
-    case VP_I16:
-        to_bins<int16_t>(in, bins, p, args->stream);
-        break;
-    default:
-        to_bins<float>(in, bins, p, args->stream);
-        break;
-    }
+    const int rc = op->in == VP_U8    ? to_bins<uint8_t>(in, bins, p, args->stream, err)
+                   : op->in == VP_U16 ? to_bins<uint16_t>(in, bins, p, args->stream, err)
+                   : op->in == VP_I16 ? to_bins<int16_t>(in, bins, p, args->stream, err)
+                                      : to_bins<float>(in, bins, p, args->stream, err);
+    if (rc)
+        return -1;
     walk w = {};
     w.in = bins;
     w.out = *args->out;

@@ -1192,13 +1192,6 @@ template <int SIZE> bool plane_pays(const turn &t)
     return t.x_radius * SIZE <= PLANE_REACH && plane_shared<SIZE>(l, t) <= PLANE_SHARED;
 }
 
-template <class K> int allow(const setting &s, K kernel, size_t shared)
-{
-    const cudaError_t e =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    return e == cudaSuccess ? 0 : vp_gpu_fail(s.err, e, "the shared memory for a minimum or maximum");
-}
-
 /* Bytes of shared memory for runs of N samples; sets l.slots. */
 template <int N> size_t runs_shared(line &l, int warps)
 {
@@ -1213,11 +1206,8 @@ template <int SIZE, int N> int runs_launch(const setting &s, line &l, int64_t ot
     const int64_t lines = l.groups * others;
     const int64_t at_once = blocks_at_once(shared, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS);
     l.segment = choose_segment(l.n, lines, l.radius, at_once, s.sms, warps * N);
-    if (allow(s, runs_kernel<SIZE, N>, shared))
-        return -1;
-    runs_kernel<SIZE, N>
-        <<<dim3((unsigned)lines, (unsigned)vp_groups(l.n, l.segment)), warps * LANES, shared, s.stream>>>(l);
-    return 0;
+    const dim3 blocks((unsigned)lines, (unsigned)vp_groups(l.n, l.segment));
+    return vp_start(s.err, s.stream, runs_kernel<SIZE, N>, blocks, dim3(warps * LANES), shared, l);
 }
 
 template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
@@ -1264,11 +1254,10 @@ int pass(const setting &s, const turn &t, const vp_gpu_part *in, const vp_gpu_pa
         l.slots = plane_slots(t.radius);
         l.segment = choose_segment(l.n, l.groups * nz, t.radius, blocks_at_once(shared, PLANE_BLOCKS), s.sms,
                                    PLANE_ROWS);
-        if (allow(s, plane_kernel<SIZE>, shared))
-            return -1;
-        plane_kernel<SIZE><<<dim3((unsigned)(l.groups * nz), (unsigned)vp_groups(l.n, l.segment)), STRIP,
-                             shared, s.stream>>>(l, scratch);
-    } else if (t.axis == 0) {
+        const dim3 blocks((unsigned)(l.groups * nz), (unsigned)vp_groups(l.n, l.segment));
+        return vp_start(s.err, s.stream, plane_kernel<SIZE>, blocks, dim3(STRIP), shared, l, scratch);
+    }
+    if (t.axis == 0) {
         l.x_strip = STRIP;
         l.x_rows = ROWS;
         if (t.x_radius >=
@@ -1283,26 +1272,19 @@ int pass(const setting &s, const turn &t, const vp_gpu_part *in, const vp_gpu_pa
         const size_t shared = sizeof(uint32_t) * (size_t)scratch * (STRIP / LANES);
         l.row_groups = (unsigned)vp_groups(ny, l.x_rows);
         l.planes = (unsigned)nz;
-        if (allow(s, rows_kernel<SIZE>, shared))
-            return -1;
-        rows_kernel<SIZE><<<dim3((unsigned)vp_groups((int64_t)l.row_groups * nz, STRIP / LANES),
-                                 (unsigned)vp_groups(l.words, l.x_strip)),
-                            STRIP, shared, s.stream>>>(l, scratch);
-    } else if (t.radius >= RUN / 2) {
-        if (runs_pass<SIZE>(s, l, axis == 1 ? nz : ny))
-            return -1;
-    } else {
-        l.slots = (int)vp_groups(2 * t.radius, LANES) * LANES + LANES; /* whole chunks */
-        const size_t shared = sizeof(uint32_t) * LANES * (size_t)l.slots;
-        l.groups = (int)vp_groups(l.words, LANES);
-        const int64_t lines = l.groups * (axis == 1 ? nz : ny);
-        l.segment = choose_segment(l.n, lines, t.radius, blocks_at_once(shared, LINE_BLOCKS), s.sms, LANES);
-        if (allow(s, lines_kernel<SIZE>, shared))
-            return -1;
-        lines_kernel<SIZE>
-            <<<dim3((unsigned)lines, (unsigned)vp_groups(l.n, l.segment)), LANES, shared, s.stream>>>(l);
+        const dim3 blocks((unsigned)vp_groups((int64_t)l.row_groups * nz, STRIP / LANES),
+                          (unsigned)vp_groups(l.words, l.x_strip));
+        return vp_start(s.err, s.stream, rows_kernel<SIZE>, blocks, dim3(STRIP), shared, l, scratch);
     }
-    return 0;
+    if (t.radius >= RUN / 2)
+        return runs_pass<SIZE>(s, l, axis == 1 ? nz : ny);
+    l.slots = (int)vp_groups(2 * t.radius, LANES) * LANES + LANES; /* whole chunks */
+    const size_t shared = sizeof(uint32_t) * LANES * (size_t)l.slots;
+    l.groups = (int)vp_groups(l.words, LANES);
+    const int64_t lines = l.groups * (axis == 1 ? nz : ny);
+    l.segment = choose_segment(l.n, lines, t.radius, blocks_at_once(shared, LINE_BLOCKS), s.sms, LANES);
+    const dim3 blocks((unsigned)lines, (unsigned)vp_groups(l.n, l.segment));
+    return vp_start(s.err, s.stream, lines_kernel<SIZE>, blocks, dim3(LANES), shared, l);
 }
 
 template <int SIZE> int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
@@ -1391,9 +1373,8 @@ template <int SIZE> int ball(const setting &s, const struct vp_local *op, const 
     j.slots = ball_slots(f, SIZE);
     if (j.slots == 0) {
         const vp_grid_of g(out.box);
-        ball_kernel<SIZE>
-            <<<g.grid, g.threads, 0, s.stream>>>(in, out, (const int4 *)args->table, (int)f->spans, s.flip);
-        return 0;
+        return vp_start(s.err, s.stream, ball_kernel<SIZE>, g.grid, g.threads, 0, in, out,
+                        (const int4 *)args->table, (int)f->spans, s.flip);
     }
     const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
     line &l = j.l;
@@ -1423,16 +1404,9 @@ template <int SIZE> int ball(const setting &s, const struct vp_local *op, const 
     l.segment =
         choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
     const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment));
-    if (j.reach.z >= BALL_DEEP) {
-        if (allow(s, ball_rows_kernel<SIZE, 8>, shared))
-            return -1;
-        ball_rows_kernel<SIZE, 8><<<grid, 8 * LANES, shared, s.stream>>>(j);
-    } else {
-        if (allow(s, ball_rows_kernel<SIZE, 4>, shared))
-            return -1;
-        ball_rows_kernel<SIZE, 4><<<grid, 4 * LANES, shared, s.stream>>>(j);
-    }
-    return 0;
+    const bool deep = j.reach.z >= BALL_DEEP;
+    return vp_start(s.err, s.stream, deep ? ball_rows_kernel<SIZE, 8> : ball_rows_kernel<SIZE, 4>, grid,
+                    dim3((deep ? 8 : 4) * LANES), shared, j);
 }
 
 template <int SIZE> int shape(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)

@@ -4,7 +4,7 @@
 #ifndef VP_FOOTPRINT_CUH
 #define VP_FOOTPRINT_CUH
 
-#include "local.h"
+#include "launch.cuh"
 #include "ops/footprint.h"
 
 /* Sample (x, y, z) of the image. */
@@ -38,15 +38,6 @@ static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3]
 static inline int64_t vp_groups(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
-}
-
-/* Shared memory that a thread block can have on this device. */
-static inline size_t vp_shared_most(void)
-{
-    int device = 0, most = 48 << 10;
-    if (cudaGetDevice(&device) == cudaSuccess)
-        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return (size_t)most;
 }
 
 static inline bool vp_box_empty(const struct vp_box *b)

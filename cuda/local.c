@@ -432,11 +432,6 @@ static int run_stages(struct worker *w, struct lane *lane, const struct vp_box *
                                          .stream = w->work, .sms = w->sms};
         if (w->stage[s].kernel->launch(op, &args, err))
             goto done;
-        const cudaError_t e = cudaGetLastError();
-        if (e != cudaSuccess) {
-            vp_gpu_fail(err, e, "cannot start a CUDA kernel");
-            goto done;
-        }
     }
     rc = 0;
 done:

@@ -56,7 +56,7 @@ struct vp_gpu_kernel {
     uint64_t (*table)(const struct vp_local *op);
     void (*fill)(const struct vp_local *op, void *table);
     /* Queue the work on args->stream; returns at once. op->image[] is what it is now: read it at each call. The size of
-     * a part is never 0. Launch errors are looked for by the caller (cudaGetLastError). */
+     * a part is never 0. -1 if a kernel did not start: see launch.cuh. */
     int (*launch)(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err);
 };
 

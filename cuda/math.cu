@@ -418,17 +418,16 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
     while (threads > THREADS / 4 && shared_bytes(places, threads) > (size_t)96 << 10)
         threads /= 2;
     const size_t shared = shared_bytes(places, threads);
-    cudaError_t e =
-        cudaFuncSetAttribute(math_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e == cudaSuccess)
-        e = cudaMemsetAsync(lost, 0, sizeof *lost, args->stream);
+    cudaError_t e = cudaMemsetAsync(lost, 0, sizeof *lost, args->stream);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot start an expression on the CUDA device");
     const int64_t turns = vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) *
                           vp_box_size(&out->box, 2);
     const int64_t most = (int64_t)args->sms * 16;
-    math_kernel<<<(unsigned)(turns < most ? turns : most), threads, shared, args->stream>>>(
-        in, *out, op->in, op->out, (const struct program *)args->table, m->inner, m->nz, lost);
+    const dim3 blocks((unsigned)(turns < most ? turns : most));
+    if (vp_start(err, args->stream, math_kernel, blocks, dim3(threads), shared, in, *out, op->in, op->out,
+                 (const struct program *)args->table, m->inner, m->nz, lost))
+        return -1;
     if (!loses)
         return 0;
     struct counter *const c = next_counter();

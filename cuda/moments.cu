@@ -347,18 +347,16 @@ vp_gpu_part states_in(void *data, const struct vp_box &b)
 }
 
 template <class S, class O, class T, int N>
-void run(const struct vp_local *op, const struct vp_gpu_args *args)
+int run(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
     const struct vp_moments_params *p = params(op);
     const finish f = {p->moment, p->sample, p->noise};
     const struct vp_gpu_part in = args->in[0], out = *args->out;
     const vp_grid_of whole(out.box);
 
-    if (p->f.shape == VP_BALL) {
-        ball_kernel<S, O, T, N><<<whole.grid, whole.threads, 0, args->stream>>>(
-            in, out, (const int4 *)args->table, (int)p->f.spans, f);
-        return;
-    }
+    if (p->f.shape == VP_BALL)
+        return vp_start(err, args->stream, ball_kernel<S, O, T, N>, whole.grid, whole.threads, 0, in, out,
+                        (const int4 *)args->table, (int)p->f.spans, f);
     const int3 reach = vp_reach(&p->f, op->image);
     struct vp_box bx = out.box, by = out.box;
     /* the rows and planes that the later passes look at */
@@ -372,53 +370,40 @@ void run(const struct vp_local *op, const struct vp_gpu_args *args)
     const vp_gpu_part sx = states_in(args->scratch, bx);
     const vp_gpu_part sy = states_in((char *)args->scratch + states_bytes(op, &bx), by);
     const vp_grid_of gx(bx), gy(by);
-    first_kernel<S, T, N><<<gx.grid, gx.threads, 0, args->stream>>>(in, sx, reach.x);
-    next_kernel<T, N><<<gy.grid, gy.threads, 0, args->stream>>>(sx, sy, reach, op->image[0]);
-    last_kernel<S, O, T, N>
-        <<<whole.grid, whole.threads, 0, args->stream>>>(sy, in, out, reach, op->image[0], op->image[1], f);
+    if (vp_start(err, args->stream, first_kernel<S, T, N>, gx.grid, gx.threads, 0, in, sx, reach.x) ||
+        vp_start(err, args->stream, next_kernel<T, N>, gy.grid, gy.threads, 0, sx, sy, reach, op->image[0]))
+        return -1;
+    return vp_start(err, args->stream, last_kernel<S, O, T, N>, whole.grid, whole.threads, 0, sy, in, out, reach,
+                    op->image[0], op->image[1], f);
 }
 
-template <class S, class O, class T> void lanes(const struct vp_local *op, const struct vp_gpu_args *args)
+template <class S, class O, class T>
+int lanes(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
-    if (params(op)->moment == VP_MEAN)
-        run<S, O, T, 1>(op, args);
-    else
-        run<S, O, T, 2>(op, args);
+    return params(op)->moment == VP_MEAN ? run<S, O, T, 1>(op, args, err) : run<S, O, T, 2>(op, args, err);
 }
 
-template <class S, class T> void types(const struct vp_local *op, const struct vp_gpu_args *args)
+template <class S, class T>
+int types(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
-    if (op->out == VP_F32)
-        lanes<S, float, T>(op, args);
-    else
-        lanes<S, S, T>(op, args);
+    return op->out == VP_F32 ? lanes<S, float, T>(op, args, err) : lanes<S, S, T>(op, args, err);
 }
 
 int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
-    (void)err;
     switch (op->in) {
     case VP_U8:
-        types<uint8_t, uint64_t>(op, args);
-        break;
+        return types<uint8_t, uint64_t>(op, args, err);
     case VP_U16:
-        types<uint16_t, uint64_t>(op, args);
-        break;
+        return types<uint16_t, uint64_t>(op, args, err);
     case VP_I16:
-        types<int16_t, uint64_t>(op, args);
-        break;
+        return types<int16_t, uint64_t>(op, args, err);
     default: /* the last of several iterations goes to any type */
-        if (op->out == VP_U8)
-            lanes<float, uint8_t, double>(op, args);
-        else if (op->out == VP_U16)
-            lanes<float, uint16_t, double>(op, args);
-        else if (op->out == VP_I16)
-            lanes<float, int16_t, double>(op, args);
-        else
-            lanes<float, float, double>(op, args);
-        break;
+        return op->out == VP_U8    ? lanes<float, uint8_t, double>(op, args, err)
+               : op->out == VP_U16 ? lanes<float, uint16_t, double>(op, args, err)
+               : op->out == VP_I16 ? lanes<float, int16_t, double>(op, args, err)
+                                   : lanes<float, float, double>(op, args, err);
     }
-    return 0;
 }
 
 } // namespace

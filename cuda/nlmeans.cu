@@ -300,16 +300,11 @@ int in_tiles(const job &j, const struct vp_gpu_args *args, struct vp_err *err)
     const int wide = LANES - 2 * j.patch[0];
     if (shared > vp_shared_most() || wide < LANES / 2)
         return 0;
-    const cudaError_t e = cudaFuncSetAttribute(tile_kernel<PY, PZ, R, D>,
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "the shared memory for non-local means");
     const int64_t nz = vp_groups(vp_box_size(&j.out.box, 2), (int64_t)threads.z * D);
     const dim3 grid((unsigned)vp_groups(vp_box_size(&j.out.box, 0), wide),
                     (unsigned)vp_groups(vp_box_size(&j.out.box, 1), (int64_t)threads.y * R),
                     (unsigned)(nz < 65535 ? nz : 65535));
-    tile_kernel<PY, PZ, R, D><<<grid, threads, shared, args->stream>>>(j);
-    return 1;
+    return vp_start(err, args->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;
 }
 
 int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
@@ -347,21 +342,11 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
     if (done)
         return done < 0 ? -1 : 0;
     const vp_grid_of g(j.out.box);
-    switch (op->in) {
-    case VP_U8:
-        any_kernel<uint8_t><<<g.grid, g.threads, 0, args->stream>>>(j);
-        break;
-    case VP_U16:
-        any_kernel<uint16_t><<<g.grid, g.threads, 0, args->stream>>>(j);
-        break;
-    case VP_I16:
-        any_kernel<int16_t><<<g.grid, g.threads, 0, args->stream>>>(j);
-        break;
-    default:
-        any_kernel<float><<<g.grid, g.threads, 0, args->stream>>>(j);
-        break;
-    }
-    return 0;
+    void (*const kernel)(job) = op->in == VP_U8    ? any_kernel<uint8_t>
+                                : op->in == VP_U16 ? any_kernel<uint16_t>
+                                : op->in == VP_I16 ? any_kernel<int16_t>
+                                                   : any_kernel<float>;
+    return vp_start(err, args->stream, kernel, g.grid, g.threads, 0, j);
 }
 
 } // namespace

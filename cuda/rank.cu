@@ -543,16 +543,11 @@ void fill(const struct vp_local *op, void *to)
 template <class S, int W>
 int tiles(const any_job &j, size_t shared, const struct vp_gpu_args *args, struct vp_err *err)
 {
-    const cudaError_t e =
-        cudaFuncSetAttribute(tile_kernel<S, W>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "the shared memory for a median");
     const int64_t nz = vp_groups(vp_box_size(&j.box, 2), j.flat ? 1 : j.walk);
     const dim3 grid((unsigned)vp_groups(vp_box_size(&j.box, 0), TILE_X),
                     (unsigned)vp_groups(vp_box_size(&j.box, 1), TILE_Y * (j.flat ? j.walk : 1)),
                     (unsigned)(nz < 65535 ? nz : 65535));
-    tile_kernel<S, W><<<grid, dim3(TILE_X, TILE_Y), shared, args->stream>>>(j);
-    return 0;
+    return vp_start(err, args->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
 }
 
 /* For walks of so many voxels. */
@@ -597,11 +592,7 @@ template <class S> int any(const struct vp_local *op, const struct vp_gpu_args *
                                 : tiles<S, 0>(j, shared, args, err);
     }
     const vp_grid_of g(j.box);
-    if (ball)
-        any_kernel<S, true><<<g.grid, g.threads, 0, args->stream>>>(j);
-    else
-        any_kernel<S, false><<<g.grid, g.threads, 0, args->stream>>>(j);
-    return 0;
+    return vp_start(err, args->stream, ball ? any_kernel<S, true> : any_kernel<S, false>, g.grid, g.threads, 0, j);
 }
 
 template <class S> int run(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
@@ -623,13 +614,9 @@ template <class S> int run(const struct vp_local *op, const struct vp_gpu_args *
         edge.end[i] = n;
     }
     if (n) {
-        const unsigned groups = (unsigned)vp_groups(n, 128);
-        if (plane)
-            median_edge_kernel<S, true>
-                <<<groups, 128, 0, args->stream>>>(args->in[0], *args->out, edge, millionths);
-        else
-            median_edge_kernel<S, false>
-                <<<groups, 128, 0, args->stream>>>(args->in[0], *args->out, edge, millionths);
+        if (vp_start(err, args->stream, plane ? median_edge_kernel<S, true> : median_edge_kernel<S, false>,
+                     dim3((unsigned)vp_groups(n, 128)), dim3(128), 0, args->in[0], *args->out, edge, millionths))
+            return -1;
     }
     if (vp_box_empty(&inner))
         return 0;
@@ -640,13 +627,12 @@ template <class S> int run(const struct vp_local *op, const struct vp_gpu_args *
     for (; inner.lo[2] < end; inner.lo[2] += turn) {
         inner.hi[2] = end < inner.lo[2] + turn ? end : inner.lo[2] + turn;
         const int64_t ny = vp_box_size(&inner, 1), nz = vp_box_size(&inner, 2);
-        if (plane)
-            median9_kernel<S><<<dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS * MEDIAN_PLANES), (unsigned)nz),
-                                threads, 0, args->stream>>>(args->in[0], *args->out, inner);
-        else
-            median27_kernel<S>
-                <<<dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS), (unsigned)vp_groups(nz, MEDIAN_PLANES)),
-                   threads, 0, args->stream>>>(args->in[0], *args->out, inner);
+        const dim3 blocks =
+            plane ? dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS * MEDIAN_PLANES), (unsigned)nz)
+                  : dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS), (unsigned)vp_groups(nz, MEDIAN_PLANES));
+        if (vp_start(err, args->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0,
+                     args->in[0], *args->out, inner))
+            return -1;
     }
     return 0;
 }

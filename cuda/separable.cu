@@ -136,17 +136,6 @@ int march_length(int64_t others, int n, int radius, int sms)
     return (int)round_up((uint64_t)std::max<int64_t>(least, (n + chunks - 1) / chunks), STEP);
 }
 
-template <class Args>
-int start(void (*kernel)(Args), const Args &a, dim3 blocks, int threads, size_t shared, cudaStream_t stream,
-          vp_err *err)
-{
-    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "cannot start a CUDA kernel");
-    kernel<<<blocks, threads, shared, stream>>>(a);
-    return 0;
-}
-
 /* Radii that have code of their own (of order 0, with second derivatives, for k_line); others run the code for any. */
 template <int... R> struct radii {
 };
@@ -391,7 +380,7 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
         for (int y = 0; y < others; y += MOST) {
             part.lo[2] = a.lo[2] + y;
             const dim3 grid(strips, std::min(others - y, MOST), std::min(pieces - z, MOST));
-            if (start(kernel, part, grid, 32 * LINE_WARPS, shared, p.args->stream, err))
+            if (vp_start(err, p.args->stream, kernel, grid, dim3(32 * LINE_WARPS), shared, part))
                 return -1;
         }
     return 0;
@@ -434,8 +423,8 @@ int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool al
                                     : rows_x || rows_y ? xy_kernel<1, true>(rx, ry, radii<>())
                                     : along_y          ? xy_kernel<1, false>(rx, ry, smooth_code())
                                                        : k_xy<1, 0, false, false>;
-    return start(kernel, a, a.strips * planes * a.chunks, THREADS, xy_shared(p.s->filters, rx, ry, a.stages),
-                 p.args->stream, err);
+    return vp_start(err, p.args->stream, kernel, dim3((unsigned)(a.strips * planes * a.chunks)), dim3(THREADS),
+                    xy_shared(p.s->filters, rx, ry, a.stages), a);
 }
 
 view swapped(view v, bool swap)
@@ -477,8 +466,8 @@ int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_typ
     void (*const kernel)(z_args) = two           ? z_kernel<2, true>(r, second_code())
                                    : a.f[0].edge ? z_kernel<1, true>(r, radii<>())
                                                  : z_kernel<1, false>(r, smooth_code());
-    return start(kernel, a, (int64_t)a.strips * rows * a.chunks, 32 * Z_WARPS, z_shared(p.s->filters, r),
-                 p.args->stream, err);
+    return vp_start(err, p.args->stream, kernel, dim3((unsigned)((int64_t)a.strips * rows * a.chunks)),
+                    dim3(32 * Z_WARPS), z_shared(p.s->filters, r), a);
 }
 
 }

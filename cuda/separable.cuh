@@ -18,7 +18,10 @@
 #ifndef VP_SEPARABLE_CUH
 #define VP_SEPARABLE_CUH
 
+#include "launch.cuh"
 #include "separable.h"
+
+#include <type_traits>
 
 namespace vp
 {
@@ -99,78 +102,65 @@ __device__ __forceinline__ float load_sample(const char *p, long long i, int typ
     }
 }
 
-/* Four samples at a multiple of four. */
-__device__ __forceinline__ float4 load_four(const char *p, long long i, int type)
+/* To nearest even, clamped; NaN is 0. */
+template <class Sample> __device__ __forceinline__ Sample sample_of(float v)
+{
+    int w;
+    if constexpr (sizeof(Sample) == 1)
+        asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(w) : "f"(v));
+    else if constexpr ((Sample)-1 < 0)
+        asm("cvt.rni.sat.s16.f32 %0, %1;" : "=r"(w) : "f"(v));
+    else
+        asm("cvt.rni.sat.u16.f32 %0, %1;" : "=r"(w) : "f"(v));
+    return (Sample)w;
+}
+
+template <> __device__ __forceinline__ float sample_of<float>(float v)
+{
+    return v;
+}
+
+/* f(samples of the type at p). */
+template <class F> __device__ __forceinline__ void typed(char *p, int type, const F &f)
 {
     switch (type) {
-    case VP_U8: {
-        const uchar4 v = __ldg(reinterpret_cast<const uchar4 *>(p + i));
-        return make_float4(v.x, v.y, v.z, v.w);
-    }
-    case VP_U16: {
-        const ushort4 v = __ldg(reinterpret_cast<const ushort4 *>(p + 2 * i));
-        return make_float4(v.x, v.y, v.z, v.w);
-    }
-    case VP_I16: {
-        const short4 v = __ldg(reinterpret_cast<const short4 *>(p + 2 * i));
-        return make_float4(v.x, v.y, v.z, v.w);
-    }
-    default: return __ldg(reinterpret_cast<const float4 *>(p + 4 * i));
+    case VP_U8: f(reinterpret_cast<unsigned char *>(p)); break;
+    case VP_U16: f(reinterpret_cast<unsigned short *>(p)); break;
+    case VP_I16: f(reinterpret_cast<short *>(p)); break;
+    default: f(reinterpret_cast<float *>(p));
     }
 }
 
-/* To nearest even, clamped; NaN is 0. */
-__device__ __forceinline__ int to_integer(float v, float least, float most)
+template <class Sample> __device__ __forceinline__ void store_as(Sample *q, float v)
 {
-    return v == v ? __float2int_rn(fminf(fmaxf(v, least), most)) : 0;
+    __stcs(q, sample_of<Sample>(v));
 }
 
 __device__ __forceinline__ void store_sample(char *p, long long i, int type, float v)
 {
-    switch (type) {
-    case VP_U8: p[i] = (char)to_integer(v, 0, 255); break;
-    case VP_U16: reinterpret_cast<unsigned short *>(p)[i] = (unsigned short)to_integer(v, 0, 65535); break;
-    case VP_I16: reinterpret_cast<short *>(p)[i] = (short)to_integer(v, -32768, 32767); break;
-    default: __stcs(reinterpret_cast<float *>(p) + i, v);
-    }
+    typed(p, type, [&](auto *q) { store_as(q + i, v); });
 }
 
-/* The outputs in `mask` of a line to q, q + step ... (the address grows with the line: sixteen would be too many). */
-template <class Sample, class Value>
-__device__ __forceinline__ void store_as(Sample *q, long long step, const Value (&v)[UNIT], unsigned mask)
-{
-#pragma unroll
-    for (int j = 0; j < UNIT; j++) {
-        if (mask >> j & 1)
-            __stcs(q, (Sample)v[j]);
-        q += step;
-        asm volatile("" : "+l"(q));
-    }
-}
-
+/* The outputs in `mask` of a line. */
 __device__ __forceinline__ void store_line(char *p, long long to, long long step, int type, const float (&v)[UNIT],
                                            unsigned mask)
 {
-    if (type == VP_F32) {
-        float *q = reinterpret_cast<float *>(p) + to;
-        if (mask != (1u << UNIT) - 1) {
-            store_as(q, step, v, mask);
+    typed(p, type, [&](auto *q) {
+        q += to;
+        if (mask == (1u << UNIT) - 1) {
+#pragma unroll
+            for (int j = 0; j < UNIT; j++, q += step)
+                store_as(q, v[j]);
             return;
         }
 #pragma unroll
-        for (int j = 0; j < UNIT; j++, q += step)
-            __stcs(q, v[j]);
-        return;
-    }
-    const float least = type == VP_I16 ? -32768 : 0, most = type == VP_U8 ? 255 : type == VP_I16 ? 32767 : 65535;
-    int w[UNIT];
-#pragma unroll
-    for (int j = 0; j < UNIT; j++)
-        w[j] = to_integer(v[j], least, most);
-    if (type == VP_U8)
-        store_as(reinterpret_cast<unsigned char *>(p) + to, step, w, mask);
-    else
-        store_as(reinterpret_cast<unsigned short *>(p) + to, step, w, mask);
+        for (int j = 0; j < UNIT; j++) {
+            if (mask >> j & 1)
+                store_as(q, v[j]);
+            q += step;
+            asm volatile("" : "+l"(q)); /* the address grows with the line: sixteen would be too many */
+        }
+    });
 }
 
 /* v = sample - v: high-pass. */
@@ -205,6 +195,58 @@ template <int BYTES> __device__ __forceinline__ void copy_async(void *to, const 
 __device__ __forceinline__ void copies_done()
 {
     asm volatile("cp.async.commit_group;\n cp.async.wait_group 0;" ::: "memory");
+}
+
+__device__ __forceinline__ int sample_size(int type)
+{
+    return type == VP_F32 ? 4 : type == VP_U8 ? 1 : 2;
+}
+
+/* Integers come into shared memory as they are, four to the place of four floats; the thread that asked for them turns
+ * them into these when they are there. */
+__device__ __forceinline__ void copy_four(float *to, const char *p, int type)
+{
+    if (type == VP_U8)
+        copy_async<4>(to, p);
+    else
+        copy_async<8>(to, p);
+}
+
+/* The sample in some bytes of a word, as a float: in the last bits of 2^23 it makes that larger by just itself. (What
+ * converts integers has a fraction of the rate.) BYTES: for __byte_perm, 4 and more are those of FLOAT_OF. */
+constexpr unsigned FLOAT_OF = 0x4b000000;
+constexpr float FLOAT_ZERO = 8388608;
+
+template <unsigned BYTES> __device__ __forceinline__ float float_of(unsigned word, float zero = FLOAT_ZERO)
+{
+    return __uint_as_float(__byte_perm(word, FLOAT_OF, BYTES)) - zero;
+}
+
+__device__ __forceinline__ float4 floats_of(unsigned bytes)
+{
+    return make_float4(float_of<0x7440>(bytes), float_of<0x7441>(bytes), float_of<0x7442>(bytes),
+                       float_of<0x7443>(bytes));
+}
+
+/* i16: `flip` has their sign bits, and zero is 2^15 more. */
+__device__ __forceinline__ float4 floats_of(uint2 pairs, unsigned flip, float zero)
+{
+    const unsigned l = pairs.x ^ flip, h = pairs.y ^ flip;
+    return make_float4(float_of<0x7410>(l, zero), float_of<0x7432>(l, zero), float_of<0x7410>(h, zero),
+                       float_of<0x7432>(h, zero));
+}
+
+constexpr unsigned FLIP_I16 = 0x80008000;
+constexpr float ZERO_I16 = FLOAT_ZERO + 32768;
+
+template <class Four> __device__ __forceinline__ float4 floats_at(const float *at)
+{
+    if constexpr (std::is_same<Four, uchar4>::value)
+        return floats_of(*reinterpret_cast<const unsigned *>(at));
+    else if constexpr (std::is_same<Four, ushort4>::value)
+        return floats_of(*reinterpret_cast<const uint2 *>(at), 0, FLOAT_ZERO);
+    else
+        return floats_of(*reinterpret_cast<const uint2 *>(at), FLIP_I16, ZERO_I16);
 }
 
 constexpr int FEW = 4; /* outputs at an edge that are made together */
@@ -619,7 +661,7 @@ __device__ __forceinline__ float *ring_row(const ring &r, int row)
     return r.data + (row - r.first) % r.rows * r.pitch;
 }
 
-/* A column of it; i - r.first is a multiple of 8. */
+/* A column of it; the slot is a multiple of 8. */
 struct read_ring {
     const float *column;
     int rows, pitch, slot; /* of row i */
@@ -650,8 +692,8 @@ struct read_ring {
         return {column, s * pitch, rows * pitch, pitch};
     }
 
-    __device__ __forceinline__ read_ring(const ring &r, int i, int x)
-        : column(r.data + x), rows(r.rows), pitch(r.pitch), slot((i - r.first) % r.rows)
+    __device__ __forceinline__ read_ring(const ring &r, int slot, int x)
+        : column(r.data + x), rows(r.rows), pitch(r.pitch), slot(slot)
     {
     }
     __device__ __forceinline__ const float *block(int b) const
@@ -748,34 +790,48 @@ __host__ __device__ constexpr size_t xy_shared(int nf, int rx, int ry, int stage
                             (size_t)nf * (padded(rx) + padded(ry)));
 }
 
-/* The part of stage_four that is out of the way: other types, other places, edges. */
+/* The part of stage_four that is out of the way: other places, edges. Integers are floats at once. */
 static __device__ __noinline__ void stage_four_slowly(const char *data, int type, int lo, int hi, int rule, int n,
                                                       float *to, long long line, int x)
 {
-    const int c = x - lo;
-    if (c >= 0 && c % 4 == 0 && x + 4 <= hi) {
-        *reinterpret_cast<float4 *>(to) = load_four(data, line + c, type);
-        return;
-    }
-#pragma unroll 1
+    float v[4];
+#pragma unroll
     for (int e = 0; e < 4; e++) {
         const int from = edge_from(rule, x + e, n);
         const bool there = from >= lo && from < hi;
+        v[e] = there && type != VP_F32 ? load_sample(data, line + from - lo, type) : 0;
         if (there && type == VP_F32)
             copy_async<4>(to + e, data + 4 * (line + from - lo));
-        else
-            to[e] = there ? load_sample(data, line + from - lo, type) : 0;
+        else if (type == VP_F32)
+            to[e] = 0;
     }
+    if (type != VP_F32)
+        *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* Samples x ... x + 3 of a line (where sample in.lo[0] is number `line` of the part) as floats, by the edge rule; those
- * that the part has not got are not needed. */
+/* The four integers that samples x ... x + 3 are made of, counted from in.lo[0]: their own or, where the image ends and
+ * repeats its last one, those that it is among; -1: it is not as simple. */
+__device__ __forceinline__ int integers_of(const view &in, const axis &a, int x)
+{
+    const int c = x - in.lo[0], near = min(max(x, 0), a.n - 1) - in.lo[0];
+    if (c % 4 != 0)
+        return -1;
+    if (c >= 0 && x + 4 <= in.hi[0])
+        return c;
+    return repeats(a.rule) && near >= 0 && near < in.hi[0] - in.lo[0] ? near / 4 * 4 : -1;
+}
+
+/* Samples x ... x + 3 of a line (where sample in.lo[0] is number `line` of the part), by the edge rule; those that the
+ * part has not got are not needed. Integers are converted later. */
+template <bool FLOATS>
 __device__ __forceinline__ void stage_four(const view &in, const axis &a, float *to, long long line, int x)
 {
-    const int c = x - in.lo[0];
-    if (c >= 0 && c % 4 == 0 && x + 4 <= in.hi[0] && in.type == VP_F32) {
+    const int c = FLOATS ? x - in.lo[0] : integers_of(in, a, x);
+    if (!FLOATS && c >= 0) {
+        copy_four(to, in.data + sample_size(in.type) * (line + c), in.type);
+    } else if (FLOATS && c >= 0 && c % 4 == 0 && x + 4 <= in.hi[0]) {
         copy_async<16>(to, in.data + 4 * (line + c));
-    } else if (in.type == VP_F32 && repeats(a.rule) && (x + 4 <= 0 || x >= a.n)) {
+    } else if (FLOATS && repeats(a.rule) && (x + 4 <= 0 || x >= a.n)) {
         const int from = x < 0 ? 0 : a.n - 1;
         if (from >= in.lo[0] && from < in.hi[0])
 #pragma unroll
@@ -786,40 +842,128 @@ __device__ __forceinline__ void stage_four(const view &in, const axis &a, float 
     }
 }
 
-/* Rows [row, row + STEP) x columns [x0 - R, x0 + WIDTH + R) of plane z. A warp copies whole rows, and then groups of
- * four columns on both sides of all rows, so that its lanes agree where the image ends. */
-__device__ __forceinline__ void stage_rows(const xy_args &a, const march &m, float *stage, int x0, int row, int z)
+/* What came for x ... x + 3, if anything did. */
+template <class Four>
+__device__ __forceinline__ void convert_four(const view &in, const axis &a, float *at, int x)
 {
-    const int radius = a.fx[0].radius, pitch = stage_pitch(radius), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int groups = (radius + 3) / 4, end = min(x0 + WIDTH, a.out_hi[0]) + radius;
-    const bool wrap = a.y.rule == VP_EDGE_WRAP;
-    const long long plane = (long long)(z - a.in.lo[2]) * a.in.plane;
-    float *const origin = stage + padded(radius);
-    const int column = x0 + 4 * lane, c = column - a.in.lo[0];
-    const bool whole = !wrap && c >= 0 && c % 4 == 0 && column + 4 <= a.in.hi[0] && a.in.type == VP_F32;
-    const char *from = a.in.data + 4 * (plane + (row + warp - a.in.lo[1]) * a.in.pitch + c);
-    float *to = origin + warp * pitch + 4 * lane;
-#pragma unroll 1
-    for (int r = row + warp; r < row + STEP; r += THREADS / 32) {
-        if (r >= m.need_lo && r < m.need_hi && column < end) {
-            if (whole)
-                copy_async<16>(to, from);
-            else
-                stage_four(a.in, a.x, to,
-                           plane + ((wrap ? edge_from(a.y.rule, r, a.y.n) : r) - a.in.lo[1]) * a.in.pitch, column);
-        }
-        from += 4 * (THREADS / 32) * a.in.pitch;
-        to += THREADS / 32 * pitch;
-    }
-    const int y = wrap ? edge_from(a.y.rule, row + lane, a.y.n) : row + lane;
-    if (row + lane < m.need_lo || row + lane >= m.need_hi)
+    const int c = integers_of(in, a, x);
+    if (c < 0)
         return;
-    const long long line = plane + (long long)(y - a.in.lo[1]) * a.in.pitch;
+    *reinterpret_cast<float4 *>(at) = floats_at<Four>(at);
+    if (c + in.lo[0] == x && x + 4 <= a.n)
+        return;
+    float v[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        v[e] = at[min(max(x + e, 0), a.n - 1) - in.lo[0] - c];
+    *reinterpret_cast<float4 *>(at) = make_float4(v[0], v[1], v[2], v[3]);
+}
+
+/* Rows [row, row + STEP) x columns [x0 - R, x0 + WIDTH + R), before `end`, of one plane; rows outside [lo, hi) are not
+ * needed. */
+struct stage {
+    int at; /* in shared memory, floats: a pointer that a call hands on is one to any memory */
+    int radius, x0, end, row, lo, hi;
+};
+
+constexpr int STAGE_WARPS = THREADS / 32, STAGE_ROUNDS = STEP / STAGE_WARPS;
+
+/* What a thread has of a stage, groups of four columns: one(place, row, column) for each, but plain(...), with the
+ * place and the row of the first, for those STAGE_ROUNDS in its column that the part has just as they are. A warp does
+ * whole rows, and then groups on both sides of all rows, so that its lanes agree where the image ends. */
+template <class Plain, class One>
+__device__ __forceinline__ void each_group(const view &in, const axis &y, const stage &s, const Plain &plain,
+                                           const One &one)
+{
+    extern __shared__ __align__(16) float shared[];
+    const int pitch = stage_pitch(s.radius), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int groups = (s.radius + 3) / 4, column = s.x0 + 4 * lane, c = column - in.lo[0];
+    float *const origin = shared + s.at + padded(s.radius);
+    if (c >= 0 && c % 4 == 0 && column + 4 <= in.hi[0] && column < s.end && s.row >= s.lo && s.row + STEP <= s.hi &&
+        y.rule != VP_EDGE_WRAP) {
+        plain(origin + warp * pitch + 4 * lane, s.row + warp, column);
+    } else if (column < s.end) {
 #pragma unroll 1
-    for (int g = warp; g < 2 * groups; g += THREADS / 32) {
+        for (int r = warp; r < STEP; r += STAGE_WARPS)
+            if (s.row + r >= s.lo && s.row + r < s.hi)
+                one(origin + r * pitch + 4 * lane, s.row + r, column);
+    }
+    if (s.row + lane < s.lo || s.row + lane >= s.hi)
+        return;
+#pragma unroll 1
+    for (int g = warp; g < 2 * groups; g += STAGE_WARPS) {
         const int side = g < groups ? -4 * (g + 1) : WIDTH + 4 * (g - groups);
-        if (x0 + side < end)
-            stage_four(a.in, a.x, origin + lane * pitch + side, line, x0 + side);
+        if (s.x0 + side < s.end)
+            one(origin + lane * pitch + side, s.row + lane, s.x0 + side);
+    }
+}
+
+template <int BYTES>
+__device__ __forceinline__ void copy_plain(float *to, int pitch, const char *from, long long step)
+{
+#pragma unroll
+    for (int q = 0; q < STAGE_ROUNDS; q++, to += STAGE_WARPS * pitch, from += step)
+        copy_async<BYTES>(to, from);
+}
+
+/* Asks for a stage of plane z. */
+template <bool FLOATS>
+__device__ __forceinline__ void stage_rows(const view &in, const axis &x, const axis &y, const stage &s, int z)
+{
+    const int row_size = (int)in.pitch; /* the row of an image is an int: one multiplication */
+    const long long plane = (long long)(z - in.lo[2]) * in.plane;
+    const auto line_of = [&](int r) {
+        const int from = y.rule == VP_EDGE_WRAP ? edge_from(VP_EDGE_WRAP, r, y.n) : r;
+        return plane + (long long)(from - in.lo[1]) * row_size;
+    };
+    each_group(
+        in, y, s,
+        [&](float *to, int r, int column) {
+            const int size = FLOATS ? 4 : sample_size(in.type), pitch = stage_pitch(s.radius);
+            const char *const from =
+                in.data + size * (plane + (long long)(r - in.lo[1]) * row_size + (column - in.lo[0]));
+            const long long step = (long long)(STAGE_WARPS * size) * row_size;
+            if (FLOATS)
+                copy_plain<16>(to, pitch, from, step);
+            else if (in.type == VP_U8)
+                copy_plain<4>(to, pitch, from, step);
+            else
+                copy_plain<8>(to, pitch, from, step);
+        },
+        [&](float *to, int r, int column) { stage_four<FLOATS>(in, x, to, line_of(r), column); });
+}
+
+/* Integers become floats, each thread its own. */
+template <class Four>
+__device__ __forceinline__ void convert_rows(const view &in, const axis &x, const axis &y, const stage &s)
+{
+    each_group(
+        in, y, s,
+        [&](float *at, int, int) {
+            const int step = STAGE_WARPS * stage_pitch(s.radius);
+            float4 v[STAGE_ROUNDS];
+#pragma unroll
+            for (int q = 0; q < STAGE_ROUNDS; q++)
+                v[q] = floats_at<Four>(at + q * step);
+#pragma unroll
+            for (int q = 0; q < STAGE_ROUNDS; q++)
+                *reinterpret_cast<float4 *>(at + q * step) = v[q];
+        },
+        [&](float *at, int, int column) { convert_four<Four>(in, x, at, column); });
+}
+
+/* Not in line, for what floats need would be spread out; arguments in registers. */
+static __device__ __noinline__ void stage_integers(view in, axis x, axis y, stage s, int z)
+{
+    stage_rows<false>(in, x, y, s, z);
+}
+
+static __device__ __noinline__ void convert_integers(view in, axis x, axis y, stage s)
+{
+    switch (in.type) {
+    case VP_U8: convert_rows<uchar4>(in, x, y, s); break;
+    case VP_U16: convert_rows<ushort4>(in, x, y, s); break;
+    default: convert_rows<short4>(in, x, y, s);
     }
 }
 
@@ -874,27 +1018,43 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
     const int begin = a.out_lo[1] + chunk * a.chunk_rows;
     const march m = march_over(a.y, ry, begin, min(begin + a.chunk_rows, a.out_hi[1]), STEP);
     const int column = tid % WIDTH, x = x0 + column, steps = m.blocks + m.lag;
+    const bool floats = a.in.type == VP_F32;
     int first_step = 0;
     while (!step_needed(m, first_step))
         first_step++;
+    int slot = (first_step - 2) * STEP; /* of the first row of step t in the rings */
+    const auto stage_of = [&](int t) {
+        const int at = (t & late) * STEP * stage_pitch(rx);
+        return stage{at, rx, x0, min(x0 + WIDTH, a.out_hi[0]) + rx, step_row(m, t), m.need_lo, m.need_hi};
+    };
+    const auto ask = [&](int t) {
+        if (floats)
+            stage_rows<true>(a.in, a.x, a.y, stage_of(t), z);
+        else
+            stage_integers(a.in, a.x, a.y, stage_of(t), z);
+    };
 #pragma unroll
     for (int n = 0; n < NF; n++)
         rings[n].first = step_row(m, 0);
 
 #pragma unroll 1
     for (int t = first_step - 1; t < steps + late; t++) {
-        copies_done();
-        __syncthreads();
-        float *const next = shared + ((t + 1) & late) * STEP * stage_pitch(rx);
         const bool more = t + 1 < steps && step_needed(m, t + 1);
+        const bool here = t >= first_step && t < steps && step_needed(m, t);
+        slot += STEP;
+        slot -= slot >= ring_rows ? ring_rows : 0;
+        copies_done();
+        if (!floats && here)
+            convert_integers(a.in, a.x, a.y, stage_of(t));
+        __syncthreads();
         if (late && more)
-            stage_rows(a, m, next, x0, step_row(m, t + 1), z);
-        if (t >= first_step && t < steps && step_needed(m, t) && x0 + warp * UNIT < a.out_hi[0]) {
+            ask(t + 1);
+        if (here && x0 + warp * UNIT < a.out_hi[0]) {
             const read_row read = {shared + ((t & late) * STEP + lane) * stage_pitch(rx) + padded(rx) + warp * UNIT};
             float *to[NF];
 #pragma unroll
             for (int n = 0; n < NF; n++)
-                to[n] = ring_row(rings[n], step_row(m, t) + lane) + warp * UNIT;
+                to[n] = rings[n].data + (slot + lane) * RING_PITCH + warp * UNIT;
             filter_line<NF, R, ROWS>(
                 read, a.x, a.fx, tx, x0 + warp * UNIT,
                 [&](unsigned mask, const float(&v)[NF][UNIT]) {
@@ -918,7 +1078,7 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
         if (!late) {
             __syncthreads();
             if (more)
-                stage_rows(a, m, next, x0, step_row(m, t + 1), z);
+                ask(t + 1);
         }
         const int s = t - late; /* the step that y may use */
         if (s < m.lag)
@@ -942,7 +1102,9 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
         const unsigned there = first_of(m.end - i);
         const long long to = (long long)(z - a.out_lo[2]) * a.out_plane + (long long)(i - a.out_lo[1]) * a.out_pitch +
                              (x - a.out_lo[0]);
-        const read_ring ring_a(rings[0], i, column), ring_b(rings[NF - 1], i, column);
+        int at_i = slot + i - step_row(m, t);
+        at_i += at_i < 0 ? ring_rows : 0;
+        const read_ring ring_a(rings[0], at_i, column), ring_b(rings[NF - 1], at_i, column);
         if constexpr (NF == 1) {
             const long long from = (long long)(z - a.in.lo[2]) * a.in.plane +
                                    (long long)(i - a.in.lo[1]) * a.in.pitch + (x - a.in.lo[0]);
@@ -1042,7 +1204,14 @@ __device__ __forceinline__ void stage_planes(const z_args &a, const march &m, co
     const bool whole = width == 4 && ((in.plane | at) & 3) == 0;
     if (width <= 0)
         return;
+    if (whole && plane >= max(m.begin - a.f[0].radius, 0) && plane + UNIT <= min(m.end + a.f[0].radius, a.z.n)) {
+        const char *p = in.data + 4 * ((long long)(plane + lane / 8 - in.lo[2]) * in.plane + at);
 #pragma unroll
+        for (int r = 0; r < UNIT; r += 4, slot += 4 * 32, p += 16 * in.plane)
+            copy_async<16>(slot, p);
+        return;
+    }
+#pragma unroll 1
     for (int r = 0; r < UNIT; r += 4, slot += 4 * 32) {
         const int z = plane + r + lane / 8;
         if (z < m.begin - a.f[0].radius || z >= m.end + a.f[0].radius)
@@ -1111,7 +1280,8 @@ __global__ void __launch_bounds__(32 * Z_WARPS, NF == 1 ? 4 : 3) k_z(const __gri
                              (x - a.out_lo[0]);
         const long long from = (long long)(i - a.source.lo[2]) * a.source.plane +
                                (long long)(y - a.source.lo[1]) * a.source.pitch + (x - a.source.lo[0]);
-        const read_ring ring_a(mine, i, lane), ring_b(mine, i, lane + (NF - 1) * ring_rows * 32);
+        const int slot = (i - mine.first) % ring_rows;
+        const read_ring ring_a(mine, slot, lane), ring_b(mine, slot, lane + (NF - 1) * ring_rows * 32);
         const unsigned mask = ROWS ? row_mask(a.z, a.f[NF - 1], i) : 0, inside = there & ~mask;
         if (inside) {
             float v[1][UNIT], w[1][UNIT];
@@ -1229,7 +1399,7 @@ template <line_form FORM> struct read_line {
 
 /* What a block has in shared memory: place 0 of its lines is sample `from`; places [first, last) are in the input. */
 struct piece {
-    float *lines;
+    int at;    /* of its first line in shared memory, floats */
     int pitch; /* from line to line; COLUMNS: 1 */
     int from, first, last;
     int needed; /* places */
@@ -1238,59 +1408,59 @@ struct piece {
 
 /* What is rarely needed is not in line with the rest: code that is spread out is slower. */
 
-/* load_rows for samples that are to be converted. */
-template <class Four> __device__ __noinline__ void load_converted(const line_args &a, piece b)
+__device__ __forceinline__ float *lines_of(const piece &b)
 {
-    const int warp = threadIdx.x / 32, rows = a.hi[1] - b.across - warp, at = b.first + 4 * (threadIdx.x % 32);
-    const long long from = b.other * a.in.other + (b.across + warp) * a.in.across + b.from + at;
-    const Four *p = reinterpret_cast<const Four *>(a.in.data + from * (long long)(sizeof(Four) / 4));
-    float *q = b.lines + warp * b.pitch + at;
-#pragma unroll 1
-    for (int r = 0; r < min(LINES, rows); r += LINE_WARPS) {
-#pragma unroll 1
-        for (int c = 0; at + c < b.last; c += LINE_ROUND) {
-            Four v[LINE_ROUND / 128];
-#pragma unroll
-            for (int e = 0; e < LINE_ROUND; e += 128)
-                if (at + c + e < b.last)
-                    v[e / 128] = __ldg(p + (c + e) / 4);
-#pragma unroll
-            for (int e = 0; e < LINE_ROUND; e += 128)
-                if (at + c + e < b.last)
-                    *reinterpret_cast<float4 *>(q + c + e) =
-                        make_float4(v[e / 128].x, v[e / 128].y, v[e / 128].z, v[e / 128].w);
-        }
-        p += LINE_WARPS / 4 * a.in.across;
-        q += LINE_WARPS * b.pitch;
-    }
+    extern __shared__ __align__(16) float shared[];
+    return shared + b.at;
 }
 
-/* The samples of all lines that the input has. A warp copies 512 bytes of a row at a time. */
-__device__ __forceinline__ void load_rows(const line_args &a, const piece &b)
+/* f(to, from) for all groups of four samples of the `rows` lines that the input has. A warp does 32 of a row at a
+ * time. */
+template <class Four, class F>
+__device__ __forceinline__ void each_four(const line_volume &in, int rows, const piece &b, const F &f)
 {
-    switch (a.in.type) {
-    case VP_U8: load_converted<uchar4>(a, b); return;
-    case VP_U16: load_converted<ushort4>(a, b); return;
-    case VP_I16: load_converted<short4>(a, b); return;
-    default: break;
-    }
-    const int warp = threadIdx.x / 32, rows = a.hi[1] - b.across - warp, at = b.first + 4 * (threadIdx.x % 32);
-    const float *p = reinterpret_cast<const float *>(a.in.data) + b.other * a.in.other +
-                     (b.across + warp) * a.in.across + b.from + at;
-    float *q = b.lines + warp * b.pitch + at;
+    const int warp = threadIdx.x / 32, at = b.first + 4 * (threadIdx.x % 32);
+    const long long from = b.other * in.other + (b.across + warp) * in.across + b.from + at;
+    const Four *p = reinterpret_cast<const Four *>(in.data + from * (long long)(sizeof(Four) / 4));
+    float *q = lines_of(b) + warp * b.pitch + at;
 #pragma unroll 1
-    for (int c = at; c < b.last; c += LINE_ROUND, p += LINE_ROUND, q += LINE_ROUND) {
-        const float *row = p;
+    for (int c = at; c < b.last; c += LINE_ROUND, p += LINE_ROUND / 4, q += LINE_ROUND) {
+        const Four *row = p;
         float *to = q;
 #pragma unroll 1
-        for (int r = 0; r < min(LINES, rows); r += LINE_WARPS) {
+        for (int r = warp; r < min(LINES, rows); r += LINE_WARPS) {
 #pragma unroll
             for (int e = 0; e < LINE_ROUND; e += 128)
                 if (c + e < b.last)
-                    copy_async<16>(to + e, row + e);
-            row += LINE_WARPS * a.in.across;
+                    f(to + e, row + e / 4);
+            row += LINE_WARPS / 4 * in.across;
             to += LINE_WARPS * b.pitch;
         }
+    }
+}
+
+template <class Four> __device__ __forceinline__ void copy_rows(const line_volume &in, int rows, const piece &b)
+{
+    each_four<Four>(in, rows, b, [](float *to, const Four *from) { copy_async<sizeof(Four)>(to, from); });
+}
+
+/* Arguments in registers: others are loads that wait for each other. */
+template <class Four> static __device__ __noinline__ void load_integers(line_volume in, int rows, piece b)
+{
+    copy_rows<Four>(in, rows, b);
+    copies_done();
+    each_four<Four>(in, rows, b,
+                    [](float *at, const Four *) { *reinterpret_cast<float4 *>(at) = floats_at<Four>(at); });
+}
+
+__device__ __forceinline__ void load_rows(const line_args &a, const piece &b)
+{
+    const int rows = a.hi[1] - b.across;
+    switch (a.in.type) {
+    case VP_U8: load_integers<uchar4>(a.in, rows, b); break;
+    case VP_U16: load_integers<ushort4>(a.in, rows, b); break;
+    case VP_I16: load_integers<short4>(a.in, rows, b); break;
+    default: copy_rows<float4>(a.in, rows, b);
     }
 }
 
@@ -1302,7 +1472,7 @@ __device__ __forceinline__ void load_columns(const line_args &a, const piece &b)
     int place = b.first + (int)threadIdx.x / 8;
     const float *p = reinterpret_cast<const float *>(a.in.data) + b.other * a.in.other + (b.across + x) +
                      (b.from + place) * a.in.along;
-    float *q = b.lines + place * LINES + x;
+    float *q = lines_of(b) + place * LINES + x;
     const long long step = PLACES * a.in.along;
     if (width <= 0)
         return;
@@ -1328,7 +1498,7 @@ __device__ __noinline__ void extend_by_rule(const line_args &a, piece b, int bef
     const auto fill = [&](int line, int q) {
         const int place = q < before ? q : q - before + beyond;
         const int s = edge_from(a.along.rule, b.from + place, a.along.n), near = s - b.from;
-        float *const p = b.lines + line * b.pitch;
+        float *const p = lines_of(b) + line * b.pitch;
         float v = 0;
         if (s >= 0 && near >= b.first && near < b.last)
             v = p[near * STEP];
@@ -1360,7 +1530,7 @@ template <line_form FORM> __device__ __forceinline__ void extend_lines(const lin
         extend_by_rule<FORM>(a, b, before, before + b.needed - beyond);
     } else if (FORM == COLUMNS) {
         const auto repeat = [&](int place, int end, int from) {
-            float4 *const p = reinterpret_cast<float4 *>(b.lines) + threadIdx.x % 8;
+            float4 *const p = reinterpret_cast<float4 *>(lines_of(b)) + threadIdx.x % 8;
             const float4 v = p[from * (LINES / 4)];
 #pragma unroll 1
             for (place += threadIdx.x / 8; place < end; place += LINE_WARPS * 4)
@@ -1371,7 +1541,7 @@ template <line_form FORM> __device__ __forceinline__ void extend_lines(const lin
         if (beyond < b.needed)
             repeat(beyond, b.needed, beyond - 1);
     } else {
-        float *const line = b.lines + warp * b.pitch;
+        float *const line = lines_of(b) + warp * b.pitch;
         const int front = before / 4, behind = (beyond + 3) / 4, all = front + (b.needed + 3) / 4 - behind;
 #pragma unroll 1
         for (int g = lane; g < all; g += 32) {
@@ -1436,14 +1606,14 @@ struct unit {
     float v[UNIT];
 };
 
-/* The outputs i ... i + UNIT - 1 of a line that are `there`, to sample `to` on: integers, high-pass. */
-static __device__ __noinline__ void store_specially(const line_args &a, int other, int line, int i, long long to,
-                                                    unit u, unsigned there)
+/* The outputs of a line that are `there`, to sample `to` on: integers, high-pass (from sample `from` of source on).
+ * Arguments in registers. */
+static __device__ __noinline__ void store_specially(line_volume out, line_volume source, bool highpass, long long to,
+                                                    long long from, unit u, unsigned there)
 {
-    if (a.highpass)
-        subtract_line(a.source.data, other * a.source.other + line * a.source.across + i * a.source.along,
-                      a.source.along, a.source.type, u.v, there);
-    store_line(a.out.data, to, a.out.along, a.out.type, u.v, there);
+    if (highpass)
+        subtract_line(source.data, from, source.along, source.type, u.v, there);
+    store_line(out.data, to, out.along, out.type, u.v, there);
 }
 
 /* Overview: a block has a piece of 32 lines in shared memory. Other blocks work while its samples are on their way.
@@ -1460,7 +1630,7 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
     const int end = min(begin + a.length, a.hi[0]);
     const float *const t[1] = {shared};
     piece b;
-    b.lines = shared + pad;
+    b.at = pad;
     b.pitch = FORM == COLUMNS ? 1 : samples + 4;
     b.from = begin - pad;
     b.needed = min(samples, end + radius - b.from);
@@ -1480,7 +1650,7 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
     extend_lines<FORM>(a, b);
 
     constexpr int STEP = read_line<FORM>::STEP;
-    read_line<FORM> read = {b.lines + lane * b.pitch + STEP * (pad + warp * UNIT)};
+    read_line<FORM> read = {lines_of(b) + lane * b.pitch + STEP * (pad + warp * UNIT)};
     int i = begin + warp * UNIT;
     const int line = b.across + lane;
     long long to = b.other * a.out.other + line * a.out.across + i * a.out.along;
@@ -1503,7 +1673,8 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
 #pragma unroll
                 for (int j = 0; j < UNIT; j++)
                     u.v[j] = v[0][j];
-                store_specially(a, b.other, line, i, to, u, there);
+                const long long from = b.other * a.source.other + line * a.source.across + i * a.source.along;
+                store_specially(a.out, a.source, a.highpass, to, from, u, there);
             }
         }
     }

@@ -63,8 +63,8 @@ struct fused_args {
     fused_axis axis[3];
     int first_x, tiles_x, tiles_y, chunks, planes; /* planes of a chunk */
     bool highpass;
-    unsigned flip; /* 16-bit samples: bits to turn over in two of them, and what to add then (i16) */
-    float offset;
+    unsigned flip; /* 16-bit samples: see floats_of */
+    float zero;
 };
 
 /* The ring; planes filtered along x, two of them; the samples at the ends along z; clip_of along x and y; where planes
@@ -84,16 +84,12 @@ __device__ __forceinline__ float4 four_of(const float *p, const fused_args &)
 
 __device__ __forceinline__ float4 four_of(const unsigned short *p, const fused_args &a)
 {
-    const uint2 v = *reinterpret_cast<const uint2 *>(p);
-    const unsigned l = v.x ^ a.flip, h = v.y ^ a.flip;
-    return make_float4((float)(l & 0xffff) + a.offset, (float)(l >> 16) + a.offset, (float)(h & 0xffff) + a.offset,
-                       (float)(h >> 16) + a.offset);
+    return floats_of(*reinterpret_cast<const uint2 *>(p), a.flip, a.zero);
 }
 
 __device__ __forceinline__ float4 four_of(const unsigned char *p, const fused_args &)
 {
-    const unsigned v = *reinterpret_cast<const unsigned *>(p);
-    return make_float4((float)(v & 0xff), (float)(v >> 8 & 0xff), (float)(v >> 16 & 0xff), (float)(v >> 24));
+    return floats_of(*reinterpret_cast<const unsigned *>(p));
 }
 
 __device__ __forceinline__ float one_of(const float *p, const fused_args &)
@@ -103,7 +99,7 @@ __device__ __forceinline__ float one_of(const float *p, const fused_args &)
 
 __device__ __forceinline__ float one_of(const unsigned short *p, const fused_args &a)
 {
-    return (float)(*p ^ (a.flip & 0xffff)) + a.offset;
+    return float_of<0x7410>(*p ^ a.flip, a.zero);
 }
 
 __device__ __forceinline__ float one_of(const unsigned char *p, const fused_args &)
@@ -223,26 +219,13 @@ __device__ __forceinline__ void find_tile(const fused_args &a, int block, int &x
 template <bool FLOAT, int OWN>
 __device__ __forceinline__ void store_own(const fused_args &a, long long to, const float (&v)[OWN], int rows)
 {
-    if constexpr (FLOAT) {
-        float *row = reinterpret_cast<float *>(a.out) + to;
+    typed(a.out, FLOAT ? VP_F32 : a.out_type, [&](auto *q) {
+        q += to;
 #pragma unroll
-        for (int j = 0; j < OWN; j++, row += a.out_pitch)
+        for (int j = 0; j < OWN; j++, q += a.out_pitch)
             if (j < rows)
-                *row = v[j];
-        return;
-    }
-    const float least = a.out_type == VP_I16 ? -32768 : 0;
-    const float most = a.out_type == VP_U8 ? 255 : a.out_type == VP_I16 ? 32767 : 65535;
-#pragma unroll
-    for (int j = 0; j < OWN; j++, to += a.out_pitch) {
-        if (j >= rows)
-            continue;
-        const int w = to_integer(v[j], least, most);
-        if (a.out_type == VP_U8)
-            a.out[to] = (char)w;
-        else
-            reinterpret_cast<unsigned short *>(a.out)[to] = (unsigned short)w;
-    }
+                *q = sample_of<std::remove_reference_t<decltype(*q)>>(v[j]);
+    });
 }
 
 /* Planes of any tile; of one that needs no samples but those of the rows it loads as they are, so of nearly all; of one
@@ -548,7 +531,7 @@ template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_gp
 
     const int shared = (int)fused_shared<Sample, R>();
     static_assert(fused_shared<Sample, R>() <= 99 << 10, "what every device with 16-byte copies has");
-    cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    cudaError_t e = vp_allow_shared(kernel, shared);
     if (e == cudaSuccess)
         e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, S::THREADS, shared);
     if (e != cudaSuccess)
@@ -556,8 +539,7 @@ template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_gp
     a.planes = block_planes(tiles, n, R, (int64_t)std::max(each, 1) * args->sms);
     a.chunks = (n + a.planes - 1) / a.planes;
     const int64_t blocks = tiles * a.chunks;
-    kernel<<<(unsigned)blocks, S::THREADS, shared, args->stream>>>(a);
-    return 0;
+    return vp_start(err, args->stream, kernel, dim3((unsigned)blocks), dim3(S::THREADS), shared, a);
 }
 
 template <class Sample, bool FLOAT> int launch(int radius, fused_args &a, const vp_gpu_args *args, vp_err *err)
@@ -620,10 +602,8 @@ int fused_launch(const vp_local *op, const separable &s, const vp_gpu_args *args
     }
     a.first_x = to.lo[0] - (to.lo[0] - a.in.lo[0]) % 4; /* groups of four that are aligned */
     a.highpass = s.highpass;
-    if (op->in == VP_I16) {
-        a.flip = 0x80008000u;
-        a.offset = -32768;
-    }
+    a.flip = op->in == VP_I16 ? FLIP_I16 : 0;
+    a.zero = op->in == VP_I16 ? ZERO_I16 : FLOAT_ZERO;
     switch (op->in) {
     case VP_U8: return launch<unsigned char>(radius, a, args, err);
     case VP_U16:

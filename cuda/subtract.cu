@@ -29,30 +29,25 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-template <class S, class D> void run(const struct vp_gpu_args *args)
+template <class S, class D> int run(const struct vp_gpu_args *args, struct vp_err *err)
 {
     const vp_grid_of g(args->out->box);
-    subtract_kernel<S, D><<<g.grid, g.threads, 0, args->stream>>>(args->in[0], args->in[1], *args->out);
+    return vp_start(err, args->stream, subtract_kernel<S, D>, g.grid, g.threads, 0, args->in[0], args->in[1],
+                    *args->out);
 }
 
 int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
 {
-    (void)err;
     switch (op->in) {
     case VP_U8:
-        run<uint8_t, uint8_t>(args);
-        break;
+        return run<uint8_t, uint8_t>(args, err);
     case VP_U16:
-        run<uint16_t, uint16_t>(args);
-        break;
+        return run<uint16_t, uint16_t>(args, err);
     case VP_I16:
-        run<int16_t, uint16_t>(args);
-        break;
+        return run<int16_t, uint16_t>(args, err);
     default:
-        run<float, float>(args);
-        break;
+        return run<float, float>(args, err);
     }
-    return 0;
 }
 
 } // namespace

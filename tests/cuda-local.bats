@@ -23,6 +23,18 @@ same() {
     VOXPIPE_DEVICES="cpu cuda:0 cuda" ok "${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/unit/plans_test"
 }
 
+@test "several workers on one GPU start their kernels side by side: none is left out" {
+    needs_gpu
+    noise a.tif 64x64x64 f32
+    for chunk in 8x64x3 64x16x2 16x16x4; do
+        for ((i = 0; i < 3; i++)); do
+            same img-morph --op erode --radius 15,30,24 --chunk $chunk a.tif # windows of unlike lengths, one kernel
+            same img-gauss --sigma 7,10,5 --chunk $chunk a.tif
+            same img-local --stat percentile:30 --radius 1,3,2 --chunk $chunk a.tif
+        done
+    done
+}
+
 @test "img-gauss: the CPU's bits for every type, radius and edge rule" {
     needs_gpu
     for type in f32 u8 u16 i16; do

@@ -61,7 +61,7 @@ struct job {
     enum vp_type from, to;
     double gain, offset;
     int64_t lost;             /* clamped, or NaN to integer */
-    struct vp_moments m;
+    struct vp_extent extent;
     struct flatness before, after;
 };
 
@@ -108,7 +108,7 @@ static int range(void *ctx, int64_t page, int n, void *in, void *out, struct vp_
     (void)page;
     (void)out;
     (void)err;
-    vp_moments_add(&j->m, in, j->from, samples(j, n));
+    vp_extent_add(&j->extent, in, j->from, samples(j, n));
     return n;
 }
 
@@ -164,10 +164,10 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
         if (vp_select_run(j->select, &flow, err) || vp_reader_seek(reader, 0, err))
             return -1;
-        if (j->m.n == 0)
+        if (!j->extent.any)
             return vp_fail(err, VP_ERUN, "%s: --auto: no sample is finite", name);
-        set_window(j, j->m.min, j->m.max);
-        vp_note(run, "window %.9g to %.9g", j->m.min, j->m.max);
+        set_window(j, j->extent.min, j->extent.max);
+        vp_note(run, "window %.9g to %.9g", j->extent.min, j->extent.max);
     } else if (p->window.n) {
         set_window(j, p->window.v[0], p->window.v[1]);
     } else if (p->scale.n) {

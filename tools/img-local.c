@@ -3,10 +3,9 @@
  * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image the voxels that exist
  * count; the samples do not depend on how the work is cut. */
 #include "base/tool.h"
+#include "ops/entropy.h"
 #include "ops/local.h"
-#include "ops/statistics.h"
 #include "plan/image.h"
-#include "stack/reader.h"
 
 struct params {
     struct vp_stat_params stat;
@@ -31,43 +30,6 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-struct scan {
-    enum vp_type type;
-    struct vp_moments m;
-};
-
-static int add_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
-{
-    struct scan *s = ctx;
-
-    (void)page;
-    (void)err;
-    vp_moments_add(&s->m, samples, s->type, n);
-    return 0;
-}
-
-/* Smallest and largest sample of the stack; *known: not with --plan, which reads nothing. */
-static int find_range(struct vp_images *im, struct vp_run *run, double range[2], bool *known, struct vp_err *err)
-{
-    struct scan s = {.type = im->type};
-
-    if (!im->seekable) {
-        vp_fail(err, VP_EUSAGE, "%s: the range for the bins needs the samples twice, which a pipe cannot give",
-                vp_reader_name(im->reader[0]));
-        return vp_hint(err, "give --range LO,HI, or --spool");
-    }
-    if (vp_images_scan(im, run, NULL, add_page, &s, err))
-        return -1;
-    *known = !run->common.plan;
-    if (*known && !s.m.n)
-        return vp_fail(err, VP_ERUN, "%s: no sample is finite", vp_reader_name(im->reader[0]));
-    range[0] = s.m.min;
-    range[1] = s.m.max;
-    if (*known)
-        vp_note(run, "bins over %.9g to %.9g", range[0], range[1]);
-    return 0;
-}
-
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -80,8 +42,13 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &p->image, 1, VP_STAT_TYPES, err))
         goto out;
-    if (vp_stat_needs_range(&p->stat, im.type) && find_range(&im, run_, range, &known, err))
-        goto out;
+    if (vp_stat_needs_range(&p->stat, im.type)) {
+        if (vp_entropy_range(&im, run_, range, err))
+            goto out;
+        known = !run_->common.plan; /* which reads nothing */
+        if (known)
+            vp_note(run_, "bins over %.9g to %.9g", range[0], range[1]);
+    }
     if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &quantity, err))
         goto out;
     rc = vp_images_run(&im, run_, &chain, quantity, err);

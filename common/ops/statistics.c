@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096, GROUP = 256, LANES = 8 };
+enum { BLOCK = 4096, GROUP = 256, LANES = 8, EXTENT_PART = 1 << 16 };
 
 static const char *at(const void *samples, enum vp_type type, int64_t i)
 {
@@ -175,6 +175,121 @@ double vp_moments_sum(const struct vp_moments *m)
 double vp_moments_std(const struct vp_moments *m)
 {
     return m->n ? sqrt(m->m2 / (double)m->n) : NAN;
+}
+
+/* ---- sum ---- */
+
+static void block_sum(double *sum, int *finite, const float *v, int n)
+{
+    double s[LANES] = {0};
+    int32_t count[LANES] = {0};
+
+    for (int i = 0; i < n; i += LANES) {
+        const int lanes = n - i < LANES ? n - i : LANES;
+        for (int l = 0; l < lanes; l++) {
+            const bool is_finite = fabsf(v[i + l]) <= FLT_MAX;
+            s[l] += is_finite ? (double)v[i + l] : 0;
+            count[l] += is_finite;
+        }
+    }
+    *sum = 0;
+    *finite = 0;
+    for (int l = 0; l < LANES; l++) {
+        *sum += s[l];
+        *finite += count[l];
+    }
+}
+
+void vp_sum_add(struct vp_sum *s, const float *samples, int64_t n)
+{
+    enum { MANY = 1024 };
+
+    for (int64_t start = 0; start < n; start += (int64_t)BLOCK * MANY) {
+        double sum[MANY];
+        int finite[MANY];
+        const int64_t end = vp_min64(n, start + (int64_t)BLOCK * MANY);
+        const int blocks = (int)((end - start + BLOCK - 1) / BLOCK);
+
+        #pragma omp parallel for schedule(static) if (blocks > 8)
+        for (int b = 0; b < blocks; b++) {
+            const int64_t first = start + (int64_t)b * BLOCK;
+            block_sum(&sum[b], &finite[b], samples + first, (int)vp_min64(BLOCK, end - first));
+        }
+        for (int b = 0; b < blocks; b++) {
+            two_word_add(&s->sum, &s->low, sum[b]);
+            s->n += finite[b];
+        }
+    }
+}
+
+double vp_sum_mean(const struct vp_sum *s)
+{
+    return s->n ? (s->sum + s->low) / (double)s->n : NAN;
+}
+
+/* ---- extent ---- */
+
+/* Of n samples; false if none is finite. In lanes of a cache line, so that it becomes vector code. NaN fails every
+ * comparison; SEEN keeps infinities out, which integers do not have. */
+#define EXTENT(NAME, T, LEAST, MOST, SEEN)                                          \
+    static bool NAME(const void *samples, int64_t n, double *min, double *max)      \
+    {                                                                               \
+        enum { LINE = 64 / sizeof(T) };                                             \
+        const T *v = samples;                                                       \
+        T lo[LINE], hi[LINE];                                                       \
+        for (int l = 0; l < LINE; l++) {                                            \
+            lo[l] = MOST;                                                           \
+            hi[l] = LEAST;                                                          \
+        }                                                                           \
+        for (int64_t i = 0; i < n; i += LINE) {                                     \
+            const int lanes = (int)vp_min64(LINE, n - i);                           \
+            for (int l = 0; l < lanes; l++) {                                       \
+                const T x = v[i + l];                                               \
+                lo[l] = SEEN(x >= LEAST) && x < lo[l] ? x : lo[l];                  \
+                hi[l] = SEEN(x <= MOST) && x > hi[l] ? x : hi[l];                   \
+            }                                                                       \
+        }                                                                           \
+        for (int l = 1; l < LINE; l++) {                                            \
+            lo[0] = lo[l] < lo[0] ? lo[l] : lo[0];                                  \
+            hi[0] = hi[l] > hi[0] ? hi[l] : hi[0];                                  \
+        }                                                                           \
+        *min = (double)lo[0];                                                       \
+        *max = (double)hi[0];                                                       \
+        return lo[0] <= hi[0];                                                      \
+    }
+#define FINITE(c) (c)
+#define ANY(c) true
+EXTENT(extent_u8, uint8_t, 0, UINT8_MAX, ANY)
+EXTENT(extent_u16, uint16_t, 0, UINT16_MAX, ANY)
+EXTENT(extent_u32, uint32_t, 0, UINT32_MAX, ANY)
+EXTENT(extent_u64, uint64_t, 0, UINT64_MAX, ANY)
+EXTENT(extent_i8, int8_t, INT8_MIN, INT8_MAX, ANY)
+EXTENT(extent_i16, int16_t, INT16_MIN, INT16_MAX, ANY)
+EXTENT(extent_i32, int32_t, INT32_MIN, INT32_MAX, ANY)
+EXTENT(extent_i64, int64_t, INT64_MIN, INT64_MAX, ANY)
+EXTENT(extent_f32, float, -FLT_MAX, FLT_MAX, FINITE)
+EXTENT(extent_f64, double, -DBL_MAX, DBL_MAX, FINITE)
+
+void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, int64_t n)
+{
+    static bool (*const extent[VP_N_TYPES])(const void *, int64_t, double *, double *) = {
+        [VP_U8] = extent_u8, [VP_U16] = extent_u16, [VP_U32] = extent_u32, [VP_U64] = extent_u64,
+        [VP_I8] = extent_i8, [VP_I16] = extent_i16, [VP_I32] = extent_i32, [VP_I64] = extent_i64,
+        [VP_F32] = extent_f32, [VP_F64] = extent_f64,
+    };
+    double min = e->any ? e->min : INFINITY, max = e->any ? e->max : -INFINITY;
+
+    #pragma omp parallel for schedule(static) reduction(min : min) reduction(max : max) if (n > 8 * EXTENT_PART)
+    for (int64_t i = 0; i < n; i += EXTENT_PART) {
+        double lo, hi;
+        if (extent[type](at(samples, type, i), vp_min64(EXTENT_PART, n - i), &lo, &hi)) {
+            min = lo < min ? lo : min;
+            max = hi > max ? hi : max;
+        }
+    }
+    e->any = min <= max;
+    e->min = min + 0.0; /* of -0 and 0 it depends on the threads which comes first */
+    e->max = max + 0.0;
 }
 
 /* ---- counting ---- */

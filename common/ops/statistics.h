@@ -20,6 +20,23 @@ double vp_moments_sum(const struct vp_moments *m);
 /* Standard deviation of the samples themselves (divided by n); NaN if n = 0. */
 double vp_moments_std(const struct vp_moments *m);
 
+/* The sum of the finite samples alone, as above, in a fraction of the time. Zero-initialise ({0}). */
+struct vp_sum {
+    int64_t n; /* finite samples */
+    double sum, low;
+};
+void vp_sum_add(struct vp_sum *s, const float *samples, int64_t n);
+/* NaN if n = 0. */
+double vp_sum_mean(const struct vp_sum *s);
+
+/* The smallest and the largest finite sample alone, in a fraction of the time. Zero-initialise ({0}); without any finite
+ * sample `any` stays false. 64-bit integers beyond 2^53 are rounded to double. */
+struct vp_extent {
+    double min, max;
+    bool any;
+};
+void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, int64_t n);
+
 /* Counts in `bins` counters that several threads fill. For the types below. */
 struct vp_counter {
     int64_t *count;

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/tool.h"
+#include "ops/statistics.h"
 #include "plan/image.h"
 
 #include <math.h>
@@ -18,21 +19,11 @@ int vp_wiener_local(struct vp_local *op, double noise, const struct vp_footprint
     return 0;
 }
 
-struct sum { double sum; int64_t n; };
-
-/* One after the other, so that the sum is the same on any machine. */
 static int add_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
 {
-    const float *v = samples;
-    struct sum *s = ctx;
-
     (void)page;
     (void)err;
-    for (int64_t i = 0; i < n; i++)
-        if (isfinite(v[i])) {
-            s->sum += (double)v[i];
-            s->n++;
-        }
+    vp_sum_add(ctx, samples, n);
     return 0;
 }
 
@@ -41,15 +32,15 @@ int vp_wiener_noise(struct vp_images *im, struct vp_run *run, const struct vp_fo
 {
     struct vp_chain chain = {0};
     struct vp_local op;
-    struct sum s = {0};
+    struct vp_sum sum = {0};
     int rc = -1;
 
     *noise = -1;
     if (!vp_moments_local(&op, VP_VAR, false, f, im->size, im->type, VP_F32, err) && !vp_chain_add(&chain, &op, err)
-        && !vp_images_scan(im, run, &chain, add_page, &s, err))
+        && !vp_images_scan(im, run, &chain, add_page, &sum, err))
         rc = 0;
     if (!run->common.plan)
-        *noise = s.n ? s.sum / (double)s.n : 0;
+        *noise = sum.n ? vp_sum_mean(&sum) : 0;
     vp_chain_free(&chain);
     return rc;
 }

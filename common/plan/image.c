@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_AXES = 16, SCAN_BYTES = 16 << 20, TRIES = 8, STEP = 64 << 20 };
+enum { MAX_AXES = 16, TRIES = 8, STEP = 64 << 20 };
 
 /* Below, auto takes one device of several: to start one takes longer than its share of the work. */
 static const double WORTH_ALL = 4e9; /* bytes */
@@ -661,47 +661,13 @@ void vp_images_close(struct vp_images *im)
     *im = (struct vp_images){0};
 }
 
-/* The input's own pages, in im->type. */
-static int scan_input(struct vp_images *im, struct vp_run *run,
-                      int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err),
-                      void *ctx, struct vp_err *err)
-{
-    struct vp_reader *reader = im->reader[0];
-    const struct vp_stack *stack = vp_reader_stack(reader);
-    const int64_t samples = stack->nx * stack->ny;
-    const size_t own = vp_page_bytes(stack), held = (size_t)samples * vp_type_size(im->type);
-    const int64_t batch = (int64_t)(SCAN_BYTES / (own + held)) + 1;
-    char *raw = vp_alloc_raw((size_t)batch, own, "pages", err);
-    char *converted = im->type != stack->type ? vp_alloc_raw(1, held, "a page", err) : NULL;
-    void **to = malloc((size_t)batch * sizeof *to);
-    int rc = !raw || (im->type != stack->type && !converted) ? -1 : 0;
-    if (!to)
-        rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
-    for (int64_t i = 0; !rc && i < batch; i++)
-        to[i] = raw + (size_t)i * own;
-    for (int64_t at = 0; !rc && at < stack->pages; at += batch) {
-        const int64_t n = stack->pages - at < batch ? stack->pages - at : batch;
-        const int64_t got = vp_reader_pages(reader, n, to, (int)run->common.threads, err);
-        if (got != n)
-            rc = got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader),
-                                        (long long)stack->pages, (long long)(at + got));
-        for (int64_t i = 0; !rc && i < n; i++) {
-            if (converted)
-                vp_convert(converted, im->type, to[i], stack->type, samples, 1, 0);
-            rc = page(ctx, at + i, converted ? converted : to[i], samples, err);
-        }
-    }
-    free(raw);
-    free(converted);
-    free(to);
-    return rc;
-}
-
 int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
                    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
                    struct vp_err *err)
 {
-    int rc;
+    struct vp_execute e = {.page = page, .ctx = ctx, .stored_out = chain->stage[chain->n - 1].out};
+    struct job job;
+
     if (!im->seekable) {
         for (int k = 0; k < im->n; k++)
             if (!vp_reader_seekable(im->reader[k]))
@@ -711,13 +677,7 @@ int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     }
     if (run->common.plan)
         return 0;
-    if (!chain) {
-        rc = scan_input(im, run, page, ctx, err);
-    } else {
-        struct job job;
-        struct vp_execute e = {.page = page, .ctx = ctx, .stored_out = chain->stage[chain->n - 1].out};
-        rc = prepare(im, run, chain, e.stored_out, false, &job, err) || execute(im, run, chain, &job, &e, err) ? -1 : 0;
-    }
+    int rc = prepare(im, run, chain, e.stored_out, false, &job, err) || execute(im, run, chain, &job, &e, err) ? -1 : 0;
     for (int k = 0; k < im->n && !rc; k++)
         rc = vp_reader_seek(im->reader[k], 0, err);
     return rc;

@@ -833,9 +833,10 @@ static bool device_want(struct scene *s, const struct params *p, struct count *n
     if (t.set->under->local_has(&c, why, sizeof why)) {
         t.problem = problem_of(&t, s, &c);
         t.problem.devices = 1;
-        ok = vp_plan_try(&t.plan, &t.problem) && !run(&t, p, s, &c, lost, &s->want[1], &s->lost[1], &err);
+        const bool fits = vp_plan_try(&t.plan, &t.problem);
+        ok = fits && !run(&t, p, s, &c, lost, &s->want[1], &s->lost[1], &err);
         if (!ok)
-            printf("one chunk: %s\n", err.msg);
+            printf("one chunk: %s\n", fits ? err.msg : "no room for it");
         const bool unlike = ok && !may_differ(&c, s)
                             && (!is_right(s->want[1], s->want[0], s) || s->lost[1] != s->lost[0]);
         n->unlike += unlike;

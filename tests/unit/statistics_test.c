@@ -5,6 +5,7 @@
 #include "ops/statistics.h"
 #include "test.h"
 
+#include <float.h>
 #include <omp.h>
 #include <stdlib.h>
 
@@ -89,6 +90,10 @@ static void test_moments(enum vp_type type)
     CHECK_INT(m.nan, nan);
     CHECK_INT(m.inf, inf);
     CHECK(m.min == lo && m.max == hi);
+    struct vp_extent e = {0};
+    vp_extent_add(&e, v, type, half);
+    vp_extent_add(&e, (char *)v + (size_t)half * vp_type_size(type), type, n - half);
+    CHECK(e.any && e.min == lo && e.max == hi);
     const double std = (double)sqrtl(dev / count);
     CHECK_NEAR(m.mean, (double)mean, 1e-15 * (fabs((double)mean) + std));
     CHECK_NEAR(vp_moments_std(&m), std, 1e-13 * std);
@@ -96,6 +101,14 @@ static void test_moments(enum vp_type type)
         CHECK(vp_moments_sum(&m) == (double)sum);
     else
         CHECK_NEAR(vp_moments_sum(&m), (double)sum, 1e-15 * std * (double)count);
+    if (type == VP_F32) {
+        struct vp_sum t = {0};
+        CHECK(isnan(vp_sum_mean(&t)));
+        vp_sum_add(&t, v, half);
+        vp_sum_add(&t, (float *)v + half, n - half);
+        CHECK_INT(t.n, count);
+        CHECK_NEAR(vp_sum_mean(&t), (double)mean, 1e-15 * (fabs((double)mean) + std));
+    }
     free(d);
     free(v);
 }
@@ -127,22 +140,54 @@ static void test_empty(void)
     CHECK(isnan(vp_moments_std(&m)));
 }
 
+/* The extremes at every place of short and long rows, alone among NaN and infinities. */
+static void test_extent(void)
+{
+    enum { N = 700001 };
+    static const int64_t lengths[] = {1, 2, 15, 16, 17, 100, 65536, 65537, N};
+    static const float odd[3] = {NAN, INFINITY, -INFINITY};
+    float *v = malloc(N * sizeof *v);
+
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int try = 0; try < 40; try++) {
+            const int64_t n = lengths[i];
+            const int64_t lo = (int64_t)(random64() % (uint64_t)n), hi = (int64_t)(random64() % (uint64_t)n);
+            struct vp_extent e = {0};
+            for (int64_t k = 0; k < n; k++)
+                v[k] = odd[(k + try) % 3];
+            vp_extent_add(&e, v, VP_F32, n);
+            CHECK(!e.any);
+            v[lo] = -3;
+            v[hi] = 7;
+            vp_extent_add(&e, v, VP_F32, n);
+            CHECK(e.any && e.min == (lo == hi ? 7 : -3) && e.max == 7);
+            v[lo] = v[hi] = -FLT_MAX;
+            e = (struct vp_extent){0};
+            vp_extent_add(&e, v, VP_F32, n);
+            CHECK(e.any && e.min == -FLT_MAX && e.max == -FLT_MAX);
+        }
+    free(v);
+}
+
 static void test_threads(void)
 {
     const int64_t n = 3000001;
     float *v = make(VP_F32, n), *w = make(VP_F32, n);
     struct vp_moments m[3] = {{0}};
+    struct vp_sum s[3] = {{0}};
     struct vp_compare c[3];
     const int threads[3] = {1, 2, 5}, before = omp_get_max_threads();
 
     for (int t = 0; t < 3; t++) {
         omp_set_num_threads(threads[t]);
         vp_moments_add(&m[t], v, VP_F32, n);
+        vp_sum_add(&s[t], v, n);
         memset(&c[t], 0, sizeof c[t]);
         c[t].scale = 1;
         vp_compare_page(&c[t], 0, n, 1, v, VP_F32, w, VP_F32, NULL, VP_U8);
     }
     omp_set_num_threads(before);
+    CHECK(!memcmp(&s[0], &s[1], sizeof s[0]) && !memcmp(&s[0], &s[2], sizeof s[0]));
     CHECK(!memcmp(&m[0], &m[1], sizeof m[0]) && !memcmp(&m[0], &m[2], sizeof m[0]));
     CHECK(!memcmp(&c[0], &c[1], sizeof c[0]) && !memcmp(&c[0], &c[2], sizeof c[0]));
     free(v);
@@ -351,6 +396,7 @@ int main(void)
     }
     test_offset();
     test_empty();
+    test_extent();
     test_threads();
     test_histogram();
     test_zeros();

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting kernels, from any thread. */
+#ifndef VP_LAUNCH_CUH
+#define VP_LAUNCH_CUH
+
+#include "local.h"
+
+/* Shared memory that a thread block can have on this device. */
+static inline size_t vp_shared_most(void)
+{
+    int device = 0, most = 48 << 10;
+    if (cudaGetDevice(&device) == cudaSuccess)
+        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return (size_t)most;
+}
+
+/* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
+ * it set to what this launch needs, another thread could lower it before the launch, which then fails. So it is only
+ * ever raised, and at once to the most that there is. */
+template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t shared)
+{
+    cudaFuncAttributes a;
+    const cudaError_t e = cudaFuncGetAttributes(&a, kernel);
+    if (e != cudaSuccess || (size_t)a.maxDynamicSharedSizeBytes >= shared)
+        return e;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)(vp_shared_most() - a.sharedSizeBytes));
+}
+
+/* kernel<<<blocks, threads, shared, stream>>>(args...), and whether it started: of several launches in a row,
+ * cudaGetLastError() after the last one does not tell. 0, or -1 (see vp_gpu_fail). */
+template <class... P, class... A>
+int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
+             const A &...args)
+{
+    cudaLaunchConfig_t c = {};
+    c.gridDim = blocks;
+    c.blockDim = threads;
+    c.dynamicSmemBytes = shared;
+    c.stream = stream;
+    cudaError_t e = shared ? vp_allow_shared(kernel, shared) : cudaSuccess;
+    if (e == cudaSuccess)
+        e = cudaLaunchKernelEx(&c, kernel, P(args)...);
+    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "cannot start a CUDA kernel");
+}
+
+#endif
