@@ -212,8 +212,8 @@ __device__ __forceinline__ void copy_four(float *to, const char *p, int type)
         copy_async<8>(to, p);
 }
 
-/* The sample in some bytes of a word, as a float: in the last bits of 2^23 it makes that larger by just itself. (What
- * converts integers has a fraction of the rate.) BYTES: for __byte_perm, 4 and more are those of FLOAT_OF. */
+/* Bytes of a word (a selection of __byte_perm whose others are those of FLOAT_OF) as a float: put into the last bits of
+ * 2^23, a sample makes it larger by itself. Conversions have a fraction of the rate. */
 constexpr unsigned FLOAT_OF = 0x4b000000;
 constexpr float FLOAT_ZERO = 8388608;
 
@@ -860,33 +860,105 @@ __device__ __forceinline__ void convert_four(const view &in, const axis &a, floa
 }
 
 /* Rows [row, row + STEP) x columns [x0 - R, x0 + WIDTH + R), before `end`, of one plane; rows outside [lo, hi) are not
- * needed. */
+ * needed. A warp does whole rows, and then groups of four columns on both sides of all rows, so that its lanes agree
+ * where the image ends. */
 struct stage {
     int at; /* in shared memory, floats: a pointer that a call hands on is one to any memory */
     int radius, x0, end, row, lo, hi;
 };
 
-constexpr int STAGE_WARPS = THREADS / 32, STAGE_ROUNDS = STEP / STAGE_WARPS;
-
-/* What a thread has of a stage, groups of four columns: one(place, row, column) for each, but plain(...), with the
- * place and the row of the first, for those STAGE_ROUNDS in its column that the part has just as they are. A warp does
- * whole rows, and then groups on both sides of all rows, so that its lanes agree where the image ends. */
-template <class Plain, class One>
-__device__ __forceinline__ void each_group(const view &in, const axis &y, const stage &s, const Plain &plain,
-                                           const One &one)
+__device__ __forceinline__ float *stage_origin(const stage &s)
 {
     extern __shared__ __align__(16) float shared[];
+    return shared + s.at + padded(s.radius);
+}
+
+constexpr int STAGE_WARPS = THREADS / 32, STAGE_ROUNDS = STEP / STAGE_WARPS;
+
+/* Whether the part has the four columns of a lane in all rows just as they are needed. */
+__device__ __forceinline__ bool stage_is_plain(const view &in, const axis &y, const stage &s, int column)
+{
+    const int c = column - in.lo[0];
+    return c >= 0 && c % 4 == 0 && column + 4 <= in.hi[0] && column < s.end && s.row >= s.lo && s.row + STEP <= s.hi &&
+           y.rule != VP_EDGE_WRAP;
+}
+
+template <int BYTES>
+__device__ __forceinline__ void stage_plain(float *to, int pitch, const char *from, long long step)
+{
+#pragma unroll
+    for (int q = 0; q < STAGE_ROUNDS; q++, to += STAGE_WARPS * pitch, from += step)
+        copy_async<BYTES>(to, from);
+}
+
+template <bool FLOATS>
+__device__ __forceinline__ void stage_rows(const view &in, const axis &x, const axis &y, const stage &s, int z)
+{
     const int pitch = stage_pitch(s.radius), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int groups = (s.radius + 3) / 4, column = s.x0 + 4 * lane, c = column - in.lo[0];
-    float *const origin = shared + s.at + padded(s.radius);
-    if (c >= 0 && c % 4 == 0 && column + 4 <= in.hi[0] && column < s.end && s.row >= s.lo && s.row + STEP <= s.hi &&
-        y.rule != VP_EDGE_WRAP) {
-        plain(origin + warp * pitch + 4 * lane, s.row + warp, column);
+    const int groups = (s.radius + 3) / 4, column = s.x0 + 4 * lane;
+    const int row_size = (int)in.pitch; /* the row of an image is an int: one multiplication */
+    const long long plane = (long long)(z - in.lo[2]) * in.plane;
+    float *const origin = stage_origin(s);
+    const auto line_of = [&](int r) {
+        const int from = y.rule == VP_EDGE_WRAP ? edge_from(VP_EDGE_WRAP, r, y.n) : r;
+        return plane + (long long)(from - in.lo[1]) * row_size;
+    };
+    if (stage_is_plain(in, y, s, column)) {
+        float *const to = origin + warp * pitch + 4 * lane;
+        const int size = FLOATS ? 4 : sample_size(in.type);
+        const char *const from =
+            in.data + size * (plane + (long long)(s.row + warp - in.lo[1]) * row_size + (column - in.lo[0]));
+        const long long step = (long long)(STAGE_WARPS * size) * row_size;
+        if (FLOATS)
+            stage_plain<16>(to, pitch, from, step);
+        else if (in.type == VP_U8)
+            stage_plain<4>(to, pitch, from, step);
+        else
+            stage_plain<8>(to, pitch, from, step);
     } else if (column < s.end) {
 #pragma unroll 1
         for (int r = warp; r < STEP; r += STAGE_WARPS)
             if (s.row + r >= s.lo && s.row + r < s.hi)
-                one(origin + r * pitch + 4 * lane, s.row + r, column);
+                stage_four<FLOATS>(in, x, origin + r * pitch + 4 * lane, line_of(s.row + r), column);
+    }
+    const int r = s.row + lane;
+    if (r < s.lo || r >= s.hi)
+        return;
+#pragma unroll 1
+    for (int g = warp; g < 2 * groups; g += STAGE_WARPS) {
+        const int side = g < groups ? -4 * (g + 1) : WIDTH + 4 * (g - groups);
+        if (s.x0 + side < s.end)
+            stage_four<FLOATS>(in, x, origin + lane * pitch + side, line_of(r), s.x0 + side);
+    }
+}
+
+/* Not in line, for what floats need would be spread out; arguments in registers. */
+static __device__ __noinline__ void stage_integers(view in, axis x, axis y, stage s, int z)
+{
+    stage_rows<false>(in, x, y, s, z);
+}
+
+/* What stage_integers asked for, each thread its own. */
+template <class Four>
+__device__ __forceinline__ void convert_rows(const view &in, const axis &x, const axis &y, const stage &s)
+{
+    const int pitch = stage_pitch(s.radius), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int groups = (s.radius + 3) / 4, column = s.x0 + 4 * lane;
+    float *const origin = stage_origin(s);
+    if (stage_is_plain(in, y, s, column)) {
+        float *const at = origin + warp * pitch + 4 * lane;
+        float4 v[STAGE_ROUNDS];
+#pragma unroll
+        for (int q = 0; q < STAGE_ROUNDS; q++)
+            v[q] = floats_at<Four>(at + q * STAGE_WARPS * pitch);
+#pragma unroll
+        for (int q = 0; q < STAGE_ROUNDS; q++)
+            *reinterpret_cast<float4 *>(at + q * STAGE_WARPS * pitch) = v[q];
+    } else if (column < s.end) {
+#pragma unroll 1
+        for (int r = warp; r < STEP; r += STAGE_WARPS)
+            if (s.row + r >= s.lo && s.row + r < s.hi)
+                convert_four<Four>(in, x, origin + r * pitch + 4 * lane, column);
     }
     if (s.row + lane < s.lo || s.row + lane >= s.hi)
         return;
@@ -894,68 +966,8 @@ __device__ __forceinline__ void each_group(const view &in, const axis &y, const 
     for (int g = warp; g < 2 * groups; g += STAGE_WARPS) {
         const int side = g < groups ? -4 * (g + 1) : WIDTH + 4 * (g - groups);
         if (s.x0 + side < s.end)
-            one(origin + lane * pitch + side, s.row + lane, s.x0 + side);
+            convert_four<Four>(in, x, origin + lane * pitch + side, s.x0 + side);
     }
-}
-
-template <int BYTES>
-__device__ __forceinline__ void copy_plain(float *to, int pitch, const char *from, long long step)
-{
-#pragma unroll
-    for (int q = 0; q < STAGE_ROUNDS; q++, to += STAGE_WARPS * pitch, from += step)
-        copy_async<BYTES>(to, from);
-}
-
-/* Asks for a stage of plane z. */
-template <bool FLOATS>
-__device__ __forceinline__ void stage_rows(const view &in, const axis &x, const axis &y, const stage &s, int z)
-{
-    const int row_size = (int)in.pitch; /* the row of an image is an int: one multiplication */
-    const long long plane = (long long)(z - in.lo[2]) * in.plane;
-    const auto line_of = [&](int r) {
-        const int from = y.rule == VP_EDGE_WRAP ? edge_from(VP_EDGE_WRAP, r, y.n) : r;
-        return plane + (long long)(from - in.lo[1]) * row_size;
-    };
-    each_group(
-        in, y, s,
-        [&](float *to, int r, int column) {
-            const int size = FLOATS ? 4 : sample_size(in.type), pitch = stage_pitch(s.radius);
-            const char *const from =
-                in.data + size * (plane + (long long)(r - in.lo[1]) * row_size + (column - in.lo[0]));
-            const long long step = (long long)(STAGE_WARPS * size) * row_size;
-            if (FLOATS)
-                copy_plain<16>(to, pitch, from, step);
-            else if (in.type == VP_U8)
-                copy_plain<4>(to, pitch, from, step);
-            else
-                copy_plain<8>(to, pitch, from, step);
-        },
-        [&](float *to, int r, int column) { stage_four<FLOATS>(in, x, to, line_of(r), column); });
-}
-
-/* Integers become floats, each thread its own. */
-template <class Four>
-__device__ __forceinline__ void convert_rows(const view &in, const axis &x, const axis &y, const stage &s)
-{
-    each_group(
-        in, y, s,
-        [&](float *at, int, int) {
-            const int step = STAGE_WARPS * stage_pitch(s.radius);
-            float4 v[STAGE_ROUNDS];
-#pragma unroll
-            for (int q = 0; q < STAGE_ROUNDS; q++)
-                v[q] = floats_at<Four>(at + q * step);
-#pragma unroll
-            for (int q = 0; q < STAGE_ROUNDS; q++)
-                *reinterpret_cast<float4 *>(at + q * step) = v[q];
-        },
-        [&](float *at, int, int column) { convert_four<Four>(in, x, at, column); });
-}
-
-/* Not in line, for what floats need would be spread out; arguments in registers. */
-static __device__ __noinline__ void stage_integers(view in, axis x, axis y, stage s, int z)
-{
-    stage_rows<false>(in, x, y, s, z);
 }
 
 static __device__ __noinline__ void convert_integers(view in, axis x, axis y, stage s)
