@@ -84,7 +84,7 @@ tiff() {
         sub tag { pack "vvVV", @_ }
         print pack("a2vV", "II", 42, 8);
         for $p (0 .. $pages - 1) {
-            $at = ($o += $p ? 0 : 8) + 2 + 12 * 9 + 4; $end = $at + length($text) + $page; $end += $end % 2;
+            $at = ($o += $p ? 0 : 8) + 2 + 12 * 9 + 4; $end = $at + length($text) + $page; $end += $end % 2 if $p + 1 < $pages;
             $ifd = pack("v", 9) . tag(256, 4, 1, $w) . tag(257, 4, 1, $h) . tag(258, 3, 1, $bits) . tag(259, 3, 1, 1)
                 . tag(262, 3, 1, 1) . tag(270, 2, length $text, $at) . tag(273, 4, 1, $at + length $text)
                 . tag(278, 4, 1, $h) . tag(279, 4, 1, $page) . pack("V", $p + 1 < $pages ? $end : 0);

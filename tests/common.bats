@@ -309,6 +309,45 @@ with_file() {
     each f
 }
 
+@test "--stats over an input or the result is refused, whatever its name: 2, and nothing is touched" {
+    stack() { ct-phantom --volume 8x8x2 -o "$1"; }
+    stack v.tif && cp v.tif a.tif && ln -s a.tif soft.tif && ln a.tif hard.tif && echo a.tif > list && mkdir folder
+    stack folder/b.tif
+    cp list list.before
+    refused() { fails 2 "is the input or the output" "$@" && cmp a.tif v.tif && cmp folder/b.tif v.tif && [ ! -e g.tif ]; }
+    for name in a.tif ./a.tif soft.tif hard.tif "$PWD/a.tif"; do
+        refused img-gauss --sigma 1 a.tif --stats "$name" -o g.tif
+        refused img-gauss --sigma 1 @list --stats "$name" -o g.tif
+        refused sh -c "img-gauss --sigma 1 --stats $name -o g.tif < a.tif"
+        refused img-cmp v.tif v.tif --mask a.tif --stats "$name"
+    done
+    refused img-gauss --sigma 1 @list --stats list -o g.tif
+    refused img-gauss --sigma 1 folder --stats folder/../folder/b.tif -o g.tif
+    cmp list list.before
+    ln -s g.tif dangling.tif
+    for name in g.tif ./g.tif folder/../g.tif dangling.tif "$PWD/g.tif"; do
+        refused img-gauss --sigma 1 a.tif --stats "$name" -o g.tif
+    done
+    refused img-gauss --sigma 1 a.tif --stats ./g.tif -o dangling.tif
+    refused_to_stdout() { fails 2 "standard output already holds the result" img-gauss --sigma 1 a.tif --stats "$1"; }
+    refused_to_stdout - && refused_to_stdout /dev/stdout && refused_to_stdout /dev/fd/1
+    fails 2 "is the input or the output" sh -c "img-gauss --sigma 1 a.tif --stats ./s.tif > s.tif"
+    fails 2 "is the input or the output" sh -c "img-info a.tif --stats s.txt > s.txt"
+    [ ! -s s.tif ] && [ ! -s s.txt ]
+    # both to nowhere, or text and statistics through one descriptor
+    img-gauss --sigma 1 a.tif --stats /dev/null -o /dev/null
+    img-info a.tif --stats - > both.txt
+    grep -q '^type' both.txt && grep -q '"program": "img-info"' both.txt
+}
+
+@test "--stats that cannot be written: 1, and the message says that the result is complete" {
+    [ -e /dev/full ] || skip "no /dev/full"
+    ct-phantom --volume 8x8x2 -o v.tif
+    fails 1 "the result is complete, but its statistics are not: /dev/full: No space left" \
+        img-gauss --sigma 1 v.tif --stats /dev/full -o g.tif
+    img-gauss --sigma 1 v.tif | cmp - g.tif
+}
+
 @test "no temporary files: runs with an unwritable TMPDIR" {
     f() { TMPDIR=/nonexistent with_file "$@" >/dev/null; }
     each f
@@ -324,6 +363,17 @@ with_file() {
 
 @test "bad values in the environment are named: 2" {
     f() { VOXPIPE_THREADS=many fails 2 VOXPIPE_THREADS with_file "$@"; }
+    each f
+}
+
+@test "--progress always shows a line at once, and clears it" {
+    f() {
+        case $1 in ct-geom | img-view) return 0 ;; esac # nothing to wait for
+        with_file "$@" --progress always >a.out 2>err
+        [[ "$(tr '\r' '\n' <err)" == *"$1: "*" 0 "* && "$(tail -c 2 err)" == *$'\r' ]] || { cat -A err; return 1; }
+        with_file "$@" --progress never >a.out 2>err
+        [ ! -s err ] || { cat err; return 1; }
+    }
     each f
 }
 

@@ -60,6 +60,11 @@ load helper
     ok img-gauss a8.tif -o b8.tif
     [ "$(img-info --value type b8.tif)" = i8 ]
     img-convert --type i16 a8.tif | img-gauss | img-cmp b8.tif -
+    # what is clamped is not told, as with every other type
+    noise a.tif 20x20x2 u8
+    img-convert --type i8 --scale 1,-128 a.tif -o a8.tif
+    for f in a.tif a8.tif; do ok img-gauss --highpass --sigma 5 --type same $f -o b.tif; done
+    [ "$(img-info --value max b.tif)" = 127 ]
     img-convert --type u32 a8.tif -o a32.tif 2> /dev/null
     fails 1 "expected samples of" img-gauss a32.tif
 }

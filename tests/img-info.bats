@@ -58,6 +58,11 @@ ramp() {
     img-convert --type f32 s.tif -o f.tif
     [ "$(img-info --value p1,median,p99 f.tif)" = "$want" ]
     near "$(cat f.tif | img-info --value median)" "$(img-info --value median f.tif)" 17
+    # and never beyond the samples
+    floats '$_ < 900 ? 0.035 : 0.04' 1000 'f<*' > two.raw
+    img-convert --raw-in 100x10:f32le two.raw -o two.tif
+    read -r low high <<<"$(cat two.tif | img-info --value p0,p100 | xargs)"
+    awk -v l="$low" -v h="$high" 'BEGIN { exit !(l >= 0.0349999994039 && h <= 0.0399999991061) }'
 }
 
 @test "NaN and infinities are counted and left out" {

@@ -158,6 +158,30 @@ noise() {
     [[ "$output" == *"over the range of the stack"* ]]
 }
 
+@test "a recorded scale stays true: differences lose the offset, a variance squares the gain" {
+    ct-phantom --volume 24x20x6 -o v.tif
+    img-convert --type u16 --window -0.01,0.05 v.tif -o s.tif
+    unscaled() { "$@" s.tif -o f.tif && img-convert --unscale f.tif -o got.tif; }
+    # what the same makes of the values themselves; steps of 1e-6 in 16 bits
+    for how in "img-local --stat std" "img-local --stat mean --type f32" "img-local --stat max" \
+        "img-morph --op gradient" "img-morph --op tophat" "img-morph --op open" "img-gauss --sigma 1 --highpass" \
+        "img-gauss --sigma 1 --type f32" "img-log --sigma 1" "img-gauss --sigma 1 --derivative 1,0,0"; do
+        # shellcheck disable=SC2086
+        unscaled $how
+        # shellcheck disable=SC2086
+        $how v.tif -o want.tif
+        ok img-cmp --atol 3e-6 got.tif want.tif || { echo "$how"; return 1; }
+    done
+    unscaled img-local --stat var
+    img-local --stat var v.tif -o want.tif
+    ok img-cmp --atol 1e-7 got.tif want.tif
+    for how in "img-local --stat entropy --range 0,9" "img-math 2*a"; do
+        # shellcheck disable=SC2086
+        $how s.tif -o f.tif
+        ! img-info --value scale f.tif 2>/dev/null | grep -q .
+    done
+}
+
 @test "contradictions" {
     noise
     fails 2 "--stat: expected mean" img-local --stat mode a.tif

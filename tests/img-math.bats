@@ -117,6 +117,9 @@ setup_file() {
     img-convert --type i8 f.tif -o i.tif
     [ "$(of 'a' i.tif)" = i8 ]
     [ "$(numbers <(img-math 'a' i.tif) c)" = "1 2 3" ]
+    run --separate-stderr img-math 'a * 60' --type i8 i.tif -o c.tif
+    [ "$(numbers c.tif c)" = "60 120 127" ]
+    [ "$stderr" = "img-math: warning: 1 samples do not fit i8: clamped, NaN to 0" ]
 }
 
 @test "a copy is a copy: 64 bit integers and NaN survive" {
@@ -131,6 +134,7 @@ setup_file() {
     fails 2 "expression: position 4: expected a value, got the end" img-math 'a +' a.tif
     fails 2 "position 3: expected an operator or the end, got 'b'" img-math 'a b' a.tif
     fails 2 "position 5: expected a value, got '*'" img-math 'a + * 2' a.tif
+    fails 2 "position 5: expected a value, got 'é'" img-math 'a + é' a.tif
     fails 2 "position 7: expected a number, a stack (a), x" img-math '1 + 2*foo(a)' a.tif
     fails 2 "hint: the expression comes first: img-math 'a * 2' a.tif" img-math a.tif a.tif
     fails 2 "position 1: b is stack 2, but there is 1" img-math b a.tif
@@ -167,6 +171,27 @@ setup_file() {
     cmp got.tif want.tif
     img-math --plan 'a * 2' --type u16 -j 1 --memory 600kB pages.tif -o got.tif | grep '^bands:'
     fails 3 "--spool" sh -c "cat pages.tif | img-math 'a * 2' --type u16 --memory 600kB"
+}
+
+@test "a pipe that is longer or shorter than the file beside it is an error, however long it goes on" {
+    img-cat --pages 0:17 "$BATS_FILE_TMPDIR/stack.tif" -o short.tif
+    img-convert --raw-out "$BATS_FILE_TMPDIR/stack.tif" -o long.raw
+    img-convert --raw-out short.tif -o short.raw
+    local raw="--raw-in 12x10:u16le"
+    for n in 4320 4319 4081; do # a page more, and parts of it
+        fails 1 "standard input has more pages than the 17 of short.raw" \
+            sh -c "head -c $n long.raw | img-math 'a - b' $raw - short.raw -o d.tif"
+        fails 1 "standard input has more pages than the 17 of short.raw" \
+            sh -c "head -c $n long.raw | img-math 'a - b' $raw short.raw - -o d.tif"
+    done
+    fails 1 "standard input has more pages than the 17 of short.tif" \
+        sh -c "cat long.raw | img-convert $raw | img-math 'a - b' - short.tif -o d.tif"
+    fails 1 "standard input has more pages than the 17 of short.raw" \
+        timeout 20 sh -c "yes | img-math 'a - b' $raw - short.raw -o d.tif"
+    fails 1 "long.raw has more pages than standard input" sh -c "cat short.raw | img-math 'a - b' $raw - long.raw -o d.tif"
+    [ ! -e d.tif ]
+    cat short.raw | img-math 'a - b' $raw - short.raw -o d.tif
+    img-math 'a - b' short.tif short.tif | img-cmp -q - d.tif
 }
 
 @test "--plan and --stats" {

@@ -152,6 +152,10 @@ count() {
     ok img-morph --op dilate c.tif -o d.tif
     [ "$(numbers d.tif C)" = "30 30 5 40 40 5 30 30 5 40 40 5" ]
     [ "$(img-info --value axes d.tif)" = "x y channel z" ]
+    # sizes that leave out a page
+    perl -pe 's/3 1 2 2/3 1 1 3/' c.tif > e.tif
+    fails 1 "4 pages" img-morph --op dilate e.tif -o f.tif
+    fails 1 "standard input has more pages than the 3 of its sizes" sh -c "cat e.tif | img-morph --op dilate -o f.tif"
 }
 
 @test "--physical, and metadata that stay" {

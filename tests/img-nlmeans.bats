@@ -79,6 +79,9 @@ flat() {
     fails 2 "--h is missing" img-nlmeans a.tif
     fails 2 "--h" img-nlmeans --h 0 a.tif
     fails 2 "--h" img-nlmeans --h -1 a.tif
+    fails 2 "--h: expected 6e-20 to 3e22, got 1e-30" img-nlmeans --h 1e-30 a.tif
+    fails 2 "--sigma: expected 0 to 1e19, got 1e+20" img-nlmeans --h 1 --sigma 1e20 a.tif
+    for h in 6e-20 3e22; do ok img-nlmeans --h $h --sigma 1e19 --search 1 a.tif -o b.tif; done
     fails 2 "--search" img-nlmeans --h 1 --search 65 a.tif
     fails 2 "--sigma" img-nlmeans --h 1 --sigma -1 a.tif
     img-convert --type f64 a.tif -o d.tif

@@ -52,6 +52,15 @@ reference() {
     done
 }
 
+@test "noise of any size is found: variances may be too small or too large for f32" {
+    for scale in 1e-30 1e25; do
+        perl -e 'srand 4; print pack("f<*", map { $ARGV[0] * rand } 1 .. 400)' $scale > tiny.raw
+        run --separate-stderr img-wiener -v --radius 1 --raw-in 20x20:f32le tiny.raw --raw-out
+        said=$(sed -n 's/^img-wiener: noise variance //p' <<<"$stderr")
+        awk -v v="$said" -v s=$scale 'BEGIN { v /= s; v /= s; exit !(v > 0.06 && v < 0.09) }' # 1/12 and less: the mean moves along
+    done
+}
+
 @test "noise is twice the pass: a pipe is refused with the way out" {
     step
     run --separate-stderr bash -c 'cat step.tif | img-wiener'

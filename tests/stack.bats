@@ -156,6 +156,27 @@ foreign() {
     fails 2 "raw layout '20x10:u12'" img-info --raw-in 20x10:u12 a.raw
 }
 
+@test "one raw page is an image and several are a volume, from a file and from a pipe" {
+    for size in 20x10x1 20x10x2 240x200x1 240x200x2; do # less and more than a pipe is read by at once
+        IFS=x read -r nx ny pages <<<"$size"
+        samples "$nx" "$ny" "$pages" > a.raw
+        for program in "img-nlmeans --h 3000 --search 3" "img-gauss --sigma 1.5" "img-local --stat max --radius 2"; do
+            $program --raw-in "${nx}x$ny:u16" a.raw -o want.tif
+            { head -c 7; sleep 0.05; cat; } < a.raw | $program --raw-in "${nx}x$ny:u16" | img-cmp -q - want.tif
+        done
+    done
+    samples 240 200 1 > a.raw
+    img-gauss --sigma 1.5 --raw-in 240x200:u16 a.raw | cmp - <(cat a.raw | img-gauss --sigma 1.5 --raw-in 240x200:u16)
+    fails 2 "the pages of this stack stand alone" img-gauss --sigma 1,1,1 --raw-in 240x200:u16 a.raw
+    fails 2 "the pages of this stack stand alone" sh -c "cat a.raw | img-gauss --sigma 1,1,1 --raw-in 240x200:u16"
+    samples 240 200 3 > b.raw
+    img-math 'b - a' --raw-in 240x200:u16 a.raw b.raw -o want.tif
+    cat a.raw | img-math 'b - a' --raw-in 240x200:u16 - b.raw -o got.tif
+    cmp got.tif want.tif
+    fails 1 "page 0: truncated: expected 96000 bytes, got 95999" sh -c "head -c 95999 a.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
+    fails 1 "page 1: truncated: expected 96000 bytes, got 1" sh -c "head -c 96001 b.raw | img-gauss --sigma 1 --raw-in 240x200:u16 -o c.tif"
+}
+
 @test "-o is atomic: the old file stays until the new one is whole" {
     stack a.tif 20 10 4
     stack old.tif 5 5 1

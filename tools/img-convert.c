@@ -240,10 +240,10 @@ static const struct vp_tool tool = {
     .operands = "[INPUT]...",
     .summary = "change sample type, scale, compression or container",
     .description =
-        "Writes a stack with another sample type. Values are kept as they are unless a scale is asked for; a "
-        "scale is one for the whole stack and is recorded in the metadata (stored = value * gain + offset), "
-        "so that --unscale brings the values back. Scales add up: of a stack that has one already the "
-        "metadata tells both in one.\n\n"
+        "Writes a stack with another sample type. Values are kept as they are, as far as the type holds them, "
+        "unless a scale is asked for, which is computed in double precision; a scale is one for the whole stack "
+        "and is recorded in the metadata (stored = value * gain + offset), so that --unscale brings the values "
+        "back. Scales add up: of a stack that has one already the metadata tells both in one.\n\n"
         "With --compress pages are compressed without loss, with --raw-in and "
         "--raw-out the samples come and go without a header. Nothing is read twice except with --auto, and "
         "memory does not grow with the stack.",

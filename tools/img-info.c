@@ -98,7 +98,7 @@ static const struct vp_tool tool = {
         "--statistics, --histogram and --percentiles look at the samples as well: in "
         "one pass, in constant memory, in an order that threads do not change. NaN and infinite samples are "
         "counted and left out. The standard deviation is that of the samples themselves (divided by their "
-        "number).",
+        "number). Numbers are doubles: 64 bit integers beyond 2^53 are rounded.",
     .options = vp_info_options,
     .params_size = sizeof(struct vp_info_params),
     .examples = examples,

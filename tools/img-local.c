@@ -35,7 +35,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
-    const char *quantity = NULL;
+    struct vp_result result = {0};
     double range[2];
     bool known = false;
     int rc = -1;
@@ -46,12 +46,13 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         if (vp_entropy_range(&im, run_, range, err))
             goto out;
         known = !run_->common.plan; /* which reads nothing */
+        vp_plan(run_, "passes", "2, the first for the range");
         if (known)
             vp_note(run_, "bins over %.9g to %.9g", range[0], range[1]);
     }
-    if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &quantity, err))
+    if (vp_stat_chain(&chain, &p->stat, &im, known ? range : NULL, &result, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, quantity, err);
+    rc = vp_images_run(&im, run_, &chain, &result, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -68,7 +69,8 @@ static const struct vp_tool tool = {
         "At the edge of the image the voxels that exist are used: nothing is made up outside. The samples are the same "
         "to the bit whatever the memory, the number of threads and the boxes that the work is cut into.\n\n"
         "Samples are u8, u16, i16 or f32 (i8 is taken as i16). NaN: mean, std and var of a neighbourhood with a NaN "
-        "are NaN; min, max and entropy leave it out; to median and percentile a NaN is larger than every number.",
+        "are NaN, and with an infinity NaN or infinite; min, max and entropy leave it out; to median and percentile "
+        "a NaN is larger than every number.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -17,12 +17,12 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REALS(struct params, sigma, "sigma", 's', .metavar = "S|SX,SY,SZ", .def = "1", .max = INFINITY,
              .group = "Filter", .help = "standard deviation, in voxels; one for all axes, or one for each",
-             .more = "An axis with 0 has no part in it. With --physical in the unit of the voxel size. A bright ball "
-                     "of radius r is answered most strongly (by a minimum at its centre) at sigma = r / 1.73, a disk "
-                     "in a page at r / 1.41, if --scale-normalize is given."),
+             .more = "An axis with 0 has no part in it; else at least 0.25 voxels. With --physical in the unit of the "
+                     "voxel size. A bright ball of radius r is answered most strongly (by a minimum at its centre) at "
+                     "sigma = r / 1.73, a disk in a page at r / 1.41, if --scale-normalize is given."),
     VP_REAL(struct params, truncate, "truncate", 0, .metavar = "T", .def = "4", .max = INFINITY,
             .help = "cut the Gaussian off at T standard deviations",
-            .more = "The radius is T * sigma rounded to the nearest voxel, at least 2."),
+            .more = "The radius is T * sigma rounded to the nearest voxel, at least 2 and at most 2048."),
     VP_CHOICE(struct params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
               .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
               .more = "renormalize uses the voxels that exist: the clipped weights of the Gaussian sum to one, and "
@@ -65,7 +65,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         l.spacing[a] = im.voxel[a];
     if (vp_log_chain(&chain, &l, im.size, im.type, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, "Laplacian of Gaussian", err);
+    rc = vp_images_run(&im, run_, &chain, &(struct vp_result){VP_DIFFERENCES, "Laplacian of Gaussian"}, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -80,12 +80,15 @@ static const struct vp_tool tool = {
         "The sum of the second derivatives along all axes of the image smoothed with a Gaussian, as f32: pages "
         "along z as a volume, or with --2d each page by itself; channels and times are never mixed. Input samples "
         "are u8, u16, i8, i16 or f32. Derivatives are per voxel, or with --physical per unit of the voxel size.\n\n"
-        "Zero on constants (exactly) and ramps, the exact curvature on quadratics, to the rounding of f32 and at "
-        "the edges too: there is no frame of false edges around the image. Along an axis of one or two voxels "
-        "the second derivative is 0. For this the weights are corrected for the cut-off everywhere; those of "
-        "scipy.ndimage.gaussian_laplace are not (a difference of 1 or 2 % with --truncate 4, none with 8).\n\n"
+        "Zero on constants (exactly) and ramps, the exact curvature on quadratics, to the rounding of f32 and, with "
+        "the default --edge renormalize, at the edges too: there is no frame of false edges around the image, and "
+        "along an axis of one or two voxels the second derivative is 0. For this the weights are corrected "
+        "everywhere; those of scipy.ndimage.gaussian_laplace are not: from sigma 1 on they differ by up to 1 % with "
+        "--truncate 4 (more on a large constant, which does not vanish there) and hardly with 8; below, whatever that "
+        "is, by some percent at sigma 0.7 and by half at 0.5.\n\n"
         "The bits of the result do not depend on threads, memory or chunks. NaN and infinity in the input "
-        "make NaN of all voxels whose Gaussian reaches them.",
+        "make NaN or infinity of all voxels whose Gaussian reaches them; so may samples beyond 8e37, the differences "
+        "of which f32 does not hold.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

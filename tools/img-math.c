@@ -55,8 +55,10 @@ static const char sections[] =
     "remainder % has the sign of the divisor.\n\n"
     "Functions: min(a, b, ...), max(a, b, ...), abs, sqrt, exp, log (natural), floor, ceil, round (halves to even), "
     "clip(value, low, high), if(condition, then, else), isnan. min, max and clip of NaN are NaN.\n\n"
+    "An expression has at most 1024 operations, about 110 different numbers and parentheses about 50 deep; min and max "
+    "take up to 16 values.\n\n"
     "Everything is computed in double precision, so 64 bit integers beyond 2^53 are rounded, except where the "
-    "expression is just the name of a stack: then samples are copied.";
+    "expression is just the name of a stack and the type stays: then samples are copied.";
 
 /* The history tells options only: here it must tell the first operand as well, quoted for a shell. */
 static int add_to_history(struct vp_run *run, const char *expression, struct vp_err *err)
@@ -117,7 +119,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const enum vp_type type = p->type ? (enum vp_type)(p->type - 1) : vp_math_type(math);
     struct vp_math *const own = math;
     math = NULL;
-    if (vp_math_add(&chain, own, im.size, im.n, type, err) || vp_images_run(&im, run_, &chain, "", err))
+    if (vp_math_add(&chain, own, im.size, im.n, type, err) ||
+        vp_images_run(&im, run_, &chain, &(struct vp_result){VP_NO_VALUES, ""}, err))
         goto out;
     rc = 0;
     if (own->lost)
@@ -138,8 +141,8 @@ static const struct vp_tool tool = {
         "thresholds, masks, gain and offset.\n\n"
         "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
         "same size. A stack of one page goes with every page of the others. Without INPUT standard input is a. "
-        "Metadata are those of the first stack with more than one page, but for `quantity` and `value-unit`, which an "
-        "expression may change: they are left out.",
+        "Metadata are those of the first stack with more than one page, but for `quantity`, `value-unit` and "
+        "`scale`, which an expression may change: they are left out.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

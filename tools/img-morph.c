@@ -31,7 +31,7 @@ static const struct vp_example examples[] = {
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-morph --op close --radius 2 vol.tif -o closed.tif"},
     {"Remove bright specks smaller than a ball of radius 3.",
      "img-morph --op open --shape ball --radius 3 vol.tif > clean.tif"},
-    {"Structures up to 21 pixels wide on an uneven background, each slice by itself.",
+    {"Structures up to 20 pixels wide on an uneven background, each slice by itself.",
      "img-morph --op tophat --2d --radius 10 vol.tif -o flat.tif"},
     {"Outlines, with the six neighbours.", "img-morph --op gradient --shape ball vol.tif -o edges.tif"},
     {0},
@@ -53,7 +53,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_footprint_make(&f, &p->window, &im, err)
         || vp_morph_chain(&chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, NULL, err);
+    rc = vp_images_run(&im, run_, &chain,
+                       p->op >= VP_TOPHAT ? &(struct vp_result){VP_DIFFERENCES, NULL} : NULL, err);
 out:
     vp_chain_free(&chain);
     vp_footprint_free(&f);

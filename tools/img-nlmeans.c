@@ -25,11 +25,11 @@ static const struct vp_opt options[] = {
             .help = "standard deviation of the noise, which does not count as a difference"),
     VP_REALS(struct params, search, "search", 0, .metavar = "R | RX,RY,RZ", .min = 0, .max = 1e6,
              .help = "radius of the search window (default: 10, in volumes 5)",
-             .more = "One number for all axes, or one for each of x, y, z. The time grows with the number of "
-                     "voxels in "
-                     "this window."),
+             .more = "One number for all axes, or one for each of x, y, z; at most 64 voxels. The time grows with the "
+                     "number of voxels in this window."),
     VP_REALS(struct params, patch, "patch", 0, .metavar = "R | RX,RY,RZ", .min = 0, .max = 1e6,
-             .help = "radius of the surroundings that are compared (default: 2, in volumes 1)"),
+             .help = "radius of the surroundings that are compared (default: 2, in volumes 1)",
+             .more = "One number or three, as for --search; at most 64 voxels."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the result: same or f32",
               .more = "same rounds to the nearest integer (halves to even) where the input has integers."),

@@ -68,6 +68,19 @@ static bool choices_named(const struct vp_opt *row)
     return true;
 }
 
+/* True if the help begins with a choice, which stands as it is typed. */
+static bool begins_with_choice(const struct vp_opt *row)
+{
+    const size_t n = strcspn(row->help, " ,:;|");
+    for (const char *s = row->choices ? row->choices : ""; *s; s += strspn(s, "|")) {
+        const size_t m = strcspn(s, "|");
+        if (m == n && !strncmp(s, row->help, n))
+            return true;
+        s += m;
+    }
+    return false;
+}
+
 /* "hann, hamming; 0 to 1; repeatable; default: 2": what the table knows beyond the help; malloc'd, "" if
  * nothing, NULL without memory. */
 static char *facts(const struct vp_opt *row)
@@ -470,9 +483,9 @@ static void man_row(struct walk *w, const struct vp_opt *row, bool new_group)
         fputs("\\fR", out);
     }
     putc('\n', out);
-    /* a sentence: capital letter, full stop */
+    /* a sentence: capital letter (unless it is a value to type), full stop */
     char *help = strdup(row->help), *extra = facts(row);
-    if (help && islower((unsigned char)help[0]) && !isupper((unsigned char)help[1]))
+    if (help && islower((unsigned char)help[0]) && !isupper((unsigned char)help[1]) && !begins_with_choice(row))
         help[0] = (char)toupper((unsigned char)help[0]);
     char *text = NULL;
     const bool stopped = help && *help && help[strlen(help) - 1] == '.'; /* an ellipsis */

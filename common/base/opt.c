@@ -545,6 +545,21 @@ bool vp_opt_given(const struct vp_parsed *parsed, const char *name)
     return false;
 }
 
+int vp_parsed_files(const struct vp_parsed *parsed, int (*fn)(void *ctx, const struct vp_opt *row, const char *path),
+                    void *ctx)
+{
+    const struct arena *arena = parsed->arena;
+    int stop = 0;
+    for (int i = 0; i < parsed->n_operands && !stop; i++)
+        stop = fn(ctx, NULL, parsed->operands[i]);
+    for (int i = 0; i < arena->n_uses && !stop; i++) {
+        const struct use *u = &arena->uses[i];
+        if (u->row->type == VP_T_FILE || u->row->type == VP_T_OUTFILE || u->row->type == VP_T_FILES)
+            stop = fn(ctx, u->row, u->value);
+    }
+    return stop;
+}
+
 void vp_parsed_free(struct vp_parsed *parsed)
 {
     struct arena *arena = parsed->arena;

@@ -91,6 +91,10 @@ int vp_opt_defaults(const struct vp_opt *table, void *params, struct vp_err *err
 int vp_opt_parse(const struct vp_opt *table, void *params, int argc, char **argv,
                  struct vp_parsed *parsed, struct vp_err *err);
 bool vp_opt_given(const struct vp_parsed *parsed, const char *name);
+/* Call fn for the operands (row NULL) and the files that options name, lists still with their '@'. Stops at the first
+ * non-zero. */
+int vp_parsed_files(const struct vp_parsed *parsed, int (*fn)(void *ctx, const struct vp_opt *row, const char *path),
+                    void *ctx);
 void vp_parsed_free(struct vp_parsed *parsed);
 
 /* Set one row from text, as the command line would. `value` must outlive params; a VP_T_FILES row

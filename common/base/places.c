@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Folders that the environment names. */
-#include "base/size.h"
+/* Folders that the environment names, and what names of files stand for. */
+#include "base/places.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_LINKS = 40 };
 
 const char *vp_tmpdir(void)
 {
@@ -13,4 +21,66 @@ const char *vp_plugins(void)
 {
     const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of voxpipe-cuda.so */
     return dir && *dir ? dir : NULL;
+}
+
+char *vp_follow_links(const char *path)
+{
+    char *now = strdup(path);
+    for (int i = 0; now && i < MAX_LINKS; i++) {
+        char link[PATH_MAX];
+        const ssize_t n = readlink(now, link, sizeof link - 1);
+        if (n < 0)
+            return now; /* not a link, or nothing there */
+        link[n] = '\0';
+        const char *slash = strrchr(now, '/');
+        char *next = NULL;
+        if (link[0] == '/' || !slash)
+            next = strdup(link);
+        else if (asprintf(&next, "%.*s%s", (int)(slash - now + 1), now, link) < 0)
+            next = NULL;
+        free(now);
+        now = next;
+    }
+    free(now);
+    errno = ELOOP;
+    return NULL;
+}
+
+char *vp_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+}
+
+static bool same_entry(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether two names would make one file: the last part in the same folder. */
+static bool same_place(const char *a, const char *b)
+{
+    char *folder_a = vp_folder(a), *folder_b = vp_folder(b);
+    const char *slash_a = strrchr(a, '/'), *slash_b = strrchr(b, '/');
+    struct stat in_a, in_b;
+    const bool same = !strcmp(slash_a ? slash_a + 1 : a, slash_b ? slash_b + 1 : b) && folder_a && folder_b
+                      && !stat(folder_a, &in_a) && !stat(folder_b, &in_b) && same_entry(&in_a, &in_b);
+    free(folder_a);
+    free(folder_b);
+    return same;
+}
+
+bool vp_same_file(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    const bool is_a = !stat(a, &of_a), is_b = !stat(b, &of_b);
+    if (is_a && is_b)
+        return same_entry(&of_a, &of_b) && (S_ISREG(of_a.st_mode) || S_ISFIFO(of_a.st_mode));
+    if (is_a || is_b)
+        return false;
+    char *to_a = vp_follow_links(a), *to_b = vp_follow_links(b);
+    const bool same = to_a && to_b && same_place(to_a, to_b);
+    free(to_a);
+    free(to_b);
+    return same;
 }

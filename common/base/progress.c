@@ -18,28 +18,28 @@
 
 struct vp_progress {
     pthread_mutex_t lock;
-    bool enabled;
+    bool enabled, wait;
     const char *program;
     char what[48], unit[24];
     int64_t total;
-    double began;              /* the program: nothing is drawn in its first second */
-    double phase;              /* this phase */
+    double phase;              /* when it began */
     _Atomic int64_t done;
     _Atomic double due;        /* time of the next drawing */
     int drawn;                 /* characters on the line now */
 };
 
-struct vp_progress *vp_progress_new(const char *program, bool enabled)
+struct vp_progress *vp_progress_new(const char *program, bool enabled, bool wait)
 {
     struct vp_progress *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
     p->enabled = enabled;
+    p->wait = wait;
     p->program = program;
     p->total = -1;
-    p->began = p->phase = vp_now();
-    atomic_store(&p->due, p->began + FIRST_S);
+    p->phase = vp_now();
+    atomic_store(&p->due, p->phase + (wait ? FIRST_S : 0));
     return p;
 }
 
@@ -86,21 +86,6 @@ void vp_progress_clear(struct vp_progress *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-void vp_progress_start(struct vp_progress *p, const char *what, const char *unit, int64_t total)
-{
-    if (!p || !p->enabled)
-        return;
-    pthread_mutex_lock(&p->lock);
-    snprintf(p->what, sizeof p->what, "%s", what);
-    snprintf(p->unit, sizeof p->unit, "%s", unit);
-    p->total = total;
-    p->phase = vp_now();
-    atomic_store(&p->done, 0);
-    if (p->drawn)
-        draw(p, "", 0);
-    pthread_mutex_unlock(&p->lock);
-}
-
 static int left_text(char *buf, size_t n, double seconds)
 {
     if (seconds < 90)
@@ -126,6 +111,36 @@ static int line_text(const struct vp_progress *p, char *buf, size_t room, double
     return n < (int)room ? n : (int)room - 1;
 }
 
+/* Draw the line as it is now; locked. */
+static void show(struct vp_progress *p, double now)
+{
+    char text[240];
+    int len = line_text(p, text, sizeof text, now);
+    struct winsize size;
+    const int columns = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+    if (len > columns - 1)
+        len = columns - 1;
+    draw(p, text, len);
+    atomic_store(&p->due, now + EVERY_S);
+}
+
+void vp_progress_start(struct vp_progress *p, const char *what, const char *unit, int64_t total)
+{
+    if (!p || !p->enabled)
+        return;
+    pthread_mutex_lock(&p->lock);
+    snprintf(p->what, sizeof p->what, "%s", what);
+    snprintf(p->unit, sizeof p->unit, "%s", unit);
+    p->total = total;
+    p->phase = vp_now();
+    atomic_store(&p->done, 0);
+    if (!p->wait && p->phase >= atomic_load(&p->due))
+        show(p, p->phase);
+    else if (p->drawn)
+        draw(p, "", 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
 void vp_progress_add(struct vp_progress *p, int64_t n)
 {
     if (!p || !p->enabled)
@@ -134,15 +149,7 @@ void vp_progress_add(struct vp_progress *p, int64_t n)
     const double now = vp_now();
     if (now < atomic_load(&p->due) || pthread_mutex_trylock(&p->lock))
         return;
-    if (now >= atomic_load(&p->due)) {
-        char text[240];
-        int len = line_text(p, text, sizeof text, now);
-        struct winsize size;
-        const int columns = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
-        if (len > columns - 1)
-            len = columns - 1;
-        draw(p, text, len);
-        atomic_store(&p->due, now + EVERY_S);
-    }
+    if (now >= atomic_load(&p->due))
+        show(p, now);
     pthread_mutex_unlock(&p->lock);
 }

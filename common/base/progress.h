@@ -1,5 +1,5 @@
-/* One line of progress on standard error. Drawn only if enabled, after 1 s, at most 6 times a
- * second, and cleared at the end. Thread safe; a NULL progress is allowed everywhere. */
+/* One line of progress on standard error. Drawn only if enabled, at most 6 times a second, and cleared at the
+ * end. Thread safe; a NULL progress is allowed everywhere. */
 #ifndef VP_PROGRESS_H
 #define VP_PROGRESS_H
 
@@ -8,7 +8,8 @@
 
 struct vp_progress;
 
-struct vp_progress *vp_progress_new(const char *program, bool enabled);
+/* The first line is drawn as soon as there is a phase, or with `wait` not before a second has passed. */
+struct vp_progress *vp_progress_new(const char *program, bool enabled, bool wait);
 void vp_progress_free(struct vp_progress *progress);
 
 /* Begin a phase: "filtering", total in `unit`s ("views"); total < 0 is unknown. */

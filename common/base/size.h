@@ -37,11 +37,6 @@ uint64_t vp_memory_peak(void);
 /* Processors this process may run on (affinity and cgroup quota). */
 int vp_cores(void);
 
-/* Where unnamed temporary files go: $TMPDIR, or /tmp. */
-const char *vp_tmpdir(void);
-/* $VOXPIPE_PLUGINS, NULL if it is not set. */
-const char *vp_plugins(void);
-
 /* Seconds of a monotonic clock. */
 double vp_now(void);
 

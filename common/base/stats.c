@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a run: a short ordered list of named values under one lock. */
 #include "base/stats.h"
-#include "base/err.h"
 #include "base/size.h"
 
 #include <inttypes.h>
@@ -167,7 +166,7 @@ static void put_number(FILE *out, double v)
         fputs("null", out);
 }
 
-int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out, struct vp_err *err)
+int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
     pthread_mutex_lock(lock);
@@ -202,7 +201,5 @@ int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out, str
     }
     fputs("}\n", out);
     pthread_mutex_unlock(lock);
-    if (fflush(out) || ferror(out))
-        return vp_fail_errno(err, "cannot write the statistics");
-    return 0;
+    return fflush(out) || ferror(out) ? -1 : 0;
 }

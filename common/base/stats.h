@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 struct vp_stats;
-struct vp_err;
 
 struct vp_stats *vp_stats_new(void);   /* NULL if out of memory */
 void vp_stats_free(struct vp_stats *stats);
@@ -19,7 +18,7 @@ void vp_stats_count(struct vp_stats *stats, const char *name, uint64_t n);
 void vp_stats_number(struct vp_stats *stats, const char *name, double value);
 void vp_stats_text(struct vp_stats *stats, const char *name, const char *value);
 
-/* {"program": ..., "seconds": total, "stages": {...}, "peak_memory": ..., ...} and a newline. */
-int vp_stats_write(const struct vp_stats *stats, const char *program, FILE *out, struct vp_err *err);
+/* {"program": ..., "seconds": total, "stages": {...}, "peak_memory": ..., ...} and a newline. 0, or -1 with errno. */
+int vp_stats_write(const struct vp_stats *stats, const char *program, FILE *out);
 
 #endif

@@ -3,6 +3,7 @@
  * reads the environment, prints messages and knows about terminals and signals. */
 #include "base/tool.h"
 #include "base/docs.h"
+#include "base/places.h"
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
@@ -26,6 +27,9 @@ enum { MAX_THREADS = 4096, MAX_COMMON = 32, MAX_AT_SIGNAL = 4 };
 
 #define IO "Input and output"
 #define COMMON "Common options"
+
+#define STDIN_NAME "/dev/fd/0"
+#define STDOUT_NAME "/dev/fd/1"
 
 static const struct vp_opt common_options[] = {
     VP_OUTFILE(struct vp_common, output, "output", 'o', .metavar = "FILE", .group = IO,
@@ -66,11 +70,12 @@ static const struct vp_opt common_options[] = {
     VP_OUTFILE(struct vp_common, stats, "stats", 0, .metavar = "FILE", .group = COMMON,
         .help = "write times and byte counts to FILE as JSON",
         .more = "One object: seconds in all and for each stage, peak memory in bytes, and counters of the "
-                "program. Written when the run succeeds; - is standard output."),
+                "program. Written when the run succeeds; - is standard output. An input or the result is refused. If "
+                "FILE cannot be written after all, the exit status is 1, but the result is complete."),
     VP_CHOICE(struct vp_common, progress, "progress", 0, "auto|always|never", .metavar = "WHEN",
         .def = "auto", .group = COMMON, .help = "show progress on standard error: auto, always, never",
-        .more = "auto shows it on a terminal, unless the output goes to standard output: of a pipeline only "
-                "the last program shows it."),
+        .more = "auto shows it on a terminal after a second, unless the output goes to standard output: of a pipeline "
+                "only the last program shows it. always shows it at once, wherever standard error goes."),
     VP_FLAG(struct vp_common, quiet, "quiet", 'q', .group = COMMON, .help = "say nothing but errors"),
     VP_FLAG(struct vp_common, verbose, "verbose", 'v', .group = COMMON,
         .help = "say what is done, and how long it took"),
@@ -415,6 +420,18 @@ static bool to_stdout(const char *path)
     return !path || !strcmp(path, "-");
 }
 
+/* The open descriptor that path names, or -1. */
+static int descriptor_of(const char *path)
+{
+    if (to_stdout(path) || !strcmp(path, "/dev/stdout"))
+        return STDOUT_FILENO;
+    if (!strcmp(path, "/dev/stderr"))
+        return STDERR_FILENO;
+    if (!strncmp(path, "/dev/fd/", 8) && path[8] && !path[8 + strspn(path + 8, "0123456789")])
+        return atoi(path + 8);
+    return -1;
+}
+
 static int check_common(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
@@ -430,7 +447,7 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
         return vp_hint(err, "use -o FILE");
     }
     const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
-    if (binary && c->stats && to_stdout(c->stats)) {
+    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO) {
         vp_fail(err, VP_EUSAGE, "--stats: standard output already holds the result");
         return vp_hint(err, "use --stats FILE or --stats /dev/stderr");
     }
@@ -444,10 +461,7 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
  * the file that it was redirected to. */
 static FILE *open_report(const char *path)
 {
-    int fd = to_stdout(path) || !strcmp(path, "/dev/stdout") ? STDOUT_FILENO
-           : !strcmp(path, "/dev/stderr") ? STDERR_FILENO : -1;
-    if (fd < 0 && !strncmp(path, "/dev/fd/", 8) && path[8] && !path[8 + strspn(path + 8, "0123456789")])
-        fd = atoi(path + 8);
+    const int fd = descriptor_of(path);
     if (fd < 0)
         return fopen(path, "we");
     fflush(stdout);
@@ -463,14 +477,10 @@ static int check_stats(const char *path, struct vp_err *err)
 {
     if (to_stdout(path) || !access(path, W_OK))
         return 0;
-    const char *slash = strrchr(path, '/');
-    char dir[4096];
-    if (errno == ENOENT) {
-        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
-        if (!access(dir, W_OK))
-            return 0;
-    }
-    return vp_fail_errno(err, "%s", path);
+    char *folder = errno == ENOENT ? vp_folder(path) : NULL;
+    const int rc = folder && !access(folder, W_OK) ? 0 : vp_fail_errno(err, "%s", path);
+    free(folder);
+    return rc;
 }
 
 static int write_stats(const struct vp_run *run, struct vp_err *err)
@@ -479,12 +489,10 @@ static int write_stats(const struct vp_run *run, struct vp_err *err)
     if (!path)
         return 0;
     FILE *f = open_report(path);
-    if (!f)
-        return vp_fail_errno(err, "%s", path);
-    int status = vp_stats_write(run->stats, run->tool->name, f, err);
-    if (fclose(f) && !status)
-        status = vp_fail_errno(err, "%s", path);
-    return status;
+    bool ok = f && !vp_stats_write(run->stats, run->tool->name, f);
+    if (f && fclose(f))
+        ok = false;
+    return ok ? 0 : vp_fail_errno(err, "the result is complete, but its statistics are not: %s", path);
 }
 
 static bool want_progress(const struct vp_run *run)
@@ -496,14 +504,36 @@ static bool want_progress(const struct vp_run *run)
     return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || (run->tool->flags & VP_TOOL_TEXT));
 }
 
-/* --stats over the output or an input would destroy it. */
-static int check_stats_target(const struct vp_run *run, struct vp_err *err)
+int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
 {
     const char *stats = run->common.stats;
-    bool taken = run->common.output && !strcmp(stats, run->common.output) && strncmp(stats, "/dev/", 5);
-    for (int i = 0; i < run->parsed.n_operands; i++)
-        taken = taken || (strcmp(stats, "-") && !strcmp(stats, run->parsed.operands[i]));
-    return taken ? vp_fail(err, VP_EUSAGE, "--stats: %s is the input or the output", stats) : 0;
+    if (!stats || !strcmp(path, "-") || !vp_same_file(to_stdout(stats) ? STDOUT_NAME : stats, path))
+        return 0;
+    return vp_fail(err, VP_EUSAGE, "--stats: %s is the input or the output", stats);
+}
+
+struct apart {
+    const struct vp_run *run;
+    struct vp_err *err;
+};
+
+static int stats_apart(void *ctx, const struct vp_opt *row, const char *path)
+{
+    const struct apart *a = ctx;
+    return row && !strcmp(row->name, "stats") ? 0 : vp_stats_apart(a->run, path + (*path == '@'), a->err);
+}
+
+/* --stats over the output or an input would destroy it. Inputs that a list or a folder holds are seen when they are
+ * opened. */
+static int check_stats_target(const struct vp_run *run, struct vp_err *err)
+{
+    const struct vp_common *c = &run->common;
+    /* text may go where the statistics go if both go through one descriptor */
+    const bool text = (run->tool->flags & VP_TOOL_TEXT || c->plan) && descriptor_of(c->stats) >= 0;
+    if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
+        return -1;
+    return vp_stats_apart(run, STDIN_NAME, err)
+           || vp_parsed_files(&run->parsed, stats_apart, &(struct apart){run, err}) ? -1 : 0;
 }
 
 /* The work between a parse that went well and the end. */
@@ -513,7 +543,7 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
         || (run->common.stats && (check_stats_target(run, err) || check_stats(run->common.stats, err))))
         return -1;
     run->stats = vp_stats_new();
-    run->progress = vp_progress_new(run->tool->name, want_progress(run));
+    run->progress = vp_progress_new(run->tool->name, want_progress(run), !run->common.progress);
     run->history = vp_opt_history(&run->parsed, run->tool->name);
     if (!run->stats || !run->progress || !run->history)
         return vp_fail(err, VP_ERESOURCE, "out of memory");

@@ -3,6 +3,7 @@
  * programs, and in ../lib/voxpipe beside them, so that a tree that was moved still finds its own. */
 #include "backend.h"
 #include "base/err.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "base/tool.h"
 #include "ops/backproject.h"

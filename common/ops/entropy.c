@@ -327,7 +327,7 @@ int vp_entropy_range(struct vp_images *im, struct vp_run *run, double range[2], 
         return vp_hint(err, "give --range LO,HI, or --spool");
     }
     if (run->common.plan)
-        return 0;
+        return vp_flow_fits(&flow, err);
     if (vp_flow_run(&flow, err) || vp_reader_seek(reader, 0, err))
         return -1;
     if (!r.extent.any)

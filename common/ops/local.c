@@ -27,7 +27,8 @@ const struct vp_opt vp_stat_options[] = {
                       "bits, of the histogram of the neighbourhood (--bins, --range)."),
     VP_OPTIONS(struct vp_stat_params, window, vp_footprint_options),
     VP_INT(struct vp_stat_params, iterations, "iterations", 'n', .metavar = "N", .def = "1", .min = 1, .max = 1000,
-           .group = "Result", .help = "apply it N times"),
+           .group = "Result", .help = "apply it N times",
+           .more = "Not for entropy. What mean, std and var give is f32 in between; --type is that of the last."),
     VP_CHOICE(struct vp_stat_params, type, "type", 't', "auto|same|f32", .metavar = "TYPE", .def = "auto",
               .help = "sample type of mean, std and var: auto, same or f32",
               .more = "same is the type of the input: integers are rounded to the nearest (halves to even) and "
@@ -118,7 +119,7 @@ static int make_entropy(struct vp_local *op, const struct vp_stat_params *p, con
 }
 
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_images *im, const double *range,
-                  const char **quantity, struct vp_err *err)
+                  struct vp_result *result, struct vp_err *err)
 {
     struct vp_footprint f = {0};
     enum vp_type in = im->type;
@@ -130,8 +131,11 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
         goto out;
     const bool moment = kind == MEAN || kind == STD || kind == VAR;
     const bool f32 = p->type == 2 || (p->type == 0 && kind != MEAN);
-    *quantity = kind == STD ? "local standard deviation" : kind == VAR ? "local variance"
-              : kind == ENTROPY ? "local entropy (bits)" : NULL;
+    *result = kind == STD                          ? (struct vp_result){VP_DIFFERENCES, "local standard deviation"}
+              : kind == VAR && p->iterations == 1 ? (struct vp_result){VP_SQUARES, "local variance"}
+              : kind == VAR                        ? (struct vp_result){VP_NO_VALUES, "local variance"}
+              : kind == ENTROPY                    ? (struct vp_result){VP_NO_VALUES, "local entropy (bits)"}
+                                                   : (struct vp_result){VP_VALUES, NULL};
     for (int64_t i = 0; i < p->iterations; i++) {
         struct vp_local op;
         /* what lies between two iterations is not rounded to integers */

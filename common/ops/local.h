@@ -5,6 +5,8 @@
 
 #include "ops/footprint.h"
 
+struct vp_result;
+
 struct vp_stat_params {
     const char *stat;       /* "median", "percentile:25" */
     struct vp_footprint_params window;
@@ -25,8 +27,8 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err);
 bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type);
 
 /* Append the stages. `range`: smallest and largest sample of the stack, where it is needed; NULL if it is not known
- * (--plan). *quantity: what the result is, if that is another quantity than the input, else NULL. */
+ * (--plan). *result: what its samples are. */
 int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const struct vp_images *im, const double *range,
-                  const char **quantity, struct vp_err *err);
+                  struct vp_result *result, struct vp_err *err);
 
 #endif

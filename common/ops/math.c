@@ -107,6 +107,9 @@ static const char *found(const struct parser *p, char *text, size_t size)
     if (isalnum((unsigned char)*p->at))
         while (isalnum((unsigned char)p->at[n]) && n < 20)
             n++;
+    else
+        while (n < 4 && ((unsigned char)p->at[n] & 0xc0) == 0x80) /* the rest of a character in UTF-8 */
+            n++;
     snprintf(text, size, "'%.*s'", n, p->at);
     return text;
 }

@@ -358,9 +358,9 @@ int vp_nlmeans_local(struct vp_local *op, double h, double sigma, const int64_t 
         return vp_fail(err, VP_EUSAGE, "non-local means takes u8, u16, i16 and f32 to the same or f32, not %s to %s",
                        vp_type_name(in), vp_type_name(out));
     if (!(h > 0 && isfinite(h) && isfinite((float)(1 / (h * h))) && (float)(1 / (h * h)) > 0))
-        return vp_fail(err, VP_EUSAGE, "--h: expected a number above 0, got %g", h);
+        return vp_fail(err, VP_EUSAGE, "--h: expected 6e-20 to 3e22, got %g", h);
     if (!(sigma >= 0 && isfinite((float)(2 * sigma * sigma))))
-        return vp_fail(err, VP_EUSAGE, "--sigma: expected a number, 0 or above, got %g", sigma);
+        return vp_fail(err, VP_EUSAGE, "--sigma: expected 0 to 1e19, got %g", sigma);
     for (int a = 0; a < 3; a++) {
         if (search[a] < 0 || search[a] > VP_NLMEANS_RADIUS || patch[a] < 0 || patch[a] > VP_NLMEANS_RADIUS)
             return vp_fail(err, VP_EUSAGE, "--search, --patch: expected 0 to %d voxels", VP_NLMEANS_RADIUS);

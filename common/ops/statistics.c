@@ -177,9 +177,9 @@ double vp_moments_std(const struct vp_moments *m)
     return m->n ? sqrt(m->m2 / (double)m->n) : NAN;
 }
 
-/* ---- sum ---- */
+/* ---- squares ---- */
 
-static void block_sum(double *sum, int *finite, const float *v, int n)
+static void block_squares(double *sum, int *finite, const float *v, int n)
 {
     double s[LANES] = {0};
     int32_t count[LANES] = {0};
@@ -188,7 +188,8 @@ static void block_sum(double *sum, int *finite, const float *v, int n)
         const int lanes = n - i < LANES ? n - i : LANES;
         for (int l = 0; l < lanes; l++) {
             const bool is_finite = fabsf(v[i + l]) <= FLT_MAX;
-            s[l] += is_finite ? (double)v[i + l] : 0;
+            const double x = is_finite ? (double)v[i + l] : 0;
+            s[l] += x * x;
             count[l] += is_finite;
         }
     }
@@ -200,7 +201,7 @@ static void block_sum(double *sum, int *finite, const float *v, int n)
     }
 }
 
-void vp_sum_add(struct vp_sum *s, const float *samples, int64_t n)
+void vp_squares_add(struct vp_squares *s, const float *samples, int64_t n)
 {
     enum { MANY = 1024 };
 
@@ -213,7 +214,7 @@ void vp_sum_add(struct vp_sum *s, const float *samples, int64_t n)
         #pragma omp parallel for schedule(static) if (blocks > 8)
         for (int b = 0; b < blocks; b++) {
             const int64_t first = start + (int64_t)b * BLOCK;
-            block_sum(&sum[b], &finite[b], samples + first, (int)vp_min64(BLOCK, end - first));
+            block_squares(&sum[b], &finite[b], samples + first, (int)vp_min64(BLOCK, end - first));
         }
         for (int b = 0; b < blocks; b++) {
             two_word_add(&s->sum, &s->low, sum[b]);
@@ -222,7 +223,7 @@ void vp_sum_add(struct vp_sum *s, const float *samples, int64_t n)
     }
 }
 
-double vp_sum_mean(const struct vp_sum *s)
+double vp_squares_mean(const struct vp_squares *s)
 {
     return s->n ? (s->sum + s->low) / (double)s->n : NAN;
 }
@@ -435,6 +436,7 @@ struct vp_quantiles {
     int slot[RANKS];       /* of each rank */
     uint8_t *hit;          /* by leading digit: some prefix starts with it */
     struct vp_counter counter;
+    struct vp_extent extent; /* if coarse: the inside of a bin is guessed, the ends are not */
     double value[VP_QUANTILES_MAX];
 };
 
@@ -572,6 +574,8 @@ static void quantile_index(const void *ctx, const void *block, int n, int32_t *b
 void vp_quantiles_add(struct vp_quantiles *q, const void *samples, int64_t n)
 {
     counter_add(&q->counter, quantile_index, q, samples, q->type, n);
+    if (q->coarse)
+        vp_extent_add(&q->extent, samples, q->type, n);
 }
 
 /* The bin among count[0..bins) that holds rank *rest, which becomes the rank inside the bin. */
@@ -592,10 +596,11 @@ static double coarse_value(const struct vp_quantiles *q, int64_t rank)
     const int64_t b = find_rank(q->counter.count, (int64_t)1 << COARSE, &rest);
     const double lo = key_value(VP_F32, (uint64_t)b << drop);
     const double hi = key_value(VP_F32, ((uint64_t)b << drop) | ((1u << drop) - 1));
+    double v = lo + (hi - lo) * ((double)rest + 0.5) / (double)q->counter.count[b];
 
     if (fabs(lo) < FLT_MIN || fabs(hi) < FLT_MIN)
-        return 0; /* next to nothing is zero, which is what such a bin holds most often */
-    return lo + (hi - lo) * ((double)rest + 0.5) / (double)q->counter.count[b];
+        v = 0; /* next to nothing is zero, which is what such a bin holds most often */
+    return fmin(fmax(v, q->extent.min), q->extent.max);
 }
 
 /* Lower rank of quantile i and the weight of the rank after it. */

@@ -20,17 +20,17 @@ double vp_moments_sum(const struct vp_moments *m);
 /* Standard deviation of the samples themselves (divided by n); NaN if n = 0. */
 double vp_moments_std(const struct vp_moments *m);
 
-/* The sum of the finite samples alone, as above, in a fraction of the time. Zero-initialise ({0}). */
-struct vp_sum {
+/* The sum of the squares of the finite samples, in a fraction of the time. Zero-initialise ({0}). */
+struct vp_squares {
     int64_t n; /* finite samples */
     double sum, low;
 };
-void vp_sum_add(struct vp_sum *s, const float *samples, int64_t n);
+void vp_squares_add(struct vp_squares *s, const float *samples, int64_t n);
 /* NaN if n = 0. */
-double vp_sum_mean(const struct vp_sum *s);
+double vp_squares_mean(const struct vp_squares *s);
 
-/* The smallest and the largest finite sample alone, in a fraction of the time. Zero-initialise ({0}); without any finite
- * sample `any` stays false. 64-bit integers beyond 2^53 are rounded to double. */
+/* The smallest and the largest finite sample alone, in a fraction of the time. Zero-initialise ({0}); without any
+ * finite sample `any` stays false. 64-bit integers beyond 2^53 are rounded to double. */
 struct vp_extent {
     double min, max;
     bool any;
@@ -63,7 +63,7 @@ void vp_histogram_free(struct vp_histogram *h);
  * type 7, the default of numpy and R). Exact; 8- and 16-bit types need one pass over the samples, 32-bit
  * types two, 64-bit types four. If only one pass can be made (`single`), types of more than 16 bits are
  * counted in 2^20 bins of their value as float32, and the result is within 2^-11 (0.05 %) of a true one (0 if
- * that is below 1e-38). */
+ * that is below 1e-38), between the smallest and the largest sample. */
 struct vp_quantiles;
 enum { VP_QUANTILES_MAX = 8 };
 /* percent[0..n): each in [0, 100], 1 <= n <= VP_QUANTILES_MAX, else VP_EUSAGE. */

@@ -23,7 +23,7 @@ static int add_page(void *ctx, int64_t page, const void *samples, int64_t n, str
 {
     (void)page;
     (void)err;
-    vp_sum_add(ctx, samples, n);
+    vp_squares_add(ctx, samples, n);
     return 0;
 }
 
@@ -32,15 +32,16 @@ int vp_wiener_noise(struct vp_images *im, struct vp_run *run, const struct vp_fo
 {
     struct vp_chain chain = {0};
     struct vp_local op;
-    struct vp_sum sum = {0};
+    struct vp_squares sum = {0};
     int rc = -1;
 
     *noise = -1;
-    if (!vp_moments_local(&op, VP_VAR, false, f, im->size, im->type, VP_F32, err) && !vp_chain_add(&chain, &op, err)
+    /* deviations, for a variance may be too small or too large for f32 */
+    if (!vp_moments_local(&op, VP_STD, false, f, im->size, im->type, VP_F32, err) && !vp_chain_add(&chain, &op, err)
         && !vp_images_scan(im, run, &chain, add_page, &sum, err))
         rc = 0;
     if (!run->common.plan)
-        *noise = sum.n ? vp_sum_mean(&sum) : 0;
+        *noise = sum.n ? vp_squares_mean(&sum) : 0;
     vp_chain_free(&chain);
     return rc;
 }

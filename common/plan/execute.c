@@ -113,6 +113,23 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     return got < 0 ? -1 : got / inner;
 }
 
+/* All planes are there. A pipe that did not say how many it has must end here as well. */
+static int check_ends(struct run *r, struct vp_err *err)
+{
+    const char *known = "its sizes"; /* in its metadata */
+    for (int k = r->stacks - 1; k >= 0; k--)
+        if (!r->p->single[k] && vp_reader_stack(r->e->reader[k])->pages > 0)
+            known = vp_reader_name(r->e->reader[k]);
+    for (int k = 0; k < r->stacks; k++) {
+        struct vp_reader *reader = r->e->reader[k];
+        const int more = vp_reader_stack(reader)->pages < 0 ? vp_reader_skip(reader, 1, err) : 0;
+        if (more)
+            return more < 0 ? -1 : vp_fail(err, VP_ERUN, "%s has more pages than the %lld of %s",
+                                           vp_reader_name(reader), (long long)(r->total * r->inner), known);
+    }
+    return 0;
+}
+
 static int read_all(struct run *r, struct vp_err *err)
 {
     const struct vp_problem *p = r->p;
@@ -167,6 +184,8 @@ static int read_all(struct run *r, struct vp_err *err)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
                        vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
                        (long long)(r->have * r->inner));
+    if (r->total < VP_UNKNOWN && !r->stop && check_ends(r, err))
+        return -1;
     pthread_mutex_lock(&r->lock);
     r->end = true;
     pthread_cond_broadcast(&r->moved);
@@ -197,7 +216,7 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     int rc = 0;
 
     if (made != e->stored_out) /* never wider, so that it can be done in place from the front */
-        e->lost += vp_convert(s->out, e->stored_out, s->out, made, pages * samples, 1, 0);
+        vp_convert(s->out, e->stored_out, s->out, made, pages * samples, 1, 0);
     if (!e->writer) {
         for (int64_t i = 0; i < pages && !rc; i++)
             rc = e->page(e->ctx, first + i, s->out + (size_t)i * bytes, samples, err);
@@ -696,7 +715,6 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
 
     if (full)
         *full = false;
-    e->lost = 0;
     e->smaller = 0;
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");

@@ -23,7 +23,6 @@ struct vp_execute {
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their number at the backend */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
-    int64_t lost;                            /* out: samples of the output that were clamped */
     int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
 };
 

@@ -584,17 +584,33 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     return -1;
 }
 
+/* What the samples now are. */
+static int describe(struct vp_meta *meta, const struct vp_result *result)
+{
+    double scale[2];
+    int rc = 0;
+
+    if (!result)
+        return 0;
+    if (result->quantity)
+        rc = vp_meta_set(meta, "quantity", *result->quantity ? result->quantity : NULL)
+             || vp_meta_set(meta, "value-unit", NULL);
+    if (rc || result->values == VP_VALUES || !vp_meta_numbers(meta, "scale", 2, scale))
+        return rc;
+    return result->values == VP_DIFFERENCES ? vp_meta_setf(meta, "scale", "%.17g 0", scale[0])
+           : result->values == VP_SQUARES   ? vp_meta_setf(meta, "scale", "%.17g 0", scale[0] * scale[0])
+                                            : vp_meta_set(meta, "scale", NULL);
+}
+
 /* Of the result: its metadata and length. Then it is opened. */
-static int open_result(const struct vp_images *im, struct vp_run *run, enum vp_type stored, const char *quantity,
-                       struct vp_writer **writer, struct vp_err *err)
+static int open_result(const struct vp_images *im, struct vp_run *run, enum vp_type stored,
+                       const struct vp_result *result, struct vp_writer **writer, struct vp_err *err)
 {
     const struct state *s = im->state;
     struct vp_stack out = {0};
     int rc = -1;
 
-    if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) ||
-        (quantity && (vp_meta_set(&out.meta, "quantity", *quantity ? quantity : NULL) ||
-                      vp_meta_set(&out.meta, "value-unit", NULL)))) {
+    if (vp_stack_copy(&out, vp_reader_stack(im->reader[s->first])) || describe(&out.meta, result)) {
         vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
     } else {
         out.type = stored;
@@ -606,10 +622,9 @@ static int open_result(const struct vp_images *im, struct vp_run *run, enum vp_t
     return rc;
 }
 
-int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const char *quantity,
+int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
                   struct vp_err *err)
 {
-    const struct state *s = im->state;
     const enum vp_type stored = stored_type(im, chain);
     /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
     const bool early = vp_output_any_order(run) && !run->common.plan;
@@ -617,7 +632,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     struct vp_writer *writer = NULL;
     int rc = -1;
 
-    if (early && open_result(im, run, stored, quantity, &writer, err))
+    if (early && open_result(im, run, stored, result, &writer, err))
         goto out;
     if (prepare(im, run, chain, stored, true, &job, err))
         goto out;
@@ -626,7 +641,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
         rc = 0;
         goto out;
     }
-    if (!early && open_result(im, run, stored, quantity, &writer, err))
+    if (!early && open_result(im, run, stored, result, &writer, err))
         goto out;
     if (job.plan.bands > 1 && !vp_writer_random(writer)) {
         job.problem.rows = false;
@@ -635,9 +650,6 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     }
     struct vp_execute e = {.writer = writer, .stored_out = stored};
     rc = execute(im, run, chain, &job, &e, err);
-    if (!rc && e.lost)
-        vp_warn(run, "%s: %lld samples do not fit %s: clamped, NaN to 0", vp_reader_name(im->reader[s->first]),
-                (long long)e.lost, vp_type_name(stored));
 out:
     for (int k = im->n - 1; k > 0; k--) {
         struct vp_err late = VP_ERR_INIT;
@@ -675,9 +687,10 @@ int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
                         vp_reader_name(im->reader[k]));
         return vp_hint(err, "give a file, or --spool");
     }
-    if (run->common.plan)
+    int rc = prepare(im, run, chain, e.stored_out, false, &job, err);
+    if (!rc && run->common.plan)
         return 0;
-    int rc = prepare(im, run, chain, e.stored_out, false, &job, err) || execute(im, run, chain, &job, &e, err) ? -1 : 0;
+    rc = rc || execute(im, run, chain, &job, &e, err) ? -1 : 0;
     for (int k = 0; k < im->n && !rc; k++)
         rc = vp_reader_seek(im->reader[k], 0, err);
     return rc;

@@ -15,6 +15,8 @@
 
 /* Seconds a byte, a call. */
 static const double READ = 0.35e-9, WRITE = 0.5e-9, COPY = 1 / 25e9, FRESH = 0.4e-9, PINNED = 0.15e-9;
+/* What is read once more counts as on a disk: there it would cost most. */
+static const double AGAIN = 3e-9;
 /* A limit that costs less is not worth a word. */
 static const double MATTERS = 0.95;
 /* Rough plans that cost so much more than the best may be the best when looked at closely. */
@@ -295,8 +297,9 @@ static void price(struct model *m, struct vp_plan *plan)
     const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
     const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
     const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
-    /* bands are read and written in pieces that do not follow each other */
-    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * PER_PIECE : 0;
+    /* bands are read and written in pieces that do not follow each other, and their halos once more */
+    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * PER_PIECE
+                                            + m->voxels * (rows / ny - 1) * (double)p->stored_in * AGAIN : 0;
 
     plan->read = rows / ny;
     plan->copied = 0;
@@ -773,6 +776,29 @@ static int search(struct search *s, struct vp_err *err)
     return 0;
 }
 
+/* Bytes that the smallest plan for the CPU takes, all in all. */
+static uint64_t least_memory(struct model *m)
+{
+    const struct vp_problem *const given = m->p;
+    struct vp_problem roomy = *given;
+    uint64_t least = UINT64_MAX;
+
+    roomy.memory = UINT64_MAX;
+    m->p = &roomy;
+    for (int stream = can_go_on(m); stream >= 0; stream--) {
+        struct vp_plan plan = cpu_plan(m, roomy.rows && !m->whole[1] ? 1 : m->image[1]);
+        plan.slab = m->whole[2] ? m->image[2] : roomy.chunk[2] ? vp_min64(roomy.chunk[2], m->n) : 1;
+        plan.part[2] = vp_min64(plan.slab, m->image[2]);
+        plan.slabs = 1;
+        plan.stream = stream;
+        plan.window = least_window(m, &plan);
+        if (derive(m, &plan) && fits(m, &plan) && plan.host < least)
+            least = plan.host;
+    }
+    m->p = given;
+    return least;
+}
+
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)
 {
     struct model m;
@@ -781,6 +807,8 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
     if (make_model(&m, p, err))
         return -1;
     const int rc = search(&s, err);
+    if (!rc && !s.found && !m.device)
+        s.host = least_memory(&m);
     free(m.reach);
     if (rc)
         return -1;

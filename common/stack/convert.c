@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Samples of one type to another. Everything goes through blocks of doubles that stay in the first-level
  * cache, so there is one loop for each type and direction instead of one for each pair; the pairs that every
- * reader needs are direct. */
+ * reader needs are direct, and so are those that doubles do not hold. */
 #include "stack/stack.h"
 #include <math.h>
 #include <string.h>
@@ -127,6 +127,29 @@ static bool widen_f32(float *restrict dst, const void *restrict src, enum vp_typ
 #undef WIDEN
 }
 
+/* Between the 64-bit integers: what lies beyond 2^53 is not rounded. */
+static int64_t unsigned_to_signed(int64_t *dst, const uint64_t *src, int64_t n)
+{
+    int64_t bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t v = src[i];
+        bad += v > INT64_MAX;
+        dst[i] = v > INT64_MAX ? INT64_MAX : (int64_t)v;
+    }
+    return bad;
+}
+
+static int64_t signed_to_unsigned(uint64_t *dst, const int64_t *src, int64_t n)
+{
+    int64_t bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t v = src[i];
+        bad += v < 0;
+        dst[i] = v < 0 ? 0 : (uint64_t)v;
+    }
+    return bad;
+}
+
 int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
                    double gain, double offset)
 {
@@ -138,6 +161,11 @@ int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
     }
     if (same && dst_type == VP_F32 && widen_f32(dst, src, src_type, n))
         return 0;
+
+    if (same && src_type == VP_U64 && dst_type == VP_I64)
+        return unsigned_to_signed(dst, src, n);
+    if (same && src_type == VP_I64 && dst_type == VP_U64)
+        return signed_to_unsigned(dst, src, n);
 
     int64_t bad = 0;
     double block[BLOCK];

@@ -254,27 +254,45 @@ static void work_all(struct ring *r)
     }
 }
 
-static int allocate(struct ring *r, struct vp_err *err)
+/* Bytes of a page of input, and pages (with those of output) that the memory can hold: 1 or more. */
+static int count_pages(const struct vp_flow *f, size_t *in_bytes, uint64_t *pages, struct vp_err *err)
 {
-    const struct vp_flow *f = r->f;
     const struct vp_stack *s = vp_reader_stack(f->reader);
-    const int64_t last = f->last >= 0 ? f->last : s->pages;
     size_t in = vp_page_bytes(s), both;
     if (f->as_f32 &&
         (!vp_mul_size(&in, (size_t)s->nx, (size_t)s->ny) || !vp_mul_size(&in, in, sizeof(float))))
         in = 0;
-    const bool separate = f->writer && !f->in_place;
-    if (!in || !vp_add_size(&both, in, separate ? f->out_page_bytes : 0))
+    if (!in || !vp_add_size(&both, in, f->writer && !f->in_place ? f->out_page_bytes : 0))
         return vp_fail(err, VP_ERESOURCE, "%s: pages of %lldx%lld cannot be held", vp_reader_name(f->reader),
                        (long long)s->nx, (long long)s->ny);
-    r->in_bytes = in;
-    const uint64_t fits = f->memory ? f->memory / both : UINT64_MAX; /* pages */
-    if (fits == 0) {
+    *in_bytes = in;
+    *pages = f->memory ? f->memory / both : UINT64_MAX;
+    if (*pages == 0) {
         char need[32], have[32];
         vp_fail(err, VP_ERESOURCE, "%s: a page takes %s: expected at most %s", vp_reader_name(f->reader),
                 vp_format_bytes(need, sizeof need, both), vp_format_bytes(have, sizeof have, f->memory));
         return vp_hint(err, "allow more with --memory");
     }
+    return 0;
+}
+
+int vp_flow_fits(const struct vp_flow *f, struct vp_err *err)
+{
+    size_t in;
+    uint64_t pages;
+    return count_pages(f, &in, &pages, err);
+}
+
+static int allocate(struct ring *r, struct vp_err *err)
+{
+    const struct vp_flow *f = r->f;
+    const int64_t last = f->last >= 0 ? f->last : vp_reader_stack(f->reader)->pages;
+    const bool separate = f->writer && !f->in_place;
+    size_t in = 0;
+    uint64_t fits = 0;
+    if (count_pages(f, &in, &fits, err))
+        return -1;
+    r->in_bytes = in;
     r->slots = fits < SLOTS ? (int)fits : SLOTS;
 
     int64_t batch = f->batch;

@@ -35,4 +35,7 @@ struct vp_flow {
 /* 0, or -1 (VP_ERESOURCE before reading if not even one page fits `memory`). */
 int vp_flow_run(struct vp_flow *f, struct vp_err *err);
 
+/* That alone, for --plan. */
+int vp_flow_fits(const struct vp_flow *f, struct vp_err *err);
+
 #endif

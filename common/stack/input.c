@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bytes from descriptors: whole reads, skipping, a small buffer for headers. */
 #include "base/err.h"
-#include "base/size.h"
 #include "stack/reader.h"
 #include "stack/source.h"
 #include <errno.h>
@@ -21,11 +20,20 @@ void vp_input_wake(int fd)
     wake = fd;
 }
 
+static int resize(struct vp_input *in, size_t room, struct vp_err *err)
+{
+    unsigned char *buf = realloc(in->buf, room);
+    if (!buf)
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for an input buffer", in->name);
+    in->buf = buf;
+    in->room = room;
+    return 0;
+}
+
 int vp_input_init(struct vp_input *in, int fd, const char *name, struct vp_err *err)
 {
     *in = (struct vp_input){.fd = fd, .name = name};
-    in->buf = vp_alloc_raw(1, BUFFER, "an input buffer", err);
-    if (!in->buf)
+    if (resize(in, BUFFER, err))
         return -1;
 #ifdef F_SETPIPE_SZ
     struct stat st;
@@ -73,13 +81,16 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err
 
 static int fill_to(struct vp_input *in, size_t n, struct vp_err *err)
 {
-    if (in->start && in->start + n > BUFFER) {
+    if (in->start && in->start + n > in->room) {
         memmove(in->buf, in->buf + in->start, in->fill);
         in->start = 0;
     }
+    if (n > in->room && resize(in, n, err))
+        return -1;
+    const size_t last = in->start + n > BUFFER ? in->start + n : BUFFER; /* more is read to where it belongs */
     while (in->fill < n) {
         const size_t end = in->start + in->fill;
-        const int64_t k = read_some(in, in->buf + end, BUFFER - end, err);
+        const int64_t k = read_some(in, in->buf + end, last - end, err);
         if (k < 0)
             return -1;
         if (k == 0)
@@ -97,6 +108,8 @@ static size_t take(struct vp_input *in, void *buf, size_t n)
     in->fill -= n;
     in->start = in->fill ? in->start + n : 0;
     in->position += n;
+    if (!in->fill && in->room > BUFFER)
+        (void)resize(in, BUFFER, NULL);
     return n;
 }
 

@@ -18,7 +18,16 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, struc
         return vp_hint(err, "name a file, or send one through a pipe");
     }
     const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool};
-    return vp_reader_open(reader, paths, n, &o, err);
+    if (vp_reader_open(reader, paths, n, &o, err))
+        return -1;
+    const char *path;
+    for (int64_t i = 0; (path = vp_reader_path(*reader, i)); i++)
+        if (vp_stats_apart(run, path, err)) {
+            vp_reader_close(*reader, NULL);
+            *reader = NULL;
+            return -1;
+        }
+    return 0;
 }
 
 int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)

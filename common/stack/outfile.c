@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Output files that appear whole or not at all: a temporary file beside the target, renamed at the end. */
 #include "base/err.h"
+#include "base/places.h"
 #include "base/tool.h"
 #include "stack/outfile.h"
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MAX_TEMPORARIES = 32, MAX_LINKS = 40, PIPE_BYTES = 1 << 20 };
+enum { MAX_TEMPORARIES = 32, PIPE_BYTES = 1 << 20 };
 
 /* What a signal handler unlinks. A slot is filled before its file exists and emptied after the rename, so the
  * handler may meet a name without a file but never misses a file. */
@@ -82,31 +83,6 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
 int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err)
 {
     return vp_write_two(fd, -1, buf, n, NULL, 0, name, err);
-}
-
-/* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno.
- */
-static char *follow_links(const char *path)
-{
-    char *now = strdup(path);
-    for (int i = 0; now && i < MAX_LINKS; i++) {
-        char link[PATH_MAX];
-        const ssize_t n = readlink(now, link, sizeof link - 1);
-        if (n < 0)
-            return now; /* not a link, or nothing there */
-        link[n] = '\0';
-        const char *slash = strrchr(now, '/');
-        char *next = NULL;
-        if (link[0] == '/' || !slash)
-            next = strdup(link);
-        else if (asprintf(&next, "%.*s%s", (int)(slash - now + 1), now, link) < 0)
-            next = NULL;
-        free(now);
-        now = next;
-    }
-    free(now);
-    errno = ELOOP;
-    return NULL;
 }
 
 static int take_slot(const char *target, int serial)
@@ -184,7 +160,7 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
     }
     if (exists && access(path, W_OK))
         return vp_fail_errno(err, "%s", path);
-    f->path = follow_links(path);
+    f->path = vp_follow_links(path);
     if (!f->path)
         return vp_fail_errno(err, "%s", path);
     return open_temporary(f, exists ? &st : NULL, err);

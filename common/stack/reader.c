@@ -300,6 +300,11 @@ const struct vp_stack *vp_reader_stack(const struct vp_reader *r)
     return &r->stack;
 }
 
+const char *vp_reader_path(const struct vp_reader *r, int64_t i)
+{
+    return i < r->paths.n ? r->paths.path[i] : NULL;
+}
+
 const char *vp_reader_name(const struct vp_reader *r)
 {
     return r->name;

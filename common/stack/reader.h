@@ -22,6 +22,8 @@ int vp_reader_open(struct vp_reader **r, const char *const *paths, int n,
 
 /* The header; valid until close. `pages` is -1 if unknown. */
 const struct vp_stack *vp_reader_stack(const struct vp_reader *r);
+/* The i-th of the inputs that it was opened with, lists and directories expanded; NULL after the last. */
+const char *vp_reader_path(const struct vp_reader *r, int64_t i);
 /* "proj.tif", "standard input", or "1000 files (a.tif ... z.tif)" for messages. */
 const char *vp_reader_name(const struct vp_reader *r);
 
@@ -39,6 +41,9 @@ int64_t vp_reader_pages(struct vp_reader *r, int64_t n, void *const *pages, int 
 /* The same as f32; *bad as in vp_reader_next_f32. */
 int64_t vp_reader_pages_f32(struct vp_reader *r, int64_t n, float *const *pages, int64_t *bad, int threads,
                             struct vp_err *err);
+
+/* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */
+int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
 
 /* Random access. */
 bool vp_reader_seekable(const struct vp_reader *r);

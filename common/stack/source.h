@@ -26,7 +26,7 @@ struct vp_input {
     int fd;
     const char *name;
     uint64_t position;       /* of the next byte that the user of the input gets */
-    size_t start, fill;      /* unread part of buf */
+    size_t start, fill, room; /* unread part of buf, and its size */
     bool eof;
     unsigned char *buf;
 };
@@ -35,7 +35,7 @@ int vp_input_init(struct vp_input *in, int fd, const char *name, struct vp_err *
 void vp_input_free(struct vp_input *in); /* not the descriptor */
 /* n bytes into buf; returns how many there were before the end of the input, or -1. */
 int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *err);
-/* The same without taking them, n <= 4096; *start points at them. */
+/* The same without taking them; *start points at them until the next call. */
 int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n, struct vp_err *err);
 /* Skip n bytes; returns how many there were. */
 int64_t vp_input_skip(struct vp_input *in, uint64_t n, struct vp_err *err);
@@ -58,9 +58,6 @@ int64_t vp_reader_position(const struct vp_reader *r);
 /* vp_reader_rows_f32 that counts NaN and infinities as well. */
 int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
                            struct vp_err *err);
-/* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1.
- */
-int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
 
 /* "@list", directories and files as the files that they stand for, in order. */
 struct vp_paths { int64_t n; char **path; };

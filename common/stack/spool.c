@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A pipe as a file that can be read anywhere: a copy without a name, gone with the process. */
 #include "base/err.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "stack/source.h"
 #include "stack/writer.h"

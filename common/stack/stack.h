@@ -21,9 +21,10 @@ bool vp_type_is_float(enum vp_type t);
 double vp_type_min(enum vp_type t);
 double vp_type_max(enum vp_type t);
 
-/* dst[i] = src[i] * gain + offset, computed in double (copied untouched when gain = 1, offset = 0 and
- * the types are equal). To integers: rounded to nearest even and clamped to the range; NaN becomes 0.
- * Returns the number of samples that were clamped or NaN. Threads: none; call it on parts. */
+/* dst[i] = src[i] * gain + offset, computed in double. With gain = 1 and offset = 0 equal types are copied
+ * untouched, and 64-bit integers of one type become those of the other without a rounding. To integers:
+ * rounded to nearest even and clamped to the range; NaN becomes 0. Returns the number of samples that were
+ * clamped or NaN. Threads: none; call it on parts. */
 int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type,
                    int64_t n, double gain, double offset);
 

@@ -259,9 +259,8 @@ static void statistics(void)
 
     char *text = NULL;
     size_t size;
-    struct vp_err err = VP_ERR_INIT;
     FILE *f = open_memstream(&text, &size);
-    CHECK_INT(vp_stats_write(s, "pro\"g", f, &err), 0);
+    CHECK_INT(vp_stats_write(s, "pro\"g", f), 0);
     fclose(f);
     const char *end = json_value(text);
     CHECK(end && !strcmp(end, "\n"));
@@ -280,8 +279,8 @@ static void statistics(void)
 
     f = fopen("/dev/full", "w");
     if (f) {
-        CHECK_INT(vp_stats_write(s, "p", f, &err), -1);
-        CHECK_INT(err.code, VP_ERUN);
+        CHECK_INT(vp_stats_write(s, "p", f), -1);
+        CHECK_INT(errno, ENOSPC);
         fclose(f);
     }
     vp_stats_free(s);
@@ -295,13 +294,14 @@ static void statistics(void)
 
 /* ---- vp_main ---- */
 
-struct params { double sigma; const char *mode; int64_t exits; };
+struct params { double sigma; const char *mode; int shape; int64_t exits; };
 
 static const struct vp_opt options[] = {
     VP_REAL(struct params, sigma, "sigma", 's', .metavar = "MM", .min = 0, .max = 9, .def = "2",
             .group = "Filter", .help = "width; it's 'here'",
             .more = "See --mode.\n\nMore.\n\n  .literal \\n"),
     VP_STRING(struct params, mode, "mode", 0, .metavar = "MODE", .help = "what to do"),
+    VP_CHOICE(struct params, shape, "shape", 0, "box|ball", .help = "box or ball"),
     VP_INT(struct params, exits, "exits", 0, .help = "secret", .hidden = true),
     VP_OPT_END
 };
@@ -565,7 +565,7 @@ static void texts(void)
         ".SH OPTIONS\n.SS Filter\n.TP\n\\fB\\-s\\fR, \\fB\\-\\-sigma\\fR \\fIMM\\fR\n"
         "Width; it\\(aqs \\(aqhere\\(aq (0 to 9; default: 2).\n",
         "See \\fB\\-\\-mode\\fR.\n.RS\n.PP\nMore.\n.PP\n.RS 4\n.nf\n\\&.literal \\en\n.fi\n.RE\n.RE\n",
-        ".SH COMMON OPTIONS\n", ".SH NOTES\nText.\n.SH SECOND PART 2\\-D\nMore text.\n",
+        "\nWhat to do.\n", "\nbox or ball.\n", ".SH COMMON OPTIONS\n", ".SH NOTES\nText.\n.SH SECOND PART 2\\-D\nMore text.\n",
         ".SH EXAMPLES\nDo it.\n",
         ".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".B VOXPIPE_DEVICE\n",
         ".SH SEE ALSO\n.BR ct\\-filter (1),\n.BR voxpipe (7)\n",

@@ -552,6 +552,7 @@ static void test_axes(void)
         vp_meta_set(&stack.meta, "sizes", text);
         vp_meta_set(&stack.meta, "voxel", "0.5 0.25 2");
         vp_meta_set(&stack.meta, "description", "kept");
+        vp_meta_set(&stack.meta, "scale", "-0.25 7");
         write_stack(in_path, &stack, s.data[0]);
 
         const char *operands[] = {in_path};
@@ -559,7 +560,7 @@ static void test_axes(void)
                              .common = {.output = out_path, .device = "cpu", .threads = 2, .memory = 1 << 24},
                              .parsed = {.n_operands = 1, .operands = operands},
                              .stats = vp_stats_new(),
-                             .progress = vp_progress_new("test", false),
+                             .progress = vp_progress_new("test", false, true),
                              .history = (char[]){"test run"}};
         struct vp_image_params params = {.chunk = {3, {4, 3, 2}}, .physical = true};
         struct vp_images im;
@@ -596,7 +597,7 @@ static void test_axes(void)
         }
         CHECK_INT(vp_entropy_range(&im, &run, range, &err), 0);
         CHECK(range[0] == lo && range[1] == hi);
-        CHECK_INT(vp_images_run(&im, &run, &s.chain, "smoothed", &err), 0);
+        CHECK_INT(vp_images_run(&im, &run, &s.chain, &(struct vp_result){VP_DIFFERENCES, "smoothed"}, &err), 0);
         if (err.code)
             printf("  %s: %s\n", order[i].axes, err.msg);
         vp_images_close(&im);
@@ -611,6 +612,7 @@ static void test_axes(void)
         CHECK_STR(vp_meta_get(m, "voxel"), "0.5 0.25 2");
         CHECK_STR(vp_meta_get(m, "description"), "kept");
         CHECK_STR(vp_meta_get(m, "quantity"), "smoothed");
+        CHECK_STR(vp_meta_get(m, "scale"), "-0.25 0");
         CHECK_STR(vp_meta_get(m, "history"), "test run");
         int64_t wrong = 0;
         for (int64_t k = 0; k < pages_of(&s); k++) {

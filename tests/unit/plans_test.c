@@ -352,7 +352,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     struct vp_footprint f = {0};
     struct vp_math *m = NULL;
     struct vp_local op;
-    const char *quantity;
+    struct vp_result result;
     int rc = -1;
 
     *c = (struct vp_chain){0};
@@ -367,7 +367,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         break;
     case LOCAL:
         rc = vp_stat_check(&p->stat, err)
-             || vp_stat_chain(c, &p->stat, &im, vp_stat_needs_range(&p->stat, s->held) ? p->range : NULL, &quantity,
+             || vp_stat_chain(c, &p->stat, &im, vp_stat_needs_range(&p->stat, s->held) ? p->range : NULL, &result,
                               err);
         break;
     case MORPH:
@@ -525,8 +525,8 @@ static int make_want(struct scene *s, struct vp_chain *c, int64_t *lost, struct 
                        (size_t)page * size);
         rc = vp_chain_apply(c, given, result, 1, err);
         for (int64_t z = 0; z < s->n[2]; z++)
-            s->lost[0] += vp_convert((char *)s->want[0] + (size_t)((first + z * s->inner) * page) * out, s->stored_out,
-                                     result + (size_t)(z * page) * made, s->made, page, 1, 0);
+            vp_convert((char *)s->want[0] + (size_t)((first + z * s->inner) * page) * out, s->stored_out,
+                       result + (size_t)(z * page) * made, s->made, page, 1, 0);
     }
     if (lost)
         s->lost[0] += *lost;
@@ -686,7 +686,7 @@ static int run(const struct trial *t, const struct params *p, const struct scene
             rc = vp_fail(err, VP_ERUN, "voxel %lld, %lld, %lld was made %d times in %lld images",
                          (long long)(i % s->n[0]), (long long)(i / s->n[0] % s->n[1]), (long long)(i / page),
                          tally.count[i], (long long)(s->inner * s->outer));
-    *lost = e.lost + (lost_of_math ? *lost_of_math : 0);
+    *lost = lost_of_math ? *lost_of_math : 0;
     *data = got.data;
     free(tally.count);
     running.trial = NULL;

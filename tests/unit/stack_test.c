@@ -200,6 +200,11 @@ static void convert(void)
     const uint64_t exact[] = {UINT64_MAX, (UINT64_C(1) << 53) + 1};
     vp_convert(u64, VP_U64, exact, VP_U64, 2, 1, 0);
     CHECK(u64[0] == exact[0] && u64[1] == exact[1]);
+    const int64_t negative[] = {INT64_MIN, -1, INT64_MAX};
+    CHECK_INT(vp_convert(i64, VP_I64, exact, VP_U64, 2, 1, 0), 1);
+    CHECK(i64[0] == INT64_MAX && i64[1] == (INT64_C(1) << 53) + 1);
+    CHECK_INT(vp_convert(u64, VP_U64, negative, VP_I64, 3, 1, 0), 2);
+    CHECK(u64[0] == 0 && u64[1] == 0 && u64[2] == INT64_MAX);
     float f[2];
     const double wide[] = {1e300, INFINITY};
     CHECK_INT(vp_convert(f, VP_F32, wide, VP_F64, 2, 1, 0), 1);

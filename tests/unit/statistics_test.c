@@ -102,12 +102,13 @@ static void test_moments(enum vp_type type)
     else
         CHECK_NEAR(vp_moments_sum(&m), (double)sum, 1e-15 * std * (double)count);
     if (type == VP_F32) {
-        struct vp_sum t = {0};
-        CHECK(isnan(vp_sum_mean(&t)));
-        vp_sum_add(&t, v, half);
-        vp_sum_add(&t, (float *)v + half, n - half);
+        struct vp_squares t = {0};
+        CHECK(isnan(vp_squares_mean(&t)));
+        vp_squares_add(&t, v, half);
+        vp_squares_add(&t, (float *)v + half, n - half);
         CHECK_INT(t.n, count);
-        CHECK_NEAR(vp_sum_mean(&t), (double)mean, 1e-15 * (fabs((double)mean) + std));
+        const long double square = dev / count + mean * mean;
+        CHECK_NEAR(vp_squares_mean(&t), (double)square, 1e-14 * (double)square);
     }
     free(d);
     free(v);
@@ -174,14 +175,14 @@ static void test_threads(void)
     const int64_t n = 3000001;
     float *v = make(VP_F32, n), *w = make(VP_F32, n);
     struct vp_moments m[3] = {{0}};
-    struct vp_sum s[3] = {{0}};
+    struct vp_squares s[3] = {{0}};
     struct vp_compare c[3];
     const int threads[3] = {1, 2, 5}, before = omp_get_max_threads();
 
     for (int t = 0; t < 3; t++) {
         omp_set_num_threads(threads[t]);
         vp_moments_add(&m[t], v, VP_F32, n);
-        vp_sum_add(&s[t], v, n);
+        vp_squares_add(&s[t], v, n);
         memset(&c[t], 0, sizeof c[t]);
         c[t].scale = 1;
         vp_compare_page(&c[t], 0, n, 1, v, VP_F32, w, VP_F32, NULL, VP_U8);
@@ -263,6 +264,7 @@ static void test_quantiles(enum vp_type type, int64_t n)
                 CHECK_NEAR(vp_quantiles_get(q, i), want, 1e-15 * fabs(want));
             else /* the bins of the neighbours of the true value */
                 CHECK_NEAR(vp_quantiles_get(q, i), want, ldexp(fmax(fabs(a), fabs(b)), -11) + (b - a));
+            CHECK(vp_quantiles_get(q, i) >= d[0] && vp_quantiles_get(q, i) <= d[count - 1]);
         }
         vp_quantiles_close(q);
     }
