@@ -192,3 +192,10 @@ load helper
     ok img-gauss --iterations 3 --plan a.tif
     [[ "$output" == *"halo:      12 x 12 x 12"* ]]
 }
+
+@test "the plan of a volume of 256 GiB, 25 voxels of halo and 8 GiB of memory reads hardly anything twice" {
+    truncate -s 256G volume.raw # a hole
+    read=$(img-gauss --sigma 6.25 --memory 8GiB --raw-in 4096x4096x4096:f32 volume.raw -o out.tif -j 2 --plan |
+        sed -n 's/^volume:.*read \([0-9.]*\) times.*/\1/p')
+    awk -v r="$read" 'BEGIN { exit !(r >= 1 && r <= 1.03) }'
+}

@@ -15,7 +15,7 @@
 
 /* Seconds a byte, a call. */
 static const double READ = 0.35e-9, WRITE = 0.5e-9, COPY = 1 / 25e9, FRESH = 0.4e-9, PINNED = 0.15e-9;
-/* What is read once more counts as on a disk: there it would cost most. */
+/* What the CPU's work reads once more counts as on a disk: there it would cost most. */
 static const double AGAIN = 3e-9;
 /* A limit that costs less is not worth a word. */
 static const double MATTERS = 0.95;
@@ -297,9 +297,8 @@ static void price(struct model *m, struct vp_plan *plan)
     const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
     const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
     const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
-    /* bands are read and written in pieces that do not follow each other, and their halos once more */
-    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * PER_PIECE
-                                            + m->voxels * (rows / ny - 1) * (double)p->stored_in * AGAIN : 0;
+    /* bands are read and written in pieces that do not follow each other */
+    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * PER_PIECE : 0;
 
     plan->read = rows / ny;
     plan->copied = 0;
@@ -317,7 +316,7 @@ static void price(struct model *m, struct vp_plan *plan)
         /* what is not overlapped costs more than it seems where storage is slower than assumed; and so does work where
          * it is faster, or where the cores have the other programs of a pipe to run */
         plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
-                        + first + last + pieces
+                        + first + last + pieces + (rows / ny - 1) * m->voxels * (double)p->stored_in * AGAIN
                         + slabs * PER_SLAB + (double)plan->host * FRESH;
     } else {
         const double lx = sum_with_halo(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
