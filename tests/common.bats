@@ -328,12 +328,22 @@ with_file() {
     for name in g.tif ./g.tif folder/../g.tif dangling.tif "$PWD/g.tif"; do
         refused img-gauss --sigma 1 a.tif --stats "$name" -o g.tif
     done
+    cp a.tif @a.tif # a name, not a list
+    refused img-gauss --sigma 1 a.tif --stats @a.tif -o @a.tif
+    img-gauss --sigma 1 a.tif --stats b.tif -o @b.tif
+    rm b.tif @b.tif
+    echo a.tif > masks
+    refused img-cmp a.tif a.tif --mask @masks --stats ./a.tif
+    refused img-info --statistics a.tif --mask @masks --stats ./a.tif
     refused img-gauss --sigma 1 a.tif --stats ./g.tif -o dangling.tif
     refused_to_stdout() { fails 2 "standard output already holds the result" img-gauss --sigma 1 a.tif --stats "$1"; }
-    refused_to_stdout - && refused_to_stdout /dev/stdout && refused_to_stdout /dev/fd/1
+    refused_to_stdout -
+    refused_to_stdout /dev/stdout
+    refused_to_stdout /dev/fd/1
     fails 2 "is the input or the output" sh -c "img-gauss --sigma 1 a.tif --stats ./s.tif > s.tif"
     fails 2 "is the input or the output" sh -c "img-info a.tif --stats s.txt > s.txt"
-    [ ! -s s.tif ] && [ ! -s s.txt ]
+    [ ! -s s.tif ]
+    [ ! -s s.txt ]
     # both to nowhere, or text and statistics through one descriptor
     img-gauss --sigma 1 a.tif --stats /dev/null -o /dev/null
     img-info a.tif --stats - > both.txt

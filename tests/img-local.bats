@@ -178,7 +178,16 @@ noise() {
     for how in "img-local --stat entropy --range 0,9" "img-math 2*a"; do
         # shellcheck disable=SC2086
         $how s.tif -o f.tif
-        ! img-info --value scale f.tif 2>/dev/null | grep -q .
+        run img-info --value scale f.tif
+        [[ "$output" == *"no value 'scale'"* ]] || { echo "$how: $output"; return 1; }
+    done
+    img-convert --type u16 --scale=-100000,20000 v.tif -o s.tif # upside down
+    for how in "img-local --stat std" "img-morph --op gradient" "img-log --sigma 1"; do
+        # shellcheck disable=SC2086
+        unscaled $how
+        # shellcheck disable=SC2086
+        $how v.tif -o want.tif
+        ok img-cmp --atol 2e-5 got.tif want.tif || { echo "$how"; return 1; }
     done
 }
 

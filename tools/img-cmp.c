@@ -156,7 +156,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_beside_open(&j.b, b, in, false, err))
         goto out;
     if (p->mask) {
-        if (vp_reader_open(&mask, &p->mask, 1, &(struct vp_reader_options){.spool = run_->common.spool}, err)
+        if (vp_open_mask(run_, p->mask, &mask, err)
             || vp_beside_open(&j.mask, mask, in, true, err))
             goto out;
         j.type_mask = vp_reader_stack(mask)->type;

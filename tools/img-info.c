@@ -58,8 +58,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_select_make(&select, &p->select, i.stack, i.name, vp_reader_seekable(reader), err))
         goto out;
     if (p->mask) {
-        if (vp_reader_open(&mask_reader, &p->mask, 1,
-                           &(struct vp_reader_options){.spool = run_->common.spool}, err)
+        if (vp_open_mask(run_, p->mask, &mask_reader, err)
             || vp_beside_open(&mask, mask_reader, i.stack, true, err))
             goto out;
         i.mask = &mask;

@@ -54,7 +54,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_morph_chain(&chain, (enum vp_morph)p->op, p->iterations, &f, im.size, im.type, err))
         goto out;
     rc = vp_images_run(&im, run_, &chain,
-                       p->op >= VP_TOPHAT ? &(struct vp_result){VP_DIFFERENCES, NULL} : NULL, err);
+                       p->op >= VP_TOPHAT ? &(struct vp_result){VP_SPREADS, NULL} : NULL, err);
 out:
     vp_chain_free(&chain);
     vp_footprint_free(&f);

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef VP_VERSION
@@ -475,7 +476,10 @@ static FILE *open_report(const char *path)
 /* Whether path may be written: found out before a long run, not after it. */
 static int check_stats(const char *path, struct vp_err *err)
 {
-    if (to_stdout(path) || !access(path, W_OK))
+    struct stat st;
+    if (!to_stdout(path) && !stat(path, &st) && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (to_stdout(path) || !access(path, W_OK))
         return 0;
     char *folder = errno == ENOENT ? vp_folder(path) : NULL;
     const int rc = folder && !access(folder, W_OK) ? 0 : vp_fail_errno(err, "%s", path);
@@ -520,7 +524,10 @@ struct apart {
 static int stats_apart(void *ctx, const struct vp_opt *row, const char *path)
 {
     const struct apart *a = ctx;
-    return row && !strcmp(row->name, "stats") ? 0 : vp_stats_apart(a->run, path + (*path == '@'), a->err);
+    const bool list = *path == '@' && (!row || row->type != VP_T_OUTFILE);
+    if (row && !strcmp(row->name, "stats"))
+        return 0;
+    return vp_stats_apart(a->run, path, a->err) || (list && vp_stats_apart(a->run, path + 1, a->err)) ? -1 : 0;
 }
 
 /* --stats over the output or an input would destroy it. Inputs that a list or a folder holds are seen when they are

@@ -326,8 +326,12 @@ int vp_entropy_range(struct vp_images *im, struct vp_run *run, double range[2], 
                 vp_reader_name(reader));
         return vp_hint(err, "give --range LO,HI, or --spool");
     }
+    if (vp_flow_fits(&flow, err)) {
+        err->hint[0] = '\0';
+        return vp_hint(err, "allow more with --memory, or give --range LO,HI");
+    }
     if (run->common.plan)
-        return vp_flow_fits(&flow, err);
+        return 0;
     if (vp_flow_run(&flow, err) || vp_reader_seek(reader, 0, err))
         return -1;
     if (!r.extent.any)

@@ -131,7 +131,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
         goto out;
     const bool moment = kind == MEAN || kind == STD || kind == VAR;
     const bool f32 = p->type == 2 || (p->type == 0 && kind != MEAN);
-    *result = kind == STD                          ? (struct vp_result){VP_DIFFERENCES, "local standard deviation"}
+    *result = kind == STD                          ? (struct vp_result){VP_SPREADS, "local standard deviation"}
               : kind == VAR && p->iterations == 1 ? (struct vp_result){VP_SQUARES, "local variance"}
               : kind == VAR                        ? (struct vp_result){VP_NO_VALUES, "local variance"}
               : kind == ENTROPY                    ? (struct vp_result){VP_NO_VALUES, "local entropy (bits)"}

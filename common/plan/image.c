@@ -43,6 +43,7 @@ struct state {
     bool single[VP_MAX_INPUTS];
     bool all_i8;
     int first;                     /* the stack whose axes and metadata count */
+    uint64_t held;                 /* bytes that the reader holds (a page, to see whether another follows) */
 };
 
 /* ---- types ---- */
@@ -243,11 +244,17 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     if (!im->state)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (stacks == 1 || given->n_operands <= 1) {
+        /* a page and its result are in memory at least */
+        const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
         im->n = 1;
-        if (vp_open_input(run, &im->reader[0], err)) {
+        if (vp_open_held(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, &im->reader[0], err)) {
             im->n = 0;
             return -1;
         }
+        const struct vp_stack *stack = vp_reader_stack(im->reader[0]);
+        const size_t page = vp_page_bytes(stack);
+        if (run->common.raw_in && !vp_reader_seekable(im->reader[0]) && stack->pages < 2 && page <= hold)
+            ((struct state *)im->state)->held = page;
     } else if (given->n_operands > stacks) {
         return vp_fail(err, VP_EUSAGE, "expected at most %d stacks, got %d", stacks, given->n_operands);
     } else {
@@ -315,8 +322,8 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
 {
     const struct state *s = im->state;
     *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
-                             .outer = s->outer, .threads = (int)run->common.threads, .memory = run->common.memory,
-                             .stored_out = vp_type_size(stored_out)};
+                             .outer = s->outer, .threads = (int)run->common.threads,
+                             .memory = run->common.memory - s->held, .stored_out = vp_type_size(stored_out)};
     p->rows = vp_output_any_order(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = s->single[k];
@@ -598,6 +605,7 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
     if (rc || result->values == VP_VALUES || !vp_meta_numbers(meta, "scale", 2, scale))
         return rc;
     return result->values == VP_DIFFERENCES ? vp_meta_setf(meta, "scale", "%.17g 0", scale[0])
+           : result->values == VP_SPREADS   ? vp_meta_setf(meta, "scale", "%.17g 0", fabs(scale[0]))
            : result->values == VP_SQUARES   ? vp_meta_setf(meta, "scale", "%.17g 0", scale[0] * scale[0])
                                             : vp_meta_set(meta, "scale", NULL);
 }

@@ -54,6 +54,7 @@ void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
 enum vp_values {
     VP_VALUES,      /* such values: smoothed, one of them, between them */
     VP_DIFFERENCES, /* of such values: an offset is gone */
+    VP_SPREADS,     /* never negative ones */
     VP_SQUARES,     /* of differences */
     VP_NO_VALUES,   /* a scale says nothing of them */
 };

@@ -784,15 +784,20 @@ static uint64_t least_memory(struct model *m)
 
     roomy.memory = UINT64_MAX;
     m->p = &roomy;
-    for (int stream = can_go_on(m); stream >= 0; stream--) {
-        struct vp_plan plan = cpu_plan(m, roomy.rows && !m->whole[1] ? 1 : m->image[1]);
-        plan.slab = m->whole[2] ? m->image[2] : roomy.chunk[2] ? vp_min64(roomy.chunk[2], m->n) : 1;
-        plan.part[2] = vp_min64(plan.slab, m->image[2]);
-        plan.slabs = 1;
-        plan.stream = stream;
-        plan.window = least_window(m, &plan);
-        if (derive(m, &plan) && fits(m, &plan) && plan.host < least)
-            least = plan.host;
+    const int64_t given_slab = m->whole[2] ? m->image[2] : roomy.chunk[2];
+    for (int64_t slab = given_slab ? given_slab : 1; slab <= m->n; slab += slab < 32 ? 1 : slab) {
+        for (int stream = can_go_on(m); stream >= 0; stream--) {
+            struct vp_plan plan = cpu_plan(m, roomy.rows && !m->whole[1] ? 1 : m->image[1]);
+            plan.slab = slab;
+            plan.part[2] = vp_min64(plan.slab, m->image[2]);
+            plan.slabs = 1;
+            plan.stream = stream;
+            plan.window = least_window(m, &plan);
+            if (derive(m, &plan) && fits(m, &plan) && plan.host < least)
+                least = plan.host;
+        }
+        if (given_slab)
+            break;
     }
     m->p = given;
     return least;

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
-                      struct vp_err *err)
+static int open_paths(struct vp_run *run, const char *const *paths, int n, const struct vp_reader_options *o,
+                      struct vp_reader **reader, struct vp_err *err)
 {
     bool standard = n == 0;
     for (int i = 0; i < n; i++)
@@ -17,8 +17,7 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, struc
         vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a stack");
         return vp_hint(err, "name a file, or send one through a pipe");
     }
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool};
-    if (vp_reader_open(reader, paths, n, &o, err))
+    if (vp_reader_open(reader, paths, n, o, err))
         return -1;
     const char *path;
     for (int64_t i = 0; (path = vp_reader_path(*reader, i)); i++)
@@ -30,15 +29,27 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, struc
     return 0;
 }
 
+int vp_open_held(struct vp_run *run, size_t hold, struct vp_reader **reader, struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold};
+    return open_paths(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
+}
+
 int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
 {
-    return open_paths(run, run->parsed.operands, run->parsed.n_operands, reader, err);
+    return vp_open_held(run, 0, reader, err);
 }
 
 int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
                   struct vp_err *err)
 {
-    return open_paths(run, paths, n, reader, err);
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool};
+    return open_paths(run, paths, n, &o, reader, err);
+}
+
+int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
+{
+    return open_paths(run, &path, 1, &(struct vp_reader_options){.spool = run->common.spool}, reader, err);
 }
 
 /* One line, whatever an argument held. */

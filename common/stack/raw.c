@@ -202,7 +202,7 @@ static int check_size(struct raw *r, uint64_t size, struct vp_err *err)
     return 0;
 }
 
-int vp_source_raw(struct vp_source **out, int fd, const char *name, const char *spec, struct vp_err *err)
+int vp_source_raw(struct vp_source **out, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err)
 {
     struct raw *r = calloc(1, sizeof *r);
     char *copy = strdup(name);
@@ -231,14 +231,15 @@ int vp_source_raw(struct vp_source **out, int fd, const char *name, const char *
         if (!rc && (got < 0 || (uint64_t)got < r->skip))
             rc = vp_fail(err, VP_ERUN, "%s: truncated: expected %llu bytes to skip, got %lld", name,
                          (unsigned long long)r->skip, (long long)got);
-        /* A single page is an image, several are a volume: that must be known now, as it is of a file. */
+        /* a single page is an image, several are a volume: some must know that now, as they do of a file */
         struct vp_stack *s = &r->source.stack;
         const size_t page = vp_page_bytes(s);
+        const bool look = s->pages < 0 && page <= hold;
         const unsigned char *p;
-        const int64_t n = rc ? -1 : vp_input_peek(&r->in, &p, s->pages < 0 ? page + 1 : 1, err);
+        const int64_t n = rc ? -1 : vp_input_peek(&r->in, &p, look ? page + 1 : 1, err);
         if (n <= 0)
             rc = n < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: empty: expected pages of %zu bytes", name, page);
-        else if (s->pages < 0 && (size_t)n == page)
+        else if (look && (size_t)n == page)
             s->pages = 1;
     }
     if (rc) {

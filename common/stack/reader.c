@@ -29,6 +29,7 @@ struct vp_reader {
     /* first[i]: stack page of the first page of input i; n + 1 of them; seekable only */
     int64_t *first;
     char *raw;
+    size_t hold;
     bool spool, seekable, concurrent, failed;
     struct vp_stack stack;
     const char *disagrees; /* see vp_reader_disagrees */
@@ -94,7 +95,7 @@ static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, s
         return -1;
     struct stat st;
     const bool file = !fstat(fd, &st) && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-    return r->raw ? vp_source_raw(out, fd, name, r->raw, err)
+    return r->raw ? vp_source_raw(out, fd, name, r->raw, r->hold, err)
            : file ? vp_source_file(out, fd, name, err)
                   : vp_source_stream(out, fd, name, err);
 }
@@ -279,6 +280,7 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->opened, NULL);
     r->spool = o && o->spool;
+    r->hold = o ? o->hold : 0;
     r->raw = o && o->raw ? strdup(o->raw) : NULL;
     int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
     if (!rc)

@@ -10,6 +10,7 @@ struct vp_reader;
 struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
+    size_t hold;        /* see vp_open_held */
 };
 
 /* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff

@@ -46,7 +46,7 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
 /* Each takes the descriptor (closed by close, and on failure) and copies the name. */
 int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
-int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, struct vp_err *err);
+int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
 
 /* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
  * -1. */

@@ -378,7 +378,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
 {
     static const int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const char *const path = a->sinograms ? a->sinograms : scan_path;
-    const struct vp_reader_options plain = {NULL, false};
+    const struct vp_reader_options plain = {0};
     const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
     const int64_t z1 = a->z1 ? a->z1 : s->grid.n[2];
     struct vp_stack out = {NX, NY, z1 - a->z0, VP_F32, {0, NULL, NULL}};
@@ -667,7 +667,7 @@ static void memory_that_goes_away_while_a_pipe_is_read(void)
 static struct vp_views *open_scan(struct vp_reader **reader)
 {
     const char *const path = scan_path;
-    const struct vp_reader_options plain = {NULL, false};
+    const struct vp_reader_options plain = {0};
     struct vp_err err = VP_ERR_INIT;
     struct vp_views *views = NULL;
     CHECK(!vp_reader_open(reader, &path, 1, &plain, &err) && !vp_views_open(&views, *reader, false, 0, &err));

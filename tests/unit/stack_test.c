@@ -17,7 +17,7 @@
 #include <tiffio.h>
 #include <unistd.h>
 
-static const struct vp_reader_options plain = {NULL, false};
+static const struct vp_reader_options plain = {0};
 static const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
 
 static char dir[] = "/tmp/voxpipe-stack-XXXXXX";
@@ -517,7 +517,7 @@ static void foreign_files(void)
             CHECK(strstr(err.msg, "TIFF is not in stream order (page 0 data precedes its directory)"));
         char name[32];
         const char *names[] = {name};
-        const struct vp_reader_options spool = {NULL, true};
+        const struct vp_reader_options spool = {.spool = true};
         const int fd = as_input(bytes, n, true, name);
         struct vp_reader *r = NULL;
         float page[50 * 37];
@@ -720,7 +720,7 @@ static void raw(void)
             char name[32];
             const char *names[] = {name};
             const int fd = as_input(buf, cases[k].bytes, pipe_, name);
-            const struct vp_reader_options o = {cases[k].spec, false};
+            const struct vp_reader_options o = {.raw = cases[k].spec};
             struct vp_err err = VP_ERR_INIT;
             struct vp_reader *r = NULL;
             int rc = vp_reader_open(&r, names, 1, &o, &err);
@@ -757,7 +757,7 @@ static void raw(void)
                                       "99999999999999999999x1:u8"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         const char *names[] = {path_of("a.tif")};
-        const struct vp_reader_options o = {bad[k], false};
+        const struct vp_reader_options o = {.raw = bad[k]};
         struct vp_err err = VP_ERR_INIT;
         struct vp_reader *r = NULL;
         CHECK(vp_reader_open(&r, names, 1, &o, &err) && err.code == VP_EUSAGE);
@@ -769,7 +769,7 @@ static void raw(void)
     struct vp_err err = VP_ERR_INIT;
     struct vp_reader *r = NULL;
     float page[12];
-    CHECK(!vp_reader_open(&r, names, 1, &(struct vp_reader_options){"4x3x2:int16", false}, &err));
+    CHECK(!vp_reader_open(&r, names, 1, &(struct vp_reader_options){.raw = "4x3x2:int16"}, &err));
     CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && vp_reader_next_f32(r, page, NULL, &err) == 1 &&
           page[11] == sample(1, 11));
     CHECK(!vp_reader_close(r, &err));
@@ -1187,8 +1187,8 @@ static void many_at_once(void)
     const struct vp_writer_options raw_out = {true, VP_COMPRESS_NONE};
     const char *raws[] = {path_of("many.raw")};
     CHECK(!write_stack(raws[0], VP_U16, 13, 9, 5, false, &raw_out));
-    many_pages(raws, 1, &(struct vp_reader_options){"13x9:u16le", false}, true);
-    many_pages(raws, 1, &(struct vp_reader_options){"13x9:u16be", false}, true);
+    many_pages(raws, 1, &(struct vp_reader_options){.raw = "13x9:u16le"}, true);
+    many_pages(raws, 1, &(struct vp_reader_options){.raw = "13x9:u16be"}, true);
     /* more files than stay open; one that cannot be read by several threads among them */
     enum { FILES = 40 };
     const char *files[FILES];
