@@ -199,3 +199,16 @@ load helper
         sed -n 's/^volume:.*read \([0-9.]*\) times.*/\1/p')
     awk -v r="$read" 'BEGIN { exit !(r >= 1 && r <= 1.03) }'
 }
+
+@test "too little memory: one number that says what would do, whatever the chunk" {
+    noise a.tif 60x50x20 u16
+    for chunk in "" "--chunk 60x50x7" "--chunk 60x50x1000"; do
+        # shellcheck disable=SC2086
+        run --separate-stderr img-gauss --sigma 2 --memory 20KiB $chunk a.tif -o b.tif
+        [ "$status" -eq 3 ]
+        need=$(sed -n 's/.*smallest portion takes \([0-9.]*\) \([KM]iB\):.*/\1 \2/p' <<<"$stderr")
+        bytes=$(awk '{ printf "%d", ($1 + 0.06) * ($2 == "KiB" ? 1024 : 1048576) }' <<<"$need")
+        # shellcheck disable=SC2086
+        img-gauss --sigma 2 --memory "$bytes" $chunk a.tif -o b.tif
+    done
+}

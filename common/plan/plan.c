@@ -784,7 +784,7 @@ static uint64_t least_memory(struct model *m)
 
     roomy.memory = UINT64_MAX;
     m->p = &roomy;
-    const int64_t given_slab = m->whole[2] ? m->image[2] : roomy.chunk[2];
+    const int64_t given_slab = m->whole[2] ? m->image[2] : vp_min64(roomy.chunk[2], m->n);
     for (int64_t slab = given_slab ? given_slab : 1; slab <= m->n; slab += slab < 32 ? 1 : slab) {
         for (int stream = can_go_on(m); stream >= 0; stream--) {
             struct vp_plan plan = cpu_plan(m, roomy.rows && !m->whole[1] ? 1 : m->image[1]);
