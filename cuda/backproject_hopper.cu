@@ -5,7 +5,6 @@
 #include <limits.h>
 
 #include "backproject_matrix.cuh"
-#include "launch.cuh"
 
 namespace vp
 {
@@ -461,7 +460,7 @@ cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, 
     const column_function f = column_pointer_of(k.views, k.channels_z, k.set);
     const int shared = (int)column_tiled_shared(k, a.box_pitch, a.box_rows, stages);
     const int tiles = a.tiles_x * a.tiles_y * a.segments, blocks = tiles < processors ? tiles : processors;
-    cudaError_t e = vp_allow_shared(f, shared);
+    cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess)
         return e;
     e = cudaMemsetAsync(a.next_tile, 0, sizeof(int), stream);
@@ -489,7 +488,7 @@ cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, c
         pitch == 40 ? (level ? k_backproject_matrix_tiled<40, true> : k_backproject_matrix_tiled<40, false>)
                     : (level ? k_backproject_matrix_tiled<72, true> : k_backproject_matrix_tiled<72, false>);
     const int shared = (int)matrix_tiled_shared(pitch, a.box_rows);
-    const cudaError_t e = vp_allow_shared(f, shared);
+    const cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess)
         return e;
     f<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 288, shared, stream>>>(map, a);

@@ -16,7 +16,7 @@ static inline size_t vp_shared_most(void)
 
 /* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
  * it set to what this launch needs, another thread could lower it before the launch, which then fails. So it is only
- * ever raised, and at once to the most that there is. */
+ * ever raised, and at once to the most that there is. (Back-projection has one thread a device and sets its own.) */
 template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t shared)
 {
     cudaFuncAttributes a;
