@@ -34,7 +34,7 @@ endif
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon $(WARN) \
+ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon -I$(OBJ) $(WARN) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 # libraries beside the plugin are found first: `make bundle` puts them there
 LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
@@ -57,6 +57,8 @@ ISAS    := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) generic
 ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=icelake-server
 ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
+# What a plugin shares with the programs: one built from other headers is refused.
+BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h)) | sha256sum | cut -c1-16)ull
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
 LIB     := $(OBJ)/libvoxpipe.a
 UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
@@ -102,6 +104,11 @@ $(OBJ)/cuda/%.cu.o: cuda/%.cu Makefile
 # exports one function; the CUDA runtime is linked in, so that only the driver has to be there
 $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
+
+# Changes when a shared header does.
+$(OBJ)/build.h: FORCE
+	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
+$(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/cuda/device.c.o: $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^

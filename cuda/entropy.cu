@@ -18,7 +18,7 @@ enum { WALK = 64, THREADS_SHARED = 64, SHARED_MOST = 96 << 10, THREADS_GLOBAL = 
 
 template <class S>
 __global__ void __launch_bounds__(256)
-    bins_kernel(vp_gpu_part in, vp_gpu_part out, struct vp_entropy_params p)
+    bins_kernel(vp_area in, vp_area out, struct vp_entropy_params p)
 {
     const int64_t x = in.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t y = in.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
@@ -57,7 +57,7 @@ template <class COUNT> struct histogram {
 };
 
 struct walk {
-    vp_gpu_part in, out; /* bins; f32 */
+    vp_area in, out; /* bins; f32 */
     int3 reach;
     const int4 *span; /* NULL: a box */
     int spans;
@@ -171,7 +171,7 @@ int64_t pitch_of(int64_t n)
 uint64_t bins_bytes(const int64_t in[3])
 {
     const uint64_t bytes = (uint64_t)pitch_of(in[0]) * (uint64_t)in[1] * (uint64_t)in[2] * sizeof(uint16_t);
-    return (bytes + VP_GPU_ALIGN - 1) / VP_GPU_ALIGN * VP_GPU_ALIGN;
+    return (bytes + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
 }
 
 /* Threads whose histograms lie in global memory, for parts of so many samples. */
@@ -191,7 +191,7 @@ uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t o
 }
 
 template <class S>
-int to_bins(const struct vp_gpu_part &in, const struct vp_gpu_part &bins, const struct vp_entropy_params *p,
+int to_bins(const struct vp_area &in, const struct vp_area &bins, const struct vp_entropy_params *p,
             cudaStream_t stream, struct vp_err *err)
 {
     const vp_grid_of g(in.box);
@@ -199,21 +199,21 @@ int to_bins(const struct vp_gpu_part &in, const struct vp_gpu_part &bins, const 
 }
 
 template <class COUNT>
-int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_gpu_args *args,
+int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_work *args,
              struct vp_err *err)
 {
     const int64_t out[3] = {vp_box_size(&args->out->box, 0), vp_box_size(&args->out->box, 1),
                             vp_box_size(&args->out->box, 2)};
-    const int64_t blocks = vp_groups(w.rows * w.pieces, THREADS_SHARED), most = (int64_t)args->sms * 16;
+    const int64_t blocks = vp_groups(w.rows * w.pieces, THREADS_SHARED), most = (int64_t)args->queue->sms * 16;
     const int64_t chosen = w.global ? threads_global(out) / THREADS_SHARED : blocks < most ? blocks : most;
-    return vp_start(err, args->stream, walk_kernel<COUNT>, dim3((unsigned)chosen), dim3(THREADS_SHARED),
+    return vp_start(err, args->queue->stream, walk_kernel<COUNT>, dim3((unsigned)chosen), dim3(THREADS_SHARED),
                     w.global ? 0 : shared_bytes(p), w);
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_entropy_params *p = params(op);
-    vp_gpu_part in = args->in[0], bins;
+    vp_area in = args->in[0], bins;
     int64_t size[3];
 
     for (int a = 0; a < 3; a++)
@@ -222,10 +222,10 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
     bins.pitch = pitch_of(size[0]);
     bins.plane = bins.pitch * size[1];
     bins.data = args->scratch;
-    const int rc = op->in == VP_U8    ? to_bins<uint8_t>(in, bins, p, args->stream, err)
-                   : op->in == VP_U16 ? to_bins<uint16_t>(in, bins, p, args->stream, err)
-                   : op->in == VP_I16 ? to_bins<int16_t>(in, bins, p, args->stream, err)
-                                      : to_bins<float>(in, bins, p, args->stream, err);
+    const int rc = op->in == VP_U8    ? to_bins<uint8_t>(in, bins, p, args->queue->stream, err)
+                   : op->in == VP_U16 ? to_bins<uint16_t>(in, bins, p, args->queue->stream, err)
+                   : op->in == VP_I16 ? to_bins<int16_t>(in, bins, p, args->queue->stream, err)
+                                      : to_bins<float>(in, bins, p, args->queue->stream, err);
     if (rc)
         return -1;
     walk w = {};
@@ -245,4 +245,4 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_entropy = {"entropy", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_entropy = {"entropy", has, scratch, table, fill, launch};

@@ -998,7 +998,7 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
 /* Too large for that. */
 template <int SIZE>
 __global__ void __launch_bounds__(256)
-    ball_kernel(vp_gpu_part in, vp_gpu_part out, const int4 *span, int spans, uint32_t flip)
+    ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, uint32_t flip)
 {
     typedef typename sample_of<SIZE>::type sample_t;
     const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -1046,7 +1046,7 @@ bool has(const struct vp_local *op, char *why, size_t size)
 
 int64_t row_samples(int64_t n, int bytes)
 {
-    const int64_t in_a_row = VP_GPU_ROW_ALIGN / bytes;
+    const int64_t in_a_row = VP_ROW_ALIGN / bytes;
     return (n + in_a_row - 1) / in_a_row * in_a_row;
 }
 
@@ -1057,7 +1057,7 @@ uint64_t buffer_bytes(const struct vp_local *op, const int64_t in[3], const int6
     const int bytes = (int)vp_type_size(op->in);
     const uint64_t n =
         (uint64_t)row_samples(in[0], bytes) * (uint64_t)in[1] * (uint64_t)in[2] * (uint64_t)bytes;
-    return (n + VP_GPU_ALIGN - 1) / VP_GPU_ALIGN * VP_GPU_ALIGN;
+    return (n + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
 }
 
 uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
@@ -1221,7 +1221,7 @@ template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
 /* in and out differ in their extent along the pass's axis (or axes) only; along y and z also where their rows
  * begin in memory is alike. */
 template <int SIZE>
-int pass(const setting &s, const turn &t, const vp_gpu_part *in, const vp_gpu_part *out, bool first,
+int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out, bool first,
          bool last)
 {
     const int64_t ny = vp_box_size(&out->box, 1), nz = vp_box_size(&out->box, 2);
@@ -1287,14 +1287,14 @@ int pass(const setting &s, const turn &t, const vp_gpu_part *in, const vp_gpu_pa
     return vp_start(s.err, s.stream, lines_kernel<SIZE>, blocks, dim3(LANES), shared, l);
 }
 
-template <int SIZE> int box(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
+template <int SIZE> int box(const setting &s, const struct vp_local *op, const struct vp_work *args)
 {
     const struct vp_footprint *f = &params(op)->f;
-    const int samples = VP_GPU_ROW_ALIGN / SIZE;
+    const int samples = VP_ROW_ALIGN / SIZE;
     turn turns[3 * PASSES];
     int64_t left[3], buffer = 0;
     int n = 0;
-    vp_gpu_part from = args->in[0];
+    vp_area from = args->in[0];
     struct vp_box need = args->out->box;
 
     for (int a = 0; a < 3; a++) {
@@ -1333,10 +1333,10 @@ template <int SIZE> int box(const setting &s, const struct vp_local *op, const s
     from.box = need;
     for (int a = 0; a < 3; a++)
         buffer = a ? buffer * vp_box_size(&need, a) : vp_groups(vp_box_size(&need, 0), samples) * samples;
-    buffer = vp_groups(buffer * SIZE, VP_GPU_ALIGN) * VP_GPU_ALIGN;
+    buffer = vp_groups(buffer * SIZE, VP_ALIGN) * VP_ALIGN;
     for (int i = 0; i < n; i++) {
         const turn &t = turns[i];
-        vp_gpu_part to;
+        vp_area to;
         to.box = from.box;
         for (int a = 0; a < 3; a++) {
             const bool along = t.axis == a || (t.axis == PLANE && a < 2);
@@ -1363,10 +1363,10 @@ template <int SIZE> int box(const setting &s, const struct vp_local *op, const s
     return 0;
 }
 
-template <int SIZE> int ball(const setting &s, const struct vp_local *op, const struct vp_gpu_args *args)
+template <int SIZE> int ball(const setting &s, const struct vp_local *op, const struct vp_work *args)
 {
     const struct vp_footprint *f = &params(op)->f;
-    const vp_gpu_part &in = args->in[0], &out = *args->out;
+    const vp_area &in = args->in[0], &out = *args->out;
     const int64_t per = keys<SIZE>::IN_WORD;
     ball_job j = {};
 
@@ -1409,14 +1409,14 @@ template <int SIZE> int ball(const setting &s, const struct vp_local *op, const 
                     dim3((deep ? 8 : 4) * LANES), shared, j);
 }
 
-template <int SIZE> int shape(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+template <int SIZE> int shape(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const uint32_t flip = (params(op)->max ? 0u : 0xffffffffu) ^ (op->in == VP_I16 ? 0x80008000u : 0u);
-    const setting s = {flip, args->sms, args->stream, err};
+    const setting s = {flip, args->queue->sms, args->queue->stream, err};
     return params(op)->f.shape == VP_BOX ? box<SIZE>(s, op, args) : ball<SIZE>(s, op, args);
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     switch (op->in) {
     case VP_U8:
@@ -1431,5 +1431,5 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_min = {"min", has, scratch, table, fill, launch};
-const struct vp_gpu_kernel vp_gpu_max = {"max", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_min = {"min", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_max = {"max", has, scratch, table, fill, launch};

@@ -8,7 +8,7 @@
 #include "ops/footprint.h"
 
 /* Sample (x, y, z) of the image. */
-template <class S> __device__ __forceinline__ S *vp_at(const vp_gpu_part &p, int64_t x, int64_t y, int64_t z)
+template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t x, int64_t y, int64_t z)
 {
     return (S *)p.data + (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
 }

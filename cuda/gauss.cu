@@ -23,5 +23,5 @@ using kernel = separable_kernel<filters>;
 }
 }
 
-extern "C" const vp_gpu_kernel vp_gpu_gauss = {"gauss", vp::kernel::has, vp::kernel::scratch, vp::kernel::table,
+extern "C" const vp_kernel vp_gpu_gauss = {"gauss", vp::kernel::has, vp::kernel::scratch, vp::kernel::table,
                                              vp::kernel::fill, vp::kernel::launch};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Page-locked host memory: host_alloc and host_free of backend.h. */
+/* Page-locked host memory: host_alloc and host_free of device.h. */
 #ifndef VP_HOST_CUDA_H
 #define VP_HOST_CUDA_H
 

@@ -32,11 +32,11 @@ struct program {
 };
 
 struct inputs {
-    vp_gpu_part part[VP_MAX_INPUTS];
+    vp_area part[VP_MAX_INPUTS];
     int n;
 };
 
-__device__ double load(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z)
+__device__ double load(const vp_area &p, int type, int64_t x, int64_t y, int64_t z)
 {
     const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
     switch (type) {
@@ -72,7 +72,7 @@ __device__ void store_small(void *data, int64_t i, double v, double lo, double h
     ((T *)data)[i] = (T)(int64_t)(r != r ? 0 : r < lo ? lo : r > hi ? hi : r);
 }
 
-__device__ void store(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z, double v, int &lost)
+__device__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t z, double v, int &lost)
 {
     const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
     const double r = rint(v);
@@ -215,7 +215,7 @@ __device__ void run_step(const struct step s, const places &v)
 /* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not
  * fit. */
 __global__ void __launch_bounds__(THREADS)
-    math_kernel(inputs in, vp_gpu_part out, int type, int out_type, const struct program *p, int64_t inner,
+    math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner,
                 int64_t nz, unsigned long long *lost)
 {
     extern __shared__ double room[];
@@ -322,7 +322,7 @@ uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t o
     (void)op;
     (void)in;
     (void)out;
-    return VP_GPU_ALIGN; /* what is lost */
+    return VP_ALIGN; /* what is lost */
 }
 
 uint64_t table(const struct vp_local *op)
@@ -380,9 +380,9 @@ void CUDART_CB add_lost(void *data)
     __atomic_fetch_add(&c->m->lost, (int64_t)c->lost, __ATOMIC_RELAXED);
 }
 
-int copy(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int copy(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
-    const vp_gpu_part in = args->in[params(op)->result], out = *args->out;
+    const vp_area in = args->in[params(op)->result], out = *args->out;
     const size_t size = vp_type_size(op->in), width = (size_t)vp_box_size(&out.box, 0) * size;
 
     for (int64_t z = out.box.lo[2]; z < out.box.hi[2]; z++) {
@@ -393,17 +393,17 @@ int copy(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_er
         char *const to = (char *)out.data + (z - out.box.lo[2]) * out.plane * (int64_t)size;
         const cudaError_t e =
             cudaMemcpy2DAsync(to, (size_t)out.pitch * size, from, (size_t)in.pitch * size, width,
-                              (size_t)vp_box_size(&out.box, 1), cudaMemcpyDeviceToDevice, args->stream);
+                              (size_t)vp_box_size(&out.box, 1), cudaMemcpyDeviceToDevice, args->queue->stream);
         if (e != cudaSuccess)
             return vp_gpu_fail(err, e, "cannot copy within the CUDA device");
     }
     return 0;
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_math *m = params(op);
-    const struct vp_gpu_part *out = args->out;
+    const struct vp_area *out = args->out;
     const bool loses = op->out != VP_F64;
     unsigned long long *const lost = (unsigned long long *)args->scratch;
     struct inputs in;
@@ -418,14 +418,14 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
     while (threads > THREADS / 4 && shared_bytes(places, threads) > (size_t)96 << 10)
         threads /= 2;
     const size_t shared = shared_bytes(places, threads);
-    cudaError_t e = cudaMemsetAsync(lost, 0, sizeof *lost, args->stream);
+    cudaError_t e = cudaMemsetAsync(lost, 0, sizeof *lost, args->queue->stream);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot start an expression on the CUDA device");
     const int64_t turns = vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) *
                           vp_box_size(&out->box, 2);
-    const int64_t most = (int64_t)args->sms * 16;
+    const int64_t most = (int64_t)args->queue->sms * 16;
     const dim3 blocks((unsigned)(turns < most ? turns : most));
-    if (vp_start(err, args->stream, math_kernel, blocks, dim3(threads), shared, in, *out, op->in, op->out,
+    if (vp_start(err, args->queue->stream, math_kernel, blocks, dim3(threads), shared, in, *out, op->in, op->out,
                  (const struct program *)args->table, m->inner, m->nz, lost))
         return -1;
     if (!loses)
@@ -434,12 +434,12 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
     if (!c)
         return vp_fail(err, VP_ERESOURCE, "no pinned memory left");
     c->m = (struct vp_math *)op->params;
-    e = cudaMemcpyAsync(&c->lost, lost, sizeof c->lost, cudaMemcpyDeviceToHost, args->stream);
+    e = cudaMemcpyAsync(&c->lost, lost, sizeof c->lost, cudaMemcpyDeviceToHost, args->queue->stream);
     if (e == cudaSuccess)
-        e = cudaLaunchHostFunc(args->stream, add_lost, c);
+        e = cudaLaunchHostFunc(args->queue->stream, add_lost, c);
     return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "cannot copy from the CUDA device");
 }
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_math = {"math", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_math = {"math", has, scratch, table, fill, launch};

@@ -142,7 +142,7 @@ template <> struct summed<double> {
 
 /* Along x: from samples to states. `out` has the rows of `in`. */
 template <class S, class T, int N>
-__global__ void __launch_bounds__(256) first_kernel(vp_gpu_part in, vp_gpu_part out, int reach)
+__global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int reach)
 {
     typedef typename summed<T>::type value;
     const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -212,7 +212,7 @@ __device__ __forceinline__ int inside(int64_t p, int reach, int64_t n)
 /* Along y: from states to states. */
 template <class T, int N>
 __global__ void __launch_bounds__(256)
-    next_kernel(vp_gpu_part in, vp_gpu_part out, int3 reach, int64_t image_x)
+    next_kernel(vp_area in, vp_area out, int3 reach, int64_t image_x)
 {
     typedef state<T, N> states;
     const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(256)
 
 /* Along z, and the result. */
 template <class S, class O, class T, int N>
-__global__ void __launch_bounds__(256) last_kernel(vp_gpu_part in, vp_gpu_part samples, vp_gpu_part out,
+__global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out,
                                                    int3 reach, int64_t image_x, int64_t image_y, finish f)
 {
     typedef state<T, N> states;
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(256) last_kernel(vp_gpu_part in, vp_gpu_part s
 
 template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256)
-    ball_kernel(vp_gpu_part in, vp_gpu_part out, const int4 *span, int spans, finish f)
+    ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, finish f)
 {
     typedef typename summed<T>::type value;
     const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -324,7 +324,7 @@ uint64_t states_bytes(const struct vp_local *op, const struct vp_box *b)
     const uint64_t n =
         (uint64_t)vp_box_size(b, 0) * (uint64_t)vp_box_size(b, 1) * (uint64_t)vp_box_size(b, 2);
     const uint64_t bytes = n * (params(op)->moment == VP_MEAN ? 8 : 16);
-    return (bytes + VP_GPU_ALIGN - 1) / VP_GPU_ALIGN * VP_GPU_ALIGN;
+    return (bytes + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
 }
 
 uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
@@ -336,9 +336,9 @@ uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t o
 }
 
 /* A part for the states of a box. */
-vp_gpu_part states_in(void *data, const struct vp_box &b)
+vp_area states_in(void *data, const struct vp_box &b)
 {
-    vp_gpu_part p;
+    vp_area p;
     p.box = b;
     p.pitch = vp_box_size(&b, 0);
     p.plane = p.pitch * vp_box_size(&b, 1);
@@ -347,15 +347,15 @@ vp_gpu_part states_in(void *data, const struct vp_box &b)
 }
 
 template <class S, class O, class T, int N>
-int run(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_moments_params *p = params(op);
     const finish f = {p->moment, p->sample, p->noise};
-    const struct vp_gpu_part in = args->in[0], out = *args->out;
+    const struct vp_area in = args->in[0], out = *args->out;
     const vp_grid_of whole(out.box);
 
     if (p->f.shape == VP_BALL)
-        return vp_start(err, args->stream, ball_kernel<S, O, T, N>, whole.grid, whole.threads, 0, in, out,
+        return vp_start(err, args->queue->stream, ball_kernel<S, O, T, N>, whole.grid, whole.threads, 0, in, out,
                         (const int4 *)args->table, (int)p->f.spans, f);
     const int3 reach = vp_reach(&p->f, op->image);
     struct vp_box bx = out.box, by = out.box;
@@ -367,29 +367,29 @@ int run(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err
     }
     by.lo[2] = bx.lo[2];
     by.hi[2] = bx.hi[2];
-    const vp_gpu_part sx = states_in(args->scratch, bx);
-    const vp_gpu_part sy = states_in((char *)args->scratch + states_bytes(op, &bx), by);
+    const vp_area sx = states_in(args->scratch, bx);
+    const vp_area sy = states_in((char *)args->scratch + states_bytes(op, &bx), by);
     const vp_grid_of gx(bx), gy(by);
-    if (vp_start(err, args->stream, first_kernel<S, T, N>, gx.grid, gx.threads, 0, in, sx, reach.x) ||
-        vp_start(err, args->stream, next_kernel<T, N>, gy.grid, gy.threads, 0, sx, sy, reach, op->image[0]))
+    if (vp_start(err, args->queue->stream, first_kernel<S, T, N>, gx.grid, gx.threads, 0, in, sx, reach.x) ||
+        vp_start(err, args->queue->stream, next_kernel<T, N>, gy.grid, gy.threads, 0, sx, sy, reach, op->image[0]))
         return -1;
-    return vp_start(err, args->stream, last_kernel<S, O, T, N>, whole.grid, whole.threads, 0, sy, in, out, reach,
+    return vp_start(err, args->queue->stream, last_kernel<S, O, T, N>, whole.grid, whole.threads, 0, sy, in, out, reach,
                     op->image[0], op->image[1], f);
 }
 
 template <class S, class O, class T>
-int lanes(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int lanes(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     return params(op)->moment == VP_MEAN ? run<S, O, T, 1>(op, args, err) : run<S, O, T, 2>(op, args, err);
 }
 
 template <class S, class T>
-int types(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int types(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     return op->out == VP_F32 ? lanes<S, float, T>(op, args, err) : lanes<S, S, T>(op, args, err);
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     switch (op->in) {
     case VP_U8:
@@ -408,7 +408,7 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_mean = {"mean", has, scratch, table, fill, launch};
-const struct vp_gpu_kernel vp_gpu_var = {"var", has, scratch, table, fill, launch};
-const struct vp_gpu_kernel vp_gpu_std = {"std", has, scratch, table, fill, launch};
-const struct vp_gpu_kernel vp_gpu_wiener = {"wiener", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_var = {"var", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_std = {"std", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, table, fill, launch};

@@ -18,7 +18,7 @@ namespace
 enum { LANES = 32, WARPS = 4 };
 
 struct job {
-    vp_gpu_part in, out;
+    vp_area in, out;
     int in_type, out_type;
     int search[3], patch[3];
     int64_t image[3];
@@ -48,7 +48,7 @@ __device__ __forceinline__ float weight(const job &j, float sum, float share)
     return exponential(a > 0.0f ? 0.0f : a); /* NaN stays */
 }
 
-__device__ __forceinline__ float sample(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z)
+__device__ __forceinline__ float sample(const vp_area &p, int type, int64_t x, int64_t y, int64_t z)
 {
     return type == VP_U8    ? *vp_at<uint8_t>(p, x, y, z)
            : type == VP_U16 ? *vp_at<uint16_t>(p, x, y, z)
@@ -61,7 +61,7 @@ __device__ __forceinline__ float clamped(float v, float lo, float hi)
     return rintf(v < lo ? lo : v > hi ? hi : v);
 }
 
-__device__ __forceinline__ void store(const vp_gpu_part &p, int type, int64_t x, int64_t y, int64_t z,
+__device__ __forceinline__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t z,
                                       float v)
 {
     if (type == VP_U8)
@@ -291,7 +291,7 @@ bool has(const struct vp_local *op, char *why, size_t size)
 
 /* 1: done; 0: too large for shared memory. */
 template <int PY, int PZ, int R, int D>
-int in_tiles(const job &j, const struct vp_gpu_args *args, struct vp_err *err)
+int in_tiles(const job &j, const struct vp_work *args, struct vp_err *err)
 {
     const dim3 threads(LANES, D > 1 ? 2 : WARPS, D > 1 ? WARPS / 2 : 1);
     const size_t shared = sizeof(float) * (size_t)(LANES + 2 * j.search[0]) *
@@ -304,10 +304,10 @@ int in_tiles(const job &j, const struct vp_gpu_args *args, struct vp_err *err)
     const dim3 grid((unsigned)vp_groups(vp_box_size(&j.out.box, 0), wide),
                     (unsigned)vp_groups(vp_box_size(&j.out.box, 1), (int64_t)threads.y * R),
                     (unsigned)(nz < 65535 ? nz : 65535));
-    return vp_start(err, args->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;
+    return vp_start(err, args->queue->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_nlmeans_params *p = params(op);
     job j;
@@ -346,9 +346,9 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
                                 : op->in == VP_U16 ? any_kernel<uint16_t>
                                 : op->in == VP_I16 ? any_kernel<int16_t>
                                                    : any_kernel<float>;
-    return vp_start(err, args->stream, kernel, g.grid, g.threads, 0, j);
+    return vp_start(err, args->queue->stream, kernel, g.grid, g.threads, 0, j);
 }
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_nlmeans = {"nlmeans", has, NULL, NULL, NULL, launch};
+const struct vp_kernel vp_gpu_nlmeans = {"nlmeans", has, NULL, NULL, NULL, launch};

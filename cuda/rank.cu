@@ -151,7 +151,7 @@ enum { MEDIAN_ROWS = 32, MEDIAN_PLANES = 4, MEDIAN_LANES = 30 };
  * least one voxel inside the image. */
 template <class S>
 __global__ void __launch_bounds__(32 * MEDIAN_PLANES)
-    median27_kernel(vp_gpu_part in, vp_gpu_part out, struct vp_box box)
+    median27_kernel(vp_area in, vp_area out, struct vp_box box)
 {
     const int lane = threadIdx.x;
     const int64_t x = box.lo[0] + (int64_t)blockIdx.x * MEDIAN_LANES + lane - 1;
@@ -196,7 +196,7 @@ __device__ __forceinline__ int median9(const int (&a)[3], const int (&b)[3], con
 /* The same in a plane; warps of a thread block lie beside one another in y. */
 template <class S>
 __global__ void __launch_bounds__(32 * MEDIAN_PLANES)
-    median9_kernel(vp_gpu_part in, vp_gpu_part out, struct vp_box box)
+    median9_kernel(vp_area in, vp_area out, struct vp_box box)
 {
     const int lane = threadIdx.x;
     const int64_t x = box.lo[0] + (int64_t)blockIdx.x * MEDIAN_LANES + lane - 1, z = box.lo[2] + blockIdx.z;
@@ -235,7 +235,7 @@ struct faces {
 
 template <class S, bool PLANE>
 __global__ void __launch_bounds__(128)
-    median_edge_kernel(vp_gpu_part in, vp_gpu_part out, faces f, int64_t millionths)
+    median_edge_kernel(vp_area in, vp_area out, faces f, int64_t millionths)
 {
     enum { DEPTH = PLANE ? 1 : 3, ALL = 9 * DEPTH };
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -392,7 +392,7 @@ template <int W> __device__ __forceinline__ int search(const window &w, int plac
 enum { TILE_X = 32, TILE_Y = 8 };
 
 struct any_job {
-    vp_gpu_part in, out;
+    vp_area in, out;
     struct vp_box box;
     int3 reach;
     const int4 *span;
@@ -541,13 +541,13 @@ void fill(const struct vp_local *op, void *to)
 }
 
 template <class S, int W>
-int tiles(const any_job &j, size_t shared, const struct vp_gpu_args *args, struct vp_err *err)
+int tiles(const any_job &j, size_t shared, const struct vp_work *args, struct vp_err *err)
 {
     const int64_t nz = vp_groups(vp_box_size(&j.box, 2), j.flat ? 1 : j.walk);
     const dim3 grid((unsigned)vp_groups(vp_box_size(&j.box, 0), TILE_X),
                     (unsigned)vp_groups(vp_box_size(&j.box, 1), TILE_Y * (j.flat ? j.walk : 1)),
                     (unsigned)(nz < 65535 ? nz : 65535));
-    return vp_start(err, args->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
+    return vp_start(err, args->queue->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
 }
 
 /* For walks of so many voxels. */
@@ -559,7 +559,7 @@ size_t tile_bytes(const any_job &j, int walk)
     return bytes < 1 << 30 ? (size_t)bytes : (size_t)1 << 30;
 }
 
-template <class S> int any(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+template <class S> int any(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_rank_params *p = params(op);
     const bool ball = p->f.shape == VP_BALL;
@@ -592,10 +592,10 @@ template <class S> int any(const struct vp_local *op, const struct vp_gpu_args *
                                 : tiles<S, 0>(j, shared, args, err);
     }
     const vp_grid_of g(j.box);
-    return vp_start(err, args->stream, ball ? any_kernel<S, true> : any_kernel<S, false>, g.grid, g.threads, 0, j);
+    return vp_start(err, args->queue->stream, ball ? any_kernel<S, true> : any_kernel<S, false>, g.grid, g.threads, 0, j);
 }
 
-template <class S> int run(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+template <class S> int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_footprint *f = &params(op)->f;
     const int64_t millionths = params(op)->millionths;
@@ -614,7 +614,7 @@ template <class S> int run(const struct vp_local *op, const struct vp_gpu_args *
         edge.end[i] = n;
     }
     if (n) {
-        if (vp_start(err, args->stream, plane ? median_edge_kernel<S, true> : median_edge_kernel<S, false>,
+        if (vp_start(err, args->queue->stream, plane ? median_edge_kernel<S, true> : median_edge_kernel<S, false>,
                      dim3((unsigned)vp_groups(n, 128)), dim3(128), 0, args->in[0], *args->out, edge, millionths))
             return -1;
     }
@@ -630,14 +630,14 @@ template <class S> int run(const struct vp_local *op, const struct vp_gpu_args *
         const dim3 blocks =
             plane ? dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS * MEDIAN_PLANES), (unsigned)nz)
                   : dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS), (unsigned)vp_groups(nz, MEDIAN_PLANES));
-        if (vp_start(err, args->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0,
+        if (vp_start(err, args->queue->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0,
                      args->in[0], *args->out, inner))
             return -1;
     }
     return 0;
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     switch (op->in) {
     case VP_U8:
@@ -653,4 +653,4 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_rank = {"rank", has, NULL, table, fill, launch};
+const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, table, fill, launch};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A slab of a reconstruction on one device: the functions bp_* of backend.h over backproject_cuda.h and filter_cuda.h.
+/* A slab of a reconstruction on one device: the table of ops/slab.h over backproject_cuda.h and filter_cuda.h.
  *
  * Three streams. `up` copies pieces of views into a ring of raw pieces in device memory. `work` filters a piece, packs
  * it into slots of orbits, and back-projects ("runs") orbits when enough are together that the traffic of the volume is
@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "filter_cuda.h"
+#include "queue.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -72,16 +73,10 @@ struct cuda_bp {
     int parts;         /* after flush */
     cudaEvent_t ready[PARTS];
     cudaEvent_t opened, copied;
-    double lead;       /* seconds from the call of bp_open to `opened` */
+    double lead;       /* seconds from the call of open to `opened` */
     struct clock runs, packing, filtering;
     uint64_t bytes_up, bytes_down;
 };
-
-static int cuda_fail(struct vp_err *err, cudaError_t e, const char *what)
-{
-    cudaGetLastError(); /* or the next launch would report it again */
-    return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
-}
 
 static int kernel_fail(struct vp_err *err)
 {
@@ -95,7 +90,7 @@ static int filter_fail(struct vp_err *err)
 
 static int device_lost(struct vp_err *err, cudaError_t e)
 {
-    return cuda_fail(err, e, "the device failed");
+    return vp_gpu_fail(err, e, "the device failed");
 }
 
 /* ---- the plan ---- */
@@ -143,7 +138,7 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
     if (e == cudaSuccess)
         e = cudaMemGetInfo(&available, &total);
     if (e != cudaSuccess)
-        return cuda_fail(err, e, "cannot use the CUDA device");
+        return vp_gpu_fail(err, e, "cannot use the CUDA device");
     uint64_t room = available > RESERVE ? available - RESERVE : 0;
     if (job->device_memory && job->device_memory < room)
         room = job->device_memory;
@@ -188,7 +183,7 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
     return 0;
 }
 
-int vp_cuda_bp_plan(const struct vp_bp_job *job, struct vp_bp_plan *out, struct vp_err *err)
+static int slab_plan(const struct vp_bp_job *job, struct vp_bp_plan *out, struct vp_err *err)
 {
     struct layout l = {.bytes = 0};
     double *P = matrices(job);
@@ -267,7 +262,7 @@ static void clock_free(struct clock *c)
 
 /* ---- life ---- */
 
-void vp_cuda_bp_close(void *bp)
+static void slab_close(void *bp)
 {
     struct cuda_bp *c = bp;
     if (!c)
@@ -335,7 +330,7 @@ static int fill(struct cuda_bp *c, struct vp_err *err)
     const struct vp_bp_job *job = &c->job;
     cudaError_t e = make_streams(c);
     if (e != cudaSuccess)
-        return cuda_fail(err, e, "cannot prepare the back-projection on the device");
+        return vp_gpu_fail(err, e, "cannot prepare the back-projection on the device");
     if (vp_bpcuda_open(&c->b, &c->l.problem, c->work))
         return kernel_fail(err);
     if (job->filter && vp_filtercuda_open(&c->filter, job->filter, job->device, c->work))
@@ -343,7 +338,7 @@ static int fill(struct cuda_bp *c, struct vp_err *err)
     e = cudaMalloc((void **)&c->raw, (uint64_t)c->l.pieces * c->l.piece_bytes);
     if (e == cudaSuccess && c->l.wide_bytes)
         e = cudaMalloc((void **)&c->wide, c->l.wide_bytes);
-    return e == cudaSuccess ? 0 : cuda_fail(err, e, "no device memory for the projections");
+    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "no device memory for the projections");
 }
 
 /* An error for want of memory: what was wanted. */
@@ -355,7 +350,7 @@ static int too_little(const struct cuda_bp *c, struct vp_err *err)
                    vp_format_bytes(need, sizeof need, c->l.bytes), vp_format_bytes(have, sizeof have, c->l.room));
 }
 
-int vp_cuda_bp_open(void **out, const struct vp_bp_job *job, struct vp_err *err)
+static int slab_open(void **out, const struct vp_bp_job *job, struct vp_err *err)
 {
     const double start = vp_now();
     struct cuda_bp *c = calloc(1, sizeof *c);
@@ -388,7 +383,7 @@ int vp_cuda_bp_open(void **out, const struct vp_bp_job *job, struct vp_err *err)
     *out = c;
     return 0;
 failed:
-    vp_cuda_bp_close(c);
+    slab_close(c);
     return -1;
 }
 
@@ -478,7 +473,7 @@ static int add_piece(struct cuda_bp *c, int64_t first, int64_t k, int64_t v0, in
     return 0;
 }
 
-int vp_cuda_bp_add(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj, uint64_t *ticket,
+static int slab_add(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj, uint64_t *ticket,
                    struct vp_err *err)
 {
     struct cuda_bp *c = bp;
@@ -504,7 +499,7 @@ int vp_cuda_bp_add(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, c
     return 0;
 }
 
-int vp_cuda_bp_wait(void *bp, uint64_t ticket, struct vp_err *err)
+static int slab_wait(void *bp, uint64_t ticket, struct vp_err *err)
 {
     struct cuda_bp *c = bp;
     if (!ticket)
@@ -514,7 +509,7 @@ int vp_cuda_bp_wait(void *bp, uint64_t ticket, struct vp_err *err)
     return e == cudaSuccess ? 0 : device_lost(err, e);
 }
 
-int vp_cuda_bp_flush(void *bp, struct vp_err *err)
+static int slab_flush(void *bp, struct vp_err *err)
 {
     struct cuda_bp *c = bp;
     const int64_t n = c->packed - c->next;
@@ -538,7 +533,7 @@ int vp_cuda_bp_flush(void *bp, struct vp_err *err)
     return e == cudaSuccess ? 0 : device_lost(err, e);
 }
 
-int vp_cuda_bp_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err)
+static int slab_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err)
 {
     struct cuda_bp *c = bp;
     int part = 0;
@@ -561,7 +556,7 @@ int vp_cuda_bp_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err 
     return e == cudaSuccess ? 0 : device_lost(err, e);
 }
 
-void vp_cuda_bp_stats(void *bp, struct vp_bp_stats *stats)
+static void slab_stats(void *bp, struct vp_bp_stats *stats)
 {
     struct cuda_bp *c = bp;
     const struct span *runs = c->runs.span;
@@ -573,3 +568,8 @@ void vp_cuda_bp_stats(void *bp, struct vp_bp_stats *stats)
                                   .phase = c->lead + (c->runs.n ? between(c->opened, runs[c->runs.n - 1].to) : 0),
                                   .uploaded = c->bytes_up, .downloaded = c->bytes_down};
 }
+
+const struct vp_slabs vp_cuda_slabs = {
+    .plan = slab_plan, .open = slab_open, .add = slab_add, .wait = slab_wait, .flush = slab_flush,
+    .slices = slab_slices, .stats = slab_stats, .close = slab_close,
+};

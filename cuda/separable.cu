@@ -32,12 +32,12 @@ uint64_t edge_bytes(const vp_taps *t)
 
 uint64_t taps_bytes(const vp_taps *t)
 {
-    return round_up(padded(t->radius) * sizeof(float), VP_GPU_ALIGN);
+    return round_up(padded(t->radius) * sizeof(float), VP_ALIGN);
 }
 
 uint64_t one_table(const vp_taps *t)
 {
-    return taps_bytes(t) + round_up(edge_bytes(t), VP_GPU_ALIGN);
+    return taps_bytes(t) + round_up(edge_bytes(t), VP_ALIGN);
 }
 
 /* Tables of all filters follow each other, axis by axis; so do the edge rows of thin axes, in the scratch. */
@@ -55,7 +55,7 @@ template <class Size> uint64_t offset_of(const separable &s, int axis, int filte
 
 uint64_t thin_bytes(const vp_taps *t)
 {
-    return round_up(row_bytes(t), VP_GPU_ALIGN);
+    return round_up(row_bytes(t), VP_ALIGN);
 }
 
 void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
@@ -96,11 +96,11 @@ uint64_t mid_bytes(const separable &s, const int64_t n[3])
     for (int a = 0; a < 3; a++)
         if (a == 0 || s.filter[a][0]->radius > UNIT)
             most = std::max(most, (uint64_t)mid_pitch(n[a]) * (uint64_t)n[(a + 1) % 3] * (uint64_t)n[(a + 2) % 3]);
-    return round_up(most * sizeof(float), VP_GPU_ALIGN);
+    return round_up(most * sizeof(float), VP_ALIGN);
 }
 
 /* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
-int taps_of(const vp_local *op, const separable &s, int a, const vp_gpu_args *args, taps out[2], vp_err *err)
+int taps_of(const vp_local *op, const separable &s, int a, const vp_work *args, taps out[2], vp_err *err)
 {
     for (int f = 0; f < s.filters; f++) {
         const vp_taps *t = s.filter[a][f];
@@ -119,7 +119,7 @@ int taps_of(const vp_local *op, const separable &s, int a, const vp_gpu_args *ar
         char *to = (char *)args->scratch + offset_of(s, a, f, thin_bytes);
         /* from pageable memory: it is read before the call returns */
         const cudaError_t e =
-            cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice, args->stream);
+            cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice, args->queue->stream);
         if (e != cudaSuccess)
             return vp_gpu_fail(err, e, "cannot copy to the CUDA device");
         out[f].edge = (const float2 *)to;
@@ -261,7 +261,7 @@ namespace
 struct pass {
     const vp_local *op;
     const separable *s;
-    const vp_gpu_args *args;
+    const vp_work *args;
     taps f[3][2];
     view source;
     char *free; /* scratch that is left */
@@ -273,7 +273,7 @@ axis axis_at(const pass &p, int a)
 }
 
 /* A volume in the scratch: `box` grown along `along` by its radius, within the image. */
-vp_gpu_part make_mid(pass &p, vp_box box, int along)
+vp_area make_mid(pass &p, vp_box box, int along)
 {
     const axis a = axis_at(p, along);
     const int64_t r = p.f[along][0].radius;
@@ -281,7 +281,7 @@ vp_gpu_part make_mid(pass &p, vp_box box, int along)
         box.lo[along] = a.rule == VP_EDGE_WRAP ? 0 : std::max<int64_t>(0, box.lo[along] - r);
         box.hi[along] = a.rule == VP_EDGE_WRAP ? a.n : std::min<int64_t>(a.n, box.hi[along] + r);
     }
-    vp_gpu_part mid = {box, mid_pitch(vp_box_size(&box, 0)), 0, p.free};
+    vp_area mid = {box, mid_pitch(vp_box_size(&box, 0)), 0, p.free};
     mid.plane = mid.pitch * vp_box_size(&box, 1);
     const int64_t n[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
     p.free += mid_bytes(*p.s, n);
@@ -311,7 +311,7 @@ volume volume_of(const view &v)
 }
 
 /* What make_mid made with another order of axes: `fastest`, then `next`. */
-volume turned(const vp_gpu_part &mid, int fastest, int next)
+volume turned(const vp_area &mid, int fastest, int next)
 {
     volume v = volume_of(view_of(&mid, VP_F32));
     v.step[fastest] = 1;
@@ -367,7 +367,7 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
     int64_t length = LINE_STEP;
     while (length < n && line_shared(form, (int)length + LINE_STEP, r) <= third)
         length += LINE_STEP;
-    const int64_t lines = (int64_t)strips * others, wanted = (6 * (int64_t)p.args->sms + lines - 1) / lines;
+    const int64_t lines = (int64_t)strips * others, wanted = (6 * (int64_t)p.args->queue->sms + lines - 1) / lines;
     const int64_t least = std::max(wanted, (n + length - 1) / length);
     a.length = (int)round_up((uint64_t)((n + least - 1) / least), LINE_STEP);
     const int pieces = (n + a.length - 1) / a.length;
@@ -380,16 +380,16 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
         for (int y = 0; y < others; y += MOST) {
             part.lo[2] = a.lo[2] + y;
             const dim3 grid(strips, std::min(others - y, MOST), std::min(pieces - z, MOST));
-            if (vp_start(err, p.args->stream, kernel, grid, dim3(32 * LINE_WARPS), shared, part))
+            if (vp_start(err, p.args->queue->stream, kernel, grid, dim3(32 * LINE_WARPS), shared, part))
                 return -1;
         }
     return 0;
 }
 
 /* Along x and, with `along_y`, y, from the source. NF = 2: out[0] is p, out[1] q; either may be NULL. */
-int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err)
+int run_xy(const pass &p, const vp_area *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err)
 {
-    const vp_gpu_part &to = out[0] ? *out[0] : *out[1];
+    const vp_area &to = out[0] ? *out[0] : *out[1];
     const bool two = p.s->filters == 2;
     xy_args a = {};
     a.in = p.source;
@@ -414,7 +414,7 @@ int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool al
         return run_line(p, volume_of(p.source), volume_of(view_of(&to, type)), 0, highpass, err);
     a.strips = (a.out_hi[0] - a.out_lo[0] + WIDTH - 1) / WIDTH;
     const int64_t planes = vp_box_size(&to.box, 2);
-    a.chunk_rows = march_length(a.strips * planes, rows, ry, p.args->sms);
+    a.chunk_rows = march_length(a.strips * planes, rows, ry, p.args->queue->sms);
     a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
     a.highpass = highpass;
     a.stages = xy_shared(p.s->filters, rx, ry, 2) <= half_of_shared() ? 2 : 1;
@@ -423,7 +423,7 @@ int run_xy(const pass &p, const vp_gpu_part *const out[2], vp_type type, bool al
                                     : rows_x || rows_y ? xy_kernel<1, true>(rx, ry, radii<>())
                                     : along_y          ? xy_kernel<1, false>(rx, ry, smooth_code())
                                                        : k_xy<1, 0, false, false>;
-    return vp_start(err, p.args->stream, kernel, dim3((unsigned)(a.strips * planes * a.chunks)), dim3(THREADS),
+    return vp_start(err, p.args->queue->stream, kernel, dim3((unsigned)(a.strips * planes * a.chunks)), dim3(THREADS),
                     xy_shared(p.s->filters, rx, ry, a.stages), a);
 }
 
@@ -438,7 +438,7 @@ view swapped(view v, bool swap)
 }
 
 /* Along z, or along y, which is the same with another step. NF = 2: in[0] is p (may be NULL), in[1] q. */
-int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_type type, int along, bool highpass,
+int run_z(const pass &p, const view *const in[2], const vp_area &out, vp_type type, int along, bool highpass,
           vp_err *err)
 {
     const bool two = p.s->filters == 2, swap = along == 1;
@@ -459,24 +459,24 @@ int run_z(const pass &p, const view *const in[2], const vp_gpu_part &out, vp_typ
     std::copy(p.f[along], p.f[along] + 2, a.f);
     const int r = a.f[0].radius, rows = to.hi[1] - to.lo[1], planes = to.hi[2] - to.lo[2];
     a.strips = (to.hi[0] - to.lo[0] + 32 * Z_WARPS - 1) / (32 * Z_WARPS);
-    a.chunk_planes = march_length((int64_t)a.strips * rows, planes, r, p.args->sms);
+    a.chunk_planes = march_length((int64_t)a.strips * rows, planes, r, p.args->queue->sms);
     a.chunks = (planes + a.chunk_planes - 1) / a.chunk_planes;
     a.highpass = highpass;
     a.source = swapped(p.source, swap);
     void (*const kernel)(z_args) = two           ? z_kernel<2, true>(r, second_code())
                                    : a.f[0].edge ? z_kernel<1, true>(r, radii<>())
                                                  : z_kernel<1, false>(r, smooth_code());
-    return vp_start(err, p.args->stream, kernel, dim3((unsigned)((int64_t)a.strips * rows * a.chunks)),
+    return vp_start(err, p.args->queue->stream, kernel, dim3((unsigned)((int64_t)a.strips * rows * a.chunks)),
                     dim3(32 * Z_WARPS), z_shared(p.s->filters, r), a);
 }
 
 }
 
-int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *args, vp_err *err)
+int separable_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err)
 {
     if (fused_does(op, s))
         return fused_launch(op, s, args, err);
-    const vp_gpu_part &out = *args->out;
+    const vp_area &out = *args->out;
     pass p = {};
     p.op = op;
     p.s = &s;
@@ -489,7 +489,7 @@ int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *
 
     const int rx = p.f[0][0].radius, rz = p.f[2][0].radius, volumes = mids(op, s);
     if (y_alone(s)) {
-        const vp_gpu_part y = rz ? make_mid(p, out.box, 2) : out;
+        const vp_area y = rz ? make_mid(p, out.box, 2) : out;
         const bool turn = by_line(p, 0) && by_line(p, 1), turn_z = turn && by_line(p, 2);
         const volume whole = volume_of(view_of(&out, op->out));
         view from = p.source;
@@ -502,7 +502,7 @@ int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *
                 return run_line(p, to, whole, 2, s.highpass, err);
         } else {
             if (rx || op->in != VP_F32) {
-                const vp_gpu_part x = make_mid(p, y.box, 1), *const to[2] = {&x, NULL};
+                const vp_area x = make_mid(p, y.box, 1), *const to[2] = {&x, NULL};
                 if (run_xy(p, to, VP_F32, false, false, err))
                     return -1;
                 from = view_of(&x, VP_F32);
@@ -518,13 +518,13 @@ int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *
         return run_z(p, in, out, op->out, 2, s.highpass, err);
     }
     if (!rz) {
-        const vp_gpu_part *const to[2] = {&out, NULL};
+        const vp_area *const to[2] = {&out, NULL};
         return run_xy(p, to, op->out, true, s.highpass, err);
     }
     view one = p.source, two = p.source;
     if (volumes) {
-        const vp_gpu_part q = make_mid(p, out.box, 2), sum = volumes == 2 ? make_mid(p, out.box, 2) : q;
-        const vp_gpu_part *const single[2] = {&q, NULL}, *const pair[2] = {volumes == 2 ? &sum : NULL, &q};
+        const vp_area q = make_mid(p, out.box, 2), sum = volumes == 2 ? make_mid(p, out.box, 2) : q;
+        const vp_area *const single[2] = {&q, NULL}, *const pair[2] = {volumes == 2 ? &sum : NULL, &q};
         if (run_xy(p, s.filters == 2 ? pair : single, VP_F32, true, false, err))
             return -1;
         one = view_of(&q, VP_F32);

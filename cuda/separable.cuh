@@ -74,7 +74,7 @@ inline axis axis_of(const vp_local *op, const vp_taps *t, int a)
     return {n, (int)t->edge, t->edge == VP_EDGE_RENORMALIZE && n < 2 * t->radius};
 }
 
-inline view view_of(const vp_gpu_part *p, vp_type type)
+inline view view_of(const vp_area *p, vp_type type)
 {
     view v = {(const char *)p->data, p->pitch, p->plane, {}, {}, (int)type};
     for (int a = 0; a < 3; a++) {
@@ -88,7 +88,7 @@ inline view view_of(const vp_gpu_part *p, vp_type type)
  * not be known yet: then it does if that turns out to be 2 R or more. */
 constexpr int FUSED_LONGEST = 6;
 bool fused_does(const vp_local *op, const separable &s);
-int fused_launch(const vp_local *op, const separable &s, const vp_gpu_args *args, vp_err *err);
+int fused_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err);
 
 /* ---- samples ---- */
 

@@ -19,14 +19,14 @@ struct separable {
     bool highpass;
 };
 
-/* As in struct vp_gpu_kernel. */
+/* As in struct vp_kernel. */
 bool separable_has(const vp_local *op, const separable &s, char *why, size_t size);
 uint64_t separable_scratch(const vp_local *op, const separable &s, const int64_t in[3], const int64_t out[3]);
 uint64_t separable_table(const separable &s);
 void separable_fill(const separable &s, void *table);
-int separable_launch(const vp_local *op, const separable &s, const vp_gpu_args *args, vp_err *err);
+int separable_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err);
 
-/* The functions of struct vp_gpu_kernel for the operation whose filters FILTERS finds. */
+/* The functions of struct vp_kernel for the operation whose filters FILTERS finds. */
 template <separable (*FILTERS)(const vp_local *)> struct separable_kernel {
     static bool has(const vp_local *op, char *why, size_t size) { return separable_has(op, FILTERS(op), why, size); }
     static uint64_t scratch(const vp_local *op, const int64_t in[3], const int64_t out[3])
@@ -35,7 +35,7 @@ template <separable (*FILTERS)(const vp_local *)> struct separable_kernel {
     }
     static uint64_t table(const vp_local *op) { return separable_table(FILTERS(op)); }
     static void fill(const vp_local *op, void *table) { separable_fill(FILTERS(op), table); }
-    static int launch(const vp_local *op, const vp_gpu_args *args, vp_err *err)
+    static int launch(const vp_local *op, const vp_work *args, vp_err *err)
     {
         return separable_launch(op, FILTERS(op), args, err);
     }

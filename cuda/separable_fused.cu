@@ -519,7 +519,7 @@ int block_planes(int64_t tiles, int n, int radius, int64_t resident)
     return best;
 }
 
-template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_gpu_args *args, vp_err *err)
+template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_work *args, vp_err *err)
 {
     using S = shape<R>;
     void (*const kernel)(fused_args) = k_fused<Sample, R, FLOAT>;
@@ -536,13 +536,13 @@ template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_gp
         e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, S::THREADS, shared);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot start a CUDA kernel");
-    a.planes = block_planes(tiles, n, R, (int64_t)std::max(each, 1) * args->sms);
+    a.planes = block_planes(tiles, n, R, (int64_t)std::max(each, 1) * args->queue->sms);
     a.chunks = (n + a.planes - 1) / a.planes;
     const int64_t blocks = tiles * a.chunks;
-    return vp_start(err, args->stream, kernel, dim3((unsigned)blocks), dim3(S::THREADS), shared, a);
+    return vp_start(err, args->queue->stream, kernel, dim3((unsigned)blocks), dim3(S::THREADS), shared, a);
 }
 
-template <class Sample, bool FLOAT> int launch(int radius, fused_args &a, const vp_gpu_args *args, vp_err *err)
+template <class Sample, bool FLOAT> int launch(int radius, fused_args &a, const vp_work *args, vp_err *err)
 {
     switch (radius) {
     case 1: return launch<Sample, 1, FLOAT>(a, args, err);
@@ -554,7 +554,7 @@ template <class Sample, bool FLOAT> int launch(int radius, fused_args &a, const 
     }
 }
 
-template <class Sample> int launch(int radius, fused_args &a, const vp_gpu_args *args, vp_err *err)
+template <class Sample> int launch(int radius, fused_args &a, const vp_work *args, vp_err *err)
 {
     return a.out_type == VP_F32 ? launch<Sample, true>(radius, a, args, err)
                                 : launch<Sample, false>(radius, a, args, err);
@@ -575,9 +575,9 @@ bool fused_does(const vp_local *op, const separable &s)
     return true;
 }
 
-int fused_launch(const vp_local *op, const separable &s, const vp_gpu_args *args, vp_err *err)
+int fused_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err)
 {
-    const vp_gpu_part &in = *args->in, &out = *args->out;
+    const vp_area &in = *args->in, &out = *args->out;
     const int radius = s.filter[0][0]->radius;
     fused_args a = {};
     a.in = view_of(&in, op->in);

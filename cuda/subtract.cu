@@ -9,7 +9,7 @@ namespace
 {
 
 template <class S, class D>
-__global__ void __launch_bounds__(256) subtract_kernel(vp_gpu_part a, vp_gpu_part b, vp_gpu_part out)
+__global__ void __launch_bounds__(256) subtract_kernel(vp_area a, vp_area b, vp_area out)
 {
     const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
@@ -29,14 +29,14 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-template <class S, class D> int run(const struct vp_gpu_args *args, struct vp_err *err)
+template <class S, class D> int run(const struct vp_work *args, struct vp_err *err)
 {
     const vp_grid_of g(args->out->box);
-    return vp_start(err, args->stream, subtract_kernel<S, D>, g.grid, g.threads, 0, args->in[0], args->in[1],
+    return vp_start(err, args->queue->stream, subtract_kernel<S, D>, g.grid, g.threads, 0, args->in[0], args->in[1],
                     *args->out);
 }
 
-int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_err *err)
+int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     switch (op->in) {
     case VP_U8:
@@ -52,4 +52,4 @@ int launch(const struct vp_local *op, const struct vp_gpu_args *args, struct vp_
 
 } // namespace
 
-const struct vp_gpu_kernel vp_gpu_subtract = {"subtract", has, NULL, NULL, NULL, launch};
+const struct vp_kernel vp_gpu_subtract = {"subtract", has, NULL, NULL, NULL, launch};

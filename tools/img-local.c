@@ -5,7 +5,7 @@
 #include "base/tool.h"
 #include "ops/entropy.h"
 #include "ops/local.h"
-#include "plan/image.h"
+#include "run/image.h"
 
 struct params {
     struct vp_stat_params stat;

@@ -2,7 +2,7 @@
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
 #include "base/tool.h"
 #include "ops/wiener.h"
-#include "plan/image.h"
+#include "run/image.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 #include "base/tool.h"
 #include "ops/moving.h"
 #include "ops/statistics.h"
-#include "plan/image.h"
+#include "run/image.h"
 #include "stack/flow.h"
 
 #include <omp.h>

@@ -3,7 +3,7 @@
 #include "ops/footprint.h"
 
 #include "base/err.h"
-#include "plan/image.h"
+#include "run/image.h"
 
 #include <math.h>
 #include <stdio.h>

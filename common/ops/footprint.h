@@ -1,5 +1,5 @@
 /* The neighbourhood of a voxel that window operations look at: a box or an ellipsoid around it. Shared by minimum,
- * maximum, moments, ranks and entropy, on every backend.
+ * maximum, moments, ranks and entropy, on every device.
  *
  * A voxel belongs to the footprint if its centre is no farther than the radius from the middle: |dx| <= rx, |dy| <= ry,
  * |dz| <= rz for a box, (dx/rx)^2 + (dy/ry)^2 + (dz/rz)^2 <= 1 for a ball (of radius 1: the six neighbours and the
@@ -11,7 +11,7 @@
 #define VP_FOOTPRINT_H
 
 #include "base/opt.h"
-#include "plan/local.h"
+#include "run/local.h"
 
 struct vp_images;
 

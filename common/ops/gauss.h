@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian filter, its derivatives and its complement, separable: kernel "gauss" of plan/local.h.
+/* Gaussian filter, its derivatives and its complement, separable: kernel "gauss" of run/local.h.
  *
  * Arithmetic. A 1-D filter sum_j w[j] x[i+j] is taken over first differences d[p] = x[p+1] - x[p] instead of samples
  * (summation by parts; t[k] = w[k+1] + w[k+2] + ... + w[R]):
@@ -38,7 +38,7 @@
 #ifndef VP_GAUSS_H
 #define VP_GAUSS_H
 
-#include "plan/local.h"
+#include "run/local.h"
 
 enum { VP_TAPS_MAX_RADIUS = 2048 };
 

@@ -50,7 +50,7 @@ const struct vp_gauss_isa *vp_gauss_code(void);  /* the one in use */
 /* What vp_gauss_chain and vp_log_chain have in common. Refuse lengths that make no sense. */
 int vp_passes_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
 /* Complete a stage of an image of `size` whose params begin with its passes: image, halo, whole, cost, and the
- * functions of plan/local.h. */
+ * functions of run/local.h. */
 void vp_passes_stage(struct vp_local *op, const int64_t size[3]);
 const char *vp_edge_name(enum vp_edge edge);
 

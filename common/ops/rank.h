@@ -1,5 +1,5 @@
 /* Median and percentiles over a neighbourhood of any size and shape: the sample with the wanted rank among the samples
- * that exist, so results are samples of the image, of its type, exact on every backend.
+ * that exist, so results are samples of the image, of its type, exact on every device.
  *
  * The percentile P of n samples is, in ascending order, number ceil(P n / 100) (nearest rank; at least number 1): the
  * median (50) of an even number of samples is the lower one of the two in the middle, 0 is the minimum and 100 the

@@ -102,14 +102,14 @@ static bool on_host(const struct vp_reconstruct *r)
     return vp_reconstruct_on_host(r);
 }
 
-/* A buffer that the backend copies fast from and to. */
+/* A buffer that the devices copy fast from and to. */
 static float *take(const struct vp_reconstruct *r, uint64_t count, const char *what, struct vp_err *err)
 {
     char text[16];
     if (on_host(r))
         return vp_alloc_raw(count, sizeof(float), what, err);
     const double t = vp_now();
-    float *p = r->backend->host_alloc(count * sizeof(float));
+    float *p = r->kind->host_alloc(count * sizeof(float));
     vp_stats_time(r->stats, "buffers", vp_now() - t);
     if (!p)
         vp_fail(err, VP_ERESOURCE, "no page-locked memory for %s: expected %s", what,
@@ -120,16 +120,16 @@ static float *take(const struct vp_reconstruct *r, uint64_t count, const char *w
 /* Page-locked memory belongs to the device of the thread that asks for it. */
 static void join_device(const struct vp_reconstruct *r)
 {
-    struct vp_device ignored;
+    struct vp_device_info ignored;
     struct vp_err err = VP_ERR_INIT;
     if (!on_host(r))
-        r->backend->device(r->devices[0], &ignored, &err);
+        r->kind->info(r->devices[0], &ignored, &err);
 }
 
 static void give_back(const struct vp_reconstruct *r, float **p)
 {
     if (*p)
-        r->backend->host_free(*p);
+        r->kind->host_free(*p);
     *p = NULL;
 }
 
@@ -277,7 +277,7 @@ static void close_parts(struct vp_reconstruct *r)
 {
     for (int i = 0; i < r->parts; i++) {
         if (r->part[i].bp)
-            r->backend->bp_close(r->part[i].bp);
+            r->slabs->close(r->part[i].bp);
         r->part[i].bp = NULL;
     }
 }
@@ -292,7 +292,7 @@ static int open_parts(struct vp_reconstruct *r, double start, struct vp_err *err
         const struct vp_bp_job job = vp_reconstruct_job(r, p);
         struct vp_err why = VP_ERR_INIT;
         p->began = vp_now() - start;
-        if (r->backend->bp_open(&p->bp, &job, &why))
+        if (r->slabs->open(&p->bp, &job, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
@@ -358,7 +358,7 @@ static int open_pass(struct vp_reconstruct *r, struct pass *p, struct buffers *b
 static int wait_slot(struct vp_reconstruct *r, int slot, struct vp_err *err)
 {
     for (int i = 0; i < r->parts; i++)
-        if (r->backend->bp_wait(r->part[i].bp, r->part[i].ticket[slot], err))
+        if (r->slabs->wait(r->part[i].bp, r->part[i].ticket[slot], err))
             return -1;
     return 0;
 }
@@ -403,7 +403,7 @@ static int hand_over(struct vp_reconstruct *r, const struct source *s, int slot,
         struct vp_bp_part *part = &r->part[i];
         if (part->subset != s->subset[slot])
             part->ticket[slot] = 0;
-        else if (r->backend->bp_add(part->bp, first, n, v0, v1, p, &part->ticket[slot], err))
+        else if (r->slabs->add(part->bp, first, n, v0, v1, p, &part->ticket[slot], err))
             return -1;
     }
     vp_stats_time(r->stats, "backproject", vp_now() - t);
@@ -495,7 +495,7 @@ static int accumulate(struct vp_reconstruct *r, struct pass *pass, struct buffer
     }
     const double t = vp_now();
     for (int i = 0; i < r->parts && !rc; i++)
-        rc = r->backend->bp_flush(r->part[i].bp, err);
+        rc = r->slabs->flush(r->part[i].bp, err);
     if (before >= 0 && !rc)
         rc = wait_slot(r, before, err);
     vp_stats_time(r->stats, "backproject", vp_now() - t);
@@ -569,11 +569,11 @@ static int fetch(struct vp_reconstruct *r, const struct vp_bp_part *part, int64_
     int rc = 0;
 
     if (r->subsets == 1)
-        return r->backend->bp_slices(part->bp, z, n, out, err);
+        return r->slabs->slices(part->bp, z, n, out, err);
 #pragma omp parallel for num_threads(r->subsets) schedule(static, 1) reduction(min : rc)
     for (int c = 0; c < r->subsets; c++) {
         struct vp_err why = VP_ERR_INIT;
-        if (r->backend->bp_slices(part[c].bp, z, n, c ? partial[c - 1] : out, &why))
+        if (r->slabs->slices(part[c].bp, z, n, c ? partial[c - 1] : out, &why))
             rc = vp_err_keep(err, &why);
     }
     if (rc)
@@ -636,7 +636,7 @@ static void add_stats(struct vp_reconstruct *r, const struct pass *p, struct tot
     for (int i = 0; i < r->parts; i++) {
         const double began = r->part[i].began;
         struct vp_bp_stats one;
-        r->backend->bp_stats(r->part[i].bp, &one);
+        r->slabs->stats(r->part[i].bp, &one);
         r->part[i].took = one.kernel;
         all->sum.filter += one.filter;
         all->sum.uploaded += one.uploaded;

@@ -20,7 +20,8 @@
 #include "stack/views.h"
 #include "stack/writer.h"
 
-struct vp_backend;
+struct vp_kind;
+struct vp_slabs;
 struct vp_crew;
 struct vp_bp_part;
 struct vp_progress;
@@ -46,13 +47,14 @@ struct vp_reconstruct {
     uint64_t device_memory; /* and on each device; 0: what is free */
     int threads;
     bool any_order;                   /* slices can be written in any order */
-    const struct vp_backend *backend; /* back-projects */
-    const int *devices;               /* of the backend: */
+    const struct vp_kind *kind;       /* of the devices that back-project */
+    const int *devices;               /* of that kind: */
     int n_devices;                    /* at most so many are used */
     int want_subsets;                 /* of the views; 0: as many as pay */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
     /* out, by vp_reconstruct_plan */
+    const struct vp_slabs *slabs; /* of the kind */
     int batch;      /* views a batch */
     int used;       /* devices: */
     int subsets;    /* so many for each slab */

@@ -2,7 +2,8 @@
 #ifndef VP_RECONSTRUCT_INTERNAL_H
 #define VP_RECONSTRUCT_INTERNAL_H
 
-#include "backend.h"
+#include "device/device.h"
+#include "ops/slab.h"
 #include "ops/reconstruct.h"
 
 enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */

@@ -37,7 +37,7 @@ static int64_t divided(int64_t a, int64_t by)
 
 bool vp_reconstruct_on_host(const struct vp_reconstruct *r)
 {
-    return r->backend == &vp_backend_cpu;
+    return r->kind->on_host;
 }
 
 /* ---- buffers ---- */
@@ -127,7 +127,7 @@ static int plan_parts(struct vp_reconstruct *r, struct vp_bp_part *part, int n, 
     for (int i = 0; i < n; i++) {
         const struct vp_bp_job job = vp_reconstruct_job(r, &part[i]);
         struct vp_err why = VP_ERR_INIT;
-        if (r->backend->bp_plan(&job, &part[i].plan, &why))
+        if (r->slabs->plan(&job, &part[i].plan, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
@@ -549,7 +549,7 @@ static int choose(struct vp_reconstruct *r, struct vp_bp_plan *plan, struct vp_e
         const struct vp_bp_part part = part_of(r, 0, 0, r->z0, vp_min64(r->z0 + 1, r->z1));
         const struct vp_bp_job job = vp_reconstruct_job(r, &part);
         struct vp_err why = VP_ERR_INIT;
-        if (!r->backend->bp_plan(&job, plan, &why))
+        if (!r->slabs->plan(&job, plan, &why))
             break;
         /* auto means whatever can do it */
         if (!r->filter_device || r->filter_on == VP_FILTER_ON_GPU) {
@@ -592,8 +592,8 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct *r, struct vp_err
     if (!device)
         vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int i = 0; device && i < r->n_devices; i++) {
-        struct vp_device info = {0};
-        if (!vp_reconstruct_on_host(r) && r->backend->device(r->devices[i], &info, err)) {
+        struct vp_device_info info = {0};
+        if (!vp_reconstruct_on_host(r) && r->kind->info(r->devices[i], &info, err)) {
             free(device);
             return NULL;
         }
@@ -672,6 +672,7 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
 {
     struct vp_bp_plan plan;
 
+    r->slabs = vp_slabs_of(r->kind);
     if (check_subsets(r, err) || choose(r, &plan, err))
         return -1;
     if (!r->crew && !(r->crew = calloc((size_t)r->n_devices, sizeof *r->crew)))

@@ -71,7 +71,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
 {
     const bool automatic = !strcmp(run->common.device, "auto");
     if (!automatic)
-        vp_backend_warm(run->common.device);
+        vp_devices_warm(run->common.device);
     if (vp_open_input(run, &s->reader, err))
         return -1;
     const struct vp_stack *in = vp_reader_stack(s->reader);
@@ -108,9 +108,9 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;
     const char *device = automatic && job->want_subsets <= 1 && !worth_device(job) ? "cpu" : run->common.device;
-    vp_backend_warm(device);
+    vp_devices_warm(device);
     const double t = vp_now();
-    if (vp_backend_devices(&job->backend, &s->devices, &job->n_devices, device, err))
+    if (vp_devices_find(&job->kind, &s->devices, &job->n_devices, device, err))
         return -1;
     vp_stats_time(run->stats, "devices", vp_now() - t);
     job->devices = s->devices;
@@ -135,7 +135,7 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
     struct vp_reconstruct *job = &s->job;
 
     job->filter_on = on;
-    if (on == VP_FILTER_ON_GPU && job->backend == &vp_backend_cpu) {
+    if (on == VP_FILTER_ON_GPU && job->kind->on_host) {
         vp_fail(err, VP_ERESOURCE, "--filter-on gpu: the back-projection is on the CPU");
         return vp_hint(err, "use --device cuda, or --filter-on auto");
     }
@@ -182,9 +182,9 @@ static void show(const struct vp_session *s, struct vp_run *run)
             vp_format_bytes(limit, sizeof limit, job->memory));
     for (int i = 0; i < job->parts && job->device_bytes; i++) {
         const struct vp_bp_part *part = &job->part[i];
-        struct vp_device device;
+        struct vp_device_info device;
         struct vp_err ignored = VP_ERR_INIT;
-        if (!job->backend->device(part->device, &device, &ignored))
+        if (!job->kind->info(part->device, &device, &ignored))
             vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
                     vp_format_bytes(bytes, sizeof bytes, job->parts > 1 ? part->plan.device : job->device_bytes),
                     vp_format_bytes(limit, sizeof limit, device.free));
@@ -221,12 +221,12 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     if (!rc)
         return 0;
     /* auto means whatever can do it */
-    if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->backend == &vp_backend_cpu ||
+    if (err->code != VP_ERESOURCE || strcmp(run->common.device, "auto") || job->kind->on_host ||
         job->filter_on == VP_FILTER_ON_GPU || job->want_subsets > 1)
         return -1;
     vp_note(run, "on the CPU: %s", err->msg);
     *err = (struct vp_err)VP_ERR_INIT;
-    job->backend = &vp_backend_cpu;
+    job->kind = &vp_cpu;
     job->n_devices = 1;
     return vp_reconstruct_plan(job, err);
 }
@@ -244,7 +244,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         goto out;
     if (plan(s, run, err))
         goto out;
-    vp_stats_text(run->stats, "device", job->backend->name);
+    vp_stats_text(run->stats, "device", job->kind->name);
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", job->filter_device ? "gpu" : "cpu");
     show(s, run);
@@ -270,7 +270,7 @@ out:
 
 void vp_session_close(struct vp_session *s)
 {
-    vp_backend_settle();
+    vp_devices_settle();
     vp_reconstruct_free(&s->job);
     vp_normalize_close(s->job.normalize);
     vp_filter_close(s->job.filter);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "device/device.h"
+#include "ops/slab.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "ops/backproject.h"
@@ -80,7 +81,7 @@ static int by_slice(const void *a, const void *b)
 }
 
 /* One reconstruction; seconds of the kernels. */
-static double run(const struct vp_backend *gpu, const struct vp_bp_job *job, const struct vp_bp_plan *plan,
+static double run(const struct vp_kind *gpu, const struct vp_bp_job *job, const struct vp_bp_plan *plan,
                   const float *proj, float *slices, struct sample *sample)
 {
     struct vp_err err = VP_ERR_INIT;
@@ -90,26 +91,26 @@ static double run(const struct vp_backend *gpu, const struct vp_bp_job *job, con
     uint64_t ticket = 0;
     void *bp;
 
-    if (gpu->bp_open(&bp, job, &err))
+    if (gpu->slabs->open(&bp, job, &err))
         die(&err);
     for (int64_t k = 0; k < half; k += BATCH) {
         const int64_t n = k + BATCH < half ? BATCH : half - k;
-        if (gpu->bp_add(bp, k, n, 0, job->nv, proj + k * view, &ticket, &err) ||
-            (plan->partner && gpu->bp_add(bp, k + half, n, 0, job->nv, proj + (k + half) * view, &ticket, &err)))
+        if (gpu->slabs->add(bp, k, n, 0, job->nv, proj + k * view, &ticket, &err) ||
+            (plan->partner && gpu->slabs->add(bp, k + half, n, 0, job->nv, proj + (k + half) * view, &ticket, &err)))
             die(&err);
     }
-    if (gpu->bp_flush(bp, &err) || gpu->bp_wait(bp, ticket, &err))
+    if (gpu->slabs->flush(bp, &err) || gpu->slabs->wait(bp, ticket, &err))
         die(&err);
     int at = 0;
     for (int64_t z = 0; z < job->grid->n[2]; z += SLICES) {
         const int64_t n = z + SLICES < job->grid->n[2] ? SLICES : job->grid->n[2] - z;
-        if (gpu->bp_slices(bp, z, n, slices, &err))
+        if (gpu->slabs->slices(bp, z, n, slices, &err))
             die(&err);
         for (; at < SAMPLES && sample[at].k < z + n; at++)
             sample[at].got = slices[(sample[at].k - z) * page + sample[at].j * job->grid->n[0] + sample[at].i];
     }
-    gpu->bp_stats(bp, &stats);
-    gpu->bp_close(bp);
+    gpu->slabs->stats(bp, &stats);
+    gpu->slabs->close(bp);
     return stats.kernel;
 }
 
@@ -126,7 +127,7 @@ static double error_of(const struct vp_bp_job *job, const float *proj, const str
     return sqrt(wrong / all);
 }
 
-static void measure(const struct vp_backend *gpu, int device, const struct setup *s, int repeats)
+static void measure(const struct vp_kind *gpu, int device, const struct setup *s, int repeats)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_grid grid;
@@ -145,7 +146,7 @@ static void measure(const struct vp_backend *gpu, int device, const struct setup
              (long long)s->volume);
     printf("%-27s %-24s ", s->name, size);
     fflush(stdout);
-    if (gpu->bp_plan(&job, &plan, &err))
+    if (gpu->slabs->plan(&job, &plan, &err))
         die(&err);
     if (plan.device > plan.room || 4 * count + 4 * page * SLICES > vp_memory_available() / 2) {
         printf("skipped: not enough memory\n");
@@ -182,23 +183,55 @@ out:
     free(views);
 }
 
+/* 1e9 bytes a second, the fastest of a few copies: within the device (read and written), to it, from it. */
+static int copy_speed(const struct vp_kind *gpu, int device, double speed[3], struct vp_err *err)
+{
+    const int64_t bytes = INT64_C(256) << 20, n[3] = {bytes, 1, 1};
+    struct vp_event *start = NULL, *end = NULL;
+    struct vp_queue *q = NULL;
+    void *a = NULL, *b = NULL, *host = NULL;
+    int rc = gpu->alloc(device, (uint64_t)bytes, &a, err) || gpu->alloc(device, (uint64_t)bytes, &b, err) ||
+             !(host = gpu->host_alloc((size_t)bytes)) || gpu->queue(device, &q, err) ||
+             gpu->event(device, false, &start, err) || gpu->event(device, false, &end, err);
+
+    for (int i = 0; i < 12 && !rc; i++) {
+        static const enum vp_way ways[] = {VP_WITHIN, VP_UP, VP_DOWN};
+        const int way = i % 3;
+        const struct vp_pitched to = {way == 2 ? host : b, bytes, bytes}, from = {way == 1 ? host : a, bytes, bytes};
+        rc = gpu->mark(q, start, err) || gpu->copy(q, &to, &from, n, ways[way], err) || gpu->mark(q, end, err) ||
+             gpu->wait(end, err);
+        const double seconds = rc ? 0 : gpu->between(start, end), rate = 1e-9 * (double)bytes / seconds;
+        if (seconds > 0 && rate * (way ? 1 : 2) > speed[way])
+            speed[way] = rate * (way ? 1 : 2);
+    }
+    gpu->unqueue(q);
+    gpu->unevent(start);
+    gpu->unevent(end);
+    if (a)
+        gpu->release(device, a);
+    if (b)
+        gpu->release(device, b);
+    gpu->host_free(host);
+    return rc ? -1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     const int64_t largest = argc > 1 ? atoll(argv[1]) : 2048;
     const int repeats = argc > 2 ? atoi(argv[2]) : 3;
     struct vp_err err = VP_ERR_INIT;
-    const struct vp_backend *gpu;
+    const struct vp_kind *gpu;
     int *devices, n;
 
-    if (vp_backend_devices(&gpu, &devices, &n, "cuda", &err)) {
+    if (vp_devices_find(&gpu, &devices, &n, "cuda", &err)) {
         printf("skipped: %s\n", err.msg);
         return 0;
     }
     for (int d = 0; d < n; d++) {
-        struct vp_device info;
-        double speed[3];
+        struct vp_device_info info;
+        double speed[3] = {0};
         char size[16];
-        if (gpu->device(devices[d], &info, &err) || gpu->copy_speed(devices[d], speed, &err))
+        if (gpu->info(devices[d], &info, &err) || copy_speed(gpu, devices[d], speed, &err))
             die(&err);
         printf("device %d: %s, %s; copies: %.0f GB/s on the device (read and write), %.1f to it, %.1f from it\n",
                devices[d], info.name, vp_format_bytes(size, sizeof size, info.total), speed[0], speed[1], speed[2]);

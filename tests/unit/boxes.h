@@ -4,7 +4,7 @@
 #define VP_BOXES_H
 
 #include "base/err.h"
-#include "plan/local.h"
+#include "run/local.h"
 #include "test.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * finds is more than 1 % cheaper. */
 #include "base/err.h"
 #include "base/size.h"
-#include "plan/plan.h"
+#include "run/plan.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -41,21 +41,21 @@ static void add(struct vp_chain *c, const int64_t image[3], int64_t hx, int64_t 
     CHECK_INT(vp_chain_add(c, &op, &err), 0);
 }
 
-/* A device whose worker keeps input and output of each lane, and one result between. */
-static uint64_t device_bytes(const struct vp_chain *c, const int64_t in[3], const int64_t out[3], int lanes)
+/* A device whose operations keep a copy of their input beside the worker's buffers. */
+static uint64_t scratch_bytes(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
 {
-    const uint64_t i = (uint64_t)(in[0] * in[1] * in[2]), o = (uint64_t)(out[0] * out[1] * out[2]);
-    return 4 * ((uint64_t)lanes * ((uint64_t)c->stacks * i + o) + i);
+    (void)op, (void)out;
+    return 4 * (uint64_t)(in[0] * in[1] * in[2]);
 }
 
-static int no_open(void **worker, const struct vp_chain *chain, int device, const int64_t in[3], const int64_t out[3],
-                   int lanes, struct vp_err *err)
+static const struct vp_kernel *a_kernel(const char *name)
 {
-    (void)worker, (void)chain, (void)device, (void)in, (void)out, (void)lanes;
-    return vp_fail(err, VP_ERUN, "nothing to open");
+    static const struct vp_kernel k = {.name = "none", .scratch = scratch_bytes};
+    (void)name;
+    return &k;
 }
 
-static const struct vp_backend gpu = {.name = "pretended", .local_bytes = device_bytes, .local_open = no_open};
+static const struct vp_kind gpu = {.name = "pretended", .kernel = a_kernel};
 
 static struct vp_problem problem_of(const struct vp_chain *c, const int64_t image[3])
 {
@@ -119,7 +119,7 @@ static double exhaustive(const struct vp_problem *p, int *tried)
     int64_t halo[3];
     vp_chain_halo(p->chain, halo);
     const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
-    const bool device = p->backend, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
+    const bool device = p->kind, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
     for (int64_t band = ny; band > 0; band = below(ny, band)) {
         for (int64_t slab = nz; slab > 0; slab = below(nz, slab))
             for (int64_t px = nx; px > 0; px = device ? below(nx, px) : 0)
@@ -164,7 +164,7 @@ static void check_devices(const struct vp_plan *plan, const struct vp_problem *p
         const int64_t out[3] = {plan->part[0], plan->part[1], depth};
         CHECK(depth <= plan->part[2]);
         if (depth && workers)
-            CHECK(gpu.local_bytes(p->chain, in, out, plan->lanes) * (uint64_t)workers <= p->free[d]);
+            CHECK(vp_lanes_bytes(&gpu, p->chain, in, out, plan->lanes) * (uint64_t)workers <= p->free[d]);
         if (plan->stream && workers)
             CHECK(depth > 0);
         deepest = depth > deepest ? depth : deepest;
@@ -184,7 +184,7 @@ static void test_unequal(void)
     struct vp_problem p = problem_of(&c, image);
     memcpy(p.chunk, (int64_t[3]){512, 512, 512}, sizeof p.chunk); /* slabs with parts of any depth */
     p.chunk[2] = 0;
-    p.backend = &gpu;
+    p.kind = &gpu;
     p.devices = 3;
     p.free[0] = p.free[2] = UINT64_C(4) << 30;
     p.free[1] = 200 << 20;
@@ -238,10 +238,10 @@ static void test_optimum(int problems, bool device)
         p.rows = dice(0, 3) == 0;
         p.threads = (int)dice(1, 4);
         if (device) {
-            p.backend = &gpu;
+            p.kind = &gpu;
             p.devices = (int)dice(1, 3);
             for (int d = 0; d < p.devices; d++)
-                p.free[d] = bytes * (uint64_t)dice(2, 60) / 8;
+                p.free[d] = bytes * (uint64_t)dice(3, 100) / 8;
         }
         const double best = exhaustive(&p, &tried);
         const int rc = vp_plan_make(&plan, &p, &err);
@@ -283,7 +283,7 @@ static void test_large(void)
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
     CHECK_INT(plan.bands, 1);
     CHECK_NEAR(plan.read, 1, 0);
-    p.backend = &gpu;
+    p.kind = &gpu;
     p.devices = 1;
     p.free[0] = UINT64_C(8) << 30;
     p.rows = true;
@@ -298,7 +298,7 @@ static void test_large(void)
     p.memory = UINT64_C(128) << 30;
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
     /* a short memory on the CPU: what the operation can keep it does not do again */
-    p.backend = NULL;
+    p.kind = NULL;
     p.devices = 0;
     p.memory = UINT64_C(16) << 30;
     c.stage[0].keeps = keeps_planes;
@@ -308,7 +308,7 @@ static void test_large(void)
     c.stage[0].keeps = NULL;
     CHECK_INT(vp_plan_make(&again, &p, &err), 0);
     CHECK(!again.stream && again.seconds > 1.1 * plan.seconds);
-    p.backend = &gpu;
+    p.kind = &gpu;
     p.devices = 1;
     p.memory = UINT64_C(128) << 30;
     CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
@@ -328,7 +328,7 @@ static void test_endless(void)
     struct vp_problem p = problem_of(&c, image);
     p.memory = UINT64_C(1) << 30;
     for (int device = 0; device < 2; device++) {
-        p.backend = device ? &gpu : NULL;
+        p.kind = device ? &gpu : NULL;
         p.devices = device;
         p.free[0] = UINT64_C(1) << 30;
         CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
@@ -349,7 +349,7 @@ static void test_given(void)
     struct vp_problem p = problem_of(&c, image);
     memcpy(p.chunk, (int64_t[3]){33, 200, 7}, sizeof p.chunk);
     for (int device = 0; device < 2; device++) {
-        p.backend = device ? &gpu : NULL;
+        p.kind = device ? &gpu : NULL;
         p.devices = device;
         p.free[0] = UINT64_C(1) << 30;
         CHECK_INT(vp_plan_make(&plan, &p, &err), 0);
@@ -404,7 +404,7 @@ static void test_speed(int problems)
         p.threads = (int)dice(1, 64);
         p.rows = i & 1;
         if (i & 2) {
-            p.backend = &gpu;
+            p.kind = &gpu;
             p.devices = (int)dice(1, 8);
             for (int d = 0; d < p.devices; d++)
                 p.free[d] = d && dice(0, 2) ? p.free[0] : (uint64_t)anything(1e8, 1e11);

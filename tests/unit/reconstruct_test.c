@@ -5,7 +5,8 @@
  * that it is given and back-projects them on the CPU in the end. */
 #include "test.h"
 
-#include "backend.h"
+#include "device/device.h"
+#include "ops/slab.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "ops/backproject.h"
@@ -243,7 +244,7 @@ static void bp_close(void *bp)
     free(b);
 }
 
-static int device_info(int device, struct vp_device *info, struct vp_err *err)
+static int device_info(int device, struct vp_device_info *info, struct vp_err *err)
 {
     (void)err;
     snprintf(info->name, sizeof info->name, "pretended device %d", device);
@@ -278,21 +279,10 @@ static void host_free(void *p)
     free(p);
 }
 
-static const struct vp_backend devices = {
-    .abi = VP_BACKEND_ABI,
-    .name = "pretended",
-    .device = device_info,
-    .bp_plan = bp_plan,
-    .bp_open = bp_open,
-    .bp_add = bp_add,
-    .bp_wait = bp_wait,
-    .bp_flush = bp_flush,
-    .bp_slices = bp_slices,
-    .bp_stats = bp_stats,
-    .bp_close = bp_close,
-    .host_alloc = host_alloc,
-    .host_free = host_free,
-};
+static const struct vp_slabs slabs = {.plan = bp_plan, .open = bp_open, .add = bp_add, .wait = bp_wait, .flush = bp_flush,
+                                      .slices = bp_slices, .stats = bp_stats, .close = bp_close};
+static const struct vp_kind devices = {.name = "pretended", .info = device_info, .host_alloc = host_alloc,
+                                       .host_free = host_free, .slabs = &slabs};
 
 /* ---- scans ---- */
 
@@ -362,7 +352,7 @@ static void free_scene(struct scene *s)
 
 /* How a reconstruction is asked for. */
 struct ask {
-    const struct vp_backend *backend;
+    const struct vp_kind *kind;
     int n_devices;
     uint64_t device_memory;
     enum vp_filter_on filter_on;
@@ -393,7 +383,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
                                  .in_nu = NU, .nu = s->geom.nu, .nv = NV, .filter = s->filter,
                                  .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0, .z1 = z1,
                                  .memory = a->memory ? a->memory : 1 << 30, .device_memory = a->device_memory,
-                                 .threads = 1, .any_order = a->any_order, .backend = a->backend, .devices = numbers,
+                                 .threads = 1, .any_order = a->any_order, .kind = a->kind, .devices = numbers,
                                  .n_devices = a->n_devices, .want_subsets = a->subsets};
     if (vp_reconstruct_plan(r, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
@@ -439,7 +429,7 @@ static float *by_cpu(struct scene *s)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_reconstruct r;
-    float *volume = reconstruct(s, &(struct ask){.backend = &vp_backend_cpu, .n_devices = 1}, &r, &err);
+    float *volume = reconstruct(s, &(struct ask){.kind = &vp_cpu, .n_devices = 1}, &r, &err);
     CHECK_STR(err.msg, "");
     return volume;
 }
@@ -473,7 +463,7 @@ static void same_bits_whatever_the_devices(void)
                 pretend.mirror = way & 1;
                 pretend.pairs = way & 2 && views % 2 == 0;
                 pretend.filters = true;
-                struct ask a = {.backend = &devices, .n_devices = 1 + way % 5, .any_order = way & 4,
+                struct ask a = {.kind = &devices, .n_devices = 1 + way % 5, .any_order = way & 4,
                                 .filter_on = way & 8 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU,
                                 .device_memory = way & 16 ? 5 * plane : 0};
                 check_same(&s, &a, want, &r);
@@ -496,7 +486,7 @@ static void slabs_of_the_plan(void)
     make_scene(&s, 24, 32, 0);
     pretend.memory = 1 << 30;
     pretend.mirror = pretend.pairs = pretend.filters = true;
-    struct ask a = {.backend = &devices, .n_devices = 3, .any_order = true};
+    struct ask a = {.kind = &devices, .n_devices = 3, .any_order = true};
     free(reconstruct(&s, &a, &r, &err)); /* 16 slices of a half in steps of 4: two devices of 8 or three of 8, 8, 0 */
     CHECK_INT(r.passes, 1);
     CHECK_INT(r.used, 2);
@@ -532,7 +522,7 @@ static void memory_that_goes_away(void)
     struct scene s;
     struct ask a;
     float *want = begin(&s, 16, 1 << 30);
-    a = (struct ask){.backend = &devices, .n_devices = 2, .any_order = true};
+    a = (struct ask){.kind = &devices, .n_devices = 2, .any_order = true};
     int found = 0;
     pretend.lost = 1; /* planned again */
     check_same(&s, &a, want, &r);
@@ -571,7 +561,7 @@ static void memory_that_goes_away_later(void)
     int found = 0;
     float *want = begin(&s, 12, 1 << 30);
     for (int way = 0; way < 48; way++) {
-        struct ask a = {.backend = &devices, .n_devices = 1 + way % 2, .any_order = way & 4, .z0 = way & 8 ? 6 : 0,
+        struct ask a = {.kind = &devices, .n_devices = 1 + way % 2, .any_order = way & 4, .z0 = way & 8 ? 6 : 0,
                         .z1 = 12, .device_memory = (uint64_t)(1 + way / 16) * NX * NY * sizeof(float),
                         .memory = PROCESS + 65536 * (1 + (uint64_t)way % 7)};
         pretend.good = 1 + way % 5;
@@ -588,7 +578,7 @@ static void memory_that_goes_away_later(void)
     make_scene(&s, 400, 320, 0);
     want = by_cpu(&s);
     for (uint64_t kib = 550; kib < 750; kib += 100) {
-        struct ask a = {.backend = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
+        struct ask a = {.kind = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
         pretend.memory = 200 * NX * NY * sizeof(float);
         pretend.after = 5 * NX * NY * sizeof(float);
         pretend.good = pretend.lost = 1;
@@ -608,7 +598,7 @@ static void slabs_that_take_more(void)
     pretend.row = 1000;
     float *want = begin(&s, 12, 1 << 30);
     for (uint64_t bytes = 7000; bytes < 15000; bytes += 500) {
-        struct ask a = {.backend = &devices, .n_devices = 1, .z0 = 6, .z1 = 12, .device_memory = bytes};
+        struct ask a = {.kind = &devices, .n_devices = 1, .z0 = 6, .z1 = 12, .device_memory = bytes};
         check_same(&s, &a, want + a.z0 * NX * NY, &r);
     }
     pretend.row = 0;
@@ -645,11 +635,11 @@ static void memory_that_goes_away_while_a_pipe_is_read(void)
     make_scene(&s, 24, 12, 0);
     pretend.memory = 1 << 30;
     pretend.mirror = pretend.pairs = pretend.filters = true;
-    struct ask a = {.backend = &vp_backend_cpu, .n_devices = 1, .sinograms = scan_path};
+    struct ask a = {.kind = &vp_cpu, .n_devices = 1, .sinograms = scan_path};
     float *want = reconstruct(&s, &a, &r, &err);
     CHECK(want && !pipe2(fd, O_CLOEXEC));
     snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
-    a = (struct ask){.backend = &devices, .n_devices = 1, .sinograms = path};
+    a = (struct ask){.kind = &devices, .n_devices = 1, .sinograms = path};
     pretend.good = 0;
     pretend.lost = 1;
     pretend.slow = 20; /* the reader is at work by then */
@@ -689,7 +679,7 @@ static void more_memory_is_never_too_little(void)
     for (uint64_t mib = 8; mib < 80; mib++) {
         struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU, .nu = NU,
                                    .nv = NV, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
-                                   .backend = &vp_backend_cpu, .devices = numbers, .n_devices = 1};
+                                   .kind = &vp_cpu, .devices = numbers, .n_devices = 1};
         struct vp_err why = VP_ERR_INIT;
         if (!vp_reconstruct_plan(&r, &why)) {
             CHECK(!passes || r.passes <= passes);
@@ -734,7 +724,7 @@ static void subsets_of_views(void)
             make_scene(&s, views, slices[i], 0);
             float *all = by_cpu(&s);
             for (int subsets = 2; subsets <= 4; subsets++) {
-                struct ask a = {.backend = &devices, .n_devices = subsets, .any_order = true, .subsets = subsets,
+                struct ask a = {.kind = &devices, .n_devices = subsets, .any_order = true, .subsets = subsets,
                                 .filter_on = VP_FILTER_ON_GPU};
                 float *want = reconstruct(&s, &a, &r, &err);
                 CHECK_STR(err.msg, "");
@@ -774,7 +764,7 @@ static void subsets_only_where_they_pay(void)
             s.grid.n[2] = slices;
             struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
                                        .nu = NU, .nv = NV, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
-                                       .threads = 1, .backend = &devices, .devices = numbers, .n_devices = 4};
+                                       .threads = 1, .kind = &devices, .devices = numbers, .n_devices = 4};
             CHECK(!vp_reconstruct_plan(&r, &err));
             CHECK_STR(err.msg, "");
             /* one slice is too thin to be cut; 64 give every device a slab; and what is done at once needs nothing */
@@ -787,7 +777,7 @@ static void subsets_only_where_they_pay(void)
             vp_reconstruct_free(&r);
         }
     struct vp_reconstruct r;
-    struct ask a = {.backend = &devices, .n_devices = 2, .subsets = 3};
+    struct ask a = {.kind = &devices, .n_devices = 2, .subsets = 3};
     free_scene(&s);
     make_scene(&s, 24, 1, 0);
     CHECK(!reconstruct(&s, &a, &r, &err));
@@ -862,7 +852,7 @@ static void unequal_devices(void)
             pretend.rate[i] = way & 16 ? 1 + way * (i + 2) % 7 : 0;
             pretend.less[i] = way & 8 ? pretend.memory - (uint64_t)(4 + (way * (i + 2)) % 13) * plane : 0;
         }
-        a = (struct ask){.backend = &devices, .n_devices = 3, .any_order = way & 1};
+        a = (struct ask){.kind = &devices, .n_devices = 3, .any_order = way & 1};
         check_same(&s, &a, want, &r);
     }
     memset(pretend.speed, 0, sizeof pretend.speed);
@@ -895,7 +885,7 @@ static void shares_of_what_was_measured(void)
             pretend.rate[i] = fast < 0 ? 0 : i == fast ? 9 : 3;
             pretend.made[i] = 0;
         }
-        a = (struct ask){.backend = &devices, .n_devices = 3};
+        a = (struct ask){.kind = &devices, .n_devices = 3};
         check_same(&s, &a, want, &r);
         CHECK_INT(r.passes, 2);
         /* 8, 8 and 4; then the same, or 12 for the fast one and 4 for the others */
@@ -918,7 +908,7 @@ static void device_that_breaks(void)
     pretend.mirror = pretend.pairs = pretend.filters = true;
     for (int n = 1; n < 60; n += 1 + n / 4) {
         struct vp_err err = VP_ERR_INIT;
-        struct ask a = {.backend = &devices, .n_devices = 1 + n % 3, .any_order = true,
+        struct ask a = {.kind = &devices, .n_devices = 1 + n % 3, .any_order = true,
                         .device_memory = n % 2 ? 0 : 6 * NX * NY * sizeof(float)};
         a.subsets = n % 5 == 0 && a.n_devices > 1 ? 2 : 0;
         pretend.breaks = n % 4 ? n : 0;
@@ -945,7 +935,7 @@ static void rows_that_a_device_cannot_filter(void)
     float *want = by_cpu(&s);
     for (int filters = 0; filters < 2; filters++) {
         pretend.filters = filters;
-        a = (struct ask){.backend = &devices, .n_devices = 2, .filter_on = VP_FILTER_ON_AUTO};
+        a = (struct ask){.kind = &devices, .n_devices = 2, .filter_on = VP_FILTER_ON_AUTO};
         check_same(&s, &a, want, &r);
         CHECK_INT(r.filter_device, filters);
     }

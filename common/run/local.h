@@ -1,5 +1,5 @@
 /* Local operations: every output voxel is a function of the input voxels within a halo around it. What the planner
- * must know of one (its demand) and what the executor calls, on the CPU and, through backend.h, on a device.
+ * must know of one (its demand) and what the engine calls, on the CPU and, by the name of its kernel, on a device (device/kernel.h).
  *
  * The promise behind it: the bits of an output voxel depend on the image and the parameters, never on the boxes,
  * on the number of threads or on the place of a box in memory. So sums are taken in an order that is fixed relative
@@ -7,17 +7,11 @@
 #ifndef VP_LOCAL_H
 #define VP_LOCAL_H
 
+#include "device/kernel.h"
 #include "stack/stack.h"
 
 enum { VP_MAX_INPUTS = 8 };
-/* Small functions that kernels share with the CPU: a backend defines what its compiler wants to hear. */
-#ifndef VP_ANYWHERE
-#define VP_ANYWHERE
-#endif
 #define VP_UNKNOWN (INT64_MAX / 4)
-
-/* Half open, axes x, y, z. */
-struct vp_box { int64_t lo[3], hi[3]; };
 
 /* A box of an image in memory: plane[z] points at sample (box.lo[0], box.lo[1]) of plane box.lo[2] + z; the next row
  * is `stride` samples on. */
@@ -39,7 +33,7 @@ enum vp_edge {
 
 /* One operation, its parameters resolved for one image. Filled by ops/NAME.c, copied by vp_chain_add. */
 struct vp_local {
-    const char *kernel;    /* the name under which a backend finds it: "gauss" */
+    const char *kernel;    /* the name under which a device finds its kernel: "gauss" */
     char text[160];        /* for --plan: "gauss sigma 3 3 1, 25 x 25 x 9 taps, renormalised, avx512" */
     /* Voxels of the whole image (one channel at one time). image[2] is VP_UNKNOWN while the end of a pipe has not come;
      * the executor sets it before any box is run that lies within the halo of the true end. So run() reads it at each
@@ -102,10 +96,5 @@ int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const str
 
 /* The same for a whole image in plain memory (z, y, x order), with buffers of its own: for tests and benchmarks. */
 int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err);
-
-static inline int64_t vp_box_size(const struct vp_box *b, int axis)
-{
-    return b->hi[axis] - b->lo[axis];
-}
 
 #endif

@@ -13,7 +13,7 @@
 #ifndef VP_PLAN_H
 #define VP_PLAN_H
 
-#include "backend.h"
+#include "run/lanes.h"
 
 enum { VP_MAX_DEVICES = 16, VP_MAX_WORKERS = 16 };
 
@@ -28,7 +28,7 @@ struct vp_problem {
     int threads;
     uint64_t memory;               /* of the host */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
-    const struct vp_backend *backend; /* NULL or one without local_*: the CPU */
+    const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;
     uint64_t free[VP_MAX_DEVICES]; /* bytes that may be taken on each */
 };

@@ -4,7 +4,7 @@
  * The price is a rough time: bytes read, written and copied at rates of ordinary machines, work on halos that more
  * than one part does, the first planes in and the last ones out (nothing overlaps those), and memory that must be
  * made. Only ratios matter: results do not depend on the plan. */
-#include "plan/plan.h"
+#include "run/plan.h"
 #include "base/err.h"
 #include "base/size.h"
 
@@ -73,7 +73,7 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
 {
     const struct vp_chain *c = p->chain;
     const size_t n = (size_t)c->n;
-    *m = (struct model){.p = p, .stages = c->n, .device = p->backend && p->backend->local_open};
+    *m = (struct model){.p = p, .stages = c->n, .device = p->kind && !p->kind->on_host};
     memcpy(m->image, p->image, sizeof m->image);
     const bool endless = p->image[2] >= VP_UNKNOWN;
     if (endless)
@@ -222,7 +222,7 @@ static uint64_t part_bytes(struct model *m, const struct vp_plan *plan, int64_t 
     const int64_t in[3] = {with_halo(m, 0, plan->part[0]), with_halo(m, 1, plan->part[1]), with_halo(m, 2, depth)};
     const int64_t out[3] = {plan->part[0], plan->part[1], depth};
     m->looks++;
-    return m->p->backend->local_bytes(m->p->chain, in, out, plan->lanes);
+    return vp_lanes_bytes(m->p->kind, m->p->chain, in, out, plan->lanes);
 }
 
 /* The deepest part of these columns, at most `most` planes, that fits a device with so much room; 0: none does. */

@@ -2,7 +2,7 @@
 /* The executor. Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of
  * time g / nz. Plane g lies in slot g % window; what the oldest unfinished slab needs is the low end of what must
  * stay. All waiting is on one condition, all state that threads share is under one lock. */
-#include "plan/execute_internal.h"
+#include "run/execute_internal.h"
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/size.h"
@@ -48,7 +48,7 @@ static int64_t needed(const struct run *r, int64_t g1)
 
 /* The first plane that output from plane g on needs. What a stream has on its devices, or its operation has kept of it,
  * need not stay here. */
-static int64_t kept(const struct run *r, int64_t g)
+int64_t vp_run_kept(const struct run *r, int64_t g)
 {
     const int64_t t = time_of(r, g), start = r->nz >= VP_UNKNOWN ? 0 : t * r->nz, z = g - start;
     if (z == 0)
@@ -59,9 +59,9 @@ static int64_t kept(const struct run *r, int64_t g)
 }
 
 /* The lowest plane that must stay. Under the lock. */
-int64_t vp_run_low(const struct run *r)
+static int64_t low_plane(const struct run *r)
 {
-    return kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
+    return vp_run_kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
 }
 
 /* ---- reading ---- */
@@ -147,7 +147,7 @@ static int read_all(struct run *r, struct vp_err *err)
     for (;;) {
         pthread_mutex_lock(&r->lock);
         int64_t room = 0;
-        while (!r->stop && r->have < r->total && (room = vp_run_low(r) + r->plan->window - r->have) <= 0)
+        while (!r->stop && r->have < r->total && (room = low_plane(r) + r->plan->window - r->have) <= 0)
             pthread_cond_wait(&r->moved, &r->lock);
         const bool go = !r->stop && r->have < r->total;
         const int64_t g = r->have, n = go ? vp_min64(vp_min64(room, batch), r->total - g) : 0;
@@ -552,14 +552,14 @@ static void *worker_main(void *arg)
 static void *host_alloc(struct run *r, size_t n, size_t bytes, const char *what, struct vp_err *err)
 {
     size_t all;
-    if (!r->by_host_alloc)
+    if (!r->by_device)
         return vp_alloc_raw(n, bytes, what, err);
-    return vp_mul_size(&all, n, bytes) ? r->p->backend->host_alloc(all) : NULL;
+    return vp_mul_size(&all, n, bytes) ? r->p->kind->host_alloc(all) : NULL;
 }
 
 static void release(struct run *r)
 {
-    void (*const give_back)(void *) = r->by_host_alloc ? r->p->backend->host_free : free;
+    void (*const give_back)(void *) = r->by_device ? r->p->kind->host_free : free;
     for (int k = 0; k < r->stacks; k++) {
         if (r->input[k])
             give_back(r->input[k]);
@@ -590,10 +590,10 @@ static int allocate(struct run *r, struct vp_err *err)
         r->slab[i].out = host_alloc(r, (size_t)plan->slab, out, "slabs of output", err);
         ok = r->slab[i].out;
     }
-    if (ok || !r->by_host_alloc)
+    if (ok || !r->by_device)
         return ok ? 0 : -1;
     release(r); /* not enough of that kind: the device copies from ordinary memory, only slower */
-    r->by_host_alloc = false;
+    r->by_device = false;
     return allocate(r, err);
 }
 
@@ -736,7 +736,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     for (int k = 0; k < r->stacks; k++)
         r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
     r->wake[0] = r->wake[1] = -1;
-    r->by_host_alloc = e->plan->device && p->backend->host_alloc;
+    r->by_device = e->plan->device;
     /* all threads reading, all writing, and all working would wait for each other at every barrier */
     const int busy = e->plan->device ? 2 : 4;
     r->io_threads = (p->threads + busy - 1) / busy;

@@ -3,7 +3,7 @@
 #ifndef VP_EXECUTE_H
 #define VP_EXECUTE_H
 
-#include "plan/plan.h"
+#include "run/plan.h"
 #include "stack/reader.h"
 #include "stack/writer.h"
 
@@ -20,7 +20,7 @@ struct vp_execute {
     enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
-    int device[VP_MAX_DEVICES];              /* of the plan's devices: their number at the backend */
+    int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
     int smaller;                             /* out: how often a device ran short of memory, and was opened anew */

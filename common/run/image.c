@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the command line and the executor: axes of the inputs, lengths of options, the table of --plan, output. */
-#include "plan/image.h"
-#include "backend.h"
+#include "run/image.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "plan/execute.h"
+#include "run/execute.h"
 #include "stack/open.h"
 
 #include <ctype.h>
@@ -364,22 +363,21 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
     char why[256] = "";
     int rc = 0;
 
-    p->backend = NULL;
+    p->kind = NULL;
     if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
         return 0;
     if (automatic && cpu_seconds(im, run, p) < WORTH_DEVICE)
         return 0;
-    const struct vp_backend *backend = NULL;
-    if (vp_backend_devices(&backend, &devices, &n, run->common.device, err))
+    const struct vp_kind *kind = NULL;
+    if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
         return -1;
-    if (backend == &vp_backend_cpu)
+    if (kind->on_host)
         goto out;
-    if (!backend->local_has || !backend->local_has(p->chain, why, sizeof why)) {
-        const char *reason = backend->local_has ? why : "has no local operations";
+    if (!vp_lanes_have(kind, p->chain, why, sizeof why)) {
         if (automatic)
-            vp_note(run, "on the CPU: %s: %s", backend->name, reason);
+            vp_note(run, "on the CPU: %s: %s", kind->name, why);
         else
-            rc = vp_fail(err, VP_ERESOURCE, "device %s: %s", run->common.device, reason),
+            rc = vp_fail(err, VP_ERESOURCE, "device %s: %s", run->common.device, why),
             vp_hint(err, "use --device cpu, or auto");
         goto out;
     }
@@ -387,15 +385,15 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
         n = 1;
     p->devices = 0;
     for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
-        struct vp_device info = {0};
-        rc = backend->device(devices[i], &info, err);
+        struct vp_device_info info = {0};
+        rc = kind->info(devices[i], &info, err);
         if (i == 0)
             snprintf(j->name, sizeof j->name, "%s", info.name);
         j->device[p->devices] = devices[i];
         p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* like devices get like plans */
     }
     if (!rc)
-        p->backend = backend;
+        p->kind = kind;
     else if (automatic) {
         vp_note(run, "on the CPU: %s", err->msg);
         *err = (struct vp_err)VP_ERR_INIT;
@@ -410,10 +408,10 @@ static int make_plan(const struct vp_images *im, struct vp_run *run, struct job 
 {
     if (!vp_plan_make(&j->plan, &j->problem, err))
         return 0;
-    if (j->problem.backend && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
+    if (j->problem.kind && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
         vp_note(run, "on the CPU: %s", err->msg);
         *err = (struct vp_err)VP_ERR_INIT;
-        j->problem.backend = NULL;
+        j->problem.kind = NULL;
         if (!vp_plan_make(&j->plan, &j->problem, err))
             return 0;
     }
@@ -571,7 +569,7 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     e->stats = run->stats;
     e->progress = run->progress;
     for (int i = 0; i < TRIES; i++) {
-        vp_stats_text(run->stats, "device", j->problem.backend ? j->problem.backend->name : "cpu");
+        vp_stats_text(run->stats, "device", j->problem.kind ? j->problem.kind->name : "cpu");
         const int rc = vp_execute(e, &full, err);
         if (!rc && e->smaller)
             vp_note(run, "a device ran short of memory %d time%s: the work went on in smaller parts", e->smaller,

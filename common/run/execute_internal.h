@@ -5,11 +5,9 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "plan/execute.h"
+#include "run/execute.h"
 
 #include <pthread.h>
-
-enum { VP_MAX_LANES = 4 };
 
 struct slab {
     int64_t g0, g1;           /* planes of output */
@@ -38,8 +36,8 @@ struct worker {
     pthread_t thread;
     bool started;
     int index;
-    void *device;             /* of the backend; NULL: the CPU */
-    int number;               /* at the backend */
+    struct vp_lanes *device;  /* NULL: the CPU */
+    int number;               /* of its kind */
     int64_t depth;            /* output planes of a part: the plan's, or fewer since the device's memory ran short */
     int lanes;
     int64_t slab;             /* next one to look at, where every worker has a column of its own */
@@ -71,7 +69,7 @@ struct run {
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
     void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
-    bool by_host_alloc;
+    bool by_device;          /* the window and the slabs are memory that the devices copy fast */
     struct worker worker[VP_MAX_WORKERS];
 
     pthread_mutex_t lock;
@@ -85,8 +83,8 @@ struct run {
     double read_s, write_s;
 };
 
-/* The lowest plane that must stay in the window. Under the lock. */
-int64_t vp_run_low(const struct run *r);
+/* The lowest plane that stays in the window while output from plane g on is to be made. */
+int64_t vp_run_kept(const struct run *r, int64_t g);
 /* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
 bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
 /* Under the lock. */

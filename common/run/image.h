@@ -9,7 +9,7 @@
 #define VP_IMAGE_H
 
 #include "base/opt.h"
-#include "plan/local.h"
+#include "run/local.h"
 
 struct vp_run;
 struct vp_reader;

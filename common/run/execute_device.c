@@ -2,7 +2,7 @@
 /* The worker of a device: parts of columns into its lanes, and smaller ones where its memory runs short. */
 #include "base/err.h"
 #include "base/size.h"
-#include "plan/execute_internal.h"
+#include "run/execute_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static int wait_lane(struct worker *w, int l, struct vp_err *err)
     if (!lane->busy)
         return 0;
     lane->busy = false;
-    const int rc = w->r->p->backend->local_wait(w->device, l, err);
+    const int rc = vp_lanes_wait(w->device, l, err);
     pthread_mutex_lock(&w->r->lock);
     if (!rc && lane->ends)
         vp_run_column_done(w->r, lane->ends);
@@ -47,10 +47,7 @@ int vp_run_open_device(struct worker *w, struct vp_err *err)
     const struct run *r = w->r;
     int64_t in[3], out[3];
     size_of_parts(w, in, out);
-    if (!r->p->backend->local_open(&w->device, r->e->chain, w->number, in, out, w->lanes, err))
-        return 0;
-    w->device = NULL;
-    return -1;
+    return vp_lanes_open(&w->device, r->p->kind, w->number, r->e->chain, in, out, w->lanes, err);
 }
 
 /* What it did is kept. */
@@ -60,24 +57,20 @@ void vp_run_close_device(struct worker *w)
     uint64_t up = 0, down = 0;
     if (!w->device)
         return;
-    const struct vp_backend *backend = w->r->p->backend;
-    if (backend->local_stats)
-        backend->local_stats(w->device, &seconds, &up, &down);
-    backend->local_close(w->device);
+    vp_lanes_stats(w->device, &seconds, &up, &down);
+    vp_lanes_close(w->device);
     w->device = NULL;
     w->device_s += seconds;
     w->up += up;
     w->down += down;
 }
 
-/* Whether the input of a column is still in the window: what a stream has carried along on the device is not. */
-static bool is_here(struct run *r, const struct column *c)
+/* Whether the input of a column is in the window, and stays there until the column is done: what a stream has carried
+ * along on the device does not, even if it is still there because another device is behind. */
+static bool is_here(const struct run *r, const struct column *c)
 {
     const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
-    pthread_mutex_lock(&r->lock);
-    const bool here = start + (r->whole[2] ? 0 : vp_max64(0, c->z - r->halo[2])) >= vp_run_low(r);
-    pthread_mutex_unlock(&r->lock);
-    return here;
+    return start + (r->whole[2] ? 0 : vp_max64(0, c->z - r->halo[2])) >= vp_run_kept(r, c->slab->g0);
 }
 
 /* It cannot go on with less. */
@@ -89,7 +82,7 @@ static int not_enough(const struct worker *w, const struct vp_err *why, struct v
     size_of_parts(w, in, out);
     *err = (struct vp_err)VP_ERR_INIT;
     vp_fail(err, VP_ERESOURCE, "%s: the work takes %s of the device's memory", why->msg,
-            vp_format_bytes(need, sizeof need, r->p->backend->local_bytes(r->e->chain, in, out, w->lanes)));
+            vp_format_bytes(need, sizeof need, vp_lanes_bytes(r->p->kind, r->e->chain, in, out, w->lanes)));
     return vp_hint(err, "close what else uses the device, or use --device cpu");
 }
 
@@ -159,7 +152,7 @@ static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
     if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
         return -1;
     vp_run_next_part(r, c, w->depth, in, &out, lane->pointers);
-    if (r->p->backend->local_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)) {
+    if (vp_lanes_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)) {
         *c = start;
         return -1;
     }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What computes: memory, queues, copies, events and kernels by name. The CPU fills this table (cpu.c), GPUs through the
+ * plugin voxpipe-cuda.so, which the programs open at run time (find.c), and so do the pretended devices of the tests.
+ * Nothing here names CUDA.
+ *
+ * A queue does what it is given in order, beside the host; an event marks a place in it. Every verb can fail, and a
+ * failure may be of work that was queued before. From any thread. */
+#ifndef VP_DEVICE_H
+#define VP_DEVICE_H
+
+#include "device/kernel.h"
+
+struct vp_event;
+struct vp_slabs;
+
+struct vp_device_info {
+    char name[128];
+    uint64_t free, total; /* bytes of its own memory; 0: it works in the host's */
+    double speed;         /* to share work among devices: multiprocessors times GHz; 0: unknown */
+};
+
+/* Rows of bytes in planes, in the memory of the host or of a device. */
+struct vp_pitched {
+    void *data;
+    int64_t row, plane; /* bytes from a row, a plane to the next */
+};
+
+enum vp_way { VP_UP, VP_DOWN, VP_WITHIN }; /* host to device, back, within a device */
+
+struct vp_kind {
+    uint64_t build; /* first: a hash of all headers that the programs share with a plugin (VP_BUILD) */
+    const char *name;
+    bool on_host;   /* it works in the host's memory: nothing need be copied */
+    int (*count)(void); /* devices that can be used; 0 if there are none or no driver */
+    int (*info)(int device, struct vp_device_info *info, struct vp_err *err);
+
+    /* Its own memory, aligned to VP_ALIGN. VP_ERESOURCE where it falls short. */
+    int (*alloc)(int device, uint64_t bytes, void **p, struct vp_err *err);
+    void (*release)(int device, void *p);
+    /* Host memory that it copies from and to at full speed; NULL if it cannot be had. */
+    void *(*host_alloc)(size_t bytes);
+    void (*host_free)(void *p);
+
+    int (*queue)(int device, struct vp_queue **q, struct vp_err *err);
+    void (*unqueue)(struct vp_queue *q); /* waits for what is in it. NULL is fine */
+    /* `quiet`: it is only waited for, no time is asked of it. */
+    int (*event)(int device, bool quiet, struct vp_event **e, struct vp_err *err);
+    void (*unevent)(struct vp_event *e); /* NULL is fine */
+
+    /* n[0] bytes of each of n[1] rows of n[2] planes. What lies on the host must stay until the copy is done. */
+    int (*copy)(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from, const int64_t n[3],
+                enum vp_way way, struct vp_err *err);
+    int (*mark)(struct vp_queue *q, struct vp_event *e, struct vp_err *err);
+    int (*after)(struct vp_queue *q, struct vp_event *e, struct vp_err *err); /* the queue waits; no mark yet: at once */
+    int (*wait)(struct vp_event *e, struct vp_err *err);                      /* the host waits */
+    bool (*passed)(struct vp_event *e); /* or never marked */
+    /* Seconds from one event to another, of one device, both passed; 0 if they were not marked. */
+    double (*between)(struct vp_event *from, struct vp_event *to);
+
+    const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
+    const struct vp_slabs *slabs;                        /* of volumes (ct/slab.h); NULL: none */
+};
+
+extern const struct vp_kind vp_cpu;
+
+/* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
+#define VP_PLUGIN_SYMBOL "vp_plugin"
+
+/* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd. auto
+ * is every GPU if there is one, else the CPU: how many are worth it is for vp_devices_worth to say. VP_ERESOURCE if what
+ * is asked for by name cannot be had, saying why. */
+int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
+
+/* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before
+ * the process ends, for a driver must not be torn down while it starts. */
+void vp_devices_warm(const char *name);
+void vp_devices_settle(void);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a kernel of an operation offers to the engine, for each kind of device by the operation's name. */
+#ifndef VP_KERNEL_H
+#define VP_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Small functions that kernels share with the CPU: a plugin defines what its compiler wants to hear. */
+#ifndef VP_ANYWHERE
+#define VP_ANYWHERE
+#endif
+
+struct vp_err;
+struct vp_local;
+struct vp_queue;
+
+/* Half open, axes x, y, z. */
+struct vp_box { int64_t lo[3], hi[3]; };
+
+static inline int64_t vp_box_size(const struct vp_box *b, int axis)
+{
+    return b->hi[axis] - b->lo[axis];
+}
+
+/* Rows, and every buffer that the engine hands out on a device, begin at multiples of this many bytes. Behind the last
+ * row of an area as many bytes may be read (not written) as complete the row's pitch. */
+enum { VP_ROW_ALIGN = 16, VP_ALIGN = 256 };
+
+/* A box of an image in a device's memory: voxel (x, y, z) of the image is sample
+ * ((z - box.lo[2]) * plane + (y - box.lo[1]) * pitch + (x - box.lo[0])) of `data`. */
+struct vp_area {
+    struct vp_box box;
+    int64_t pitch, plane; /* in samples */
+    void *data;
+};
+
+/* One part of the work of an operation. */
+struct vp_work {
+    /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to the image; their
+     * boxes (and pitches) may differ. */
+    const struct vp_area *in;
+    const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it */
+    const void *table;         /* what fill() made, on the device */
+    void *scratch;             /* of scratch() bytes; holds anything at first */
+    struct vp_queue *queue;    /* launches on one queue never overlap: they share the scratch */
+};
+
+struct vp_kernel {
+    const char *name; /* vp_local.kernel */
+    /* Whether it does op with its types and parameters; if not, why (one clause: "no kernel for f64"). */
+    bool (*has)(const struct vp_local *op, char *why, size_t size);
+    /* Device bytes beside the areas, for areas of at most in[] -> out[] voxels. NULL: none. */
+    uint64_t (*scratch)(const struct vp_local *op, const int64_t in[3], const int64_t out[3]);
+    /* Constants on the device, made once when a worker opens: nothing in them may depend on image[2]. NULL: none. */
+    uint64_t (*table)(const struct vp_local *op);
+    void (*fill)(const struct vp_local *op, void *table);
+    /* Queue the work; returns at once. op->image[] is what it is now: read it at each call. The size of an area is
+     * never 0. -1 if it did not start. */
+    int (*launch)(const struct vp_local *op, const struct vp_work *work, struct vp_err *err);
+};
+
+#endif

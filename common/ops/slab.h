@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A slab of a volume on one device, to which views are back-projected: what the stages of a reconstruction ask of each
+ * kind of device. */
+#ifndef VP_SLAB_H
+#define VP_SLAB_H
+
+#include "geom/geom.h"
+
+struct vp_filter;
+
+/* A slab of a back-projection on one device (contract: ops/backproject.h). */
+struct vp_bp_job {
+    const struct vp_view *views; /* of the whole scan */
+    int64_t n_views;
+    int64_t first, last; /* views [first, last) will come */
+    bool pairs; /* and [first, last) + plan.partner too; only for a plan of the whole scan that has a partner */
+    int64_t nu, nv;
+    const struct vp_grid *grid;
+    int64_t z0, z1;
+    bool mirrored; /* slices [nz - z1, nz - z0) as well; z1 <= (nz + 1) / 2, and only where the plan says `mirror` */
+    const struct vp_filter *filter; /* NULL: views come filtered; else in_nu columns wide, and the device filters */
+    int64_t in_nu;
+    bool any_order;         /* the caller hands views over in the order that the plan asks for, else increasing */
+    int threads;            /* on the host */
+    int device;
+    uint64_t device_memory; /* bytes of its own memory that the device may use; 0: what is free */
+    int64_t together; /* of open: so many views may come before their partners, as a plan said; else 0 */
+};
+
+struct vp_bp_plan {
+    char kernel[160];      /* what the matrices and the device led to */
+    uint64_t host, device; /* bytes that an open job takes */
+    uint64_t room;         /* bytes of its own that the device has for it (0: it has none of its own) */
+    int64_t v0, v1;        /* detector rows that the slab needs; others need not be given */
+    int64_t partner;       /* > 0, and the order is free: best is views [o, o + n), then those from o + partner on */
+    int64_t together;      /* so many views at most, before their partners come */
+    int64_t z_step;        /* slabs that begin and end at multiples of this waste nothing */
+    bool mirror;           /* there is a mirror plane: slabs may be `mirrored` */
+    char filter[128];      /* how the device filters, if the job has a filter ... */
+    double filter_seconds; /* ... and what a sample of the input is expected to take */
+};
+
+struct vp_bp_stats {
+    double kernel, filter;       /* seconds that the device back-projected and filtered; 0: not measured */
+    double first, phase;         /* seconds from the call of open to the first kernel, to the end of the last */
+    uint64_t uploaded, downloaded; /* bytes */
+};
+
+struct vp_slabs {
+    /* Back-projection. plan allocates nothing that stays. VP_ERESOURCE where memory falls short. */
+    int (*plan)(const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
+    int (*open)(void **bp, const struct vp_bp_job *job, struct vp_err *err);
+    /* n views from `first`, rows [v0, v1) of each (on the CPU all rows), one after the other. Views come in increasing
+     * order, or in that of the plan. proj must stay as it is until wait has returned for *ticket. */
+    int (*add)(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj, uint64_t *ticket,
+               struct vp_err *err);
+    int (*wait)(void *bp, uint64_t ticket, struct vp_err *err);
+    /* No more views come. Slices can be asked for; what is not ready is waited for, so begin with the lowest. */
+    int (*flush)(void *bp, struct vp_err *err);
+    int (*slices)(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err);
+    void (*stats)(void *bp, struct vp_bp_stats *stats); /* after the last slice */
+    void (*close)(void *bp); /* waits until nothing is copied any more */
+};
+
+struct vp_kind;
+/* What this kind of device has; NULL: nothing. */
+const struct vp_slabs *vp_slabs_of(const struct vp_kind *kind);
+
+#endif

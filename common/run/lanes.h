@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker that runs a chain of operations on one device, for parts of at most in[] -> out[] voxels. It has `lanes` sets
+ * of buffers, so that the copies of one part overlap the work of another. */
+#ifndef VP_LANES_H
+#define VP_LANES_H
+
+#include "device/device.h"
+#include "run/local.h"
+
+enum { VP_MAX_LANES = 4 };
+
+struct vp_lanes;
+
+/* Whether the kind has a kernel for the types and parameters of every stage; else why not. */
+bool vp_lanes_have(const struct vp_kind *kind, const struct vp_chain *chain, char *why, size_t size);
+/* Device bytes of a worker. */
+uint64_t vp_lanes_bytes(const struct vp_kind *kind, const struct vp_chain *chain, const int64_t in[3],
+                        const int64_t out[3], int lanes);
+/* VP_ERESOURCE where device memory falls short (the caller plans smaller parts). The chain must stay. */
+int vp_lanes_open(struct vp_lanes **w, const struct vp_kind *kind, int device, const struct vp_chain *chain,
+                  const int64_t in[3], const int64_t out[3], int lanes, struct vp_err *err);
+/* Queue: upload in[0 .. chain->stacks-1], all of one box, run all stages, download into `out`. Returns at once; the
+ * host memory must stay until vp_lanes_wait. The first `carry` planes of in[] are the last ones of the part submitted
+ * before this one (by whatever lane): they are taken from there, not uploaded (and the host need not have them any
+ * more). carry may be all planes of in[]. */
+int vp_lanes_submit(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out, int64_t carry,
+                    struct vp_err *err);
+int vp_lanes_wait(struct vp_lanes *w, int lane, struct vp_err *err);
+/* Seconds that the device itself worked so far, and bytes over the bus. */
+void vp_lanes_stats(const struct vp_lanes *w, double *seconds, uint64_t *up, uint64_t *down);
+void vp_lanes_close(struct vp_lanes *w); /* waits; NULL is fine */
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
+#include "device/device.h"
+#include "build.h"
+#include "base/err.h"
+#include "host.h"
+#include "local.h"
+#include "reconstruct_cuda.h"
+#include "queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct vp_kind *vp_plugin(void);
+
+/* One line for each operation. */
+static const struct vp_kernel *const kernels[] = {
+    &vp_gpu_gauss, &vp_gpu_log,
+    &vp_gpu_min, &vp_gpu_max, &vp_gpu_rank, &vp_gpu_entropy, &vp_gpu_mean, &vp_gpu_var, &vp_gpu_std, &vp_gpu_wiener,
+    &vp_gpu_subtract, &vp_gpu_nlmeans, &vp_gpu_math,
+};
+
+int vp_gpu_fail(struct vp_err *err, cudaError_t e, const char *what)
+{
+    cudaGetLastError(); /* or the next launch would report it again */
+    return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
+}
+
+static int failed(struct vp_err *err, cudaError_t e)
+{
+    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "the CUDA device failed");
+}
+
+static int count(void)
+{
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+}
+
+static int info(int device, struct vp_device_info *info, struct vp_err *err)
+{
+    struct cudaDeviceProp prop;
+    size_t available = 0, total = 0;
+    int khz = 0;
+    cudaError_t e = cudaSetDevice(device);
+    if (e == cudaSuccess)
+        e = cudaGetDeviceProperties(&prop, device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device);
+    if (e == cudaSuccess)
+        e = cudaMemGetInfo(&available, &total);
+    if (e != cudaSuccess)
+        return vp_gpu_fail(err, e, "cannot use the CUDA device");
+    snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
+    info->free = available;
+    info->total = total;
+    info->speed = 1e-6 * khz * prop.multiProcessorCount;
+    return 0;
+}
+
+/* ---- memory ---- */
+
+static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
+{
+    cudaError_t e = cudaSetDevice(device);
+    if (e != cudaSuccess)
+        return vp_gpu_fail(err, e, "cannot use the CUDA device");
+    e = cudaMalloc(p, bytes);
+    if (e == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return vp_fail(err, VP_ERESOURCE, "no %.1f MiB of memory left on CUDA device %d", (double)bytes / 1048576,
+                       device);
+    }
+    return failed(err, e);
+}
+
+static void release(int device, void *p)
+{
+    cudaSetDevice(device);
+    cudaFree(p);
+}
+
+/* ---- queues and events ---- */
+
+static void unqueue(struct vp_queue *q)
+{
+    if (!q)
+        return;
+    cudaSetDevice(q->device);
+    cudaStreamSynchronize(q->stream);
+    cudaStreamDestroy(q->stream);
+    free(q);
+}
+
+static int queue(int device, struct vp_queue **out, struct vp_err *err)
+{
+    struct vp_queue *q = calloc(1, sizeof *q);
+    *out = NULL;
+    if (!q)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    q->device = device;
+    cudaError_t e = cudaSetDevice(device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&q->sms, cudaDevAttrMultiProcessorCount, device);
+    if (e == cudaSuccess)
+        e = cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess) {
+        *out = q;
+        return 0;
+    }
+    free(q);
+    return vp_gpu_fail(err, e, "cannot use the CUDA device");
+}
+
+static void unevent(struct vp_event *e)
+{
+    if (!e)
+        return;
+    cudaSetDevice(e->device);
+    cudaEventDestroy(e->event);
+    free(e);
+}
+
+static int event(int device, bool quiet, struct vp_event **out, struct vp_err *err)
+{
+    struct vp_event *v = calloc(1, sizeof *v);
+    *out = NULL;
+    if (!v)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    v->device = device;
+    cudaError_t e = cudaSetDevice(device);
+    if (e == cudaSuccess)
+        e = cudaEventCreateWithFlags(&v->event, quiet ? cudaEventDisableTiming | cudaEventBlockingSync : 0);
+    if (e == cudaSuccess) {
+        *out = v;
+        return 0;
+    }
+    free(v);
+    return vp_gpu_fail(err, e, "cannot use the CUDA device");
+}
+
+static int mark(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+{
+    e->marked = true;
+    cudaSetDevice(q->device);
+    return failed(err, cudaEventRecord(e->event, q->stream));
+}
+
+static int after(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+{
+    cudaSetDevice(q->device);
+    return e->marked ? failed(err, cudaStreamWaitEvent(q->stream, e->event, 0)) : 0;
+}
+
+static int wait_for(struct vp_event *e, struct vp_err *err)
+{
+    return e->marked ? failed(err, cudaEventSynchronize(e->event)) : 0;
+}
+
+static bool passed(struct vp_event *e)
+{
+    const bool yes = !e->marked || cudaEventQuery(e->event) != cudaErrorNotReady;
+    cudaGetLastError(); /* "not ready" is no error, but stays as the last one */
+    return yes;
+}
+
+static double between(struct vp_event *from, struct vp_event *to)
+{
+    float ms = 0;
+    if (!from->marked || !to->marked)
+        return 0;
+    cudaSetDevice(from->device);
+    return cudaEventElapsedTime(&ms, from->event, to->event) == cudaSuccess ? 1e-3 * (double)ms : 0;
+}
+
+/* ---- copies ---- */
+
+/* As few calls as the layout allows. */
+static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from, const int64_t n[3],
+                enum vp_way way, struct vp_err *err)
+{
+    static const enum cudaMemcpyKind kinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
+                                                cudaMemcpyDeviceToDevice};
+    const enum cudaMemcpyKind kind = kinds[way];
+    const size_t width = (size_t)n[0];
+    cudaError_t e = cudaSetDevice(q->device);
+
+    if (e != cudaSuccess)
+        return failed(err, e);
+    const bool dense = n[2] == 1 || (to->plane == to->row * n[1] && from->plane == from->row * n[1]);
+    const bool whole_rows = to->plane % to->row == 0 && from->plane % from->row == 0;
+    if (dense && to->row == n[0] && from->row == n[0]) {
+        e = cudaMemcpyAsync(to->data, from->data, width * (size_t)(n[1] * n[2]), kind, q->stream);
+    } else if (dense) {
+        e = cudaMemcpy2DAsync(to->data, (size_t)to->row, from->data, (size_t)from->row, width,
+                              (size_t)(n[1] * n[2]), kind, q->stream);
+    } else if (whole_rows) {
+        struct cudaMemcpy3DParms p = {.kind = kind, .extent = {width, (size_t)n[1], (size_t)n[2]}};
+        p.srcPtr = (struct cudaPitchedPtr){from->data, (size_t)from->row, width, (size_t)(from->plane / from->row)};
+        p.dstPtr = (struct cudaPitchedPtr){to->data, (size_t)to->row, width, (size_t)(to->plane / to->row)};
+        e = cudaMemcpy3DAsync(&p, q->stream);
+    } else {
+        for (int64_t z = 0; z < n[2] && e == cudaSuccess; z++)
+            e = cudaMemcpy2DAsync((char *)to->data + z * to->plane, (size_t)to->row,
+                                  (const char *)from->data + z * from->plane, (size_t)from->row, width, (size_t)n[1],
+                                  kind, q->stream);
+    }
+    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, way == VP_DOWN ? "cannot copy from the CUDA device"
+                                                                    : "cannot copy to the CUDA device");
+}
+
+/* ---- the table ---- */
+
+static const struct vp_kernel *kernel(const char *name)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (!strcmp(kernels[i]->name, name))
+            return kernels[i];
+    return NULL;
+}
+
+static const struct vp_kind table = {
+    .build = VP_BUILD, .name = "cuda", .count = count, .info = info,
+    .alloc = take, .release = release, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
+    .queue = queue, .unqueue = unqueue, .event = event, .unevent = unevent,
+    .copy = copy, .mark = mark, .after = after, .wait = wait_for, .passed = passed, .between = between,
+    .kernel = kernel, .slabs = &vp_cuda_slabs,
+};
+
+__attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)
+{
+    return &table;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow. What
+ * is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish. Kernels
+ * are the operations' own code for the CPU, on copies. */
+#ifndef VP_PRETEND_H
+#define VP_PRETEND_H
+
+#include "base/err.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "device/device.h"
+#include "run/local.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Thread_local uint64_t state = 88172645463325252u;
+
+static uint64_t next_of(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+static uint64_t next_random(void)
+{
+    return next_of(&state);
+}
+
+static int64_t dice(int64_t lo, int64_t hi) /* both included */
+{
+    return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
+}
+
+/* True once in n times; apart from dice(), whose numbers then do not depend on what threads do when. */
+static bool chance(unsigned n)
+{
+    static _Thread_local uint64_t own = 1442695040888963407u;
+    return next_of(&own) % n == 0;
+}
+
+enum { PRETEND_DEVICES = 32 };
+
+static struct {
+    int open, refuse, most_open; /* allocations there are; so many are refused from now on */
+    uint64_t last;               /* bytes of the last allocation */
+    int64_t launched, fail_at;   /* the launch of that number fails */
+    int shortages;               /* of memory, that come at random from now on */
+} pretend;
+static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* of `pretend` */
+static pthread_mutex_t device_lock[PRETEND_DEVICES];               /* of the queues and events of a device */
+static pthread_once_t pretend_once = PTHREAD_ONCE_INIT;
+
+struct vp_event {
+    int device;
+    int64_t marks, passed; /* queued and done */
+    struct vp_queue *by;   /* marked last by */
+    double when;
+};
+
+struct task {
+    enum { COPY, MARK, AFTER, LAUNCH } what;
+    struct vp_pitched to, from;
+    int64_t n[3];
+    struct vp_event *event;
+    int64_t want;          /* marks of it */
+    const struct vp_local *op;
+    struct vp_area in[VP_MAX_INPUTS], out;
+    struct task *next;
+};
+
+struct vp_queue {
+    int device;
+    struct task *first, *last;
+    struct vp_err err;     /* of something done late */
+};
+
+static void make_locks(void)
+{
+    for (int i = 0; i < PRETEND_DEVICES; i++)
+        pthread_mutex_init(&device_lock[i], NULL);
+}
+
+static void lock_device(int device)
+{
+    pthread_once(&pretend_once, make_locks);
+    pthread_mutex_lock(&device_lock[device % PRETEND_DEVICES]);
+}
+
+static void unlock_device(int device)
+{
+    pthread_mutex_unlock(&device_lock[device % PRETEND_DEVICES]);
+}
+
+/* ---- what is queued, done ---- */
+
+static struct vp_part part_of_area(const struct vp_area *a, const struct vp_box *box, enum vp_type t, void ***planes)
+{
+    const size_t size = vp_type_size(t);
+    struct vp_part p = {.box = *box, .stride = a->pitch, .plane = *planes};
+    for (int64_t z = box->lo[2]; z < box->hi[2]; z++)
+        *(*planes)++ = (char *)a->data
+                       + ((size_t)((z - a->box.lo[2]) * a->plane + (box->lo[1] - a->box.lo[1]) * a->pitch
+                                   + box->lo[0] - a->box.lo[0])) * size;
+    return p;
+}
+
+static int run_on_areas(const struct vp_local *op, const struct vp_area *in, const struct vp_area *out,
+                        struct vp_err *err)
+{
+    struct vp_part given[VP_MAX_INPUTS], to;
+    struct vp_box box = out->box;
+    for (int a = 0; a < 3; a++) {
+        box.lo[a] = op->whole[a] ? 0 : vp_max64(0, box.lo[a] - op->halo[a]);
+        box.hi[a] = op->whole[a] ? op->image[a] : vp_min64(op->image[a], box.hi[a] + op->halo[a]);
+    }
+    const int64_t depth = vp_box_size(&box, 2) * op->inputs + vp_box_size(&out->box, 2);
+    void **planes = malloc((size_t)depth * sizeof *planes), **p = planes;
+    for (int i = 0; i < op->inputs; i++)
+        given[i] = part_of_area(&in[i], &box, op->in, &p);
+    to = part_of_area(out, &out->box, op->out, &p);
+    const uint64_t bytes = op->scratch ? op->scratch(op, &box, &out->box, 1) : 0;
+    void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
+    const int rc = scratch ? op->run(op, given, &to, scratch, 1, err) : -1;
+    free(scratch);
+    free(planes);
+    return rc;
+}
+
+static void complete(struct vp_event *e, int64_t want);
+
+/* The first of a queue. Its device is locked. */
+static void step(struct vp_queue *q)
+{
+    struct task *t = q->first;
+    struct vp_err err = VP_ERR_INIT;
+
+    if (t->what == AFTER)
+        complete(t->event, t->want);
+    q->first = t->next;
+    if (!q->first)
+        q->last = NULL;
+    if (t->what == COPY) {
+        for (int64_t z = 0; z < t->n[2]; z++)
+            for (int64_t y = 0; y < t->n[1]; y++)
+                memmove((char *)t->to.data + z * t->to.plane + y * t->to.row,
+                        (const char *)t->from.data + z * t->from.plane + y * t->from.row, (size_t)t->n[0]);
+    } else if (t->what == MARK) {
+        t->event->passed++;
+        t->event->when = vp_now();
+    } else if (t->what == LAUNCH && run_on_areas(t->op, t->in, &t->out, &err)) {
+        vp_err_keep(&q->err, &err);
+    }
+    free(t);
+}
+
+static void complete(struct vp_event *e, int64_t want)
+{
+    while (e->passed < want)
+        step(e->by);
+}
+
+static int append(struct vp_queue *q, const struct task *task)
+{
+    struct task *t = malloc(sizeof *t);
+    *t = *task;
+    t->next = NULL;
+    lock_device(q->device);
+    if (t->what == AFTER)
+        t->want = t->event->marks;
+    if (t->what == MARK) {
+        t->event->marks++;
+        t->event->by = q;
+    }
+    if (q->last)
+        q->last->next = t;
+    else
+        q->first = t;
+    q->last = t;
+    while (q->first && chance(4))
+        step(q);
+    unlock_device(q->device);
+    return 0;
+}
+
+/* ---- the table ---- */
+
+static bool runs_short(void)
+{
+    pthread_mutex_lock(&pretend_lock);
+    const bool yes = pretend.shortages > 0 && chance(10);
+    pretend.shortages -= yes;
+    pthread_mutex_unlock(&pretend_lock);
+    return yes;
+}
+
+static int pretend_count(void)
+{
+    return PRETEND_DEVICES;
+}
+
+static int pretend_info(int device, struct vp_device_info *info, struct vp_err *err)
+{
+    (void)err;
+    *info = (struct vp_device_info){.free = 1 << 30, .total = 1 << 30, .speed = 1};
+    snprintf(info->name, sizeof info->name, "pretended device %d", device);
+    return 0;
+}
+
+static int pretend_alloc(int device, uint64_t bytes, void **p, struct vp_err *err)
+{
+    pthread_mutex_lock(&pretend_lock);
+    const bool full = pretend.refuse > 0 && pretend.refuse-- > 0;
+    pretend.last = bytes;
+    if (!full && ++pretend.open > pretend.most_open)
+        pretend.most_open = pretend.open;
+    pthread_mutex_unlock(&pretend_lock);
+    *p = NULL;
+    if (full)
+        return vp_fail(err, VP_ERESOURCE, "pretended device %d: out of memory", device);
+    *p = aligned_alloc(VP_ALIGN, (size_t)(bytes + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN);
+    memset(*p, 0xA5, (size_t)bytes);
+    return 0;
+}
+
+static void pretend_release(int device, void *p)
+{
+    (void)device;
+    free(p);
+    pthread_mutex_lock(&pretend_lock);
+    pretend.open--;
+    pthread_mutex_unlock(&pretend_lock);
+}
+
+static void *pretend_host_alloc(size_t n)
+{
+    char *p = chance(10) ? NULL : malloc(n + 64);
+    return p ? p + 64 : NULL; /* free() would crash on it */
+}
+
+static void pretend_host_free(void *p)
+{
+    free((char *)p - 64);
+}
+
+static int pretend_queue(int device, struct vp_queue **q, struct vp_err *err)
+{
+    (void)err;
+    *q = calloc(1, sizeof **q);
+    (*q)->device = device;
+    return 0;
+}
+
+static void pretend_unqueue(struct vp_queue *q)
+{
+    if (!q)
+        return;
+    lock_device(q->device);
+    while (q->first)
+        step(q);
+    unlock_device(q->device);
+    free(q);
+}
+
+static int pretend_event(int device, bool quiet, struct vp_event **e, struct vp_err *err)
+{
+    (void)quiet, (void)err;
+    *e = calloc(1, sizeof **e);
+    (*e)->device = device;
+    return 0;
+}
+
+static void pretend_unevent(struct vp_event *e)
+{
+    free(e);
+}
+
+static int pretend_copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from,
+                        const int64_t n[3], enum vp_way way, struct vp_err *err)
+{
+    if (way == VP_UP && runs_short())
+        return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", q->device);
+    return append(q, &(struct task){.what = COPY, .to = *to, .from = *from, .n = {n[0], n[1], n[2]}});
+}
+
+static int pretend_mark(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+{
+    (void)err;
+    return append(q, &(struct task){.what = MARK, .event = e});
+}
+
+static int pretend_after(struct vp_queue *q, struct vp_event *e, struct vp_err *err)
+{
+    (void)err;
+    return append(q, &(struct task){.what = AFTER, .event = e});
+}
+
+static int pretend_wait(struct vp_event *e, struct vp_err *err)
+{
+    int rc = 0;
+    if (chance(2))
+        usleep(25);
+    if (runs_short())
+        return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", e->device);
+    lock_device(e->device);
+    complete(e, e->marks);
+    if (e->by && e->by->err.code) {
+        *err = e->by->err;
+        rc = -1;
+    }
+    unlock_device(e->device);
+    return rc;
+}
+
+static bool pretend_passed(struct vp_event *e)
+{
+    lock_device(e->device);
+    const bool yes = e->passed == e->marks;
+    unlock_device(e->device);
+    return yes;
+}
+
+static double pretend_between(struct vp_event *from, struct vp_event *to)
+{
+    return from->passed && to->passed ? to->when - from->when : 0;
+}
+
+static bool pretend_has(const struct vp_local *op, char *why, size_t size)
+{
+    (void)op, (void)why, (void)size;
+    return true;
+}
+
+static int pretend_launch(const struct vp_local *op, const struct vp_work *work, struct vp_err *err)
+{
+    struct task t = {.what = LAUNCH, .op = op, .out = *work->out};
+    pthread_mutex_lock(&pretend_lock);
+    const bool fails = pretend.launched++ == pretend.fail_at;
+    pthread_mutex_unlock(&pretend_lock);
+    if (fails)
+        return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", work->queue->device);
+    memcpy(t.in, work->in, (size_t)op->inputs * sizeof *work->in);
+    return append(work->queue, &t);
+}
+
+static const struct vp_kernel *pretend_kernel(const char *name)
+{
+    static const struct vp_kernel any = {.name = "any", .has = pretend_has, .launch = pretend_launch};
+    (void)name;
+    return &any;
+}
+
+static const struct vp_kind pretended = {
+    .name = "pretended", .count = pretend_count, .info = pretend_info, .alloc = pretend_alloc,
+    .release = pretend_release, .host_alloc = pretend_host_alloc, .host_free = pretend_host_free,
+    .queue = pretend_queue, .unqueue = pretend_unqueue, .event = pretend_event, .unevent = pretend_unevent,
+    .copy = pretend_copy, .mark = pretend_mark, .after = pretend_after, .wait = pretend_wait,
+    .passed = pretend_passed, .between = pretend_between, .kernel = pretend_kernel,
+};
+
+#endif
