@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plugin's table: what fills the contract of backend.h on CUDA devices. */
 #include "backend.h"
-#include "base/err.h"
+#include "error.h"
 #include "host.h"
 #include "local.h"
 #include "reconstruct_cuda.h"
@@ -10,11 +10,6 @@
 #include <stdio.h>
 
 const struct vp_backend *vp_backend_plugin(void);
-
-static int cuda_fail(struct vp_err *err, cudaError_t e, const char *what)
-{
-    return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
-}
 
 static int count(void)
 {
@@ -34,8 +29,8 @@ static int device_info(int device, struct vp_device *info, struct vp_err *err)
         e = cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device);
     if (e == cudaSuccess)
         e = cudaMemGetInfo(&available, &total);
-    if (e != cudaSuccess)
-        return cuda_fail(err, e, "cannot use the CUDA device");
+    if (vp_gpu_check(err, e, "cannot use the CUDA device"))
+        return -1;
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
     info->free = available;
     info->total = total;
@@ -91,7 +86,7 @@ static int copy_speed(int device, double speed[3], struct vp_err *err)
     cudaFree(a);
     cudaFree(b);
     cudaFreeHost(host);
-    return e == cudaSuccess ? 0 : cuda_fail(err, e, "cannot measure the CUDA device");
+    return vp_gpu_check(err, e, "cannot measure the CUDA device");
 }
 
 static const struct vp_backend table = {

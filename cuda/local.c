@@ -48,11 +48,6 @@ struct worker {
     uint64_t bytes_up, bytes_down;
 };
 
-int vp_gpu_fail(struct vp_err *err, cudaError_t e, const char *what)
-{
-    return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
-}
-
 static const struct vp_gpu_kernel *find(const char *name)
 {
     for (const struct vp_gpu_kernel *const *k = kernels; *k; k++)

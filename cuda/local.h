@@ -19,7 +19,7 @@ extern "C" {
 #ifdef __CUDACC__
 #define VP_ANYWHERE __host__ __device__
 #endif
-#include "base/err.h"
+#include "error.h"
 #include "plan/local.h"
 
 /* Rows, and every buffer that the worker hands out, begin at multiples of this many bytes. Behind the last row of a
@@ -62,9 +62,6 @@ struct vp_gpu_kernel {
 
 extern const struct vp_gpu_kernel vp_gpu_gauss, vp_gpu_log, vp_gpu_min, vp_gpu_max, vp_gpu_rank, vp_gpu_entropy,
     vp_gpu_mean, vp_gpu_var, vp_gpu_std, vp_gpu_wiener, vp_gpu_subtract, vp_gpu_nlmeans, vp_gpu_math;
-
-/* VP_ERESOURCE where memory fell short, VP_ERUN else: "WHAT: reason". Returns -1. */
-int vp_gpu_fail(struct vp_err *err, cudaError_t e, const char *what);
 
 /* Behind backend.h. */
 bool vp_gpu_local_has(const struct vp_chain *chain, char *why, size_t size);
