@@ -117,8 +117,7 @@ struct sight {
 
 __device__ __forceinline__ bool sees(const sight &s, int u, int v)
 {
-    return !s.idle && (unsigned)(u + 1) <= (unsigned)s.nu &&
-           (unsigned)(v + s.hi) < (unsigned)(s.nv + s.hi - s.lo);
+    return !s.idle && (unsigned)(u + 1) <= (unsigned)s.nu && (unsigned)(v + s.hi) < (unsigned)(s.nv + s.hi - s.lo);
 }
 
 /* Where the middle of the thread's piece falls: texel (u, v) with fraction f in v, weights a, b of columns u,
@@ -144,8 +143,7 @@ __device__ __forceinline__ void project(const vp_column_view &view, const facing
  * in the view; without it the place found for copy 0 serves again. */
 constexpr int APPROACH_STEPS = 7;
 
-template <int COPY, bool FACE>
-struct approach {
+template <int COPY, bool FACE> struct approach {
     const vp_column_view &view;
     double x, y, k_mid;
     const sight &seen;
@@ -154,8 +152,8 @@ struct approach {
     double w, r, u, v;
     float g, weight;
 
-    __device__ __forceinline__ approach(const vp_column_view &view, double x, double y, double k_mid,
-                                        const sight &seen, facing &at, landing &l)
+    __device__ __forceinline__ approach(const vp_column_view &view, double x, double y, double k_mid, const sight &seen,
+                                        facing &at, landing &l)
         : view(view), x(x), y(y), k_mid(k_mid), seen(seen), at(at), l(l)
     {
     }
@@ -205,8 +203,7 @@ __host__ __device__ constexpr int floor_div(int a, int b)
 
 /* While LN / LD <= s <= HN / HD, a voxel q2 / 2 above the middle has floor(f + q s) in first(q2) .. last(q2)
  * for every f in [0, 1): which rows it can touch is known at compile time. */
-template <int LN, int LD, int HN, int HD>
-struct bin {
+template <int LN, int LD, int HN, int HD> struct bin {
     static constexpr float lower = (float)LN / LD, upper = (float)HN / HD;
     __host__ __device__ static constexpr int first(int q2)
     {
@@ -218,9 +215,7 @@ struct bin {
     }
 };
 
-template <class... B>
-struct bins {
-};
+template <class... B> struct bins {};
 
 /* A tensor map's box has at most 256 elements a side, so texels of several floats are mapped as 8-byte
  * elements. */
@@ -229,31 +224,25 @@ __host__ __device__ constexpr int map_floats(int M)
     return M == 1 ? 1 : 2;
 }
 
-template <int N>
-struct copy_index {
+template <int N> struct copy_index {
     static constexpr int value = N;
 };
 
 /* Corners of a tile are the extremes of its coordinates up to rounding, which this many texels cover. */
 constexpr double TILE_MARGIN = 1e-5;
 
-template <int M>
-struct texel;
-template <>
-struct texel<1> {
+template <int M> struct texel;
+template <> struct texel<1> {
     using type = float;
 };
-template <>
-struct texel<2> {
+template <> struct texel<2> {
     using type = float2;
 };
-template <>
-struct texel<4> {
+template <> struct texel<4> {
     using type = float4;
 };
 
-template <int M>
-__device__ __forceinline__ void spread(const typename texel<M>::type &q, float (&c)[M])
+template <int M> __device__ __forceinline__ void spread(const typename texel<M>::type &q, float (&c)[M])
 {
     if constexpr (M == 1)
         c[0] = q;
@@ -264,8 +253,7 @@ __device__ __forceinline__ void spread(const typename texel<M>::type &q, float (
 }
 
 /* Texel rows in shared memory (PITCH texels apart, or `pitch` if PITCH is 0) or in global memory. */
-template <int M, int PITCH>
-struct shared_rows {
+template <int M, int PITCH> struct shared_rows {
     const typename texel<M>::type *at;
     int pitch;
     __device__ __forceinline__ void pair(int row, float (&left)[M], float (&right)[M]) const
@@ -276,8 +264,7 @@ struct shared_rows {
     }
 };
 
-template <int M>
-struct global_rows {
+template <int M> struct global_rows {
     const typename texel<M>::type *at;
     int pitch;
     __device__ __forceinline__ void pair(int row, float (&left)[M], float (&right)[M]) const
@@ -347,8 +334,7 @@ __device__ __forceinline__ void march(const Rows &rows, const landing &l, float 
 
 /* Any s: each voxel loads its own four neighbours. Large s times q would be too coarse in float32. */
 template <int COPY, int R, int Z, int K, class Rows, class Next>
-__device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, float (&sum)[R][Z][K],
-                                            Next &next)
+__device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
 {
     next.all();
 #pragma unroll
@@ -374,11 +360,9 @@ __device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, 
  * Each lane chooses its bin. s changes slowly, so few warps straddle an edge; weights are continuous, so a
  * choice rounded the wrong way does no harm. No warp-wide operation may stand between the rows: it would
  * split the block of instructions within which loads are hidden. */
-template <int K, class Bins>
-struct method;
+template <int K, class Bins> struct method;
 
-template <int K, class First, class... More>
-struct method<K, bins<First, More...>> {
+template <int K, class First, class... More> struct method<K, bins<First, More...>> {
     using rest = method<K, bins<More...>>;
     static constexpr bool last = sizeof...(More) == 0;
     static constexpr float lower = First::lower, upper = last ? First::upper : rest::upper;
@@ -386,8 +370,7 @@ struct method<K, bins<First, More...>> {
     static constexpr int hi = last || First::last(K - 1) + 1 > rest::hi ? First::last(K - 1) + 1 : rest::hi;
 
     template <int COPY, int R, int Z, class Rows, class Next>
-    static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K],
-                                                 Next &next)
+    static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
     {
         if (last || l.s <= First::upper)
             march<First, COPY>(rows, l, sum, next);
@@ -396,13 +379,11 @@ struct method<K, bins<First, More...>> {
     }
 };
 
-template <int K>
-struct method<K, bins<>> {
+template <int K> struct method<K, bins<>> {
     static constexpr float lower = 0, upper = 1e30f;
     static constexpr int lo = 0, hi = 0; /* depend on s */
     template <int COPY, int R, int Z, class Rows, class Next>
-    static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K],
-                                                 Next &next)
+    static __device__ __forceinline__ void apply(const Rows &rows, const landing &l, float (&sum)[R][Z][K], Next &next)
     {
         interpolate<COPY>(rows, l, sum, next);
     }
@@ -447,8 +428,7 @@ __device__ __forceinline__ void visit(const slab &s, int nz, int i, int j, int k
 }
 
 template <int R, int Z, int K>
-__device__ __forceinline__ void load_sums(const slab &s, int nz, int i, int j, int k0, bool mine,
-                                          float (&sum)[R][Z][K])
+__device__ __forceinline__ void load_sums(const slab &s, int nz, int i, int j, int k0, bool mine, float (&sum)[R][Z][K])
 {
 #pragma unroll
     for (int copy = 0; copy < R; copy++)
@@ -506,8 +486,8 @@ cudaError_t launch_column_portable(const column_kernel &k, const column_args &a,
 /* Tensor-tile kernels: false or an error where they are not compiled in or the device cannot run them. */
 bool column_tiled(int views, int channels_z, column_set set, column_kernel *k);
 size_t column_tiled_shared(const column_kernel &k, int box_pitch, int box_rows, int stages);
-cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a,
-                                int stages, int processors, cudaStream_t stream);
+cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a, int stages,
+                                int processors, cudaStream_t stream);
 
 /* Largest extents in texels, over every tile, view and copy, of the box that a tile of a kernel needs
  * (general matrices: lo = hi = 0): *u and *v must be zero before, device memory. */

@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+struct vp_err;
 struct vp_bpcuda;
 
 /* What the choice of kernel may use; for tests and benchmarks. */
@@ -60,42 +61,31 @@ struct vp_bpcuda_plan {
     uint64_t bytes_volume, bytes_orbit, bytes_fixed; /* device memory: volume + slots * orbit + fixed */
 };
 
-/* Functions return 0, or -1 with a line of text in vp_bpcuda_error() of this thread; _failed_memory() says
- * whether it was device memory that fell short (a smaller slab or fewer orbits may do). */
-const char *vp_bpcuda_error(void);
-bool vp_bpcuda_failed_memory(void);
+/* Functions return 0 or -1; VP_ERESOURCE: device memory fell short, a smaller slab or fewer orbits may do. */
 
 /* Which kernel the matrices and the device lead to and what it takes; allocates nothing. */
-int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *plan);
-/* `stream` is a cudaStream_t on which everything is queued, or NULL for one of its own. The volume starts at
- * zero. */
-int vp_bpcuda_open(struct vp_bpcuda **b, const struct vp_bpcuda_problem *p, void *stream);
-const struct vp_bpcuda_plan *vp_bpcuda_plan_of(const struct vp_bpcuda *b);
+int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *plan, struct vp_err *err);
+/* `stream` is a cudaStream_t on which everything is queued. The volume starts at zero. */
+int vp_bpcuda_open(struct vp_bpcuda **b, const struct vp_bpcuda_problem *p, void *stream, struct vp_err *err);
 
 /* Queue n filtered views in device memory, rows [v0, v1) of each (at least the plan's), row major. `q` holds views
  * first .. first + n - 1; with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...); either
  * may be NULL, both together are fastest. Orbit o lives in slot o % orbits. 0 <= first, first + n <= plan.orbits,
  * n <= slots. */
 int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
-                   const float *half_turn);
+                   const float *half_turn, struct vp_err *err);
 /* Queue the back-projection of n packed orbits, in increasing order. */
-int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n);
+int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n, struct vp_err *err);
 /* The same for a part of the slab, so that its slices are ready while the others are worked on: parts 0 .. parts - 1,
  * one after the other, with the same orbits and nothing in between, do what one _run does, to the bit. _parts: the
  * number of parts to use, at most `most`. _part_of: the part that slice z of the slab belongs to; the lowest slices
  * are in part 0. */
 int vp_bpcuda_parts(const struct vp_bpcuda *b, int most);
-int vp_bpcuda_run_part(struct vp_bpcuda *b, int64_t first, int64_t n, int part, int parts);
+int vp_bpcuda_run_part(struct vp_bpcuda *b, int64_t first, int64_t n, int part, int parts, struct vp_err *err);
 int vp_bpcuda_part_of(const struct vp_bpcuda *b, int64_t z, int parts);
-/* Queue the copy of slices [z, z + n) of the whole grid's numbering (n x ny x nx) to host memory, on `stream` (the
- * caller then sees to it that they are ready) or on its own (NULL). */
-int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out, void *stream);
-/* Queue: forget what was summed. */
-int vp_bpcuda_clear(struct vp_bpcuda *b);
-/* Wait for everything queued. */
-int vp_bpcuda_sync(struct vp_bpcuda *b);
-/* Slice z in device memory (ny x nx), NULL if it is not in the slab. */
-float *vp_bpcuda_slice(struct vp_bpcuda *b, int64_t z);
+/* Queue the copy of slices [z, z + n) of the whole grid's numbering (n x ny x nx) to host memory, on `stream`; the
+ * caller sees to it that they are ready. */
+int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out, void *stream, struct vp_err *err);
 void vp_bpcuda_close(struct vp_bpcuda *b);
 
 #ifdef __cplusplus

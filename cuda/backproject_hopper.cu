@@ -24,8 +24,7 @@ __device__ __forceinline__ uint32_t shared_address(const void *p)
 
 __device__ __forceinline__ void barrier_init(uint64_t *b, int arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals)
-                 : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory");
 }
 
 __device__ __forceinline__ void barrier_arrive(uint64_t *b)
@@ -59,8 +58,7 @@ __device__ __forceinline__ void barriers_ready()
 
 /* Box of the map at (x, y, z) (innermost first, in elements of the map) to shared memory; arrives at `full`
  * with its bytes. */
-__device__ __forceinline__ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z,
-                                         uint64_t *full)
+__device__ __forceinline__ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *full)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
                  "[%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
@@ -115,8 +113,8 @@ __host__ __device__ constexpr int consumer_registers(int warps)
 /* ---- columns ---- */
 
 /* Overview: one persistent block an SM. A tile is 8 WX x 4 WY columns (times R turned copies) by K slices (times Z
- *   mirror slices). The last warp group is the producer: its first warp draws tiles from a global counter, finds for each
- *   view and copy the box that the tile's corners span, and issues one tensor copy into a ring of stages. The WX WY
+ *   mirror slices). The last warp group is the producer: its first warp draws tiles from a global counter, finds for
+ * each view and copy the box that the tile's corners span, and issues one tensor copy into a ring of stages. The WX WY
  *   consumer warps, 8 x 4 columns each, keep R Z K sums a thread in registers for all views of the launch. Tiles follow
  *   each other in the ring, so the volume's traffic of one tile hides behind the boxes of the next.
  * Memory: stages x box_rows x PITCH texels of R Z floats. PITCH = 4 mod 8 (float4), 8 mod 16 (float2), 16 mod 32
@@ -129,8 +127,8 @@ __host__ __device__ constexpr int consumer_registers(int warps)
  *     1024^2 -> 1024^3                     2810     2157
  *     512^2  -> 1024^3                     3349
  *     2048^2 -> 1024^3                     1366
- *   1024^2 -> 1024^3 in launches of 128, 64, 32 orbits: 2759, 2656, 2460. Shared memory is 77 % busy at s = 1, 86 % at 2.
- * Limits: s within the bins of Method; the box must hold every tile (launch_column_extent finds the largest). */
+ *   1024^2 -> 1024^3 in launches of 128, 64, 32 orbits: 2759, 2656, 2460. Shared memory is 77 % busy at s = 1, 86 %
+ * at 2. Limits: s within the bins of Method; the box must hold every tile (launch_column_extent finds the largest). */
 template <int R, int Z, int K, int WX, int WY, class Method, int PITCH>
 __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
     k_backproject_column_tiled(const __grid_constant__ CUtensorMap map, const __grid_constant__ column_args a,
@@ -190,8 +188,8 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                     if (lane == 0) {
                         c.origin[stage.at()] = make_int2(u0, v0);
                         barrier_expect(&c.full[stage.at()], box_bytes);
-                        copy_box(shared + stage.at() * stage_bytes, &map, u0 * M / map_floats(M),
-                                 v0 - a.row_base, a.slot + o, &c.full[stage.at()]);
+                        copy_box(shared + stage.at() * stage_bytes, &map, u0 * M / map_floats(M), v0 - a.row_base,
+                                 a.slot + o, &c.full[stage.at()]);
                     }
                     __syncwarp();
                     stage.step(stages);
@@ -294,8 +292,8 @@ __global__ void __launch_bounds__(288, 3)
             if (lane == 0) {
                 c.origin[stage.at()] = make_int2(u0, v0);
                 barrier_expect(&c.full[stage.at()], box_bytes);
-                copy_box(shared + stage.at() * stage_bytes, &map, u0 + MATRIX_PAD, v0 + MATRIX_PAD,
-                         a.slot + o, &c.full[stage.at()]);
+                copy_box(shared + stage.at() * stage_bytes, &map, u0 + MATRIX_PAD, v0 + MATRIX_PAD, a.slot + o,
+                         &c.full[stage.at()]);
             }
             __syncwarp();
             stage.step(MATRIX_STAGES);
@@ -303,12 +301,10 @@ __global__ void __launch_bounds__(288, 3)
         return;
     }
 
-    const int i_tile = tile_x + (warp & 1) * 8 + lane_x(lane),
-              j_tile = tile_y + (warp >> 1) * 4 + lane_y(lane);
+    const int i_tile = tile_x + (warp & 1) * 8 + lane_x(lane), j_tile = tile_y + (warp >> 1) * 4 + lane_y(lane);
     const int i = min(i_tile, a.out.nx - 1), j = min(j_tile, a.out.ny - 1);
     const bool mine = i == i_tile && j == j_tile;
-    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1),
-                 k_mid = k0 + 0.5 * (MATRIX_K - 1);
+    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (MATRIX_K - 1);
     float sum[1][1][MATRIX_K];
     load_sums(a.out, 0, i, j, k0, mine, sum);
 
@@ -340,27 +336,21 @@ __global__ void __launch_bounds__(288, 3)
 
 /* ---- choice and launch ---- */
 
-template <int R, int Z, column_set SET>
-struct variant;
+template <int R, int Z, column_set SET> struct variant;
 
-template <column_set SET>
-struct slices16;
-template <>
-struct slices16<SET_HALF> {
+template <column_set SET> struct slices16;
+template <> struct slices16<SET_HALF> {
     using type = method<16, bins<bin<2, 5, 6, 13>, bin<6, 13, 8, 15>, bin<8, 15, 2, 3>>>;
 };
-template <>
-struct slices16<SET_UNIT> {
-    using type = method<16, bins<bin<4, 5, 6, 7>, bin<6, 7, 14, 15>, bin<14, 15, 16, 15>, bin<16, 15, 8, 7>,
-                                 bin<8, 7, 5, 4>>>;
+template <> struct slices16<SET_UNIT> {
+    using type =
+        method<16, bins<bin<4, 5, 6, 7>, bin<6, 7, 14, 15>, bin<14, 15, 16, 15>, bin<16, 15, 8, 7>, bin<8, 7, 5, 4>>>;
 };
-template <>
-struct slices16<SET_DOUBLE> {
+template <> struct slices16<SET_DOUBLE> {
     using type = method<16, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 15>, bin<28, 15, 2, 1>, bin<2, 1, 32, 15>,
                                  bin<32, 15, 34, 15>, bin<34, 15, 38, 15>>>;
 };
-template <>
-struct slices16<SET_ANY> {
+template <> struct slices16<SET_ANY> {
     using type = method<16, bins<>>;
 };
 
@@ -393,8 +383,7 @@ constexpr int shared_pitch(int M, column_set set)
 
 using column_function = void (*)(const CUtensorMap, const column_args, int, int, int);
 
-template <int R, int Z, column_set SET>
-column_function column_pointer()
+template <int R, int Z, column_set SET> column_function column_pointer()
 {
     constexpr int M = R * Z;
     constexpr warps w = warps_of(M);
@@ -404,19 +393,18 @@ column_function column_pointer()
 column_function column_pointer_of(int views, int channels_z, column_set set)
 {
     static const column_function all[2][2][SETS] = {
-        {{column_pointer<1, 1, SET_HALF>(), column_pointer<1, 1, SET_UNIT>(),
-          column_pointer<1, 1, SET_DOUBLE>(), column_pointer<1, 1, SET_ANY>()},
-         {column_pointer<1, 2, SET_HALF>(), column_pointer<1, 2, SET_UNIT>(),
-          column_pointer<1, 2, SET_DOUBLE>(), column_pointer<1, 2, SET_ANY>()}},
-        {{column_pointer<2, 1, SET_HALF>(), column_pointer<2, 1, SET_UNIT>(),
-          column_pointer<2, 1, SET_DOUBLE>(), column_pointer<2, 1, SET_ANY>()},
-         {column_pointer<2, 2, SET_HALF>(), column_pointer<2, 2, SET_UNIT>(),
-          column_pointer<2, 2, SET_DOUBLE>(), column_pointer<2, 2, SET_ANY>()}}};
+        {{column_pointer<1, 1, SET_HALF>(), column_pointer<1, 1, SET_UNIT>(), column_pointer<1, 1, SET_DOUBLE>(),
+          column_pointer<1, 1, SET_ANY>()},
+         {column_pointer<1, 2, SET_HALF>(), column_pointer<1, 2, SET_UNIT>(), column_pointer<1, 2, SET_DOUBLE>(),
+          column_pointer<1, 2, SET_ANY>()}},
+        {{column_pointer<2, 1, SET_HALF>(), column_pointer<2, 1, SET_UNIT>(), column_pointer<2, 1, SET_DOUBLE>(),
+          column_pointer<2, 1, SET_ANY>()},
+         {column_pointer<2, 2, SET_HALF>(), column_pointer<2, 2, SET_UNIT>(), column_pointer<2, 2, SET_DOUBLE>(),
+          column_pointer<2, 2, SET_ANY>()}}};
     return all[views - 1][channels_z - 1][set];
 }
 
-template <column_set SET>
-void describe(column_kernel *k)
+template <column_set SET> void describe(column_kernel *k)
 {
     using m = typename slices16<SET>::type;
     k->s_lower = m::lower, k->s_upper = m::upper, k->lo = m::lo, k->hi = m::hi;
@@ -443,8 +431,8 @@ bool column_tiled(int views, int channels_z, column_set set, column_kernel *k)
         describe<SET_DOUBLE>(k);
     else
         describe<SET_ANY>(k);
-    return cudaFuncSetAttribute(column_pointer_of(views, channels_z, set),
-                                cudaFuncAttributeMaxDynamicSharedMemorySize, 0) == cudaSuccess ||
+    return cudaFuncSetAttribute(column_pointer_of(views, channels_z, set), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                0) == cudaSuccess ||
            (cudaGetLastError(), false);
 }
 
@@ -454,8 +442,8 @@ size_t column_tiled_shared(const column_kernel &k, int box_pitch, int box_rows, 
            sizeof(control);
 }
 
-cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a,
-                                int stages, int processors, cudaStream_t stream)
+cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a, int stages,
+                                int processors, cudaStream_t stream)
 {
     const column_function f = column_pointer_of(k.views, k.channels_z, k.set);
     const int shared = (int)column_tiled_shared(k, a.box_pitch, a.box_rows, stages);
@@ -484,9 +472,8 @@ size_t matrix_tiled_shared(int pitch, int box_rows)
 cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, const matrix_args &a,
                                 cudaStream_t stream)
 {
-    const auto f =
-        pitch == 40 ? (level ? k_backproject_matrix_tiled<40, true> : k_backproject_matrix_tiled<40, false>)
-                    : (level ? k_backproject_matrix_tiled<72, true> : k_backproject_matrix_tiled<72, false>);
+    const auto f = pitch == 40 ? (level ? k_backproject_matrix_tiled<40, true> : k_backproject_matrix_tiled<40, false>)
+                               : (level ? k_backproject_matrix_tiled<72, true> : k_backproject_matrix_tiled<72, false>);
     const int shared = (int)matrix_tiled_shared(pitch, a.box_rows);
     const cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess)

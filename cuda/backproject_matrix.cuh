@@ -20,8 +20,7 @@ __device__ __forceinline__ double matrix_row(const double *m, double x, double y
     return fma(m[0], x, fma(m[1], y, fma(m[2], k, m[3])));
 }
 
-__device__ __forceinline__ matrix_landing matrix_land(const matrix_view &view, double x, double y,
-                                                      double k_mid)
+__device__ __forceinline__ matrix_landing matrix_land(const matrix_view &view, double x, double y, double k_mid)
 {
     const double w = matrix_row(view.m + 8, x, y, k_mid), r = reciprocal(w);
     const double u = matrix_row(view.m, x, y, k_mid) * r, v = matrix_row(view.m + 4, x, y, k_mid) * r;
@@ -77,17 +76,15 @@ struct matrix_corner {
     double x, y, k;
 };
 
-__device__ __forceinline__ matrix_corner matrix_corner_of(const matrix_args &a, int tile_x, int tile_y,
-                                                          int k0, int lane)
+__device__ __forceinline__ matrix_corner matrix_corner_of(const matrix_args &a, int tile_x, int tile_y, int k0,
+                                                          int lane)
 {
     const int i = min(tile_x + (lane & 1) * (MATRIX_TILE - 1), a.out.nx - 1);
     const int j = min(tile_y + (lane >> 1 & 1) * (MATRIX_TILE - 1), a.out.ny - 1);
-    return {i - 0.5 * (a.out.nx - 1), j - 0.5 * (a.out.ny - 1),
-            (double)(k0 + (lane >> 2 & 1) * (MATRIX_K - 1))};
+    return {i - 0.5 * (a.out.nx - 1), j - 0.5 * (a.out.ny - 1), (double)(k0 + (lane >> 2 & 1) * (MATRIX_K - 1))};
 }
 
-__device__ __forceinline__ int2 matrix_corner_texel(const matrix_view &view, const matrix_corner &c,
-                                                    double margin)
+__device__ __forceinline__ int2 matrix_corner_texel(const matrix_view &view, const matrix_corner &c, double margin)
 {
     const double r = reciprocal(matrix_row(view.m + 8, c.x, c.y, c.k));
     return make_int2(whole(fma(matrix_row(view.m, c.x, c.y, c.k), r, SPLIT + margin)),

@@ -71,8 +71,7 @@ static void widen_to_corners(struct vp_orbit_shape *shape, const double P[12], c
     }
 }
 
-static bool turned_by_half(const struct vp_column_view *a, const struct vp_column_view *b, double w,
-                           const int64_t n[3])
+static bool turned_by_half(const struct vp_column_view *a, const struct vp_column_view *b, double w, const int64_t n[3])
 {
     const double nx = (double)n[0], ny = (double)n[1];
     const double du = fabs(a->ux + b->ux) * nx + fabs(a->uy + b->uy) * ny + fabs(a->uc - b->uc);
@@ -108,12 +107,10 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
         const double w_max = w + fabs(p[8]) * (double)(n[0] - 1) + fabs(p[9]) * (double)(n[1] - 1);
         shape.s_min = fmin(shape.s_min, c.vz / w_max);
         shape.s_max = fmax(shape.s_max, c.vz / w);
-        if (!(fabs(c.cv - 0.5 * (double)(nv - 1)) + fabs(0.5 * c.vz * (double)(n[2] - 1) + c.vc) / w <=
-              VP_ORBIT_SAME))
+        if (!(fabs(c.cv - 0.5 * (double)(nv - 1)) + fabs(0.5 * c.vz * (double)(n[2] - 1) + c.vc) / w <= VP_ORBIT_SAME))
             shape.mirror = false;
         if (shape.half_turn && s >= n_views / 2) {
-            const struct vp_column_view first =
-                vp_orbit_column(P + 12 * (s - n_views / 2), nv, n, shape.flip_v);
+            const struct vp_column_view first = vp_orbit_column(P + 12 * (s - n_views / 2), nv, n, shape.flip_v);
             shape.half_turn = turned_by_half(&first, &c, w, n);
         }
     }
@@ -122,8 +119,8 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
     return shape;
 }
 
-void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n[3], bool flip_v, double k0,
-                   double k1, int64_t *v0, int64_t *v1)
+void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n[3], bool flip_v, double k0, double k1,
+                   int64_t *v0, int64_t *v1)
 {
     double lo = HUGE_VAL, hi = -HUGE_VAL;
     for (int64_t s = 0; s < n_views; s++) {

@@ -19,8 +19,7 @@ namespace
  * Cost: 8 bytes a detector pixel, at copy speed. */
 constexpr int PACK_ROWS = 8;
 
-template <int R, int Z>
-__global__ void __launch_bounds__(256) k_backproject_pack(const pack_args a)
+template <int R, int Z> __global__ void __launch_bounds__(256) k_backproject_pack(const pack_args a)
 {
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), u = column - a.pad_u;
     if (column >= a.pitch)
@@ -85,8 +84,7 @@ __global__ void __launch_bounds__(256) k_backproject_pack_pairs(const pack_args 
             float2 pair;
             pair.x = inside && u >= 0 && u < a.nu ? __ldg(q + u) : 0;
             pair.y = inside && u >= -1 && u < a.nu - 1 ? __ldg(q + u + 1) : 0;
-            reinterpret_cast<float2 *>(a.packed +
-                                       (a.slot + o) * a.slot_floats)[(int64_t)row * a.pitch + column] = pair;
+            reinterpret_cast<float2 *>(a.packed + (a.slot + o) * a.slot_floats)[(int64_t)row * a.pitch + column] = pair;
         }
 }
 
@@ -101,7 +99,7 @@ __global__ void __launch_bounds__(256) k_backproject_pack_pairs(const pack_args 
  *   symmetries, 1506 mirror only, 1009 without; 1014 at s = 2, 2556 at s = 0.5.
  * Limits: s within the bins of Method. */
 template <int R, int Z, int K, class Method>
-__global__ void __launch_bounds__(256, R * Z == 1    ? 4
+__global__ void __launch_bounds__(256, R *Z == 1    ? 4
                                        : R * Z == 2 ? 3
                                                     : 2)
     k_backproject_column(const __grid_constant__ column_args a, int lo, int hi)
@@ -128,8 +126,7 @@ __global__ void __launch_bounds__(256, R * Z == 1    ? 4
             next.all();
             return;
         }
-        const int u = min(max(l.u, -2), a.nu) + 2,
-                  v = min(max(l.v - a.row_base + a.pad, -lo), a.rows - 1 - hi);
+        const int u = min(max(l.u, -2), a.nu) + 2, v = min(max(l.v - a.row_base + a.pad, -lo), a.rows - 1 - hi);
         const global_rows<M> rows{packed + o * slot + (int64_t)v * a.pitch + u, a.pitch};
         Method::template apply<COPY>(rows, l, sum, next);
     };
@@ -167,8 +164,7 @@ __global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_cons
     const bool mine = i == i_tile && j == j_tile;
     if (!__any_sync(~0u, mine))
         return;
-    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1),
-                 k_mid = k0 + 0.5 * (MATRIX_K - 1);
+    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (MATRIX_K - 1);
     float sum[1][1][MATRIX_K];
     load_sums(a.out, 0, i, j, k0, mine, sum);
 
@@ -217,8 +213,8 @@ __global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant
     float sum[1][1][MATRIX_K];
     load_sums(a.out, 0, i, j, k0, mine, sum);
     const int64_t slot = (int64_t)a.rows * a.pitch;
-    const float2 *packed = reinterpret_cast<const float2 *>(a.packed) + a.slot * slot +
-                           (int64_t)MATRIX_PAD * a.pitch + MATRIX_PAD;
+    const float2 *packed =
+        reinterpret_cast<const float2 *>(a.packed) + a.slot * slot + (int64_t)MATRIX_PAD * a.pitch + MATRIX_PAD;
     for (int o = 0; o < a.n; o++, packed += slot)
 #pragma unroll
         for (int k = 0; k < MATRIX_K; k++) {
@@ -247,13 +243,12 @@ __device__ __forceinline__ void widen(int2 at, int2 &lowest, int2 &highest, bool
 
 /* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all
  *   others. */
-__global__ void __launch_bounds__(256) k_column_extent(const __grid_constant__ column_args a, int tile_x,
-                                                       int tile_y, int K, int last_segment, int *extent)
+__global__ void __launch_bounds__(256)
+    k_column_extent(const __grid_constant__ column_args a, int tile_x, int tile_y, int K, int last_segment, int *extent)
 {
     const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y, all = tiles * a.n * 4;
     int2 widest = make_int2(0, 0);
-    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all;
-         at += (int64_t)gridDim.x * blockDim.x) {
+    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
         const vp_column_view &view = a.view[at / 4 % a.n];
         const int tile = (int)(at / 4 / a.n);
         const double turn = at & 1 ? -1 : 1, k_mid = (at & 2 ? last_segment : 0) * K + 0.5 * (K - 1);
@@ -262,9 +257,8 @@ __global__ void __launch_bounds__(256) k_column_extent(const __grid_constant__ c
             const int i = min(tile % a.tiles_x * tile_x + (corner & 1) * (tile_x - 1), a.half_x - 1);
             const int j = min(tile / a.tiles_x * tile_y + (corner >> 1) * (tile_y - 1), a.out.ny - 1);
             double u, v;
-            project<0>(
-                view, face(view, turn * (i - 0.5 * (a.out.nx - 1)), turn * (j - 0.5 * (a.out.ny - 1)), k_mid),
-                u, v);
+            project<0>(view, face(view, turn * (i - 0.5 * (a.out.nx - 1)), turn * (j - 0.5 * (a.out.ny - 1)), k_mid), u,
+                       v);
             widen(make_int2(whole(u - TILE_MARGIN), whole(v - TILE_MARGIN)), lowest, highest, false);
             widen(make_int2(whole(u + TILE_MARGIN), whole(v + TILE_MARGIN)), lowest, highest, true);
         }
@@ -278,14 +272,13 @@ __global__ void __launch_bounds__(256) k_matrix_extent(const __grid_constant__ m
 {
     const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y * a.segments, all = tiles * a.n;
     int2 widest = make_int2(0, 0);
-    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all;
-         at += (int64_t)gridDim.x * blockDim.x) {
+    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
         const int64_t tile = at / a.n, row = tile / a.tiles_x;
         int2 lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
         for (int corner = 0; corner < 8; corner++) {
-            const matrix_corner c = matrix_corner_of(
-                a, (int)(tile % a.tiles_x) * MATRIX_TILE, (int)(row % a.tiles_y) * MATRIX_TILE,
-                (a.segment0 + (int)(row / a.tiles_y)) * MATRIX_K, corner);
+            const matrix_corner c =
+                matrix_corner_of(a, (int)(tile % a.tiles_x) * MATRIX_TILE, (int)(row % a.tiles_y) * MATRIX_TILE,
+                                 (a.segment0 + (int)(row / a.tiles_y)) * MATRIX_K, corner);
             widen(matrix_corner_texel(a.view[at % a.n], c, -TILE_MARGIN), lowest, highest, false);
             widen(matrix_corner_texel(a.view[at % a.n], c, TILE_MARGIN), lowest, highest, true);
         }
@@ -297,31 +290,24 @@ __global__ void __launch_bounds__(256) k_matrix_extent(const __grid_constant__ m
 
 /* ---- choice and launch ---- */
 
-template <column_set SET>
-struct slices8;
-template <>
-struct slices8<SET_HALF> {
+template <column_set SET> struct slices8;
+template <> struct slices8<SET_HALF> {
     using type = method<8, bins<bin<2, 5, 4, 7>, bin<4, 7, 2, 3>>>;
 };
-template <>
-struct slices8<SET_UNIT> {
+template <> struct slices8<SET_UNIT> {
+    using type = method<8, bins<bin<2, 3, 4, 5>, bin<4, 5, 6, 7>, bin<6, 7, 8, 7>, bin<8, 7, 6, 5>, bin<6, 5, 4, 3>>>;
+};
+template <> struct slices8<SET_DOUBLE> {
     using type =
-        method<8, bins<bin<2, 3, 4, 5>, bin<4, 5, 6, 7>, bin<6, 7, 8, 7>, bin<8, 7, 6, 5>, bin<6, 5, 4, 3>>>;
+        method<8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>>;
 };
-template <>
-struct slices8<SET_DOUBLE> {
-    using type = method<
-        8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>>;
-};
-template <>
-struct slices8<SET_ANY> {
+template <> struct slices8<SET_ANY> {
     using type = method<8, bins<>>;
 };
 
 using column_function = void (*)(const column_args, int, int);
 
-template <int R, int Z>
-column_function column_pointer(column_set set)
+template <int R, int Z> column_function column_pointer(column_set set)
 {
     switch (set) {
     case SET_HALF: return k_backproject_column<R, Z, 8, slices8<SET_HALF>::type>;
@@ -331,8 +317,7 @@ column_function column_pointer(column_set set)
     }
 }
 
-template <column_set SET>
-void describe(column_kernel *k)
+template <column_set SET> void describe(column_kernel *k)
 {
     using m = typename slices8<SET>::type;
     k->s_lower = m::lower, k->s_upper = m::upper, k->lo = m::lo, k->hi = m::hi;
@@ -363,9 +348,9 @@ void column_portable(int views, int channels_z, column_set set, column_kernel *k
 
 cudaError_t launch_column_portable(const column_kernel &k, const column_args &a, cudaStream_t stream)
 {
-    const column_function f =
-        k.views == 2 ? (k.channels_z == 2 ? column_pointer<2, 2>(k.set) : column_pointer<2, 1>(k.set))
-                     : (k.channels_z == 2 ? column_pointer<1, 2>(k.set) : column_pointer<1, 1>(k.set));
+    const column_function f = k.views == 2
+                                  ? (k.channels_z == 2 ? column_pointer<2, 2>(k.set) : column_pointer<2, 1>(k.set))
+                                  : (k.channels_z == 2 ? column_pointer<1, 2>(k.set) : column_pointer<1, 1>(k.set));
     f<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a, k.lo, k.hi);
     return cudaGetLastError();
 }
@@ -375,8 +360,8 @@ cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
     const unsigned across = (unsigned)(a.pitch + 255) / 256, slots = (unsigned)(a.n < 65535 ? a.n : 65535);
     const dim3 grid(across, (unsigned)(a.rows + PACK_ROWS - 1) / PACK_ROWS, slots);
     if (a.views == 0)
-        k_backproject_pack_pairs<<<dim3(across, (unsigned)(a.rows < 65535 ? a.rows : 65535), slots), 256, 0,
-                                   stream>>>(a);
+        k_backproject_pack_pairs<<<dim3(across, (unsigned)(a.rows < 65535 ? a.rows : 65535), slots), 256, 0, stream>>>(
+            a);
     else if (a.views == 1 && a.channels_z == 1)
         k_backproject_pack<1, 1><<<grid, 256, 0, stream>>>(a);
     else if (a.views == 1)
@@ -404,8 +389,7 @@ cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream)
 
 cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream)
 {
-    k_matrix_extent<<<blocks_for((int64_t)a.tiles_x * a.tiles_y * a.segments * a.n), 256, 0, stream>>>(
-        a, extent);
+    k_matrix_extent<<<blocks_for((int64_t)a.tiles_x * a.tiles_y * a.segments * a.n), 256, 0, stream>>>(a, extent);
     return cudaGetLastError();
 }
 

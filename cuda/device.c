@@ -2,7 +2,7 @@
 /* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
 #include "device/device.h"
 #include "build.h"
-#include "base/err.h"
+#include "error.h"
 #include "host.h"
 #include "local.h"
 #include "reconstruct_cuda.h"
@@ -21,15 +21,9 @@ static const struct vp_kernel *const kernels[] = {
     &vp_gpu_subtract, &vp_gpu_nlmeans, &vp_gpu_math,
 };
 
-int vp_gpu_fail(struct vp_err *err, cudaError_t e, const char *what)
-{
-    cudaGetLastError(); /* or the next launch would report it again */
-    return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
-}
-
 static int failed(struct vp_err *err, cudaError_t e)
 {
-    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "the CUDA device failed");
+    return vp_gpu_check(err, e, "the CUDA device failed");
 }
 
 static int count(void)
@@ -206,8 +200,7 @@ static int copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp
                                   (const char *)from->data + z * from->plane, (size_t)from->row, width, (size_t)n[1],
                                   kind, q->stream);
     }
-    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, way == VP_DOWN ? "cannot copy from the CUDA device"
-                                                                    : "cannot copy to the CUDA device");
+    return vp_gpu_check(err, e, way == VP_DOWN ? "cannot copy from the CUDA device" : "cannot copy to the CUDA device");
 }
 
 /* ---- the table ---- */

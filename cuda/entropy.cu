@@ -17,12 +17,10 @@ namespace
 enum { WALK = 64, THREADS_SHARED = 64, SHARED_MOST = 96 << 10, THREADS_GLOBAL = 16384 };
 
 template <class S>
-__global__ void __launch_bounds__(256)
-    bins_kernel(vp_area in, vp_area out, struct vp_entropy_params p)
+__global__ void __launch_bounds__(256) bins_kernel(vp_area in, vp_area out, struct vp_entropy_params p)
 {
-    const int64_t x = in.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = in.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= in.box.hi[0] || y >= in.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(in.box, x, y))
         return;
     for (int64_t z = in.box.lo[2] + blockIdx.z; z < in.box.hi[2]; z += gridDim.z)
         *vp_at<uint16_t>(out, x, y, z) = vp_entropy_bin(&p, (double)*vp_at<S>(in, x, y, z));
@@ -92,11 +90,9 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
             for (int l = 0; l < lines; l++) {
                 const int rows = 2 * w.reach.y + 1;
                 const int4 e =
-                    w.span ? w.span[l]
-                           : make_int4(l / rows - w.reach.z, l % rows - w.reach.y, -w.reach.x, w.reach.x);
+                    w.span ? w.span[l] : make_int4(l / rows - w.reach.z, l % rows - w.reach.y, -w.reach.x, w.reach.x);
                 const int64_t sy = y + e.y, sz = z + e.x;
-                if (sy < w.in.box.lo[1] || sy >= w.in.box.hi[1] || sz < w.in.box.lo[2] ||
-                    sz >= w.in.box.hi[2])
+                if (sy < w.in.box.lo[1] || sy >= w.in.box.hi[1] || sz < w.in.box.lo[2] || sz >= w.in.box.hi[2])
                     continue;
                 const uint16_t *const line = vp_at<uint16_t>(w.in, 0, sy, sz);
                 if (x == from) {
@@ -118,10 +114,7 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
 
 /* ---- host ---- */
 
-const struct vp_entropy_params *params(const struct vp_local *op)
-{
-    return (const struct vp_entropy_params *)op->params;
-}
+constexpr auto params = vp_params<vp_entropy_params>;
 
 bool has(const struct vp_local *op, char *why, size_t size)
 {
@@ -163,49 +156,35 @@ size_t shared_bytes(const struct vp_entropy_params *p)
     return (size_t)p->bins * THREADS_SHARED * count_bytes(p);
 }
 
-int64_t pitch_of(int64_t n)
-{
-    return vp_groups(n, 64) * 64;
-}
+enum { BINS_UNIT = 64 }; /* rows of bins have a multiple of it */
 
 uint64_t bins_bytes(const int64_t in[3])
 {
-    const uint64_t bytes = (uint64_t)pitch_of(in[0]) * (uint64_t)in[1] * (uint64_t)in[2] * sizeof(uint16_t);
-    return (bytes + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
+    return (uint64_t)vp_round_up(vp_round_up(in[0], BINS_UNIT) * in[1] * in[2] * (int64_t)sizeof(uint16_t),
+                                 VP_ALIGN);
 }
 
 /* Threads whose histograms lie in global memory, for parts of so many samples. */
 int64_t threads_global(const int64_t out[3])
 {
     const int64_t walks = vp_groups(out[0], WALK) * out[1] * out[2];
-    const int64_t threads = vp_groups(walks, THREADS_SHARED) * THREADS_SHARED;
-    return threads < THREADS_GLOBAL ? threads : (int64_t)THREADS_GLOBAL;
+    return vp_min64(vp_round_up(walks, THREADS_SHARED), THREADS_GLOBAL);
 }
 
 uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
 {
     const struct vp_entropy_params *p = params(op);
-    return bins_bytes(in) + (shared_bytes(p) <= SHARED_MOST
-                                 ? 0
-                                 : (uint64_t)p->bins * (uint64_t)threads_global(out) * count_bytes(p));
-}
-
-template <class S>
-int to_bins(const struct vp_area &in, const struct vp_area &bins, const struct vp_entropy_params *p,
-            cudaStream_t stream, struct vp_err *err)
-{
-    const vp_grid_of g(in.box);
-    return vp_start(err, stream, bins_kernel<S>, g.grid, g.threads, 0, in, bins, *p);
+    return bins_bytes(in) +
+           (shared_bytes(p) <= SHARED_MOST ? 0 : (uint64_t)p->bins * (uint64_t)threads_global(out) * count_bytes(p));
 }
 
 template <class COUNT>
-int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_work *args,
-             struct vp_err *err)
+int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_work *args, struct vp_err *err)
 {
     const int64_t out[3] = {vp_box_size(&args->out->box, 0), vp_box_size(&args->out->box, 1),
                             vp_box_size(&args->out->box, 2)};
-    const int64_t blocks = vp_groups(w.rows * w.pieces, THREADS_SHARED), most = (int64_t)args->queue->sms * 16;
-    const int64_t chosen = w.global ? threads_global(out) / THREADS_SHARED : blocks < most ? blocks : most;
+    const int64_t blocks = vp_groups(w.rows * w.pieces, THREADS_SHARED);
+    const int64_t chosen = w.global ? threads_global(out) / THREADS_SHARED : vp_min64(blocks, args->queue->sms * 16);
     return vp_start(err, args->queue->stream, walk_kernel<COUNT>, dim3((unsigned)chosen), dim3(THREADS_SHARED),
                     w.global ? 0 : shared_bytes(p), w);
 }
@@ -213,20 +192,13 @@ int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_w
 int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_entropy_params *p = params(op);
-    vp_area in = args->in[0], bins;
-    int64_t size[3];
+    const vp_area in = args->in[0], bins = vp_packed_part(in.box, BINS_UNIT, args->scratch);
+    const int64_t size[3] = {vp_box_size(&in.box, 0), vp_box_size(&in.box, 1), vp_box_size(&in.box, 2)};
+    const vp_grid_of g(in.box);
 
-    for (int a = 0; a < 3; a++)
-        size[a] = vp_box_size(&in.box, a);
-    bins.box = in.box;
-    bins.pitch = pitch_of(size[0]);
-    bins.plane = bins.pitch * size[1];
-    bins.data = args->scratch;
-    const int rc = op->in == VP_U8    ? to_bins<uint8_t>(in, bins, p, args->queue->stream, err)
-                   : op->in == VP_U16 ? to_bins<uint16_t>(in, bins, p, args->queue->stream, err)
-                   : op->in == VP_I16 ? to_bins<int16_t>(in, bins, p, args->queue->stream, err)
-                                      : to_bins<float>(in, bins, p, args->queue->stream, err);
-    if (rc)
+    if (vp_by_type(op->in, [&](auto s) {
+            return vp_start(err, args->queue->stream, bins_kernel<decltype(s)>, g.grid, g.threads, 0, in, bins, *p);
+        }))
         return -1;
     walk w = {};
     w.in = bins;

@@ -31,23 +31,23 @@ enum {
     SHARED_LEAST = 99 << 10, /* of a thread block: what all devices have */
     BATCH = 8,               /* samples looked at together */
     SMALL = 4,               /* radii up to it: windows of the samples themselves */
-    STRIP = 4 * LANES, /* words of a row that a thread block makes along x and y, a warp LANES of them */
-    ROWS = 4,          /* that a warp has in shared memory, */
+    STRIP = 4 * LANES,       /* words of a row that a thread block makes along x and y, a warp LANES of them */
+    ROWS = 4,                /* that a warp has in shared memory, */
     PLANE_ROWS = STRIP / LANES * ROWS, /* and a thread block */
     /* x and y are one pass if windows reach at most so many bytes along x and this is enough shared memory:
      * where it was faster (H100) */
     PLANE_REACH = 256,
     PLANE_SHARED = 52 << 10,
-    PLANE_BLOCKS = 5,    /* thread blocks on a multiprocessor at most (registers): along x and y or balls, */
-    LINE_BLOCKS = 20,    /* and along y or z */
-    RUN = 16,            /* samples of a warp along y and z where windows are long, */
-    LONG_RUN = 32,       /* and where they are so long that there are many runs in one: */
-    LONG_RADIUS = 88,    /* from here on (H100) */
-    RUN_WARPS = 8,       /* of a thread block */
-    RUN_BLOCKS = 4,      /* thread blocks on a multiprocessor (registers) for the ones */
-    LONG_RUN_BLOCKS = 3, /* and the others */
-    PASS_RADIUS = 256,   /* longer windows are made in turns, a window of windows, */
-    PASSES = 64,         /* at most so many */
+    PLANE_BLOCKS = 5,      /* thread blocks on a multiprocessor at most (registers): along x and y or balls, */
+    LINE_BLOCKS = 20,      /* and along y or z */
+    RUN = 16,              /* samples of a warp along y and z where windows are long, */
+    LONG_RUN = 32,         /* and where they are so long that there are many runs in one: */
+    LONG_RADIUS = 88,      /* from here on (H100) */
+    RUN_WARPS = 8,         /* of a thread block */
+    RUN_BLOCKS = 4,        /* thread blocks on a multiprocessor (registers) for the ones */
+    LONG_RUN_BLOCKS = 3,   /* and the others */
+    PASS_RADIUS = 256,     /* longer windows are made in turns, a window of windows, */
+    PASSES = 64,           /* at most so many */
     PASS_RADIUS_MOST = 340 /* and then of these: what SHARED_LEAST can hold */
 };
 
@@ -165,8 +165,8 @@ template <int SIZE, int STEP> struct walker {
     uint32_t before[2 * SMALL]; /* the samples before i, if the window is small */
 
     __device__ walker(const line &line_, uint32_t *own_, uint32_t *out_, int count, bool there_)
-        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_),
-          i(0), place(0), slot(0), suffix(0), best(0)
+        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_), i(0),
+          place(0), slot(0), suffix(0), best(0)
     {
 #pragma unroll
         for (int k = 0; k < 2 * SMALL; k++)
@@ -180,10 +180,7 @@ template <int SIZE, int STEP> struct walker {
         s += n;
         return s >= l.slots ? s - l.slots : s;
     }
-    __device__ __forceinline__ uint32_t *at(int s) const
-    {
-        return own + s * STEP;
-    }
+    __device__ __forceinline__ uint32_t *at(int s) const { return own + s * STEP; }
 
     /* Windows' keys as they go out. */
     template <int N> __device__ __forceinline__ void finish(uint32_t (&e)[N]) const
@@ -303,8 +300,7 @@ template <int SIZE, int STEP> struct walker {
                 continue;
             }
             int n = min(end - i, min(w - 1 - place, l.slots - slot));
-            if (i <
-                w - 1) { /* in the first block, before there are suffixes: prefixes of it are not needed */
+            if (i < w - 1) { /* in the first block, before there are suffixes: prefixes of it are not needed */
                 i += n;
                 place += n;
                 slot = next(slot, n);
@@ -332,16 +328,11 @@ template <int SIZE, int STEP> struct walker {
     __device__ __forceinline__ void to(int end)
     {
         switch (l.radius) {
-        case 1:
-            return small<1>(end);
-        case 2:
-            return small<2>(end);
-        case 3:
-            return small<3>(end);
-        case 4:
-            return small<4>(end);
-        default:
-            large(end);
+        case 1: return small<1>(end);
+        case 2: return small<2>(end);
+        case 3: return small<3>(end);
+        case 4: return small<4>(end);
+        default: large(end);
         }
     }
 };
@@ -355,13 +346,11 @@ template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(line l
     const int start = blockIdx.y * l.segment, count = min(l.segment, l.n - start);
     const int word_of = blockIdx.x % l.groups * LANES + threadIdx.x, other = blockIdx.x / l.groups;
     const bool there = word_of < l.words;
-    const uint32_t *from =
-        (const uint32_t *)l.in + other * l.in_other + word_of + (start - l.radius) * l.in_step;
-    walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step,
-                             count, there);
+    const uint32_t *from = (const uint32_t *)l.in + other * l.in_other + word_of + (start - l.radius) * l.in_step;
+    walker<SIZE, LANES> walk(l, own, (uint32_t *)l.out + other * l.out_other + word_of + start * l.out_step, count,
+                             there);
     /* samples there are */
-    const int lo = there ? max(0, l.from - (start - l.radius)) : walk.m,
-              hi = min(walk.m, l.to - (start - l.radius));
+    const int lo = there ? max(0, l.from - (start - l.radius)) : walk.m, hi = min(walk.m, l.to - (start - l.radius));
     uint32_t coming[LANES];
 
     for (int chunk = -LANES, slot = 0; chunk < walk.m; chunk += LANES) {
@@ -391,8 +380,7 @@ template <int SIZE> __global__ void __launch_bounds__(LANES) lines_kernel(line l
  * sample k - rest of the run `whole` before it; where that is negative, with sample k - rest + N of the one
  * before. */
 template <int SIZE, int N>
-__global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS)
-    runs_kernel(line l)
+__global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : RUN_BLOCKS) runs_kernel(line l)
 {
     extern __shared__ uint4 shared[];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
@@ -404,10 +392,9 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
     const int lo = max(0, l.from - origin), hi = min(m, l.to - origin);
     /* slot 0; before it is a copy of the last one, so that the suffixes that belong to a run are in line */
     uint32_t *const ring = (uint32_t *)shared + N * LANES + lane;
-    const uint32_t *from = (const uint32_t *)l.in + other * l.in_other + min(word_of, l.words - 1) +
-                           (origin + warp * N) * l.in_step;
-    uint32_t *out =
-        (uint32_t *)l.out + other * l.out_other + word_of + (start - reach + warp * N) * l.out_step;
+    const uint32_t *from =
+        (const uint32_t *)l.in + other * l.in_other + min(word_of, l.words - 1) + (origin + warp * N) * l.in_step;
+    uint32_t *out = (uint32_t *)l.out + other * l.out_other + word_of + (start - reach + warp * N) * l.out_step;
 
     for (int chunk = 0, slot = warp; chunk < m; chunk += warps * N) {
         const int i = chunk + warp * N; /* the first sample */
@@ -567,9 +554,7 @@ template <int SIZE> struct strip {
     __device__ __forceinline__ uint32_t inside(int j) const
     {
         const int at = base * BLOCK + j * IN_WORD, left = l.x_samples - at;
-        return at < 0 || left <= 0 ? 0
-               : left < IN_WORD    ? (1u << (8 * SIZE * (left % IN_WORD))) - 1
-                                   : 0xffffffffu;
+        return at < 0 || left <= 0 ? 0 : left < IN_WORD ? (1u << (8 * SIZE * (left % IN_WORD))) - 1 : 0xffffffffu;
     }
     __device__ __forceinline__ uint32_t key(uint32_t w, uint32_t mask) const
     {
@@ -581,10 +566,7 @@ template <int SIZE> struct strip {
     {
         return IN_WORD == 1 ? row[j + word] : __byte_perm(row[j + word], row[j + word + 1], select);
     }
-    __device__ __forceinline__ static uint32_t select_at(int o)
-    {
-        return 0x3210u + 0x1111u * (o % IN_WORD * SIZE);
-    }
+    __device__ __forceinline__ static uint32_t select_at(int o) { return 0x3210u + 0x1111u * (o % IN_WORD * SIZE); }
 
     /* Windows of a = IN_WORD or 2 samples, from the keys of two words. */
     __device__ __forceinline__ static uint32_t grown(uint32_t k0, uint32_t k1, int a)
@@ -680,8 +662,7 @@ template <int SIZE> struct strip {
     {
         const int w = 2 * l.x_radius + 1, whole = (w - 1) / BLOCK - 1, n = l.x_rows * blocks;
         /* the blocks that the image has */
-        const int lo = min(max(0, -base), blocks),
-                  hi = min(max(lo, (l.x_samples + BLOCK - 1) / BLOCK - base), blocks);
+        const int lo = min(max(0, -base), blocks), hi = min(max(lo, (l.x_samples + BLOCK - 1) / BLOCK - base), blocks);
 #pragma unroll 1
         for (int i = lane; i < (n + 3) / 4; i += LANES)
             ((uint4 *)most)[i] = make_uint4(0, 0, 0, 0);
@@ -690,8 +671,8 @@ template <int SIZE> struct strip {
             uint4 *const at = (uint4 *)raw + place;
             uint4 k = *at;
             if ((base + b + 1) * BLOCK > l.x_samples)
-                k = make_uint4(key(k.x, inside(4 * b)), key(k.y, inside(4 * b + 1)),
-                               key(k.z, inside(4 * b + 2)), key(k.w, inside(4 * b + 3)));
+                k = make_uint4(key(k.x, inside(4 * b)), key(k.y, inside(4 * b + 1)), key(k.z, inside(4 * b + 2)),
+                               key(k.w, inside(4 * b + 3)));
             else if (l.first)
                 k = make_uint4(key(k.x, ~0u), key(k.y, ~0u), key(k.z, ~0u), key(k.w, ~0u));
             *at = k;
@@ -886,8 +867,8 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const int rows = (BALL_ROWS + 2 * j.reach.y + ROWS - 1) / ROWS * ROWS, around = 2 * j.reach.z + 1;
     uint32_t *const raw = (uint32_t *)shared, *const windows = raw + rows * l.x_pitch + lane,
-                    *const made = windows + j.slots * rows * LANES +
-                                  warp * MINE * LANES; /* [around][BALL_ROWS][LANES] */
+                    *const made =
+                        windows + j.slots * rows * LANES + warp * MINE * LANES; /* [around][BALL_ROWS][LANES] */
     const strip<SIZE> x(l, raw, blockIdx.x * LANES * IN_WORD);
     const int word_of = blockIdx.x * LANES + lane, y0 = blockIdx.y * BALL_ROWS, z0 = blockIdx.z * l.segment;
     const int planes = min(l.segment, l.n - z0) + 2 * j.reach.z;
@@ -1001,16 +982,14 @@ __global__ void __launch_bounds__(256)
     ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, uint32_t flip)
 {
     typedef typename sample_of<SIZE>::type sample_t;
-    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
         return;
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
         uint32_t best = 0;
         for (int s = 0; s < spans; s++) {
             const int4 e = span[s]; /* dz, dy, x0, x1 */
-            if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] ||
-                y + e.y >= in.box.hi[1])
+            if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] || y + e.y >= in.box.hi[1])
                 continue;
             const int64_t x0 = max(x + e.z, in.box.lo[0]);
             const int n = (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1;
@@ -1055,8 +1034,7 @@ uint64_t buffer_bytes(const struct vp_local *op, const int64_t in[3], const int6
 {
     (void)out;
     const int bytes = (int)vp_type_size(op->in);
-    const uint64_t n =
-        (uint64_t)row_samples(in[0], bytes) * (uint64_t)in[1] * (uint64_t)in[2] * (uint64_t)bytes;
+    const uint64_t n = (uint64_t)row_samples(in[0], bytes) * (uint64_t)in[1] * (uint64_t)in[2] * (uint64_t)bytes;
     return (n + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
 }
 
@@ -1221,8 +1199,7 @@ template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
 /* in and out differ in their extent along the pass's axis (or axes) only; along y and z also where their rows
  * begin in memory is alike. */
 template <int SIZE>
-int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out, bool first,
-         bool last)
+int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out, bool first, bool last)
 {
     const int64_t ny = vp_box_size(&out->box, 1), nz = vp_box_size(&out->box, 2);
     const int64_t per = keys<SIZE>::IN_WORD;
@@ -1252,16 +1229,15 @@ int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out,
         const int scratch = set_strip<SIZE>(l, t.x_radius);
         l.groups = (int)vp_groups(l.words, STRIP);
         l.slots = plane_slots(t.radius);
-        l.segment = choose_segment(l.n, l.groups * nz, t.radius, blocks_at_once(shared, PLANE_BLOCKS), s.sms,
-                                   PLANE_ROWS);
+        l.segment =
+            choose_segment(l.n, l.groups * nz, t.radius, blocks_at_once(shared, PLANE_BLOCKS), s.sms, PLANE_ROWS);
         const dim3 blocks((unsigned)(l.groups * nz), (unsigned)vp_groups(l.n, l.segment));
         return vp_start(s.err, s.stream, plane_kernel<SIZE>, blocks, dim3(STRIP), shared, l, scratch);
     }
     if (t.axis == 0) {
         l.x_strip = STRIP;
         l.x_rows = ROWS;
-        if (t.x_radius >=
-            16 / SIZE) { /* longer rows, where there are: what lies around them is made as well */
+        if (t.x_radius >= 16 / SIZE) { /* longer rows, where there are: what lies around them is made as well */
             const int wide = t.x_radius * SIZE / 4 > l.words ? t.x_radius * SIZE / 4 : l.words;
             while (l.x_rows > 1 && l.x_strip < wide) {
                 l.x_strip *= 2;
@@ -1326,10 +1302,9 @@ template <int SIZE> int box(const setting &s, const struct vp_local *op, const s
         }
     }
     /* only what is needed of the input */
-    from.data =
-        (char *)from.data + ((need.lo[2] - from.box.lo[2]) * from.plane +
-                             (need.lo[1] - from.box.lo[1]) * from.pitch + (need.lo[0] - from.box.lo[0])) *
-                                SIZE;
+    from.data = (char *)from.data + ((need.lo[2] - from.box.lo[2]) * from.plane +
+                                     (need.lo[1] - from.box.lo[1]) * from.pitch + (need.lo[0] - from.box.lo[0])) *
+                                        SIZE;
     from.box = need;
     for (int a = 0; a < 3; a++)
         buffer = a ? buffer * vp_box_size(&need, a) : vp_groups(vp_box_size(&need, 0), samples) * samples;
@@ -1344,10 +1319,8 @@ template <int SIZE> int box(const setting &s, const struct vp_local *op, const s
                 continue;
             left[a] -= t.axis == PLANE && a == 0 ? t.x_radius : t.radius;
             /* what later turns along this axis need */
-            to.box.lo[a] =
-                args->out->box.lo[a] - left[a] > need.lo[a] ? args->out->box.lo[a] - left[a] : need.lo[a];
-            to.box.hi[a] =
-                args->out->box.hi[a] + left[a] < need.hi[a] ? args->out->box.hi[a] + left[a] : need.hi[a];
+            to.box.lo[a] = args->out->box.lo[a] - left[a] > need.lo[a] ? args->out->box.lo[a] - left[a] : need.lo[a];
+            to.box.hi[a] = args->out->box.hi[a] + left[a] < need.hi[a] ? args->out->box.hi[a] + left[a] : need.hi[a];
         }
         if (i == n - 1) {
             to = *args->out;
@@ -1373,8 +1346,8 @@ template <int SIZE> int ball(const setting &s, const struct vp_local *op, const 
     j.slots = ball_slots(f, SIZE);
     if (j.slots == 0) {
         const vp_grid_of g(out.box);
-        return vp_start(s.err, s.stream, ball_kernel<SIZE>, g.grid, g.threads, 0, in, out,
-                        (const int4 *)args->table, (int)f->spans, s.flip);
+        return vp_start(s.err, s.stream, ball_kernel<SIZE>, g.grid, g.threads, 0, in, out, (const int4 *)args->table,
+                        (int)f->spans, s.flip);
     }
     const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
     line &l = j.l;
@@ -1401,8 +1374,7 @@ template <int SIZE> int ball(const setting &s, const struct vp_local *op, const 
     j.batches = (int)vp_groups(f->reach[0] + 1, j.slots);
     j.chord = (const int4 *)((const char *)args->table + vp_spans_bytes(f));
     const int64_t strips = vp_groups(l.words, LANES), tiles = vp_groups(j.ny, BALL_ROWS);
-    l.segment =
-        choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
+    l.segment = choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
     const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment));
     const bool deep = j.reach.z >= BALL_DEEP;
     return vp_start(s.err, s.stream, deep ? ball_rows_kernel<SIZE, 8> : ball_rows_kernel<SIZE, 4>, grid,
@@ -1419,13 +1391,10 @@ template <int SIZE> int shape(const struct vp_local *op, const struct vp_work *a
 int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
     switch (op->in) {
-    case VP_U8:
-        return shape<1>(op, args, err);
+    case VP_U8: return shape<1>(op, args, err);
     case VP_U16:
-    case VP_I16:
-        return shape<2>(op, args, err);
-    default:
-        return shape<4>(op, args, err);
+    case VP_I16: return shape<2>(op, args, err);
+    default: return shape<4>(op, args, err);
     }
 }
 

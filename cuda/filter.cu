@@ -10,8 +10,9 @@
  * the last stage there, the multiplication and the first stage back stay in registers (forward by decimation in
  * frequency, back by decimation in time; Gentleman & Sande 1966, Cooley & Tukey 1965). Two rows as one complex row
  * would be cheaper still, but a row's bits would depend on its neighbour. */
-#include "failure.cuh"
 #include "filter_cuda.h"
+#include "launch.cuh"
+#include "size.h"
 
 extern "C" {
 #include "ops/filter.h"
@@ -391,15 +392,6 @@ const method methods[] = {
 
 /* ---- the host ---- */
 
-thread_local vp::failure last;
-
-#define fail(...) last.say(__VA_ARGS__) /* the compiler checks the format */
-
-int check(cudaError_t e, const char *what)
-{
-    return last.check(e, what);
-}
-
 using complex = std::complex<double>;
 
 /* out[k] = sum of in[i step] exp(-2 pi i k i / n), any n; root: exp(-2 pi i j / (n step)) at j */
@@ -459,15 +451,6 @@ std::vector<double> make_response(const vp_filter_tables &t, int64_t reach, int 
     return out;
 }
 
-int64_t greater(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-int64_t round_up(int64_t a, int64_t step)
-{
-    return (a + step - 1) / step * step;
-}
-
 /* What lies where in the tables, in bytes. */
 struct layout {
     int64_t left, need; /* column 0 in the transform; its least length */
@@ -475,27 +458,28 @@ struct layout {
     size_t twiddle[MAX_STAGES], response, fall, scale, weight, lens, bytes;
 };
 
-int choose(const vp_filter_tables &t, int device, layout *l, struct vp_filtercuda_plan *plan)
+int choose(const vp_filter_tables &t, int device, layout *l, struct vp_filtercuda_plan *plan, struct vp_err *err)
 {
     int most = 0, processors = 0, khz = 0;
-    if (check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "device")
-        || check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device")
-        || check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device), "device"))
+    if (vp_gpu_check(err, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "device")
+        || vp_gpu_check(err, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "device")
+        || vp_gpu_check(err, cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device), "device"))
         return -1;
     *l = {};
-    l->left = greater(t.pad, t.before);
-    l->need = l->left + t.nu + greater(t.pad, t.after);
+    l->left = vp_max64(t.pad, t.before);
+    l->need = l->left + t.nu + vp_max64(t.pad, t.after);
     for (const method &m : methods)
         if (m.n >= l->need && m.shared <= (size_t)most && (!l->how || m.n < l->how->n))
             l->how = &m;
     if (!l->how)
-        return fail("rows of %lld samples with their padding are too long for this device", (long long)l->need);
+        return vp_fail(err, VP_ERUN, "rows of %lld samples with their padding are too long for this device",
+                       (long long)l->need);
 
     const method &how = *l->how;
     size_t at = 0;
     const auto take = [&](int64_t count, size_t size) {
         const size_t here = at;
-        at += (size_t)round_up(count * (int64_t)size, 256);
+        at += (size_t)vp_round_up(count * (int64_t)size, 256);
         return here;
     };
     l->twiddle[0] = take(how.n, sizeof(cx));
@@ -576,92 +560,68 @@ struct vp_filtercuda {
     vp_filter_tables t; /* numbers only: the pointers are the host's */
     layout l;
     int device;
-    bool own_stream;
     cudaStream_t stream;
     char *tables;
 };
 
-const char *vp_filtercuda_error(void)
-{
-    return last.text;
-}
-
-bool vp_filtercuda_failed_memory(void)
-{
-    return last.memory;
-}
-
-int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filtercuda_plan *plan)
+int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filtercuda_plan *plan, struct vp_err *err)
 {
     vp_filter_tables t;
     layout l;
-    last.memory = false;
     vp_filter_get_tables(host, &t);
-    return choose(t, device, &l, plan);
+    return choose(t, device, &l, plan, err);
 }
 
-static int open_filter(vp_filtercuda *f, const struct vp_filter *host, int device, void *stream)
+static int open_filter(vp_filtercuda *f, const struct vp_filter *host, int device, struct vp_err *err)
 {
     vp_filter_get_tables(host, &f->t);
     f->device = device;
-    if (check(cudaSetDevice(device), "device") || choose(f->t, device, &f->l, &f->plan)
-        || check(cudaFuncSetAttribute(f->l.how->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)f->l.how->shared), "filter"))
+    if (vp_gpu_check(err, cudaSetDevice(device), "device") || choose(f->t, device, &f->l, &f->plan, err) ||
+        vp_gpu_check(err, cudaFuncSetAttribute(f->l.how->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               (int)f->l.how->shared), "filter"))
         return -1;
-    f->stream = (cudaStream_t)stream;
-    if (!stream) {
-        if (check(cudaStreamCreateWithFlags(&f->stream, cudaStreamNonBlocking), "stream"))
-            return -1;
-        f->own_stream = true;
-    }
     const std::vector<char> tables = make_tables(f->t, f->l);
-    if (check(cudaMalloc(&f->tables, tables.size()), "the filter's tables")
-        || check(cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice, f->stream),
-                 "the filter's tables")
-        || check(cudaStreamSynchronize(f->stream), "the filter's tables"))
-        return -1;
-    return 0;
+    const char *const what = "the filter's tables";
+    return vp_gpu_check(err, cudaMalloc(&f->tables, tables.size()), what) ||
+                   vp_gpu_check(err, cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice,
+                                                     f->stream), what) ||
+                   vp_gpu_check(err, cudaStreamSynchronize(f->stream), what)
+               ? -1
+               : 0;
 }
 
-int vp_filtercuda_open(struct vp_filtercuda **out, const struct vp_filter *host, int device, void *stream)
+int vp_filtercuda_open(struct vp_filtercuda **out, const struct vp_filter *host, int device, void *stream,
+                       struct vp_err *err)
 {
-    *out = nullptr;
-    last.memory = false;
-    vp_filtercuda *f = new (std::nothrow) vp_filtercuda();
-    if (!f)
-        return fail("out of memory");
-    int rc;
+    int rc = -1;
+    *out = new (std::nothrow) vp_filtercuda();
     try {
-        rc = open_filter(f, host, device, stream);
+        if (*out) {
+            (*out)->stream = (cudaStream_t)stream;
+            rc = open_filter(*out, host, device, err);
+        }
     } catch (const std::bad_alloc &) {
-        rc = fail("out of memory");
     }
-    if (rc)
-        vp_filtercuda_close(f);
-    else
-        *out = f;
-    return rc;
-}
-
-const struct vp_filtercuda_plan *vp_filtercuda_plan_of(const struct vp_filtercuda *f)
-{
-    return &f->plan;
+    if (!rc)
+        return 0;
+    vp_filtercuda_close(*out);
+    *out = nullptr;
+    return vp_fail(err, VP_ERESOURCE, "out of memory"); /* unless another error is recorded */
 }
 
 int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
-                      float *out)
+                      float *out, struct vp_err *err)
 {
     const vp_filter_tables &t = f->t;
     const layout &l = f->l;
-    last.memory = false;
     if (first < 0 || n < 0 || first + n > t.views || v0 < 0 || v1 < v0 || v1 > t.nv)
-        return fail("views [%lld, %lld), rows [%lld, %lld) are not in the scan", (long long)first,
+        return vp_fail(err, VP_ERUN, "views [%lld, %lld), rows [%lld, %lld) are not in the scan", (long long)first,
                     (long long)(first + n), (long long)v0, (long long)v1);
     const int64_t rows = n * (v1 - v0), blocks = (rows + l.how->rows - 1) / l.how->rows;
     if (!rows)
         return 0;
     if (rows > INT32_MAX)
-        return fail("%lld rows at once", (long long)rows);
+        return vp_fail(err, VP_ERUN, "%lld rows at once", (long long)rows);
 
     row_args a = {};
     a.in = in, a.out = out;
@@ -677,16 +637,10 @@ int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t
     for (int s = 0; s < MAX_STAGES; s++)
         a.twiddle[s] = (const cx *)(f->tables + l.twiddle[s]);
     a.response = (const float *)(f->tables + l.response);
-    if (check(cudaSetDevice(f->device), "device"))
+    if (vp_gpu_check(err, cudaSetDevice(f->device), "device"))
         return -1;
-    l.how->kernel<<<(unsigned)blocks, l.how->threads * l.how->rows, l.how->shared, f->stream>>>(a);
-    return check(cudaGetLastError(), "filter");
-}
-
-int vp_filtercuda_sync(struct vp_filtercuda *f)
-{
-    last.memory = false;
-    return check(cudaStreamSynchronize(f->stream), "filter");
+    return vp_gpu_check(err, vp_launch(f->stream, l.how->kernel, dim3((unsigned)blocks),
+                                       dim3(l.how->threads * l.how->rows), l.how->shared, a), "filter");
 }
 
 void vp_filtercuda_close(struct vp_filtercuda *f)
@@ -694,10 +648,6 @@ void vp_filtercuda_close(struct vp_filtercuda *f)
     if (!f)
         return;
     cudaSetDevice(f->device);
-    if (f->own_stream) {
-        cudaStreamSynchronize(f->stream);
-        cudaStreamDestroy(f->stream);
-    }
     cudaFree(f->tables); /* waits for what is queued on any stream */
     delete f;
 }

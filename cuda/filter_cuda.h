@@ -5,13 +5,13 @@
 #ifndef VP_FILTER_CUDA_H
 #define VP_FILTER_CUDA_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+struct vp_err;
 struct vp_filter;
 struct vp_filtercuda;
 
@@ -26,26 +26,21 @@ struct vp_filtercuda_plan {
     double seconds;
 };
 
-/* Functions return 0, or -1 with a line of text in vp_filtercuda_error() of this thread; _failed_memory() says
- * whether it was device memory that fell short. */
-const char *vp_filtercuda_error(void);
-bool vp_filtercuda_failed_memory(void);
+/* Functions return 0 or -1; VP_ERESOURCE: device memory fell short. */
 
 /* What the device would do; allocates nothing there. Fails where rows are too long for its shared memory (with their
  * padding 16384 samples fit on most cards, 8192 on all): filter on the CPU then. */
-int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filtercuda_plan *plan);
+int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filtercuda_plan *plan, struct vp_err *err);
 /* Tables to the device. Call it after vp_filter_widen, if that is called at all. `host` may be closed afterwards.
- * `stream` is a cudaStream_t on which everything is queued, or NULL for one of its own. */
-int vp_filtercuda_open(struct vp_filtercuda **f, const struct vp_filter *host, int device, void *stream);
-const struct vp_filtercuda_plan *vp_filtercuda_plan_of(const struct vp_filtercuda *f);
+ * `stream` is a cudaStream_t on which everything is queued. */
+int vp_filtercuda_open(struct vp_filtercuda **f, const struct vp_filter *host, int device, void *stream,
+                       struct vp_err *err);
 
 /* Queue: n views from view `first` of the scan, rows [v0, v1) of each. `in` and `out` are device memory: in is n x
  * (v1 - v0) x nu, out is n x (v1 - v0) x nu_out; they may be the same if nu_out = nu, and must not overlap otherwise.
  * Samples that are not finite count as 0. */
 int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
-                      float *out);
-/* Wait for everything queued. */
-int vp_filtercuda_sync(struct vp_filtercuda *f);
+                      float *out, struct vp_err *err);
 void vp_filtercuda_close(struct vp_filtercuda *f);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
 #ifndef VP_LAUNCH_CUH
 #define VP_LAUNCH_CUH
 
-#include "local.h"
+#include "error.h"
 
 /* Shared memory that a thread block can have on this device. */
 static inline size_t vp_shared_most(void)
@@ -28,20 +28,28 @@ template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t share
 }
 
 /* kernel<<<blocks, threads, shared, stream>>>(args...), and whether it started: of several launches in a row,
- * cudaGetLastError() after the last one does not tell. 0, or -1 (see vp_gpu_fail). */
+ * cudaGetLastError() after the last one does not tell. */
 template <class... P, class... A>
-int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
-             const A &...args)
+cudaError_t vp_launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
+                      const A &...args)
 {
     cudaLaunchConfig_t c = {};
     c.gridDim = blocks;
     c.blockDim = threads;
     c.dynamicSmemBytes = shared;
     c.stream = stream;
+    return cudaLaunchKernelEx(&c, kernel, P(args)...);
+}
+
+/* The same, with as much shared memory as it wants. 0 or -1. */
+template <class... P, class... A>
+int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
+             const A &...args)
+{
     cudaError_t e = shared ? vp_allow_shared(kernel, shared) : cudaSuccess;
     if (e == cudaSuccess)
-        e = cudaLaunchKernelEx(&c, kernel, P(args)...);
-    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "cannot start a CUDA kernel");
+        e = vp_launch(stream, kernel, blocks, threads, shared, args...);
+    return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
 #endif

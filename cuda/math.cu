@@ -40,32 +40,21 @@ __device__ double load(const vp_area &p, int type, int64_t x, int64_t y, int64_t
 {
     const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
     switch (type) {
-    case VP_U8:
-        return ((const uint8_t *)p.data)[i];
-    case VP_U16:
-        return ((const uint16_t *)p.data)[i];
-    case VP_U32:
-        return ((const uint32_t *)p.data)[i];
-    case VP_U64:
-        return (double)((const uint64_t *)p.data)[i];
-    case VP_I8:
-        return ((const int8_t *)p.data)[i];
-    case VP_I16:
-        return ((const int16_t *)p.data)[i];
-    case VP_I32:
-        return ((const int32_t *)p.data)[i];
-    case VP_I64:
-        return (double)((const int64_t *)p.data)[i];
-    case VP_F32:
-        return ((const float *)p.data)[i];
-    default:
-        return ((const double *)p.data)[i];
+    case VP_U8: return ((const uint8_t *)p.data)[i];
+    case VP_U16: return ((const uint16_t *)p.data)[i];
+    case VP_U32: return ((const uint32_t *)p.data)[i];
+    case VP_U64: return (double)((const uint64_t *)p.data)[i];
+    case VP_I8: return ((const int8_t *)p.data)[i];
+    case VP_I16: return ((const int16_t *)p.data)[i];
+    case VP_I32: return ((const int32_t *)p.data)[i];
+    case VP_I64: return (double)((const int64_t *)p.data)[i];
+    case VP_F32: return ((const float *)p.data)[i];
+    default: return ((const double *)p.data)[i];
     }
 }
 
 /* To the nearest, halves to even, clamped, NaN to 0; counts what does not fit, as vp_convert does. */
-template <class T>
-__device__ void store_small(void *data, int64_t i, double v, double lo, double hi, int &lost)
+template <class T> __device__ void store_small(void *data, int64_t i, double v, double lo, double hi, int &lost)
 {
     const double r = rint(v);
     lost += !(r >= lo && r <= hi);
@@ -77,24 +66,12 @@ __device__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t 
     const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
     const double r = rint(v);
     switch (type) {
-    case VP_U8:
-        store_small<uint8_t>(p.data, i, v, 0, 255, lost);
-        break;
-    case VP_U16:
-        store_small<uint16_t>(p.data, i, v, 0, 65535, lost);
-        break;
-    case VP_U32:
-        store_small<uint32_t>(p.data, i, v, 0, 4294967295., lost);
-        break;
-    case VP_I8:
-        store_small<int8_t>(p.data, i, v, -128, 127, lost);
-        break;
-    case VP_I16:
-        store_small<int16_t>(p.data, i, v, -32768, 32767, lost);
-        break;
-    case VP_I32:
-        store_small<int32_t>(p.data, i, v, -2147483648., 2147483647., lost);
-        break;
+    case VP_U8: store_small<uint8_t>(p.data, i, v, 0, 255, lost); break;
+    case VP_U16: store_small<uint16_t>(p.data, i, v, 0, 65535, lost); break;
+    case VP_U32: store_small<uint32_t>(p.data, i, v, 0, 4294967295., lost); break;
+    case VP_I8: store_small<int8_t>(p.data, i, v, -128, 127, lost); break;
+    case VP_I16: store_small<int16_t>(p.data, i, v, -32768, 32767, lost); break;
+    case VP_I32: store_small<int32_t>(p.data, i, v, -2147483648., 2147483647., lost); break;
     case VP_U64: {
         const bool ok = r >= 0 && r < 0x1p64;
         lost += !ok;
@@ -113,9 +90,7 @@ __device__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t 
         ((float *)p.data)[i] = f;
         break;
     }
-    default:
-        ((double *)p.data)[i] = v;
-        break;
+    default: ((double *)p.data)[i] = v; break;
     }
 }
 
@@ -139,69 +114,42 @@ __device__ void run_step(const struct step s, const places &v)
         a[k] = v.at(s.from[0], k);
         b[k] = v.at(s.from[1], k);
     }
-#define OF_EACH(value)                                                                                       \
-    _Pragma("unroll") for (int k = 0; k < EACH; k++) d[k] = (value);                                         \
+#define OF_EACH(value)                                                                                                 \
+    _Pragma("unroll") for (int k = 0; k < EACH; k++) d[k] = (value);                                                   \
     break
-#define OF_EACH_IN_TURN(value)                                                                               \
-    _Pragma("unroll 1") for (int k = 0; k < EACH; k++) v.at(s.to, k) = (value);                              \
+#define OF_EACH_IN_TURN(value)                                                                                         \
+    _Pragma("unroll 1") for (int k = 0; k < EACH; k++) v.at(s.to, k) = (value);                                        \
     return
 #define A v.at(s.from[0], k)
 #define B v.at(s.from[1], k)
     switch (s.code) {
-    case VP_MATH_ADD:
-        OF_EACH(a[k] + b[k]);
-    case VP_MATH_SUB:
-        OF_EACH(a[k] - b[k]);
-    case VP_MATH_MUL:
-        OF_EACH(a[k] * b[k]);
-    case VP_MATH_DIV:
-        OF_EACH(a[k] / b[k]);
-    case VP_MATH_MOD:
-        OF_EACH_IN_TURN(modulo(A, B));
-    case VP_MATH_POW:
-        OF_EACH_IN_TURN(pow(A, B));
-    case VP_MATH_LT:
-        OF_EACH(a[k] < b[k] ? 1.0 : 0.0);
-    case VP_MATH_LE:
-        OF_EACH(a[k] <= b[k] ? 1.0 : 0.0);
-    case VP_MATH_GT:
-        OF_EACH(a[k] > b[k] ? 1.0 : 0.0);
-    case VP_MATH_GE:
-        OF_EACH(a[k] >= b[k] ? 1.0 : 0.0);
-    case VP_MATH_EQ:
-        OF_EACH(a[k] == b[k] ? 1.0 : 0.0);
-    case VP_MATH_NE:
-        OF_EACH(a[k] != b[k] ? 1.0 : 0.0);
-    case VP_MATH_AND:
-        OF_EACH((a[k] != 0) & (b[k] != 0) ? 1.0 : 0.0);
-    case VP_MATH_OR:
-        OF_EACH((a[k] != 0) | (b[k] != 0) ? 1.0 : 0.0);
-    case VP_MATH_MIN:
-        OF_EACH(a[k] < b[k] || a[k] != a[k] ? a[k] : b[k]);
-    case VP_MATH_MAX:
-        OF_EACH(a[k] > b[k] || a[k] != a[k] ? a[k] : b[k]);
-    case VP_MATH_NEG:
-        OF_EACH(-a[k]);
-    case VP_MATH_NOT:
-        OF_EACH(a[k] == 0 ? 1.0 : 0.0);
-    case VP_MATH_ABS:
-        OF_EACH(fabs(a[k]));
-    case VP_MATH_SQRT:
-        OF_EACH_IN_TURN(sqrt(A));
-    case VP_MATH_EXP:
-        OF_EACH_IN_TURN(exp(A));
-    case VP_MATH_LOG:
-        OF_EACH_IN_TURN(log(A));
-    case VP_MATH_FLOOR:
-        OF_EACH(floor(a[k]));
-    case VP_MATH_CEIL:
-        OF_EACH(ceil(a[k]));
-    case VP_MATH_ROUND:
-        OF_EACH(rint(a[k]));
-    case VP_MATH_ISNAN:
-        OF_EACH(a[k] != a[k] ? 1.0 : 0.0);
-    default:
-        OF_EACH(a[k] != 0 ? b[k] : v.at(s.from[2], k));
+    case VP_MATH_ADD: OF_EACH(a[k] + b[k]);
+    case VP_MATH_SUB: OF_EACH(a[k] - b[k]);
+    case VP_MATH_MUL: OF_EACH(a[k] * b[k]);
+    case VP_MATH_DIV: OF_EACH(a[k] / b[k]);
+    case VP_MATH_MOD: OF_EACH_IN_TURN(modulo(A, B));
+    case VP_MATH_POW: OF_EACH_IN_TURN(pow(A, B));
+    case VP_MATH_LT: OF_EACH(a[k] < b[k] ? 1.0 : 0.0);
+    case VP_MATH_LE: OF_EACH(a[k] <= b[k] ? 1.0 : 0.0);
+    case VP_MATH_GT: OF_EACH(a[k] > b[k] ? 1.0 : 0.0);
+    case VP_MATH_GE: OF_EACH(a[k] >= b[k] ? 1.0 : 0.0);
+    case VP_MATH_EQ: OF_EACH(a[k] == b[k] ? 1.0 : 0.0);
+    case VP_MATH_NE: OF_EACH(a[k] != b[k] ? 1.0 : 0.0);
+    case VP_MATH_AND: OF_EACH((a[k] != 0) & (b[k] != 0) ? 1.0 : 0.0);
+    case VP_MATH_OR: OF_EACH((a[k] != 0) | (b[k] != 0) ? 1.0 : 0.0);
+    case VP_MATH_MIN: OF_EACH(a[k] < b[k] || a[k] != a[k] ? a[k] : b[k]);
+    case VP_MATH_MAX: OF_EACH(a[k] > b[k] || a[k] != a[k] ? a[k] : b[k]);
+    case VP_MATH_NEG: OF_EACH(-a[k]);
+    case VP_MATH_NOT: OF_EACH(a[k] == 0 ? 1.0 : 0.0);
+    case VP_MATH_ABS: OF_EACH(fabs(a[k]));
+    case VP_MATH_SQRT: OF_EACH_IN_TURN(sqrt(A));
+    case VP_MATH_EXP: OF_EACH_IN_TURN(exp(A));
+    case VP_MATH_LOG: OF_EACH_IN_TURN(log(A));
+    case VP_MATH_FLOOR: OF_EACH(floor(a[k]));
+    case VP_MATH_CEIL: OF_EACH(ceil(a[k]));
+    case VP_MATH_ROUND: OF_EACH(rint(a[k]));
+    case VP_MATH_ISNAN: OF_EACH(a[k] != a[k] ? 1.0 : 0.0);
+    default: OF_EACH(a[k] != 0 ? b[k] : v.at(s.from[2], k));
     }
 #undef OF_EACH
 #undef OF_EACH_IN_TURN
@@ -215,15 +163,14 @@ __device__ void run_step(const struct step s, const places &v)
 /* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not
  * fit. */
 __global__ void __launch_bounds__(THREADS)
-    math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner,
-                int64_t nz, unsigned long long *lost)
+    math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner, int64_t nz,
+                unsigned long long *lost)
 {
     extern __shared__ double room[];
     const places v = {room + threadIdx.x};
     const int64_t nx = out.box.hi[0] - out.box.lo[0], ny = out.box.hi[1] - out.box.lo[1];
     const int threads = blockDim.x, one_turn = threads * EACH;
-    const int64_t in_a_row = (nx + one_turn - 1) / one_turn,
-                  turns = in_a_row * ny * (out.box.hi[2] - out.box.lo[2]);
+    const int64_t in_a_row = (nx + one_turn - 1) / one_turn, turns = in_a_row * ny * (out.box.hi[2] - out.box.lo[2]);
     const int steps = p->steps, result = p->result;
     int bad = 0;
 
@@ -234,8 +181,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
         const int64_t row = turn / in_a_row, y = out.box.lo[1] + row % ny, z = out.box.lo[2] + row / ny;
         const int64_t x = out.box.lo[0] + turn % in_a_row * one_turn + threadIdx.x;
-        const int n =
-            (int)min((out.box.hi[0] - x + threads - 1) / threads, (int64_t)EACH); /* may be negative */
+        const int n = (int)min((out.box.hi[0] - x + threads - 1) / threads, (int64_t)EACH); /* may be negative */
 #pragma unroll
         for (int i = 0; i < VP_MAX_INPUTS; i++)
             for (int k = 0; i < in.n && p->stack[i] >= 0 && k < n; k++)
@@ -386,10 +332,10 @@ int copy(const struct vp_local *op, const struct vp_work *args, struct vp_err *e
     const size_t size = vp_type_size(op->in), width = (size_t)vp_box_size(&out.box, 0) * size;
 
     for (int64_t z = out.box.lo[2]; z < out.box.hi[2]; z++) {
-        const char *const from = (const char *)in.data +
-                                 ((z - in.box.lo[2]) * in.plane + (out.box.lo[1] - in.box.lo[1]) * in.pitch +
-                                  (out.box.lo[0] - in.box.lo[0])) *
-                                     (int64_t)size;
+        const char *const from =
+            (const char *)in.data + ((z - in.box.lo[2]) * in.plane + (out.box.lo[1] - in.box.lo[1]) * in.pitch +
+                                     (out.box.lo[0] - in.box.lo[0])) *
+                                        (int64_t)size;
         char *const to = (char *)out.data + (z - out.box.lo[2]) * out.plane * (int64_t)size;
         const cudaError_t e =
             cudaMemcpy2DAsync(to, (size_t)out.pitch * size, from, (size_t)in.pitch * size, width,
@@ -421,8 +367,8 @@ int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err 
     cudaError_t e = cudaMemsetAsync(lost, 0, sizeof *lost, args->queue->stream);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot start an expression on the CUDA device");
-    const int64_t turns = vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) *
-                          vp_box_size(&out->box, 2);
+    const int64_t turns =
+        vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) * vp_box_size(&out->box, 2);
     const int64_t most = (int64_t)args->queue->sms * 16;
     const dim3 blocks((unsigned)(turns < most ? turns : most));
     if (vp_start(err, args->queue->stream, math_kernel, blocks, dim3(threads), shared, in, *out, op->in, op->out,

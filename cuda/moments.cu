@@ -16,6 +16,7 @@
 #include "ops/moments.h"
 
 #include <cstdio>
+#include <type_traits>
 
 namespace
 {
@@ -115,39 +116,22 @@ template <> struct whole<float> {
 
 /* ---- boxes ---- */
 
-__device__ __forceinline__ void take(state<uint64_t, 1> &s, int64_t v)
-{
-    s.v[0] += (uint64_t)v;
-}
-__device__ __forceinline__ void take(state<uint64_t, 2> &s, int64_t v)
-{
-    s.v[0] += (uint64_t)v;
-    s.v[1] += (uint64_t)(v * v);
-}
-__device__ __forceinline__ void take(state<double, 1> &s, double v)
-{
-    s.v[0] += v;
-}
-__device__ __forceinline__ void take(state<double, 2> &s, double v)
-{
-    s.v[0] += v;
-}
+/* What the samples are that a sum of the type is of. */
+template <class T> using value_of = std::conditional_t<std::is_same<T, double>::value, double, int64_t>;
 
-template <class T> struct summed {
-    typedef int64_t type;
-};
-template <> struct summed<double> {
-    typedef double type;
-};
+template <class T, int N> __device__ __forceinline__ void take(state<T, N> &s, value_of<T> v)
+{
+    s.v[0] += (T)v;
+    if (N == 2 && !std::is_same<T, double>::value)
+        s.v[N - 1] += (T)(v * v);
+}
 
 /* Along x: from samples to states. `out` has the rows of `in`. */
 template <class S, class T, int N>
 __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int reach)
 {
-    typedef typename summed<T>::type value;
-    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
         return;
     const int64_t x0 = max(x - reach, in.box.lo[0]);
     const int m = (int)(min(x + reach, in.box.hi[0] - 1) - x0) + 1;
@@ -155,7 +139,7 @@ __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int
         const S *const p = vp_at<S>(in, x0, y, z);
         state<T, N> s = {};
         for (int i = 0; i < m; i++)
-            take(s, (value)p[i]);
+            take(s, (value_of<T>)p[i]);
         if (N == 2 && sizeof(S) == 4) { /* f32: the squares of m v - sum, over m^2 */
             double d = 0;
             for (int i = 0; i < m; i++) {
@@ -168,39 +152,23 @@ __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int
     }
 }
 
-__device__ __forceinline__ void gather(state<uint64_t, 1> &s, const state<uint64_t, 1> *p, int64_t step,
-                                       int m, double)
-{
-    for (int i = 0; i < m; i++)
-        s.v[0] += p[i * step].v[0];
-}
-__device__ __forceinline__ void gather(state<uint64_t, 2> &s, const state<uint64_t, 2> *p, int64_t step,
-                                       int m, double)
+/* m states, each of u samples; N = 2 and f32: the squares of m s - sum, over u m^2. */
+template <class T, int N>
+__device__ __forceinline__ void gather(state<T, N> &s, const state<T, N> *p, int64_t step, int m, double u)
 {
     for (int i = 0; i < m; i++) {
         s.v[0] += p[i * step].v[0];
-        s.v[1] += p[i * step].v[1];
+        if (N == 2)
+            s.v[N - 1] += p[i * step].v[N - 1];
     }
-}
-__device__ __forceinline__ void gather(state<double, 1> &s, const state<double, 1> *p, int64_t step, int m,
-                                       double)
-{
-    for (int i = 0; i < m; i++)
-        s.v[0] += p[i * step].v[0];
-}
-__device__ __forceinline__ void gather(state<double, 2> &s, const state<double, 2> *p, int64_t step, int m,
-                                       double u)
-{
-    for (int i = 0; i < m; i++) {
-        s.v[0] += p[i * step].v[0];
-        s.v[1] += p[i * step].v[1];
+    if constexpr (N == 2 && std::is_same<T, double>::value) {
+        double d = 0;
+        for (int i = 0; i < m; i++) {
+            const double e = m * p[i * step].v[0] - s.v[0];
+            d += e * e;
+        }
+        s.v[1] += d / (u * m * m);
     }
-    double d = 0;
-    for (int i = 0; i < m; i++) {
-        const double e = m * p[i * step].v[0] - s.v[0];
-        d += e * e;
-    }
-    s.v[1] += d / (u * m * m);
 }
 
 /* Voxels that a window around p has along an axis of n. */
@@ -211,13 +179,11 @@ __device__ __forceinline__ int inside(int64_t p, int reach, int64_t n)
 
 /* Along y: from states to states. */
 template <class T, int N>
-__global__ void __launch_bounds__(256)
-    next_kernel(vp_area in, vp_area out, int3 reach, int64_t image_x)
+__global__ void __launch_bounds__(256) next_kernel(vp_area in, vp_area out, int3 reach, int64_t image_x)
 {
     typedef state<T, N> states;
-    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
         return;
     const int64_t y0 = max(y - reach.y, in.box.lo[1]);
     const int m = (int)(min(y + reach.y, in.box.hi[1] - 1) - y0) + 1;
@@ -230,13 +196,12 @@ __global__ void __launch_bounds__(256)
 
 /* Along z, and the result. */
 template <class S, class O, class T, int N>
-__global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out,
-                                                   int3 reach, int64_t image_x, int64_t image_y, finish f)
+__global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out, int3 reach,
+                                                   int64_t image_x, int64_t image_y, finish f)
 {
     typedef state<T, N> states;
-    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
         return;
     const double u = (double)inside(x, reach.x, image_x) * inside(y, reach.y, image_y);
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
@@ -244,8 +209,7 @@ __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, 
         const int m = (int)(min(z + reach.z, in.box.hi[2] - 1) - z0) + 1;
         states s = {};
         gather(s, vp_at<states>(in, x, y, z0), in.plane, m, u);
-        *vp_at<O>(out, x, y, z) =
-            stored<O>(result(f, s, u * m, (double)*vp_at<S>(samples, x, y, z), whole<O>::IS));
+        *vp_at<O>(out, x, y, z) = stored<O>(result(f, s, u * m, (double)*vp_at<S>(samples, x, y, z), whole<O>::IS));
     }
 }
 
@@ -255,10 +219,8 @@ template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256)
     ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, finish f)
 {
-    typedef typename summed<T>::type value;
-    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
         return;
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
         state<T, N> s = {};
@@ -275,7 +237,7 @@ __global__ void __launch_bounds__(256)
                 const S *const p = vp_at<S>(in, x0, y + e.y, z + e.x);
                 if (turn == 0) {
                     for (int i = 0; i < m; i++)
-                        take(s, (value)p[i]);
+                        take(s, (value_of<T>)p[i]);
                     n += m > 0 ? m : 0;
                     continue;
                 }
@@ -288,17 +250,13 @@ __global__ void __launch_bounds__(256)
         }
         if (N == 2 && sizeof(S) == 4)
             s.v[N - 1] = (T)d;
-        *vp_at<O>(out, x, y, z) =
-            stored<O>(result(f, s, (double)n, (double)*vp_at<S>(in, x, y, z), whole<O>::IS));
+        *vp_at<O>(out, x, y, z) = stored<O>(result(f, s, (double)n, (double)*vp_at<S>(in, x, y, z), whole<O>::IS));
     }
 }
 
 /* ---- host ---- */
 
-const struct vp_moments_params *params(const struct vp_local *op)
-{
-    return (const struct vp_moments_params *)op->params;
-}
+constexpr auto params = vp_params<vp_moments_params>;
 
 bool has(const struct vp_local *op, char *why, size_t size)
 {
@@ -309,22 +267,10 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-uint64_t table(const struct vp_local *op)
+uint64_t states_bytes(const struct vp_local *op, const struct vp_box &b)
 {
-    return vp_spans_bytes(&params(op)->f);
-}
-
-void fill(const struct vp_local *op, void *to)
-{
-    vp_spans_fill(&params(op)->f, to);
-}
-
-uint64_t states_bytes(const struct vp_local *op, const struct vp_box *b)
-{
-    const uint64_t n =
-        (uint64_t)vp_box_size(b, 0) * (uint64_t)vp_box_size(b, 1) * (uint64_t)vp_box_size(b, 2);
-    const uint64_t bytes = n * (params(op)->moment == VP_MEAN ? 8 : 16);
-    return (bytes + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
+    const int64_t n = vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
+    return (uint64_t)vp_round_up(n * (params(op)->moment == VP_MEAN ? 8 : 16), VP_ALIGN);
 }
 
 uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
@@ -332,18 +278,7 @@ uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t o
     if (params(op)->f.shape == VP_BALL)
         return 0;
     const struct vp_box x = {{0, 0, 0}, {out[0], in[1], in[2]}}, y = {{0, 0, 0}, {out[0], out[1], in[2]}};
-    return states_bytes(op, &x) + states_bytes(op, &y);
-}
-
-/* A part for the states of a box. */
-vp_area states_in(void *data, const struct vp_box &b)
-{
-    vp_area p;
-    p.box = b;
-    p.pitch = vp_box_size(&b, 0);
-    p.plane = p.pitch * vp_box_size(&b, 1);
-    p.data = data;
-    return p;
+    return states_bytes(op, x) + states_bytes(op, y);
 }
 
 template <class S, class O, class T, int N>
@@ -359,16 +294,11 @@ int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *er
                         (const int4 *)args->table, (int)p->f.spans, f);
     const int3 reach = vp_reach(&p->f, op->image);
     struct vp_box bx = out.box, by = out.box;
-    /* the rows and planes that the later passes look at */
-    const int64_t r[3] = {reach.x, reach.y, reach.z};
-    for (int a = 1; a < 3; a++) {
-        bx.lo[a] = bx.lo[a] - r[a] > in.box.lo[a] ? bx.lo[a] - r[a] : in.box.lo[a];
-        bx.hi[a] = bx.hi[a] + r[a] < in.box.hi[a] ? bx.hi[a] + r[a] : in.box.hi[a];
-    }
-    by.lo[2] = bx.lo[2];
-    by.hi[2] = bx.hi[2];
-    const vp_area sx = states_in(args->scratch, bx);
-    const vp_area sy = states_in((char *)args->scratch + states_bytes(op, &bx), by);
+    vp_box_grow(&bx, 1, reach.y, in.box); /* the rows and planes that the later passes look at */
+    vp_box_grow(&bx, 2, reach.z, in.box);
+    vp_box_grow(&by, 2, reach.z, in.box);
+    const vp_area sx = vp_packed_part(bx, 1, args->scratch);
+    const vp_area sy = vp_packed_part(by, 1, (char *)args->scratch + states_bytes(op, bx));
     const vp_grid_of gx(bx), gy(by);
     if (vp_start(err, args->queue->stream, first_kernel<S, T, N>, gx.grid, gx.threads, 0, in, sx, reach.x) ||
         vp_start(err, args->queue->stream, next_kernel<T, N>, gy.grid, gy.threads, 0, sx, sy, reach, op->image[0]))
@@ -377,34 +307,24 @@ int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *er
                     op->image[0], op->image[1], f);
 }
 
-template <class S, class O, class T>
-int lanes(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+template <class S, class O> int lanes(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
+    using T = std::conditional_t<std::is_same<S, float>::value, double, uint64_t>;
     return params(op)->moment == VP_MEAN ? run<S, O, T, 1>(op, args, err) : run<S, O, T, 2>(op, args, err);
-}
-
-template <class S, class T>
-int types(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
-{
-    return op->out == VP_F32 ? lanes<S, float, T>(op, args, err) : lanes<S, S, T>(op, args, err);
 }
 
 int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
-    switch (op->in) {
-    case VP_U8:
-        return types<uint8_t, uint64_t>(op, args, err);
-    case VP_U16:
-        return types<uint16_t, uint64_t>(op, args, err);
-    case VP_I16:
-        return types<int16_t, uint64_t>(op, args, err);
-    default: /* the last of several iterations goes to any type */
-        return op->out == VP_U8    ? lanes<float, uint8_t, double>(op, args, err)
-               : op->out == VP_U16 ? lanes<float, uint16_t, double>(op, args, err)
-               : op->out == VP_I16 ? lanes<float, int16_t, double>(op, args, err)
-                                   : lanes<float, float, double>(op, args, err);
-    }
+    if (op->in == VP_F32) /* the last of several iterations goes to any type */
+        return vp_by_type(op->out, [=](auto out) { return lanes<float, decltype(out)>(op, args, err); });
+    return vp_by_type(op->in, [=](auto in) {
+        return op->out == VP_F32 ? lanes<decltype(in), float>(op, args, err)
+                                 : lanes<decltype(in), decltype(in)>(op, args, err);
+    });
 }
+
+constexpr auto table = vp_spans_table<vp_moments_params>;
+constexpr auto fill = vp_spans_table_fill<vp_moments_params>;
 
 } // namespace
 

@@ -61,8 +61,7 @@ __device__ __forceinline__ float clamped(float v, float lo, float hi)
     return rintf(v < lo ? lo : v > hi ? hi : v);
 }
 
-__device__ __forceinline__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t z,
-                                      float v)
+__device__ __forceinline__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t z, float v)
 {
     if (type == VP_U8)
         *vp_at<uint8_t>(p, x, y, z) = (uint8_t)clamped(v, 0, 255);
@@ -172,8 +171,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
                                     d[i] = 0;
                             }
                             if (k >= PZ && k < D + PZ && i >= PY && i < R + PY)
-                                off[k >= PZ && k < D + PZ ? k - PZ : 0][i >= PY && i < R + PY ? i - PY : 0] =
-                                    e;
+                                off[k >= PZ && k < D + PZ ? k - PZ : 0][i >= PY && i < R + PY ? i - PY : 0] = e;
                         }
 #pragma unroll
                         for (int i = 0; i < R; i++) {
@@ -182,7 +180,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
                             for (int o = 1; o <= 2 * PY; o++)
                                 along_y[i] = __fadd_rn(along_y[i], d[i + o]);
                         }
-                        /* this plane is the first of one sum, the second of the one before, ... */
+                /* this plane is the first of one sum, the second of the one before, ... */
 #pragma unroll
                         for (int m = 0; m < D; m++)
                             if (m <= k && k <= m + 2 * PZ)
@@ -225,9 +223,8 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
 
 template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
 {
-    const int64_t x = j.out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = j.out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= j.out.box.hi[0] || y >= j.out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(j.out.box, x, y))
         return;
     for (int64_t z = j.out.box.lo[2] + blockIdx.z; z < j.out.box.hi[2]; z += gridDim.z) {
         const float here = (float)*vp_at<S>(j.in, x, y, z);
@@ -235,8 +232,7 @@ template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
         for (int dz = -j.search[2]; dz <= j.search[2]; dz++)
             for (int dy = -j.search[1]; dy <= j.search[1]; dy++)
                 for (int dx = -j.search[0]; dx <= j.search[0]; dx++) {
-                    if (!exists(x + dx, j.image[0]) || !exists(y + dy, j.image[1]) ||
-                        !exists(z + dz, j.image[2]))
+                    if (!exists(x + dx, j.image[0]) || !exists(y + dy, j.image[1]) || !exists(z + dz, j.image[2]))
                         continue;
                     /* offsets for which both samples exist */
                     const int64_t at[3] = {x, y, z};
@@ -263,9 +259,9 @@ template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
                         }
                         sum = __fadd_rn(sum, in_plane);
                     }
-                    const float share = __fmul_rn(share_of(x, dx, j.patch[0], j.image[0]),
-                                                  __fmul_rn(share_of(y, dy, j.patch[1], j.image[1]),
-                                                            share_of(z, dz, j.patch[2], j.image[2])));
+                    const float share = __fmul_rn(
+                        share_of(x, dx, j.patch[0], j.image[0]),
+                        __fmul_rn(share_of(y, dy, j.patch[1], j.image[1]), share_of(z, dz, j.patch[2], j.image[2])));
                     const float w = weight(j, sum, share);
                     total = __fadd_rn(total, w);
                     value = fmaf(w, (float)*vp_at<S>(j.in, x + dx, y + dy, z + dz) - here, value);
@@ -276,11 +272,6 @@ template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
 
 /* ---- host ---- */
 
-const struct vp_nlmeans_params *params(const struct vp_local *op)
-{
-    return (const struct vp_nlmeans_params *)op->params;
-}
-
 bool has(const struct vp_local *op, char *why, size_t size)
 {
     if ((VP_NLMEANS_TYPES & 1u << op->in) && (op->out == op->in || op->out == VP_F32))
@@ -290,8 +281,7 @@ bool has(const struct vp_local *op, char *why, size_t size)
 }
 
 /* 1: done; 0: too large for shared memory. */
-template <int PY, int PZ, int R, int D>
-int in_tiles(const job &j, const struct vp_work *args, struct vp_err *err)
+template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct vp_work *args, struct vp_err *err)
 {
     const dim3 threads(LANES, D > 1 ? 2 : WARPS, D > 1 ? WARPS / 2 : 1);
     const size_t shared = sizeof(float) * (size_t)(LANES + 2 * j.search[0]) *
@@ -300,16 +290,15 @@ int in_tiles(const job &j, const struct vp_work *args, struct vp_err *err)
     const int wide = LANES - 2 * j.patch[0];
     if (shared > vp_shared_most() || wide < LANES / 2)
         return 0;
-    const int64_t nz = vp_groups(vp_box_size(&j.out.box, 2), (int64_t)threads.z * D);
     const dim3 grid((unsigned)vp_groups(vp_box_size(&j.out.box, 0), wide),
                     (unsigned)vp_groups(vp_box_size(&j.out.box, 1), (int64_t)threads.y * R),
-                    (unsigned)(nz < 65535 ? nz : 65535));
+                    vp_grid_depth(vp_groups(vp_box_size(&j.out.box, 2), (int64_t)threads.z * D)));
     return vp_start(err, args->queue->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;
 }
 
 int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
-    const struct vp_nlmeans_params *p = params(op);
+    const struct vp_nlmeans_params *p = vp_params<vp_nlmeans_params>(op);
     job j;
     int done = 0;
 
@@ -342,11 +331,9 @@ int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err 
     if (done)
         return done < 0 ? -1 : 0;
     const vp_grid_of g(j.out.box);
-    void (*const kernel)(job) = op->in == VP_U8    ? any_kernel<uint8_t>
-                                : op->in == VP_U16 ? any_kernel<uint16_t>
-                                : op->in == VP_I16 ? any_kernel<int16_t>
-                                                   : any_kernel<float>;
-    return vp_start(err, args->queue->stream, kernel, g.grid, g.threads, 0, j);
+    return vp_by_type(op->in, [&](auto s) {
+        return vp_start(err, args->queue->stream, any_kernel<decltype(s)>, g.grid, g.threads, 0, j);
+    });
 }
 
 } // namespace

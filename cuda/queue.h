@@ -11,8 +11,6 @@ extern "C" {
 
 #include <stdbool.h>
 
-struct vp_err;
-
 struct vp_queue {
     cudaStream_t stream;
     int device, sms; /* sms: its multiprocessors, for choosing a grid */
@@ -23,9 +21,6 @@ struct vp_event {
     int device;
     bool marked;
 };
-
-/* VP_ERESOURCE where memory fell short, VP_ERUN else: "WHAT: reason". Returns -1. */
-int vp_gpu_fail(struct vp_err *err, cudaError_t e, const char *what);
 
 #ifdef __cplusplus
 }

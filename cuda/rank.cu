@@ -195,8 +195,7 @@ __device__ __forceinline__ int median9(const int (&a)[3], const int (&b)[3], con
 
 /* The same in a plane; warps of a thread block lie beside one another in y. */
 template <class S>
-__global__ void __launch_bounds__(32 * MEDIAN_PLANES)
-    median9_kernel(vp_area in, vp_area out, struct vp_box box)
+__global__ void __launch_bounds__(32 * MEDIAN_PLANES) median9_kernel(vp_area in, vp_area out, struct vp_box box)
 {
     const int lane = threadIdx.x;
     const int64_t x = box.lo[0] + (int64_t)blockIdx.x * MEDIAN_LANES + lane - 1, z = box.lo[2] + blockIdx.z;
@@ -234,8 +233,7 @@ struct faces {
 };
 
 template <class S, bool PLANE>
-__global__ void __launch_bounds__(128)
-    median_edge_kernel(vp_area in, vp_area out, faces f, int64_t millionths)
+__global__ void __launch_bounds__(128) median_edge_kernel(vp_area in, vp_area out, faces f, int64_t millionths)
 {
     enum { DEPTH = PLANE ? 1 : 3, ALL = 9 * DEPTH };
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -381,8 +379,7 @@ template <int W> __device__ __forceinline__ int search(const window &w, int plac
         if (turn % 4 == 0 || m.gap == 0)
             pivot = lo + (int)(((unsigned)hi - (unsigned)lo) >> 1);
         else
-            pivot = down ? moved(hi, (float)(place - more + 1) * m.gap)
-                         : moved(lo, (float)(place - less) * m.gap);
+            pivot = down ? moved(hi, (float)(place - more + 1) * m.gap) : moved(lo, (float)(place - less) * m.gap);
         pivot = max(min(pivot, hi - 1), lo);
     }
     m.pivot = lo;
@@ -429,8 +426,7 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
     extern __shared__ int tile[];
     const int rows = j.flat ? TILE_Y * j.walk : TILE_Y, depth = j.flat ? 1 : j.walk;
     const int pitch = TILE_X + 2 * j.reach.x, ny = rows + 2 * j.reach.y, nz = depth + 2 * j.reach.z;
-    const int64_t x0 = j.box.lo[0] + (int64_t)blockIdx.x * TILE_X,
-                  y0 = j.box.lo[1] + (int64_t)blockIdx.y * rows;
+    const int64_t x0 = j.box.lo[0] + (int64_t)blockIdx.x * TILE_X, y0 = j.box.lo[1] + (int64_t)blockIdx.y * rows;
     const int tx = threadIdx.x, ty = threadIdx.y;
     window w;
     memory m = {0, 0};
@@ -445,13 +441,11 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
         __syncthreads();
         for (int r = ty; r < ny * nz; r += TILE_Y) {
             const int64_t y = y0 - j.reach.y + r % ny, z = z0 - j.reach.z + r / ny;
-            const bool there =
-                y >= j.in.box.lo[1] && y < j.in.box.hi[1] && z >= j.in.box.lo[2] && z < j.in.box.hi[2];
+            const bool there = y >= j.in.box.lo[1] && y < j.in.box.hi[1] && z >= j.in.box.lo[2] && z < j.in.box.hi[2];
             for (int i = tx; i < pitch; i += TILE_X) {
                 const int64_t x = x0 - j.reach.x + i;
-                tile[r * pitch + i] = there && x >= j.in.box.lo[0] && x < j.in.box.hi[0]
-                                          ? key(*vp_at<S>(j.in, x, y, z))
-                                          : (int)ABSENT;
+                tile[r * pitch + i] =
+                    there && x >= j.in.box.lo[0] && x < j.in.box.hi[0] ? key(*vp_at<S>(j.in, x, y, z)) : (int)ABSENT;
             }
         }
         __syncthreads();
@@ -478,8 +472,7 @@ __device__ int64_t count_up_to(const any_job &j, int64_t x, int64_t y, int64_t z
     const int rows = 2 * j.reach.y + 1, lines = BALL ? j.spans : rows * (2 * j.reach.z + 1);
 
     for (int l = 0; l < lines; l++) {
-        const int dz = BALL ? j.span[l].x : l / rows - j.reach.z,
-                  dy = BALL ? j.span[l].y : l % rows - j.reach.y;
+        const int dz = BALL ? j.span[l].x : l / rows - j.reach.z, dy = BALL ? j.span[l].y : l % rows - j.reach.y;
         const int64_t sz = z + dz, sy = y + dy;
         if (sz < j.in.box.lo[2] || sz >= j.in.box.hi[2] || sy < j.in.box.lo[1] || sy >= j.in.box.hi[1])
             continue;
@@ -497,9 +490,8 @@ __device__ int64_t count_up_to(const any_job &j, int64_t x, int64_t y, int64_t z
 
 template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(any_job j)
 {
-    const int64_t x = j.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = j.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= j.box.hi[0] || y >= j.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(j.box, x, y))
         return;
     for (int64_t z = j.box.lo[2] + blockIdx.z; z < j.box.hi[2]; z += gridDim.z) {
         const int64_t place = vp_rank_index(j.millionths, samples_at(j, BALL, x, y, z));
@@ -517,10 +509,7 @@ template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(
 
 /* ---- host ---- */
 
-const struct vp_rank_params *params(const struct vp_local *op)
-{
-    return (const struct vp_rank_params *)op->params;
-}
+constexpr auto params = vp_params<vp_rank_params>;
 
 bool has(const struct vp_local *op, char *why, size_t size)
 {
@@ -530,31 +519,18 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-uint64_t table(const struct vp_local *op)
+template <class S, int W> int tiles(const any_job &j, size_t shared, const struct vp_work *args, struct vp_err *err)
 {
-    return vp_spans_bytes(&params(op)->f);
-}
-
-void fill(const struct vp_local *op, void *to)
-{
-    vp_spans_fill(&params(op)->f, to);
-}
-
-template <class S, int W>
-int tiles(const any_job &j, size_t shared, const struct vp_work *args, struct vp_err *err)
-{
-    const int64_t nz = vp_groups(vp_box_size(&j.box, 2), j.flat ? 1 : j.walk);
     const dim3 grid((unsigned)vp_groups(vp_box_size(&j.box, 0), TILE_X),
                     (unsigned)vp_groups(vp_box_size(&j.box, 1), TILE_Y * (j.flat ? j.walk : 1)),
-                    (unsigned)(nz < 65535 ? nz : 65535));
+                    vp_grid_depth(vp_groups(vp_box_size(&j.box, 2), j.flat ? 1 : j.walk)));
     return vp_start(err, args->queue->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
 }
 
 /* For walks of so many voxels. */
 size_t tile_bytes(const any_job &j, int walk)
 {
-    const double bytes = sizeof(int) * (TILE_X + 2. * j.reach.x) *
-                         (TILE_Y * (j.flat ? walk : 1) + 2. * j.reach.y) *
+    const double bytes = sizeof(int) * (TILE_X + 2. * j.reach.x) * (TILE_Y * (j.flat ? walk : 1) + 2. * j.reach.y) *
                          ((j.flat ? 1 : walk) + 2. * j.reach.z);
     return bytes < 1 << 30 ? (size_t)bytes : (size_t)1 << 30;
 }
@@ -569,8 +545,7 @@ template <class S> int any(const struct vp_local *op, const struct vp_work *args
     j.out = *args->out;
     j.box = args->out->box;
     /* spans of a ball are not cut to the image: the tile holds them all */
-    j.reach = ball ? make_int3((int)p->f.reach[0], (int)p->f.reach[1], (int)p->f.reach[2])
-                   : vp_reach(&p->f, op->image);
+    j.reach = ball ? make_int3((int)p->f.reach[0], (int)p->f.reach[1], (int)p->f.reach[2]) : vp_reach(&p->f, op->image);
     j.span = ball ? (const int4 *)args->table : NULL;
     j.spans = (int)p->f.spans;
     j.count = p->f.count;
@@ -604,8 +579,7 @@ template <class S> int run(const struct vp_local *op, const struct vp_work *args
     faces edge;
     int64_t n = 0;
 
-    if (f->shape != VP_BOX || millionths != 50000000 || f->reach[0] != 1 || f->reach[1] != 1 ||
-        f->reach[2] > 1)
+    if (f->shape != VP_BOX || millionths != 50000000 || f->reach[0] != 1 || f->reach[1] != 1 || f->reach[2] > 1)
         return any<S>(op, args, err);
     vp_split(op->image, f->reach, &args->out->box, &inner, edge.box);
     for (int i = 0; i < 6; i++) {
@@ -630,8 +604,8 @@ template <class S> int run(const struct vp_local *op, const struct vp_work *args
         const dim3 blocks =
             plane ? dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS * MEDIAN_PLANES), (unsigned)nz)
                   : dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS), (unsigned)vp_groups(nz, MEDIAN_PLANES));
-        if (vp_start(err, args->queue->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0,
-                     args->in[0], *args->out, inner))
+        if (vp_start(err, args->queue->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0, args->in[0],
+                     *args->out, inner))
             return -1;
     }
     return 0;
@@ -639,18 +613,10 @@ template <class S> int run(const struct vp_local *op, const struct vp_work *args
 
 int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
-    switch (op->in) {
-    case VP_U8:
-        return run<uint8_t>(op, args, err);
-    case VP_U16:
-        return run<uint16_t>(op, args, err);
-    case VP_I16:
-        return run<int16_t>(op, args, err);
-    default:
-        return run<float>(op, args, err);
-    }
+    return vp_by_type(op->in, [=](auto s) { return run<decltype(s)>(op, args, err); });
 }
 
 } // namespace
 
-const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, table, fill, launch};
+const struct vp_kernel vp_gpu_rank = {
+    "rank", has, NULL, vp_spans_table<vp_rank_params>, vp_spans_table_fill<vp_rank_params>, launch};

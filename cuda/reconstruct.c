@@ -14,8 +14,8 @@
 #include "reconstruct_cuda.h"
 
 #include "backproject_cuda.h"
-#include "base/err.h"
 #include "base/size.h"
+#include "error.h"
 #include "filter_cuda.h"
 #include "queue.h"
 
@@ -77,16 +77,6 @@ struct cuda_bp {
     struct clock runs, packing, filtering;
     uint64_t bytes_up, bytes_down;
 };
-
-static int kernel_fail(struct vp_err *err)
-{
-    return vp_fail(err, vp_bpcuda_failed_memory() ? VP_ERESOURCE : VP_ERUN, "%s", vp_bpcuda_error());
-}
-
-static int filter_fail(struct vp_err *err)
-{
-    return vp_fail(err, vp_filtercuda_failed_memory() ? VP_ERESOURCE : VP_ERUN, "%s", vp_filtercuda_error());
-}
 
 static int device_lost(struct vp_err *err, cudaError_t e)
 {
@@ -151,11 +141,11 @@ static int lay_out(const struct vp_bp_job *job, const double *P, struct layout *
     if (!job->pairs && (job->first > 0 || job->last < job->n_views))
         p->limit = VP_BPCUDA_NO_ROTATION;
     memset(&l->filter, 0, sizeof l->filter);
-    if (job->filter && vp_filtercuda_plan(job->filter, job->device, &l->filter))
-        return filter_fail(err);
+    if (job->filter && vp_filtercuda_plan(job->filter, job->device, &l->filter, err))
+        return -1;
     for (;;) {
-        if (vp_bpcuda_plan(p, &l->plan))
-            return kernel_fail(err);
+        if (vp_bpcuda_plan(p, &l->plan, err))
+            return -1;
         l->v0 = l->plan.v0, l->v1 = l->plan.v1;
         if (l->v0 >= l->v1) { /* the slab sees nothing: a row that nothing is taken from */
             l->v0 = vp_min64(l->v0, job->nv - 1);
@@ -331,14 +321,13 @@ static int fill(struct cuda_bp *c, struct vp_err *err)
     cudaError_t e = make_streams(c);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot prepare the back-projection on the device");
-    if (vp_bpcuda_open(&c->b, &c->l.problem, c->work))
-        return kernel_fail(err);
-    if (job->filter && vp_filtercuda_open(&c->filter, job->filter, job->device, c->work))
-        return filter_fail(err);
+    if (vp_bpcuda_open(&c->b, &c->l.problem, c->work, err) ||
+        (job->filter && vp_filtercuda_open(&c->filter, job->filter, job->device, c->work, err)))
+        return -1;
     e = cudaMalloc((void **)&c->raw, (uint64_t)c->l.pieces * c->l.piece_bytes);
     if (e == cudaSuccess && c->l.wide_bytes)
         e = cudaMalloc((void **)&c->wide, c->l.wide_bytes);
-    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "no device memory for the projections");
+    return vp_gpu_check(err, e, "no device memory for the projections");
 }
 
 /* An error for want of memory: what was wanted. */
@@ -396,8 +385,8 @@ static int run(struct cuda_bp *c, struct vp_err *err)
         return 0;
     cudaError_t e = clock_start(&c->runs, c->work);
     if (e == cudaSuccess) {
-        if (vp_bpcuda_run(c->b, c->next, n))
-            return kernel_fail(err);
+        if (vp_bpcuda_run(c->b, c->next, n, err))
+            return -1;
         e = clock_stop(&c->runs, c->work);
     }
     c->next += n;
@@ -450,8 +439,8 @@ static int add_piece(struct cuda_bp *c, int64_t first, int64_t k, int64_t v0, in
     if (e == cudaSuccess && c->filter) {
         e = clock_start(&c->filtering, c->work);
         if (e == cudaSuccess) {
-            if (vp_filtercuda_run(c->filter, first, k, l->v0, l->v1, raw, filtered))
-                return filter_fail(err);
+            if (vp_filtercuda_run(c->filter, first, k, l->v0, l->v1, raw, filtered, err))
+                return -1;
             e = clock_stop(&c->filtering, c->work);
         }
     }
@@ -459,8 +448,8 @@ static int add_piece(struct cuda_bp *c, int64_t first, int64_t k, int64_t v0, in
         e = clock_start(&c->packing, c->work);
     if (e != cudaSuccess)
         return device_lost(err, e);
-    if (vp_bpcuda_pack(c->b, orbit, k, l->v0, l->v1, second ? NULL : filtered, second ? filtered : NULL))
-        return kernel_fail(err);
+    if (vp_bpcuda_pack(c->b, orbit, k, l->v0, l->v1, second ? NULL : filtered, second ? filtered : NULL, err))
+        return -1;
     e = clock_stop(&c->packing, c->work);
     if (e == cudaSuccess)
         e = cudaEventRecord(c->consumed[at], c->work);
@@ -521,8 +510,8 @@ static int slab_flush(void *bp, struct vp_err *err)
             e = clock_start(&c->runs, c->work);
             if (e != cudaSuccess)
                 break;
-            if (vp_bpcuda_run_part(c->b, c->next, n, part, c->parts))
-                return kernel_fail(err);
+            if (vp_bpcuda_run_part(c->b, c->next, n, part, c->parts, err))
+                return -1;
             e = clock_stop(&c->runs, c->work);
         }
         if (e == cudaSuccess)
@@ -547,8 +536,8 @@ static int slab_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err
         e = cudaStreamWaitEvent(c->down, c->ready[part], 0);
     if (e != cudaSuccess)
         return device_lost(err, e);
-    if (vp_bpcuda_read(c->b, z, n, out, c->down))
-        return kernel_fail(err);
+    if (vp_bpcuda_read(c->b, z, n, out, c->down, err))
+        return -1;
     e = cudaEventRecord(c->copied, c->down);
     if (e == cudaSuccess)
         e = cudaEventSynchronize(c->copied);

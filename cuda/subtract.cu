@@ -4,6 +4,7 @@
 #include "ops/extremum.h"
 
 #include <cstdio>
+#include <type_traits>
 
 namespace
 {
@@ -11,9 +12,8 @@ namespace
 template <class S, class D>
 __global__ void __launch_bounds__(256) subtract_kernel(vp_area a, vp_area b, vp_area out)
 {
-    const int64_t x = out.box.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t y = out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= out.box.hi[0] || y >= out.box.hi[1])
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
         return;
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z)
         *vp_at<D>(out, x, y, z) = (D)(*vp_at<S>(a, x, y, z) - *vp_at<S>(b, x, y, z));
@@ -22,8 +22,7 @@ __global__ void __launch_bounds__(256) subtract_kernel(vp_area a, vp_area b, vp_
 bool has(const struct vp_local *op, char *why, size_t size)
 {
     /* the difference of two i16 is a u16 */
-    if ((VP_EXTREMUM_TYPES & 1u << op->in) && op->out == (op->in == VP_I16 ? VP_U16 : op->in) &&
-        op->inputs == 2)
+    if ((VP_EXTREMUM_TYPES & 1u << op->in) && op->out == (op->in == VP_I16 ? VP_U16 : op->in) && op->inputs == 2)
         return true;
     snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
     return false;
@@ -38,16 +37,10 @@ template <class S, class D> int run(const struct vp_work *args, struct vp_err *e
 
 int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
 {
-    switch (op->in) {
-    case VP_U8:
-        return run<uint8_t, uint8_t>(args, err);
-    case VP_U16:
-        return run<uint16_t, uint16_t>(args, err);
-    case VP_I16:
-        return run<int16_t, uint16_t>(args, err);
-    default:
-        return run<float, float>(args, err);
-    }
+    return vp_by_type(op->in, [=](auto s) {
+        using S = decltype(s);
+        return run<S, std::conditional_t<std::is_same<S, int16_t>::value, uint16_t, S>>(args, err);
+    });
 }
 
 } // namespace
