@@ -482,7 +482,8 @@ large_commands() {
         for command in "img-gauss --sigma 1" "img-gauss --sigma 2" "img-gauss --sigma 3,3,1" \
             "img-gauss --sigma 10" "img-gauss --2d --sigma 1.5" "img-log --sigma 1" "img-log --sigma 3" "img-local" \
             "img-local --radius 2,2,0" "img-local --stat mean --radius 3" "img-local --stat std --radius 2" \
-            "img-morph --op erode --radius 15" "img-morph --op open --radius 2,3,1" "img-wiener --radius 2 --noise 0.01" "img-math 'a * 2 + x'" \
+            "img-morph --op erode --radius 15" "img-morph --op open --radius 2,3,1" \
+            "img-wiener --radius 2 --noise 0.01" "img-math 'a * 2 + x'" \
             "img-local --stat entropy --range 0,2 --bins 40 --2d" "img-local --stat max --shape ball --radius 4"; do
             t "$command $IN/wide-$type.tif -o out.tif"
         done
