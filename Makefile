@@ -153,6 +153,10 @@ bench: all $(BENCH:%=$(OBJ)/bench/%)
 	@mkdir -p $(O)/bench && for f in $(BENCH); do cp -f $(OBJ)/bench/$$f $(O)/bench/; done
 	@PATH="$(abspath $(BIN)):$$PATH" sh tests/bench/run.sh "$(abspath $(O))"
 
+## pairs: the speed of whole commands beside another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']
+pairs: all
+	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
+
 ## docs: regenerate man pages and completions from the option tables (committed; a test compares them)
 docs: $(DOCS)
 	@$(DOCS) .
@@ -212,7 +216,7 @@ help:
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit check demo bench docs install bundle uninstall sanitize clean help
+.PHONY: FORCE all unit check demo bench pairs docs install bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
