@@ -115,21 +115,37 @@ $(LIB): $(LIBOBJ)
 
 $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+$(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(BENCHLIBS) $(LIBS)
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
+
+# The generator of man pages and completions holds all programs' tables: tools/NAME.c, its main under another name and
+# vp_docs_program in the place of vp_main. Made for `make docs` and the tests, never installed.
+DOCS    := $(O)/docs/generate
+DOCSOBJ := $(patsubst %.c,$(OBJ)/%.o,$(wildcard docs/*.c))
+PROGRAMS := $(patsubst %,X(vp_program_%),$(subst -,_,$(TOOLS)))
+DOCSFLAGS = -O0 -Idocs -I$(OBJ)/docs -DVP_RELEASE='"$(shell cat VERSION)"'
+$(OBJ)/docs/%.o: docs/%.c Makefile VERSION | $(OBJ)/docs/programs.h
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) $(DOCSFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+$(OBJ)/docs/tools/%.o: tools/%.c Makefile
+	$(call say,CC,'$< (docs)')mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -O0 -Wno-missing-prototypes -Dmain=vp_program_$(subst -,_,$*) -Dvp_main=vp_docs_program -MMD -MP -MT $@ -c -o $@ $<
+$(OBJ)/docs/programs.h: FORCE
+	@mkdir -p $(@D) && { echo '$(PROGRAMS)' | cmp -s - $@ || echo '$(PROGRAMS)' >$@; }
+$(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/docs/tools/%.o) $(LIB) $(O)/flags
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@.tmp $(filter-out $(O)/flags,$^) $(LDFLAGS) $(GOMP) $(LIBS) && mv -f $@.tmp $@
 
 # Changes when the flags do, so that bin/ is what was asked for last.
 $(O)/flags: FORCE
 	@mkdir -p $(@D) && { echo '$(HASH)' | cmp -s - $@ || echo '$(HASH)' >$@; }
 FORCE:
 
-## unit: build the C unit tests
-unit: $(UNIT:%=$(OBJ)/unit/%)
-	@mkdir -p $(O)/unit && for f in $^; do cp -f $$f $(O)/unit/; done
+## unit: build the C unit tests and the generator of man pages and completions
+unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
+	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
 ## check: build and run every test (needs bats); the last line counts them
 check: all unit
@@ -144,9 +160,13 @@ bench: all $(BENCH:%=$(OBJ)/bench/%)
 	@mkdir -p $(O)/bench && for f in $(BENCH); do cp -f $(OBJ)/bench/$$f $(O)/bench/; done
 	@PATH="$(abspath $(BIN)):$$PATH" sh tests/bench/run.sh "$(abspath $(O))"
 
+## pairs: the speed of whole commands beside another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']
+pairs: all
+	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
+
 ## docs: regenerate man pages and completions from the option tables (committed; a test compares them)
-docs: all
-	@sh tests/docs.sh "$(abspath $(BIN))" .
+docs: $(DOCS)
+	@$(DOCS) .
 
 MAN1 = $(wildcard man/*.1)
 MAN5 = $(wildcard man/*.5)
@@ -203,7 +223,7 @@ help:
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit check demo bench docs install bundle uninstall sanitize clean help
+.PHONY: FORCE all unit check demo bench pairs docs install bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -2,7 +2,7 @@
 load helper
 
 @test "man pages and completions are up to date (make docs)" {
-    sh "$ROOT/tests/docs.sh" "$BUILD/bin" .
+    "$BUILD/docs/generate" .
     for f in man/*.1 completions/*/*; do
         cmp "$f" "$ROOT/$f" || { diff "$ROOT/$f" "$f" | head -n 20; return 1; }
     done

@@ -2,7 +2,7 @@
 /* vp_main(): what every program does before and after its work. The only place of the library that
  * reads the environment, prints messages and knows about terminals and signals. */
 #include "base/tool.h"
-#include "base/docs.h"
+#include "base/help.h"
 #include "base/places.h"
 #include "base/progress.h"
 #include "base/size.h"
@@ -22,7 +22,7 @@
 #define VP_VERSION "unknown"
 #endif
 
-enum { MAX_THREADS = 4096, MAX_COMMON = 32, MAX_AT_SIGNAL = 4 };
+enum { MAX_THREADS = 4096, MAX_AT_SIGNAL = 4 };
 
 /* ---- the common options ---- */
 
@@ -82,9 +82,6 @@ static const struct vp_opt common_options[] = {
         .help = "say what is done, and how long it took"),
     VP_FLAG(struct vp_common, help, "help", 'h', .group = COMMON, .help = "print this help and exit"),
     VP_FLAG(struct vp_common, version, "version", 'V', .group = COMMON, .help = "print the version and exit"),
-    VP_STRING(struct vp_common, generate, "generate", 0, .metavar = "KIND", .hidden = true, .group = COMMON,
-        .choices = "man|bash|zsh|fish|options",
-        .help = "print the man page, a completion or the list of options"),
     VP_OPT_END
 };
 
@@ -112,8 +109,7 @@ static bool has_common(const struct vp_tool *tool, const char *name)
     return true;
 }
 
-/* The common rows that the tool has, ended. None changes the pixels, so none is history. */
-static void select_common(const struct vp_tool *tool, struct vp_opt out[MAX_COMMON])
+void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON])
 {
     int n = 0;
     for (const struct vp_opt *row = common_options; row->type != VP_T_END; row++)
@@ -569,17 +565,13 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     return write_stats(run, err) ? -1 : status;
 }
 
-/* --help, --version and --generate: texts instead of work. */
-static bool texts(const struct vp_run *run, const struct vp_opt *common, int *status, struct vp_err *err)
+/* --help and --version: texts instead of work. */
+static bool texts(const struct vp_run *run, const struct vp_opt *common)
 {
-    const struct vp_docs docs = {run->tool, common};
-    *status = 0;
     if (run->common.help)
-        vp_docs_help(&docs, stdout);
+        vp_help_print(&(struct vp_help){run->tool, common}, stdout);
     else if (run->common.version)
         version(run->tool);
-    else if (run->common.generate)
-        *status = vp_docs_generate(&docs, run->common.generate, stdout, err);
     else
         return false;
     return true;
@@ -597,12 +589,12 @@ __attribute__((constructor(101))) static void spin_little(void)
 int vp_main(const struct vp_tool *tool, int argc, char **argv)
 {
     static const struct vp_opt no_options[] = {VP_OPT_END};
-    struct vp_opt common[MAX_COMMON];
+    struct vp_opt common[VP_MAX_COMMON];
     struct vp_err err = VP_ERR_INIT;
     struct vp_run run = {.tool = tool};
 
     hold_standard_streams();
-    select_common(tool, common);
+    vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */
     const size_t after = (sizeof run.common + 63) / 64 * 64;
     char *params = vp_alloc(1, after + tool->params_size, "parameters", &err);
@@ -617,13 +609,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
         memcpy(&run.common, params, sizeof run.common);
         if (!run.common.device)
             run.common.device = "auto";
-        if (run.common.generate) { /* made at build time: there a table must be found wrong */
-            const char *wrong = vp_opt_check(table, params);
-            if (wrong)
-                vp_fail(&err, VP_ERUN, "option table: %s", wrong);
-        }
-        if (!err.code && !texts(&run, common, &status, &err))
-            status = work(&run, params + after, &err);
+        status = texts(&run, common) ? 0 : work(&run, params + after, &err);
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;

@@ -64,8 +64,11 @@ struct vp_common {
     bool spool;                /* --spool */
     int compress;              /* --compress none|deflate|zstd (-o only) */
     bool help, version;
-    const char *generate;      /* hidden: man, bash, zsh, fish, options */
 };
+
+/* The rows of the common options that the tool has, ended. None changes the pixels, so none is history. */
+enum { VP_MAX_COMMON = 32 };
+void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]);
 
 struct vp_run {
     const struct vp_tool *tool;
@@ -77,7 +80,8 @@ struct vp_run {
     void *plan_lines;
 };
 
-/* Parse, set up, run, report, exit status. `main` of every program is `return vp_main(&tool, argc, argv);` */
+/* Parse, set up, run, report, exit status. `main` of every program is `return vp_main(&tool, argc, argv);`
+ * and nothing else: docs/generate.c takes the place of vp_main() to get at the table. */
 int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);

@@ -426,7 +426,6 @@ static void running(void)
     CHECK_INT(call("--nonsense"), 2);
     CHECK_STR(errs, "ct-demo: error: unknown option --nonsense\nTry 'ct-demo --help'.\n");
     CHECK_INT(call("-q -v"), 2);
-    CHECK_INT(call("--generate rubbish"), 2);
     CHECK_INT(call("-q --exits 7"), 7);
     tool.flags = VP_TOOL_TEXT | VP_TOOL_DIFF;
     CHECK_INT(call("-q --mode fail"), 2);
@@ -538,7 +537,7 @@ static void texts(void)
                       "      ct-demo --mode 'quoted words stay together, whatever their length' \\\n"
                       "        --sigma 7 --verbose\n"));
     CHECK(strstr(out, "\nSee also: ct-filter(1), voxpipe(7)\n"));
-    CHECK(!strstr(out, "Second") && !strstr(out, "secret") && !strstr(out, "generate"));
+    CHECK(!strstr(out, "Second") && !strstr(out, "secret"));
     CHECK(!strchr(out, '\033'));
     CHECK(!strstr(out, "--raw-out") && !strstr(out, "--force"));
     CHECK_INT(lines_longer(out, 80), 0);
@@ -554,48 +553,6 @@ static void texts(void)
     CHECK_INT(call("--version"), 0);
     CHECK(starts(out, "ct-demo (voxpipe) "));
     CHECK_INT(strchr(out, '\n') ? strchr(strchr(out, '\n') + 1, '\n') - out + 1 - (long)strlen(out) : 1, 0);
-
-    CHECK_INT(call("--generate man"), 0);
-    const char *const man[] = {
-        ".TH \"CT\\-DEMO\" \"1\" \"", ".SH NAME\nct\\-demo \\- demonstrate\n",
-        ".SH SYNOPSIS\n.B ct\\-demo\n[\\fIOPTION\\fR]... [\\fIINPUT\\fR]...\n",
-        ".SH DESCRIPTION\nDoes \\fB\\-\\-mode\\fR in C:\\ex.\n"
-        "\\&.dot at the start\n\\(aqquote\n.PP\nSecond.\n",
-        ".IP \\(bu 2\none\n.IP \\(bu 2\ntwo\n",
-        ".SH OPTIONS\n.SS Filter\n.TP\n\\fB\\-s\\fR, \\fB\\-\\-sigma\\fR \\fIMM\\fR\n"
-        "Width; it\\(aqs \\(aqhere\\(aq (0 to 9; default: 2).\n",
-        "See \\fB\\-\\-mode\\fR.\n.RS\n.PP\nMore.\n.PP\n.RS 4\n.nf\n\\&.literal \\en\n.fi\n.RE\n.RE\n",
-        "\nWhat to do.\n", "\nbox or ball.\n", ".SH COMMON OPTIONS\n", ".SH NOTES\nText.\n.SH SECOND PART 2\\-D\nMore text.\n",
-        ".SH EXAMPLES\nDo it.\n",
-        ".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".B VOXPIPE_DEVICE\n",
-        ".SH SEE ALSO\n.BR ct\\-filter (1),\n.BR voxpipe (7)\n",
-    };
-    const char *from = out;
-    for (size_t i = 0; i < sizeof man / sizeof *man; i++) {     /* all of it, in this order */
-        const char *at = strstr(from, man[i]);
-        if (!at)
-            printf("man page: missing after %.20s...: %s\n", from, man[i]);
-        CHECK(at != NULL);
-        from = at ? at + 1 : from;
-    }
-    CHECK(!strstr(out, "secret"));
-    if (!system("command -v mandoc >/dev/null 2>&1")) {
-        FILE *f = popen("mandoc -T lint -W warning >&2", "w");
-        CHECK(f && fputs(out, f) >= 0 && pclose(f) == 0);
-    }
-    static char again[1 << 16];
-    strcpy(again, out);
-    CHECK_INT(call("--generate man -j 1"), 0);
-    CHECK_STR(out, again);
-
-    CHECK_INT(call("--generate bash"), 0);
-    CHECK(strstr(out, "complete -F _ct_demo ct-demo\n") && strstr(out, "compgen -W 'auto always never'"));
-    CHECK_INT(call("--generate zsh"), 0);
-    CHECK(starts(out, "#compdef ct-demo\n") && strstr(out, "'[width; it'\\''s '\\''here'\\'']:MM: '"));
-    CHECK_INT(call("--generate fish"), 0);
-    CHECK(strstr(out, "complete -c ct-demo -l sigma -s s -x -d 'width; it\\'s \\'here\\''\n"));
-    CHECK_INT(call("--generate options"), 0);
-    CHECK(starts(out, "--sigma\t-s\treal\tMM\t2\twidth; it's 'here'\n") && !strstr(out, "secret"));
 }
 
 int main(void)

@@ -1,0 +1,17 @@
+/* What is made from the option tables at build time: man pages, completions, examples. */
+#ifndef VP_DOCS_H
+#define VP_DOCS_H
+
+#include "base/help.h"
+
+void vp_docs_man(const struct vp_help *d, FILE *out);
+void vp_docs_bash(const struct vp_help *d, FILE *out);
+void vp_docs_zsh(const struct vp_help *d, FILE *out);
+void vp_docs_fish(const struct vp_help *d, FILE *out);
+/* A shell script. */
+void vp_docs_examples(const struct vp_help *d, FILE *out);
+
+/* In the place of vp_main() in every program that is linked into the generator: writes the program's files. */
+int vp_docs_program(const struct vp_tool *tool, int argc, char **argv);
+
+#endif
