@@ -39,12 +39,14 @@ ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSI
 # libraries beside the plugin are found first: `make bundle` puts them there
 LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
-GOMP    := $(filter /%,$(shell $(CC) -print-file-name=libgomp.a))
+CLANG   := $(findstring clang,$(shell $(CC) --version))
+GOMP    := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 
 # Objects live under a name made of the flags, so that different builds never mix.
-HASH    := $(shell printf '%s' '$(CC) $(CFLAGS) $(SAN) $(WERROR)' | cksum | cut -d' ' -f1)
+hash     = $(shell printf '%s' '$(1)' | cksum | cut -d' ' -f1)
+HASH    := $(call hash,$(CC) $(CFLAGS) $(LDFLAGS) $(SAN) $(WERROR))
 OBJ     := $(O)/obj-$(HASH)
 BIN     := $(O)/bin
 
@@ -80,7 +82,8 @@ HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
     $(if $(findstring compute_100,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)),-gencode arch=compute_100a$(comma)code=sm_100a)
 NVCCFLAGS ?=
 NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden -Icommon -Icuda
-CUDAOBJ := $(patsubst %,$(OBJ)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
+GPUHASH := $(if $(PLUGIN),$(call hash,$(NVCC) $(GPU_ARCH) $(HOPPER_ARCH) $(NVCCFLAGS)))
+CUDAOBJ := $(patsubst %,$(OBJ)/$(GPUHASH)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
 
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2);)
@@ -97,9 +100,9 @@ $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 $(OBJ)/%.o: %.c Makefile VERSION
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
-$(OBJ)/cuda/%.c.o: cuda/%.c Makefile
+$(OBJ)/$(GPUHASH)/cuda/%.c.o: cuda/%.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<
-$(OBJ)/cuda/%.cu.o: cuda/%.cu Makefile
+$(OBJ)/$(GPUHASH)/cuda/%.cu.o: cuda/%.cu Makefile
 	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
 # exports one function; the CUDA runtime is linked in, so that only the driver has to be there
 $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
@@ -140,7 +143,7 @@ $(DOCS): $(DOCSOBJ) $(TOOLS:%=$(OBJ)/docs/tools/%.o) $(LIB) $(O)/flags
 
 # Changes when the flags do, so that bin/ is what was asked for last.
 $(O)/flags: FORCE
-	@mkdir -p $(@D) && { echo '$(HASH)' | cmp -s - $@ || echo '$(HASH)' >$@; }
+	@mkdir -p $(@D) && { echo '$(HASH) $(GPUHASH)' | cmp -s - $@ || echo '$(HASH) $(GPUHASH)' >$@; }
 FORCE:
 
 ## unit: build the C unit tests and the generator of man pages and completions

@@ -8,9 +8,12 @@ value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
 
 @test "makes a geometry from options, and reads it back to the same bytes" {
     ok ct-geom "${htc[@]}" --views 720 --offset-u 1.5mm --tilt -0.25 --clockwise -o a.geom
-    [ "$(value sod a.geom)" = 410.66 ] && [ "$(value detector a.geom)" = 560x1 ]
-    [ "$(value offset-u a.geom)" = 7.5 ] && [ "$(value tilt a.geom)" = -0.25 ]
-    [ "$(value direction a.geom)" = clockwise ] && [ "$(value angles a.geom)" = 0:0.5:720 ]
+    [ "$(value sod a.geom)" = 410.66 ]
+    [ "$(value detector a.geom)" = 560x1 ]
+    [ "$(value offset-u a.geom)" = 7.5 ]
+    [ "$(value tilt a.geom)" = -0.25 ]
+    [ "$(value direction a.geom)" = clockwise ]
+    [ "$(value angles a.geom)" = 0:0.5:720 ]
     ok ct-geom a.geom -o b.geom
     cmp a.geom b.geom
     ct-geom - <a.geom | cmp - a.geom
@@ -20,8 +23,11 @@ value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
 @test "options override what the file says" {
     ct-geom "${htc[@]}" --views 720 -o a.geom
     ok ct-geom --sdd 600 --offset-u=-3 --views 360 --arc 180 --start 10 --clockwise a.geom -o b.geom
-    [ "$(value sdd b.geom)" = 600 ] && [ "$(value offset-u b.geom)" = -3 ] && [ "$(value sod b.geom)" = 410.66 ]
-    [ "$(value angles b.geom)" = 10:0.5:360 ] && [ "$(value direction b.geom)" = clockwise ]
+    [ "$(value sdd b.geom)" = 600 ]
+    [ "$(value offset-u b.geom)" = -3 ]
+    [ "$(value sod b.geom)" = 410.66 ]
+    [ "$(value angles b.geom)" = 10:0.5:360 ]
+    [ "$(value direction b.geom)" = clockwise ]
     ok ct-geom --counterclockwise b.geom -o c.geom
     [ "$(value direction c.geom)" = counterclockwise ]
     seq 0 2 358 >angles.txt
@@ -51,7 +57,8 @@ value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
     fails 1 "ct-geom: error: rows.txt: the geometry is not complete: it lacks detector" ct-geom rows.txt
     [[ "$stderr" == *"hint:"*"--detector WxH"* ]]
     ok ct-geom --detector 560x1 --pitch 0.2 rows.txt -o m.geom
-    [ "$(grep -c '^matrix = ' m.geom)" = 9 ] && [ "$(value sdd m.geom | cut -c1-6)" = 553.74 ]
+    [ "$(grep -c '^matrix = ' m.geom)" = 9 ]
+    [ "$(value sdd m.geom | cut -c1-6)" = 553.74 ]
     fails 1 "sod cannot be combined with matrices" ct-geom --detector 560x1 --sod 4 rows.txt
     fails 1 "tilt cannot be combined with matrices" ct-geom --detector 560x1 --tilt 4 rows.txt
 }
@@ -86,7 +93,8 @@ value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
         DetectorPixelsY=2000 DetectorPixelSizeX=0.2 DetectorPixelSizeY=0.2 CentreOfRotationTop=1.0 \
         CentreOfRotationBottom=1.0 Projections=3142 InitialAngle=3.365 AngularStep=0.11457670273711 >a.xtekct
     ok ct-geom a.xtekct -o a.geom
-    [ "$(value offset-u a.geom)" = 5 ] && [ "$(value pitch a.geom)" = '0.2 -0.2' ]
+    [ "$(value offset-u a.geom)" = 5 ]
+    [ "$(value pitch a.geom)" = '0.2 -0.2' ]
     [ "$(value angles a.geom)" = 3.365:0.11457670273711:3142 ]
     ok ct-geom --show a.xtekct
     [[ "$output" == *"voxels of 0.0136148 mm"* && "$output" == *"first row is on top"* ]]

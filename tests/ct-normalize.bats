@@ -182,6 +182,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     fails 2 "--no-log" ct-fdk --i0 1e5 --no-log counts.tif -o vol.tif
     ct-phantom -g scan.geom | img-convert --type u16 --raw-out >bare.raw
     run --separate-stderr ct-fdk -g scan.geom --raw-in 32x24:u16le bare.raw -o vol.tif
-    [ "$status" -eq 0 ] && [[ "$stderr" == *"u16 samples look like counts"* ]]
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"u16 samples look like counts"* ]]
     fails 2 "is the input or the output" ct-fdk --i0 1e5 counts.tif --stats vol.tif -o vol.tif
 }

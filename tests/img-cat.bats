@@ -50,7 +50,9 @@ samples() {
     img-cat --pages 3: a.tif -o 2.tif
     img-cat 1.tif 2.tif | img-cmp - a.tif
     cat 2.tif | img-cat 1.tif - | img-cmp - a.tif
-    mkdir d && cp 1.tif d/s1.tif && cp 2.tif d/s10.tif
+    mkdir d
+    cp 1.tif d/s1.tif
+    cp 2.tif d/s10.tif
     img-cat d | img-cmp - a.tif
 }
 

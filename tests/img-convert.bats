@@ -7,6 +7,7 @@ load helper
     [ "$(numbers b.tif C)" = "0 0 0 0 2 2 254 255 255 255" ]
     [ "$stderr" = "img-convert: warning: a.tif: 4 samples do not fit u8: clamped, NaN to 0" ]
     run --separate-stderr img-convert --type i8 a.tif -o b.tif
+    [ "$status" -eq 0 ]
     [ "$(numbers b.tif c)" = "-2 0 0 0 2 2 127 127 127 127" ]
 }
 

@@ -74,7 +74,8 @@ cut() {
     set -- $(pixels a.png)
     # the outlier and the last samples are white, the first and NaN black, the middle gray
     [ "$2 ${502} ${503} ${1001}" = "0 255 0 255" ]
-    [ "${402}" -gt 95 ] && [ "${402}" -lt 110 ]
+    [ "${402}" -gt 95 ]
+    [ "${402}" -lt 110 ]
     volume v.tif
     img-view --slice 0 --window 0,32 --invert v.tif -o i.png
     [ "$(pixels i.png)" = "$(cut 8 6 '255 - int((5 * $r + $c > 32 ? 32 : 5 * $r + $c) * 255 / 32 + 0.5)')" ]

@@ -20,7 +20,9 @@ foreign() {
     img-cat a.tif | cat > c.tif
     img-cat a.tif -o d.tif
     img-cat a.tif -o /dev/stdout | cat > e.tif
-    cmp b.tif c.tif && cmp b.tif d.tif && cmp b.tif e.tif
+    cmp b.tif c.tif
+    cmp b.tif d.tif
+    cmp b.tif e.tif
     # a number of pages that is not known until the end makes a BigTIFF
     samples 20 10 7 | img-cat --raw-in 20x10:u16 - > big.tif
     [ "$(head -c4 a.tif | od -An -tx1 | tr -d ' ')" = 49492a00 ]

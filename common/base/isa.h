@@ -5,9 +5,13 @@
 
 #ifndef VP_ISA
 
+#include <stdbool.h>
+
 /* The one of three that this processor runs best, or the one called "avx512", "avx2" or "generic"; NULL if it cannot run
  * that. Sets that the build has not got are NULL. */
 const void *vp_isa_choose(const char *name, const void *avx512, const void *avx2, const void *generic);
+/* From now on the best is at most the one of this name, where none is asked for by name. False: there is no such set. */
+bool vp_isa_limit(const char *name);
 
 #ifdef __x86_64__
 #define VP_ISA_FIND(prefix, name) vp_isa_choose(name, &prefix##_avx512, &prefix##_avx2, &prefix##_generic)
@@ -25,6 +29,13 @@ const void *vp_isa_choose(const char *name, const void *avx512, const void *avx2
 #define TEXT(a) TEXT_(a)
 #define INLINE static inline __attribute__((always_inline))
 
+/* The iterations of the loop that follows do not depend on each other. */
+#ifdef __clang__
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* of 32 bits */
 #if defined(__AVX512F__)
 #define LANES 16
@@ -38,6 +49,40 @@ typedef float vf __attribute__((vector_size(4 * LANES)));
 typedef float vf_u __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
+
+/* Lane i is lane place[i] modulo 2 LANES of a and b in a row. */
+INLINE vf shuffle(vf a, vf b, vi place)
+{
+#ifndef __clang__
+    return __builtin_shuffle(a, b, place);
+#elif LANES == 16
+    return __builtin_ia32_vpermi2varps512(a, place, b);
+#elif LANES == 8 && defined(__AVX2__)
+    return __builtin_ia32_blendvps256(__builtin_ia32_permvarsf256(a, place), __builtin_ia32_permvarsf256(b, place),
+                                      (vf)(place << 28));
+#else
+    vf to;
+    for (int i = 0; i < LANES; i++)
+        to[i] = place[i] & LANES ? b[place[i] & (LANES - 1)] : a[place[i] & (LANES - 1)];
+    return to;
+#endif
+}
+
+/* Past the caches, to where a vector may lie. */
+INLINE void put_past(float *to, vf v)
+{
+#ifdef __clang__
+    __builtin_nontemporal_store(v, (vf *)to);
+#elif defined(__AVX512F__)
+    __builtin_ia32_movntps512(to, v);
+#elif defined(__AVX__)
+    __builtin_ia32_movntps256(to, v);
+#elif defined(__SSE__)
+    __builtin_ia32_movntps(to, v);
+#else
+    *(vf *)to = v;
+#endif
+}
 
 #endif
 #endif

@@ -3,6 +3,7 @@
  * reads the environment, prints messages and knows about terminals and signals. */
 #include "base/tool.h"
 #include "base/help.h"
+#include "base/isa.h"
 #include "base/places.h"
 #include "base/progress.h"
 #include "base/size.h"
@@ -395,6 +396,9 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         || from_environment(run, "threads", "VOXPIPE_THREADS", err)
         || from_environment(run, "memory", "VOXPIPE_MEMORY", err))
         return -1;
+    const char *isa = getenv("VOXPIPE_ISA"); /* ENVVAR VOXPIPE_ISA: the most that is used of the processor */
+    if (isa && *isa && !vp_isa_limit(isa))
+        return vp_fail(err, VP_EUSAGE, "VOXPIPE_ISA: '%s': expected generic, avx2 or avx512", isa);
     if (has_common(run->tool, "device") && !device_well_formed(c->device))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a device: expected auto, cpu, cuda or cuda:0,2",
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);
@@ -582,8 +586,13 @@ static bool texts(const struct vp_run *run, const struct vp_opt *common)
  * environment once, in a constructor; ours comes before it where the runtime is linked statically. */
 __attribute__((constructor(101))) static void spin_little(void)
 {
-    if (!getenv("OMP_WAIT_POLICY")) /* ENVVAR OMP_WAIT_POLICY: active lets idle threads spin */
-        setenv("GOMP_SPINCOUNT", "10000", 0);
+    if (getenv("OMP_WAIT_POLICY")) /* ENVVAR OMP_WAIT_POLICY: active lets idle threads spin */
+        return;
+#ifdef __clang__
+    setenv("KMP_BLOCKTIME", "0", 0);
+#else
+    setenv("GOMP_SPINCOUNT", "10000", 0);
+#endif
 }
 
 int vp_main(const struct vp_tool *tool, int argc, char **argv)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 
 /* --- matrices ------------------------------------------------------------------------------------------- */
@@ -285,42 +286,10 @@ static void plan_rows(struct vp_backproject *b, const struct vp_grid *grid)
 
 /* --- instruction sets ----------------------------------------------------------------------------------- */
 
-static const struct vp_bp_isa *const ISAS[] = { /* best first */
-#ifdef __x86_64__
-    &vp_bp_isa_avx512, &vp_bp_isa_avx2,
-#endif
-    &vp_bp_isa_generic
-};
-enum { N_ISAS = sizeof ISAS / sizeof *ISAS };
-
-static bool cpu_runs(const struct vp_bp_isa *isa)
-{
-#ifdef __x86_64__
-    __builtin_cpu_init();
-    if (isa == &vp_bp_isa_avx512)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
-            && __builtin_cpu_supports("avx512bw")
-            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-    if (isa == &vp_bp_isa_avx2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-            && __builtin_cpu_supports("bmi2");
-#endif
-    return isa == &vp_bp_isa_generic;
-}
-
 static int pick_isa(const struct vp_bp_isa **isa, const char *name, struct vp_err *err)
 {
-    for (int i = 0; i < N_ISAS; i++) {
-        if (name && strcmp(name, ISAS[i]->name))
-            continue;
-        if (cpu_runs(ISAS[i])) {
-            *isa = ISAS[i];
-            return 0;
-        }
-        if (name)
-            return vp_fail(err, VP_ERESOURCE, "this processor has no %s", name);
-    }
-    return vp_fail(err, VP_EUSAGE, "no such instruction set: %s (expected avx512, avx2 or generic)", name);
+    *isa = VP_ISA_FIND(vp_bp_isa, name);
+    return *isa ? 0 : vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", name);
 }
 
 /* --- open, close ---------------------------------------------------------------------------------------- */
@@ -599,20 +568,18 @@ static int64_t run_of_slices(const struct vp_backproject *b, int64_t z, int64_t 
 }
 
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t four_places __attribute__((vector_size(16)));
 
 /* to[z][c] = from[c][z] for 4 columns c, `column` floats apart, and 4 z. */
 static inline void turn_four(const float *from, int64_t column, float *to, int64_t row)
 {
     const four a = *(const four *)from, b = *(const four *)(from + column);
     const four c = *(const four *)(from + 2 * column), d = *(const four *)(from + 3 * column);
-    const four_places low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-    const four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
-    const four ef = __builtin_shuffle(a, b, high), gh = __builtin_shuffle(c, d, high);
-    *(four *)to = __builtin_shuffle(ab, cd, first);
-    *(four *)(to + row) = __builtin_shuffle(ab, cd, second);
-    *(four *)(to + 2 * row) = __builtin_shuffle(ef, gh, first);
-    *(four *)(to + 3 * row) = __builtin_shuffle(ef, gh, second);
+    const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const four ef = __builtin_shufflevector(a, b, 2, 6, 3, 7), gh = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(four *)(to + row) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(four *)(to + 2 * row) = __builtin_shufflevector(ef, gh, 0, 1, 4, 5);
+    *(four *)(to + 3 * row) = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
 }
 
 /* Row y of `run` slices; `from` is the lowest address of column 0's voxels. */

@@ -58,10 +58,12 @@ INLINE vfloat splat(float x) /* (not {} + x, which would be an addition: -0 + 0 
     return (vfloat)SPLAT(x);
 }
 
+#if HAVE_PERMUTE
 INLINE vu splat_uint(uint32_t x)
 {
     return (vu)SPLAT(x);
 }
+#endif
 
 INLINE int min_int(int a, int b) { return a < b ? a : b; }
 
@@ -105,8 +107,8 @@ INLINE void transpose_square(vfloat r[LANES])
             if (a & d)
                 continue;
             const vfloat x = r[a], y = r[a + d];
-            r[a] = __builtin_shuffle(x, y, first);
-            r[a + d] = __builtin_shuffle(x, y, second);
+            r[a] = shuffle(x, y, first);
+            r[a + d] = shuffle(x, y, second);
         }
     }
 }
@@ -382,8 +384,8 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
             const vfloat w1 = fraction * weight, w0 = weight * FRACTION_ONE - w1;
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
-                sum[h][b] += w0 * __builtin_shuffle(a[h], z[h], (vi)index);
-                sum[h][b] += w1 * __builtin_shuffle(a[h], z[h], (vi)(index + 1));
+                sum[h][b] += w0 * shuffle(a[h], z[h], (vi)index);
+                sum[h][b] += w1 * shuffle(a[h], z[h], (vi)(index + 1));
             }
         }
     }
@@ -788,17 +790,17 @@ INLINE vfloat windowed_voxels(const struct general_block *g, int s, const float 
     vfloat x, y; /* interpolated along u, at a voxel's row and at the next */
     if (g->kind[s] == PAIR) {
         const vfloat a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
-        const vfloat x0 = __builtin_shuffle(a, b, (vi)index), y0 = __builtin_shuffle(a, b, (vi)next);
-        x = x0 + u * (__builtin_shuffle(c, e, (vi)index) - x0);
-        y = y0 + u * (__builtin_shuffle(c, e, (vi)next) - y0);
+        const vfloat x0 = shuffle(a, b, (vi)index), y0 = shuffle(a, b, (vi)next);
+        x = x0 + u * (shuffle(c, e, (vi)index) - x0);
+        y = y0 + u * (shuffle(c, e, (vi)next) - y0);
     } else {
         x = y = (vfloat){};
         for (int line = g->line[s]; line <= g->last[s]; line++, p += pitch) {
             const vfloat a = load(p), b = load(p + LANES);
             const vfloat hat = 1 - (vfloat)((vi)u & 0x7fffffff);
             const vfloat weight = (vfloat)((vi)hat & (hat > 0));
-            x += weight * __builtin_shuffle(a, b, (vi)index);
-            y += weight * __builtin_shuffle(a, b, (vi)next);
+            x += weight * shuffle(a, b, (vi)index);
+            y += weight * shuffle(a, b, (vi)next);
             u -= 1;
         }
     }

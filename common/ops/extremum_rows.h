@@ -62,7 +62,7 @@ INLINE void PASTE(combine_, NAME)(const struct vp_tile *t, void *dst, const void
     const T *p = a, *q = b;
     T *d = dst;
 
-    #pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         d[i] = PASTE(of_, NAME)(p[i], q[i], max);
 }

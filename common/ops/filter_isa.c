@@ -193,8 +193,8 @@ INLINE void transpose(vf *t)
         for (int i = 0; i < LANES; i++)
             if (!(i & s)) {
                 const vf a = t[i], b = t[i + s];
-                t[i] = __builtin_shuffle(a, b, lo);
-                t[i + s] = __builtin_shuffle(a, b, hi);
+                t[i] = shuffle(a, b, lo);
+                t[i + s] = shuffle(a, b, hi);
             }
     }
 }

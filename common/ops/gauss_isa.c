@@ -165,17 +165,8 @@ static void stream(float *restrict dst, const float *restrict src, int64_t n)
 
     for (; i < n && (uintptr_t)(dst + i) % sizeof(vf); i++)
         dst[i] = src[i];
-    for (; i + LANES <= n; i += LANES) {
-#if defined(__AVX512F__)
-        __builtin_ia32_movntps512(dst + i, get(src + i));
-#elif defined(__AVX__)
-        __builtin_ia32_movntps256(dst + i, get(src + i));
-#elif defined(__SSE__)
-        __builtin_ia32_movntps(dst + i, get(src + i));
-#else
-        *(vf *)(dst + i) = get(src + i);
-#endif
-    }
+    for (; i + LANES <= n; i += LANES)
+        put_past(dst + i, get(src + i));
     for (; i < n; i++)
         dst[i] = src[i];
 }
@@ -196,7 +187,6 @@ static void store(void *restrict dst, enum vp_type type, int64_t x, const float 
 
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v4_u __attribute__((vector_size(16), aligned(4)));
-typedef int32_t i4 __attribute__((vector_size(16)));
 
 /* 16 x 16 transposed in pieces of 4 x 4. */
 INLINE void turn(float *const *to, int64_t at, const float *const *from, int64_t where)
@@ -205,12 +195,12 @@ INLINE void turn(float *const *to, int64_t at, const float *const *from, int64_t
         for (int c = 0; c < 16; c += 4) {
             v4 a = *(const v4_u *)(from[r] + where + c), b = *(const v4_u *)(from[r + 1] + where + c),
                d = *(const v4_u *)(from[r + 2] + where + c), e = *(const v4_u *)(from[r + 3] + where + c);
-            const v4 ab = __builtin_shuffle(a, b, (i4){0, 4, 1, 5}), AB = __builtin_shuffle(a, b, (i4){2, 6, 3, 7}),
-                     de = __builtin_shuffle(d, e, (i4){0, 4, 1, 5}), DE = __builtin_shuffle(d, e, (i4){2, 6, 3, 7});
-            *(v4_u *)(to[c] + at + r) = __builtin_shuffle(ab, de, (i4){0, 1, 4, 5});
-            *(v4_u *)(to[c + 1] + at + r) = __builtin_shuffle(ab, de, (i4){2, 3, 6, 7});
-            *(v4_u *)(to[c + 2] + at + r) = __builtin_shuffle(AB, DE, (i4){0, 1, 4, 5});
-            *(v4_u *)(to[c + 3] + at + r) = __builtin_shuffle(AB, DE, (i4){2, 3, 6, 7});
+            const v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), AB = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                     de = __builtin_shufflevector(d, e, 0, 4, 1, 5), DE = __builtin_shufflevector(d, e, 2, 6, 3, 7);
+            *(v4_u *)(to[c] + at + r) = __builtin_shufflevector(ab, de, 0, 1, 4, 5);
+            *(v4_u *)(to[c + 1] + at + r) = __builtin_shufflevector(ab, de, 2, 3, 6, 7);
+            *(v4_u *)(to[c + 2] + at + r) = __builtin_shufflevector(AB, DE, 0, 1, 4, 5);
+            *(v4_u *)(to[c + 3] + at + r) = __builtin_shufflevector(AB, DE, 2, 3, 6, 7);
         }
 }
 

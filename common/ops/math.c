@@ -43,8 +43,8 @@ static void apply(enum vp_math_code code, double *restrict d, const double *a, c
     case VP_MATH_GE: EACH(a[i] >= b[i] ? 1.0 : 0.0);
     case VP_MATH_EQ: EACH(a[i] == b[i] ? 1.0 : 0.0);
     case VP_MATH_NE: EACH(a[i] != b[i] ? 1.0 : 0.0);
-    case VP_MATH_AND: EACH((a[i] != 0) & (b[i] != 0) ? 1.0 : 0.0);
-    case VP_MATH_OR: EACH((a[i] != 0) | (b[i] != 0) ? 1.0 : 0.0);
+    case VP_MATH_AND: EACH(((a[i] != 0) & (b[i] != 0)) ? 1.0 : 0.0);
+    case VP_MATH_OR: EACH(((a[i] != 0) | (b[i] != 0)) ? 1.0 : 0.0);
     /* NaN wins, so that it is not lost from sight */
     case VP_MATH_MIN: EACH(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]);
     case VP_MATH_MAX: EACH(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]);

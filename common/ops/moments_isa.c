@@ -114,7 +114,7 @@ INLINE void merge_part(double *s, double *m, bool am, const double *bs, const do
     const double *ka = g->k, *kb = ka + g->step, *c = kb + g->step;
     const double la = g->la, lb = g->lb, w = weight_of(la, lb);
 
-    #pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = from; i < to; i++) {
         const double d = fused(full ? lb : kb[i], s[i], -((full ? la : ka[i]) * bs[i]));
         const double v = fused(d * d, full ? w : c[i], (am ? m[i] : 0) + (bm ? bm[i] : 0));
@@ -185,7 +185,7 @@ static void combine_spread(const struct vp_tile *t, void *dst, const void *a, co
     const double c = 1 / (ka * kb * (ka + kb) * unit), *p = a, *q = b;
     double *d = dst;
 
-    #pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         const double e = fused(kb, p[i], -(ka * q[i]));
         d[n + i] = fused(e * e, c, p[n + i] + q[n + i]);
@@ -196,7 +196,7 @@ static void combine_spread(const struct vp_tile *t, void *dst, const void *a, co
 /* Ball: sum, deviations and samples are each a lane. */
 INLINE void add_counted(double *d, const double *p, const double *bs, const double *bm, const double *bk, int64_t n)
 {
-    #pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         const double ka = p[2 * n + i], kb = bk[i], e = fused(kb, p[i], -(ka * bs[i]));
         d[n + i] = fused(e * e, weight_of(ka, kb), p[n + i] + (bm ? bm[i] : 0));

@@ -9,7 +9,7 @@ static void PASTE(window_, NAME)(A *row, A *restrict sum, int64_t n, int64_t r)
     memcpy(sum, row, (size_t)n * sizeof(A));
     for (int64_t length = 1; 2 * length <= w; length *= 2) {
         const int64_t count = n + w - 2 * length;
-        #pragma GCC ivdep
+        INDEPENDENT
         for (int64_t i = 0; i < (count + 15) / 16 * 16; i++) /* whole vectors: there is room */
             row[i] += row[i + length];
         if (!(w & 2 * length))
@@ -29,7 +29,7 @@ static void PASTE(combine_, NAME)(const struct vp_tile *t, void *dst, const void
     A *d = dst;
 
     (void)ka, (void)kb, (void)unit;
-    #pragma GCC ivdep
+    INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         d[i] = p[i] + q[i];
 }

@@ -13,6 +13,7 @@
 #include "ops/rank.h"
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "ops/moving.h"
 #include "ops/rank_isa.h"
@@ -710,17 +711,10 @@ static int run(const struct vp_local *op, const struct vp_part *in, const struct
 
 static const struct vp_rank_isa *find_isa(const char *name, size_t n)
 {
-    const struct vp_rank_isa *const all[] = {
-#ifdef __x86_64__
-        __builtin_cpu_supports("x86-64-v4") ? &vp_rank_avx512 : NULL,
-        __builtin_cpu_supports("x86-64-v3") ? &vp_rank_avx2 : NULL,
-#endif
-        &vp_rank_generic};
+    char own[16];
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] && (!n || (strlen(all[i]->name) == n && !strncmp(all[i]->name, name, n))))
-            return all[i];
-    return NULL;
+    snprintf(own, sizeof own, "%.*s", (int)n, n ? name : "");
+    return VP_ISA_FIND(vp_rank, n ? own : NULL);
 }
 
 /* A network where it pays, else the moving histogram. */

@@ -177,14 +177,19 @@ static int read_all(struct run *r, struct vp_err *err)
         if (got < n)
             break;
     }
-    if (r->total < VP_UNKNOWN && r->have < r->total && !r->stop)
+    pthread_mutex_lock(&r->lock);
+    const bool stopped = r->stop;
+    pthread_mutex_unlock(&r->lock);
+    if (stopped)
+        return 0;
+    if (r->total < VP_UNKNOWN && r->have < r->total)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(r->e->reader[0]),
                        (long long)(r->total * r->inner), (long long)(r->have * r->inner));
-    if (r->nz < VP_UNKNOWN && r->have % r->nz && !r->stop)
+    if (r->nz < VP_UNKNOWN && r->have % r->nz)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
                        vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
                        (long long)(r->have * r->inner));
-    if (r->total < VP_UNKNOWN && !r->stop && check_ends(r, err))
+    if (r->total < VP_UNKNOWN && check_ends(r, err))
         return -1;
     pthread_mutex_lock(&r->lock);
     r->end = true;

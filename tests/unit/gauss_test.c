@@ -618,7 +618,8 @@ static void test_integers(void)
             in[i] = (float)rint(lo[t] + in[i] * (hi[t] - lo[t]));
         vp_convert(raw, types[t], in, VP_F32, (int64_t)n, 1, 0);
         double *const want = reference(in, size, p.sigma, (const int[3]){0}, 0, p.edge);
-        CHECK(!vp_gauss_use(isas[k / 3]) || true);
+        if (!vp_gauss_use(isas[k / 3]))
+            vp_gauss_use(NULL);
         run_gauss(&p, size, types[t], VP_F32, raw, real);
         CHECK_NEAR(difference(real, want, n), 0, 1.2e-7 * (hi[t] - lo[t]));
         run_gauss(&p, size, types[t], types[t], raw, out);

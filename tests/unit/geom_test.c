@@ -526,10 +526,9 @@ static void test_round_trip(void)
     static const char *const texts[] = {
         "sod=410.66\nsdd=553.74\ndetector=560x1\npitch=0.2\nangles=0:0.5:721\ndirection=clockwise\n",
         "sod=76.7511959075928\nsdd=1127.464\ndetector=1500x2000\npitch=0.2 -0.2\n"
-        "angles=3.36500000953674:0.11457670273711:3142\noffset-u=0.1\noffset-v=1e-300\ntilt=-0."
-        "3333333333333333\n",
-        "beam=parallel\ndetector=5x6\npitch=0.1\nangles=1 2 4 8 16.000000000000004 -32 64 1e3 -0.1 0.2\n  5, "
-        "6 # more\n 7\n",
+        "angles=3.36500000953674:0.11457670273711:3142\noffset-u=0.1\noffset-v=1e-300\n"
+        "tilt=-0.3333333333333333\n",
+        "beam=parallel\ndetector=5x6\npitch=0.1\nangles=1 2 4 8 16.000000000000004 -32 64 1e3 -0.1 0.2\n  5, 6 # more\n 7\n",
         "beam=parallel\ndetector=5x6\npitch=0.1\nviews=997\narc=359.9\nstart=-17.3\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

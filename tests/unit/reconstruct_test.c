@@ -581,7 +581,8 @@ static void memory_that_goes_away_later(void)
         struct ask a = {.kind = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
         pretend.memory = 200 * NX * NY * sizeof(float);
         pretend.after = 5 * NX * NY * sizeof(float);
-        pretend.good = pretend.lost = 1;
+        pretend.good = 1;
+        pretend.lost = 1;
         check_same(&s, &a, want, &r);
         CHECK(!pretend.lost && r.passes > 10);
     }

@@ -1356,7 +1356,7 @@ static void blocks_of_views(void)
                 char name[32];
                 const char *names[] = {pipe_ ? name : path};
                 struct vp_reader *r;
-                struct vp_views *v;
+                struct vp_views *v = NULL;
                 int64_t bad = 0, want_bad = 0;
                 const int fd = pipe_ ? as_input(bytes, n, true, name) : -1;
                 CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_views_open(&v, r, sino, 0, &err));

@@ -1,0 +1,45 @@
+# The tests themselves: no assertion that cannot fail.
+load helper
+
+# bad LINE...: the check finds the test made of the lines
+bad() {
+    printf '%s\n' 'f() {' '    cmp a b' '    cmp a c' '}' '@test "x" {' "$@" '    true' '}' > bad.bats
+    run perl "$ROOT/tests/style.pl" bad.bats
+    [ "$status" -eq 1 ] || { echo "not found:" "$@"; return 1; }
+    [[ "$output" == bad.bats:6:* ]] || { echo "$output"; return 1; }
+}
+
+@test "no assertion of the tests goes unheard" {
+    cd "$ROOT"
+    perl tests/style.pl tests/*.bats tests/*.bash
+}
+
+@test "the check finds what it is for, and lets pass what can fail" {
+    bad '    ! grep x y'
+    bad '    cmp a b && cmp a c'
+    bad '    cmp a b && ! cmp a c'
+    bad '    [ "$(f "a; b")" = 1 ] && [[ "$x" == "(" ]]'
+    bad '    cmp a b || true'
+    bad '    cmp a b || echo different'
+    bad '    f || return 1'
+    bad '    if f; then echo same; fi'
+    bad '    run cmp a b' '    ok cmp a b'
+    sed 's/^TEST/@test/' > good.bats <<'END'
+f() {
+    cmp a b || return 1
+    [ "$(cat x && ! cat y || true)" = '&& ! true' ] # f && cmp a b; ! no
+}
+TEST "x" {
+    if f; then cmp a b; fi
+    cmp a b || { echo different; return 1; }
+    perl -e 'f() && ! g() ||
+        ! true' <<EOF
+! cmp a b
+EOF
+    run cmp a b
+    [ "$status" -eq 1 ]
+    cmp a b && cmp a c
+}
+END
+    ok perl "$ROOT/tests/style.pl" good.bats
+}
