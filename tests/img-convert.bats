@@ -85,6 +85,47 @@ load helper
     fails 2 "--type" img-convert --type u12 a.tif
 }
 
+# colours FILE WxH NUMBER...: pages of one value each, as channels
+colours() {
+    local file=$1 size=$2
+    shift 2
+    perl -e '($s, @v) = @ARGV; ($w, $h) = split /x/, $s;
+             $text = "voxpipe = 1\naxes = x y channel z\nsizes = 3 " . @v / 3 . "\nchannels = red green blue\n";
+             $at = 8; print pack("A2 v V", "II", 42, $at); $size = $w * $h * 4;
+             for $i (0 .. $#v) {
+                 $data = $at + 2 + 9 * 12 + 4 + 200; $next = $i < $#v ? $data + $size : 0;
+                 print pack("v", 9), map({ pack("v v V V", @$_) } [256, 4, 1, $w], [257, 4, 1, $h], [258, 3, 1, 32],
+                     [259, 3, 1, 1], [270, 2, length($text), $data - 200], [273, 4, 1, $data], [278, 4, 1, $h],
+                     [279, 4, 1, $size], [339, 3, 1, 3]), pack("V a200", $next, $text), pack("f<*", ($v[$i]) x ($w * $h));
+                 $at = $next;
+             }' -- "$size" "$@" > "$file"
+}
+
+@test "--channel picks one, and luminance weighs red, green and blue" {
+    colours c.tif 5x4 1 2 3 10 20 30 0.5 -1 4
+    img-convert --channel 2 c.tif -o blue.tif
+    [ "$(numbers blue.tif f | tr ' ' '\n' | uniq | tr '\n' ' ')" = "3 30 4 " ]
+    [ "$(img-info --value axes blue.tif)" = "x y z" ]
+    run img-info --value channels blue.tif
+    [[ "$output" != *red* ]]
+    for batch in 1M 1G; do
+        img-convert -m $batch --channel luminance c.tif -o y.tif
+        read -r -a y <<<"$(numbers y.tif f | tr ' ' '\n' | uniq | tr '\n' ' ')"
+        near "${y[0]}" 1.815 1e-6
+        near "${y[1]}" 18.15 1e-5
+        near "${y[2]}" 0.0185 1e-6
+        [ "${#y[@]}" -eq 3 ]
+    done
+    cat c.tif | img-convert --channel luminance | img-cmp - y.tif
+    img-convert --channel luminance --region 1:3,: c.tif | img-cmp - <(img-cat --region 1:3,: y.tif)
+    ok img-convert --channel luminance --type u8 --auto c.tif -o y8.tif
+    [ "$(numbers y8.tif C | tr ' ' '\n' | uniq | tr '\n' ' ')" = "25 255 0 " ]
+    fails 2 "--channel 3: expected 0 to 2" img-convert --channel 3 c.tif
+    fails 2 "'red' is not a channel: expected 0, 1, ... or luminance" img-convert --channel red c.tif
+    fails 2 "--channel and --pages exclude each other" img-convert --channel 1 --pages 0 c.tif
+    fails 1 "no axis named channel" img-convert --channel 0 blue.tif
+}
+
 @test "compression loses nothing" {
     perl -e 'print pack("f<*", map { sin($_ / 50) } 0..19999)' > a.raw
     img-convert --raw-in 100x50:f32le a.raw -o a.tif

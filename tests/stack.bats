@@ -114,6 +114,67 @@ foreign() {
     done
 }
 
+# colours FILE W H IMAGES: red, green and blue of a pixel side by side, each directory in front of its samples
+colours() {
+    perl -e '($w, $h, $n) = @ARGV; $at = 8; print pack("A2 v V", "II", 42, $at);
+             for $i (1 .. $n) {
+                 $data = $at + 2 + 9 * 12 + 4 + 8;
+                 $next = $i < $n ? $data + 3 * $w * $h : 0;
+                 print pack("v", 9), map({ pack("v v V V", @$_) } [256, 4, 1, $w], [257, 4, 1, $h], [258, 3, 3, $data - 8],
+                     [259, 3, 1, 1], [262, 3, 1, 2], [273, 4, 1, $data], [277, 3, 1, 3], [278, 4, 1, $h],
+                     [279, 4, 1, 3 * $w * $h]), pack("V v4", $next, 8, 8, 8, 0),
+                     pack("C*", map { my $p = $_; map { ($p * (3 + 4 * $_) + 50 * $_ + 9 * $i) % 251 } 0 .. 2 } 0 .. $w * $h - 1);
+                 $at = $next;
+             }' "$2" "$3" "$4" > "$1"
+}
+
+# channel FILE W H IMAGES C: what channel C of it must be
+channel() {
+    perl -e '($w, $h, $n, $c) = @ARGV;
+             for $i (1 .. $n) { print pack("C*", map { ($_ * (3 + 4 * $c) + 50 * $c + 9 * $i) % 251 } 0 .. $w * $h - 1) }' \
+        "$2" "$3" "$4" "$5" | img-cat --raw-in "$2x$3x$4:u8" -o "$1"
+}
+
+@test "colour images: channels are pages, the same from a file, with < and with --spool; a pipe says the way out" {
+    colours rgb.tif 30 20 2
+    [ "$(img-info --value axes rgb.tif)" = "x y channel z" ]
+    [ "$(img-info --value sizes rgb.tif)" = "3 2" ]
+    [ "$(img-info --value channels rgb.tif)" = "red green blue" ]
+    for c in 0 1 2; do
+        channel want.tif 30 20 2 "$c"
+        ok img-convert --channel "$c" rgb.tif -o one.tif
+        img-cmp one.tif want.tif
+        [ "$(img-info --value axes one.tif)" = "x y z" ]
+        img-cat --pages "$c::3" rgb.tif | img-cmp - want.tif
+    done
+    img-cat rgb.tif > all.tif
+    img-cat < rgb.tif > b.tif
+    img-cat --spool < <(cat rgb.tif) > c.tif
+    img-cmp all.tif b.tif
+    img-cmp all.tif c.tif
+    fails 1 "page 0: colour TIFF cannot be read from a pipe" sh -c 'cat rgb.tif | img-cat'
+    [[ "$stderr" == *"hint: give the file name instead, or use --spool"* ]]
+    # a stack of files, each with its channels
+    colours one.tif 30 20 1
+    img-cat one.tif one.tif one.tif -o three.tif
+    [ "$(img-info --value sizes three.tif)" = "3 3" ]
+    stack grey.tif 30 20 1
+    fails 1 "expected pages of 30x20 u8" img-cat one.tif grey.tif
+    img-convert --type u8 grey.tif -o grey8.tif
+    fails 1 "expected images of 3 channels as in one.tif, got 1" img-cat one.tif grey8.tif
+}
+
+@test "what a decoder takes is counted in --memory" {
+    needs_plain_memory
+    command -v tiffcp >/dev/null || skip "tiffcp is not installed"
+    img-cat --raw-in 4096x4096:u16 -o a.tif < <(head -c $((4096 * 4096 * 2)) /dev/zero)
+    tiffcp -c zip -t -w 4096 -l 2048 a.tif b.tif
+    fails 3 "b.tif: decoding a page may take" img-convert --raw-out -m 40M b.tif
+    ok img-convert -m 200M --stats s.json b.tif -o c.tif
+    img-cmp c.tif a.tif
+    [ "$(grep -o '"peak_memory[a-z_]*": *[0-9]*' s.json | grep -o '[0-9]*$')" -lt 200000000 ]
+}
+
 @test "--compress: the same samples in fewer bytes, only into a file" {
     perl -e 'print pack("f<*", map { int($_ / 100) } 0 .. 64 * 64 * 5 - 1)' | img-cat --raw-in 64x64:f32 - -o a.tif
     for method in deflate zstd; do

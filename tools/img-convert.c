@@ -2,7 +2,7 @@
 /* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output come with the common options. */
 #include "base/tool.h"
-#include "ops/select.h"
+#include "ops/channel.h"
 #include "ops/statistics.h"
 #include "stack/open.h"
 
@@ -13,6 +13,7 @@ struct params {
     int type;                 /* 0: not given, else enum vp_type + 1 */
     struct vp_reals scale, window;
     bool whole, unscale;
+    const char *channel;
     struct vp_select_params select;
 };
 
@@ -35,6 +36,10 @@ static const struct vp_opt options[] = {
             .more = "The samples are read twice, so input must be a file (or --spool). All pages get the "
                     "same scale."),
     VP_FLAG(struct params, unscale, "unscale", 0, .help = "undo the scale that the metadata records"),
+    VP_STRING(struct params, channel, "channel", 0, .metavar = "N|luminance",
+              .help = "only this channel of a colour image, from 0 on, or its luminance",
+              .more = "Of a stack with an axis `channel`, as colour images have it: red is 0, green 1, blue 2. The "
+                      "luminance is 0.299 red + 0.587 green + 0.114 blue."),
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_OPT_END,
 };
@@ -58,6 +63,7 @@ struct flatness {
 
 struct job {
     const struct vp_select *select;
+    struct vp_channel channel;
     enum vp_type from, to;
     double gain, offset;
     int64_t lost;             /* clamped, or NaN to integer */
@@ -85,18 +91,20 @@ static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct v
 {
     enum { PART = 1 << 16 };
     struct job *j = ctx;
-    const int64_t total = samples(j, n);
+    enum vp_type from = j->from;
     int64_t lost = 0;
 
     (void)page;
-    (void)err;
+    if (vp_channel_mix(&j->channel, samples(j, 1), &in, &n, &from, err))
+        return -1;
+    const int64_t total = samples(j, n);
     #pragma omp parallel for schedule(static) reduction(+ : lost)
     for (int64_t at = 0; at < total; at += PART)
         lost += vp_convert((char *)out + (size_t)at * vp_type_size(j->to), j->to,
-                           (const char *)in + (size_t)at * vp_type_size(j->from), j->from,
+                           (const char *)in + (size_t)at * vp_type_size(from), from,
                            total - at < PART ? total - at : PART, j->gain, j->offset);
     j->lost += lost;
-    watch(&j->before, in, vp_type_size(j->from), total);
+    watch(&j->before, in, vp_type_size(from), total);
     watch(&j->after, out, vp_type_size(j->to), total);
     return n;
 }
@@ -104,12 +112,20 @@ static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct v
 static int range(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     struct job *j = ctx;
+    enum vp_type from = j->from;
 
     (void)page;
     (void)out;
-    (void)err;
-    vp_extent_add(&j->extent, in, j->from, samples(j, n));
+    if (vp_channel_mix(&j->channel, samples(j, 1), &in, &n, &from, err))
+        return -1;
+    vp_extent_add(&j->extent, in, from, samples(j, n));
     return n;
+}
+
+/* Of the buffers: sums of colours are as large again. */
+static uint64_t memory_of(const struct vp_run *run, const struct job *j)
+{
+    return j->channel.luminance ? run->common.memory / 2 : run->common.memory;
 }
 
 static void set_window(struct job *j, double lo, double hi)
@@ -160,7 +176,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (run->common.plan)
         return 0;
     if (p->whole) {
-        struct vp_flow flow = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
+        struct vp_flow flow = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
         if (vp_select_run(j->select, &flow, err) || vp_reader_seek(reader, 0, err))
             return -1;
@@ -201,8 +217,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
     j.from = in->type;
-    if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
-        || vp_select_stack(&select, in, &out, note, sizeof note, err)
+    if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
+                          note, sizeof note, err)
         || prepare(run_, p, &j, reader, &out, err))
         goto out;
     vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
@@ -218,7 +234,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
     struct vp_flow flow = {.reader = reader, .writer = writer, .out_page_bytes = vp_page_bytes(&out),
-                           .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
+                           .memory = memory_of(run_, &j), .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
     rc = vp_select_run(&select, &flow, err);
     if (!rc && j.before.varies && !j.after.varies)
@@ -230,6 +246,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))
         rc = -1;
+    vp_channel_free(&j.channel);
     vp_stack_free(&out);
     vp_select_free(&select);
     return rc;

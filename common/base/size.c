@@ -144,6 +144,30 @@ void *vp_alloc_raw(size_t count, size_t size, const char *what, struct vp_err *e
     return allocate(count, size, false, what, err);
 }
 
+static _Atomic uint64_t memory_most = UINT64_MAX;
+
+void vp_memory_limit(uint64_t bytes)
+{
+    memory_most = bytes;
+}
+
+uint64_t vp_memory_most(void)
+{
+    return memory_most;
+}
+
+int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct vp_err *err)
+{
+    char need[32], have[32];
+    const uint64_t most = memory_most;
+    enum { NOTHING = 1 << 20 }; /* every run takes that */
+    if (bytes <= NOTHING || bytes <= most / 2)
+        return 0;
+    vp_fail(err, VP_ERESOURCE, "%s: %s may take %s: expected at most half of the %s of memory", name, what,
+            vp_format_bytes(need, sizeof need, bytes), vp_format_bytes(have, sizeof have, most));
+    return vp_hint(err, "allow more --memory");
+}
+
 /* The value after `key` at the start of a line of a /proc or /sys file ("" = the first line). */
 static bool file_number(const char *path, const char *key, uint64_t *out)
 {

@@ -31,6 +31,13 @@ void *vp_alloc_raw(size_t count, size_t size, const char *what, struct vp_err *e
 /* Bytes a process may reasonably take now: MemAvailable, limited by the cgroup. */
 uint64_t vp_memory_available(void);
 
+/* The bytes that inputs may ask for by what they say of themselves: descriptions, tables, views, decoders. Set once
+ * from --memory, before any input is opened; without a limit until then. */
+void vp_memory_limit(uint64_t bytes);
+uint64_t vp_memory_most(void);
+/* Refuses (VP_ERESOURCE) what takes more than half of it: "NAME: WHAT takes 3.1 GiB ...". */
+int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct vp_err *err);
+
 /* Peak resident set of this process, bytes. */
 uint64_t vp_memory_peak(void);
 

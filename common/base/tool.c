@@ -413,6 +413,7 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         c->memory = vp_memory_available() / 5 * 4;
     if (!c->memory)
         c->memory = 1;
+    vp_memory_limit(c->memory);
     return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
 }
 

@@ -2,6 +2,7 @@
 /* A geometry while it is put together: `key = value` from files and options, then the finished thing. */
 #include "geom/draft.h"
 #include "base/err.h"
+#include "base/size.h"
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,6 +42,10 @@ static int append(double **list, int64_t *n, int64_t *cap, int64_t most, double 
         return vp_fail(err, VP_ERUN, "%s: more than %d views", where, VP_GEOM_MAX_VIEWS);
     if (*n == *cap) {
         const int64_t cap2 = *cap ? 2 * *cap : 256;
+        /* `most` numbers are VP_GEOM_MAX_VIEWS views: with what a run makes of them. */
+        if (vp_memory_claim((uint64_t)*n / (uint64_t)(most / VP_GEOM_MAX_VIEWS) * VP_GEOM_VIEW_BYTES, "a geometry of so many views",
+                            where, err))
+            return -1;
         double *p = realloc(*list, (size_t)cap2 * sizeof *p);
         if (!p)
             return vp_fail(err, VP_ERESOURCE, "out of memory for %lld numbers of the geometry",

@@ -103,6 +103,9 @@ struct vp_scan {
     bool untilted; /* P[2] = P[10] = 0 (relative 1e-9): u and depth do not depend on z */
 };
 
+/* What a run takes for a view, in all: its numbers, matrices and weights. */
+enum { VP_GEOM_VIEW_BYTES = 400 };
+
 /* Matrices, decomposed, and the scan they make. *views is malloc'd (g->views entries). */
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err);
 

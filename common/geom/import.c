@@ -249,7 +249,7 @@ static const char *next_tag(const char *p, char *tag, size_t size)
             continue;
         }
         p++;
-        size_t n = strcspn(p, " \t\r\n>");
+        size_t n = strcspn(p, " \t\r\n<>");
         snprintf(tag, size, "%.*s", (int)(n < size ? n : size - 1), p);
         return p;
     }
@@ -293,8 +293,10 @@ static int import_rtk(struct vp_draft *d, const char *text, const char *name, st
     d->matrix_mm = true;
     snprintf(where, sizeof where, "%.400s", name);
     while ((p = next_tag(p, tag, sizeof tag))) {
-        const char *body = strchr(p, '>');
-        if (!body)
+        const char *body = p + strcspn(p, "<>"); /* no further: each byte is looked at a few times, not once a tag */
+        if (*body == '<')
+            return vp_fail(err, VP_ERUN, "%s: a tag that does not end: '<%s'", where, tag);
+        if (!*body)
             break;
         body++;
         if (!strcmp(tag, "Projection")) {

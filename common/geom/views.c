@@ -365,6 +365,8 @@ int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan 
 
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err)
 {
+    if (vp_memory_claim((uint64_t)g->views * VP_GEOM_VIEW_BYTES, "its views", "geometry", err))
+        return -1;
     struct vp_view *v = vp_alloc((size_t)g->views, sizeof *v, "the views' matrices", err);
     struct vp_scan made;
     if (!v)

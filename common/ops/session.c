@@ -104,6 +104,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     }
     job->grid = &s->grid;
     job->memory = run->common.memory;
+    if (job->n_views > 10000) /* of fewer the numbers are next to nothing */
+        job->memory -= vp_min64((int64_t)(job->memory / 2), job->n_views * VP_GEOM_VIEW_BYTES);
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;

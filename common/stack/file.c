@@ -24,7 +24,8 @@ enum { EXPANSION = 1 << 16 };
 
 struct page {
     uint64_t ifd;
-    uint64_t data; /* all strips in one piece here; 0: look at the directory again */
+    uint64_t data : 63; /* all strips in one piece here; 0: look at the directory again */
+    uint64_t invert : 1; /* zero is white */
 };
 
 struct file {
@@ -32,7 +33,8 @@ struct file {
     struct vp_tiff tiff;
     int fd;
     uint64_t size;
-    struct page *pages;
+    struct page *pages; /* one an image: `channels` pages of the stack */
+    uint64_t need; /* of decoding one */
     bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
     bool decode; /* some page needs libtiff */
     struct vp_libtiff_reader *libtiff;
@@ -87,23 +89,25 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
                       struct vp_err *err)
 {
     const size_t page_bytes = vp_page_bytes(&f->source.stack);
+    const uint64_t need = vp_libtiff_need(d);
+    f->need = need > f->need ? need : f->need;
     if (!vp_ifd_plain(d)) {
+        const char *kind = d->form.compression == CODEC_NONE ? "samples" : "compressed data";
         uint64_t have = 0;
         for (int64_t i = 0; i < d->n_strips; i++) {
             if (d->offset[i] > f->size || d->count[i] > f->size - d->offset[i])
-                return vp_fail(
-                    err, VP_ERUN,
-                    "%s: page %lld: truncated: expected compressed data up to byte %llu, got %llu bytes",
-                    f->source.name, (long long)page, (unsigned long long)(d->offset[i] + d->count[i]),
-                    (unsigned long long)f->size);
+                return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %s up to byte %llu, got %llu bytes",
+                               f->source.name, (long long)page, kind,
+                               (unsigned long long)(d->offset[i] + d->count[i]), (unsigned long long)f->size);
             have += d->count[i];
         }
         have = have ? have : f->size;
-        if (page_bytes / EXPANSION > have)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: %llu compressed bytes cannot hold %zu",
-                           f->source.name, (long long)page, (unsigned long long)have, page_bytes);
+        const double bytes = (double)vp_form_row_bytes(&d->form, d->form.nx) * (double)d->form.ny;
+        if (bytes / EXPANSION > (double)have)
+            return vp_fail(err, VP_ERUN, "%s: page %lld: %llu bytes of %s cannot hold %.0f", f->source.name,
+                           (long long)page, (unsigned long long)have, kind, bytes);
         f->decode = true;
-        return 0;
+        return vp_memory_claim(need, "decoding a page", f->source.name, err);
     }
     if (vp_ifd_check_strips(&f->tiff, d, err))
         return -1;
@@ -117,6 +121,7 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
     if (inside < page_bytes)
         return cut_page(f, page, inside, err);
     out->data = joined ? d->offset[0] : 0;
+    out->invert = d->form.invert;
     return 0;
 }
 
@@ -125,7 +130,7 @@ static int imagej_pages(struct file *f, const struct vp_ifd *d, struct vp_err *e
 {
     const int64_t images = d->text ? vp_imagej_images(d->text, d->text_len) : 1;
     const size_t page_bytes = vp_page_bytes(&f->source.stack);
-    if (images < 2 || !f->pages[0].data)
+    if (images < 2 || !f->pages[0].data || f->decode)
         return 0;
     const int64_t there = (int64_t)((f->size - f->pages[0].data) / page_bytes);
     if (there < images)
@@ -137,13 +142,48 @@ static int imagej_pages(struct file *f, const struct vp_ifd *d, struct vp_err *e
     return 0;
 }
 
-static int walk(struct file *f, uint64_t first, struct vp_err *err)
+static int grow(struct file *f, int64_t n, int64_t *room, struct vp_err *err)
+{
+    if (n < *room)
+        return 0;
+    const int64_t more = *room ? 2 * *room : 16;
+    if (vp_memory_claim((uint64_t)more * sizeof *f->pages, "the table of its pages", f->source.name, err))
+        return -1;
+    struct page *pages = realloc(f->pages, (size_t)more * sizeof *pages);
+    if (!pages)
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for a table of %lld pages", f->source.name,
+                       (long long)more);
+    f->pages = pages;
+    *room = more;
+    return 0;
+}
+
+/* The image of a directory as the n-th. */
+static int add_image(struct file *f, uint64_t at, const struct vp_ifd *d, int64_t n, struct vp_err *err)
+{
+    struct vp_source *s = &f->source;
+    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err) : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
+        return -1;
+    f->pages[n] = (struct page){.ifd = at};
+    if (n == 0) {
+        s->channels = d->form.channels;
+        f->source.need += d->text_cost;
+    }
+    if (check_data(f, d, n, &f->pages[n], err))
+        return -1;
+    s->stack.pages = (n + 1) * s->channels;
+    return 0;
+}
+
+/* All directories, or all but thumbnails and masks. */
+static int walk(struct file *f, uint64_t first, bool all, struct vp_err *err)
 {
     int64_t n = 0, room = 0, power = 1, lap = 0;
     uint64_t mark = 0; /* Brent's cycle finder: an offset seen at a power of two */
     struct vp_ifd d = {0};
+    struct vp_form form = {0};
     int rc = 0;
-    for (uint64_t at = first; at; at = d.next) {
+    for (uint64_t at = first; at && !rc; at = d.next) {
         f->tiff.page = n;
         if (at == mark) {
             rc = vp_fail(err, VP_ERUN, "%s: page %lld: the chain of directories returns to byte %llu",
@@ -155,34 +195,23 @@ static int walk(struct file *f, uint64_t first, struct vp_err *err)
             power *= 2;
             lap = 0;
         }
-        if (n == room) {
-            room = room ? 2 * room : 16;
-            struct page *more = realloc(f->pages, (size_t)room * sizeof *more);
-            if (!more) {
-                rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for a table of %lld pages",
-                             f->source.name, (long long)room);
-                break;
-            }
-            f->pages = more;
-        }
         vp_ifd_free(&d);
-        rc = vp_tiff_ifd(&f->tiff, at, n == 0, &d, err);
-        if (!rc)
-            rc = n == 0 ? vp_ifd_stack(&f->tiff, &d, &f->source.stack, err)
-                        : vp_ifd_check_page(&f->tiff, &d, &f->source.stack, err);
-        f->pages[n] = (struct page){at, 0};
-        if (!rc)
-            rc = check_data(f, &d, n, &f->pages[n], err);
-        if (rc)
-            break;
-        n++;
-        f->source.stack.pages = n;
-        if (n == 1 && !d.next)
-            rc = imagej_pages(f, &d, err);
-        if (rc)
-            break;
+        rc = grow(f, n, &room, err) || vp_tiff_ifd(&f->tiff, at, n == 0, &d, err) ? -1 : 0;
+        if (rc || (d.minor && !all))
+            continue;
+        rc = add_image(f, at, &d, n, err);
+        if (!rc && n++ == 0) {
+            form = d.form;
+            if (!d.next)
+                rc = imagej_pages(f, &d, err);
+        }
     }
     vp_ifd_free(&d);
+    if (!rc && n == 0 && !all)
+        return walk(f, first, true, err);
+    if (!rc && form.channels > 1 && vp_form_axes(&f->source.stack.meta, &form, form.channels, n))
+        rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", f->source.name);
+    f->source.need += (uint64_t)room * sizeof *f->pages + (f->decode ? f->need : 0);
     return rc;
 }
 
@@ -214,7 +243,7 @@ static int load_directory(struct file *f, int64_t page, struct vp_err *err)
     f->ifd_page = -1;
     f->tiff.page = page;
     if (vp_tiff_ifd(&f->tiff, f->pages[page].ifd, false, &f->ifd, err) ||
-        vp_ifd_check_page(&f->tiff, &f->ifd, &f->source.stack, err) ||
+        vp_ifd_check_page(&f->tiff, &f->ifd, &f->source.stack, 1, err) ||
         vp_ifd_check_strips(&f->tiff, &f->ifd, err))
         return -1;
     f->ifd_page = page;
@@ -262,7 +291,9 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
         const uint64_t before = f->libtiff ? vp_libtiff_reader_bytes(f->libtiff) : 0;
         if (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, err))
             return -1;
-        const int rc = vp_libtiff_reader_rows(f->libtiff, f->pages[page].ifd, s, page, y0, y1, buf, err);
+        const int64_t image = page / source->channels;
+        const int rc = vp_libtiff_reader_rows(f->libtiff, f->pages[image].ifd, s, image, page % source->channels,
+                                              source->channels, y0, y1, buf, err);
         source->bytes += vp_libtiff_reader_bytes(f->libtiff) - before;
         return rc;
     }
@@ -273,7 +304,16 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
                        : strips(f, page, y0, y1, buf, row, err);
     if (!rc && f->tiff.swap)
         vp_swap_samples(buf, size, n / size);
+    if (!rc && f->pages[entry].invert)
+        vp_form_invert(buf, s->type, n / size);
     return rc;
+}
+
+static void rest(struct vp_source *source)
+{
+    struct file *f = (struct file *)source;
+    if (f->libtiff)
+        vp_libtiff_reader_rest(f->libtiff);
 }
 
 static void close_file(struct vp_source *source)
@@ -299,8 +339,8 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
         close(fd);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
-    f->source =
-        (struct vp_source){.name = copy, .begin = begin, .rows = rows, .close = close_file, .seekable = true};
+    f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file, .seekable = true,
+                           .channels = 1};
     f->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch};
     f->fd = fd;
     f->ifd_page = -1;
@@ -310,15 +350,17 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     unsigned char start[8];
     int rc = fstat(fd, &st) ? vp_fail_errno(err, "%s", name) : 0;
     f->size = rc ? 0 : (uint64_t)st.st_size;
+    f->tiff.allowed = 16 * f->size + (1 << 20);
     if (!rc && f->size == 0)
         rc = vp_fail(err, VP_ERUN, "%s: empty: expected a TIFF", name);
     const int64_t n = rc ? 0 : vp_pread_all(fd, start, 8, 0);
     if (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2))
         rc = vp_not_tiff(name, start, (size_t)n, err);
-    if (rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, err)) {
+    if (rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, false, err)) {
         close_file(&f->source);
         return -1;
     }
+    f->tiff.allowed = 0; /* what is read again later costs as much as the samples do */
     f->source.by_rows = !f->decode;
 #ifdef POSIX_FADV_SEQUENTIAL
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);

@@ -6,7 +6,9 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/source.h"
+#include "stack/tiff.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 #include <tiffio.h>
 #include <unistd.h>
 
-enum { STRIP_BYTES = 1 << 20, LARGEST_TILE = 64 << 20 };
+enum { STRIP_BYTES = 1 << 20, LARGEST_TILE = 1 << 30 };
 
 /* What libtiff said last, in the thread that called it. Its handlers are global; a thread-local text keeps
  * concurrent readers apart. */
@@ -41,6 +43,15 @@ static void init(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, set_handlers);
     said[0] = '\0';
+    errno = 0;
+}
+
+/* Where memory ran out, libtiff counts what it does not hold, and crashes as it is closed: it is left to the end of
+ * the process then. */
+static void leave_if_broken(TIFF **tiff)
+{
+    if (errno == ENOMEM)
+        *tiff = NULL;
 }
 
 /* A position of our own in a descriptor that others read too. */
@@ -53,9 +64,9 @@ static tmsize_t io_read(thandle_t h, void *buf, tmsize_t n)
 {
     struct io *io = h;
     const int64_t got = n > 0 ? vp_pread_all(io->fd, buf, (size_t)n, io->position) : 0;
-    if (got < 0) {
+    if (got < 0) { /* libtiff takes -1 for a length in places: nothing was read, and every caller looks at io.error */
         io->error = io->error ? io->error : errno;
-        return -1;
+        return 0;
     }
     io->position += (uint64_t)got;
     io->bytes += (uint64_t)got;
@@ -82,8 +93,12 @@ static tmsize_t io_write(thandle_t h, void *buf, tmsize_t n)
 
 static toff_t io_size(thandle_t h)
 {
+    struct io *const io = h;
     struct stat st;
-    return fstat(((struct io *)h)->fd, &st) ? 0 : (toff_t)st.st_size;
+    if (!fstat(io->fd, &st))
+        return (toff_t)st.st_size;
+    io->error = io->error ? io->error : errno;
+    return 0;
 }
 
 static toff_t io_seek(thandle_t h, toff_t offset, int whence)
@@ -127,14 +142,24 @@ static int failed(const struct io *io, const char *name, int64_t page, struct vp
                    said[0] ? ": " : "", said);
 }
 
+/* Output rows of some channels of the current directory, one channel behind the other. */
+struct window {
+    int64_t c0, c1, y0, y1;
+};
+
 struct vp_libtiff_reader {
     TIFF *tiff;
     struct io io;
     char *name;
     uint64_t ifd; /* the current directory; 0: none */
-    unsigned char *cache; /* one decoded strip or row of tiles */
-    size_t cache_bytes;
-    int64_t cached; /* which; -1: none */
+    struct vp_form form; /* and what is in it */
+    const uint16_t *map[3];
+    bool tiled;
+    int64_t block_nx, block_ny; /* a tile, or a strip */
+    size_t block_row, block_bytes; /* as decoded */
+    struct window held; /* what is in `cache`; y1 0: nothing */
+    unsigned char *cache, *block;
+    size_t cache_bytes, block_room;
 };
 
 int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, struct vp_err *err)
@@ -145,7 +170,6 @@ int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *n
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
     r->io.fd = fd;
-    r->cached = -1;
     r->tiff = open_tiff(&r->io, name, "rmh"); /* m: no mapping; h: no directory yet */
     if (!r->tiff) {
         failed(&r->io, name, 0, err);
@@ -167,127 +191,253 @@ void vp_libtiff_reader_close(struct vp_libtiff_reader *r)
         return;
     if (r->tiff)
         TIFFClose(r->tiff);
-    free(r->cache);
+    vp_libtiff_reader_rest(r);
     free(r->name);
     free(r);
 }
 
+void vp_libtiff_reader_rest(struct vp_libtiff_reader *r)
+{
+    free(r->cache);
+    free(r->block);
+    r->cache = r->block = NULL;
+    r->cache_bytes = r->block_room = 0;
+    r->held = (struct window){0};
+}
+
+/* Images of several channels, and those whose rows lie as columns, are decoded as a whole and kept, so that
+ * nothing is decoded twice, as long as that takes no more than this. */
+static uint64_t whole_room(void)
+{
+    const uint64_t most = vp_memory_most();
+    return most == UINT64_MAX ? (uint64_t)1 << 30 : most / 8;
+}
+
+/* What the current directory says, as libtiff understands it. */
+static void get_form(struct vp_libtiff_reader *r, struct vp_form *f)
+{
+    TIFF *t = r->tiff;
+    uint32_t w = 0, h = 0;
+    uint16_t bits = 0, samples = 0, compression = 0, format = 0, photometric = 1, planar = 0, orientation = 0,
+             n_extra = 0, *extra = NULL, *map[3] = {NULL, NULL, NULL};
+    TIFFGetFieldDefaulted(t, TIFFTAG_COMPRESSION, &compression);
+    TIFFGetField(t, TIFFTAG_PHOTOMETRIC, &photometric);
+    if (compression == CODEC_JPEG && photometric == PHOTO_YCBCR)
+        TIFFSetField(t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
+    if (compression == CODEC_LOG || compression == CODEC_LOG24)
+        TIFFSetField(t, TIFFTAG_SGILOGDATAFMT, SGILOGDATAFMT_FLOAT);
+    TIFFGetField(t, TIFFTAG_IMAGEWIDTH, &w);
+    TIFFGetField(t, TIFFTAG_IMAGELENGTH, &h);
+    TIFFGetFieldDefaulted(t, TIFFTAG_BITSPERSAMPLE, &bits);
+    TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLESPERPIXEL, &samples);
+    TIFFGetFieldDefaulted(t, TIFFTAG_SAMPLEFORMAT, &format);
+    TIFFGetFieldDefaulted(t, TIFFTAG_PLANARCONFIG, &planar);
+    TIFFGetFieldDefaulted(t, TIFFTAG_ORIENTATION, &orientation);
+    TIFFGetFieldDefaulted(t, TIFFTAG_EXTRASAMPLES, &n_extra, &extra);
+    *f = (struct vp_form){.nx = w, .ny = h, .bits = bits, .samples = samples, .format = format,
+                          .photometric = photometric, .planar = planar, .orientation = orientation,
+                          .compression = compression, .extra = n_extra ? extra[0] : 0};
+    r->map[0] = r->map[1] = r->map[2] = NULL;
+    if (photometric == PHOTO_PALETTE && bits <= 16 && TIFFGetField(t, TIFFTAG_COLORMAP, &map[0], &map[1], &map[2])) {
+        bool coarse = true, wide = false;
+        for (int c = 0; c < 3; c++) {
+            uint64_t block[256];
+            for (int64_t i = 0; i < (int64_t)1 << bits; i += 256) {
+                const int64_t left = ((int64_t)1 << bits) - i, n = left < 256 ? left : 256;
+                for (int64_t k = 0; k < n; k++)
+                    block[k] = map[c][i + k];
+                vp_form_map(f, block, n);
+                coarse = coarse && f->coarse_map;
+                wide = wide || f->wide_map;
+            }
+            r->map[c] = map[c];
+        }
+        f->coarse_map = coarse;
+        f->wide_map = wide && !coarse;
+    }
+    vp_form_judge(f);
+}
+
 static int set_directory(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
-                         struct vp_err *err)
+                         int64_t channels, struct vp_err *err)
 {
     if (r->ifd == ifd)
         return 0;
     r->ifd = 0;
-    r->cached = -1;
+    r->held = (struct window){0};
     if (!TIFFSetSubDirectory(r->tiff, ifd))
         return failed(&r->io, r->name, page, err);
-    uint32_t w = 0, h = 0;
-    uint16_t bits = 0, samples = 0, compression = 0;
-    TIFFGetField(r->tiff, TIFFTAG_IMAGEWIDTH, &w);
-    TIFFGetField(r->tiff, TIFFTAG_IMAGELENGTH, &h);
-    TIFFGetFieldDefaulted(r->tiff, TIFFTAG_BITSPERSAMPLE, &bits);
-    TIFFGetFieldDefaulted(r->tiff, TIFFTAG_SAMPLESPERPIXEL, &samples);
-    TIFFGetFieldDefaulted(r->tiff, TIFFTAG_COMPRESSION, &compression);
+    struct vp_form *f = &r->form;
+    get_form(r, f);
     /* libtiff repairs what it thinks is wrong: what it will decode must be what was checked. */
-    if (w != s->nx || h != s->ny || bits != 8 * vp_type_size(s->type) || samples != 1)
+    if (*f->problem || vp_form_nx(f) != s->nx || vp_form_ny(f) != s->ny || f->type != s->type ||
+        f->channels != channels || (f->photometric == PHOTO_PALETTE && !r->map[0]))
         return vp_fail(err, VP_ERUN, "%s: page %lld: its directory contradicts itself", r->name,
                        (long long)page);
-    if (!TIFFIsCODECConfigured(compression))
+    if (!TIFFIsCODECConfigured((uint16_t)f->compression))
         return vp_fail(err, VP_ERUN, "%s: page %lld: compression %u is unknown to this libtiff", r->name,
-                       (long long)page, compression);
+                       (long long)page, f->compression),
+               vp_hint(err, "write it anew without compression, or with deflate, where it was made");
+    uint32_t tw = 0, th = 0, per = 0;
+    r->tiled = TIFFIsTiled(r->tiff);
+    TIFFGetField(r->tiff, TIFFTAG_TILEWIDTH, &tw);
+    TIFFGetField(r->tiff, TIFFTAG_TILELENGTH, &th);
+    TIFFGetFieldDefaulted(r->tiff, TIFFTAG_ROWSPERSTRIP, &per);
+    r->block_nx = r->tiled ? tw : f->nx;
+    r->block_ny = r->tiled ? th : per && per < f->ny ? per : f->ny;
+    size_t row = f->rgba ? 4 * (size_t)r->block_nx : vp_form_row_bytes(f, r->block_nx), bytes = 0;
+    const tmsize_t decoded = r->tiled ? TIFFTileSize(r->tiff) : TIFFStripSize(r->tiff);
+    if (!row || !vp_mul_size(&bytes, row, (size_t)r->block_ny) || bytes > PTRDIFF_MAX ||
+        (r->tiled && bytes > LARGEST_TILE))
+        return vp_fail(err, VP_ERUN, "%s: page %lld: tiles of %ux%u: expected at most %d MiB", r->name,
+                       (long long)page, tw, th, LARGEST_TILE >> 20);
+    if (!f->rgba && (uint64_t)decoded != bytes)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: its %s hold %lld bytes: expected %zu", r->name, (long long)page,
+                       r->tiled ? "tiles" : "strips", (long long)decoded, bytes);
+    r->block_row = row;
+    r->block_bytes = bytes;
     r->ifd = ifd;
     return 0;
 }
 
-static int need_cache(struct vp_libtiff_reader *r, size_t n, struct vp_err *err)
+static int need_room(unsigned char **p, size_t *room, size_t n, struct vp_err *err)
 {
-    if (r->cache_bytes >= n)
+    if (*room >= n)
         return 0;
-    free(r->cache);
-    r->cache_bytes = 0;
-    r->cache = vp_alloc_raw(1, n, "a decoded strip", err);
-    r->cache_bytes = r->cache ? n : 0;
-    return r->cache ? 0 : -1;
+    free(*p);
+    *room = 0;
+    *p = vp_alloc_raw(1, n, "a decoded strip", err);
+    *room = *p ? n : 0;
+    return *p ? 0 : -1;
 }
 
-static int strip_rows(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t page, int64_t y0,
-                      int64_t y1, char *buf, struct vp_err *err)
+/* The block at stored pixel (x, y), of one sample if they lie in planes: how many bytes came, or -1. */
+static tmsize_t read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t sample, void *to, size_t bytes)
 {
-    const size_t row = (size_t)s->nx * vp_type_size(s->type);
-    uint32_t per = 0;
-    TIFFGetFieldDefaulted(r->tiff, TIFFTAG_ROWSPERSTRIP, &per);
-    const int64_t rows = per && per < s->ny ? per : s->ny;
-    for (int64_t y = y0; y < y1;) {
-        const int64_t strip = y / rows, first = strip * rows,
-                      end = first + rows < s->ny ? first + rows : s->ny;
-        const int64_t stop = end < y1 ? end : y1;
-        const size_t whole = (size_t)(end - first) * row;
-        if (y == first && stop == end) { /* decode in place */
-            if (TIFFReadEncodedStrip(r->tiff, (uint32_t)strip, buf, (tmsize_t)whole) != (tmsize_t)whole)
-                return failed(&r->io, r->name, page, err);
-        } else {
-            if (r->cached != strip) {
-                r->cached = -1;
-                if (need_cache(r, whole, err))
-                    return -1;
-                if (TIFFReadEncodedStrip(r->tiff, (uint32_t)strip, r->cache, (tmsize_t)whole) !=
-                    (tmsize_t)whole)
+    if (r->form.rgba && r->tiled)
+        return TIFFReadRGBATile(r->tiff, (uint32_t)x, (uint32_t)y, to) ? (tmsize_t)bytes : -1;
+    if (r->form.rgba)
+        return TIFFReadRGBAStrip(r->tiff, (uint32_t)y, to) ? (tmsize_t)bytes : -1;
+    const uint16_t s = (uint16_t)(r->form.planar == 2 ? sample : 0);
+    return r->tiled ? TIFFReadEncodedTile(r->tiff, TIFFComputeTile(r->tiff, (uint32_t)x, (uint32_t)y, 0, s), to,
+                                          (tmsize_t)bytes)
+                    : TIFFReadEncodedStrip(r->tiff, TIFFComputeStrip(r->tiff, (uint32_t)y, s), to, (tmsize_t)bytes);
+}
+
+/* Decode the window into `to`: whole rows of blocks of it, or the whole image. */
+static int decode(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t page, const struct window *w,
+                  char *to, struct vp_err *err)
+{
+    const struct vp_form *f = &r->form;
+    const bool planes = f->planar == 2 && !f->rgba, back = f->orientation == 3 || f->orientation == 4;
+    const int64_t rows = w->y1 - w->y0;
+    const int64_t b0 = f->turned ? 0 : back ? f->ny - w->y1 : w->y0, b1 = f->turned ? f->ny : b0 + rows;
+    const size_t size = vp_type_size(f->type), plane = (size_t)rows * (size_t)s->nx;
+    ptrdiff_t origin, dx, dy;
+    vp_form_place(f, rows, &origin, &dx, &dy);
+    if (need_room(&r->block, &r->block_room, r->block_bytes, err))
+        return -1;
+    if (f->rgba) /* the raster is turned by libtiff otherwise */
+        TIFFSetField(r->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
+    for (int64_t y = b0; y < b1; y += r->block_ny)
+        for (int64_t c = w->c0; c < w->c1; c += planes ? 1 : w->c1 - w->c0)
+            for (int64_t x = 0; x < f->nx; x += r->block_nx) {
+                const int64_t nx = vp_min64(f->nx - x, r->block_nx), ny = vp_min64(f->ny - y, r->block_ny);
+                const size_t bytes = (size_t)(r->tiled ? r->block_ny : ny) * r->block_row;
+                if (read_block(r, x, y, c, r->block, bytes) != (tmsize_t)bytes || r->io.error)
                     return failed(&r->io, r->name, page, err);
-                r->cached = strip;
+                const int64_t flip = r->tiled ? r->block_ny - 1 : ny - 1; /* rasters begin at the bottom */
+                for (int64_t k = 0; k < ny; k++)
+                    for (int64_t i = c; i < (planes ? c + 1 : w->c1); i++)
+                        vp_form_row(f, r->block + (size_t)(f->rgba ? flip - k : k) * r->block_row, i, r->map, nx,
+                                    to + ((ptrdiff_t)((size_t)(i - w->c0) * plane) + origin + x * dx +
+                                          (y - b0 + k) * dy) * (ptrdiff_t)size,
+                                    dx);
             }
-            memcpy(buf, r->cache + (size_t)(y - first) * row, (size_t)(stop - y) * row);
-        }
-        buf += (size_t)(stop - y) * row;
-        y = stop;
-    }
     return 0;
 }
 
-static int tile_rows(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t page, int64_t y0,
-                     int64_t y1, char *buf, struct vp_err *err)
+/* What to decode at once so that output row y of a channel comes out. */
+static struct window window_of(const struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t channel, int64_t y)
 {
-    const size_t size = vp_type_size(s->type), row = (size_t)s->nx * size;
-    uint32_t tw = 0, th = 0;
-    TIFFGetField(r->tiff, TIFFTAG_TILEWIDTH, &tw);
-    TIFFGetField(r->tiff, TIFFTAG_TILELENGTH, &th);
-    const tmsize_t tile = TIFFTileSize(r->tiff);
-    if (!tw || !th || tile <= 0 || tile > LARGEST_TILE || (uint64_t)tile != (uint64_t)tw * th * size)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: tiles of %ux%u: expected at most %d MiB", r->name,
-                       (long long)page, tw, th, LARGEST_TILE >> 20);
-    /* A row of tiles is decoded once, however few of its rows are asked for at a time. */
+    const struct vp_form *f = &r->form;
+    if (f->channels > 1 && vp_page_bytes(s) <= whole_room() / (uint64_t)f->channels)
+        return (struct window){0, f->channels, 0, s->ny};
+    if (f->turned)
+        return (struct window){channel, channel + 1, 0, s->ny};
+    const bool back = f->orientation == 3 || f->orientation == 4;
+    const int64_t b0 = (back ? f->ny - 1 - y : y) / r->block_ny * r->block_ny, b1 = vp_min64(f->ny, b0 + r->block_ny);
+    return (struct window){channel, channel + 1, back ? f->ny - b1 : b0, back ? f->ny - b0 : b1};
+}
+
+static int rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page, int64_t channel,
+                int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+{
+    if (set_directory(r, ifd, s, page, channels, err))
+        return -1;
+    const struct vp_form *f = &r->form;
+    const size_t row = (size_t)s->nx * vp_type_size(s->type);
+    char *to = buf;
     for (int64_t y = y0; y < y1;) {
-        const int64_t band = y / th, first = band * th;
-        const int64_t end = first + th < s->ny ? first + th : s->ny, stop = end < y1 ? end : y1;
-        if (r->cached != band) {
-            r->cached = -1;
-            if (need_cache(r, (size_t)tile + (size_t)(end - first) * row, err))
+        const struct window w = window_of(r, s, channel, y), *h = &r->held;
+        const int64_t stop = vp_min64(w.y1, y1);
+        const size_t bytes = (size_t)(w.y1 - w.y0) * row;
+        const bool here = channel >= h->c0 && channel < h->c1 && y >= h->y0 && stop <= h->y1,
+                   all = w.y0 == y && w.y1 <= y1 && w.c1 - w.c0 == 1;
+        if (!here && all && f->direct && !r->tiled) { /* decoded in place */
+            if (read_block(r, 0, y, 0, to, bytes) != (tmsize_t)bytes || r->io.error)
+                return failed(&r->io, r->name, page, err);
+            if (f->invert)
+                vp_form_invert(to, f->type, bytes / vp_type_size(f->type));
+        } else if (!here && all) {
+            if (decode(r, s, page, &w, to, err))
                 return -1;
-            unsigned char *lines = r->cache + tile;
-            for (int64_t x = 0; x < s->nx; x += tw) {
-                const size_t n = (size_t)(s->nx - x < tw ? s->nx - x : tw) * size;
-                if (TIFFReadTile(r->tiff, r->cache, (uint32_t)x, (uint32_t)first, 0, 0) < 0)
-                    return failed(&r->io, r->name, page, err);
-                for (int64_t k = 0; k < end - first; k++)
-                    memcpy(lines + (size_t)k * row + (size_t)x * size, r->cache + (size_t)k * tw * size, n);
+        } else {
+            if (!here) {
+                r->held.y1 = r->held.c1 = 0;
+                if (need_room(&r->cache, &r->cache_bytes, bytes * (size_t)(w.c1 - w.c0), err) ||
+                    decode(r, s, page, &w, (char *)r->cache, err))
+                    return -1;
+                r->held = w;
             }
-            r->cached = band;
+            memcpy(to, r->cache + (size_t)(channel - h->c0) * (size_t)(h->y1 - h->y0) * row + (size_t)(y - h->y0) * row,
+                   (size_t)(stop - y) * row);
         }
-        memcpy(buf, r->cache + tile + (size_t)(y - first) * row, (size_t)(stop - y) * row);
-        buf += (size_t)(stop - y) * row;
+        to += (size_t)(stop - y) * row;
         y = stop;
     }
     return 0;
 }
 
 int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
-                           int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+                           int64_t channel, int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
 {
+    if (!r->tiff)
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->name);
     init();
     r->io.error = 0;
-    if (set_directory(r, ifd, s, page, err))
-        return -1;
-    return TIFFIsTiled(r->tiff) ? tile_rows(r, s, page, y0, y1, buf, err)
-                                : strip_rows(r, s, page, y0, y1, buf, err);
+    const int rc = rows(r, ifd, s, page, channel, channels, y0, y1, buf, err);
+    if (rc)
+        leave_if_broken(&r->tiff);
+    return rc;
+}
+
+uint64_t vp_libtiff_need(const struct vp_ifd *d)
+{
+    const struct vp_form *f = &d->form;
+    const int64_t nx = d->tiled ? d->tile_nx : f->nx, ny = d->tiled ? d->tile_ny : d->rows_per_strip;
+    const double page = (double)f->nx * (double)f->ny * (double)vp_type_size(f->type),
+                 block = (double)vp_form_row_bytes(f, nx) * (double)ny,
+                 band = (double)f->nx * (double)(ny < f->ny ? ny : f->ny) * (double)vp_type_size(f->type);
+    uint64_t raw = 0;
+    for (int64_t i = 0; i < d->n_strips; i++)
+        raw = d->count[i] > raw ? d->count[i] : raw;
+    double need = block + (double)raw + (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
+    if (f->channels > 1 && page * (double)f->channels <= (double)whole_room())
+        need += page * (double)f->channels;
+    else
+        need += f->turned ? page : band;
+    return need < 1e18 ? (uint64_t)need : (uint64_t)1e18;
 }
 
 struct vp_libtiff_writer {
@@ -297,6 +447,7 @@ struct vp_libtiff_writer {
     struct vp_stack stack;
     int compression;
     int64_t page;
+    bool failed; /* a page could not be written */
     char *scratch; /* libtiff's predictors work in place */
     uint32_t rows;
 };
@@ -372,13 +523,16 @@ int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct
         memcpy(w->scratch, (const char *)page + (size_t)y * row, n);
         ok = TIFFWriteEncodedStrip(w->tiff, strip, w->scratch, (tmsize_t)n) >= 0;
     }
-    ok = ok && TIFFWriteDirectory(w->tiff);
+    ok = ok && TIFFWriteDirectory(w->tiff) && !w->io.error;
+    w->failed = !ok;
+    if (!ok)
+        leave_if_broken(&w->tiff);
     if (!ok && !w->io.error && strstr(said, "Maximum TIFF file size"))
         return vp_fail(err, VP_ERUN, "%s: page %lld: more than 4 GiB", w->name, (long long)w->page);
     if (!ok && !w->io.error)
         return vp_fail(err, VP_ERUN, "%s: page %lld: cannot be compressed: %s", w->name, (long long)w->page,
                        said);
-    if (!ok || w->io.error)
+    if (!ok)
         return failed(&w->io, w->name, w->page, err);
     w->page++;
     return 0;
@@ -388,6 +542,9 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err)
 {
     struct vp_err ignored = VP_ERR_INIT;
     init();
+    /* To close is to write what is pending: after a failure it may not even be whole in memory. */
+    if (w->tiff && (w->failed || !err))
+        TIFFSetMode(w->tiff, O_RDONLY);
     if (w->tiff)
         TIFFClose(w->tiff);
     const int rc = w->io.error ? failed(&w->io, w->name, w->page, err ? err : &ignored) : 0;

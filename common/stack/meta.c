@@ -38,13 +38,21 @@ static int find(const struct vp_meta *m, const char *key)
     return -1;
 }
 
-static void remove_line(struct vp_meta *m, int i)
+/* All lines of `key` but line `but`, in one pass. */
+static void remove_lines(struct vp_meta *m, const char *key, int but)
 {
-    free(m->key[i]);
-    free(m->value[i]);
-    m->n--;
-    memmove(m->key + i, m->key + i + 1, (size_t)(m->n - i) * sizeof *m->key);
-    memmove(m->value + i, m->value + i + 1, (size_t)(m->n - i) * sizeof *m->value);
+    int kept = 0;
+    for (int i = 0; i < m->n; i++) {
+        if (i != but && !strcmp(m->key[i], key)) {
+            free(m->key[i]);
+            free(m->value[i]);
+            continue;
+        }
+        m->key[kept] = m->key[i];
+        m->value[kept] = m->value[i];
+        kept++;
+    }
+    m->n = kept; /* the capacity rule of grow(): arrays larger than it thinks are only reallocated smaller */
 }
 
 /* Capacity is the power of two not below n, so that it need not be stored. */
@@ -98,9 +106,7 @@ int vp_meta_set(struct vp_meta *m, const char *key, const char *value)
     } else if (value) {
         return vp_meta_add(m, key, value);
     }
-    for (int i = m->n - 1; i >= 0; i--)
-        if ((i != at || !value) && !strcmp(m->key[i], key))
-            remove_line(m, i);
+    remove_lines(m, key, value ? at : -1);
     return 0;
 }
 

@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inputs and outputs of a program, with the common options applied. */
 #include "stack/open.h"
+#include "base/size.h"
 #include "base/stats.h"
 #include "stack/outfile.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* What the input takes is not there for the work. Of plain files that is next to nothing. */
+static int count_memory(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
+{
+    enum { NOTHING = 1 << 20 };
+    const uint64_t need = vp_reader_need(*reader);
+    if (need < NOTHING)
+        return 0;
+    if (vp_memory_claim(need, "reading it", vp_reader_name(*reader), err) || need >= run->common.memory) {
+        vp_reader_close(*reader, NULL);
+        *reader = NULL;
+        return vp_fail(err, VP_ERESOURCE, "the inputs together take more than --memory allows");
+    }
+    run->common.memory -= need;
+    return 0;
+}
 
 static int open_paths(struct vp_run *run, const char *const *paths, int n, const struct vp_reader_options *o,
                       struct vp_reader **reader, struct vp_err *err)
@@ -26,7 +43,10 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
             *reader = NULL;
             return -1;
         }
-    return 0;
+    if (vp_reader_lost(*reader))
+        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, or use --spool",
+                vp_reader_name(*reader), vp_reader_lost(*reader));
+    return count_memory(run, reader, err);
 }
 
 int vp_open_held(struct vp_run *run, size_t hold, struct vp_reader **reader, struct vp_err *err)

@@ -213,7 +213,7 @@ int vp_source_raw(struct vp_source **out, int fd, const char *name, const char *
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
     r->fd = fd;
-    r->source = (struct vp_source){.name = copy, .close = close_raw, .by_rows = true};
+    r->source = (struct vp_source){.name = copy, .close = close_raw, .by_rows = true, .channels = 1};
     struct stat st;
     int rc = parse(r, spec, err);
     if (!rc && fstat(fd, &st))

@@ -3,6 +3,7 @@
 #include "stack/reader.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/form.h"
 #include "stack/source.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,10 @@ struct vp_reader {
     size_t hold;
     bool spool, seekable, concurrent, failed;
     struct vp_stack stack;
+    int64_t channels; /* see struct vp_source */
     const char *disagrees; /* see vp_reader_disagrees */
+    const char *lost; /* see vp_reader_lost */
+    uint64_t need; /* see vp_reader_need */
     char *name;
     struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
     int64_t at, page;
@@ -80,6 +84,16 @@ const char *vp_reader_disagrees(const struct vp_reader *r)
     return r->disagrees;
 }
 
+const char *vp_reader_lost(const struct vp_reader *r)
+{
+    return r->lost;
+}
+
+uint64_t vp_reader_need(const struct vp_reader *r)
+{
+    return r->need;
+}
+
 /* Can the input be opened again? */
 static bool lasts(const char *path)
 {
@@ -103,12 +117,16 @@ static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, s
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
 {
     const struct vp_stack *a = &r->stack, *b = &s->stack;
-    if (a->nx == b->nx && a->ny == b->ny && a->type == b->type)
+    const char *first = strcmp(r->paths.path[0], "-") ? r->paths.path[0] : "standard input";
+    if (a->nx != b->nx || a->ny != b->ny || a->type != b->type)
+        return vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
+                       (long long)a->nx, (long long)a->ny, vp_type_name(a->type), first, (long long)b->nx,
+                       (long long)b->ny, vp_type_name(b->type));
+    if (r->channels == s->channels)
         return 0;
-    return vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
-                   (long long)a->nx, (long long)a->ny, vp_type_name(a->type),
-                   strcmp(r->paths.path[0], "-") ? r->paths.path[0] : "standard input", (long long)b->nx,
-                   (long long)b->ny, vp_type_name(b->type));
+    vp_fail(err, VP_ERUN, "%s: expected images of %lld channels as in %s, got %lld", s->name, (long long)r->channels,
+            first, (long long)s->channels);
+    return vp_hint(err, "take one channel of each first, as with: img-convert --channel luminance");
 }
 
 /* What a later input says of its samples or of the scan, otherwise than the first one. */
@@ -185,6 +203,10 @@ static void give(struct vp_reader *r, int64_t i)
                 old = &r->input[r->idle[0]];
                 memmove(r->idle, r->idle + 1, (size_t)(--r->n_idle) * sizeof *r->idle);
             }
+            /* Many may stay open, but what they have decoded only of the last. */
+            const struct vp_source *last = r->n_idle ? r->input[r->idle[r->n_idle - 1]].source : NULL;
+            if (last && last->rest)
+                last->rest(r->input[r->idle[r->n_idle - 1]].source);
             r->idle[r->n_idle++] = i;
         }
         if (old) {
@@ -216,7 +238,10 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         return -1;
     if (vp_stack_copy(&r->stack, &r->now->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
+    r->channels = r->now->channels;
+    r->lost = r->now->lost;
     r->seekable = r->now->seekable;
+    uint64_t most = r->now->need;
     r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
     for (int64_t i = 1; i < n; i++) {
@@ -231,8 +256,10 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         r->seekable = r->seekable && s->seekable;
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
+        most = s->need > most ? s->need : most;
         give(r, i);
     }
+    r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
     r->bytes = 0;
     r->stack.pages = r->first[n];
     if (n > 1) { /* what the first says about its own pages does not hold for all */
@@ -240,6 +267,9 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         vp_meta_set(&r->stack.meta, "sizes", NULL);
         if (axes && !strcmp(axes, "x y"))
             vp_meta_set(&r->stack.meta, "axes", NULL);
+        if (r->channels > 1 && vp_form_axes(&r->stack.meta, NULL, r->channels,
+                                            r->stack.pages < 0 ? -1 : r->stack.pages / r->channels))
+            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     }
     return 0;
 }

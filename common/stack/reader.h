@@ -72,6 +72,13 @@ void vp_input_wake(int fd);
  * geometry", "quantity"); NULL if nothing. */
 const char *vp_reader_disagrees(const struct vp_reader *r);
 
+/* What the first input has too far behind the samples of a pipe to be kept ("description", "resolution"); NULL if
+ * nothing. */
+const char *vp_reader_lost(const struct vp_reader *r);
+
+/* Memory that the inputs take while they are open: metadata, tables, what decoders hold. */
+uint64_t vp_reader_need(const struct vp_reader *r);
+
 /* Bytes read so far. */
 uint64_t vp_reader_bytes(const struct vp_reader *r);
 

@@ -13,11 +13,16 @@ struct vp_source {
     struct vp_stack stack;   /* pages -1: unknown until the end */
     bool seekable;
     bool by_rows;            /* a few rows cost no more than their bytes */
+    int64_t channels;        /* of an image: so many pages, one behind the other, come out of each (1, but for colours) */
+    const char *lost;        /* what a pipe has too far behind the samples to be kept ("description"), or NULL */
+    uint64_t need;           /* memory that it takes while it is open: tables, metadata, decoders */
     _Atomic uint64_t bytes;  /* read so far */
     char *name;
     /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
     int (*begin)(struct vp_source *s, int64_t page, struct vp_err *err);
     int (*rows)(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
+    /* Let go of what is only kept to be faster; NULL: nothing is. */
+    void (*rest)(struct vp_source *s);
     void (*close)(struct vp_source *s);
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TIFF from a pipe: any whose directories and strips come in the order in which they are needed. */
 #include "base/err.h"
+#include "base/size.h"
 #include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
@@ -52,12 +53,33 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
         t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)s->in.position);
 }
 
+/* What lies behind the samples that come next, if it is not far behind. */
+static int ahead(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    enum { FAR = 16 << 20 };
+    struct stream *s = (struct stream *)((char *)t - offsetof(struct stream, tiff));
+    const uint64_t most = vp_memory_most() / 16 < FAR ? vp_memory_most() / 16 : FAR;
+    if (offset < s->in.position || offset - s->in.position > most || n > most - (offset - s->in.position))
+        return 1;
+    const size_t want = (size_t)(offset - s->in.position) + n;
+    const unsigned char *start;
+    const int64_t got = vp_input_peek(&s->in, &start, want, err);
+    if (got < 0)
+        return -1;
+    if ((size_t)got < want) /* cut: the samples will tell */
+        return 1;
+    memcpy(buf, start + want - n, n);
+    s->source.need = want > s->source.need ? want : s->source.need;
+    return 0;
+}
+
 static int out_of_order(const struct stream *s, const char *what, struct vp_err *err)
 {
     vp_fail(err, VP_ERUN, "%s: TIFF is not in stream order (%s)", s->source.name, what);
     return vp_hint(err, "give the file name instead, or use --spool");
 }
 
+/* 0; 1: there is none but of thumbnails and masks, which are passed over; -1. */
 static int read_directory(struct stream *s, uint64_t offset, bool first, struct vp_err *err)
 {
     vp_ifd_free(&s->ifd);
@@ -72,15 +94,32 @@ static int read_directory(struct stream *s, uint64_t offset, bool first, struct 
     }
     if (rc)
         return -1;
-    if (*s->ifd.problem || !vp_ifd_plain(&s->ifd)) {
-        if (*s->ifd.problem)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: %s", s->source.name, (long long)s->tiff.page,
-                           s->ifd.problem);
+    if (s->ifd.minor && !first) {
+        s->end = s->ifd.end > s->end ? s->ifd.end : s->end;
+        for (int64_t i = 0; i < s->ifd.n_strips; i++)
+            if (s->ifd.offset[i] <= INT64_MAX && s->ifd.count[i] <= INT64_MAX)
+                s->end = vp_max64((int64_t)s->end, (int64_t)(s->ifd.offset[i] + s->ifd.count[i]));
+        return s->ifd.next ? read_directory(s, s->ifd.next, false, err) : 1;
+    }
+    const struct vp_form *form = &s->ifd.form;
+    char kind[64] = "";
+    if (!vp_ifd_plain(&s->ifd) && !*form->problem)
+        snprintf(kind, sizeof kind, "%s",
+                 s->ifd.tiled                      ? "tiled"
+                 : form->compression != CODEC_NONE ? "compressed"
+                 : s->ifd.fill_order != 1          ? "bit-reversed"
+                 : form->channels > 1              ? "colour"
+                 : form->orientation != 1          ? "turned"
+                                                   : "packed");
+    else if (s->ifd.minor && first && s->ifd.next)
+        snprintf(kind, sizeof kind, "it is a thumbnail: such a");
+    if (*form->problem) {
+        vp_fail(err, VP_ERUN, "%s: page %lld: %s", s->source.name, (long long)s->tiff.page, form->problem);
+        return *form->hint ? vp_hint(err, "%s", form->hint) : -1;
+    }
+    if (*kind) {
         vp_fail(err, VP_ERUN, "%s: page %lld: %s TIFF cannot be read from a pipe", s->source.name,
-                (long long)s->tiff.page,
-                s->ifd.tiled              ? "tiled"
-                : s->ifd.compression != 1 ? "compressed"
-                                          : "bit-reversed");
+                (long long)s->tiff.page, kind);
         return vp_hint(err, "give the file name instead, or use --spool");
     }
     if (vp_ifd_check_strips(&s->tiff, &s->ifd, err))
@@ -102,7 +141,7 @@ static int read_directory(struct stream *s, uint64_t offset, bool first, struct 
 static int read_rows(struct stream *s, int64_t y1, void *buf, struct vp_err *err)
 {
     const struct vp_ifd *f = &s->ifd;
-    const size_t row_bytes = (size_t)f->nx * vp_type_size(f->type);
+    const size_t row_bytes = (size_t)f->form.nx * vp_type_size(f->form.type);
     char *p = buf;
     while (s->row < y1) {
         const int64_t strip = s->row / f->rows_per_strip, in_strip = s->row % f->rows_per_strip;
@@ -131,7 +170,7 @@ static int read_rows(struct stream *s, int64_t y1, void *buf, struct vp_err *err
 /* A page of a one-directory ImageJ stack: like the one before it, right behind its samples. */
 static void follow(struct stream *s)
 {
-    s->ifd.rows_per_strip = s->ifd.ny;
+    s->ifd.rows_per_strip = s->ifd.form.ny;
     s->ifd.n_strips = 1;
     s->ifd.offset[0] = s->in.position;
     s->page++;
@@ -164,15 +203,19 @@ static int begin(struct vp_source *source, int64_t page, struct vp_err *err)
 {
     struct stream *s = (struct stream *)source;
     while (s->page < page) {
-        if (read_rows(s, s->ifd.ny, NULL, err))
+        if (read_rows(s, s->ifd.form.ny, NULL, err))
             return -1;
         if (s->page + 1 < s->images)
             follow(s);
         else if (!s->ifd.next)
             return check_end(s, err);
-        else if (read_directory(s, s->ifd.next, false, err) ||
-                 vp_ifd_check_page(&s->tiff, &s->ifd, &source->stack, err))
-            return -1;
+        else {
+            const int rc = read_directory(s, s->ifd.next, false, err);
+            if (rc == 1)
+                return check_end(s, err);
+            if (rc || vp_ifd_check_page(&s->tiff, &s->ifd, &source->stack, 1, err))
+                return -1;
+        }
         if (s->announced && s->page >= source->stack.pages)
             return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", source->name,
                            (long long)source->stack.pages);
@@ -188,8 +231,12 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
                        (long long)page);
     if (read_rows(s, y0, NULL, err) || read_rows(s, y1, buf, err))
         return -1;
+    const struct vp_form *form = &s->ifd.form;
+    const size_t n = (size_t)(y1 - y0) * (size_t)form->nx;
     if (s->tiff.swap)
-        vp_swap_samples(buf, vp_type_size(s->ifd.type), (size_t)(y1 - y0) * (size_t)s->ifd.nx);
+        vp_swap_samples(buf, vp_type_size(form->type), n);
+    if (form->invert)
+        vp_form_invert(buf, form->type, n);
     return 0;
 }
 
@@ -215,8 +262,8 @@ int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
     s->source = (struct vp_source){
-        .name = copy, .begin = begin, .rows = rows, .close = close_stream, .by_rows = true};
-    s->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch, .forward = true};
+        .name = copy, .begin = begin, .rows = rows, .close = close_stream, .by_rows = true, .channels = 1};
+    s->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch, .ahead = ahead, .forward = true};
     s->page = -1;
     const unsigned char *start;
     const int64_t n = vp_input_peek(&s->in, &start, 8, err);
@@ -229,6 +276,8 @@ int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp
         close_stream(&s->source);
         return -1;
     }
+    s->source.lost = s->ifd.lost;
+    s->source.need += s->ifd.text_cost;
     s->images = s->ifd.next ? 1 : vp_imagej_images(s->ifd.text ? s->ifd.text : "", s->ifd.text_len);
     if (!s->ifd.next) {
         s->source.stack.pages = s->images;

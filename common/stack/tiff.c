@@ -12,6 +12,9 @@
 
 enum { MAX_ENTRIES = 4096, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20, TEXT_STEP = 1 << 20 };
 
+/* What metadata take: a program holds several copies at a time, each line two small blocks of the heap. */
+enum { COPIES = 6, LINE_COST = 100 };
+
 struct entry {
     uint16_t tag, type;
     uint64_t count;
@@ -131,6 +134,14 @@ static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *
     return 0;
 }
 
+static uint64_t count_lines(const char *text, size_t len)
+{
+    uint64_t n = 0;
+    for (const char *end = text + len; (text = memchr(text, '\n', (size_t)(end - text))); text++)
+        n++;
+    return n;
+}
+
 static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, struct vp_err *err)
 {
     if (ifd->text) /* a directory that repeats the tag: the first holds */
@@ -138,6 +149,8 @@ static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, st
     if (e->count > MAX_TEXT)
         return vp_fail(err, VP_ERUN, "%s: page %lld: an image description of %llu bytes: expected at most %d",
                        t->name, (long long)t->page, (unsigned long long)e->count, MAX_TEXT);
+    if (vp_memory_claim(COPIES * e->count, "its description", t->name, err))
+        return -1;
     /* Grown as the bytes arrive: a short input may claim a long text. */
     size_t have = 0, n = (size_t)e->count;
     char *buf = NULL;
@@ -163,7 +176,8 @@ static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, st
     buf[n] = '\0';
     ifd->text = buf;
     ifd->text_len = strnlen(buf, n);
-    return 0;
+    ifd->text_cost = COPIES * (ifd->text_len + LINE_COST * count_lines(buf, ifd->text_len));
+    return vp_memory_claim(ifd->text_cost, "its metadata", t->name, err);
 }
 
 static int rational(struct vp_tiff *t, const struct entry *e, double *out, struct vp_err *err)
@@ -186,6 +200,12 @@ static bool is_table(uint16_t tag)
            tag == TAG_TILE_BYTE_COUNTS;
 }
 
+/* One value a sample of a pixel, or the colours of a palette. */
+static bool is_list(uint16_t tag)
+{
+    return tag == TAG_BITS_PER_SAMPLE || tag == TAG_SAMPLE_FORMAT || tag == TAG_COLOR_MAP;
+}
+
 static bool is_text(uint16_t tag)
 {
     return tag == TAG_IMAGE_DESCRIPTION || tag == TAG_X_RESOLUTION || tag == TAG_Y_RESOLUTION;
@@ -197,32 +217,6 @@ static int by_offset(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* What a stack cannot hold gets a `problem`. */
-static void judge(struct vp_ifd *f)
-{
-    static const enum vp_type types[4][4] = {
-        /* by format and by size */
-        [1] = {VP_U8, VP_U16, VP_U32, VP_U64},
-        [2] = {VP_I8, VP_I16, VP_I32, VP_I64},
-        [3] = {VP_N_TYPES, VP_N_TYPES, VP_F32, VP_F64},
-    };
-    const size_t n = sizeof f->problem;
-    const uint32_t format = f->format == 4 ? 1 : f->format; /* 4: undefined, bytes as they are */
-    const int size = f->bits == 8 ? 0 : f->bits == 16 ? 1 : f->bits == 32 ? 2 : f->bits == 64 ? 3 : -1;
-    const bool known = format >= 1 && format <= 3;
-    f->type = known && size >= 0 ? types[format][size] : VP_N_TYPES;
-    if (f->samples != 1)
-        snprintf(f->problem, n, "%u samples per pixel: expected 1%s", f->samples,
-                 f->photometric == 2 ? " (it is a colour image)" : "");
-    else if (!known)
-        snprintf(f->problem, n, "samples of format %u: expected integers or floating-point numbers",
-                 f->format);
-    else if (f->type == VP_N_TYPES && format == 3)
-        snprintf(f->problem, n, "floating-point samples of %u bits: expected 32 or 64", f->bits);
-    else if (f->type == VP_N_TYPES)
-        snprintf(f->problem, n, "samples of %u bits: expected 8, 16, 32 or 64", f->bits);
-}
-
 /* Values in the directory itself. */
 static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f,
                         uint64_t *rows_per_strip)
@@ -230,42 +224,79 @@ static void near_values(const struct vp_tiff *t, const struct entry *e, struct v
     const uint64_t v = value(t, e, 0);
     const uint32_t v32 = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
     switch (e->tag) {
-    case TAG_IMAGE_WIDTH: f->nx = v > INT64_MAX ? -1 : (int64_t)v; break;
-    case TAG_IMAGE_LENGTH: f->ny = v > INT64_MAX ? -1 : (int64_t)v; break;
-    case TAG_BITS_PER_SAMPLE: f->bits = v32; break;
-    case TAG_COMPRESSION: f->compression = v32; break;
-    case TAG_PHOTOMETRIC: f->photometric = v32; break;
+    case TAG_NEW_SUBFILE_TYPE: f->minor = f->minor || (v & 5); break; /* reduced, or a mask */
+    case TAG_SUBFILE_TYPE: f->minor = f->minor || v == 2; break;
+    case TAG_IMAGE_WIDTH: f->form.nx = v > INT64_MAX ? -1 : (int64_t)v; break;
+    case TAG_IMAGE_LENGTH: f->form.ny = v > INT64_MAX ? -1 : (int64_t)v; break;
+    case TAG_COMPRESSION: f->form.compression = v32; break;
+    case TAG_PHOTOMETRIC: f->form.photometric = v32; break;
     case TAG_FILL_ORDER: f->fill_order = v32; break;
-    case TAG_SAMPLES_PER_PIXEL: f->samples = v32; break;
+    case TAG_ORIENTATION: f->form.orientation = v32; break;
+    case TAG_SAMPLES_PER_PIXEL: f->form.samples = v32; break;
+    case TAG_PLANAR: f->form.planar = v32; break;
+    case TAG_EXTRA_SAMPLES: f->form.extra = v32; break;
     case TAG_ROWS_PER_STRIP: *rows_per_strip = v; break;
     case TAG_RESOLUTION_UNIT: f->resolution_unit = v32; break;
     case TAG_PAGE_NUMBER:
         f->page_number = v32;
         f->page_total = (uint32_t)value(t, e, 1);
         break;
-    case TAG_TILE_WIDTH: f->tiled = true; break;
-    case TAG_SAMPLE_FORMAT: f->format = v32; break;
+    case TAG_TILE_WIDTH:
+        f->tiled = true;
+        f->tile_nx = v > INT32_MAX ? 0 : (int64_t)v;
+        break;
+    case TAG_TILE_LENGTH: f->tile_ny = v > INT32_MAX ? 0 : (int64_t)v; break;
     default: break;
     }
 }
 
-/* The values elsewhere in the file, in the order in which they lie there. */
+static int list(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
+{
+    enum { MOST = 3 << 16 };
+    struct vp_form *form = &f->form;
+    const int64_t n = e->count < MOST ? (int64_t)e->count : MOST;
+    uint64_t few[4], *v = n <= 4 ? few : vp_alloc_raw((size_t)n, sizeof *v, "values of a directory", err);
+    const int rc = v ? array(t, e, n, v, err) : -1;
+    if (!rc && e->tag == TAG_COLOR_MAP) {
+        vp_form_map(form, v, n);
+    } else if (!rc) {
+        uint32_t *to = e->tag == TAG_BITS_PER_SAMPLE ? &form->bits : &form->format;
+        *to = v[0] > UINT32_MAX ? UINT32_MAX : (uint32_t)v[0];
+        for (int64_t i = 1; i < n && i < (int64_t)form->samples; i++)
+            form->mixed = form->mixed || v[i] != v[0];
+    }
+    if (v != few)
+        free(v);
+    return rc;
+}
+
+static int meaning(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, struct vp_err *err)
+{
+    return e->tag == TAG_IMAGE_DESCRIPTION ? text(t, e, f, err)
+                                           : rational(t, e, e->tag == TAG_X_RESOLUTION ? &f->xres : &f->yres, err);
+}
+
+/* The values elsewhere in the file, in the order in which they lie there. What a stream has behind its samples is
+ * looked for ahead once it is known where they are. */
 static int far_values(struct vp_tiff *t, struct vp_ifd *f, struct entry *const *e, int n, struct vp_err *err)
 {
-    bool placed = false; /* f->offset is known */
+    const struct entry *behind[16];
+    int n_behind = 0;
+    uint64_t placed = UINT64_MAX; /* where the samples begin, as far as is known */
     for (int i = 0; i < n; i++) {
         int rc;
         if (is_table(e[i]->tag)) {
             const bool offsets = e[i]->tag == TAG_STRIP_OFFSETS || e[i]->tag == TAG_TILE_OFFSETS;
             rc = array(t, e[i], f->n_strips, offsets ? f->offset : f->count, err);
-            placed = placed || offsets;
+            placed = offsets ? f->offset[0] : placed;
+        } else if (is_list(e[i]->tag)) {
+            rc = list(t, e[i], f, err);
+        } else if (t->forward && e[i]->far && e[i]->offset > placed) {
+            behind[n_behind++] = e[i];
+            rc = 0;
         } else {
-            if (t->forward && placed && e[i]->far && e[i]->offset > f->offset[0])
-                continue;
-            rc = e[i]->tag == TAG_IMAGE_DESCRIPTION
-                     ? text(t, e[i], f, err)
-                     : rational(t, e[i], e[i]->tag == TAG_X_RESOLUTION ? &f->xres : &f->yres, err);
-            if (rc == 1) { /* behind: perhaps the two resolutions are one value */
+            rc = meaning(t, e[i], f, err);
+            if (rc == 1) { /* before the position: perhaps the two resolutions are one value */
                 f->xres = f->xres > 0 ? f->xres : f->yres;
                 f->yres = f->yres > 0 ? f->yres : f->xres;
                 rc = 0;
@@ -273,6 +304,16 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, struct entry *const *
         }
         if (rc)
             return rc;
+    }
+    for (int i = 0; i < n_behind; i++) {
+        int (*const at)(struct vp_tiff *, uint64_t, void *, size_t, struct vp_err *) = t->at;
+        t->at = t->ahead;
+        const int rc = meaning(t, behind[i], f, err);
+        t->at = at;
+        if (rc < 0)
+            return -1;
+        if (rc && (!f->lost || behind[i]->tag == TAG_IMAGE_DESCRIPTION))
+            f->lost = behind[i]->tag == TAG_IMAGE_DESCRIPTION ? "description" : "resolution";
     }
     return 0;
 }
@@ -284,14 +325,19 @@ static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_of
     if (!f->tiled) {
         if (rows_per_strip == 0)
             return vp_fail(err, VP_ERUN, "%s: page %lld: strips of 0 rows", t->name, (long long)t->page);
-        f->rows_per_strip = rows_per_strip < (uint64_t)f->ny ? (int64_t)rows_per_strip : f->ny;
-        n = (uint64_t)((f->ny - 1) / f->rows_per_strip + 1);
+        const int64_t ny = f->form.ny;
+        f->rows_per_strip = rows_per_strip < (uint64_t)ny ? (int64_t)rows_per_strip : ny;
+        n = (uint64_t)((ny - 1) / f->rows_per_strip + 1);
+        if (f->form.planar == 2 && !vp_mul_size(&n, n, f->form.samples))
+            n = UINT64_MAX;
     }
     if (n_offsets == 0 || n_offsets < n || n > MAX_STRIPS || (n_counts && n_counts < n))
         return vp_fail(err, VP_ERUN,
                        "%s: page %lld: a strip table of %llu offsets and %llu sizes: expected %llu of each",
                        t->name, (long long)t->page, (unsigned long long)n_offsets,
                        (unsigned long long)n_counts, (unsigned long long)n);
+    if (vp_memory_claim(2 * n * sizeof *f->offset, "its strip table", t->name, err))
+        return -1;
     f->offset = calloc(n, sizeof *f->offset);
     f->count = calloc(n, sizeof *f->count);
     if (!f->offset || !f->count)
@@ -301,14 +347,28 @@ static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_of
     return 0;
 }
 
+/* Time is to be linear in the size of the file, whatever its directories share. */
+static int spend(struct vp_tiff *t, uint64_t bytes, struct vp_err *err)
+{
+    t->spent = bytes < UINT64_MAX - t->spent ? t->spent + bytes : UINT64_MAX;
+    if (!t->allowed || t->spent <= t->allowed)
+        return 0;
+    return vp_fail(err, VP_ERUN, "%s: page %lld: the directories so far say more than %llu bytes: they share what they "
+                                 "say, more than the file's size explains",
+                   t->name, (long long)t->page, (unsigned long long)t->allowed);
+}
+
 static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_text, struct vp_ifd *f,
                  struct vp_err *err)
 {
     const int size = t->big ? 20 : 12, word = t->big ? 8 : 4;
     struct entry entries[16], *far[16];
-    uint64_t rows_per_strip = UINT64_MAX, n_offsets = 0, n_counts = 0;
+    uint64_t rows_per_strip = UINT64_MAX, n_offsets = 0, n_counts = 0, tables = 0;
     int n_far = 0;
-    f->compression = f->samples = f->format = f->fill_order = f->photometric = f->bits = 1;
+    bool said_samples = false;
+    f->form = (struct vp_form){.bits = 1, .samples = 0, .format = 1, .photometric = 1, .planar = 1,
+                               .orientation = 1, .compression = 1};
+    f->fill_order = 1;
     f->resolution_unit = 2;
     for (int i = 0; i < n; i++, raw += size) {
         struct entry e = {.tag = (uint16_t)get(t, raw, 2),
@@ -334,7 +394,9 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
             n_offsets = e.count;
         if (e.tag == TAG_STRIP_BYTE_COUNTS || e.tag == TAG_TILE_BYTE_COUNTS)
             n_counts = e.count;
-        if (is_table(e.tag) || (want_text && is_text(e.tag))) {
+        said_samples = said_samples || e.tag == TAG_SAMPLES_PER_PIXEL;
+        if (is_table(e.tag) || is_list(e.tag) || (want_text && is_text(e.tag))) {
+            tables += bytes;
             if (n_far == 16)
                 return vp_fail(err, VP_ERUN, "%s: page %lld: its directory repeats tag %u", t->name,
                                (long long)t->page, e.tag);
@@ -345,14 +407,18 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
             near_values(t, &e, f, &rows_per_strip);
         }
     }
-    if (f->nx <= 0 || f->ny <= 0)
+    if (f->form.nx <= 0 || f->form.ny <= 0)
         return vp_fail(err, VP_ERUN, "%s: page %lld: expected a width and a height, got %lldx%lld", t->name,
-                       (long long)t->page, (long long)f->nx, (long long)f->ny);
-    judge(f);
-    if (strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
+                       (long long)t->page, (long long)f->form.nx, (long long)f->form.ny);
+    struct vp_form *form = &f->form; /* as libtiff has it: the first JPEG in TIFF did without a count */
+    if (!said_samples)
+        form->samples = form->compression == CODEC_OLD_JPEG && form->photometric == PHOTO_YCBCR ? 3 : 1;
+    if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
         return -1;
     qsort(far, (size_t)n_far, sizeof *far, by_offset);
-    return far_values(t, f, far, n_far, err);
+    const int rc = far_values(t, f, far, n_far, err);
+    vp_form_judge(&f->form);
+    return rc;
 }
 
 int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_ifd *f, struct vp_err *err)
@@ -371,6 +437,8 @@ int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_if
         return vp_fail(err, VP_ERUN, "%s: page %lld: a directory of %llu entries: expected 1 to %d", t->name,
                        (long long)t->page, (unsigned long long)n, MAX_ENTRIES);
     const size_t size = (size_t)n * (size_t)entry_size;
+    if (spend(t, size, err))
+        return -1;
     unsigned char *raw = malloc(size + 8);
     if (!raw)
         return vp_fail(err, VP_ERESOURCE, "%s: page %lld: not enough memory for its directory", t->name,
@@ -396,23 +464,24 @@ void vp_ifd_free(struct vp_ifd *f)
 
 bool vp_ifd_plain(const struct vp_ifd *f)
 {
-    return !f->tiled && f->compression == 1 && f->fill_order == 1 && !*f->problem;
+    return !f->tiled && f->form.compression == CODEC_NONE && f->fill_order == 1 && f->form.direct;
 }
 
 int64_t vp_ifd_strip_rows(const struct vp_ifd *f, int64_t s)
 {
-    const int64_t left = f->ny - s * f->rows_per_strip;
+    const int64_t left = f->form.ny - s * f->rows_per_strip;
     return left < f->rows_per_strip ? left : f->rows_per_strip;
 }
 
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
 {
-    const size_t size = vp_type_size(f->type);
+    const struct vp_form *form = &f->form;
+    const size_t size = vp_type_size(form->type);
     size_t row, bytes;
-    if (!vp_mul_size(&row, (size_t)f->nx, size) || !vp_mul_size(&bytes, row, (size_t)f->ny) ||
+    if (!vp_mul_size(&row, (size_t)form->nx, size) || !vp_mul_size(&bytes, row, (size_t)form->ny) ||
         bytes > (size_t)INT64_MAX)
         return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
-                       (long long)t->page, (long long)f->nx, (long long)f->ny, vp_type_name(f->type));
+                       (long long)t->page, (long long)form->nx, (long long)form->ny, vp_type_name(form->type));
     for (int64_t i = 0; i < f->n_strips; i++) {
         const uint64_t want = (uint64_t)vp_ifd_strip_rows(f, i) * row;
         if (f->count[i] == 0)
@@ -430,23 +499,31 @@ int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct 
     return 0;
 }
 
+static int problem(const struct vp_tiff *t, const struct vp_form *f, struct vp_err *err)
+{
+    vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, f->problem);
+    return *f->hint ? vp_hint(err, "%s", f->hint) : -1;
+}
+
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)
 {
-    if (*f->problem)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, f->problem);
-    *s = (struct vp_stack){.nx = f->nx, .ny = f->ny, .pages = -1, .type = f->type};
+    const struct vp_form *form = &f->form;
+    if (*form->problem)
+        return problem(t, form, err);
+    *s = (struct vp_stack){.nx = vp_form_nx(form), .ny = vp_form_ny(form), .pages = -1, .type = form->type};
     if (!vp_page_bytes(s))
         return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
-                       (long long)t->page, (long long)f->nx, (long long)f->ny, vp_type_name(f->type));
+                       (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type));
+    const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
     int rc = 0;
     if (f->text && f->text_len > 7 && !memcmp(f->text, "ImageJ=", 7))
-        rc = vp_meta_foreign(&s->meta, f->text, f->text_len, f->xres, f->yres);
+        rc = vp_meta_foreign(&s->meta, f->text, f->text_len, xres, yres);
     else if (f->text)
         rc = vp_meta_parse(&s->meta, f->text, f->text_len);
     /* Inches are what image programs write when they know nothing. */
-    if (!rc && f->resolution_unit == RESOLUTION_CM && f->xres > 0 && f->yres > 0 &&
+    if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
-        rc = vp_meta_setf(&s->meta, "voxel", "%.9g %.9g", 10 / f->xres, 10 / f->yres) ||
+        rc = vp_meta_setf(&s->meta, "voxel", "%.9g %.9g", 10 / xres, 10 / yres) ||
              vp_meta_set(&s->meta, "unit", "mm");
     if (rc) {
         vp_stack_free(s);
@@ -455,16 +532,23 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
     return 0;
 }
 
-int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s,
+int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s, int64_t channels,
                       struct vp_err *err)
 {
-    if (*f->problem)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, f->problem);
-    if (f->nx != s->nx || f->ny != s->ny || f->type != s->type)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: expected %lldx%lld %s as page 0, got %lldx%lld %s",
-                       t->name, (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type),
-                       (long long)f->nx, (long long)f->ny, vp_type_name(f->type));
-    return 0;
+    const struct vp_form *form = &f->form;
+    if (*form->problem)
+        return problem(t, form, err);
+    char now[40] = "", first[40] = "";
+    if (form->channels != channels) {
+        snprintf(first, sizeof first, ", %lld channels", (long long)channels);
+        snprintf(now, sizeof now, ", %lld channels", (long long)form->channels);
+    }
+    if (vp_form_nx(form) == s->nx && vp_form_ny(form) == s->ny && form->type == s->type && !*now)
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: page %lld: expected %lldx%lld %s%s as page 0, got %lldx%lld %s%s", t->name,
+            (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type), first,
+            (long long)vp_form_nx(form), (long long)vp_form_ny(form), vp_type_name(form->type), now);
+    return vp_hint(err, "split it into files of like pages first, as with: tiffsplit FILE");
 }
 
 void vp_swap_samples(void *buf, size_t size, size_t n)

@@ -2,15 +2,16 @@
 #ifndef VP_TIFF_H
 #define VP_TIFF_H
 
-#include "stack/stack.h"
+#include "stack/form.h"
 
 enum {
-    TAG_IMAGE_WIDTH = 256, TAG_IMAGE_LENGTH = 257, TAG_BITS_PER_SAMPLE = 258, TAG_COMPRESSION = 259,
+    TAG_NEW_SUBFILE_TYPE = 254, TAG_SUBFILE_TYPE = 255, TAG_IMAGE_WIDTH = 256, TAG_IMAGE_LENGTH = 257, TAG_BITS_PER_SAMPLE = 258, TAG_COMPRESSION = 259,
     TAG_PHOTOMETRIC = 262, TAG_FILL_ORDER = 266, TAG_IMAGE_DESCRIPTION = 270, TAG_STRIP_OFFSETS = 273,
-    TAG_SAMPLES_PER_PIXEL = 277, TAG_ROWS_PER_STRIP = 278, TAG_STRIP_BYTE_COUNTS = 279,
+    TAG_ORIENTATION = 274, TAG_SAMPLES_PER_PIXEL = 277, TAG_ROWS_PER_STRIP = 278, TAG_STRIP_BYTE_COUNTS = 279,
         TAG_X_RESOLUTION = 282,
-    TAG_Y_RESOLUTION = 283, TAG_RESOLUTION_UNIT = 296, TAG_PAGE_NUMBER = 297, TAG_SOFTWARE = 305,
-    TAG_TILE_WIDTH = 322, TAG_TILE_OFFSETS = 324, TAG_TILE_BYTE_COUNTS = 325, TAG_SAMPLE_FORMAT = 339
+    TAG_Y_RESOLUTION = 283, TAG_PLANAR = 284, TAG_RESOLUTION_UNIT = 296, TAG_PAGE_NUMBER = 297, TAG_SOFTWARE = 305,
+    TAG_COLOR_MAP = 320, TAG_TILE_WIDTH = 322, TAG_TILE_LENGTH = 323, TAG_TILE_OFFSETS = 324,
+    TAG_TILE_BYTE_COUNTS = 325, TAG_EXTRA_SAMPLES = 338, TAG_SAMPLE_FORMAT = 339
 };
 
 enum { FIELD_BYTE = 1, FIELD_ASCII = 2, FIELD_SHORT = 3, FIELD_LONG = 4, FIELD_RATIONAL = 5, FIELD_IFD = 13,
@@ -22,28 +23,33 @@ enum { RESOLUTION_CM = 3 };
  * position of a stream that cannot go back; -1 with err set. */
 struct vp_tiff {
     bool big, swap;             /* BigTIFF; the other byte order */
-    bool forward;               /* cannot go back: optional values behind the samples are left alone */
+    bool forward;               /* cannot go back */
     const char *name;           /* for messages */
     int64_t page;               /* the page whose directory is read, for messages */
     int (*at)(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err);
+    /* The same without moving a stream's position; 1 if the bytes lie too far ahead. NULL where `at` can go back. */
+    int (*ahead)(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err);
+    /* Bytes of directories and tables that may still be read: what an honest file holds, and some more. Directories
+     * that share their tables, or overlap, cost more than the file's size; 0 of `allowed`: not counted. */
+    uint64_t allowed, spent;
 };
 
 struct vp_ifd {
     uint64_t next;              /* offset of the next directory; 0: none */
     uint64_t end;               /* past the last byte that belongs to the directory */
-    int64_t nx, ny;
-    enum vp_type type;          /* valid if problem is "" */
-    uint32_t compression, photometric, samples, bits, format, fill_order;
-    bool tiled;
+    struct vp_form form;
+    uint32_t fill_order;
+    bool tiled, minor;          /* minor: a thumbnail, or a mask of another image */
+    int64_t tile_nx, tile_ny;
     int64_t rows_per_strip, n_strips;
     uint64_t *offset, *count;   /* n_strips each; malloc'd; tiles if tiled */
     char *text;                 /* tag 270, malloc'd, or NULL */
     size_t text_len;
+    uint64_t text_cost;         /* memory that a run may take for it */
     double xres, yres;
     uint32_t resolution_unit;
     uint32_t page_number, page_total;
-    /* why no stack can be made of such pages ("3 samples per pixel: ..."), or "" */
-    char problem[160];
+    const char *lost;           /* what lies too far behind the samples of a stream to be had ("description"), or NULL */
 };
 
 /* Read 8 (or 16) bytes of header; *first is the offset of the first directory. */
@@ -53,7 +59,7 @@ int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err);
 int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool text, struct vp_ifd *ifd, struct vp_err *err);
 void vp_ifd_free(struct vp_ifd *ifd);
 
-/* True if the samples lie in strips as they are, and so can be read without a decoder. */
+/* True if the samples lie in strips as they are (but that zero may be white), and so can be read without a decoder. */
 bool vp_ifd_plain(const struct vp_ifd *ifd);
 /* Rows of strip s of a page. */
 int64_t vp_ifd_strip_rows(const struct vp_ifd *ifd, int64_t s);
@@ -61,8 +67,8 @@ int64_t vp_ifd_strip_rows(const struct vp_ifd *ifd, int64_t s);
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
 /* Fill a header from a directory read with `text`. pages is left -1. */
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_stack *s, struct vp_err *err);
-/* Check that the page is one of stack `s`. */
-int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *ifd, const struct vp_stack *s,
+/* Check that the page is one of stack `s`, of as many channels as the first. */
+int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *ifd, const struct vp_stack *s, int64_t channels,
                       struct vp_err *err);
 
 /* "not a TIFF: starts with ..." with a hint for what is recognised. */

@@ -4,6 +4,7 @@
  * their files. */
 #include "test.h"
 #include "base/err.h"
+#include "base/size.h"
 #include "geom/geom.h"
 #include "stack/writer.h"
 #include <stdlib.h>
@@ -615,6 +616,7 @@ static void test_nonsense(void)
         {"1 0 0 0 0 0 1 0 0 -1 0 5\n", "the geometry is not complete: it lacks detector",
          "ct-geom --detector WxH FILE"},
         {"<xml/>", "XML, but not an RTKThreeDCircularGeometry", ""},
+        {"<RTKThreeDCircularGeometry><Projection<Projection>", "a tag that does not end: '<Projection'", ""},
         {"[Something]\na=1\n", "expected a Nikon .xtekct", ""},
         {"[XTekCT]\nSrcToObject=1\n", "'SrcToDetector' is missing", ""},
     };
@@ -632,6 +634,14 @@ static void test_nonsense(void)
     struct vp_err err = VP_ERR_INIT;
     CHECK_INT(vp_geom_parse(&g, "sod\0=1", 6, "t.geom", &err), -1);
     CHECK(strstr(err.msg, "binary") != NULL);
+    /* what a short file asks for stays within the memory */
+    static const char many[] = FAN "views = 10000000\n";
+    err = (struct vp_err)VP_ERR_INIT;
+    vp_memory_limit(256 << 20);
+    CHECK_INT(vp_geom_parse(&g, many, strlen(many), "t.geom", &err), -1);
+    CHECK_INT(err.code, VP_ERESOURCE);
+    CHECK(strstr(err.msg, "t.geom: a geometry of so many views may take") != NULL);
+    vp_memory_limit(UINT64_MAX);
 }
 
 /* --- importers ----------------------------------------------------------------------------------- */

@@ -418,6 +418,8 @@ static void foreign(const char *path, const char *mode, enum vp_type t, int comp
     char *page = malloc(NX * NY * size);
     for (int p = 0; p < PAGES; p++) {
         fill(page, t, p, NX * NY);
+        for (size_t i = 0; !vp_type_is_float(t) && i < NX * NY * size; i++)
+            page[i] = (char)~page[i]; /* zero is white */
         TIFFSetField(f, TIFFTAG_IMAGEWIDTH, NX);
         TIFFSetField(f, TIFFTAG_IMAGELENGTH, NY);
         TIFFSetField(f, TIFFTAG_BITSPERSAMPLE, (int)(8 * size));
@@ -640,7 +642,7 @@ static void other_streams(void)
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(read_bytes(buf, n, true, false, NULL, &err), -1);
     CHECK(strstr(err.msg, "not in stream order"));
-    /* three samples per pixel */
+    /* three samples per pixel are three pages; form_test.c tells the rest */
     TIFF *t = TIFFOpen(path_of("rgb.tif"), "w");
     TIFFSetField(t, TIFFTAG_IMAGEWIDTH, 2);
     TIFFSetField(t, TIFFTAG_IMAGELENGTH, 1);
@@ -650,8 +652,7 @@ static void other_streams(void)
     TIFFWriteScanline(t, (char[]){"abcdef"}, 0, 0);
     TIFFClose(t);
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(read_all(path_of("rgb.tif"), NULL, false, &err), -1);
-    CHECK(strstr(err.msg, "3 samples per pixel: expected 1 (it is a colour image)"));
+    CHECK_INT(read_all(path_of("rgb.tif"), NULL, false, &err), 3);
 }
 
 /* One directory and many pages behind it, as ImageJ writes beyond 4 GiB. */
