@@ -4,7 +4,7 @@
  *
  * Kernel: the band-limited ramp sampled in space (eq. 61: 1/4, 0, -1/(pi n)^2 at unit pitch), so that its
  * mean is right, and transformed as such. Short scans: Parker, Med. Phys. 9 (1982) 254, for longer arcs as Silver,
- * Med. Phys. 27 (2000) 773, and Wesarg et al., Proc. IEEE NSS-MIC (2002) 1196, generalised him. Offset detector:
+ * Med. Phys. 27 (2000) 773, and Wesarg et al., Med. Phys. 29 (2002) 372, generalised him. Offset detector:
  * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that these weights need grows with the gantry angle b:
  * the ray's direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g). Both are taken from the
  * matrices, so neither the sense of rotation nor a mirrored detector can turn it round.
@@ -59,14 +59,16 @@ const struct vp_opt vp_filter_options[] = {
                       "turn with the detector to one side, none otherwise. An arc too short for parker (180 "
                       "degrees and the fan) gets smooth weights over what there is, and a warning. Weights "
                       "that are wrong for the scan are refused; none on a short scan counts every view "
-                      "alike."),
+                      "alike. See ct-geometry(5)."),
     VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .metavar = "FRACTION",
             .help = "extend truncated rows on both sides, by this fraction of the detector's width",
             .more = "For an object wider than the detector: rows fall smoothly from their last value to "
                     "zero instead of breaking off, which takes the bright rim off the reconstruction. 0.2 "
                     "to 0.5 is usual."),
     VP_FLAG(struct vp_filter_params, keep_cosine, "no-cosine", 0,
-            .help = "leave out the cosine weight: the projections are weighted already"),
+            .help = "leave out the cosine weight: the projections are weighted already",
+            .more = "It is the whole weight that ct-geometry(5) gives, which is more than a cosine if the detector is "
+                    "not perpendicular to the ray through the axis."),
     VP_OPT_END,
 };
 
