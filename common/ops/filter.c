@@ -86,7 +86,8 @@ struct vp_filter {
     float *weight;                 /* n_weight a view, or NULL */
     int64_t n_weight;
     struct vp_filter_fan *fan;     /* one a view, or NULL: weights belong to columns */
-    float *cosine;                 /* nv x nu if all views have the same; else */
+    float *cosine;                 /* nv x nu if all views have the same, */
+    bool folded;                   /* with the redundancy weights if all views have the same of these too; else */
     struct vp_filter_lens *lens;   /* one a view; both NULL: no cosine */
     double *response;              /* of the kernel, m + 1 */
     float *scratch;
@@ -588,6 +589,45 @@ static void weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64
     }
 }
 
+static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *b)
+{
+    /* a rounding or two of the largest term */
+    const float column = 1e-6f * fabsf(b->au), angle = 3e-7f * fabsf(b->b0);
+
+    return fabsf(a->a0 - b->a0) <= 3e-7f * fabsf(b->a0) + column && fabsf(a->au - b->au) <= column
+           && fabsf(a->av - b->av) <= column && fabsf(a->b0 - b->b0) <= angle && fabsf(a->bu - b->bu) <= angle * 1e-4f
+           && fabsf(a->bv - b->bv) <= angle * 1e-4f;
+}
+
+/* One table for all views saves finding the weights of every row. */
+static int fold(struct vp_filter *f, struct vp_err *err)
+{
+    bool same = f->fan && (f->cosine || !f->lens);
+
+    for (int64_t k = 1; k < f->views && same; k++)
+        same = same_fan(&f->fan[k], &f->fan[0])
+               && !memcmp(f->weight + k * f->n_weight, f->weight, (size_t)f->n_weight * sizeof *f->weight);
+    if (!same)
+        return 0;
+    float *row = vp_alloc_raw((size_t)f->nu, sizeof *row, "the redundancy weights", err);
+    const bool alone = !f->cosine;
+    if (row && alone)
+        f->cosine = take(f, f->nu * f->nv, sizeof *f->cosine, "the redundancy weights", err);
+    if (!row || !f->cosine) {
+        free(row);
+        return -1;
+    }
+    for (int64_t v = 0; v < f->nv; v++) {
+        float *const to = f->cosine + v * f->nu;
+        weight_row(f, 0, v, 0, f->nu, row);
+        for (int64_t u = 0; u < f->nu; u++)
+            to[u] = alone ? row[u] : to[u] * row[u];
+    }
+    free(row);
+    f->folded = true;
+    return 0;
+}
+
 /* Which weights; *smooth: the arc is too short for Parker's. */
 static int resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth,
                    struct vp_err *err)
@@ -681,10 +721,10 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
         extend(f, views, !scan->untilted);
     if (make_transform(f, p, err) || make_fall(f, err)
         || make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
-        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)))
+        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || fold(f, err))
         goto fail;
 
-    const int64_t rows = (f->lens && !f->cosine) + (f->fan != NULL);
+    const int64_t rows = (f->lens && !f->cosine) + (f->fan && !f->folded);
     f->scratch_step = (size_t)(2 * f->fft.m + rows * f->nu + 15) / 16 * 16 * VP_FFT_LANES;
     f->scratch = take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
@@ -797,8 +837,9 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
                 job.out[i] = out + (k * view_step + (v - v0) * row_step) * nu_out;
                 job.scale[i] = f->scale[view];
                 job.gain[i] = f->cosine ? f->cosine + v * f->nu : NULL;
-                job.gain2[i] = f->fan ? weights + i * f->nu : f->weight ? f->weight + view * f->nu : NULL;
-                if (f->fan)
+                job.gain2[i] = f->folded || !f->weight ? NULL
+                             : f->fan ? weights + i * f->nu : f->weight + view * f->nu;
+                if (f->fan && !f->folded)
                     weight_row(f, view, v, 0, f->nu, weights + i * f->nu);
                 if (f->lens && !f->cosine) {
                     cosine_row(f, &f->lens[view], v, cosines + i * f->nu);
