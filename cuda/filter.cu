@@ -164,7 +164,7 @@ template <int R, bool BACK> __device__ inline void dft(cx *y)
 /* ---- the kernel ---- */
 
 struct lens {
-    float center, cv, slope, inv_f, bend;
+    float center, cv, slope, inv_f, bend, head, lean, rise, tip;
 };
 
 enum { MAX_STAGES = 3 };
@@ -179,6 +179,8 @@ struct row_args {
     int pad;
     const float *fall;
     const float *scale, *weight; /* from the first view on; weight may be NULL */
+    int n_weight;                /* a view */
+    const struct vp_filter_fan *fan; /* likewise; NULL: a weight belongs to a column */
     const struct lens *lens;     /* likewise */
     const cx *twiddle[MAX_STAGES];
     const float *response;
@@ -270,12 +272,26 @@ __device__ inline void load_row(const row_args &a, int64_t view, int v, const fl
     if (a.lens) {
         const struct lens l = a.lens[view];
         const float dv = (float)v - l.cv, start = (l.slope * dv - l.center) * l.inv_f, one = fmaf(l.bend * dv, dv, 1);
+        const float depth = 1 / fmaf(l.tip, dv, 1), head = fmaf(l.rise, dv, l.head) * depth, lean = l.lean * depth;
         each<R>([&](auto i) {
-            const float y = fmaf((float)column(u0 + i * q), l.inv_f, start);
-            x[i] *= rsqrtf(fmaf(y, y, one));
+            const float u = (float)column(u0 + i * q), y = fmaf(u, l.inv_f, start);
+            x[i] *= fmaf(u, lean, head) * rsqrtf(fmaf(y, y, one));
         });
     }
-    if (a.weight) {
+    if (a.weight && a.fan) {
+        /* the host's arithmetic (weight_row of ops/filter.c), operation by operation */
+        const float *const w = a.weight + view * a.n_weight, last = (float)(a.n_weight - 1), row = (float)v;
+        const struct vp_filter_fan f = a.fan[view];
+        each<R>([&](auto i) {
+            const float u = (float)min(max(u0 + i * q, 0), a.nu - 1);
+            const float top = __fadd_rn(__fadd_rn(f.a0, __fmul_rn(f.au, u)), __fmul_rn(f.av, row));
+            const float bottom = __fadd_rn(__fadd_rn(f.b0, __fmul_rn(f.bu, u)), __fmul_rn(f.bv, row));
+            const float at = fminf(fmaxf(__fdiv_rn(top, bottom), 0), last);
+            const int k = min((int)at, a.n_weight - 2);
+            const float lo = __ldg(w + k);
+            x[i] *= __fadd_rn(lo, __fmul_rn(at - (float)k, __fadd_rn(__ldg(w + k + 1), -lo)));
+        });
+    } else if (a.weight) {
         const float *const w = a.weight + view * a.nu;
         each<R>([&](auto i) {
             const int u = u0 + i * q;
@@ -455,7 +471,7 @@ std::vector<double> make_response(const vp_filter_tables &t, int64_t reach, int 
 struct layout {
     int64_t left, need; /* column 0 in the transform; its least length */
     const method *how;
-    size_t twiddle[MAX_STAGES], response, fall, scale, weight, lens, bytes;
+    size_t twiddle[MAX_STAGES], response, fall, scale, weight, fan, lens, bytes;
 };
 
 int choose(const vp_filter_tables &t, int device, layout *l, struct vp_filtercuda_plan *plan, struct vp_err *err)
@@ -488,7 +504,8 @@ int choose(const vp_filter_tables &t, int device, layout *l, struct vp_filtercud
     l->response = take(how.n, sizeof(float));
     l->fall = take(t.pad, sizeof(float));
     l->scale = take(t.views, sizeof(float));
-    l->weight = take(t.weight ? t.views * t.nu : 0, sizeof(float));
+    l->weight = take(t.weight ? t.views * t.n_weight : 0, sizeof(float));
+    l->fan = take(t.fan ? t.views : 0, sizeof(vp_filter_fan));
     l->lens = take(t.lens ? t.views : 0, sizeof(struct lens));
     l->bytes = at;
 
@@ -544,11 +561,14 @@ std::vector<char> make_tables(const vp_filter_tables &t, const layout &l)
     if (t.pad)
         memcpy(all.data() + l.fall, t.fall, (size_t)t.pad * sizeof(float));
     if (t.weight)
-        memcpy(all.data() + l.weight, t.weight, (size_t)(t.views * t.nu) * sizeof(float));
+        memcpy(all.data() + l.weight, t.weight, (size_t)(t.views * t.n_weight) * sizeof(float));
+    if (t.fan)
+        memcpy(all.data() + l.fan, t.fan, (size_t)t.views * sizeof(vp_filter_fan));
     for (int64_t k = 0; t.lens && k < t.views; k++) {
         const vp_filter_lens &from = t.lens[k];
         ((struct lens *)(all.data() + l.lens))[k] = {(float)from.center, (float)from.cv, (float)from.slope,
-                                                     (float)(1 / from.f), (float)from.bend};
+                                                     (float)(1 / from.f), (float)from.bend, (float)from.head,
+                                                     (float)from.lean, (float)from.rise, (float)from.tip};
     }
     return all;
 }
@@ -632,7 +652,9 @@ int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t
     a.pad = (int)t.pad;
     a.fall = (const float *)(f->tables + l.fall);
     a.scale = (const float *)(f->tables + l.scale) + first;
-    a.weight = t.weight ? (const float *)(f->tables + l.weight) + first * t.nu : nullptr;
+    a.weight = t.weight ? (const float *)(f->tables + l.weight) + first * t.n_weight : nullptr;
+    a.n_weight = (int)t.n_weight;
+    a.fan = t.fan ? (const struct vp_filter_fan *)(f->tables + l.fan) + first : nullptr;
     a.lens = t.lens ? (const struct lens *)(f->tables + l.lens) + first : nullptr;
     for (int s = 0; s < MAX_STAGES; s++)
         a.twiddle[s] = (const cx *)(f->tables + l.twiddle[s]);

@@ -122,6 +122,8 @@ plastic() {
         '--start 77|--voxel 1'
         '--arc 220|--voxel 1'
         '--arc 220 --clockwise|--voxel 1'
+        '--arc 300|--voxel 1'
+        '--arc 345 --start 100|--voxel 1'
         '--tilt 1.5|--voxel 1'
         '--pitch -1|--voxel 1'
     )
@@ -130,6 +132,44 @@ plastic() {
         scan vol.tif "${good[@]}" ${v%|*} -- ${v#*|}
         near "$(mu_of vol.tif)" 0.02 0.00004 || { echo "with ${v%|*} ${v#*|}"; return 1; }
     done
+}
+
+@test "a detector that faces anywhere, a source off the central ray: mu within 0.1 %" {
+    echo "0 0 0 20 20 20 0 0.02" >ball.txt
+    for pose in yaw=0 yaw=10 yaw=-5 pitch=10 'yaw=-10 pitch=-10' 'yaw=5 pitch=5 tilt=2' sx=10 sz=25 'sx=-10 sz=20 yaw=8'; do
+        # shellcheck disable=SC2086
+        posed $pose nu=240 nv=160 du=0.75 | ct-phantom -g - --phantom ball.txt --samples 2 |
+            ct-fdk -q --volume 32x32x8 --voxel 0.75 -o vol.tif
+        near "$(img-info --value mean vol.tif)" 0.02 0.00002 || { echo "with $pose"; return 1; }
+    done
+}
+
+@test "an offset detector with a tilted axis: mu within 0.2 %" {
+    echo "0 0 0 25 25 2000 0 0.02" >bar.txt
+    for scan in '0.5 -30' '3 -30' '-3 9' '2 -9'; do
+        # shellcheck disable=SC2086
+        set -- $scan
+        ct-geom "${good[@]}" --tilt "$1" --offset-u="$2" | ct-phantom -g - --phantom bar.txt --samples 2 |
+            ct-fdk --volume 40x40x60 --voxel 0.75 -o vol.tif
+        for slice in 0:8 26:34 52:60; do
+            near "$(img-cat --pages $slice vol.tif | img-info --value mean)" 0.02 0.00004 ||
+                { echo "with $scan, slices $slice"; return 1; }
+        done
+    done
+}
+
+@test "an arc of 345 degrees is as good as a full turn" {
+    ct-geom "${good[@]}" --detector 160x4 --views 690 --arc 345 | ct-phantom -g - -o arc.tif
+    ct-geom "${good[@]}" --detector 160x4 --views 720 | ct-phantom -g - -o turn.tif
+    ct-fdk -q --volume 100x100x2 arc.tif -o arc-vol.tif
+    ct-fdk --volume 100x100x2 turn.tif -o turn-vol.tif
+    ok img-cmp --min-correlation 0.9998 arc-vol.tif turn-vol.tif
+}
+
+@test "the example from raw counts gives what the line integrals give" {
+    ct-fdk --generate examples | bash -euo pipefail
+    ct-fdk --window hann scan.tif -o want.tif
+    ok img-cmp --max-rel-l2 0.03 vol.tif want.tif
 }
 
 @test "parallel beam, half and full circle: mu within 0.2 %" {

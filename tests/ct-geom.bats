@@ -88,6 +88,57 @@ value() { sed -n "s/^$1 = \([^#]*[^# ]\) *\(#.*\)*\$/\1/p" "$2"; }
     ok ct-geom "${htc[@]}" --views 300 --arc 150 --offset-u 100
 }
 
+@test "--show says from where to where the views go, whatever their order" {
+    ct-geom "${htc[@]}" --views 90 --clockwise --format matrices -o m.geom
+    ok ct-geom --show -q m.geom
+    [[ "$output" == *"views          90, from 0 to -356 degrees, step 4"* ]]
+    ct-geom "${htc[@]}" --views 90 --start 350 --format matrices -o m.geom
+    ok ct-geom --show -q m.geom
+    [[ "$output" == *"views          90, from 350 to 706 degrees, step 4"* ]]
+    printf '%s\n' 0 90 180 270 45 135 225 315 >angles.txt
+    ok ct-geom --show -q "${htc[@]}" --angles angles.txt
+    [[ "$output" == *"views          8, between 0 and 315 degrees, not in order, step 45"* ]]
+    seq 0 1 99 >angles.txt
+    seq 100 2 300 >>angles.txt
+    ok ct-geom --show -q "${htc[@]}" --angles angles.txt
+    [[ "$output" == *"views          201, from 0 to 300 degrees, steps of 1 to 2"* ]]
+}
+
+@test "angles that were hardly meant are said where they are read" {
+    run --separate-stderr ct-geom "${htc[@]}" --views 720 --arc 6.28
+    [ "$status" = 0 ]
+    [[ "$stderr" == *"warning: the views are within 6.271 degrees: are the angles in radians?"* ]]
+    printf '%s\n' 0 0,5 1,25 1,5 >angles.txt
+    run --separate-stderr ct-geom "${htc[@]}" --angles angles.txt
+    [ "$status" = 0 ]
+    [[ "$stderr" == *"warning: 0,5 was read as two angles"* ]]
+    printf '0, 5, 10\n15,20,25\n' >angles.txt
+    ok ct-geom "${htc[@]}" --angles angles.txt
+    echo '0 to 345' >angles.txt
+    fails 1 "line 1: 'to 345' is not an angle" ct-geom "${htc[@]}" --angles angles.txt
+    [[ "$stderr" == *"hint: a range is start:step:count"* ]]
+    seq 0 1 345 >angles.txt
+    run --separate-stderr ct-geom --show "${htc[@]}" --angles angles.txt
+    [[ "$stderr" == *"warning: the views cover 346 degrees, not a full turn"* ]]
+    [[ "$output" == *"short, 345 degrees"* ]]
+}
+
+@test "distances may say their unit" {
+    ok ct-geom --sod 410.66mm --sdd '553.74 mm' --detector 560x1 --pitch '0.2mm 0.2mm' --views 720 -o a.geom
+    ct-geom "${htc[@]}" --views 720 | cmp - a.geom
+    fails 2 "--sod: '50cm' is not a distance in mm" ct-geom --sod 50cm
+}
+
+@test "a geometry that cannot be computed with is refused" {
+    local rest=(--detector 64x64 --views 9)
+    fails 2 "the pitch is 1e-308 mm" ct-geom --sod 400 --sdd 600 --pitch 1e-308 "${rest[@]}"
+    fails 2 "the pitch is 1e-40 mm" ct-geom --beam parallel --pitch '1 1e-40' "${rest[@]}"
+    fails 2 "the pitch is 1e+195 mm" ct-geom --sod 1e200 --sdd 2e200 --pitch 1e195 "${rest[@]}"
+    fails 2 "offset-u is 1e+300 pixels" ct-geom --sod 400 --sdd 600 --pitch 1 --offset-u 1e300 "${rest[@]}"
+    echo '1e30 0 0 0  0 1e30 0 0  0 0 1 400' >rows.txt
+    fails 1 "too large or too small to compute with" ct-geom --detector 64x64 rows.txt
+}
+
 @test "Nikon .xtekct" {
     printf '%s\r\n' '[XTekCT]' Name=x SrcToObject=76.7511959075928 SrcToDetector=1127.464 DetectorPixelsX=1500 \
         DetectorPixelsY=2000 DetectorPixelSizeX=0.2 DetectorPixelSizeY=0.2 CentreOfRotationTop=1.0 \

@@ -22,6 +22,8 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
         '--views 240 --offset-u -30|128x128x96' '--views 210 --arc 220 --clockwise|128x128x96'
         '--views 240 --tilt 3|128x128x96' '--views 120|320x320x256' '--views 120|64x64x48' '--views 240|200x200x2'
         "$parallel --views 180 --arc 180|128x128x96"
+        '--views 300 --arc 345|128x128x96' '--views 240 --tilt 2 --offset-u -30|128x128x96'
+        '--views 240 --arc 220 --tilt -3|128x128x96' "$parallel --views 240 --tilt 2 --offset-u 30|128x128x96"
     )
     for scan in "${scans[@]}"; do
         local about=("${geometry[@]}")
@@ -33,6 +35,21 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
             ct-fdk --device cuda --filter-on $on --volume "${scan#*|}" scan.tif -o gpu.tif
             ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan, filter on $on"; return 1; }
         done
+    done
+}
+
+@test "a detector that faces anywhere: mu within 0.1 %, and as on the CPU" {
+    needs_gpu
+    echo "0 0 0 20 20 20 0 0.02" >ball.txt
+    for pose in yaw=10 pitch=-10 'yaw=-10 pitch=10' 'yaw=5 pitch=5 tilt=3' 'sx=-10 sz=20 yaw=8' 'offset=-60 tilt=2 yaw=3'; do
+        # shellcheck disable=SC2086
+        posed $pose nu=240 nv=160 du=0.75 | ct-phantom -g - --phantom ball.txt --samples 2 -o scan.tif
+        ct-fdk -q --device cpu --volume 32x32x8 --voxel 0.75 scan.tif -o cpu.tif
+        for on in cpu gpu; do
+            ct-fdk -q --device cuda --filter-on $on --volume 32x32x8 --voxel 0.75 scan.tif -o gpu.tif
+            ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $pose, filter on $on"; return 1; }
+        done
+        near "$(img-info --value mean gpu.tif)" 0.02 0.00002 || { echo "with $pose"; return 1; }
     done
 }
 

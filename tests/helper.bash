@@ -68,3 +68,38 @@ noise() {
 numbers() {
     img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
 }
+
+# posed [NAME=NUMBER]...: a geometry of matrices, sod 400, sdd 600, whose detector is turned about z by yaw, about its
+# rows by pitch and in its plane by tilt (degrees), shifted by offset (columns), the source moved along the orbit (sx)
+# and along z (sz) by mm
+posed() {
+    local set=(yaw=0 pitch=0 tilt=0 offset=0 sx=0 sz=0 nu=160 nv=128 du=1 views=240 "$@") v=() s
+    for s in "${set[@]}"; do v+=(-v "$s"); done
+    awk "${v[@]}" '
+        # a turned about the unit vector k by t degrees
+        function turn(a, k, t,    c, s, d, i, r) {
+            t *= atan2(0, -1) / 180; c = cos(t); s = sin(t); d = a[1] * k[1] + a[2] * k[2] + a[3] * k[3]
+            r[1] = a[1] * c + (k[2] * a[3] - k[3] * a[2]) * s + k[1] * d * (1 - c)
+            r[2] = a[2] * c + (k[3] * a[1] - k[1] * a[3]) * s + k[2] * d * (1 - c)
+            r[3] = a[3] * c + (k[1] * a[2] - k[2] * a[1]) * s + k[3] * d * (1 - c)
+            for (i = 1; i <= 3; i++) a[i] = r[i]
+        }
+        function row(f, e, c, n, S,    i, m, text, last) {
+            for (i = 1; i <= 3; i++) { m = f * e[i] + c * n[i]; last -= m * S[i]; text = text sprintf(" %.17g", m) }
+            return text sprintf(" %.17g", last)
+        }
+        BEGIN {
+            print "detector = " nu "x" nv
+            for (k = 0; k < views; k++) {
+                b = 2 * atan2(0, -1) * k / views; z[1] = z[2] = 0; z[3] = 1
+                e[1] = cos(b); e[2] = sin(b); e[3] = 0; n[1] = sin(b); n[2] = -cos(b); n[3] = 0
+                h[1] = 0; h[2] = 0; h[3] = 1
+                for (i = 1; i <= 3; i++) { S[i] = -400 * n[i] + sx * e[i] + sz * z[i]; m[i] = 200 * n[i] - S[i] }
+                turn(e, z, yaw); turn(n, z, yaw); turn(h, e, pitch); turn(n, e, pitch); turn(e, n, tilt); turn(h, n, tilt)
+                D = p = q = 0
+                for (i = 1; i <= 3; i++) { D += m[i] * n[i]; p += m[i] * e[i]; q += m[i] * h[i] }
+                print "matrix =" row(D / du, e, (nu - 1) / 2 + offset - p / du, n, S) \
+                    row(D / du, h, (nv - 1) / 2 - q / du, n, S) row(0, e, 1, n, S)
+            }
+        }'
+}

@@ -89,6 +89,8 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
     }
     if (p->show || run->common.verbose)
         warn_all(run, vp_geom_warnings(&g, views, &scan));
+    else if (g.doubt[0])
+        vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);
     if (!text) {
         vp_fail(err, VP_ERESOURCE, "out of memory");

@@ -90,6 +90,26 @@ static int set_number(double *out, const char *value, const char *where, const c
     return 0;
 }
 
+/* The unit behind a number is skipped. */
+static bool skip_mm(const char **s)
+{
+    const char *p = *s + strspn(*s, " \t");
+    if (strncmp(p, "mm", 2))
+        return false;
+    *s = p + 2;
+    return true;
+}
+
+static int set_distance(double *out, const char *value, const char *where, struct vp_err *err)
+{
+    const char *s = value;
+    double x;
+    if (!vp_geom_scan(&s, &x, "m") || (skip_mm(&s), !at_end(s)))
+        return bad_value(where, value, "a distance in mm", err);
+    *out = x;
+    return 0;
+}
+
 static int set_offset(struct vp_draft *d, int axis, const char *value, const char *where, struct vp_err *err)
 {
     const char *s = value;
@@ -120,11 +140,12 @@ static int set_pitch(struct vp_draft *d, const char *value, const char *where, s
 {
     const char *s = value;
     double du, dv;
-    if (!vp_geom_scan(&s, &du, ""))
+    if (!vp_geom_scan(&s, &du, "m"))
         return bad_value(where, value, "one or two numbers of mm", err);
+    skip_mm(&s);
     if (at_end(s))
         dv = du;
-    else if (!vp_geom_scan(&s, &dv, "") || !at_end(s))
+    else if (!vp_geom_scan(&s, &dv, "m") || (skip_mm(&s), !at_end(s)))
         return bad_value(where, value, "one or two numbers of mm", err);
     if (du == 0 || dv == 0)
         return bad_value(where, value, "a pixel pitch in mm: it must not be 0", err);
@@ -142,15 +163,38 @@ static int set_choice(int *out, const char *a, const char *b, const char *value,
     return 0;
 }
 
+static int bad_angle(const char *where, const char *item, struct vp_err *err)
+{
+    bad_value(where, item, "an angle in degrees, or start:step:count", err);
+    if (!strncasecmp(item, "to ", 3) || strstr(item, "..") || !strncmp(item, "- ", 2))
+        return vp_hint(err, "a range is start:step:count, 0:0.5:720 for 0, 0.5, ... 359.5");
+    return -1;
+}
+
+/* Words like 12,5, which are two angles here, but may have been meant as one. */
+static void look_for_commas(struct vp_draft *d, const char *value)
+{
+    for (const char *s = value; *(s += strspn(s, " \t\r\n"));) {
+        const size_t n = strcspn(s, " \t\r\n"), sign = *s == '-' || *s == '+';
+        const size_t whole = strspn(s + sign, "0123456789"), comma = sign + whole;
+        const size_t part = s[comma] == ',' ? strspn(s + comma + 1, "0123456789") : 0;
+        d->words++;
+        if (whole && part && comma + 1 + part == n && !d->commas++)
+            snprintf(d->comma, sizeof d->comma, "%.*s", (int)(n < sizeof d->comma ? n : sizeof d->comma - 1), s);
+        s += n;
+    }
+}
+
 /* Numbers and start:step:count, blanks or commas between. */
 static int add_angles(struct vp_draft *d, const char *value, const char *where, struct vp_err *err)
 {
     const char *s = value;
+    look_for_commas(d, value);
     while (!at_end(s)) {
         double start, step, count;
         const char *item = s + strspn(s, " \t\r\n,");
         if (!vp_geom_scan(&s, &start, ":"))
-            return bad_value(where, item, "an angle in degrees, or start:step:count", err);
+            return bad_angle(where, item, err);
         if (*s != ':') {
             if (vp_draft_add_angle(d, start, where, err))
                 return -1;
@@ -159,7 +203,7 @@ static int add_angles(struct vp_draft *d, const char *value, const char *where, 
         s++;
         if (!vp_geom_scan(&s, &step, ":") || *s++ != ':' || !vp_geom_scan(&s, &count, "") || count < 1 ||
             count != floor(count))
-            return bad_value(where, item, "an angle in degrees, or start:step:count", err);
+            return bad_angle(where, item, err);
         if (count > VP_GEOM_MAX_VIEWS)
             return vp_fail(err, VP_ERUN, "%s: more than %d views", where, VP_GEOM_MAX_VIEWS);
         for (int64_t k = 0; k < (int64_t)count; k++)
@@ -215,7 +259,7 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
     const unsigned list_bit = 1u << VP_GK_ANGLES,
                    count_bits = 1u << VP_GK_VIEWS | 1u << VP_GK_ARC | 1u << VP_GK_START;
     if (key == VP_GK_ANGLES && !(d->seen & list_bit)) {
-        d->n_angle = 0;
+        d->n_angle = d->commas = d->words = 0;
         d->given &= ~(count_bits & ~d->seen);
     }
     if (key == VP_GK_VIEWS && d->given & list_bit && !(d->seen & list_bit)) {
@@ -235,8 +279,8 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
         status = set_choice(&choice, "counterclockwise", "clockwise", value, where, err);
         d->clockwise = choice;
         return status;
-    case VP_GK_SOD: return set_number(&d->sod, value, where, "a distance in mm", err);
-    case VP_GK_SDD: return set_number(&d->sdd, value, where, "a distance in mm", err);
+    case VP_GK_SOD: return set_distance(&d->sod, value, where, err);
+    case VP_GK_SDD: return set_distance(&d->sdd, value, where, err);
     case VP_GK_TILT: return set_number(&d->tilt, value, where, "an angle in degrees", err);
     case VP_GK_ARC: return set_number(&d->arc, value, where, "an angle in degrees", err);
     case VP_GK_START: return set_number(&d->start, value, where, "an angle in degrees", err);
@@ -524,6 +568,24 @@ static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name,
     return 0;
 }
 
+/* Numbers that are allowed, but hardly meant. */
+static void doubt(const struct vp_draft *d, struct vp_geom *g)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    if (g->matrix)
+        return;
+    for (int64_t k = 0; k < g->views; k++) {
+        lo = fmin(lo, g->angle[k]);
+        hi = fmax(hi, g->angle[k]);
+    }
+    if (vp_draft_has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
+        snprintf(g->doubt, sizeof g->doubt, "%s was read as two angles: if the comma is a decimal comma, write a point",
+                 d->comma);
+    else if (g->views >= 8 && hi - lo <= 6.3)
+        snprintf(g->doubt, sizeof g->doubt,
+                 "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
+}
+
 int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
 {
     *g = (struct vp_geom){0};
@@ -564,6 +626,7 @@ int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, str
     }
     if (vp_geom_validate(g, name, err))
         goto fail;
+    doubt(d, g);
     return 0;
 fail:
     vp_geom_free(g);

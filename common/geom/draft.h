@@ -12,6 +12,8 @@ enum vp_geom_key {
 
 /* Length of the angle and matrix lists is limited so that a typo does not ask for terabytes. */
 #define VP_GEOM_MAX_VIEWS 10000000
+/* Lengths in mm and pixels. */
+#define VP_GEOM_LARGEST 1e15
 
 struct vp_draft {
     unsigned given;        /* bits 1 << key: set by any source so far */
@@ -27,6 +29,8 @@ struct vp_draft {
     int64_t n_angle, cap_angle;
     double *matrix;
     int64_t n_matrix, cap_matrix; /* numbers, 12 a view */
+    int64_t commas, words;        /* of the angles: blank-separated words, and those like 12,5 */
+    char comma[24];               /* the first of them */
 };
 
 /* The key of that name, or an error with a suggestion. */

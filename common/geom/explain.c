@@ -14,7 +14,8 @@ static const double DEGREES = 180 / 3.14159265358979323846;
 struct facts {
     struct vp_fov fov;
     double fan, cone, magnification, sod, larger;
-    double step;         /* degrees, of neighbours on the circle: the median */
+    double step;         /* degrees, of neighbours on the circle: the median, */
+    double widest;       /* and the largest but for a gap that is left open */
     int64_t distinct;    /* directions on the full circle */
     double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
     double advised;      /* views that sample the rim of the field of view as finely as the detector does */
@@ -26,7 +27,8 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-static void look_at_angles(struct facts *f, const struct vp_geom *g, const struct vp_view *views)
+static void look_at_angles(struct facts *f, const struct vp_geom *g, const struct vp_view *views,
+                           const struct vp_scan *scan)
 {
     const int64_t n = g->views;
     const double same = 1e-4 * 360 / (double)n;
@@ -44,6 +46,7 @@ static void look_at_angles(struct facts *f, const struct vp_geom *g, const struc
     qsort(a, (size_t)n, sizeof *a, by_value);
     int64_t steps = 0;
     double last = a[0];
+    const double first = a[0];
     for (int64_t k = 1; k < n; k++) {
         const double step = a[k] - last;
         if (step > same) {
@@ -55,6 +58,9 @@ static void look_at_angles(struct facts *f, const struct vp_geom *g, const struc
     if (steps) {
         qsort(a, (size_t)steps, sizeof *a, by_value);
         f->step = a[(steps - 1) / 2];
+        const double around = first + 360 - last, most = a[steps - 1];
+        const double second = steps > 1 ? fmax(a[steps - 2], fmin(around, most)) : fmin(around, most);
+        f->widest = scan->kind == VP_SCAN_SHORT ? second : fmax(around, most);
     }
     free(a);
 }
@@ -75,7 +81,7 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
         const double center = views[k].P[3] / views[k].P[11];
         f.larger = fmax(f.larger, fmax(center + 0.5, (double)g->nu - 0.5 - center));
     }
-    look_at_angles(&f, g, views);
+    look_at_angles(&f, g, views, scan);
     f.advised = 1.5707963267948966 * (double)g->nu * (scan->offset ? 2 * f.larger / (double)g->nu : 1);
     return f;
 }
@@ -132,13 +138,40 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
              (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
 }
 
+/* The angles in the order of the views, matrices' without jumps at 0. */
+static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *facts)
+{
+    const double tiny = 1e-6 * fmax(facts->step, 1e-3);
+    double angle = g->angle[0], last = angle, lo = angle, hi = angle, least = INFINITY, most = 0;
+    bool up = false, down = false;
+    for (int64_t k = 1; k < g->views; k++) {
+        const double by = g->angle[k] - g->angle[k - 1], step = g->matrix ? remainder(by, 360) : by;
+        angle += step;
+        up |= step > tiny;
+        down |= step < -tiny;
+        least = fmin(least, fabs(step));
+        most = fmax(most, fabs(step));
+        lo = fmin(lo, angle);
+        hi = fmax(hi, angle);
+        last = angle;
+    }
+    if (up && down)
+        line(f, "views", "%lld, between %.6g and %.6g degrees, not in order, step %.6g", (long long)g->views, lo, hi,
+             facts->step);
+    else if (g->views > 2 && most > least + 1e-3 * facts->step)
+        line(f, "views", "%lld, from %.6g to %.6g degrees, steps of %.6g to %.6g", (long long)g->views, g->angle[0],
+             last, least, most);
+    else
+        line(f, "views", "%lld, from %.6g to %.6g degrees, step %.6g", (long long)g->views, g->angle[0], last,
+             facts->step);
+}
+
 static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan *scan,
                          const struct facts *facts)
 {
     const double arc = scan->arc * DEGREES;
     const bool clockwise = facts->sense < 0 || (facts->sense == 0 && g->clockwise);
-    line(f, "views", "%lld, from %.6g to %.6g degrees, step %.6g", (long long)g->views, g->angle[0],
-         g->angle[g->views - 1], facts->step);
+    explain_views(f, g, facts);
     line(f, "direction", "seen from +z the source turns %s around the object",
          clockwise ? "clockwise" : "counter-clockwise");
     switch (scan->kind) {
@@ -274,10 +307,15 @@ static void warn_of_angles(struct list *l, const struct vp_geom *g, const struct
     } else if (scan->kind == VP_SCAN_PARALLEL && arc < 180 - 2 * f->step) {
         warn(l, "a parallel scan of %.5g degrees: less than 180: directions are missing", arc);
     }
-    const bool closed = scan->arc > 6.28 || (scan->kind == VP_SCAN_PARALLEL && scan->arc > 3.14);
-    if (closed && scan->largest_gap * DEGREES > 2 * f->step && f->distinct > 3)
-        warn(l, "uneven steps: the largest gap between views is %.4g degrees, the median %.4g",
-             scan->largest_gap * DEGREES, f->step);
+    if (scan->kind == VP_SCAN_SHORT && scan->largest_gap * DEGREES < 30)
+        warn(l,
+             "the views cover %.5g degrees, not a full turn: if it was one, the angles are wrong (their list, or the "
+             "arc)",
+             arc + f->step);
+    const bool half = scan->kind == VP_SCAN_PARALLEL;
+    const double widest = half ? scan->largest_gap * DEGREES : f->widest;
+    if ((!half || scan->arc > 3.14) && widest > 2 * f->step && f->distinct > 3)
+        warn(l, "uneven steps: the largest gap between views is %.4g degrees, the median %.4g", widest, f->step);
     const double advised = f->advised / (scan->kind == VP_SCAN_FULL ? 1 : 2);
     if ((double)f->distinct < advised / 4)
         warn(l, "%lld directions for %lld columns: expect streaks (about %.0f sample the field fully)",
@@ -290,6 +328,8 @@ char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, co
     struct list l = {.v = calloc(1, sizeof *l.v)};
     if (!l.v)
         return NULL;
+    if (g->doubt[0])
+        warn(&l, "%s", g->doubt);
     warn_of_sizes(&l, g, views, scan, &f);
     warn_of_angles(&l, g, scan, &f);
     if (l.failed) {

@@ -116,7 +116,7 @@ int vp_geom_read(struct vp_geom *g, const char *path, struct vp_err *err)
 const struct vp_opt vp_geom_options[] = {
     VP_STRING(P, beam, "beam", 0, .metavar = "cone|parallel", .group = "Geometry",
               .help = "cone (a detector of one row is a fan beam) or parallel (default: cone)"),
-    VP_STRING(P, sod, "sod", 0, .metavar = "MM", .help = "distance from the source to the rotation axis"),
+    VP_STRING(P, sod, "sod", 0, .metavar = "MM", .help = "distance from the source to the rotation axis; or 400mm"),
     VP_STRING(P, sdd, "sdd", 0, .metavar = "MM", .help = "distance from the source to the detector"),
     VP_STRING(P, detector, "detector", 0, .metavar = "WxH", .help = "detector columns and rows"),
     VP_STRING(P, pitch, "pitch", 0, .metavar = "MM",

@@ -76,6 +76,29 @@ static bool nonzero(double x)
     return isfinite(x) && x != 0;
 }
 
+/* Beyond these, matrices and weights leave the range of float. */
+static bool sensible(double x)
+{
+    return fabs(x) >= 1e-9 && fabs(x) <= VP_GEOM_LARGEST;
+}
+
+static int validate_sizes(const struct vp_geom *g, const char *name, struct vp_err *err)
+{
+    const double f = g->beam == VP_CONE ? g->sdd : 1, pitch[2] = {g->du, g->dv}, offset[2] = {g->offset_u, g->offset_v};
+    for (int i = 0; i < 2; i++) {
+        if (!sensible(f / pitch[i]) || !sensible(pitch[i]))
+            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: that is nothing that can be computed with", name,
+                           pitch[i], g->beam == VP_CONE ? " at this distance" : "");
+        if (!(fabs(offset[i]) <= VP_GEOM_LARGEST))
+            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: that is nothing that can be computed with", name,
+                           i ? 'v' : 'u', offset[i]);
+    }
+    if (g->beam == VP_CONE && (!sensible(g->sod) || !sensible(g->sdd)))
+        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: that is nothing that can be computed with", name,
+                       g->sod, g->sdd);
+    return 0;
+}
+
 int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *err)
 {
     if (g->nu <= 0 || g->nv <= 0)
@@ -95,7 +118,7 @@ int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *e
         return vp_fail(err, VP_ERUN, "%s: pitch is %g %g: expected numbers of mm other than zero", name,
                        g->du, g->dv);
     if (g->beam == VP_PARALLEL)
-        return 0;
+        return validate_sizes(g, name, err);
     if (!positive(g->sod))
         return vp_fail(err, VP_ERUN, "%s: sod is %g: expected a positive distance in mm", name, g->sod);
     if (!positive(g->sdd))
@@ -104,5 +127,5 @@ int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *e
         vp_fail(err, VP_ERUN, "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
         return vp_hint(err, "sod is the distance from source to axis, sdd from source to detector");
     }
-    return 0;
+    return validate_sizes(g, name, err);
 }

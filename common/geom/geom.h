@@ -31,6 +31,7 @@ struct vp_geom {
     double *angle;  /* degrees, one a view, as given (before `clockwise`); malloc'd */
     double *matrix; /* 12 a view, row major, mm -> pixels (any scale), or NULL; malloc'd. If set it
                        decides; sod, sdd, angle, ... then are what was derived from it. */
+    char doubt[160]; /* what looked wrong with the numbers as they were written, one line; or empty */
 };
 
 void vp_geom_free(struct vp_geom *g);
@@ -76,13 +77,13 @@ struct vp_view {
     double weight; /* angular weight, radians: half the gaps to both neighbours on the circle; see vp_scan */
 };
 
-/* Equal angles share one weight. The largest gap between neighbours is open if it exceeds four times the
- * median gap and 20 degrees (parallel beam on the half circle: 5); the views at its ends then count for a
- * full local step. */
+/* Equal angles share one weight. The largest gap between neighbours is open if it exceeds 2.75 times the median gap
+ * and 1 degree (offset detector: four times and 20 degrees; parallel beam on the half circle: four times and 5
+ * degrees); the views at its ends then count for a full local step. */
 enum vp_scan_kind {
     VP_SCAN_FULL,  /* 360 degrees: weights sum to 2 pi. Also a parallel beam with an offset detector over 360
                       degrees */
-    VP_SCAN_SHORT, /* cone beam, an arc: the largest gap is left open */
+    VP_SCAN_SHORT, /* cone beam, an arc of less than 360 degrees: the largest gap is left open */
     VP_SCAN_PARALLEL /* parallel beam: weights on the half circle, sum to pi (opposite views share) */
 };
 
@@ -115,6 +116,9 @@ void vp_view_source(const struct vp_view *view, double s[3]);
  * the row of the origin), positive along (cos b, sin b, 0); any matrices. Parallel: that ray's distance from
  * the origin, mm. */
 double vp_view_fan(const struct vp_view *view, double u);
+/* The ray of pixel (u, v) is y[0] u + y[1] v + y[2]. Cone: its direction at the source, of depth 1. Parallel: where
+ * it meets the plane through the origin across the rays. */
+void vp_view_rays(const struct vp_view *view, double y[3][3]);
 static inline bool vp_view_parallel(const struct vp_view *v)
 {
     return v->P[8] == 0 && v->P[9] == 0 && v->P[10] == 0;

@@ -145,6 +145,19 @@ static const char *cone_from_matrix(struct vp_view *v)
     return NULL;
 }
 
+/* Everything that follows from the matrix stays within the range of float. */
+static bool sensible(const struct vp_view *v)
+{
+    bool good = true;
+    for (int i = 0; i < 12; i++)
+        good &= fabs(v->P[i]) <= VP_GEOM_LARGEST * VP_GEOM_LARGEST;
+    const double length[] = {v->fu, v->fv, v->cu, v->cv, v->sod};
+    for (int i = 0; i < 5; i++)
+        good &= fabs(length[i]) <= VP_GEOM_LARGEST;
+    return good && fabs(v->fu) >= 1e-9 && fabs(v->fv) >= 1e-9 && (vp_view_parallel(v) || v->sod >= 1e-9) &&
+           isfinite(v->angle);
+}
+
 const char *vp_view_from_matrix(struct vp_view *view, const double m[12])
 {
     *view = (struct vp_view){0};
@@ -157,8 +170,8 @@ const char *vp_view_from_matrix(struct vp_view *view, const double m[12])
     if (parallel && m[11] == 0)
         return "the matrix is singular";
     const char *wrong = parallel ? parallel_from_matrix(view) : cone_from_matrix(view);
-    if (!wrong && !(isfinite(view->fu) && isfinite(view->fv) && isfinite(view->sod) && isfinite(view->angle)))
-        wrong = "the matrix is singular";
+    if (!wrong && !sensible(view))
+        wrong = "the matrix is singular, or its numbers are too large or too small to compute with";
     if (view->angle < 0)
         view->angle += 2 * PI;
     return wrong;
@@ -190,6 +203,26 @@ void vp_view_source(const struct vp_view *view, double s[3])
     const double f = solve3(P, b, s);
     for (int i = 0; i < 3; i++)
         s[i] *= f;
+}
+
+void vp_view_rays(const struct vp_view *view, double y[3][3])
+{
+    const bool parallel = vp_view_parallel(view);
+    const double *A = &view->P[0], *B = &view->P[4], *C = &view->P[8];
+    double s[3];
+    if (parallel) {
+        vp_view_source(view, s);
+        C = s;
+    }
+    cross3(B, C, y[0]);
+    cross3(C, A, y[1]);
+    cross3(A, B, y[2]);
+    const double det = dot3(C, y[2]);
+    for (int i = 0; i < 3; i++) {
+        y[0][i] /= det;
+        y[1][i] /= det;
+        y[2][i] = parallel ? -view->P[3] * y[0][i] - view->P[7] * y[1][i] : y[2][i] / det;
+    }
 }
 
 double vp_view_fan(const struct vp_view *view, double u)
@@ -225,8 +258,8 @@ static int by_value(const void *pa, const void *pb)
 struct circle { bool open; double largest, start; };
 
 /* Put the views on a circle of `period` radians and give each its weight. The largest gap is left open if it
- * exceeds both `min_open` and four typical gaps. `stops` and `gaps` are scratch of n and 2 n entries. */
-static struct circle weigh(struct vp_view *views, int64_t n, double period, double min_open,
+ * exceeds both `min_open` and `many` typical gaps. `stops` and `gaps` are scratch of n and 2 n entries. */
+static struct circle weigh(struct vp_view *views, int64_t n, double period, double min_open, double many,
                            struct stop *stops, double *gaps)
 {
     /* Angles that differ by a tiny part of the mean step are one direction, measured several times. */
@@ -252,7 +285,7 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
     qsort(sorted, (size_t)groups, sizeof *sorted, by_value);
     const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
-    struct circle c = {.open = largest > fmax(min_open, 4 * typical) * (1 + 1e-9), .largest = largest};
+    struct circle c = {.open = largest > fmax(min_open, many * typical) * (1 + 1e-9), .largest = largest};
     int64_t widest = 0;
     while (gaps[widest] != largest)
         widest++;
@@ -344,14 +377,17 @@ int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan 
     look_at_orbit(g, views, scan);
     const bool one_sided = scan->overlap < 0.9 * larger;
 
-    struct circle c = weigh(views, g->views, 2 * PI, 20 * PI / 180, stops, gaps);
+    /* What lies in a gap is measured again from the other side, unless the detector sees only one side of the axis:
+     * there the views at both ends of a small gap stand in for it. */
+    const bool filled = !one_sided && g->beam == VP_CONE;
+    struct circle c = weigh(views, g->views, 2 * PI, (filled ? 1 : 20) * PI / 180, filled ? 2.75 : 4, stops, gaps);
     double period = 2 * PI;
     scan->kind = c.open ? VP_SCAN_SHORT : VP_SCAN_FULL;
     /* Opposite views of a parallel beam are mirror images: the half circle is enough, unless the detector
      * sees only one side of the axis and the opposite views are what completes it. */
     if (g->beam == VP_PARALLEL && (c.open || !one_sided)) {
         period = PI;
-        c = weigh(views, g->views, PI, 5 * PI / 180, stops, gaps);
+        c = weigh(views, g->views, PI, 5 * PI / 180, 4, stops, gaps);
         scan->kind = VP_SCAN_PARALLEL;
     }
     scan->largest_gap = c.largest;
@@ -377,6 +413,8 @@ int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_sca
             wrong = vp_view_from_matrix(&v[k], &g->matrix[12 * k]);
         else
             vp_view_from_geom(g, k, &v[k]);
+        if (!wrong && !sensible(&v[k]))
+            wrong = "the numbers of the geometry are too large or too small to compute with";
         if (wrong) {
             vp_fail(err, VP_ERUN, "geometry: view %lld: %s", (long long)k, wrong);
             free(v);

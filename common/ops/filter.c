@@ -3,10 +3,27 @@
  * Computerized Tomographic Imaging (1988), ch. 3.
  *
  * Kernel: the band-limited ramp sampled in space (eq. 61: 1/4, 0, -1/(pi n)^2 at unit pitch), so that its
- * mean is right, and transformed as such. Short scans: Parker, Med. Phys. 9 (1982) 254. Offset detector:
- * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that Parker's weights need grows with the gantry angle b:
+ * mean is right, and transformed as such. Short scans: Parker, Med. Phys. 9 (1982) 254, for longer arcs as Silver,
+ * Med. Phys. 27 (2000) 773, and Wesarg et al., Med. Phys. 29 (2002) 372, generalised him. Offset detector:
+ * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that these weights need grows with the gantry angle b:
  * the ray's direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g). Both are taken from the
- * matrices, so neither the sense of rotation nor a mirrored detector can turn it round. */
+ * matrices, so neither the sense of rotation nor a mirrored detector can turn it round.
+ *
+ * Cosine, for a detector that may face anywhere. In the plane of a fan, with the rays' angle g from the ray to the
+ * axis at distance R, the source moving across that ray, and L the distance from the source to the point x,
+ *     f(x) = 1/2 int db R / L^2 int dg' cos(g') p(g') h(sin(g - g'))       (Kak and Slaney, eq. 84 ff.)
+ * On any line across the fan, t from the foot at distance D, sin(g - g') = D (t - t') / sqrt((D^2 + t^2)(D^2 + t'^2)),
+ * and as h(a s) = h(s) / a^2,
+ *     f(x) = 1/2 int db R (D^2 + t^2) / (D L^2) int dt' cos(g') p(t') h(t - t'):
+ * the ramp may run along a detector that is not perpendicular to the ray to the axis, if cos(g') stays the angle from
+ * that ray and R its length; D and L become depths along the normal. (Gullberg, Crawford and Tsui, IEEE Trans. Med.
+ * Imaging 5 (1986) 23, eq. 18, is the case of a shifted source.) FDK takes the plane of every row for such a fan, and
+ * a row of a detector that looks up or down lies nearer or farther than the foot of its normal. With S the source, e
+ * the unit vector from it to the origin, r along the rows, z' across e and r, y the direction of the ray, of depth 1,
+ * and m1, m2, m3 the rows of the matrix's left part M,
+ *     weight = (|S| e.y / |y|) |det M| / |(m2 - v m3).z'|
+ * before the ramp in pixels, and 1 / w^2 after it. Perpendicular to e this is sod fu times the cosine. A ball at the
+ * origin comes out right for any matrices: its projection is round, so the direction of the rows does not matter. */
 #include "ops/filter.h"
 
 #include "base/err.h"
@@ -42,14 +59,16 @@ const struct vp_opt vp_filter_options[] = {
                       "turn with the detector to one side, none otherwise. An arc too short for parker (180 "
                       "degrees and the fan) gets smooth weights over what there is, and a warning. Weights "
                       "that are wrong for the scan are refused; none on a short scan counts every view "
-                      "alike."),
+                      "alike. See ct-geometry(5)."),
     VP_REAL(struct vp_filter_params, pad, "pad", 0, .def = "0", .min = 0, .max = 4, .metavar = "FRACTION",
             .help = "extend truncated rows on both sides, by this fraction of the detector's width",
             .more = "For an object wider than the detector: rows fall smoothly from their last value to "
                     "zero instead of breaking off, which takes the bright rim off the reconstruction. 0.2 "
                     "to 0.5 is usual."),
     VP_FLAG(struct vp_filter_params, keep_cosine, "no-cosine", 0,
-            .help = "leave out the cosine weight: the projections are weighted already"),
+            .help = "leave out the cosine weight: the projections are weighted already",
+            .more = "It is the whole weight that ct-geometry(5) gives, which is more than a cosine if the detector is "
+                    "not perpendicular to the ray through the axis."),
     VP_OPT_END,
 };
 
@@ -64,8 +83,11 @@ struct vp_filter {
     int32_t *place;
     float *coef, *twiddle, *fall;
     float *scale;                  /* one a view */
-    float *weight;                 /* nu a view, or NULL */
-    float *cosine;                 /* nv x nu if all views have the same; else */
+    float *weight;                 /* n_weight a view, or NULL */
+    int64_t n_weight;
+    struct vp_filter_fan *fan;     /* one a view, or NULL: weights belong to columns */
+    float *cosine;                 /* nv x nu if all views have the same, */
+    bool folded;                   /* with the redundancy weights if all views have the same of these too; else */
     struct vp_filter_lens *lens;   /* one a view; both NULL: no cosine */
     double *response;              /* of the kernel, m + 1 */
     float *scratch;
@@ -232,17 +254,20 @@ static int make_fall(struct vp_filter *f, struct vp_err *err)
 
 /* ---- the cosine ---- */
 
+static double dot3(const double *a, const double *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
 /* With the camera's rows r1, r2, r3 (unit), the ray to (u, v) is r3 + y with y in the plane across r3 such
- * that (r1 - cu r3) y = u - cu and (r2 - cv r3) y = v - cv; its cosine is 1 / sqrt(1 + |y|^2). */
-static struct vp_filter_lens lens_of(const struct vp_view *view)
+ * that (r1 - cu r3) y = u - cu and (r2 - cv r3) y = v - cv; its cosine is 1 / sqrt(1 + |y|^2). head, lean, rise and
+ * tip are the rest of the weight above, over sod fu. Fails where the detector is seen edge on. */
+static int lens_of(const struct vp_view *view, int64_t nv, struct vp_filter_lens *lens)
 {
     const double *P = view->P;
-    double uu = 0, uv = 0, vv = 0, cu = 0, cv = 0;
+    const double cu = dot3(P, P + 8), cv = dot3(P + 4, P + 8);
+    double uu = 0, uv = 0, vv = 0, source[3], y[3][3], ahead[3], normal[3], row = 0, turn = 0;
 
-    for (int i = 0; i < 3; i++) {
-        cu += P[i] * P[8 + i];
-        cv += P[4 + i] * P[8 + i];
-    }
     for (int i = 0; i < 3; i++) {
         const double a = P[i] - cu * P[8 + i], b = P[4 + i] - cv * P[8 + i];
         uu += a * a;
@@ -250,21 +275,43 @@ static struct vp_filter_lens lens_of(const struct vp_view *view)
         vv += b * b;
     }
     const double det = uu * vv - uv * uv;
-    return (struct vp_filter_lens){.center = cu, .cv = cv, .slope = -uv / vv, .f = sqrt(det / vv), .bend = 1 / vv};
+
+    vp_view_source(view, source);
+    vp_view_rays(view, y);
+    for (int i = 0; i < 3; i++) {
+        ahead[i] = -dot3(source, y[i]);
+        normal[i] = source[(i + 1) % 3] * y[0][(i + 2) % 3] - source[(i + 2) % 3] * y[0][(i + 1) % 3];
+    }
+    const double across = sqrt(dot3(normal, normal));
+    for (int i = 0; i < 3; i++) {
+        row += (P[4 + i] - cv * P[8 + i]) * normal[i] / across;
+        turn -= P[8 + i] * normal[i] / across;
+    }
+    const double tip = turn / row, whole = view->sod * fabs(row) / sqrt(vv);
+    const double nearest = fmin(1 - tip * cv, 1 + tip * ((double)(nv - 1) - cv));
+    if (!(nearest * fabs(row) > 0.02 * sqrt(vv)))
+        return -1;
+    *lens = (struct vp_filter_lens){.center = cu, .cv = cv, .slope = -uv / vv, .f = sqrt(det / vv), .bend = 1 / vv,
+                                    .head = (ahead[1] * cv + ahead[2]) / whole, .lean = ahead[0] / whole,
+                                    .rise = ahead[1] / whole, .tip = tip};
+    return 0;
 }
 
 static bool same_lens(const struct vp_filter_lens *a, const struct vp_filter_lens *b)
 {
     return fabs(a->center - b->center) <= 1e-7 && fabs(a->cv - b->cv) <= 1e-7
            && fabs(a->slope - b->slope) <= 1e-10 && fabs(a->f - b->f) <= 1e-9 * b->f
-           && fabs(a->bend - b->bend) <= 1e-9 * b->bend;
+           && fabs(a->bend - b->bend) <= 1e-9 * b->bend && fabs(a->head - b->head) <= 1e-9
+           && fabs(a->lean - b->lean) * b->f <= 1e-9 && fabs(a->rise - b->rise) * b->f <= 1e-9
+           && fabs(a->tip - b->tip) * b->f <= 1e-9;
 }
 
 static void cosine_row(const struct vp_filter *f, const struct vp_filter_lens *l, int64_t v, float *out)
 {
-    const double dv = (double)v - l->cv;
+    const double dv = (double)v - l->cv, depth = 1 + l->tip * dv;
 
-    f->isa->cosine(out, f->nu, l->slope * dv - l->center, l->f, l->bend * dv * dv);
+    f->isa->cosine(out, f->nu, l->slope * dv - l->center, l->f, l->bend * dv * dv, (l->head + l->rise * dv) / depth,
+                   l->lean / depth);
 }
 
 static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct vp_err *err)
@@ -274,7 +321,8 @@ static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct 
         return -1;
     bool same = true;
     for (int64_t k = 0; k < f->views; k++) {
-        f->lens[k] = lens_of(&views[k]);
+        if (lens_of(&views[k], f->nv, &f->lens[k]))
+            return vp_fail(err, VP_ERUN, "view %lld: the detector is seen edge on from the source", (long long)k);
         same &= same_lens(&f->lens[k], &f->lens[0]);
     }
     if (!same)
@@ -303,14 +351,31 @@ static double arc_position(double angle, const struct vp_scan *scan)
     return b;
 }
 
+/* Rises from 0 to 1 as t does. */
+static double smooth_step(double t)
+{
+    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(PI / 2 * t));
+}
+
+/* The weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the other
+ * end: Parker's where `common` is no longer than `slope`, else Wesarg's, one half between two slopes of that length.
+ * The other measurement is common - from from its end, and has the rest. */
+static double shared(double from, double common, double slope)
+{
+    if (common <= slope)
+        return square(sin(PI / 2 * from / common));
+    return 0.5 * (smooth_step(from / slope) + smooth_step((from - common) / slope + 1));
+}
+
+/* Slopes are as long as Parker's are for the shortest arc that this fan allows, or 30 degrees. */
 static double parker(double b, double g, const struct vp_scan *scan)
 {
-    const double d = (scan->arc - PI) / 2;
+    const double d = (scan->arc - PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), PI / 6);
 
     if (b < 2 * (d - g))
-        return square(sin(PI / 4 * b / (d - g)));
+        return shared(b, 2 * (d - g), slope);
     if (b > PI - 2 * g && d + g > 0)
-        return square(sin(PI / 4 * (scan->arc - b) / (d + g)));
+        return shared(scan->arc - b, 2 * (d + g), slope);
     return 1;
 }
 
@@ -338,52 +403,228 @@ static double wang(double g, double limit)
     return g <= -limit ? 0 : 0.5 * (1 + sin(PI / 2 * g / limit));
 }
 
-static void wang_row(const struct vp_filter *f, const struct vp_view *view, const struct vp_scan *scan,
-                     float *out)
-{
-    const double center = view->P[3] / view->P[11];
-    const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
-    const double side = fabs(hi) > fabs(lo) ? hi : lo;
-    /* the overlap's edge on that side */
-    const double limit =
-        fabs(vp_view_fan(view, center + (fabs(hi) > fabs(lo) ? scan->overlap : -scan->overlap)));
+/* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
+ * is the quotient of two numbers linear in (u, v). Parallel: the distance from the origin; the second is 1. */
+struct fan { double across[3], ahead[3]; };
 
-    for (int64_t u = 0; u < f->nu; u++)
-        out[u] = (float)wang(copysign(1, side) * vp_view_fan(view, (double)u), limit);
+static struct fan fan_of(const struct vp_view *view)
+{
+    const double s = sin(view->angle), c = cos(view->angle);
+    const bool parallel = vp_view_parallel(view);
+    double y[3][3];
+    struct fan fan;
+
+    vp_view_rays(view, y);
+    for (int i = 0; i < 3; i++) {
+        fan.across[i] = y[i][0] * c + y[i][1] * s;
+        fan.ahead[i] = parallel ? i == 2 : y[i][0] * s - y[i][1] * c;
+    }
+    return fan;
+}
+
+static double linear(const double a[3], double u, double v)
+{
+    return a[0] * u + a[1] * v + a[2];
+}
+
+static double tangent(const struct fan *fan, double u, double v)
+{
+    return linear(fan->across, u, v) / linear(fan->ahead, u, v);
+}
+
+/* The fan angles of the detector's two sides, to the edges of the pixels: of all rows the nearest to the axis. */
+static void sides(const struct vp_filter *f, const struct vp_view *view, bool tilted, double *lo, double *hi)
+{
+    const double edge[2] = {-0.5, (double)f->nu - 0.5};
+    double at[2];
+
+    for (int i = 0; i < 2; i++) {
+        at[i] = vp_view_fan(view, edge[i]);
+        if (!tilted)
+            continue;
+        const struct fan fan = fan_of(view);
+        const bool parallel = vp_view_parallel(view);
+        const double t0 = tangent(&fan, edge[i], 0), t1 = tangent(&fan, edge[i], (double)(f->nv - 1));
+        const double t = at[i] < 0 ? fmax(t0, t1) : fmin(t0, t1);
+        at[i] = parallel ? t : atan(t);
+    }
+    *lo = fmin(at[0], at[1]);
+    *hi = fmax(at[0], at[1]);
+}
+
+/* The fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows. */
+static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool tilted)
+{
+    double limit = INFINITY, pixel = 0;
+
+    for (int64_t k = 0; k < f->views; k++) {
+        double lo, hi;
+        sides(f, &views[k], tilted, &lo, &hi);
+        limit = fmin(limit, fmin(-lo, hi));
+        pixel = fmax(pixel, (hi - lo) / (double)f->nu);
+    }
+    if (limit >= pixel)
+        return limit;
+    snprintf(f->warning, sizeof f->warning,
+             "the tilted detector does not reach past the rotation axis in all its rows: some rays are missing");
+    return pixel;
 }
 
 /* The ramp's tails on the side that the detector does not see belong to the result, as far out as the other
  * side sees. */
-static void extend(struct vp_filter *f, const struct vp_view *views)
+static void extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
 {
-    for (int64_t k = 0; k < f->views; k++) {
-        const double center = views[k].P[3] / views[k].P[11], less = 2 * center - (double)(f->nu - 1);
-        f->before = vp_max64(f->before, (int64_t)ceil(-less - 1e-6));
-        f->after = vp_max64(f->after, (int64_t)ceil(less - 1e-6));
+    for (int64_t k = 0; k < f->views; k++)
+        for (int end = 0; end < (tilted ? 2 : 1); end++) {
+            double center = views[k].P[3] / views[k].P[11];
+            if (tilted) {
+                const struct fan fan = fan_of(&views[k]);
+                center = -linear(fan.across, 0, end ? (double)(f->nv - 1) : 0) / fan.across[0];
+            }
+            const double less = fmax(fmin(2 * center - (double)(f->nu - 1), (double)f->nu), -(double)f->nu);
+            f->before = vp_max64(f->before, (int64_t)ceil(-less - 1e-6));
+            f->after = vp_max64(f->after, (int64_t)ceil(less - 1e-6));
+        }
+}
+
+struct weights {
+    const struct vp_scan *scan;
+    bool smooth, tilted;
+    double limit;       /* wang_limit */
+};
+
+static double weight_of(const struct vp_filter *f, const struct weights *w, const struct vp_view *view, double g)
+{
+    if (f->redundancy == VP_RED_WANG) {
+        const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
+        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit);
     }
+    const double b = arc_position(view->angle, w->scan);
+    return w->smooth ? shared_smoothly(b, g, w->scan) : parker(b, g, w->scan);
+}
+
+/* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, a pixel or less apart,
+ * and each view says which step a pixel is at. */
+static int make_fans(struct vp_filter *f, const struct vp_view *views, double *first, double *step, struct vp_err *err)
+{
+    const double u1 = (double)(f->nu - 1), v1 = (double)(f->nv - 1);
+    double lo = INFINITY, hi = -INFINITY;
+    struct vp_filter_fan *to = f->fan = take(f, f->views, sizeof *f->fan, "the redundancy weights", err);
+
+    if (!to)
+        return -1;
+    *step = INFINITY;
+    for (int64_t k = 0; k < f->views; k++) {
+        const struct fan fan = fan_of(&views[k]);
+        for (int corner = 0; corner < 4; corner++) {
+            const double u = corner & 1 ? u1 : 0, v = corner & 2 ? v1 : 0;
+            if (!(linear(fan.ahead, u, v) > 0))
+                return vp_fail(err, VP_ERUN, "view %lld: a ray leads away from the rotation axis (z): no weights for "
+                               "rays that are measured twice", (long long)k);
+            lo = fmin(lo, tangent(&fan, u, v));
+            hi = fmax(hi, tangent(&fan, u, v));
+        }
+        *step = fmin(*step, fabs(tangent(&fan, u1, v1 / 2) - tangent(&fan, 0, v1 / 2)) / fmax(u1, 1));
+    }
+    const double steps = ceil((hi - lo) / *step);
+    if (!(steps >= 0 && steps < 64 * (double)f->nu + 64))
+        return vp_fail(err, VP_ERUN, "the views are too different for weights of rays that are measured twice");
+    f->n_weight = (int64_t)steps + 2;
+    *first = lo;
+    for (int64_t k = 0; k < f->views; k++) {
+        const struct fan fan = fan_of(&views[k]);
+        const double unit = linear(fan.ahead, u1 / 2, v1 / 2);
+        double top[3], bottom[3];
+        for (int i = 0; i < 3; i++) {
+            top[i] = (fan.across[i] - lo * fan.ahead[i]) / *step / unit;
+            bottom[i] = fan.ahead[i] / unit;
+        }
+        to[k] = (struct vp_filter_fan){(float)top[2], (float)top[0], (float)top[1], (float)bottom[2], (float)bottom[0],
+                                       (float)bottom[1]};
+    }
+    return 0;
 }
 
 static int make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
                         bool smooth, struct vp_err *err)
 {
+    struct weights w = {scan, smooth, !scan->untilted, 0};
+    double first = 0, step = 1;
+
+    f->n_weight = f->nu;
     if (f->redundancy == VP_RED_NONE)
         return 0;
-    f->weight = take(f, f->views * f->nu, sizeof *f->weight, "the redundancy weights", err);
+    if (f->redundancy == VP_RED_WANG)
+        w.limit = wang_limit(f, views, w.tilted);
+    if (w.tilted && make_fans(f, views, &first, &step, err))
+        return -1;
+    f->weight = take(f, f->views * f->n_weight, sizeof *f->weight, "the redundancy weights", err);
     if (!f->weight)
         return -1;
     #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < f->views; k++) {
-        float *const row = f->weight + k * f->nu;
-        if (f->redundancy == VP_RED_WANG) {
-            wang_row(f, &views[k], scan, row);
-            continue;
-        }
-        const double b = arc_position(views[k].angle, scan);
-        for (int64_t u = 0; u < f->nu; u++) {
-            const double g = vp_view_fan(&views[k], (double)u);
-            row[u] = (float)(smooth ? shared_smoothly(b, g, scan) : parker(b, g, scan));
+        const bool parallel = vp_view_parallel(&views[k]);
+        for (int64_t i = 0; i < f->n_weight; i++) {
+            const double t = first + (double)i * step;
+            const double g = !w.tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
+            f->weight[k * f->n_weight + i] = (float)weight_of(f, &w, &views[k], g);
         }
     }
+    return 0;
+}
+
+/* Columns [u0, u1) of row v. */
+static void weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out)
+{
+    const struct vp_filter_fan fan = f->fan[view];
+    const float *const weight = f->weight + view * f->n_weight, last = (float)(f->n_weight - 1);
+    const float row = (float)v;
+
+    for (int64_t u = u0; u < u1; u++) {
+        const float column = (float)u;
+        float at = (fan.a0 + fan.au * column + fan.av * row) / (fan.b0 + fan.bu * column + fan.bv * row);
+        at = at > 0 ? at < last ? at : last : 0;
+        const int64_t i = at < last ? (int64_t)at : f->n_weight - 2;
+        out[u - u0] = weight[i] + (at - (float)i) * (weight[i + 1] - weight[i]);
+    }
+}
+
+static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *b)
+{
+    /* a rounding or two of the largest term */
+    const float column = 1e-6f * fabsf(b->au), angle = 3e-7f * fabsf(b->b0);
+
+    return fabsf(a->a0 - b->a0) <= 3e-7f * fabsf(b->a0) + column && fabsf(a->au - b->au) <= column
+           && fabsf(a->av - b->av) <= column && fabsf(a->b0 - b->b0) <= angle && fabsf(a->bu - b->bu) <= angle * 1e-4f
+           && fabsf(a->bv - b->bv) <= angle * 1e-4f;
+}
+
+/* One table for all views saves finding the weights of every row. */
+static int fold(struct vp_filter *f, struct vp_err *err)
+{
+    bool same = f->fan && (f->cosine || !f->lens);
+
+    for (int64_t k = 1; k < f->views && same; k++)
+        same = same_fan(&f->fan[k], &f->fan[0])
+               && !memcmp(f->weight + k * f->n_weight, f->weight, (size_t)f->n_weight * sizeof *f->weight);
+    if (!same)
+        return 0;
+    float *row = vp_alloc_raw((size_t)f->nu, sizeof *row, "the redundancy weights", err);
+    const bool alone = !f->cosine;
+    if (row && alone)
+        f->cosine = take(f, f->nu * f->nv, sizeof *f->cosine, "the redundancy weights", err);
+    if (!row || !f->cosine) {
+        free(row);
+        return -1;
+    }
+    for (int64_t v = 0; v < f->nv; v++) {
+        float *const to = f->cosine + v * f->nu;
+        weight_row(f, 0, v, 0, f->nu, row);
+        for (int64_t u = 0; u < f->nu; u++)
+            to[u] = alone ? row[u] : to[u] * row[u];
+    }
+    free(row);
+    f->folded = true;
     return 0;
 }
 
@@ -477,14 +718,14 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     if (resolve(f, p->redundancy, scan, &smooth, err))
         goto fail;
     if (f->redundancy == VP_RED_WANG)
-        extend(f, views);
+        extend(f, views, !scan->untilted);
     if (make_transform(f, p, err) || make_fall(f, err)
         || make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
-        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)))
+        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || fold(f, err))
         goto fail;
 
-    f->scratch_step =
-        (size_t)(2 * f->fft.m + (f->lens && !f->cosine ? f->nu : 0) + 15) / 16 * 16 * VP_FFT_LANES;
+    const int64_t rows = (f->lens && !f->cosine) + (f->fan && !f->folded);
+    f->scratch_step = (size_t)(2 * f->fft.m + rows * f->nu + 15) / 16 * 16 * VP_FFT_LANES;
     f->scratch = take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
@@ -550,9 +791,13 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
     return found;
 }
 
-double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u)
+double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v)
 {
-    return f->weight ? (double)f->weight[view * f->nu + u] : 1;
+    float w = f->weight && !f->fan ? f->weight[view * f->nu + u] : 1;
+
+    if (f->fan)
+        weight_row(f, view, v, u, u + 1, &w);
+    return (double)w;
 }
 
 void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
@@ -560,7 +805,8 @@ void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
     *t = (struct vp_filter_tables){.nu = f->nu, .nv = f->nv, .views = f->views, .pad = f->pad, .fall = f->fall,
                                    .before = f->wide ? f->before : 0, .after = f->wide ? f->after : 0,
                                    .m = f->fft.m, .response = f->response, .scale = f->scale,
-                                   .weight = f->weight, .lens = f->lens, .text = f->text};
+                                   .weight = f->weight, .n_weight = f->n_weight, .fan = f->fan,
+                                   .lens = f->lens, .text = f->text};
 }
 
 /* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
@@ -577,6 +823,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
     {
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
         float *const cosines = scratch + 2 * f->fft.m * VP_FFT_LANES;
+        float *const weights = cosines + (f->lens && !f->cosine ? f->nu * VP_FFT_LANES : 0);
         struct vp_fft_job job = {.fft = &f->fft, .nu = f->nu, .left = vp_max64(f->pad, f->before),
                                  .pad = f->pad, .fall = f->fall, .nu_out = nu_out,
                                  .before = f->wide ? f->before : 0};
@@ -590,7 +837,10 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
                 job.out[i] = out + (k * view_step + (v - v0) * row_step) * nu_out;
                 job.scale[i] = f->scale[view];
                 job.gain[i] = f->cosine ? f->cosine + v * f->nu : NULL;
-                job.gain2[i] = f->weight ? f->weight + view * f->nu : NULL;
+                job.gain2[i] = f->folded || !f->weight ? NULL
+                             : f->fan ? weights + i * f->nu : f->weight + view * f->nu;
+                if (f->fan && !f->folded)
+                    weight_row(f, view, v, 0, f->nu, weights + i * f->nu);
                 if (f->lens && !f->cosine) {
                     cosine_row(f, &f->lens[view], v, cosines + i * f->nu);
                     job.gain[i] = cosines + i * f->nu;
@@ -627,6 +877,7 @@ void vp_filter_close(struct vp_filter *f)
     free(f->fall);
     free(f->scale);
     free(f->weight);
+    free(f->fan);
     free(f->cosine);
     free(f->lens);
     free(f->response);

@@ -50,9 +50,15 @@ void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, i
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out);
 void vp_filter_close(struct vp_filter *f);
 
-/* The cosine of the ray to column u in row v is 1 / sqrt(1 + (u - center + slope (v - cv))^2 / f^2 + bend (v
- * - cv)^2). */
-struct vp_filter_lens { double center, cv, slope, f, bend; };
+/* The cosine weight of column u in row v is, with d = v - cv,
+ *     (head + lean u + rise d) / (1 + tip d) / sqrt(1 + (u - center + slope d)^2 / f^2 + bend d^2);
+ * head is 1 and lean, rise and tip are 0 where the detector is perpendicular to the ray through the axis. */
+struct vp_filter_lens { double center, cv, slope, f, bend, head, lean, rise, tip; };
+
+/* Where the redundancy weight of column u in row v lies among its view's: linear between the entries at either side
+ * of (a0 + au u + av v) / (b0 + bu u + bv v), which is kept within them. Floats, and to be computed in this order and
+ * without contraction, so that every implementation takes the same weight. */
+struct vp_filter_fan { float a0, au, av, b0, bu, bv; };
 
 /* What the filter is made of, for another implementation of it. Pointers are valid until _close. */
 struct vp_filter_tables {
@@ -63,7 +69,9 @@ struct vp_filter_tables {
     int64_t m;                         /* the kernel's taps reach to m - 1, as far as any output needs */
     const double *response;            /* its transform of length 2 m, which is real and even: [0, m] */
     const float *scale;                /* one a view */
-    const float *weight;               /* nu a view; NULL: none */
+    const float *weight;               /* n_weight a view; NULL: none */
+    int64_t n_weight;
+    const struct vp_filter_fan *fan;   /* one a view; NULL: a weight belongs to a column, n_weight = nu */
     const struct vp_filter_lens *lens; /* one a view; NULL: no cosine */
     const char *text;                  /* "ramp ram-lak, cutoff 1, no weights" */
 };
@@ -71,7 +79,7 @@ void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */
 bool vp_filter_use(struct vp_filter *f, const char *isa);
-/* The redundancy weight (0 ... 1) of column u in view `view`. */
-double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u);
+/* The redundancy weight (0 ... 1) of column u in row v of view `view`. */
+double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v);
 
 #endif

@@ -296,13 +296,14 @@ static void rows(const struct vp_fft_job *job, float *scratch)
     scatter(job, first - job->before);
 }
 
-static void cosine(float *out, int64_t n, double u0, double f, double t)
+static void cosine(float *out, int64_t n, double u0, double f, double t, double head, double lean)
 {
     const float start = (float)(u0 / f), step = (float)(1 / f), one = (float)(1 + t);
+    const float first = (float)head, more = (float)lean;
 
     for (int64_t i = 0; i < n; i++) {
         const float a = start + (float)(int32_t)i * step;
-        out[i] = 1 / sqrtf(one + a * a);
+        out[i] = (first + (float)(int32_t)i * more) / sqrtf(one + a * a);
     }
 }
 

@@ -40,8 +40,8 @@ struct vp_filter_isa {
     /* out = (in * gain * gain2 * scale) conv kernel; samples that are not finite count as 0. A row's result
      * depends on this row alone. `scratch`: 2 m * lanes floats, aligned to 64 bytes. */
     void (*rows)(const struct vp_fft_job *job, float *scratch);
-    /* out[i] = 1 / sqrt(1 + (i + u0)^2 / f^2 + t): the cosine of the ray to column i. */
-    void (*cosine)(float *out, int64_t n, double u0, double f, double t);
+    /* out[i] = (head + lean i) / sqrt(1 + (i + u0)^2 / f^2 + t): the cosine weight of column i. */
+    void (*cosine)(float *out, int64_t n, double u0, double f, double t, double head, double lean);
 };
 
 extern const struct vp_filter_isa vp_filter_avx512, vp_filter_avx2, vp_filter_generic;

@@ -333,7 +333,13 @@ static void test_scans(void)
     check_scan(FAN "views=1\n", VP_SCAN_FULL, 360, 360, false);
     check_scan(FAN "angles=0:0.5:721\n", VP_SCAN_FULL, 360, 360, false);
     check_scan(FAN "angles=350:-0.5:1441\n", VP_SCAN_FULL, 360, 360, false);
-    check_scan(FAN "angles=0:0.5:711\n", VP_SCAN_FULL, 360, 360, false);
+    check_scan(FAN "angles=0:0.5:720\n", VP_SCAN_FULL, 360, 360, false);
+    /* A view or two that are missing do not open a turn, but what is missing is measured from the other side; */
+    check_scan(FAN "angles=0:0.5:719\n", VP_SCAN_FULL, 360, 360, false);
+    check_scan(FAN "angles=0:0.5:711\n", VP_SCAN_SHORT, 355, 355.5, false);
+    check_scan(FAN "angles=0:1:346\n", VP_SCAN_SHORT, 345, 346, false);
+    /* not if the detector sees only one side of the axis. */
+    check_scan(FAN "angles=0:0.5:711\noffset-u=60\n", VP_SCAN_FULL, 360, 360, true);
     /* Arcs: the ends count for a full step, so the sum is the arc and a step. */
     check_scan(FAN "angles=0:0.5:385\n", VP_SCAN_SHORT, 192, 192.5, false);
     check_scan(FAN "angles=300:0.5:385\ndirection=clockwise\n", VP_SCAN_SHORT, 192, 192.5, false);
@@ -587,7 +593,7 @@ static void test_nonsense(void)
         {"sod = 1\n\nsodd = 3\n", "t.geom: line 3: unknown key 'sodd'", "did you mean 'sod'?"},
         {"offset_u = 3\n", "t.geom: line 1: unknown key 'offset_u'", "did you mean 'offset-u'?"},
         {"sod = ten\n", "t.geom: line 1: 'ten' is not a distance in mm", ""},
-        {"sod = 10mm\n", "t.geom: line 1: '10mm' is not a distance in mm", ""},
+        {"sod = 10px\n", "t.geom: line 1: '10px' is not a distance in mm", ""},
         {"sod = nan\n", "'nan' is not", ""},
         {"sod = 1\nsod = 2\n", "t.geom: line 2: sod is given twice", ""},
         {"detector = 560\n", "'560' is not a detector size WxH", ""},
