@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "run/pages.h"
 
 #include <fcntl.h>
 #include <omp.h>
@@ -16,7 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH_BYTES = 16 << 20, PATIENCE_NS = 500 * 1000 * 1000 };
+enum {
+    BATCH_BYTES = 16 << 20,
+    /* A slab that is cut short does its halo again; a page does not. */
+    PATIENCE_NS = 500 * 1000 * 1000,
+    PATIENCE_OF_PAGES_NS = 10 * 1000 * 1000
+};
 
 static void stop(struct run *r, const struct vp_err *err)
 {
@@ -61,6 +67,8 @@ int64_t vp_run_kept(const struct run *r, int64_t g)
 /* The lowest plane that must stay. Under the lock. */
 static int64_t low_plane(const struct run *r)
 {
+    if (r->e->pages && r->e->pages->in_place && r->e->writer) /* the window is the output, too */
+        return r->written < r->made ? r->slab[r->written % r->plan->slabs].g0 : r->next;
     return vp_run_kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
 }
 
@@ -80,10 +88,28 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
+/* n pages from page g on into the window. Returns how many came. */
+static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *err)
+{
+    struct vp_pages *p = r->e->pages;
+    void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of pages", err);
+    int64_t got = -1;
+    for (int64_t i = 0; to && i < n; i++)
+        to[i] = r->input[0] + (size_t)((g + i) % r->plan->window) * r->slot;
+    if (to)
+        got = p->read     ? p->read(p->source, g, n, to, r->io_threads, err)
+              : p->as_f32 ? vp_reader_pages_f32(p->reader, n, (float **)to, &p->bad, r->io_threads, err)
+                          : vp_reader_pages(p->reader, n, to, r->io_threads, err);
+    free(to);
+    return got;
+}
+
 /* n planes of stack k, the first being plane g. Returns how many came. */
 static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool single, struct vp_err *err)
 {
     const struct vp_execute *e = r->e;
+    if (e->pages)
+        return read_pages(r, g, n, err);
     struct vp_reader *reader = e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->nx * (r->yb - r->ya);
@@ -128,6 +154,12 @@ static int check_ends(struct run *r, struct vp_err *err)
                                            vp_reader_name(reader), (long long)(r->total * r->inner), known);
     }
     return 0;
+}
+
+static const char *name_of(const struct run *r)
+{
+    const struct vp_reader *reader = r->e->pages ? r->e->pages->reader : r->e->reader[0];
+    return reader ? vp_reader_name(reader) : "the input";
 }
 
 static int read_all(struct run *r, struct vp_err *err)
@@ -183,13 +215,13 @@ static int read_all(struct run *r, struct vp_err *err)
     if (stopped)
         return 0;
     if (r->total < VP_UNKNOWN && r->have < r->total)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(r->e->reader[0]),
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r),
                        (long long)(r->total * r->inner), (long long)(r->have * r->inner));
     if (r->nz < VP_UNKNOWN && r->have % r->nz)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
                        vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
                        (long long)(r->have * r->inner));
-    if (r->total < VP_UNKNOWN && check_ends(r, err))
+    if (r->total < VP_UNKNOWN && !r->e->pages && check_ends(r, err))
         return -1;
     pthread_mutex_lock(&r->lock);
     r->end = true;
@@ -211,8 +243,32 @@ static void *reader_main(void *arg)
 
 /* ---- writing ---- */
 
+/* Where pages [g0, g1) of a slab are, in the window and in the output; malloc'd, the output after the input. */
+static void **pages_of(struct run *r, const struct slab *s, struct vp_err *err)
+{
+    const struct vp_pages *p = r->e->pages;
+    const int64_t n = s->g1 - s->g0;
+    void **page = vp_alloc_raw((size_t)n, 2 * sizeof *page, "a list of pages", err);
+    for (int64_t i = 0; page && i < n; i++) {
+        page[i] = r->from_nothing ? NULL : r->input[0] + (size_t)((s->g0 + i) % r->plan->window) * r->slot;
+        page[n + i] = p->in_place ? page[i] : s->out ? s->out + (size_t)i * r->page_out : NULL;
+    }
+    return page;
+}
+
+static int write_pages(struct run *r, const struct slab *s, struct vp_err *err)
+{
+    void **page = pages_of(r, s, err);
+    const int64_t n = s->g1 - s->g0;
+    const int rc = page ? vp_writer_list(r->e->writer, n, (const void *const *)page + n, r->io_threads, err) : -1;
+    free(page);
+    return rc;
+}
+
 static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
 {
+    if (r->e->pages)
+        return r->e->writer ? write_pages(r, s, err) : 0;
     struct vp_execute *e = r->e;
     const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
     const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
@@ -276,7 +332,7 @@ static bool make_slab(struct run *r, bool patient)
         r->total = r->have;
         if (r->nz >= VP_UNKNOWN) {
             r->nz = r->total;
-            for (int s = 0; s < r->e->chain->n; s++)
+            for (int s = 0; r->e->chain && s < r->e->chain->n; s++)
                 r->e->chain->stage[s].image[2] = r->nz;
         }
         r->settled = true;
@@ -375,7 +431,7 @@ bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
             return false;
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += PATIENCE_NS;
+        until.tv_nsec += r->patience;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         const int64_t had = r->have;
@@ -481,10 +537,23 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
     return 0;
 }
 
+static int work_on_pages(struct run *r, const struct slab *s, struct vp_err *err)
+{
+    struct vp_pages *p = r->e->pages;
+    const int64_t n = s->g1 - s->g0;
+    void **page = pages_of(r, s, err);
+    const int rc = !page ? -1 : p->work ? p->work(p->ctx, s->g0, n, page, page + n, err) : 0;
+    p->done += rc ? 0 : n;
+    free(page);
+    return rc ? -1 : 0;
+}
+
 static int run_slab(struct run *r, struct slab *s, struct bench *bench, struct vp_err *err)
 {
     const int together = r->plan->together;
     int rc = 0;
+    if (r->e->pages)
+        return work_on_pages(r, s, err);
     if (together < 2) {
         for (int64_t i = 0; i < s->all && !rc; i++) {
             struct column c = column_of(r, s, i);
@@ -585,6 +654,16 @@ static int allocate(struct run *r, struct vp_err *err)
     const size_t out = (size_t)(r->nx * plan->band * r->inner) * r->out_size;
     bool ok = true;
 
+    if (r->e->pages) {
+        const struct vp_pages *p = r->e->pages;
+        r->slot = r->e->page_in;
+        if (!r->from_nothing && !(r->input[0] = vp_alloc_raw((size_t)plan->window, r->slot, "input pages", err)))
+            return -1;
+        for (int i = 0; i < plan->slabs && p->writer && !p->in_place; i++)
+            if (!(r->slab[i].out = vp_alloc_raw((size_t)plan->slab, r->e->page_out, "output pages", err)))
+                return -1;
+        return 0;
+    }
     r->slot = page * (size_t)r->inner;
     for (int k = 0; k < r->stacks && ok; k++) {
         r->input[k] = r->p->single[k] ? host_alloc(r, 1, page, "a page", err)
@@ -628,8 +707,8 @@ static int run_threads(struct run *r, struct vp_err *err)
 {
     pthread_t reader, writer;
     struct vp_err why = VP_ERR_INIT;
-    int rc = pthread_create(&reader, NULL, reader_main, r);
-    const bool have_reader = !rc;
+    int rc = r->from_nothing ? 0 : pthread_create(&reader, NULL, reader_main, r);
+    const bool have_reader = !rc && !r->from_nothing;
     if (!rc)
         rc = pthread_create(&writer, NULL, writer_main, r);
     const bool have_writer = !rc;
@@ -666,8 +745,12 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->page_out = (size_t)(r->nx * (r->y1 - r->y0)) * r->out_size;
     r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
     r->along = (r->y1 - r->y0 + r->plan->part[1] - 1) / r->plan->part[1];
-    r->have = r->next = r->made = r->done = r->written = 0;
-    r->end = r->settled = false;
+    r->have = r->from_nothing ? r->total : 0;
+    r->next = r->made = r->done = r->written = 0;
+    r->end = r->from_nothing;
+    r->settled = false;
+    if (r->e->pages)
+        r->page_out = r->e->page_out;
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
@@ -698,9 +781,13 @@ static void tell(struct run *r, double elapsed)
         vp_stats_count(stats, "bytes_up", w->up);
         vp_stats_count(stats, "bytes_down", w->down);
     }
-    vp_stats_time(stats, "read", r->read_s);
-    vp_stats_time(stats, "compute", work);
-    vp_stats_time(stats, "write", r->write_s);
+    if (!r->from_nothing)
+        vp_stats_time(stats, "read", r->read_s);
+    vp_stats_time(stats, !r->e->pages ? "compute" : r->e->pages->stage ? r->e->pages->stage : "work", work);
+    if (!r->e->pages || r->e->writer)
+        vp_stats_time(stats, "write", r->write_s);
+    if (r->e->pages)
+        return;
     vp_stats_count(stats, "parts", (uint64_t)parts);
     const double voxels = (double)r->total * (double)r->inner * (double)r->nx * (double)r->ny;
     const double bytes = voxels * (double)(r->p->stored_in + r->p->stored_out);
@@ -709,6 +796,34 @@ static void tell(struct run *r, double elapsed)
         vp_stats_number(stats, "voxels_per_second", voxels / elapsed);
         vp_stats_number(stats, "megabytes_per_second", bytes / elapsed * 1e-6); /* in and out */
     }
+}
+
+static void describe_chain(struct run *r)
+{
+    const struct vp_chain *c = r->e->chain;
+    r->patience = PATIENCE_NS;
+    r->stacks = c->stacks;
+    r->in_size = vp_type_size(r->e->held);
+    r->out_size = vp_type_size(c->stage[c->n - 1].out);
+    vp_chain_halo(c, r->halo);
+    for (int s = 0; s < c->n; s++)
+        for (int a = 0; a < 3; a++)
+            r->whole[a] = r->whole[a] || c->stage[s].whole[a];
+    for (int k = 0; k < r->stacks; k++)
+        r->pipe = r->pipe || (!r->p->single[k] && !vp_reader_seekable(r->e->reader[k]));
+    /* all threads reading, all writing, and all working would wait for each other at every barrier */
+    const int busy = r->plan->device ? 2 : 4;
+    r->io_threads = (r->p->threads + busy - 1) / busy;
+}
+
+static void describe_pages(struct run *r)
+{
+    const struct vp_pages *p = r->e->pages;
+    r->patience = PATIENCE_OF_PAGES_NS;
+    r->from_nothing = !p->reader && !p->read;
+    r->stacks = r->from_nothing ? 0 : 1;
+    r->pipe = p->waits || (p->reader && !vp_reader_seekable(p->reader));
+    r->io_threads = r->p->threads;
 }
 
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
@@ -731,20 +846,12 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->nz = p->image[2];
     r->inner = p->inner;
     r->total = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : r->nz * p->outer;
-    r->stacks = e->chain->stacks;
-    r->in_size = vp_type_size(e->held);
-    r->out_size = vp_type_size(e->chain->stage[e->chain->n - 1].out);
-    vp_chain_halo(e->chain, r->halo);
-    for (int s = 0; s < e->chain->n; s++)
-        for (int a = 0; a < 3; a++)
-            r->whole[a] = r->whole[a] || e->chain->stage[s].whole[a];
-    for (int k = 0; k < r->stacks; k++)
-        r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
+    if (e->pages)
+        describe_pages(r);
+    else
+        describe_chain(r);
     r->wake[0] = r->wake[1] = -1;
     r->by_device = e->plan->device;
-    /* all threads reading, all writing, and all working would wait for each other at every barrier */
-    const int busy = e->plan->device ? 2 : 4;
-    r->io_threads = (p->threads + busy - 1) / busy;
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -757,7 +864,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     else if (pipe2(r->wake, O_CLOEXEC | O_NONBLOCK))
         vp_fail_errno(err, "a pipe cannot be made");
     else if (!open_workers(r, full, err) && !allocate(r, err)) {
-        vp_progress_start(e->progress, e->chain->stage[0].kernel, "pages",
+        vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel, "pages",
                           r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * e->plan->bands);
         const double t = vp_now();
         rc = 0;

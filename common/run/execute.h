@@ -7,6 +7,7 @@
 #include "stack/reader.h"
 #include "stack/writer.h"
 
+struct vp_pages;
 struct vp_stats;
 struct vp_progress;
 
@@ -23,6 +24,9 @@ struct vp_execute {
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
+    /* Pages through a function (pages.h) instead of a chain: */
+    struct vp_pages *pages;
+    size_t page_in, page_out;                /* bytes of a page */
     int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
 };
 

@@ -69,6 +69,7 @@ struct run {
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
     void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
+    bool from_nothing;        /* pages that are made: nothing is read */
     bool by_device;          /* the window and the slabs are memory that the devices copy fast */
     struct worker worker[VP_MAX_WORKERS];
 
@@ -81,6 +82,7 @@ struct run {
     int wake[2];
     struct vp_err err;
     double read_s, write_s;
+    int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
 };
 
 /* The lowest plane that stays in the window while output from plane g on is to be made. */
