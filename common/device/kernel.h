@@ -36,8 +36,18 @@ struct vp_area {
     void *data;
 };
 
+/* What to make of a part. Operations that carry a value along z (run/local.h) see all of these, others the first. */
+enum vp_visit {
+    VP_MAKE,  /* the result; continue from `state`, and leave there what the next part continues from. At z = 0: from
+                 nothing, whatever `state` holds */
+    VP_LOCAL, /* the result as if nothing had been before, and the total in `state` */
+    VP_APPLY  /* `out` holds what VP_LOCAL made: add what was before, which is in `state` */
+};
+
 /* One part of the work of an operation. */
 struct vp_work {
+    enum vp_visit visit;
+    void *state;               /* of state() bytes */
     /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to the image; their
      * boxes (and pitches) may differ. */
     const struct vp_area *in;
@@ -53,6 +63,8 @@ struct vp_kernel {
     bool (*has)(const struct vp_local *op, char *why, size_t size);
     /* Device bytes beside the areas, for areas of at most in[] -> out[] voxels. NULL: none. */
     uint64_t (*scratch)(const struct vp_local *op, const int64_t in[3], const int64_t out[3]);
+    /* Bytes that are carried from part to part, for parts of at most out[] voxels: as many as keeps() says. NULL: none. */
+    uint64_t (*state)(const struct vp_local *op, const int64_t out[3]);
     /* Constants on the device, made once when a worker opens: nothing in them may depend on image[2]. NULL: none. */
     uint64_t (*table)(const struct vp_local *op);
     void (*fill)(const struct vp_local *op, void *table);

@@ -348,6 +348,10 @@ static bool make_slab(struct run *r, bool patient)
         while (g1 > r->next && needed(r, g1) > r->have)
             g1--;
     }
+    if (r->step > 1 && g1 < r->total) { /* the next slab begins at a step of its image, too */
+        const int64_t z1 = g1 - (r->nz >= VP_UNKNOWN ? 0 : time_of(r, g1) * r->nz);
+        g1 -= z1 % r->step;
+    }
     if (g1 <= r->next)
         return false;
     struct slab *s = &r->slab[r->made % r->plan->slabs];
@@ -507,9 +511,12 @@ static int go_on(struct run *r, const struct column *c, const struct vp_part *in
                  void *scratch, int threads, struct vp_err *err)
 {
     void **const kept = &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
-    const uint64_t bytes = *kept ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
+    const bool anew = r->carries && out->box.lo[2] == 0;
+    const uint64_t bytes = *kept && !anew ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
     if (!*kept && !(*kept = vp_alloc_raw(1, (size_t)bytes, "what is kept of a column", err)))
         return -1;
+    if (anew)
+        memset(*kept, 0, (size_t)bytes);
     return vp_chain_go_on(r->e->chain, in, out, scratch, *kept, threads, err);
 }
 
@@ -616,7 +623,10 @@ static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     struct vp_err err = VP_ERR_INIT;
-    if (!w->r->plan->device ? cpu_loop(w, &err) : w->device ? vp_run_device(w, &err) : 0)
+    if (!w->r->plan->device ? cpu_loop(w, &err)
+        : !w->device        ? 0
+        : w->r->plan->offset ? vp_run_segments(w, &err)
+                             : vp_run_device(w, &err))
         stop(w->r, &err);
     return NULL;
 }
@@ -756,7 +766,13 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     const int64_t columns = r->across * r->along * r->inner;
     if (r->plan->stream && !r->plan->device && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    if (r->plan->offset && !(r->carried = calloc((size_t)columns, sizeof *r->carried)))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const int rc = run_threads(r, err);
+    for (int64_t i = 0; r->carried && i < columns; i++)
+        free(r->carried[i].value);
+    free(r->carried);
+    r->carried = NULL;
     for (int64_t i = 0; r->kept && i < columns; i++)
         free(r->kept[i]);
     free(r->kept);
@@ -806,9 +822,13 @@ static void describe_chain(struct run *r)
     r->in_size = vp_type_size(r->e->held);
     r->out_size = vp_type_size(c->stage[c->n - 1].out);
     vp_chain_halo(c, r->halo);
-    for (int s = 0; s < c->n; s++)
+    r->step = 1;
+    for (int s = 0; s < c->n; s++) {
+        r->step = vp_max64(r->step, c->stage[s].step[2]);
+        r->carries = c->stage[s].carries ? &c->stage[s] : r->carries;
         for (int a = 0; a < 3; a++)
             r->whole[a] = r->whole[a] || c->stage[s].whole[a];
+    }
     for (int k = 0; k < r->stacks; k++)
         r->pipe = r->pipe || (!r->p->single[k] && !vp_reader_seekable(r->e->reader[k]));
     /* all threads reading, all writing, and all working would wait for each other at every barrier */

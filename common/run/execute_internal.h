@@ -31,6 +31,9 @@ struct lane {
 
 struct run;
 
+/* What all segments before plane g of the stream have left of a column. */
+struct carried { int64_t g; void *value; };
+
 struct worker {
     struct run *r;
     pthread_t thread;
@@ -58,6 +61,8 @@ struct run {
     int64_t nx, ny, inner;
     int64_t nz, total;        /* of the stream in planes; VP_UNKNOWN before the end of a pipe */
     int64_t halo[3];
+    int64_t step;             /* planes: parts begin at multiples of it */
+    const struct vp_local *carries; /* the operation that carries a value along z; or NULL */
     bool whole[3];
     int stacks;
     int io_threads;           /* that read, and that write */
@@ -68,6 +73,7 @@ struct run {
     size_t page_in, page_out; /* bytes of a page's rows of this band in memory */
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
+    struct carried *carried;  /* offset: what is carried along each column of the band */
     void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
     bool from_nothing;        /* pages that are made: nothing is read */
     bool by_device;          /* the window and the slabs are memory that the devices copy fast */
@@ -102,5 +108,7 @@ int vp_run_open_device(struct worker *w, struct vp_err *err);
 void vp_run_close_device(struct worker *w);
 /* All columns that fall to this worker, to the end of the band. */
 int vp_run_device(struct worker *w, struct vp_err *err);
+/* The same where a value is carried along z and all workers make segments of it. */
+int vp_run_segments(struct worker *w, struct vp_err *err);
 
 #endif

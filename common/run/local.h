@@ -45,6 +45,8 @@ struct vp_local {
     enum vp_type in, out;
     int64_t halo[3];       /* how far from an output voxel input voxels are looked at, at most */
     bool whole[3];         /* boxes must have the whole of this axis (wrap) */
+    int64_t step[3];       /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the image's
+                              end */
     double cost;           /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
     void *params;          /* of the kernel: its own struct, declared in ops/NAME.h, read by cuda/NAME.cu too */
     void (*free)(void *params); /* may be NULL */
@@ -62,6 +64,14 @@ struct vp_local {
     uint64_t (*keeps)(const struct vp_local *op, const struct vp_box *out, int threads);
     int (*go_on)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err);
+    /* A value carried along z: results depend on all planes below, and what is kept is part of them. Then there is no
+     * run(), halo[2] is 0, the chain has no other stage, and `kept` is zeros before the first part. The bits must not
+     * depend on who works: planes z of segment k (of step[2] planes) are out(z) = P_k + L_k(z), where L_k begins with
+     * nothing, P_0 is nothing and P_k+1 = P_k + the total of segment k. So several devices can work on segments at the
+     * same time, each from nothing, and add P_k when it is known; join() is that addition, of what go_on() has left in
+     * `total` after one segment to what is carried `before` it. NULL: segments only in turn. */
+    bool carries;
+    void (*join)(const struct vp_local *op, void *before, const void *total, uint64_t bytes);
 };
 
 /* Stages in order; the last one's result is the output. `--iterations 3` is three stages, a top-hat is erode,

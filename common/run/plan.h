@@ -35,6 +35,7 @@ struct vp_problem {
 
 struct vp_plan {
     bool device, stream;
+    bool offset;                   /* device: a value is carried along z, and segments of it are made side by side */
     int64_t bands, band;           /* how many, and output rows of one (the last may have fewer) */
     int64_t slab;                  /* output planes of a slab */
     int64_t window;                /* planes of input in memory */

@@ -16,7 +16,7 @@ static void *feeder(void *arg)
     const struct feed *f = arg;
     enum { ROOM = 1 << 16 };
     char *own = malloc(ROOM);
-    state = f->seed;
+    dice_state = f->seed;
     const int in = open(f->path, O_RDONLY);
     for (ssize_t n; (n = read(in, own, f->slow ? (size_t)dice(1, 4000) : ROOM)) > 0;)
         if (write(f->fd, own, (size_t)n) != n)
