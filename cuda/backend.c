@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plugin's table: what fills the contract of backend.h on CUDA devices. */
 #include "backend.h"
-#include "error.h"
+#include "gpu_error.h"
 #include "host.h"
 #include "local.h"
 #include "reconstruct_cuda.h"

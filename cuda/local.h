@@ -19,7 +19,7 @@ extern "C" {
 #ifdef __CUDACC__
 #define VP_ANYWHERE __host__ __device__
 #endif
-#include "error.h"
+#include "gpu_error.h"
 #include "plan/local.h"
 
 /* Rows, and every buffer that the worker hands out, begin at multiples of this many bytes. Behind the last row of a
