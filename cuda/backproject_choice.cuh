@@ -5,8 +5,8 @@
 
 #include "backproject_column.cuh"
 #include "backproject_cuda.h"
-#include "error.h"
-#include "size.h"
+#include "gpu_error.h"
+#include "gpu_size.h"
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 /* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
 #include "device/device.h"
 #include "build.h"
-#include "error.h"
+#include "gpu_error.h"
 #include "host.h"
 #include "local.h"
 #include "reconstruct_cuda.h"

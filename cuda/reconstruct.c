@@ -15,7 +15,7 @@
 
 #include "backproject_cuda.h"
 #include "base/size.h"
-#include "error.h"
+#include "gpu_error.h"
 #include "filter_cuda.h"
 #include "queue.h"
 

@@ -63,14 +63,14 @@ struct vp_kernel {
     bool (*has)(const struct vp_local *op, char *why, size_t size);
     /* Device bytes beside the areas, for areas of at most in[] -> out[] voxels. NULL: none. */
     uint64_t (*scratch)(const struct vp_local *op, const int64_t in[3], const int64_t out[3]);
-    /* Bytes that are carried from part to part, for parts of at most out[] voxels: as many as keeps() says. NULL: none. */
-    uint64_t (*state)(const struct vp_local *op, const int64_t out[3]);
     /* Constants on the device, made once when a worker opens: nothing in them may depend on image[2]. NULL: none. */
     uint64_t (*table)(const struct vp_local *op);
     void (*fill)(const struct vp_local *op, void *table);
     /* Queue the work; returns at once. op->image[] is what it is now: read it at each call. The size of an area is
      * never 0. -1 if it did not start. */
     int (*launch)(const struct vp_local *op, const struct vp_work *work, struct vp_err *err);
+    /* Bytes that are carried from part to part, for parts of at most out[] voxels: as many as keeps() says. NULL: none. */
+    uint64_t (*state)(const struct vp_local *op, const int64_t out[3]);
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sizes in whole pieces. */
-#ifndef VP_SIZE_CUDA_H
-#define VP_SIZE_CUDA_H
+#ifndef VP_GPU_SIZE_H
+#define VP_GPU_SIZE_H
 
 #ifdef __cplusplus
 extern "C" {

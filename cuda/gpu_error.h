@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What CUDA reports as an error of base/err.h: the one way of everything in cuda/, from C and C++. */
-#ifndef VP_ERROR_CUDA_H
-#define VP_ERROR_CUDA_H
+#ifndef VP_GPU_ERROR_H
+#define VP_GPU_ERROR_H
 
 #include <cuda_runtime_api.h>
 
