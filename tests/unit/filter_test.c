@@ -603,14 +603,15 @@ static double voxel(const struct scan *s, const float *q, double x, double y, do
     return sum;
 }
 
-/* The mean over the inner part of the middle plane, and of the planes z = -8 and 8 of a cylinder. */
+/* The mean over the inner part of a plane. */
 static double mean_error(const struct scan *s, const float *q, double z)
 {
     double sum = 0;
 
-    for (int i = 0; i < 40; i++)
-        sum += voxel(s, q, 0.7 * RADIUS * sqrt(i / 40.0) * cos(2.4 * i), 0.7 * RADIUS * sqrt(i / 40.0) * sin(2.4 * i), z)
-             / MU - 1;
+    for (int i = 0; i < 40; i++) {
+        const double r = 0.7 * RADIUS * sqrt(i / 40.0);
+        sum += voxel(s, q, r * cos(2.4 * i), r * sin(2.4 * i), z) / MU - 1;
+    }
     return sum / 40;
 }
 
