@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folders that the environment names, and what names of files stand for. */
 #include "base/places.h"
+#include <fcntl.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -83,4 +84,23 @@ bool vp_same_file(const char *a, const char *b)
     free(to_a);
     free(to_b);
     return same;
+}
+
+int vp_unnamed_file(const char *dir)
+{
+#ifdef O_TMPFILE
+    const int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
+        return fd;
+#endif
+    char *name;
+    if (asprintf(&name, "%s/voxpipe-XXXXXX", dir) < 0)
+        return -1;
+    const int named = mkostemp(name, O_CLOEXEC);
+    const int why = errno;
+    if (named >= 0)
+        unlink(name);
+    free(name);
+    errno = why;
+    return named;
 }

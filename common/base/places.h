@@ -6,6 +6,8 @@
 
 /* Where unnamed temporary files go: $TMPDIR, or /tmp. */
 const char *vp_tmpdir(void);
+/* An open file in that folder that has no name and is gone with the process; -1 with errno. */
+int vp_unnamed_file(const char *dir);
 /* $VOXPIPE_PLUGINS, NULL if it is not set. */
 const char *vp_plugins(void);
 

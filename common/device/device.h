@@ -66,9 +66,9 @@ extern const struct vp_kind vp_cpu;
 /* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
 #define VP_PLUGIN_SYMBOL "vp_plugin"
 
-/* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd. auto
- * is every GPU if there is one, else the CPU: how many are worth it is for the caller to say. VP_ERESOURCE if what is
- * asked for by name cannot be had, saying why. */
+/* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd.
+ * auto is every GPU if there is one, else the CPU: how many are worth it is for the caller to say. VP_ERESOURCE if what
+ * is asked for by name cannot be had, saying why. */
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
 
 /* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before

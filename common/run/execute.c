@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "run/pages.h"
+#include "run/store.h"
 
 #include <fcntl.h>
 #include <omp.h>
@@ -267,6 +268,8 @@ static int write_pages(struct run *r, const struct slab *s, struct vp_err *err)
 
 static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
 {
+    if (r->e->visit == VP_SUMMARY)
+        return 0;
     if (r->e->pages)
         return r->e->writer ? write_pages(r, s, err) : 0;
     struct vp_execute *e = r->e;
@@ -520,6 +523,56 @@ static int go_on(struct run *r, const struct column *c, const struct vp_part *in
     return vp_chain_go_on(r->e->chain, in, out, scratch, *kept, threads, err);
 }
 
+/* ---- two visits ---- */
+
+static int64_t boxes_of(const struct vp_problem *p, int64_t n[3])
+{
+    for (int a = 0; a < 3; a++)
+        n[a] = (p->image[a] + p->chain->stage[0].step[a] - 1) / p->chain->stage[0].step[a];
+    return n[0] * n[1] * n[2];
+}
+
+int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box)
+{
+    const int64_t *step = r->e->chain->stage[0].step;
+    int64_t n[3];
+    const int64_t image = boxes_of(r->p, n);
+    return (c->time * r->inner + c->channel) * image
+           + (box->lo[2] / step[2] * n[1] + box->lo[1] / step[1]) * n[0] + box->lo[0] / step[0];
+}
+
+void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err)
+{
+    void *entry = vp_alloc_raw(1, (size_t)vp_store_bytes(r->e->store, box), "what is known of a box", err);
+    if (entry && !vp_store_get(r->e->store, box, entry, err))
+        return entry;
+    free(entry);
+    return NULL;
+}
+
+static int visit(struct run *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
+                 void *scratch, int threads, struct vp_err *err)
+{
+    const struct vp_local *op = &r->e->chain->stage[0];
+    const int64_t box = vp_run_box(r, c, &out->box);
+    const bool first = r->e->visit == VP_SUMMARY;
+    struct vp_part args[VP_MAX_INPUTS];
+    uint64_t bytes;
+    void *entry = first ? vp_alloc_raw(1, (size_t)op->summary(op, &out->box), "what is known of a box", err)
+                        : vp_run_entry(r, box, err);
+    int rc = -1;
+    for (int i = 0; i < op->inputs; i++)
+        args[i] = in[~op->from[i]];
+    if (entry && first && !op->summarize(op, args, &out->box, entry, scratch, threads, err)) {
+        memcpy(&bytes, entry, sizeof bytes);
+        rc = vp_store_put(r->e->store, box, entry, bytes, err);
+    } else if (entry && !first) {
+        rc = op->finish(op, args, out, entry, scratch, threads, err);
+    }
+    free(entry);
+    return rc;
+}
+
 /* All parts of a column; the chain's threads are `threads`. */
 static int run_column(struct run *r, struct column *c, struct bench *b, int threads, struct vp_err *err)
 {
@@ -537,8 +590,9 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
                 return -1;
             b->bytes = (size_t)need;
         }
-        if (r->kept ? go_on(r, c, in, &out, b->scratch, threads, err)
-                    : vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
+        if (r->e->visit != VP_MAKE ? visit(r, c, in, &out, b->scratch, threads, err)
+            : r->kept              ? go_on(r, c, in, &out, b->scratch, threads, err)
+                                   : vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
             return -1;
     }
     return 0;
@@ -907,5 +961,28 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     pthread_mutex_destroy(&r->lock);
     free(r->slab);
     free(r);
+    return rc;
+}
+
+int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err)
+{
+    struct vp_local *op = &e->chain->stage[0];
+    int64_t n[3];
+    const int64_t boxes = boxes_of(e->problem, n) * e->problem->inner * e->problem->outer;
+    int rc = vp_store_open(&e->store, boxes, memory, err);
+    if (!rc) {
+        e->visit = VP_SUMMARY;
+        rc = vp_execute(e, full, err);
+    }
+    for (int k = 0; k < e->chain->stacks && !rc; k++)
+        rc = vp_reader_seek(e->reader[k], 0, err);
+    rc = rc || (op->solve && op->solve(op, e->store, e->problem->threads, err)) ? -1 : 0;
+    if (!rc) {
+        e->visit = VP_FINISH;
+        rc = vp_execute(e, full, err);
+    }
+    vp_store_close(e->store);
+    e->store = NULL;
+    e->visit = VP_MAKE;
     return rc;
 }

@@ -3,9 +3,21 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "run/execute_internal.h"
+#include "run/store.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What is now known of the box that a lane has looked at. */
+static int keep_summary(struct worker *w, int l, struct vp_err *err)
+{
+    uint64_t bytes;
+    const void *entry = vp_lanes_total(w->device, l, &bytes, err);
+    if (!entry)
+        return -1;
+    memcpy(&bytes, entry, sizeof bytes);
+    return vp_store_put(w->r->e->store, w->lane[l].box, entry, bytes, err);
+}
 
 static int wait_lane(struct worker *w, int l, struct vp_err *err)
 {
@@ -13,7 +25,9 @@ static int wait_lane(struct worker *w, int l, struct vp_err *err)
     if (!lane->busy)
         return 0;
     lane->busy = false;
-    const int rc = vp_lanes_wait(w->device, l, err);
+    int rc = vp_lanes_wait(w->device, l, err);
+    if (!rc && w->r->e->visit == VP_SUMMARY)
+        rc = keep_summary(w, l, err);
     pthread_mutex_lock(&w->r->lock);
     if (!rc && lane->ends)
         vp_run_column_done(w->r, lane->ends);
@@ -143,6 +157,18 @@ static bool get_column(struct worker *w, bool block, struct column *c)
     return go;
 }
 
+static int visit(struct worker *w, int l, const struct column *c, const struct vp_part *in, const struct vp_part *out,
+                 struct vp_err *err)
+{
+    const int64_t box = w->lane[l].box = vp_run_box(w->r, c, &out->box);
+    if (w->r->e->visit == VP_SUMMARY)
+        return vp_lanes_summary(w->device, l, in, &out->box, err);
+    void *entry = vp_run_entry(w->r, box, err);
+    const int rc = entry ? vp_lanes_finish(w->device, l, in, out, entry, err) : -1;
+    free(entry);
+    return rc;
+}
+
 /* Submit the next part of a column, when its lane is free. */
 static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
 {
@@ -154,7 +180,8 @@ static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
     if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
         return -1;
     vp_run_next_part(r, c, w->depth, in, &out, lane->pointers);
-    if (vp_lanes_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)) {
+    if (r->e->visit == VP_MAKE ? vp_lanes_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)
+                               : visit(w, l, &start, in, &out, err)) {
         *c = start;
         return -1;
     }

@@ -26,6 +26,7 @@ struct lane {
     bool busy;
     struct slab *ends;        /* the part in it is the last one of a column of this slab; or NULL */
     struct column column;     /* from this part on */
+    int64_t box;              /* of two visits */
     void **pointers;
 };
 
@@ -100,6 +101,9 @@ void vp_run_column_done(struct run *r, struct slab *s);
 /* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
 void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers);
+/* Of the boxes that are visited twice, the number of that one; and its entry, malloc'd. */
+int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box);
+void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err);
 /* Room for the pointers of one part. */
 void **vp_run_pointers(const struct run *r, struct vp_err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lane has device buffers of its own for the inputs and the output of a part; what lies between (results of the
- * earlier stages, scratch) is there once, because the kernels of all lanes are in one queue. Copies to the device are in
- * a second queue, copies back in a third, so with two lanes an upload, kernels and a download of different parts run at
- * the same time (with three lanes none waits for another), and the order inside a queue is all the order that carried
- * planes need: they are copied in the queue of uploads, from a buffer that the same queue filled. */
+ * earlier stages, scratch) is there once, because the kernels of all lanes are in one queue. Copies to the device are
+ * in a second queue, copies back in a third, so with two lanes an upload, kernels and a download of different parts run
+ * at the same time (with three lanes none waits for another), and the order inside a queue is all the order that
+ * carried planes need: they are copied in the queue of uploads, from a buffer that the same queue filled. */
 #include "run/lanes.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -165,7 +165,7 @@ static int describe(struct vp_lanes *w, const struct vp_kind *kind, const struct
         }
     most_made(chain, out, w->stage);
     const struct vp_kernel *const k = w->stage[chain->n - 1].kernel;
-    w->state = chain->stage[chain->n - 1].carries && k->state ? k->state(&chain->stage[chain->n - 1], out) : 0;
+    w->state = k->state ? k->state(&chain->stage[chain->n - 1], out) : 0;
     return 0;
 }
 
@@ -438,17 +438,42 @@ static int copy_state(struct vp_lanes *w, struct lane *lane, struct vp_queue *q,
                          way, err);
 }
 
-int vp_lanes_local(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
-                   struct vp_err *err)
+/* Make a part, and bring only its state to the host. */
+static int make_state(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *box,
+                      enum vp_visit visit, struct vp_err *err)
 {
     struct lane *lane = &w->lane[lane_index];
     const int last = w->chain->n - 1;
-    const int64_t size[3] = {vp_box_size(&out->box, 0), vp_box_size(&out->box, 1), vp_box_size(&out->box, 2)};
+    const int64_t size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
     lane->bytes = w->stage[last].kernel->state(&w->chain->stage[last], size);
-    if (begin(w, lane_index, in, &out->box, 0, VP_LOCAL, err) || w->kind->after(w->down, lane->worked, err))
+    if (begin(w, lane_index, in, box, 0, visit, err) || w->kind->after(w->down, lane->worked, err))
         return -1;
     lane->busy = true;
     return copy_state(w, lane, w->down, VP_DOWN, err) || w->kind->mark(w->down, lane->downloaded, err) ? -1 : 0;
+}
+
+int vp_lanes_local(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
+                   struct vp_err *err)
+{
+    return make_state(w, lane_index, in, &out->box, VP_LOCAL, err);
+}
+
+int vp_lanes_summary(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *box,
+                     struct vp_err *err)
+{
+    return make_state(w, lane_index, in, box, VP_SUMMARY, err);
+}
+
+int vp_lanes_finish(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
+                    const void *entry, struct vp_err *err)
+{
+    struct lane *lane = &w->lane[lane_index];
+    if (lane->busy && vp_lanes_wait(w, lane_index, err))
+        return -1;
+    memcpy(&lane->bytes, entry, sizeof lane->bytes);
+    memcpy(lane->told, entry, (size_t)lane->bytes);
+    return copy_state(w, lane, w->work, VP_UP, err) || begin(w, lane_index, in, &out->box, 0, VP_FINISH, err)
+           || download(w, lane, out, err) ? -1 : 0;
 }
 
 const void *vp_lanes_total(struct vp_lanes *w, int lane_index, uint64_t *bytes, struct vp_err *err)

@@ -14,8 +14,8 @@ struct vp_pages {
     /* Where pages come from: `reader` from its position on, or `read`, or neither: then pages are made. */
     struct vp_reader *reader;
     bool as_f32;                  /* pages of the reader are handed over as f32, else in its type */
-    /* n pages from `page` on, page i into to[i], which has in_bytes. How many came: fewer than n only at the end of what
-     * had no known length. From a pipe it is asked for one at a time. */
+    /* n pages from `page` on, page i into to[i], which has in_bytes. How many came: fewer than n only at the end of
+     * what had no known length. From a pipe it is asked for one at a time. */
     int64_t (*read)(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err);
     void *source;
     size_t in_bytes;              /* of an input page; 0: the reader's */
@@ -30,8 +30,8 @@ struct vp_pages {
     struct vp_stats *stats;       /* stages "read", `stage`, "write"; may be NULL */
     struct vp_progress *progress; /* may be NULL */
     const char *stage;            /* "filter" */
-    /* n pages, the first being page `page`, in[i] to out[i]; in[i] may be overwritten. In order, one call at a time; may
-     * use OpenMP. NULL: pages go on as they are (in_place). */
+    /* n pages, the first being page `page`, in[i] to out[i]; in[i] may be overwritten. In order, one call at a time;
+     * may use OpenMP. NULL: pages go on as they are (in_place). */
     int (*work)(void *ctx, int64_t page, int64_t n, void *const *in, void *const *out, struct vp_err *err);
     void *ctx;
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */

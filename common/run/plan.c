@@ -39,6 +39,7 @@ struct model {
     int64_t halo[3], step[3];
     bool whole[3];
     bool carries;               /* a value along z: no part by itself */
+    bool twice;                 /* parts are boxes of the step */
     int stacks;                 /* that are not single */
     size_t in_size, out_size;
     double voxels;              /* of the stream */
@@ -94,6 +95,7 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_local *op = &c->stage[s];
         m->carries = m->carries || op->carries;
+        m->twice = m->twice || op->summarize;
         for (int a = 0; a < 3; a++)
             m->step[a] = vp_max64(m->step[a], vp_max64(op->step[a], 1));
         m->cost[s] = (op->cost > 0 ? op->cost : 1) * 1e-9;
@@ -180,6 +182,9 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
     for (int a = 0; a < 3; a++)
         if (plan->part[a] % m->step[a] && plan->part[a] < ends[a])
+            return false;
+    for (int a = 0; m->twice && a < 3; a++)
+        if (plan->part[a] != vp_min64(m->step[a], m->image[a]) || plan->stream)
             return false;
     if ((plan->band % m->step[1] && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
         return false;
@@ -838,11 +843,15 @@ static uint64_t least_memory(struct model *m)
     return least;
 }
 
-int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)
+int vp_plan_make(struct vp_plan *plan, const struct vp_problem *given, struct vp_err *err)
 {
+    struct vp_problem own = *given;
+    const struct vp_problem *const p = &own;
     struct model m;
     struct search s = {.m = &m, .host = UINT64_MAX, .bound = INFINITY, .refused = {INFINITY, INFINITY}};
 
+    if (given->chain->stage[0].summarize)
+        memcpy(own.chunk, given->chain->stage[0].step, sizeof own.chunk);
     if (make_model(&m, p, err))
         return -1;
     const int rc = search(&s, err);

@@ -72,6 +72,7 @@ static int take_page(void *ctx, int64_t page, const void *samples, int64_t n, st
 /* ---- plans ---- */
 
 /* A plan at random that keeps the rules, for images of n[] voxels; the planner only completes it. */
+__attribute__((unused))
 static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const int64_t n[3], int64_t outer, bool bands)
 {
     const struct vp_chain *c = p->chain;

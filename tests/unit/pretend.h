@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow. What
- * is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish. Kernels
- * are the operations' own code for the CPU, on copies. */
+/* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow.
+ * What is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish.
+ * Kernels are the operations' own code for the CPU, on copies. */
 #ifndef VP_PRETEND_H
 #define VP_PRETEND_H
 
@@ -138,7 +138,9 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
     void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
     if (op->carries && (t->visit == VP_LOCAL || out->box.lo[2] == 0))
         memset(t->state, 0, (size_t)op->keeps(op, &out->box, 1));
-    const int rc = !scratch      ? -1
+    const int rc = !scratch ? -1
+                   : t->visit == VP_SUMMARY ? op->summarize(op, given, &out->box, t->state, scratch, 1, err)
+                   : t->visit == VP_FINISH  ? op->finish(op, given, &to, t->state, scratch, 1, err)
                    : op->carries ? op->go_on(op, given, &to, scratch, t->state, 1, err)
                                  : op->run(op, given, &to, scratch, 1, err);
     free(scratch);
@@ -366,7 +368,7 @@ static int pretend_launch(const struct vp_local *op, const struct vp_work *work,
 static uint64_t pretend_state(const struct vp_local *op, const int64_t out[3])
 {
     const struct vp_box box = {.hi = {out[0], out[1], out[2]}};
-    return op->carries ? op->keeps(op, &box, 1) : 0;
+    return op->carries ? op->keeps(op, &box, 1) : op->summary ? op->summary(op, &box) : 0;
 }
 
 static const struct vp_kernel *pretend_kernel(const char *name)
