@@ -1,6 +1,9 @@
-/* Local operations: every output voxel is a function of the input voxels within a halo around it. What the planner
- * must know of one (its demand) and what the engine calls, on the CPU and, by the name of its kernel, on a device
- (device/kernel.h). *
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an operation asks for (its demand), which is what the planner must know of it, and what the engine calls: on the
+ * CPU its functions here, on a device its kernel, by name (device/kernel.h). Every output voxel is a function of the
+ * input voxels within a halo around it, or of that and a value that is carried along z, or of that and what a first
+ * visit to all boxes has found.
+ *
  * The promise behind it: the bits of an output voxel depend on the image and the parameters, never on the boxes,
  * on the number of threads or on the place of a box in memory. So sums are taken in an order that is fixed relative
  * to the voxel (or to the image), and what happens at an edge depends on the image's edge, not on the box's. */
