@@ -5,6 +5,7 @@
  * stands, lines that begin with "- " are a list. On a man page every word that begins with -- becomes
  * bold; everything that roff could take for a request or an escape is made harmless. */
 #include "base/docs.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -85,9 +86,7 @@ static bool begins_with_choice(const struct vp_opt *row)
  * nothing, NULL without memory. */
 static char *facts(const struct vp_opt *row)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     const char *semicolon = "";
@@ -107,11 +106,7 @@ static char *facts(const struct vp_opt *row)
     }
     if (row->def && !has_default)
         fprintf(f, "%sdefault: %s", semicolon, row->def);
-    if (fclose(f)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 /* Rows with the group they stand under, embedded tables expanded. */
@@ -233,9 +228,7 @@ static size_t break_command(const char *s, size_t n, size_t room)
 static char *example_command(const char *command)
 {
     enum { ROOM = WIDTH - 8 };
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     while (*command) {
@@ -255,11 +248,7 @@ static char *example_command(const char *command)
         if (*command)
             putc(*command++, f);
     }
-    if (fclose(f)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 struct status_text { const char *status, *text; };
@@ -327,16 +316,16 @@ void vp_docs_help(const struct vp_docs *d, FILE *out)
     fputs("\nExit status:\n", out);
     for (const struct status_text *s = exit_status(t); s->status; s++)
         fprintf(out, "  %s  %s\n", s->status, s->text);
-    char *refs = NULL;
     size_t size;
-    FILE *f = open_memstream(&refs, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return;
     fputs("See also: ", f);
     see_also(d, f);
-    fclose(f);
+    char *refs = vp_text_close(f, &size);
     putc('\n', out);
-    wrap(out, 10, 0, refs, size);
+    if (refs)
+        wrap(out, 10, 0, refs, size);
     free(refs);
 }
 
@@ -653,14 +642,13 @@ static void generate_man(const struct vp_docs *d, FILE *out)
     }
     man_environment(d, out);
     fputs(".SH SEE ALSO\n", out);
-    char *refs = NULL;
-    size_t size;
-    FILE *f = open_memstream(&refs, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return;
     see_also(d, f);
-    fclose(f);
-    put_references(out, refs);
+    char *refs = vp_text_close(f, NULL);
+    if (refs)
+        put_references(out, refs);
     free(refs);
 }
 

@@ -82,8 +82,12 @@ static tmsize_t io_write(thandle_t h, void *buf, tmsize_t n)
 
 static toff_t io_size(thandle_t h)
 {
+    struct io *io = h;
     struct stat st;
-    return fstat(((struct io *)h)->fd, &st) ? 0 : (toff_t)st.st_size;
+    if (!fstat(io->fd, &st))
+        return (toff_t)st.st_size;
+    io->error = io->error ? io->error : errno;
+    return 0;
 }
 
 static toff_t io_seek(thandle_t h, toff_t offset, int whence)
