@@ -60,6 +60,8 @@ ISAS    := $(if $(filter x86_64,$(shell uname -m)),avx512 avx2) generic
 ISAFLAGS_avx512  := -march=x86-64-v4 -mprefer-vector-width=512 -mtune=icelake-server
 ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
+# not what is fuzzed, and slow to compile so
+ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
 LIB     := $(OBJ)/libvoxpipe.a
 UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
@@ -93,7 +95,7 @@ all: $(TOOLS:%=$(BIN)/%) $(PLUGIN)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
-	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
+	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast $$(ISASAN) -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 

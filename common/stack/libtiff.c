@@ -214,6 +214,14 @@ static int need_cache(struct vp_libtiff_reader *r, size_t n, struct vp_err *err)
     return r->cache ? 0 : -1;
 }
 
+/* With libdeflate, libtiff takes damaged data that seem to hold too much for whole, and leaves the rest of the buffer as it
+ * was: never what lay in our memory, and the same however the rows are asked for. */
+static bool decode_strip(struct vp_libtiff_reader *r, int64_t strip, void *buf, size_t n)
+{
+    memset(buf, 0, n);
+    return TIFFReadEncodedStrip(r->tiff, (uint32_t)strip, buf, (tmsize_t)n) == (tmsize_t)n;
+}
+
 static int strip_rows(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t page, int64_t y0,
                       int64_t y1, char *buf, struct vp_err *err)
 {
@@ -227,15 +235,14 @@ static int strip_rows(struct vp_libtiff_reader *r, const struct vp_stack *s, int
         const int64_t stop = end < y1 ? end : y1;
         const size_t whole = (size_t)(end - first) * row;
         if (y == first && stop == end) { /* decode in place */
-            if (TIFFReadEncodedStrip(r->tiff, (uint32_t)strip, buf, (tmsize_t)whole) != (tmsize_t)whole)
+            if (!decode_strip(r, strip, buf, whole))
                 return failed(&r->io, r->name, page, err);
         } else {
             if (r->cached != strip) {
                 r->cached = -1;
                 if (need_cache(r, whole, err))
                     return -1;
-                if (TIFFReadEncodedStrip(r->tiff, (uint32_t)strip, r->cache, (tmsize_t)whole) !=
-                    (tmsize_t)whole)
+                if (!decode_strip(r, strip, r->cache, whole))
                     return failed(&r->io, r->name, page, err);
                 r->cached = strip;
             }
@@ -269,6 +276,7 @@ static int tile_rows(struct vp_libtiff_reader *r, const struct vp_stack *s, int6
             unsigned char *lines = r->cache + tile;
             for (int64_t x = 0; x < s->nx; x += tw) {
                 const size_t n = (size_t)(s->nx - x < tw ? s->nx - x : tw) * size;
+                memset(r->cache, 0, (size_t)tile); /* as in decode_strip() */
                 if (TIFFReadTile(r->tiff, r->cache, (uint32_t)x, (uint32_t)first, 0, 0) < 0)
                     return failed(&r->io, r->name, page, err);
                 for (int64_t k = 0; k < end - first; k++)
