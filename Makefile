@@ -31,6 +31,8 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 ifeq ($(WERROR),1)
 WARN    += -Werror
 endif
+CLANG   := $(findstring clang,$(shell $(CC) --version))
+WARN    += $(if $(CLANG),-Wno-pass-failed)
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
@@ -39,7 +41,6 @@ ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSI
 # libraries beside the plugin are found first: `make bundle` puts them there
 LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
-CLANG   := $(findstring clang,$(shell $(CC) --version))
 GOMP    := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
@@ -61,10 +62,13 @@ ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
 # What a plugin shares with the programs: one built from other headers is refused.
 BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h)) | sha256sum | cut -c1-16)ull
+# not what is fuzzed, and slow to compile so
+ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
 LIB     := $(OBJ)/libvoxpipe.a
 UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
 BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*.c))))
+FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
 
 # The plugin. Hopper's and Blackwell's own instructions need their own targets (sm_90a, sm_100a); all other cards take
 # the portable kernels, those newer than the toolkit through PTX.
@@ -93,7 +97,7 @@ all: $(TOOLS:%=$(BIN)/%) $(PLUGIN)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
-	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
+	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast $$(ISASAN) -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
@@ -123,6 +127,13 @@ $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(BENCHLIBS) $(LIBS)
+$(OBJ)/replay/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(OBJ)/tests/fuzz/replay.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+$(OBJ)/fuzzer/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+# a library to preload: no flags of the programs
+$(O)/fault/fault.so: tests/fault/fault.c Makefile
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared -o $@ $< -ldl
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
@@ -150,9 +161,31 @@ FORCE:
 unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
 	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
+# Fuzz targets that go through their corpus, and what makes system calls fail.
+tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so
+	@mkdir -p $(O)/replay && for f in $(filter $(OBJ)/%,$^); do cp -f $$f $(O)/replay/; done
+
 ## check: build and run every test (needs bats); the last line counts them
-check: all unit
+check: all unit tests
 	@sh tests/check.sh "$(abspath $(O))"
+
+## fuzz: let libFuzzer loose on all that reads bytes from outside, for TIME=600 seconds in all (needs clang)
+TIME    ?= 600
+FUZZCC  ?= clang
+fuzz:
+	$(MAKE) O=$(O)/fuzz CC='$(FUZZCC)' CUDA=0 SAN=address,undefined,fuzzer-no-link CFLAGS='-O1 -g' fuzzers
+	sh tests/fuzz/run.sh $(O)/fuzz $(TIME)
+fuzzers: $(FUZZ:%=$(OBJ)/fuzzer/%)
+	@mkdir -p $(O)/bin && for f in $^; do cp -f $$f $(O)/bin/; done
+
+## check-faults: make every system call and allocation fail in turn, in every program (hours)
+check-faults: all tests
+	perl tests/fault/run.pl $(O) $(FAULTS)
+
+## check-isa: every test with AVX2 only, and with neither AVX2 nor AVX-512
+check-isa: all unit tests
+	VOXPIPE_ISA=avx2 sh tests/check.sh "$(abspath $(O))"
+	VOXPIPE_ISA=generic sh tests/check.sh "$(abspath $(O))"
 
 ## demo: reconstruct the real scan in tests/data and make a picture (build/demo/slice.png)
 demo: all
@@ -216,17 +249,23 @@ uninstall:
 sanitize:
 	$(MAKE) O=$(O)/san SAN=address,undefined WERROR=1 CFLAGS='-O1 -g' check
 
+## tsan: the unit tests and the programs under the thread sanitizer, in build/tsan (needs clang with libomp)
+TSANCC  ?= clang
+tsan:
+	$(MAKE) O=$(O)/tsan CC='$(TSANCC)' CUDA=0 SAN=thread CFLAGS='-O1 -g' all unit
+	sh tests/tsan.sh "$(abspath $(O)/tsan)"
+
 ## clean: remove the build directory
 clean:
 	rm -rf $(O)
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit check demo bench pairs docs install bundle uninstall sanitize clean help
+.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench pairs docs install bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

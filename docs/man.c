@@ -2,6 +2,7 @@
 /* man(7) pages from the option tables: every word that begins with -- becomes bold; everything that roff could take for
  * a request or an escape is made harmless. */
 #include "docs.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -341,13 +342,12 @@ void vp_docs_man(const struct vp_help *d, FILE *out)
     }
     man_environment(d, out);
     fputs(".SH SEE ALSO\n", out);
-    char *refs = NULL;
-    size_t size;
-    FILE *f = open_memstream(&refs, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return;
     vp_help_see_also(d, f);
-    fclose(f);
-    put_references(out, refs);
+    char *refs = vp_text_close(f, NULL);
+    if (refs)
+        put_references(out, refs);
     free(refs);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-info: what a stack is (from its header), and what its samples are (statistics, histogram,
  * percentiles), as text, JSON or bare values for scripts. */
+#include "base/text.h"
 #include "base/tool.h"
 #include "ops/info.h"
 #include "stack/open.h"
@@ -20,15 +21,15 @@ static const struct vp_example examples[] = {
 static int print(const struct vp_run *run, const struct vp_info *i, struct vp_err *err)
 {
     struct vp_outfile *file = NULL;
-    char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = vp_text_open();
 
     if (!out)
-        return vp_fail_errno(err, "report");
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
     int rc = vp_info_print(i, run->common.verbose, out, err);
-    if (fclose(out) && !rc)
-        rc = vp_fail_errno(err, "report");
+    char *text = vp_text_close(out, &size);
+    if (!text && !rc)
+        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
     if (!rc && !(rc = vp_outfile_open(&file, run->common.output, err))) {
         rc = vp_outfile_write(file, text, size, err);
         if (rc)

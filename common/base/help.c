@@ -4,6 +4,7 @@
  * Texts of tools are plain: paragraphs separated by blank lines, an indented paragraph is shown as it
  * stands, lines that begin with "- " are a list. */
 #include "base/help.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -62,9 +63,7 @@ static bool choices_named(const struct vp_opt *row)
  * nothing, NULL without memory. */
 char *vp_help_facts(const struct vp_opt *row)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     const char *semicolon = "";
@@ -84,11 +83,7 @@ char *vp_help_facts(const struct vp_opt *row)
     }
     if (row->def && !has_default)
         fprintf(f, "%sdefault: %s", semicolon, row->def);
-    if (fclose(f)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 static int walk_row(void *ctx, const struct vp_opt *row, size_t offset)
@@ -200,9 +195,7 @@ static size_t break_command(const char *s, size_t n, size_t room)
 char *vp_help_command(const char *command)
 {
     enum { ROOM = WIDTH - 8 };
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     while (*command) {
@@ -222,11 +215,7 @@ char *vp_help_command(const char *command)
         if (*command)
             putc(*command++, f);
     }
-    if (fclose(f)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 const struct vp_help_status *vp_help_statuses(const struct vp_tool *tool)
@@ -284,15 +273,15 @@ void vp_help_print(const struct vp_help *d, FILE *out)
     fputs("\nExit status:\n", out);
     for (const struct vp_help_status *s = vp_help_statuses(t); s->status; s++)
         fprintf(out, "  %s  %s\n", s->status, s->text);
-    char *refs = NULL;
     size_t size;
-    FILE *f = open_memstream(&refs, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return;
     fputs("See also: ", f);
     vp_help_see_also(d, f);
-    fclose(f);
+    char *refs = vp_text_close(f, &size);
     putc('\n', out);
-    wrap(out, 10, 0, refs, size);
+    if (refs)
+        wrap(out, 10, 0, refs, size);
     free(refs);
 }

@@ -4,6 +4,7 @@
  * Suggestions use the distance of optimal string alignment (insert, delete, replace, swap two
  * neighbours), the common typing errors. */
 #include "base/opt.h"
+#include "base/text.h"
 #include "base/err.h"
 #include "base/size.h"
 
@@ -605,9 +606,7 @@ static void put_word(FILE *f, const char *text)
 
 char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     fputs(program, f);
@@ -629,12 +628,7 @@ char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
             put_word(f, row->type == VP_T_FILE || row->type == VP_T_FILES ? base_name(value) : value);
         }
     }
-    const bool bad = ferror(f);
-    if (fclose(f) || bad) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 /* ---- the self-check ---- */

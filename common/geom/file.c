@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Geometry files: reading what is there, writing our own, and the lines of it that travel in a stack's
  * metadata. */
+#include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
 #include "stack/reader.h"
@@ -353,15 +354,13 @@ static int put_text(void *ctx, const char *key, const char *value, const char *n
 
 char *vp_geom_format(const struct vp_geom *g, bool matrices)
 {
-    char *text = NULL;
-    size_t len;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     const struct sink s = {put_text, f};
     bool failed =
         fputs("# voxpipe geometry, see ct-geometry(5)\n", f) < 0 || put_all(g, matrices || g->matrix, &s);
-    failed |= fclose(f) != 0;
+    char *text = vp_text_close(f, NULL);
     if (failed) {
         free(text);
         return NULL;

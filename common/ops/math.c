@@ -244,13 +244,12 @@ static int emit(struct parser *p, const char *at, enum vp_math_code code, int n,
     out.place = new_place(p, at, false); /* not one it reads: loops need not care */
     if (out.place < 0)
         return -1;
-    for (int i = 0; i < n; i++) {
-        s->from[i] = (uint8_t)from[i].place;
-        if (from[i].temporary)
-            p->taken[from[i].place] = false;
+    for (int i = 0; i < 3; i++) {
+        const struct term *one = &from[i < n ? i : 0];
+        s->from[i] = (uint8_t)one->place;
+        if (one->temporary)
+            p->taken[one->place] = false;
     }
-    for (int i = n; i < 3; i++)
-        s->from[i] = s->from[0];
     s->to = (uint8_t)out.place;
     *t = out;
     return 0;

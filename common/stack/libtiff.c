@@ -311,9 +311,12 @@ static int need_room(unsigned char **p, size_t *room, size_t n, struct vp_err *e
     return *p ? 0 : -1;
 }
 
-/* The block at stored pixel (x, y), of one sample if they lie in planes: how many bytes came, or -1. */
+/* The block at stored pixel (x, y), of one sample if they lie in planes: how many bytes came, or -1. With libdeflate,
+ * libtiff takes damaged data that seem to hold too much for whole, and leaves the rest of the buffer as it was: never
+ * what lay in our memory, and the same however the rows are asked for. */
 static tmsize_t read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t sample, void *to, size_t bytes)
 {
+    memset(to, 0, bytes);
     if (r->form.rgba && r->tiled)
         return TIFFReadRGBATile(r->tiff, (uint32_t)x, (uint32_t)y, to) ? (tmsize_t)bytes : -1;
     if (r->form.rgba)

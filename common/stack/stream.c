@@ -184,8 +184,12 @@ static int check_end(struct stream *s, struct vp_err *err)
     if (s->announced && k->pages != s->page + 1)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", s->source.name, (long long)k->pages,
                        (long long)s->page + 1);
-    if (s->end > s->in.position && vp_input_skip(&s->in, s->end - s->in.position, err) < 0)
+    const int64_t named = s->end > s->in.position ? vp_input_skip(&s->in, s->end - s->in.position, err) : 0;
+    if (named < 0)
         return -1;
+    if (s->end > s->in.position)
+        return vp_fail(err, VP_ERUN, "%s: truncated: its directories name bytes up to %llu, got %llu", s->source.name,
+                       (unsigned long long)s->end, (unsigned long long)s->in.position);
     const unsigned char *p;
     const uint64_t at = s->in.position;
     const int64_t n = vp_input_peek(&s->in, &p, 1, err);
