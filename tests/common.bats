@@ -30,7 +30,7 @@ setup_file() {
     ct-phantom -g scan.geom -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
-    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+    img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
 }
 
 # each FUNCTION: calls FUNCTION NAME INPUT ARGS... for every program, in a directory with the inputs

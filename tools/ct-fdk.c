@@ -35,7 +35,7 @@ static const struct vp_example examples[] = {
     {"What would be done, with how much memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
     {"Quick look: one slice, coarse voxels, no volume on disk.",
      "ct-fdk --volume 64x64x1 scan.tif | img-view -o slice.png"},
-    {"From raw counts.", "img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif\n"
+    {"From raw counts.", "img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif\n"
                          "ct-fdk --i0 60000 counts.tif --window hann -o vol.tif"},
     {0},
 };
