@@ -86,8 +86,9 @@ static double shape(const struct vp_taps *t, int64_t j)
 }
 
 /* The clipped weights of a voxel are bell(j) * (shape(j) + p(j)) with the polynomial p that gives them the moments of
- * the derivative: of degree 2, or 1 where that is enough (order 1 between as many voxels on both sides). p is found in polynomials orthogonal under the bell over the support, P0, P1 =
- * j - c0, P2 = (j - c1) P1 - r P0, where each moment has its own coefficient; order 0: p = 1 / sum. */
+ * the derivative: of degree 2, or 1 where that is enough (order 1 between as many voxels on both sides). p is found in
+ * polynomials orthogonal under the bell over the support, P0, P1 = j - c0, P2 = (j - c1) P1 - r P0, where each moment
+ * has its own coefficient; order 0: p = 1 / sum. */
 struct fit { int degree; double c0, c1, r, p[3]; };
 
 static double weight(const struct vp_taps *t, const struct fit *f, int64_t j)

@@ -180,13 +180,16 @@ static int check_same(const struct vp_reader *first, const struct vp_reader *oth
 /* Slabs are copied as they are stored, and one scale is said of all. */
 static int check_scale(const struct vp_reader *first, const struct vp_reader *other, struct vp_err *err)
 {
-    const char *a = vp_meta_get(&vp_reader_stack(first)->meta, "scale");
-    const char *b = vp_meta_get(&vp_reader_stack(other)->meta, "scale");
+    double a[2], b[2];
 
-    if (!strcmp(a ? a : "", b ? b : ""))
+    if (!vp_meta_numbers(&vp_reader_stack(first)->meta, "scale", 2, a))
+        a[0] = 1, a[1] = 0;
+    if (!vp_meta_numbers(&vp_reader_stack(other)->meta, "scale", 2, b))
+        b[0] = 1, b[1] = 0;
+    if (a[0] == b[0] && a[1] == b[1])
         return 0;
-    vp_fail(err, VP_ERUN, "%s: scale is %s, expected %s as in %s", vp_reader_name(other), b ? b : "not recorded",
-            a ? a : "none", vp_reader_name(first));
+    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in %s", vp_reader_name(other),
+            b[0], b[1], a[0], a[1], vp_reader_name(first));
     return vp_hint(err, "undo it in each of them first: img-convert --unscale");
 }
 

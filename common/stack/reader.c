@@ -103,7 +103,7 @@ static int scale_of(const struct vp_stack *s, const char *name, double scale[2],
     scale[1] = 0;
     if (!text || (vp_meta_numbers(&s->meta, "scale", 2, scale) && isfinite(scale[0]) && isfinite(scale[1]) && scale[0]))
         return 0;
-    return vp_fail(err, VP_ERUN, "%s: scale = %s: expected a gain that is not 0 and an offset", name, text);
+    return vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset", name);
 }
 
 /* Make values of the samples where they are wanted. */
