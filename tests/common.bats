@@ -30,7 +30,7 @@ setup_file() {
     ct-phantom -g scan.geom -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
-    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+    img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
 }
 
 # each FUNCTION: calls FUNCTION NAME INPUT ARGS... for every program, in a directory with the inputs. The call stands
@@ -177,7 +177,8 @@ with_file() {
         { status=0; with_file "$@" 2>err || status=$?; echo $status >status; } | head -c 1 >/dev/null
         [ "$(cat status)" -eq 141 ] && [ ! -s err ] || { echo "$1: $(cat status) $(cat err)"; return 1; }
     }
-    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 | ct-phantom -g - -o "$BATS_FILE_TMPDIR/big.tif"
+    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 | ct-phantom -g - |
+        img-math a -o "$BATS_FILE_TMPDIR/big.tif" # of no quantity, so that every program takes them
     each f
 }
 
@@ -429,7 +430,7 @@ with_file() {
         [ "$peak" -gt 1000000 ] && [ "$peak" -le 70000000 ] || { echo "$1: took $peak bytes"; return 1; }
     }
     ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 40000 |
-        ct-phantom -g - --noise 1e4 --counts --density 0 | img-convert --type u16 -o "$BATS_FILE_TMPDIR/pages.tif"
+        ct-phantom -g - --noise 1e4 --counts --density 0 | img-math a --type u16 -o "$BATS_FILE_TMPDIR/pages.tif" # of no quantity
     each f
 }
 

@@ -157,7 +157,7 @@ numbers() { perl -e 'local $/; print join(" ", map { sprintf "%.6g", $_ } unpack
     fails 2 "--floor" ct-normalize --i0 5 --floor 0 counts.tif
     fails 1 "nothere.tif: No such file" ct-normalize --flat nothere.tif counts.tif
     ct-geom scan.geom --detector 48x30 -o other.geom
-    ct-phantom -g other.geom -o other.tif
+    ct-phantom -g other.geom --counts --noise 30 -o other.tif
     fails 1 "other.tif is 48x30 pixels, the detector 48x40" ct-normalize --flat other.tif counts.tif
     fails 1 "other.tif is 48x30 pixels, the detector 48x40" ct-normalize --i0 5 --dead other.tif counts.tif
     floats zero.raw $(for i in $(seq 1920); do echo 0; done)

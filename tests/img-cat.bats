@@ -17,6 +17,12 @@ samples() {
     [ "$(samples dots.tif)" = "0 100 200 300 400 500 600" ]
     img-cat --pages 5,0:2,-1,::-3,5 dots.tif -o b.tif
     [ "$(samples b.tif)" = "500 0 100 600 600 300 0 500" ]
+    # as in Python, a range is cut to what there is
+    img-cat --pages 0:100 dots.tif | cmp - <(img-cat --pages 0:100 <dots.tif)
+    [ "$(img-cat --pages 0:100 dots.tif | samples -)" = "0 100 200 300 400 500 600" ]
+    [ "$(cat dots.tif | img-cat --pages 5:100,-100:2 --spool | samples -)" = "500 600 0 100" ]
+    [ "$(cat dots.tif | img-cat --pages 5:100 | samples -)" = "500 600" ]
+    [ "$(img-cat --pages 100:4:-1 dots.tif | samples -)" = "600 500" ]
     img-cat --reverse --pages 1:4 dots.tif -o b.tif
     [ "$(samples b.tif)" = "300 200 100" ]
     img-cat --reverse dots.tif -o b.tif
@@ -66,7 +72,8 @@ samples() {
 @test "impossible selections are refused before anything is written" {
     stack a.tif
     fails 2 "a.tif has 7 pages, 0 to 6" img-cat --pages 7 a.tif
-    fails 2 "a.tif has 7 pages" img-cat --pages 3:8 a.tif
+    fails 2 "a.tif has 7 pages" img-cat --pages=-8 a.tif
+    fails 2 "selects no pages" img-cat --pages 7:8 a.tif
     fails 2 "selects no pages" img-cat --pages 3:3 a.tif
     fails 2 "expected numbers and ranges" img-cat --pages 1-3 a.tif
     fails 2 "6 columns" img-cat --region 0:7,: a.tif

@@ -50,6 +50,18 @@ ramp() {
     [ "$(cat a.tif | img-info --value pages)" = 5 ]
 }
 
+@test "percentiles: 32 at a time" {
+    ramp a.tif
+    list=$(seq -s, 1 3 94)
+    ok img-info --percentiles "$list" a.tif
+    want=$(seq 1 3 94 | awk '{ printf "%.9g\n", 0.595 * $1 }')
+    [ "$(awk '/^p[0-9]/ { printf "%.9g\n", $2 }' <<<"$output")" = "$want" ]
+    ok img-info --value "$(sed 's/[0-9]*/p&/g' <<<"$list")" a.tif
+    [ "$(awk '{ printf "%.9g\n", $1 }' <<<"$output")" = "$want" ]
+    fails 2 "expected at most 32 numbers" img-info --percentiles "$list,99" a.tif
+    fails 2 "more than 32 percentiles" img-info --percentiles "$list" --value p99 a.tif
+}
+
 @test "percentiles from a pipe: exact for 16 bit, within 0.05 % for f32" {
     floats '($_ * 7919) % 65521' 40000 'S<*' > s.raw
     img-convert --raw-in 200x200:u16le s.raw -o s.tif

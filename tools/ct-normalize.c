@@ -71,7 +71,6 @@ static int header(const struct params *p, const struct vp_stack *in, const char 
     if (vp_stack_copy(out, in))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     out->type = VP_F32;
-    vp_meta_set(&out->meta, "scale", NULL);
     vp_meta_set(&out->meta, "value-unit", NULL);
     if (vp_meta_set(&out->meta, "quantity", p->normalize.transmission ? "transmission" : "line integral")
         || (!vp_meta_get(&out->meta, "axes")
@@ -131,11 +130,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_device_cpu(run_, err) || vp_normalize_check(&p->normalize, err)
-        || vp_open_input(run_, &reader, err))
+        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
-    if (header(p, in, w.name, &out, &views, err))
+    if (vp_quantity_check(&in->meta, vp_normalize_need(&p->normalize), w.name, err)
+        || header(p, in, w.name, &out, &views, err))
         goto out;
     show(run_, &p->normalize, in, &w);
     if (vp_plan_done(run_)) {
@@ -195,6 +195,9 @@ static const struct vp_tool tool = {
         "Dead pixels are filled in from their neighbours, zingers on request; samples that are NaN or "
         "infinite are interpolated along the detector row. The transmission has a floor, because a starved "
         "or negative sample has no logarithm. What was repaired is reported.\n"
+        "\n"
+        "Counts are needed, or with --i0 1 a transmission, of which the logarithm is taken; a stack whose metadata say "
+        "that it holds something else is refused.\n"
         "\n"
         "No geometry is needed. One in the metadata travels on, and one given with -g is added to the "
         "output, so that the programs behind need not be told. With --layout sinograms flats and darks are "

@@ -35,7 +35,7 @@ static const struct vp_opt options[] = {
     VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "columns of the montage (default: about as many as rows)"),
     VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
-             .help = "samples shown black and white"),
+             .help = "values shown black and white"),
     VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
              .def = "0.5,99.5",
              .help = "window from percentiles of the samples shown",
@@ -199,7 +199,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int64_t bad = 0;
     int rc = -1;
 
-    if (check(run_, p, err) || vp_open_input(run_, &reader, err) || choose(run_, p, reader, &slices, err))
+    if (check(run_, p, err)
+        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err)
+        || choose(run_, p, reader, &slices, err))
         goto out;
     for (int i = 0; i < slices.n; i++)
         vp_plan(run_, "slice", "%lld along %c", (long long)slices.at[i], "zyx"[slices.axis[i]]);

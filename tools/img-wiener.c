@@ -18,7 +18,7 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REAL(struct params, noise, "noise", 0, .metavar = "VARIANCE", .min = 0, .max = INFINITY, .group = "Filter",
             .help = "variance of the noise (default: estimated)",
-            .more = "In squared units of the samples. Without it the mean of the local variances over the whole stack "
+            .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without it the mean of the local variances over the whole stack "
                     "is taken, and the input is read twice, so it must be a file (or --spool); -v tells the value."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the output: same as the input's, or f32",
@@ -53,7 +53,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
             goto out;
         vp_plan(run_, "passes", "2, the first for the noise");
         if (!run_->common.plan)
-            vp_note(run_, "noise variance %.9g", noise);
+            vp_note(run_, "noise variance %.9g", noise / im.gain / im.gain);
+    } else {
+        noise *= im.gain * im.gain;
     }
     if (vp_wiener_local(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))

@@ -77,8 +77,8 @@ static int set_reals(const struct vp_opt *row, struct vp_reals *out, const char 
     struct vp_reals list = {0};
     for (const char *s = text;; s++) {
         const size_t n = strcspn(s, ",");
-        if (list.n == 8)
-            return vp_fail(err, VP_EUSAGE, "%s: '%s': expected at most 8 numbers", source, text);
+        if (list.n == VP_REALS_MAX)
+            return vp_fail(err, VP_EUSAGE, "%s: '%s': expected at most %d numbers", source, text, VP_REALS_MAX);
         if (!parse_real(s, n, &list.v[list.n]))
             return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a list of numbers separated by commas",
                            source, text);

@@ -23,7 +23,7 @@ enum vp_opt_type {
     VP_T_FLAG,     /* bool; no value */
     VP_T_INT,      /* int64_t */
     VP_T_REAL,     /* double */
-    VP_T_REALS,    /* struct vp_reals: 1 to 8 numbers separated by commas */
+    VP_T_REALS,    /* struct vp_reals: 1 to 32 numbers separated by commas */
     VP_T_STRING,   /* const char * (points into argv; NULL if not given) */
     VP_T_FILE,     /* const char *: a file that is read; completed as a file name */
     VP_T_OUTFILE,  /* const char *: a file that is written */
@@ -35,7 +35,8 @@ enum vp_opt_type {
     VP_T_TABLE     /* an embedded table */
 };
 
-struct vp_reals { int n; double v[8]; };            /* n = 0: not given */
+enum { VP_REALS_MAX = 32 };
+struct vp_reals { int n; double v[VP_REALS_MAX]; }; /* n = 0: not given */
 struct vp_size { int n; int64_t v[3]; };            /* n = 0: not given */
 struct vp_range { bool given; int64_t lo, hi; };    /* missing side: lo = 0, hi = INT64_MAX */
 struct vp_strings { int n; const char **v; };       /* v is owned by the parser (freed with the run) */

@@ -14,7 +14,7 @@ const struct vp_opt vp_info_options[] = {
     VP_FLAG(struct vp_info_params, statistics, "statistics", 's', .group = "What to print",
             .help = "minimum, maximum, mean, standard deviation, sum, NaN and infinite samples"),
     VP_REALS(struct vp_info_params, percent, "percentiles", 0, .metavar = "P,...", .min = 0, .max = 100,
-             .help = "percentiles, as 1,50,99; 50 is the median",
+             .help = "percentiles, as 1,50,99; 50 is the median (at most 32)",
              .more = "Linear interpolation between neighbours in rank, as numpy and R do by default. They "
                      "are exact; 32-bit samples are read twice for them and 64-bit samples four times. From "
                      "a pipe they are exact for 8- and 16-bit samples and within 0.05 % of their value for "
@@ -180,7 +180,7 @@ static bool statistic(const struct vp_info *i, const char *name, double *v)
         {"mean", i->m.n ? i->m.mean : NAN}, {"std", vp_moments_std(&i->m)}, {"sum", vp_moments_sum(&i->m)},
         {"nan", (double)i->m.nan}, {"inf", (double)i->m.inf},
         {"nx", (double)i->stack->nx}, {"ny", (double)i->stack->ny}, {"pages", (double)i->pages},
-        {"bytes", (double)i->pages * (double)vp_page_bytes(i->stack)},
+        {"bytes", (double)i->pages * (double)vp_page_bytes(i->stored)},
     };
     double percent;
 
@@ -203,9 +203,9 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
     double v = NAN;
 
     for (const char *at = i->p->value; next_name(&at, name);) {
-        const char *value = !strcmp(name, "type") ? vp_type_name(i->stack->type)
+        const char *value = !strcmp(name, "type") ? vp_type_name(i->stored->type)
                             : statistic(i, name, &v) ? vp_format_number(text, v)
-                                : vp_meta_get(&i->stack->meta, name);
+                                : vp_meta_get(&i->stored->meta, name);
         if (!value)
             return vp_fail(err, VP_ERUN, "%s: no value '%s': neither a statistic nor in the metadata",
                            i->name, name);
@@ -218,7 +218,7 @@ static const char *const statistics[] = {"samples", "min", "max", "mean", "std",
 
 static void print_json(const struct vp_info *i, FILE *out)
 {
-    const struct vp_meta *meta = &i->stack->meta;
+    const struct vp_meta *meta = &i->stored->meta;
     double v = NAN;
 
     fputs("{\"name\": ", out);
@@ -226,7 +226,7 @@ static void print_json(const struct vp_info *i, FILE *out)
     fprintf(out, ", \"nx\": %lld, \"ny\": %lld, \"pages\": ", (long long)i->stack->nx,
             (long long)i->stack->ny);
     vp_json_number(out, i->pages < 0 ? NAN : (double)i->pages);
-    fprintf(out, ", \"type\": \"%s\", \"metadata\": [", vp_type_name(i->stack->type));
+    fprintf(out, ", \"type\": \"%s\", \"metadata\": [", vp_type_name(i->stored->type));
     for (int k = 0; k < meta->n; k++) {
         fputs(k ? ", [" : "[", out);
         vp_json_string(out, meta->key[k]);
@@ -262,7 +262,7 @@ static void print_json(const struct vp_info *i, FILE *out)
 
 static void print_text(const struct vp_info *i, bool verbose, FILE *out)
 {
-    const struct vp_stack *s = i->stack;
+    const struct vp_stack *s = i->stored;
     char text[32];
     int geometry = 0;
     double v = NAN;

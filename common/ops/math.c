@@ -21,7 +21,7 @@ enum { BLOCK = 1024, DEEPEST = 100, MOST_ARGUMENTS = 16 };
 static double modulo(double a, double b)
 {
     const double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? copysign(0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
 static void apply(enum vp_math_code code, double *restrict d, const double *a, const double *b, const double *c, int n)
@@ -359,9 +359,12 @@ static int atom(struct parser *p, struct term *t)
         const double v = strtod(at, &end);
         if (end == at)
             return complain(p, at, "expected a number, got %s", found(p, text, sizeof text));
-        p->at = end;
-        if (isalpha((unsigned char)*end))
-            return complain(p, end, "expected an operator, got %s", found(p, text, sizeof text));
+        if (isinf(v))
+            return complain(p, at, "%.*s is larger than any number", end - at < 40 ? (int)(end - at) : 40, at);
+        const bool hex = *at == '0' && (at[1] == 'x' || at[1] == 'X'); /* which strtod reads: it is not in the manual */
+        p->at = hex ? at + 1 : end;
+        if (isalpha((unsigned char)*p->at))
+            return complain(p, p->at, "expected an operator, got %s", found(p, text, sizeof text));
         return constant(p, at, v, t);
     }
     if (isalpha((unsigned char)*at))

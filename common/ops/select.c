@@ -21,9 +21,10 @@ const struct vp_opt vp_select_options[] = {
     VP_STRING(struct vp_select_params, pages, "pages", 'p', .metavar = "LIST", .group = "Selection",
               .help = "pages by number from 0: 7, 10:20, ::2, -1, or a list of these",
               .more = "As in Python: A:B is half open, A:B:STEP steps, a side that is left out is the end of "
-                      "the stack, negative numbers count from the end, a negative step goes backwards. A "
+                      "the stack, negative numbers count from the end, a negative step goes backwards, and of a range "
+                      "that goes beyond the stack there is what the stack has; it must have some. A "
                       "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
-                      "be in order."),
+                      "be in order, and if it does not say how many it has, those that are asked for must come."),
     VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
               .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
               .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
@@ -72,8 +73,8 @@ static bool parse_slice(const char **at, struct slice *s)
 }
 
 /* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
- * end. */
-static int resolve(const struct slice *s, int64_t n, const char *option, const char *text, const char *what,
+ * end. `clip`: a range is cut to what there is, as in Python. */
+static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
                    const char *name, int64_t *first, int64_t *count, struct vp_err *err)
 {
     const bool back = s->step < 0;
@@ -87,7 +88,11 @@ static int resolve(const struct slice *s, int64_t n, const char *option, const c
     } else {
         a += s->has_a && a < 0 ? n : 0;
         b += s->has_b && b < 0 ? n : 0;
-        if ((s->has_a && (a < 0 || a >= n)) || (s->has_b && (b < 0 || b > n)))
+        if (clip && s->range) {
+            const int64_t low = back ? -1 : 0, high = back ? n - 1 : n;
+            a = a < low ? low : a > high ? high : a;
+            b = b < low ? low : b > high ? high : b;
+        } else if ((s->has_a && (a < 0 || a >= n)) || (s->has_b && (b < 0 || b > n)))
             return vp_fail(err, VP_EUSAGE, "%s '%s': %s has %lld %s, 0 to %lld", option, text, name,
                            (long long)n, what, (long long)n - 1);
     }
@@ -131,7 +136,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
             return vp_fail(err, VP_EUSAGE,
                            "--pages: expected numbers and ranges like 0,5,10:20,::2, got '%s'", text);
         span->step = slice.step;
-        if (resolve(&slice, s->in_pages, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
+        if (resolve(&slice, s->in_pages, true, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
             return -1;
         if (span->count == 1)
             span->step = 1;
@@ -151,8 +156,8 @@ static int parse_region(struct vp_select *s, const char *text, const char *name,
     const bool good = parse_slice(&at, &x) && *at++ == ',' && parse_slice(&at, &y) && *at == '\0';
     if (!good || !x.range || !y.range || x.has_step || y.has_step)
         return vp_fail(err, VP_EUSAGE, "--region: expected X0:X1,Y0:Y1, got '%s'", text);
-    if (resolve(&x, s->nx, "--region", text, "columns", name, &s->x0, &nx, err) < 0
-        || resolve(&y, s->ny, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
+    if (resolve(&x, s->nx, false, "--region", text, "columns", name, &s->x0, &nx, err) < 0
+        || resolve(&y, s->ny, false, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
         return -1;
     s->x1 = s->x0 + nx;
     s->y1 = s->y0 + ny;

@@ -66,19 +66,20 @@ static void warn_of_geometry(const struct vp_session *s, const struct vp_run *ru
     free(warnings);
 }
 
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
                     struct vp_err *err)
 {
     const bool automatic = !strcmp(run->common.device, "auto");
     if (!automatic)
         vp_devices_warm(run->common.device);
-    if (vp_open_input(run, &s->reader, err))
+    if (vp_open_values(run, run->parsed.operands, run->parsed.n_operands, &s->reader, err))
         return -1;
     const struct vp_stack *in = vp_reader_stack(s->reader);
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
     struct vp_reconstruct *job = &s->job;
 
-    if (vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
+    if (vp_quantity_check(&in->meta, need, vp_reader_name(s->reader), err) ||
+        vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
         vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
         vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err) ||
         vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))

@@ -528,7 +528,7 @@ int vp_quantiles_open(struct vp_quantiles **out, enum vp_type type, const double
     q->bits = (int)vp_type_size(type) * 8;
     q->coarse = single && q->bits > DIGIT;
     q->slots = 1;
-    const int64_t bins = q->coarse ? (int64_t)1 << COARSE : (int64_t)DIGITS * (q->bits > DIGIT ? RANKS : 1);
+    const int64_t bins = q->coarse ? (int64_t)1 << COARSE : (int64_t)DIGITS * (q->bits > DIGIT ? 2 * n : 1);
     if (counter_init(&q->counter, bins, err) < 0 || !(q->hit = vp_alloc(DIGITS, 1, "percentiles", err))) {
         vp_quantiles_close(q);
         return -1;

@@ -65,7 +65,7 @@ void vp_histogram_free(struct vp_histogram *h);
  * counted in 2^20 bins of their value as float32, and the result is within 2^-11 (0.05 %) of a true one (0 if
  * that is below 1e-38), between the smallest and the largest sample. */
 struct vp_quantiles;
-enum { VP_QUANTILES_MAX = 8 };
+enum { VP_QUANTILES_MAX = 32 };
 /* percent[0..n): each in [0, 100], 1 <= n <= VP_QUANTILES_MAX, else VP_EUSAGE. */
 int vp_quantiles_open(struct vp_quantiles **q, enum vp_type type, const double *percent, int n, bool single,
                       struct vp_err *err);

@@ -52,7 +52,7 @@ static bool is_signed(enum vp_type t)
     return t >= VP_I8 && t <= VP_I64;
 }
 
-/* The smallest type that holds the values of both; false if there is none. */
+/* The smallest type that holds the values of both; false if there is none, and f64 is the next best. */
 static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
 {
     const size_t na = vp_type_size(a), nb = vp_type_size(b), wide = na > nb ? na : nb;
@@ -67,7 +67,7 @@ static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
         *out = na > nb ? a : b;
     } else {
         const size_t of_unsigned = is_signed(a) ? nb : na, n = of_unsigned < wide ? wide : 2 * of_unsigned;
-        *out = n == 2 ? VP_I16 : n == 4 ? VP_I32 : VP_I64;
+        *out = n == 2 ? VP_I16 : n == 4 ? VP_I32 : n == 8 ? VP_I64 : VP_F64;
         return n <= 8;
     }
     return true;
@@ -96,10 +96,10 @@ static int choose_type(struct vp_images *im, struct vp_run *run, unsigned types,
         s->all_i8 = s->all_i8 && t == VP_I8;
         if (k == 0) {
             im->type = t;
-        } else if (!common_type(im->type, t, &im->type)) {
+        } else if (!common_type(im->type, t, &im->type) && !im->params.any_types) {
             vp_fail(err, VP_ERUN, "%s has %s samples and %s %s: no type holds both", vp_reader_name(im->reader[0]),
                     vp_type_name(vp_reader_stack(im->reader[0])->type), vp_reader_name(im->reader[k]), vp_type_name(t));
-            return vp_hint(err, "convert one of them: img-convert --type f64");
+            return vp_hint(err, "with --type both are taken as f64, or convert one of them: img-convert --type f64");
         }
     }
     if (types & 1u << im->type)
@@ -246,7 +246,8 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
         /* a page and its result are in memory at least */
         const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
         im->n = 1;
-        if (vp_open_held(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, &im->reader[0], err)) {
+        if (vp_open_held(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, p->values ? VP_AS_VALUES : VP_UPRIGHT,
+                         &im->reader[0], err)) {
             im->n = 0;
             return -1;
         }
@@ -263,9 +264,11 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
         if (standard > 1)
             return vp_fail(err, VP_EUSAGE, "'-': standard input can be one of the stacks only");
         for (; im->n < given->n_operands; im->n++)
-            if (vp_open_paths(run, &given->operands[im->n], 1, &im->reader[im->n], err))
+            if (vp_open_values(run, &given->operands[im->n], 1, &im->reader[im->n], err))
                 return -1;
     }
+    double scale[2];
+    im->gain = vp_meta_numbers(&vp_reader_stack(im->reader[0])->meta, "scale", 2, scale) ? scale[0] : 1;
     im->seekable = true;
     for (int k = 0; k < im->n; k++)
         im->seekable = im->seekable && vp_reader_seekable(im->reader[k]);

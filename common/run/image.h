@@ -18,6 +18,9 @@ struct vp_image_params {
     struct vp_size chunk;  /* --chunk WxHxD: the size of output boxes, instead of the planner's choice */
     bool flat;             /* --2d: every page is an image of its own */
     bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
+    bool values;           /* no option: a recorded scale is undone; otherwise it is carried where its gain is positive,
+                            * and the program sees to what it says of the result and to `gain` below */
+    bool any_types;        /* no option: several stacks whose samples no type holds alike are taken as f64 */
 };
 extern const struct vp_opt vp_image_options[];
 extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */
@@ -31,6 +34,7 @@ struct vp_images {
     bool has_voxel;
     double voxel[3];   /* spacing along x y z; 1 if not known */
     enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
+    double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
     bool seekable;     /* can be read twice */
     void *state;
 };

@@ -49,15 +49,17 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
     return count_memory(run, reader, err);
 }
 
-int vp_open_held(struct vp_run *run, size_t hold, struct vp_reader **reader, struct vp_err *err)
+int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
+                 struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold,
+                                        .samples = samples};
     return open_paths(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
 
 int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
 {
-    return vp_open_held(run, 0, reader, err);
+    return vp_open_held(run, 0, VP_AS_STORED, reader, err);
 }
 
 int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
@@ -67,9 +69,16 @@ int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp
     return open_paths(run, paths, n, &o, reader, err);
 }
 
+int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .samples = VP_AS_VALUES};
+    return open_paths(run, paths, n, &o, reader, err);
+}
+
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    return open_paths(run, &path, 1, &(struct vp_reader_options){.spool = run->common.spool}, reader, err);
+    const struct vp_reader_options o = {.spool = run->common.spool, .samples = VP_AS_VALUES};
+    return open_paths(run, &path, 1, &o, reader, err);
 }
 
 /* One line, whatever an argument held. */

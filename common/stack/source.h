@@ -53,6 +53,10 @@ int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_e
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
 
+/* Put a source of values in front of *s, which it owns then (on failure it is closed): stored = value * scale[0] +
+ * scale[1] is undone (vp_unscale) into vp_type_of_values; no scale is left in the metadata. */
+int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err *err);
+
 /* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
  * -1. */
 int vp_spool(int fd, const char *name, struct vp_err *err);

@@ -20,6 +20,9 @@ bool vp_type_is_float(enum vp_type t);
 /* Largest and smallest value of the type as double (floats: +-infinity). */
 double vp_type_min(enum vp_type t);
 double vp_type_max(enum vp_type t);
+/* What holds the values behind stored samples of a type, and their sums: f64 for f64 and integers of 32 and 64 bits,
+ * else f32. */
+enum vp_type vp_type_of_values(enum vp_type stored);
 
 /* dst[i] = src[i] * gain + offset, computed in double. With gain = 1 and offset = 0 equal types are copied
  * untouched, and 64-bit integers of one type become those of the other without a rounding. To integers:
@@ -27,6 +30,11 @@ double vp_type_max(enum vp_type t);
  * clamped or NaN. Threads: none; call it on parts. */
 int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type,
                    int64_t n, double gain, double offset);
+
+/* The values behind samples that were stored with a scale: dst[i] = (src[i] - scale[1]) / scale[0], which is exactly 0
+ * where 0 was stored exactly. Else as vp_convert. */
+int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
+                   const double scale[2]);
 
 /* Metadata: ordered `key = value` lines. Keys are [a-z0-9._-]+, values one line, no leading or
  * trailing blanks. Known keys:

@@ -51,11 +51,18 @@ static void test_pages(void)
     CHECK_STR(pages("-3:", 10, false), "7 8 9");
     CHECK_STR(pages(":-8", 10, false), "0 1");
     CHECK_STR(pages("0:3,7", 10, true), "7 2 1 0");
+    /* as Python has it: a range is cut to what there is */
+    CHECK_STR(pages("8:100", 10, false), "8 9");
+    CHECK_STR(pages("-100:2", 10, false), "0 1");
+    CHECK_STR(pages("-3:100:2", 10, false), "7 9");
+    CHECK_STR(pages("100:7:-1", 10, false), "9 8");
+    CHECK_STR(pages("2:-100:-1", 10, false), "2 1 0");
+    CHECK_STR(pages("-9223372036854775807:9223372036854775807:9", 10, false), "0 9");
     CHECK_STR(pages(NULL, 3, true), "2 1 0");
     CHECK_STR(pages("::3", -1, false), "all from 0");
     CHECK_STR(pages("4,6:", -1, false), "all from 4");
     CHECK_STR(pages("0:9223372036854775807:4611686018427387904", -1, false), "0 4611686018427387904");
-    static const char *const bad[] = {"", ",", "a", "3,", "10", "-11", "5:5", "5:3", "0:11", "::0", "1:2:3:4",
+    static const char *const bad[] = {"", ",", "a", "3,", "10", "-11", "5:5", "5:3", "11:20", "::0", "1:2:3:4",
                                       "1 ", "2:1:1",
                                       "99999999999999999999", ":::", "1:-", "-"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -240,6 +240,32 @@ static void convert(void)
     free(one);
 }
 
+/* Undoing a scale: in double, rounded once, and 0 where it was stored as such. */
+static void unscale(void)
+{
+    const double scale[2] = {10, 7}, odd[2] = {-3212499.88, 123.456};
+    const uint16_t in[4] = {7, 8, 0, 65535};
+    float f[4];
+    double d[4];
+    int16_t i[4];
+    CHECK_INT(vp_unscale(f, VP_F32, in, VP_U16, 4, scale), 0);
+    for (int k = 0; k < 4; k++)
+        CHECK(f[k] == (float)((in[k] - 7.0) / 10));
+    CHECK(f[0] == 0 && !signbit(f[0]));
+    CHECK_INT(vp_unscale(d, VP_F64, in, VP_U16, 4, odd), 0);
+    for (int k = 0; k < 4; k++)
+        CHECK(d[k] == (in[k] - odd[1]) / odd[0]);
+    CHECK_INT(vp_unscale(i, VP_I16, in, VP_U16, 4, scale), 0);
+    CHECK(i[0] == 0 && i[1] == 0 && i[2] == -1 && i[3] == 6553);
+    const uint64_t big = 9007199254740993;
+    uint64_t same = 0;
+    CHECK_INT(vp_unscale(&same, VP_U64, &big, VP_U64, 1, (const double[]){1, 0}), 0);
+    CHECK(same == big);
+    for (int t = 0; t < VP_N_TYPES; t++)
+        CHECK(vp_type_of_values((enum vp_type)t)
+              == (t == VP_U8 || t == VP_U16 || t == VP_I8 || t == VP_I16 || t == VP_F32 ? VP_F32 : VP_F64));
+}
+
 static void meta(void)
 {
     struct vp_meta m = {0, NULL, NULL}, n = {0, NULL, NULL};
@@ -1709,6 +1735,7 @@ int main(void)
     TIFFSetWarningHandler(NULL);
     types();
     convert();
+    unscale();
     meta();
     round_trips();
     cuts();
