@@ -84,7 +84,7 @@ static int add_to_history(struct vp_run *run, const char *expression, struct vp_
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
-    const struct vp_image_params image = {.chunk = p->chunk};
+    const struct vp_image_params image = {.chunk = p->chunk, .voxels = true};
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_math *math = NULL;

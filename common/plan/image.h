@@ -4,7 +4,8 @@
  *
  * Axes: pages along z make a volume. Pages along channel, time or view stand side by side and are never mixed;
  * whatever their order among the page axes (x y channel z time), each channel at each time is an image of its own.
- * A stack that names no axes is x y z. */
+ * A stack that names no axes is x y z; of one whose pages are x y page nobody knows more than that: refused but for
+ * --2d and operations on single voxels. */
 #ifndef VP_IMAGE_H
 #define VP_IMAGE_H
 
@@ -18,6 +19,7 @@ struct vp_image_params {
     struct vp_size chunk;  /* --chunk WxHxD: the size of output boxes, instead of the planner's choice */
     bool flat;             /* --2d: every page is an image of its own */
     bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
+    bool voxels;           /* no option: the operation looks at single voxels, whatever the pages are */
 };
 extern const struct vp_opt vp_image_options[];
 extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */

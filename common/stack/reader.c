@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One or many inputs as one stack. */
 #include "stack/reader.h"
+#include "stack/axes.h"
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/source.h"
@@ -204,6 +205,19 @@ static void leave(struct vp_reader *r)
     r->now = NULL;
 }
 
+/* Inputs with the same page axes are joined along the last of them. */
+static void join_axes(struct vp_axes *a, const struct vp_stack *s)
+{
+    struct vp_axes b;
+    vp_axes_get(s, &b);
+    const int last = a->n - 1;
+    a->sized = a->sized && b.sized && b.n == a->n;
+    for (int i = 0; a->sized && i < a->n; i++)
+        a->sized = !strcmp(a->name[i], b.name[i]) && (i == last || a->size[i] == b.size[i]);
+    if (a->sized)
+        a->size[last] += b.size[last];
+}
+
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
 static int survey(struct vp_reader *r, struct vp_err *err)
 {
@@ -219,9 +233,11 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     r->seekable = r->now->seekable;
     r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
+    struct vp_axes axes;
+    vp_axes_get(&r->now->stack, &axes);
     for (int64_t i = 1; i < n; i++) {
         if (!lasts(r->paths.path[i]) && !r->spool) {
-            r->seekable = r->concurrent = false;
+            r->seekable = r->concurrent = axes.sized = false;
             r->first[i + 1] = -1;
             continue;
         }
@@ -231,15 +247,18 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         r->seekable = r->seekable && s->seekable;
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
+        join_axes(&axes, &s->stack);
         give(r, i);
     }
     r->bytes = 0;
     r->stack.pages = r->first[n];
     if (n > 1) { /* what the first says about its own pages does not hold for all */
-        const char *axes = vp_meta_get(&r->stack.meta, "axes");
+        const char *said = vp_meta_get(&r->stack.meta, "axes");
         vp_meta_set(&r->stack.meta, "sizes", NULL);
-        if (axes && !strcmp(axes, "x y"))
+        if (said && !strcmp(said, "x y"))
             vp_meta_set(&r->stack.meta, "axes", NULL);
+        else if (axes.sized && axes.n > 1 && vp_axes_set(&r->stack.meta, &axes))
+            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     }
     return 0;
 }
