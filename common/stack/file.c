@@ -4,6 +4,7 @@
  * a decoder go through libtiff. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/axes.h"
 #include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/source.h"
@@ -315,7 +316,10 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     const int64_t n = rc ? 0 : vp_pread_all(fd, start, 8, 0);
     if (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2))
         rc = vp_not_tiff(name, start, (size_t)n, err);
-    if (rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, err)) {
+    rc = rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, err);
+    if (!rc && vp_axes_settle(&f->source.stack))
+        rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", name);
+    if (rc) {
         close_file(&f->source);
         return -1;
     }
