@@ -263,7 +263,7 @@ with_file() {
         { cat "$2"; exec sleep 60; } >fifo 3>&- &
         local feeder=$!
         mkfifo fifo 2>/dev/null || true
-        "$1" "${@:3}" -o d/out.tif <fifo 2>err &
+        "$1" "${@:3}" -o d/out <fifo 2>err &
         local pid=$!
         sleep 0.3
         kill -TERM $pid

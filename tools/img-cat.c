@@ -2,16 +2,19 @@
 /* img-cat: stacks joined, pages picked, regions cut; metadata and scan geometry follow the pixels. */
 #include "base/size.h"
 #include "base/tool.h"
+#include "ops/label.h"
 #include "ops/select.h"
 #include "stack/open.h"
 
 struct params {
     struct vp_select_params select;
+    struct vp_label_params label;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_FLAG(struct params, select.reverse, "reverse", 0, .help = "the pages (of --pages) in reverse order"),
+    VP_OPTIONS(struct params, label, vp_label_options),
     VP_OPT_END,
 };
 
@@ -41,7 +44,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
     if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
-        || vp_select_stack(&select, in, &out, note, sizeof note, err))
+        || vp_select_stack(&select, in, &out, note, sizeof note, err) || vp_label_stack(&p->label, &out, err))
         goto out;
     vp_plan(run_, "input", "%s: %lld x %lld, %lld pages, %s", name, (long long)in->nx, (long long)in->ny,
             (long long)in->pages, vp_type_name(in->type));

@@ -2,6 +2,7 @@
 /* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output come with the common options. */
 #include "base/tool.h"
+#include "ops/label.h"
 #include "ops/select.h"
 #include "ops/statistics.h"
 #include "stack/open.h"
@@ -14,6 +15,7 @@ struct params {
     struct vp_reals scale, window;
     bool whole, unscale;
     struct vp_select_params select;
+    struct vp_label_params label;
 };
 
 static const struct vp_opt options[] = {
@@ -36,6 +38,7 @@ static const struct vp_opt options[] = {
                     "same scale."),
     VP_FLAG(struct params, unscale, "unscale", 0, .help = "undo the scale that the metadata records"),
     VP_OPTIONS(struct params, select, vp_select_options),
+    VP_OPTIONS(struct params, label, vp_label_options),
     VP_OPT_END,
 };
 
@@ -47,6 +50,8 @@ static const struct vp_example examples[] = {
      "img-convert --type u8 --window 0,0.05 --compress deflate vol.tif -o vol8.tif"},
     {"A headerless file becomes a stack.",
      "img-convert --raw-out vol16.tif -o vol16.raw\nimg-convert --raw-in 64x64:u16le vol16.raw -o again.tif"},
+    {"... whose axes and voxels are said.",
+     "img-convert --raw-in 64x64:u16le --set axes=x,y,z --set voxel=0.5,0.5,2mm vol16.raw -o again.tif"},
     {0},
 };
 
@@ -202,7 +207,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const char *name = vp_reader_name(reader);
     j.from = in->type;
     if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
-        || vp_select_stack(&select, in, &out, note, sizeof note, err)
+        || vp_select_stack(&select, in, &out, note, sizeof note, err) || vp_label_stack(&p->label, &out, err)
         || prepare(run_, p, &j, reader, &out, err))
         goto out;
     vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,

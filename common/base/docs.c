@@ -30,7 +30,7 @@ static const char *value_name(const struct vp_opt *row)
     case VP_T_INT: return "N";
     case VP_T_REAL: return "X";
     case VP_T_REALS: return "X,...";
-    case VP_T_STRING: return "TEXT";
+    case VP_T_STRING: case VP_T_STRINGS: return "TEXT";
     case VP_T_FILE: case VP_T_OUTFILE: return "FILE";
     case VP_T_FILES: return "FILE";
     case VP_T_CHOICE: return "NAME";
@@ -101,7 +101,7 @@ static char *facts(const struct vp_opt *row)
         fprintf(f, "%s%.10g to %.10g", semicolon, row->min, row->max);
         semicolon = "; ";
     }
-    if (row->type == VP_T_FILES) {
+    if (vp_opt_repeats(row)) {
         fprintf(f, "%srepeatable", semicolon);
         semicolon = "; ";
     }
@@ -754,7 +754,7 @@ static void zsh_row(struct walk *w, const struct vp_opt *row, bool new_group)
     const bool value = row->type != VP_T_FLAG;
     (void)new_group;
     fputs(" \\\n        ", out);
-    if (row->type == VP_T_FILES)
+    if (vp_opt_repeats(row))
         fputs("'*'", out);
     else if (row->letter)
         fprintf(out, "'(-%c --%s)'", row->letter, row->name);
@@ -832,7 +832,7 @@ static void option_row(struct walk *w, const struct vp_opt *row, bool new_group)
     static const char *const type[] = {
         [VP_T_END] = "", [VP_T_FLAG] = "flag", [VP_T_INT] = "int", [VP_T_REAL] = "real",
         [VP_T_REALS] = "reals", [VP_T_STRING] = "string", [VP_T_FILE] = "file",
-        [VP_T_OUTFILE] = "outfile", [VP_T_FILES] = "files", [VP_T_CHOICE] = "choice",
+        [VP_T_OUTFILE] = "outfile", [VP_T_FILES] = "files", [VP_T_STRINGS] = "strings", [VP_T_CHOICE] = "choice",
         [VP_T_BYTES] = "bytes", [VP_T_SIZE] = "size", [VP_T_RANGE] = "range", [VP_T_TABLE] = "",
     };
     (void)new_group;

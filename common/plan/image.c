@@ -287,7 +287,9 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
                              .outer = s->outer, .threads = (int)run->common.threads,
                              .memory = run->common.memory - s->held, .stored_out = vp_type_size(stored_out)};
-    p->rows = vp_output_any_order(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
+    const bool unknown = s->nz >= VP_UNKNOWN || s->outer >= VP_UNKNOWN;
+    p->memory -= unknown ? vp_writer_reserve(p->memory) : 0;
+    p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = s->single[k];
         if (s->single[k])
@@ -371,8 +373,15 @@ out:
 
 static int make_plan(const struct vp_images *im, struct vp_run *run, struct job *j, struct vp_err *err)
 {
+    const struct state *const s = im->state;
     if (!vp_plan_make(&j->plan, &j->problem, err))
         return 0;
+    if (err->code == VP_ERESOURCE && j->problem.memory < run->common.memory - s->held) {
+        j->problem.memory = run->common.memory - s->held; /* what is held back is not worth a refusal */
+        *err = (struct vp_err)VP_ERR_INIT;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
     if (j->problem.backend && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
         vp_note(run, "on the CPU: %s", err->msg);
         *err = (struct vp_err)VP_ERR_INIT;

@@ -9,6 +9,13 @@ struct vp_writer;
 
 enum { VP_WRITER_HOLD = 4 << 20 };
 
+/* What to leave for the pages held back, of so much memory: nothing where that is so little that it would be missed (it
+ * is taken nevertheless, for memory may not change a byte of the output). */
+static inline uint64_t vp_writer_reserve(uint64_t memory)
+{
+    return memory >= 16 * (uint64_t)VP_WRITER_HOLD ? VP_WRITER_HOLD : 0;
+}
+
 enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
 
 struct vp_writer_options {

@@ -6,6 +6,7 @@ complete -c img-convert -l auto -d 'a window from the smallest to the largest sa
 complete -c img-convert -l unscale -d 'undo the scale that the metadata records'
 complete -c img-convert -l pages -s p -x -d 'pages by number from 0: 7, 10:20, ::2, -1, or a list of these'
 complete -c img-convert -l region -s r -x -d 'part of each page: columns X0 to X1-1, rows Y0 to Y1-1'
+complete -c img-convert -l set -x -d 'say what the file does not: voxel=0.5,0.5,2mm, axes=x,y,z, ...'
 complete -c img-convert -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c img-convert -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
 complete -c img-convert -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'
