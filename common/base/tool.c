@@ -41,8 +41,8 @@ static const struct vp_opt common_options[] = {
     VP_CHOICE(struct vp_common, compress, "compress", 0, "none|deflate|zstd", .metavar = "METHOD",
         .def = "none", .group = IO, .help = "compress the pages of FILE",
         .more = "Only with --output: what goes through a pipe is never compressed. The samples are the "
-                "same. Deflate opens in ImageJ, ITK, OpenCV and all the rest. zstd is faster, and smaller (it "
-                "comes with a predictor), for programs whose libtiff knows it."),
+                "same. Deflate opens in ImageJ, ITK, OpenCV and all the rest; zstd, which comes with a "
+                "predictor, in programs whose libtiff knows it."),
     VP_STRING(struct vp_common, raw_in, "raw-in", 0, .metavar = "SPEC", .group = IO,
         .help = "inputs are bare samples, as 2048x2048:u16le[,skip=1024]",
         .more = "SPEC is WIDTHxHEIGHT:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 followed "
