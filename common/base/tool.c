@@ -450,9 +450,9 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
     const bool picture = run->tool->flags & VP_TOOL_NO_STACK;
     const char *const good = picture ? png : c->raw_out ? raw : tiff;
     const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
-    const char *dot = strrchr(slash ? slash : name, '.');
+    const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
     char word[12], low[8];
-    if (run->tool->flags & VP_TOOL_TEXT || !dot || strlen(dot + 1) >= sizeof low || !dot[1])
+    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= sizeof low)
         return 0;
     size_t n = 0;
     for (; dot[1 + n]; n++)
