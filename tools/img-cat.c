@@ -82,9 +82,10 @@ static const struct vp_tool tool = {
         "What the metadata says stays true: the origin moves with the region and "
         "the first slice, the voxel grows where only every n-th slice is kept, and in projections the "
         "detector, its offset, the angles and the matrices of the scan geometry follow the pixels, so that a "
-        "cropped or thinned scan reconstructs in the same place. What cannot be said any more (the origin of "
-        "reversed slices, the geometry of detector rows that are not evenly spaced) is left out with a "
-        "warning.\n\n"
+        "cropped or thinned scan reconstructs in the same place. Pages with more than one axis stay what they are "
+        "where they still make a grid: one channel, the slices of one time, every second slice of both. What cannot be "
+        "said any more (the origin of reversed slices, the geometry of detector rows that are not evenly spaced, axes "
+        "of a mixture of channels and slices) is left out with a warning.\n\n"
         "Files are read where pages are wanted, in any order. From a pipe pages come in "
         "increasing order, and it is read and checked to its end.",
     .options = options,

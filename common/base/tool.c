@@ -444,8 +444,8 @@ static int descriptor_of(const char *path)
 static int check_ending(const struct vp_run *run, struct vp_err *err)
 {
     static const char tiff[] = " tif tiff btf tf8 ", raw[] = " raw ", png[] = " png ";
-    static const char others[] = " png jpg jpeg jp2 bmp gif webp tif tiff btf tf8 raw mha mhd nrrd nhdr nii h5 hdf hdf5 "
-                                 "dcm npy npz zarr vtk vti vtr pdf txt csv xml json geom zip gz zst xz bz2 7z ";
+    static const char others[] = " png jpg jpeg jp2 bmp gif webp tif tiff btf tf8 raw mha mhd nrrd nhdr nii h5 hdf "
+                                 "hdf5 dcm npy npz zarr vtk vti vtr pdf txt csv xml json geom zip gz zst xz bz2 7z ";
     const struct vp_common *c = &run->common;
     const bool picture = run->tool->flags & VP_TOOL_NO_STACK;
     const char *const good = picture ? png : c->raw_out ? raw : tiff;

@@ -201,8 +201,9 @@ int vp_label_stack(const struct vp_label_params *p, struct vp_stack *out, struct
         const size_t n = eq ? (size_t)(eq - text) : 0;
         char key[64];
         if (n == 0 || n >= sizeof key || n != strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._-"))
-            return vp_fail(err, VP_EUSAGE, "--set: expected KEY=VALUE with a key of lower-case letters, digits and ._-, "
-                           "got '%s'", text);
+            return vp_fail(err, VP_EUSAGE,
+                           "--set: expected KEY=VALUE with a key of lower-case letters, digits and ._-, got '%s'",
+                           text);
         snprintf(key, sizeof key, "%.*s", (int)n, text);
         if (set_one(&out->meta, key, eq + 1, err))
             return -1;

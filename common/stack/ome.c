@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* OME-XML in tag 270: the sizes, the order of the planes and the size of a voxel, out of the first Pixels element. Not an
- * XML parser: tags and their attributes are looked at in passing, which is all that is wanted here. */
+/* OME-XML in tag 270: the sizes, the order of the planes and the size of a voxel, out of the first Pixels element. Not
+ * an XML parser: tags and their attributes are looked at in passing, which is all that is wanted here. */
 #include "stack/axes.h"
 #include "stack/foreign.h"
 #include <math.h>
@@ -193,7 +193,7 @@ int vp_meta_ome(struct vp_meta *m, const char *text, size_t len)
         return -1;
     if (!(x > 0 && y > 0))
         return 1;
-    return (z > 0 ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", x, y, z) : vp_meta_setf(m, "voxel", "%.9g %.9g", x, y)) ||
-                   vp_meta_set(m, "unit", "mm")
-               ? -1 : 1;
+    const int rc = z > 0 ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", x, y, z)
+                         : vp_meta_setf(m, "voxel", "%.9g %.9g", x, y);
+    return rc || vp_meta_set(m, "unit", "mm") ? -1 : 1;
 }

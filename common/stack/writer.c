@@ -350,7 +350,8 @@ static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
         const int64_t room = w->room ? (2 * w->room < w->hold ? 2 * w->room : w->hold) : 1;
         char *more = realloc(w->held, (size_t)room * w->page_bytes);
         if (!more)
-            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for the pages held back", vp_outfile_name(w->file));
+            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for the pages held back",
+                           vp_outfile_name(w->file));
         w->held = more;
         w->room = room;
     }

@@ -26,8 +26,8 @@ struct vp_writer_options {
 /* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
  * beside it and renamed by close; other targets (/dev/null, a FIFO) are opened directly. Classic
  * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Where the
- * page count is unknown (stack->pages = -1) pages of VP_WRITER_HOLD bytes are held back: a stack that ends within them is
- * the one that a known count gives; a longer one is BigTIFF, of which one page is held back to the end. On
+ * page count is unknown (stack->pages = -1) pages of VP_WRITER_HOLD bytes are held back: a stack that ends within them
+ * is the one that a known count gives; a longer one is BigTIFF, of which one page is held back to the end. On
  * tmpfs the memory of a file of known length is allocated from now on, in the background: open the output
  * before the input is read. */
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,

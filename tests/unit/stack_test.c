@@ -655,8 +655,8 @@ static void other_streams(void)
     CHECK(strstr(err.msg, "3 samples per pixel: expected 1 (it is a colour image)"));
 }
 
-/* Stacks of unknown length: those that end within what is held back are, to the byte, those of known length; longer ones
- * are BigTIFF that says nothing of its length. */
+/* Stacks of unknown length: those that end within what is held back are, to the byte, those of known length; longer
+ * ones are BigTIFF that says nothing of its length. */
 static void held_back(void)
 {
     const int64_t nx = 1024, ny = 256, fit = VP_WRITER_HOLD / (nx * ny);
@@ -783,7 +783,8 @@ static void others(void)
 {
     #define PIXELS(order, z, c, t, more) \
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!-- <Pixels --><OME xmlns=\"x\"><Image ID=\"Image:0\"><Pixels " \
-        "DimensionOrder=\"" order "\" SizeX=\"4\" SizeY = '3' SizeZ=\"" z "\" SizeC=\"" c "\" SizeT=\"" t "\" Type=\"uint8\"" more
+        "DimensionOrder=\"" order "\" SizeX=\"4\" SizeY = '3' SizeZ=\"" z "\" SizeC=\"" c "\" SizeT=\"" t \
+        "\" Type=\"uint8\"" more
     #define END "</Pixels></Image></OME>"
     const struct {
         const char *text, *axes, *sizes, *voxel;
@@ -803,8 +804,8 @@ static void others(void)
          "x y channel z", "2 4", NULL},
         /* planes in the order said, one by one; and in another */
         {PIXELS("XYCZT", "2", "2", "1", ">") "<TiffData IFD=\"0\" PlaneCount=\"1\"/><TiffData FirstC=\"1\" IFD=\"1\"/>"
-         "<TiffData FirstZ=\"1\" IFD=\"2\"/><TiffData FirstC=\"1\" FirstZ=\"1\" IFD=\"3\"/>" END, "x y channel z", "2 2",
-         NULL},
+         "<TiffData FirstZ=\"1\" IFD=\"2\"/><TiffData FirstC=\"1\" FirstZ=\"1\" IFD=\"3\"/>" END,
+         "x y channel z", "2 2", NULL},
         {PIXELS("XYCZT", "2", "2", "1", ">") "<TiffData IFD=\"0\"/><TiffData FirstZ=\"1\" IFD=\"1\"/>" END, "x y page",
          NULL, NULL},
         {PIXELS("XYCZT", "2", "1", "1", ">") "<TiffData IFD=\"0\"><UUID FileName=\"a.tif\">u</UUID></TiffData>"
