@@ -81,11 +81,20 @@ static void add_data(struct directory *d, uint16_t tag, uint16_t type, uint64_t 
     d->entry[d->n - 1].size = size;
 }
 
-/* Pixels per centimetre as a fraction. */
+/* Pixels per centimetre as a fraction: of a size in few decimals the very one, for others make a size of it again. */
 static void resolution(double voxel_mm, uint32_t fraction[2])
 {
     const double r = 10 / voxel_mm;
     double den = 1;
+    for (double num = 10; num <= 1e9; num *= 10) {
+        den = rint(voxel_mm * (num / 10));
+        if (den >= 1 && den < 4e9 && den / (num / 10) == voxel_mm) {
+            fraction[0] = (uint32_t)num;
+            fraction[1] = (uint32_t)den;
+            return;
+        }
+    }
+    den = 1;
     while (den < 1e6 && r * den * 10 < 4e9 && r * den != floor(r * den))
         den *= 10;
     fraction[0] = (uint32_t)lrint(r * den);

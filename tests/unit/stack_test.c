@@ -655,6 +655,29 @@ static void other_streams(void)
     CHECK(strstr(err.msg, "3 samples per pixel: expected 1 (it is a colour image)"));
 }
 
+/* A voxel of 13 um: 10 / 0.013 is no decimal fraction, but the one of the tag is 10000 / 13. */
+static void fractions(void)
+{
+    struct vp_err why = VP_ERR_INIT;
+    struct vp_stack k = {.nx = 4, .ny = 1, .pages = 1, .type = VP_U8};
+    struct vp_writer *v = NULL;
+    size_t n;
+    vp_meta_set(&k.meta, "voxel", "0.013 0.3333333333333333");
+    vp_meta_set(&k.meta, "unit", "mm");
+    CHECK(!vp_writer_open(&v, path_of("fraction.tif"), &k, &stream, &why) && !vp_writer_page(v, "abcd", &why) &&
+          !vp_writer_close(v, &why));
+    unsigned char *bytes = slurp(path_of("fraction.tif"), &n);
+    static const unsigned char want[] = {0x10, 0x27, 0, 0, 13, 0, 0, 0};
+    CHECK(memmem(bytes, n, want, sizeof want));
+    free(bytes);
+    TIFF *t = TIFFOpen(path_of("fraction.tif"), "r");
+    float y = 0;
+    CHECK(t && TIFFGetField(t, TIFFTAG_YRESOLUTION, &y));
+    CHECK_NEAR(y, 30, 1e-5);
+    TIFFClose(t);
+    vp_stack_free(&k);
+}
+
 /* Stacks of unknown length: those that end within what is held back are, to the byte, those of known length; longer
  * ones are BigTIFF that says nothing of its length. */
 static void held_back(void)
@@ -1927,6 +1950,7 @@ int main(void)
     foreign_files();
     other_streams();
     imagej();
+    fractions();
     held_back();
     descriptions();
     others();
