@@ -93,7 +93,7 @@ static void zsh_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_g
     const bool value = row->type != VP_T_FLAG;
     (void)new_group;
     fputs(" \\\n        ", out);
-    if (row->type == VP_T_FILES)
+    if (vp_opt_repeats(row))
         fputs("'*'", out);
     else if (row->letter)
         fprintf(out, "'(-%c --%s)'", row->letter, row->name);

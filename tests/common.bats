@@ -272,7 +272,7 @@ with_file() {
         { cat "$2"; exec sleep 60; } >fifo 3>&- &
         local feeder=$!
         mkfifo fifo 2>/dev/null || true
-        "$1" "${@:3}" -o d/out.tif <fifo 2>err &
+        "$1" "${@:3}" -o d/out <fifo 2>err &
         local pid=$!
         sleep 0.3
         kill -TERM $pid
@@ -440,4 +440,53 @@ with_file() {
     ct-phantom --volume 64x64x32 -o a.tif
     run -1 bash -c 'ulimit -v 200000; img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
     [ -z "$(ls -A out)" ]
+}
+
+@test "a name that promises another kind of file is refused, with the way out" {
+    noise a.tif 4x3x2 f32
+    fails 2 "x.png: what is written is TIFF" img-gauss --sigma 1 a.tif -o x.png
+    [[ "$stderr" == *"hint: give a name that ends in .tif; img-view makes pictures of it"* ]]
+    fails 2 "d/x.JPG: what is written is TIFF" img-cat missing.tif -o d/x.JPG
+    fails 2 "x.raw: what is written is TIFF" img-convert a.tif -o x.raw
+    [[ "$stderr" == *"hint: add --raw-out"* ]]
+    fails 2 "x.tif: what is written is samples without a header" img-convert --raw-out a.tif -o x.tif
+    fails 2 "x.nrrd: what is written is TIFF" ct-phantom --volume 4x4x4 -o x.nrrd
+    fails 2 "x.tiff: what is written is a PNG" img-view a.tif -o x.tiff
+    run ! ls x.*
+    for f in x x.TIFF x.data x.tif.new .png png x.d/y; do
+        mkdir -p x.d
+        ok img-cat a.tif -o $f
+        [ -e $f ]
+        rm -rf x.d $f
+    done
+    ok img-view a.tif -o x.PNG
+    ok img-convert --raw-out a.tif -o x.raw
+}
+
+@test "names and metadata cannot drive a terminal" {
+    # escape, C1 as UTF-8 and as a byte, é
+    local evil=$'e\033[31m\302\233m\233\303\251'
+    noise a.tif 4x3x2 u8
+    perl -pe 's/# history = img-convert/# history = a\033b\302\2332J\233cde/' a.tif > "$evil.tif"
+    clean() { perl -e 'undef $/; $_ = <STDIN>; s/\303\251//g; exit(/[^\x20-\x7e\n]/ ? 1 : 0)'; }
+    img-info "$evil.tif" > info
+    clean < info
+    [[ $(cat info) == *$'e\\x1b[31m\\xc2\\x9bm\\x9b\303\251.tif'* ]]
+    [[ $(cat info) == *$'history      a\\x1bb\\xc2\\x9b2J\\x9bc'* ]]
+    [ "$(img-info --value history "$evil.tif")" = 'a\x1bb\xc2\x9b2J\x9bcde' ]
+    img-info --json "$evil.tif" > json
+    clean < json
+    [[ $(cat json) == *'a\u001bb\u009b2J\ufffdc'* ]]
+    img-cat -v "$evil.tif" -o b.tif 2> err
+    [[ $(cat err) == *'e\x1b[31m\xc2\x9bm\x9b'* ]]
+    clean < err
+    img-cat --plan "$evil.tif" > plan
+    [[ $(cat plan) == *'e\x1b[31m\xc2\x9bm\x9b'* ]]
+    clean < plan
+    run --separate-stderr img-cat "$evil" -o b.tif
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *'e\x1b[31m\xc2\x9bm\x9b'* ]]
+    # kept where it is not shown
+    img-cat "$evil.tif" -o b.tif
+    grep -qaF $'a\033b\302\2332J\233cde' b.tif
 }

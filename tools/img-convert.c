@@ -3,6 +3,7 @@
  * compression and raw output come with the common options. */
 #include "base/tool.h"
 #include "ops/channel.h"
+#include "ops/label.h"
 #include "ops/statistics.h"
 #include "stack/open.h"
 
@@ -15,6 +16,7 @@ struct params {
     bool whole, unscale;
     const char *channel;
     struct vp_select_params select;
+    struct vp_label_params label;
 };
 
 static const struct vp_opt options[] = {
@@ -42,6 +44,7 @@ static const struct vp_opt options[] = {
               .more = "Of a stack with an axis `channel`, as colour images have it: red is 0, green 1, blue 2. The "
                       "luminance is 0.299 red + 0.587 green + 0.114 blue."),
     VP_OPTIONS(struct params, select, vp_select_options),
+    VP_OPTIONS(struct params, label, vp_label_options),
     VP_OPT_END,
 };
 
@@ -53,6 +56,8 @@ static const struct vp_example examples[] = {
      "img-convert --type u8 --window 0,0.05 --compress deflate vol.tif -o vol8.tif"},
     {"A headerless file becomes a stack.",
      "img-convert --raw-out vol16.tif -o vol16.raw\nimg-convert --raw-in 64x64:u16le vol16.raw -o again.tif"},
+    {"... whose axes and voxels are said.",
+     "img-convert --raw-in 64x64:u16le --set axes=x,y,z --set voxel=0.5,0.5,2mm vol16.raw -o again.tif"},
     {0},
 };
 
@@ -230,6 +235,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     j.from = in->type;
     if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
                           note, sizeof note, err)
+        || vp_label_stack(&p->label, &out, err)
         || prepare(run_, p, &j, reader, &out, err))
         goto out;
     vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,

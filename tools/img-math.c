@@ -85,7 +85,7 @@ static int add_to_history(struct vp_run *run, const char *expression, struct vp_
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
-    const struct vp_image_params image = {.chunk = p->chunk, .values = true, .any_types = p->type};
+    const struct vp_image_params image = {.chunk = p->chunk, .values = true, .any_types = p->type, .voxels = true};
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_math *math = NULL;

@@ -22,7 +22,7 @@ const char *vp_help_value(const struct vp_opt *row)
     case VP_T_INT: return "N";
     case VP_T_REAL: return "X";
     case VP_T_REALS: return "X,...";
-    case VP_T_STRING: return "TEXT";
+    case VP_T_STRING: case VP_T_STRINGS: return "TEXT";
     case VP_T_FILE: case VP_T_OUTFILE: return "FILE";
     case VP_T_FILES: return "FILE";
     case VP_T_CHOICE: return "NAME";
@@ -77,7 +77,7 @@ char *vp_help_facts(const struct vp_opt *row)
         fprintf(f, "%s%.10g to %.10g", semicolon, row->min, row->max);
         semicolon = "; ";
     }
-    if (row->type == VP_T_FILES) {
+    if (vp_opt_repeats(row)) {
         fprintf(f, "%srepeatable", semicolon);
         semicolon = "; ";
     }

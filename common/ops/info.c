@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/plain.h"
 #include "ops/report.h"
 
 #include <math.h>
@@ -209,7 +210,8 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
         if (!value)
             return vp_fail(err, VP_ERUN, "%s: no value '%s': neither a statistic nor in the metadata",
                            i->name, name);
-        fprintf(out, "%s\n", value);
+        vp_put_plain(out, value);
+        fputc('\n', out);
     }
     return 0;
 }
@@ -267,7 +269,8 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     int geometry = 0;
     double v = NAN;
 
-    fprintf(out, "%s\n%-12s %lld x %lld", i->name, "size", (long long)s->nx, (long long)s->ny);
+    vp_put_plain(out, i->name);
+    fprintf(out, "\n%-12s %lld x %lld", "size", (long long)s->nx, (long long)s->ny);
     if (i->pages >= 0)
         fprintf(out, ", %lld page%s", (long long)i->pages, i->pages == 1 ? "" : "s");
     fprintf(out, "\n%-12s %s", "type", vp_type_name(s->type));
@@ -277,8 +280,11 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     for (int k = 0; k < s->meta.n; k++) {
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);
         geometry += geom;
-        if (!geom || verbose)
-            fprintf(out, "%-12s %s\n", s->meta.key[k], s->meta.value[k]);
+        if (geom && !verbose)
+            continue;
+        fprintf(out, "%-12s ", s->meta.key[k]);
+        vp_put_plain(out, s->meta.value[k]);
+        fputc('\n', out);
     }
     if (geometry && !verbose)
         fprintf(out, "%-12s %d line%s (shown with -v; explained by ct-geom --show)\n", "geometry", geometry,

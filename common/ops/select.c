@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "geom/geom.h"
+#include "stack/axes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -370,72 +371,118 @@ int64_t vp_select_page(const struct vp_select *s, int64_t i)
 
 /* ---- metadata ---- */
 
-/* sizes and axes of a stack whose page axis is several ones: kept if the selection is whole steps of the
- * last. */
-static int select_sizes(const struct vp_select *s, struct vp_meta *meta)
-{
-    const char *axes = vp_meta_get(meta, "axes");
-    double size[16];
-    int n = 3;
+/* Positions along an axis that are kept: first, first + step, ... */
+struct along {
+    int64_t first, step, count;
+    bool even;
+};
 
-    while (n <= 16 && !vp_meta_numbers(meta, "sizes", n, size))
-        n++;
-    if (n > 16)
-        return 0;
-    int64_t inner = 1;
-    for (int i = 2; i < n - 1; i++)
-        inner *= size[i] >= 1 && size[i] <= 1e9 && inner < INT32_MAX ? (int64_t)size[i] : 1;
-    const struct vp_span *span = &s->span[0];
-    const bool whole = s->pages >= 0 && s->n_spans == 1 && span->step == 1 && span->first % inner == 0
-                       && span->count % inner == 0;
-    if (!all_pages(s) && !whole) {
-        char first[64], second[64];
-        if (vp_meta_set(meta, "sizes", NULL) < 0)
-            return -1;
-        return axes && sscanf(axes, "%63s %63s", first, second) == 2
-               ? vp_meta_setf(meta, "axes", "%s %s page", first, second) : 0;
+/* The page axes of what is selected, if it is a grid: the same positions along one axis wherever one stands on the
+ * others, as in every page of one channel. `kept` is filled then. False: it is none, or nobody knows. */
+static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, struct along *kept)
+{
+    int64_t count[VP_AXES_MAX], stride[VP_AXES_MAX], inner = 1, n = 1;
+
+    if (!axes->sized || s->pages < 1)
+        return false;
+    for (int a = 0; a < axes->n; a++) {
+        stride[a] = inner;
+        inner *= axes->size[a];
     }
-    char text[512];
-    int len = snprintf(text, sizeof text, "%lld %lld", (long long)(s->x1 - s->x0),
-                       (long long)(s->y1 - s->y0));
-    for (int i = 2; i < n; i++)
-        len += snprintf(text + len, sizeof text - (size_t)len, " %.0f",
-                        i == n - 1 && !all_pages(s) ? (double)(span->count / inner) : size[i]);
-    return vp_meta_set(meta, "sizes", text);
+    if (s->in_pages >= 0 && inner != s->in_pages)
+        return false;
+    /* an axis goes on as long as those behind it stand still */
+    for (int a = 0; a < axes->n; a++) {
+        const int64_t step = stride[a] * axes->size[a], rest = vp_select_page(s, 0) / step;
+        for (count[a] = 1; n * count[a] < s->pages && vp_select_page(s, n * count[a]) / step == rest; count[a]++)
+            ;
+        n *= count[a];
+    }
+    if (n != s->pages)
+        return false;
+    n = 1;
+    for (int a = 0; a < axes->n; n *= count[a++]) {
+        struct along *k = &kept[a];
+        *k = (struct along){.first = vp_select_page(s, 0) / stride[a] % axes->size[a], .step = 1, .count = count[a],
+                            .even = true};
+        int64_t last = k->first;
+        for (int64_t i = 1; i < count[a]; i++) {
+            const int64_t at = vp_select_page(s, i * n) / stride[a] % axes->size[a];
+            if (i == 1)
+                k->step = at - last;
+            k->even = k->even && at - last == k->step && k->step != 0;
+            last = at;
+        }
+    }
+    for (int64_t i = 0; i < s->pages; i++) {
+        int64_t page = 0, span = 1;
+        for (int a = 0; a < axes->n; span *= count[a++])
+            page += stride[a] * (vp_select_page(s, i / span % count[a] * span) / stride[a] % axes->size[a]);
+        if (page != vp_select_page(s, i))
+            return false;
+    }
+    return true;
+}
+
+/* axes and sizes. *slices: pages are picked along z, those in *z. */
+static int select_axes(const struct vp_select *s, const struct vp_stack *in, struct vp_meta *meta, bool *slices,
+                       struct along *z, char *note, size_t size)
+{
+    struct vp_axes axes;
+    struct along kept[VP_AXES_MAX];
+
+    vp_axes_get(in, &axes);
+    const int at = vp_axes_z(&axes);
+    *slices = !all_pages(s) && (axes.n ? at >= 0 : !vp_meta_get(meta, "axes"));
+    if (axes.n < 2) { /* also where it is not known how many pages there are */
+        const struct vp_span *span = &s->span[0];
+        *z = (struct along){span->first, span->step, span->count, s->n_spans == 1};
+        return 0;
+    }
+    if (all_pages(s))
+        return axes.sized ? vp_axes_set(meta, &axes) : 0;
+    if (!select_grid(s, &axes, kept)) {
+        snprintf(note, size, "the axes of the pages are left out: what is selected is no grid of them");
+        *z = (struct along){.even = false};
+        return vp_axes_lose(meta);
+    }
+    for (int a = 0; a < axes.n; a++)
+        axes.size[a] = kept[a].count;
+    *z = at >= 0 ? kept[at] : (struct along){.step = 1};
+    return vp_axes_set(meta, &axes);
 }
 
 /* voxel and origin: shifted and, where every n-th slice is kept, stretched. */
-static int select_frame(const struct vp_select *s, struct vp_meta *meta, char *note, size_t size)
+static int select_frame(const struct vp_select *s, bool slices, const struct along *z, struct vp_meta *meta,
+                        char *note, size_t size)
 {
-    const char *axes = vp_meta_get(meta, "axes");
-    const bool slices = (!axes || !strcmp(axes, "x y z")) && !all_pages(s);
-    const bool even = s->n_spans == 1, onward = even && s->span[0].step > 0;
     double voxel[3], origin[3];
 
     if (!vp_meta_numbers(meta, "voxel", 3, voxel))
         return 0;
     const bool placed = vp_meta_numbers(meta, "origin", 3, origin);
     const double slice = voxel[2];
-    if (slices && !even) {
-        snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
+    if (slices && !z->even) {
+        if (!note[0])
+            snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
         return vp_meta_setf(meta, "voxel", "%.17g %.17g", voxel[0], voxel[1]) < 0
                || vp_meta_set(meta, "origin", NULL) < 0 ? -1 : 0;
     }
-    if (slices && s->span[0].step != 1) {
-        voxel[2] *= (double)(onward ? s->span[0].step : -s->span[0].step);
+    if (slices && z->step != 1) {
+        voxel[2] *= (double)(z->step > 0 ? z->step : -z->step);
         if (vp_meta_setf(meta, "voxel", "%.17g %.17g %.17g", voxel[0], voxel[1], voxel[2]) < 0)
             return -1;
     }
     if (!placed)
         return 0;
-    if (slices && !onward) {
+    if (slices && z->step < 0) {
         snprintf(note, size, "the origin is left out: the order of the slices is reversed");
         return vp_meta_set(meta, "origin", NULL);
     }
     origin[0] += (double)s->x0 * voxel[0];
     origin[1] += (double)s->y0 * voxel[1];
     if (slices)
-        origin[2] += (double)s->span[0].first * slice;
+        origin[2] += (double)z->first * slice;
     return vp_meta_setf(meta, "origin", "%.17g %.17g %.17g", origin[0], origin[1], origin[2]);
 }
 
@@ -443,6 +490,8 @@ int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct
                     size_t n, struct vp_err *err)
 {
     struct vp_geom g = {0};
+    struct along z = {.even = false};
+    bool slices;
     int rc = -1;
 
     note[0] = '\0';
@@ -456,7 +505,8 @@ int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct
     out->nx = s->x1 - s->x0;
     out->ny = s->y1 - s->y0;
     out->pages = s->pages;
-    if (select_sizes(s, &out->meta) < 0 || select_frame(s, &out->meta, note, n) < 0) {
+    if (select_axes(s, in, &out->meta, &slices, &z, note, n) < 0
+        || select_frame(s, slices, &z, &out->meta, note, n) < 0) {
         vp_fail(err, VP_ERESOURCE, "out of memory");
         goto out;
     }

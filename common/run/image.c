@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "run/execute.h"
+#include "stack/axes.h"
 #include "stack/open.h"
 
 #include <ctype.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_AXES = 16, TRIES = 8, STEP = 64 << 20 };
+enum { TRIES = 8, STEP = 64 << 20 };
 
 /* Below, auto takes one device of several: to start one takes longer than its share of the work. */
 static const double WORTH_ALL = 4e9; /* bytes */
@@ -119,77 +120,39 @@ static int choose_type(struct vp_images *im, struct vp_run *run, unsigned types,
 
 /* ---- axes ---- */
 
-/* The words of `axes`; 0 if there are none. */
-static int axes_of(const struct vp_meta *m, char name[MAX_AXES][32])
-{
-    const char *p = vp_meta_get(m, "axes");
-    int n = 0;
-    for (; p && n < MAX_AXES; n++) {
-        int len = 0;
-        if (sscanf(p, " %31s%n", name[n], &len) != 1)
-            break;
-        p += len;
-    }
-    return n;
-}
-
-/* How many there are along each of n page axes; `pages` of -1 is not known. */
-static bool page_sizes(const struct vp_meta *m, int n, int64_t pages, int64_t size[MAX_AXES])
-{
-    double v[MAX_AXES];
-    int skip = 2;
-    if (n == 1) {
-        size[0] = pages < 0 ? VP_UNKNOWN : pages;
-        return true;
-    }
-    if (n + 2 > MAX_AXES)
-        return false;
-    if (!vp_meta_numbers(m, "sizes", n + 2, v)) {
-        skip = 0;
-        if (!vp_meta_numbers(m, "sizes", n, v)) /* as ImageJ has them */
-            return false;
-    }
-    int64_t product = 1;
-    for (int i = 0; i < n; i++) {
-        if (!(v[skip + i] >= 1 && v[skip + i] <= 1e15 && v[skip + i] == floor(v[skip + i])))
-            return false;
-        size[i] = (int64_t)v[skip + i];
-        if (__builtin_mul_overflow(product, size[i], &product))
-            return false;
-    }
-    return (pages < 0 && product < VP_UNKNOWN) || product == pages;
-}
-
 static int find_axes(struct vp_images *im, struct vp_err *err)
 {
     struct state *s = im->state;
     const struct vp_reader *reader = im->reader[s->first];
     const struct vp_stack *stack = vp_reader_stack(reader);
-    char name[MAX_AXES][32];
-    int64_t size[MAX_AXES];
-    const int n = axes_of(&stack->meta, name);
-    int z = -1;
+    struct vp_axes axes;
 
+    vp_axes_get(stack, &axes);
+    const int z = vp_axes_z(&axes);
     s->inner = s->nz = s->outer = 1;
-    for (int i = 2; i < n; i++)
-        if (strlen(name[i]) == 1 && strchr("xyz", name[i][0]))
-            z = i - 2;
     /* pages without a named axis are slices; a single one is just an image */
-    im->flat = im->params.flat || (n > 2 ? z < 0 : stack->pages == 1);
+    im->flat = im->params.flat || (axes.n ? z < 0 : stack->pages == 1);
     if (im->flat) {
         s->outer = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
-    } else if (n <= 2) {
+    } else if (axes.n < 2) {
         s->nz = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
+    } else if (axes.sized) {
+        for (int i = 0; i < axes.n; i++)
+            *(i < z ? &s->inner : i == z ? &s->nz : &s->outer) *= axes.size[i];
     } else {
-        if (!page_sizes(&stack->meta, n - 2, stack->pages, size)) {
-            const char *sizes = vp_meta_get(&stack->meta, "sizes");
-            vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
-                    vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
-                    (long long)stack->pages);
-            return vp_hint(err, "with --2d every page is an image of its own");
-        }
-        for (int i = 0; i < n - 2; i++)
-            *(i < z ? &s->inner : i == z ? &s->nz : &s->outer) *= size[i];
+        const char *sizes = vp_meta_get(&stack->meta, "sizes");
+        vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
+                vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
+                (long long)stack->pages);
+        return vp_hint(err, "%simg-convert --set sizes=... says how many",
+                       im->params.voxels ? "" : "with --2d every page is an image of its own; ");
+    }
+    if (im->flat && !im->params.flat && !im->params.voxels && stack->pages != 1 && axes.n == 1 &&
+        !strcmp(axes.name[0], VP_AXIS_PAGE)) {
+        vp_fail(err, VP_ERUN, "%s: what its pages are is not known: the axes are %s", vp_reader_name(reader),
+                vp_meta_get(&stack->meta, "axes"));
+        return vp_hint(err, "with --2d every page is an image of its own; "
+                            "img-convert --set axes=x,y,z makes them a volume");
     }
     im->size[0] = stack->nx;
     im->size[1] = stack->ny;
@@ -326,7 +289,9 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
                              .outer = s->outer, .threads = (int)run->common.threads,
                              .memory = run->common.memory - s->held, .stored_out = vp_type_size(stored_out)};
-    p->rows = vp_output_any_order(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
+    const bool unknown = s->nz >= VP_UNKNOWN || s->outer >= VP_UNKNOWN;
+    p->memory -= unknown ? vp_writer_reserve(p->memory) : 0;
+    p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = s->single[k];
         if (s->single[k])
@@ -409,8 +374,15 @@ out:
 
 static int make_plan(const struct vp_images *im, struct vp_run *run, struct job *j, struct vp_err *err)
 {
+    const struct state *const s = im->state;
     if (!vp_plan_make(&j->plan, &j->problem, err))
         return 0;
+    if (err->code == VP_ERESOURCE && j->problem.memory < run->common.memory - s->held) {
+        j->problem.memory = run->common.memory - s->held; /* what is held back is not worth a refusal */
+        *err = (struct vp_err)VP_ERR_INIT;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
     if (j->problem.kind && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
         vp_note(run, "on the CPU: %s", err->msg);
         *err = (struct vp_err)VP_ERR_INIT;

@@ -4,6 +4,7 @@
  * a decoder go through libtiff. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/axes.h"
 #include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/source.h"
@@ -209,7 +210,7 @@ static int walk(struct file *f, uint64_t first, bool all, struct vp_err *err)
     vp_ifd_free(&d);
     if (!rc && n == 0 && !all)
         return walk(f, first, true, err);
-    if (!rc && form.channels > 1 && vp_form_axes(&f->source.stack.meta, &form, form.channels, n))
+    if (!rc && form.channels > 1 && vp_form_axes(&f->source.stack.meta, &form, n))
         rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", f->source.name);
     f->source.need += (uint64_t)room * sizeof *f->pages + (f->decode ? f->need : 0);
     return rc;
@@ -356,7 +357,10 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     const int64_t n = rc ? 0 : vp_pread_all(fd, start, 8, 0);
     if (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2))
         rc = vp_not_tiff(name, start, (size_t)n, err);
-    if (rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, false, err)) {
+    rc = rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, false, err);
+    if (!rc && vp_axes_settle(&f->source.stack))
+        rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", name);
+    if (rc) {
         close_file(&f->source);
         return -1;
     }

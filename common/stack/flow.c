@@ -266,7 +266,8 @@ static int count_pages(const struct vp_flow *f, size_t *in_bytes, uint64_t *page
         return vp_fail(err, VP_ERESOURCE, "%s: pages of %lldx%lld cannot be held", vp_reader_name(f->reader),
                        (long long)s->nx, (long long)s->ny);
     *in_bytes = in;
-    *pages = f->memory ? f->memory / both : UINT64_MAX;
+    const bool holds = f->writer && s->pages < 0;
+    *pages = f->memory ? (f->memory - (holds ? vp_writer_reserve(f->memory) : 0)) / both : UINT64_MAX;
     if (*pages == 0) {
         char need[32], have[32];
         vp_fail(err, VP_ERESOURCE, "%s: a page takes %s: expected at most %s", vp_reader_name(f->reader),

@@ -5,6 +5,7 @@
 #include "stack/libtiff.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <errno.h>
@@ -449,20 +450,30 @@ struct vp_libtiff_writer {
     char *name, *text;
     struct vp_stack stack;
     int compression;
+    bool calibrated;
+    double voxel[2]; /* mm */
     int64_t page;
     bool failed; /* a page could not be written */
     char *scratch; /* libtiff's predictors work in place */
     uint32_t rows;
 };
 
+int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err)
+{
+    const int compression = compress == VP_COMPRESS_ZSTD ? COMPRESSION_ZSTD : COMPRESSION_ADOBE_DEFLATE;
+    if (TIFFIsCODECConfigured((uint16_t)compression))
+        return compression;
+    return vp_fail(err, VP_EUSAGE, "%s: this libtiff has no %s compression", name,
+                   compress == VP_COMPRESS_ZSTD ? "zstd" : "deflate");
+}
+
 int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *name,
                            const struct vp_stack *stack, const char *text, enum vp_compress compress,
                            bool big, struct vp_err *err)
 {
-    const int compression = compress == VP_COMPRESS_ZSTD ? COMPRESSION_ZSTD : COMPRESSION_ADOBE_DEFLATE;
-    if (!TIFFIsCODECConfigured((uint16_t)compression))
-        return vp_fail(err, VP_EUSAGE, "%s: this libtiff has no %s compression", name,
-                       compress == VP_COMPRESS_ZSTD ? "zstd" : "deflate");
+    const int compression = vp_libtiff_compression(compress, name, err);
+    if (compression < 0)
+        return -1;
     const size_t row = (size_t)stack->nx * vp_type_size(stack->type);
     struct vp_libtiff_writer *w = calloc(1, sizeof *w);
     if (!w)
@@ -470,6 +481,7 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
     w->stack =
         (struct vp_stack){.nx = stack->nx, .ny = stack->ny, .pages = stack->pages, .type = stack->type};
     w->compression = compression;
+    w->calibrated = vp_voxel_mm(&stack->meta, w->voxel);
     w->io.fd = fd;
     w->rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
     w->rows = w->rows < stack->ny ? w->rows : (uint32_t)stack->ny;
@@ -504,8 +516,14 @@ static bool set_tags(struct vp_libtiff_writer *w)
         TIFFSetField(w->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) &&
         TIFFSetField(w->tiff, TIFFTAG_ROWSPERSTRIP, w->rows) &&
         TIFFSetField(w->tiff, TIFFTAG_COMPRESSION, w->compression) &&
-        TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL) &&
         TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    /* ImageJ reads deflate, but with a predictor wrongly; who reads zstd has libtiff, or as much */
+    if (ok && w->compression == COMPRESSION_ZSTD)
+        ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);
+    if (ok && w->calibrated)
+        ok = TIFFSetField(w->tiff, TIFFTAG_XRESOLUTION, 10 / w->voxel[0]) &&
+             TIFFSetField(w->tiff, TIFFTAG_YRESOLUTION, 10 / w->voxel[1]) &&
+             TIFFSetField(w->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_CENTIMETER);
     if (ok && w->page == 0)
         ok = TIFFSetField(w->tiff, TIFFTAG_IMAGEDESCRIPTION, w->text);
     if (ok && w->page <= UINT16_MAX)

@@ -7,6 +7,9 @@
 
 struct vp_libtiff_writer;
 
+/* The number of a compression; -1 if this libtiff lacks it. */
+int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err);
+
 /* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page. */
 int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name,
                            const struct vp_stack *stack,

@@ -3,7 +3,7 @@
 #include "stack/reader.h"
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/form.h"
+#include "stack/axes.h"
 #include "stack/source.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -284,15 +284,33 @@ static void leave(struct vp_reader *r)
     r->now = NULL;
 }
 
-/* What the first input says about its own pages does not hold for all. */
-static int forget_pages(const struct vp_reader *r, struct vp_meta *m)
+/* What the first input says about its own pages does not hold for all: `joined` does, as far as it is known. */
+static int say_axes(const struct vp_reader *r, const struct vp_axes *joined, struct vp_meta *m)
 {
-    const char *axes = vp_meta_get(m, "axes");
-    vp_meta_set(m, "sizes", NULL);
-    if (axes && !strcmp(axes, "x y"))
-        vp_meta_set(m, "axes", NULL);
-    return r->channels > 1 ? vp_form_axes(m, NULL, r->channels, r->stack.pages < 0 ? -1 : r->stack.pages / r->channels)
-                           : 0;
+    const char *said = vp_meta_get(m, "axes");
+    const int64_t images = r->stack.pages < 0 ? -1 : r->stack.pages / r->channels;
+    if (r->channels > 1 && (joined->n < 2 || !joined->sized)) {
+        struct vp_axes a = {.n = 2, .sized = images > 0, .name = {"channel", "z"}, .size = {r->channels, images}};
+        if (joined->n)
+            memcpy(a.name[0], joined->name[0], sizeof a.name[0]);
+        return vp_axes_set(m, &a);
+    }
+    if (said && !strcmp(said, "x y"))
+        return vp_meta_set(m, "axes", NULL) || vp_meta_set(m, "sizes", NULL) ? -1 : 0;
+    return joined->sized && joined->n > 1 ? vp_axes_set(m, joined) : vp_meta_set(m, "sizes", NULL);
+}
+
+/* Inputs with the same page axes are joined along the last of them. */
+static void join_axes(struct vp_axes *a, const struct vp_stack *s)
+{
+    struct vp_axes b;
+    vp_axes_get(s, &b);
+    const int last = a->n - 1;
+    a->sized = a->sized && b.sized && b.n == a->n;
+    for (int i = 0; a->sized && i < a->n; i++)
+        a->sized = !strcmp(a->name[i], b.name[i]) && (i == last || a->size[i] == b.size[i]);
+    if (a->sized)
+        a->size[last] += b.size[last];
 }
 
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
@@ -313,9 +331,11 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     uint64_t most = r->now->need;
     r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
+    struct vp_axes axes;
+    vp_axes_get(&r->now->stack, &axes);
     for (int64_t i = 1; i < n; i++) {
         if (!lasts(r->paths.path[i]) && !r->spool) {
-            r->seekable = r->concurrent = false;
+            r->seekable = r->concurrent = axes.sized = false;
             r->first[i + 1] = -1;
             continue;
         }
@@ -326,13 +346,14 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
         most = s->need > most ? s->need : most;
+        join_axes(&axes, &s->stack);
         give(r, i);
     }
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
     r->bytes = 0;
     r->stack.pages = r->first[n];
     r->stored.pages = r->stack.pages;
-    if (n > 1 && (forget_pages(r, &r->stack.meta) || forget_pages(r, &r->stored.meta)))
+    if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     return 0;
 }

@@ -39,7 +39,7 @@ int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
 /* Metadata: ordered `key = value` lines. Keys are [a-z0-9._-]+, values one line, no leading or
  * trailing blanks. Known keys:
  *   axes     "x y z", "u v view", "u view v" (sinograms), "x y channel z time", ... fastest first
- *   sizes    "512 512 3 40 20": only if the page axis is more than one axis
+ *   sizes    "3 40 20": lengths of the axes behind the second, only if the page axis is more than one axis
  *   voxel    "0.1 0.1 0.1": spacing along the axes x y z (or u v)
  *   unit     "mm" or "pixel": of `voxel`
  *   origin   "-25.55 -25.55 -25.55": centre of the first voxel
@@ -65,11 +65,16 @@ int vp_meta_copy(struct vp_meta *dst, const struct vp_meta *src);
 void vp_meta_free(struct vp_meta *m);
 /* Parse n numbers of a value ("0.1 0.1 0.1"); false if absent or not exactly n numbers. */
 bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *out);
-/* The text of tag 270: the lines, each ended by \n; malloc'd. First line is always "voxpipe = 1". */
-char *vp_meta_format(const struct vp_meta *m);
+/* The lines, each with `mark` before it and ended by \n; malloc'd. The first is always "voxpipe = 1". */
+char *vp_meta_format(const struct vp_meta *m, const char *mark);
+/* In the text of tag 270, which begins as ImageJ's does, our lines are comments. */
+#define VP_META_MARK "# "
+
+/* Tags 282, 283 and 296 of a page: samples per unit, 0 if absent. */
+struct vp_resolution { double x, y; uint32_t unit; };
 /* From the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes and sizes where
- * it is ImageJ's). */
-int vp_meta_parse(struct vp_meta *m, const char *text, size_t len);
+ * it is ImageJ's, OME-XML or tifffile's). r: may be NULL. */
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r);
 
 struct vp_stack {
     int64_t nx, ny;       /* > 0 */

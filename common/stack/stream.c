@@ -2,6 +2,7 @@
 /* TIFF from a pipe: any whose directories and strips come in the order in which they are needed. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/axes.h"
 #include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
@@ -288,6 +289,10 @@ int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp
     } else if (s->ifd.page_number == 0 && s->ifd.page_total > 0) {
         s->source.stack.pages = s->ifd.page_total;
         s->announced = true;
+    }
+    if (vp_axes_settle(&s->source.stack)) {
+        close_stream(&s->source);
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", name);
     }
     *out = &s->source;
     return 0;

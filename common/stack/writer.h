@@ -7,6 +7,15 @@
 
 struct vp_writer;
 
+enum { VP_WRITER_HOLD = 4 << 20 };
+
+/* What to leave for the pages held back, of so much memory: nothing where that is so little that it would be missed (it
+ * is taken nevertheless, for memory may not change a byte of the output). */
+static inline uint64_t vp_writer_reserve(uint64_t memory)
+{
+    return memory >= 16 * (uint64_t)VP_WRITER_HOLD ? VP_WRITER_HOLD : 0;
+}
+
 enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
 
 struct vp_writer_options {
@@ -16,8 +25,9 @@ struct vp_writer_options {
 
 /* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
  * beside it and renamed by close; other targets (/dev/null, a FIFO) are opened directly. Classic
- * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Unknown
- * page count (stack->pages = -1) holds back one page. The header is written now or with the first page. On
+ * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Where the
+ * page count is unknown (stack->pages = -1) pages of VP_WRITER_HOLD bytes are held back: a stack that ends within them
+ * is the one that a known count gives; a longer one is BigTIFF, of which one page is held back to the end. On
  * tmpfs the memory of a file of known length is allocated from now on, in the background: open the output
  * before the input is read. */
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
@@ -44,7 +54,8 @@ int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, co
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
                     struct vp_err *err);
 
-uint64_t vp_writer_bytes(const struct vp_writer *w);
+/* Of the file, if it ended here. */
+uint64_t vp_writer_bytes(struct vp_writer *w);
 
 /* Finish: check the page count (an error if it is not what was promised), flush, close, check, rename.
  * Frees w whatever happens. */

@@ -2,6 +2,7 @@
 complete -c img-cat -l pages -s p -x -d 'pages by number from 0: 7, 10:20, ::2, -1, or a list of these'
 complete -c img-cat -l region -s r -x -d 'part of each page: columns X0 to X1-1, rows Y0 to Y1-1'
 complete -c img-cat -l reverse -d 'the pages (of --pages) in reverse order'
+complete -c img-cat -l set -x -d 'say what the file does not: voxel=0.5,0.5,2mm, axes=x,y,z, ...'
 complete -c img-cat -l output -s o -r -F -d 'write to FILE instead of standard output'
 complete -c img-cat -l compress -x -a 'none deflate zstd' -d 'compress the pages of FILE'
 complete -c img-cat -l raw-in -x -d 'inputs are bare samples, as 2048x2048:u16le[,skip=1024]'

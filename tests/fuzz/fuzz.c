@@ -105,7 +105,7 @@ struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *
         f.nx = s->nx;
         f.ny = s->ny;
         f.type = s->type;
-        char *text = vp_meta_format(&s->meta);
+        char *text = vp_meta_format(&s->meta, VP_META_MARK);
         MUST(text && !strncmp(text, "voxpipe = 1\n", 12));
         free(text);
         read_pages(r, s, &f);

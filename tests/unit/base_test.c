@@ -420,7 +420,7 @@ static void running(void)
     CHECK_STR(out, "ct-demo --mode history --sigma 3\n");
 
     CHECK_INT(call("--mode fail"), 1);
-    CHECK_STR(errs, "ct-demo: warning: a warning\nct-demo: error: x??[2J.tif: bad\nct-demo: hint: look\n");
+    CHECK_STR(errs, "ct-demo: warning: a warning\nct-demo: error: x\\x0a\\x1b[2J.tif: bad\nct-demo: hint: look\n");
     CHECK_INT(call("-q --mode silent"), 1);
     CHECK(strstr(errs, "ct-demo: error: "));
     CHECK_INT(call("--nonsense"), 2);

@@ -450,11 +450,14 @@ static void meaning(void)
         {"x y z channel", "4 3", "4", "x y channel z", "3 4"},
         {"x y channel", NULL, "2", "x y sample channel", "3 2"},
         {NULL, NULL, "1", "x y channel", NULL},
+        {NULL, NULL, "2", "x y channel z", "3 2"},
+        {"x y z", "5", "4", "x y channel page", "3 4"},
+        {"x y z time", "2 2", "5", "x y channel page", "3 5"},
     };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         vp_meta_set(&m, "axes", said[i][0]);
         vp_meta_set(&m, "sizes", said[i][1]);
-        CHECK(!vp_form_axes(&m, &rgb, 3, atoi(said[i][2])));
+        CHECK(!vp_form_axes(&m, &rgb, atoi(said[i][2])));
         CHECK_STR(vp_meta_get(&m, "axes"), said[i][3]);
         CHECK(said[i][4] ? !strcmp(vp_meta_get(&m, "sizes"), said[i][4]) : !vp_meta_get(&m, "sizes"));
     }
