@@ -23,7 +23,20 @@ const char *vp_plugins(void)
     return dir && *dir ? dir : NULL;
 }
 
-char *vp_follow_links(const char *path)
+/* As Linux judges where fs.protected_symlinks is set: in a sticky folder that all may write, a link counts only for who
+ * made it, or if the folder's owner did. */
+static bool foreign_link(const char *path)
+{
+    struct stat link, in;
+    char *folder = vp_folder(path);
+    const bool foreign = !folder || lstat(path, &link) || stat(folder, &in)
+                         || (S_ISLNK(link.st_mode) && in.st_mode & S_ISVTX && in.st_mode & S_IWOTH
+                             && link.st_uid != geteuid() && link.st_uid != in.st_uid);
+    free(folder);
+    return foreign;
+}
+
+static char *follow(const char *path, bool own)
 {
     char *now = strdup(path);
     for (int i = 0; now && i < MAX_LINKS; i++) {
@@ -31,6 +44,11 @@ char *vp_follow_links(const char *path)
         const ssize_t n = readlink(now, link, sizeof link - 1);
         if (n < 0)
             return now; /* not a link, or nothing there */
+        if (own && foreign_link(now)) {
+            free(now);
+            errno = EACCES;
+            return NULL;
+        }
         link[n] = '\0';
         const char *slash = strrchr(now, '/');
         char *next = NULL;
@@ -44,6 +62,16 @@ char *vp_follow_links(const char *path)
     free(now);
     errno = ELOOP;
     return NULL;
+}
+
+char *vp_follow_links(const char *path)
+{
+    return follow(path, false);
+}
+
+char *vp_follow_own_links(const char *path)
+{
+    return follow(path, true);
 }
 
 char *vp_folder(const char *path)

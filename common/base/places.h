@@ -11,6 +11,8 @@ const char *vp_plugins(void);
 
 /* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno. */
 char *vp_follow_links(const char *path);
+/* The same for a file to be written: EACCES at a link that another user put where everybody may make one. */
+char *vp_follow_own_links(const char *path);
 /* The folder that `path` lies in, ending in a slash, or "."; malloc'd, NULL without memory. */
 char *vp_folder(const char *path);
 /* Whether two names lead to one regular file or FIFO, or would if it were made. */
