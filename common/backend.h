@@ -114,6 +114,8 @@ int vp_backend_find(const struct vp_backend **backend, int *device, const char *
 /* The same, all devices that `name` allows: cuda is every GPU, cuda:0,2 those. *devices is malloc'd. auto lists every
  * GPU too: how many are worth it is for the caller to say. */
 int vp_backend_devices(const struct vp_backend **backend, int **devices, int *n, const char *name, struct vp_err *err);
+/* Why a plugin that was found was not loaded, where `auto` took the CPU instead; "" if there is nothing to say. */
+const char *vp_backend_refused(void);
 /* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before
  * the process ends, for a driver must not be torn down while it starts. */
 void vp_backend_warm(const char *name);

@@ -2,7 +2,9 @@
 /* Folders that the environment names, and what names of files stand for. */
 #include "base/places.h"
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +64,55 @@ static char *follow(const char *path, bool own)
     free(now);
     errno = ELOOP;
     return NULL;
+}
+
+/* A group that has nobody in it but the owner, as many systems make one for each user. */
+static bool private_group(uid_t owner, gid_t group)
+{
+    const struct passwd *user = getpwuid(owner);
+    char *name = user && user->pw_gid == group ? strdup(user->pw_name) : NULL;
+    const struct group *g = name ? getgrgid(group) : NULL;
+    bool alone = g && !strcmp(g->gr_name, name);
+    for (char **member = alone ? g->gr_mem : NULL; member && *member; member++)
+        alone = alone && !strcmp(*member, name);
+    free(name);
+    return alone;
+}
+
+static bool others_write(const struct stat *st)
+{
+    return st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != 0 && !private_group(st->st_uid, st->st_gid));
+}
+
+bool vp_trusted(const char *path, bool strangers, char *why, size_t size)
+{
+    struct stat st, program;
+    char *at = realpath(path, NULL);
+    const uid_t maker = stat("/proc/self/exe", &program) ? 0 : program.st_uid;
+    if (!at) {
+        snprintf(why, size, "%s", strerror(errno));
+        return false;
+    }
+    bool good = true;
+    for (int up = 0; good; up++) {
+        char *slash = strrchr(at, '/');
+        if (stat(at, &st)) {
+            snprintf(why, size, "%s: %s", at, strerror(errno));
+            good = false;
+        } else if (others_write(&st) && (up < 2 || !(st.st_mode & S_ISVTX))) {
+            /* further up the sticky bit is enough: others cannot take away what is not theirs */
+            snprintf(why, size, "others than its owner may write %s", at);
+            good = false;
+        } else if (up < 2 && !strangers && st.st_uid && st.st_uid != geteuid() && st.st_uid != maker) {
+            snprintf(why, size, "%s belongs to another user", at);
+            good = false;
+        }
+        if (!at[1])
+            break;
+        slash[slash == at] = '\0';
+    }
+    free(at);
+    return good;
 }
 
 char *vp_follow_links(const char *path)

@@ -113,6 +113,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     if (vp_backend_devices(&job->backend, &s->devices, &job->n_devices, device, err))
         return -1;
     vp_stats_time(run->stats, "devices", vp_now() - t);
+    if (automatic && *vp_backend_refused())
+        vp_warn(run, "on the CPU: %s", vp_backend_refused());
     job->devices = s->devices;
     if (automatic)
         job->n_devices = worth_devices(job);
