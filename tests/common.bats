@@ -419,6 +419,54 @@ with_file() {
     each f
 }
 
+# keeps COMMAND...: is refused with a number; with that much it runs, and takes no more beside itself
+keeps() {
+    local need limit peak
+    run "$@" --memory 1KiB
+    need=$(sed -n 's/.* \(takes\|need\) \([0-9.]*\) MiB.*/\2/p' <<<"$output")
+    [ "$status" -ge 2 ] && [ -n "$need" ] || { echo "$*: status $status: $output"; return 1; }
+    limit=$(awk -v n="$need" 'BEGIN { printf "%d", (n + 0.06) * 1048576 }')
+    run --separate-stderr "$@" --memory "$limit" --stats stats.json
+    [ "$status" -le 1 ] && [ -z "$stderr" ] || { echo "$* --memory $limit: status $status: $stderr"; return 1; }
+    peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
+    # programs and libraries take 4 to 6 MB; a page that is not counted would be 8
+    [ "$peak" -gt 4000000 ] && [ "$peak" -le $((limit + 9000000)) ] ||
+        { echo "$*: took $peak bytes where $limit were allowed"; return 1; }
+}
+
+@test "the smallest portion that is accepted is kept to: what others hold is counted" {
+    needs_plain_memory
+    export raw=2048x2048:u16
+    head -c 33554432 /dev/urandom > noise.raw              # four pages of 8 MiB that nothing compresses
+    img-cat --raw-in $raw noise.raw -o plain.tif
+    img-cat --raw-in 4194304x1:u16 noise.raw -o rows.tif   # a row is a strip
+    img-cat --compress deflate rows.tif -o packed.tif
+    mkdir many
+    for i in 0 1 2 3 4 5; do img-cat --pages $((i % 4)) --compress deflate rows.tif -o many/$i.tif; done
+    keeps img-cmp plain.tif plain.tif
+    keeps img-cmp --mask rows.tif packed.tif rows.tif
+    keeps img-cat plain.tif -o out.tif
+    keeps img-cat packed.tif -o out.tif
+    keeps img-cat --pages 3,1 packed.tif -o out.tif
+    keeps img-cat many -o out.tif
+    keeps sh -c 'cat noise.raw | img-cat --raw-in $raw - -o out.tif "$@"' sh
+    keeps sh -c 'cat noise.raw | img-convert --raw-in $raw --type u32 - -o out.tif "$@"' sh
+    keeps img-convert --type u32 --compress zstd plain.tif -o out.tif
+    keeps img-view plain.tif -o out.png
+    keeps img-view --montage 3 --fit 1000x1000 plain.tif -o out.png
+    keeps sh -c 'cat noise.raw | img-view --slice 1 --raw-in $raw - -o out.png "$@"' sh
+    keeps img-info --percentiles 1,50 plain.tif
+    keeps img-info --statistics --mask rows.tif packed.tif
+    keeps img-math a+1 packed.tif -o out.tif
+    keeps img-math a+b packed.tif rows.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-math a+1 --raw-in $raw - -o out.tif "$@"' sh
+    keeps img-gauss --2d --sigma 1 packed.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-gauss --2d --sigma 1 --raw-in $raw - -o out.tif "$@"' sh
+    keeps img-wiener --2d --noise 10 packed.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-wiener --2d --noise 10 --raw-in $raw - -o out.tif "$@"' sh
+    keeps sh -c 'cat noise.raw | ct-reduce --pages --raw-in $raw - -o out.tif "$@"' sh
+}
+
 @test "threads that cannot be had: 1, and no output is left" {
     needs_plain_memory
     mkdir out

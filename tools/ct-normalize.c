@@ -162,7 +162,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                            .as_f32 = true,
                            .out_page_bytes = vp_page_bytes(&out),
                            .last = -1,
-                           .memory = limit - held,
+                           .memory = limit, .beside = held + vp_output_holds(run_, &out),
                            .stats = run_->stats,
                            .progress = run_->progress,
                            .stage = "normalize",

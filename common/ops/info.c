@@ -153,6 +153,8 @@ int vp_info_measure(struct vp_info *i, const struct vp_flow *input, struct vp_er
         struct vp_flow flow = *input;
         flow.work = work;
         flow.ctx = i;
+        flow.beside += (i->q ? vp_quantiles_bytes(type, i->percent.n, !seekable) : 0)
+                       + (i->h.count ? vp_histogram_bytes(&i->h) : 0);
         if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &flow, err))
             return -1;
         if (i->pages < 0 && vp_select_is_all(i->select))

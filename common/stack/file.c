@@ -35,6 +35,7 @@ struct file {
     struct page *pages;
     bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
     bool decode; /* some page needs libtiff */
+    uint64_t largest; /* compressed strip or tile */
     struct vp_libtiff_reader *libtiff;
     pthread_mutex_t lock; /* of all below, for rows() in several threads */
     int64_t ifd_page; /* whose directory is in ifd; -1: none */
@@ -97,6 +98,7 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
                     f->source.name, (long long)page, (unsigned long long)(d->offset[i] + d->count[i]),
                     (unsigned long long)f->size);
             have += d->count[i];
+            f->largest = d->count[i] > f->largest ? d->count[i] : f->largest;
         }
         have = have ? have : f->size;
         if (page_bytes / EXPANSION > have)
@@ -276,6 +278,22 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
     return rc;
 }
 
+static size_t holds(struct vp_source *source, bool whole)
+{
+    struct file *f = (struct file *)source;
+    struct vp_err ignored = VP_ERR_INIT;
+    if (!f->decode || (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, &ignored)))
+        return 0;
+    return (size_t)f->largest + vp_libtiff_reader_cache(f->libtiff, f->pages[0].ifd, &source->stack, whole);
+}
+
+static void rest(struct vp_source *source)
+{
+    struct file *f = (struct file *)source;
+    vp_libtiff_reader_close(f->libtiff);
+    f->libtiff = NULL;
+}
+
 static void close_file(struct vp_source *source)
 {
     struct file *f = (struct file *)source;
@@ -299,8 +317,8 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
         close(fd);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
-    f->source =
-        (struct vp_source){.name = copy, .begin = begin, .rows = rows, .close = close_file, .seekable = true};
+    f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .close = close_file, .seekable = true,
+                                   .holds = holds, .rest = rest};
     f->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch};
     f->fd = fd;
     f->ifd_page = -1;

@@ -279,6 +279,23 @@ static int tile_rows(struct vp_libtiff_reader *r, const struct vp_stack *s, int6
     return 0;
 }
 
+size_t vp_libtiff_reader_cache(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, bool whole)
+{
+    struct vp_err ignored = VP_ERR_INIT;
+    init();
+    if (set_directory(r, ifd, s, 0, &ignored)) /* whoever reads will be told */
+        return 0;
+    uint32_t rows = 0;
+    const bool tiled = TIFFIsTiled(r->tiff);
+    if (tiled)
+        TIFFGetField(r->tiff, TIFFTAG_TILELENGTH, &rows);
+    else
+        TIFFGetFieldDefaulted(r->tiff, TIFFTAG_ROWSPERSTRIP, &rows);
+    rows = rows && rows < s->ny ? rows : (uint32_t)s->ny;
+    const size_t band = rows * (size_t)s->nx * vp_type_size(s->type);
+    return tiled ? band + (size_t)TIFFTileSize(r->tiff) : whole ? 0 : band;
+}
+
 int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
                            int64_t y0, int64_t y1, void *buf, struct vp_err *err)
 {
@@ -301,6 +318,21 @@ struct vp_libtiff_writer {
     uint32_t rows;
 };
 
+/* Rows of a strip. */
+static uint32_t strip_of(const struct vp_stack *stack)
+{
+    const size_t row = (size_t)stack->nx * vp_type_size(stack->type);
+    const uint32_t rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
+    return rows < stack->ny ? rows : (uint32_t)stack->ny;
+}
+
+size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress)
+{
+    /* ours, the predictor's, and what libtiff has compressed; then the compressor's own tables */
+    return 3 * strip_of(stack) * (size_t)stack->nx * vp_type_size(stack->type)
+           + (compress == VP_COMPRESS_ZSTD ? 16 << 20 : 1 << 20);
+}
+
 int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *name,
                            const struct vp_stack *stack, const char *text, enum vp_compress compress,
                            bool big, struct vp_err *err)
@@ -317,8 +349,7 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
         (struct vp_stack){.nx = stack->nx, .ny = stack->ny, .pages = stack->pages, .type = stack->type};
     w->compression = compression;
     w->io.fd = fd;
-    w->rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
-    w->rows = w->rows < stack->ny ? w->rows : (uint32_t)stack->ny;
+    w->rows = strip_of(stack);
     w->name = strdup(name);
     w->text = strdup(text);
     w->scratch = vp_alloc_raw(w->rows, row, "a strip", err);

@@ -11,6 +11,8 @@ struct vp_libtiff_writer;
 int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name,
                            const struct vp_stack *stack,
                            const char *text, enum vp_compress compress, bool big, struct vp_err *err);
+/* Bytes that it takes, about. */
+size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress);
 int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err);
 /* Frees w; err may be NULL. */
 int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
@@ -21,6 +23,8 @@ int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *nam
 /* Rows [y0, y1) of the page whose directory is at `ifd` into buf; the header was checked by the caller. */
 int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
                            int64_t y0, int64_t y1, void *buf, struct vp_err *err);
+/* Bytes that it keeps of the pages like the one at `ifd`, decoded; 0 if they are asked for whole and come in strips. */
+size_t vp_libtiff_reader_cache(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, bool whole);
 uint64_t vp_libtiff_reader_bytes(const struct vp_libtiff_reader *r);
 void vp_libtiff_reader_close(struct vp_libtiff_reader *r);
 

@@ -68,6 +68,17 @@ static int add_history(struct vp_meta *m, const char *text)
     return rc;
 }
 
+static struct vp_writer_options output_options(const struct vp_run *run)
+{
+    return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress};
+}
+
+size_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out)
+{
+    const struct vp_writer_options o = output_options(run);
+    return vp_writer_holds(out, &o);
+}
+
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err)
 {
@@ -83,8 +94,7 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
         vp_stack_free(&stack);
         return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
     }
-    const struct vp_writer_options o = {.raw = run->common.raw_out,
-                                        .compress = (enum vp_compress)run->common.compress};
+    const struct vp_writer_options o = output_options(run);
     const int rc = vp_writer_open(writer, path, &stack, &o, err);
     vp_stack_free(&stack);
     return rc;

@@ -24,6 +24,9 @@ int vp_open_held(struct vp_run *run, size_t hold, struct vp_reader **reader, str
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err);
 
+/* Bytes that such an output keeps beside the pages in flight. */
+size_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out);
+
 /* Whether it will be a file that is written in any order if its length is known: to open it changes nothing yet that
  * anybody sees. */
 bool vp_output_any_order(const struct vp_run *run);

@@ -40,7 +40,7 @@ struct vp_reader {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
-    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first */
+    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first; only the last one holds more than its table */
     int n_idle;
     uint64_t bytes; /* read from inputs that nobody uses */
 };
@@ -135,6 +135,9 @@ static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err
     struct input *in = &r->input[i];
     struct vp_source *s = NULL;
     pthread_mutex_lock(&r->lock);
+    const int64_t last = r->n_idle ? r->idle[r->n_idle - 1] : i;
+    if (last != i && r->input[last].source->rest)
+        r->input[last].source->rest(r->input[last].source);
     while (in->opening)
         pthread_cond_wait(&r->opened, &r->lock);
     if (in->source) {
@@ -195,6 +198,16 @@ static void give(struct vp_reader *r, int64_t i)
     pthread_mutex_unlock(&r->lock);
     if (closing)
         closing->close(closing);
+}
+
+size_t vp_reader_holds(struct vp_reader *r, bool whole)
+{
+    struct vp_err ignored = VP_ERR_INIT;
+    struct vp_source *s = r->seekable && !r->failed ? take(r, 0, &ignored) : NULL;
+    const size_t n = s && s->holds ? s->holds(s, whole) : 0;
+    if (s)
+        give(r, 0);
+    return n;
 }
 
 static void leave(struct vp_reader *r)

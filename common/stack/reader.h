@@ -72,6 +72,10 @@ void vp_input_wake(int fd);
  * geometry", "quantity"); NULL if nothing. */
 const char *vp_reader_disagrees(const struct vp_reader *r);
 
+/* Bytes that it takes to read a page beside those of the page itself: what decoders keep. `whole`: pages are asked for
+ * whole and in their own type. */
+size_t vp_reader_holds(struct vp_reader *r, bool whole);
+
 /* Bytes read so far. */
 uint64_t vp_reader_bytes(const struct vp_reader *r);
 

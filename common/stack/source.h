@@ -19,6 +19,10 @@ struct vp_source {
     int (*begin)(struct vp_source *s, int64_t page, struct vp_err *err);
     int (*rows)(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
     void (*close)(struct vp_source *s);
+    /* Bytes that it takes to read a page, beside those of the page: for whole pages, or for some rows at a time. NULL:
+     * none worth counting. And give them back, for it is the turn of another. */
+    size_t (*holds)(struct vp_source *s, bool whole);
+    void (*rest)(struct vp_source *s);
 };
 
 /* Bytes that come once: a descriptor with a small buffer in front, for headers. */

@@ -305,6 +305,13 @@ static int open_tiff(struct vp_writer *w, const struct vp_writer_options *o, str
     return write_header(w, err);
 }
 
+size_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o)
+{
+    if (o->compress != VP_COMPRESS_NONE)
+        return vp_libtiff_writer_holds(stack, o->compress);
+    return stack->pages < 0 && !o->raw ? vp_page_bytes(stack) : 0;
+}
+
 int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err)
 {

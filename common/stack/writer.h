@@ -23,6 +23,10 @@ struct vp_writer_options {
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err);
 
+/* Bytes that a writer of such a stack keeps, beside the pages that it is given: a page whose end it does not know, what a
+ * compressor needs. */
+size_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o);
+
 /* Append a page in the stack's type (vp_page_bytes). More pages than promised is an error. */
 int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
 
