@@ -39,7 +39,9 @@ ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSI
 # libraries beside the plugin are found first: `make bundle` puts them there
 LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
-GOMP    := $(filter /%,$(shell $(CC) -print-file-name=libgomp.a))
+GOMPLIB := $(filter /%,$(shell $(CC) -print-file-name=libgomp.a))
+# ... and it speaks through us: base/openmp.c
+GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 

@@ -467,10 +467,49 @@ keeps() {
     keeps sh -c 'cat noise.raw | ct-reduce --pages --raw-in $raw - -o out.tif "$@"' sh
 }
 
-@test "threads that cannot be had: 1, and no output is left" {
+@test "threads that cannot be had: 3, in one line with the way out, and no output is left" {
     needs_plain_memory
     mkdir out
     ct-phantom --volume 64x64x32 -o a.tif
-    run -1 bash -c 'ulimit -v 200000; img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
-    [ -z "$(ls -A out)" ]
+    local status3=3
+    # the runtime of OpenMP ends the program itself where it is not linked statically
+    if [[ $(ldd "$BUILD/bin/img-gauss") == *libgomp* || $(ldd "$BUILD/bin/img-gauss") == *libomp* ]]; then status3=1; fi
+    run --separate-stderr bash -c 'ulimit -v 200000; exec img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
+    [ "$status" -eq "$status3" ] && [ -z "$(ls -A out)" ]
+    [ "$status3" -eq 1 ] || [[ "${stderr_lines[0]}" == "img-gauss: error: "*"hread"* && "${stderr_lines[1]}" == "img-gauss: hint: "* ]]
+    [ "$status3" -eq 1 ] || [ "${#stderr_lines[@]}" -eq 2 ]
+    [ "$status3" -eq 1 ] || OMP_NUM_THREADS=many fails 1 "img-info: warning: OpenMP: Invalid value" img-info nothere.tif
+}
+
+@test "a reason is not pushed out of its message by a long name" {
+    local part long
+    part=$(printf 'x%.0s' {1..250})
+    long=$part/$part/$part/$part/$part/$part.tif
+    f() {
+        [ "$2" = - ] || fails "$(trouble "$1")" "xxx.tif: No such file or directory" "$1" "${@:3}" "$long"
+        case $1 in img-info | img-cmp) return 0 ;; esac
+        fails "$(trouble "$1")" ": No such file or directory" with_file "$@" -o "$long"
+        [[ "$stderr" == "$1: error: xxx"*" ... xxx"* ]]
+    }
+    each f
+    # and characters are not cut into halves
+    part=$(printf '\303\244%.0s' {1..120})
+    for more in '' y yy; do
+        run --separate-stderr img-cat "$more$part/$part/$part/$part/$part/$part.tif"
+        iconv -f UTF-8 -t UTF-8 <<<"$stderr" >valid
+    done
+}
+
+@test "empty names are said to be that: 2" {
+    f() {
+        [ "$2" = - ] || fails 2 "operand 1 is empty" "$1" "${@:3}" ''
+        fails 2 "--stats: the file name is empty" with_file "$@" --stats ''
+    }
+    each f
+    fails 2 "operand 2 is empty: expected A B" img-cmp vol.tif ''
+}
+
+@test "any number of bytes is a limit, up to the last one" {
+    f() { with_file "$@" --memory 18446744073709551615 >a && with_file "$@" >b && cmp a b; }
+    each f
 }

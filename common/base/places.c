@@ -2,6 +2,7 @@
 /* Folders that the environment names, and what names of files stand for. */
 #include "base/places.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
@@ -12,6 +13,24 @@
 #include <unistd.h>
 
 enum { MAX_LINKS = 40 };
+
+int vp_open_fd(const char *path, int flags, unsigned mode)
+{
+    int fd;
+    do
+        fd = open(path, flags, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+FILE *vp_fopen(const char *path, const char *mode)
+{
+    FILE *f;
+    do
+        f = fopen(path, mode);
+    while (!f && errno == EINTR);
+    return f;
+}
 
 const char *vp_tmpdir(void)
 {

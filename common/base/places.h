@@ -4,6 +4,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+
+/* open and fopen, tried again when a signal interrupts them (EINTR). */
+int vp_open_fd(const char *path, int flags, unsigned mode);
+FILE *vp_fopen(const char *path, const char *mode);
 
 /* Where unnamed temporary files go: $TMPDIR, or /tmp. */
 const char *vp_tmpdir(void);

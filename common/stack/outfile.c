@@ -155,9 +155,7 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
         f->slot = take_slot(f->path, serial);
         if (f->slot < 0)
             return vp_fail_errno(err, "%s", f->name);
-        do
-            f->fd = open(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? 0600 : 0666);
-        while (f->fd < 0 && errno == EINTR);
+        f->fd = vp_open_fd(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? 0600 : 0666);
         if (f->fd >= 0)
             break;
         temporary_used[f->slot] = 0;
@@ -195,9 +193,7 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
     if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
         /* O_CREAT: the kernel then minds whose FIFO it is, where everybody may make one */
         const int more = S_ISREG(st.st_mode) ? O_TRUNC : S_ISFIFO(st.st_mode) ? O_CREAT : 0;
-        do
-            f->fd = open(path, O_WRONLY | O_CLOEXEC | more, 0600);
-        while (f->fd < 0 && errno == EINTR);
+        f->fd = vp_open_fd(path, O_WRONLY | O_CLOEXEC | more, 0600);
         f->pipe = !S_ISREG(st.st_mode);
         return f->fd < 0 ? vp_fail_errno(err, "%s", path) : 0;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the names of the inputs stand for: files, directories, lists. */
 #include "base/err.h"
+#include "base/places.h"
 #include "stack/source.h"
 #include <dirent.h>
 #include <errno.h>
@@ -111,7 +112,7 @@ static int add_path(struct vp_paths *p, const char *path, struct vp_err *err)
 
 static int add_list(struct vp_paths *p, const char *name, struct vp_err *err)
 {
-    FILE *f = fopen(name, "r");
+    FILE *f = vp_fopen(name, "re");
     if (!f)
         return vp_fail_errno(err, "%s", name);
     const int64_t first = p->n;

@@ -2,6 +2,7 @@
 /* One or many inputs as one stack. */
 #include "stack/reader.h"
 #include "base/err.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "stack/source.h"
 #include <errno.h>
@@ -59,7 +60,7 @@ static int open_descriptor(struct vp_reader *r, const char *path, const char *na
                 close(null);
         }
     } else {
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     }
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
