@@ -24,8 +24,10 @@ NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/loca
 WERROR  ?= 0
 V       ?= 0
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION)
-VERSION := $(shell cat VERSION)$(if $(findstring $(shell cat VERSION),$(VERSION)),,+$(VERSION))
+# The hash of this tree's own repository: a tarball may lie inside another one.
+RELEASE := $(shell cat VERSION)
+COMMIT  := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" ] && git describe --tags --always --dirty)
+VERSION := $(RELEASE)$(if $(findstring $(RELEASE),$(COMMIT)),,$(COMMIT:%=+%))
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
 ifeq ($(WERROR),1)
@@ -34,7 +36,7 @@ endif
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon $(WARN) \
+ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon $(WARN) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 # libraries beside the plugin are found first: `make bundle` puts them there
 LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
@@ -94,8 +96,14 @@ $(OBJ)/%.$(1).o: %.c Makefile
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-$(OBJ)/%.o: %.c Makefile VERSION
+$(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+
+# compiled again when the commit is another one, and nothing else is
+$(OBJ)/common/base/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"' -DVP_RELEASE='"$(RELEASE)"'
+$(OBJ)/common/base/version.o: $(OBJ)/version
+$(OBJ)/version: FORCE
+	@mkdir -p $(@D) && { echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@; }
 
 $(OBJ)/cuda/%.c.o: cuda/%.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<

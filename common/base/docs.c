@@ -10,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef VP_VERSION
-#define VP_VERSION "unknown"
-#endif
-
 enum { WIDTH = 79, COLUMN = 26 };
 
 /* Of the release, changed with VERSION: pages made at any time are the same. */
@@ -605,8 +601,7 @@ static void generate_man(const struct vp_docs *d, FILE *out)
     for (const char *s = t->name; *s; s++)
         put_roff_char(out, &(const char){(char)toupper((unsigned char)*s)});
     /* the release without what a build adds to it, so that the page is the same from every build */
-    fprintf(out, "\" \"1\" \"" PAGE_DATE "\" \"voxpipe %.*s\" \"voxpipe\"\n",
-            (int)strcspn(VP_VERSION, "+"), VP_VERSION);
+    fprintf(out, "\" \"1\" \"" PAGE_DATE "\" \"voxpipe %s\" \"voxpipe\"\n", vp_release);
     fputs(".SH NAME\n", out);
     put_roff(out, t->name, strlen(t->name), false);
     fputs(" \\- ", out);

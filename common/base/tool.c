@@ -18,10 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef VP_VERSION
-#define VP_VERSION "unknown"
-#endif
-
 enum { MAX_THREADS = 4096, MAX_COMMON = 32, MAX_AT_SIGNAL = 4 };
 
 /* ---- the common options ---- */
@@ -367,7 +363,7 @@ static int close_stdout(struct vp_err *err)
 
 static void version(const struct vp_tool *tool)
 {
-    printf("%s (voxpipe) %s\n", tool->name, VP_VERSION);
+    printf("%s (voxpipe) %s\n", tool->name, vp_version);
 #ifdef __clang__
     printf("clang %s", __clang_version__);
 #else

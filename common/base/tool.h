@@ -82,6 +82,9 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
 
+/* "0.1.0+1a2b3c4-dirty" and "0.1.0". */
+extern const char vp_version[], vp_release[];
+
 /* Messages to standard error, one line each: "ct-fdk: warning: ...". Warnings are silent with -q,
  * notes are shown with -v. For tools/ and for what several programs share around their work (it takes a
  * struct vp_run); operations return what they have to say. */

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The version, in an object of its own: a commit compiles nothing else again. */
+#include "base/tool.h"
+
+#ifndef VP_VERSION
+#define VP_VERSION "unknown"
+#define VP_RELEASE "unknown"
+#endif
+
+const char vp_version[] = VP_VERSION;
+const char vp_release[] = VP_RELEASE;
