@@ -387,6 +387,16 @@ with_file() {
     each f
 }
 
+@test "one program at a time draws on a terminal" {
+    command -v script >/dev/null && command -v flock >/dev/null || skip "no script(1) or flock(1)"
+    ct-phantom --volume 64x64x8 -o a.tif
+    export draw='img-cat --progress always a.tif -o b.tif'
+    script -qec 'sh -c "$draw"' alone </dev/null >/dev/null
+    grep -F '(0 of 8 pages)' alone
+    script -qec 'exec 9<>"$(tty)"; flock 9; sh -c "exec 9>&-; $draw"; flock -u 9; $draw --quiet' beside </dev/null >/dev/null
+    [ "$(tr '\r' '\n' <beside | grep -cF '(0 of 8 pages)')" = 1 ]
+}
+
 @test "raw output holds the samples and nothing else" {
     f() {
         writes_binary "$1" && [ "$1" != img-view ] || return 0

@@ -296,6 +296,41 @@ static void see_also(const struct vp_docs *d, FILE *out)
         fputs("voxpipe(7)", out);
 }
 
+static bool is_heading(const char *line, size_t n)
+{
+    bool letter = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!isupper((unsigned char)line[i]) && !isdigit((unsigned char)line[i]) && !strchr(" -,", line[i]))
+            return false;
+        letter = letter || isupper((unsigned char)line[i]);
+    }
+    return letter && isupper((unsigned char)line[0]);
+}
+
+/* The further sections of the man page, but where it all comes from. */
+static void help_sections(FILE *out, const char *text)
+{
+    bool shown = false;
+    while (*(text += strspn(text, "\n"))) {
+        const size_t line = strcspn(text, "\n"), n = paragraph(text);
+        size_t from = 0;
+        if (is_heading(text, line)) {
+            shown = strncmp(text, "REFERENCES", line);
+            from = line + (text[line] == '\n');
+            if (shown)
+                fprintf(out, "\n%c", text[0]);
+            for (size_t i = 1; i < line && shown; i++)
+                putc(tolower((unsigned char)text[i]), out);
+            fputs(shown ? ":\n" : "", out);
+        }
+        if (shown && from < n) {
+            fputs("  ", out);
+            wrap(out, 2, 2, text + from, n - from);
+        }
+        text += n;
+    }
+}
+
 void vp_docs_help(const struct vp_docs *d, FILE *out)
 {
     const struct vp_tool *t = d->tool;
@@ -304,6 +339,8 @@ void vp_docs_help(const struct vp_docs *d, FILE *out)
     const char *text = t->description && *t->description ? t->description : t->summary;
     wrap(out, 0, 0, text, paragraph(text));
     walk_all(d, out, help_row);
+    if (t->sections)
+        help_sections(out, t->sections);
     if (t->examples && t->examples->command) {
         fputs("\nExamples:\n", out);
         for (const struct vp_example *e = t->examples; e->command; e++) {
@@ -515,17 +552,6 @@ static void put_operands(FILE *out, const char *s)
             s += put_roff_char(out, s);
         }
     }
-}
-
-static bool is_heading(const char *line, size_t n)
-{
-    bool letter = false;
-    for (size_t i = 0; i < n; i++) {
-        if (!isupper((unsigned char)line[i]) && !isdigit((unsigned char)line[i]) && !strchr(" -,", line[i]))
-            return false;
-        letter = letter || isupper((unsigned char)line[i]);
-    }
-    return letter && isupper((unsigned char)line[0]);
 }
 
 /* "HEADING\n" at column 0 and the paragraphs below it, repeated. */
@@ -766,7 +792,8 @@ static void zsh_row(struct walk *w, const struct vp_opt *row, bool new_group)
         putc(':', out);
         if (row->choices) {
             putc('(', out);
-            put_choices(out, row->choices, " ");
+            for (const char *c = row->choices; *c; c++) /* a bare colon would end the list */
+                fprintf(out, "%s%c", *c == ':' ? "\\" : "", *c == '|' ? ' ' : *c);
             putc(')', out);
         } else if (is_file(row)) {
             fputs("_files", out);

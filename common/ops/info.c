@@ -218,6 +218,32 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
 
 static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
+/* Members of an object, a key that is there several times once, with a list; history always is one. */
+static void print_metadata(const struct vp_meta *meta, FILE *out)
+{
+    for (int k = 0; k < meta->n; k++) {
+        int first = 0, more = 0;
+        while (strcmp(meta->key[first], meta->key[k]))
+            first++;
+        if (first < k)
+            continue;
+        for (int m = k + 1; m < meta->n; m++)
+            more += !strcmp(meta->key[m], meta->key[k]);
+        const bool list = more || !strcmp(meta->key[k], "history");
+        fputs(k ? ", " : "", out);
+        vp_json_string(out, meta->key[k]);
+        fputs(list ? ": [" : ": ", out);
+        vp_json_string(out, meta->value[k]);
+        for (int m = k + 1; m < meta->n && more; m++)
+            if (!strcmp(meta->key[m], meta->key[k])) {
+                fputs(", ", out);
+                vp_json_string(out, meta->value[m]);
+                more--;
+            }
+        fputs(list ? "]" : "", out);
+    }
+}
+
 static void print_json(const struct vp_info *i, FILE *out)
 {
     const struct vp_meta *meta = &i->stack->meta;
@@ -228,15 +254,9 @@ static void print_json(const struct vp_info *i, FILE *out)
     fprintf(out, ", \"nx\": %lld, \"ny\": %lld, \"pages\": ", (long long)i->stack->nx,
             (long long)i->stack->ny);
     vp_json_number(out, i->pages < 0 ? NAN : (double)i->pages);
-    fprintf(out, ", \"type\": \"%s\", \"metadata\": [", vp_type_name(i->stack->type));
-    for (int k = 0; k < meta->n; k++) {
-        fputs(k ? ", [" : "[", out);
-        vp_json_string(out, meta->key[k]);
-        fputs(", ", out);
-        vp_json_string(out, meta->value[k]);
-        fputs("]", out);
-    }
-    fputs("]", out);
+    fprintf(out, ", \"type\": \"%s\", \"metadata\": {", vp_type_name(i->stack->type));
+    print_metadata(meta, out);
+    fputs("}", out);
     for (int k = 0; i->want_moments && statistics[k]; k++) {
         fprintf(out, "%s\"%s\": ", k ? ", " : ", \"statistics\": {", statistics[k]);
         statistic(i, statistics[k], &v);
@@ -279,7 +299,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     for (int k = 0; k < s->meta.n; k++) {
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);
         geometry += geom;
-        if (!geom || verbose)
+        if ((!geom || verbose) && strcmp(s->meta.key[k], "history"))
             fprintf(out, "%-12s %s\n", s->meta.key[k], s->meta.value[k]);
     }
     if (geometry && !verbose)
@@ -303,6 +323,9 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     if (i->h.below || i->h.above)
         fprintf(out, "%-12s %lld below, %lld above\n", "outside", (long long)i->h.below,
                 (long long)i->h.above);
+    for (int k = 0; k < s->meta.n; k++) /* it grows with every program: what is asked for comes before it */
+        if (!strcmp(s->meta.key[k], "history"))
+            fprintf(out, "%-12s %s\n", s->meta.key[k], s->meta.value[k]);
 }
 
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err)

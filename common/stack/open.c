@@ -31,7 +31,8 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
 
 int vp_open_held(struct vp_run *run, size_t hold, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold,
+                                        .output = run->common.output};
     return open_paths(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
 
@@ -43,13 +44,15 @@ int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *
 int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
                   struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool,
+                                        .output = run->common.output};
     return open_paths(run, paths, n, &o, reader, err);
 }
 
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    return open_paths(run, &path, 1, &(struct vp_reader_options){.spool = run->common.spool}, reader, err);
+    return open_paths(run, &path, 1, &(struct vp_reader_options){.spool = run->common.spool, .output = run->common.output},
+                      reader, err);
 }
 
 /* One line, whatever an argument held. */

@@ -298,7 +298,7 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     r->raw = o && o->raw ? strdup(o->raw) : NULL;
     int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
     if (!rc)
-        rc = vp_paths_expand(&r->paths, paths, n, err);
+        rc = vp_paths_expand(&r->paths, paths, n, o ? o->output : NULL, err);
     if (!rc && !(r->name = make_name(&r->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (!rc)

@@ -11,6 +11,7 @@ struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
     size_t hold;        /* see vp_open_held */
+    const char *output; /* a folder among the inputs must not hold it; or NULL */
 };
 
 /* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff

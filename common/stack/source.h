@@ -65,7 +65,8 @@ int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_
 
 /* "@list", directories and files as the files that they stand for, in order. */
 struct vp_paths { int64_t n; char **path; };
-int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, struct vp_err *err);
+/* A folder that holds the file `output` (NULL: none) is refused: it would become its own input. */
+int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const char *output, struct vp_err *err);
 void vp_paths_free(struct vp_paths *p);
 
 /* NaN and infinities among n samples. */
