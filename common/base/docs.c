@@ -315,7 +315,7 @@ static void help_sections(FILE *out, const char *text)
         const size_t line = strcspn(text, "\n"), n = paragraph(text);
         size_t from = 0;
         if (is_heading(text, line)) {
-            shown = strncmp(text, "REFERENCES", line);
+            shown = line != 10 || strncmp(text, "REFERENCES", 10);
             from = line + (text[line] == '\n');
             if (shown)
                 fprintf(out, "\n%c", text[0]);

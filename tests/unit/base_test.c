@@ -552,7 +552,8 @@ static void texts(void)
                       "      ct-demo --mode 'quoted words stay together, whatever their length' \\\n"
                       "        --sigma 7 --verbose\n"));
     CHECK(strstr(out, "\nSee also: ct-filter(1), voxpipe(7)\n"));
-    CHECK(!strstr(out, "Second") && !strstr(out, "secret") && !strstr(out, "generate"));
+    CHECK(strstr(out, "\nNotes:\n  Text.\n\nSecond part 2-d:\n  More text.\n"));
+    CHECK(!strstr(out, "Second.") && !strstr(out, "secret") && !strstr(out, "generate"));
     CHECK(!strchr(out, '\033'));
     CHECK(!strstr(out, "--raw-out") && !strstr(out, "--force"));
     CHECK_INT(lines_longer(out, 80), 0);
