@@ -24,8 +24,10 @@ NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/loca
 WERROR  ?= 0
 V       ?= 0
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION)
-VERSION := $(shell cat VERSION)$(if $(findstring $(shell cat VERSION),$(VERSION)),,+$(VERSION))
+# The hash of this tree's own repository: a tarball may lie inside another one.
+RELEASE := $(shell cat VERSION)
+COMMIT  := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" ] && git describe --tags --always --dirty)
+VERSION := $(RELEASE)$(if $(findstring $(RELEASE),$(COMMIT)),,$(COMMIT:%=+%))
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
 ifeq ($(WERROR),1)
@@ -36,12 +38,13 @@ WARN    += $(if $(CLANG),-Wno-pass-failed)
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon -I$(OBJ) $(WARN) \
+ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
-# libraries beside the plugin are found first: `make bundle` puts them there
-LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
+LIBS    := -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
-GOMP    := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
+GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
+# ... and it speaks through us: base/openmp.c
+GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 
@@ -101,8 +104,14 @@ $(OBJ)/%.$(1).o: %.c Makefile
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-$(OBJ)/%.o: %.c Makefile VERSION
+$(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+
+# compiled again when the commit is another one, and nothing else is
+$(OBJ)/common/base/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
+$(OBJ)/common/base/version.o: $(OBJ)/version
+$(OBJ)/version: FORCE
+	@mkdir -p $(@D) && { echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@; }
 
 $(OBJ)/$(GPUHASH)/cuda/%.c.o: cuda/%.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<
@@ -204,38 +213,38 @@ pairs: all
 docs: $(DOCS)
 	@$(DOCS) .
 
+INSTALL_PROGRAM ?= install
 MAN1 = $(wildcard man/*.1)
 MAN5 = $(wildcard man/*.5)
 MAN7 = $(wildcard man/*.7)
+
+## install-strip: the same without symbols
+install-strip:
+	$(MAKE) install INSTALL_PROGRAM='install -s --strip-program=$(STRIP)'
 
 ## install: into $(DESTDIR)$(PREFIX): programs, man pages, completions
 install: all
 	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man5" "$(DESTDIR)$(MANDIR)/man7" \
 	    "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
-	install -m 755 $(TOOLS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
+	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
 	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
 	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
 	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
-	$(if $(PLUGIN),install -d "$(DESTDIR)$(LIBDIR)" && install -m 755 $(PLUGIN) "$(DESTDIR)$(LIBDIR)")
+	$(if $(PLUGIN),install -d "$(DESTDIR)$(LIBDIR)" && $(INSTALL_PROGRAM) -m 755 $(PLUGIN) "$(DESTDIR)$(LIBDIR)")
 	for t in $(TOOLS); do \
 	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
 	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
 	    install -m 644 completions/fish/$$t.fish "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish" || exit 1; done
 
-# The C library and the loader belong to the machine; everything else that a program loads goes along.
 BUNDLE ?= bundle
-## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, man pages
-bundle: all
-	rm -rf $(BUNDLE)
-	mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib/voxpipe $(BUNDLE)/share/man/man1 $(BUNDLE)/share/man/man5 $(BUNDLE)/share/man/man7
-	cp $(TOOLS:%=$(BIN)/%) $(BUNDLE)/bin
-	$(if $(PLUGIN),cp $(PLUGIN) $(BUNDLE)/lib/voxpipe)
-	for f in $$(ldd $(TOOLS:%=$(BIN)/%) $(PLUGIN) | awk '$$3 ~ /^\// { print $$3 }' | sort -u | \
-	    grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so'); do cp -L $$f $(BUNDLE)/lib/voxpipe || exit 1; done
-	cp $(MAN1) $(BUNDLE)/share/man/man1
-	cp $(MAN5) $(BUNDLE)/share/man/man5
-	cp $(MAN7) $(BUNDLE)/share/man/man7
-	cp LICENSE README.md $(BUNDLE)
+STRIP  ?= strip
+# The programs of a bundle find its libraries beside them. Others do not look there: what lies beside a copy may be anybody's.
+$(OBJ)/bundle/%: $(OBJ)/tools/%.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(LIBS)
+
+## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries and their notices, man pages
+bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
+	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
 ## uninstall: remove what install put there
@@ -261,11 +270,11 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench pairs docs install bundle uninstall sanitize clean help
+.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -110,7 +110,8 @@ static void zsh_row(struct vp_help_walk *w, const struct vp_opt *row, bool new_g
         putc(':', out);
         if (row->choices) {
             putc('(', out);
-            vp_help_choices(out, row->choices, " ");
+            for (const char *c = row->choices; *c; c++) /* a bare colon would end the list */
+                fprintf(out, "%s%c", *c == ':' ? "\\" : "", *c == '|' ? ' ' : *c);
             putc(')', out);
         } else if (is_file(row)) {
             fputs("_files", out);

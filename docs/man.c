@@ -203,17 +203,6 @@ static void put_operands(FILE *out, const char *s)
     }
 }
 
-static bool is_heading(const char *line, size_t n)
-{
-    bool letter = false;
-    for (size_t i = 0; i < n; i++) {
-        if (!isupper((unsigned char)line[i]) && !isdigit((unsigned char)line[i]) && !strchr(" -,", line[i]))
-            return false;
-        letter = letter || isupper((unsigned char)line[i]);
-    }
-    return letter && isupper((unsigned char)line[0]);
-}
-
 /* "HEADING\n" at column 0 and the paragraphs below it, repeated. */
 static void put_sections(FILE *out, const char *text)
 {
@@ -223,7 +212,7 @@ static void put_sections(FILE *out, const char *text)
         if (!head)
             break;
         const char *body = text;
-        if (is_heading(text, head)) {
+        if (vp_help_heading(text, head)) {
             fputs(".SH ", out);
             put_line(out, text, head, false);
             body = text + head;
@@ -232,7 +221,7 @@ static void put_sections(FILE *out, const char *text)
         for (;;) {          /* up to the next heading */
             next += strspn(next, "\n");
             const size_t n = strcspn(next, "\n");
-            if (!n || (next > body && next[-1] == '\n' && is_heading(next, n)))
+            if (!n || (next > body && next[-1] == '\n' && vp_help_heading(next, n)))
                 break;
             next += n;
         }

@@ -402,6 +402,16 @@ with_file() {
     each f
 }
 
+@test "one program at a time draws on a terminal" {
+    command -v script >/dev/null && command -v flock >/dev/null || skip "no script(1) or flock(1)"
+    ct-phantom --volume 64x64x8 -o a.tif
+    export draw='img-cat --progress always a.tif -o b.tif'
+    script -qec 'sh -c "$draw"' alone </dev/null >/dev/null
+    grep -F '(0 of 8 pages)' alone
+    script -qec 'exec 9<>"$(tty)"; flock 9; sh -c "exec 9>&-; $draw"; flock -u 9; $draw --quiet' beside </dev/null >/dev/null
+    [ "$(tr '\r' '\n' <beside | grep -cF '(0 of 8 pages)')" = 1 ]
+}
+
 @test "raw output holds the samples and nothing else" {
     f() {
         writes_binary "$1" && [ "$1" != img-view ] || return 0
@@ -434,12 +444,99 @@ with_file() {
     each f
 }
 
-@test "threads that cannot be had: 1, and no output is left" {
+# keeps COMMAND...: is refused with a number; with that much it runs, and takes no more beside itself
+keeps() {
+    local need limit peak
+    run "$@" --memory 1KiB
+    need=$(sed -n 's/.* \(takes\|need\) \([0-9.]*\) MiB.*/\2/p' <<<"$output")
+    [ "$status" -ge 2 ] && [ -n "$need" ] || { echo "$*: status $status: $output"; return 1; }
+    limit=$(awk -v n="$need" 'BEGIN { printf "%d", (n + 0.06) * 1048576 }')
+    run --separate-stderr "$@" --memory "$limit" --stats stats.json
+    [ "$status" -le 1 ] && [ -z "$stderr" ] || { echo "$* --memory $limit: status $status: $stderr"; return 1; }
+    peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
+    # programs and libraries take 4 to 6 MB; a page that is not counted would be 8
+    [ "$peak" -gt 4000000 ] && [ "$peak" -le $((limit + 9000000)) ] ||
+        { echo "$*: took $peak bytes where $limit were allowed"; return 1; }
+}
+
+@test "the smallest portion that is accepted is kept to: what others hold is counted" {
+    needs_plain_memory
+    export raw=2048x2048:u16
+    head -c 33554432 /dev/urandom > noise.raw              # four pages of 8 MiB that nothing compresses
+    img-cat --raw-in $raw noise.raw -o plain.tif
+    img-cat --raw-in 4194304x1:u16 noise.raw -o rows.tif   # a row is a strip
+    img-cat --compress deflate rows.tif -o packed.tif
+    mkdir many
+    for i in 0 1 2 3 4 5; do img-cat --pages $((i % 4)) --compress deflate rows.tif -o many/$i.tif; done
+    keeps img-cmp plain.tif plain.tif
+    keeps img-cmp --mask rows.tif packed.tif rows.tif
+    keeps img-cat plain.tif -o out.tif
+    keeps img-cat packed.tif -o out.tif
+    keeps img-cat --pages 3,1 packed.tif -o out.tif
+    keeps img-cat many -o out.tif
+    keeps sh -c 'cat noise.raw | img-cat --raw-in $raw - -o out.tif "$@"' sh
+    keeps sh -c 'cat noise.raw | img-convert --raw-in $raw --type u32 - -o out.tif "$@"' sh
+    keeps img-convert --type u32 --compress zstd plain.tif -o out.tif
+    keeps img-view plain.tif -o out.png
+    keeps img-view --montage 3 --fit 1000x1000 plain.tif -o out.png
+    keeps sh -c 'cat noise.raw | img-view --slice 1 --raw-in $raw - -o out.png "$@"' sh
+    keeps img-info --percentiles 1,50 plain.tif
+    keeps img-info --statistics --mask rows.tif packed.tif
+    keeps img-math a+1 packed.tif -o out.tif
+    keeps img-math a+b packed.tif rows.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-math a+1 --raw-in $raw - -o out.tif "$@"' sh
+    keeps img-gauss --2d --sigma 1 packed.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-gauss --2d --sigma 1 --raw-in $raw - -o out.tif "$@"' sh
+    keeps img-wiener --2d --noise 10 packed.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-wiener --2d --noise 10 --raw-in $raw - -o out.tif "$@"' sh
+    keeps sh -c 'cat noise.raw | ct-reduce --pages --raw-in $raw - -o out.tif "$@"' sh
+}
+
+@test "threads that cannot be had: 3, in one line with the way out, and no output is left" {
     needs_plain_memory
     mkdir out
     ct-phantom --volume 64x64x32 -o a.tif
-    run -1 bash -c 'ulimit -v 200000; img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
-    [ -z "$(ls -A out)" ]
+    local status3=3
+    # the runtime of OpenMP ends the program itself where it is not linked statically
+    if [[ $(ldd "$BUILD/bin/img-gauss") == *libgomp* || $(ldd "$BUILD/bin/img-gauss") == *libomp* ]]; then status3=1; fi
+    run --separate-stderr bash -c 'ulimit -v 200000; exec img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
+    [ "$status" -eq "$status3" ] && [ -z "$(ls -A out)" ]
+    [ "$status3" -eq 1 ] || [[ "${stderr_lines[0]}" == "img-gauss: error: "*"hread"* && "${stderr_lines[1]}" == "img-gauss: hint: "* ]]
+    [ "$status3" -eq 1 ] || [ "${#stderr_lines[@]}" -eq 2 ]
+    [ "$status3" -eq 1 ] || OMP_NUM_THREADS=many fails 1 "img-info: warning: OpenMP: Invalid value" img-info nothere.tif
+}
+
+@test "a reason is not pushed out of its message by a long name" {
+    local part long
+    part=$(printf 'x%.0s' {1..250})
+    long=$part/$part/$part/$part/$part/$part.tif
+    f() {
+        [ "$2" = - ] || fails "$(trouble "$1")" "xxx.tif: No such file or directory" "$1" "${@:3}" "$long"
+        case $1 in img-info | img-cmp) return 0 ;; esac
+        fails "$(trouble "$1")" ": No such file or directory" with_file "$@" -o "$long"
+        [[ "$stderr" == "$1: error: xxx"*" ... xxx"* ]]
+    }
+    each f
+    # and characters are not cut into halves
+    part=$(printf '\303\244%.0s' {1..120})
+    for more in '' y yy; do
+        run --separate-stderr img-cat "$more$part/$part/$part/$part/$part/$part.tif"
+        iconv -f UTF-8 -t UTF-8 <<<"$stderr" >valid
+    done
+}
+
+@test "empty names are said to be that: 2" {
+    f() {
+        [ "$2" = - ] || fails 2 "operand 1 is empty" "$1" "${@:3}" ''
+        fails 2 "--stats: the file name is empty" with_file "$@" --stats ''
+    }
+    each f
+    fails 2 "operand 2 is empty: expected A B" img-cmp vol.tif ''
+}
+
+@test "any number of bytes is a limit, up to the last one" {
+    f() { with_file "$@" --memory 18446744073709551615 >a && with_file "$@" >b && cmp a b; }
+    each f
 }
 
 @test "a name that promises another kind of file is refused, with the way out" {

@@ -1,5 +1,26 @@
 load helper
 
+@test "a folder that holds the output is not read: a second run would take in the result of the first" {
+    mkdir scan
+    for i in 1 2 3; do ct-phantom --volume 8x8x1 --phantom ball --density 0.0$i -o scan/$i.tif; done
+    img-cat scan/ -o scan/all.tif
+    [ "$(img-info --value pages scan/all.tif)" = 3 ]
+    cp scan/all.tif before.tif
+    fails 2 "scan/: the folder that is read holds the output, scan/all.tif" img-cat scan/ -o scan/all.tif
+    [[ "$stderr" == *"hint: write it elsewhere"* ]]
+    ln -s scan/all.tif link.tif
+    fails 2 "holds the output" img-cat scan -o link.tif
+    echo "$PWD/scan" >list
+    fails 2 "holds the output" img-cat @list -o scan/all.tif
+    cmp before.tif scan/all.tif
+    # a file that is named may be written over
+    img-cat scan/[123].tif -o scan/all.tif
+    img-cat scan/1.tif scan/2.tif -o scan/1.tif
+    [ "$(img-info --value pages scan/all.tif scan/1.tif)" = 5 ]
+    # and where nothing is written, all of it is read
+    [ "$(img-info --value pages scan)" = 7 ]
+}
+
 # stack FILE: 6x4, 7 pages of u16; the sample at x, y of page p is 100 p + 10 y + x
 stack() {
     perl -e 'for $p (0..6) { for $y (0..3) { print pack("S<*", map { 100 * $p + 10 * $y + $_ } 0..5) } }' > stack.raw

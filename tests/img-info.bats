@@ -125,3 +125,23 @@ ramp() {
     four=$(img-info -j 4 --raw-in 1000x100:f32le --json -s --percentiles 1,50,99 --histogram 99 t.raw)
     [ "$one" = "$four" ]
 }
+
+@test "JSON: metadata is an object, history a list" {
+    ct-phantom --volume 8x8x2 --phantom ball | img-cat --pages 1 -o a.tif
+    img-info --json --statistics a.tif >a.json
+    grep -F '"axes": "x y z"' a.json
+    perl -MJSON::PP -e 1 2>/dev/null || skip "no JSON::PP"
+    perl -MJSON::PP -e 'local $/; my $j = decode_json(<STDIN>); my $m = $j->{metadata};
+        die "no object" unless ref $m eq "HASH"; die "axes" unless $m->{axes} eq "x y z";
+        die "history" unless ref $m->{history} eq "ARRAY" and @{$m->{history}} == 2 and $m->{history}[1] =~ /^img-cat/;
+        die "pages" unless $j->{pages} == 1' <a.json
+    ct-phantom --volume 8x8x2 --phantom ball -o b.tif
+    img-info --json b.tif | grep -F '"history": ["ct-phantom'
+}
+
+@test "the history, which grows, comes last" {
+    ct-phantom --volume 8x8x2 --phantom ball | img-cat -o a.tif
+    img-info --statistics --percentiles 50 --histogram 2 a.tif >out
+    [ "$(tail -n 2 out | grep -c '^history')" = 2 ]
+    [ "$(grep -c '^history' out)" = 2 ]
+}

@@ -132,7 +132,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
     struct vp_flow flow = {.reader = reader, .writer = writer, .as_f32 = true, .last = -1,
-                           .out_page_bytes = vp_page_bytes(&out), .memory = limit - held,
+                           .out_page_bytes = vp_page_bytes(&out), .memory = limit,
+                           .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "filter",
                            .work = work, .ctx = &w};
     rc = vp_flow_run(&flow, err);

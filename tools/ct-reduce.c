@@ -53,7 +53,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_reduce *reduce = NULL;
     struct vp_stack out = {0};
     void *page = NULL;
-    char note[512] = "", size[16];
+    char note[512] = "";
     int rc = -1;
 
     if (vp_device_cpu(run_, err))
@@ -100,12 +100,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
      * result */
     const uint64_t held = reduce ? vp_reduce_bytes(reduce) + vp_page_bytes(in) + vp_page_bytes(&out) : 0;
-    if (held >= run_->common.memory) {
-        vp_fail(err, VP_ERESOURCE, "the sums of a page need %s, more than the memory limit",
-                vp_format_bytes(size, sizeof size, held));
-        goto out;
-    }
-    struct vp_flow flow = {.reader = readers[0], .last = -1, .memory = run_->common.memory - held,
+    struct vp_flow flow = {.reader = readers[0], .last = -1, .memory = run_->common.memory,
+                           .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "reduce"};
     if (p->pages && !(page = vp_alloc_raw(vp_page_bytes(&out), 1, "a page", err)))
         goto out;

@@ -168,6 +168,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     }
     struct vp_flow flow = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
+                           .beside = vp_beside_bytes(&j.b, &select) + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
                            .progress = run_->progress,
                            .stage = "compare", .work = work, .ctx = &j};
     if (vp_select_run(&select, &flow, err)

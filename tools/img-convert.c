@@ -251,7 +251,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
     struct vp_flow flow = {.reader = reader, .writer = writer, .out_page_bytes = vp_page_bytes(&out),
-                           .memory = memory_of(run_, &j), .stats = run_->stats, .progress = run_->progress,
+                           .memory = memory_of(run_, &j), .beside = vp_output_holds(run_, &out, memory_of(run_, &j)),
+                           .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
     rc = vp_select_run(&select, &flow, err);
     if (!rc && j.before.varies && !j.after.varies)

@@ -75,6 +75,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     }
     const struct vp_flow flow = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
+                                 .beside = i.mask ? vp_beside_bytes(&mask, &select) : 0,
                                  .stage = "statistics",
                                  .progress = run_->progress};
     rc = (read && vp_info_measure(&i, &flow, err)) || (i.mask && vp_beside_finish(&mask, -1, err))

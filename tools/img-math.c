@@ -45,7 +45,7 @@ static const struct vp_example examples[] = {
 };
 
 static const char sections[] =
-    "EXPRESSION\n"
+    "EXPRESSIONS\n"
     "The inputs are called a, b, c, ... in order; with one input only a is there. x and y are the column and the row "
     "of a sample, z is its slice (0 where the pages stand alone) and page the number of its page, all counted "
     "from 0. "

@@ -246,6 +246,41 @@ void vp_help_see_also(const struct vp_help *d, FILE *out)
         fputs("voxpipe(7)", out);
 }
 
+bool vp_help_heading(const char *line, size_t n)
+{
+    bool letter = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!isupper((unsigned char)line[i]) && !isdigit((unsigned char)line[i]) && !strchr(" -,", line[i]))
+            return false;
+        letter = letter || isupper((unsigned char)line[i]);
+    }
+    return letter && isupper((unsigned char)line[0]);
+}
+
+/* The further sections of the man page, but where it all comes from. */
+static void help_sections(FILE *out, const char *text)
+{
+    bool shown = false;
+    while (*(text += strspn(text, "\n"))) {
+        const size_t line = strcspn(text, "\n"), n = vp_help_paragraph(text);
+        size_t from = 0;
+        if (vp_help_heading(text, line)) {
+            shown = line != 10 || strncmp(text, "REFERENCES", 10);
+            from = line + (text[line] == '\n');
+            if (shown)
+                fprintf(out, "\n%c", text[0]);
+            for (size_t i = 1; i < line && shown; i++)
+                putc(tolower((unsigned char)text[i]), out);
+            fputs(shown ? ":\n" : "", out);
+        }
+        if (shown && from < n) {
+            fputs("  ", out);
+            wrap(out, 2, 2, text + from, n - from);
+        }
+        text += n;
+    }
+}
+
 void vp_help_print(const struct vp_help *d, FILE *out)
 {
     const struct vp_tool *t = d->tool;
@@ -254,6 +289,8 @@ void vp_help_print(const struct vp_help *d, FILE *out)
     const char *text = t->description && *t->description ? t->description : t->summary;
     wrap(out, 0, 0, text, vp_help_paragraph(text));
     vp_help_all(d, out, help_row);
+    if (t->sections)
+        help_sections(out, t->sections);
     if (t->examples && t->examples->command) {
         fputs("\nExamples:\n", out);
         for (const struct vp_example *e = t->examples; e->command; e++) {

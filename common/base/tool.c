@@ -21,10 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef VP_VERSION
-#define VP_VERSION "unknown"
-#endif
-
 enum { MAX_THREADS = 4096, MAX_AT_SIGNAL = 4 };
 
 /* ---- the common options ---- */
@@ -65,10 +61,11 @@ static const struct vp_opt common_options[] = {
     VP_INT(struct vp_common, threads, "threads", 'j', .metavar = "N", .min = 1, .max = MAX_THREADS,
         .group = COMMON, .help = "threads on the CPU (default: the cores it may use)",
         .more = "The result does not depend on it."),
-    VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.8e19,
+    VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.9e19,
         .group = COMMON, .help = "memory to use, as 800M or 6.5GiB (default: 80 % of what is free)",
-        .more = "A guide for sizes of buffers and the number of passes. Work whose smallest portion does not "
-                "fit is refused with status 3 before anything is read. The result does not depend on it."),
+        .more = "What samples and tables may take, also those that decoders and compressors hold; a program itself "
+                "takes some 5 MB beside it. Work whose smallest portion does not fit is refused with status 3 before "
+                "anything is read. The result does not depend on it."),
     VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
         .help = "print what would be done and exit",
         .more = "Only headers are read, and nothing is written."),
@@ -164,7 +161,7 @@ void vp_warn(const struct vp_run *run, const char *fmt, ...)
     char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vp_format_line(text, sizeof text, fmt, ap);
     va_end(ap);
     vp_progress_clear(run->progress);
     say(run->tool->name, "warning", "1;33", text);
@@ -177,7 +174,7 @@ void vp_note(const struct vp_run *run, const char *fmt, ...)
     char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vp_format_line(text, sizeof text, fmt, ap);
     va_end(ap);
     vp_progress_clear(run->progress);
     say(run->tool->name, NULL, NULL, text);
@@ -368,7 +365,7 @@ static int close_stdout(struct vp_err *err)
 
 static void version(const struct vp_tool *tool)
 {
-    printf("%s (voxpipe) %s\n", tool->name, VP_VERSION);
+    printf("%s (voxpipe) %s\n", tool->name, vp_version);
 #ifdef __clang__
     printf("clang %s", __clang_version__);
 #else
@@ -418,6 +415,8 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         c->memory = vp_memory_available() / 5 * 4;
     if (!c->memory)
         c->memory = 1;
+    if (c->memory > INT64_MAX) /* as much as there is */
+        c->memory = INT64_MAX;
     vp_memory_limit(c->memory);
     return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
 }
@@ -476,6 +475,9 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
     const unsigned flags = run->tool->flags;
     if (run->parsed.n_operands && !takes_operands(run->tool))
         return vp_fail(err, VP_EUSAGE, "'%s': no operand is expected", run->parsed.operands[0]);
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        if (!*run->parsed.operands[i])
+            return vp_fail(err, VP_EUSAGE, "operand %d is empty: expected %s", i + 1, run->tool->operands);
     if (check_ending(run, err))
         return -1;
     if (c->quiet && c->verbose)
@@ -503,7 +505,7 @@ static FILE *open_report(const char *path)
 {
     const int fd = descriptor_of(path);
     if (fd < 0)
-        return fopen(path, "we");
+        return vp_fopen(path, "we");
     fflush(stdout);
     const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     FILE *f = copy < 0 ? NULL : fdopen(copy, "w");
@@ -641,6 +643,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     struct vp_err err = VP_ERR_INIT;
     struct vp_run run = {.tool = tool};
 
+    vp_openmp_status(tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE);
     hold_standard_streams();
     vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */

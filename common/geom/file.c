@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
+#include "base/places.h"
 #include "stack/reader.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +82,7 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
 {
     const bool standard_input = !strcmp(path, "-");
     const char *name = standard_input ? "standard input" : path;
-    const int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = standard_input ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
     size_t len;
@@ -149,7 +150,7 @@ const struct vp_opt vp_geom_options[] = {
 
 static int draft_angles(struct vp_draft *d, const char *path, struct vp_err *err)
 {
-    const int fd = !strcmp(path, "-") ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = !strcmp(path, "-") ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return vp_fail_errno(err, "%s", path);
     size_t len;

@@ -154,6 +154,8 @@ int vp_info_measure(struct vp_info *i, const struct vp_flow *input, struct vp_er
         struct vp_flow flow = *input;
         flow.work = work;
         flow.ctx = i;
+        flow.beside += (i->q ? vp_quantiles_bytes(type, i->percent.n, !seekable) : 0)
+                       + (i->h.count ? vp_histogram_bytes(&i->h) : 0);
         if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &flow, err))
             return -1;
         if (i->pages < 0 && vp_select_is_all(i->select))
@@ -218,6 +220,32 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
 
 static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
+/* Members of an object, a key that is there several times once, with a list; history always is one. */
+static void print_metadata(const struct vp_meta *meta, FILE *out)
+{
+    for (int k = 0; k < meta->n; k++) {
+        int first = 0, more = 0;
+        while (strcmp(meta->key[first], meta->key[k]))
+            first++;
+        if (first < k)
+            continue;
+        for (int m = k + 1; m < meta->n; m++)
+            more += !strcmp(meta->key[m], meta->key[k]);
+        const bool list = more || !strcmp(meta->key[k], "history");
+        fputs(k ? ", " : "", out);
+        vp_json_string(out, meta->key[k]);
+        fputs(list ? ": [" : ": ", out);
+        vp_json_string(out, meta->value[k]);
+        for (int m = k + 1; m < meta->n && more; m++)
+            if (!strcmp(meta->key[m], meta->key[k])) {
+                fputs(", ", out);
+                vp_json_string(out, meta->value[m]);
+                more--;
+            }
+        fputs(list ? "]" : "", out);
+    }
+}
+
 static void print_json(const struct vp_info *i, FILE *out)
 {
     const struct vp_meta *meta = &i->stored->meta;
@@ -228,15 +256,9 @@ static void print_json(const struct vp_info *i, FILE *out)
     fprintf(out, ", \"nx\": %lld, \"ny\": %lld, \"pages\": ", (long long)i->stack->nx,
             (long long)i->stack->ny);
     vp_json_number(out, i->pages < 0 ? NAN : (double)i->pages);
-    fprintf(out, ", \"type\": \"%s\", \"metadata\": [", vp_type_name(i->stored->type));
-    for (int k = 0; k < meta->n; k++) {
-        fputs(k ? ", [" : "[", out);
-        vp_json_string(out, meta->key[k]);
-        fputs(", ", out);
-        vp_json_string(out, meta->value[k]);
-        fputs("]", out);
-    }
-    fputs("]", out);
+    fprintf(out, ", \"type\": \"%s\", \"metadata\": {", vp_type_name(i->stored->type));
+    print_metadata(meta, out);
+    fputs("}", out);
     for (int k = 0; i->want_moments && statistics[k]; k++) {
         fprintf(out, "%s\"%s\": ", k ? ", " : ", \"statistics\": {", statistics[k]);
         statistic(i, statistics[k], &v);
@@ -262,6 +284,13 @@ static void print_json(const struct vp_info *i, FILE *out)
     fputs("}\n", out);
 }
 
+static void print_line(const struct vp_meta *meta, int k, FILE *out)
+{
+    fprintf(out, "%-12s ", meta->key[k]);
+    vp_put_plain(out, meta->value[k]);
+    fputc('\n', out);
+}
+
 static void print_text(const struct vp_info *i, bool verbose, FILE *out)
 {
     const struct vp_stack *s = i->stored;
@@ -280,11 +309,8 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     for (int k = 0; k < s->meta.n; k++) {
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);
         geometry += geom;
-        if (geom && !verbose)
-            continue;
-        fprintf(out, "%-12s ", s->meta.key[k]);
-        vp_put_plain(out, s->meta.value[k]);
-        fputc('\n', out);
+        if ((!geom || verbose) && strcmp(s->meta.key[k], "history"))
+            print_line(&s->meta, k, out);
     }
     if (geometry && !verbose)
         fprintf(out, "%-12s %d line%s (shown with -v; explained by ct-geom --show)\n", "geometry", geometry,
@@ -307,6 +333,9 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     if (i->h.below || i->h.above)
         fprintf(out, "%-12s %lld below, %lld above\n", "outside", (long long)i->h.below,
                 (long long)i->h.above);
+    for (int k = 0; k < s->meta.n; k++) /* it grows with every program: what is asked for comes before it */
+        if (!strcmp(s->meta.key[k], "history"))
+            print_line(&s->meta, k, out);
 }
 
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err)

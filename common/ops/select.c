@@ -590,19 +590,19 @@ static int run_seeking(struct job *j, struct vp_flow *f, struct vp_err *err)
 {
     enum { BATCH_BYTES = 16 << 20 };
     int64_t batch = f->batch ? f->batch : (int64_t)(BATCH_BYTES / j->part);
+    uint64_t room;
     const size_t out_bytes = f->writer && f->work ? f->out_page_bytes : 0;
     size_t need = 0;
     char *page = NULL, *in = NULL, *out = NULL;
     int rc = -1;
 
     batch = batch < 1 ? 1 : batch > j->s->pages ? j->s->pages : batch;
-    while (batch > 1 && f->memory && j->page + (uint64_t)batch * (j->part + out_bytes) > f->memory)
-        batch /= 2;
-    if (!vp_mul_size(&need, (size_t)batch, j->part + out_bytes) || !vp_add_size(&need, need, j->page)
-        || (f->memory && need > f->memory)) {
-        vp_fail(err, VP_ERESOURCE, "%s: a page does not fit the memory limit", vp_reader_name(f->reader));
+    if (!vp_add_size(&need, j->part, out_bytes) || !vp_add_size(&need, need, j->page))
+        return vp_fail(err, VP_ERESOURCE, "%s: a page cannot be held", vp_reader_name(f->reader));
+    if (vp_flow_room(f, need, &room, err))
         return -1;
-    }
+    while (batch > 1 && (double)j->page + (double)batch * (double)(j->part + out_bytes) > (double)room)
+        batch /= 2;
     page = vp_alloc_raw(1, j->page, "page", err);
     in = page ? vp_alloc_raw((size_t)batch, j->part, "pages", err) : NULL;
     out = in && out_bytes ? vp_alloc_raw((size_t)batch, out_bytes, "pages", err) : in;
@@ -696,12 +696,25 @@ int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct v
     if (own->pages >= 0 && in->pages >= 0 && own->pages != in->pages && !b->single)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name, (long long)in->pages,
                        (long long)own->pages);
-    b->page = vp_alloc_raw(1, vp_page_bytes(own), "page", err);
-    b->part = b->page ? vp_alloc_raw(1, vp_page_bytes(own), "page", err) : NULL;
-    if (!b->part) {
-        vp_beside_close(b);
+    return 0;
+}
+
+uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s)
+{
+    const uint64_t page = vp_page_bytes(vp_reader_stack(b->reader));
+    return vp_reader_holds(b->reader, true) + page + (all_columns(s) ? 0 : page);
+}
+
+/* Pages are had when the first one is asked for: then it is known that there is room. A region is cut out of a copy, for
+ * the page may be asked for again. */
+static int beside_pages(struct vp_beside *b, const struct vp_select *s, struct vp_err *err)
+{
+    const size_t bytes = vp_page_bytes(vp_reader_stack(b->reader));
+
+    if (!b->page && !(b->page = vp_alloc_raw(1, bytes, "page", err)))
         return -1;
-    }
+    if (!b->part && !all_columns(s) && !(b->part = vp_alloc_raw(1, bytes, "page", err)))
+        return -1;
     return 0;
 }
 
@@ -711,7 +724,9 @@ int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, co
     const enum vp_type type = vp_reader_stack(b->reader)->type;
     const int64_t want = b->single ? 0 : vp_select_page(s, i);
 
-    *page = b->part;
+    if (beside_pages(b, s, err))
+        return -1;
+    *page = b->part ? b->part : b->page;
     if (b->at == want)
         return 0;
     if (want != b->next && vp_reader_seekable(b->reader)) {
@@ -732,7 +747,8 @@ int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, co
         b->next++;
     }
     b->at = want;
-    crop(s, b->part, b->page, vp_type_size(type));
+    if (b->part)
+        crop(s, b->part, b->page, vp_type_size(type));
     return 0;
 }
 

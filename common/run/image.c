@@ -280,17 +280,27 @@ struct job {
     struct vp_plan plan;
     int device[VP_MAX_DEVICES];
     char name[128];                /* of the first device */
+    uint64_t spare;                /* of problem.beside, what the writer takes so that short streams are as files are */
 };
 
 static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
-                         enum vp_type stored_out, struct vp_problem *p)
+                         enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
 {
     const struct state *s = im->state;
     *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
                              .outer = s->outer, .threads = (int)run->common.threads,
-                             .memory = run->common.memory - s->held, .stored_out = vp_type_size(stored_out)};
+                             .stored_out = vp_type_size(result)};
+    /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
     const bool unknown = s->nz >= VP_UNKNOWN || s->outer >= VP_UNKNOWN;
-    p->memory -= unknown ? vp_writer_reserve(p->memory) : 0;
+    const struct vp_stack *first = vp_reader_stack(im->reader[s->first]);
+    const struct vp_stack out = {first->nx, first->ny, unknown ? -1 : 1, result, {0, NULL, NULL}};
+    const uint64_t least = writes ? vp_output_holds(run, &out, 0) : 0;
+    p->beside = writes ? vp_output_holds(run, &out, run->common.memory) : 0;
+    *spare = p->beside - least;
+    p->beside = p->beside > s->held ? p->beside : s->held;
+    for (int k = 0; k < im->n; k++)
+        p->beside += vp_reader_holds(im->reader[k], true);
+    p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
     p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = s->single[k];
@@ -339,7 +349,11 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
     const struct vp_kind *kind = NULL;
     if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
         return -1;
-    if (kind->on_host)
+    if (kind->on_host) {
+        if (*vp_devices_refused())
+            vp_warn(run, "on the CPU: %s", vp_devices_refused());
+        goto out;
+    }
         goto out;
     if (!vp_lanes_have(kind, p->chain, why, sizeof why)) {
         if (automatic)
@@ -374,11 +388,12 @@ out:
 
 static int make_plan(const struct vp_images *im, struct vp_run *run, struct job *j, struct vp_err *err)
 {
-    const struct state *const s = im->state;
     if (!vp_plan_make(&j->plan, &j->problem, err))
         return 0;
-    if (err->code == VP_ERESOURCE && j->problem.memory < run->common.memory - s->held) {
-        j->problem.memory = run->common.memory - s->held; /* what is held back is not worth a refusal */
+    if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+        const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)j->problem.beside);
+        j->problem.beside -= spare;
+        j->problem.memory += spare;
         *err = (struct vp_err)VP_ERR_INIT;
         if (!vp_plan_make(&j->plan, &j->problem, err))
             return 0;
@@ -398,9 +413,9 @@ static int make_plan(const struct vp_images *im, struct vp_run *run, struct job 
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
 }
 
-/* Problem, device and plan; `rows`: bands can be written. */
+/* Problem, device and plan; `writes`: the result is written, bands of it in any order where that can be. */
 static int prepare(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain, enum vp_type stored,
-                   bool rows, struct job *j, struct vp_err *err)
+                   bool writes, struct job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
         if (chain->stage[s].whole[2] && im->size[2] >= VP_UNKNOWN) {
@@ -410,8 +425,8 @@ static int prepare(const struct vp_images *im, struct vp_run *run, const struct 
             return vp_hint(err, "give a file, or --spool");
         }
     memset(j, 0, sizeof *j);
-    make_problem(im, run, chain, stored, &j->problem);
-    j->problem.rows = j->problem.rows && rows;
+    make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
+    j->problem.rows = j->problem.rows && writes;
     return find_devices(im, run, j, err) || make_plan(im, run, j, err) ? -1 : 0;
 }
 
@@ -504,10 +519,13 @@ static void show(const struct vp_images *im, struct vp_run *run, const struct jo
             (long long)plan->in[1], (long long)plan->in[2], (long long)plan->parts[0], (long long)plan->parts[1],
             (long long)plan->parts[2], plan->together > 1 ? ", a thread on each" : "");
     vp_plan(run, "host", "%s of %s: %s for %lld pages of input, %s for %d slab%s of output, %s to work in",
-            vp_format_bytes(a, sizeof a, plan->host), vp_format_bytes(b, sizeof b, p->memory),
+            vp_format_bytes(a, sizeof a, plan->host + p->beside), vp_format_bytes(b, sizeof b, p->memory + p->beside),
             vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * s->inner),
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
+    if (p->beside)
+        vp_plan(run, "beside", "%s of those for what decodes the input and holds back the output",
+                vp_format_bytes(a, sizeof a, p->beside));
     if (plan->kept)
         vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
                 vp_format_bytes(a, sizeof a, plan->kept));

@@ -192,18 +192,10 @@ void vp_libtiff_reader_close(struct vp_libtiff_reader *r)
         return;
     if (r->tiff)
         TIFFClose(r->tiff);
-    vp_libtiff_reader_rest(r);
-    free(r->name);
-    free(r);
-}
-
-void vp_libtiff_reader_rest(struct vp_libtiff_reader *r)
-{
     free(r->cache);
     free(r->block);
-    r->cache = r->block = NULL;
-    r->cache_bytes = r->block_room = 0;
-    r->held = (struct window){0};
+    free(r->name);
+    free(r);
 }
 
 /* Images of several channels, and those whose rows lie as columns, are decoded as a whole and kept, so that
@@ -426,20 +418,22 @@ int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const stru
     return rc;
 }
 
-uint64_t vp_libtiff_need(const struct vp_ifd *d)
+uint64_t vp_libtiff_need(const struct vp_ifd *d, bool whole)
 {
     const struct vp_form *f = &d->form;
-    const int64_t nx = d->tiled ? d->tile_nx : f->nx, ny = d->tiled ? d->tile_ny : d->rows_per_strip;
+    const int64_t nx = d->tiled ? d->tile_nx : f->nx, ny = d->tiled ? d->tile_ny : vp_min64(d->rows_per_strip, f->ny);
     const double page = (double)f->nx * (double)f->ny * (double)vp_type_size(f->type),
                  block = (double)vp_form_row_bytes(f, nx) * (double)ny,
-                 band = (double)f->nx * (double)(ny < f->ny ? ny : f->ny) * (double)vp_type_size(f->type);
+                 band = (double)f->nx * (double)vp_min64(ny, f->ny) * (double)vp_type_size(f->type);
     uint64_t raw = 0;
     for (int64_t i = 0; i < d->n_strips; i++)
         raw = d->count[i] > raw ? d->count[i] : raw;
-    double need = block + (double)raw + (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
+    /* see rows(): strips of whole pages are decoded where they belong */
+    double need = (double)raw + (whole && f->direct && !d->tiled ? 0 : block) +
+                  (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
     if (f->channels > 1 && page * (double)f->channels <= (double)whole_room())
         need += page * (double)f->channels;
-    else
+    else if (!whole)
         need += f->turned ? page : band;
     return need < 1e18 ? (uint64_t)need : (uint64_t)1e18;
 }
@@ -467,6 +461,21 @@ int vp_libtiff_compression(enum vp_compress compress, const char *name, struct v
                    compress == VP_COMPRESS_ZSTD ? "zstd" : "deflate");
 }
 
+/* Rows of a strip. */
+static uint32_t strip_of(const struct vp_stack *stack)
+{
+    const size_t row = (size_t)stack->nx * vp_type_size(stack->type);
+    const uint32_t rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
+    return rows < stack->ny ? rows : (uint32_t)stack->ny;
+}
+
+size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress)
+{
+    /* ours, the predictor's, and what libtiff has compressed; then the compressor's own tables */
+    return 3 * strip_of(stack) * (size_t)stack->nx * vp_type_size(stack->type)
+           + (compress == VP_COMPRESS_ZSTD ? 16 << 20 : 1 << 20);
+}
+
 int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *name,
                            const struct vp_stack *stack, const char *text, enum vp_compress compress,
                            bool big, struct vp_err *err)
@@ -483,8 +492,7 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
     w->compression = compression;
     w->calibrated = vp_voxel_mm(&stack->meta, w->voxel);
     w->io.fd = fd;
-    w->rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
-    w->rows = w->rows < stack->ny ? w->rows : (uint32_t)stack->ny;
+    w->rows = strip_of(stack);
     w->name = strdup(name);
     w->text = strdup(text);
     w->scratch = vp_alloc_raw(w->rows, row, "a strip", err);

@@ -2,6 +2,7 @@
 /* One or many inputs as one stack. */
 #include "stack/reader.h"
 #include "base/err.h"
+#include "base/places.h"
 #include "base/size.h"
 #include "stack/axes.h"
 #include "stack/source.h"
@@ -39,7 +40,7 @@ struct vp_reader {
     int64_t channels; /* see struct vp_source */
     const char *disagrees; /* see vp_reader_disagrees */
     const char *lost; /* see vp_reader_lost */
-    uint64_t need; /* see vp_reader_need */
+    uint64_t need, decoding[2]; /* see struct vp_source, of all inputs that are open at a time */
     char *name;
     struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
     int64_t at, page;
@@ -47,7 +48,7 @@ struct vp_reader {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
-    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first */
+    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first; only the last one holds more than its table */
     int n_idle;
     uint64_t bytes; /* read from inputs that nobody uses */
 };
@@ -66,7 +67,7 @@ static int open_descriptor(struct vp_reader *r, const char *path, const char *na
                 close(null);
         }
     } else {
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     }
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
@@ -92,9 +93,10 @@ const char *vp_reader_lost(const struct vp_reader *r)
     return r->lost;
 }
 
-uint64_t vp_reader_need(const struct vp_reader *r)
+uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
 {
-    return r->need;
+    enum { NOTHING = 1 << 20 }; /* every program takes more than that */
+    return (r->need > NOTHING ? r->need : 0) + r->decoding[whole];
 }
 
 /* Can the input be opened again? */
@@ -211,6 +213,9 @@ static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err
     struct input *in = &r->input[i];
     struct vp_source *s = NULL;
     pthread_mutex_lock(&r->lock);
+    const int64_t last = r->n_idle ? r->idle[r->n_idle - 1] : i;
+    if (last != i && r->input[last].source->rest)
+        r->input[last].source->rest(r->input[last].source);
     while (in->opening)
         pthread_cond_wait(&r->opened, &r->lock);
     if (in->source) {
@@ -329,6 +334,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     r->lost = r->now->lost;
     r->seekable = r->now->seekable;
     uint64_t most = r->now->need;
+    memcpy(r->decoding, r->now->decoding, sizeof r->decoding);
     r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
     struct vp_axes axes;
@@ -346,10 +352,15 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
         most = s->need > most ? s->need : most;
+        for (int whole = 0; whole < 2; whole++)
+            if (s->decoding[whole] > r->decoding[whole])
+                r->decoding[whole] = s->decoding[whole];
         join_axes(&axes, &s->stack);
         give(r, i);
     }
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
+    if (vp_memory_claim(r->need, "reading it", r->name, err))
+        return -1;
     r->bytes = 0;
     r->stack.pages = r->first[n];
     r->stored.pages = r->stack.pages;
@@ -400,7 +411,7 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     r->raw = o && o->raw ? strdup(o->raw) : NULL;
     int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
     if (!rc)
-        rc = vp_paths_expand(&r->paths, paths, n, err);
+        rc = vp_paths_expand(&r->paths, paths, n, o ? o->output : NULL, err);
     if (!rc && !(r->name = make_name(&r->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (!rc)

@@ -19,6 +19,7 @@ struct vp_reader_options {
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
     size_t hold;        /* see vp_open_held */
     enum vp_samples samples;
+    const char *output; /* a folder among the inputs must not hold it; or NULL */
 };
 
 /* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff
@@ -86,8 +87,9 @@ const char *vp_reader_disagrees(const struct vp_reader *r);
  * nothing. */
 const char *vp_reader_lost(const struct vp_reader *r);
 
-/* Memory that the inputs take while they are open: metadata, tables, what decoders hold. */
-uint64_t vp_reader_need(const struct vp_reader *r);
+/* Bytes that it takes beside those of the pages that are read: metadata and tables, as far as they are worth counting,
+ * and what decoders keep. `whole`: pages are asked for whole and in their own type. */
+uint64_t vp_reader_holds(const struct vp_reader *r, bool whole);
 
 /* Bytes read so far. */
 uint64_t vp_reader_bytes(const struct vp_reader *r);

@@ -17,7 +17,7 @@ enum { BLOCK = 1 << 20 };
 static int unnamed_file(const char *dir)
 {
 #ifdef O_TMPFILE
-    const int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    const int fd = vp_open_fd(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
         return fd;
 #endif

@@ -90,6 +90,9 @@ int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err 
     v->s.channels = v->of->channels;
     v->s.lost = v->of->lost;
     v->s.need = v->of->need;
+    const uint64_t samples = v->s.by_rows ? 0 : vp_page_bytes(&v->of->stack); /* of rows that are read at once */
+    for (int whole = 0; whole < 2; whole++)
+        v->s.decoding[whole] = v->of->decoding[whole] + samples;
     v->s.name = v->of->name;
     v->s.begin = begin;
     v->s.rows = rows;

@@ -368,6 +368,13 @@ static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
     return 0;
 }
 
+uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory)
+{
+    const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0;
+    const bool many = page < HOLD_BYTES && memory >= 16 * (uint64_t)HOLD_BYTES;
+    return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
+}
+
 int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err)
 {

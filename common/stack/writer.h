@@ -9,13 +9,6 @@ struct vp_writer;
 
 enum { VP_WRITER_HOLD = 4 << 20 };
 
-/* What to leave for the pages held back, of so much memory: nothing where that is so little that it would be missed (it
- * is taken nevertheless, for memory may not change a byte of the output). */
-static inline uint64_t vp_writer_reserve(uint64_t memory)
-{
-    return memory >= 16 * (uint64_t)VP_WRITER_HOLD ? VP_WRITER_HOLD : 0;
-}
-
 enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
 
 struct vp_writer_options {
@@ -32,6 +25,11 @@ struct vp_writer_options {
  * before the input is read. */
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err);
+
+/* Bytes that a writer of such a stack keeps, beside the pages that it is given: what a compressor needs, and the pages
+ * that are held back. Of these a single one where `memory` is so little that the others would be missed (they are held
+ * nevertheless, for memory may not change a byte of the output). */
+uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory);
 
 /* Append a page in the stack's type (vp_page_bytes). More pages than promised is an error. */
 int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
