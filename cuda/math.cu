@@ -102,7 +102,7 @@ __device__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t 
 __device__ double modulo(double a, double b)
 {
     const double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? copysign(0.0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
 /* Places of the program, each EACH doubles of every thread. A thread only ever looks at its own. */

@@ -71,6 +71,9 @@ extern const struct vp_kind vp_cpu;
  * is asked for by name cannot be had, saying why. */
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
 
+/* Why a plugin that was found was not loaded, where `auto` took the CPU instead; "" if there is nothing to say. */
+const char *vp_devices_refused(void);
+
 /* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before
  * the process ends, for a driver must not be torn down while it starts. */
 void vp_devices_warm(const char *name);

@@ -23,7 +23,8 @@ struct vp_info {
     struct vp_reals percent;          /* those of --percentiles and of --value */
     bool want_moments;
     /* set by the caller after vp_info_ask() */
-    const struct vp_stack *stack;
+    const struct vp_stack *stack;     /* as it is read: values */
+    const struct vp_stack *stored;    /* what is said of its type and metadata */
     const char *name;
     int64_t pages;                    /* -1: unknown; found out by a pass over all pages */
     const struct vp_select *select;

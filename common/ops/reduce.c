@@ -37,9 +37,7 @@ struct vp_reduce {
 
 enum vp_type vp_reduce_type(int op, enum vp_type in)
 {
-    if (op == VP_REDUCE_MIN || op == VP_REDUCE_MAX)
-        return in;
-    return in == VP_F64 || (!vp_type_is_float(in) && vp_type_size(in) >= 4) ? VP_F64 : VP_F32;
+    return op == VP_REDUCE_MIN || op == VP_REDUCE_MAX ? in : vp_type_of_values(in);
 }
 
 static bool adds(const struct vp_reduce *r)
@@ -177,6 +175,22 @@ static int check_same(const struct vp_reader *first, const struct vp_reader *oth
         return vp_fail(err, VP_ERUN, "%s: %lld pages, expected %lld as in %s", vp_reader_name(other),
                        (long long)b->pages, (long long)a->pages, vp_reader_name(first));
     return 0;
+}
+
+/* Slabs are copied as they are stored, and one scale is said of all. */
+static int check_scale(const struct vp_reader *first, const struct vp_reader *other, struct vp_err *err)
+{
+    double a[2], b[2];
+
+    if (!vp_meta_numbers(&vp_reader_stack(first)->meta, "scale", 2, a))
+        a[0] = 1, a[1] = 0;
+    if (!vp_meta_numbers(&vp_reader_stack(other)->meta, "scale", 2, b))
+        b[0] = 1, b[1] = 0;
+    if (a[0] == b[0] && a[1] == b[1])
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in %s", vp_reader_name(other),
+            b[0], b[1], a[0], a[1], vp_reader_name(first));
+    return vp_hint(err, "undo it in each of them first: img-convert --unscale");
 }
 
 /* Where a volume lies; false if it does not say. */
@@ -345,7 +359,7 @@ int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struc
     for (int i = 0; i < n; i++) {
         placed &= place_of(readers[i], origin, voxel);
         slabs[i] = (struct slab){readers[i], i, placed ? origin[2] : 0};
-        if (i && check_same(readers[0], readers[i], false, err))
+        if (i && (check_same(readers[0], readers[i], false, err) || check_scale(readers[0], readers[i], err)))
             goto out;
     }
     if (placed)

@@ -54,13 +54,15 @@ struct vp_beside {
     int64_t next;               /* page that vp_reader_next would give */
     bool repeat;
     bool single;                /* its only page goes with every page */
-    void *page, *part;          /* the last page read; its selected region */
+    void *page, *part;          /* the last page read; its selected region, NULL if that is all of it */
     int64_t at;                 /* which one it is; -1: none */
 };
 /* repeat: a stack of one page goes with every page of the other. Its pages must be of the size and number
  * of `in`. */
 int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct vp_stack *in, bool repeat,
                    struct vp_err *err);
+/* Bytes that it takes. */
+uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s);
 /* The region of page s->page(i) in the stack's own type, valid until the next call. */
 int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, const void **page,
                    struct vp_err *err);

@@ -870,5 +870,6 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *given, struct vp
     if (s.limit && !strcmp(s.limit, "device memory"))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",
-                   vp_format_bytes(need, sizeof need, s.host), vp_format_bytes(have, sizeof have, p->memory));
+                   vp_format_bytes(need, sizeof need, s.host + p->beside),
+                   vp_format_bytes(have, sizeof have, p->memory + p->beside));
 }

@@ -27,6 +27,7 @@ struct vp_problem {
     int64_t chunk[3];              /* output box of a part; 0: to be chosen */
     int threads;
     uint64_t memory;               /* of the host */
+    uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;

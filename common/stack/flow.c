@@ -254,6 +254,22 @@ static void work_all(struct ring *r)
     }
 }
 
+int vp_flow_room(const struct vp_flow *f, uint64_t need, uint64_t *room, struct vp_err *err)
+{
+    const uint64_t beside = f->beside + vp_reader_holds(f->reader, !f->as_f32);
+    *room = UINT64_MAX;
+    if (!f->memory)
+        return 0;
+    *room = f->memory > beside ? f->memory - beside : 0;
+    if (*room >= need)
+        return 0;
+    char text[32], have[32];
+    vp_fail(err, VP_ERESOURCE, "%s: the smallest portion, a page, takes %s: expected at most %s",
+            vp_reader_name(f->reader), vp_format_bytes(text, sizeof text, need + beside),
+            vp_format_bytes(have, sizeof have, f->memory));
+    return vp_hint(err, "allow more with --memory");
+}
+
 /* Bytes of a page of input, and pages (with those of output) that the memory can hold: 1 or more. */
 static int count_pages(const struct vp_flow *f, size_t *in_bytes, uint64_t *pages, struct vp_err *err)
 {
@@ -265,14 +281,11 @@ static int count_pages(const struct vp_flow *f, size_t *in_bytes, uint64_t *page
     if (!in || !vp_add_size(&both, in, f->writer && !f->in_place ? f->out_page_bytes : 0))
         return vp_fail(err, VP_ERESOURCE, "%s: pages of %lldx%lld cannot be held", vp_reader_name(f->reader),
                        (long long)s->nx, (long long)s->ny);
+    uint64_t room;
     *in_bytes = in;
-    *pages = f->memory ? f->memory / both : UINT64_MAX;
-    if (*pages == 0) {
-        char need[32], have[32];
-        vp_fail(err, VP_ERESOURCE, "%s: a page takes %s: expected at most %s", vp_reader_name(f->reader),
-                vp_format_bytes(need, sizeof need, both), vp_format_bytes(have, sizeof have, f->memory));
-        return vp_hint(err, "allow more with --memory");
-    }
+    if (vp_flow_room(f, both, &room, err))
+        return -1;
+    *pages = f->memory ? room / both : UINT64_MAX;
     return 0;
 }
 

@@ -20,6 +20,7 @@ struct vp_flow {
     int threads;                  /* that read and write a file; 0: as many as the caller's OpenMP has */
     int batch;                    /* pages a call; 0: chosen from page size and memory */
     uint64_t memory;              /* bytes that the buffers may take; 0: no limit */
+    uint64_t beside;              /* of those, what the caller holds: another stack, an output that holds back */
     struct vp_stats *stats;       /* stages "read", `stage`, "write"; may be NULL */
     struct vp_progress *progress; /* may be NULL */
     const char *stage;            /* "filter" */
@@ -31,6 +32,10 @@ struct vp_flow {
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */
     int64_t pages;                /* out: pages handed to work */
 };
+
+/* What of `memory` is left for pages of input and output: without what the caller and the reader of the input keep.
+ * `need` bytes of them must fit, or -1 with the number that would do. UINT64_MAX without a limit. */
+int vp_flow_room(const struct vp_flow *f, uint64_t need, uint64_t *room, struct vp_err *err);
 
 /* 0, or -1 (VP_ERESOURCE before reading if not even one page fits `memory`). */
 int vp_flow_run(struct vp_flow *f, struct vp_err *err);

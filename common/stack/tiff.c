@@ -3,7 +3,6 @@
  * BigTIFF (2007). What a file claims is checked before memory is taken for it. */
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/foreign.h"
 #include "stack/tiff.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -515,11 +514,8 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
         return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
                        (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type));
     const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
-    int rc = 0;
-    if (f->text && f->text_len > 7 && !memcmp(f->text, "ImageJ=", 7))
-        rc = vp_meta_foreign(&s->meta, f->text, f->text_len, xres, yres);
-    else if (f->text)
-        rc = vp_meta_parse(&s->meta, f->text, f->text_len);
+    const struct vp_resolution r = {xres, yres, f->resolution_unit};
+    int rc = f->text ? vp_meta_parse(&s->meta, f->text, f->text_len, &r) : 0;
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
