@@ -63,8 +63,6 @@ int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err 
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
 struct vp_reader;
-/* The page that comes next. */
-int64_t vp_reader_position(const struct vp_reader *r);
 /* vp_reader_rows_f32 that counts NaN and infinities as well. */
 int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
                            struct vp_err *err);
