@@ -621,7 +621,7 @@ static void many_keys(void)
     vp_memory_limit(UINT64_MAX);
     err = (struct vp_err)VP_ERR_INIT;
     CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
-    CHECK(vp_reader_need(r) > (uint64_t)256 << 20);
+    CHECK(vp_reader_holds(r, true) > (uint64_t)256 << 20);
     struct vp_stack s;
     CHECK(!vp_stack_copy(&s, vp_reader_stack(r)));
     CHECK_INT(s.meta.n, lines);
