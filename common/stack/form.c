@@ -60,9 +60,7 @@ void vp_form_judge(struct vp_form *f)
     f->turned = f->orientation >= 5;
     f->channels = f->samples;
     f->invert = f->photometric == PHOTO_WHITE_IS_ZERO && f->format != 3;
-    if (f->samples == 0)
-        snprintf(f->problem, n, "0 samples per pixel");
-    else if (f->mixed) {
+    if (f->mixed) {
         snprintf(f->problem, n, "samples of different widths or formats in one pixel");
         refuse(f, "convert it first to samples of one type");
     } else if (f->format < 1 || f->format > 3) {
