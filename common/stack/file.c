@@ -162,7 +162,8 @@ static int grow(struct file *f, int64_t n, int64_t *room, struct vp_err *err)
 static int add_image(struct file *f, uint64_t at, const struct vp_ifd *d, int64_t n, struct vp_err *err)
 {
     struct vp_source *s = &f->source;
-    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err) : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
+    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err)
+               : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
         return -1;
     f->pages[n] = (struct page){.ifd = at};
     if (n == 0) {
@@ -339,8 +340,8 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
         close(fd);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
-    f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file, .seekable = true,
-                           .channels = 1};
+    f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file,
+                                   .seekable = true, .channels = 1};
     f->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch};
     f->fd = fd;
     f->ifd_page = -1;

@@ -187,7 +187,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
         return;
     }
     const size_t size = vp_type_size(f->type);
-    const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples, first = f->planar == 2 && !f->rgba ? 0 : channel;
+    const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples;
+    const int64_t first = f->planar == 2 && !f->rgba ? 0 : channel;
     if (f->bits == 8 * size) {
         gather(out, stride, row + (size_t)first * size, step, n, size);
         if (f->invert)
@@ -200,7 +201,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
     for (int64_t i = 0; i < n; i++) {
         uint64_t v = raw_sample(f, row, first + i * step);
         if (f->format == 3) {
-            ((float *)out)[i * stride] = f->bits == 16 ? small_float((uint32_t)v, 5, 10) : small_float((uint32_t)v, 7, 16);
+            ((float *)out)[i * stride] = f->bits == 16 ? small_float((uint32_t)v, 5, 10)
+                                                       : small_float((uint32_t)v, 7, 16);
             continue;
         }
         v = f->invert ? most - v : v;
@@ -330,7 +332,8 @@ int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t channels, i
     }
     if (a.n == 1)
         a.size[0] = (double)images;
-    int at = snprintf(names, sizeof names, "x y %s", own), to = snprintf(sizes, sizeof sizes, "%lld", (long long)channels);
+    int at = snprintf(names, sizeof names, "x y %s", own);
+    int to = snprintf(sizes, sizeof sizes, "%lld", (long long)channels);
     for (int i = 0; i < a.n; i++) {
         at += snprintf(names + at, sizeof names - (size_t)at, " %s", a.name[i]);
         to += snprintf(sizes + to, sizeof sizes - (size_t)to, " %.0f", a.size[i]);
