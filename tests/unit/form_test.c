@@ -251,8 +251,10 @@ static void damaged(const struct kind *k)
     int read = 0, refused = 0;
     for (int i = 0; i < 60; i++) {
         memcpy(bad, good, (size_t)n);
-        for (int j = 0; j < 3; j++) /* directories lie at the end, and have the interesting bytes */
-            bad[j ? n - 1 - rand() % (n < 700 ? n : 700) : rand() % n] = (unsigned char)(rand() % 3 ? rand() % 20 : rand());
+        for (int j = 0; j < 3; j++) { /* directories lie at the end, and have the interesting bytes */
+            const ssize_t at = j ? n - 1 - rand() % (n < 700 ? n : 700) : rand() % n;
+            bad[at] = (unsigned char)(rand() % 3 ? rand() % 20 : rand());
+        }
         FILE *f = fopen(path, "wb");
         fwrite(bad, 1, (size_t)n, f);
         fclose(f);
