@@ -260,7 +260,7 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     if (r->e->visit == VP_SUMMARY)
         return 0;
     if (r->e->pages)
-        return r->e->writer ? vp_writer_pages(r->e->writer, s->g1 - s->g0, pages_out(r, s), r->io_threads, err) : 0;
+        return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;
     const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
     const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
@@ -588,14 +588,13 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
     return 0;
 }
 
-static int work_on_pages(struct run *r, const struct slab *s, struct vp_err *err)
+static int work_on_pages(struct run *r, struct slab *s, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
     const int64_t n = s->g1 - s->g0;
-    if (p->work && p->work(p->ctx, s->g0, (int)n, pages_in(r, s), r->e->writer ? pages_out(r, s) : NULL, err) < 0)
-        return -1;
+    s->pages = p->work ? p->work(p->ctx, s->g0, (int)n, pages_in(r, s), r->e->writer ? pages_out(r, s) : NULL, err) : n;
     p->done += n;
-    return 0;
+    return s->pages < 0 ? -1 : 0;
 }
 
 static int run_slab(struct run *r, struct slab *s, struct bench *bench, struct vp_err *err)
