@@ -276,9 +276,8 @@ static void stop_reader(struct source *s, bool now)
 static void close_parts(struct vp_reconstruct *r)
 {
     for (int i = 0; i < r->parts; i++) {
-        if (r->part[i].bp)
-            r->slabs->close(r->part[i].bp);
-        r->part[i].bp = NULL;
+        vp_slab_close(r->part[i].slab);
+        r->part[i].slab = NULL;
     }
 }
 
@@ -292,7 +291,7 @@ static int open_parts(struct vp_reconstruct *r, double start, struct vp_err *err
         const struct vp_bp_job job = vp_reconstruct_job(r, p);
         struct vp_err why = VP_ERR_INIT;
         p->began = vp_now() - start;
-        if (r->slabs->open(&p->bp, &job, &why))
+        if (vp_slab_open(&p->slab, r->kind, &job, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
@@ -358,7 +357,7 @@ static int open_pass(struct vp_reconstruct *r, struct pass *p, struct buffers *b
 static int wait_slot(struct vp_reconstruct *r, int slot, struct vp_err *err)
 {
     for (int i = 0; i < r->parts; i++)
-        if (r->slabs->wait(r->part[i].bp, r->part[i].ticket[slot], err))
+        if (vp_slab_wait(r->part[i].slab, r->part[i].ticket[slot], err))
             return -1;
     return 0;
 }
@@ -403,7 +402,7 @@ static int hand_over(struct vp_reconstruct *r, const struct source *s, int slot,
         struct vp_bp_part *part = &r->part[i];
         if (part->subset != s->subset[slot])
             part->ticket[slot] = 0;
-        else if (r->slabs->add(part->bp, first, n, v0, v1, p, &part->ticket[slot], err))
+        else if (vp_slab_add(part->slab, first, n, v0, v1, p, &part->ticket[slot], err))
             return -1;
     }
     vp_stats_time(r->stats, "backproject", vp_now() - t);
@@ -495,7 +494,7 @@ static int accumulate(struct vp_reconstruct *r, struct pass *pass, struct buffer
     }
     const double t = vp_now();
     for (int i = 0; i < r->parts && !rc; i++)
-        rc = r->slabs->flush(r->part[i].bp, err);
+        rc = vp_slab_flush(r->part[i].slab, err);
     if (before >= 0 && !rc)
         rc = wait_slot(r, before, err);
     vp_stats_time(r->stats, "backproject", vp_now() - t);
@@ -569,11 +568,11 @@ static int fetch(struct vp_reconstruct *r, const struct vp_bp_part *part, int64_
     int rc = 0;
 
     if (r->subsets == 1)
-        return r->slabs->slices(part->bp, z, n, out, err);
+        return vp_slab_slices(part->slab, z, n, out, err);
 #pragma omp parallel for num_threads(r->subsets) schedule(static, 1) reduction(min : rc)
     for (int c = 0; c < r->subsets; c++) {
         struct vp_err why = VP_ERR_INIT;
-        if (r->slabs->slices(part[c].bp, z, n, c ? partial[c - 1] : out, &why))
+        if (vp_slab_slices(part[c].slab, z, n, c ? partial[c - 1] : out, &why))
             rc = vp_err_keep(err, &why);
     }
     if (rc)
@@ -636,7 +635,7 @@ static void add_stats(struct vp_reconstruct *r, const struct pass *p, struct tot
     for (int i = 0; i < r->parts; i++) {
         const double began = r->part[i].began;
         struct vp_bp_stats one;
-        r->slabs->stats(r->part[i].bp, &one);
+        vp_slab_stats(r->part[i].slab, &one);
         r->part[i].took = one.kernel;
         all->sum.filter += one.filter;
         all->sum.uploaded += one.uploaded;

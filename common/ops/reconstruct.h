@@ -21,7 +21,6 @@
 #include "stack/writer.h"
 
 struct vp_kind;
-struct vp_slabs;
 struct vp_crew;
 struct vp_bp_part;
 struct vp_progress;
@@ -54,7 +53,6 @@ struct vp_reconstruct {
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
     /* out, by vp_reconstruct_plan */
-    const struct vp_slabs *slabs; /* of the kind */
     int batch;      /* views a batch */
     int used;       /* devices: */
     int subsets;    /* so many for each slab */

@@ -14,7 +14,7 @@ struct vp_bp_part {
     int64_t z0, z1;      /* slices (of the lower half, if mirrored) */
     int64_t first, last; /* views; of the first half of the scan, and their partners, if those come together */
     struct vp_bp_plan plan;
-    void *bp;
+    struct vp_slab *slab;
     double began;                          /* to be opened */
     double took;                           /* seconds of its kernels, when it is done; 0: not measured */
     uint64_t ticket[VP_RECONSTRUCT_SLOTS]; /* of the views in each slot */

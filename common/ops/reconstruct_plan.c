@@ -127,7 +127,7 @@ static int plan_parts(struct vp_reconstruct *r, struct vp_bp_part *part, int n, 
     for (int i = 0; i < n; i++) {
         const struct vp_bp_job job = vp_reconstruct_job(r, &part[i]);
         struct vp_err why = VP_ERR_INIT;
-        if (r->slabs->plan(&job, &part[i].plan, &why))
+        if (vp_slab_plan(r->kind, &job, &part[i].plan, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
@@ -549,7 +549,7 @@ static int choose(struct vp_reconstruct *r, struct vp_bp_plan *plan, struct vp_e
         const struct vp_bp_part part = part_of(r, 0, 0, r->z0, vp_min64(r->z0 + 1, r->z1));
         const struct vp_bp_job job = vp_reconstruct_job(r, &part);
         struct vp_err why = VP_ERR_INIT;
-        if (!r->slabs->plan(&job, plan, &why))
+        if (!vp_slab_plan(r->kind, &job, plan, &why))
             break;
         /* auto means whatever can do it */
         if (!r->filter_device || r->filter_on == VP_FILTER_ON_GPU) {
@@ -672,7 +672,6 @@ int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
 {
     struct vp_bp_plan plan;
 
-    r->slabs = vp_slabs_of(r->kind);
     if (check_subsets(r, err) || choose(r, &plan, err))
         return -1;
     if (!r->crew && !(r->crew = calloc((size_t)r->n_devices, sizeof *r->crew)))
