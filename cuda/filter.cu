@@ -604,12 +604,10 @@ int open_filter(vp_devfilter *f, const struct vp_filter *host, int device, struc
                                                (int)f->l.how->shared), "filter"))
         return -1;
     const std::vector<char> tables = make_tables(f->t, f->l);
-    const char *const what = "the filter's tables";
-    return vp_gpu_check(err, cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice, f->stream),
-                        what) ||
-                   vp_gpu_check(err, cudaStreamSynchronize(f->stream), what)
-               ? -1
-               : 0;
+    cudaError_t e = cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice, f->stream);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(f->stream);
+    return vp_gpu_check(err, e, "the filter's tables");
 }
 
 int open(struct vp_devfilter **out, const struct vp_filter *host, int device, void *memory, struct vp_queue *queue,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A slab of a volume on one device, to which views are back-projected. On the CPU it is ops/backproject.h; on devices with
- * memory of their own it is made with the verbs of device/device.h and their kernels (ops/slab_kernels.h). From one
- * thread a slab and device at a time: the kernels set limits of their device. */
+/* A slab of a volume on one device, to which views are back-projected. On the CPU it is ops/backproject.h; on devices
+ * with memory of their own it is made with the verbs of device/device.h and their kernels (ops/slab_kernels.h). From
+ * one thread a slab and device at a time: the kernels set limits of their device. */
 #ifndef VP_SLAB_H
 #define VP_SLAB_H
 

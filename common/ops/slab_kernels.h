@@ -75,9 +75,9 @@ struct vp_backproject_kernels {
     int (*open)(struct vp_devbp **b, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
                 struct vp_queue *queue, struct vp_err *err);
     /* Queue n filtered views in device memory, rows [v0, v1) of each (at least the plan's), row major. `q` holds views
-     * first .. first + n - 1; with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...); either
-     * may be NULL, both together are fastest. Orbit o lives in slot o % orbits. 0 <= first, first + n <= plan.orbits,
-     * n <= slots. */
+     * first .. first + n - 1; with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...);
+     * either may be NULL, both together are fastest. Orbit o lives in slot o % orbits. 0 <= first,
+     * first + n <= plan.orbits, n <= slots. */
     int (*pack)(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
                 const float *half_turn, struct vp_err *err);
     /* Queue the back-projection of n packed orbits, in increasing order, into part `part` of `parts` of the slab, which

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow. What
- * is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish. Kernels
+/* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow.
+ * What is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish. Kernels
  * are the operations' own code for the CPU, on copies. */
 #ifndef VP_PRETEND_H
 #define VP_PRETEND_H

@@ -37,7 +37,8 @@ static struct {
 } like;
 static pthread_mutex_t like_lock = PTHREAD_MUTEX_INITIALIZER;
 
-#define EXPECT(cond) do { if (!(cond)) { like.wrong++; printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)
+#define EXPECT(cond) do { if (!(cond)) { like.wrong++; \
+    printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)
 
 /* What the devices copy from and to. */
 static struct {
@@ -625,6 +626,8 @@ static void free_scene(struct scene *s)
     free(s->views);
 }
 
+static struct vp_reconstruct_result result; /* of the last reconstruction */
+
 /* How a reconstruction is asked for. */
 struct ask {
     const struct vp_kind *kind;
@@ -640,7 +643,7 @@ struct ask {
 };
 
 /* Plan and run; the volume (malloc'd) or NULL with the reason in err. */
-static float *reconstruct(struct scene *s, const struct ask *a, struct vp_reconstruct *r, struct vp_err *err)
+static float *reconstruct(struct scene *s, const struct ask *a, struct vp_reconstruct_plan *r, struct vp_err *err)
 {
     static const int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const char *const path = a->sinograms ? a->sinograms : a->pipe ? a->pipe : scan_path;
@@ -653,18 +656,20 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     struct vp_writer *w = NULL;
     float *volume = NULL;
 
+    *r = (struct vp_reconstruct_plan){.of = NULL};
     like.limit = a->device_memory;
     if (vp_reader_open(&reader, &path, 1, &plain, err) || vp_views_open(&source, reader, a->sinograms, 0, err))
         goto out;
-    *r = (struct vp_reconstruct){.source = source, .views = s->views, .n_views = s->geom.views, .last = s->geom.views,
-                                 .in_nu = NU, .nu = s->geom.nu, .nv = NV, .filter = s->filter,
-                                 .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0, .z1 = z1,
-                                 .memory = a->memory ? a->memory : 1 << 30, .device_memory = a->device_memory,
-                                 .threads = 1, .any_order = a->any_order, .kind = a->kind, .devices = numbers,
-                                 .n_devices = a->n_devices, .want_subsets = a->subsets};
-    if (vp_reconstruct_plan(r, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
+    const struct vp_reconstruct job = {.source = source, .views = s->views, .n_views = s->geom.views,
+                                       .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu, .nv = NV,
+                                       .filter = s->filter, .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0,
+                                       .z1 = z1, .memory = a->memory ? a->memory : 1 << 30,
+                                       .device_memory = a->device_memory, .threads = 1, .any_order = a->any_order,
+                                       .kind = a->kind, .devices = numbers, .n_devices = a->n_devices,
+                                       .want_subsets = a->subsets};
+    if (vp_reconstruct_plan(r, &job, NULL, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
-    if (vp_reconstruct_run(r, w, err)) {
+    if (vp_reconstruct_run(r, w, &result, err)) {
         vp_writer_abort(w);
         goto out;
     }
@@ -681,20 +686,21 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     for (int64_t z = 0; z < z1 - a->z0; z++)
         CHECK_INT(vp_reader_next_f32(reader, volume + z * NX * NY, NULL, err), 1);
 out:
-    vp_reconstruct_free(r);
+    vp_reconstruct_plan_free(r);
     vp_views_close(source);
     vp_reader_close(reader, NULL);
     return volume;
 }
 
-static void check_same(struct scene *s, const struct ask *a, const float *want, struct vp_reconstruct *r)
+static void check_same(struct scene *s, const struct ask *a, const float *want, struct vp_reconstruct_plan *r)
 {
     struct vp_err err = VP_ERR_INIT;
     const int64_t n = (a->z1 ? a->z1 : s->grid.n[2]) - a->z0;
+    const uint64_t memory = a->memory ? a->memory : 1 << 30;
     buffers.most = 0;
     float *got = reconstruct(s, a, r, &err);
     CHECK_STR(err.msg, "");
-    CHECK(buffers.most + PROCESS <= r->memory && r->bytes <= r->memory);
+    CHECK(buffers.most + PROCESS <= memory && r->bytes <= memory);
     CHECK(got && !memcmp(got, want, (size_t)(NX * NY * n) * sizeof *got));
     CHECK_INT(pretend.open, 0);
     CHECK_INT(buffers.n, 0);
@@ -706,7 +712,7 @@ static void check_same(struct scene *s, const struct ask *a, const float *want, 
 static float *by_cpu(struct scene *s)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     float *volume = reconstruct(s, &(struct ask){.kind = &vp_cpu, .n_devices = 1}, &r, &err);
     CHECK_STR(err.msg, "");
     return volume;
@@ -731,7 +737,7 @@ static void same_bits_whatever_the_devices(void)
         write_scan(views);
         for (int i = 0; i < 5; i++) {
             struct scene s;
-            struct vp_reconstruct r;
+            struct vp_reconstruct_plan r;
             make_scene(&s, views, slices[i], 0);
             float *want = by_cpu(&s);
             CHECK(want);
@@ -756,7 +762,7 @@ static void same_bits_whatever_the_devices(void)
 static void slabs_of_the_plan(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(24);
     make_scene(&s, 24, 32, 0);
@@ -793,10 +799,87 @@ static void slabs_of_the_plan(void)
     free_scene(&s);
 }
 
+/* The views of the scan that was written. */
+static struct vp_views *open_scan(struct vp_reader **reader)
+{
+    const char *const path = scan_path;
+    const struct vp_reader_options plain = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_views *views = NULL;
+    CHECK(!vp_reader_open(reader, &path, 1, &plain, &err) && !vp_views_open(&views, *reader, false, 0, &err));
+    return views;
+}
+
+static bool same_plan(const struct vp_reconstruct_plan *a, const struct vp_reconstruct_plan *b)
+{
+    bool same = a->made == b->made && a->passes == b->passes && a->batch == b->batch && a->used == b->used
+                && a->subsets == b->subsets && a->mirrored == b->mirrored && a->slab == b->slab && a->unit == b->unit
+                && a->out_slots == b->out_slots && a->group == b->group && a->bytes == b->bytes
+                && a->device_bytes == b->device_bytes && a->parts == b->parts;
+    for (int i = 0; i < a->parts && same; i++)
+        same = a->part[i].device == b->part[i].device && a->part[i].z0 == b->part[i].z0
+               && a->part[i].z1 == b->part[i].z1 && a->part[i].plan.device == b->part[i].plan.device;
+    return same;
+}
+
+/* What is asked for and what the devices say make a plan, and nothing else: neither how often it is made, nor what was
+ * planned before. Plans of all passes together make every slice once. */
+static void plans_that_are_made_twice(void)
+{
+    static const int numbers[] = {0, 1, 2};
+    static const double took[] = {3, 1, 2};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *reader = NULL;
+    struct scene s;
+    write_scan(24);
+    make_scene(&s, 24, 61, 0);
+    like.memory = 1 << 30;
+    like.pairs = like.filters = true;
+    struct vp_views *const source = open_scan(&reader);
+    for (int way = 0; way < 32; way++) {
+        like.mirror = way & 1;
+        const struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
+                                         .nu = NU, .nv = NV, .filter = s.filter, .grid = &s.grid, .z1 = 61,
+                                         .memory = 1 << 30, .device_memory = room(&s, 3 + way), .threads = 1,
+                                         .any_order = way & 2, .kind = &devices, .devices = numbers,
+                                         .n_devices = 1 + way % 3};
+        struct vp_reconstruct_plan now, next, again;
+        char made[61] = {0};
+        CHECK(!vp_reconstruct_plan(&now, &r, NULL, &err));
+        for (;;) {
+            for (int i = 0; i < now.parts; i++)
+                for (int64_t z = now.part[i].z0; z < now.part[i].z1; z++) {
+                    made[z]++;
+                    made[60 - z] += now.mirrored && z != 30;
+                }
+            const struct vp_reconstruct_done done = {.plan = &now, .made = now.part[now.parts - 1].z1,
+                                                     .took = way & 4 ? took : NULL, .shortage = way & 8};
+            if (done.made >= (now.mirrored ? 31 : 61))
+                break;
+            CHECK(!vp_reconstruct_plan(&next, &r, &done, &err) && !vp_reconstruct_plan(&again, &r, &done, &err));
+            CHECK(same_plan(&next, &again));
+            vp_reconstruct_plan_free(&again);
+            vp_reconstruct_plan_free(&now);
+            now = next;
+        }
+        for (int z = 0; z < 61; z++)
+            CHECK_INT(made[z], 1);
+        CHECK(!vp_reconstruct_plan(&next, &r, NULL, &err) && !vp_reconstruct_plan(&again, &r, NULL, &err));
+        CHECK(same_plan(&next, &again));
+        vp_reconstruct_plan_free(&next);
+        vp_reconstruct_plan_free(&again);
+        vp_reconstruct_plan_free(&now);
+    }
+    CHECK_STR(err.msg, "");
+    vp_views_close(source);
+    vp_reader_close(reader, NULL);
+    free_scene(&s);
+}
+
 static void memory_that_goes_away(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     struct ask a;
     float *want = begin(&s, 16, 1 << 30);
@@ -841,7 +924,7 @@ static void memory_that_goes_away(void)
  * that one, and all of it within the memory. */
 static void memory_that_goes_away_later(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     int found = 0;
     like.flat = true;
@@ -871,7 +954,7 @@ static void memory_that_goes_away_later(void)
         like.good = 1;
         like.lost = 1;
         check_same(&s, &a, want, &r);
-        CHECK(!like.lost && r.passes > 10);
+        CHECK(!like.lost && result.passes > 10);
     }
     like.after = 0;
     free(want);
@@ -881,7 +964,7 @@ static void memory_that_goes_away_later(void)
 /* A slab of a later pass that sees more rows, and takes more than the device may use: a thinner one. */
 static void slabs_that_take_more(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     like.row = 1000;
     float *want = begin(&s, 12, 1 << 30);
@@ -914,7 +997,7 @@ static void *feed(void *fd)
 static void memory_that_goes_away_while_a_pipe_is_read(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     pthread_t feeder;
     char path[32];
@@ -944,7 +1027,7 @@ static void memory_that_goes_away_while_a_pipe_is_read(void)
 /* Views that come one after the other: pairs wait on the device for their partners, or go alone. */
 static void views_from_a_pipe(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     pthread_t feeder;
     char path[32];
@@ -966,17 +1049,6 @@ static void views_from_a_pipe(void)
     free_scene(&s);
 }
 
-/* The views of the scan that was written. */
-static struct vp_views *open_scan(struct vp_reader **reader)
-{
-    const char *const path = scan_path;
-    const struct vp_reader_options plain = {0};
-    struct vp_err err = VP_ERR_INIT;
-    struct vp_views *views = NULL;
-    CHECK(!vp_reader_open(reader, &path, 1, &plain, &err) && !vp_views_open(&views, *reader, false, 0, &err));
-    return views;
-}
-
 /* On the CPU, whose slab in the middle of the volume takes more than the first: what is enough memory stays enough. */
 static void more_memory_is_never_too_little(void)
 {
@@ -990,17 +1062,18 @@ static void more_memory_is_never_too_little(void)
     s.grid.voxel[0] = s.grid.voxel[1] = s.grid.voxel[2] = 0.06;
     struct vp_views *const source = open_scan(&reader);
     for (uint64_t mib = 8; mib < 80; mib++) {
+        struct vp_reconstruct_plan p;
         struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU, .nu = NU,
                                    .nv = NV, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
                                    .kind = &vp_cpu, .devices = numbers, .n_devices = 1};
         struct vp_err why = VP_ERR_INIT;
-        if (!vp_reconstruct_plan(&r, &why)) {
-            CHECK(!passes || r.passes <= passes);
-            passes = r.passes;
+        if (!vp_reconstruct_plan(&p, &r, NULL, &why)) {
+            CHECK(!passes || p.passes <= passes);
+            passes = p.passes;
         } else {
             CHECK_INT(passes, 0);
         }
-        vp_reconstruct_free(&r);
+        vp_reconstruct_plan_free(&p);
     }
     CHECK_INT(passes, 1);
     vp_views_close(source);
@@ -1031,7 +1104,7 @@ static void subsets_of_views(void)
         like.pairs = views == 24;
         for (int i = 0; i < 3; i++) {
             struct vp_err err = VP_ERR_INIT;
-            struct vp_reconstruct r;
+            struct vp_reconstruct_plan r;
             struct scene s;
             const int64_t n = NX * NY * slices[i];
             make_scene(&s, views, slices[i], 0);
@@ -1075,21 +1148,22 @@ static void subsets_only_where_they_pay(void)
                 like.speed[i] = slow ? 0.1 : 0;
             s.grid.n[0] = s.grid.n[1] = slices == 1 ? 16384 : 2048;
             s.grid.n[2] = slices;
+            struct vp_reconstruct_plan p;
             struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
                                        .nu = NU, .nv = NV, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
                                        .threads = 1, .kind = &devices, .devices = numbers, .n_devices = 4};
-            CHECK(!vp_reconstruct_plan(&r, &err));
+            CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
             CHECK_STR(err.msg, "");
             /* one slice is too thin to be cut; 64 give every device a slab; and what is done at once needs nothing */
-            CHECK_INT(r.subsets, slow && slices == 1 ? 4 : 1);
-            CHECK_INT(r.used, slices == 1 && !slow ? 1 : 4);
-            vp_reconstruct_free(&r);
+            CHECK_INT(p.subsets, slow && slices == 1 ? 4 : 1);
+            CHECK_INT(p.used, slices == 1 && !slow ? 1 : 4);
+            vp_reconstruct_plan_free(&p);
             r.last = 3; /* too few views */
-            CHECK(!vp_reconstruct_plan(&r, &err));
-            CHECK_INT(r.subsets, 1);
-            vp_reconstruct_free(&r);
+            CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
+            CHECK_INT(p.subsets, 1);
+            vp_reconstruct_plan_free(&p);
         }
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct ask a = {.kind = &devices, .n_devices = 2, .subsets = 3};
     free_scene(&s);
     make_scene(&s, 24, 1, 0);
@@ -1154,7 +1228,7 @@ static void shares(void)
 
 static void unequal_devices(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     struct ask a;
     float *want = begin(&s, 32, 1 << 20);
@@ -1182,7 +1256,7 @@ static void unequal_devices(void)
 /* Devices that are not what they say: the second pass of two is shared out by what they did in the first. */
 static void shares_of_what_was_measured(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(24);
     make_scene(&s, 24, 40, 0);
@@ -1212,7 +1286,7 @@ static void shares_of_what_was_measured(void)
 /* A device that fails in the middle: one error, everything closed, nobody left waiting. */
 static void device_that_breaks(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(240);
     make_scene(&s, 240, 16, 0);
@@ -1238,7 +1312,7 @@ static void device_that_breaks(void)
 static void rows_that_a_device_cannot_filter(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(24);
     like.memory = 1 << 30;
@@ -1269,6 +1343,7 @@ int main(void)
     snprintf(volume_path, sizeof volume_path, "%s/volume.tif", dir);
     same_bits_whatever_the_devices();
     slabs_of_the_plan();
+    plans_that_are_made_twice();
     memory_that_goes_away();
     memory_that_goes_away_later();
     memory_that_goes_away_while_a_pipe_is_read();
