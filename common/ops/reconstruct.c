@@ -530,7 +530,7 @@ static int start_writer(struct run *w, struct vp_err *err)
     if (!s->slot && !(s->slot = calloc((size_t)w->p->out_slots, sizeof *s->slot)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_ring_init(&s->ring, w->p->out_slots);
-    s->any_order = w->p->mirrored && w->p->passes > 1;
+    s->any_order = (w->p->mirrored && w->p->passes > 1) || (w->r->any_order && w->p->stay);
     if (!vp_thread_start(&s->thread, write_slices, w, false, err))
         return 0;
     vp_ring_destroy(&s->ring);
@@ -597,13 +597,64 @@ static int store_range(struct run *w, int i, int64_t z0, int64_t z1, struct vp_e
     return 0;
 }
 
-/* All slices of a pass, the lowest first. */
+/* The upper half of a mirrored slab; the middle slice is its own image. */
+static void upper_half(const struct run *w, const struct vp_bp_part *part, int64_t *z0, int64_t *z1)
+{
+    const int64_t nz = w->r->grid->n[2];
+    *z0 = w->p->mirrored ? vp_max64(nz - part->z1, part->z1) : 0;
+    *z1 = w->p->mirrored ? nz - part->z0 : 0;
+}
+
+/* The slices of [z0, z1) that are in one part of their slab. */
+static int store_part(struct run *w, int i, int of, int64_t z0, int64_t z1, struct vp_err *err)
+{
+    int rc = 0;
+    for (int64_t z = z0, end; z < z1 && !rc; z = end) {
+        for (end = z; end < z1 && vp_slab_part_of(w->worker[i].slab, end) == of;)
+            end++;
+        rc = store_range(w, i, z, end, err);
+        end += end == z;
+    }
+    return rc;
+}
+
+/* All slices of a pass as they are ready: part by part of all slabs. */
+static int store_parts(struct run *w, struct vp_err *err)
+{
+    int parts = 1, rc = 0;
+    for (int i = 0; i < w->p->parts; i += w->p->subsets)
+        parts = (int)vp_max64(parts, vp_slab_parts(w->worker[i].slab));
+    for (int of = 0; of < parts; of++)
+        for (int i = 0; i < w->p->parts && !rc; i += w->p->subsets) {
+            const struct vp_bp_part *part = &w->p->part[i];
+            int64_t z0, z1;
+            upper_half(w, part, &z0, &z1);
+            rc = store_part(w, i, of, part->z0, part->z1, err) || store_part(w, i, of, z0, z1, err) ? -1 : 0;
+        }
+    return rc;
+}
+
+/* The lowest first. */
+static int store_in_order(struct run *w, struct vp_err *err)
+{
+    const struct vp_reconstruct_plan *p = w->p;
+    int rc = 0;
+    for (int i = 0; i < p->parts && !rc; i += p->subsets)
+        rc = store_range(w, i, p->part[i].z0, p->part[i].z1, err);
+    for (int i = p->parts - p->subsets; i >= 0 && !rc; i -= p->subsets) {
+        int64_t z0, z1;
+        upper_half(w, &p->part[i], &z0, &z1);
+        rc = store_range(w, i, z0, z1, err);
+    }
+    return rc;
+}
+
+/* All slices of a pass. */
 static int store(struct run *w, struct vp_err *err)
 {
     const struct vp_reconstruct_plan *p = w->p;
-    const int64_t nz = w->r->grid->n[2];
     float ***const partial = &w->buffers.partial;
-    int rc = 0;
+    int rc;
 
     if (p->subsets > 1 && !*partial && !(*partial = calloc((size_t)w->r->n_devices, sizeof **partial)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
@@ -612,13 +663,7 @@ static int store(struct run *w, struct vp_err *err)
             return -1;
     if (start_writer(w, err))
         return -1;
-    for (int i = 0; i < p->parts && !rc; i += p->subsets)
-        rc = store_range(w, i, p->part[i].z0, p->part[i].z1, err);
-    for (int i = p->parts - p->subsets; p->mirrored && i >= 0 && !rc; i -= p->subsets) {
-        const struct vp_bp_part *part = &p->part[i];
-        /* the middle slice is its own image */
-        rc = store_range(w, i, vp_max64(nz - part->z1, part->z1), nz - part->z0, err);
-    }
+    rc = p->stay && w->sink.any_order ? store_parts(w, err) : store_in_order(w, err);
     return rc || w->sink.failed ? -1 : 0;
 }
 

@@ -69,6 +69,7 @@ struct vp_reconstruct_plan {
     int64_t group;  /* and the slices of each */
     int64_t partner;         /* > 0: views are read in pairs, so far apart */
     bool filter_device;      /* views are filtered on the devices */
+    bool stay;               /* and all stay there, so that slices leave while others are made */
     char kernel[160];        /* which back-projection was chosen */
     char filter_kernel[128];
     struct vp_crew *crew;    /* n_devices of each; see reconstruct_internal.h */

@@ -28,6 +28,8 @@ static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things;
 
 /* Rough rates for the choice of subsets: updates of a GPU of SPEED a second, and bytes. */
 static const double UPDATES = 2e12, SPEED = 132 * 1.98, READ = 25e9, UPLOAD = 40e9, ADD = 10e9;
+/* And to write a file in memory, and to allocate memory of a device. */
+static const double WRITE = 8e9, ALLOCATE = 5e11;
 /* Subsets cost the promise of equal bits, so they have to save that much: seconds, and a part of the whole. */
 static const double WORTH_SUBSETS = 0.1, WORTH_PART = 0.25;
 
@@ -105,7 +107,7 @@ struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const s
                               .in_nu = p->filter_device ? r->in_nu : r->nu,
                               .any_order = vp_views_seekable(r->source), .threads = r->threads,
                               .device = part->device, .device_memory = r->device_memory,
-                              .together = part->plan.together};
+                              .together = part->plan.together, .stay = p->stay};
 }
 
 static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1)
@@ -345,9 +347,16 @@ static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t 
     return vp_max64(v1 - v0, 1);
 }
 
+static double volume_bytes(const struct vp_reconstruct_plan *p)
+{
+    const struct vp_reconstruct *r = p->of;
+    return (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0) * sizeof(float);
+}
+
 /* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
- * slices) and filter, or its upload, or the reading; and to fetch and add up the subsets. */
-static double seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit)
+ * slices) and filter; and its upload, or the reading. */
+static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, double *compute,
+                    double *feed)
 {
     const double views = (double)(p->of->last - p->of->first), mine = views / p->subsets;
     const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
@@ -355,9 +364,8 @@ static double seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_pl
 
     vp_reconstruct_domain(p, &z, &hi);
     const bool both = !p->mirrored && plan->mirror && z == 0 && hi == p->of->grid->n[2] && p->crew[0].depth >= hi;
-    const double whole = plane * (double)(p->of->z1 - p->of->z0) * sizeof(float);
-    const double added = p->subsets > 1 ? whole * p->subsets / ADD : 0;
-    double slowest = views * row * (double)rows_of(p, z, hi) * sizeof(float) / READ;
+    *compute = 0;
+    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / READ;
     for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
         const int64_t n = vp_min64(p->crew[i].depth, hi - z);
         if (n < 1)
@@ -367,11 +375,39 @@ static double seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_pl
         const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / (UPDATES * p->crew[i].speed / SPEED);
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
         const double copies = samples * sizeof(float) / UPLOAD;
-        slowest = work > slowest ? work : slowest;
-        slowest = copies > slowest ? copies : slowest;
+        *compute = fmax(*compute, work);
+        *feed = fmax(*feed, copies);
         z += n;
     }
-    return slowest + added;
+}
+
+/* Seconds to fetch and add up the subsets. */
+static double adding(const struct vp_reconstruct_plan *p)
+{
+    return p->subsets > 1 ? volume_bytes(p) * p->subsets / ADD : 0;
+}
+
+/* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
+ * last, and are written meanwhile. That pays if the kernels take longer than to feed them. */
+static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, struct vp_err *err)
+{
+    const uint64_t bytes = p->device_bytes;
+    char kernel[sizeof p->kernel];
+    double compute, feed;
+
+    if (p->of->kind->on_host)
+        return 1;
+    seconds(p, plan, unit, &compute, &feed);
+    const double saved = fmin(volume_bytes(p) / WRITE, compute - feed);
+    if (saved <= 0)
+        return 1;
+    memcpy(kernel, p->kernel, sizeof kernel);
+    p->stay = true;
+    const int rc = check(p, err);
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && (double)(p->device_bytes - bytes) / ALLOCATE < saved))
+        return rc;
+    p->stay = false;
+    return check(p, err);
 }
 
 /* Slabs of equal thickness (in time) for one pass, made by crews of `subsets` devices. */
@@ -403,11 +439,12 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
     if (!vp_views_seekable(p->of->source) || p->made > 0)
         return 1;
     int best = 1;
-    double least = 0, one = 0;
+    double least = 0, one = 0, compute, feed;
     const int64_t most = vp_min64(p->of->n_devices, (p->of->last - p->of->first) / 2);
     for (int subsets = 1; subsets <= most && p->of->n_devices > 1; subsets++) {
         cut_once(p, device, subsets, mirrored, unit);
-        const double t = seconds(p, plan, unit);
+        seconds(p, plan, unit, &compute, &feed);
+        const double t = fmax(compute, feed) + adding(p);
         one = subsets == 1 ? t : one;
         if (subsets == 1 || t < least) {
             best = subsets;
@@ -622,6 +659,8 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
         cut_once(p, device, 1, pairs, step);
         rc = one_pass(p, err);
     }
+    if (rc > 0)
+        rc = let_stay(p, plan, step, err);
     if (rc)
         return rc < 0 ? -1 : 0;
     const bool once = !vp_views_seekable(p->of->source);
@@ -694,6 +733,7 @@ static void take_over(struct vp_reconstruct_plan *p, const struct vp_reconstruct
     p->crew = crew;
     p->part = part;
     p->made = done->made;
+    p->stay = false;
 }
 
 static int plan_all(struct vp_reconstruct_plan *p, struct vp_err *err)

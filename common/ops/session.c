@@ -181,6 +181,9 @@ static void show(const struct vp_session *s, struct vp_run *run)
     vp_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
             (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
             p->mirrored ? " and their mirror images" : "", p->batch);
+    if (p->stay)
+        vp_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
+                job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
     vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, p->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
     for (int i = 0; i < p->parts && p->device_bytes; i++) {

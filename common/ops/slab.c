@@ -8,7 +8,9 @@
  * well, and the input comes as fast as it can.
  *
  * When the last view has come, the orbits that were not run yet are run part by part of the slab: the first slices
- * leave the device while the others are worked on.
+ * leave the device while the others are worked on. Where all orbits have a slot and stay there, parts are run by
+ * themselves from the beginning: the lower ones follow the upload, the others as far as that leaves the device idle, and
+ * most of what they lack is run at the end, while the lower ones leave.
  *
  * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
 #include "ops/slab.h"
@@ -75,9 +77,9 @@ struct vp_slab {
     void *tables, *raw, *wide; /* the filter's; the ring; filtered views where they are wider */
     struct piece *piece;       /* of the ring */
     uint64_t turn;     /* pieces so far */
-    int64_t next;      /* orbit to be run next */
     int64_t packed;    /* orbits before this one are complete */
-    int parts;         /* after flush */
+    int parts;         /* 1 until flush, unless views stay */
+    int64_t next[PARTS]; /* orbit to be run next, of each part */
     struct vp_event *ready[PARTS], *opened, *copied;
     double lead;       /* seconds from the call of open to `opened` */
     struct clock runs, packing, filtering;
@@ -127,7 +129,7 @@ static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t ru
     l->piece_views = vp_min64(piece, l->run);
     ahead = vp_min64(ahead > l->run ? ahead : l->run, orbits);
     l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
-    l->slots = R == 2 && !job->any_order ? orbits : vp_min64(ahead + 2 * l->run, orbits);
+    l->slots = job->stay || (R == 2 && !job->any_order) ? orbits : vp_min64(ahead + 2 * l->run, orbits);
     l->piece_bytes = (uint64_t)l->piece_views * view;
     l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
                         ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
@@ -374,7 +376,11 @@ static int open_on_device(struct vp_slab *s, struct vp_err *err)
         return too_little(s, err);
     if (fill(s, err))
         return err->code == VP_ERESOURCE ? too_little(s, err) : -1;
-    s->next = s->packed = s->l.o0;
+    s->packed = s->l.o0;
+    /* half as many as at the end, when they are run once: what is left over when a run ends counts more here */
+    s->parts = s->job.stay ? (s->kind->backproject->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
+    for (int i = 0; i < PARTS; i++)
+        s->next[i] = s->packed;
     return 0;
 }
 
@@ -404,24 +410,22 @@ int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct 
 
 /* ---- the work ---- */
 
-/* What is complete, into one part of the slab. */
-static int run_part(struct vp_slab *s, int64_t n, int part, int parts, struct vp_err *err)
+/* Orbits that are complete and were not run into this part. */
+static int64_t pending(const struct vp_slab *s, int part)
 {
-    return clock_start(s, &s->runs, err)
-                   || s->kind->backproject->run(s->b, s->next, n, part, parts, s->next == s->l.o0, err)
-                   || clock_stop(s, &s->runs, err)
-               ? -1
-               : 0;
+    return s->packed - s->next[part];
 }
 
-static int run(struct vp_slab *s, struct vp_err *err)
+static int run(struct vp_slab *s, int part, int64_t n, struct vp_err *err)
 {
-    const int64_t n = s->packed - s->next;
+    const int64_t first = s->next[part];
     if (n <= 0)
         return 0;
-    if (run_part(s, n, 0, 1, err))
+    if (clock_start(s, &s->runs, err)
+        || s->kind->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0, err)
+        || clock_stop(s, &s->runs, err))
         return -1;
-    s->next += n;
+    s->next[part] += n;
     return 0;
 }
 
@@ -434,13 +438,29 @@ static int waiting_runs(const struct vp_slab *s)
     return n;
 }
 
+/* The part that a run pays of: the lowest, or, if the device has nothing else to do, the one that lacks most. -1: none. */
+static int useful_part(const struct vp_slab *s)
+{
+    const int64_t idle = s->runs.n ? IDLE_RUN : FIRST_RUN;
+    int most = 0, first = -1;
+    for (int i = s->parts - 1; i >= 0; i--) {
+        most = pending(s, i) >= pending(s, most) ? i : most;
+        first = pending(s, i) >= s->l.run ? i : first;
+    }
+    const int busy = pending(s, most) >= vp_min64(s->l.run, idle) ? waiting_runs(s) : 2;
+    return busy == 2 ? -1 : first >= 0 ? first : busy == 0 ? most : -1;
+}
+
 /* Run what is complete if that is enough. What waits here is what can leave the device in parts at the end, so no more
  * is queued than keeps the device busy. */
 static int run_if_useful(struct vp_slab *s, struct vp_err *err)
 {
-    const int64_t n = s->packed - s->next, idle = s->runs.n ? IDLE_RUN : FIRST_RUN;
-    const int busy = n >= vp_min64(s->l.run, idle) ? waiting_runs(s) : 2;
-    return busy == 0 || (busy == 1 && n >= s->l.run) ? run(s, err) : 0;
+    int part, rc = 0;
+    while (!rc && (part = useful_part(s)) >= 0) {
+        const int64_t n = pending(s, part);
+        rc = run(s, part, s->parts > 1 ? vp_min64(n, 2 * s->l.run) : n, err);
+    }
+    return rc;
 }
 
 /* Into the ring; then `work` may have it. */
@@ -481,9 +501,9 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
     float *raw = (float *)s->raw + at * (l->piece_bytes / sizeof(float)), *filtered = s->wide ? s->wide : raw;
 
     /* the slots of these orbits may hold some that were not run */
-    if (orbit + k - s->next > l->slots && run(s, err))
+    if (orbit + k - s->next[0] > l->slots && s->parts == 1 && run(s, 0, pending(s, 0), err))
         return -1;
-    if (orbit + k - s->next > l->slots)
+    if (orbit + k - s->next[0] > l->slots)
         return vp_fail(err, VP_ERUN, "views came in another order than was planned");
     if (upload(s, p, raw, k, v0, v1, proj, err) || (s->filter && filter(s, first, k, raw, filtered, err))
         || clock_start(s, &s->packing, err)
@@ -529,14 +549,16 @@ int vp_slab_wait(struct vp_slab *s, uint64_t ticket, struct vp_err *err)
 
 static int flush_on_device(struct vp_slab *s, struct vp_err *err)
 {
-    const int64_t n = s->packed - s->next;
     if (s->packed <= s->l.o0)
         return vp_fail(err, VP_ERUN, "no views came");
-    s->parts = n > 0 ? s->kind->backproject->parts(s->b, PARTS) : 1;
-    for (int part = 0; part < s->parts; part++)
-        if ((n > 0 && run_part(s, n, part, s->parts, err)) || s->kind->mark(s->work, s->ready[part], err))
+    if (s->parts == 1 && pending(s, 0) > 0) {
+        s->parts = s->kind->backproject->parts(s->b, PARTS);
+        for (int i = 1; i < s->parts; i++)
+            s->next[i] = s->next[0];
+    }
+    for (int i = 0; i < s->parts; i++)
+        if (run(s, i, pending(s, i), err) || s->kind->mark(s->work, s->ready[i], err))
             return -1;
-    s->next += n > 0 ? n : 0;
     return 0;
 }
 
@@ -566,6 +588,16 @@ static int copy_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, stru
     return 0;
 }
 
+int vp_slab_parts(const struct vp_slab *s)
+{
+    return s->kind->on_host ? 1 : s->parts;
+}
+
+int vp_slab_part_of(const struct vp_slab *s, int64_t z)
+{
+    return vp_slab_parts(s) > 1 ? s->kind->backproject->part_of(s->b, z, s->parts) : 0;
+}
+
 int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct vp_err *err)
 {
     const struct vp_kind *k = s->kind;
@@ -575,7 +607,7 @@ int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct v
         return 0;
     }
     for (int64_t i = z; i < z + n && s->parts > 1; i++) {
-        const int of = k->backproject->part_of(s->b, i, s->parts);
+        const int of = vp_slab_part_of(s, i);
         part = of > part ? of : part;
     }
     if (k->after(s->down, s->ready[part], err))

@@ -26,6 +26,8 @@ struct vp_bp_job {
     int device;
     uint64_t device_memory; /* bytes of its own memory that the device may use; 0: what is free */
     int64_t together; /* of open: so many views may come before their partners, as a plan said; else 0 */
+    bool stay;        /* all views stay on the device, so that parts of the slab are done before others, not only at the
+                         end: its slices leave while others are made */
 };
 
 struct vp_bp_plan {
@@ -61,6 +63,9 @@ int vp_slab_wait(struct vp_slab *s, uint64_t ticket, struct vp_err *err);
 /* No more views come. Slices can be asked for; what is not ready is waited for, so begin with the lowest. */
 int vp_slab_flush(struct vp_slab *s, struct vp_err *err);
 int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct vp_err *err);
+/* After flush: slices are ready part by part, from part 0 on, and the one that slice z belongs to. */
+int vp_slab_parts(const struct vp_slab *s);
+int vp_slab_part_of(const struct vp_slab *s, int64_t z);
 void vp_slab_stats(struct vp_slab *s, struct vp_bp_stats *stats); /* after the last slice */
 void vp_slab_close(struct vp_slab *s); /* waits until nothing is copied any more. NULL is fine */
 

@@ -20,6 +20,7 @@ static struct {
     _Atomic uint64_t memory;
     uint64_t limit;   /* what they have been allowed, 0: all */
     bool mirror, pairs, filters;
+    bool in_parts;    /* slices have to be asked for as parts are ready */
     bool flat;        /* every slab takes all rows of the detector */
     double speed[8];  /* 0: all alike */
     double rate[8];   /* slices that each makes of a view in a second, by its own account; 0: it does not say */
@@ -83,7 +84,7 @@ struct vp_devbp {
     struct vp_queue *queue;
     float *views;           /* that were run, whole */
     bool *have;
-    int pieces;
+    int pieces, parts, part; /* parts of the last run; the one that was read last */
     struct {
         bool *seen;         /* views */
         int64_t n, made;    /* of them, and when its slices were made */
@@ -281,13 +282,14 @@ static int devbp_run(struct vp_devbp *b, int64_t first, int64_t n, int part, int
 {
     const struct run r = {b, first, n, b->pieces * part / parts, b->pieces * (part + 1) / parts, fresh};
     (void)err;
+    b->parts = parts;
     EXPECT(n > 0 && n <= b->p.orbits && part >= 0 && part < parts && parts <= b->pieces);
     return pretend_call(b->queue, run_late, &r, sizeof r);
 }
 
 static int devbp_parts(const struct vp_devbp *b, int most)
 {
-    return (int)vp_min64(vp_min64(most, b->pieces), dice(1, 5));
+    return (int)vp_min64(vp_min64(most, b->pieces), dice(1, 7));
 }
 
 static int piece_of(const struct vp_devbp *b, int64_t z)
@@ -369,8 +371,12 @@ static void make_what_is_read(const struct vp_pitched *from, const int64_t n[3])
     EXPECT(b);
     for (int64_t z = 0; b && z < b->p.nz; z++) {
         const float *slice = slice_of(b, z, &run);
-        if (slice && slice >= first && slice <= last)
+        if (slice && slice >= first && slice <= last) {
+            const int part = devbp_part_of(b, z, b->parts);
+            EXPECT(!like.in_parts || part >= b->part);
+            b->part = part;
             make_piece(b, piece_of(b, z));
+        }
     }
 }
 
@@ -669,6 +675,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
                                        .want_subsets = a->subsets};
     if (vp_reconstruct_plan(r, &job, NULL, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
+    like.in_parts = a->any_order && r->stay && !like.lost;
     if (vp_reconstruct_run(r, w, &result, err)) {
         vp_writer_abort(w);
         goto out;
@@ -730,6 +737,13 @@ static float *begin(struct scene *s, int64_t slices, uint64_t memory)
 
 /* ---- tests ---- */
 
+/* Kernels that take longer than to bring them their views. */
+static void be_slow(bool slow)
+{
+    for (int i = 0; i < 8; i++)
+        like.speed[i] = slow ? 0.01 : 0;
+}
+
 static void same_bits_whatever_the_devices(void)
 {
     static const int64_t slices[] = {1, 2, 7, 16, 33};
@@ -741,7 +755,7 @@ static void same_bits_whatever_the_devices(void)
             make_scene(&s, views, slices[i], 0);
             float *want = by_cpu(&s);
             CHECK(want);
-            for (int way = 0; way < 32; way++) {
+            for (int way = 0; way < 64; way++) {
                 like.memory = 1 << 30;
                 like.mirror = way & 1;
                 like.pairs = way & 2 && views % 2 == 0;
@@ -749,14 +763,59 @@ static void same_bits_whatever_the_devices(void)
                 struct ask a = {.kind = &devices, .n_devices = 1 + way % 5, .any_order = way & 4,
                                 .filter_on = way & 8 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU,
                                 .device_memory = way & 16 ? room(&s, 5) : 0};
+                be_slow(way & 32);
                 check_same(&s, &a, want, &r);
+                CHECK(way & 16 || r.stay == ((way & 32) != 0));
                 CHECK_INT(r.filter_device, (way & 8) != 0);
                 CHECK(r.used <= a.n_devices && (r.passes == 1 || way & 16));
             }
+            be_slow(false);
             free(want);
             free_scene(&s);
         }
     }
+}
+
+/* Views stay on the device where that pays and there is room for them; slices are then asked for as they are ready, or
+ * in order where the output wants that. */
+static void slices_that_leave_early(void)
+{
+    struct vp_reconstruct_plan r;
+    struct scene s;
+    float *want = begin(&s, 40, 1 << 30);
+    be_slow(true);
+    for (int way = 0; way < 16; way++) {
+        struct ask a = {.kind = &devices, .n_devices = 1 + way % 4, .any_order = way & 4};
+        bool stayed = true;
+        uint64_t least = UINT64_MAX;
+        like.pairs = way & 8;
+        check_same(&s, &a, want, &r);
+        CHECK(r.stay && r.passes == 1);
+        for (a.device_memory = r.device_bytes; a.device_memory > room(&s, 4); a.device_memory -= a.device_memory / 16) {
+            check_same(&s, &a, want, &r);
+            CHECK(!r.stay || stayed); /* less memory, and they stay again? */
+            CHECK((!r.stay || r.passes == 1) && r.device_bytes <= a.device_memory);
+            if (stayed && !r.stay)
+                least = a.device_memory;
+            stayed = r.stay;
+        }
+        CHECK(least < 1 << 30);
+        /* room for them that has gone when a device is opened: the whole volume in one pass all the same */
+        a.device_memory = 0;
+        like.after = least;
+        like.lost = 1;
+        check_same(&s, &a, want, &r);
+        CHECK(r.stay && !like.lost);
+        CHECK_INT(result.passes, 1);
+        like.memory = 1 << 30;
+        like.after = 0;
+    }
+    be_slow(false);
+    struct ask a = {.kind = &devices, .n_devices = 1, .any_order = true};
+    check_same(&s, &a, want, &r);
+    CHECK(!r.stay);
+    free(want);
+    free_scene(&s);
 }
 
 static void slabs_of_the_plan(void)
@@ -1342,6 +1401,7 @@ int main(void)
     snprintf(scan_path, sizeof scan_path, "%s/scan.tif", dir);
     snprintf(volume_path, sizeof volume_path, "%s/volume.tif", dir);
     same_bits_whatever_the_devices();
+    slices_that_leave_early();
     slabs_of_the_plan();
     plans_that_are_made_twice();
     memory_that_goes_away();
