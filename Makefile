@@ -24,23 +24,27 @@ NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/loca
 WERROR  ?= 0
 V       ?= 0
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || cat VERSION)
-VERSION := $(shell cat VERSION)$(if $(findstring $(shell cat VERSION),$(VERSION)),,+$(VERSION))
+# The hash of this tree's own repository: a tarball may lie inside another one.
+RELEASE := $(shell cat VERSION)
+COMMIT  := $(shell [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" ] && git describe --tags --always --dirty)
+VERSION := $(RELEASE)$(if $(findstring $(RELEASE),$(COMMIT)),,$(COMMIT:%=+%))
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
 ifeq ($(WERROR),1)
 WARN    += -Werror
 endif
+CLANG   := $(findstring clang,$(shell $(CC) --version))
+WARN    += $(if $(CLANG),-Wno-pass-failed)
 ifneq ($(SAN),)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
-ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DVP_VERSION='"$(VERSION)"' -Icommon -I$(OBJ) $(WARN) \
+ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
-# libraries beside the plugin are found first: `make bundle` puts them there
-LIBS    := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' -ltiff -lz -lm -lpthread -ldl
+LIBS    := -ltiff -lz -lm -lpthread -ldl
 # OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
-CLANG   := $(findstring clang,$(shell $(CC) --version))
-GOMP    := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
+GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
+# ... and it speaks through us: base/openmp.c
+GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
 
@@ -61,10 +65,13 @@ ISAFLAGS_avx2    := -march=x86-64-v3
 ISAFLAGS_generic :=
 # What a plugin shares with the programs: one built from other headers is refused.
 BUILD   := 0x$(shell cat $(sort $(wildcard common/*/*.h)) | sha256sum | cut -c1-16)ull
+# not what is fuzzed, and slow to compile so
+ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
 LIB     := $(OBJ)/libvoxpipe.a
 UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
 BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*.c))))
+FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
 
 # The plugin. Hopper's and Blackwell's own instructions need their own targets (sm_90a, sm_100a); all other cards take
 # the portable kernels, those newer than the toolkit through PTX.
@@ -93,12 +100,18 @@ all: $(TOOLS:%=$(BIN)/%) $(PLUGIN)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
-	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
+	$$(call say,CC,'$$< ($(1))')mkdir -p $$(@D) && $$(CC) $$(ALLCFLAGS) $$(ISAFLAGS_$(1)) -ffp-contract=fast $$(ISASAN) -DVP_ISA=$(1) -MMD -MP -MT $$@ -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-$(OBJ)/%.o: %.c Makefile VERSION
+$(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
+
+# compiled again when the commit is another one, and nothing else is
+$(OBJ)/common/base/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
+$(OBJ)/common/base/version.o: $(OBJ)/version
+$(OBJ)/version: FORCE
+	@mkdir -p $(@D) && { echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@; }
 
 $(OBJ)/$(GPUHASH)/cuda/%.c.o: cuda/%.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<
@@ -123,6 +136,13 @@ $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(BENCHLIBS) $(LIBS)
+$(OBJ)/replay/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(OBJ)/tests/fuzz/replay.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+$(OBJ)/fuzzer/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+# a library to preload: no flags of the programs
+$(O)/fault/fault.so: tests/fault/fault.c Makefile
+	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared -o $@ $< -ldl
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
@@ -150,9 +170,31 @@ FORCE:
 unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
 	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
+# Fuzz targets that go through their corpus, and what makes system calls fail.
+tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so
+	@mkdir -p $(O)/replay && for f in $(filter $(OBJ)/%,$^); do cp -f $$f $(O)/replay/; done
+
 ## check: build and run every test (needs bats); the last line counts them
-check: all unit
+check: all unit tests
 	@sh tests/check.sh "$(abspath $(O))"
+
+## fuzz: let libFuzzer loose on all that reads bytes from outside, for TIME=600 seconds in all (needs clang)
+TIME    ?= 600
+FUZZCC  ?= clang
+fuzz:
+	$(MAKE) O=$(O)/fuzz CC='$(FUZZCC)' CUDA=0 SAN=address,undefined,fuzzer-no-link CFLAGS='-O1 -g' fuzzers
+	sh tests/fuzz/run.sh $(O)/fuzz $(TIME)
+fuzzers: $(FUZZ:%=$(OBJ)/fuzzer/%)
+	@mkdir -p $(O)/bin && for f in $^; do cp -f $$f $(O)/bin/; done
+
+## check-faults: make every system call and allocation fail in turn, in every program (minutes)
+check-faults: all tests
+	perl tests/fault/run.pl $(O) $(FAULTS)
+
+## check-isa: every test with AVX2 only, and with neither AVX2 nor AVX-512
+check-isa: all unit tests
+	VOXPIPE_ISA=avx2 sh tests/check.sh "$(abspath $(O))"
+	VOXPIPE_ISA=generic sh tests/check.sh "$(abspath $(O))"
 
 ## demo: reconstruct the real scan in tests/data and make a picture (build/demo/slice.png)
 demo: all
@@ -171,38 +213,38 @@ pairs: all
 docs: $(DOCS)
 	@$(DOCS) .
 
+INSTALL_PROGRAM ?= install
 MAN1 = $(wildcard man/*.1)
 MAN5 = $(wildcard man/*.5)
 MAN7 = $(wildcard man/*.7)
+
+## install-strip: the same without symbols
+install-strip:
+	$(MAKE) install INSTALL_PROGRAM='install -s --strip-program=$(STRIP)'
 
 ## install: into $(DESTDIR)$(PREFIX): programs, man pages, completions
 install: all
 	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man5" "$(DESTDIR)$(MANDIR)/man7" \
 	    "$(DESTDIR)$(BASHCOMPDIR)" "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)"
-	install -m 755 $(TOOLS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
+	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BIN)/%) "$(DESTDIR)$(BINDIR)"
 	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
 	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
 	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
-	$(if $(PLUGIN),install -d "$(DESTDIR)$(LIBDIR)" && install -m 755 $(PLUGIN) "$(DESTDIR)$(LIBDIR)")
+	$(if $(PLUGIN),install -d "$(DESTDIR)$(LIBDIR)" && $(INSTALL_PROGRAM) -m 755 $(PLUGIN) "$(DESTDIR)$(LIBDIR)")
 	for t in $(TOOLS); do \
 	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
 	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
 	    install -m 644 completions/fish/$$t.fish "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish" || exit 1; done
 
-# The C library and the loader belong to the machine; everything else that a program loads goes along.
 BUNDLE ?= bundle
-## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries, man pages
-bundle: all
-	rm -rf $(BUNDLE)
-	mkdir -p $(BUNDLE)/bin $(BUNDLE)/lib/voxpipe $(BUNDLE)/share/man/man1 $(BUNDLE)/share/man/man5 $(BUNDLE)/share/man/man7
-	cp $(TOOLS:%=$(BIN)/%) $(BUNDLE)/bin
-	$(if $(PLUGIN),cp $(PLUGIN) $(BUNDLE)/lib/voxpipe)
-	for f in $$(ldd $(TOOLS:%=$(BIN)/%) $(PLUGIN) | awk '$$3 ~ /^\// { print $$3 }' | sort -u | \
-	    grep -vE '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so'); do cp -L $$f $(BUNDLE)/lib/voxpipe || exit 1; done
-	cp $(MAN1) $(BUNDLE)/share/man/man1
-	cp $(MAN5) $(BUNDLE)/share/man/man5
-	cp $(MAN7) $(BUNDLE)/share/man/man7
-	cp LICENSE README.md $(BUNDLE)
+STRIP  ?= strip
+# The programs of a bundle find its libraries beside them. Others do not look there: what lies beside a copy may be anybody's.
+$(OBJ)/bundle/%: $(OBJ)/tools/%.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(LIBS)
+
+## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries and their notices, man pages
+bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
+	@CC='$(CC)' STRIP='$(STRIP)' sh packaging/bundle.sh $(BUNDLE) $(OBJ)/bundle $(PLUGIN)
 	@echo "$(BUNDLE): $$(du -sh $(BUNDLE) | cut -f1); run $(BUNDLE)/bin/ct-fdk --help"
 
 ## uninstall: remove what install put there
@@ -216,17 +258,23 @@ uninstall:
 sanitize:
 	$(MAKE) O=$(O)/san SAN=address,undefined WERROR=1 CFLAGS='-O1 -g' check
 
+## tsan: the unit tests and the programs under the thread sanitizer, in build/tsan (needs clang with libomp)
+TSANCC  ?= clang
+tsan:
+	$(MAKE) O=$(O)/tsan CC='$(TSANCC)' CUDA=0 SAN=thread CFLAGS='-O1 -g' all unit
+	sh tests/tsan.sh "$(abspath $(O)/tsan)"
+
 ## clean: remove the build directory
 clean:
 	rm -rf $(O)
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit check demo bench pairs docs install bundle uninstall sanitize clean help
+.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -6,8 +6,7 @@
 
 using namespace vp;
 
-/* The packed buffer as the copy engine sees it: floats of a row (in pairs where a texel has several), rows,
- * slots. */
+/* The packed buffer as the copy engine sees it: floats of a row (in pairs where a texel has several), rows, slots. */
 static int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
 {
     typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
@@ -73,7 +72,7 @@ int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct v
         return -1;
     vp_devbp *const b = new (std::nothrow) vp_devbp();
     if (!b)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+        return vp_fail(err, VP_ERUN, "out of memory");
     b->s = scan_of(p);
     b->device = p->device;
     b->stream = queue->stream;

@@ -4,9 +4,9 @@
 #define VP_BACKPROJECT_CHOICE_CUH
 
 #include "backproject_column.cuh"
-#include "error.h"
-#include "size.h"
-#include "slab.h"
+#include "gpu_error.h"
+#include "gpu_size.h"
+#include "gpu_slab.h"
 
 #include <vector>
 

@@ -2,10 +2,9 @@
 /* What the back-projection kernels share: their arguments, exact coordinates, and the interpolation of a
  * whole piece of a voxel column at once ("march").
  *
- * In a column of voxels (i, j, .) of an untilted view, u, w and the weight are constant and v = v_mid + q s
- * with s = dv / dk and q = k - k_mid. A thread holds K consecutive voxels of a column in registers, loads
- * each detector row of the window once, interpolates it in u once, and adds it with hat weights to the voxels
- * that can see it. */
+ * In a column of voxels (i, j, .) of an untilted view, u, w and the weight are constant and v = v_mid + q s with s = dv
+ * / dk and q = k - k_mid. A thread holds K consecutive voxels of a column in registers, loads each detector row of the
+ * window once, interpolates it in u once, and adds it with hat weights to the voxels that can see it. */
 #ifndef VP_BACKPROJECT_COLUMN_CUH
 #define VP_BACKPROJECT_COLUMN_CUH
 
@@ -13,13 +12,14 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include <type_traits>
+
 #include "backproject_orbit.h"
 
 namespace vp
 {
 
-/* Per-view constants travel as kernel parameters (constant bank, at most 32764 bytes), so launches need no
- * copies. */
+/* Per-view constants travel as kernel parameters (constant bank, at most 32764 bytes), so launches need no copies. */
 constexpr int COLUMN_BATCH = 256, MATRIX_BATCH = 256;
 
 /* Where a thread's sums go. Channel 0 is slice k of the working half, channel 1 its mirror slice:
@@ -120,8 +120,7 @@ __device__ __forceinline__ bool sees(const sight &s, int u, int v)
     return !s.idle && (unsigned)(u + 1) <= (unsigned)s.nu && (unsigned)(v + s.hi) < (unsigned)(s.nv + s.hi - s.lo);
 }
 
-/* Where the middle of the thread's piece falls: texel (u, v) with fraction f in v, weights a, b of columns u,
- * u + 1. */
+/* Where the middle of the thread's piece falls: texel (u, v) with fraction f in v, weights a, b of columns u, u + 1. */
 struct landing {
     int u, v;
     float a, b, f, s;
@@ -217,8 +216,7 @@ template <int LN, int LD, int HN, int HD> struct bin {
 
 template <class... B> struct bins {};
 
-/* A tensor map's box has at most 256 elements a side, so texels of several floats are mapped as 8-byte
- * elements. */
+/* A tensor map's box has at most 256 elements a side, so texels of several floats are mapped as 8-byte elements. */
 __host__ __device__ constexpr int map_floats(int M)
 {
     return M == 1 ? 1 : 2;
@@ -451,8 +449,7 @@ __device__ __forceinline__ void store_sums(const slab &s, int nz, int i, int j, 
 
 /* ---- launchers ---- */
 
-/* Texels of R * Z channels: channel b * Z + z is view b of the orbit, z = 1 with rows counted from the other
- * end. */
+/* Texels of R * Z channels: channel b * Z + z is view b of the orbit, z = 1 with rows counted from the other end. */
 struct pack_args {
     const float *q[2]; /* first view of the batch, and its half-turn partner; NULL: leave the channel */
     float *packed;     /* slot 0 */
@@ -479,6 +476,29 @@ struct column_kernel {
     int stages;            /* tensor tiles in flight, at least */
     int batch;             /* orbits a launch, at most */
 };
+
+/* f(R, Z, set) with numbers that the compiler knows. */
+template <class F> auto with_variant(int views, int channels_z, column_set set, const F &f)
+{
+    const auto of = [&](auto r, auto z) {
+        switch (set) {
+        case SET_HALF: return f(r, z, std::integral_constant<column_set, SET_HALF>());
+        case SET_UNIT: return f(r, z, std::integral_constant<column_set, SET_UNIT>());
+        case SET_DOUBLE: return f(r, z, std::integral_constant<column_set, SET_DOUBLE>());
+        default: return f(r, z, std::integral_constant<column_set, SET_ANY>());
+        }
+    };
+    const std::integral_constant<int, 1> one;
+    const std::integral_constant<int, 2> two;
+    return views == 2 ? (channels_z == 2 ? of(two, two) : of(two, one))
+                      : (channels_z == 2 ? of(one, two) : of(one, one));
+}
+
+/* What the bins of a method allow. */
+template <class Method> void describe_bins(column_kernel *k)
+{
+    k->s_lower = Method::lower, k->s_upper = Method::upper, k->lo = Method::lo, k->hi = Method::hi;
+}
 
 void column_portable(int views, int channels_z, column_set set, column_kernel *k);
 cudaError_t launch_column_portable(const column_kernel &k, const column_args &a, cudaStream_t stream);

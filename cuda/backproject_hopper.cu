@@ -5,66 +5,13 @@
 #include <limits.h>
 
 #include "backproject_matrix.cuh"
+#include "copy.cuh"
+#include "launch.cuh"
 
 namespace vp
 {
 namespace
 {
-
-/* ---- barriers and copies in shared memory ----
- *
- * One lane of a warp arrives for all of it after __syncwarp, which orders the other lanes' reads before the
- * arrival. compute-sanitizer's racecheck does not follow that step and reports the reuse of control::origin
- * and control::ticket. */
-
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void barrier_init(uint64_t *b, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals) : "memory");
-}
-
-__device__ __forceinline__ void barrier_arrive(uint64_t *b)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
-}
-
-__device__ __forceinline__ void barrier_expect(uint64_t *b, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes)
-                 : "memory");
-}
-
-__device__ __forceinline__ void barrier_wait(uint64_t *b, unsigned parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again_%=:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again_%=;\n"
-                 "}" ::"r"(shared_address(b)),
-                 "r"(parity)
-                 : "memory");
-}
-
-__device__ __forceinline__ void barriers_ready()
-{
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    __syncthreads();
-}
-
-/* Box of the map at (x, y, z) (innermost first, in elements of the map) to shared memory; arrives at `full`
- * with its bytes. */
-__device__ __forceinline__ void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *full)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], "
-                 "[%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
-                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(full))
-                 : "memory");
-}
 
 /* A ring position in one register: the index, and above it a bit that flips each time round. */
 struct cursor {
@@ -102,8 +49,7 @@ __host__ __device__ constexpr int box_stride(int bytes)
     return (bytes + 127) / 128 * 128;
 }
 
-/* Registers a thread after the split: the launch gives every thread an equal share, the producer group
- * returns most. */
+/* Registers a thread after the split: the launch gives every thread an equal share, the producer group returns most. */
 constexpr int PRODUCER_REGISTERS = 32;
 __host__ __device__ constexpr int consumer_registers(int warps)
 {
@@ -255,10 +201,9 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
 
 /* ---- general matrices ---- */
 
-/* Overview: a block of 8 consumer warps works on 16 x 16 columns of 16 slices with all views of the
- *   launch; a thread holds one column. The middle of its piece is projected in float64, split into texel
- *   and fraction; from there u(q) - u_mid = q (m2 - u_mid m10) / (w_mid + q m10) is a small float32
- *   number. A ninth warp brings the boxes.
+/* Overview: a block of 8 consumer warps works on 16 x 16 columns of 16 slices with all views of the launch; a thread
+ *   holds one column. The middle of its piece is projected in float64, split into texel and fraction; from there u(q) -
+ *   u_mid = q (m2 - u_mid m10) / (w_mid + q m10) is a small float32 number. A ninth warp brings the boxes.
  * Memory: 3 stages of box_rows x PITCH pairs (q(u), q(u + 1)): the four neighbours are two 8-byte loads.
  * Cost: about 28 instructions and 16 bytes from shared memory an update (LEVEL: 24). Measured on an H100,
  *   512^2 x 1024 -> 512^3: 897, LEVEL 1001; 1024^2 x 1024 -> 1024^3 LEVEL: 1010.
@@ -336,22 +281,17 @@ __global__ void __launch_bounds__(288, 3)
 
 /* ---- choice and launch ---- */
 
-template <int R, int Z, column_set SET> struct variant;
-
-template <column_set SET> struct slices16;
-template <> struct slices16<SET_HALF> {
-    using type = method<16, bins<bin<2, 5, 6, 13>, bin<6, 13, 8, 15>, bin<8, 15, 2, 3>>>;
+template <column_set SET> struct slices16 : method<16, bins<>> {
 };
-template <> struct slices16<SET_UNIT> {
-    using type =
-        method<16, bins<bin<4, 5, 6, 7>, bin<6, 7, 14, 15>, bin<14, 15, 16, 15>, bin<16, 15, 8, 7>, bin<8, 7, 5, 4>>>;
+template <> struct slices16<SET_HALF> : method<16, bins<bin<2, 5, 6, 13>, bin<6, 13, 8, 15>, bin<8, 15, 2, 3>>> {
 };
-template <> struct slices16<SET_DOUBLE> {
-    using type = method<16, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 15>, bin<28, 15, 2, 1>, bin<2, 1, 32, 15>,
-                                 bin<32, 15, 34, 15>, bin<34, 15, 38, 15>>>;
+template <>
+struct slices16<SET_UNIT> : method<16, bins<bin<4, 5, 6, 7>, bin<6, 7, 14, 15>, bin<14, 15, 16, 15>, bin<16, 15, 8, 7>,
+                                            bin<8, 7, 5, 4>>> {
 };
-template <> struct slices16<SET_ANY> {
-    using type = method<16, bins<>>;
+template <>
+struct slices16<SET_DOUBLE> : method<16, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 15>, bin<28, 15, 2, 1>,
+                                              bin<2, 1, 32, 15>, bin<32, 15, 34, 15>, bin<34, 15, 38, 15>>> {
 };
 
 /* Warps of a tile: as many as their registers (64 to 16 sums a thread) leave room for, in whole warp groups.
@@ -383,31 +323,14 @@ constexpr int shared_pitch(int M, column_set set)
 
 using column_function = void (*)(const CUtensorMap, const column_args, int, int, int);
 
-template <int R, int Z, column_set SET> column_function column_pointer()
+column_function column_pointer(int views, int channels_z, column_set set)
 {
-    constexpr int M = R * Z;
-    constexpr warps w = warps_of(M);
-    return k_backproject_column_tiled<R, Z, 16, w.x, w.y, typename slices16<SET>::type, shared_pitch(M, SET)>;
-}
-
-column_function column_pointer_of(int views, int channels_z, column_set set)
-{
-    static const column_function all[2][2][SETS] = {
-        {{column_pointer<1, 1, SET_HALF>(), column_pointer<1, 1, SET_UNIT>(), column_pointer<1, 1, SET_DOUBLE>(),
-          column_pointer<1, 1, SET_ANY>()},
-         {column_pointer<1, 2, SET_HALF>(), column_pointer<1, 2, SET_UNIT>(), column_pointer<1, 2, SET_DOUBLE>(),
-          column_pointer<1, 2, SET_ANY>()}},
-        {{column_pointer<2, 1, SET_HALF>(), column_pointer<2, 1, SET_UNIT>(), column_pointer<2, 1, SET_DOUBLE>(),
-          column_pointer<2, 1, SET_ANY>()},
-         {column_pointer<2, 2, SET_HALF>(), column_pointer<2, 2, SET_UNIT>(), column_pointer<2, 2, SET_DOUBLE>(),
-          column_pointer<2, 2, SET_ANY>()}}};
-    return all[views - 1][channels_z - 1][set];
-}
-
-template <column_set SET> void describe(column_kernel *k)
-{
-    using m = typename slices16<SET>::type;
-    k->s_lower = m::lower, k->s_upper = m::upper, k->lo = m::lo, k->hi = m::hi;
+    return with_variant(views, channels_z, set, [](auto r, auto z, auto s) -> column_function {
+        constexpr int R = decltype(r)::value, Z = decltype(z)::value;
+        constexpr column_set SET = decltype(s)::value;
+        constexpr warps w = warps_of(R * Z);
+        return k_backproject_column_tiled<R, Z, 16, w.x, w.y, slices16<SET>, shared_pitch(R * Z, SET)>;
+    });
 }
 
 } // namespace
@@ -419,19 +342,11 @@ bool column_tiled(int views, int channels_z, column_set set, column_kernel *k)
     k->views = views, k->channels_z = channels_z, k->set = set, k->K = 16;
     k->tile_x = 8 * warps_of(M).x, k->tile_y = 4 * warps_of(M).y;
     k->pitch = shared_pitch(M, set), k->pitch_step = 32 / M, k->stages = 2;
-    /* Where the detector is much finer than the volume the L2 cache carries the tiles: blocks that drift
-     * apart in view fall out of it, and short launches line them up again (s = 2: 1313 with 256 orbits a
-     * launch, 1361 with 64). */
+    /* Where the detector is much finer than the volume the L2 cache carries the tiles: blocks that drift apart in view
+     * fall out of it, and short launches line them up again (s = 2: 1313 with 256 orbits a launch, 1361 with 64). */
     k->batch = set == SET_DOUBLE ? COLUMN_BATCH / 2 / views : COLUMN_BATCH;
-    if (set == SET_HALF)
-        describe<SET_HALF>(k);
-    else if (set == SET_UNIT)
-        describe<SET_UNIT>(k);
-    else if (set == SET_DOUBLE)
-        describe<SET_DOUBLE>(k);
-    else
-        describe<SET_ANY>(k);
-    return cudaFuncSetAttribute(column_pointer_of(views, channels_z, set), cudaFuncAttributeMaxDynamicSharedMemorySize,
+    with_variant(1, 1, set, [=](auto, auto, auto s) { describe_bins<slices16<decltype(s)::value>>(k); });
+    return cudaFuncSetAttribute(column_pointer(views, channels_z, set), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 0) == cudaSuccess ||
            (cudaGetLastError(), false);
 }
@@ -445,7 +360,7 @@ size_t column_tiled_shared(const column_kernel &k, int box_pitch, int box_rows, 
 cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, const column_args &a, int stages,
                                 int processors, cudaStream_t stream)
 {
-    const column_function f = column_pointer_of(k.views, k.channels_z, k.set);
+    const column_function f = column_pointer(k.views, k.channels_z, k.set);
     const int shared = (int)column_tiled_shared(k, a.box_pitch, a.box_rows, stages);
     const int tiles = a.tiles_x * a.tiles_y * a.segments, blocks = tiles < processors ? tiles : processors;
     cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
@@ -454,8 +369,8 @@ cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, 
     e = cudaMemsetAsync(a.next_tile, 0, sizeof(int), stream);
     if (e != cudaSuccess)
         return e;
-    f<<<blocks, (k.tile_x / 8 * (k.tile_y / 4) + 4) * 32, shared, stream>>>(map, a, stages, k.lo, k.hi);
-    return cudaGetLastError();
+    const int threads = (k.tile_x / 8 * (k.tile_y / 4) + 4) * 32;
+    return vp_launch(stream, f, dim3(blocks), dim3(threads), shared, map, a, stages, k.lo, k.hi);
 }
 
 bool matrix_tiled(int extent_u, int *pitch)
@@ -478,8 +393,7 @@ cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, c
     const cudaError_t e = cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess)
         return e;
-    f<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 288, shared, stream>>>(map, a);
-    return cudaGetLastError();
+    return vp_launch(stream, f, dim3((unsigned)(a.tiles_x * a.tiles_y * a.segments)), dim3(288), shared, map, a);
 }
 
 } // namespace vp

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Back-projection on any device from compute capability 8.0 on, and the packing of projections for all
- * kernels. */
+/* Back-projection on any device from compute capability 8.0 on, and the packing of projections for all kernels. */
 #include <limits.h>
 
 #include "backproject_matrix.cuh"
+#include "launch.cuh"
+#include "gpu_size.h"
 
 namespace vp
 {
@@ -12,8 +13,7 @@ namespace
 
 /* ---- packing ---- */
 
-/* Overview: one thread a column of texels, u fastest; blockIdx.y takes PACK_ROWS rows of a slot,
- *   blockIdx.z the slots.
+/* Overview: one thread a column of texels, u fastest; blockIdx.y takes PACK_ROWS rows of a slot, blockIdx.z the slots.
  * Memory: reads each projection once (rows from both ends for the mirror), writes each texel once; with
  *   only one of the two views of an orbit at hand it writes half of each texel.
  * Cost: 8 bytes a detector pixel, at copy speed. */
@@ -241,8 +241,7 @@ __device__ __forceinline__ void widen(int2 at, int2 &lowest, int2 &highest, bool
         lowest = make_int2(min(lowest.x, at.x), min(lowest.y, at.y));
 }
 
-/* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all
- *   others. */
+/* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all others. */
 __global__ void __launch_bounds__(256)
     k_column_extent(const __grid_constant__ column_args a, int tile_x, int tile_y, int K, int last_segment, int *extent)
 {
@@ -290,43 +289,29 @@ __global__ void __launch_bounds__(256) k_matrix_extent(const __grid_constant__ m
 
 /* ---- choice and launch ---- */
 
-template <column_set SET> struct slices8;
-template <> struct slices8<SET_HALF> {
-    using type = method<8, bins<bin<2, 5, 4, 7>, bin<4, 7, 2, 3>>>;
+template <column_set SET> struct slices8 : method<8, bins<>> {
 };
-template <> struct slices8<SET_UNIT> {
-    using type = method<8, bins<bin<2, 3, 4, 5>, bin<4, 5, 6, 7>, bin<6, 7, 8, 7>, bin<8, 7, 6, 5>, bin<6, 5, 4, 3>>>;
+template <> struct slices8<SET_HALF> : method<8, bins<bin<2, 5, 4, 7>, bin<4, 7, 2, 3>>> {
 };
-template <> struct slices8<SET_DOUBLE> {
-    using type =
-        method<8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>>;
+template <>
+struct slices8<SET_UNIT>
+    : method<8, bins<bin<2, 3, 4, 5>, bin<4, 5, 6, 7>, bin<6, 7, 8, 7>, bin<8, 7, 6, 5>, bin<6, 5, 4, 3>>> {
 };
-template <> struct slices8<SET_ANY> {
-    using type = method<8, bins<>>;
+template <>
+struct slices8<SET_DOUBLE>
+    : method<8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>> {
 };
 
-using column_function = void (*)(const column_args, int, int);
-
-template <int R, int Z> column_function column_pointer(column_set set)
+/* Thread blocks of 256 for so many threads, which then take turns. */
+dim3 blocks_for(int64_t threads)
 {
-    switch (set) {
-    case SET_HALF: return k_backproject_column<R, Z, 8, slices8<SET_HALF>::type>;
-    case SET_UNIT: return k_backproject_column<R, Z, 8, slices8<SET_UNIT>::type>;
-    case SET_DOUBLE: return k_backproject_column<R, Z, 8, slices8<SET_DOUBLE>::type>;
-    default: return k_backproject_column<R, Z, 8, slices8<SET_ANY>::type>;
-    }
+    return dim3((unsigned)vp_min64(vp_groups(threads, 256), 1 << 14));
 }
 
-template <column_set SET> void describe(column_kernel *k)
+/* One for each tile of columns and segment. */
+template <class Args> dim3 tiles_of(const Args &a)
 {
-    using m = typename slices8<SET>::type;
-    k->s_lower = m::lower, k->s_upper = m::upper, k->lo = m::lo, k->hi = m::hi;
-}
-
-int blocks_for(int64_t threads)
-{
-    const int64_t blocks = (threads + 255) / 256;
-    return (int)(blocks < 1 << 14 ? blocks : 1 << 14);
+    return dim3((unsigned)(a.tiles_x * a.tiles_y * a.segments));
 }
 
 } // namespace
@@ -336,67 +321,51 @@ void column_portable(int views, int channels_z, column_set set, column_kernel *k
     *k = column_kernel{};
     k->views = views, k->channels_z = channels_z, k->set = set, k->K = 8, k->tile_x = k->tile_y = 16;
     k->batch = COLUMN_BATCH;
-    if (set == SET_HALF)
-        describe<SET_HALF>(k);
-    else if (set == SET_UNIT)
-        describe<SET_UNIT>(k);
-    else if (set == SET_DOUBLE)
-        describe<SET_DOUBLE>(k);
-    else
-        describe<SET_ANY>(k);
+    with_variant(1, 1, set, [=](auto, auto, auto s) { describe_bins<slices8<decltype(s)::value>>(k); });
 }
 
 cudaError_t launch_column_portable(const column_kernel &k, const column_args &a, cudaStream_t stream)
 {
-    const column_function f = k.views == 2
-                                  ? (k.channels_z == 2 ? column_pointer<2, 2>(k.set) : column_pointer<2, 1>(k.set))
-                                  : (k.channels_z == 2 ? column_pointer<1, 2>(k.set) : column_pointer<1, 1>(k.set));
-    f<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a, k.lo, k.hi);
-    return cudaGetLastError();
+    return with_variant(k.views, k.channels_z, k.set, [&](auto r, auto z, auto s) {
+        return vp_launch(stream,
+                         k_backproject_column<decltype(r)::value, decltype(z)::value, 8, slices8<decltype(s)::value>>,
+                         tiles_of(a), dim3(256), 0, a, k.lo, k.hi);
+    });
 }
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
 {
-    const unsigned across = (unsigned)(a.pitch + 255) / 256, slots = (unsigned)(a.n < 65535 ? a.n : 65535);
-    const dim3 grid(across, (unsigned)(a.rows + PACK_ROWS - 1) / PACK_ROWS, slots);
+    const unsigned across = (unsigned)vp_groups(a.pitch, 256), slots = (unsigned)vp_min64(a.n, 65535);
     if (a.views == 0)
-        k_backproject_pack_pairs<<<dim3(across, (unsigned)(a.rows < 65535 ? a.rows : 65535), slots), 256, 0, stream>>>(
-            a);
-    else if (a.views == 1 && a.channels_z == 1)
-        k_backproject_pack<1, 1><<<grid, 256, 0, stream>>>(a);
-    else if (a.views == 1)
-        k_backproject_pack<1, 2><<<grid, 256, 0, stream>>>(a);
-    else if (a.channels_z == 1)
-        k_backproject_pack<2, 1><<<grid, 256, 0, stream>>>(a);
-    else
-        k_backproject_pack<2, 2><<<grid, 256, 0, stream>>>(a);
-    return cudaGetLastError();
+        return vp_launch(stream, k_backproject_pack_pairs, dim3(across, (unsigned)vp_min64(a.rows, 65535), slots),
+                         dim3(256), 0, a);
+    return vp_launch(stream,
+                     a.views == 1 ? (a.channels_z == 1 ? k_backproject_pack<1, 1> : k_backproject_pack<1, 2>)
+                                  : (a.channels_z == 1 ? k_backproject_pack<2, 1> : k_backproject_pack<2, 2>),
+                     dim3(across, (unsigned)vp_groups(a.rows, PACK_ROWS), slots), dim3(256), 0, a);
 }
 
 cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,
                                  cudaStream_t stream)
 {
-    k_column_extent<<<blocks_for((int64_t)a.tiles_x * a.tiles_y * a.n * 4), 256, 0, stream>>>(
-        a, k.tile_x, k.tile_y, k.K, last_segment, extent);
-    return cudaGetLastError();
+    return vp_launch(stream, k_column_extent, blocks_for((int64_t)a.tiles_x * a.tiles_y * a.n * 4), dim3(256), 0, a,
+                     k.tile_x, k.tile_y, k.K, last_segment, extent);
 }
 
 cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream)
 {
-    k_backproject_matrix<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a);
-    return cudaGetLastError();
+    return vp_launch(stream, k_backproject_matrix, tiles_of(a), dim3(256), 0, a);
 }
 
 cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream)
 {
-    k_matrix_extent<<<blocks_for((int64_t)a.tiles_x * a.tiles_y * a.segments * a.n), 256, 0, stream>>>(a, extent);
-    return cudaGetLastError();
+    return vp_launch(stream, k_matrix_extent, blocks_for((int64_t)a.tiles_x * a.tiles_y * a.segments * a.n), dim3(256),
+                     0, a, extent);
 }
 
 cudaError_t launch_plain(const matrix_args &a, cudaStream_t stream)
 {
-    k_backproject_plain<<<(unsigned)(a.tiles_x * a.tiles_y * a.segments), 256, 0, stream>>>(a);
-    return cudaGetLastError();
+    return vp_launch(stream, k_backproject_plain, tiles_of(a), dim3(256), 0, a);
 }
 
 } // namespace vp

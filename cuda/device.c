@@ -2,11 +2,11 @@
 /* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
 #include "device/device.h"
 #include "build.h"
-#include "error.h"
+#include "gpu_error.h"
+#include "gpu_slab.h"
 #include "host.h"
 #include "local.h"
 #include "queue.h"
-#include "slab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Entropy of a neighbourhood: kernel "entropy" of ops/entropy.h.
  *
- * First every sample becomes the number of its bin. Then a thread walks along a row with a histogram of its
- * own: at each step every line of the window gains one sample and loses one, and the sum of t(c) over the
- * bins, being integers, follows exactly, so the result is the CPU's to the bit. Histograms of neighbouring
- * threads are interleaved: the threads of a warp never meet in a bank of shared memory. Histograms that do
- * not fit there lie in global memory. */
+ * First every sample becomes the number of its bin. Then a thread walks along a row with a histogram of its own: at
+ * each step every line of the window gains one sample and loses one, and the sum of t(c) over the bins, being integers,
+ * follows exactly, so the result is the CPU's to the bit. Histograms of neighbouring threads are interleaved: the
+ * threads of a warp never meet in a bank of shared memory.
+ *
+ * Registers: samples in the histogram and the sum. Shared memory: the histograms of a block's THREADS_SHARED threads,
+ * up to SHARED_MOST; larger ones lie in global memory, for THREADS_GLOBAL threads at most. Global: bins as u16, t(c)
+ * and its steps.
+ * Cost: a step gives a line of the window one addition and one removal, a walk of WALK voxels begins with a whole
+ * window and an empty histogram. Limits: memory. */
 #include "footprint.cuh"
 #include "ops/entropy.h"
 

@@ -7,7 +7,7 @@
 #include "launch.cuh"
 #include "local.h"
 #include "ops/footprint.h"
-#include "size.h"
+#include "gpu_size.h"
 
 /* Sample (x, y, z) of the image. */
 template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t x, int64_t y, int64_t z)

@@ -3,7 +3,7 @@
 #ifndef VP_LAUNCH_CUH
 #define VP_LAUNCH_CUH
 
-#include "error.h"
+#include "gpu_error.h"
 
 /* Shared memory that a thread block can have on this device. */
 static inline size_t vp_shared_most(void)

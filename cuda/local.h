@@ -19,7 +19,7 @@ extern "C" {
 #ifdef __CUDACC__
 #define VP_ANYWHERE __host__ __device__
 #endif
-#include "error.h"
+#include "gpu_error.h"
 #include "queue.h"
 #include "run/local.h"
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An expression over one or more stacks: kernel "math" of ops/math.h.
  *
- * The program of ops/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking
- * a step up is shared by them. Its places are columns of shared memory. + - * / sqrt % floor ceil round are
- * the CPU's to the bit; pow, exp and log are those of the device (within 2 ulp). */
+ * The program of ops/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step up
+ * is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the device
+ * (within 2 ulp).
+ *
+ * Registers: the operands of one step for EACH voxels. Shared memory: the program's places, EACH doubles of every
+ * thread.
+ * Global: each input is read once, the output written once, the program comes from the caches.
+ * Cost: two or three reads and a write of shared memory a step and voxel, besides its arithmetic. Limits: 96 places. */
 #include "footprint.cuh"
 #include "ops/math.h"
 
@@ -97,7 +102,7 @@ __device__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t 
 __device__ double modulo(double a, double b)
 {
     const double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? copysign(0.0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
 /* Places of the program, each EACH doubles of every thread. A thread only ever looks at its own. */
@@ -160,8 +165,7 @@ __device__ void run_step(const struct step s, const places &v)
         v.at(s.to, k) = d[k];
 }
 
-/* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not
- * fit. */
+/* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not fit. */
 __global__ void __launch_bounds__(THREADS)
     math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner, int64_t nz,
                 unsigned long long *lost)
@@ -208,10 +212,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- host ---- */
 
-const struct vp_math *params(const struct vp_local *op)
-{
-    return (const struct vp_math *)op->params;
-}
+constexpr auto params = vp_params<vp_math>;
 
 bool is_copy(const struct vp_local *op)
 {
@@ -263,17 +264,13 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+uint64_t scratch(const struct vp_local *, const int64_t[3], const int64_t[3])
 {
-    (void)op;
-    (void)in;
-    (void)out;
     return VP_ALIGN; /* what is lost */
 }
 
-uint64_t table(const struct vp_local *op)
+uint64_t table(const struct vp_local *)
 {
-    (void)op;
     return sizeof(struct program);
 }
 
@@ -340,8 +337,8 @@ int copy(const struct vp_local *op, const struct vp_work *args, struct vp_err *e
         const cudaError_t e =
             cudaMemcpy2DAsync(to, (size_t)out.pitch * size, from, (size_t)in.pitch * size, width,
                               (size_t)vp_box_size(&out.box, 1), cudaMemcpyDeviceToDevice, args->queue->stream);
-        if (e != cudaSuccess)
-            return vp_gpu_fail(err, e, "cannot copy within the CUDA device");
+        if (vp_gpu_check(err, e, "cannot copy within the CUDA device"))
+            return -1;
     }
     return 0;
 }
@@ -365,12 +362,11 @@ int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err 
         threads /= 2;
     const size_t shared = shared_bytes(places, threads);
     cudaError_t e = cudaMemsetAsync(lost, 0, sizeof *lost, args->queue->stream);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "cannot start an expression on the CUDA device");
+    if (vp_gpu_check(err, e, "cannot start an expression on the CUDA device"))
+        return -1;
     const int64_t turns =
         vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) * vp_box_size(&out->box, 2);
-    const int64_t most = (int64_t)args->queue->sms * 16;
-    const dim3 blocks((unsigned)(turns < most ? turns : most));
+    const dim3 blocks((unsigned)vp_min64(turns, args->queue->sms * 16));
     if (vp_start(err, args->queue->stream, math_kernel, blocks, dim3(threads), shared, in, *out, op->in, op->out,
                  (const struct program *)args->table, m->inner, m->nz, lost))
         return -1;
@@ -383,7 +379,7 @@ int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err 
     e = cudaMemcpyAsync(&c->lost, lost, sizeof c->lost, cudaMemcpyDeviceToHost, args->queue->stream);
     if (e == cudaSuccess)
         e = cudaLaunchHostFunc(args->queue->stream, add_lost, c);
-    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, "cannot copy from the CUDA device");
+    return vp_gpu_check(err, e, "cannot copy from the CUDA device");
 }
 
 } // namespace

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mean, variance, standard deviation and Wiener's filter: kernels "mean", "var", "std" and "wiener" of
- * ops/moments.h.
+/* Mean, variance, standard deviation and Wiener's filter: kernels "mean", "var", "std" and "wiener" of ops/moments.h.
  *
- * Boxes take three passes. Along each axis the states of the window's samples are put together: for integers
- * sums and sums of squares, exact modulo 2^64, so the results are the CPU's to the bit. For floats sums and
- * squared deviations in float64: m parts of u samples each, with the sums s_i and the total S, deviate from
- * the common mean by
+ * Boxes take three passes. Along each axis the states of the window's samples are put together: for integers sums and
+ * sums of squares, exact modulo 2^64, so the results are the CPU's to the bit. For floats sums and squared deviations
+ * in float64: m parts of u samples each, with the sums s_i and the total S, deviate from the common mean by
  *
  *     sum d_i + sum (m s_i - S)^2 / (u m^2)
  *
- * which subtracts nothing that was added before (Chan, Golub and LeVeque 1983), and is 0 exactly where all
- * samples are one number. The order is that of the window, from its lowest sample up. Balls are summed sample
- * by sample, twice where deviations are wanted. */
+ * which subtracts nothing that was added before (Chan, Golub and LeVeque 1983), and is 0 exactly where all samples
+ * are one number. The order is that of the window, from its lowest sample up. Balls are summed sample by sample, twice
+ * where deviations are wanted.
+ *
+ * Registers: the state of one voxel. Shared memory: none, windows come from the caches. Global: the states of the x
+ * pass and of the y pass, 8 (mean) or 16 bytes a voxel each.
+ * Cost: 2 radius + 1 states read a voxel and pass, twice for deviations of floats; a ball all its samples.
+ * Limits: memory for the states. */
 #include "footprint.cuh"
 #include "ops/moments.h"
 

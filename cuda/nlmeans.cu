@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Non-local means: kernel "nlmeans" of ops/nlmeans.h, in the order of operations that is written there, with
- * the fused multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
+/* Non-local means: kernel "nlmeans" of ops/nlmeans.h, in the order of operations that is written there, with the fused
+ * multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
  *
- * A thread keeps a column of voxels (some in y, some in z) in registers. For one candidate after the other it
- * squares the differences of the column, grown by the patch, to the candidate's column in shared memory, sums
- * them along y and z in registers, and along x with what the neighbouring lanes have. So a difference is made
- * once for all patches that hold it but those of other thread columns. Patches or search windows too large
- * for that are summed voxel by voxel. */
+ * A thread keeps a column of voxels (some in y, some in z) in registers. For one candidate after the other it squares
+ * the differences of the column, grown by the patch, to the candidate's column in shared memory, sums them along y and
+ * z in registers, and along x with what the neighbouring lanes have. So a difference is made once for all patches that
+ * hold it but those of other thread columns. Patches or search windows too large for that are summed voxel by voxel.
+ *
+ * Registers: D x R voxels of a column, with the patch's margin, and for each the sum, the weights and the value.
+ * Shared memory: all that the block's columns and their candidates see.
+ * Cost: (D + 2 PZ) (R + 2 PY) / (D R) differences a voxel and candidate, 2 px + 1 shuffles and one exponential.
+ * Limits: shared memory; along x a patch of radius 8 (half of the lanes make outputs then); patches of (PY, PZ) that
+ * launch() names. */
 #include "footprint.cuh"
 #include "ops/nlmeans.h"
 

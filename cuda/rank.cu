@@ -1,284 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Median and percentiles: kernel "rank" of ops/rank.h. Samples are selected as integer keys in the order of
- * the samples, so the result is the CPU's to the bit.
+/* Median and percentiles: kernel "rank" of ops/rank.h. Samples are selected as integer keys in the order of the
+ * samples, so the result is the CPU's to the bit.
  *
- * The median of 3 x 3 x 3 and 3 x 3 is a network, which neighbouring voxels share where all samples exist.
- * Everything else is a search for the key: how many samples are not above a pivot, what the largest of those
- * is and the smallest of the others, tells on which side the wanted one lies, and often which it is. A thread
- * walks along a line of voxels, where the rank's key changes little: the last one is the first pivot, and the
- * distance between neighbouring keys is learnt on the way. */
-#include "footprint.cuh"
-#include "ops/rank.h"
+ * The median of 3 x 3 x 3 and 3 x 3 is a network (rank_median.cuh). Everything else is a search for the key: how many
+ * samples are not above a pivot, what the largest of those is and the smallest of the others, tells on which side the
+ * wanted one lies, and often which it is. A thread walks along a line of voxels, where the rank's key changes little:
+ * the last one is the first pivot, and the distance between neighbouring keys is learnt on the way. */
+#include "rank_median.cuh"
 
 #include <cstdio>
 
 namespace
 {
-
-/* ---- keys ---- */
-
-__device__ __forceinline__ int key(uint8_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int key(uint16_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int key(int16_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int key(float v)
-{
-    /* a multiplication makes one NaN of all, 0x7fffffff, and changes nothing else */
-    asm("fma.rn.f32 %0, %1, 0f3f800000, 0f80000000;" : "=f"(v) : "f"(v));
-    const int b = __float_as_int(v);
-    return b ^ (b >> 31 & 0x7fffffff);
-}
-
-template <class S> struct keys;
-template <> struct keys<uint8_t> {
-    enum { LEAST = 0, MOST = 255 };
-    static __device__ uint8_t value(int k) { return (uint8_t)k; }
-};
-template <> struct keys<uint16_t> {
-    enum { LEAST = 0, MOST = 65535 };
-    static __device__ uint16_t value(int k) { return (uint16_t)k; }
-};
-template <> struct keys<int16_t> {
-    enum { LEAST = -32768, MOST = 32767 };
-    static __device__ int16_t value(int k) { return (int16_t)k; }
-};
-template <> struct keys<float> {
-    enum { LEAST = -0x7fffffff - 1, MOST = 0x7fffffff };
-    static __device__ float value(int k)
-    {
-        k = min(k, 0x7fc00000);
-        return __int_as_float(k ^ (k >> 31 & 0x7fffffff));
-    }
-};
-
-/* ---- the median of 27, in integers ----
- * Three networks: sort the triples along z (each serves three neighbours in x), sort the nine of a plane y =
- * const from three triples (each serves three neighbours in y), select the 14th of three sorted nines: of
- * their elementwise sorted triples only 13 can be it. Checked with all 0-1 inputs (Knuth 5.3.4). 78
- * operations a voxel where three-way minima are one instruction. */
-
-__device__ __forceinline__ void order(int &a, int &b)
-{
-    const int t = min(a, b);
-    b = max(a, b);
-    a = t;
-}
-
-__device__ __forceinline__ void order3(int &a, int &b, int &c)
-{
-    const int lo = __vimin3_s32(a, b, c), hi = __vimax3_s32(a, b, c);
-    b = (a ^ b ^ c) ^ lo ^ hi;
-    a = lo;
-    c = hi;
-}
-
-__device__ __forceinline__ int middle3(int a, int b, int c)
-{
-    return max(min(a, b), min(max(a, b), c));
-}
-
-/* s: nine ascending, from three ascending triples. */
-__device__ __forceinline__ void sort9(const int (&p)[3], const int (&q)[3], const int (&r)[3], int (&s)[9])
-{
-    int m[3][3];
-#pragma unroll
-    for (int i = 0; i < 3; i++) {
-        m[i][0] = p[i];
-        m[i][1] = q[i];
-        m[i][2] = r[i];
-        order3(m[i][0], m[i][1], m[i][2]);
-    }
-    /* rows and columns ascend: the diagonals from corner to corner are nearly in order */
-    order(m[0][1], m[1][0]);
-    order(m[1][2], m[2][1]);
-    order(m[0][2], m[2][0]);
-    order(m[1][0], m[0][2]);
-    order(m[2][0], m[1][2]);
-    order(m[0][2], m[1][1]);
-    order(m[1][1], m[2][0]);
-    s[0] = m[0][0], s[1] = m[0][1], s[2] = m[1][0];
-    s[3] = m[0][2], s[4] = m[1][1], s[5] = m[2][0];
-    s[6] = m[1][2], s[7] = m[2][1], s[8] = m[2][2];
-}
-
-__device__ __forceinline__ int median27(const int (&a)[9], const int (&b)[9], const int (&c)[9])
-{
-    int v[8], q[5];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        v[i] = __vimin3_s32(a[5 + i], b[5 + i], c[5 + i]);
-        v[4 + i] = __vimax3_s32(a[i], b[i], c[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < 5; i++)
-        q[i] = middle3(a[2 + i], b[2 + i], c[2 + i]);
-    /* merge 4 + 4 (Batcher); of the 13, the 7th is wanted */
-    order(v[0], v[4]);
-    order(v[2], v[6]);
-    order(v[2], v[4]);
-    order(v[1], v[5]);
-    order(v[3], v[7]);
-    order(v[3], v[5]);
-    order(v[1], v[2]);
-    order(v[3], v[4]);
-    order(v[5], v[6]);
-    const int x = __vimin3_s32(v[6], max(v[5], q[0]), max(v[4], q[1]));
-    return min(__vimin3_s32(x, max(v[3], q[2]), max(v[2], q[3])), max(v[1], q[4]));
-}
-
-/* What the lanes on both sides hold. */
-__device__ __forceinline__ void neighbours(const int (&own)[3], int (&left)[3], int (&right)[3])
-{
-#pragma unroll
-    for (int k = 0; k < 3; k++) {
-        left[k] = __shfl_up_sync(~0u, own[k], 1);
-        right[k] = __shfl_down_sync(~0u, own[k], 1);
-    }
-}
-
-enum { MEDIAN_ROWS = 32, MEDIAN_PLANES = 4, MEDIAN_LANES = 30 };
-
-/* A warp takes 30 outputs in x (lanes 0 and 31 only bring their triples) and walks MEDIAN_ROWS rows in y; the
- * warps of a thread block lie above one another in z, so that most reads hit the first cache. `box` lies at
- * least one voxel inside the image. */
-template <class S>
-__global__ void __launch_bounds__(32 * MEDIAN_PLANES)
-    median27_kernel(vp_area in, vp_area out, struct vp_box box)
-{
-    const int lane = threadIdx.x;
-    const int64_t x = box.lo[0] + (int64_t)blockIdx.x * MEDIAN_LANES + lane - 1;
-    const int64_t z = box.lo[2] + (int64_t)blockIdx.z * MEDIAN_PLANES + threadIdx.y;
-    const int64_t y0 = box.lo[1] + (int64_t)blockIdx.y * MEDIAN_ROWS;
-    if (z >= box.hi[2])
-        return; /* a whole warp */
-    const int rows = (int)min((int64_t)MEDIAN_ROWS, box.hi[1] - y0);
-    const bool stores = lane > 0 && lane < 31 && x < box.hi[0];
-    /* lanes beyond the part read its last column: they feed nobody */
-    const int64_t from = min(x, in.box.hi[0] - 1);
-    const S *p = vp_at<S>(in, from, y0 - 1, z);
-    S *q = vp_at<S>(out, x, y0, z);
-    int s[3][9];
-
-#pragma unroll 3
-    for (int i = 0; i < rows + 2; i++) {
-        int own[3] = {key(p[-in.plane]), key(p[0]), key(p[in.plane])}, left[3], right[3];
-        p += in.pitch;
-        order3(own[0], own[1], own[2]);
-        neighbours(own, left, right);
-#pragma unroll
-        for (int k = 0; k < 9; k++) {
-            s[0][k] = s[1][k];
-            s[1][k] = s[2][k];
-        }
-        sort9(left, own, right, s[2]);
-        if (i >= 2) {
-            const int m = median27(s[0], s[1], s[2]);
-            if (stores)
-                *q = keys<S>::value(m);
-            q += out.pitch;
-        }
-    }
-}
-
-__device__ __forceinline__ int median9(const int (&a)[3], const int (&b)[3], const int (&c)[3])
-{
-    return middle3(__vimax3_s32(a[0], b[0], c[0]), middle3(a[1], b[1], c[1]), __vimin3_s32(a[2], b[2], c[2]));
-}
-
-/* The same in a plane; warps of a thread block lie beside one another in y. */
-template <class S>
-__global__ void __launch_bounds__(32 * MEDIAN_PLANES) median9_kernel(vp_area in, vp_area out, struct vp_box box)
-{
-    const int lane = threadIdx.x;
-    const int64_t x = box.lo[0] + (int64_t)blockIdx.x * MEDIAN_LANES + lane - 1, z = box.lo[2] + blockIdx.z;
-    const int64_t y0 = box.lo[1] + ((int64_t)blockIdx.y * MEDIAN_PLANES + threadIdx.y) * MEDIAN_ROWS;
-    if (y0 >= box.hi[1])
-        return;
-    const int rows = (int)min((int64_t)MEDIAN_ROWS, box.hi[1] - y0);
-    const bool stores = lane > 0 && lane < 31 && x < box.hi[0];
-    const S *p = vp_at<S>(in, min(x, in.box.hi[0] - 1), y0 - 1, z);
-    S *q = vp_at<S>(out, x, y0, z);
-    int a = key(p[0]), b = key(p[in.pitch]);
-
-    p += 2 * in.pitch;
-#pragma unroll 4
-    for (int i = 0; i < rows; i++) {
-        const int c = key(*p);
-        int own[3] = {a, b, c}, left[3], right[3];
-        order3(own[0], own[1], own[2]);
-        neighbours(own, left, right);
-        const int m = median9(left, own, right);
-        if (stores)
-            *q = keys<S>::value(m);
-        a = b;
-        b = c;
-        p += in.pitch;
-        q += out.pitch;
-    }
-}
-
-/* The same where samples are missing. Of n samples that exist the wanted one is at place q: the others are
- * made up, below and above all, so that it is in the middle again. */
-struct faces {
-    struct vp_box box[6];
-    int64_t end[6]; /* voxels of the boxes up to this one */
-};
-
-template <class S, bool PLANE>
-__global__ void __launch_bounds__(128) median_edge_kernel(vp_area in, vp_area out, faces f, int64_t millionths)
-{
-    enum { DEPTH = PLANE ? 1 : 3, ALL = 9 * DEPTH };
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= f.end[5])
-        return;
-    struct vp_box b = f.box[0];
-    int64_t begin = 0;
-#pragma unroll
-    for (int k = 1; k < 6; k++)
-        if (i >= f.end[k - 1]) {
-            b = f.box[k];
-            begin = f.end[k - 1];
-        }
-    i -= begin;
-    const int64_t nx = b.hi[0] - b.lo[0], ny = b.hi[1] - b.lo[1];
-    const int64_t x = b.lo[0] + i % nx, y = b.lo[1] + i / nx % ny, z = b.lo[2] + i / nx / ny;
-    int v[DEPTH][3][3];
-    bool there[DEPTH][3][3];
-    int n = 0;
-#pragma unroll
-    for (int k = 0; k < ALL; k++) {
-        const int64_t sx = x + k % 3 - 1, sy = y + k / 3 % 3 - 1, sz = z + (PLANE ? 0 : k / 9 - 1);
-        const bool is = sx >= in.box.lo[0] && sx < in.box.hi[0] && sy >= in.box.lo[1] && sy < in.box.hi[1] &&
-                        sz >= in.box.lo[2] && sz < in.box.hi[2];
-        there[k / 9][k / 3 % 3][k % 3] = is;
-        n += is;
-        v[k / 9][k / 3 % 3][k % 3] = is ? key(*vp_at<S>(in, sx, sy, sz)) : 0;
-    }
-    int low = ALL / 2 - (int)vp_rank_index(millionths, n);
-#pragma unroll
-    for (int k = 0; k < ALL; k++)
-        if (!there[k / 9][k / 3 % 3][k % 3])
-            v[k / 9][k / 3 % 3][k % 3] = low-- > 0 ? (int)keys<S>::LEAST : (int)keys<S>::MOST;
-    int s[DEPTH][9];
-#pragma unroll
-    for (int k = 0; k < DEPTH; k++) {
-#pragma unroll
-        for (int r = 0; r < 3; r++)
-            order3(v[k][r][0], v[k][r][1], v[k][r][2]);
-        if (!PLANE)
-            sort9(v[k][0], v[k][1], v[k][2], s[k]);
-    }
-    const int m = PLANE ? median9(v[0][0], v[0][1], v[0][2]) : median27(s[0], s[DEPTH / 2], s[DEPTH - 1]);
-    *vp_at<S>(out, x, y, z) = keys<S>::value(m);
-}
 
 /* ---- any rank of any window ---- */
 
@@ -420,7 +153,9 @@ __device__ int64_t samples_at(const any_job &j, bool ball, int64_t x, int64_t y,
     return n;
 }
 
-/* A thread block makes TILE_X x TILE_Y walks, from keys in shared memory. */
+/* A thread block makes TILE_X x TILE_Y walks. Shared memory: the keys of all that their windows see. Registers: the
+ * search, the last key and the gap. Cost: a look (count, maximum, minimum) at every sample of the window for each
+ * pivot. Limits: the keys have to fit. */
 template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile_kernel(any_job j)
 {
     extern __shared__ int tile[];
@@ -463,7 +198,8 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
     }
 }
 
-/* Windows that do not fit there: bit by bit, from the input itself. */
+/* Windows that do not fit there: bit by bit, from the input itself, a voxel a thread. Cost: a look at every sample of
+ * the window for each bit of a key. */
 template <class S, bool BALL>
 __device__ int64_t count_up_to(const any_job &j, int64_t x, int64_t y, int64_t z, int most)
 {

@@ -1,22 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host side of the separable filters: which kernels, with which buffers and tables. */
-#include "separable.cuh"
+/* Separable filters: which passes, with which volumes between them, and their tables. */
+#include "separable_pass.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <stdio.h>
-#include <utility>
 #include <vector>
 
 namespace vp
 {
+
+int march_length(int64_t others, int n, int radius, int sms)
+{
+    const int64_t want = 8 * (int64_t)sms;
+    const int64_t chunks = std::max<int64_t>(1, (want + others - 1) / others);
+    const int64_t least = std::max(2 * STEP, radius);
+    return (int)vp_round_up(std::max<int64_t>(least, vp_groups(n, chunks)), STEP);
+}
+
+size_t half_of_shared()
+{
+    int device = 0, all = 0, one = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&one, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+        return 0;
+    return (size_t)std::min(all / 2 - 1024, one); /* 1 KiB of each block is the driver's */
+}
+
+volume volume_of(const view &v)
+{
+    volume w = {(char *)v.data, v.type, {1, v.pitch, v.plane}, {}, {}};
+    std::copy(v.lo, v.lo + 3, w.lo);
+    std::copy(v.hi, v.hi + 3, w.hi);
+    return w;
+}
+
 namespace
 {
-
-uint64_t round_up(uint64_t n, uint64_t step)
-{
-    return (n + step - 1) / step * step;
-}
 
 /* Of as many rows as an axis can have. */
 uint64_t row_bytes(const vp_taps *t)
@@ -32,12 +52,12 @@ uint64_t edge_bytes(const vp_taps *t)
 
 uint64_t taps_bytes(const vp_taps *t)
 {
-    return round_up(padded(t->radius) * sizeof(float), VP_ALIGN);
+    return vp_round_up(padded(t->radius) * sizeof(float), VP_ALIGN);
 }
 
 uint64_t one_table(const vp_taps *t)
 {
-    return taps_bytes(t) + round_up(edge_bytes(t), VP_ALIGN);
+    return taps_bytes(t) + vp_round_up(edge_bytes(t), VP_ALIGN);
 }
 
 /* Tables of all filters follow each other, axis by axis; so do the edge rows of thin axes, in the scratch. */
@@ -55,7 +75,7 @@ template <class Size> uint64_t offset_of(const separable &s, int axis, int filte
 
 uint64_t thin_bytes(const vp_taps *t)
 {
-    return round_up(row_bytes(t), VP_ALIGN);
+    return vp_round_up(row_bytes(t), VP_ALIGN);
 }
 
 void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
@@ -68,7 +88,7 @@ void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
 
 int64_t mid_pitch(int64_t nx)
 {
-    return (int64_t)round_up((uint64_t)nx, 4);
+    return vp_round_up(nx, 4);
 }
 
 /* Whether y has a pass of its own. */
@@ -96,7 +116,7 @@ uint64_t mid_bytes(const separable &s, const int64_t n[3])
     for (int a = 0; a < 3; a++)
         if (a == 0 || s.filter[a][0]->radius > UNIT)
             most = std::max(most, (uint64_t)mid_pitch(n[a]) * (uint64_t)n[(a + 1) % 3] * (uint64_t)n[(a + 2) % 3]);
-    return round_up(most * sizeof(float), VP_ALIGN);
+    return vp_round_up(most * sizeof(float), VP_ALIGN);
 }
 
 /* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
@@ -118,54 +138,12 @@ int taps_of(const vp_local *op, const separable &s, int a, const vp_work *args, 
             fill_row(t, i, ax.n - 1 - i, &rows[(size_t)i * padded(t->radius)]);
         char *to = (char *)args->scratch + offset_of(s, a, f, thin_bytes);
         /* from pageable memory: it is read before the call returns */
-        const cudaError_t e =
-            cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice, args->queue->stream);
-        if (e != cudaSuccess)
-            return vp_gpu_fail(err, e, "cannot copy to the CUDA device");
+        if (vp_gpu_check(err, cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice,
+                                              args->queue->stream), "cannot copy to the CUDA device"))
+            return -1;
         out[f].edge = (const float2 *)to;
     }
     return 0;
-}
-
-/* Into how many pieces of whole steps a march over n rows is cut, so that every multiprocessor has work. */
-int march_length(int64_t others, int n, int radius, int sms)
-{
-    const int64_t want = 8 * (int64_t)sms;
-    const int64_t chunks = std::max<int64_t>(1, (want + others - 1) / others);
-    const int64_t least = std::max(2 * STEP, radius);
-    return (int)round_up((uint64_t)std::max<int64_t>(least, (n + chunks - 1) / chunks), STEP);
-}
-
-/* Radii that have code of their own (of order 0, with second derivatives, for k_line); others run the code for any. */
-template <int... R> struct radii {
-};
-using smooth_code = radii<2, 3, 4, 6, 8, 10, 12, 16>;
-using second_code = radii<4, 6, 8, 12>;
-using long_code = radii<20, 40>;
-
-template <int NF, bool ROWS, int... R> auto xy_kernel(int rx, int ry, radii<R...>)
-{
-    void (*kernel)(xy_args) = k_xy<NF, 0, true, ROWS>;
-    (void)std::initializer_list<int>{(rx == R && ry == R ? kernel = k_xy<NF, R, true, ROWS>, 0 : 0)...};
-    return kernel;
-}
-
-template <int NF, bool ROWS, int... R> auto z_kernel(int r, radii<R...>)
-{
-    void (*kernel)(z_args) = k_z<NF, 0, ROWS>;
-    (void)std::initializer_list<int>{(r == R ? kernel = k_z<NF, R, ROWS>, 0 : 0)...};
-    return kernel;
-}
-
-/* Shared memory of a block where two share a multiprocessor of the device in use. */
-size_t half_of_shared()
-{
-    int device = 0, all = 0, one = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&one, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
-        return 0;
-    return (size_t)std::min(all / 2 - 1024, one); /* 1 KiB of each block is the driver's */
 }
 
 /* Shared memory that a block may have, on the devices of this machine. */
@@ -202,10 +180,10 @@ bool separable_has(const vp_local *op, const separable &s, char *why, size_t siz
         return s.filters == 1 && t->order == 0 && t->radius > UNIT &&
                (t->edge != VP_EDGE_RENORMALIZE || (op->image[a] >= 2 * t->radius && op->image[a] < FAR));
     };
-    const size_t need_y = !y_alone(s) ? 0 : by_line(1) ? line_shared(COLUMNS, LINE_STEP, ry) : z_shared(1, ry);
-    const size_t need_z = by_line(2) ? line_shared(COLUMNS, LINE_STEP, rz) : z_shared(s.filters, rz);
-    const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_shared(ROWS, LINE_STEP, rx)
-                                                            : xy_shared(s.filters, rx, y_alone(s) ? 0 : ry, 1);
+    const size_t need_y = !y_alone(s) ? 0 : by_line(1) ? line_least(COLUMNS, ry) : z_least(1, ry);
+    const size_t need_z = by_line(2) ? line_least(COLUMNS, rz) : z_least(s.filters, rz);
+    const size_t need_x = by_line(0) && (y_alone(s) || !ry) ? line_least(ROWS, rx)
+                                                            : xy_least(s.filters, rx, y_alone(s) ? 0 : ry);
     const size_t need = std::max(need_x, std::max(need_y, need_z));
     if (need > shared_limit()) {
         snprintf(why, size, "a radius of %d voxels is more than the CUDA kernel has shared memory for",
@@ -257,21 +235,6 @@ uint64_t separable_scratch(const vp_local *op, const separable &s, const int64_t
 namespace
 {
 
-/* What all passes of a launch share. */
-struct pass {
-    const vp_local *op;
-    const separable *s;
-    const vp_work *args;
-    taps f[3][2];
-    view source;
-    char *free; /* scratch that is left */
-};
-
-axis axis_at(const pass &p, int a)
-{
-    return axis_of(p.op, p.s->filter[a][0], a);
-}
-
 /* A volume in the scratch: `box` grown along `along` by its radius, within the image. */
 vp_area make_mid(pass &p, vp_box box, int along)
 {
@@ -288,28 +251,6 @@ vp_area make_mid(pass &p, vp_box box, int along)
     return mid;
 }
 
-/* Whether k_line does the axis. */
-bool by_line(const pass &p, int a)
-{
-    return p.s->filters == 1 && p.f[a][0].radius > UNIT && !p.f[a][0].edge && p.f[a][0].order == 0;
-}
-
-/* A volume with any order of axes. */
-struct volume {
-    char *data; /* voxel lo[0], lo[1], lo[2] */
-    int type;
-    long long step[3]; /* samples */
-    int lo[3], hi[3];
-};
-
-volume volume_of(const view &v)
-{
-    volume w = {(char *)v.data, v.type, {1, v.pitch, v.plane}, {}, {}};
-    std::copy(v.lo, v.lo + 3, w.lo);
-    std::copy(v.hi, v.hi + 3, w.hi);
-    return w;
-}
-
 /* What make_mid made with another order of axes: `fastest`, then `next`. */
 volume turned(const vp_area &mid, int fastest, int next)
 {
@@ -318,156 +259,6 @@ volume turned(const vp_area &mid, int fastest, int next)
     v.step[next] = mid_pitch(v.hi[fastest] - v.lo[fastest]);
     v.step[3 - fastest - next] = v.step[next] * (v.hi[next] - v.lo[next]);
     return v;
-}
-
-line_volume line_volume_of(const volume &v, const int axes[3])
-{
-    long long first = 0;
-    for (int a = 0; a < 3; a++)
-        first += v.step[a] * v.lo[a];
-    return {v.data - first * (long long)vp_type_size((vp_type)v.type), v.step[axes[0]], v.step[axes[1]],
-            v.step[axes[2]], v.type};
-}
-
-template <line_form FORM, int... R> auto line_kernel(int r, radii<R...>)
-{
-    void (*kernel)(line_args) = k_line<FORM, 0>;
-    (void)std::initializer_list<int>{(r == R ? kernel = k_line<FORM, R>, 0 : 0)...};
-    return kernel;
-}
-
-/* Along one axis by k_line: lengths so that three blocks share a multiprocessor where the radius allows it, and all
- * multiprocessors have some. */
-int run_line(const pass &p, const volume &in, const volume &out, int along, bool highpass, vp_err *err)
-{
-    constexpr int MOST = 65535; /* of a grid along y and z */
-    const line_form form = in.step[along] != 1 ? COLUMNS : out.step[along] == 1 ? ROWS : TURNED;
-    const int fastest = (int)(std::find(out.step, out.step + 3, 1) - out.step);
-    const int across = form == ROWS ? 1 : fastest, axes[3] = {along, across, 3 - along - across};
-    line_args a = {};
-    a.in = line_volume_of(in, axes);
-    a.out = line_volume_of(out, axes);
-    a.source = line_volume_of(volume_of(p.source), axes);
-    for (int d = 0; d < 3; d++) {
-        a.lo[d] = out.lo[axes[d]];
-        a.hi[d] = out.hi[axes[d]];
-    }
-    a.in_lo = in.lo[along];
-    a.in_hi = in.hi[along];
-    a.along = axis_at(p, along);
-    a.f = p.f[along][0];
-    a.begin = a.lo[0] - (form == COLUMNS ? 0 : (a.lo[0] - a.in_lo) % 4);
-    a.highpass = highpass;
-    a.plain = !highpass && a.out.type == VP_F32;
-    a.aligned = form == COLUMNS ? !((a.in.along | a.in.other | (a.lo[1] - in.lo[across])) & 3)
-                                : a.plain && !((a.out.across | a.out.other) & 3) && a.begin == a.lo[0];
-    const int r = a.f.radius, n = a.hi[0] - a.begin, others = a.hi[2] - a.lo[2];
-    const int strips = (a.hi[1] - a.lo[1] + LINES - 1) / LINES;
-    const size_t third = half_of_shared() / 3 * 2;
-    int64_t length = LINE_STEP;
-    while (length < n && line_shared(form, (int)length + LINE_STEP, r) <= third)
-        length += LINE_STEP;
-    const int64_t lines = (int64_t)strips * others, wanted = (6 * (int64_t)p.args->queue->sms + lines - 1) / lines;
-    const int64_t least = std::max(wanted, (n + length - 1) / length);
-    a.length = (int)round_up((uint64_t)((n + least - 1) / least), LINE_STEP);
-    const int pieces = (n + a.length - 1) / a.length;
-    void (*const kernel)(line_args) = form == TURNED ? line_kernel<TURNED>(r, long_code())
-                                      : form == ROWS ? line_kernel<ROWS>(r, long_code())
-                                                     : line_kernel<COLUMNS>(r, long_code());
-    const size_t shared = line_shared(form, a.length, r);
-    line_args part = a;
-    for (int z = 0; z < pieces; z += MOST, part.begin += MOST * a.length)
-        for (int y = 0; y < others; y += MOST) {
-            part.lo[2] = a.lo[2] + y;
-            const dim3 grid(strips, std::min(others - y, MOST), std::min(pieces - z, MOST));
-            if (vp_start(err, p.args->queue->stream, kernel, grid, dim3(32 * LINE_WARPS), shared, part))
-                return -1;
-        }
-    return 0;
-}
-
-/* Along x and, with `along_y`, y, from the source. NF = 2: out[0] is p, out[1] q; either may be NULL. */
-int run_xy(const pass &p, const vp_area *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err)
-{
-    const vp_area &to = out[0] ? *out[0] : *out[1];
-    const bool two = p.s->filters == 2;
-    xy_args a = {};
-    a.in = p.source;
-    for (int i = 0; i < 2; i++)
-        a.out[i] = out[i] ? (char *)out[i]->data : NULL;
-    a.out_pitch = to.pitch;
-    a.out_plane = to.plane;
-    a.out_type = type;
-    for (int i = 0; i < 3; i++) {
-        a.out_lo[i] = (int)to.box.lo[i];
-        a.out_hi[i] = (int)to.box.hi[i];
-    }
-    a.x = axis_at(p, 0);
-    a.y = axis_at(p, 1);
-    std::copy(p.f[0], p.f[0] + 2, a.fx);
-    if (along_y)
-        std::copy(p.f[1], p.f[1] + 2, a.fy);
-    else
-        a.y.rule = VP_EDGE_NEAREST; /* no row outside the image is looked at */
-    const int rx = a.fx[0].radius, ry = a.fy[0].radius, rows = a.out_hi[1] - a.out_lo[1];
-    if (by_line(p, 0) && !ry)
-        return run_line(p, volume_of(p.source), volume_of(view_of(&to, type)), 0, highpass, err);
-    a.strips = (a.out_hi[0] - a.out_lo[0] + WIDTH - 1) / WIDTH;
-    const int64_t planes = vp_box_size(&to.box, 2);
-    a.chunk_rows = march_length(a.strips * planes, rows, ry, p.args->queue->sms);
-    a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
-    a.highpass = highpass;
-    a.stages = xy_shared(p.s->filters, rx, ry, 2) <= half_of_shared() ? 2 : 1;
-    const bool rows_x = a.fx[0].edge, rows_y = a.fy[0].edge;
-    void (*const kernel)(xy_args) = two                ? xy_kernel<2, true>(rx, ry, second_code())
-                                    : rows_x || rows_y ? xy_kernel<1, true>(rx, ry, radii<>())
-                                    : along_y          ? xy_kernel<1, false>(rx, ry, smooth_code())
-                                                       : k_xy<1, 0, false, false>;
-    return vp_start(err, p.args->queue->stream, kernel, dim3((unsigned)(a.strips * planes * a.chunks)), dim3(THREADS),
-                    xy_shared(p.s->filters, rx, ry, a.stages), a);
-}
-
-view swapped(view v, bool swap)
-{
-    if (swap) {
-        std::swap(v.pitch, v.plane);
-        std::swap(v.lo[1], v.lo[2]);
-        std::swap(v.hi[1], v.hi[2]);
-    }
-    return v;
-}
-
-/* Along z, or along y, which is the same with another step. NF = 2: in[0] is p (may be NULL), in[1] q. */
-int run_z(const pass &p, const view *const in[2], const vp_area &out, vp_type type, int along, bool highpass,
-          vp_err *err)
-{
-    const bool two = p.s->filters == 2, swap = along == 1;
-    if (by_line(p, along))
-        return run_line(p, volume_of(*in[0]), volume_of(view_of(&out, type)), along, highpass, err);
-    const view to = swapped(view_of(&out, type), swap);
-    z_args a = {};
-    for (int i = 0; i < 2; i++)
-        if (in[i])
-            a.in[i] = swapped(*in[i], swap);
-    a.out = (char *)out.data;
-    a.out_pitch = to.pitch;
-    a.out_plane = to.plane;
-    a.out_type = type;
-    std::copy(to.lo, to.lo + 3, a.out_lo);
-    std::copy(to.hi, to.hi + 3, a.out_hi);
-    a.z = axis_at(p, along);
-    std::copy(p.f[along], p.f[along] + 2, a.f);
-    const int r = a.f[0].radius, rows = to.hi[1] - to.lo[1], planes = to.hi[2] - to.lo[2];
-    a.strips = (to.hi[0] - to.lo[0] + 32 * Z_WARPS - 1) / (32 * Z_WARPS);
-    a.chunk_planes = march_length((int64_t)a.strips * rows, planes, r, p.args->queue->sms);
-    a.chunks = (planes + a.chunk_planes - 1) / a.chunk_planes;
-    a.highpass = highpass;
-    a.source = swapped(p.source, swap);
-    void (*const kernel)(z_args) = two           ? z_kernel<2, true>(r, second_code())
-                                   : a.f[0].edge ? z_kernel<1, true>(r, radii<>())
-                                                 : z_kernel<1, false>(r, smooth_code());
-    return vp_start(err, p.args->queue->stream, kernel, dim3((unsigned)((int64_t)a.strips * rows * a.chunks)),
-                    dim3(32 * Z_WARPS), z_shared(p.s->filters, r), a);
 }
 
 }

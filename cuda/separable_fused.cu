@@ -16,7 +16,7 @@
  *   their way than AHEAD make it slower: blocks drift apart, and what neighbours share is read twice.
  * Limit: requests to the L2 cache (pieces of rows: even without arithmetic 1.25 times a copy of the volume) together
  *   with instructions, which alone take as long as the copy; neither hides all of the other. */
-#include "separable.cuh"
+#include "separable_sample.cuh"
 
 #include <algorithm>
 
@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
                 }
             }
         }
-        asm volatile("cp.async.commit_group;" ::: "memory");
+        copies_close();
     };
 
     /* along x: other warps in blocks that are neighbours on a multiprocessor */
@@ -396,7 +396,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     for (int t = 0; t < AHEAD - 1; t++)
         load(mode_of<SLOW>(), t, t);
     const auto arrived = [] { /* plane t + 2, and everybody is done with plane t */
-        asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
+        copies_wait<AHEAD - 2>();
         __syncthreads();
     };
     arrived();
@@ -534,8 +534,8 @@ template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_wo
     cudaError_t e = vp_allow_shared(kernel, shared);
     if (e == cudaSuccess)
         e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, S::THREADS, shared);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "cannot start a CUDA kernel");
+    if (vp_gpu_check(err, e, "cannot start a CUDA kernel"))
+        return -1;
     a.planes = block_planes(tiles, n, R, (int64_t)std::max(each, 1) * args->queue->sms);
     a.chunks = (n + a.planes - 1) / a.planes;
     const int64_t blocks = tiles * a.chunks;

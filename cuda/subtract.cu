@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The difference of two images, the first being nowhere smaller: kernel "subtract" of ops/morph.h. */
+/* The difference of two images, the first being nowhere smaller: kernel "subtract" of ops/morph.h. A voxel a
+ * thread, nothing is kept. */
 #include "footprint.cuh"
 #include "ops/extremum.h"
 

@@ -30,7 +30,7 @@ setup_file() {
     ct-phantom -g scan.geom -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
-    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+    img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
 }
 
 # each FUNCTION: calls FUNCTION NAME INPUT ARGS... for every program, in a directory with the inputs. The call stands
@@ -177,7 +177,8 @@ with_file() {
         { status=0; with_file "$@" 2>err || status=$?; echo $status >status; } | head -c 1 >/dev/null
         [ "$(cat status)" -eq 141 ] && [ ! -s err ] || { echo "$1: $(cat status) $(cat err)"; return 1; }
     }
-    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 | ct-phantom -g - -o "$BATS_FILE_TMPDIR/big.tif"
+    ct-geom --sod 500 --sdd 1000 --detector 256x256 --pitch .5 --views 60 | ct-phantom -g - |
+        img-math a -o "$BATS_FILE_TMPDIR/big.tif" # of no quantity, so that every program takes them
     each f
 }
 
@@ -271,7 +272,7 @@ with_file() {
         { cat "$2"; exec sleep 60; } >fifo 3>&- &
         local feeder=$!
         mkfifo fifo 2>/dev/null || true
-        "$1" "${@:3}" -o d/out.tif <fifo 2>err &
+        "$1" "${@:3}" -o d/out <fifo 2>err &
         local pid=$!
         sleep 0.3
         kill -TERM $pid
@@ -401,6 +402,16 @@ with_file() {
     each f
 }
 
+@test "one program at a time draws on a terminal" {
+    command -v script >/dev/null && command -v flock >/dev/null || skip "no script(1) or flock(1)"
+    ct-phantom --volume 64x64x8 -o a.tif
+    export draw='img-cat --progress always a.tif -o b.tif'
+    script -qec 'sh -c "$draw"' alone </dev/null >/dev/null
+    grep -F '(0 of 8 pages)' alone
+    script -qec 'exec 9<>"$(tty)"; flock 9; sh -c "exec 9>&-; $draw"; flock -u 9; $draw --quiet' beside </dev/null >/dev/null
+    [ "$(tr '\r' '\n' <beside | grep -cF '(0 of 8 pages)')" = 1 ]
+}
+
 @test "raw output holds the samples and nothing else" {
     f() {
         writes_binary "$1" && [ "$1" != img-view ] || return 0
@@ -429,14 +440,150 @@ with_file() {
         [ "$peak" -gt 1000000 ] && [ "$peak" -le 70000000 ] || { echo "$1: took $peak bytes"; return 1; }
     }
     ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 40000 |
-        ct-phantom -g - --noise 1e4 --counts --density 0 | img-convert --type u16 -o "$BATS_FILE_TMPDIR/pages.tif"
+        ct-phantom -g - --noise 1e4 --counts --density 0 | img-math a --type u16 -o "$BATS_FILE_TMPDIR/pages.tif" # of no quantity
     each f
 }
 
-@test "threads that cannot be had: 1, and no output is left" {
+# keeps COMMAND...: is refused with a number; with that much it runs, and takes no more beside itself
+keeps() {
+    local need limit peak
+    run "$@" --memory 1KiB
+    need=$(sed -n 's/.* \(takes\|need\) \([0-9.]*\) MiB.*/\2/p' <<<"$output")
+    [ "$status" -ge 2 ] && [ -n "$need" ] || { echo "$*: status $status: $output"; return 1; }
+    limit=$(awk -v n="$need" 'BEGIN { printf "%d", (n + 0.06) * 1048576 }')
+    run --separate-stderr "$@" --memory "$limit" --stats stats.json
+    [ "$status" -le 1 ] && [ -z "$stderr" ] || { echo "$* --memory $limit: status $status: $stderr"; return 1; }
+    peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
+    # programs and libraries take 4 to 6 MB; a page that is not counted would be 8
+    [ "$peak" -gt 4000000 ] && [ "$peak" -le $((limit + 9000000)) ] ||
+        { echo "$*: took $peak bytes where $limit were allowed"; return 1; }
+}
+
+@test "the smallest portion that is accepted is kept to: what others hold is counted" {
+    needs_plain_memory
+    export raw=2048x2048:u16
+    head -c 33554432 /dev/urandom > noise.raw              # four pages of 8 MiB that nothing compresses
+    img-cat --raw-in $raw noise.raw -o plain.tif
+    img-cat --raw-in 4194304x1:u16 noise.raw -o rows.tif   # a row is a strip
+    img-cat --compress deflate rows.tif -o packed.tif
+    mkdir many
+    for i in 0 1 2 3 4 5; do img-cat --pages $((i % 4)) --compress deflate rows.tif -o many/$i.tif; done
+    keeps img-cmp plain.tif plain.tif
+    keeps img-cmp --mask rows.tif packed.tif rows.tif
+    keeps img-cat plain.tif -o out.tif
+    keeps img-cat packed.tif -o out.tif
+    keeps img-cat --pages 3,1 packed.tif -o out.tif
+    keeps img-cat many -o out.tif
+    keeps sh -c 'cat noise.raw | img-cat --raw-in $raw - -o out.tif "$@"' sh
+    keeps sh -c 'cat noise.raw | img-convert --raw-in $raw --type u32 - -o out.tif "$@"' sh
+    keeps img-convert --type u32 --compress zstd plain.tif -o out.tif
+    keeps img-view plain.tif -o out.png
+    keeps img-view --montage 3 --fit 1000x1000 plain.tif -o out.png
+    keeps sh -c 'cat noise.raw | img-view --slice 1 --raw-in $raw - -o out.png "$@"' sh
+    keeps img-info --percentiles 1,50 plain.tif
+    keeps img-info --statistics --mask rows.tif packed.tif
+    keeps img-math a+1 packed.tif -o out.tif
+    keeps img-math a+b packed.tif rows.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-math a+1 --raw-in $raw - -o out.tif "$@"' sh
+    keeps img-gauss --2d --sigma 1 packed.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-gauss --2d --sigma 1 --raw-in $raw - -o out.tif "$@"' sh
+    keeps img-wiener --2d --noise 10 packed.tif -o out.tif
+    keeps sh -c 'cat noise.raw | img-wiener --2d --noise 10 --raw-in $raw - -o out.tif "$@"' sh
+    keeps sh -c 'cat noise.raw | ct-reduce --pages --raw-in $raw - -o out.tif "$@"' sh
+}
+
+@test "threads that cannot be had: 3, in one line with the way out, and no output is left" {
     needs_plain_memory
     mkdir out
     ct-phantom --volume 64x64x32 -o a.tif
-    run -1 bash -c 'ulimit -v 200000; img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
-    [ -z "$(ls -A out)" ]
+    local status3=3
+    # the runtime of OpenMP ends the program itself where it is not linked statically
+    if [[ $(ldd "$BUILD/bin/img-gauss") == *libgomp* || $(ldd "$BUILD/bin/img-gauss") == *libomp* ]]; then status3=1; fi
+    run --separate-stderr bash -c 'ulimit -v 200000; exec img-gauss --sigma 2 -j 64 a.tif -o out/o.tif'
+    [ "$status" -eq "$status3" ] && [ -z "$(ls -A out)" ]
+    [ "$status3" -eq 1 ] || [[ "${stderr_lines[0]}" == "img-gauss: error: "*"hread"* && "${stderr_lines[1]}" == "img-gauss: hint: "* ]]
+    [ "$status3" -eq 1 ] || [ "${#stderr_lines[@]}" -eq 2 ]
+    [ "$status3" -eq 1 ] || OMP_NUM_THREADS=many fails 1 "img-info: warning: OpenMP: Invalid value" img-info nothere.tif
+}
+
+@test "a reason is not pushed out of its message by a long name" {
+    local part long
+    part=$(printf 'x%.0s' {1..250})
+    long=$part/$part/$part/$part/$part/$part.tif
+    f() {
+        [ "$2" = - ] || fails "$(trouble "$1")" "xxx.tif: No such file or directory" "$1" "${@:3}" "$long"
+        case $1 in img-info | img-cmp) return 0 ;; esac
+        fails "$(trouble "$1")" ": No such file or directory" with_file "$@" -o "$long"
+        [[ "$stderr" == "$1: error: xxx"*" ... xxx"* ]]
+    }
+    each f
+    # and characters are not cut into halves
+    part=$(printf '\303\244%.0s' {1..120})
+    for more in '' y yy; do
+        run --separate-stderr img-cat "$more$part/$part/$part/$part/$part/$part.tif"
+        iconv -f UTF-8 -t UTF-8 <<<"$stderr" >valid
+    done
+}
+
+@test "empty names are said to be that: 2" {
+    f() {
+        [ "$2" = - ] || fails 2 "operand 1 is empty" "$1" "${@:3}" ''
+        fails 2 "--stats: the file name is empty" with_file "$@" --stats ''
+    }
+    each f
+    fails 2 "operand 2 is empty: expected A B" img-cmp vol.tif ''
+}
+
+@test "any number of bytes is a limit, up to the last one" {
+    f() { with_file "$@" --memory 18446744073709551615 >a && with_file "$@" >b && cmp a b; }
+    each f
+}
+
+@test "a name that promises another kind of file is refused, with the way out" {
+    noise a.tif 4x3x2 f32
+    fails 2 "x.png: what is written is TIFF" img-gauss --sigma 1 a.tif -o x.png
+    [[ "$stderr" == *"hint: give a name that ends in .tif; img-view makes pictures of it"* ]]
+    fails 2 "d/x.JPG: what is written is TIFF" img-cat missing.tif -o d/x.JPG
+    fails 2 "x.raw: what is written is TIFF" img-convert a.tif -o x.raw
+    [[ "$stderr" == *"hint: add --raw-out"* ]]
+    fails 2 "x.tif: what is written is samples without a header" img-convert --raw-out a.tif -o x.tif
+    fails 2 "x.nrrd: what is written is TIFF" ct-phantom --volume 4x4x4 -o x.nrrd
+    fails 2 "x.tiff: what is written is a PNG" img-view a.tif -o x.tiff
+    run ! ls x.*
+    for f in x x.TIFF x.data x.tif.new .png png x.d/y; do
+        mkdir -p x.d
+        ok img-cat a.tif -o $f
+        [ -e $f ]
+        rm -rf x.d $f
+    done
+    ok img-view a.tif -o x.PNG
+    ok img-convert --raw-out a.tif -o x.raw
+}
+
+@test "names and metadata cannot drive a terminal" {
+    # escape, C1 as UTF-8 and as a byte, é
+    local evil=$'e\033[31m\302\233m\233\303\251'
+    noise a.tif 4x3x2 u8
+    perl -pe 's/# history = img-convert/# history = a\033b\302\2332J\233cde/' a.tif > "$evil.tif"
+    clean() { perl -e 'undef $/; $_ = <STDIN>; s/\303\251//g; exit(/[^\x20-\x7e\n]/ ? 1 : 0)'; }
+    img-info "$evil.tif" > info
+    clean < info
+    [[ $(cat info) == *$'e\\x1b[31m\\xc2\\x9bm\\x9b\303\251.tif'* ]]
+    [[ $(cat info) == *$'history      a\\x1bb\\xc2\\x9b2J\\x9bc'* ]]
+    [ "$(img-info --value history "$evil.tif")" = 'a\x1bb\xc2\x9b2J\x9bcde' ]
+    img-info --json "$evil.tif" > json
+    clean < json
+    [[ $(cat json) == *'a\u001bb\u009b2J\ufffdc'* ]]
+    img-cat -v "$evil.tif" -o b.tif 2> err
+    [[ $(cat err) == *'e\x1b[31m\xc2\x9bm\x9b'* ]]
+    clean < err
+    img-cat --plan "$evil.tif" > plan
+    [[ $(cat plan) == *'e\x1b[31m\xc2\x9bm\x9b'* ]]
+    clean < plan
+    run --separate-stderr img-cat "$evil" -o b.tif
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *'e\x1b[31m\xc2\x9bm\x9b'* ]]
+    # kept where it is not shown
+    img-cat "$evil.tif" -o b.tif
+    grep -qaF $'a\033b\302\2332J\233cde' b.tif
 }

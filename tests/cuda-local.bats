@@ -50,6 +50,8 @@ same() {
         same img-gauss --sigma 0,0,3 a.tif
     done
     same img-gauss --sigma 2 --derivative 0,1,2 a.tif
+    same img-gauss --sigma 0.3 --derivative 1,1,1 a.tif # more at the edges than inside
+    same img-gauss --sigma 0,2,5 --derivative 0,1,1 a.tif
     same img-gauss --sigma 1 --iterations 3 a.tif
 }
 
@@ -166,6 +168,12 @@ alike() {
             same img-math -e "$expression" a.tif b.tif
             same img-math -e "$expression" --type f64 a.tif b.tif
         done
+        # the sign of a remainder that is 0 too
+        for device in cpu cuda; do
+            img-math --device $device -e '(a - b) % (-3) + (b - a) % -7' --raw-out a.tif b.tif -o $device.raw
+            img-math --device $device -e '1 / ((a - b) % (-3))' --type f64 --raw-out a.tif b.tif >> $device.raw
+        done
+        cmp cuda.raw cpu.raw
         alike img-math -e 'exp(-abs(a) / 1000) + log(abs(b) + 1) + abs(a) ^ 0.3' --type f64 a.tif b.tif
         for device in cpu cuda; do
             img-math --device $device -e 'a * 3 - 100' --type u8 a.tif -o $device.tif 2>$device.log

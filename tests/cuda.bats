@@ -243,3 +243,38 @@ free_memory() {
     # auto does without
     VOXPIPE_PLUGINS=$PWD/plugins ok ct-fdk --device auto --volume 8x8x8 scan.tif -o vol.tif
 }
+
+@test "a plugin that others may write, or their own, is not loaded, and it is said" {
+    ct-geom "${geometry[@]}" --views 80 | ct-phantom -g - -o scan.tif
+    fdk() { "${program:-ct-fdk}" --device "$1" --volume 8x8x8 scan.tif -o vol.tif; }
+    mkdir -p copy/bin copy/lib/voxpipe
+    chmod 755 copy copy/lib copy/lib/voxpipe
+    echo "not a library" >copy/lib/voxpipe/voxpipe-cuda.so
+    cp "$BUILD/bin/ct-fdk" copy/bin
+    program=copy/bin/ct-fdk
+    # one's own is tried
+    fails 3 "device cuda: $PWD/copy/bin/../lib/voxpipe/voxpipe-cuda.so: " fdk cuda
+    for open in copy/lib/voxpipe copy/lib/voxpipe/voxpipe-cuda.so copy; do
+        chmod o+w $open
+        fails 3 "device cuda: voxpipe-cuda.so is not loaded: others than its owner may write $PWD/$open" fdk cuda
+        [ "$open" = copy ] || { chmod +t $open; fails 3 "others than its owner may write" fdk cuda; chmod -t $open; }
+        chmod o-w $open
+    done
+    chmod 1777 copy # as /tmp is
+    fails 3 "copy/bin/../lib/voxpipe/voxpipe-cuda.so: " fdk cuda
+    chmod 775 copy/lib/voxpipe
+    if [ "$(id -u)" -eq 0 ]; then
+        chgrp 12345 copy/lib/voxpipe
+        fails 3 "others than its owner may write $PWD/copy/lib/voxpipe" fdk cuda
+        chmod 755 copy/lib/voxpipe
+        chown 12345 copy/lib/voxpipe
+        fails 3 "$PWD/copy/lib/voxpipe belongs to another user" fdk cuda
+        # named, it is the choice of who named it
+        VOXPIPE_PLUGINS=copy/lib/voxpipe fails 3 "copy/lib/voxpipe/voxpipe-cuda.so: " fdk cuda
+    fi
+    chmod 777 copy/lib/voxpipe
+    VOXPIPE_PLUGINS=copy/lib/voxpipe fails 3 "is not loaded: others than its owner may write" fdk cuda
+    # auto does without, and says so where it looked for a device
+    run --separate-stderr copy/bin/ct-fdk --device auto --subsets 2 --volume 8x8x8 scan.tif -o vol.tif
+    [[ "$stderr" == *"warning: on the CPU: voxpipe-cuda.so is not loaded: others"* ]]
+}

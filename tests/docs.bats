@@ -32,3 +32,29 @@ load helper
         [ -x "$BUILD/bin/$name" ] || { echo "in README.md but not built: $name"; return 1; }
     done
 }
+
+@test "--help tells the operators and the phantoms" {
+    for word in 'Operators, those that bind most first' 'clip(value, low, high)' 'pi, inf and nan'; do
+        grep -qF "$word" <(img-math --help | tr '\n' ' ' | tr -s ' ')
+    done
+    ct-phantom --help >help
+    for name in shepp-logan: shepp-logan-contrast: spheres: ball: asymmetric:; do grep -q "^  $name" help; done
+    # where it all comes from is for the man page
+    run -1 grep -i references <(ct-filter --help)
+}
+
+@test "zsh completes what is listed" {
+    # a bare colon would end the list of words
+    run -1 grep -nE ":\([^()]*[^\\\\]:[^()]*\)'" "$ROOT"/completions/zsh/*
+    command -v zsh >/dev/null || skip "no zsh"
+    cat >complete.zsh <<'EOF'
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; bindkey '^I' complete-word; echo ready"
+while zpty -r z line && [[ $line != ready* ]]; do :; done
+zpty -w -n z $'img-local --stat=perc\tX\n'
+while zpty -r z line; do print -r -- $line; [[ $line == *X* ]] && break; done
+EOF
+    timeout 30 zsh -f complete.zsh "$ROOT/completions/zsh" >out
+    grep -F -- '--stat=percentile:' out
+}

@@ -1,5 +1,26 @@
 load helper
 
+@test "a folder that holds the output is not read: a second run would take in the result of the first" {
+    mkdir scan
+    for i in 1 2 3; do ct-phantom --volume 8x8x1 --phantom ball --density 0.0$i -o scan/$i.tif; done
+    img-cat scan/ -o scan/all.tif
+    [ "$(img-info --value pages scan/all.tif)" = 3 ]
+    cp scan/all.tif before.tif
+    fails 2 "scan/: the folder that is read holds the output, scan/all.tif" img-cat scan/ -o scan/all.tif
+    [[ "$stderr" == *"hint: write it elsewhere"* ]]
+    ln -s scan/all.tif link.tif
+    fails 2 "holds the output" img-cat scan -o link.tif
+    echo "$PWD/scan" >list
+    fails 2 "holds the output" img-cat @list -o scan/all.tif
+    cmp before.tif scan/all.tif
+    # a file that is named may be written over
+    img-cat scan/[123].tif -o scan/all.tif
+    img-cat scan/1.tif scan/2.tif -o scan/1.tif
+    [ "$(img-info --value pages scan/all.tif scan/1.tif)" = 5 ]
+    # and where nothing is written, all of it is read
+    [ "$(img-info --value pages scan)" = 7 ]
+}
+
 # stack FILE: 6x4, 7 pages of u16; the sample at x, y of page p is 100 p + 10 y + x
 stack() {
     perl -e 'for $p (0..6) { for $y (0..3) { print pack("S<*", map { 100 * $p + 10 * $y + $_ } 0..5) } }' > stack.raw
@@ -17,6 +38,12 @@ samples() {
     [ "$(samples dots.tif)" = "0 100 200 300 400 500 600" ]
     img-cat --pages 5,0:2,-1,::-3,5 dots.tif -o b.tif
     [ "$(samples b.tif)" = "500 0 100 600 600 300 0 500" ]
+    # as in Python, a range is cut to what there is
+    img-cat --pages 0:100 dots.tif | cmp - <(img-cat --pages 0:100 <dots.tif)
+    [ "$(img-cat --pages 0:100 dots.tif | samples -)" = "0 100 200 300 400 500 600" ]
+    [ "$(cat dots.tif | img-cat --pages 5:100,-100:2 --spool | samples -)" = "500 600 0 100" ]
+    [ "$(cat dots.tif | img-cat --pages 5:100 | samples -)" = "500 600" ]
+    [ "$(img-cat --pages 100:4:-1 dots.tif | samples -)" = "600 500" ]
     img-cat --reverse --pages 1:4 dots.tif -o b.tif
     [ "$(samples b.tif)" = "300 200 100" ]
     img-cat --reverse dots.tif -o b.tif
@@ -66,7 +93,8 @@ samples() {
 @test "impossible selections are refused before anything is written" {
     stack a.tif
     fails 2 "a.tif has 7 pages, 0 to 6" img-cat --pages 7 a.tif
-    fails 2 "a.tif has 7 pages" img-cat --pages 3:8 a.tif
+    fails 2 "a.tif has 7 pages" img-cat --pages=-8 a.tif
+    fails 2 "selects no pages" img-cat --pages 7:8 a.tif
     fails 2 "selects no pages" img-cat --pages 3:3 a.tif
     fails 2 "expected numbers and ranges" img-cat --pages 1-3 a.tif
     fails 2 "6 columns" img-cat --region 0:7,: a.tif
@@ -126,4 +154,64 @@ samples() {
     run --separate-stderr img-cat a.tif b.tif -o c.tif
     [ "$status" -eq 0 ]
     [[ "$stderr" == *"the inputs differ in scan geometry: the first one's is kept"* ]]
+}
+
+@test "hyperstacks: axes and sizes are those of what is picked" {
+    noise plain.tif 6x4x24 u16
+    img-cat --set axes=x,y,channel,z,time --set sizes=2,4,3 --set voxel=1,1,2mm --set origin=0,0,-3 plain.tif -o h.tif
+    about() { img-info --value axes,sizes,voxel,origin "$1" | xargs; }
+    img-cat --region 1:5,: h.tif -o r.tif
+    [ "$(about r.tif)" = "x y channel z time 2 4 3 1 1 2 1 0 -3" ]
+    img-cat --pages 1::2 h.tif -o c.tif
+    [ "$(about c.tif)" = "x y channel z time 1 4 3 1 1 2 0 0 -3" ]
+    img-cat --pages 8:16 h.tif -o t.tif
+    [ "$(about t.tif)" = "x y channel z time 2 4 1 1 1 2 0 0 -3" ]
+    # a channel filtered alone is that channel of what is filtered together
+    img-gauss --sigma 1 h.tif | img-cat --pages 1::2 | img-cmp - <(img-gauss --sigma 1 c.tif)
+    img-cat --region 1:5,: h.tif | img-cmp - r.tif
+    # no grid: not filtered along what was z
+    run --separate-stderr img-cat --pages ::3 h.tif -o x.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"the axes of the pages are left out: what is selected is no grid of them"* ]]
+    [ "$(img-info --value axes x.tif)" = "x y page" ]
+    fails 1 "what its pages are is not known" img-gauss --sigma 1 x.tif
+    # the other way round, and joined
+    img-cat --reverse h.tif -o b.tif
+    [ "$(img-info --value axes,sizes b.tif | xargs)" = "x y channel z time 2 4 3" ]
+    img-cat t.tif h.tif -o j.tif
+    [ "$(img-info --value axes,sizes j.tif | xargs)" = "x y channel z time 2 4 4" ]
+    img-cat c.tif h.tif -o j.tif
+    fails 1 "how many of each is not known" img-gauss --sigma 1 j.tif
+}
+
+@test "--set: what a file does not say" {
+    stack a.tif
+    ok img-cat --set voxel=0.5,0.5,2um --set quantity=counts --set note=mine a.tif -o b.tif
+    [ "$(img-info --value voxel,unit,quantity,note b.tif | xargs)" = "0.0005 0.0005 0.002 mm counts mine" ]
+    [ "$(img-info --value history b.tif | xargs)" = "img-convert" ]
+    ok img-cat --set note= --set 'voxel=3 mm, 4 mm' --set scale=2,1 --set unit=pixel b.tif -o c.tif
+    [ "$(img-info --value voxel,unit,scale c.tif | xargs)" = "3 4 pixel 2 1" ]
+    fails 1 "no value 'note'" img-info --value note c.tif
+    ok img-cat --set axes=x,y,z --set voxel=2mm a.tif -o v.tif
+    ok img-gauss --physical --sigma 2 v.tif -o g.tif
+    ok img-cmp g.tif <(img-gauss --sigma 1 a.tif)
+    ok img-cat --set axes=x,y,channel --set sizes=7 a.tif -o c.tif
+    [ "$(img-info --value axes c.tif)" = "x y channel" ]
+    fails 2 "--set: axes x y channel z and sizes not given are not those of 7 pages" img-cat --set axes=x,y,channel,z a.tif
+    fails 2 "--set: axes x y z and sizes 8 are not those of 7 pages" img-cat --set axes=x,y,z --set sizes=8 a.tif
+    fails 2 "'x y' says nothing of the 7 pages" img-cat --set axes=x,y a.tif
+    fails 2 "z is named twice" img-cat --set axes=x,y,z,z --set sizes=7,1 a.tif
+    fails 2 "--set axes: expected names" img-cat --set axes=x,y,Z a.tif
+    fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1,2,3,4 a.tif
+    fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1,0 a.tif
+    fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1px a.tif
+    fails 2 "--set voxel: expected one to three lengths" img-cat --set voxel=1mm,2um a.tif
+    fails 2 "--set unit: expected mm or pixel" img-cat --set unit=um a.tif
+    fails 2 "--set scale: expected GAIN,OFFSET" img-cat --set scale=0,1 a.tif
+    fails 2 "--set origin: expected three coordinates" img-cat --set origin=1,2 a.tif
+    fails 2 "--set history: it is written by the programs" img-cat --set history=x a.tif
+    fails 2 "--set geom.sod: it is written by the programs" img-cat --set geom.sod=1 a.tif
+    fails 2 "--set: expected KEY=VALUE" img-cat --set Voxel=1 a.tif
+    fails 2 "--set: expected KEY=VALUE" img-cat --set voxel a.tif
+    fails 2 "one line without control characters" img-cat --set "note=$(printf 'a\033b')" a.tif
 }

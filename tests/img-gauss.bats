@@ -93,6 +93,18 @@ load helper
         perl -e 'print pack("f<*", ($ARGV[0]) x 3000)' "${d#*:}" > want.raw
         img-convert --raw-in 20x15:f32le want.raw | img-cmp --atol 3e-5 d.tif -
     done
+    # of a quadratic too: x^2 + 3y^2 - z^2, also where the kernel is as small as can be, and the image
+    perl -e 'for $z (0..9) { for $y (0..14) { print pack("f<*", map { $_ * $_ + 3 * $y * $y - $z * $z } 0..19) } }' > q.raw
+    img-convert --raw-in 20x15:f32le q.raw -o q.tif
+    img-cat --region 5:8,:3 --pages 4:7 q.tif -o q3.tif
+    for s in 0.3 2 7; do
+        for d in 1,0,0:2*x 0,1,0:6*y 0,0,1:-2*z 2,0,0:2 0,2,0:6 1,1,0:0; do
+            img-gauss --sigma $s --derivative "${d%:*}" q.tif -o d.tif
+            img-math -e "${d#*:}" --type f32 q.tif | img-cmp --atol 2e-3 d.tif - || { echo "sigma $s, $d"; return 1; }
+        done
+        img-gauss --sigma $s --derivative 1,0,0 q3.tif -o d.tif
+        img-math '2 * (x + 5)' --type f32 q3.tif | img-cmp --atol 1e-4 d.tif -
+    done
     noise a.tif 30x20x10 u16
     ok img-gauss --sigma 2 --highpass a.tif -o high.tif
     [ "$(img-info --value type high.tif)" = f32 ]

@@ -50,6 +50,18 @@ ramp() {
     [ "$(cat a.tif | img-info --value pages)" = 5 ]
 }
 
+@test "percentiles: 32 at a time" {
+    ramp a.tif
+    list=$(seq -s, 1 3 94)
+    ok img-info --percentiles "$list" a.tif
+    want=$(seq 1 3 94 | awk '{ printf "%.9g\n", 0.595 * $1 }')
+    [ "$(awk '/^p[0-9]/ { printf "%.9g\n", $2 }' <<<"$output")" = "$want" ]
+    ok img-info --value "$(sed 's/[0-9]*/p&/g' <<<"$list")" a.tif
+    [ "$(awk '{ printf "%.9g\n", $1 }' <<<"$output")" = "$want" ]
+    fails 2 "expected at most 32 numbers" img-info --percentiles "$list,99" a.tif
+    fails 2 "more than 32 percentiles" img-info --percentiles "$list" --value p99 a.tif
+}
+
 @test "percentiles from a pipe: exact for 16 bit, within 0.05 % for f32" {
     floats '($_ * 7919) % 65521' 40000 'S<*' > s.raw
     img-convert --raw-in 200x200:u16le s.raw -o s.tif
@@ -112,4 +124,24 @@ ramp() {
     one=$(img-info -j 1 --raw-in 1000x100:f32le --json -s --percentiles 1,50,99 --histogram 99 t.raw)
     four=$(img-info -j 4 --raw-in 1000x100:f32le --json -s --percentiles 1,50,99 --histogram 99 t.raw)
     [ "$one" = "$four" ]
+}
+
+@test "JSON: metadata is an object, history a list" {
+    ct-phantom --volume 8x8x2 --phantom ball | img-cat --pages 1 -o a.tif
+    img-info --json --statistics a.tif >a.json
+    grep -F '"axes": "x y z"' a.json
+    perl -MJSON::PP -e 1 2>/dev/null || skip "no JSON::PP"
+    perl -MJSON::PP -e 'local $/; my $j = decode_json(<STDIN>); my $m = $j->{metadata};
+        die "no object" unless ref $m eq "HASH"; die "axes" unless $m->{axes} eq "x y z";
+        die "history" unless ref $m->{history} eq "ARRAY" and @{$m->{history}} == 2 and $m->{history}[1] =~ /^img-cat/;
+        die "pages" unless $j->{pages} == 1' <a.json
+    ct-phantom --volume 8x8x2 --phantom ball -o b.tif
+    img-info --json b.tif | grep -F '"history": ["ct-phantom'
+}
+
+@test "the history, which grows, comes last" {
+    ct-phantom --volume 8x8x2 --phantom ball | img-cat -o a.tif
+    img-info --statistics --percentiles 50 --histogram 2 a.tif >out
+    [ "$(tail -n 2 out | grep -c '^history')" = 2 ]
+    [ "$(grep -c '^history' out)" = 2 ]
 }

@@ -33,6 +33,12 @@ setup_file() {
     gives '12 / a / 2' 6 3 2 1.5
     gives 'a % 3' 1 2 0 1
     gives '-a % 3' 2 1 0 2
+    # a remainder has the sign of the divisor, also if it is 0
+    gives '1 / (a % 2)' 1 Inf 1 Inf
+    gives '1 / (-a % 2)' 1 Inf 1 Inf
+    gives '1 / (a % -2)' -1 -Inf -1 -Inf
+    gives '1 / (a % -1 + 0 * a)' Inf Inf Inf Inf
+    gives '1 / (-6 % -3)' -Inf -Inf -Inf -Inf
     gives 'a > 2' 0 0 1 1
     gives 'a + 1 >= 3 and not a == 4' 0 1 1 0
     gives 'a < 2 or a > 3 and a > 100' 1 0 0 0
@@ -122,6 +128,24 @@ setup_file() {
     [ "$stderr" = "img-math: warning: 1 samples do not fit i8: clamped, NaN to 0" ]
 }
 
+@test "types that no type holds alike are f64 if a type is asked for" {
+    perl -e 'print pack("q<*", -9007199254740992, 5)' > i.raw
+    img-convert --raw-in 2x1:i64le i.raw -o i.tif
+    perl -e 'print pack("Q<*", 7, 18446744073709551615)' > u.raw
+    img-convert --raw-in 2x1:u64le u.raw -o u.tif
+    floats f.tif 0.5 -1
+    ok img-math -t f64 'a + b' i.tif f.tif -o c.tif
+    [ "$(numbers c.tif 'd<')" = "-9.00719925474099e+15 4" ]
+    ok img-math -t f64 'a + b' f.tif i.tif -o c.tif
+    [ "$(numbers c.tif 'd<')" = "-9.00719925474099e+15 4" ]
+    ok img-math -t u8 'a < b' i.tif u.tif -o c.tif
+    [ "$(numbers c.tif C)" = "1 1" ]
+    ok img-math -t f64 'b - a' i.tif u.tif f.tif -o c.tif
+    [ "$(numbers c.tif 'd<')" = "9.007199254741e+15 1.84467440737096e+19" ]
+    fails 1 "no type holds both" img-math 'a + b' i.tif f.tif
+    [[ "$stderr" == *"hint: with --type both are taken as f64"* ]]
+}
+
 @test "a copy is a copy: 64 bit integers and NaN survive" {
     perl -e 'print pack("Q<*", 9007199254740993, 18446744073709551615)' > q.raw
     img-math a --raw-in 2x1:u64le --raw-out q.raw | cmp - q.raw
@@ -141,6 +165,9 @@ setup_file() {
     fails 2 "position 5: clip takes 3 values, got 2" img-math '1 + clip(a, 2)' a.tif
     fails 2 "position 3: expected ')', got the end" img-math '(a' a.tif
     fails 2 "position 2: expected an operator, got 'x'" img-math '2x' a.tif
+    fails 2 "position 6: expected an operator, got 'x10'" img-math 'a + 0x10' a.tif
+    fails 2 "position 2: expected an operator, got 'X1p3'" img-math '0X1p3' a.tif
+    fails 2 "position 5: 1e400 is larger than any number" img-math 'a + 1e400' a.tif
     fails 2 "nested too deeply" img-math "$(printf '(%.0s' {1..300})a" a.tif
     fails 2 "too long" img-math "a$(printf '+a%.0s' {1..2000})" a.tif
     fails 2 "expected an expression" img-math
@@ -187,7 +214,8 @@ setup_file() {
         fails 1 "standard input has more pages than the 17 of short.raw" \
             sh -c "head -c $n long.raw | img-math 'a - b' $raw short.raw - -o d.tif"
     done
-    fails 1 "standard input has more pages than the 17 of short.tif" \
+    # of a short stream the length is known
+    fails 1 "standard input has 18 pages, short.tif 17: expected as many, or one" \
         sh -c "cat long.raw | img-convert $raw | img-math 'a - b' - short.tif -o d.tif"
     fails 1 "standard input has more pages than the 17 of short.raw" \
         timeout 20 sh -c "yes | img-math 'a - b' $raw - short.raw -o d.tif"

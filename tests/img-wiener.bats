@@ -116,3 +116,11 @@ reference() {
     fails 2 "--noise" img-wiener --noise nan step.tif
     fails 2 "--radius" img-wiener --radius a step.tif
 }
+
+@test "--sigma is the square root of --noise" {
+    noise a.tif 20x16x5 f32
+    img-wiener --noise 0.0625 a.tif -o variance.tif
+    img-wiener --sigma 0.25 a.tif | img-cmp -q - variance.tif
+    run -1 img-cmp -q a.tif variance.tif
+    fails 2 "--noise and --sigma exclude each other" img-wiener --sigma 0.25 --noise 0.0625 a.tif
+}

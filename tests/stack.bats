@@ -23,11 +23,20 @@ foreign() {
     cmp b.tif c.tif
     cmp b.tif d.tif
     cmp b.tif e.tif
-    # a number of pages that is not known until the end makes a BigTIFF
-    samples 20 10 7 | img-cat --raw-in 20x10:u16 - > big.tif
+    # a number of pages that is not known until the end: the same if that comes soon, else a BigTIFF
+    samples 20 10 7 | img-cat --raw-in 20x10:u16 - > unknown.tif
+    cmp a.tif unknown.tif
     [ "$(head -c4 a.tif | od -An -tx1 | tr -d ' ')" = 49492a00 ]
-    [ "$(head -c4 big.tif | od -An -tx1 | tr -d ' ')" = 49492b00 ]
-    img-cmp a.tif big.tif
+    head -c 5000000 /dev/zero > long.raw
+    img-cat --raw-in 1000x1000:u8 < long.raw -o a.tif
+    cat long.raw | img-cat --raw-in 1000x1000:u8 > b.tif
+    cat long.raw | img-cat --raw-in 1000x1000:u8 -o c.tif
+    cat long.raw | img-cat --raw-in 1000x1000:u8 -m 3MB | cat > d.tif
+    [ "$(head -c4 a.tif | od -An -tx1 | tr -d ' ')" = 49492a00 ]
+    [ "$(head -c4 b.tif | od -An -tx1 | tr -d ' ')" = 49492b00 ]
+    cmp b.tif c.tif
+    cmp b.tif d.tif
+    img-cmp a.tif b.tif
 }
 
 @test "the output says the same twice: no dates, no versions" {
@@ -41,10 +50,10 @@ foreign() {
 @test "every reader of TIFF opens it" {
     command -v tiffinfo >/dev/null || skip "tiffinfo is not installed"
     stack a.tif 20 10 3
-    samples 20 10 3 | img-cat --raw-in 20x10:u16 - > b.tif
+    head -c 6000000 /dev/zero | img-cat --raw-in 2000x1000:u8 - > b.tif
     for f in a.tif b.tif; do
         ok tiffinfo "$f"
-        [ "$(grep -c 'Image Width: 20 Image Length: 10' <<<"$output")" = 3 ]
+        [ "$(grep -c 'Image Width: 20.* Image Length: 10' <<<"$output")" = 3 ]
         tiffcp "$f" copy.tif
         img-cmp "$f" copy.tif
     done
@@ -164,6 +173,19 @@ channel() {
     fails 1 "expected images of 3 channels as in one.tif, got 1" img-cat one.tif grey8.tif
 }
 
+@test "a description behind the samples: kept on a pipe, or said to be left out" {
+    perl -e 'print pack("A2 v V v", "II", 42, 8, 6),
+                 map({ pack("v v V V", @$_) } [256, 4, 1, 400], [257, 4, 1, 250], [258, 3, 1, 8], [270, 2, 29, 100086],
+                     [273, 4, 1, 86], [279, 4, 1, 100000]), pack("V", 0), "x" x 100000, "voxpipe = 1\nquantity = counts"' > a.tif
+    [ "$(cat a.tif | img-info --value quantity)" = counts ]
+    run --separate-stderr sh -c 'cat a.tif | img-cat -m 1M > b.tif'
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"standard input: its description lies far behind the samples and is left out"* ]]
+    run img-info --value quantity b.tif
+    [[ "$output" != counts ]]
+    img-cmp a.tif b.tif
+}
+
 @test "what a decoder takes is counted in --memory" {
     needs_plain_memory
     command -v tiffcp >/dev/null || skip "tiffcp is not installed"
@@ -235,7 +257,7 @@ channel() {
     samples 240 200 3 > b.raw
     # a page is held for that within --memory, and not where two pipes may come from one program
     run --separate-stderr sh -c "head -c 960000 /dev/zero | img-gauss --sigma 1 -v --memory 8MB --raw-in 1200x100:u16 | cat > d.raw"
-    [[ "$stderr" == *"of 7.4 MiB"* ]] # 240 kB less
+    [[ "$stderr" == *"beside:"*"234.4 KiB of those"* ]]
     mkfifo second
     head -c 800000 /dev/zero | timeout 20 tee >(exec cat > second) |
         timeout 20 img-math 'a - b' --raw-in 400x500:u8 - second > d.tif
@@ -267,6 +289,85 @@ channel() {
     img-cat --pages ::-1 a.tif -o a.tif
     img-cat --pages ::-1 a.tif | img-cmp - out.tif
     [ -z "$(ls -A . store | grep voxpipe)" ]
+}
+
+@test "-o keeps the permissions of what it replaces and gives no more" {
+    stack a.tif 20 10 4
+    # set-uid, set-gid and sticky bits were given to the old content
+    cp a.tif out.tif
+    chmod 7755 out.tif
+    img-cat a.tif -o out.tif
+    [ "$(stat -c %a out.tif)" = 755 ]
+    # a new file has what the umask leaves
+    (umask 027 && img-cat a.tif -o new.tif)
+    [ "$(stat -c %a new.tif)" = 640 ]
+    # a folder that hands down permissions does not add them
+    if command -v setfacl >/dev/null && mkdir acl && setfacl -d -m u:12345:rw acl 2>/dev/null; then
+        cp a.tif acl/out.tif
+        setfacl -b acl/out.tif
+        chmod 660 acl/out.tif
+        img-cat a.tif -o acl/out.tif
+        [ "$(stat -c %a acl/out.tif)" = 660 ]
+        run -1 grep 12345 <(getfacl -n acl/out.tif)
+        setfacl -m u:54321:r,g::- acl/out.tif
+        getfacl -n acl/out.tif > before
+        img-cat a.tif -o acl/out.tif
+        getfacl -n acl/out.tif | cmp - before
+    fi
+}
+
+@test "-o never lets anybody see the new file who could not see the old one, not for a moment" {
+    command -v strace >/dev/null && strace -o log true 2>/dev/null || skip "no strace that works"
+    stack a.tif 20 10 4
+    cp a.tif out.tif
+    chmod 600 out.tif
+    strace -f -o log -e trace=openat,open,chmod,fchmod img-cat a.tif -o out.tif
+    grep -E 'voxpipe-.*O_CREAT.*, 0600' log
+    run -1 grep -E 'voxpipe-.*O_CREAT.*, 0[0-7]*[1-7][0-7]?\)' <(sed 's/, 0600)//' log)
+    [ "$(stat -c %a out.tif)" = 600 ]
+}
+
+@test "-o keeps owner and group where it may; where not, nobody gains by it" {
+    [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null || skip "needs root and setpriv"
+    stack a.tif 20 10 4
+    cp a.tif out.tif
+    chown 12345:12346 out.tif
+    chmod 664 out.tif
+    img-cat a.tif -o out.tif
+    [ "$(stat -c %u:%g:%a out.tif)" = 12345:12346:664 ]
+    # who is not root and not of that group cannot give it away
+    mkdir others
+    cp a.tif others/out.tif
+    chown -R 777:778 others
+    chown 777:12346 others/out.tif
+    chmod 674 others/out.tif
+    chmod 755 . "$BATS_RUN_TMPDIR" "$(dirname "$PWD")"
+    setpriv --reuid 777 --regid 778 --clear-groups "$BUILD/bin/img-cat" - -o others/out.tif < a.tif ||
+        skip "another user cannot get at the program"
+    [ "$(stat -c %u:%g:%a others/out.tif)" = 777:778:644 ]
+}
+
+@test "-o does not follow a link that somebody else made where everybody may" {
+    [ "$(id -u)" -eq 0 ] || skip "needs root"
+    stack a.tif 20 10 4
+    mkdir -m 1777 open
+    echo precious > kept
+    ln -s "$PWD/kept" open/link.tif
+    chown -h 12345 open/link.tif
+    fails 1 "open/link.tif: " img-cat a.tif -o open/link.tif
+    [ "$(cat kept)" = precious ]
+    ln -s "$PWD/nothing" open/dangling.tif
+    chown -h 12345 open/dangling.tif
+    fails 1 "open/dangling.tif: " img-cat a.tif -o open/dangling.tif
+    [ ! -e nothing ]
+    # one's own link is followed, and so is any in a folder of one's own
+    ln -s ../kept open/own.tif
+    img-cat a.tif -o open/own.tif
+    img-cmp a.tif kept
+    ln -s kept link.tif
+    chown -h 12345 link.tif
+    img-cat --pages 0 a.tif -o link.tif
+    [ "$(img-info --value pages kept)" = 1 ]
 }
 
 @test "a full disk is an error" {
@@ -353,4 +454,82 @@ channel() {
     echo "6000 pages: $small bytes, 60000 pages: $large bytes"
     [ "$small" -gt 0 ]
     [ $((large * 10)) -le $((small * 11)) ]
+}
+
+# described TEXT FILE [PAGES]: a TIFF of PAGES (8) pages of 4 x 3, as others write it; page p holds p
+described() {
+    perl -e '($text, $pages) = @ARGV; $text =~ s/\\n/\n/g; $text .= "\0";
+        $out = "II*\0" . pack("V", 8 + length($text)) . $text;
+        for $i (0 .. $pages - 1) {
+            @tag = ([256,3,1,4], [257,3,1,3], [258,3,1,8], [259,3,1,1], [262,3,1,1], [273,4,1,0], [277,3,1,1], [278,3,1,3],
+                    [279,4,1,12]);
+            splice @tag, 5, 0, [270,2,length($text),8] unless $i;
+            $end = length($out) + 2 + 12 * @tag + 4;
+            $_->[0] == 273 and $_->[3] = $end for @tag;
+            $out .= pack("v", scalar @tag) . join("", map { pack("vvVV", @$_) } @tag)
+                  . pack("V", $i < $pages - 1 ? $end + 12 : 0) . chr($i) x 12;
+        }
+        print $out' "$1" "${3:-8}" > "$2"
+}
+
+ome() { echo "<?xml version=\"1.0\"?><OME><Image><Pixels DimensionOrder=\"$1\" SizeX=\"4\" SizeY=\"3\" SizeZ=\"$2\" SizeC=\"$3\" SizeT=\"$4\" PhysicalSizeX=\"0.5\" PhysicalSizeY=\"0.5\" PhysicalSizeZ=\"2\"/></Image></OME>"; }
+
+@test "OME-XML, ImageJ and tifffile: channels, slices and times are told apart" {
+    described "$(ome XYZCT 2 2 2)" z.tif
+    [ "$(img-info --value axes,sizes,voxel,unit z.tif | xargs)" = "x y z channel time 2 2 2 0.0005 0.0005 0.002 mm" ]
+    described "$(ome XYCZT 2 2 2)" c.tif
+    [ "$(img-info --value axes,sizes c.tif | xargs)" = "x y channel z time 2 2 2" ]
+    described 'ImageJ=1.53t\nimages=8\nchannels=2\nslices=2\nframes=2\nhyperstack=true\n' j.tif
+    described '{"shape": [2, 2, 2, 3, 4], "axes": "TZCYX"}' t.tif
+    # a mean along z: of each channel at each time
+    for f in c j t; do
+        img-local --stat mean --radius 0,0,1 --type f32 $f.tif | img-cat --region 0:1,0:1 -o m.tif
+        [ "$(numbers m.tif 'f<')" = "1 2 1 2 5 6 5 6" ]
+    done
+    img-local --stat mean --radius 0,0,1 --type f32 z.tif | img-cat --region 0:1,0:1 -o m.tif
+    [ "$(numbers m.tif 'f<')" = "0.5 0.5 2.5 2.5 4.5 4.5 6.5 6.5" ]
+}
+
+@test "axes that are not understood: nothing is filtered along them, until they are said" {
+    described "$(ome XYZCT 3 2 2)" a.tif
+    fails 1 "how many of each is not known: sizes 3 2 2, 8 pages" img-gauss --sigma 1 a.tif
+    described "$(ome XYZCT 24 1 1)" b.tif                       # the others are in other files
+    described '{"shape": [2, 4, 3, 4]}' c.tif
+    described 'ImageJ=1.53t\nimages=8\nslices=5\n' d.tif
+    for f in b c d; do
+        [ "$(img-info --value axes $f.tif)" = "x y page" ]
+        fails 1 "$f.tif: what its pages are is not known: the axes are x y page" img-gauss --sigma 1 $f.tif
+        [[ "$stderr" == *"hint: with --2d every page is an image of its own; img-convert --set axes=x,y,z makes them a volume"* ]]
+        fails 1 "what its pages are is not known" sh -c "img-local --radius 1,1,1 < $f.tif"
+        ok img-gauss --2d --sigma 1 $f.tif -o flat.tif
+        ok img-math 'a + 1' $f.tif -o math.tif
+        ok img-convert --set axes=x,y,z $f.tif -o volume.tif
+        ok img-gauss --sigma 1 volume.tif -o g.tif
+    done
+    described 'Some text' e.tif                                  # nothing is said: a volume, as ever
+    ok img-gauss --sigma 1 e.tif -o g.tif
+}
+
+@test "the description begins as ImageJ's, our lines in it come back" {
+    ct-phantom --volume 6x5x4 --voxel 0.25 -o v.tif
+    [ "$(strings -n 1 v.tif | sed -n '/^ImageJ=/,/^# axes/p' | xargs)" = "ImageJ=1.11a images=1 slices=4 unit=um spacing=250 loop=false # voxpipe = 1 # axes = x y z" ]
+    img-cat --set 'note=images=9 # \u00zz \' v.tif -o w.tif
+    [ "$(img-info --value note w.tif)" = 'images=9 # \u00zz \' ]
+    [ "$(cat w.tif | img-info --value voxel)" = "0.25 0.25 0.25" ]
+    # files of before
+    described 'voxpipe = 1\naxes = x y channel z\nsizes = 2 4\n' old.tif
+    [ "$(img-info --value axes,sizes old.tif | xargs)" = "x y channel z 2 4" ]
+}
+
+@test "--compress: resolution tags, and what ImageJ reads" {
+    command -v tiffinfo >/dev/null || skip "tiffinfo is not installed"
+    ct-phantom --volume 6x5x4 --voxel 0.25 -o v.tif
+    img-cat --compress deflate v.tif -o d.tif
+    tiffinfo -0 d.tif > info
+    [ "$(grep -c 'Resolution: 40, 40 pixels/cm' info)" = 1 ]
+    run ! grep -i predictor info
+    grep -q 'spacing=250' info
+    img-convert --type u16 --scale 1000,0 v.tif --compress deflate -o d.tif
+    run ! sh -c 'tiffinfo d.tif | grep -i predictor'
+    ok img-cmp v.tif <(img-cat d.tif | img-convert --unscale) --atol 0.001
 }

@@ -24,7 +24,7 @@ static const struct vp_example examples[] = {
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     struct vp_session s = {0};
-    int rc = vp_session_open(&s, run_, params, err);
+    int rc = vp_session_open(&s, run_, params, VP_NEED_FILTERED, err);
 
     if (!rc) {
         const char *quantity = vp_meta_get(&vp_reader_stack(s.reader)->meta, "quantity");

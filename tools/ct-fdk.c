@@ -62,23 +62,13 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (p->normalize.transmission)
         return vp_fail(err, VP_EUSAGE,
                        "--no-log: a transmission cannot be reconstructed, line integrals can");
-    if (vp_session_open(&s, run_, &p->reconstruct, err))
+    if (vp_session_open(&s, run_, &p->reconstruct,
+                        normalizes(run_) ? vp_normalize_need(&p->normalize) : VP_NEED_LINES, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(s.reader);
-    const char *name = vp_reader_name(s.reader), *quantity = vp_meta_get(&in->meta, "quantity");
-    if (quantity && !strcmp(quantity, "filtered projection")) {
-        vp_fail(err, VP_EUSAGE, "%s: is filtered already", name);
-        vp_hint(err, "use ct-backproject");
-        goto out;
-    }
-    if (!normalizes(run_) && quantity && !strcmp(quantity, "counts")) {
-        vp_fail(err, VP_EUSAGE, "%s: holds counts, not line integrals", name);
-        vp_hint(err, "give --flat FILES (and --dark FILES), or --i0 N");
-        goto out;
-    }
-    if (!normalizes(run_) && !quantity && !vp_type_is_float(in->type))
+    if (!normalizes(run_) && !vp_meta_get(&in->meta, "quantity") && !vp_type_is_float(in->type))
         vp_warn(run_, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0",
-                name, vp_type_name(in->type));
+                vp_reader_name(s.reader), vp_type_name(in->type));
     if (normalizes(run_) &&
         vp_session_normalize(&s, run_, &p->normalize,
                              p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))

@@ -5,7 +5,8 @@
 #include "base/stats.h"
 #include "base/tool.h"
 #include "ops/filter.h"
-#include "stack/flow.h"
+#include "ops/quantity.h"
+#include "run/pages.h"
 #include "stack/open.h"
 
 #include <stdlib.h>
@@ -65,7 +66,6 @@ static int output_header(const struct vp_stack *in, const struct vp_geom *g, int
     out->pages = pages;
     out->type = VP_F32;
     vp_meta_set(&out->meta, "value-unit", NULL);
-    vp_meta_set(&out->meta, "scale", NULL);
     if (vp_meta_set(&out->meta, "quantity", "filtered projection"))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_meta_remove_prefix(&out->meta, "geom.");
@@ -103,18 +103,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_stack out = {0};
     int rc = -1;
 
-    if (vp_device_cpu(run_, err) || vp_open_input(run_, &reader, err))
+    if (vp_device_cpu(run_, err)
+        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     w.name = vp_reader_name(reader);
-    const char *quantity = vp_meta_get(&in->meta, "quantity");
-    if (quantity && !strcmp(quantity, "filtered projection")) {
-        vp_fail(err, VP_EUSAGE, "%s: is filtered already", w.name);
-        goto out;
-    }
-    if (quantity && !strcmp(quantity, "counts"))
-        vp_warn(run_, "%s: holds counts, not line integrals: run ct-normalize first", w.name);
-    if (vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
+    if (vp_quantity_check(&in->meta, VP_NEED_LINES, w.name, err) || vp_geom_of(&geom, &p->projections, in, w.name, err) || vp_geom_views(&geom, &views, &scan, err)
         || vp_filter_open(&w.filter, &p->filter, &geom, views, &scan, (int)run_->common.threads, err))
         goto out;
     w.pages = w.sinograms ? geom.nv : geom.views;
@@ -137,17 +131,18 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    struct vp_flow flow = {.reader = reader, .writer = writer, .as_f32 = true, .last = -1,
-                           .out_page_bytes = vp_page_bytes(&out), .memory = limit - held,
+    struct vp_pages pages = {.reader = reader, .writer = writer, .as_f32 = true,
+                           .out_bytes = vp_page_bytes(&out), .memory = limit,
+                           .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "filter",
                            .work = work, .ctx = &w};
-    rc = vp_flow_run(&flow, err);
-    if (!rc && flow.pages < w.pages)
+    rc = vp_pages_run(&pages, err);
+    if (!rc && pages.done < w.pages)
         rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
-                     (long long)flow.pages, (long long)w.pages);
+                     (long long)pages.done, (long long)w.pages);
     vp_stats_text(run_->stats, "filter", vp_filter_describe(w.filter));
-    if (!rc && flow.bad)
-        vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)flow.bad);
+    if (!rc && pages.bad)
+        vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))
         rc = -1;

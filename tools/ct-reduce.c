@@ -26,18 +26,19 @@ static const struct vp_example examples[] = {
 };
 
 /* Each operand is a stack of its own, unless their pages are to be reduced together. */
-static int open_all(struct vp_run *run, bool together, struct vp_reader **readers, int n, struct vp_err *err)
+static int open_all(struct vp_run *run, const struct vp_reduce_params *p, struct vp_reader **readers, int n,
+                    struct vp_err *err)
 {
     const char *const *paths = run->parsed.operands;
     int standard = 0;
 
-    if (together)
-        return vp_open_input(run, &readers[0], err);
+    if (p->pages)
+        return vp_open_values(run, paths, run->parsed.n_operands, &readers[0], err);
     for (int i = 0; i < n; i++)
         if (!strcmp(paths[i], "-") && standard++)
             return vp_fail(err, VP_EUSAGE, "standard input is given twice");
     for (int i = 0; i < n; i++)
-        if (vp_open_paths(run, &paths[i], 1, &readers[i], err))
+        if ((p->join ? vp_open_paths : vp_open_values)(run, &paths[i], 1, &readers[i], err))
             return -1;
     return 0;
 }
@@ -52,7 +53,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_reduce *reduce = NULL;
     struct vp_stack out = {0};
     void *page = NULL;
-    char note[512] = "", size[16];
+    char note[512] = "";
     int rc = -1;
 
     if (vp_device_cpu(run_, err))
@@ -69,7 +70,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     readers = calloc((size_t)n, sizeof *readers);
     if (!readers)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (open_all(run_, p->pages, readers, n, err))
+    if (open_all(run_, p, readers, n, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(readers[0]);
     if (p->join ? vp_join_stack(readers, n, &out, err)
@@ -99,21 +100,17 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
      * result */
     const uint64_t held = reduce ? vp_reduce_bytes(reduce) + vp_page_bytes(in) + vp_page_bytes(&out) : 0;
-    if (held >= run_->common.memory) {
-        vp_fail(err, VP_ERESOURCE, "the sums of a page need %s, more than the memory limit",
-                vp_format_bytes(size, sizeof size, held));
-        goto out;
-    }
-    struct vp_flow flow = {.reader = readers[0], .last = -1, .memory = run_->common.memory - held,
+    struct vp_pages pages = {.reader = readers[0], .memory = run_->common.memory,
+                           .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "reduce"};
     if (p->pages && !(page = vp_alloc_raw(vp_page_bytes(&out), 1, "a page", err)))
         goto out;
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    flow.writer = writer;
-    rc = p->join    ? vp_join_run(readers, n, &flow, err)
-       : !p->pages  ? vp_reduce_run(reduce, readers, n, &flow, err)
-       : vp_reduce_pages(reduce, &flow, page, err) || vp_writer_page(writer, page, err) ? -1 : 0;
+    pages.writer = writer;
+    rc = p->join    ? vp_join_run(readers, n, &pages, err)
+       : !p->pages  ? vp_reduce_run(reduce, readers, n, &pages, err)
+       : vp_reduce_pages(reduce, &pages, page, err) || vp_writer_page(writer, page, err) ? -1 : 0;
     if (!rc && reduce && vp_reduce_nan(reduce))
         vp_warn(run_, "%lld samples are NaN", (long long)vp_reduce_nan(reduce));
 out:
@@ -138,14 +135,16 @@ static const struct vp_tool tool = {
         "mean, smallest or largest. Sizes, sample types and numbers of pages must agree. With --pages the "
         "operands are one stack, and its pages are reduced to one page. With --join the operands are slabs "
         "of a volume, which are put one on top of the other.\n\n"
-        "The metadata is that of the first stack (of the lowest slab).\n\n"
+        "The metadata is that of the first stack (of the lowest slab). Scales that img-convert(1) recorded are undone: "
+        "values are reduced, whatever the scale of each stack. Slabs are joined as they are stored, and must have the "
+        "same.\n\n"
         "Operands may be pipes. They are read in lockstep: a page of the first, the same page of the "
         "second, and so on, so that memory does not grow with the stacks nor with their number. Slabs are "
         "read one after the other.",
     .options = vp_reduce_options,
     .params_size = sizeof(struct vp_reduce_params),
     .examples = examples,
-    .see_also = "ct-backproject(1), img-cat(1), img-cmp(1)",
+    .see_also = "ct-backproject(1), img-cat(1), img-cmp(1), voxpipe-stack(5)",
     .run = run,
 };
 

@@ -2,16 +2,19 @@
 /* img-cat: stacks joined, pages picked, regions cut; metadata and scan geometry follow the pixels. */
 #include "base/size.h"
 #include "base/tool.h"
+#include "ops/label.h"
 #include "ops/select.h"
 #include "stack/open.h"
 
 struct params {
     struct vp_select_params select;
+    struct vp_label_params label;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, select, vp_select_options),
     VP_FLAG(struct params, select.reverse, "reverse", 0, .help = "the pages (of --pages) in reverse order"),
+    VP_OPTIONS(struct params, label, vp_label_options),
     VP_OPT_END,
 };
 
@@ -41,7 +44,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
     if (vp_select_make(&select, &p->select, in, name, vp_reader_seekable(reader), err)
-        || vp_select_stack(&select, in, &out, note, sizeof note, err))
+        || vp_select_stack(&select, in, &out, note, sizeof note, err) || vp_label_stack(&p->label, &out, err))
         goto out;
     vp_plan(run_, "input", "%s: %lld x %lld, %lld pages, %s", name, (long long)in->nx, (long long)in->ny,
             (long long)in->pages, vp_type_name(in->type));
@@ -57,10 +60,10 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_warn(run_, "%s: %s", name, note);
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    struct vp_flow flow = {.reader = reader, .writer = writer, .memory = run_->common.memory,
-                           .stats = run_->stats,
+    struct vp_pages pages = {.reader = reader, .writer = writer, .memory = run_->common.memory,
+                           .beside = vp_output_holds(run_, &out, run_->common.memory), .stats = run_->stats,
                            .progress = run_->progress, .stage = "select"};
-    rc = vp_select_run(&select, &flow, err);
+    rc = vp_select_run(&select, &pages, err);
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))
         rc = -1;
@@ -79,9 +82,10 @@ static const struct vp_tool tool = {
         "What the metadata says stays true: the origin moves with the region and "
         "the first slice, the voxel grows where only every n-th slice is kept, and in projections the "
         "detector, its offset, the angles and the matrices of the scan geometry follow the pixels, so that a "
-        "cropped or thinned scan reconstructs in the same place. What cannot be said any more (the origin of "
-        "reversed slices, the geometry of detector rows that are not evenly spaced) is left out with a "
-        "warning.\n\n"
+        "cropped or thinned scan reconstructs in the same place. Pages with more than one axis stay what they are "
+        "where they still make a grid: one channel, the slices of one time, every second slice of both. What cannot be "
+        "said any more (the origin of reversed slices, the geometry of detector rows that are not evenly spaced, axes "
+        "of a mixture of channels and slices) is left out with a warning.\n\n"
         "Files are read where pages are wanted, in any order. From a pipe pages come in "
         "increasing order, and it is read and checked to its end.",
     .options = options,

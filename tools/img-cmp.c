@@ -49,7 +49,7 @@ static const struct vp_example examples[] = {
      "img-cmp a.tif b.tif"},
     {"How much does storing it as 16 bit cost? At most half a step is allowed.",
      "img-convert --type u16 --window 0,0.05 a.tif -o c.tif\n"
-     "img-convert --unscale c.tif | img-cmp --atol 4e-7 --min-psnr 80 - a.tif"},
+     "img-cmp --atol 4e-7 --min-psnr 80 c.tif a.tif"},
     {0},
 };
 
@@ -146,7 +146,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "expected two stacks to compare, got %d", run_->parsed.n_operands);
     if (!strcmp(paths[0], "-") && !strcmp(paths[1], "-"))
         return vp_fail(err, VP_EUSAGE, "only one of the two can be standard input");
-    if (vp_open_paths(run_, &paths[0], 1, &a, err) || vp_open_paths(run_, &paths[1], 1, &b, err))
+    if (vp_open_values(run_, &paths[0], 1, &a, err) || vp_open_values(run_, &paths[1], 1, &b, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(a);
     j.select = &select;
@@ -167,11 +167,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    struct vp_flow flow = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
+    struct vp_pages pages = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
+                           .beside = vp_beside_bytes(&j.b, &select) + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
                            .progress = run_->progress,
                            .stage = "compare", .work = work, .ctx = &j};
-    if (vp_select_run(&select, &flow, err)
-        || vp_beside_finish(&j.b, vp_select_is_all(&select) ? flow.pages : in->pages, err)
+    if (vp_select_run(&select, &pages, err)
+        || vp_beside_finish(&j.b, vp_select_is_all(&select) ? pages.done : in->pages, err)
         || (mask && vp_beside_finish(&j.mask, -1, err)))
         goto out;
     if (p->mask && !j.c.samples) {
@@ -200,7 +201,7 @@ static const struct vp_tool tool = {
         "samples, the rms of A - B, the same relative to the rms of B (relative L2), the peak signal to "
         "noise ratio, the correlation, and the largest difference with its place. B is the reference. Either "
         "may be a pipe. Sample types may differ; then values are compared in double precision, to which 64 bit "
-        "integers beyond 2^53 are rounded.\n\n"
+        "integers beyond 2^53 are rounded. Recorded scales are undone first.\n\n"
         "The exit status is 0 if the stacks "
         "are the same within the tolerances, 1 if they are not, and 2 in case of trouble (bad input, "
         "different sizes), as that of diff(1). With -q nothing is printed. A sample that is NaN or infinite "

@@ -3,6 +3,7 @@
  * compression and raw output come with the common options. */
 #include "base/tool.h"
 #include "ops/channel.h"
+#include "ops/label.h"
 #include "ops/statistics.h"
 #include "stack/open.h"
 
@@ -15,6 +16,7 @@ struct params {
     bool whole, unscale;
     const char *channel;
     struct vp_select_params select;
+    struct vp_label_params label;
 };
 
 static const struct vp_opt options[] = {
@@ -29,8 +31,9 @@ static const struct vp_opt options[] = {
              .help = "store value * GAIN + OFFSET",
              .more = "Recorded as `scale` in the metadata; --unscale undoes it."),
     VP_REALS(struct params, window, "window", 0, .metavar = "LO,HI",
-             .help = "a scale that maps LO..HI to the full range of the integer type",
-             .more = "To 0..1 for f32 and f64."),
+             .help = "a scale that maps the values LO..HI to the full range of the integer type",
+             .more = "To 0..1 for f32 and f64. Where the metadata record a scale, LO and HI are values, not samples as "
+                     "they are stored."),
     VP_FLAG(struct params, whole, "auto", 0,
             .help = "a window from the smallest to the largest sample of the whole stack",
             .more = "The samples are read twice, so input must be a file (or --spool). All pages get the "
@@ -41,6 +44,7 @@ static const struct vp_opt options[] = {
               .more = "Of a stack with an axis `channel`, as colour images have it: red is 0, green 1, blue 2. The "
                       "luminance is 0.299 red + 0.587 green + 0.114 blue."),
     VP_OPTIONS(struct params, select, vp_select_options),
+    VP_OPTIONS(struct params, label, vp_label_options),
     VP_OPT_END,
 };
 
@@ -52,6 +56,8 @@ static const struct vp_example examples[] = {
      "img-convert --type u8 --window 0,0.05 --compress deflate vol.tif -o vol8.tif"},
     {"A headerless file becomes a stack.",
      "img-convert --raw-out vol16.tif -o vol16.raw\nimg-convert --raw-in 64x64:u16le vol16.raw -o again.tif"},
+    {"... whose axes and voxels are said.",
+     "img-convert --raw-in 64x64:u16le --set axes=x,y,z --set voxel=0.5,0.5,2mm vol16.raw -o again.tif"},
     {0},
 };
 
@@ -66,6 +72,8 @@ struct job {
     struct vp_channel channel;
     enum vp_type from, to;
     double gain, offset;
+    bool undo;                /* this one, instead */
+    double scale[2];
     int64_t lost;             /* clamped, or NaN to integer */
     struct vp_extent extent;
     struct flatness before, after;
@@ -99,10 +107,13 @@ static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct v
         return -1;
     const int64_t total = samples(j, n);
     #pragma omp parallel for schedule(static) reduction(+ : lost)
-    for (int64_t at = 0; at < total; at += PART)
-        lost += vp_convert((char *)out + (size_t)at * vp_type_size(j->to), j->to,
-                           (const char *)in + (size_t)at * vp_type_size(from), from,
-                           total - at < PART ? total - at : PART, j->gain, j->offset);
+    for (int64_t at = 0; at < total; at += PART) {
+        char *to = (char *)out + (size_t)at * vp_type_size(j->to);
+        const char *const part = (const char *)in + (size_t)at * vp_type_size(from);
+        const int64_t m = total - at < PART ? total - at : PART;
+        lost += j->undo ? vp_unscale(to, j->to, part, from, m, j->scale)
+                        : vp_convert(to, j->to, part, from, m, j->gain, j->offset);
+    }
     j->lost += lost;
     watch(&j->before, in, vp_type_size(from), total);
     watch(&j->after, out, vp_type_size(j->to), total);
@@ -128,12 +139,13 @@ static uint64_t memory_of(const struct vp_run *run, const struct job *j)
     return j->channel.luminance ? run->common.memory / 2 : run->common.memory;
 }
 
+/* lo and hi are stored samples; the window is turned round where the scale was. */
 static void set_window(struct job *j, double lo, double hi)
 {
     const bool real = vp_type_is_float(j->to);
     const double min = real ? 0 : vp_type_min(j->to), max = real ? 1 : vp_type_max(j->to);
 
-    j->gain = hi > lo ? (max - min) / (hi - lo) : 1;
+    j->gain = hi > lo || hi < lo ? (max - min) / (hi - lo) : 1;
     j->offset = min - lo * j->gain;
 }
 
@@ -166,6 +178,10 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
         return vp_hint(err, "add --type, as --type u16");
     }
     const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && old[0] != 0;
+    if (!had) {
+        old[0] = 1;
+        old[1] = 0;
+    }
     if (p->unscale && !had)
         return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
     if (p->whole && !vp_reader_seekable(reader)) {
@@ -176,22 +192,22 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (run->common.plan)
         return 0;
     if (p->whole) {
-        struct vp_flow flow = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
+        struct vp_pages pages = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
-        if (vp_select_run(j->select, &flow, err) || vp_reader_seek(reader, 0, err))
+        if (vp_select_run(j->select, &pages, err) || vp_reader_seek(reader, 0, err))
             return -1;
         if (!j->extent.any)
             return vp_fail(err, VP_ERUN, "%s: --auto: no sample is finite", name);
         set_window(j, j->extent.min, j->extent.max);
         vp_note(run, "window %.9g to %.9g", j->extent.min, j->extent.max);
     } else if (p->window.n) {
-        set_window(j, p->window.v[0], p->window.v[1]);
+        set_window(j, p->window.v[0] * old[0] + old[1], p->window.v[1] * old[0] + old[1]);
     } else if (p->scale.n) {
         j->gain = p->scale.v[0];
         j->offset = p->scale.v[1];
     } else if (p->unscale) {
-        j->gain = 1 / old[0];
-        j->offset = -old[1] / old[0];
+        memcpy(j->scale, old, sizeof old);
+        j->undo = true;
     }
     int rc = 0;
     if (p->unscale)
@@ -219,6 +235,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     j.from = in->type;
     if (vp_channel_select(&j.channel, p->channel, &select, &p->select, in, name, vp_reader_seekable(reader), &out,
                           note, sizeof note, err)
+        || vp_label_stack(&p->label, &out, err)
         || prepare(run_, p, &j, reader, &out, err))
         goto out;
     vp_plan(run_, "convert", "%s: %lld x %lld, %lld pages, %s to %s", name, (long long)out.nx,
@@ -233,10 +250,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_warn(run_, "%s: %s", name, note);
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    struct vp_flow flow = {.reader = reader, .writer = writer, .out_page_bytes = vp_page_bytes(&out),
-                           .memory = memory_of(run_, &j), .stats = run_->stats, .progress = run_->progress,
+    struct vp_pages pages = {.reader = reader, .writer = writer, .out_bytes = vp_page_bytes(&out),
+                           .memory = memory_of(run_, &j), .beside = vp_output_holds(run_, &out, memory_of(run_, &j)),
+                           .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
-    rc = vp_select_run(&select, &flow, err);
+    rc = vp_select_run(&select, &pages, err);
     if (!rc && j.before.varies && !j.after.varies)
         vp_warn(run_, "%s: every sample became the same %s: --auto or --scale keeps the differences", name,
                 vp_type_name(j.to));
@@ -260,7 +278,8 @@ static const struct vp_tool tool = {
         "Writes a stack with another sample type. Values are kept as they are, as far as the type holds them, "
         "unless a scale is asked for, which is computed in double precision; a scale is one for the whole stack "
         "and is recorded in the metadata (stored = value * gain + offset), so that --unscale brings the values "
-        "back. Scales add up: of a stack that has one already the metadata tells both in one.\n\n"
+        "back. Scales add up: --scale is applied to the samples as they are stored, and of a stack that has a scale "
+        "already the metadata tells both in one.\n\n"
         "With --compress pages are compressed without loss, with --raw-in and "
         "--raw-out the samples come and go without a header. Nothing is read twice except with --auto, and "
         "memory does not grow with the stack.",

@@ -25,11 +25,12 @@ static const struct vp_opt options[] = {
     VP_REAL(struct params, truncate, "truncate", 0, .metavar = "T", .def = "4", .max = INFINITY,
             .help = "cut the Gaussian off at T standard deviations",
             .more = "The radius is T * sigma rounded to the nearest voxel, as in SciPy, and at most 2048; that of a "
-                    "derivative is at least its order."),
+                    "derivative is at least its order, and at edges 2."),
     VP_CHOICE(struct params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
               .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
               .more = "renormalize uses the voxels that exist and scales their weights to sum to one; derivatives "
-                      "are corrected so that ramps and quadratics come out right up to the last voxel. nearest, "
+                      "are corrected so that ramps and quadratics come out right up to the last voxel (a first "
+                      "derivative needs three voxels for a quadratic, and of two is their difference). nearest, "
                       "mirror (c b a | a b c), zero and wrap make voxels up, for comparison with other software (in "
                       "SciPy: nearest, reflect, constant, wrap)."),
     VP_REALS(struct params, derivative, "derivative", 0, .metavar = "NX,NY,NZ", .max = 2,
@@ -84,13 +85,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
     const struct params *p = params;
+    struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_gauss_params g = {.truncate = p->truncate, .spacing = {1, 1, 1}, .edge = (enum vp_edge)p->edge,
                                 .highpass = p->highpass, .iterations = p->iterations};
     int rc = -1;
 
-    if (vp_images_open(&im, run_, &p->image, 1, types, err)
+    image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is one */
+    if (vp_images_open(&im, run_, &image, 1, types, err)
         || vp_image_lengths(&im, "sigma", &p->sigma, g.sigma, err) || orders(&im, &p->derivative, g.order, err))
         goto out;
     const bool derivative = g.order[0] || g.order[1] || g.order[2];

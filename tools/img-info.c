@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-info: what a stack is (from its header), and what its samples are (statistics, histogram,
  * percentiles), as text, JSON or bare values for scripts. */
+#include "base/text.h"
 #include "base/tool.h"
 #include "ops/info.h"
 #include "stack/open.h"
@@ -20,15 +21,15 @@ static const struct vp_example examples[] = {
 static int print(const struct vp_run *run, const struct vp_info *i, struct vp_err *err)
 {
     struct vp_outfile *file = NULL;
-    char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = vp_text_open();
 
     if (!out)
-        return vp_fail_errno(err, "report");
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
     int rc = vp_info_print(i, run->common.verbose, out, err);
-    if (fclose(out) && !rc)
-        rc = vp_fail_errno(err, "report");
+    char *text = vp_text_close(out, &size);
+    if (!text && !rc)
+        rc = vp_fail(err, VP_ERESOURCE, "not enough memory for the report");
     if (!rc && !(rc = vp_outfile_open(&file, run->common.output, err))) {
         rc = vp_outfile_write(file, text, size, err);
         if (rc)
@@ -49,9 +50,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_beside mask = {0};
     int rc = -1;
 
-    if (vp_info_ask(&i, p, err) || vp_open_input(run_, &reader, err))
+    if (vp_info_ask(&i, p, err)
+        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
+    i.stored = vp_reader_stored(reader);
     i.name = vp_reader_name(reader);
     i.pages = i.stack->pages;
     i.select = &select;
@@ -71,10 +74,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    const struct vp_flow flow = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
+    const struct vp_pages pages = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
+                                 .beside = i.mask ? vp_beside_bytes(&mask, &select) : 0,
                                  .stage = "statistics",
                                  .progress = run_->progress};
-    rc = (read && vp_info_measure(&i, &flow, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
+    rc = (read && vp_info_measure(&i, &pages, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
         || print(run_, &i, err)
          ? -1 : 0;
 out:
@@ -96,7 +100,8 @@ static const struct vp_tool tool = {
         "in every program.\n\n"
         "--statistics, --histogram and --percentiles look at the samples as well: in "
         "one pass, in constant memory, in an order that threads do not change. NaN and infinite samples are "
-        "counted and left out. The standard deviation is that of the samples themselves (divided by their "
+        "counted and left out. Where a scale is recorded they are those of the values behind it, while type and metadata "
+        "are shown as they are stored. The standard deviation is that of the samples themselves (divided by their "
         "number). Numbers are doubles: 64 bit integers beyond 2^53 are rounded.",
     .options = vp_info_options,
     .params_size = sizeof(struct vp_info_params),

@@ -33,6 +33,7 @@ static const struct vp_example examples[] = {
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
+    struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_result result = {0};
@@ -40,7 +41,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     bool known = false;
     int rc = -1;
 
-    if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &p->image, 1, VP_STAT_TYPES, err))
+    image.values = vp_stat_of_values(&p->stat);
+    if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &image, 1, VP_STAT_TYPES, err))
         goto out;
     if (vp_stat_needs_range(&p->stat, im.type)) {
         if (vp_entropy_range(&im, run_, range, err))

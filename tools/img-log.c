@@ -52,13 +52,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32;
     const struct params *p = params;
+    struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_log_params l = {.truncate = p->truncate, .spacing = {1, 1, 1}, .normalize = p->normalize,
                               .edge = (enum vp_edge)p->edge};
     int rc = -1;
 
-    if (vp_images_open(&im, run_, &p->image, 1, types, err)
+    image.values = p->edge == VP_EDGE_ZERO; /* the 0 beyond the edge is one */
+    if (vp_images_open(&im, run_, &image, 1, types, err)
         || vp_image_lengths(&im, "sigma", &p->sigma, l.sigma, err))
         goto out;
     for (int a = 0; a < 3 && p->image.physical; a++)

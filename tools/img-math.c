@@ -26,7 +26,8 @@ static const struct vp_opt options[] = {
                       "is out "
                       "of its range or not a whole number; else f32. To integers values are rounded to the nearest "
                       "(halves to even) and clamped to the range of the type; NaN becomes 0. How many samples were "
-                      "clamped is said once."),
+                      "clamped is said once. Stacks that no type holds alike (64 bit integers and floats) need it, and "
+                      "are then taken as f64."),
     VP_OPTIONS(struct params, chunk, vp_image_chunk),
     VP_OPT_END,
 };
@@ -44,7 +45,7 @@ static const struct vp_example examples[] = {
 };
 
 static const char sections[] =
-    "EXPRESSION\n"
+    "EXPRESSIONS\n"
     "The inputs are called a, b, c, ... in order; with one input only a is there. x and y are the column and the row "
     "of a sample, z is its slice (0 where the pages stand alone) and page the number of its page, all counted "
     "from 0. "
@@ -52,7 +53,7 @@ static const char sections[] =
     "Operators, those that bind most first: ^ (power, to the right); - and + before a value; * / %; + -; < <= > "
     ">= == "
     "!=; not (or !); and (or &&); or (or ||). Comparisons give 1 or 0, and whatever is not 0 counts as true. The "
-    "remainder % has the sign of the divisor.\n\n"
+    "remainder % has the sign of the divisor, also where it is 0.\n\n"
     "Functions: min(a, b, ...), max(a, b, ...), abs, sqrt, exp, log (natural), floor, ceil, round (halves to even), "
     "clip(value, low, high), if(condition, then, else), isnan. min, max and clip of NaN are NaN.\n\n"
     "An expression has at most 1024 operations, about 110 different numbers and parentheses about 50 deep; min and max "
@@ -84,7 +85,7 @@ static int add_to_history(struct vp_run *run, const char *expression, struct vp_
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
-    const struct vp_image_params image = {.chunk = p->chunk};
+    const struct vp_image_params image = {.chunk = p->chunk, .values = true, .any_types = p->type, .voxels = true};
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_math *math = NULL;
@@ -142,7 +143,8 @@ static const struct vp_tool tool = {
         "Each INPUT is a stack (at most 8): a file, a directory of pages or a list of files as @list; all have the "
         "same size. A stack of one page goes with every page of the others. Without INPUT standard input is a. "
         "Metadata are those of the first stack with more than one page, but for `quantity`, `value-unit` and "
-        "`scale`, which an expression may change: they are left out.",
+        "`scale`, which an expression may change: they are left out. Where a scale is recorded, names stand for the values behind "
+        "it, not for the samples as they are stored.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -16,7 +16,7 @@ struct params {
 
 static const struct vp_opt options[] = {
     VP_REAL(struct params, h, "h", 0, .metavar = "VALUE", .min = 0, .max = INFINITY, .group = "Filter",
-            .help = "filter strength, in units of the samples (must be given)",
+            .help = "filter strength, in units of the values (must be given)",
             .more = "How far the surroundings of two voxels may be apart for the one to count for the other: a root "
                     "mean square difference of h weighs 1/e. About the standard deviation of the noise where "
                     "--sigma is "
@@ -83,7 +83,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
     if (vp_images_open(&im, run_, &p->image, 1, VP_NLMEANS_TYPES, err)
         || radii(&im, "search", &p->search, 10, 5, search, err) || radii(&im, "patch", &p->patch, 2, 1, patch, err)
-        || vp_nlmeans_local(&op, p->h, p->sigma, search, patch, im.size, im.type, p->type ? VP_F32 : im.type, err)
+        || vp_nlmeans_local(&op, p->h * im.gain, p->sigma * im.gain, search, patch, im.size, im.type, p->type ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))
         goto out;
     rc = vp_images_run(&im, run_, &chain, NULL, err);

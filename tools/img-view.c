@@ -35,7 +35,7 @@ static const struct vp_opt options[] = {
     VP_INT(struct params, columns, "columns", 0, .metavar = "N", .min = 1, .max = 10000,
            .help = "columns of the montage (default: about as many as rows)"),
     VP_REALS(struct params, window, "window", 'w', .metavar = "LO,HI", .group = "How it is shown",
-             .help = "samples shown black and white"),
+             .help = "values shown black and white"),
     VP_REALS(struct params, percentile, "percentile", 0, .metavar = "LO,HI", .min = 0, .max = 100,
              .def = "0.5,99.5",
              .help = "window from percentiles of the samples shown",
@@ -118,15 +118,22 @@ static int choose(const struct vp_run *run, const struct params *p, struct vp_re
     return 0;
 }
 
-/* Stretch the slices so that pixels are square, of the finest sampling shown. */
-static int true_shape(const struct vp_run *run, const struct vp_stack *in, struct vp_slices *s,
-                      struct vp_err *err)
+/* Sizes, before anything is read. */
+struct layout {
+    int64_t (*shape)[2]; /* of each slice, its pixels made square */
+    int64_t picture[2];  /* of all of them together */
+    int64_t fitted[2];   /* of that, shrunk */
+    int columns;
+};
+
+/* The shape of the slices, with pixels of the finest sampling shown. */
+static void true_shape(const struct vp_run *run, const struct vp_stack *in, const struct vp_slices *s, struct layout *l)
 {
     double v[3], finest = HUGE_VAL, coarsest = 0;
     bool shown[3] = {false};
 
     if (!vp_meta_numbers(&in->meta, "voxel", 3, v))
-        return 0;
+        return;
     for (int i = 0; i < s->n; i++)
         for (int a = 0; a < 3; a++)
             shown[a] = shown[a] || a != 2 - (int)s->axis[i];
@@ -137,36 +144,55 @@ static int true_shape(const struct vp_run *run, const struct vp_stack *in, struc
         }
     if (!(finest > 0) || coarsest > finest * MAX_STRETCH) {
         vp_warn(run, "voxel size %g x %g x %g is not used for the shape of the picture", v[0], v[1], v[2]);
-        return 0;
+        return;
     }
     for (int i = 0; i < s->n; i++) {
-        struct vp_picture *p = &s->out[i];
         const double w = v[s->axis[i] == VP_CUT_X ? 2 : 0], h = v[s->axis[i] == VP_CUT_Y ? 2 : 1];
-        if (vp_picture_resize(p, llround((double)p->w * w / finest), llround((double)p->h * h / finest), err))
-            return -1;
+        l->shape[i][0] = llround((double)l->shape[i][0] * w / finest);
+        l->shape[i][1] = llround((double)l->shape[i][1] * h / finest);
     }
+}
+
+static int lay_out(const struct vp_run *run, const struct params *p, const struct vp_stack *in,
+                   const struct vp_slices *s, struct layout *l, struct vp_err *err)
+{
+    if (!(l->shape = vp_alloc((size_t)s->n, sizeof *l->shape, "slices", err)))
+        return -1;
+    for (int i = 0; i < s->n; i++) {
+        l->shape[i][0] = s->axis[i] == VP_CUT_X ? s->pages : in->nx;
+        l->shape[i][1] = s->axis[i] == VP_CUT_Y ? s->pages : in->ny;
+    }
+    if (!p->square)
+        true_shape(run, in, s, l);
+    l->columns = p->columns ? (int)p->columns : (int)ceil(sqrt(s->n));
+    l->columns = l->columns < s->n ? l->columns : s->n;
+    const int64_t rows = (s->n + l->columns - 1) / l->columns, *one = l->shape[0];
+    l->picture[0] = p->ortho ? one[0] + GAP + l->shape[2][0] : l->columns * (one[0] + GAP) - GAP;
+    l->picture[1] = p->ortho ? one[1] + GAP + l->shape[1][1] : rows * (one[1] + GAP) - GAP;
+    const double w = (double)l->picture[0], h = (double)l->picture[1];
+    const double f = p->fit.n ? fmin(1, fmin((double)p->fit.v[0] / w, (double)p->fit.v[1] / h)) : 1;
+    l->fitted[0] = llround(w * f) < 1 ? 1 : llround(w * f);
+    l->fitted[1] = llround(h * f) < 1 ? 1 : llround(h * f);
     return 0;
 }
 
-static int compose(const struct params *p, const struct vp_slices *s, struct vp_picture *out,
+/* The slices as one picture; they are gone then. */
+static int compose(const struct params *p, struct vp_slices *s, const struct layout *l, struct vp_picture *out,
                    struct vp_err *err)
 {
-    int columns = p->columns ? (int)p->columns : (int)ceil(sqrt(s->n));
-
-    if (p->ortho)
-        return vp_picture_ortho(out, &s->out[0], &s->out[1], &s->out[2], GAP, err);
-    columns = columns < s->n ? columns : s->n;
-    return vp_picture_grid(out, s->out, s->n, columns, GAP, err);
-}
-
-static int fit(const struct params *p, struct vp_picture *out, struct vp_err *err)
-{
-    if (!p->fit.n)
+    for (int i = 0; i < s->n; i++)
+        if (vp_picture_resize(&s->out[i], l->shape[i][0], l->shape[i][1], err))
+            return -1;
+    if (s->n == 1) {
+        *out = s->out[0];
+        s->out[0] = (struct vp_picture){0};
         return 0;
-    const double f = fmin(1, fmin((double)p->fit.v[0] / (double)out->w,
-                                  (double)p->fit.v[1] / (double)out->h));
-    const int64_t w = llround((double)out->w * f), h = llround((double)out->h * f);
-    return vp_picture_resize(out, w < 1 ? 1 : w, h < 1 ? 1 : h, err);
+    }
+    if (p->ortho ? vp_picture_ortho(out, &s->out[0], &s->out[1], &s->out[2], GAP, err)
+                 : vp_picture_grid(out, s->out, s->n, l->columns, GAP, err))
+        return -1;
+    vp_slices_free(s);
+    return 0;
 }
 
 static int write_png(const struct vp_run *run, const struct params *p, const struct vp_picture *picture,
@@ -195,11 +221,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_reader *reader = NULL;
     struct vp_slices slices = {0};
     struct vp_picture picture = {0};
+    struct layout l = {0};
     double lo = 0, hi = 0;
     int64_t bad = 0;
     int rc = -1;
 
-    if (check(run_, p, err) || vp_open_input(run_, &reader, err) || choose(run_, p, reader, &slices, err))
+    if (check(run_, p, err)
+        || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err)
+        || choose(run_, p, reader, &slices, err) || lay_out(run_, p, vp_reader_stack(reader), &slices, &l, err)
+        || vp_slices_fit(&slices, reader, l.shape, l.picture, l.fitted, !p->window.n, run_->common.memory, err))
         goto out;
     for (int i = 0; i < slices.n; i++)
         vp_plan(run_, "slice", "%lld along %c", (long long)slices.at[i], "zyx"[slices.axis[i]]);
@@ -207,25 +237,25 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    if (vp_slices_read(&slices, reader, run_->common.memory, &bad, err)
-        || (!p->square && true_shape(run_, vp_reader_stack(reader), &slices, err))
-        || compose(p, &slices, &picture, err)
-        || vp_picture_window(&picture, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err))
+    if (vp_slices_read(&slices, reader, &bad, err) || compose(p, &slices, &l, &picture, err))
         goto out;
     if (p->window.n) {
         lo = p->window.v[0];
         hi = p->window.v[1];
+    } else if (vp_picture_window(&picture, p->percentile.v[0], p->percentile.v[1], &lo, &hi, err)) {
+        goto out;
     }
     vp_note(run_, "window %.6g to %.6g", lo, hi);
     if (bad)
         vp_warn(run_, "%s: %lld of the samples shown are NaN or infinite", vp_reader_name(reader),
                 (long long)bad);
-    rc = fit(p, &picture, err) || write_png(run_, p, &picture, lo, hi, err) ? -1 : 0;
+    rc = vp_picture_resize(&picture, l.fitted[0], l.fitted[1], err) || write_png(run_, p, &picture, lo, hi, err) ? -1 : 0;
 out:
     if (vp_close(run_, reader, NULL, rc != 0, err))
         rc = -1;
     vp_slices_free(&slices);
     vp_picture_free(&picture);
+    free(l.shape);
     return rc;
 }
 

@@ -9,7 +9,7 @@
 enum { SAME, F32 };
 
 struct params {
-    double noise;
+    double noise, sigma;
     int type;
     struct vp_footprint_params window;
     struct vp_image_params image;
@@ -18,8 +18,11 @@ struct params {
 static const struct vp_opt options[] = {
     VP_REAL(struct params, noise, "noise", 0, .metavar = "VARIANCE", .min = 0, .max = INFINITY, .group = "Filter",
             .help = "variance of the noise (default: estimated)",
-            .more = "In squared units of the samples. Without it the mean of the local variances over the whole stack "
+            .more = "In squared units of the values (where a scale is recorded, not of the samples as stored). Without it the mean of the local variances over the whole stack "
                     "is taken, and the input is read twice, so it must be a file (or --spool); -v tells the value."),
+    VP_REAL(struct params, sigma, "sigma", 0, .metavar = "SIGMA", .min = 0, .max = INFINITY,
+            .help = "standard deviation of the noise, instead of --noise",
+            .more = "In the unit of the values; its square is the variance."),
     VP_CHOICE(struct params, type, "type", 't', "same|f32", .metavar = "TYPE", .def = "same",
               .help = "sample type of the output: same as the input's, or f32",
               .more = "Integers are rounded to the nearest (halves to even) and clamped to the range of the type."),
@@ -32,7 +35,7 @@ static const struct vp_example examples[] = {
     {"Take noise out of a volume; how much there is, is estimated.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-wiener --radius 2 vol.tif -o clean.tif"},
     {"Noise of standard deviation 0.0005, each slice by itself, in a pipe.",
-     "img-cat vol.tif | img-wiener --2d --noise 2.5e-7 --radius 3 > clean.tif"},
+     "img-cat vol.tif | img-wiener --2d --sigma 0.0005 --radius 3 > clean.tif"},
     {0},
 };
 
@@ -43,17 +46,23 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_chain chain = {0};
     struct vp_footprint f = {0};
     struct vp_local op;
-    double noise = p->noise;
+    const bool sigma = vp_given(run_, "sigma");
+    double noise = sigma ? p->sigma * p->sigma : p->noise;
     int rc = -1;
 
+    if (sigma && vp_given(run_, "noise"))
+        return vp_fail(err, VP_EUSAGE, "--noise and --sigma exclude each other: a variance, and its square root");
     if (vp_images_open(&im, run_, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
         goto out;
-    if (!vp_given(run_, "noise")) {
+    if (!sigma && !vp_given(run_, "noise")) {
         if (vp_wiener_noise(&im, run_, &f, &noise, err))
             goto out;
         vp_plan(run_, "passes", "2, the first for the noise");
         if (!run_->common.plan)
-            vp_note(run_, "noise variance %.9g", noise);
+            vp_note(run_, "noise variance %.9g, standard deviation %.9g", noise / im.gain / im.gain,
+                    sqrt(noise) / fabs(im.gain));
+    } else {
+        noise *= im.gain * im.gain;
     }
     if (vp_wiener_local(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))

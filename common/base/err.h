@@ -3,6 +3,9 @@
 #ifndef VP_ERR_H
 #define VP_ERR_H
 
+#include <stdarg.h>
+#include <stddef.h>
+
 /* Exit status of every program; also the `code` of an error. */
 enum {
     VP_OK = 0,       /* done */
@@ -18,6 +21,9 @@ struct vp_err {
 };
 
 #define VP_ERR_INIT {0, "", ""}
+
+/* vsnprintf, but what is too long loses its middle, marked with " ... ": names come first, reasons last. */
+void vp_format_line(char *out, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
 
 /* Record an error (printf style; the first one recorded wins) and return -1. */
 int vp_fail(struct vp_err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

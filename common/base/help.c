@@ -4,6 +4,7 @@
  * Texts of tools are plain: paragraphs separated by blank lines, an indented paragraph is shown as it
  * stands, lines that begin with "- " are a list. */
 #include "base/help.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ const char *vp_help_value(const struct vp_opt *row)
     case VP_T_INT: return "N";
     case VP_T_REAL: return "X";
     case VP_T_REALS: return "X,...";
-    case VP_T_STRING: return "TEXT";
+    case VP_T_STRING: case VP_T_STRINGS: return "TEXT";
     case VP_T_FILE: case VP_T_OUTFILE: return "FILE";
     case VP_T_FILES: return "FILE";
     case VP_T_CHOICE: return "NAME";
@@ -62,9 +63,7 @@ static bool choices_named(const struct vp_opt *row)
  * nothing, NULL without memory. */
 char *vp_help_facts(const struct vp_opt *row)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     const char *semicolon = "";
@@ -78,17 +77,13 @@ char *vp_help_facts(const struct vp_opt *row)
         fprintf(f, "%s%.10g to %.10g", semicolon, row->min, row->max);
         semicolon = "; ";
     }
-    if (row->type == VP_T_FILES) {
+    if (vp_opt_repeats(row)) {
         fprintf(f, "%srepeatable", semicolon);
         semicolon = "; ";
     }
     if (row->def && !has_default)
         fprintf(f, "%sdefault: %s", semicolon, row->def);
-    if (fclose(f)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 static int walk_row(void *ctx, const struct vp_opt *row, size_t offset)
@@ -200,9 +195,7 @@ static size_t break_command(const char *s, size_t n, size_t room)
 char *vp_help_command(const char *command)
 {
     enum { ROOM = WIDTH - 8 };
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     while (*command) {
@@ -222,11 +215,7 @@ char *vp_help_command(const char *command)
         if (*command)
             putc(*command++, f);
     }
-    if (fclose(f)) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 const struct vp_help_status *vp_help_statuses(const struct vp_tool *tool)
@@ -257,6 +246,41 @@ void vp_help_see_also(const struct vp_help *d, FILE *out)
         fputs("voxpipe(7)", out);
 }
 
+bool vp_help_heading(const char *line, size_t n)
+{
+    bool letter = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!isupper((unsigned char)line[i]) && !isdigit((unsigned char)line[i]) && !strchr(" -,", line[i]))
+            return false;
+        letter = letter || isupper((unsigned char)line[i]);
+    }
+    return letter && isupper((unsigned char)line[0]);
+}
+
+/* The further sections of the man page, but where it all comes from. */
+static void help_sections(FILE *out, const char *text)
+{
+    bool shown = false;
+    while (*(text += strspn(text, "\n"))) {
+        const size_t line = strcspn(text, "\n"), n = vp_help_paragraph(text);
+        size_t from = 0;
+        if (vp_help_heading(text, line)) {
+            shown = line != 10 || strncmp(text, "REFERENCES", 10);
+            from = line + (text[line] == '\n');
+            if (shown)
+                fprintf(out, "\n%c", text[0]);
+            for (size_t i = 1; i < line && shown; i++)
+                putc(tolower((unsigned char)text[i]), out);
+            fputs(shown ? ":\n" : "", out);
+        }
+        if (shown && from < n) {
+            fputs("  ", out);
+            wrap(out, 2, 2, text + from, n - from);
+        }
+        text += n;
+    }
+}
+
 void vp_help_print(const struct vp_help *d, FILE *out)
 {
     const struct vp_tool *t = d->tool;
@@ -265,6 +289,8 @@ void vp_help_print(const struct vp_help *d, FILE *out)
     const char *text = t->description && *t->description ? t->description : t->summary;
     wrap(out, 0, 0, text, vp_help_paragraph(text));
     vp_help_all(d, out, help_row);
+    if (t->sections)
+        help_sections(out, t->sections);
     if (t->examples && t->examples->command) {
         fputs("\nExamples:\n", out);
         for (const struct vp_example *e = t->examples; e->command; e++) {
@@ -284,15 +310,15 @@ void vp_help_print(const struct vp_help *d, FILE *out)
     fputs("\nExit status:\n", out);
     for (const struct vp_help_status *s = vp_help_statuses(t); s->status; s++)
         fprintf(out, "  %s  %s\n", s->status, s->text);
-    char *refs = NULL;
     size_t size;
-    FILE *f = open_memstream(&refs, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return;
     fputs("See also: ", f);
     vp_help_see_also(d, f);
-    fclose(f);
+    char *refs = vp_text_close(f, &size);
     putc('\n', out);
-    wrap(out, 10, 0, refs, size);
+    if (refs)
+        wrap(out, 10, 0, refs, size);
     free(refs);
 }

@@ -37,6 +37,8 @@ void vp_help_all(const struct vp_help *d, FILE *out,
 
 /* Length of the paragraph at text, without the blank line after it. */
 size_t vp_help_paragraph(const char *text);
+/* Is the line the heading of a section, in capitals? */
+bool vp_help_heading(const char *line, size_t n);
 /* The command of an example with its long lines broken, as a shell takes them; malloc'd. */
 char *vp_help_command(const char *command);
 

@@ -4,6 +4,7 @@
  * Suggestions use the distance of optimal string alignment (insert, delete, replace, swap two
  * neighbours), the common typing errors. */
 #include "base/opt.h"
+#include "base/text.h"
 #include "base/err.h"
 #include "base/size.h"
 
@@ -76,8 +77,8 @@ static int set_reals(const struct vp_opt *row, struct vp_reals *out, const char 
     struct vp_reals list = {0};
     for (const char *s = text;; s++) {
         const size_t n = strcspn(s, ",");
-        if (list.n == 8)
-            return vp_fail(err, VP_EUSAGE, "%s: '%s': expected at most 8 numbers", source, text);
+        if (list.n == VP_REALS_MAX)
+            return vp_fail(err, VP_EUSAGE, "%s: '%s': expected at most %d numbers", source, text, VP_REALS_MAX);
         if (!parse_real(s, n, &list.v[list.n]))
             return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a list of numbers separated by commas",
                            source, text);
@@ -239,9 +240,10 @@ static int set_value(const char *source, const struct vp_opt *row, void *where, 
     case VP_T_FILE:
     case VP_T_OUTFILE:
     case VP_T_FILES:
-        if (!*text)
+    case VP_T_STRINGS:
+        if (!*text && row->type != VP_T_STRINGS)
             return vp_fail(err, VP_EUSAGE, "%s: the file name is empty", source);
-        if (row->type == VP_T_FILES) {
+        if (vp_opt_repeats(row)) {
             struct vp_strings *list = where;
             const char **grown = realloc(list->v, ((size_t)list->n + 1) * sizeof *grown);
             if (!grown)
@@ -322,13 +324,14 @@ static int set_default(void *ctx, const struct vp_opt *row, size_t offset)
         [VP_T_FLAG] = sizeof(bool), [VP_T_INT] = sizeof(int64_t), [VP_T_REAL] = sizeof(double),
         [VP_T_REALS] = sizeof(struct vp_reals), [VP_T_STRING] = sizeof(char *), [VP_T_FILE] = sizeof(char *),
         [VP_T_OUTFILE] = sizeof(char *), [VP_T_FILES] = sizeof(struct vp_strings),
+        [VP_T_STRINGS] = sizeof(struct vp_strings),
         [VP_T_CHOICE] = sizeof(int), [VP_T_BYTES] = sizeof(uint64_t), [VP_T_SIZE] = sizeof(struct vp_size),
         [VP_T_RANGE] = sizeof(struct vp_range),
     };
     const struct defaults *d = ctx;
     void *where = field(d->params, offset);
     memset(where, 0, bytes[row->type]);
-    if (!row->def || row->type == VP_T_FLAG || row->type == VP_T_FILES)
+    if (!row->def || row->type == VP_T_FLAG || vp_opt_repeats(row))
         return 0;
     char label[80];
     snprintf(label, sizeof label, "default of --%s", row->name);
@@ -404,7 +407,7 @@ static int unknown(const struct parser *p, const char *shown, int shown_n, const
                    s.near ? "; did you mean --" : "", s.near ? s.near : "", s.near ? "?" : "");
 }
 
-/* The list of a VP_T_FILES row may have moved; the arena knows each by its field. */
+/* The list of a row that repeats may have moved; the arena knows each by its field. */
 static int keep_list(struct arena *a, struct vp_strings *where, struct vp_err *err)
 {
     for (int i = 0; i < a->n_lists; i++)
@@ -430,7 +433,7 @@ static int take(const struct parser *p, const struct vp_opt *row, size_t offset,
     void *where = field(p->params, offset);
     if (set_value(label, row, where, value, p->err))
         return -1;
-    if (row->type == VP_T_FILES && keep_list(p->arena, where, p->err))
+    if (vp_opt_repeats(row) && keep_list(p->arena, where, p->err))
         return -1;
     p->arena->uses[p->arena->n_uses++] = (struct use){row, value};
     for (int i = 0; i < out->n_given; i++)
@@ -605,9 +608,7 @@ static void put_word(FILE *f, const char *text)
 
 char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     fputs(program, f);
@@ -620,7 +621,7 @@ char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
                 last = u;
         for (int u = 0; row->history && u <= last; u++) {
             const char *value = arena->uses[u].value;
-            if (arena->uses[u].row != row || (u != last && row->type != VP_T_FILES))
+            if (arena->uses[u].row != row || (u != last && !vp_opt_repeats(row)))
                 continue;
             fprintf(f, " --%s", row->name);
             if (!value)
@@ -629,12 +630,7 @@ char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
             put_word(f, row->type == VP_T_FILE || row->type == VP_T_FILES ? base_name(value) : value);
         }
     }
-    const bool bad = ferror(f);
-    if (fclose(f) || bad) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 /* ---- the self-check ---- */
@@ -690,7 +686,7 @@ static int check_row(void *ctx, const struct vp_opt *row, size_t offset)
         return mistake(c, row, "the help is not one line without a full stop");
     if (row->type == VP_T_CHOICE && (!row->choices || !*row->choices))
         return mistake(c, row, "has no choices");
-    if (row->def && (row->type == VP_T_FLAG || row->type == VP_T_FILES))
+    if (row->def && (row->type == VP_T_FLAG || vp_opt_repeats(row)))
         return mistake(c, row, "cannot have a default");
     if (row->min > row->max)
         return mistake(c, row, "the least value is above the largest");

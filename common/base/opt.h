@@ -23,11 +23,12 @@ enum vp_opt_type {
     VP_T_FLAG,     /* bool; no value */
     VP_T_INT,      /* int64_t */
     VP_T_REAL,     /* double */
-    VP_T_REALS,    /* struct vp_reals: 1 to 8 numbers separated by commas */
+    VP_T_REALS,    /* struct vp_reals: 1 to 32 numbers separated by commas */
     VP_T_STRING,   /* const char * (points into argv; NULL if not given) */
     VP_T_FILE,     /* const char *: a file that is read; completed as a file name */
     VP_T_OUTFILE,  /* const char *: a file that is written */
     VP_T_FILES,    /* struct vp_strings: repeatable; each a file, a directory or @list */
+    VP_T_STRINGS,  /* struct vp_strings: repeatable; text */
     VP_T_CHOICE,   /* int: index into `choices`, which is "auto|cpu|gpu" */
     VP_T_BYTES,    /* uint64_t: 4GiB */
     VP_T_SIZE,     /* struct vp_size: 1 to 3 positive integers separated by x: 256, WxH, WxHxD */
@@ -35,7 +36,8 @@ enum vp_opt_type {
     VP_T_TABLE     /* an embedded table */
 };
 
-struct vp_reals { int n; double v[8]; };            /* n = 0: not given */
+enum { VP_REALS_MAX = 32 };
+struct vp_reals { int n; double v[VP_REALS_MAX]; }; /* n = 0: not given */
 struct vp_size { int n; int64_t v[3]; };            /* n = 0: not given */
 struct vp_range { bool given; int64_t lo, hi; };    /* missing side: lo = 0, hi = INT64_MAX */
 struct vp_strings { int n; const char **v; };       /* v is owned by the parser (freed with the run) */
@@ -68,6 +70,7 @@ struct vp_opt {
 #define VP_FILE(S, f, nm, ch, ...)    {.name = nm, .letter = ch, .type = VP_T_FILE, .offset = VP_FIELD(S, f, const char *), .history = true, __VA_ARGS__}
 #define VP_OUTFILE(S, f, nm, ch, ...) {.name = nm, .letter = ch, .type = VP_T_OUTFILE, .offset = VP_FIELD(S, f, const char *), .history = false, __VA_ARGS__}
 #define VP_FILES(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_FILES, .offset = VP_FIELD(S, f, struct vp_strings), .history = true, __VA_ARGS__}
+#define VP_STRINGS(S, f, nm, ch, ...) {.name = nm, .letter = ch, .type = VP_T_STRINGS, .offset = VP_FIELD(S, f, struct vp_strings), .history = true, __VA_ARGS__}
 #define VP_CHOICE(S, f, nm, ch, list, ...) {.name = nm, .letter = ch, .type = VP_T_CHOICE, .offset = VP_FIELD(S, f, int), .choices = list, .history = true, __VA_ARGS__}
 #define VP_BYTES(S, f, nm, ch, ...)   {.name = nm, .letter = ch, .type = VP_T_BYTES, .offset = VP_FIELD(S, f, uint64_t), .history = true, __VA_ARGS__}
 #define VP_SIZE(S, f, nm, ch, ...)    {.name = nm, .letter = ch, .type = VP_T_SIZE, .offset = VP_FIELD(S, f, struct vp_size), .history = true, __VA_ARGS__}
@@ -84,6 +87,12 @@ struct vp_parsed {
     void *arena;                   /* what vp_parsed_free() frees */
 };
 
+/* Whether an option may be given several times, each adding to a list. */
+static inline bool vp_opt_repeats(const struct vp_opt *row)
+{
+    return row->type == VP_T_FILES || row->type == VP_T_STRINGS;
+}
+
 /* Set the defaults of `table` (recursively) in `params`. */
 int vp_opt_defaults(const struct vp_opt *table, void *params, struct vp_err *err);
 
@@ -97,7 +106,7 @@ int vp_parsed_files(const struct vp_parsed *parsed, int (*fn)(void *ctx, const s
                     void *ctx);
 void vp_parsed_free(struct vp_parsed *parsed);
 
-/* Set one row from text, as the command line would. `value` must outlive params; a VP_T_FILES row
+/* Set one row from text, as the command line would. `value` must outlive params; a VP_T_FILES or VP_T_STRINGS row
  * grows params' list, which the caller then frees. */
 int vp_opt_set(const struct vp_opt *row, void *params, const char *value, struct vp_err *err);
 /* The same where the text comes from elsewhere: messages name `source` ("VOXPIPE_THREADS",

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folders that the environment names, and what names of files stand for. */
 #include "base/places.h"
+#include <fcntl.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +14,24 @@
 #include <unistd.h>
 
 enum { MAX_LINKS = 40 };
+
+int vp_open_fd(const char *path, int flags, unsigned mode)
+{
+    int fd;
+    do
+        fd = open(path, flags, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+FILE *vp_fopen(const char *path, const char *mode)
+{
+    FILE *f;
+    do
+        f = fopen(path, mode);
+    while (!f && errno == EINTR);
+    return f;
+}
 
 const char *vp_tmpdir(void)
 {
@@ -23,7 +45,20 @@ const char *vp_plugins(void)
     return dir && *dir ? dir : NULL;
 }
 
-char *vp_follow_links(const char *path)
+/* As Linux judges where fs.protected_symlinks is set: in a sticky folder that all may write, a link counts only for who
+ * made it, or if the folder's owner did. */
+static bool foreign_link(const char *path)
+{
+    struct stat link, in;
+    char *folder = vp_folder(path);
+    const bool foreign = !folder || lstat(path, &link) || stat(folder, &in)
+                         || (S_ISLNK(link.st_mode) && in.st_mode & S_ISVTX && in.st_mode & S_IWOTH
+                             && link.st_uid != geteuid() && link.st_uid != in.st_uid);
+    free(folder);
+    return foreign;
+}
+
+static char *follow(const char *path, bool own)
 {
     char *now = strdup(path);
     for (int i = 0; now && i < MAX_LINKS; i++) {
@@ -31,6 +66,11 @@ char *vp_follow_links(const char *path)
         const ssize_t n = readlink(now, link, sizeof link - 1);
         if (n < 0)
             return now; /* not a link, or nothing there */
+        if (own && foreign_link(now)) {
+            free(now);
+            errno = EACCES;
+            return NULL;
+        }
         link[n] = '\0';
         const char *slash = strrchr(now, '/');
         char *next = NULL;
@@ -44,6 +84,65 @@ char *vp_follow_links(const char *path)
     free(now);
     errno = ELOOP;
     return NULL;
+}
+
+/* A group that has nobody in it but the owner, as many systems make one for each user. */
+static bool private_group(uid_t owner, gid_t group)
+{
+    const struct passwd *user = getpwuid(owner);
+    char *name = user && user->pw_gid == group ? strdup(user->pw_name) : NULL;
+    const struct group *g = name ? getgrgid(group) : NULL;
+    bool alone = g && !strcmp(g->gr_name, name);
+    for (char **member = alone ? g->gr_mem : NULL; member && *member; member++)
+        alone = alone && !strcmp(*member, name);
+    free(name);
+    return alone;
+}
+
+static bool others_write(const struct stat *st)
+{
+    return st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != 0 && !private_group(st->st_uid, st->st_gid));
+}
+
+bool vp_trusted(const char *path, bool strangers, char *why, size_t size)
+{
+    struct stat st, program;
+    char *at = realpath(path, NULL);
+    const uid_t maker = stat("/proc/self/exe", &program) ? 0 : program.st_uid;
+    if (!at) {
+        snprintf(why, size, "%s", strerror(errno));
+        return false;
+    }
+    bool good = true;
+    for (int up = 0; good; up++) {
+        char *slash = strrchr(at, '/');
+        if (stat(at, &st)) {
+            snprintf(why, size, "%s: %s", at, strerror(errno));
+            good = false;
+        } else if (others_write(&st) && (up < 2 || !(st.st_mode & S_ISVTX))) {
+            /* further up the sticky bit is enough: others cannot take away what is not theirs */
+            snprintf(why, size, "others than its owner may write %s", at);
+            good = false;
+        } else if (up < 2 && !strangers && st.st_uid && st.st_uid != geteuid() && st.st_uid != maker) {
+            snprintf(why, size, "%s belongs to another user", at);
+            good = false;
+        }
+        if (!at[1])
+            break;
+        slash[slash == at] = '\0';
+    }
+    free(at);
+    return good;
+}
+
+char *vp_follow_links(const char *path)
+{
+    return follow(path, false);
+}
+
+char *vp_follow_own_links(const char *path)
+{
+    return follow(path, true);
 }
 
 char *vp_folder(const char *path)
@@ -83,4 +182,23 @@ bool vp_same_file(const char *a, const char *b)
     free(to_a);
     free(to_b);
     return same;
+}
+
+int vp_unnamed_file(const char *dir)
+{
+#ifdef O_TMPFILE
+    const int fd = vp_open_fd(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
+        return fd;
+#endif
+    char *name;
+    if (asprintf(&name, "%s/voxpipe-XXXXXX", dir) < 0)
+        return -1;
+    const int named = mkostemp(name, O_CLOEXEC);
+    const int why = errno;
+    if (named >= 0)
+        unlink(name);
+    free(name);
+    errno = why;
+    return named;
 }

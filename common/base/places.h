@@ -3,14 +3,30 @@
 #define VP_PLACES_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* open and fopen, tried again when a signal interrupts them (EINTR). */
+int vp_open_fd(const char *path, int flags, unsigned mode);
+FILE *vp_fopen(const char *path, const char *mode);
 
 /* Where unnamed temporary files go: $TMPDIR, or /tmp. */
 const char *vp_tmpdir(void);
+/* An open file in that folder that has no name and is gone with the process; -1 with errno. */
+int vp_unnamed_file(const char *dir);
 /* $VOXPIPE_PLUGINS, NULL if it is not set. */
 const char *vp_plugins(void);
 
+/* Whether code from this file may run with the rights of its user: nobody but the owner (and a group that is the owner's
+ * alone), or root, may write it or its folder, or put another in its place. Where the user did not name the file,
+ * `strangers` is false, and file and folder must belong to the user, to root or to who owns this program. False with the
+ * reason in `why`. */
+bool vp_trusted(const char *path, bool strangers, char *why, size_t size);
+
 /* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno. */
 char *vp_follow_links(const char *path);
+/* The same for a file to be written: EACCES at a link that another user put where everybody may make one. */
+char *vp_follow_own_links(const char *path);
 /* The folder that `path` lies in, ending in a slash, or "."; malloc'd, NULL without memory. */
 char *vp_folder(const char *path);
 /* Whether two names lead to one regular file or FIFO, or would if it were made. */

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress line. Counting is one atomic addition; the line is drawn by whichever thread passes
- * when it is due. It is erased with blanks, not with escape codes, so that any terminal will do. */
+ * when it is due. It is erased with blanks, not with escape codes, so that any terminal will do. One program at a time
+ * has the line of a terminal: a lock on the terminal tells the others, which go on without it. */
 #include "base/progress.h"
 #include "base/size.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -26,6 +30,7 @@ struct vp_progress {
     _Atomic int64_t done;
     _Atomic double due;        /* time of the next drawing */
     int drawn;                 /* characters on the line now */
+    int terminal;              /* standard error opened anew, and locked; -1: not ours (yet) */
 };
 
 struct vp_progress *vp_progress_new(const char *program, bool enabled, bool wait)
@@ -38,6 +43,7 @@ struct vp_progress *vp_progress_new(const char *program, bool enabled, bool wait
     p->wait = wait;
     p->program = program;
     p->total = -1;
+    p->terminal = -1;
     p->phase = vp_now();
     atomic_store(&p->due, p->phase + (wait ? FIRST_S : 0));
     return p;
@@ -48,6 +54,8 @@ void vp_progress_free(struct vp_progress *p)
     if (!p)
         return;
     vp_progress_clear(p);
+    if (p->terminal >= 0)
+        close(p->terminal); /* and with it goes the lock */
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -111,10 +119,32 @@ static int line_text(const struct vp_progress *p, char *buf, size_t room, double
     return n < (int)room ? n : (int)room - 1;
 }
 
+/* Whether the line may be drawn: not while another program draws one on the same terminal. Locks belong to what was
+ * opened, which programs of one shell share, so the terminal is opened again. */
+static bool have_line(struct vp_progress *p)
+{
+    char name[128];
+    if (p->terminal >= 0 || ttyname_r(STDERR_FILENO, name, sizeof name))
+        return true;
+    const int fd = open(name, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return true; /* it cannot be told */
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return false;
+    }
+    p->terminal = fd;
+    return true;
+}
+
 /* Draw the line as it is now; locked. */
 static void show(struct vp_progress *p, double now)
 {
     char text[240];
+    if (!have_line(p)) {
+        atomic_store(&p->due, now + EVERY_S);
+        return;
+    }
     int len = line_text(p, text, sizeof text, now);
     struct winsize size;
     const int columns = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;

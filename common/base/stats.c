@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a run: a short ordered list of named values under one lock. */
 #include "base/stats.h"
+#include "base/plain.h"
 #include "base/size.h"
 
 #include <inttypes.h>
@@ -114,50 +115,6 @@ void vp_stats_text(struct vp_stats *s, const char *name, const char *value)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
-static int utf8_length(const unsigned char *s)
-{
-    const int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90)
-        || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-/* A JSON string. File names may be any bytes: what is not UTF-8 becomes U+FFFD. */
-static void put_string(FILE *out, const char *text)
-{
-    const unsigned char *s = (const unsigned char *)(text ? text : "");
-    putc('"', out);
-    while (*s) {
-        const int n = utf8_length(s);
-        if (!n) {
-            fputs("\\ufffd", out);
-            s++;
-        } else if (n > 1) {
-            fwrite(s, 1, (size_t)n, out);
-            s += n;
-        } else {
-            if (*s == '"' || *s == '\\')
-                fprintf(out, "\\%c", *s);
-            else if (*s == '\n')
-                fputs("\\n", out);
-            else if (*s == '\t')
-                fputs("\\t", out);
-            else if (*s < 0x20 || *s == 0x7f)
-                fprintf(out, "\\u%04x", *s);
-            else
-                putc(*s, out);
-            s++;
-        }
-    }
-    putc('"', out);
-}
-
 static void put_number(FILE *out, double v)
 {
     if (isfinite(v))
@@ -171,7 +128,7 @@ int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)
     pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
     pthread_mutex_lock(lock);
     fputs("{\"program\": ", out);
-    put_string(out, program);
+    vp_json_string(out, program);
     fputs(", \"seconds\": ", out);
     put_number(out, vp_now() - s->start);
     fputs(", \"stages\": {", out);
@@ -179,7 +136,7 @@ int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)
     for (int i = 0; i < s->n; i++)
         if (s->entry[i].kind == STAGE) {
             fputs(comma, out);
-            put_string(out, s->entry[i].name);
+            vp_json_string(out, s->entry[i].name);
             fputs(": ", out);
             put_number(out, s->entry[i].number);
             comma = ", ";
@@ -190,14 +147,14 @@ int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)
         if (e->kind == STAGE)
             continue;
         fputs(", ", out);
-        put_string(out, e->name);
+        vp_json_string(out, e->name);
         fputs(": ", out);
         if (e->kind == COUNT)
             fprintf(out, "%" PRIu64, e->count);
         else if (e->kind == NUMBER)
             put_number(out, e->number);
         else
-            put_string(out, e->text);
+            vp_json_string(out, e->text);
     }
     fputs("}\n", out);
     pthread_mutex_unlock(lock);

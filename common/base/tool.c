@@ -8,6 +8,8 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "base/plain.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#ifndef VP_VERSION
-#define VP_VERSION "unknown"
-#endif
 
 enum { MAX_THREADS = 4096, MAX_AT_SIGNAL = 4 };
 
@@ -41,7 +39,8 @@ static const struct vp_opt common_options[] = {
     VP_CHOICE(struct vp_common, compress, "compress", 0, "none|deflate|zstd", .metavar = "METHOD",
         .def = "none", .group = IO, .help = "compress the pages of FILE",
         .more = "Only with --output: what goes through a pipe is never compressed. The samples are the "
-                "same."),
+                "same. Deflate opens in ImageJ, ITK, OpenCV and all the rest; zstd, which comes with a "
+                "predictor, in programs whose libtiff knows it."),
     VP_STRING(struct vp_common, raw_in, "raw-in", 0, .metavar = "SPEC", .group = IO,
         .help = "inputs are bare samples, as 2048x2048:u16le[,skip=1024]",
         .more = "SPEC is WIDTHxHEIGHT:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 followed "
@@ -62,10 +61,11 @@ static const struct vp_opt common_options[] = {
     VP_INT(struct vp_common, threads, "threads", 'j', .metavar = "N", .min = 1, .max = MAX_THREADS,
         .group = COMMON, .help = "threads on the CPU (default: the cores it may use)",
         .more = "The result does not depend on it."),
-    VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.8e19,
+    VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.9e19,
         .group = COMMON, .help = "memory to use, as 800M or 6.5GiB (default: 80 % of what is free)",
-        .more = "A guide for sizes of buffers and the number of passes. Work whose smallest portion does not "
-                "fit is refused with status 3 before anything is read. The result does not depend on it."),
+        .more = "What samples and tables may take, also those that decoders and compressors hold; a program itself "
+                "takes some 5 MB beside it. Work whose smallest portion does not fit is refused with status 3 before "
+                "anything is read. The result does not depend on it."),
     VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
         .help = "print what would be done and exit",
         .more = "Only headers are read, and nothing is written."),
@@ -131,27 +131,27 @@ static const struct vp_opt *common_row(const char *name)
 
 /* ---- messages ---- */
 
-/* "NAME: error: text" with the word in colour on a terminal. Control characters (file names may hold
- * any) are shown as '?', so that a message is one line and cannot drive the terminal. */
+/* "NAME: error: text" with the word in colour on a terminal. File names and metadata may hold anything: a message is
+ * one line and cannot drive the terminal. */
 static void say(const char *program, const char *word, const char *colour, const char *text)
 {
-    char line[2048];
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     const bool coloured = colour && isatty(STDERR_FILENO) && !(no_color && *no_color)
                           && !(term && !strcmp(term, "dumb"));
     fflush(stdout);
-    int n = snprintf(line, sizeof line, "%s", text);
-    if (n >= (int)sizeof line)
-        n = (int)sizeof line - 1;
-    for (int i = 0; i < n; i++)
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = '?';
+    FILE *text_of = vp_text_open(), *f = text_of ? text_of : stderr; /* in one piece, if there is memory for it */
     if (!word)
-        fprintf(stderr, "%s: %s\n", program, line);
+        fprintf(f, "%s: ", program);
     else if (coloured)
-        fprintf(stderr, "%s: \033[%sm%s:\033[0m %s\n", program, colour, word, line);
+        fprintf(f, "%s: \033[%sm%s:\033[0m ", program, colour, word);
     else
-        fprintf(stderr, "%s: %s: %s\n", program, word, line);
+        fprintf(f, "%s: %s: ", program, word);
+    vp_put_plain(f, text);
+    putc('\n', f);
+    char *line = text_of ? vp_text_close(text_of, NULL) : NULL;
+    if (line)
+        fputs(line, stderr);
+    free(line);
 }
 
 void vp_warn(const struct vp_run *run, const char *fmt, ...)
@@ -161,7 +161,7 @@ void vp_warn(const struct vp_run *run, const char *fmt, ...)
     char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vp_format_line(text, sizeof text, fmt, ap);
     va_end(ap);
     vp_progress_clear(run->progress);
     say(run->tool->name, "warning", "1;33", text);
@@ -174,7 +174,7 @@ void vp_note(const struct vp_run *run, const char *fmt, ...)
     char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vp_format_line(text, sizeof text, fmt, ap);
     va_end(ap);
     vp_progress_clear(run->progress);
     say(run->tool->name, NULL, NULL, text);
@@ -238,9 +238,11 @@ bool vp_plan_done(struct vp_run *run)
         const char *key = plan->lines[i].key ? plan->lines[i].key : "";
         const char *value = plan->lines[i].value ? plan->lines[i].value : "";
         const int pad = width + 1 - (int)strlen(key);
-        if (run->common.plan)
-            printf("%s:%*s%s\n", key, pad, "", value);
-        else
+        if (run->common.plan) {
+            printf("%s:%*s", key, pad, "");
+            vp_put_plain(stdout, value);
+            putchar('\n');
+        } else
             vp_note(run, "%s:%*s%s", key, pad, "", value);
     }
     return run->common.plan;
@@ -363,7 +365,7 @@ static int close_stdout(struct vp_err *err)
 
 static void version(const struct vp_tool *tool)
 {
-    printf("%s (voxpipe) %s\n", tool->name, VP_VERSION);
+    printf("%s (voxpipe) %s\n", tool->name, vp_version);
 #ifdef __clang__
     printf("clang %s", __clang_version__);
 #else
@@ -413,6 +415,8 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
         c->memory = vp_memory_available() / 5 * 4;
     if (!c->memory)
         c->memory = 1;
+    if (c->memory > INT64_MAX) /* as much as there is */
+        c->memory = INT64_MAX;
     vp_memory_limit(c->memory);
     return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
 }
@@ -434,12 +438,48 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
+/* A name that promises another kind of file than what is written. Endings that are not listed promise nothing. */
+static int check_ending(const struct vp_run *run, struct vp_err *err)
+{
+    static const char tiff[] = " tif tiff btf tf8 ", raw[] = " raw ", png[] = " png ";
+    static const char others[] = " png jpg jpeg jp2 bmp gif webp tif tiff btf tf8 raw mha mhd nrrd nhdr nii h5 hdf "
+                                 "hdf5 dcm npy npz zarr vtk vti vtr pdf txt csv xml json geom zip gz zst xz bz2 7z ";
+    const struct vp_common *c = &run->common;
+    const bool picture = run->tool->flags & VP_TOOL_NO_STACK;
+    const char *const good = picture ? png : c->raw_out ? raw : tiff;
+    const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
+    char word[12], low[8];
+    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= sizeof low)
+        return 0;
+    size_t n = 0;
+    for (; dot[1 + n]; n++)
+        low[n] = dot[1 + n] >= 'A' && dot[1 + n] <= 'Z' ? (char)(dot[1 + n] + 32) : dot[1 + n];
+    snprintf(word, sizeof word, " %.*s ", (int)n, low);
+    if (strchr(word + 1, ' ') != word + n + 1 || strstr(good, word) || !strstr(others, word))
+        return 0;
+    const bool is_tiff = strstr(tiff, word), is_raw = strstr(raw, word);
+    vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
+            picture ? "a PNG" : c->raw_out ? "samples without a header" : "TIFF");
+    return picture                     ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
+           : c->raw_out && is_tiff     ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")
+           : is_raw                    ? vp_hint(err, "add --raw-out, or give a name that ends in .tif")
+           : !c->raw_out && strstr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
+               ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
+               : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
+}
+
 static int check_common(const struct vp_run *run, struct vp_err *err)
 {
     const struct vp_common *c = &run->common;
     const unsigned flags = run->tool->flags;
     if (run->parsed.n_operands && !takes_operands(run->tool))
         return vp_fail(err, VP_EUSAGE, "'%s': no operand is expected", run->parsed.operands[0]);
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        if (!*run->parsed.operands[i])
+            return vp_fail(err, VP_EUSAGE, "operand %d is empty: expected %s", i + 1, run->tool->operands);
+    if (check_ending(run, err))
+        return -1;
     if (c->quiet && c->verbose)
         return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
     if (c->compress && c->raw_out)
@@ -465,7 +505,7 @@ static FILE *open_report(const char *path)
 {
     const int fd = descriptor_of(path);
     if (fd < 0)
-        return fopen(path, "we");
+        return vp_fopen(path, "we");
     fflush(stdout);
     const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     FILE *f = copy < 0 ? NULL : fdopen(copy, "w");
@@ -603,6 +643,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     struct vp_err err = VP_ERR_INIT;
     struct vp_run run = {.tool = tool};
 
+    vp_openmp_status(tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE);
     hold_standard_streams();
     vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */

@@ -86,6 +86,9 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
 
+/* "0.1.0+1a2b3c4-dirty". */
+extern const char vp_version[];
+
 /* Messages to standard error, one line each: "ct-fdk: warning: ...". Warnings are silent with -q,
  * notes are shown with -v. For tools/ and for what several programs share around their work (it takes a
  * struct vp_run); operations return what they have to say. */
@@ -109,5 +112,8 @@ int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *er
 /* Refuse `--device cuda...` where the operation cannot be had on a device (VP_ERESOURCE).
  * 0 if the work runs on the CPU. vp_main() calls it for every program with --device. */
 int vp_device_cpu(const struct vp_run *run, struct vp_err *err);
+
+/* The exit status where OpenMP's runtime gives up; VP_ERESOURCE if this is not called. */
+void vp_openmp_status(int at_exit);
 
 #endif

@@ -53,7 +53,7 @@ struct vp_kind {
     int (*copy)(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from, const int64_t n[3],
                 enum vp_way way, struct vp_err *err);
     int (*mark)(struct vp_queue *q, struct vp_event *e, struct vp_err *err);
-    int (*after)(struct vp_queue *q, struct vp_event *e, struct vp_err *err); /* the queue waits; no mark yet: at once */
+    int (*after)(struct vp_queue *q, struct vp_event *e, struct vp_err *err); /* the queue waits, if it was marked */
     int (*wait)(struct vp_event *e, struct vp_err *err);                      /* the host waits */
     bool (*passed)(struct vp_event *e); /* or never marked */
     /* Seconds from one event to another, of one device, both passed; 0 if they were not marked. */
@@ -69,10 +69,13 @@ extern const struct vp_kind vp_cpu;
 /* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
 #define VP_PLUGIN_SYMBOL "vp_plugin"
 
-/* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd. auto
- * is every GPU if there is one, else the CPU: how many are worth it is for vp_devices_worth to say. VP_ERESOURCE if what
+/* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd.
+ * auto is every GPU if there is one, else the CPU: how many are worth it is for the caller to say. VP_ERESOURCE if what
  * is asked for by name cannot be had, saying why. */
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
+
+/* Why a plugin that was found was not loaded, where `auto` took the CPU instead; "" if there is nothing to say. */
+const char *vp_devices_refused(void);
 
 /* Begin, in a thread of its own, what makes the first use of a device slow. Optional; it has to be waited for before
  * the process ends, for a driver must not be torn down while it starts. */

@@ -16,6 +16,14 @@
 
 static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Why a plugin that is there was left alone, or "". */
+static char refused[2 * PATH_MAX];
+
+const char *vp_devices_refused(void)
+{
+    return refused;
+}
+
 /* The plugin is opened once and stays. NULL with the reason in `why` if it is not there or does not fit. */
 static const struct vp_kind *open_plugin(char *why, size_t size)
 {
@@ -42,6 +50,12 @@ static const struct vp_kind *open_plugin(char *why, size_t size)
     for (int i = 0; i < n; i++) {
         if (access(path[i], R_OK))
             continue;
+        char reason[PATH_MAX + 128];
+        if (!vp_trusted(path[i], given, reason, sizeof reason)) {
+            snprintf(refused, sizeof refused, "voxpipe-cuda.so is not loaded: %s", reason);
+            snprintf(why, size, "%s", refused);
+            return NULL;
+        }
         void *lib = dlopen(path[i], RTLD_NOW | RTLD_LOCAL);
         if (!lib) {
             snprintf(why, size, "%s", dlerror());
@@ -87,7 +101,7 @@ static int listed(const char *list, int **devices)
 
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err)
 {
-    char why[PATH_MAX + 256] = "";
+    char why[sizeof refused] = "";
     const bool automatic = !strcmp(name, "auto"), cpu = !strcmp(name, "cpu");
 
     pthread_mutex_lock(&plugin_lock);

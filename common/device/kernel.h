@@ -36,8 +36,22 @@ struct vp_area {
     void *data;
 };
 
+/* What to make of a part. Most operations only see the first of these. */
+enum vp_visit {
+    VP_MAKE,  /* the result; continue from `state`, and leave there what the next part continues from. At z = 0: from
+                 nothing, whatever `state` holds */
+    /* Of operations that carry a value along z (run/local.h): */
+    VP_LOCAL, /* the result as if nothing had been before, and the total in `state` */
+    VP_APPLY, /* `out` holds what VP_LOCAL made: add what was before, which is in `state` */
+    /* Of operations that visit every box twice: */
+    VP_SUMMARY, /* nothing to `out` but its box: what there is to know of it, to `state`; the first 8 bytes say how many */
+    VP_FINISH   /* the result; `state` holds the entry of the box as it was solved */
+};
+
 /* One part of the work of an operation. */
 struct vp_work {
+    enum vp_visit visit;
+    void *state;               /* of state() bytes */
     /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to the image; their
      * boxes (and pitches) may differ. */
     const struct vp_area *in;
@@ -59,6 +73,9 @@ struct vp_kernel {
     /* Queue the work; returns at once. op->image[] is what it is now: read it at each call. The size of an area is
      * never 0. -1 if it did not start. */
     int (*launch)(const struct vp_local *op, const struct vp_work *work, struct vp_err *err);
+    /* Bytes that are carried from part to part (as many as keeps() says), or the most of an entry (as summary() says),
+     * for parts of at most out[] voxels. NULL: none. */
+    uint64_t (*state)(const struct vp_local *op, const int64_t out[3]);
 };
 
 #endif

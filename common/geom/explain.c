@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What was understood of a geometry, in words and numbers, and what looks wrong with it. */
+#include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
 #include <math.h>
@@ -17,6 +18,7 @@ struct facts {
     double step;         /* degrees, of neighbours on the circle: the median, */
     double widest;       /* and the largest but for a gap that is left open */
     int64_t distinct;    /* directions on the full circle */
+    bool lost;           /* no memory to look at the angles */
     double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
     double advised;      /* views that sample the rim of the field of view as finely as the detector does */
 };
@@ -37,6 +39,7 @@ static void look_at_angles(struct facts *f, const struct vp_geom *g, const struc
     f->step = 0;
     for (int64_t k = 1; k < n; k++)
         f->sense += remainder((views[k].angle - views[k - 1].angle) * DEGREES, 360);
+    f->lost = !a;
     if (!a)
         return;
     for (int64_t k = 0; k < n; k++) {
@@ -123,7 +126,8 @@ static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_v
              g->tilt > 0 ? "larger" : "smaller");
 }
 
-static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_view *views,
+/* False without memory. */
+static bool explain_volume(FILE *f, const struct vp_geom *g, const struct vp_view *views,
                            const struct facts *facts)
 {
     struct vp_grid grid;
@@ -136,6 +140,7 @@ static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
     else
         line(f, "volume", "%lld x %lld x %lld voxels of %.6g mm (a pixel at the axis)", (long long)grid.n[0],
              (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
+    return err.code != VP_ERESOURCE;
 }
 
 /* The angles in the order of the views, matrices' without jumps at 0. */
@@ -198,9 +203,7 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
 {
     const struct facts facts = gather(g, views, scan);
     const bool cone = g->beam == VP_CONE;
-    char *text = NULL;
-    size_t len;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     line(f, "beam", "%s", !cone ? "parallel" : g->nv == 1 ? "fan (a cone beam on one detector row)" : "cone");
@@ -214,7 +217,7 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
     explain_detector(f, g, &views[0]);
     if (cone)
         line(f, "fan angle", "%.6g degrees; cone angle %.6g degrees", facts.fan, facts.cone);
-    explain_volume(f, g, views, &facts);
+    const bool enough = explain_volume(f, g, views, &facts) && !facts.lost;
     explain_scan(f, g, scan, &facts);
     line(f, "sampling", "%lld directions; about %.0f sample the rim of the field as finely as the detector",
          (long long)facts.distinct, ceil(facts.advised / (scan->kind == VP_SCAN_FULL ? 1 : 2)));
@@ -222,7 +225,8 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
          scan->circular && scan->untilted ? "circular orbit, untilted detector: the fast back-projection"
          : scan->circular                 ? "circular orbit, tilted detector: the general back-projection"
                                           : "general 3x4 matrices: the general back-projection");
-    if (fclose(f)) {
+    char *text = vp_text_close(f, NULL);
+    if (!enough) {
         free(text);
         return NULL;
     }
@@ -332,7 +336,7 @@ char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, co
         warn(&l, "%s", g->doubt);
     warn_of_sizes(&l, g, views, scan, &f);
     warn_of_angles(&l, g, scan, &f);
-    if (l.failed) {
+    if (l.failed || f.lost) {
         for (int i = 0; i < l.n; i++)
             free(l.v[i]);
         free(l.v);

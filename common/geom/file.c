@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Geometry files: reading what is there, writing our own, and the lines of it that travel in a stack's
  * metadata. */
+#include "base/text.h"
 #include "geom/draft.h"
 #include "base/err.h"
+#include "base/places.h"
 #include "stack/reader.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +82,7 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
 {
     const bool standard_input = !strcmp(path, "-");
     const char *name = standard_input ? "standard input" : path;
-    const int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = standard_input ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
     size_t len;
@@ -148,7 +150,7 @@ const struct vp_opt vp_geom_options[] = {
 
 static int draft_angles(struct vp_draft *d, const char *path, struct vp_err *err)
 {
-    const int fd = !strcmp(path, "-") ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = !strcmp(path, "-") ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return vp_fail_errno(err, "%s", path);
     size_t len;
@@ -353,15 +355,13 @@ static int put_text(void *ctx, const char *key, const char *value, const char *n
 
 char *vp_geom_format(const struct vp_geom *g, bool matrices)
 {
-    char *text = NULL;
-    size_t len;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = vp_text_open();
     if (!f)
         return NULL;
     const struct sink s = {put_text, f};
     bool failed =
         fputs("# voxpipe geometry, see ct-geometry(5)\n", f) < 0 || put_all(g, matrices || g->matrix, &s);
-    failed |= fclose(f) != 0;
+    char *text = vp_text_close(f, NULL);
     if (failed) {
         free(text);
         return NULL;

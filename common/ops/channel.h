@@ -9,7 +9,6 @@ struct vp_channel {
     bool luminance;      /* three pages become one, each with its weight */
     int64_t count;       /* channels of the stack */
     char *pages;         /* the pages it wants, as --pages has them, in the order in which they are used; malloc'd */
-    char axes[256], sizes[256]; /* of the result; "": none */
     double *sum;         /* pages on their way; malloc'd */
     size_t room;         /* bytes of it */
     int64_t done, whole; /* pages added; sums that were whole after the last batch */

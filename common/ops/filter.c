@@ -395,12 +395,17 @@ static double shared_smoothly(double b, double g, const struct vp_scan *scan)
     return cb + co > 0 ? cb / (cb + co) : 0.5;
 }
 
-/* g and the fan angle `limit` of the overlap's edge, positive towards the side that sees further. */
-static double wang(double g, double limit)
+/* g and the fan angle `limit` of the overlap's edge, positive towards the side that sees further. Up to `flat` both
+ * sides count for one half. */
+static double wang(double g, double limit, double flat)
 {
     if (g >= limit)
         return 1;
-    return g <= -limit ? 0 : 0.5 * (1 + sin(PI / 2 * g / limit));
+    if (g <= -limit)
+        return 0;
+    if (flat > 0)
+        return 0.5 * (1 + copysign(smooth_step((fabs(g) - flat) / (limit - flat)), g));
+    return 0.5 * (1 + sin(PI / 2 * g / limit));
 }
 
 /* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
@@ -452,10 +457,14 @@ static void sides(const struct vp_filter *f, const struct vp_view *view, bool ti
     *hi = fmax(at[0], at[1]);
 }
 
-/* The fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows. */
-static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool tilted)
+/* The fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows. Filtered
+ * along tilted rows, only views of equal weight make up for each other where the object changes along z: there both
+ * sides count for one half in three quarters of the overlap, or in all but the outer 8 pixels of a narrow one. */
+static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool tilted, double *flat)
 {
     double limit = INFINITY, pixel = 0;
+
+    *flat = 0;
 
     for (int64_t k = 0; k < f->views; k++) {
         double lo, hi;
@@ -463,6 +472,8 @@ static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool 
         limit = fmin(limit, fmin(-lo, hi));
         pixel = fmax(pixel, (hi - lo) / (double)f->nu);
     }
+    if (tilted)
+        *flat = fmax(0, limit - fmax(limit / 4, 8 * pixel));
     if (limit >= pixel)
         return limit;
     snprintf(f->warning, sizeof f->warning,
@@ -490,21 +501,21 @@ static void extend(struct vp_filter *f, const struct vp_view *views, bool tilted
 struct weights {
     const struct vp_scan *scan;
     bool smooth, tilted;
-    double limit;       /* wang_limit */
+    double limit, flat; /* wang_limit */
 };
 
 static double weight_of(const struct vp_filter *f, const struct weights *w, const struct vp_view *view, double g)
 {
     if (f->redundancy == VP_RED_WANG) {
         const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
-        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit);
+        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit, w->flat);
     }
     const double b = arc_position(view->angle, w->scan);
     return w->smooth ? shared_smoothly(b, g, w->scan) : parker(b, g, w->scan);
 }
 
-/* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, a pixel or less apart,
- * and each view says which step a pixel is at. */
+/* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, half a pixel or less
+ * apart, and each view says which step a pixel is at. */
 static int make_fans(struct vp_filter *f, const struct vp_view *views, double *first, double *step, struct vp_err *err)
 {
     const double u1 = (double)(f->nu - 1), v1 = (double)(f->nv - 1);
@@ -524,7 +535,7 @@ static int make_fans(struct vp_filter *f, const struct vp_view *views, double *f
             lo = fmin(lo, tangent(&fan, u, v));
             hi = fmax(hi, tangent(&fan, u, v));
         }
-        *step = fmin(*step, fabs(tangent(&fan, u1, v1 / 2) - tangent(&fan, 0, v1 / 2)) / fmax(u1, 1));
+        *step = fmin(*step, fabs(tangent(&fan, u1, v1 / 2) - tangent(&fan, 0, v1 / 2)) / fmax(2 * u1, 1));
     }
     const double steps = ceil((hi - lo) / *step);
     if (!(steps >= 0 && steps < 64 * (double)f->nu + 64))
@@ -548,14 +559,14 @@ static int make_fans(struct vp_filter *f, const struct vp_view *views, double *f
 static int make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
                         bool smooth, struct vp_err *err)
 {
-    struct weights w = {scan, smooth, !scan->untilted, 0};
+    struct weights w = {scan, smooth, !scan->untilted, 0, 0};
     double first = 0, step = 1;
 
     f->n_weight = f->nu;
     if (f->redundancy == VP_RED_NONE)
         return 0;
     if (f->redundancy == VP_RED_WANG)
-        w.limit = wang_limit(f, views, w.tilted);
+        w.limit = wang_limit(f, views, w.tilted, &w.flat);
     if (w.tilted && make_fans(f, views, &first, &step, err))
         return -1;
     f->weight = take(f, f->views * f->n_weight, sizeof *f->weight, "the redundancy weights", err);

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ops/normalize.h"
+#include "ops/quantity.h"
 #include "stack/open.h"
 
 #include <math.h>
@@ -116,17 +117,21 @@ static int check_memory(const struct vp_run *run, int pages, int64_t nu, int64_t
 /* Read, check and average one flat set or the darks, of `pages` that are held together. *nv may be -1 and is then
  * set. */
 static int load_mean(float **out, struct vp_run *run, const char *const *paths, int n, int pages, int64_t nu,
-                     int64_t *nv, bool sinograms, struct vp_err *err)
+                     int64_t *nv, bool sinograms, bool mask, struct vp_err *err)
 {
     struct vp_reader *r = NULL;
     int rc = -1;
 
-    if (vp_open_paths(run, paths, n, &r, err))
+    if (vp_open_values(run, paths, n, &r, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(r);
     const int64_t rows = sinograms ? s->pages : s->ny;
     if (*nv < 0)
         *nv = rows;
+    if (!mask && vp_quantity_check(&s->meta, VP_NEED_FLATS, vp_reader_name(r), err)) {
+        vp_reader_close(r, NULL);
+        return -1;
+    }
     if (rows < 0 && *nv < 0)
         vp_fail(err, VP_EUSAGE, "%s: the number of detector rows is not known", vp_reader_name(r));
     else if (s->nx != nu || (rows >= 0 && rows != *nv))
@@ -145,7 +150,7 @@ static int load_mask(uint8_t **out, struct vp_run *run, const char *path, int64_
 {
     float *page = NULL;
 
-    if (load_mean(&page, run, &path, 1, 1, nu, &nv, false, err)) {
+    if (load_mean(&page, run, &path, 1, 1, nu, &nv, false, true, err)) {
         free(page);
         return -1;
     }
@@ -170,9 +175,9 @@ int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struc
         || !(flats = vp_alloc((size_t)p->flat.n + 1, sizeof *flats, "the flats", err)))
         return -1;
     for (int s = 0; s < p->flat.n; s++)
-        if (load_mean(&flats[s], run, &p->flat.v[s], 1, pages, nu, &nv, sinograms, err))
+        if (load_mean(&flats[s], run, &p->flat.v[s], 1, pages, nu, &nv, sinograms, false, err))
             goto out;
-    if (p->dark.n && load_mean(&dark, run, p->dark.v, p->dark.n, pages, nu, &nv, sinograms, err))
+    if (p->dark.n && load_mean(&dark, run, p->dark.v, p->dark.n, pages, nu, &nv, sinograms, false, err))
         goto out;
     if (p->dead && load_mask(&mask, run, p->dead, nu, nv, err))
         goto out;

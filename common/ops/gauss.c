@@ -85,10 +85,11 @@ static double shape(const struct vp_taps *t, int64_t j)
     return t->order == 1 ? x / t->sigma : (x * x - 1) / (t->sigma * t->sigma);
 }
 
-/* The clipped weights of a voxel are bell(j) * (shape(j) + p(j)) with the polynomial p of degree `order` that gives
- * them the moments of the derivative. p is found in polynomials orthogonal under the bell over the support, P0, P1 =
- * j - c0, P2 = (j - c1) P1 - r P0, where each moment has its own coefficient; order 0: p = 1 / sum. */
-struct fit { double c0, c1, r, p[3]; };
+/* The clipped weights of a voxel are bell(j) * (shape(j) + p(j)) with the polynomial p that gives them the moments of
+ * the derivative: of degree 2, or 1 where that is enough (order 1 between as many voxels on both sides). p is found in
+ * polynomials orthogonal under the bell over the support, P0, P1 = j - c0, P2 = (j - c1) P1 - r P0, where each moment
+ * has its own coefficient; order 0: p = 1 / sum. */
+struct fit { int degree; double c0, c1, r, p[3]; };
 
 static double weight(const struct vp_taps *t, const struct fit *f, int64_t j)
 {
@@ -96,12 +97,12 @@ static double weight(const struct vp_taps *t, const struct fit *f, int64_t j)
 
     if (t->order == 0)
         return bell(t, j) * f->p[0];
-    return bell(t, j) * (shape(t, j) + f->p[0] + f->p[1] * p1 + (t->order == 2 ? f->p[2] * p2 : 0)) * t->gain;
+    return bell(t, j) * (shape(t, j) + f->p[0] + f->p[1] * p1 + (f->degree == 2 ? f->p[2] * p2 : 0)) * t->gain;
 }
 
 static struct fit fit_moments(const struct vp_taps *t, int64_t lo, int64_t hi)
 {
-    struct fit f = {0};
+    struct fit f = {.degree = t->order == 2 || (lo != hi && lo + hi > 1) ? 2 : 1};
     double s[4] = {0}, w[3] = {0}; /* squares and shape's products with P0 P1 P2 */
 
     for (int64_t j = -lo; j <= hi; j++) {
@@ -131,8 +132,8 @@ static struct fit fit_moments(const struct vp_taps *t, int64_t lo, int64_t hi)
     /* what the derivative makes of P0, P1, P2 at j = 0 */
     f.p[0] = -w[0] / s[0];
     f.p[1] = ((t->order == 1 ? 1 : 0) - w[1]) / s[1];
-    if (t->order == 2)
-        f.p[2] = (2 - w[2]) / s[2];
+    if (f.degree == 2)
+        f.p[2] = ((t->order == 1 ? -f.c0 - f.c1 : 2) - w[2]) / s[2];
     return f;
 }
 
@@ -142,6 +143,8 @@ void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, fl
 
     lo = vp_min64(lo, r);
     hi = vp_min64(hi, r);
+    if (lo >= t->reach && hi >= t->reach)
+        lo = hi = t->reach;
     memset(up, 0, (size_t)r * sizeof *up);
     memset(down, 0, (size_t)r * sizeof *down);
     if (lo + hi < t->order)
@@ -179,7 +182,8 @@ int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, do
                 truncate, radius, VP_TAPS_MAX_RADIUS);
         return vp_hint(err, "make the image smaller before, or use a smaller --truncate");
     }
-    t->radius = (int)radius < order ? order : (int)radius;
+    t->reach = (int)radius < order ? order : (int)radius;
+    t->radius = order == 1 && t->reach == 1 && edge == VP_EDGE_RENORMALIZE ? 2 : t->reach;
     if (t->radius == 0)
         return 0;
     const size_t r = (size_t)t->radius;

@@ -31,10 +31,11 @@
  *     acc = 0; k = R-1 down to 0: acc = fma(up[k], d[i+k], acc); acc = fma(down[k], d[i-1-k], acc)
  *
  * (interior: up = t, down = -t for even orders, +t for odd). So the end of a line matters only to voxels within R of
- * it. The clipped weights v = w + g (a + b j [+ c j^2]) of derivatives, with the Gaussian g, are such that sum v = 0,
- * sum v j = 1 (order 1) or 0 (order 2), and sum v j^2 = 2 (order 2): ramps give the exact slope and quadratics the
- * exact curvature up to the last voxel. The same holds inside. Where the image has too few voxels for that along the
- * axis (1 for order 1, 2 for order 2) the derivative is 0. */
+ * it. The clipped weights v = w + g (a + b j + c j^2) of derivatives, with the Gaussian g, are such that sum v = 0,
+ * sum v j = 1 (order 1) or 0 (order 2), and sum v j^2 = 0 (order 1) or 2 (order 2): quadratics give the exact slope and
+ * curvature up to the last voxel. The same holds inside, where order 1 needs no c, for its weights are odd. Where the
+ * image has too few voxels for that along the axis (1 for order 1, 2 for order 2) the derivative is 0, and of two voxels
+ * order 1 is their difference. */
 #ifndef VP_GAUSS_H
 #define VP_GAUSS_H
 
@@ -46,6 +47,7 @@ enum { VP_TAPS_MAX_RADIUS = 2048 };
 struct vp_taps {
     int order;        /* 0, 1, 2 */
     int radius;       /* R. 0 (only with order 0): nothing to do along this axis */
+    int reach;        /* of the weights inside: R, or 1 where R is 2 for the sake of the edges alone (order 1) */
     enum vp_edge edge;
     double sigma;     /* voxels */
     double gain;      /* all taps of a derivative times this: 1 / spacing^order, a scale; 1 for order 0 */
@@ -58,7 +60,8 @@ struct vp_taps {
     float *up, *down, *far_up, *far_down;
 };
 
-/* radius = (int)(truncate * sigma + 0.5) as SciPy has it, but at least `order` voxels for derivatives. */
+/* radius = (int)(truncate * sigma + 0.5) as SciPy has it, but at least `order` voxels for derivatives, and 2 where the
+ * edges need three. */
 int vp_taps_make(struct vp_taps *t, double sigma, double truncate, int order, double gain, enum vp_edge edge,
                  struct vp_err *err);
 void vp_taps_free(struct vp_taps *t);

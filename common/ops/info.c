@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "base/plain.h"
 #include "ops/report.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ const struct vp_opt vp_info_options[] = {
     VP_FLAG(struct vp_info_params, statistics, "statistics", 's', .group = "What to print",
             .help = "minimum, maximum, mean, standard deviation, sum, NaN and infinite samples"),
     VP_REALS(struct vp_info_params, percent, "percentiles", 0, .metavar = "P,...", .min = 0, .max = 100,
-             .help = "percentiles, as 1,50,99; 50 is the median",
+             .help = "percentiles, as 1,50,99; 50 is the median (at most 32)",
              .more = "Linear interpolation between neighbours in rank, as numpy and R do by default. They "
                      "are exact; 32-bit samples are read twice for them and 64-bit samples four times. From "
                      "a pipe they are exact for 8- and 16-bit samples and within 0.05 % of their value for "
@@ -129,7 +130,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 
 /* As many passes over the samples as it takes: the first for moments, later ones for a histogram between
  * the extremes that it found and for exact percentiles. */
-int vp_info_measure(struct vp_info *i, const struct vp_flow *input, struct vp_err *err)
+int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_err *err)
 {
     const bool seekable = vp_reader_seekable(input->reader);
     const enum vp_type type = i->stack->type;
@@ -150,13 +151,15 @@ int vp_info_measure(struct vp_info *i, const struct vp_flow *input, struct vp_er
     i->count_histogram = histogram && !find_range;
     i->count_quantiles = i->q != NULL;
     for (bool first = true; first || i->count_histogram || i->count_quantiles; first = false) {
-        struct vp_flow flow = *input;
-        flow.work = work;
-        flow.ctx = i;
-        if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &flow, err))
+        struct vp_pages pages = *input;
+        pages.work = work;
+        pages.ctx = i;
+        pages.beside += (i->q ? vp_quantiles_bytes(type, i->percent.n, !seekable) : 0)
+                       + (i->h.count ? vp_histogram_bytes(&i->h) : 0);
+        if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &pages, err))
             return -1;
         if (i->pages < 0 && vp_select_is_all(i->select))
-            i->pages = flow.pages;
+            i->pages = pages.done;
         i->count_moments = false;
         i->count_quantiles = i->count_quantiles && vp_quantiles_again(i->q);
         i->count_histogram = find_range && first;
@@ -180,7 +183,7 @@ static bool statistic(const struct vp_info *i, const char *name, double *v)
         {"mean", i->m.n ? i->m.mean : NAN}, {"std", vp_moments_std(&i->m)}, {"sum", vp_moments_sum(&i->m)},
         {"nan", (double)i->m.nan}, {"inf", (double)i->m.inf},
         {"nx", (double)i->stack->nx}, {"ny", (double)i->stack->ny}, {"pages", (double)i->pages},
-        {"bytes", (double)i->pages * (double)vp_page_bytes(i->stack)},
+        {"bytes", (double)i->pages * (double)vp_page_bytes(i->stored)},
     };
     double percent;
 
@@ -203,22 +206,49 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
     double v = NAN;
 
     for (const char *at = i->p->value; next_name(&at, name);) {
-        const char *value = !strcmp(name, "type") ? vp_type_name(i->stack->type)
+        const char *value = !strcmp(name, "type") ? vp_type_name(i->stored->type)
                             : statistic(i, name, &v) ? vp_format_number(text, v)
-                                : vp_meta_get(&i->stack->meta, name);
+                                : vp_meta_get(&i->stored->meta, name);
         if (!value)
             return vp_fail(err, VP_ERUN, "%s: no value '%s': neither a statistic nor in the metadata",
                            i->name, name);
-        fprintf(out, "%s\n", value);
+        vp_put_plain(out, value);
+        fputc('\n', out);
     }
     return 0;
 }
 
 static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
+/* Members of an object, a key that is there several times once, with a list; history always is one. */
+static void print_metadata(const struct vp_meta *meta, FILE *out)
+{
+    for (int k = 0; k < meta->n; k++) {
+        int first = 0, more = 0;
+        while (strcmp(meta->key[first], meta->key[k]))
+            first++;
+        if (first < k)
+            continue;
+        for (int m = k + 1; m < meta->n; m++)
+            more += !strcmp(meta->key[m], meta->key[k]);
+        const bool list = more || !strcmp(meta->key[k], "history");
+        fputs(k ? ", " : "", out);
+        vp_json_string(out, meta->key[k]);
+        fputs(list ? ": [" : ": ", out);
+        vp_json_string(out, meta->value[k]);
+        for (int m = k + 1; m < meta->n && more; m++)
+            if (!strcmp(meta->key[m], meta->key[k])) {
+                fputs(", ", out);
+                vp_json_string(out, meta->value[m]);
+                more--;
+            }
+        fputs(list ? "]" : "", out);
+    }
+}
+
 static void print_json(const struct vp_info *i, FILE *out)
 {
-    const struct vp_meta *meta = &i->stack->meta;
+    const struct vp_meta *meta = &i->stored->meta;
     double v = NAN;
 
     fputs("{\"name\": ", out);
@@ -226,15 +256,9 @@ static void print_json(const struct vp_info *i, FILE *out)
     fprintf(out, ", \"nx\": %lld, \"ny\": %lld, \"pages\": ", (long long)i->stack->nx,
             (long long)i->stack->ny);
     vp_json_number(out, i->pages < 0 ? NAN : (double)i->pages);
-    fprintf(out, ", \"type\": \"%s\", \"metadata\": [", vp_type_name(i->stack->type));
-    for (int k = 0; k < meta->n; k++) {
-        fputs(k ? ", [" : "[", out);
-        vp_json_string(out, meta->key[k]);
-        fputs(", ", out);
-        vp_json_string(out, meta->value[k]);
-        fputs("]", out);
-    }
-    fputs("]", out);
+    fprintf(out, ", \"type\": \"%s\", \"metadata\": {", vp_type_name(i->stored->type));
+    print_metadata(meta, out);
+    fputs("}", out);
     for (int k = 0; i->want_moments && statistics[k]; k++) {
         fprintf(out, "%s\"%s\": ", k ? ", " : ", \"statistics\": {", statistics[k]);
         statistic(i, statistics[k], &v);
@@ -260,14 +284,22 @@ static void print_json(const struct vp_info *i, FILE *out)
     fputs("}\n", out);
 }
 
+static void print_line(const struct vp_meta *meta, int k, FILE *out)
+{
+    fprintf(out, "%-12s ", meta->key[k]);
+    vp_put_plain(out, meta->value[k]);
+    fputc('\n', out);
+}
+
 static void print_text(const struct vp_info *i, bool verbose, FILE *out)
 {
-    const struct vp_stack *s = i->stack;
+    const struct vp_stack *s = i->stored;
     char text[32];
     int geometry = 0;
     double v = NAN;
 
-    fprintf(out, "%s\n%-12s %lld x %lld", i->name, "size", (long long)s->nx, (long long)s->ny);
+    vp_put_plain(out, i->name);
+    fprintf(out, "\n%-12s %lld x %lld", "size", (long long)s->nx, (long long)s->ny);
     if (i->pages >= 0)
         fprintf(out, ", %lld page%s", (long long)i->pages, i->pages == 1 ? "" : "s");
     fprintf(out, "\n%-12s %s", "type", vp_type_name(s->type));
@@ -277,8 +309,8 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     for (int k = 0; k < s->meta.n; k++) {
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);
         geometry += geom;
-        if (!geom || verbose)
-            fprintf(out, "%-12s %s\n", s->meta.key[k], s->meta.value[k]);
+        if ((!geom || verbose) && strcmp(s->meta.key[k], "history"))
+            print_line(&s->meta, k, out);
     }
     if (geometry && !verbose)
         fprintf(out, "%-12s %d line%s (shown with -v; explained by ct-geom --show)\n", "geometry", geometry,
@@ -301,6 +333,9 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
     if (i->h.below || i->h.above)
         fprintf(out, "%-12s %lld below, %lld above\n", "outside", (long long)i->h.below,
                 (long long)i->h.above);
+    for (int k = 0; k < s->meta.n; k++) /* it grows with every program: what is asked for comes before it */
+        if (!strcmp(s->meta.key[k], "history"))
+            print_line(&s->meta, k, out);
 }
 
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err)

@@ -97,6 +97,11 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
     return 0;
 }
 
+bool vp_stat_of_values(const struct vp_stat_params *p)
+{
+    return !strcmp(p->stat, NAME[ENTROPY]) || (!strcmp(p->stat, NAME[VAR]) && p->iterations > 1);
+}
+
 bool vp_stat_needs_range(const struct vp_stat_params *p, enum vp_type type)
 {
     return !strcmp(p->stat, NAME[ENTROPY]) && !p->range.n && type != VP_U8;

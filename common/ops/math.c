@@ -21,7 +21,7 @@ enum { BLOCK = 1024, DEEPEST = 100, MOST_ARGUMENTS = 16 };
 static double modulo(double a, double b)
 {
     const double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? copysign(0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
 static void apply(enum vp_math_code code, double *restrict d, const double *a, const double *b, const double *c, int n)
@@ -244,13 +244,12 @@ static int emit(struct parser *p, const char *at, enum vp_math_code code, int n,
     out.place = new_place(p, at, false); /* not one it reads: loops need not care */
     if (out.place < 0)
         return -1;
-    for (int i = 0; i < n; i++) {
-        s->from[i] = (uint8_t)from[i].place;
-        if (from[i].temporary)
-            p->taken[from[i].place] = false;
+    for (int i = 0; i < 3; i++) {
+        const struct term *one = &from[i < n ? i : 0];
+        s->from[i] = (uint8_t)one->place;
+        if (one->temporary)
+            p->taken[one->place] = false;
     }
-    for (int i = n; i < 3; i++)
-        s->from[i] = s->from[0];
     s->to = (uint8_t)out.place;
     *t = out;
     return 0;
@@ -360,9 +359,12 @@ static int atom(struct parser *p, struct term *t)
         const double v = strtod(at, &end);
         if (end == at)
             return complain(p, at, "expected a number, got %s", found(p, text, sizeof text));
-        p->at = end;
-        if (isalpha((unsigned char)*end))
-            return complain(p, end, "expected an operator, got %s", found(p, text, sizeof text));
+        if (isinf(v))
+            return complain(p, at, "%.*s is larger than any number", end - at < 40 ? (int)(end - at) : 40, at);
+        const bool hex = *at == '0' && (at[1] == 'x' || at[1] == 'X'); /* which strtod reads: it is not in the manual */
+        p->at = hex ? at + 1 : end;
+        if (isalpha((unsigned char)*p->at))
+            return complain(p, p->at, "expected an operator, got %s", found(p, text, sizeof text));
         return constant(p, at, v, t);
     }
     if (isalpha((unsigned char)*at))

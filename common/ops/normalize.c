@@ -443,6 +443,11 @@ int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
     return 0;
 }
 
+enum vp_need vp_normalize_need(const struct vp_normalize_params *p)
+{
+    return p->i0 >= 1 && p->i0 <= 1 && !p->dark.n ? VP_NEED_UNIT : VP_NEED_COUNTS;
+}
+
 /* The dead neighbours of pixel i that have no number yet get the next one and join the list. */
 static void number_around(struct vp_normalize *n, int64_t i, int64_t *done)
 {

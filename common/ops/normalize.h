@@ -8,6 +8,7 @@
 #define VP_NORMALIZE_H
 
 #include "geom/geom.h"
+#include "ops/quantity.h"
 
 struct vp_reader;
 struct vp_run;
@@ -30,6 +31,8 @@ struct vp_normalize;
 
 /* VP_EUSAGE unless exactly one of --flat and --i0 is given and --flat-at fits. Looks at no file. */
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err);
+/* What the input must be: counts, or with an open beam of 1 a transmission. */
+enum vp_need vp_normalize_need(const struct vp_normalize_params *p);
 
 /* `flats`: one averaged page (nu x nv, f32) for each flat set (n_flats = 0: p->i0), `dark` (or NULL: 0),
  * `dead` (or NULL: none; non-zero is dead); copied. `views` total, for the interpolation (-1: unknown,

@@ -13,6 +13,7 @@
 #include "ops/phantom.h"
 
 #include "base/err.h"
+#include "base/places.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -132,7 +133,7 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
     size_t room = 0;
     int64_t line = 0, space = 0;
     int rc = -1;
-    FILE *f = fopen(path, "r");
+    FILE *f = vp_fopen(path, "re");
 
     if (!f) {
         vp_fail_errno(err, "%s", path);

@@ -128,8 +128,8 @@ struct vp_session {
     struct vp_reconstruct_plan plan;
 };
 
-/* Open the operands and fill `s` (zero it first). */
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
+/* Open the operands, whose samples must be able to be what is needed, and fill `s` (zero it first). */
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
                     struct vp_err *err);
 /* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,

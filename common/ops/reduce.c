@@ -37,9 +37,7 @@ struct vp_reduce {
 
 enum vp_type vp_reduce_type(int op, enum vp_type in)
 {
-    if (op == VP_REDUCE_MIN || op == VP_REDUCE_MAX)
-        return in;
-    return in == VP_F64 || (!vp_type_is_float(in) && vp_type_size(in) >= 4) ? VP_F64 : VP_F32;
+    return op == VP_REDUCE_MIN || op == VP_REDUCE_MAX ? in : vp_type_of_values(in);
 }
 
 static bool adds(const struct vp_reduce *r)
@@ -179,6 +177,22 @@ static int check_same(const struct vp_reader *first, const struct vp_reader *oth
     return 0;
 }
 
+/* Slabs are copied as they are stored, and one scale is said of all. */
+static int check_scale(const struct vp_reader *first, const struct vp_reader *other, struct vp_err *err)
+{
+    double a[2], b[2];
+
+    if (!vp_meta_numbers(&vp_reader_stack(first)->meta, "scale", 2, a))
+        a[0] = 1, a[1] = 0;
+    if (!vp_meta_numbers(&vp_reader_stack(other)->meta, "scale", 2, b))
+        b[0] = 1, b[1] = 0;
+    if (a[0] == b[0] && a[1] == b[1])
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in %s", vp_reader_name(other),
+            b[0], b[1], a[0], a[1], vp_reader_name(first));
+    return vp_hint(err, "undo it in each of them first: img-convert --unscale");
+}
+
 /* Where a volume lies; false if it does not say. */
 static bool place_of(const struct vp_reader *r, double origin[3], double voxel[3])
 {
@@ -242,7 +256,7 @@ static int reduce_batch(void *ctx, int64_t page, int n, void *in, void *out, str
     return n;
 }
 
-int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_flow *flow,
+int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err)
 {
     struct lockstep l = {.reduce = r, .readers = readers, .n = n};
@@ -253,17 +267,17 @@ int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, 
     l.page = vp_alloc_raw(l.in_bytes, 1, "a page", err);
     if (!l.page)
         return -1;
-    flow->as_f32 = false;
-    flow->out_page_bytes = l.out_bytes;
-    flow->work = reduce_batch;
-    flow->ctx = &l;
-    if (vp_flow_run(flow, err))
+    pages->as_f32 = false;
+    pages->out_bytes = l.out_bytes;
+    pages->work = reduce_batch;
+    pages->ctx = &l;
+    if (vp_pages_run(pages, err))
         goto out;
     for (int i = 1; i < n; i++) {
         const int got = vp_reader_next(readers[i], l.page, err);
         if (got > 0)
             vp_fail(err, VP_ERUN, "%s: goes on after the %lld pages of %s", vp_reader_name(readers[i]),
-                    (long long)flow->pages, vp_reader_name(readers[0]));
+                    (long long)pages->done, vp_reader_name(readers[0]));
         if (got)
             goto out;
     }
@@ -283,15 +297,15 @@ static int add_batch(void *ctx, int64_t page, int n, void *in, void *out, struct
     return n;
 }
 
-int vp_reduce_pages(struct vp_reduce *r, struct vp_flow *flow, void *page, struct vp_err *err)
+int vp_reduce_pages(struct vp_reduce *r, struct vp_pages *pages, void *page, struct vp_err *err)
 {
-    struct lockstep l = {.reduce = r, .in_bytes = vp_page_bytes(vp_reader_stack(flow->reader))};
+    struct lockstep l = {.reduce = r, .in_bytes = vp_page_bytes(vp_reader_stack(pages->reader))};
 
-    flow->as_f32 = false;
-    flow->writer = NULL;
-    flow->work = add_batch;
-    flow->ctx = &l;
-    if (vp_flow_run(flow, err))
+    pages->as_f32 = false;
+    pages->writer = NULL;
+    pages->work = add_batch;
+    pages->ctx = &l;
+    if (vp_pages_run(pages, err))
         return -1;
     vp_reduce_result(r, page);
     return 0;
@@ -345,7 +359,7 @@ int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struc
     for (int i = 0; i < n; i++) {
         placed &= place_of(readers[i], origin, voxel);
         slabs[i] = (struct slab){readers[i], i, placed ? origin[2] : 0};
-        if (i && check_same(readers[0], readers[i], false, err))
+        if (i && (check_same(readers[0], readers[i], false, err) || check_scale(readers[0], readers[i], err)))
             goto out;
     }
     if (placed)
@@ -370,29 +384,19 @@ out:
     return rc;
 }
 
-static int copy_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+int vp_join_run(struct vp_reader *const *readers, int n, struct vp_pages *pages, struct vp_err *err)
 {
-    (void)page, (void)err;
-    memcpy(out, in, (size_t)n * *(const size_t *)ctx);
-    return n;
-}
+    int64_t done = 0;
 
-int vp_join_run(struct vp_reader *const *readers, int n, struct vp_flow *flow, struct vp_err *err)
-{
-    size_t bytes = vp_page_bytes(vp_reader_stack(readers[0]));
-    int64_t pages = 0;
-
-    flow->as_f32 = false;
-    flow->out_page_bytes = bytes;
-    flow->work = copy_batch;
-    flow->ctx = &bytes;
+    pages->as_f32 = false;
+    pages->out_bytes = vp_page_bytes(vp_reader_stack(readers[0]));
+    pages->in_place = true;
     for (int i = 0; i < n; i++) {
-        flow->reader = readers[i];
-        flow->pages = 0;
-        if (vp_flow_run(flow, err) || (i + 1 < n && check_fit(readers[i], flow->pages, readers[i + 1], err)))
+        pages->reader = readers[i];
+        if (vp_pages_run(pages, err) || (i + 1 < n && check_fit(readers[i], pages->done, readers[i + 1], err)))
             return -1;
-        pages += flow->pages;
+        done += pages->done;
     }
-    flow->pages = pages;
+    pages->done = done;
     return 0;
 }

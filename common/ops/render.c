@@ -195,6 +195,63 @@ static int no_room(uint64_t need, uint64_t memory, struct vp_err *err)
                    vp_format_bytes(text, sizeof text, need), vp_format_bytes(limit, sizeof limit, memory));
 }
 
+/* Bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
+static uint64_t picture_bytes(double w, double h)
+{
+    return w * h < 1e18 ? (uint64_t)(w * h) * sizeof(float) : UINT64_MAX / 16;
+}
+
+/* Both halves of vp_picture_resize() at once: what it makes across, and the result. */
+static uint64_t resize_bytes(const int64_t from[2], const int64_t to[2])
+{
+    const bool same = from[0] == to[0] && from[1] == to[1];
+
+    return same ? 0 : picture_bytes((double)to[0], (double)from[1]) + picture_bytes((double)to[0], (double)to[1]);
+}
+
+static void slice_size(const struct vp_slices *s, const struct vp_stack *in, int i, int64_t size[2])
+{
+    size[0] = s->axis[i] == VP_CUT_X ? s->pages : in->nx;
+    size[1] = s->axis[i] == VP_CUT_Y ? s->pages : in->ny;
+}
+
+int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shape)[2], const int64_t picture[2],
+                  const int64_t fitted[2], bool measured, uint64_t memory, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+    const uint64_t page = picture_bytes((double)in->nx, (double)in->ny);
+    const uint64_t gray = picture_bytes((double)fitted[0], (double)fitted[1]) / sizeof(float);
+    bool columns = false;
+    uint64_t cut = 0, shaped = 0, stretch = 0, need;
+
+    for (int i = 0; i < s->n; i++) {
+        int64_t size[2];
+        slice_size(s, in, i, size);
+        columns = columns || s->axis[i] == VP_CUT_X;
+        const uint64_t more = resize_bytes(size, shape[i]);
+        cut += picture_bytes((double)size[0], (double)size[1]);
+        shaped += picture_bytes((double)shape[i][0], (double)shape[i][1]);
+        stretch = more > stretch ? more : stretch;
+    }
+    const uint64_t whole = s->n > 1 ? picture_bytes((double)picture[0], (double)picture[1]) : shaped;
+    const bool forward = !vp_reader_seekable(r) || columns;
+    /* one after the other: reading, stretching, putting together, measuring, fitting, writing */
+    need = s->held ? (uint64_t)s->pages * page + cut : cut + (forward ? page : 0) + vp_reader_holds(r, false);
+    const uint64_t steps[] = {
+        (cut > shaped ? cut : shaped) + stretch,
+        s->n > 1 ? shaped + whole : whole,
+        whole + (measured ? vp_quantiles_bytes(VP_F32, 2, false) : 0),
+        whole + resize_bytes(picture, fitted),
+        sizeof(float) * gray + gray,
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        need = steps[i] > need ? steps[i] : need;
+    if (!memory || need <= memory)
+        return 0;
+    no_room(need, memory, err);
+    return vp_hint(err, "allow more with --memory");
+}
+
 int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(r);
@@ -302,27 +359,24 @@ static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_
     return 0;
 }
 
-int vp_slices_read(struct vp_slices *s, struct vp_reader *r, uint64_t memory, int64_t *bad,
-                   struct vp_err *err)
+int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(r);
     const bool seekable = vp_reader_seekable(r);
-    uint64_t need = (uint64_t)in->nx * (uint64_t)in->ny * sizeof(float);
     bool columns;
 
     if (check_slices(s, r, &columns, err) < 0)
         return -1;
     for (int i = 0; i < s->n; i++) {
-        const int64_t w = s->axis[i] == VP_CUT_X ? s->pages : in->nx;
-        const int64_t h = s->axis[i] == VP_CUT_Y ? s->pages : in->ny;
-        need += (uint64_t)w * (uint64_t)h * sizeof(float);
-        if (memory && need > memory)
-            return no_room(need, memory, err);
-        if (vp_picture_new(&s->out[i], w, h, err) < 0)
+        int64_t size[2];
+        slice_size(s, in, i, size);
+        if (vp_picture_new(&s->out[i], size[0], size[1], err) < 0)
             return -1;
     }
     if ((seekable && !columns ? read_parts(s, r, err) : read_forward(s, r, err)) < 0)
         return -1;
+    free(s->held);
+    s->held = NULL;
     for (int i = 0; i < s->n; i++)
         for (int64_t k = 0; k < s->out[i].w * s->out[i].h; k++)
             *bad += !isfinite(s->out[i].v[k]);

@@ -8,9 +8,7 @@
 /* A short decimal (15 to 17 digits) that reads back as the same double, "nan", "inf" or "-inf"; buf of at
  * least 32 bytes; returns buf. */
 const char *vp_format_number(char *buf, double v);
-/* JSON: a number (null if it is not finite), a quoted string (invalid UTF-8 and control characters
- * escaped). */
+/* JSON: a number, null if it is not finite. */
 void vp_json_number(FILE *out, double v);
-void vp_json_string(FILE *out, const char *text);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "geom/geom.h"
+#include "stack/axes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +22,10 @@ const struct vp_opt vp_select_options[] = {
     VP_STRING(struct vp_select_params, pages, "pages", 'p', .metavar = "LIST", .group = "Selection",
               .help = "pages by number from 0: 7, 10:20, ::2, -1, or a list of these",
               .more = "As in Python: A:B is half open, A:B:STEP steps, a side that is left out is the end of "
-                      "the stack, negative numbers count from the end, a negative step goes backwards. A "
+                      "the stack, negative numbers count from the end, a negative step goes backwards, and of a range "
+                      "that goes beyond the stack there is what the stack has; it must have some. A "
                       "list with commas gives the pages in its order, also repeatedly. On a pipe pages must "
-                      "be in order."),
+                      "be in order, and if it does not say how many it has, those that are asked for must come."),
     VP_STRING(struct vp_select_params, region, "region", 'r', .metavar = "X0:X1,Y0:Y1",
               .help = "part of each page: columns X0 to X1-1, rows Y0 to Y1-1",
               .more = "Either side of a colon may be left out: 100:,:50 is all but the first 100 columns of "
@@ -72,8 +74,8 @@ static bool parse_slice(const char **at, struct slice *s)
 }
 
 /* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
- * end. */
-static int resolve(const struct slice *s, int64_t n, const char *option, const char *text, const char *what,
+ * end. `clip`: a range is cut to what there is, as in Python. */
+static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
                    const char *name, int64_t *first, int64_t *count, struct vp_err *err)
 {
     const bool back = s->step < 0;
@@ -87,7 +89,11 @@ static int resolve(const struct slice *s, int64_t n, const char *option, const c
     } else {
         a += s->has_a && a < 0 ? n : 0;
         b += s->has_b && b < 0 ? n : 0;
-        if ((s->has_a && (a < 0 || a >= n)) || (s->has_b && (b < 0 || b > n)))
+        if (clip && s->range) {
+            const int64_t low = back ? -1 : 0, high = back ? n - 1 : n;
+            a = a < low ? low : a > high ? high : a;
+            b = b < low ? low : b > high ? high : b;
+        } else if ((s->has_a && (a < 0 || a >= n)) || (s->has_b && (b < 0 || b > n)))
             return vp_fail(err, VP_EUSAGE, "%s '%s': %s has %lld %s, 0 to %lld", option, text, name,
                            (long long)n, what, (long long)n - 1);
     }
@@ -131,7 +137,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
             return vp_fail(err, VP_EUSAGE,
                            "--pages: expected numbers and ranges like 0,5,10:20,::2, got '%s'", text);
         span->step = slice.step;
-        if (resolve(&slice, s->in_pages, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
+        if (resolve(&slice, s->in_pages, true, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
             return -1;
         if (span->count == 1)
             span->step = 1;
@@ -151,8 +157,8 @@ static int parse_region(struct vp_select *s, const char *text, const char *name,
     const bool good = parse_slice(&at, &x) && *at++ == ',' && parse_slice(&at, &y) && *at == '\0';
     if (!good || !x.range || !y.range || x.has_step || y.has_step)
         return vp_fail(err, VP_EUSAGE, "--region: expected X0:X1,Y0:Y1, got '%s'", text);
-    if (resolve(&x, s->nx, "--region", text, "columns", name, &s->x0, &nx, err) < 0
-        || resolve(&y, s->ny, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
+    if (resolve(&x, s->nx, false, "--region", text, "columns", name, &s->x0, &nx, err) < 0
+        || resolve(&y, s->ny, false, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
         return -1;
     s->x1 = s->x0 + nx;
     s->y1 = s->y0 + ny;
@@ -365,72 +371,118 @@ int64_t vp_select_page(const struct vp_select *s, int64_t i)
 
 /* ---- metadata ---- */
 
-/* sizes and axes of a stack whose page axis is several ones: kept if the selection is whole steps of the
- * last. */
-static int select_sizes(const struct vp_select *s, struct vp_meta *meta)
-{
-    const char *axes = vp_meta_get(meta, "axes");
-    double size[16];
-    int n = 3;
+/* Positions along an axis that are kept: first, first + step, ... */
+struct along {
+    int64_t first, step, count;
+    bool even;
+};
 
-    while (n <= 16 && !vp_meta_numbers(meta, "sizes", n, size))
-        n++;
-    if (n > 16)
-        return 0;
-    int64_t inner = 1;
-    for (int i = 2; i < n - 1; i++)
-        inner *= size[i] >= 1 && size[i] <= 1e9 && inner < INT32_MAX ? (int64_t)size[i] : 1;
-    const struct vp_span *span = &s->span[0];
-    const bool whole = s->pages >= 0 && s->n_spans == 1 && span->step == 1 && span->first % inner == 0
-                       && span->count % inner == 0;
-    if (!all_pages(s) && !whole) {
-        char first[64], second[64];
-        if (vp_meta_set(meta, "sizes", NULL) < 0)
-            return -1;
-        return axes && sscanf(axes, "%63s %63s", first, second) == 2
-               ? vp_meta_setf(meta, "axes", "%s %s page", first, second) : 0;
+/* The page axes of what is selected, if it is a grid: the same positions along one axis wherever one stands on the
+ * others, as in every page of one channel. `kept` is filled then. False: it is none, or nobody knows. */
+static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, struct along *kept)
+{
+    int64_t count[VP_AXES_MAX], stride[VP_AXES_MAX], inner = 1, n = 1;
+
+    if (!axes->sized || s->pages < 1)
+        return false;
+    for (int a = 0; a < axes->n; a++) {
+        stride[a] = inner;
+        inner *= axes->size[a];
     }
-    char text[512];
-    int len = snprintf(text, sizeof text, "%lld %lld", (long long)(s->x1 - s->x0),
-                       (long long)(s->y1 - s->y0));
-    for (int i = 2; i < n; i++)
-        len += snprintf(text + len, sizeof text - (size_t)len, " %.0f",
-                        i == n - 1 && !all_pages(s) ? (double)(span->count / inner) : size[i]);
-    return vp_meta_set(meta, "sizes", text);
+    if (s->in_pages >= 0 && inner != s->in_pages)
+        return false;
+    /* an axis goes on as long as those behind it stand still */
+    for (int a = 0; a < axes->n; a++) {
+        const int64_t step = stride[a] * axes->size[a], rest = vp_select_page(s, 0) / step;
+        for (count[a] = 1; n * count[a] < s->pages && vp_select_page(s, n * count[a]) / step == rest; count[a]++)
+            ;
+        n *= count[a];
+    }
+    if (n != s->pages)
+        return false;
+    n = 1;
+    for (int a = 0; a < axes->n; n *= count[a++]) {
+        struct along *k = &kept[a];
+        *k = (struct along){.first = vp_select_page(s, 0) / stride[a] % axes->size[a], .step = 1, .count = count[a],
+                            .even = true};
+        int64_t last = k->first;
+        for (int64_t i = 1; i < count[a]; i++) {
+            const int64_t at = vp_select_page(s, i * n) / stride[a] % axes->size[a];
+            if (i == 1)
+                k->step = at - last;
+            k->even = k->even && at - last == k->step && k->step != 0;
+            last = at;
+        }
+    }
+    for (int64_t i = 0; i < s->pages; i++) {
+        int64_t page = 0, span = 1;
+        for (int a = 0; a < axes->n; span *= count[a++])
+            page += stride[a] * (vp_select_page(s, i / span % count[a] * span) / stride[a] % axes->size[a]);
+        if (page != vp_select_page(s, i))
+            return false;
+    }
+    return true;
+}
+
+/* axes and sizes. *slices: pages are picked along z, those in *z. */
+static int select_axes(const struct vp_select *s, const struct vp_stack *in, struct vp_meta *meta, bool *slices,
+                       struct along *z, char *note, size_t size)
+{
+    struct vp_axes axes;
+    struct along kept[VP_AXES_MAX];
+
+    vp_axes_get(in, &axes);
+    const int at = vp_axes_z(&axes);
+    *slices = !all_pages(s) && (axes.n ? at >= 0 : !vp_meta_get(meta, "axes"));
+    if (axes.n < 2) { /* also where it is not known how many pages there are */
+        const struct vp_span *span = &s->span[0];
+        *z = (struct along){span->first, span->step, span->count, s->n_spans == 1};
+        return 0;
+    }
+    if (all_pages(s))
+        return axes.sized ? vp_axes_set(meta, &axes) : 0;
+    if (!select_grid(s, &axes, kept)) {
+        snprintf(note, size, "the axes of the pages are left out: what is selected is no grid of them");
+        *z = (struct along){.even = false};
+        return vp_axes_lose(meta);
+    }
+    for (int a = 0; a < axes.n; a++)
+        axes.size[a] = kept[a].count;
+    *z = at >= 0 ? kept[at] : (struct along){.step = 1};
+    return vp_axes_set(meta, &axes);
 }
 
 /* voxel and origin: shifted and, where every n-th slice is kept, stretched. */
-static int select_frame(const struct vp_select *s, struct vp_meta *meta, char *note, size_t size)
+static int select_frame(const struct vp_select *s, bool slices, const struct along *z, struct vp_meta *meta,
+                        char *note, size_t size)
 {
-    const char *axes = vp_meta_get(meta, "axes");
-    const bool slices = (!axes || !strcmp(axes, "x y z")) && !all_pages(s);
-    const bool even = s->n_spans == 1, onward = even && s->span[0].step > 0;
     double voxel[3], origin[3];
 
     if (!vp_meta_numbers(meta, "voxel", 3, voxel))
         return 0;
     const bool placed = vp_meta_numbers(meta, "origin", 3, origin);
     const double slice = voxel[2];
-    if (slices && !even) {
-        snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
+    if (slices && !z->even) {
+        if (!note[0])
+            snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
         return vp_meta_setf(meta, "voxel", "%.17g %.17g", voxel[0], voxel[1]) < 0
                || vp_meta_set(meta, "origin", NULL) < 0 ? -1 : 0;
     }
-    if (slices && s->span[0].step != 1) {
-        voxel[2] *= (double)(onward ? s->span[0].step : -s->span[0].step);
+    if (slices && z->step != 1) {
+        voxel[2] *= (double)(z->step > 0 ? z->step : -z->step);
         if (vp_meta_setf(meta, "voxel", "%.17g %.17g %.17g", voxel[0], voxel[1], voxel[2]) < 0)
             return -1;
     }
     if (!placed)
         return 0;
-    if (slices && !onward) {
+    if (slices && z->step < 0) {
         snprintf(note, size, "the origin is left out: the order of the slices is reversed");
         return vp_meta_set(meta, "origin", NULL);
     }
     origin[0] += (double)s->x0 * voxel[0];
     origin[1] += (double)s->y0 * voxel[1];
     if (slices)
-        origin[2] += (double)s->span[0].first * slice;
+        origin[2] += (double)z->first * slice;
     return vp_meta_setf(meta, "origin", "%.17g %.17g %.17g", origin[0], origin[1], origin[2]);
 }
 
@@ -438,6 +490,8 @@ int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct
                     size_t n, struct vp_err *err)
 {
     struct vp_geom g = {0};
+    struct along z = {.even = false};
+    bool slices;
     int rc = -1;
 
     note[0] = '\0';
@@ -451,7 +505,8 @@ int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct
     out->nx = s->x1 - s->x0;
     out->ny = s->y1 - s->y0;
     out->pages = s->pages;
-    if (select_sizes(s, &out->meta) < 0 || select_frame(s, &out->meta, note, n) < 0) {
+    if (select_axes(s, in, &out->meta, &slices, &z, note, n) < 0
+        || select_frame(s, slices, &z, &out->meta, note, n) < 0) {
         vp_fail(err, VP_ERESOURCE, "out of memory");
         goto out;
     }
@@ -483,33 +538,6 @@ static void crop(const struct vp_select *s, void *dst, const void *src, size_t s
         memmove(dst, from, row);
 }
 
-struct job {
-    const struct vp_select *s;
-    const struct vp_flow *flow;   /* the caller's */
-    size_t sample, page, part;    /* bytes */
-    int64_t done;                 /* selected pages handed on */
-};
-
-/* Batch of consecutive input pages -> the selected ones among them -> the caller's work. */
-static int pick(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
-{
-    struct job *j = ctx;
-    const int64_t first = j->done;
-    int m = 0;
-
-    for (int k = 0; k < n; k++) {
-        if (j->s->pages >= 0 && j->done == j->s->pages)
-            break;
-        if (vp_select_page(j->s, j->done) != page + k)
-            continue;
-        crop(j->s, (char *)in + (size_t)m++ * j->part, (const char *)in + (size_t)k * j->page, j->sample);
-        j->done++;
-    }
-    if (m == 0 || !j->flow->work)
-        return m;
-    return j->flow->work(j->flow->ctx, first, m, in, out, err);
-}
-
 static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err *err)
 {
     return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", name,
@@ -530,99 +558,85 @@ static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
     return got;
 }
 
-/* Pages one by one, wherever they are. */
-static int run_seeking(struct job *j, struct vp_flow *f, struct vp_err *err)
-{
-    enum { BATCH_BYTES = 16 << 20 };
-    int64_t batch = f->batch ? f->batch : (int64_t)(BATCH_BYTES / j->part);
-    const size_t out_bytes = f->writer && f->work ? f->out_page_bytes : 0;
-    size_t need = 0;
-    char *page = NULL, *in = NULL, *out = NULL;
-    int rc = -1;
+/* Where selected pages come from. */
+struct picker {
+    const struct vp_select *s;
+    struct vp_pages *pages;
+    size_t sample;              /* bytes */
+    void *page;                 /* what a region is cut out of; NULL: whole rows are wanted */
+};
 
-    batch = batch < 1 ? 1 : batch > j->s->pages ? j->s->pages : batch;
-    while (batch > 1 && f->memory && j->page + (uint64_t)batch * (j->part + out_bytes) > f->memory)
-        batch /= 2;
-    if (!vp_mul_size(&need, (size_t)batch, j->part + out_bytes) || !vp_add_size(&need, need, j->page)
-        || (f->memory && need > f->memory)) {
-        vp_fail(err, VP_ERESOURCE, "%s: a page does not fit the memory limit", vp_reader_name(f->reader));
-        return -1;
-    }
-    page = vp_alloc_raw(1, j->page, "page", err);
-    in = page ? vp_alloc_raw((size_t)batch, j->part, "pages", err) : NULL;
-    out = in && out_bytes ? vp_alloc_raw((size_t)batch, out_bytes, "pages", err) : in;
-    if (!out)
-        goto out;
-    while (j->done < j->s->pages) {
-        int n = 0;
-        for (; n < batch && j->done + n < j->s->pages; n++) {
-            const int64_t at = vp_select_page(j->s, j->done + n);
-            if (vp_reader_seek(f->reader, at, err) < 0)
-                goto out;
-            const int got = f->as_f32 ? vp_reader_next_f32(f->reader, (float *)page, &f->bad, err)
-                                      : vp_reader_next(f->reader, page, err);
-            if (got <= 0) {
-                if (got == 0)
-                    too_few(vp_reader_name(f->reader), at, at, err);
-                goto out;
-            }
-            crop(j->s, in + (size_t)n * j->part, page, j->sample);
-        }
-        const int m = f->work ? f->work(f->ctx, j->done, n, in, out == in ? NULL : out, err) : n;
-        if (m < 0)
-            goto out;
-        const size_t bytes = f->work ? out_bytes : j->part;
-        for (int k = 0; f->writer && k < m; k++)
-            if (vp_writer_page(f->writer, out + (size_t)k * bytes, err) < 0)
-                goto out;
-        j->done += n;
-        f->pages = j->done;
-        vp_progress_add(f->progress, n);
-    }
-    rc = 0;
-out:
-    if (out != in)
-        free(out);
-    free(in);
-    free(page);
-    return rc;
+/* Page `at` of the input, which lies behind the last one if it is a pipe. 1, 0: it is not there, -1. */
+static int read_page(const struct picker *k, int64_t at, void *to, struct vp_err *err)
+{
+    struct vp_reader *const r = k->pages->reader;
+    int got = vp_reader_seekable(r) ? 1 - 2 * (vp_reader_seek(r, at, err) < 0)
+                                    : vp_reader_skip(r, at - vp_reader_position(r), err);
+    if (got > 0)
+        got = k->pages->as_f32 ? vp_reader_next_f32(r, to, &k->pages->bad, err) : vp_reader_next(r, to, err);
+    return got;
 }
 
-int vp_select_run(const struct vp_select *s, struct vp_flow *flow, struct vp_err *err)
+/* Selected pages [i, i + n), their regions to to[]. */
+static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
-    const struct vp_stack *in = vp_reader_stack(flow->reader);
-    const char *name = vp_reader_name(flow->reader);
-    const size_t sample = flow->as_f32 ? sizeof(float) : vp_type_size(in->type);
-    struct job j = {.s = s, .flow = flow, .sample = sample, .page = (size_t)(s->nx * s->ny) * sample,
-                    .part = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * sample};
-    const bool seekable = vp_reader_seekable(flow->reader);
+    const struct picker *const k = source;
+    const struct vp_select *const s = k->s;
+    struct vp_reader *const r = k->pages->reader;
+    const bool f32 = k->pages->as_f32;
 
-    const int64_t first = s->span[0].first, last = s->pages < 0 ? -1 : vp_select_page(s, s->pages - 1) + 1;
-    if (seekable && s->pages >= 0 && (!s->increasing || s->pages < (last - first) / 2)) {
-        vp_progress_start(flow->progress, flow->stage, "pages", s->pages);
-        return run_seeking(&j, flow, err);
+    for (int64_t done = 0; done < n;) {
+        const int64_t at = vp_select_page(s, i + done);
+        int64_t m = 1; /* that follow each other */
+        if (vp_reader_concurrent(r) && all_columns(s)) {
+            while (done + m < n && vp_select_page(s, i + done + m) == at + m)
+                m++;
+            if (vp_reader_bands(r, at, m, s->y0, s->y1, f32 ? NULL : to + done, f32 ? (float *const *)(to + done) : NULL,
+                                &k->pages->bad, threads, err))
+                return -1;
+        } else {
+            const int got = read_page(k, at, k->page ? k->page : to[done], err);
+            if (got < 0)
+                return -1;
+            if (got == 0)
+                return s->pages < 0 ? done : too_few(vp_reader_name(r), at, vp_reader_position(r), err);
+            if (k->page)
+                crop(s, to[done], k->page, k->sample);
+        }
+        done += m;
     }
+    return n;
+}
 
-    struct vp_flow inner = *flow;
-    inner.first = seekable ? first : 0; /* a pipe must be read anyway, and its pages be counted */
-    inner.last = all_pages(s) ? -1 : last;
-    if (!flow->work) {
-        inner.out_page_bytes = j.part;
-        inner.in_place = true;
-    }
-    if (!vp_select_is_all(s) || !flow->work) {
-        inner.work = pick;
-        inner.ctx = &j;
-    }
-    const int rc = vp_flow_run(&inner, err);
-    flow->bad = inner.bad;
-    flow->pages = inner.work == pick ? j.done : inner.pages;
-    if (rc < 0)
-        return -1;
-    if (s->pages >= 0 && flow->pages < s->pages)
-        return too_few(name, vp_select_page(s, flow->pages), inner.first + inner.pages, err);
+int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(p->reader);
+    const bool whole = s->x0 == 0 && s->x1 == s->nx && s->y0 == 0 && s->y1 == s->ny;
+    struct picker k = {.s = s, .pages = p, .sample = p->as_f32 ? sizeof(float) : vp_type_size(in->type)};
+    const size_t page = (size_t)(s->nx * s->ny) * k.sample;
     int64_t more = 0;
-    return inner.last >= 0 && !seekable ? drain(flow->reader, &more, err) : 0;
+    int rc = -1;
+
+    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * k.sample;
+    if (!p->work) {
+        p->out_bytes = p->in_bytes;
+        p->in_place = true;
+    }
+    if (!vp_select_is_all(s)) {
+        p->read = read_selected;
+        p->source = &k;
+        p->count = s->pages < 0 ? 0 : s->pages;
+        p->beside += whole ? 0 : page;
+    }
+    if (vp_pages_fit(p, err) || (!whole && !(k.page = vp_alloc_raw(1, page, "page", err))))
+        goto out;
+    rc = vp_pages_run(p, err);
+    /* all of a pipe is checked */
+    if (!rc && !all_pages(s) && !vp_reader_seekable(p->reader))
+        rc = drain(p->reader, &more, err);
+out:
+    free(k.page);
+    return rc;
 }
 
 /* ---- a second stack ---- */
@@ -641,12 +655,25 @@ int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct v
     if (own->pages >= 0 && in->pages >= 0 && own->pages != in->pages && !b->single)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name, (long long)in->pages,
                        (long long)own->pages);
-    b->page = vp_alloc_raw(1, vp_page_bytes(own), "page", err);
-    b->part = b->page ? vp_alloc_raw(1, vp_page_bytes(own), "page", err) : NULL;
-    if (!b->part) {
-        vp_beside_close(b);
+    return 0;
+}
+
+uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s)
+{
+    const uint64_t page = vp_page_bytes(vp_reader_stack(b->reader));
+    return vp_reader_holds(b->reader, true) + page + (all_columns(s) ? 0 : page);
+}
+
+/* Pages are had when the first one is asked for: then it is known that there is room. A region is cut out of a copy, for
+ * the page may be asked for again. */
+static int beside_pages(struct vp_beside *b, const struct vp_select *s, struct vp_err *err)
+{
+    const size_t bytes = vp_page_bytes(vp_reader_stack(b->reader));
+
+    if (!b->page && !(b->page = vp_alloc_raw(1, bytes, "page", err)))
         return -1;
-    }
+    if (!b->part && !all_columns(s) && !(b->part = vp_alloc_raw(1, bytes, "page", err)))
+        return -1;
     return 0;
 }
 
@@ -656,7 +683,9 @@ int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, co
     const enum vp_type type = vp_reader_stack(b->reader)->type;
     const int64_t want = b->single ? 0 : vp_select_page(s, i);
 
-    *page = b->part;
+    if (beside_pages(b, s, err))
+        return -1;
+    *page = b->part ? b->part : b->page;
     if (b->at == want)
         return 0;
     if (want != b->next && vp_reader_seekable(b->reader)) {
@@ -677,7 +706,8 @@ int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, co
         b->next++;
     }
     b->at = want;
-    crop(s, b->part, b->page, vp_type_size(type));
+    if (b->part)
+        crop(s, b->part, b->page, vp_type_size(type));
     return 0;
 }
 

@@ -66,19 +66,36 @@ static void warn_of_geometry(const struct vp_session *s, const struct vp_run *ru
     free(warnings);
 }
 
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p,
+/* What the reader takes is not there for the work. */
+static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
+{
+    char need[32], have[32];
+    const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
+    if (holds < memory) {
+        run->common.memory -= holds;
+        return 0;
+    }
+    vp_fail(err, VP_ERESOURCE, "%s: reading it takes %s: expected at most %s", vp_reader_name(reader),
+            vp_format_bytes(need, sizeof need, holds), vp_format_bytes(have, sizeof have, memory));
+    return vp_hint(err, "allow more with --memory");
+}
+
+int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
                     struct vp_err *err)
 {
     const bool automatic = !strcmp(run->common.device, "auto");
     if (!automatic)
         vp_devices_warm(run->common.device);
-    if (vp_open_input(run, &s->reader, err))
+    if (vp_open_values(run, run->parsed.operands, run->parsed.n_operands, &s->reader, err))
+        return -1;
+    if (take_memory(run, s->reader, err))
         return -1;
     const struct vp_stack *in = vp_reader_stack(s->reader);
     const bool sinograms = p->projections.layout == VP_LAYOUT_SINOGRAMS;
     struct vp_reconstruct *job = &s->job;
 
-    if (vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
+    if (vp_quantity_check(&in->meta, need, vp_reader_name(s->reader), err) ||
+        vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
         vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
         vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err) ||
         vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
@@ -115,6 +132,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     if (vp_devices_find(&job->kind, &s->devices, &job->n_devices, device, err))
         return -1;
     vp_stats_time(run->stats, "devices", vp_now() - t);
+    if (automatic && *vp_devices_refused())
+        vp_warn(run, "on the CPU: %s", vp_devices_refused());
     job->devices = s->devices;
     if (automatic)
         job->n_devices = worth_devices(job);

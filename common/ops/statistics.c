@@ -298,15 +298,25 @@ void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, 
 /* Each thread has its own counters; above this many bytes in all, fewer threads count. */
 static const size_t COUNTER_BYTES = (size_t)64 << 20;
 
-static int counter_init(struct vp_counter *c, int64_t bins, struct vp_err *err)
+static int counter_parts(int64_t bins)
 {
     const size_t fit = COUNTER_BYTES / ((size_t)bins * sizeof(int64_t));
     const int threads = omp_get_max_threads();
 
+    return fit < 1 ? 1 : fit < (size_t)threads ? (int)fit : threads;
+}
+
+static int counter_init(struct vp_counter *c, int64_t bins, struct vp_err *err)
+{
     c->bins = bins;
-    c->parts = fit < 1 ? 1 : fit < (size_t)threads ? (int)fit : threads;
+    c->parts = counter_parts(bins);
     c->count = vp_alloc((size_t)bins * (size_t)c->parts, sizeof(int64_t), "histogram", err);
     return c->count ? 0 : -1;
+}
+
+static uint64_t counter_bytes(const struct vp_counter *c)
+{
+    return (uint64_t)c->bins * (uint64_t)c->parts * sizeof *c->count;
 }
 
 /* Bring the counts of all threads together in the first `bins` counters. */
@@ -365,6 +375,11 @@ int vp_histogram_init(struct vp_histogram *h, double lo, double hi, int bins, st
     h->edge[bins] = hi;
     h->count = h->counter.count;
     return 0;
+}
+
+uint64_t vp_histogram_bytes(const struct vp_histogram *h)
+{
+    return counter_bytes(&h->counter) + ((uint64_t)h->bins + 1) * sizeof *h->edge;
 }
 
 struct histogram_block { const struct vp_histogram *h; enum vp_type type; };
@@ -509,6 +524,20 @@ static double key_value(enum vp_type type, uint64_t key)
     }
 }
 
+static int64_t quantile_bins(enum vp_type type, int n, bool single)
+{
+    const bool wide = vp_type_size(type) * 8 > DIGIT;
+
+    return single && wide ? (int64_t)1 << COARSE : (int64_t)DIGITS * (wide ? 2 * n : 1);
+}
+
+uint64_t vp_quantiles_bytes(enum vp_type type, int n, bool single)
+{
+    const int64_t bins = quantile_bins(type, n, single);
+
+    return (uint64_t)bins * (uint64_t)counter_parts(bins) * sizeof(int64_t);
+}
+
 int vp_quantiles_open(struct vp_quantiles **out, enum vp_type type, const double *percent, int n, bool single,
                       struct vp_err *err)
 {
@@ -528,8 +557,7 @@ int vp_quantiles_open(struct vp_quantiles **out, enum vp_type type, const double
     q->bits = (int)vp_type_size(type) * 8;
     q->coarse = single && q->bits > DIGIT;
     q->slots = 1;
-    const int64_t bins = q->coarse ? (int64_t)1 << COARSE : (int64_t)DIGITS * (q->bits > DIGIT ? RANKS : 1);
-    if (counter_init(&q->counter, bins, err) < 0 || !(q->hit = vp_alloc(DIGITS, 1, "percentiles", err))) {
+    if (counter_init(&q->counter, quantile_bins(type, n, single), err) < 0 || !(q->hit = vp_alloc(DIGITS, 1, "percentiles", err))) {
         vp_quantiles_close(q);
         return -1;
     }

@@ -57,6 +57,8 @@ struct vp_histogram {
 /* lo < hi, 1 <= bins <= 2^20, else VP_EUSAGE. */
 int vp_histogram_init(struct vp_histogram *h, double lo, double hi, int bins, struct vp_err *err);
 void vp_histogram_add(struct vp_histogram *h, const void *samples, enum vp_type type, int64_t n);
+/* Memory that it takes. */
+uint64_t vp_histogram_bytes(const struct vp_histogram *h);
 void vp_histogram_free(struct vp_histogram *h);
 
 /* Quantiles of the finite samples, with linear interpolation between neighbours in rank (Hyndman and Fan's
@@ -65,10 +67,12 @@ void vp_histogram_free(struct vp_histogram *h);
  * counted in 2^20 bins of their value as float32, and the result is within 2^-11 (0.05 %) of a true one (0 if
  * that is below 1e-38), between the smallest and the largest sample. */
 struct vp_quantiles;
-enum { VP_QUANTILES_MAX = 8 };
+enum { VP_QUANTILES_MAX = 32 };
 /* percent[0..n): each in [0, 100], 1 <= n <= VP_QUANTILES_MAX, else VP_EUSAGE. */
 int vp_quantiles_open(struct vp_quantiles **q, enum vp_type type, const double *percent, int n, bool single,
                       struct vp_err *err);
+/* Memory that this takes. */
+uint64_t vp_quantiles_bytes(enum vp_type type, int n, bool single);
 void vp_quantiles_add(struct vp_quantiles *q, const void *samples, int64_t n);
 /* End of a pass: true if the samples must be added once more. */
 bool vp_quantiles_again(struct vp_quantiles *q);

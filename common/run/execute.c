@@ -7,6 +7,8 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "run/pages.h"
+#include "run/store.h"
 
 #include <fcntl.h>
 #include <omp.h>
@@ -16,7 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH_BYTES = 16 << 20, PATIENCE_NS = 500 * 1000 * 1000 };
+enum {
+    BATCH_BYTES = 16 << 20,
+    /* A slab that is cut short does its halo again; a page does not. */
+    PATIENCE_NS = 500 * 1000 * 1000,
+    PATIENCE_OF_PAGES_NS = 10 * 1000 * 1000
+};
 
 static void stop(struct run *r, const struct vp_err *err)
 {
@@ -61,6 +68,8 @@ int64_t vp_run_kept(const struct run *r, int64_t g)
 /* The lowest plane that must stay. Under the lock. */
 static int64_t low_plane(const struct run *r)
 {
+    if (r->e->pages && r->e->pages->in_place && r->e->writer) /* the window is the output, too */
+        return r->written < r->made ? r->slab[r->written % r->plan->slabs].g0 : r->next;
     return vp_run_kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
 }
 
@@ -80,10 +89,28 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
+/* n pages from page g on into the window. Returns how many came. */
+static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *err)
+{
+    struct vp_pages *p = r->e->pages;
+    void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of pages", err);
+    int64_t got = -1;
+    for (int64_t i = 0; to && i < n; i++)
+        to[i] = r->input[0] + (size_t)((g + i) % r->plan->window) * r->slot;
+    if (to)
+        got = p->read     ? p->read(p->source, g, n, to, r->io_threads, err)
+              : p->as_f32 ? vp_reader_pages_f32(p->reader, n, (float **)to, &p->bad, r->io_threads, err)
+                          : vp_reader_pages(p->reader, n, to, r->io_threads, err);
+    free(to);
+    return got;
+}
+
 /* n planes of stack k, the first being plane g. Returns how many came. */
 static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool single, struct vp_err *err)
 {
     const struct vp_execute *e = r->e;
+    if (e->pages)
+        return read_pages(r, g, n, err);
     struct vp_reader *reader = e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->nx * (r->yb - r->ya);
@@ -128,6 +155,12 @@ static int check_ends(struct run *r, struct vp_err *err)
                                            vp_reader_name(reader), (long long)(r->total * r->inner), known);
     }
     return 0;
+}
+
+static const char *name_of(const struct run *r)
+{
+    const struct vp_reader *reader = r->e->pages ? r->e->pages->reader : r->e->reader[0];
+    return reader ? vp_reader_name(reader) : "the input";
 }
 
 static int read_all(struct run *r, struct vp_err *err)
@@ -183,13 +216,13 @@ static int read_all(struct run *r, struct vp_err *err)
     if (stopped)
         return 0;
     if (r->total < VP_UNKNOWN && r->have < r->total)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(r->e->reader[0]),
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r),
                        (long long)(r->total * r->inner), (long long)(r->have * r->inner));
     if (r->nz < VP_UNKNOWN && r->have % r->nz)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
                        vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
                        (long long)(r->have * r->inner));
-    if (r->total < VP_UNKNOWN && check_ends(r, err))
+    if (r->total < VP_UNKNOWN && !r->e->pages && check_ends(r, err))
         return -1;
     pthread_mutex_lock(&r->lock);
     r->end = true;
@@ -211,8 +244,23 @@ static void *reader_main(void *arg)
 
 /* ---- writing ---- */
 
+/* Where the pages of a slab are in the window, one after the other; NULL if they are made. */
+static char *pages_in(const struct run *r, const struct slab *s)
+{
+    return r->from_nothing ? NULL : r->input[0] + (size_t)(s->g0 % r->plan->window) * r->slot;
+}
+
+static char *pages_out(const struct run *r, const struct slab *s)
+{
+    return r->e->pages->in_place ? pages_in(r, s) : s->out;
+}
+
 static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
 {
+    if (r->e->visit == VP_SUMMARY)
+        return 0;
+    if (r->e->pages)
+        return r->e->writer ? vp_writer_pages(r->e->writer, s->g1 - s->g0, pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;
     const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
     const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
@@ -276,7 +324,7 @@ static bool make_slab(struct run *r, bool patient)
         r->total = r->have;
         if (r->nz >= VP_UNKNOWN) {
             r->nz = r->total;
-            for (int s = 0; s < r->e->chain->n; s++)
+            for (int s = 0; r->e->chain && s < r->e->chain->n; s++)
                 r->e->chain->stage[s].image[2] = r->nz;
         }
         r->settled = true;
@@ -284,13 +332,18 @@ static bool make_slab(struct run *r, bool patient)
     }
     if (r->made - r->written >= r->plan->slabs)
         return false;
-    const int64_t full = vp_min64(r->next + r->plan->slab, r->total);
-    int64_t g1 = full;
+    int64_t g1 = vp_min64(r->next + r->plan->slab, r->total);
+    if (r->e->pages) /* one after the other */
+        g1 = vp_min64(g1, (r->next / r->plan->window + 1) * r->plan->window);
     if (needed(r, g1) > r->have) {
         if (patient)
             return false;
         while (g1 > r->next && needed(r, g1) > r->have)
             g1--;
+    }
+    if (r->step > 1 && g1 < r->total) { /* the next slab begins at a step of its image, too */
+        const int64_t z1 = g1 - (r->nz >= VP_UNKNOWN ? 0 : time_of(r, g1) * r->nz);
+        g1 -= z1 % r->step;
     }
     if (g1 <= r->next)
         return false;
@@ -375,7 +428,7 @@ bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
             return false;
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += PATIENCE_NS;
+        until.tv_nsec += r->patience;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         const int64_t had = r->have;
@@ -451,10 +504,63 @@ static int go_on(struct run *r, const struct column *c, const struct vp_part *in
                  void *scratch, int threads, struct vp_err *err)
 {
     void **const kept = &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
-    const uint64_t bytes = *kept ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
+    const bool anew = r->carries && out->box.lo[2] == 0;
+    const uint64_t bytes = *kept && !anew ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
     if (!*kept && !(*kept = vp_alloc_raw(1, (size_t)bytes, "what is kept of a column", err)))
         return -1;
+    if (anew)
+        memset(*kept, 0, (size_t)bytes);
     return vp_chain_go_on(r->e->chain, in, out, scratch, *kept, threads, err);
+}
+
+/* ---- two visits ---- */
+
+static int64_t boxes_of(const struct vp_problem *p, int64_t n[3])
+{
+    for (int a = 0; a < 3; a++)
+        n[a] = (p->image[a] + p->chain->stage[0].step[a] - 1) / p->chain->stage[0].step[a];
+    return n[0] * n[1] * n[2];
+}
+
+int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box)
+{
+    const int64_t *step = r->e->chain->stage[0].step;
+    int64_t n[3];
+    const int64_t image = boxes_of(r->p, n);
+    return (c->time * r->inner + c->channel) * image
+           + (box->lo[2] / step[2] * n[1] + box->lo[1] / step[1]) * n[0] + box->lo[0] / step[0];
+}
+
+void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err)
+{
+    void *entry = vp_alloc_raw(1, (size_t)vp_store_bytes(r->e->store, box), "what is known of a box", err);
+    if (entry && !vp_store_get(r->e->store, box, entry, err))
+        return entry;
+    free(entry);
+    return NULL;
+}
+
+static int visit(struct run *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
+                 void *scratch, int threads, struct vp_err *err)
+{
+    const struct vp_local *op = &r->e->chain->stage[0];
+    const int64_t box = vp_run_box(r, c, &out->box);
+    const bool first = r->e->visit == VP_SUMMARY;
+    struct vp_part args[VP_MAX_INPUTS];
+    uint64_t bytes;
+    void *entry = first ? vp_alloc_raw(1, (size_t)op->summary(op, &out->box), "what is known of a box", err)
+                        : vp_run_entry(r, box, err);
+    int rc = -1;
+    for (int i = 0; i < op->inputs; i++)
+        args[i] = in[~op->from[i]];
+    if (entry && first && !op->summarize(op, args, &out->box, entry, scratch, threads, err)) {
+        memcpy(&bytes, entry, sizeof bytes);
+        rc = vp_store_put(r->e->store, box, entry, bytes, err);
+    } else if (entry && !first) {
+        rc = op->finish(op, args, out, entry, scratch, threads, err);
+    }
+    free(entry);
+    return rc;
 }
 
 /* All parts of a column; the chain's threads are `threads`. */
@@ -474,10 +580,21 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
                 return -1;
             b->bytes = (size_t)need;
         }
-        if (r->kept ? go_on(r, c, in, &out, b->scratch, threads, err)
-                    : vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
+        if (r->e->visit != VP_MAKE ? visit(r, c, in, &out, b->scratch, threads, err)
+            : r->kept              ? go_on(r, c, in, &out, b->scratch, threads, err)
+                                   : vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
             return -1;
     }
+    return 0;
+}
+
+static int work_on_pages(struct run *r, const struct slab *s, struct vp_err *err)
+{
+    struct vp_pages *p = r->e->pages;
+    const int64_t n = s->g1 - s->g0;
+    if (p->work && p->work(p->ctx, s->g0, (int)n, pages_in(r, s), r->e->writer ? pages_out(r, s) : NULL, err) < 0)
+        return -1;
+    p->done += n;
     return 0;
 }
 
@@ -485,6 +602,8 @@ static int run_slab(struct run *r, struct slab *s, struct bench *bench, struct v
 {
     const int together = r->plan->together;
     int rc = 0;
+    if (r->e->pages)
+        return work_on_pages(r, s, err);
     if (together < 2) {
         for (int64_t i = 0; i < s->all && !rc; i++) {
             struct column c = column_of(r, s, i);
@@ -547,7 +666,10 @@ static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     struct vp_err err = VP_ERR_INIT;
-    if (!w->r->plan->device ? cpu_loop(w, &err) : w->device ? vp_run_device(w, &err) : 0)
+    if (!w->r->plan->device ? cpu_loop(w, &err)
+        : !w->device        ? 0
+        : w->r->plan->offset ? vp_run_segments(w, &err)
+                             : vp_run_device(w, &err))
         stop(w->r, &err);
     return NULL;
 }
@@ -585,6 +707,16 @@ static int allocate(struct run *r, struct vp_err *err)
     const size_t out = (size_t)(r->nx * plan->band * r->inner) * r->out_size;
     bool ok = true;
 
+    if (r->e->pages) {
+        const struct vp_pages *p = r->e->pages;
+        r->slot = r->e->page_in;
+        if (!r->from_nothing && !(r->input[0] = vp_alloc_raw((size_t)plan->window, r->slot, "input pages", err)))
+            return -1;
+        for (int i = 0; i < plan->slabs && p->writer && !p->in_place; i++)
+            if (!(r->slab[i].out = vp_alloc_raw((size_t)plan->slab, r->e->page_out, "output pages", err)))
+                return -1;
+        return 0;
+    }
     r->slot = page * (size_t)r->inner;
     for (int k = 0; k < r->stacks && ok; k++) {
         r->input[k] = r->p->single[k] ? host_alloc(r, 1, page, "a page", err)
@@ -628,8 +760,8 @@ static int run_threads(struct run *r, struct vp_err *err)
 {
     pthread_t reader, writer;
     struct vp_err why = VP_ERR_INIT;
-    int rc = pthread_create(&reader, NULL, reader_main, r);
-    const bool have_reader = !rc;
+    int rc = r->from_nothing ? 0 : pthread_create(&reader, NULL, reader_main, r);
+    const bool have_reader = !rc && !r->from_nothing;
     if (!rc)
         rc = pthread_create(&writer, NULL, writer_main, r);
     const bool have_writer = !rc;
@@ -666,14 +798,24 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->page_out = (size_t)(r->nx * (r->y1 - r->y0)) * r->out_size;
     r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
     r->along = (r->y1 - r->y0 + r->plan->part[1] - 1) / r->plan->part[1];
-    r->have = r->next = r->made = r->done = r->written = 0;
-    r->end = r->settled = false;
+    r->have = r->from_nothing ? r->total : 0;
+    r->next = r->made = r->done = r->written = 0;
+    r->end = r->from_nothing;
+    r->settled = false;
+    if (r->e->pages)
+        r->page_out = r->e->page_out;
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
     if (r->plan->stream && !r->plan->device && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    if (r->plan->offset && !(r->carried = calloc((size_t)columns, sizeof *r->carried)))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const int rc = run_threads(r, err);
+    for (int64_t i = 0; r->carried && i < columns; i++)
+        free(r->carried[i].value);
+    free(r->carried);
+    r->carried = NULL;
     for (int64_t i = 0; r->kept && i < columns; i++)
         free(r->kept[i]);
     free(r->kept);
@@ -698,9 +840,13 @@ static void tell(struct run *r, double elapsed)
         vp_stats_count(stats, "bytes_up", w->up);
         vp_stats_count(stats, "bytes_down", w->down);
     }
-    vp_stats_time(stats, "read", r->read_s);
-    vp_stats_time(stats, "compute", work);
-    vp_stats_time(stats, "write", r->write_s);
+    if (!r->from_nothing)
+        vp_stats_time(stats, "read", r->read_s);
+    vp_stats_time(stats, !r->e->pages ? "compute" : r->e->pages->stage ? r->e->pages->stage : "work", work);
+    if (!r->e->pages || r->e->writer)
+        vp_stats_time(stats, "write", r->write_s);
+    if (r->e->pages)
+        return;
     vp_stats_count(stats, "parts", (uint64_t)parts);
     const double voxels = (double)r->total * (double)r->inner * (double)r->nx * (double)r->ny;
     const double bytes = voxels * (double)(r->p->stored_in + r->p->stored_out);
@@ -709,6 +855,38 @@ static void tell(struct run *r, double elapsed)
         vp_stats_number(stats, "voxels_per_second", voxels / elapsed);
         vp_stats_number(stats, "megabytes_per_second", bytes / elapsed * 1e-6); /* in and out */
     }
+}
+
+static void describe_chain(struct run *r)
+{
+    const struct vp_chain *c = r->e->chain;
+    r->patience = PATIENCE_NS;
+    r->stacks = c->stacks;
+    r->in_size = vp_type_size(r->e->held);
+    r->out_size = vp_type_size(c->stage[c->n - 1].out);
+    vp_chain_halo(c, r->halo);
+    r->step = 1;
+    for (int s = 0; s < c->n; s++) {
+        r->step = vp_max64(r->step, c->stage[s].step[2]);
+        r->carries = c->stage[s].carries ? &c->stage[s] : r->carries;
+        for (int a = 0; a < 3; a++)
+            r->whole[a] = r->whole[a] || c->stage[s].whole[a];
+    }
+    for (int k = 0; k < r->stacks; k++)
+        r->pipe = r->pipe || (!r->p->single[k] && !vp_reader_seekable(r->e->reader[k]));
+    /* all threads reading, all writing, and all working would wait for each other at every barrier */
+    const int busy = r->plan->device ? 2 : 4;
+    r->io_threads = (r->p->threads + busy - 1) / busy;
+}
+
+static void describe_pages(struct run *r)
+{
+    const struct vp_pages *p = r->e->pages;
+    r->patience = PATIENCE_OF_PAGES_NS;
+    r->from_nothing = !p->reader;
+    r->stacks = r->from_nothing ? 0 : 1;
+    r->pipe = p->reader && !vp_reader_seekable(p->reader);
+    r->io_threads = r->p->threads;
 }
 
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
@@ -731,20 +909,12 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->nz = p->image[2];
     r->inner = p->inner;
     r->total = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : r->nz * p->outer;
-    r->stacks = e->chain->stacks;
-    r->in_size = vp_type_size(e->held);
-    r->out_size = vp_type_size(e->chain->stage[e->chain->n - 1].out);
-    vp_chain_halo(e->chain, r->halo);
-    for (int s = 0; s < e->chain->n; s++)
-        for (int a = 0; a < 3; a++)
-            r->whole[a] = r->whole[a] || e->chain->stage[s].whole[a];
-    for (int k = 0; k < r->stacks; k++)
-        r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
+    if (e->pages)
+        describe_pages(r);
+    else
+        describe_chain(r);
     r->wake[0] = r->wake[1] = -1;
     r->by_device = e->plan->device;
-    /* all threads reading, all writing, and all working would wait for each other at every barrier */
-    const int busy = e->plan->device ? 2 : 4;
-    r->io_threads = (p->threads + busy - 1) / busy;
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -757,7 +927,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     else if (pipe2(r->wake, O_CLOEXEC | O_NONBLOCK))
         vp_fail_errno(err, "a pipe cannot be made");
     else if (!open_workers(r, full, err) && !allocate(r, err)) {
-        vp_progress_start(e->progress, e->chain->stage[0].kernel, "pages",
+        vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel, "pages",
                           r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * e->plan->bands);
         const double t = vp_now();
         rc = 0;
@@ -780,5 +950,28 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     pthread_mutex_destroy(&r->lock);
     free(r->slab);
     free(r);
+    return rc;
+}
+
+int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err)
+{
+    struct vp_local *op = &e->chain->stage[0];
+    int64_t n[3];
+    const int64_t boxes = boxes_of(e->problem, n) * e->problem->inner * e->problem->outer;
+    int rc = vp_store_open(&e->store, boxes, memory, err);
+    if (!rc) {
+        e->visit = VP_SUMMARY;
+        rc = vp_execute(e, full, err);
+    }
+    for (int k = 0; k < e->chain->stacks && !rc; k++)
+        rc = vp_reader_seek(e->reader[k], 0, err);
+    rc = rc || (op->solve && op->solve(op, e->store, e->problem->threads, err)) ? -1 : 0;
+    if (!rc) {
+        e->visit = VP_FINISH;
+        rc = vp_execute(e, full, err);
+    }
+    vp_store_close(e->store);
+    e->store = NULL;
+    e->visit = VP_MAKE;
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "stack/reader.h"
 #include "stack/writer.h"
 
+struct vp_pages;
 struct vp_stats;
 struct vp_progress;
 
@@ -23,11 +24,21 @@ struct vp_execute {
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
+    /* The visit of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
+    enum vp_visit visit;
+    struct vp_store *store;
+    /* Pages through a function (pages.h) instead of a chain: */
+    struct vp_pages *pages;
+    size_t page_in, page_out;                /* bytes of a page */
     int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
 };
 
 /* 0 or -1. *full (may be NULL) is set if a device had not the memory that was planned, before anything was read: plan
  * with less and run again. */
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
+
+/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond `memory`
+ * bytes (0: no limit) go to a file. */
+int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err);
 
 #endif

@@ -3,9 +3,21 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "run/execute_internal.h"
+#include "run/store.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What is now known of the box that a lane has looked at. */
+static int keep_summary(struct worker *w, int l, struct vp_err *err)
+{
+    uint64_t bytes;
+    const void *entry = vp_lanes_total(w->device, l, &bytes, err);
+    if (!entry)
+        return -1;
+    memcpy(&bytes, entry, sizeof bytes);
+    return vp_store_put(w->r->e->store, w->lane[l].box, entry, bytes, err);
+}
 
 static int wait_lane(struct worker *w, int l, struct vp_err *err)
 {
@@ -13,7 +25,9 @@ static int wait_lane(struct worker *w, int l, struct vp_err *err)
     if (!lane->busy)
         return 0;
     lane->busy = false;
-    const int rc = vp_lanes_wait(w->device, l, err);
+    int rc = vp_lanes_wait(w->device, l, err);
+    if (!rc && w->r->e->visit == VP_SUMMARY)
+        rc = keep_summary(w, l, err);
     pthread_mutex_lock(&w->r->lock);
     if (!rc && lane->ends)
         vp_run_column_done(w->r, lane->ends);
@@ -69,6 +83,8 @@ void vp_run_close_device(struct worker *w)
  * along on the device does not, even if it is still there because another device is behind. */
 static bool is_here(const struct run *r, const struct column *c)
 {
+    if (r->carries && r->plan->stream && c->z > 0) /* the device had what was carried */
+        return false;
     const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
     return start + (r->whole[2] ? 0 : vp_max64(0, c->z - r->halo[2])) >= vp_run_kept(r, c->slab->g0);
 }
@@ -110,8 +126,8 @@ static int make_smaller(struct worker *w, int64_t first, int busy, const struct 
     for (int l = 0; l < VP_MAX_LANES; l++)
         w->lane[l].busy = false;
     do {
-        if (w->depth > 1 && !r->whole[2])
-            w->depth = (w->depth + 1) / 2;
+        if (w->depth > r->step && !r->whole[2])
+            w->depth = ((w->depth + 1) / 2 + r->step - 1) / r->step * r->step;
         else if (w->lanes > 1)
             w->lanes--;
         else
@@ -141,6 +157,18 @@ static bool get_column(struct worker *w, bool block, struct column *c)
     return go;
 }
 
+static int visit(struct worker *w, int l, const struct column *c, const struct vp_part *in, const struct vp_part *out,
+                 struct vp_err *err)
+{
+    const int64_t box = w->lane[l].box = vp_run_box(w->r, c, &out->box);
+    if (w->r->e->visit == VP_SUMMARY)
+        return vp_lanes_summary(w->device, l, in, &out->box, err);
+    void *entry = vp_run_entry(w->r, box, err);
+    const int rc = entry ? vp_lanes_finish(w->device, l, in, out, entry, err) : -1;
+    free(entry);
+    return rc;
+}
+
 /* Submit the next part of a column, when its lane is free. */
 static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
 {
@@ -152,7 +180,8 @@ static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
     if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
         return -1;
     vp_run_next_part(r, c, w->depth, in, &out, lane->pointers);
-    if (vp_lanes_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)) {
+    if (r->e->visit == VP_MAKE ? vp_lanes_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)
+                               : visit(w, l, &start, in, &out, err)) {
         *c = start;
         return -1;
     }
@@ -161,6 +190,98 @@ static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
     lane->column = start;
     lane->ends = c->z == c->z1 ? c->slab : NULL;
     return 0;
+}
+
+/* ---- a value carried along z, by several devices ---- */
+
+/* A segment that is made but for what is carried into it. */
+struct segment {
+    struct vp_part out;
+    struct column column;
+};
+
+/* What is carried into a segment, when it is known, plus its total is what is carried out of it. Segments are taken in
+ * order, so those before it are with workers that wait for nothing but segments before theirs. */
+static int join_segment(struct worker *w, const struct segment *s, const void *total, uint64_t bytes, void *before,
+                        struct vp_err *err)
+{
+    struct run *r = w->r;
+    const struct column *c = &s->column;
+    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
+    struct carried *carried = &r->carried[(c->channel * r->along + c->iy) * r->across + c->ix];
+    int rc = 0;
+    pthread_mutex_lock(&r->lock);
+    while (!r->stop && carried->g != start + s->out.box.lo[2])
+        pthread_cond_wait(&r->moved, &r->lock);
+    if (r->stop || (!carried->value && !(carried->value = malloc((size_t)bytes)))) {
+        rc = r->stop ? vp_fail(err, VP_ERUN, "stopped") : vp_fail(err, VP_ERESOURCE, "not enough memory");
+    } else {
+        if (s->out.box.lo[2] == 0)
+            memset(carried->value, 0, (size_t)bytes);
+        memcpy(before, carried->value, (size_t)bytes);
+        r->carries->join(r->carries, carried->value, total, bytes);
+        carried->g = start + s->out.box.hi[2];
+        pthread_cond_broadcast(&r->moved);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+static int apply_segment(struct worker *w, int l, struct segment *s, struct vp_err *err)
+{
+    uint64_t bytes;
+    const void *total = vp_lanes_total(w->device, l, &bytes, err);
+    void *before = total ? malloc((size_t)bytes) : NULL;
+    if (total && !before)
+        vp_fail(err, VP_ERESOURCE, "not enough memory");
+    const int rc = !before || join_segment(w, s, total, bytes, before, err)
+                   || vp_lanes_apply(w->device, l, &s->out, before, err) ? -1 : 0;
+    free(before);
+    return rc;
+}
+
+int vp_run_segments(struct worker *w, struct vp_err *err)
+{
+    struct run *r = w->r;
+    struct segment segment[VP_MAX_LANES] = {0};
+    struct vp_part in[VP_MAX_INPUTS];
+    int64_t taken = 0, applied = 0, done = 0; /* segments so far */
+    int rc = 0;
+    const double t = vp_now();
+
+    while (!rc) {
+        struct column c;
+        const bool more = taken - done < w->lanes && get_column(w, taken == done, &c);
+        if (more) {
+            const int l = (int)(taken % w->lanes);
+            struct lane *lane = &w->lane[l];
+            segment[l] = (struct segment){.column = c};
+            if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
+                rc = -1;
+            if (!rc) {
+                vp_run_next_part(r, &c, w->depth, in, &segment[l].out, lane->pointers);
+                rc = vp_lanes_local(w->device, l, in, &segment[l].out, err);
+            }
+            taken += !rc;
+            w->parts += !rc;
+        } else if (applied < taken) {
+            rc = apply_segment(w, (int)(applied % w->lanes), &segment[applied % w->lanes], err);
+            applied += !rc;
+        } else if (done < taken) {
+            rc = vp_lanes_wait(w->device, (int)(done % w->lanes), err);
+            pthread_mutex_lock(&r->lock);
+            if (!rc)
+                vp_run_column_done(r, segment[done % w->lanes].column.slab);
+            pthread_mutex_unlock(&r->lock);
+            done += !rc;
+        } else {
+            break;
+        }
+    }
+    for (; done < taken && w->device; done++) /* what failed first is told */
+        vp_lanes_wait(w->device, (int)(done % w->lanes), NULL);
+    w->work_s += vp_now() - t;
+    return rc;
 }
 
 int vp_run_device(struct worker *w, struct vp_err *err)

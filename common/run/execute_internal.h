@@ -26,10 +26,14 @@ struct lane {
     bool busy;
     struct slab *ends;        /* the part in it is the last one of a column of this slab; or NULL */
     struct column column;     /* from this part on */
+    int64_t box;              /* of two visits */
     void **pointers;
 };
 
 struct run;
+
+/* What all segments before plane g of the stream have left of a column. */
+struct carried { int64_t g; void *value; };
 
 struct worker {
     struct run *r;
@@ -58,6 +62,8 @@ struct run {
     int64_t nx, ny, inner;
     int64_t nz, total;        /* of the stream in planes; VP_UNKNOWN before the end of a pipe */
     int64_t halo[3];
+    int64_t step;             /* planes: parts begin at multiples of it */
+    const struct vp_local *carries; /* the operation that carries a value along z; or NULL */
     bool whole[3];
     int stacks;
     int io_threads;           /* that read, and that write */
@@ -68,7 +74,9 @@ struct run {
     size_t page_in, page_out; /* bytes of a page's rows of this band in memory */
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
+    struct carried *carried;  /* offset: what is carried along each column of the band */
     void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
+    bool from_nothing;        /* pages that are made: nothing is read */
     bool by_device;          /* the window and the slabs are memory that the devices copy fast */
     struct worker worker[VP_MAX_WORKERS];
 
@@ -81,6 +89,7 @@ struct run {
     int wake[2];
     struct vp_err err;
     double read_s, write_s;
+    int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
 };
 
 /* The lowest plane that stays in the window while output from plane g on is to be made. */
@@ -92,6 +101,9 @@ void vp_run_column_done(struct run *r, struct slab *s);
 /* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
 void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers);
+/* Of the boxes that are visited twice, the number of that one; and its entry, malloc'd. */
+int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box);
+void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err);
 /* Room for the pointers of one part. */
 void **vp_run_pointers(const struct run *r, struct vp_err *err);
 
@@ -100,5 +112,7 @@ int vp_run_open_device(struct worker *w, struct vp_err *err);
 void vp_run_close_device(struct worker *w);
 /* All columns that fall to this worker, to the end of the band. */
 int vp_run_device(struct worker *w, struct vp_err *err);
+/* The same where a value is carried along z and all workers make segments of it. */
+int vp_run_segments(struct worker *w, struct vp_err *err);
 
 #endif

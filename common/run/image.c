@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "run/execute.h"
+#include "stack/axes.h"
 #include "stack/open.h"
 
 #include <ctype.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_AXES = 16, TRIES = 8, STEP = 64 << 20 };
+enum { TRIES = 8, STEP = 64 << 20 };
 
 /* Below, auto takes one device of several: to start one takes longer than its share of the work. */
 static const double WORTH_ALL = 4e9; /* bytes */
@@ -52,7 +53,7 @@ static bool is_signed(enum vp_type t)
     return t >= VP_I8 && t <= VP_I64;
 }
 
-/* The smallest type that holds the values of both; false if there is none. */
+/* The smallest type that holds the values of both; false if there is none, and f64 is the next best. */
 static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
 {
     const size_t na = vp_type_size(a), nb = vp_type_size(b), wide = na > nb ? na : nb;
@@ -67,7 +68,7 @@ static bool common_type(enum vp_type a, enum vp_type b, enum vp_type *out)
         *out = na > nb ? a : b;
     } else {
         const size_t of_unsigned = is_signed(a) ? nb : na, n = of_unsigned < wide ? wide : 2 * of_unsigned;
-        *out = n == 2 ? VP_I16 : n == 4 ? VP_I32 : VP_I64;
+        *out = n == 2 ? VP_I16 : n == 4 ? VP_I32 : n == 8 ? VP_I64 : VP_F64;
         return n <= 8;
     }
     return true;
@@ -96,10 +97,10 @@ static int choose_type(struct vp_images *im, struct vp_run *run, unsigned types,
         s->all_i8 = s->all_i8 && t == VP_I8;
         if (k == 0) {
             im->type = t;
-        } else if (!common_type(im->type, t, &im->type)) {
+        } else if (!common_type(im->type, t, &im->type) && !im->params.any_types) {
             vp_fail(err, VP_ERUN, "%s has %s samples and %s %s: no type holds both", vp_reader_name(im->reader[0]),
                     vp_type_name(vp_reader_stack(im->reader[0])->type), vp_reader_name(im->reader[k]), vp_type_name(t));
-            return vp_hint(err, "convert one of them: img-convert --type f64");
+            return vp_hint(err, "with --type both are taken as f64, or convert one of them: img-convert --type f64");
         }
     }
     if (types & 1u << im->type)
@@ -119,77 +120,39 @@ static int choose_type(struct vp_images *im, struct vp_run *run, unsigned types,
 
 /* ---- axes ---- */
 
-/* The words of `axes`; 0 if there are none. */
-static int axes_of(const struct vp_meta *m, char name[MAX_AXES][32])
-{
-    const char *p = vp_meta_get(m, "axes");
-    int n = 0;
-    for (; p && n < MAX_AXES; n++) {
-        int len = 0;
-        if (sscanf(p, " %31s%n", name[n], &len) != 1)
-            break;
-        p += len;
-    }
-    return n;
-}
-
-/* How many there are along each of n page axes; `pages` of -1 is not known. */
-static bool page_sizes(const struct vp_meta *m, int n, int64_t pages, int64_t size[MAX_AXES])
-{
-    double v[MAX_AXES];
-    int skip = 2;
-    if (n == 1) {
-        size[0] = pages < 0 ? VP_UNKNOWN : pages;
-        return true;
-    }
-    if (n + 2 > MAX_AXES)
-        return false;
-    if (!vp_meta_numbers(m, "sizes", n + 2, v)) {
-        skip = 0;
-        if (!vp_meta_numbers(m, "sizes", n, v)) /* as ImageJ has them */
-            return false;
-    }
-    int64_t product = 1;
-    for (int i = 0; i < n; i++) {
-        if (!(v[skip + i] >= 1 && v[skip + i] <= 1e15 && v[skip + i] == floor(v[skip + i])))
-            return false;
-        size[i] = (int64_t)v[skip + i];
-        if (__builtin_mul_overflow(product, size[i], &product))
-            return false;
-    }
-    return (pages < 0 && product < VP_UNKNOWN) || product == pages;
-}
-
 static int find_axes(struct vp_images *im, struct vp_err *err)
 {
     struct state *s = im->state;
     const struct vp_reader *reader = im->reader[s->first];
     const struct vp_stack *stack = vp_reader_stack(reader);
-    char name[MAX_AXES][32];
-    int64_t size[MAX_AXES];
-    const int n = axes_of(&stack->meta, name);
-    int z = -1;
+    struct vp_axes axes;
 
+    vp_axes_get(stack, &axes);
+    const int z = vp_axes_z(&axes);
     s->inner = s->nz = s->outer = 1;
-    for (int i = 2; i < n; i++)
-        if (strlen(name[i]) == 1 && strchr("xyz", name[i][0]))
-            z = i - 2;
     /* pages without a named axis are slices; a single one is just an image */
-    im->flat = im->params.flat || (n > 2 ? z < 0 : stack->pages == 1);
+    im->flat = im->params.flat || (axes.n ? z < 0 : stack->pages == 1);
     if (im->flat) {
         s->outer = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
-    } else if (n <= 2) {
+    } else if (axes.n < 2) {
         s->nz = stack->pages < 0 ? VP_UNKNOWN : stack->pages;
+    } else if (axes.sized) {
+        for (int i = 0; i < axes.n; i++)
+            *(i < z ? &s->inner : i == z ? &s->nz : &s->outer) *= axes.size[i];
     } else {
-        if (!page_sizes(&stack->meta, n - 2, stack->pages, size)) {
-            const char *sizes = vp_meta_get(&stack->meta, "sizes");
-            vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
-                    vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
-                    (long long)stack->pages);
-            return vp_hint(err, "with --2d every page is an image of its own");
-        }
-        for (int i = 0; i < n - 2; i++)
-            *(i < z ? &s->inner : i == z ? &s->nz : &s->outer) *= size[i];
+        const char *sizes = vp_meta_get(&stack->meta, "sizes");
+        vp_fail(err, VP_ERUN, "%s: the axes are %s, but how many of each is not known: sizes %s, %lld pages",
+                vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"), sizes ? sizes : "are missing",
+                (long long)stack->pages);
+        return vp_hint(err, "%simg-convert --set sizes=... says how many",
+                       im->params.voxels ? "" : "with --2d every page is an image of its own; ");
+    }
+    if (im->flat && !im->params.flat && !im->params.voxels && stack->pages != 1 && axes.n == 1 &&
+        !strcmp(axes.name[0], VP_AXIS_PAGE)) {
+        vp_fail(err, VP_ERUN, "%s: what its pages are is not known: the axes are %s", vp_reader_name(reader),
+                vp_meta_get(&stack->meta, "axes"));
+        return vp_hint(err, "with --2d every page is an image of its own; "
+                            "img-convert --set axes=x,y,z makes them a volume");
     }
     im->size[0] = stack->nx;
     im->size[1] = stack->ny;
@@ -246,7 +209,8 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
         /* a page and its result are in memory at least */
         const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
         im->n = 1;
-        if (vp_open_held(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, &im->reader[0], err)) {
+        if (vp_open_held(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, p->values ? VP_AS_VALUES : VP_UPRIGHT,
+                         &im->reader[0], err)) {
             im->n = 0;
             return -1;
         }
@@ -263,9 +227,11 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
         if (standard > 1)
             return vp_fail(err, VP_EUSAGE, "'-': standard input can be one of the stacks only");
         for (; im->n < given->n_operands; im->n++)
-            if (vp_open_paths(run, &given->operands[im->n], 1, &im->reader[im->n], err))
+            if (vp_open_values(run, &given->operands[im->n], 1, &im->reader[im->n], err))
                 return -1;
     }
+    double scale[2];
+    im->gain = vp_meta_numbers(&vp_reader_stack(im->reader[0])->meta, "scale", 2, scale) ? scale[0] : 1;
     im->seekable = true;
     for (int k = 0; k < im->n; k++)
         im->seekable = im->seekable && vp_reader_seekable(im->reader[k]);
@@ -314,16 +280,28 @@ struct job {
     struct vp_plan plan;
     int device[VP_MAX_DEVICES];
     char name[128];                /* of the first device */
+    uint64_t spare;                /* of problem.beside, what the writer takes so that short streams are as files are */
 };
 
 static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
-                         enum vp_type stored_out, struct vp_problem *p)
+                         enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
 {
     const struct state *s = im->state;
     *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = s->inner,
                              .outer = s->outer, .threads = (int)run->common.threads,
-                             .memory = run->common.memory - s->held, .stored_out = vp_type_size(stored_out)};
-    p->rows = vp_output_any_order(run) && s->nz < VP_UNKNOWN && s->outer < VP_UNKNOWN;
+                             .stored_out = vp_type_size(result)};
+    /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
+    const bool unknown = s->nz >= VP_UNKNOWN || s->outer >= VP_UNKNOWN;
+    const struct vp_stack *first = vp_reader_stack(im->reader[s->first]);
+    const struct vp_stack out = {first->nx, first->ny, unknown ? -1 : 1, result, {0, NULL, NULL}};
+    const uint64_t least = writes ? vp_output_holds(run, &out, 0) : 0;
+    p->beside = writes ? vp_output_holds(run, &out, run->common.memory) : 0;
+    *spare = p->beside - least;
+    p->beside = p->beside > s->held ? p->beside : s->held;
+    for (int k = 0; k < im->n; k++)
+        p->beside += vp_reader_holds(im->reader[k], true);
+    p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = s->single[k];
         if (s->single[k])
@@ -371,7 +349,11 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
     const struct vp_kind *kind = NULL;
     if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
         return -1;
-    if (kind->on_host)
+    if (kind->on_host) {
+        if (*vp_devices_refused())
+            vp_warn(run, "on the CPU: %s", vp_devices_refused());
+        goto out;
+    }
         goto out;
     if (!vp_lanes_have(kind, p->chain, why, sizeof why)) {
         if (automatic)
@@ -408,6 +390,14 @@ static int make_plan(const struct vp_images *im, struct vp_run *run, struct job 
 {
     if (!vp_plan_make(&j->plan, &j->problem, err))
         return 0;
+    if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+        const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)j->problem.beside);
+        j->problem.beside -= spare;
+        j->problem.memory += spare;
+        *err = (struct vp_err)VP_ERR_INIT;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
     if (j->problem.kind && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
         vp_note(run, "on the CPU: %s", err->msg);
         *err = (struct vp_err)VP_ERR_INIT;
@@ -423,9 +413,9 @@ static int make_plan(const struct vp_images *im, struct vp_run *run, struct job 
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
 }
 
-/* Problem, device and plan; `rows`: bands can be written. */
+/* Problem, device and plan; `writes`: the result is written, bands of it in any order where that can be. */
 static int prepare(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain, enum vp_type stored,
-                   bool rows, struct job *j, struct vp_err *err)
+                   bool writes, struct job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
         if (chain->stage[s].whole[2] && im->size[2] >= VP_UNKNOWN) {
@@ -435,8 +425,8 @@ static int prepare(const struct vp_images *im, struct vp_run *run, const struct 
             return vp_hint(err, "give a file, or --spool");
         }
     memset(j, 0, sizeof *j);
-    make_problem(im, run, chain, stored, &j->problem);
-    j->problem.rows = j->problem.rows && rows;
+    make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
+    j->problem.rows = j->problem.rows && writes;
     return find_devices(im, run, j, err) || make_plan(im, run, j, err) ? -1 : 0;
 }
 
@@ -529,10 +519,13 @@ static void show(const struct vp_images *im, struct vp_run *run, const struct jo
             (long long)plan->in[1], (long long)plan->in[2], (long long)plan->parts[0], (long long)plan->parts[1],
             (long long)plan->parts[2], plan->together > 1 ? ", a thread on each" : "");
     vp_plan(run, "host", "%s of %s: %s for %lld pages of input, %s for %d slab%s of output, %s to work in",
-            vp_format_bytes(a, sizeof a, plan->host), vp_format_bytes(b, sizeof b, p->memory),
+            vp_format_bytes(a, sizeof a, plan->host + p->beside), vp_format_bytes(b, sizeof b, p->memory + p->beside),
             vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * s->inner),
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
+    if (p->beside)
+        vp_plan(run, "beside", "%s of those for what decodes the input and holds back the output",
+                vp_format_bytes(a, sizeof a, p->beside));
     if (plan->kept)
         vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
                 vp_format_bytes(a, sizeof a, plan->kept));

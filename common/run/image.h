@@ -4,7 +4,8 @@
  *
  * Axes: pages along z make a volume. Pages along channel, time or view stand side by side and are never mixed;
  * whatever their order among the page axes (x y channel z time), each channel at each time is an image of its own.
- * A stack that names no axes is x y z. */
+ * A stack that names no axes is x y z; of one whose pages are x y page nobody knows more than that: refused but for
+ * --2d and operations on single voxels. */
 #ifndef VP_IMAGE_H
 #define VP_IMAGE_H
 
@@ -18,6 +19,10 @@ struct vp_image_params {
     struct vp_size chunk;  /* --chunk WxHxD: the size of output boxes, instead of the planner's choice */
     bool flat;             /* --2d: every page is an image of its own */
     bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
+    bool values;           /* no option: a recorded scale is undone; otherwise it is carried where its gain is positive,
+                            * and the program sees to what it says of the result and to `gain` below */
+    bool any_types;        /* no option: several stacks whose samples no type holds alike are taken as f64 */
+    bool voxels;           /* no option: the operation looks at single voxels, whatever the pages are */
 };
 extern const struct vp_opt vp_image_options[];
 extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */
@@ -31,6 +36,7 @@ struct vp_images {
     bool has_voxel;
     double voxel[3];   /* spacing along x y z; 1 if not known */
     enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
+    double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
     bool seekable;     /* can be read twice */
     void *state;
 };

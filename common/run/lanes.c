@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lane has device buffers of its own for the inputs and the output of a part; what lies between (results of the
- * earlier stages, scratch) is there once, because the kernels of all lanes are in one queue. Copies to the device are in
- * a second queue, copies back in a third, so with two lanes an upload, kernels and a download of different parts run at
- * the same time (with three lanes none waits for another), and the order inside a queue is all the order that carried
- * planes need: they are copied in the queue of uploads, from a buffer that the same queue filled. */
+ * earlier stages, scratch) is there once, because the kernels of all lanes are in one queue. Copies to the device are
+ * in a second queue, copies back in a third, so with two lanes an upload, kernels and a download of different parts run
+ * at the same time (with three lanes none waits for another), and the order inside a queue is all the order that
+ * carried planes need: they are copied in the queue of uploads, from a buffer that the same queue filled. */
 #include "run/lanes.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -21,6 +21,9 @@ struct stage {
 
 struct lane {
     void *in[VP_MAX_INPUTS], *out;
+    void *state;     /* of the device: a total, then what was before; carried in turn in the first lane's */
+    void *told;      /* the same on the host, of so many bytes for the part that is made */
+    uint64_t bytes;
     struct vp_event *uploaded, *started, *worked, *downloaded;
     bool busy;
     struct vp_box box[VP_MAX_INPUTS]; /* what in[] holds */
@@ -32,6 +35,7 @@ struct vp_lanes {
     int device, lanes;
     int64_t in[3], out[3];
     void *memory, *scratch;
+    uint64_t state; /* bytes */
     struct stage *stage;
     struct vp_box *made; /* of the part that is submitted: what each stage makes */
     struct lane lane[VP_MAX_LANES];
@@ -139,6 +143,7 @@ static uint64_t lay_out(struct vp_lanes *w)
         for (int i = 0; i < c->stacks; i++)
             place(&a, area_bytes(w->in, stack_type(c, i)), &w->lane[l].in[i]);
         place(&a, area_bytes(w->out, c->stage[c->n - 1].out), &w->lane[l].out);
+        place(&a, w->state, &w->lane[l].state);
     }
     return a.at;
 }
@@ -159,6 +164,8 @@ static int describe(struct vp_lanes *w, const struct vp_kind *kind, const struct
             return -1;
         }
     most_made(chain, out, w->stage);
+    const struct vp_kernel *const k = w->stage[chain->n - 1].kernel;
+    w->state = k->state ? k->state(&chain->stage[chain->n - 1], out) : 0;
     return 0;
 }
 
@@ -205,6 +212,8 @@ static int make_queues(struct vp_lanes *w, struct vp_err *err)
         return -1;
     for (int l = 0; l < w->lanes; l++) {
         struct lane *lane = &w->lane[l];
+        if (w->state && !(lane->told = malloc((size_t)w->state)))
+            return vp_fail(err, VP_ERESOURCE, "not enough memory");
         if (k->event(w->device, true, &lane->uploaded, err) || k->event(w->device, false, &lane->started, err)
             || k->event(w->device, false, &lane->worked, err) || k->event(w->device, true, &lane->downloaded, err))
             return -1;
@@ -250,6 +259,7 @@ void vp_lanes_close(struct vp_lanes *w)
     k->unqueue(w->down);
     for (int l = 0; l < w->lanes; l++) {
         struct lane *lane = &w->lane[l];
+        free(lane->told);
         k->unevent(lane->uploaded);
         k->unevent(lane->started);
         k->unevent(lane->worked);
@@ -354,7 +364,8 @@ static int upload(struct vp_lanes *w, struct lane *lane, const struct vp_part *i
 
 /* ---- work ---- */
 
-static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box *out, struct vp_err *err)
+static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box *out, enum vp_visit visit,
+                      struct vp_err *err)
 {
     const struct vp_chain *c = w->chain;
     struct vp_box given[VP_MAX_INPUTS];
@@ -374,7 +385,8 @@ static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box
         if (!fits(box, w->stage[s].made))
             return vp_fail(err, VP_ERUN, "a part is larger than the worker's buffers");
         const struct vp_area to = area_of(last ? lane->out : w->stage[s].result, box, op->out);
-        const struct vp_work work = {.in = in, .out = &to, .table = w->stage[s].table, .scratch = w->scratch,
+        const struct vp_work work = {.visit = visit, .state = visit == VP_MAKE ? w->lane[0].state : lane->state,
+                                     .in = in, .out = &to, .table = w->stage[s].table, .scratch = w->scratch,
                                      .queue = w->work};
         if (w->stage[s].kernel->launch(op, &work, err))
             return -1;
@@ -382,8 +394,9 @@ static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box
     return 0;
 }
 
-int vp_lanes_submit(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
-                    int64_t carry, struct vp_err *err)
+/* Upload and kernels of one part. */
+static int begin(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *out, int64_t carry,
+                 enum vp_visit visit, struct vp_err *err)
 {
     const struct vp_kind *k = w->kind;
     struct lane *lane = &w->lane[lane_index];
@@ -392,16 +405,96 @@ int vp_lanes_submit(struct vp_lanes *w, int lane_index, const struct vp_part *in
     if (upload(w, lane, in, carry, err))
         return -1;
     w->last = lane_index;
-    if (k->after(w->work, lane->uploaded, err) || k->mark(w->work, lane->started, err)
-        || run_stages(w, lane, &out->box, err) || k->mark(w->work, lane->worked, err)
-        || k->after(w->down, lane->worked, err))
-        return -1;
+    return k->after(w->work, lane->uploaded, err) || k->mark(w->work, lane->started, err)
+           || run_stages(w, lane, out, visit, err) || k->mark(w->work, lane->worked, err) ? -1 : 0;
+}
+
+static int download(struct vp_lanes *w, struct lane *lane, const struct vp_part *out, struct vp_err *err)
+{
     const enum vp_type t = w->chain->stage[w->chain->n - 1].out;
     const struct vp_area d = area_of(lane->out, &out->box, t);
+    if (w->kind->after(w->down, lane->worked, err))
+        return -1;
     lane->busy = true;
     if (copy_planes(w, w->down, &d, out, 0, t, VP_DOWN, err))
         return -1;
-    return k->mark(w->down, lane->downloaded, err);
+    return w->kind->mark(w->down, lane->downloaded, err);
+}
+
+int vp_lanes_submit(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
+                    int64_t carry, struct vp_err *err)
+{
+    return begin(w, lane_index, in, &out->box, carry, VP_MAKE, err) || download(w, &w->lane[lane_index], out, err)
+               ? -1 : 0;
+}
+
+/* Of a state between a lane and the host. */
+static int copy_state(struct vp_lanes *w, struct lane *lane, struct vp_queue *q, enum vp_way way, struct vp_err *err)
+{
+    const int64_t n = (int64_t)lane->bytes;
+    const struct vp_pitched there = {lane->state, n, n}, here = {lane->told, n, n};
+    *(way == VP_UP ? &w->bytes_up : &w->bytes_down) += lane->bytes;
+    return w->kind->copy(q, way == VP_UP ? &there : &here, way == VP_UP ? &here : &there, (const int64_t[3]){n, 1, 1},
+                         way, err);
+}
+
+/* Make a part, and bring only its state to the host. */
+static int make_state(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *box,
+                      enum vp_visit visit, struct vp_err *err)
+{
+    struct lane *lane = &w->lane[lane_index];
+    const int last = w->chain->n - 1;
+    const int64_t size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
+    lane->bytes = w->stage[last].kernel->state(&w->chain->stage[last], size);
+    if (begin(w, lane_index, in, box, 0, visit, err) || w->kind->after(w->down, lane->worked, err))
+        return -1;
+    lane->busy = true;
+    return copy_state(w, lane, w->down, VP_DOWN, err) || w->kind->mark(w->down, lane->downloaded, err) ? -1 : 0;
+}
+
+int vp_lanes_local(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
+                   struct vp_err *err)
+{
+    return make_state(w, lane_index, in, &out->box, VP_LOCAL, err);
+}
+
+int vp_lanes_summary(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *box,
+                     struct vp_err *err)
+{
+    return make_state(w, lane_index, in, box, VP_SUMMARY, err);
+}
+
+int vp_lanes_finish(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
+                    const void *entry, struct vp_err *err)
+{
+    struct lane *lane = &w->lane[lane_index];
+    if (lane->busy && vp_lanes_wait(w, lane_index, err))
+        return -1;
+    memcpy(&lane->bytes, entry, sizeof lane->bytes);
+    memcpy(lane->told, entry, (size_t)lane->bytes);
+    return copy_state(w, lane, w->work, VP_UP, err) || begin(w, lane_index, in, &out->box, 0, VP_FINISH, err)
+           || download(w, lane, out, err) ? -1 : 0;
+}
+
+const void *vp_lanes_total(struct vp_lanes *w, int lane_index, uint64_t *bytes, struct vp_err *err)
+{
+    *bytes = w->lane[lane_index].bytes;
+    return vp_lanes_wait(w, lane_index, err) ? NULL : w->lane[lane_index].told;
+}
+
+int vp_lanes_apply(struct vp_lanes *w, int lane_index, const struct vp_part *out, const void *before,
+                   struct vp_err *err)
+{
+    const struct vp_kind *k = w->kind;
+    struct lane *lane = &w->lane[lane_index];
+    const struct vp_local *op = &w->chain->stage[w->chain->n - 1];
+    const struct vp_area to = area_of(lane->out, &out->box, op->out);
+    const struct vp_work work = {.visit = VP_APPLY, .state = lane->state, .out = &to, .queue = w->work,
+                                 .table = w->stage[w->chain->n - 1].table, .scratch = w->scratch};
+    memcpy(lane->told, before, (size_t)lane->bytes);
+    return copy_state(w, lane, w->work, VP_UP, err) || k->mark(w->work, lane->started, err)
+           || w->stage[w->chain->n - 1].kernel->launch(op, &work, err) || k->mark(w->work, lane->worked, err)
+           || download(w, lane, out, err) ? -1 : 0;
 }
 
 int vp_lanes_wait(struct vp_lanes *w, int lane_index, struct vp_err *err)

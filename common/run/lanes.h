@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker that runs a chain of operations on one device, for parts of at most in[] -> out[] voxels. It has `lanes` sets
- * of buffers, so that the copies of one part overlap the work of another. */
+/* A worker that runs a chain of operations on one device, for parts of at most in[] -> out[] voxels. It has `lanes`
+ * sets of buffers, so that the copies of one part overlap the work of another. */
 #ifndef VP_LANES_H
 #define VP_LANES_H
 
@@ -25,6 +25,19 @@ int vp_lanes_open(struct vp_lanes **w, const struct vp_kind *kind, int device, c
  * more). carry may be all planes of in[]. */
 int vp_lanes_submit(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out, int64_t carry,
                     struct vp_err *err);
+/* For operations that carry a value along z, of which several workers do segments: _local is _submit, but makes the
+ * part as if nothing had been before it, and downloads only its total, which _total waits for; _apply adds what was
+ * before (state bytes on the host, copied at once), and downloads the part. */
+int vp_lanes_local(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out,
+                   struct vp_err *err);
+const void *vp_lanes_total(struct vp_lanes *w, int lane, uint64_t *bytes, struct vp_err *err); /* NULL: an error */
+int vp_lanes_apply(struct vp_lanes *w, int lane, const struct vp_part *out, const void *before, struct vp_err *err);
+/* For operations that visit every box twice: _summary is _local, and leaves the entry of the box for _total; _finish is
+ * _submit with the entry of the box. */
+int vp_lanes_summary(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_box *box,
+                     struct vp_err *err);
+int vp_lanes_finish(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out,
+                    const void *entry, struct vp_err *err);
 int vp_lanes_wait(struct vp_lanes *w, int lane, struct vp_err *err);
 /* Seconds that the device itself worked so far, and bytes over the bus. */
 void vp_lanes_stats(const struct vp_lanes *w, double *seconds, uint64_t *up, uint64_t *down);

@@ -1,5 +1,8 @@
-/* Local operations: every output voxel is a function of the input voxels within a halo around it. What the planner
- * must know of one (its demand) and what the engine calls, on the CPU and, by the name of its kernel, on a device (device/kernel.h).
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an operation asks for (its demand), which is what the planner must know of it, and what the engine calls: on the
+ * CPU its functions here, on a device its kernel, by name (device/kernel.h). Every output voxel is a function of the
+ * input voxels within a halo around it, or of that and a value that is carried along z, or of that and what a first
+ * visit to all boxes has found.
  *
  * The promise behind it: the bits of an output voxel depend on the image and the parameters, never on the boxes,
  * on the number of threads or on the place of a box in memory. So sums are taken in an order that is fixed relative
@@ -9,6 +12,8 @@
 
 #include "device/kernel.h"
 #include "stack/stack.h"
+
+struct vp_store;
 
 enum { VP_MAX_INPUTS = 8 };
 #define VP_UNKNOWN (INT64_MAX / 4)
@@ -45,6 +50,8 @@ struct vp_local {
     enum vp_type in, out;
     int64_t halo[3];       /* how far from an output voxel input voxels are looked at, at most */
     bool whole[3];         /* boxes must have the whole of this axis (wrap) */
+    int64_t step[3];       /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the
+                              image's end */
     double cost;           /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
     void *params;          /* of the kernel: its own struct, declared in ops/NAME.h, read by cuda/NAME.cu too */
     void (*free)(void *params); /* may be NULL */
@@ -62,6 +69,24 @@ struct vp_local {
     uint64_t (*keeps)(const struct vp_local *op, const struct vp_box *out, int threads);
     int (*go_on)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err);
+    /* A value carried along z: results depend on all planes below, and what is kept is part of them. Then there is no
+     * run(), halo[2] is 0, the chain has no other stage, and `kept` is zeros before the first part. The bits must not
+     * depend on who works: planes z of segment k (of step[2] planes) are out(z) = P_k + L_k(z), where L_k begins with
+     * nothing, P_0 is nothing and P_k+1 = P_k + the total of segment k. So several devices can work on segments at the
+     * same time, each from nothing, and add P_k when it is known; join() is that addition, of what go_on() has left in
+     * `total` after one segment to what is carried `before` it. NULL: segments only in turn. */
+    bool carries;
+    void (*join)(const struct vp_local *op, void *before, const void *total, uint64_t bytes);
+    /* Two visits: summarize() of every box, one solve() over all entries, and finish() of every box instead of run().
+     * Boxes are those of `step` (which is given for all axes, whatever the plan), so that what is added up over them is
+     * added in one way; they are counted x fastest, then y, z, channels, times. The chain has no other stage, and the
+     * image's size is known. An entry is at most summary() bytes and begins with their number, a uint64_t. */
+    uint64_t (*summary)(const struct vp_local *op, const struct vp_box *box);
+    int (*summarize)(const struct vp_local *op, const struct vp_part *in, const struct vp_box *box, void *entry,
+                     void *scratch, int threads, struct vp_err *err);
+    int (*solve)(struct vp_local *op, struct vp_store *entries, int threads, struct vp_err *err);
+    int (*finish)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
+                  void *scratch, int threads, struct vp_err *err);
 };
 
 /* Stages in order; the last one's result is the output. `--iterations 3` is three stages, a top-hat is erode,

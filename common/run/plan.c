@@ -22,6 +22,8 @@ static const double MATTERS = 0.95;
 /* Rough plans that cost so much more than the best may be the best when looked at closely. */
 static const double NEARLY = 1.4;
 static const double PER_SLAB = 30e-6, PER_PIECE = 30e-6, PER_PART = 8e-6, PER_SMALL_PART = 1e-6, PER_COPY = 15e-6;
+/* What is carried is added to a byte of output on a device. */
+static const double OFFSET = 2 / 2e12;
 /* A device does what so many cores do; parts of fewer voxels are given to a thread each. */
 static const double CORES_OF_DEVICE = 1000;
 static const double FINE = 1.12, COARSE = 1.5, ROUGH = 2, WIDE = 4;
@@ -34,8 +36,10 @@ struct model {
     bool device;
     int64_t looks;              /* so far, at plans and at what a device needs */
     int64_t image[3], n;        /* guessed where unknown; planes of the stream */
-    int64_t halo[3];
+    int64_t halo[3], step[3];
     bool whole[3];
+    bool carries;               /* a value along z: no part by itself */
+    bool twice;                 /* parts are boxes of the step */
     int stacks;                 /* that are not single */
     size_t in_size, out_size;
     double voxels;              /* of the stream */
@@ -90,6 +94,10 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
     m->cost = (double *)(m->looked + n);
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_local *op = &c->stage[s];
+        m->carries = m->carries || op->carries;
+        m->twice = m->twice || op->summarize;
+        for (int a = 0; a < 3; a++)
+            m->step[a] = vp_max64(m->step[a], vp_max64(op->step[a], 1));
         m->cost[s] = (op->cost > 0 ? op->cost : 1) * 1e-9;
         for (int a = 0; a < 3; a++) {
             m->own[s][a] = (double)op->halo[a];
@@ -171,6 +179,19 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->image[1]);
     const int64_t columns = parts_of(m->image[0], plan->part[0]) * parts_of(plan->band, plan->part[1]) * p->inner;
 
+    const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
+    for (int a = 0; a < 3; a++)
+        if (plan->part[a] % m->step[a] && plan->part[a] < ends[a])
+            return false;
+    for (int a = 0; m->twice && a < 3; a++)
+        if (plan->part[a] != vp_min64(m->step[a], m->image[a]) || plan->stream)
+            return false;
+    if ((plan->band % m->step[1] && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
+        return false;
+    plan->offset = m->carries && m->device && !plan->stream;
+    if (m->carries && !plan->stream && !(plan->offset && m->p->chain->stage[0].join && plan->slab == plan->part[2]
+                                         && plan->slab == vp_min64(m->step[2], m->image[2])))
+        return false;
     plan->device = m->device;
     plan->together = 1;
     plan->workers = 1;
@@ -183,7 +204,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
         const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
         const int64_t all = columns * parts_of(plan->slab, m->image[2]);
         plan->lanes = 0;
-        if (voxels <= SMALL_PART && all > 1)
+        if (voxels <= SMALL_PART && all > 1 && !m->carries)
             plan->together = (int)vp_min64(p->threads, all);
         if (plan->stream) {
             const struct vp_box box = middle(m, plan->part);
@@ -266,6 +287,8 @@ static bool fits(struct model *m, struct vp_plan *plan)
         if (!workers)
             continue;
         plan->depth[d] = deepest_part(m, plan, p->free[d] / (uint64_t)workers, plan->part[2]);
+        if (plan->depth[d] < plan->part[2])
+            plan->depth[d] = plan->offset ? 0 : plan->depth[d] / m->step[2] * m->step[2];
         if (plan->depth[d] == 0 && plan->stream)
             return false;
         if (plan->depth[d] == 0)
@@ -346,6 +369,7 @@ static void price(struct model *m, struct vp_plan *plan)
                 /* of all the work, if this device did it alone */
                 if (d == 0 || plan->depth[d] != plan->depth[d - 1])
                     alone = copies * serial + work(m, plan, plan->depth[d]) / CORES_OF_DEVICE
+                            + (plan->offset ? m->voxels * out * OFFSET : 0)
                             + columns * parts_along(m, plan, plan->depth[d]) * PER_COPY;
                 rate += 1 / alone;
                 slowest = fmax(slowest, alone * workers / plan->workers);
@@ -372,17 +396,24 @@ bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
 
 /* ---- the search ---- */
 
+/* As large as that, or more, and a multiple of the step or all of n. */
+static int64_t snap(int64_t size, int64_t step, int64_t n)
+{
+    return vp_min64(n, parts_of(size, step) * step);
+}
+
 /* Sizes of equal parts of n, largest first; of the large ones those that differ by 1 %. Only `given` if it is not 0. */
-static int sizes_of(int64_t n, int64_t given, int64_t size[MAX_SIZES])
+static int sizes_of(int64_t n, int64_t given, int64_t step, int64_t size[MAX_SIZES])
 {
     int count = 0;
     if (given) {
-        size[0] = vp_min64(given, n);
+        size[0] = snap(given, step, n);
         return 1;
     }
     for (int64_t parts = 1; count < MAX_SIZES;) {
-        const int64_t s = parts_of(n, parts);
-        size[count++] = s;
+        const int64_t s = parts_of(n, parts), snapped = snap(s, step, n);
+        if (!count || snapped != size[count - 1])
+            size[count++] = snapped;
         if (s == 1)
             break;
         parts = parts_of(n, s > EVERY_SIZE ? s - s / 128 : s - 1); /* the least number that makes them so small */
@@ -480,8 +511,8 @@ static struct vp_plan cpu_plan(const struct model *m, int64_t band)
 {
     const int64_t *chunk = m->p->chunk;
     return (struct vp_plan){.band = band, .bands = parts_of(m->image[1], band),
-                            .part = {vp_min64(chunk[0] ? chunk[0] : m->image[0], m->image[0]),
-                                     vp_min64(chunk[1] ? chunk[1] : band, band), 1}};
+                            .part = {snap(chunk[0] ? chunk[0] : m->image[0], m->step[0], m->image[0]),
+                                     snap(chunk[1] ? chunk[1] : band, m->step[1], band), 1}};
 }
 
 /* Whether there are streams on the CPU. */
@@ -527,10 +558,10 @@ static double least_cost(struct model *m, const struct vp_plan *plan, int64_t de
 static bool host_holds(struct search *s, struct vp_plan plan, int64_t slab)
 {
     struct model *m = s->m;
-    plan.slab = slab;
-    plan.part[2] = m->whole[2] ? m->image[2] : 1;
+    plan.slab = snap(slab, m->step[2], m->n);
+    plan.part[2] = m->whole[2] ? m->image[2] : vp_min64(m->image[2], vp_min64(plan.slab, m->step[2]));
     plan.slabs = 1;
-    for (int stream = m->device && !m->whole[2]; stream >= 0; stream--) {
+    for (int stream = m->carries || (m->device && !m->whole[2]); stream >= 0; stream--) {
         plan.stream = stream;
         plan.window = least_window(m, &plan);
         s->m->looks++;
@@ -540,6 +571,7 @@ static bool host_holds(struct search *s, struct vp_plan plan, int64_t slab)
             return true;
     }
     struct vp_plan roomy = plan; /* as it would be with more memory */
+    roomy.stream = m->carries;
     roomy.slabs = 2;
     roomy.window = vp_min64(least_window(m, &roomy) + slab, m->n);
     if (derive(m, &roomy)) {
@@ -561,7 +593,8 @@ static void search_slabs(struct search *s, struct vp_plan plan, int64_t deepest,
         if (!host_holds(s, plan, slab[i]))
             continue;
         for (int64_t cuts = least; cuts < least + most_cuts; cuts++) {
-            const int64_t depth = m->whole[2] ? m->image[2] : given ? vp_min64(given, length) : parts_of(length, cuts);
+            const int64_t depth = m->whole[2] ? m->image[2]
+                                              : snap(given ? given : parts_of(length, cuts), m->step[2], length);
             if (depth == plan.part[2])
                 continue;
             plan.part[2] = depth;
@@ -586,6 +619,8 @@ static void search_depths(struct search *s, struct vp_plan plan, const int64_t *
             for (int i = 0; i < d && !known; i++)
                 known = p->free[i] == p->free[d];
             deepest[d] = known ? 0 : deepest_part(m, &plan, p->free[d], m->image[2]);
+            if (deepest[d] < m->image[2])
+                deepest[d] = deepest[d] / m->step[2] * m->step[2];
             for (int i = 0; i < d && !known; i++)
                 known = deepest[i] == deepest[d];
             if (deepest[d] == 0 && !known)
@@ -611,9 +646,9 @@ static void change(const struct model *m, struct vp_plan *plan, int axis, int64_
     } else if (axis == 2) {
         plan->slab = size;
         const int64_t length = vp_min64(size, m->image[2]);
-        plan->part[2] = p->chunk[2]                  ? vp_min64(p->chunk[2], length)
-                        : m->device && !plan->stream ? parts_of(length, cuts)
-                                                     : length;
+        plan->part[2] = snap(p->chunk[2]                  ? p->chunk[2]
+                             : m->device && !plan->stream ? parts_of(length, cuts)
+                                                          : length, m->step[2], length);
     } else {
         plan->part[axis == 3 ? 2 : axis] = size;
     }
@@ -638,7 +673,8 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
                                    !m->device || from.stream || m->whole[2] || p->chunk[2], m->whole[1] || !p->rows};
             if (fixed[axis])
                 continue;
-            const int count = sizes_of(n[axis], 0, size);
+            const int64_t step[5] = {m->step[0], m->step[1], m->step[2], m->step[2], m->step[1]};
+            const int count = sizes_of(n[axis], 0, step[axis], size);
             int at = 0;
             while (at < count && size[at] > now[axis])
                 at++;
@@ -685,12 +721,15 @@ static void search_columns(struct search *s, struct sizes *l, double step, struc
 {
     struct model *m = s->m;
     const struct vp_problem *p = m->p;
-    const int slabs = thin(l->slab, sizes_of(m->n, 0, l->slab), ROUGH);
-    const int wides = thin(l->wide, sizes_of(m->image[0], m->whole[0] ? m->image[0] : p->chunk[0], l->wide), step);
-    const int bands = thin(l->band, sizes_of(m->image[1], p->rows && !m->whole[1] ? 0 : m->image[1], l->band), step);
+    const int slabs = thin(l->slab, sizes_of(m->n, 0, m->step[2], l->slab), ROUGH);
+    const int64_t wide = m->whole[0] ? m->image[0] : p->chunk[0];
+    const int64_t high = p->rows && !m->whole[1] ? 0 : m->image[1];
+    const int wides = thin(l->wide, sizes_of(m->image[0], wide, m->step[0], l->wide), step);
+    const int bands = thin(l->band, sizes_of(m->image[1], high, m->step[1], l->band), step);
     for (int b = 0; b < bands && !tired(s); b++) {
         struct vp_plan plan = {.band = l->band[b], .bands = parts_of(m->image[1], l->band[b])};
-        const int highs = thin(l->high, sizes_of(plan.band, m->whole[1] ? plan.band : p->chunk[1], l->high), step);
+        const int64_t given = m->whole[1] ? plan.band : p->chunk[1];
+        const int highs = thin(l->high, sizes_of(plan.band, given, m->step[1], l->high), step);
         for (int x = 0; x < wides && !tired(s); x++) {
             int y = 0;
             for (; y < highs && !tired(s); y++) {
@@ -732,7 +771,7 @@ static void search_device(struct search *s, struct sizes *l)
     s->enough = m->looks + ROUGH_LOOKS;
     search_columns(s, l, COARSE, &kept);
     s->rough = false;
-    const int slabs = thin(l->slab, sizes_of(m->n, 0, l->slab), FINE);
+    const int slabs = thin(l->slab, sizes_of(m->n, 0, m->step[2], l->slab), FINE);
     struct search best = *s;
     const int64_t from = m->looks;
     for (int i = 0; i < kept.n; i++) {
@@ -756,9 +795,9 @@ static int search(struct search *s, struct vp_err *err)
     if (m->device) {
         search_device(s, l);
     } else {
-        const int slabs = thin(l->slab, sizes_of(m->n, p->chunk[2], l->slab), FINE);
+        const int slabs = thin(l->slab, sizes_of(m->n, p->chunk[2], m->step[2], l->slab), FINE);
         const int64_t whole = p->rows && !m->whole[1] ? 0 : m->image[1];
-        const int bands = thin(l->band, sizes_of(m->image[1], whole, l->band), FINE);
+        const int bands = thin(l->band, sizes_of(m->image[1], whole, m->step[1], l->band), FINE);
         s->enough = ROUGH_LOOKS;
         for (int b = 0; b < bands && !tired(s); b++) {
             const struct vp_plan plan = cpu_plan(m, l->band[b]);
@@ -787,8 +826,9 @@ static uint64_t least_memory(struct model *m)
     const int64_t given_slab = m->whole[2] ? m->image[2] : vp_min64(roomy.chunk[2], m->n);
     for (int64_t slab = given_slab ? given_slab : 1; slab <= m->n; slab += slab < 32 ? 1 : slab) {
         for (int stream = can_go_on(m); stream >= 0; stream--) {
-            struct vp_plan plan = cpu_plan(m, roomy.rows && !m->whole[1] ? 1 : m->image[1]);
-            plan.slab = slab;
+            const int64_t band = roomy.rows && !m->whole[1] ? vp_min64(m->step[1], m->image[1]) : m->image[1];
+            struct vp_plan plan = cpu_plan(m, band);
+            plan.slab = snap(slab, m->step[2], m->n);
             plan.part[2] = vp_min64(plan.slab, m->image[2]);
             plan.slabs = 1;
             plan.stream = stream;
@@ -803,11 +843,15 @@ static uint64_t least_memory(struct model *m)
     return least;
 }
 
-int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)
+int vp_plan_make(struct vp_plan *plan, const struct vp_problem *given, struct vp_err *err)
 {
+    struct vp_problem own = *given;
+    const struct vp_problem *const p = &own;
     struct model m;
     struct search s = {.m = &m, .host = UINT64_MAX, .bound = INFINITY, .refused = {INFINITY, INFINITY}};
 
+    if (given->chain->stage[0].summarize)
+        memcpy(own.chunk, given->chain->stage[0].step, sizeof own.chunk);
     if (make_model(&m, p, err))
         return -1;
     const int rc = search(&s, err);
@@ -826,5 +870,6 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
     if (s.limit && !strcmp(s.limit, "device memory"))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",
-                   vp_format_bytes(need, sizeof need, s.host), vp_format_bytes(have, sizeof have, p->memory));
+                   vp_format_bytes(need, sizeof need, s.host + p->beside),
+                   vp_format_bytes(have, sizeof have, p->memory + p->beside));
 }

@@ -27,6 +27,7 @@ struct vp_problem {
     int64_t chunk[3];              /* output box of a part; 0: to be chosen */
     int threads;
     uint64_t memory;               /* of the host */
+    uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;
@@ -35,6 +36,7 @@ struct vp_problem {
 
 struct vp_plan {
     bool device, stream;
+    bool offset;                   /* device: a value is carried along z, and segments of it are made side by side */
     int64_t bands, band;           /* how many, and output rows of one (the last may have fewer) */
     int64_t slab;                  /* output planes of a slab */
     int64_t window;                /* planes of input in memory */

@@ -179,3 +179,22 @@ int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
     }
     return bad;
 }
+
+int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
+                   const double scale[2])
+{
+    const double gain = scale[0], offset = scale[1];
+    const size_t in = vp_type_size(src_type), out = vp_type_size(dst_type);
+    if (gain == 1 && offset == 0)
+        return vp_convert(dst, dst_type, src, src_type, n, 1, 0);
+    int64_t bad = 0;
+    double block[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int m = (int)(n - i < BLOCK ? n - i : BLOCK);
+        load(block, src_type, (const char *)src + (size_t)i * in, m);
+        for (int k = 0; k < m; k++)
+            block[k] = (block[k] - offset) / gain;
+        bad += store((char *)dst + (size_t)i * out, dst_type, block, m);
+    }
+    return bad;
+}

@@ -4,6 +4,7 @@
  * a decoder go through libtiff. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/axes.h"
 #include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/source.h"
@@ -34,7 +35,6 @@ struct file {
     int fd;
     uint64_t size;
     struct page *pages; /* one an image: `channels` pages of the stack */
-    uint64_t need; /* of decoding one */
     bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
     bool decode; /* some page needs libtiff */
     struct vp_libtiff_reader *libtiff;
@@ -89,8 +89,6 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
                       struct vp_err *err)
 {
     const size_t page_bytes = vp_page_bytes(&f->source.stack);
-    const uint64_t need = vp_libtiff_need(d);
-    f->need = need > f->need ? need : f->need;
     if (!vp_ifd_plain(d)) {
         const char *kind = d->form.compression == CODEC_NONE ? "samples" : "compressed data";
         uint64_t have = 0;
@@ -107,7 +105,12 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
             return vp_fail(err, VP_ERUN, "%s: page %lld: %llu bytes of %s cannot hold %.0f", f->source.name,
                            (long long)page, (unsigned long long)have, kind, bytes);
         f->decode = true;
-        return vp_memory_claim(need, "decoding a page", f->source.name, err);
+        for (int whole = 0; whole < 2; whole++) {
+            const uint64_t need = vp_libtiff_need(d, whole);
+            uint64_t *const most = &f->source.decoding[whole];
+            *most = need > *most ? need : *most;
+        }
+        return 0;
     }
     if (vp_ifd_check_strips(&f->tiff, d, err))
         return -1;
@@ -162,7 +165,8 @@ static int grow(struct file *f, int64_t n, int64_t *room, struct vp_err *err)
 static int add_image(struct file *f, uint64_t at, const struct vp_ifd *d, int64_t n, struct vp_err *err)
 {
     struct vp_source *s = &f->source;
-    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err) : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
+    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err)
+               : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
         return -1;
     f->pages[n] = (struct page){.ifd = at};
     if (n == 0) {
@@ -209,9 +213,9 @@ static int walk(struct file *f, uint64_t first, bool all, struct vp_err *err)
     vp_ifd_free(&d);
     if (!rc && n == 0 && !all)
         return walk(f, first, true, err);
-    if (!rc && form.channels > 1 && vp_form_axes(&f->source.stack.meta, &form, form.channels, n))
+    if (!rc && form.channels > 1 && vp_form_axes(&f->source.stack.meta, &form, n))
         rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", f->source.name);
-    f->source.need += (uint64_t)room * sizeof *f->pages + (f->decode ? f->need : 0);
+    f->source.need += (uint64_t)room * sizeof *f->pages;
     return rc;
 }
 
@@ -312,8 +316,8 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
 static void rest(struct vp_source *source)
 {
     struct file *f = (struct file *)source;
-    if (f->libtiff)
-        vp_libtiff_reader_rest(f->libtiff);
+    vp_libtiff_reader_close(f->libtiff); /* with all that it read and decoded */
+    f->libtiff = NULL;
 }
 
 static void close_file(struct vp_source *source)
@@ -339,8 +343,8 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
         close(fd);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
-    f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file, .seekable = true,
-                           .channels = 1};
+    f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file,
+                                   .seekable = true, .channels = 1};
     f->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch};
     f->fd = fd;
     f->ifd_page = -1;
@@ -356,7 +360,10 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     const int64_t n = rc ? 0 : vp_pread_all(fd, start, 8, 0);
     if (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2))
         rc = vp_not_tiff(name, start, (size_t)n, err);
-    if (rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, false, err)) {
+    rc = rc || vp_tiff_header(&f->tiff, &first, err) || walk(f, first, false, err);
+    if (!rc && vp_axes_settle(&f->source.stack))
+        rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", name);
+    if (rc) {
         close_file(&f->source);
         return -1;
     }

@@ -2,6 +2,9 @@
 /* ImageDescription as ImageJ and others write it. ImageJ: lines `key=value`, the first `ImageJ=VERSION`;
  * planes are stored channel fastest, then slice, then frame. */
 #include "stack/foreign.h"
+#include "base/text.h"
+#include "stack/axes.h"
+#include "stack/tiff.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +51,7 @@ int64_t vp_imagej_images(const char *text, size_t len)
     return n >= 1 && n < 1e15 ? (int64_t)n : 1;
 }
 
-/* Millimetres in one of the units that ImageJ writes, 0 if it is not a length. */
-static double unit_mm(const char *unit)
+double vp_unit_mm(const char *unit)
 {
     static const struct {
         const char *name;
@@ -58,6 +60,7 @@ static double unit_mm(const char *unit)
         {"mm", 1},           {"millimeter", 1}, {"micron", 1e-3},   {"microns", 1e-3},    {"um", 1e-3},
         {"\xc2\xb5m", 1e-3}, {"\xb5m", 1e-3},   {"\\u00B5m", 1e-3}, {"micrometer", 1e-3}, {"nm", 1e-6},
         {"cm", 10},          {"m", 1000},       {"inch", 25.4},     {"in", 25.4},
+        {"\xce\xbcm", 1e-3}, {"pm", 1e-9},      {"\xc3\x85", 1e-7}, {"angstrom", 1e-7},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (!strcmp(unit, units[i].name))
@@ -65,44 +68,92 @@ static double unit_mm(const char *unit)
     return 0;
 }
 
-static int imagej(struct vp_meta *m, const char *text, size_t len, double xres, double yres)
+/* Axes of `n` names, as many as say more than one, fastest first; their sizes must make `pages` (0: nobody says how
+ * many there are). */
+static int set_axes(struct vp_meta *m, const char *const *name, const double *size, int n, double pages)
 {
-    static const struct {
-        const char *key, *axis;
-    } order[] = {{"channels", "channel"}, {"slices", "z"}, {"frames", "time"}};
-    const double images = line_number(text, len, "images", 1);
-    char axes[64] = "x y";
-    double size[3], product = 1;
-    int n = 0;
-    for (int i = 0; i < 3; i++) {
-        const double v = line_number(text, len, order[i].key, 1);
-        if (!(v > 1 && v < 1e15 && v == floor(v)))
+    struct vp_axes a = {.sized = true};
+    double product = 1;
+    for (int i = 0; i < n; i++) {
+        if (!(size[i] > 1 && size[i] < 1e15 && size[i] == floor(size[i])))
             continue;
-        strcat(strcat(axes, " "), order[i].axis);
-        product *= size[n++] = v;
+        strcpy(a.name[a.n], name[i]);
+        a.size[a.n++] = (int64_t)size[i];
+        product *= size[i];
     }
-    /* A plain stack may say only images=N; sizes that do not multiply to it are not believed. */
-    if (!n && images > 1)
-        strcat(axes, " z");
-    else if (n && product != images)
-        strcpy(axes, images > 1 ? "x y z" : "x y"), n = 0;
-    if (vp_meta_set(m, "axes", axes))
+    if (!a.n && pages > 1) { /* a plain stack */
+        strcpy(a.name[a.n++], "z");
+        product = pages;
+    }
+    if (pages > 0 && product != pages) /* sizes that are not those of the pages are not believed */
+        return vp_axes_lose(m);
+    if (vp_axes_set(m, &a))
         return -1;
-    if (n == 2 && vp_meta_setf(m, "sizes", "%.0f %.0f", size[0], size[1]))
-        return -1;
-    if (n == 3 && vp_meta_setf(m, "sizes", "%.0f %.0f %.0f", size[0], size[1], size[2]))
+    /* that of one axis is compared with the pages when these are counted */
+    return a.n == 1 ? vp_meta_setf(m, "sizes", "%.0f", product) : 0;
+}
+
+static int imagej(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
+{
+    static const char *const key[] = {"channels", "slices", "frames"}, *const name[] = {"channel", "z", "time"};
+    const double images = line_number(text, len, "images", 1);
+    double size[3];
+    for (int i = 0; i < 3; i++)
+        size[i] = line_number(text, len, key[i], 1);
+    if (set_axes(m, name, size, 3, images > 1 ? images : 0))
         return -1;
 
     char unit[64] = "";
     line_value(text, len, "unit", unit, sizeof unit);
-    const double mm = unit_mm(unit);
-    if (!(mm > 0) || !(xres > 0) || !(yres > 0))
+    const double mm = vp_unit_mm(unit);
+    if (!(mm > 0) || !r || !(r->x > 0) || !(r->y > 0))
         return 0;
+    /* as ImageJ does: numbers per cm where micrometres are spoken of */
+    const double flat = r->unit == RESOLUTION_CM && mm == 1e-3 ? 10 : mm;
     const double spacing = fabs(line_number(text, len, "spacing", 0));
     const int rc = spacing > 0
-                       ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", mm / xres, mm / yres, mm * spacing)
-                       : vp_meta_setf(m, "voxel", "%.9g %.9g", mm / xres, mm / yres);
+                       ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", flat / r->x, flat / r->y, mm * spacing)
+                       : vp_meta_setf(m, "voxel", "%.9g %.9g", flat / r->x, flat / r->y);
     return rc || vp_meta_set(m, "unit", "mm") ? -1 : 0;
+}
+
+/* tifffile: {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Without axes (or with others than those known
+ * here) pages along more than one are not understood. */
+static int shaped(struct vp_meta *m, const char *text, size_t len)
+{
+    static const char start[] = "{\"shape\": [", word[] = "\"axes\": \"";
+    double shape[VP_AXES_MAX], size[VP_AXES_MAX];
+    const char *name[VP_AXES_MAX], *end = text + len;
+    int n = 0, known = 0;
+    if (len < sizeof start || memcmp(text, start, sizeof start - 1))
+        return 0;
+    const char *p = text + sizeof start - 1;
+    while (n < VP_AXES_MAX && p < end && *p >= '0' && *p <= '9') {
+        for (shape[n] = 0; p < end && *p >= '0' && *p <= '9'; p++)
+            shape[n] = 10 * shape[n] + (*p - '0');
+        n++;
+        while (p < end && (*p == ',' || *p == ' '))
+            p++;
+    }
+    const char *axes = memmem(text, len, word, sizeof word - 1);
+    axes = axes ? axes + sizeof word - 1 : end;
+    const char *quote = memchr(axes, '"', (size_t)(end - axes));
+    int yx = n - 2; /* where these stand: samples of a pixel may lie behind them */
+    if (quote && quote - axes == n && n > 2 && axes[n - 1] == 'S')
+        yx--;
+    const bool named = quote && quote - axes == n && yx >= 0 && !memcmp(axes + yx, "YX", 2);
+    int pages = 0; /* axes of pages that are longer than one */
+    for (int i = yx - 1; i >= 0; i--) {
+        if (shape[i] == 1 || (named && axes[i] == 'S'))
+            continue;
+        pages++;
+        const char letter = named ? axes[i] : '?';
+        size[known] = shape[i];
+        name[known] = letter == 'C' ? "channel" : letter == 'Z' ? "z" : letter == 'T' ? "time" : NULL;
+        known += name[known] != NULL;
+    }
+    return pages > 1 && known < pages ? vp_axes_lose(m)
+           : known && known == pages  ? set_axes(m, name, size, known, 0) : 0;
 }
 
 /* One line: newlines, control characters and backslashes escaped, blanks at the ends cut. */
@@ -136,9 +187,69 @@ static int describe(struct vp_meta *m, const char *text, size_t len)
     return rc;
 }
 
-int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, double xres, double yres)
+int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
 {
-    if (is_imagej(text, len) && imagej(m, text, len, xres, yres))
+    const int rc = is_imagej(text, len) ? imagej(m, text, len, r) : vp_meta_ome(m, text, len);
+    if (rc < 0 || (!rc && shaped(m, text, len)))
         return -1;
     return describe(m, text, len);
+}
+
+bool vp_voxel_mm(const struct vp_meta *m, double v[2])
+{
+    const char *unit = vp_meta_get(m, "unit");
+    double all[3];
+    if (!unit || strcmp(unit, "mm") || !(vp_meta_numbers(m, "voxel", 3, all) || vp_meta_numbers(m, "voxel", 2, all)))
+        return false;
+    memcpy(v, all, 2 * sizeof *v);
+    return v[0] > 1e-8 && v[1] > 1e-8 && v[0] < 1e6 && v[1] < 1e6;
+}
+
+/* channels, slices and frames, where the pages lie as ImageJ's do. */
+static void put_counts(FILE *f, const struct vp_stack *s)
+{
+    static const char *const key[] = {"channels", "slices", "frames"}, *const name[] = {"channel", "z", "time"};
+    struct vp_axes a;
+    vp_axes_get(s, &a);
+    if (!a.n && s->pages > 1)
+        a = (struct vp_axes){.n = 1, .sized = true, .name = {"z"}, .size = {s->pages}};
+    int64_t count[3] = {1, 1, 1};
+    for (int i = 0, k = 0; i < a.n; i++, k++) {
+        while (k < 3 && strcmp(a.name[i], name[k]))
+            k++;
+        if (k == 3 || !a.sized)
+            return;
+        count[k] = a.size[i];
+    }
+    for (int k = 0; k < 3; k++)
+        if (count[k] > 1)
+            fprintf(f, "%s=%lld\n", key[k], (long long)count[k]);
+    if (count[0] > 1 || count[2] > 1)
+        fputs("hyperstack=true\nmode=grayscale\n", f);
+}
+
+char *vp_description(const struct vp_stack *s)
+{
+    struct vp_axes a;
+    char *lines = vp_meta_format(&s->meta, VP_META_MARK);
+    FILE *f = lines ? vp_text_open() : NULL;
+    if (!f) {
+        free(lines);
+        return NULL;
+    }
+    /* images=1 is what lies behind a directory: with more ImageJ would take all pages to lie behind the first. Without
+     * it, it would look for the word in our lines. */
+    fputs("ImageJ=1.11a\nimages=1\n", f);
+    put_counts(f, s);
+    double flat[2], v[3];
+    vp_axes_get(s, &a);
+    if (vp_voxel_mm(&s->meta, flat)) {
+        fputs("unit=um\n", f); /* with a resolution in cm, which others read as it is */
+        if ((!a.n || vp_axes_z(&a) >= 0) && vp_meta_numbers(&s->meta, "voxel", 3, v) && v[2] > 0)
+            fprintf(f, "spacing=%.10g\n", 1000 * v[2]);
+    }
+    fputs("loop=false\n", f);
+    fputs(lines, f);
+    free(lines);
+    return vp_text_close(f, NULL);
 }

@@ -4,9 +4,23 @@
 
 #include "stack/stack.h"
 
-/* A text of tag 270 (len bytes, no NUL) that is not ours: `description`, and for ImageJ's also axes, sizes,
- * voxel and unit. xres, yres: pixels per ImageJ unit from tags 282 and 283, 0 if absent. */
-int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, double xres, double yres);
+/* A text of tag 270 (len bytes, no NUL) that is not ours: `description`, and axes, sizes, voxel and unit where it is
+ * ImageJ's, OME-XML or tifffile's. Where those tell axes that cannot be understood the pages are of axis `page`. r: may
+ * be NULL. */
+int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r);
+
+/* OME-XML: axes, sizes, voxel and unit. 1: it was; 0: it is something else; -1. */
+int vp_meta_ome(struct vp_meta *m, const char *text, size_t len);
+
+/* Millimetres in a unit of length as ImageJ and OME write it; 0 if it is none. */
+double vp_unit_mm(const char *unit);
+
+/* The text of tag 270 of a stack: what ImageJ and those who read like it want to know of axes and sizes of voxels, and
+ * behind it our lines. malloc'd. */
+char *vp_description(const struct vp_stack *s);
+
+/* Size of a voxel in mm, for the resolution tags; false if it is not known. */
+bool vp_voxel_mm(const struct vp_meta *m, double v[2]);
 
 /* The page count that an ImageJ description announces ("images=120"), or 1. */
 int64_t vp_imagej_images(const char *text, size_t len);

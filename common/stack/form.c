@@ -2,6 +2,7 @@
 /* Samples of foreign images as samples of pages: any width to the type that holds it, palettes to colours,
  * white-is-zero to black-is-zero, the eight orientations to one. TIFF 6.0, sections 4, 5, 8, 16, 18. */
 #include "stack/form.h"
+#include "stack/axes.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +61,7 @@ void vp_form_judge(struct vp_form *f)
     f->turned = f->orientation >= 5;
     f->channels = f->samples;
     f->invert = f->photometric == PHOTO_WHITE_IS_ZERO && f->format != 3;
-    if (f->samples == 0)
-        snprintf(f->problem, n, "0 samples per pixel");
-    else if (f->mixed) {
+    if (f->mixed) {
         snprintf(f->problem, n, "samples of different widths or formats in one pixel");
         refuse(f, "convert it first to samples of one type");
     } else if (f->format < 1 || f->format > 3) {
@@ -189,7 +188,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
         return;
     }
     const size_t size = vp_type_size(f->type);
-    const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples, first = f->planar == 2 && !f->rgba ? 0 : channel;
+    const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples;
+    const int64_t first = f->planar == 2 && !f->rgba ? 0 : channel;
     if (f->bits == 8 * size) {
         gather(out, stride, row + (size_t)first * size, step, n, size);
         if (f->invert)
@@ -202,7 +202,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
     for (int64_t i = 0; i < n; i++) {
         uint64_t v = raw_sample(f, row, first + i * step);
         if (f->format == 3) {
-            ((float *)out)[i * stride] = f->bits == 16 ? small_float((uint32_t)v, 5, 10) : small_float((uint32_t)v, 7, 16);
+            ((float *)out)[i * stride] = f->bits == 16 ? small_float((uint32_t)v, 5, 10)
+                                                       : small_float((uint32_t)v, 7, 16);
             continue;
         }
         v = f->invert ? most - v : v;
@@ -263,79 +264,7 @@ static int name_channels(struct vp_meta *m, const struct vp_form *f)
     return vp_meta_set(m, "channels", names);
 }
 
-enum { MOST_AXES = 8 };
-
-/* Page axes as lists of words and of lengths (0: not known). */
-struct axes {
-    int n;
-    char name[MOST_AXES][24];
-    double size[MOST_AXES];
-};
-
-static struct axes page_axes(const struct vp_meta *m)
+int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t images)
 {
-    struct axes a = {0};
-    const char *s = vp_meta_get(m, "axes"), *sizes = vp_meta_get(m, "sizes");
-    if (!s || strncmp(s, "x y", 3))
-        return a;
-    for (s += 3; *s == ' ' && a.n < MOST_AXES; a.n++) {
-        s++;
-        const size_t n = strcspn(s, " ");
-        snprintf(a.name[a.n], sizeof a.name[a.n], "%.*s", (int)(n < 23 ? n : 23), s);
-        s += n;
-    }
-    char *end = NULL;
-    for (int i = 0; sizes && i < a.n; i++, sizes = end) {
-        a.size[i] = strtod(sizes, &end);
-        if (end == sizes)
-            break;
-    }
-    return a;
-}
-
-static double pages_of(const struct axes *a)
-{
-    double product = 1;
-    for (int i = 0; i < a->n; i++)
-        product *= a->size[i];
-    return product;
-}
-
-static void drop(struct axes *a, int i)
-{
-    a->n--;
-    memmove(a->name + i, a->name + i + 1, (size_t)(a->n - i) * sizeof *a->name);
-    memmove(a->size + i, a->size + i + 1, (size_t)(a->n - i) * sizeof *a->size);
-}
-
-int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t channels, int64_t images)
-{
-    struct axes a = page_axes(m);
-    const char *own = "channel";
-    char names[32 * (MOST_AXES + 1)] = "", sizes[32 * (MOST_AXES + 1)] = "";
-    if (f && name_channels(m, f))
-        return -1;
-    if (!f && a.n)
-        drop(&a, 0);
-    /* A description may have counted the samples of a pixel among the channels. */
-    if (a.n && pages_of(&a) == (double)channels * (double)images)
-        for (int i = a.n - 1; i >= 0; i--)
-            if (!strcmp(a.name[i], "channel") && a.size[i] == (double)channels)
-                drop(&a, i);
-    for (int i = 0; i < a.n; i++)
-        own = strcmp(a.name[i], "channel") ? own : "sample";
-    if (images == 1)
-        a.n = 0;
-    else if (a.n != 1 && (!a.n || images < 0 || pages_of(&a) != (double)images)) {
-        a.n = 1;
-        strcpy(a.name[0], "z");
-    }
-    if (a.n == 1)
-        a.size[0] = (double)images;
-    int at = snprintf(names, sizeof names, "x y %s", own), to = snprintf(sizes, sizeof sizes, "%lld", (long long)channels);
-    for (int i = 0; i < a.n; i++) {
-        at += snprintf(names + at, sizeof names - (size_t)at, " %s", a.name[i]);
-        to += snprintf(sizes + to, sizeof sizes - (size_t)to, " %.0f", a.size[i]);
-    }
-    return vp_meta_set(m, "axes", names) || vp_meta_set(m, "sizes", a.n && images > 0 ? sizes : NULL) ? -1 : 0;
+    return name_channels(m, f) || vp_axes_channels(m, f->channels, images) ? -1 : 0;
 }

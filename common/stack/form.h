@@ -50,8 +50,7 @@ void vp_form_place(const struct vp_form *f, int64_t rows, ptrdiff_t *origin, ptr
 /* n samples of a type, those of a direct form whose zero is white: in place. */
 void vp_form_invert(void *buf, enum vp_type type, size_t n);
 
-/* Metadata of a stack whose `images` directories became `channels` pages each: axes, sizes and, if the form is
- * given, the names of the channels. images -1: unknown. */
-int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t channels, int64_t images);
+/* Metadata of a stack whose `images` directories became the form's channels as pages each: their names, and axes. */
+int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t images);
 
 #endif

@@ -108,8 +108,11 @@ static size_t take(struct vp_input *in, void *buf, size_t n)
     in->fill -= n;
     in->start = in->fill ? in->start + n : 0;
     in->position += n;
-    if (!in->fill && in->room > BUFFER)
+    if (in->room > BUFFER && in->fill <= BUFFER) { /* a page was looked at; it is not to be kept twice */
+        memmove(in->buf, in->buf + in->start, in->fill);
+        in->start = 0;
         (void)resize(in, BUFFER, NULL);
+    }
     return n;
 }
 

@@ -5,6 +5,7 @@
 #include "stack/libtiff.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <errno.h>
@@ -191,18 +192,10 @@ void vp_libtiff_reader_close(struct vp_libtiff_reader *r)
         return;
     if (r->tiff)
         TIFFClose(r->tiff);
-    vp_libtiff_reader_rest(r);
-    free(r->name);
-    free(r);
-}
-
-void vp_libtiff_reader_rest(struct vp_libtiff_reader *r)
-{
     free(r->cache);
     free(r->block);
-    r->cache = r->block = NULL;
-    r->cache_bytes = r->block_room = 0;
-    r->held = (struct window){0};
+    free(r->name);
+    free(r);
 }
 
 /* Images of several channels, and those whose rows lie as columns, are decoded as a whole and kept, so that
@@ -311,9 +304,12 @@ static int need_room(unsigned char **p, size_t *room, size_t n, struct vp_err *e
     return *p ? 0 : -1;
 }
 
-/* The block at stored pixel (x, y), of one sample if they lie in planes: how many bytes came, or -1. */
+/* The block at stored pixel (x, y), of one sample if they lie in planes: how many bytes came, or -1. With libdeflate,
+ * libtiff takes damaged data that seem to hold too much for whole, and leaves the rest of the buffer as it was: never
+ * what lay in our memory, and the same however the rows are asked for. */
 static tmsize_t read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t sample, void *to, size_t bytes)
 {
+    memset(to, 0, bytes);
     if (r->form.rgba && r->tiled)
         return TIFFReadRGBATile(r->tiff, (uint32_t)x, (uint32_t)y, to) ? (tmsize_t)bytes : -1;
     if (r->form.rgba)
@@ -422,20 +418,22 @@ int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const stru
     return rc;
 }
 
-uint64_t vp_libtiff_need(const struct vp_ifd *d)
+uint64_t vp_libtiff_need(const struct vp_ifd *d, bool whole)
 {
     const struct vp_form *f = &d->form;
-    const int64_t nx = d->tiled ? d->tile_nx : f->nx, ny = d->tiled ? d->tile_ny : d->rows_per_strip;
+    const int64_t nx = d->tiled ? d->tile_nx : f->nx, ny = d->tiled ? d->tile_ny : vp_min64(d->rows_per_strip, f->ny);
     const double page = (double)f->nx * (double)f->ny * (double)vp_type_size(f->type),
                  block = (double)vp_form_row_bytes(f, nx) * (double)ny,
-                 band = (double)f->nx * (double)(ny < f->ny ? ny : f->ny) * (double)vp_type_size(f->type);
+                 band = (double)f->nx * (double)vp_min64(ny, f->ny) * (double)vp_type_size(f->type);
     uint64_t raw = 0;
     for (int64_t i = 0; i < d->n_strips; i++)
         raw = d->count[i] > raw ? d->count[i] : raw;
-    double need = block + (double)raw + (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
+    /* see rows(): strips of whole pages are decoded where they belong */
+    double need = (double)raw + (whole && f->direct && !d->tiled ? 0 : block) +
+                  (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
     if (f->channels > 1 && page * (double)f->channels <= (double)whole_room())
         need += page * (double)f->channels;
-    else
+    else if (!whole)
         need += f->turned ? page : band;
     return need < 1e18 ? (uint64_t)need : (uint64_t)1e18;
 }
@@ -446,20 +444,45 @@ struct vp_libtiff_writer {
     char *name, *text;
     struct vp_stack stack;
     int compression;
+    bool calibrated;
+    double voxel[2]; /* mm */
     int64_t page;
     bool failed; /* a page could not be written */
     char *scratch; /* libtiff's predictors work in place */
     uint32_t rows;
 };
 
+int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err)
+{
+    const int compression = compress == VP_COMPRESS_ZSTD ? COMPRESSION_ZSTD : COMPRESSION_ADOBE_DEFLATE;
+    if (TIFFIsCODECConfigured((uint16_t)compression))
+        return compression;
+    return vp_fail(err, VP_EUSAGE, "%s: this libtiff has no %s compression", name,
+                   compress == VP_COMPRESS_ZSTD ? "zstd" : "deflate");
+}
+
+/* Rows of a strip. */
+static uint32_t strip_of(const struct vp_stack *stack)
+{
+    const size_t row = (size_t)stack->nx * vp_type_size(stack->type);
+    const uint32_t rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
+    return rows < stack->ny ? rows : (uint32_t)stack->ny;
+}
+
+size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress)
+{
+    /* ours, the predictor's, and what libtiff has compressed; then the compressor's own tables */
+    return 3 * strip_of(stack) * (size_t)stack->nx * vp_type_size(stack->type)
+           + (compress == VP_COMPRESS_ZSTD ? 16 << 20 : 1 << 20);
+}
+
 int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *name,
                            const struct vp_stack *stack, const char *text, enum vp_compress compress,
                            bool big, struct vp_err *err)
 {
-    const int compression = compress == VP_COMPRESS_ZSTD ? COMPRESSION_ZSTD : COMPRESSION_ADOBE_DEFLATE;
-    if (!TIFFIsCODECConfigured((uint16_t)compression))
-        return vp_fail(err, VP_EUSAGE, "%s: this libtiff has no %s compression", name,
-                       compress == VP_COMPRESS_ZSTD ? "zstd" : "deflate");
+    const int compression = vp_libtiff_compression(compress, name, err);
+    if (compression < 0)
+        return -1;
     const size_t row = (size_t)stack->nx * vp_type_size(stack->type);
     struct vp_libtiff_writer *w = calloc(1, sizeof *w);
     if (!w)
@@ -467,9 +490,9 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
     w->stack =
         (struct vp_stack){.nx = stack->nx, .ny = stack->ny, .pages = stack->pages, .type = stack->type};
     w->compression = compression;
+    w->calibrated = vp_voxel_mm(&stack->meta, w->voxel);
     w->io.fd = fd;
-    w->rows = row >= STRIP_BYTES ? 1 : (uint32_t)(STRIP_BYTES / row);
-    w->rows = w->rows < stack->ny ? w->rows : (uint32_t)stack->ny;
+    w->rows = strip_of(stack);
     w->name = strdup(name);
     w->text = strdup(text);
     w->scratch = vp_alloc_raw(w->rows, row, "a strip", err);
@@ -501,8 +524,14 @@ static bool set_tags(struct vp_libtiff_writer *w)
         TIFFSetField(w->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) &&
         TIFFSetField(w->tiff, TIFFTAG_ROWSPERSTRIP, w->rows) &&
         TIFFSetField(w->tiff, TIFFTAG_COMPRESSION, w->compression) &&
-        TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL) &&
         TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    /* ImageJ reads deflate, but with a predictor wrongly; who reads zstd has libtiff, or as much */
+    if (ok && w->compression == COMPRESSION_ZSTD)
+        ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);
+    if (ok && w->calibrated)
+        ok = TIFFSetField(w->tiff, TIFFTAG_XRESOLUTION, 10 / w->voxel[0]) &&
+             TIFFSetField(w->tiff, TIFFTAG_YRESOLUTION, 10 / w->voxel[1]) &&
+             TIFFSetField(w->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_CENTIMETER);
     if (ok && w->page == 0)
         ok = TIFFSetField(w->tiff, TIFFTAG_IMAGEDESCRIPTION, w->text);
     if (ok && w->page <= UINT16_MAX)

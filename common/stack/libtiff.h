@@ -7,10 +7,15 @@
 
 struct vp_libtiff_writer;
 
+/* The number of a compression; -1 if this libtiff lacks it. */
+int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err);
+
 /* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page. */
 int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name,
                            const struct vp_stack *stack,
                            const char *text, enum vp_compress compress, bool big, struct vp_err *err);
+/* Bytes that it takes, about. */
+size_t vp_libtiff_writer_holds(const struct vp_stack *stack, enum vp_compress compress);
 int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err);
 /* Frees w; err may be NULL. */
 int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
@@ -23,12 +28,10 @@ int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *nam
 int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
                            int64_t channel, int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
 uint64_t vp_libtiff_reader_bytes(const struct vp_libtiff_reader *r);
-/* Let go of what was decoded. */
-void vp_libtiff_reader_rest(struct vp_libtiff_reader *r);
 void vp_libtiff_reader_close(struct vp_libtiff_reader *r);
 
 struct vp_ifd;
-/* Memory that reading such an image takes. */
-uint64_t vp_libtiff_need(const struct vp_ifd *d);
+/* Memory that reading such an image takes, beside that of its rows: of whole pages, or of some rows at a time. */
+uint64_t vp_libtiff_need(const struct vp_ifd *d, bool whole);
 
 #endif

@@ -190,27 +190,34 @@ bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *ou
     return !*s;
 }
 
-char *vp_meta_format(const struct vp_meta *m)
+char *vp_meta_format(const struct vp_meta *m, const char *mark)
 {
-    size_t len = sizeof FIRST_LINE + 1;
+    size_t len = sizeof FIRST_LINE + strlen(mark) + 1;
     for (int i = 0; i < m->n; i++)
-        len += strlen(m->key[i]) + strlen(m->value[i]) + 4;
+        len += strlen(mark) + strlen(m->key[i]) + strlen(m->value[i]) + 4;
     char *text = malloc(len), *p = text;
     if (!text)
         return NULL;
-    p = stpcpy(p, FIRST_LINE "\n");
+    p = stpcpy(stpcpy(p, mark), FIRST_LINE "\n");
     for (int i = 0; i < m->n; i++) {
-        p = stpcpy(stpcpy(p, m->key[i]), " = ");
+        p = stpcpy(stpcpy(stpcpy(p, mark), m->key[i]), " = ");
         p = stpcpy(stpcpy(p, m->value[i]), "\n");
     }
     return text;
 }
 
-static int parse_lines(struct vp_meta *m, const char *text, const char *end)
+/* Lines that begin with `mark`. */
+static int parse_lines(struct vp_meta *m, const char *text, const char *end, const char *mark)
 {
+    const size_t skip = strlen(mark);
     while (text < end) {
         const char *nl = memchr(text, '\n', (size_t)(end - text));
         const char *stop = nl ? nl : end;
+        if ((size_t)(stop - text) < skip || memcmp(text, mark, skip)) {
+            text = nl ? nl + 1 : end;
+            continue;
+        }
+        text += skip;
         const char *eq = memchr(text, '=', (size_t)(stop - text));
         const char *key = text;
         text = nl ? nl + 1 : end;
@@ -233,13 +240,31 @@ static int parse_lines(struct vp_meta *m, const char *text, const char *end)
     return 0;
 }
 
-int vp_meta_parse(struct vp_meta *m, const char *text, size_t len)
+/* Our lines, behind their first one; NULL if there are none. In a description that begins as ImageJ's they are
+ * comments. */
+static const char *own_lines(const char *text, size_t len, const char **mark)
 {
-    len = strnlen(text, len);
-    const size_t n = strlen(FIRST_LINE);
-    if (len >= n && !memcmp(text, FIRST_LINE, n) && (len == n || text[n] == '\n' || text[n] == '\r')) {
-        const char *nl = memchr(text, '\n', len);
-        return nl ? parse_lines(m, nl + 1, text + len) : 0;
+    const char *end = text + len, *p = text;
+    *mark = "";
+    if (len > 7 && !memcmp(text, "ImageJ=", 7)) {
+        *mark = VP_META_MARK;
+        p = memmem(text, len, "\n" VP_META_MARK FIRST_LINE, sizeof "\n" VP_META_MARK FIRST_LINE - 1);
+        p = p ? p + sizeof "\n" VP_META_MARK - 1 : end;
     }
-    return vp_meta_foreign(m, text, len, 0, 0);
+    const size_t n = sizeof FIRST_LINE - 1;
+    if ((size_t)(end - p) < n || memcmp(p, FIRST_LINE, n))
+        return NULL;
+    p += n;
+    return p == end || *p == '\n' || *p == '\r' ? p : NULL;
+}
+
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
+{
+    const char *mark;
+    len = strnlen(text, len);
+    const char *lines = own_lines(text, len, &mark);
+    if (!lines)
+        return vp_meta_foreign(m, text, len, r);
+    const char *nl = memchr(lines, '\n', (size_t)(text + len - lines));
+    return nl ? parse_lines(m, nl + 1, text + len, mark) : 0;
 }

@@ -8,22 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the input takes is not there for the work. Of plain files that is next to nothing. */
-static int count_memory(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
-{
-    enum { NOTHING = 1 << 20 };
-    const uint64_t need = vp_reader_need(*reader);
-    if (need < NOTHING)
-        return 0;
-    if (vp_memory_claim(need, "reading it", vp_reader_name(*reader), err) || need >= run->common.memory) {
-        vp_reader_close(*reader, NULL);
-        *reader = NULL;
-        return vp_fail(err, VP_ERESOURCE, "the inputs together take more than --memory allows");
-    }
-    run->common.memory -= need;
-    return 0;
-}
-
 static int open_paths(struct vp_run *run, const char *const *paths, int n, const struct vp_reader_options *o,
                       struct vp_reader **reader, struct vp_err *err)
 {
@@ -44,32 +28,43 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
             return -1;
         }
     if (vp_reader_lost(*reader))
-        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, or use --spool",
-                vp_reader_name(*reader), vp_reader_lost(*reader));
-    return count_memory(run, reader, err);
+        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
+                "or use --spool", vp_reader_name(*reader), vp_reader_lost(*reader));
+    return 0;
 }
 
-int vp_open_held(struct vp_run *run, size_t hold, struct vp_reader **reader, struct vp_err *err)
+int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
+                 struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold,
+                                        .samples = samples, .output = run->common.output};
     return open_paths(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
 }
 
 int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
 {
-    return vp_open_held(run, 0, reader, err);
+    return vp_open_held(run, 0, VP_AS_STORED, reader, err);
 }
 
 int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
                   struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool};
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool,
+                                        .output = run->common.output};
+    return open_paths(run, paths, n, &o, reader, err);
+}
+
+int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .samples = VP_AS_VALUES,
+                                        .output = run->common.output};
     return open_paths(run, paths, n, &o, reader, err);
 }
 
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    return open_paths(run, &path, 1, &(struct vp_reader_options){.spool = run->common.spool}, reader, err);
+    const struct vp_reader_options o = {.spool = run->common.spool, .samples = VP_AS_VALUES, .output = run->common.output};
+    return open_paths(run, &path, 1, &o, reader, err);
 }
 
 /* One line, whatever an argument held. */
@@ -88,6 +83,17 @@ static int add_history(struct vp_meta *m, const char *text)
     return rc;
 }
 
+static struct vp_writer_options output_options(const struct vp_run *run)
+{
+    return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress};
+}
+
+uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, uint64_t memory)
+{
+    const struct vp_writer_options o = output_options(run);
+    return vp_writer_holds(out, &o, memory);
+}
+
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err)
 {
@@ -103,8 +109,7 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
         vp_stack_free(&stack);
         return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
     }
-    const struct vp_writer_options o = {.raw = run->common.raw_out,
-                                        .compress = (enum vp_compress)run->common.compress};
+    const struct vp_writer_options o = output_options(run);
     const int rc = vp_writer_open(writer, path, &stack, &o, err);
     vp_stack_free(&stack);
     return rc;

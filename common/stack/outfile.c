@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 enum { MAX_TEMPORARIES = 32, PIPE_BYTES = 1 << 20 };
@@ -111,13 +112,50 @@ static int take_slot(const char *target, int serial)
     return slot;
 }
 
+/* Whether the new file has the access control list of the old one, or neither has one: a folder may hand down its
+ * own. */
+static bool same_acl(int fd, const char *path)
+{
+    static const char name[] = "system.posix_acl_access";
+    char acl[4096];
+    const ssize_t n = getxattr(path, name, acl, sizeof acl);
+    if (n > 0)
+        return !fsetxattr(fd, name, acl, (size_t)n, 0);
+    return (errno == ENODATA || errno == ENOTSUP) && (!fremovexattr(fd, name) || errno == ENODATA || errno == ENOTSUP);
+}
+
+/* The owner, the group and the permissions of the file that will be replaced, as far as we may give them. Whoever could
+ * not read or write the old file cannot do so with the new one; set-uid, set-gid and sticky bits were given to the old
+ * content. */
+static void inherit(int fd, const char *path, const struct stat *old)
+{
+    struct stat st;
+    mode_t mode = old->st_mode & 0777;
+    if (fstat(fd, &st))
+        return;
+    if (st.st_uid != old->st_uid && !fchown(fd, old->st_uid, (gid_t)-1))
+        st.st_uid = old->st_uid;
+    if (st.st_gid != old->st_gid && !fchown(fd, (uid_t)-1, old->st_gid))
+        st.st_gid = old->st_gid;
+    const mode_t user = mode >> 6 & 7, group = mode >> 3 & 7, other = mode & 7;
+    const mode_t owner = st.st_uid == old->st_uid ? 7 : user; /* the old owner is now one of the others */
+    if (!same_acl(fd, path))
+        mode = user << 6;
+    else if (st.st_gid != old->st_gid) /* and so are the members of the old group */
+        mode = user << 6 | (group & other & owner) << 3 | (group & other & owner);
+    else
+        mode = user << 6 | (group & owner) << 3 | (other & owner);
+    if ((st.st_mode & 0777) != mode)
+        (void)!fchmod(fd, mode); /* some file systems have no modes */
+}
+
 static int open_temporary(struct vp_outfile *f, const struct stat *old, struct vp_err *err)
 {
     for (int serial = 0; serial < 1000; serial++) {
         f->slot = take_slot(f->path, serial);
         if (f->slot < 0)
             return vp_fail_errno(err, "%s", f->name);
-        f->fd = open(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        f->fd = vp_open_fd(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? 0600 : 0666);
         if (f->fd >= 0)
             break;
         temporary_used[f->slot] = 0;
@@ -127,9 +165,8 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
     }
     if (f->fd < 0)
         return vp_fail_errno(err, "%s", f->name);
-    struct stat st;
-    if (old && !fstat(f->fd, &st) && (st.st_mode & 07777) != (old->st_mode & 07777))
-        (void)!fchmod(f->fd, old->st_mode & 07777); /* some file systems have no modes */
+    if (old)
+        inherit(f->fd, f->path, old);
     return 0;
 }
 
@@ -154,13 +191,19 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
         return vp_fail_errno(err, "%s", path);
     }
     if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
-        f->fd = open(path, O_WRONLY | O_CLOEXEC | (S_ISREG(st.st_mode) ? O_TRUNC : 0));
+        /* O_CREAT: the kernel then minds whose FIFO it is, where everybody may make one */
+        const int more = S_ISREG(st.st_mode) ? O_TRUNC : S_ISFIFO(st.st_mode) ? O_CREAT : 0;
+        f->fd = vp_open_fd(path, O_WRONLY | O_CLOEXEC | more, 0600);
         f->pipe = !S_ISREG(st.st_mode);
         return f->fd < 0 ? vp_fail_errno(err, "%s", path) : 0;
     }
     if (exists && access(path, W_OK))
         return vp_fail_errno(err, "%s", path);
-    f->path = vp_follow_links(path);
+    f->path = vp_follow_own_links(path);
+    if (!f->path && errno == EACCES) {
+        vp_fail(err, VP_ERUN, "%s: a symbolic link that somebody else made where everybody may", path);
+        return vp_hint(err, "name the file that it leads to, if that is meant");
+    }
     if (!f->path)
         return vp_fail_errno(err, "%s", path);
     return open_temporary(f, exists ? &st : NULL, err);

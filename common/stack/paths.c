@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the names of the inputs stand for: files, directories, lists. */
 #include "base/err.h"
+#include "base/places.h"
 #include "stack/source.h"
 #include <dirent.h>
 #include <errno.h>
@@ -68,11 +69,20 @@ static bool is_tiff_name(const char *name)
     return dot && name[0] != '.' && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff"));
 }
 
-static int add_directory(struct vp_paths *p, const char *path, struct vp_err *err)
+/* The output of the run before this one, most likely. */
+static int holds_output(const char *folder, const char *output, struct vp_err *err)
+{
+    vp_fail(err, VP_EUSAGE, "%s: the folder that is read holds the output, %s, which would be an input", folder, output);
+    return vp_hint(err, "write it elsewhere, or remove it first, or name the inputs");
+}
+
+static int add_directory(struct vp_paths *p, const char *path, const char *output, struct vp_err *err)
 {
     DIR *d = opendir(path);
     if (!d)
         return vp_fail_errno(err, "%s", path);
+    struct stat out;
+    const bool writes = output && strcmp(output, "-") && !stat(output, &out) && S_ISREG(out.st_mode);
     const int64_t first = p->n;
     const size_t len = strlen(path);
     const char *slash = len && path[len - 1] == '/' ? "" : "/";
@@ -87,7 +97,10 @@ static int add_directory(struct vp_paths *p, const char *path, struct vp_err *er
             break;
         }
         struct stat st;
-        if (stat(full, &st) || !S_ISDIR(st.st_mode))
+        const bool there = !stat(full, &st);
+        if (there && writes && st.st_dev == out.st_dev && st.st_ino == out.st_ino)
+            rc = holds_output(path, output, err);
+        else if (!there || !S_ISDIR(st.st_mode))
             rc = add(p, full, err);
         free(full);
     }
@@ -101,17 +114,17 @@ static int add_directory(struct vp_paths *p, const char *path, struct vp_err *er
     return rc;
 }
 
-static int add_path(struct vp_paths *p, const char *path, struct vp_err *err)
+static int add_path(struct vp_paths *p, const char *path, const char *output, struct vp_err *err)
 {
     struct stat st;
     if (strcmp(path, "-") && !stat(path, &st) && S_ISDIR(st.st_mode))
-        return add_directory(p, path, err);
+        return add_directory(p, path, output, err);
     return add(p, path, err);
 }
 
-static int add_list(struct vp_paths *p, const char *name, struct vp_err *err)
+static int add_list(struct vp_paths *p, const char *name, const char *output, struct vp_err *err)
 {
-    FILE *f = fopen(name, "r");
+    FILE *f = vp_fopen(name, "re");
     if (!f)
         return vp_fail_errno(err, "%s", name);
     const int64_t first = p->n;
@@ -122,7 +135,7 @@ static int add_list(struct vp_paths *p, const char *name, struct vp_err *err)
         while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = '\0';
         if (n)
-            rc = add_path(p, line, err);
+            rc = add_path(p, line, output, err);
     }
     if (!rc && ferror(f))
         rc = vp_fail_errno(err, "%s", name);
@@ -133,12 +146,13 @@ static int add_list(struct vp_paths *p, const char *name, struct vp_err *err)
     return rc;
 }
 
-int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, struct vp_err *err)
+int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const char *output, struct vp_err *err)
 {
     *out = (struct vp_paths){0, NULL};
     int rc = n ? 0 : add(out, "-", err), standard = 0;
     for (int i = 0; i < n && !rc; i++)
-        rc = paths[i][0] == '@' ? add_list(out, paths[i] + 1, err) : add_path(out, paths[i], err);
+        rc = paths[i][0] == '@' ? add_list(out, paths[i] + 1, output, err)
+                                : add_path(out, paths[i], output, err);
     for (int64_t i = 0; i < out->n && !rc; i++) {
         struct stat st;
         if (!strcmp(out->path[i], "-"))

@@ -2,11 +2,13 @@
 /* One or many inputs as one stack. */
 #include "stack/reader.h"
 #include "base/err.h"
+#include "base/places.h"
 #include "base/size.h"
-#include "stack/form.h"
+#include "stack/axes.h"
 #include "stack/source.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,11 +34,13 @@ struct vp_reader {
     char *raw;
     size_t hold;
     bool spool, seekable, concurrent, failed;
-    struct vp_stack stack;
+    enum vp_samples samples;
+    bool undone; /* the first input's scale, and so those of all */
+    struct vp_stack stack, stored; /* as it is read, and as the first input has it */
     int64_t channels; /* see struct vp_source */
     const char *disagrees; /* see vp_reader_disagrees */
     const char *lost; /* see vp_reader_lost */
-    uint64_t need; /* see vp_reader_need */
+    uint64_t need, decoding[2]; /* see struct vp_source, of all inputs that are open at a time */
     char *name;
     struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
     int64_t at, page;
@@ -44,7 +48,7 @@ struct vp_reader {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
-    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first */
+    int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first; only the last one holds more than its table */
     int n_idle;
     uint64_t bytes; /* read from inputs that nobody uses */
 };
@@ -63,7 +67,7 @@ static int open_descriptor(struct vp_reader *r, const char *path, const char *na
                 close(null);
         }
     } else {
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
     }
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
@@ -89,9 +93,10 @@ const char *vp_reader_lost(const struct vp_reader *r)
     return r->lost;
 }
 
-uint64_t vp_reader_need(const struct vp_reader *r)
+uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
 {
-    return r->need;
+    enum { NOTHING = 1 << 20 }; /* every program takes more than that */
+    return (r->need > NOTHING ? r->need : 0) + r->decoding[whole];
 }
 
 /* Can the input be opened again? */
@@ -101,9 +106,50 @@ static bool lasts(const char *path)
     return strcmp(path, "-") && !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
+static const char *name_of(const struct vp_reader *r, int64_t i)
 {
-    const char *path = r->paths.path[i], *name = strcmp(path, "-") ? path : "standard input";
+    return strcmp(r->paths.path[i], "-") ? r->paths.path[i] : "standard input";
+}
+
+/* The scale that a header records; {1, 0} if none. */
+static int scale_of(const struct vp_stack *s, const char *name, double scale[2], struct vp_err *err)
+{
+    const char *text = vp_meta_get(&s->meta, "scale");
+    scale[0] = 1;
+    scale[1] = 0;
+    if (!text || (vp_meta_numbers(&s->meta, "scale", 2, scale) && isfinite(scale[0]) && isfinite(scale[1]) && scale[0]))
+        return 0;
+    return vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset", name);
+}
+
+/* Make values of the samples where they are wanted. */
+static int undo_scale(struct vp_reader *r, struct vp_source **s, struct vp_err *err)
+{
+    const bool first = !r->stored.nx;
+    double scale[2], of_first[2];
+    if (first && vp_stack_copy(&r->stored, &(*s)->stack))
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", (*s)->name);
+    if (r->samples == VP_AS_STORED && first)
+        return 0;
+    if (scale_of(&(*s)->stack, (*s)->name, scale, err) ||
+        scale_of(&r->stored, name_of(r, 0), of_first, err))
+        return -1;
+    const bool scaled = r->samples == VP_AS_VALUES ? vp_meta_get(&(*s)->stack.meta, "scale") != NULL
+                                                   : r->samples == VP_UPRIGHT && first && scale[0] < 0;
+    if (first)
+        r->undone = scaled;
+    if (scaled || r->undone)
+        return vp_source_values(s, scale, err);
+    if (scale[0] == of_first[0] && scale[1] == of_first[1])
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", (*s)->name,
+            scale[0], scale[1], of_first[0], of_first[1]);
+    return vp_hint(err, "undo it in each of them first: img-convert --unscale");
+}
+
+static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
+{
+    const char *path = r->paths.path[i], *name = name_of(r, i);
     const int fd = open_descriptor(r, path, name, err);
     if (fd < 0)
         return -1;
@@ -114,25 +160,39 @@ static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, s
                   : vp_source_stream(out, fd, name, err);
 }
 
+static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
+{
+    if (open_stored(r, i, out, err))
+        return -1;
+    if (!undo_scale(r, out, err))
+        return 0;
+    if (*out)
+        (*out)->close(*out);
+    return -1;
+}
+
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
 {
     const struct vp_stack *a = &r->stack, *b = &s->stack;
-    const char *first = strcmp(r->paths.path[0], "-") ? r->paths.path[0] : "standard input";
-    if (a->nx != b->nx || a->ny != b->ny || a->type != b->type)
-        return vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
-                       (long long)a->nx, (long long)a->ny, vp_type_name(a->type), first, (long long)b->nx,
-                       (long long)b->ny, vp_type_name(b->type));
+    if (a->nx != b->nx || a->ny != b->ny || a->type != b->type) {
+        vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
+                (long long)a->nx, (long long)a->ny, vp_type_name(a->type), name_of(r, 0), (long long)b->nx,
+                (long long)b->ny, vp_type_name(b->type));
+        if (r->samples == VP_AS_VALUES && a->nx == b->nx && a->ny == b->ny)
+            vp_hint(err, "if one has a scale and another has none: img-convert --unscale");
+        return -1;
+    }
     if (r->channels == s->channels)
         return 0;
     vp_fail(err, VP_ERUN, "%s: expected images of %lld channels as in %s, got %lld", s->name, (long long)r->channels,
-            first, (long long)s->channels);
+            name_of(r, 0), (long long)s->channels);
     return vp_hint(err, "take one channel of each first, as with: img-convert --channel luminance");
 }
 
 /* What a later input says of its samples or of the scan, otherwise than the first one. */
 static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b)
 {
-    static const char *const keys[] = {"quantity", "value-unit", "scale", "voxel"};
+    static const char *const keys[] = {"quantity", "value-unit", "voxel"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *x = vp_meta_get(a, keys[i]), *y = vp_meta_get(b, keys[i]);
@@ -153,6 +213,9 @@ static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err
     struct input *in = &r->input[i];
     struct vp_source *s = NULL;
     pthread_mutex_lock(&r->lock);
+    const int64_t last = r->n_idle ? r->idle[r->n_idle - 1] : i;
+    if (last != i && r->input[last].source->rest)
+        r->input[last].source->rest(r->input[last].source);
     while (in->opening)
         pthread_cond_wait(&r->opened, &r->lock);
     if (in->source) {
@@ -226,6 +289,35 @@ static void leave(struct vp_reader *r)
     r->now = NULL;
 }
 
+/* What the first input says about its own pages does not hold for all: `joined` does, as far as it is known. */
+static int say_axes(const struct vp_reader *r, const struct vp_axes *joined, struct vp_meta *m)
+{
+    const char *said = vp_meta_get(m, "axes");
+    const int64_t images = r->stack.pages < 0 ? -1 : r->stack.pages / r->channels;
+    if (r->channels > 1 && (joined->n < 2 || !joined->sized)) {
+        struct vp_axes a = {.n = 2, .sized = images > 0, .name = {"channel", "z"}, .size = {r->channels, images}};
+        if (joined->n)
+            memcpy(a.name[0], joined->name[0], sizeof a.name[0]);
+        return vp_axes_set(m, &a);
+    }
+    if (said && !strcmp(said, "x y"))
+        return vp_meta_set(m, "axes", NULL) || vp_meta_set(m, "sizes", NULL) ? -1 : 0;
+    return joined->sized && joined->n > 1 ? vp_axes_set(m, joined) : vp_meta_set(m, "sizes", NULL);
+}
+
+/* Inputs with the same page axes are joined along the last of them. */
+static void join_axes(struct vp_axes *a, const struct vp_stack *s)
+{
+    struct vp_axes b;
+    vp_axes_get(s, &b);
+    const int last = a->n - 1;
+    a->sized = a->sized && b.sized && b.n == a->n;
+    for (int i = 0; a->sized && i < a->n; i++)
+        a->sized = !strcmp(a->name[i], b.name[i]) && (i == last || a->size[i] == b.size[i]);
+    if (a->sized)
+        a->size[last] += b.size[last];
+}
+
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
 static int survey(struct vp_reader *r, struct vp_err *err)
 {
@@ -242,11 +334,14 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     r->lost = r->now->lost;
     r->seekable = r->now->seekable;
     uint64_t most = r->now->need;
+    memcpy(r->decoding, r->now->decoding, sizeof r->decoding);
     r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
+    struct vp_axes axes;
+    vp_axes_get(&r->now->stack, &axes);
     for (int64_t i = 1; i < n; i++) {
         if (!lasts(r->paths.path[i]) && !r->spool) {
-            r->seekable = r->concurrent = false;
+            r->seekable = r->concurrent = axes.sized = false;
             r->first[i + 1] = -1;
             continue;
         }
@@ -257,20 +352,20 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
         most = s->need > most ? s->need : most;
+        for (int whole = 0; whole < 2; whole++)
+            if (s->decoding[whole] > r->decoding[whole])
+                r->decoding[whole] = s->decoding[whole];
+        join_axes(&axes, &s->stack);
         give(r, i);
     }
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
+    if (vp_memory_claim(r->need, "reading it", r->name, err))
+        return -1;
     r->bytes = 0;
     r->stack.pages = r->first[n];
-    if (n > 1) { /* what the first says about its own pages does not hold for all */
-        const char *axes = vp_meta_get(&r->stack.meta, "axes");
-        vp_meta_set(&r->stack.meta, "sizes", NULL);
-        if (axes && !strcmp(axes, "x y"))
-            vp_meta_set(&r->stack.meta, "axes", NULL);
-        if (r->channels > 1 && vp_form_axes(&r->stack.meta, NULL, r->channels,
-                                            r->stack.pages < 0 ? -1 : r->stack.pages / r->channels))
-            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
-    }
+    r->stored.pages = r->stack.pages;
+    if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     return 0;
 }
 
@@ -295,6 +390,7 @@ static void release(struct vp_reader *r)
     pthread_mutex_destroy(&r->lock);
     vp_paths_free(&r->paths);
     vp_stack_free(&r->stack);
+    vp_stack_free(&r->stored);
     free(r->first);
     free(r->raw);
     free(r->name);
@@ -311,10 +407,11 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     pthread_cond_init(&r->opened, NULL);
     r->spool = o && o->spool;
     r->hold = o ? o->hold : 0;
+    r->samples = o ? o->samples : VP_AS_STORED;
     r->raw = o && o->raw ? strdup(o->raw) : NULL;
     int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
     if (!rc)
-        rc = vp_paths_expand(&r->paths, paths, n, err);
+        rc = vp_paths_expand(&r->paths, paths, n, o ? o->output : NULL, err);
     if (!rc && !(r->name = make_name(&r->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (!rc)
@@ -330,6 +427,11 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
 const struct vp_stack *vp_reader_stack(const struct vp_reader *r)
 {
     return &r->stack;
+}
+
+const struct vp_stack *vp_reader_stored(const struct vp_reader *r)
+{
+    return &r->stored;
 }
 
 const char *vp_reader_path(const struct vp_reader *r, int64_t i)

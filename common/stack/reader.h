@@ -7,10 +7,19 @@
 
 struct vp_reader;
 
+/* What the samples of a stack with a recorded `scale` are read as; voxpipe-stack(5) says which program does what. */
+enum vp_samples {
+    VP_AS_STORED, /* as they are: the scale goes along in the metadata, and must be the same in all inputs */
+    VP_UPRIGHT,   /* the same, but values where the gain is negative, so that more stored is always more */
+    VP_AS_VALUES, /* values: each input's scale is undone, and none is left in the metadata */
+};
+
 struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
     size_t hold;        /* see vp_open_held */
+    enum vp_samples samples;
+    const char *output; /* a folder among the inputs must not hold it; or NULL */
 };
 
 /* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff
@@ -23,6 +32,8 @@ int vp_reader_open(struct vp_reader **r, const char *const *paths, int n,
 
 /* The header; valid until close. `pages` is -1 if unknown. */
 const struct vp_stack *vp_reader_stack(const struct vp_reader *r);
+/* The header as the inputs have it: type and scale before that was undone. */
+const struct vp_stack *vp_reader_stored(const struct vp_reader *r);
 /* The i-th of the inputs that it was opened with, lists and directories expanded; NULL after the last. */
 const char *vp_reader_path(const struct vp_reader *r, int64_t i);
 /* "proj.tif", "standard input", or "1000 files (a.tif ... z.tif)" for messages. */
@@ -45,6 +56,9 @@ int64_t vp_reader_pages_f32(struct vp_reader *r, int64_t n, float *const *pages,
 
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
+
+/* The page that comes next. */
+int64_t vp_reader_position(const struct vp_reader *r);
 
 /* Random access. */
 bool vp_reader_seekable(const struct vp_reader *r);
@@ -76,8 +90,9 @@ const char *vp_reader_disagrees(const struct vp_reader *r);
  * nothing. */
 const char *vp_reader_lost(const struct vp_reader *r);
 
-/* Memory that the inputs take while they are open: metadata, tables, what decoders hold. */
-uint64_t vp_reader_need(const struct vp_reader *r);
+/* Bytes that it takes beside those of the pages that are read: metadata and tables, as far as they are worth counting,
+ * and what decoders keep. `whole`: pages are asked for whole and in their own type. */
+uint64_t vp_reader_holds(const struct vp_reader *r, bool whole);
 
 /* Bytes read so far. */
 uint64_t vp_reader_bytes(const struct vp_reader *r);

@@ -13,15 +13,16 @@ struct vp_source {
     struct vp_stack stack;   /* pages -1: unknown until the end */
     bool seekable;
     bool by_rows;            /* a few rows cost no more than their bytes */
-    int64_t channels;        /* of an image: so many pages, one behind the other, come out of each (1, but for colours) */
+    int64_t channels;        /* pages that come out of each image, one behind the other (1, but for colours) */
     const char *lost;        /* what a pipe has too far behind the samples to be kept ("description"), or NULL */
-    uint64_t need;           /* memory that it takes while it is open: tables, metadata, decoders */
+    uint64_t need;           /* memory that it takes while it is open: tables and metadata */
+    uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
     _Atomic uint64_t bytes;  /* read so far */
     char *name;
     /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
     int (*begin)(struct vp_source *s, int64_t page, struct vp_err *err);
     int (*rows)(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
-    /* Let go of what is only kept to be faster; NULL: nothing is. */
+    /* Let go of what reading takes, for it is the turn of another; NULL: nothing is kept. */
     void (*rest)(struct vp_source *s);
     void (*close)(struct vp_source *s);
 };
@@ -53,20 +54,23 @@ int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_e
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
 
+/* Put a source of values in front of *s, which it owns then (on failure it is closed): stored = value * scale[0] +
+ * scale[1] is undone (vp_unscale) into vp_type_of_values; no scale is left in the metadata. */
+int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err *err);
+
 /* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
  * -1. */
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
 struct vp_reader;
-/* The page that comes next. */
-int64_t vp_reader_position(const struct vp_reader *r);
 /* vp_reader_rows_f32 that counts NaN and infinities as well. */
 int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
                            struct vp_err *err);
 
 /* "@list", directories and files as the files that they stand for, in order. */
 struct vp_paths { int64_t n; char **path; };
-int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, struct vp_err *err);
+/* A folder that holds the file `output` (NULL: none) is refused: it would become its own input. */
+int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const char *output, struct vp_err *err);
 void vp_paths_free(struct vp_paths *p);
 
 /* NaN and infinities among n samples. */

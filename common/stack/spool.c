@@ -5,33 +5,10 @@
 #include "base/size.h"
 #include "stack/source.h"
 #include "stack/writer.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 20 };
-
-static int unnamed_file(const char *dir)
-{
-#ifdef O_TMPFILE
-    const int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
-        return fd;
-#endif
-    char *name;
-    if (asprintf(&name, "%s/voxpipe-XXXXXX", dir) < 0)
-        return -1;
-    const int named = mkostemp(name, O_CLOEXEC);
-    const int why = errno;
-    if (named >= 0)
-        unlink(name);
-    free(name);
-    errno = why;
-    return named;
-}
 
 int vp_spool(int fd, const char *name, struct vp_err *err)
 {
@@ -40,7 +17,7 @@ int vp_spool(int fd, const char *name, struct vp_err *err)
     char *block = vp_alloc_raw(1, BLOCK, "a spool buffer", err);
     int out = -1, rc = block ? vp_input_init(&in, fd, name, err) : -1;
     if (!rc) {
-        out = unnamed_file(dir);
+        out = vp_unnamed_file(dir);
         rc = out < 0 ? vp_fail_errno(err, "%s: cannot be copied to %s", name, dir) : 0;
     }
     while (!rc) {

@@ -20,6 +20,9 @@ bool vp_type_is_float(enum vp_type t);
 /* Largest and smallest value of the type as double (floats: +-infinity). */
 double vp_type_min(enum vp_type t);
 double vp_type_max(enum vp_type t);
+/* What holds the values behind stored samples of a type, and their sums: f64 for f64 and integers of 32 and 64 bits,
+ * else f32. */
+enum vp_type vp_type_of_values(enum vp_type stored);
 
 /* dst[i] = src[i] * gain + offset, computed in double. With gain = 1 and offset = 0 equal types are copied
  * untouched, and 64-bit integers of one type become those of the other without a rounding. To integers:
@@ -28,10 +31,15 @@ double vp_type_max(enum vp_type t);
 int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type,
                    int64_t n, double gain, double offset);
 
+/* The values behind samples that were stored with a scale: dst[i] = (src[i] - scale[1]) / scale[0], which is exactly 0
+ * where 0 was stored exactly. Else as vp_convert. */
+int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
+                   const double scale[2]);
+
 /* Metadata: ordered `key = value` lines. Keys are [a-z0-9._-]+, values one line, no leading or
  * trailing blanks. Known keys:
  *   axes     "x y z", "u v view", "u view v" (sinograms), "x y channel z time", ... fastest first
- *   sizes    "512 512 3 40 20": only if the page axis is more than one axis
+ *   sizes    "3 40 20": lengths of the axes behind the second, only if the page axis is more than one axis
  *   voxel    "0.1 0.1 0.1": spacing along the axes x y z (or u v)
  *   unit     "mm" or "pixel": of `voxel`
  *   origin   "-25.55 -25.55 -25.55": centre of the first voxel
@@ -57,11 +65,16 @@ int vp_meta_copy(struct vp_meta *dst, const struct vp_meta *src);
 void vp_meta_free(struct vp_meta *m);
 /* Parse n numbers of a value ("0.1 0.1 0.1"); false if absent or not exactly n numbers. */
 bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *out);
-/* The text of tag 270: the lines, each ended by \n; malloc'd. First line is always "voxpipe = 1". */
-char *vp_meta_format(const struct vp_meta *m);
+/* The lines, each with `mark` before it and ended by \n; malloc'd. The first is always "voxpipe = 1". */
+char *vp_meta_format(const struct vp_meta *m, const char *mark);
+/* In the text of tag 270, which begins as ImageJ's does, our lines are comments. */
+#define VP_META_MARK "# "
+
+/* Tags 282, 283 and 296 of a page: samples per unit, 0 if absent. */
+struct vp_resolution { double x, y; uint32_t unit; };
 /* From the text of tag 270. A foreign text becomes `description` (and voxel, unit, axes and sizes where
- * it is ImageJ's). */
-int vp_meta_parse(struct vp_meta *m, const char *text, size_t len);
+ * it is ImageJ's, OME-XML or tifffile's). r: may be NULL. */
+int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r);
 
 struct vp_stack {
     int64_t nx, ny;       /* > 0 */

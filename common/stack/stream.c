@@ -2,6 +2,7 @@
 /* TIFF from a pipe: any whose directories and strips come in the order in which they are needed. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/axes.h"
 #include "stack/foreign.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
@@ -184,8 +185,12 @@ static int check_end(struct stream *s, struct vp_err *err)
     if (s->announced && k->pages != s->page + 1)
         return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", s->source.name, (long long)k->pages,
                        (long long)s->page + 1);
-    if (s->end > s->in.position && vp_input_skip(&s->in, s->end - s->in.position, err) < 0)
+    const int64_t named = s->end > s->in.position ? vp_input_skip(&s->in, s->end - s->in.position, err) : 0;
+    if (named < 0)
         return -1;
+    if (s->end > s->in.position)
+        return vp_fail(err, VP_ERUN, "%s: truncated: its directories name bytes up to %llu, got %llu", s->source.name,
+                       (unsigned long long)s->end, (unsigned long long)s->in.position);
     const unsigned char *p;
     const uint64_t at = s->in.position;
     const int64_t n = vp_input_peek(&s->in, &p, 1, err);
@@ -284,6 +289,10 @@ int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp
     } else if (s->ifd.page_number == 0 && s->ifd.page_total > 0) {
         s->source.stack.pages = s->ifd.page_total;
         s->announced = true;
+    }
+    if (vp_axes_settle(&s->source.stack)) {
+        close_stream(&s->source);
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", name);
     }
     *out = &s->source;
     return 0;

@@ -3,7 +3,6 @@
  * BigTIFF (2007). What a file claims is checked before memory is taken for it. */
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/foreign.h"
 #include "stack/tiff.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -413,6 +412,8 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
     struct vp_form *form = &f->form; /* as libtiff has it: the first JPEG in TIFF did without a count */
     if (!said_samples)
         form->samples = form->compression == CODEC_OLD_JPEG && form->photometric == PHOTO_YCBCR ? 3 : 1;
+    if (form->samples == 0)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: pixels of 0 samples", t->name, (long long)t->page);
     if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
         return -1;
     qsort(far, (size_t)n_far, sizeof *far, by_offset);
@@ -515,11 +516,8 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
         return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
                        (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type));
     const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
-    int rc = 0;
-    if (f->text && f->text_len > 7 && !memcmp(f->text, "ImageJ=", 7))
-        rc = vp_meta_foreign(&s->meta, f->text, f->text_len, xres, yres);
-    else if (f->text)
-        rc = vp_meta_parse(&s->meta, f->text, f->text_len);
+    const struct vp_resolution r = {xres, yres, f->resolution_unit};
+    int rc = f->text ? vp_meta_parse(&s->meta, f->text, f->text_len, &r) : 0;
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))

@@ -50,7 +50,7 @@ static int may_hold(const struct vp_views *v, size_t *sinogram, uint64_t *most, 
 static int hold(struct vp_views *v, struct vp_err *err)
 {
     size_t sinogram;
-    uint64_t most;
+    uint64_t most = 0;
     if (may_hold(v, &sinogram, &most, err))
         return -1;
     int64_t room = v->nv > 0 ? v->nv : 0, n = 0; /* sinograms */

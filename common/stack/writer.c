@@ -4,6 +4,7 @@
  * standard output and a file get their bytes from the same code. TIFF 6.0 (1992), BigTIFF (2007). */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
 #include "stack/reserved.h"
@@ -18,6 +19,9 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
 enum { HEADER = 16, MAX_ENTRIES = 16, ALIGN = 16 };
+/* What is held back where nobody says how many pages come: a stack that ends within it is written as if that had been
+ * known. Not a matter of --memory, for that may not change a byte. */
+enum { HOLD_BYTES = VP_WRITER_HOLD };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
@@ -27,6 +31,8 @@ struct vp_writer {
     struct vp_stack stack;
     size_t page_bytes;
     bool raw, big;
+    enum vp_compress compress;
+    bool begun; /* it is decided what kind of TIFF it is */
     char *text; /* tag 270 */
     size_t text_len; /* with its NUL */
     bool ending; /* the page that is written is the last of an unknown number */
@@ -35,8 +41,8 @@ struct vp_writer {
     _Atomic int64_t rows; /* of pages, in any order */
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
     unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
-    void *held; /* the page that waits to know whether it is the last */
-    bool holding;
+    char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last */
+    int64_t n_held, hold, room;
 };
 
 /* The directory being composed. */
@@ -75,23 +81,24 @@ static void add_data(struct directory *d, uint16_t tag, uint16_t type, uint64_t 
     d->entry[d->n - 1].size = size;
 }
 
-/* Pixels per centimetre as a fraction. */
+/* Pixels per centimetre as a fraction: of a size in few decimals the very one, for others make a size of it again. */
 static void resolution(double voxel_mm, uint32_t fraction[2])
 {
     const double r = 10 / voxel_mm;
     double den = 1;
+    for (double num = 10; num <= 1e9; num *= 10) {
+        den = rint(voxel_mm * (num / 10));
+        if (den >= 1 && den < 4e9 && den / (num / 10) == voxel_mm) {
+            fraction[0] = (uint32_t)num;
+            fraction[1] = (uint32_t)den;
+            return;
+        }
+    }
+    den = 1;
     while (den < 1e6 && r * den * 10 < 4e9 && r * den != floor(r * den))
         den *= 10;
     fraction[0] = (uint32_t)lrint(r * den);
     fraction[1] = (uint32_t)den;
-}
-
-static bool voxel_mm(const struct vp_meta *m, double v[3])
-{
-    const char *unit = vp_meta_get(m, "unit");
-    return unit && !strcmp(unit, "mm") &&
-           (vp_meta_numbers(m, "voxel", 3, v) || vp_meta_numbers(m, "voxel", 2, v)) && v[0] > 1e-8 &&
-           v[1] > 1e-8 && v[0] < 1e6 && v[1] < 1e6;
 }
 
 static uint64_t align(uint64_t n)
@@ -118,7 +125,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     const size_t word = w->big ? 8 : 4, entry_size = w->big ? 20 : 12, count_size = w->big ? 8 : 2;
     struct directory d = {.w = w};
     uint32_t xres[2], yres[2];
-    double v[3];
+    double v[2];
 
     add(&d, TAG_IMAGE_WIDTH, FIELD_LONG, (uint64_t)s->nx);
     add(&d, TAG_IMAGE_LENGTH, FIELD_LONG, (uint64_t)s->ny);
@@ -132,7 +139,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     add(&d, TAG_SAMPLES_PER_PIXEL, FIELD_SHORT, 1);
     add(&d, TAG_ROWS_PER_STRIP, FIELD_LONG, (uint64_t)s->ny);
     add(&d, TAG_STRIP_BYTE_COUNTS, offset_type, w->page_bytes);
-    if (voxel_mm(&s->meta, v)) {
+    if (vp_voxel_mm(&s->meta, v)) {
         resolution(v[0], xres);
         resolution(v[1], yres);
         add_data(&d, TAG_X_RESOLUTION, FIELD_RATIONAL, 1, xres, sizeof xres);
@@ -269,14 +276,13 @@ static void release(struct vp_writer *w)
     free(w);
 }
 
-static int open_tiff(struct vp_writer *w, const struct vp_writer_options *o, struct vp_err *err)
+/* What depends on the number of pages: the kind of TIFF, its description, the lengths of its directories. */
+static int lay_out(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
     const char *name = vp_outfile_name(w->file);
-    if (s->nx > UINT32_MAX || s->ny > UINT32_MAX)
-        return vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld are too large for TIFF", name, (long long)s->nx,
-                       (long long)s->ny);
-    w->text = vp_meta_format(&s->meta);
+    free(w->text);
+    w->text = vp_description(s);
     if (!w->text)
         return vp_fail_errno(err, "%s", name);
     w->text_len = strlen(w->text) + 1;
@@ -285,24 +291,88 @@ static int open_tiff(struct vp_writer *w, const struct vp_writer_options *o, str
     const bool known = s->pages > 0 && vp_add_size(&total, w->page_bytes, head_limit(w)) &&
                        vp_mul_size(&total, total, (size_t)s->pages) && vp_add_size(&total, total, ALIGN);
     w->big = !known || total >= CLASSIC_LIMIT; /* whatever the target: a pipe and a file get the same bytes */
-    if (o->compress != VP_COMPRESS_NONE) {
-        if (!vp_outfile_is_temporary(w->file))
-            return vp_fail(err, VP_EUSAGE,
-                           "%s: compressed TIFF cannot be written to a pipe or device; use -o FILE", name);
-        return vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), name, s, w->text, o->compress,
-                                      !known || total >= CLASSIC_LIMIT, err);
-    }
+    if (w->compress != VP_COMPRESS_NONE)
+        return 0;
+    free(w->composed);
     w->composed = vp_alloc_raw(1, head_limit(w) + ALIGN, name, err);
     if (!w->composed)
         return -1;
     for (int k = FIRST; k <= UNNUMBERED; k++)
         w->head[k] = compose(w, k == UNNUMBERED ? UINT16_MAX + 1 : k, HEADER, w->composed);
-    if (s->pages < 0) {
-        w->held = vp_alloc_raw(1, w->page_bytes, "the page held back", err);
-        if (!w->held)
+    return 0;
+}
+
+static int begin(struct vp_writer *w, struct vp_err *err)
+{
+    w->begun = true;
+    if (lay_out(w, err))
+        return -1;
+    return w->compress ? vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), vp_outfile_name(w->file),
+                                                &w->stack, w->text, w->compress, w->big, err)
+                       : write_header(w, err);
+}
+
+static int open_tiff(struct vp_writer *w, struct vp_err *err)
+{
+    const struct vp_stack *s = &w->stack;
+    const char *name = vp_outfile_name(w->file);
+    if (s->nx > UINT32_MAX || s->ny > UINT32_MAX)
+        return vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld are too large for TIFF", name, (long long)s->nx,
+                       (long long)s->ny);
+    if (w->compress && !vp_outfile_is_temporary(w->file))
+        return vp_fail(err, VP_EUSAGE, "%s: compressed TIFF cannot be written to a pipe or device; use -o FILE", name);
+    if (w->compress && vp_libtiff_compression(w->compress, name, err) < 0)
+        return -1;
+    if (s->pages > 0)
+        return begin(w, err);
+    w->hold = w->page_bytes < HOLD_BYTES ? (int64_t)(HOLD_BYTES / w->page_bytes) : 1;
+    return 0;
+}
+
+/* The pages held: all of them are written. */
+static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
+{
+    if (!w->begun && begin(w, err))
+        return -1;
+    for (int64_t i = 0; i < w->n_held; i++) {
+        const char *page = w->held + (size_t)i * w->page_bytes;
+        w->ending = ending && i == w->n_held - 1;
+        if (w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err) : write_page(w, page, err))
             return -1;
+        w->written++;
     }
-    return write_header(w, err);
+    w->n_held = 0;
+    return 0;
+}
+
+static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
+{
+    if (w->n_held == w->hold) { /* this one comes behind them, so none is the last */
+        if (write_held(w, false, err))
+            return -1;
+        if (w->room > 1)
+            free(w->held), w->held = NULL;
+        w->room = w->held ? 1 : 0;
+        w->hold = 1;
+    }
+    if (w->n_held == w->room) {
+        const int64_t room = w->room ? (2 * w->room < w->hold ? 2 * w->room : w->hold) : 1;
+        char *more = realloc(w->held, (size_t)room * w->page_bytes);
+        if (!more)
+            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for the pages held back",
+                           vp_outfile_name(w->file));
+        w->held = more;
+        w->room = room;
+    }
+    memcpy(w->held + (size_t)w->n_held++ * w->page_bytes, page, w->page_bytes);
+    return 0;
+}
+
+uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory)
+{
+    const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0;
+    const bool many = page < HOLD_BYTES && memory >= 16 * (uint64_t)HOLD_BYTES;
+    return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
 }
 
 int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
@@ -314,6 +384,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path ? path : "standard output");
     }
     w->raw = o->raw;
+    w->compress = o->compress;
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
     if (!w->page_bytes)
@@ -324,8 +395,8 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     if (!rc)
         rc = vp_outfile_open(&w->file, path, err);
     if (!rc && !o->raw)
-        rc = open_tiff(w, o, err);
-    if (!rc && !w->libtiff && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
+        rc = open_tiff(w, err);
+    if (!rc && !w->compress && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
         rc = vp_reserved_open(&w->reserved, vp_outfile_fd(w->file), vp_outfile_name(w->file),
                               place_end(w, stack->pages - 1), err);
     }
@@ -348,14 +419,8 @@ int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
     int rc = 0;
     if (w->stack.pages > 0 && w->written >= w->stack.pages)
         return too_many(w, w->written + 1, err);
-    if (!w->raw && !w->libtiff && w->stack.pages < 0) { /* written when it is known not to be the last */
-        if (w->holding && write_page(w, w->held, err))
-            return -1;
-        w->written += w->holding ? 1 : 0;
-        memcpy(w->held, page, w->page_bytes);
-        w->holding = true;
-        return 0;
-    }
+    if (w->hold)
+        return hold_page(w, page, err);
     rc = w->reserved    ? put_rows(w, w->written, 0, w->stack.ny, page, err)
          : w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
          : w->raw     ? vp_outfile_write(w->file, page, w->page_bytes, err)
@@ -427,22 +492,28 @@ int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, co
     return vp_writer_bands(w, page, 1, y0, y1, rows, 1, err);
 }
 
-uint64_t vp_writer_bytes(const struct vp_writer *w)
+uint64_t vp_writer_bytes(struct vp_writer *w)
 {
-    const int64_t rows = w->rows, pages = w->written + w->holding + rows / w->stack.ny;
+    const int64_t rows = w->rows, pages = w->written + w->n_held + rows / w->stack.ny;
     const uint64_t some = (uint64_t)(rows % w->stack.ny) * (w->page_bytes / (uint64_t)w->stack.ny);
-    if (w->raw || w->libtiff)
+    if (w->raw || w->compress)
         return (uint64_t)pages * w->page_bytes + some;
+    const int64_t said = w->stack.pages;
+    if (!w->begun && pages) { /* as if it ended here */
+        w->stack.pages = pages;
+        (void)lay_out(w, NULL);
+        w->stack.pages = said;
+    }
     return (pages ? place_end(w, pages - 1) : HEADER) + some;
 }
 
 int vp_writer_close(struct vp_writer *w, struct vp_err *err)
 {
     int rc = 0;
-    if (w->holding) {
-        w->ending = true;
-        rc = write_page(w, w->held, err);
-        w->written += rc ? 0 : 1;
+    if (w->n_held) {
+        if (!w->begun)
+            w->stack.pages = w->n_held;
+        rc = write_held(w, true, err);
     }
     const int64_t ny = w->stack.ny, rows = w->rows;
     if (!rc && rows && w->written * ny + rows != w->stack.pages * ny)

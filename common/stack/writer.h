@@ -7,6 +7,8 @@
 
 struct vp_writer;
 
+enum { VP_WRITER_HOLD = 4 << 20 };
+
 enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
 
 struct vp_writer_options {
@@ -16,12 +18,18 @@ struct vp_writer_options {
 
 /* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
  * beside it and renamed by close; other targets (/dev/null, a FIFO) are opened directly. Classic
- * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Unknown
- * page count (stack->pages = -1) holds back one page. The header is written now or with the first page. On
+ * TIFF if the total is known and stays below 4 GiB, else BigTIFF; the same bytes whatever the target. Where the
+ * page count is unknown (stack->pages = -1) pages of VP_WRITER_HOLD bytes are held back: a stack that ends within them
+ * is the one that a known count gives; a longer one is BigTIFF, of which one page is held back to the end. On
  * tmpfs the memory of a file of known length is allocated from now on, in the background: open the output
  * before the input is read. */
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err);
+
+/* Bytes that a writer of such a stack keeps, beside the pages that it is given: what a compressor needs, and the pages
+ * that are held back. Of these a single one where `memory` is so little that the others would be missed (they are held
+ * nevertheless, for memory may not change a byte of the output). */
+uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory);
 
 /* Append a page in the stack's type (vp_page_bytes). More pages than promised is an error. */
 int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
@@ -42,7 +50,8 @@ int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, co
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
                     struct vp_err *err);
 
-uint64_t vp_writer_bytes(const struct vp_writer *w);
+/* Of the file, if it ended here. */
+uint64_t vp_writer_bytes(struct vp_writer *w);
 
 /* Finish: check the page count (an error if it is not what was promised), flush, close, check, rename.
  * Frees w whatever happens. */

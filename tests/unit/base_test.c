@@ -2,6 +2,7 @@
 /* Errors, sizes, memory, statistics as JSON, and vp_main(): run in child processes, with what they
  * print and how they end. */
 #include "base/err.h"
+#include "base/places.h"
 #include "base/progress.h"
 #include "base/size.h"
 #include "base/stats.h"
@@ -12,8 +13,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <omp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +36,17 @@ static void errors(void)
     CHECK_INT(err.code, VP_EUSAGE);
     CHECK_STR(err.msg, "a.tif: expected 3");
     CHECK_STR(err.hint, "use b");
+
+    /* what is too long loses its middle: the name is recognised, the reason is there */
+    char longest[5000];
+    memset(longest, 'x', sizeof longest);
+    longest[0] = 'a';
+    longest[sizeof longest - 1] = '\0';
+    err = (struct vp_err)VP_ERR_INIT;
+    errno = ENOSPC;
+    vp_fail_errno(&err, "%s", longest);
+    CHECK_INT(strlen(err.msg), sizeof err.msg - 1);
+    CHECK(!strncmp(err.msg, "axx", 3) && strstr(err.msg, "x ... x") && strstr(err.msg, "xx: No space left on device"));
 
     err = (struct vp_err)VP_ERR_INIT;
     errno = ENOSPC;
@@ -420,7 +434,7 @@ static void running(void)
     CHECK_STR(out, "ct-demo --mode history --sigma 3\n");
 
     CHECK_INT(call("--mode fail"), 1);
-    CHECK_STR(errs, "ct-demo: warning: a warning\nct-demo: error: x??[2J.tif: bad\nct-demo: hint: look\n");
+    CHECK_STR(errs, "ct-demo: warning: a warning\nct-demo: error: x\\x0a\\x1b[2J.tif: bad\nct-demo: hint: look\n");
     CHECK_INT(call("-q --mode silent"), 1);
     CHECK(strstr(errs, "ct-demo: error: "));
     CHECK_INT(call("--nonsense"), 2);
@@ -537,7 +551,8 @@ static void texts(void)
                       "      ct-demo --mode 'quoted words stay together, whatever their length' \\\n"
                       "        --sigma 7 --verbose\n"));
     CHECK(strstr(out, "\nSee also: ct-filter(1), voxpipe(7)\n"));
-    CHECK(!strstr(out, "Second") && !strstr(out, "secret"));
+    CHECK(strstr(out, "\nNotes:\n  Text.\n\nSecond part 2-d:\n  More text.\n"));
+    CHECK(!strstr(out, "Second.") && !strstr(out, "secret"));
     CHECK(!strchr(out, '\033'));
     CHECK(!strstr(out, "--raw-out") && !strstr(out, "--force"));
     CHECK_INT(lines_longer(out, 80), 0);
@@ -555,6 +570,59 @@ static void texts(void)
     CHECK_INT(strchr(out, '\n') ? strchr(strchr(out, '\n') + 1, '\n') - out + 1 - (long)strlen(out) : 1, 0);
 }
 
+/* ---- opening ---- */
+
+static const char *fifo;
+static pthread_t opener;
+
+static void interrupted(int number)
+{
+    (void)number;
+}
+
+/* Interrupts the main thread, which waits for somebody to write, and then writes. */
+static void *interrupt(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 20; i++) {
+        usleep(10000);
+        pthread_kill(opener, SIGUSR1);
+    }
+    const int fd = open(fifo, O_WRONLY);
+    CHECK(fd >= 0 && write(fd, "x", 1) == 1);
+    close(fd);
+    return NULL;
+}
+
+static void opening(void)
+{
+    struct sigaction ours = {.sa_handler = interrupted}; /* no SA_RESTART */
+    char dir[] = "/tmp/base_test-XXXXXX", path[64];
+    pthread_t thread;
+    CHECK(mkdtemp(dir) && !sigaction(SIGUSR1, &ours, NULL));
+    snprintf(path, sizeof path, "%s/fifo", dir);
+    CHECK(!mkfifo(path, 0600));
+    fifo = path;
+    opener = pthread_self();
+    for (int stream = 0; stream < 2; stream++) {
+        char c = 0;
+        CHECK(!pthread_create(&thread, NULL, interrupt, NULL));
+        if (stream) {
+            FILE *f = vp_fopen(path, "r");
+            CHECK(f && fread(&c, 1, 1, f) == 1 && c == 'x');
+            if (f)
+                fclose(f);
+        } else {
+            const int fd = vp_open_fd(path, O_RDONLY, 0);
+            CHECK(fd >= 0 && read(fd, &c, 1) == 1 && c == 'x');
+            close(fd);
+        }
+        pthread_join(thread, NULL);
+    }
+    CHECK(!unlink(path) && !rmdir(dir));
+    signal(SIGUSR1, SIG_DFL);
+}
+
 int main(void)
 {
     unsetenv("VOXPIPE_DEVICE");
@@ -568,5 +636,6 @@ int main(void)
     devices();
     texts();
     statistics();
+    opening();
     return test_done();
 }

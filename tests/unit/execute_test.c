@@ -559,7 +559,7 @@ static void test_axes(void)
         vp_meta_set(&stack.meta, "sizes", text);
         vp_meta_set(&stack.meta, "voxel", "0.5 0.25 2");
         vp_meta_set(&stack.meta, "description", "kept");
-        vp_meta_set(&stack.meta, "scale", "-0.25 7");
+        vp_meta_set(&stack.meta, "scale", "0.25 7");
         write_stack(in_path, &stack, s.data[0]);
 
         const char *operands[] = {in_path};
@@ -619,7 +619,7 @@ static void test_axes(void)
         CHECK_STR(vp_meta_get(m, "voxel"), "0.5 0.25 2");
         CHECK_STR(vp_meta_get(m, "description"), "kept");
         CHECK_STR(vp_meta_get(m, "quantity"), "smoothed");
-        CHECK_STR(vp_meta_get(m, "scale"), "-0.25 0");
+        CHECK_STR(vp_meta_get(m, "scale"), "0.25 0");
         CHECK_STR(vp_meta_get(m, "history"), "test run");
         int64_t wrong = 0;
         for (int64_t k = 0; k < pages_of(&s); k++) {

@@ -175,7 +175,11 @@ static void values(void)
     CHECK_NEAR(p.list.v[2], -3, 0);
     GOOD("-l8,7,6,5,4,3,2,1");
     CHECK_INT(p.list.n, 8);
-    BAD("--list: '1,2,3,4,5,6,7,8,9': expected at most 8 numbers", "-l1,2,3,4,5,6,7,8,9");
+#define EIGHT "8,7,6,5,4,3,2,1"
+#define MANY EIGHT "," EIGHT "," EIGHT "," EIGHT
+    GOOD("-l" MANY);
+    CHECK_INT(p.list.n, VP_REALS_MAX);
+    BAD("--list: '" MANY ",9': expected at most 32 numbers", "-l" MANY ",9");
     BAD("--list: '1,,2' is not a list of numbers separated by commas", "--list", "1,,2");
     BAD("--list: '1,' is not a list of numbers separated by commas", "--list", "1,");
     BAD("--list: '' is not a list of numbers separated by commas", "--list", "");

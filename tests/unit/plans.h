@@ -16,7 +16,7 @@ static void *feeder(void *arg)
     const struct feed *f = arg;
     enum { ROOM = 1 << 16 };
     char *own = malloc(ROOM);
-    state = f->seed;
+    dice_state = f->seed;
     const int in = open(f->path, O_RDONLY);
     for (ssize_t n; (n = read(in, own, f->slow ? (size_t)dice(1, 4000) : ROOM)) > 0;)
         if (write(f->fd, own, (size_t)n) != n)
@@ -72,6 +72,7 @@ static int take_page(void *ctx, int64_t page, const void *samples, int64_t n, st
 /* ---- plans ---- */
 
 /* A plan at random that keeps the rules, for images of n[] voxels; the planner only completes it. */
+__attribute__((unused))
 static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const int64_t n[3], int64_t outer, bool bands)
 {
     const struct vp_chain *c = p->chain;

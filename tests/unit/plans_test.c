@@ -925,9 +925,9 @@ static int try_plan(const struct params *p, const struct scene *s, struct count 
 
 static void seed_with(uint64_t seed, uint64_t family, uint64_t number, uint64_t try)
 {
-    state = (seed * 8 + family) * 1000003 + number * 64 + try + 1;
+    dice_state = (seed * 8 + family) * 1000003 + number * 64 + try + 1;
     for (int i = 0; i < 8; i++)
-        state = state * 6364136223846793005u + 1442695040888963407u;
+        dice_state = dice_state * 6364136223846793005u + 1442695040888963407u;
     next_random();
 }
 

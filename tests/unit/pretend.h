@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pretended devices for tests: memory of their own, full of rubbish, and queues that are as late as the rules allow.
- * What is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish. Kernels
- * are the operations' own code for the CPU, on copies. */
+ * What is queued is done when it is waited for, or at random before, so that whoever forgets to wait reads rubbish.
+ * Kernels are the operations' own code for the CPU, on copies. */
 #ifndef VP_PRETEND_H
 #define VP_PRETEND_H
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static _Thread_local uint64_t state = 88172645463325252u;
+static _Thread_local uint64_t dice_state = 88172645463325252u;
 
 static uint64_t next_of(uint64_t *s)
 {
@@ -29,7 +29,7 @@ static uint64_t next_of(uint64_t *s)
 
 static uint64_t next_random(void)
 {
-    return next_of(&state);
+    return next_of(&dice_state);
 }
 
 static int64_t dice(int64_t lo, int64_t hi) /* both included */
@@ -76,6 +76,8 @@ struct task {
     struct vp_event *event;
     int64_t want;          /* marks of it */
     const struct vp_local *op;
+    enum vp_visit visit;
+    void *state;
     struct vp_area in[VP_MAX_INPUTS], out;
     struct task *next;
 };
@@ -116,9 +118,17 @@ static struct vp_part part_of_area(const struct vp_area *a, const struct vp_box 
     return p;
 }
 
-static int run_on_areas(const struct vp_local *op, const struct vp_area *in, const struct vp_area *out,
-                        struct vp_err *err)
+/* VP_APPLY, of a test whose operation carries a value. */
+static void (*pretend_apply)(const struct vp_local *op, const struct vp_area *out, const void *state);
+
+static int run_on_areas(const struct task *t, struct vp_err *err)
 {
+    const struct vp_local *op = t->op;
+    const struct vp_area *in = t->in, *out = &t->out;
+    if (t->visit == VP_APPLY) {
+        pretend_apply(op, out, t->state);
+        return 0;
+    }
     struct vp_part given[VP_MAX_INPUTS], to;
     struct vp_box box = out->box;
     for (int a = 0; a < 3; a++) {
@@ -132,7 +142,13 @@ static int run_on_areas(const struct vp_local *op, const struct vp_area *in, con
     to = part_of_area(out, &out->box, op->out, &p);
     const uint64_t bytes = op->scratch ? op->scratch(op, &box, &out->box, 1) : 0;
     void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
-    const int rc = scratch ? op->run(op, given, &to, scratch, 1, err) : -1;
+    if (op->carries && (t->visit == VP_LOCAL || out->box.lo[2] == 0))
+        memset(t->state, 0, (size_t)op->keeps(op, &out->box, 1));
+    const int rc = !scratch ? -1
+                   : t->visit == VP_SUMMARY ? op->summarize(op, given, &out->box, t->state, scratch, 1, err)
+                   : t->visit == VP_FINISH  ? op->finish(op, given, &to, t->state, scratch, 1, err)
+                   : op->carries ? op->go_on(op, given, &to, scratch, t->state, 1, err)
+                                 : op->run(op, given, &to, scratch, 1, err);
     free(scratch);
     free(planes);
     return rc;
@@ -168,7 +184,7 @@ static void step(struct vp_queue *q)
         if (t->call(t->arg, &err))
             vp_err_keep(&q->err, &err);
         free(t->arg);
-    } else if (t->what == LAUNCH && run_on_areas(t->op, t->in, &t->out, &err)) {
+    } else if (t->what == LAUNCH && run_on_areas(t, &err)) {
         vp_err_keep(&q->err, &err);
     }
     free(t);
@@ -363,19 +379,27 @@ static bool pretend_has(const struct vp_local *op, char *why, size_t size)
 
 static int pretend_launch(const struct vp_local *op, const struct vp_work *work, struct vp_err *err)
 {
-    struct task t = {.what = LAUNCH, .op = op, .out = *work->out};
+    struct task t = {.what = LAUNCH, .op = op, .out = *work->out, .visit = work->visit, .state = work->state};
     pthread_mutex_lock(&pretend_lock);
     const bool fails = pretend.launched++ == pretend.fail_at;
     pthread_mutex_unlock(&pretend_lock);
     if (fails)
         return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", work->queue->device);
-    memcpy(t.in, work->in, (size_t)op->inputs * sizeof *work->in);
+    if (work->in)
+        memcpy(t.in, work->in, (size_t)op->inputs * sizeof *work->in);
     return append(work->queue, &t);
+}
+
+static uint64_t pretend_state(const struct vp_local *op, const int64_t out[3])
+{
+    const struct vp_box box = {.hi = {out[0], out[1], out[2]}};
+    return op->carries ? op->keeps(op, &box, 1) : op->summary ? op->summary(op, &box) : 0;
 }
 
 static const struct vp_kernel *pretend_kernel(const char *name)
 {
-    static const struct vp_kernel any = {.name = "any", .has = pretend_has, .launch = pretend_launch};
+    static const struct vp_kernel any = {.name = "any", .has = pretend_has, .state = pretend_state,
+                                         .launch = pretend_launch};
     (void)name;
     return &any;
 }

@@ -51,11 +51,18 @@ static void test_pages(void)
     CHECK_STR(pages("-3:", 10, false), "7 8 9");
     CHECK_STR(pages(":-8", 10, false), "0 1");
     CHECK_STR(pages("0:3,7", 10, true), "7 2 1 0");
+    /* as Python has it: a range is cut to what there is */
+    CHECK_STR(pages("8:100", 10, false), "8 9");
+    CHECK_STR(pages("-100:2", 10, false), "0 1");
+    CHECK_STR(pages("-3:100:2", 10, false), "7 9");
+    CHECK_STR(pages("100:7:-1", 10, false), "9 8");
+    CHECK_STR(pages("2:-100:-1", 10, false), "2 1 0");
+    CHECK_STR(pages("-9223372036854775807:9223372036854775807:9", 10, false), "0 9");
     CHECK_STR(pages(NULL, 3, true), "2 1 0");
     CHECK_STR(pages("::3", -1, false), "all from 0");
     CHECK_STR(pages("4,6:", -1, false), "all from 4");
     CHECK_STR(pages("0:9223372036854775807:4611686018427387904", -1, false), "0 4611686018427387904");
-    static const char *const bad[] = {"", ",", "a", "3,", "10", "-11", "5:5", "5:3", "0:11", "::0", "1:2:3:4",
+    static const char *const bad[] = {"", ",", "a", "3,", "10", "-11", "5:5", "5:3", "11:20", "::0", "1:2:3:4",
                                       "1 ", "2:1:1",
                                       "99999999999999999999", ":::", "1:-", "-"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -138,14 +145,61 @@ static void test_sizes(void)
     vp_meta_set(&in.meta, "axes", "x y channel z time");
     vp_meta_set(&in.meta, "sizes", "10 20 3 5 2");
     out = cut(&in, "15:", "1:,:");
-    CHECK_STR(vp_meta_get(&out.meta, "sizes"), "9 20 3 5 1");
+    CHECK_STR(vp_meta_get(&out.meta, "sizes"), "3 5 1");
     CHECK_STR(vp_meta_get(&out.meta, "axes"), "x y channel z time");
     vp_stack_free(&out);
-    out = cut(&in, "::3", NULL);
+    out = cut(&in, "::2", NULL);
     CHECK(!vp_meta_get(&out.meta, "sizes"));
     CHECK_STR(vp_meta_get(&out.meta, "axes"), "x y page");
+    CHECK(note[0]);
     vp_stack_free(&out);
     vp_stack_free(&in);
+}
+
+/* What the pages of a selection are, against a walk over them: sizes in either form, channels, slices and times
+ * picked, thinned and turned round. */
+static void test_grids(void)
+{
+    static const struct {
+        const char *pages, *sizes, *voxel, *origin;
+    } cases[] = {
+        {"::3", "1 5 2", "0.5 0.25 2", "-1 -2 -3"},  /* a channel */
+        {"1::3", "1 5 2", "0.5 0.25 2", "-1 -2 -3"},
+        {"3:12", "3 3 1", "0.5 0.25 2", "-1 -2 -1"}, /* slices 1 to 3 of the first time */
+        {"0:3,6:9,12:15", "3 3 1", "0.5 0.25 4", "-1 -2 -3"},
+        {"::-1", "3 5 2", "0.5 0.25 2", NULL},
+        {"0:15:3", "1 5 1", "0.5 0.25 2", "-1 -2 -3"},
+        {"3,18", "1 1 2", "0.5 0.25 2", "-1 -2 -1"},
+        {"0:3,3:6,9:12", "3 3 1", "0.5 0.25", NULL}, /* uneven slices */
+        {"4", "1 1 1", "0.5 0.25 2", "-1 -2 -1"},
+        {":", "3 5 2", "0.5 0.25 2", "-1 -2 -3"},
+        {"::2", NULL, "0.5 0.25", NULL},
+        {"0:4", NULL, "0.5 0.25", NULL},
+        {"0:3,7:10", NULL, "0.5 0.25", NULL},
+        {"0,4,1", NULL, "0.5 0.25", NULL},
+    };
+    for (int form = 0; form < 2; form++) {
+        struct vp_stack in = stack(10, 20, 30);
+        vp_meta_set(&in.meta, "axes", "x y channel z time");
+        vp_meta_set(&in.meta, "sizes", form ? "10 20 3 5 2" : "3 5 2");
+        vp_meta_set(&in.meta, "voxel", "0.5 0.25 2");
+        vp_meta_set(&in.meta, "origin", "-1 -2 -3");
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct vp_stack out = cut(&in, cases[i].pages, "0:9,:");
+            const char *sizes = vp_meta_get(&out.meta, "sizes"), *origin = vp_meta_get(&out.meta, "origin");
+            const bool same = (sizes ? cases[i].sizes && !strcmp(sizes, cases[i].sizes) : !cases[i].sizes)
+                              && (origin ? cases[i].origin && !strcmp(origin, cases[i].origin) : !cases[i].origin);
+            if (!same)
+                printf("  --pages %s: sizes %s, origin %s\n", cases[i].pages, sizes ? sizes : "-",
+                       origin ? origin : "-");
+            CHECK(same);
+            CHECK_STR(vp_meta_get(&out.meta, "voxel"), cases[i].voxel);
+            CHECK_STR(vp_meta_get(&out.meta, "axes"), cases[i].sizes ? "x y channel z time" : "x y page");
+            CHECK((note[0] != 0) == !cases[i].origin);
+            vp_stack_free(&out);
+        }
+        vp_stack_free(&in);
+    }
 }
 
 static void project(const struct vp_view *v, const double x[3], double *u, double *w)
@@ -264,6 +318,7 @@ int main(void)
     test_region();
     test_frame();
     test_sizes();
+    test_grids();
     for (int beam = 0; beam < 2; beam++)
         for (int matrices = 0; matrices < 2; matrices++)
             test_geometry(beam ? VP_PARALLEL : VP_CONE, matrices);

@@ -1,0 +1,14 @@
+/* What a user says about a stack: metadata set by hand, for plain TIFFs and raw files that bring none. */
+#ifndef VP_LABEL_H
+#define VP_LABEL_H
+
+#include "base/opt.h"
+#include "stack/stack.h"
+
+struct vp_label_params { struct vp_strings set; };   /* "voxel=0.5,0.5,2mm" */
+extern const struct vp_opt vp_label_options[];       /* --set */
+
+/* Set what is given in the header of the output. VP_EUSAGE for what cannot be. */
+int vp_label_stack(const struct vp_label_params *p, struct vp_stack *out, struct vp_err *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* What the samples of a stack are, as its metadata say: whether a program can take them for what it needs. */
+#ifndef VP_QUANTITY_H
+#define VP_QUANTITY_H
+
+struct vp_meta;
+struct vp_err;
+
+enum vp_need {
+    VP_NEED_COUNTS,   /* with flats, or an open beam: ct-normalize */
+    VP_NEED_UNIT,     /* the same with an open beam of 1, so that a transmission will do as well */
+    VP_NEED_FLATS,    /* the counts of flats and darks */
+    VP_NEED_LINES,    /* line integrals */
+    VP_NEED_FILTERED, /* filtered projections, or what else may be summed along rays */
+};
+
+/* 0 if the quantity is what is needed, or one that can be it: none at all, or a word that is not ours. -1: VP_EUSAGE
+ * with what it is and the way out. `name` is that of the input. */
+int vp_quantity_check(const struct vp_meta *m, enum vp_need need, const char *name, struct vp_err *err);
+
+#endif

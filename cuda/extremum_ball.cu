@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Minimum and maximum over a ball.
+ *
+ * A ball is its chords along x. A thread block walks along z with LANES words of BALL_ROWS rows: of each row of a plane
+ * it makes the windows of all chords' lengths, the shorter ones first, from these the maxima over the ball's cuts, and
+ * these go to the outputs that the plane is in reach of.
+ * Shared memory: the rows of a plane and its halo, the windows of `slots` lengths of them, the outputs of 2 reach.z + 1
+ * planes. Where it cannot hold the windows of all lengths it makes some of them at a time.
+ * Registers: BALL_ROWS / WARPS rows of one word, for each the longest window so far or the cut.
+ * Cost: one comparison of three keys for each half length and for each chord of a quarter of the ball, a row and word.
+ * Limits: shared memory for one length at least; larger balls are looked at sample by sample. */
+#include "extremum_strip.cuh"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace
+{
+
+enum {
+    BALL_ROWS = 16, /* multiple of ROWS */
+    BALL_DEEP = 8   /* from this reach along z on twice as many warps: few thread blocks have room (H100) */
+};
+
+struct ball_job {
+    line l; /* in, out: first row of the first plane; in_step: to the next row, in_other: to the next plane */
+    int3 reach;
+    int in_ny, in_nz, y_shift, z_shift; /* rows, planes of the input; from its first to the output's */
+    int ny;
+    int slots, batches; /* half lengths 0, 1, ... at a time, and how often */
+    const int4 *chord;  /* of each batch the first in `chord` and that behind the last; then the chords: |dz|,
+                           |dy|,  slot, whether it is the last of its |dz| */
+};
+
+template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) ball_rows_kernel(ball_job j)
+{
+    enum { MINE = BALL_ROWS / WARPS, IN_WORD = keys<SIZE>::IN_WORD };
+    extern __shared__ uint4 shared[];
+    const line &l = j.l;
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    const int rows = (BALL_ROWS + 2 * j.reach.y + ROWS - 1) / ROWS * ROWS, around = 2 * j.reach.z + 1;
+    uint32_t *const raw = (uint32_t *)shared, *const windows = raw + rows * l.x_pitch + lane,
+                    *const made =
+                        windows + j.slots * rows * LANES + warp * MINE * LANES; /* [around][BALL_ROWS][LANES] */
+    const strip<SIZE> x(l, raw, blockIdx.x * LANES * IN_WORD);
+    const int word_of = blockIdx.x * LANES + lane, y0 = blockIdx.y * BALL_ROWS, z0 = blockIdx.z * l.segment;
+    const int planes = min(l.segment, l.n - z0) + 2 * j.reach.z;
+    const int in_y = y0 - j.reach.y + j.y_shift, in_z = z0 - j.reach.z + j.z_shift;
+    uint32_t *out = (uint32_t *)l.out + z0 * l.out_other + (y0 + warp * MINE) * l.out_step + word_of;
+    const int outputs = word_of < l.words ? min((int)MINE, j.ny - y0 - warp * MINE) : 0;
+    const int middle = x.off + j.reach.x;
+
+    const auto load = [&](int p) {
+        const int z = in_z + p;
+        if (p < planes && z >= 0 && z < j.in_nz)
+            for (int r = warp * MINE; r < rows; r += WARPS * MINE)
+                for (int q = r; q < r + MINE; q++)
+                    if (in_y + q >= 0 && in_y + q < j.in_ny)
+                        x.load(q, 1, (const uint32_t *)l.in + z * l.in_other + (in_y + q) * l.in_step, 0);
+        __pipeline_commit();
+    };
+
+    for (int i = 0; i < around; i++)
+        for (int q = 0; q < MINE; q++)
+            made[(i * BALL_ROWS + q) * LANES] = 0;
+    load(0);
+    /* the output whose first plane is p is in slot p % around */
+    for (int p = 0, last = 0; p < planes; p++, last = last + 1 == around ? 0 : last + 1) {
+        const bool exists = in_z + p >= 0 && in_z + p < j.in_nz;
+        __pipeline_wait_prior(0);
+        __syncwarp();
+        if (exists) {
+            for (int r = warp * MINE; r < rows; r += WARPS * MINE)
+                for (int i = lane; i < l.x_words; i += LANES) {
+                    uint32_t *const w = raw + r * l.x_pitch + i, mask = x.inside(i), k[MINE];
+#pragma unroll
+                    for (int q = 0; q < MINE; q++)
+                        k[q] = w[q * l.x_pitch];
+#pragma unroll
+                    for (int q = 0; q < MINE; q++) {
+                        const int y = in_y + r + q;
+                        w[q * l.x_pitch] = x.key(k[q], y >= 0 && y < j.in_ny ? mask : 0);
+                    }
+                }
+            __syncwarp();
+        }
+        for (int b = 0; exists && b < j.batches; b++) {
+            const int4 part = __ldg(j.chord + b);
+            for (int r = warp * MINE; r < rows; r += WARPS * MINE) {
+                keys<SIZE> best[MINE];
+                uint32_t *const to = windows + r * LANES;
+                if (b > 0) /* on from the longest before */
+#pragma unroll
+                    for (int q = 0; q < MINE; q++)
+                        best[q] = keys<SIZE>(to[((j.slots - 1) * rows + q) * LANES]);
+                for (int h = b * j.slots; h < min((b + 1) * j.slots, j.reach.x + 1); h++) {
+                    const int o1 = middle - h, o2 = middle + h, w1 = o1 / IN_WORD, w2 = o2 / IN_WORD;
+                    const uint32_t s1 = x.select_at(o1), s2 = x.select_at(o2);
+#pragma unroll
+                    for (int q = 0; q < MINE; q++) {
+                        const uint32_t *const row = raw + (r + q) * l.x_pitch;
+                        best[q].take(keys<SIZE>(x.keys_at(row, lane, w1, s1)),
+                                     keys<SIZE>(x.keys_at(row, lane, w2, s2)));
+                        to[((h - b * j.slots) * rows + q) * LANES] = best[q].word();
+                    }
+                }
+            }
+            __syncthreads();
+            if (b == j.batches - 1)
+                load(p + 1);
+            keys<SIZE> cut[MINE];
+            for (int e = part.x; e < part.y; e++) {
+                const int4 t = __ldg(j.chord + e);
+                const uint32_t *const w = windows + (t.z * rows + j.reach.y + warp * MINE) * LANES;
+#pragma unroll
+                for (int q = 0; q < MINE; q++)
+                    cut[q].take(keys<SIZE>(w[(q - t.y) * LANES]), keys<SIZE>(w[(q + t.y) * LANES]));
+                if (!t.w)
+                    continue;
+                int s = last - j.reach.z - t.x, u = last - j.reach.z + t.x;
+                s += s < 0 ? around : 0;
+                u += u < 0 ? around : 0;
+                uint32_t *const a = made + s * BALL_ROWS * LANES, *const c = made + u * BALL_ROWS * LANES;
+#pragma unroll
+                for (int q = 0; q < MINE; q++) {
+                    keys<SIZE> k(a[q * LANES]);
+                    k.take(cut[q]);
+                    a[q * LANES] = k.word();
+                    if (t.x) {
+                        keys<SIZE> n(c[q * LANES]);
+                        n.take(cut[q]);
+                        c[q * LANES] = n.word();
+                    }
+                    cut[q] = keys<SIZE>(0);
+                }
+            }
+            __syncthreads();
+        }
+        if (!exists)
+            load(p + 1);
+        uint32_t *const ready = made + (last + 1 == around ? 0 : last + 1) * BALL_ROWS * LANES;
+        for (int q = 0; q < MINE; q++) {
+            if (p >= 2 * j.reach.z && q < outputs)
+                out[q * l.out_step] = from_keys<SIZE>(ready[q * LANES], l.flip);
+            ready[q * LANES] = 0;
+        }
+        if (p >= 2 * j.reach.z)
+            out += l.out_other;
+    }
+}
+
+/* Too large for that: a voxel a thread, everything from global memory. */
+template <int SIZE>
+using sample_of =
+    std::conditional_t<SIZE == 1, uint8_t, std::conditional_t<SIZE == 2, uint16_t, uint32_t>>;
+
+template <int SIZE>
+__global__ void __launch_bounds__(256)
+    ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, uint32_t flip)
+{
+    using sample_t = sample_of<SIZE>;
+    int64_t x, y;
+    if (!vp_own_column(out.box, x, y))
+        return;
+    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+        uint32_t best = 0;
+        for (int s = 0; s < spans; s++) {
+            const int4 e = span[s]; /* dz, dy, x0, x1 */
+            if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] || y + e.y >= in.box.hi[1])
+                continue;
+            const int64_t x0 = max(x + e.z, in.box.lo[0]);
+            const int n = (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1;
+            const sample_t *const row = vp_at<sample_t>(in, x0, y + e.y, z + e.x);
+            for (int i = 0; i < n; i++)
+                best = max(best, (uint32_t)(sample_t)to_keys<SIZE>(row[i], flip));
+        }
+        *vp_at<sample_t>(out, x, y, z) = (sample_t)from_keys<SIZE>(best, flip);
+    }
+}
+
+/* ---- host ---- */
+
+/* Words of shared memory for a ball with windows of `slots` lengths. */
+size_t ball_words(const struct vp_footprint *f, int bytes, int64_t slots)
+{
+    const int64_t rows = vp_round_up(BALL_ROWS + 2 * f->reach[1], ROWS), block = 16 / bytes;
+    const int64_t pitch = LANES + 4 * vp_groups(2 * f->reach[0] + block, block) + 4;
+    return (size_t)(rows * pitch + slots * rows * LANES + (2 * f->reach[2] + 1) * BALL_ROWS * LANES);
+}
+
+/* How many lengths at a time, 0 if the ball is too large: all, or some and then as many thread blocks on a
+ * multiprocessor as can be. */
+int ball_slots(const struct vp_footprint *f, int bytes)
+{
+    const size_t most = vp_shared_most(), wanted[3] = {SHARED_GPU / 4 - 1024, SHARED_GPU / 2 - 1024, most};
+    const size_t none = ball_words(f, bytes, 0), one = ball_words(f, bytes, 1) - none;
+    const int64_t all = f->reach[0] + 1;
+    int64_t n = 0;
+    for (int i = 0; i < 3 && n < vp_min64(all, 4); i++) {
+        const size_t words = std::min(wanted[i], most) / sizeof(uint32_t);
+        n = words < none ? 0 : (int64_t)((words - none) / one);
+    }
+    return (int)vp_min64(n, all);
+}
+
+template <int SIZE> int ball(const setting &s, const struct vp_local *op, const struct vp_work *args)
+{
+    const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
+    const vp_area &in = args->in[0], &out = *args->out;
+    const int64_t per = keys<SIZE>::IN_WORD;
+    ball_job j = {};
+
+    j.slots = ball_slots(f, SIZE);
+    if (j.slots == 0) {
+        const vp_grid_of g(out.box);
+        return vp_start(s.err, s.stream, ball_kernel<SIZE>, g.grid, g.threads, 0, in, out, (const int4 *)args->table,
+                        (int)f->spans, s.flip);
+    }
+    const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
+    line &l = j.l;
+    l.in = in.data;
+    l.out = out.data;
+    l.in_step = in.pitch / per;
+    l.in_other = in.plane / per;
+    l.out_step = out.pitch / per;
+    l.out_other = out.plane / per;
+    l.n = (int)vp_box_size(&out.box, 2);
+    l.words = (int)vp_groups(vp_box_size(&out.box, 0), per);
+    l.flip = s.flip;
+    l.first = l.last = true;
+    l.x_strip = LANES;
+    set_strip<SIZE>(l, (int)f->reach[0]);
+    l.x_samples = (int)vp_box_size(&in.box, 0);
+    l.x_shift = (int)(out.box.lo[0] - in.box.lo[0]);
+    j.reach = make_int3((int)f->reach[0], (int)f->reach[1], (int)f->reach[2]);
+    j.in_ny = (int)vp_box_size(&in.box, 1);
+    j.in_nz = (int)vp_box_size(&in.box, 2);
+    j.y_shift = (int)(out.box.lo[1] - in.box.lo[1]);
+    j.z_shift = (int)(out.box.lo[2] - in.box.lo[2]);
+    j.ny = (int)vp_box_size(&out.box, 1);
+    j.batches = (int)vp_groups(f->reach[0] + 1, j.slots);
+    j.chord = (const int4 *)((const char *)args->table + vp_spans_bytes(f));
+    const int64_t strips = vp_groups(l.words, LANES), tiles = vp_groups(j.ny, BALL_ROWS);
+    l.segment = choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
+    const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment));
+    const bool deep = j.reach.z >= BALL_DEEP;
+    return vp_start(s.err, s.stream, deep ? ball_rows_kernel<SIZE, 8> : ball_rows_kernel<SIZE, 4>, grid,
+                    dim3((deep ? 8 : 4) * LANES), shared, j);
+}
+
+}
+
+namespace vp
+{
+
+/* The spans, and for each of the lengths that are made together the chords of it. */
+uint64_t extremum_ball_table(const struct vp_local *op)
+{
+    const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
+    return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(f) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
+}
+
+void extremum_ball_fill(const struct vp_local *op, void *to)
+{
+    const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
+    int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(f));
+
+    vp_spans_fill(f, to);
+    const int slots = f->shape == VP_BOX ? 0 : ball_slots(f, (int)vp_type_size(op->in));
+    if (slots == 0)
+        return;
+    const int batches = (int)vp_groups(f->reach[0] + 1, slots);
+    int n = batches;
+    for (int b = 0; b < batches; b++) {
+        chord[b] = make_int4(n, n, 0, 0);
+        for (int64_t i = 0; i < f->spans; i++) {
+            const struct vp_span *s = &f->span[i];
+            if (s->dz < 0 || s->dy < 0 || s->x1 / slots != b)
+                continue;
+            if (n > chord[b].x)
+                chord[n - 1].w = chord[n - 1].x != s->dz;
+            chord[n++] = make_int4(s->dz, s->dy, s->x1 % slots, 1);
+        }
+        chord[b].y = n;
+    }
+}
+
+int extremum_ball_launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+{
+    const setting s(op, args, err);
+    switch (vp_type_size(op->in)) {
+    case 1: return ball<1>(s, op, args);
+    case 2: return ball<2>(s, op, args);
+    default: return ball<4>(s, op, args);
+    }
+}
+
+}

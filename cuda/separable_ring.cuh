@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Marching along an axis (y in separable_xy.cu, z or y in separable_z.cu): rows or planes come step by step into a
+ * ring in shared memory, so that every sample is read from device memory about once; what the ring then allows is
+ * filtered. */
+#ifndef VP_SEPARABLE_RING_CUH
+#define VP_SEPARABLE_RING_CUH
+
+#include "separable_line.cuh"
+
+namespace vp
+{
+
+/* Rows (planes) that pass by. */
+struct ring {
+    float *data;
+    int rows; /* a multiple of UNIT */
+    int pitch;
+    int first; /* row of slot 0 */
+};
+
+__device__ __forceinline__ float *ring_row(const ring &r, int row)
+{
+    return r.data + (row - r.first) % r.rows * r.pitch;
+}
+
+/* A column of it; the slot is a multiple of 8. */
+struct read_ring {
+    const float *column;
+    int rows, pitch, slot; /* of row i */
+
+    struct cursor {
+        const float *column;
+        int at, size, pitch;
+        __device__ __forceinline__ float next()
+        {
+            const float v = column[at];
+            at += pitch;
+            at -= at >= size ? size : 0;
+            return v;
+        }
+        __device__ __forceinline__ float previous()
+        {
+            const float v = column[at];
+            at -= pitch;
+            at += at < 0 ? size : 0;
+            return v;
+        }
+    };
+    __device__ __forceinline__ int slot_of(int b) const
+    {
+        int s = slot + b;
+        s += s < 0 ? rows : 0;
+        s -= s >= rows ? rows : 0;
+        return s;
+    }
+    __device__ __forceinline__ cursor at_sample(int b) const
+    {
+        return {column, slot_of(b) * pitch, rows * pitch, pitch};
+    }
+
+    __device__ __forceinline__ read_ring(const ring &r, int slot, int x)
+        : column(r.data + x), rows(r.rows), pitch(r.pitch), slot(slot)
+    {
+    }
+    __device__ __forceinline__ const float *block(int b) const
+    {
+        return column + slot_of(b) * pitch;
+    }
+    __device__ __forceinline__ void operator()(int b, float (&v)[CHUNK]) const
+    {
+        const float *p = block(b);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++)
+            v[j] = p[j * pitch];
+    }
+    template <int R> __device__ __forceinline__ void around(float (&v)[UNIT + 2 * R]) const
+    {
+#pragma unroll
+        for (int b = -padded(R); b < UNIT + R; b += 8) {
+            const float *const p = block(b);
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                if (b + j >= -R && b + j < UNIT + R)
+                    v[R + b + j] = p[j * pitch];
+        }
+    }
+};
+
+/* Steps of `step` rows march over the outputs [begin, end) of an axis; when step t has come, block t - lag can be
+ * made. */
+struct march {
+    int begin, end, blocks, lag, step, padded_radius;
+    int need_lo, need_hi; /* rows to be read; outside the image only where it wraps around */
+};
+
+__device__ __forceinline__ march march_over(const axis &a, int radius, int begin, int end, int step)
+{
+    march m;
+    m.begin = begin;
+    m.end = end;
+    m.step = step;
+    m.padded_radius = padded(radius);
+    m.blocks = (end - begin + step - 1) / step;
+    m.lag = (radius + m.padded_radius + step - 1) / step;
+    m.need_lo = begin - radius;
+    m.need_hi = end + radius;
+    if (a.rule != VP_EDGE_WRAP) {
+        m.need_lo = max(m.need_lo, 0);
+        m.need_hi = min(m.need_hi, a.n);
+    }
+    return m;
+}
+
+__device__ __forceinline__ int step_row(const march &m, int t)
+{
+    return m.begin - m.padded_radius + m.step * t;
+}
+
+__device__ __forceinline__ bool step_needed(const march &m, int t)
+{
+    const int row = step_row(m, t);
+    return row < m.need_hi && row + m.step > m.need_lo;
+}
+
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Samples of the separable filters: loads and stores of any type, integers that come into shared memory as they are and
+ * become floats there, what lies outside the image. */
+#ifndef VP_SEPARABLE_SAMPLE_CUH
+#define VP_SEPARABLE_SAMPLE_CUH
+
+#include "copy.cuh"
+#include "separable_pass.h"
+
+namespace vp
+{
+
+__device__ __forceinline__ float load_sample(const char *p, long long i, int type)
+{
+    switch (type) {
+    case VP_U8: return (float)__ldg(reinterpret_cast<const unsigned char *>(p) + i);
+    case VP_U16: return (float)__ldg(reinterpret_cast<const unsigned short *>(p) + i);
+    case VP_I16: return (float)__ldg(reinterpret_cast<const short *>(p) + i);
+    default: return __ldg(reinterpret_cast<const float *>(p) + i);
+    }
+}
+
+/* To nearest even, clamped; NaN is 0. */
+template <class Sample> __device__ __forceinline__ Sample sample_of(float v)
+{
+    int w;
+    if constexpr (sizeof(Sample) == 1)
+        asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(w) : "f"(v));
+    else if constexpr ((Sample)-1 < 0)
+        asm("cvt.rni.sat.s16.f32 %0, %1;" : "=r"(w) : "f"(v));
+    else
+        asm("cvt.rni.sat.u16.f32 %0, %1;" : "=r"(w) : "f"(v));
+    return (Sample)w;
+}
+
+template <> __device__ __forceinline__ float sample_of<float>(float v)
+{
+    return v;
+}
+
+/* f(samples of the type at p). */
+template <class F> __device__ __forceinline__ void typed(char *p, int type, const F &f)
+{
+    switch (type) {
+    case VP_U8: f(reinterpret_cast<unsigned char *>(p)); break;
+    case VP_U16: f(reinterpret_cast<unsigned short *>(p)); break;
+    case VP_I16: f(reinterpret_cast<short *>(p)); break;
+    default: f(reinterpret_cast<float *>(p));
+    }
+}
+
+template <class Sample> __device__ __forceinline__ void store_as(Sample *q, float v)
+{
+    __stcs(q, sample_of<Sample>(v));
+}
+
+__device__ __forceinline__ void store_sample(char *p, long long i, int type, float v)
+{
+    typed(p, type, [&](auto *q) { store_as(q + i, v); });
+}
+
+/* The outputs in `mask` of a line. */
+__device__ __forceinline__ void store_line(char *p, long long to, long long step, int type, const float (&v)[UNIT],
+                                           unsigned mask)
+{
+    typed(p, type, [&](auto *q) {
+        q += to;
+        if (mask == (1u << UNIT) - 1) {
+#pragma unroll
+            for (int j = 0; j < UNIT; j++, q += step)
+                store_as(q, v[j]);
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < UNIT; j++) {
+            if (mask >> j & 1)
+                store_as(q, v[j]);
+            q += step;
+            asm volatile("" : "+l"(q)); /* the address grows with the line: sixteen would be too many */
+        }
+    });
+}
+
+/* v = sample - v: high-pass. */
+__device__ __forceinline__ void subtract_line(const char *p, long long from, long long step, int type,
+                                              float (&v)[UNIT], unsigned mask)
+{
+#pragma unroll
+    for (int j = 0; j < UNIT; j++) {
+        if (mask >> j & 1)
+            v[j] = load_sample(p, from, type) - v[j];
+        from += step;
+        asm volatile("" : "+l"(from));
+    }
+}
+
+/* The first n of UNIT outputs. */
+__device__ __forceinline__ unsigned first_of(int n)
+{
+    return n >= UNIT ? (1u << UNIT) - 1 : (1u << n) - 1;
+}
+
+__device__ __forceinline__ int sample_size(int type)
+{
+    return type == VP_F32 ? 4 : type == VP_U8 ? 1 : 2;
+}
+
+/* Integers come into shared memory as they are, four to the place of four floats; the thread that asked for them turns
+ * them into these when they are there. */
+__device__ __forceinline__ void copy_four(float *to, const char *p, int type)
+{
+    if (type == VP_U8)
+        copy_async<4>(to, p);
+    else
+        copy_async<8>(to, p);
+}
+
+/* Bytes of a word (a selection of __byte_perm whose others are those of FLOAT_OF) as a float: put into the last bits of
+ * 2^23, a sample makes it larger by itself. Conversions have a fraction of the rate. */
+constexpr unsigned FLOAT_OF = 0x4b000000;
+constexpr float FLOAT_ZERO = 8388608;
+
+template <unsigned BYTES> __device__ __forceinline__ float float_of(unsigned word, float zero = FLOAT_ZERO)
+{
+    return __uint_as_float(__byte_perm(word, FLOAT_OF, BYTES)) - zero;
+}
+
+__device__ __forceinline__ float4 floats_of(unsigned bytes)
+{
+    return make_float4(float_of<0x7440>(bytes), float_of<0x7441>(bytes), float_of<0x7442>(bytes),
+                       float_of<0x7443>(bytes));
+}
+
+/* i16: `flip` has their sign bits, and zero is 2^15 more. */
+__device__ __forceinline__ float4 floats_of(uint2 pairs, unsigned flip, float zero)
+{
+    const unsigned l = pairs.x ^ flip, h = pairs.y ^ flip;
+    return make_float4(float_of<0x7410>(l, zero), float_of<0x7432>(l, zero), float_of<0x7410>(h, zero),
+                       float_of<0x7432>(h, zero));
+}
+
+constexpr unsigned FLIP_I16 = 0x80008000;
+constexpr float ZERO_I16 = FLOAT_ZERO + 32768;
+
+template <class Four> __device__ __forceinline__ float4 floats_at(const float *at)
+{
+    if constexpr (std::is_same<Four, uchar4>::value)
+        return floats_of(*reinterpret_cast<const unsigned *>(at));
+    else if constexpr (std::is_same<Four, ushort4>::value)
+        return floats_of(*reinterpret_cast<const uint2 *>(at), 0, FLOAT_ZERO);
+    else
+        return floats_of(*reinterpret_cast<const uint2 *>(at), FLIP_I16, ZERO_I16);
+}
+
+constexpr int FEW = 4; /* outputs at an edge that are made together */
+
+__device__ __forceinline__ void store_few(char *p, long long to, long long step, int type, bool highpass,
+                                          const view &source, long long from, long long from_step,
+                                          const float (&v)[FEW], unsigned mask)
+{
+#pragma unroll
+    for (int e = 0; e < FEW; e++)
+        if (mask >> e & 1) {
+            const float s = highpass ? load_sample(source.data, from + e * from_step, source.type) - v[e] : v[e];
+            store_sample(p, to + e * step, type, s);
+        }
+}
+
+/* Whether samples outside the image repeat the one at the edge. */
+__device__ __forceinline__ bool repeats(int rule)
+{
+    return rule == VP_EDGE_RENORMALIZE || rule == VP_EDGE_NEAREST;
+}
+
+/* Where sample p of an axis of n is taken from, as vp_edge_from; -1: it is 0. */
+__device__ __forceinline__ int edge_from(int rule, int p, int n)
+{
+    if (p >= 0 && p < n)
+        return p;
+    switch (rule) {
+    case VP_EDGE_ZERO: return -1;
+    case VP_EDGE_MIRROR: {
+        const int q = p % (2 * n), r = q < 0 ? q + 2 * n : q;
+        return r < n ? r : 2 * n - 1 - r;
+    }
+    case VP_EDGE_WRAP: {
+        const int q = p % n;
+        return q < 0 ? q + n : q;
+    }
+    default: return p < 0 ? 0 : n - 1;
+    }
+}
+
+}
+
+#endif

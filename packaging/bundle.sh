@@ -1,0 +1,75 @@
+#!/bin/sh
+# Makes the folder of `make bundle`: programs, plugin, the libraries that they load, stripped, and what their licences ask
+# to go along.   bundle.sh FOLDER PROGRAMS [PLUGIN]     with CC and STRIP in the environment
+# The C library and the loader belong to the machine.
+set -eu
+out=$1 programs=$2 plugin=${3:-}
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+lib=$out/lib/voxpipe notices=$out/licenses
+rm -rf "$out"
+mkdir -p "$out/bin" "$lib" "$notices" "$out/share/man/man1" "$out/share/man/man5" "$out/share/man/man7"
+cp "$programs"/* "$out/bin"
+[ -z "$plugin" ] || cp "$plugin" "$lib"
+
+cat >"$notices/README" <<EOF
+voxpipe is under the BSD 3-Clause licence (../LICENSE). This folder holds programs and libraries of others with it.
+Their notices are beside this file; pass them on with the rest.
+
+EOF
+
+# of FILE: the file with the terms of its package
+notice_of() {
+    real=$(readlink -f "$1")
+    for path in "$1" "$real" "${real#/usr}" "/usr$real"; do
+        if package=$(dpkg -S "$path" 2>/dev/null | sed -n '1s/:.*//p') && [ -n "$package" ]; then
+            set -- "/usr/share/doc/$package/copyright"
+        elif package=$(rpm -qf --qf '%{NAME}' "$path" 2>/dev/null); then
+            set -- "/usr/share/licenses/$package"/*
+        else
+            continue
+        fi
+        [ -e "$1" ] && printf '%s\n' "$@"
+        return 0
+    done
+}
+
+# NAME FILE: note where the terms of FILE are
+note() {
+    notice_of "$2" >"$notices/list"
+    if [ -s "$notices/list" ]; then
+        : >"$notices/$1.txt"
+        while read -r terms; do cat "$terms" >>"$notices/$1.txt"; done <"$notices/list"
+        echo "$1: $1.txt" >>"$notices/README"
+    else
+        echo "$1: no notice was found where it was built: add it before this is passed on" >>"$notices/README"
+        echo "bundle: no notice found for $2: add it before the folder is passed on" >&2
+    fi
+    rm "$notices/list"
+}
+
+# shellcheck disable=SC2086
+ldd "$programs"/* $plugin | awk '$3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libmvec|libdl|libpthread|librt|ld-linux[^/]*)\.so' >"$out/libraries"
+while read -r file; do
+    name=$(basename "$file")
+    case $name in
+    libjbig.so*)
+        ${CC:-cc} -O2 -shared -fPIC -s -Wl,-soname,"$name" -o "$lib/$name" "$here/nojbig.c"
+        echo "$name: ours; it refuses files compressed with JBIG, for libjbig is under the GNU GPL" >>"$notices/README" ;;
+    *)
+        cp -L "$file" "$lib"
+        note "$name" "$file" ;;
+    esac
+done <"$out/libraries"
+rm "$out/libraries"
+runtime=$(${CC:-cc} -print-file-name=libgomp.a)
+case $runtime in /*) note libgomp-in-the-programs "$runtime" ;; esac
+[ -z "$plugin" ] || echo "voxpipe-cuda.so holds NVIDIA's CUDA runtime: its terms are those of the CUDA toolkit (EULA)" >>"$notices/README"
+
+for file in "$out"/bin/* "$lib"/*; do
+    chmod 755 "$file"
+    ${STRIP:-strip} --strip-unneeded "$file"
+done
+for section in 1 5 7; do cp "$root"/man/*."$section" "$out/share/man/man$section"; done
+cp "$root/LICENSE" "$root/README.md" "$out"

@@ -1,0 +1,104 @@
+# The Makefile: what is built anew, versions, installing, bundles.
+load helper
+
+setup_file() { unset MAKEFLAGS MFLAGS MAKELEVEL VERSION; }
+
+# tree DIR: what the Makefile needs, and little to compile
+tree() {
+    mkdir -p "$1/common/base"
+    cp "$ROOT/Makefile" "$ROOT/VERSION" "$1"
+    cp "$ROOT"/common/base/* "$1/common/base"
+}
+
+# commit DIR: a repository of its own with one commit more
+commit() {
+    git -C "$1" init -q 2>/dev/null
+    git -C "$1" add -A
+    git -C "$1" -c user.name=a -c user.email=a@b commit -q --allow-empty -m "$RANDOM"
+}
+
+# value DIR VARIABLE
+value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= //p" | head -n 1; }
+
+@test "the version follows the commit, and nothing else is compiled for it" {
+    command -v git >/dev/null && command -v gcc >/dev/null || skip "no git or no gcc"
+    tree t
+    echo build >t/.gitignore
+    commit t
+    obj=$(value t OBJ)
+    both=("$obj/common/base/version.o" "$obj/common/base/places.o")
+    make -C t -s CUDA=0 "${both[@]}"
+    grep -qF "$(cat VERSION 2>/dev/null || cat t/VERSION)+$(git -C t describe --always)" "t/${both[0]}"
+    commit t
+    make -C t V=1 CUDA=0 "${both[@]}" >log
+    grep -qF "+$(git -C t describe --always)" "t/${both[0]}"
+    grep -q version.c log
+    run -1 grep places.c log
+    make -C t V=1 CUDA=0 "${both[@]}" >log
+    run -1 grep version.c log
+}
+
+@test "a tarball inside another repository is not that one's version" {
+    command -v git >/dev/null || skip "no git"
+    tree other/t
+    [ "$(value other/t VERSION)" = "$(cat VERSION 2>/dev/null || cat other/t/VERSION)" ]
+    commit other
+    [ "$(value other/t VERSION)" = "$(cat other/t/VERSION)" ]
+    commit other/t
+    [ "$(value other/t VERSION)" = "$(cat other/t/VERSION)+$(git -C other/t describe --always)" ]
+}
+
+@test "programs look for libraries beside themselves in a bundle only" {
+    command -v readelf >/dev/null || skip "no readelf"
+    for program in "$BUILD"/bin/*; do run -1 grep -E 'RPATH|RUNPATH' <(readelf -d "$program"); done
+    grep -q -- '-rpath,.*ORIGIN' <(sed -n '/^\$(OBJ)\/bundle/,/^$/p' "$ROOT/Makefile")
+}
+
+@test "a bundle has what its programs load, stripped, with the notices, and nothing under the GPL" {
+    command -v gcc >/dev/null && command -v readelf >/dev/null || skip "no gcc or no readelf"
+    needs_plain_memory
+    mkdir programs
+    cp "$BUILD/bin/img-cat" programs
+    sh "$ROOT/packaging/bundle.sh" b programs 2>err
+    LD_LIBRARY_PATH=$PWD/b/lib/voxpipe b/bin/img-cat --version
+    grep -q libtiff <(ls b/lib/voxpipe)
+    for file in b/bin/img-cat b/lib/voxpipe/*; do
+        run -1 grep -F .symtab <(readelf -S "$file")
+        [ "$file" = b/bin/img-cat ] || grep -q "^$(basename "$file"): " b/licenses/README
+    done
+    [ -z "$(find b/lib/voxpipe -name 'libc.so*')" ]
+    [ -s b/LICENSE ] && [ -s b/share/man/man1/img-cat.1 ]
+    # a library without a notice is said to be one
+    [ "$(grep -c ': no notice' b/licenses/README || true)" = "$(grep -c 'no notice' err || true)" ]
+    if command -v dpkg >/dev/null; then
+        [ -s b/licenses/libz.so.1.txt ] && grep -q 'zlib' b/licenses/libz.so.1.txt
+    fi
+    # libjbig is: what libtiff loads instead says why it cannot decode
+    if [ -e b/lib/voxpipe/libjbig.so.0 ]; then
+        grep -q 'under the GPL' b/lib/voxpipe/libjbig.so.0
+        [ "$(stat -c %s b/lib/voxpipe/libjbig.so.0)" -lt 20000 ]
+    fi
+}
+
+@test "install-strip leaves symbols out" {
+    command -v readelf >/dev/null || skip "no readelf"
+    grep -q -- '-s --strip-program' <(make -C "$ROOT" -n CUDA=0 install-strip 2>/dev/null)
+}
+
+# object VARIABLE=VALUE...: the names of an object of the plugin and of one of the programs
+object() {
+    env -u MAKEFLAGS -u MAKELEVEL make -n -C "$ROOT" O="$PWD/b" VERSION=x CUDA=1 NVCC=/bin/true "$@" |
+        grep -o '[^ ]*/\(cuda/backproject\.cu\|base/err\)\.o' | sort -u
+}
+
+@test "objects of the plugin are built anew when targets or flags change, and only they" {
+    object > plain
+    [ "$(wc -l < plain)" -eq 2 ]
+    for change in GPU_ARCH=-arch=sm_90 HOPPER_ARCH=-arch=sm_90a NVCCFLAGS=-G; do
+        object "$change" > changed
+        [ "$(sort plain changed | uniq -d | wc -l)" -eq 1 ]
+        grep -qFx "$(grep err plain)" changed
+    done
+    object CFLAGS=-O0 > changed
+    [ "$(sort plain changed | uniq -d | wc -l)" -eq 0 ]
+}

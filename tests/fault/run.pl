@@ -1,0 +1,144 @@
+# Makes one call after the other fail in every program: perl run.pl BUILD [EACH]. EACH: so many places of each kind of
+# call, spread from the first to the last (0 or nothing: all of them). A run may fail, but then it says why in a line
+# of its own and leaves no file; a run that ends with 0 has made what it makes without faults. Nothing crashes or hangs.
+use strict;
+use warnings;
+use Cwd 'abs_path';
+use File::Temp 'tempdir';
+use POSIX ();
+
+my $build = abs_path(shift // die "usage: run.pl BUILD [EACH]\n");
+my $each = shift || 0;
+my $shim = "$build/fault/fault.so";
+my $dir = tempdir(CLEANUP => 1);
+chdir $dir or die;
+$ENV{PATH} = "$build/bin:$ENV{PATH}";
+$ENV{$_} = $ {{LC_ALL => 'C', TZ => 'UTC', VOXPIPE_DEVICE => 'cpu', OMP_NUM_THREADS => 2}}{$_}
+    for qw(LC_ALL TZ VOXPIPE_DEVICE OMP_NUM_THREADS);
+my %preload = ($build =~ /./ && `ldd $build/bin/ct-geom` =~ m{(/\S*lib[at]san\S*)}) ? (LD_PRELOAD => "$1 $shim") : (LD_PRELOAD => $shim);
+
+my ($in, $out) = ("$dir/in", "$dir/out");
+mkdir $_ or die for $in, $out;
+system("cd $in && {
+    ct-geom --sod 500 --sdd 1000 --detector 20x12 --pitch 4 --views 14 -o scan.geom
+    ct-phantom -g scan.geom -o scan.tif
+    ct-filter scan.tif -o filtered.tif
+    ct-backproject filtered.tif -o vol.tif
+    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+    img-convert vol.tif --compress deflate -o packed.tif
+    img-convert --raw-out vol.tif -o vol.raw
+    mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list
+}") == 0 or die "the inputs could not be made\n";
+my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v } qw(nx ny pages);
+
+# %: the output, else standard output is; <FILE: from a pipe
+my @runs = map { [split] } grep { /\S/ } split /\n/, <<"END";
+ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24 -o %
+ct-geom --show $in/scan.geom
+ct-phantom -g $in/scan.geom -o %
+ct-normalize --i0 60000 $in/counts.tif -o %
+ct-filter $in/scan.tif -o %
+ct-backproject $in/filtered.tif -o %
+ct-fdk $in/scan.tif -o %
+ct-fdk -o % <$in/scan.tif
+ct-reduce $in/scan.tif --pages -o %
+ct-reduce $in/vol.tif $in/vol.tif -o %
+img-info --statistics $in/vol.tif
+img-info $in/packed.tif
+img-cmp $in/vol.tif $in/packed.tif
+img-cat $in/folder \@$in/list -o %
+img-cat --region 2:10,1:9 -o % <$in/vol.tif
+img-convert --type f64 $in/packed.tif -o %
+img-convert --compress deflate $in/vol.tif -o %
+img-convert --raw-in $size:f32le $in/vol.raw -o %
+img-convert --raw-out $in/vol.tif -o %
+img-math -e 2*a+z $in/vol.tif -o %
+img-gauss --sigma 2 $in/vol.tif -o %
+img-gauss --sigma 1 <$in/vol.tif -o %
+img-log --sigma 2 $in/vol.tif -o %
+img-local --radius 1 $in/vol.tif -o %
+img-local --stat mean --radius 2 $in/vol.tif -o %
+img-morph --op close --radius 2 $in/vol.tif -o %
+img-wiener --noise 1e-7 $in/vol.tif -o %
+img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
+img-view --window 0,0.03 $in/vol.tif -o %
+END
+
+sub slurp { my ($path) = @_; local $/; open my $f, '<', $path or return; return scalar <$f> }
+
+# (status, standard output, standard error) of a run with what is given in the environment
+sub attempt {
+    my ($run, %env) = @_;
+    my @argv = map { $_ eq '%' ? "$out/result" : $_ } grep { !/^</ } @$run;
+    my ($from) = map { /^<(.*)/ ? $1 : () } @$run;
+    my $pid = fork // die;
+    if (!$pid) {
+        if ($from) { # a pipe, with the bytes in it
+            pipe my $r, my $w or die;
+            fcntl($w, 1031, 1 << 20); # F_SETPIPE_SZ
+            syswrite $w, slurp($from);
+            close $w;
+            POSIX::dup2(fileno $r, 0);
+        } else {
+            open STDIN, '<', '/dev/null';
+        }
+        open STDOUT, '>', "$dir/stdout";
+        open STDERR, '>', "$dir/stderr";
+        @ENV{keys %preload} = values %preload;
+        @ENV{keys %env} = values %env;
+        alarm 60;
+        exec @argv or POSIX::_exit(127);
+    }
+    waitpid $pid, 0;
+    return ($?, slurp("$dir/stdout"), slurp("$dir/stderr") // '');
+}
+
+my %how = (open => [POSIX::EIO(), POSIX::EINTR()], read => [POSIX::EIO(), POSIX::EINTR(), 'short', 'end'],
+    pread => [POSIX::EIO(), POSIX::EINTR(), 'short', 'end'], write => [POSIX::ENOSPC(), POSIX::EINTR(), 'short'],
+    pwrite => [POSIX::ENOSPC(), POSIX::EINTR(), 'short'], pwritev => [POSIX::ENOSPC(), POSIX::EINTR()],
+    ftruncate => [POSIX::ENOSPC()], fallocate => [POSIX::ENOSPC(), POSIX::EINTR()], close => [POSIX::EIO()]);
+# The result has the samples of what a run without faults made (perhaps in another order or kind of TIFF).
+sub same { return -e "$out/result" && system("img-cmp -q $out/result $dir/want 2>/dev/null >&2") == 0 }
+
+$| = 1;
+my ($count, $bad) = (0, 0);
+for my $run (@runs) {
+    my $file = grep { $_ eq '%' } @$run;
+    my $result = sub { $file ? slurp("$out/result") : $_[0] };
+    my ($status, $text, $said) = attempt($run, FAULT_COUNT => "$dir/calls");
+    my $want = $result->($text);
+    die "@$run: without a fault: $status $said" if $status || !length $want;
+    rename "$out/result", "$dir/want";
+    my %calls = split ' ', slurp("$dir/calls");
+    for my $call (sort keys %calls) {
+        my $n = $calls{$call};
+        my %at = map { $_ => 1 } !$each || $each >= $n ? 1 .. $n
+            : $each == 1 ? 1 + int($n * ($count * 0.618 - int($count * 0.618))) # another place in every program
+            : map { 1 + int(($n - 1) * $_ / ($each - 1)) } 0 .. $each - 1;
+        for my $at (sort { $a <=> $b } keys %at) {
+            my @hows = @{$how{$call} // [POSIX::ENOMEM()]};
+            @hows = $hows[$count % @hows] if $each;
+            for my $how (@hows) {
+                ($status, $text, $said) = attempt($run, FAULT => "$call:$at:$how");
+                $count++;
+                my @left = map { s{.*/}{}r } grep { !m{/result$} } glob("$out/* $out/.*[!.]*");
+                my $made = -e "$out/result";
+                my $wrong = $status & 127 ? 'killed by signal ' . ($status & 127)
+                    : @left ? "left @left"
+                    : $status == 0 && ($result->($text) // '') ne $want && !same() ? 'status 0 and another result'
+                    : $status && $made && $result->('') ne $want ? 'failed, and left a part of the result'
+                    : $status && $said !~ /^(?:$run->[0]: error|libgomp): \S/m ? 'failed without a word'
+                    : $said =~ /Sanitizer/ ? 'a sanitizer complains' : '';
+                if ($wrong) {
+                    printf "%s: FAULT=%s:%d:%s: %s (status %d)\n", join(' ', map { s{\Q$dir\E/}{}r } @$run), $call, $at,
+                        $how, $wrong, $status >> 8;
+                    print map { "    $_\n" } split /\n/, substr $said, 0, 600;
+                    $bad++;
+                }
+                unlink glob("$out/* $out/.*[!.]*");
+            }
+        }
+    }
+}
+print "$count faults, $bad of them badly borne\n";
+exit($bad != 0);

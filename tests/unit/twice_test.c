@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two visits to every box: the exact mean of an image is subtracted from it, and at each voxel the largest sample of
+ * the boxes beside its own is told, so that entries of many lengths go from one visit to the next. The sum is a
+ * float's: it is the same only if boxes and their order are. */
+#include "plans.h"
+#include "run/store.h"
+
+static char dir[] = "/tmp/twice_test.XXXXXX";
+
+struct mean { float value; int64_t n[3], per_image; };
+
+/* An entry: its bytes, the sum of the box, and samples of it (as many as its place says), later the mean. */
+struct entry { uint64_t bytes; float sum; float sample[]; };
+
+static uint64_t mean_summary(const struct vp_local *op, const struct vp_box *box)
+{
+    (void)op;
+    return sizeof(struct entry) + (uint64_t)(vp_box_size(box, 0) * vp_box_size(box, 1)) * sizeof(float);
+}
+
+static float at(const struct vp_part *p, int64_t x, int64_t y, int64_t z)
+{
+    return ((const float *)p->plane[z - p->box.lo[2]])[(y - p->box.lo[1]) * p->stride + x - p->box.lo[0]];
+}
+
+static int mean_summarize(const struct vp_local *op, const struct vp_part *in, const struct vp_box *b, void *entry,
+                          void *scratch, int threads, struct vp_err *err)
+{
+    struct entry *e = entry;
+    const int64_t most = vp_box_size(b, 0) * vp_box_size(b, 1), kept = (b->lo[0] * 7 + b->lo[2] * 3) % (most + 1);
+    (void)op, (void)scratch, (void)threads, (void)err;
+    e->sum = 0;
+    for (int64_t z = b->lo[2]; z < b->hi[2]; z++)
+        for (int64_t y = b->lo[1]; y < b->hi[1]; y++)
+            for (int64_t x = b->lo[0]; x < b->hi[0]; x++)
+                e->sum += at(in, x, y, z);
+    for (int64_t i = 0; i < kept; i++)
+        e->sample[i] = at(in, b->lo[0] + i % vp_box_size(b, 0), b->lo[1] + i / vp_box_size(b, 0), b->lo[2]);
+    e->bytes = sizeof *e + (uint64_t)kept * sizeof(float);
+    return 0;
+}
+
+/* The mean of each image, into the entries of its boxes, whose samples stay. */
+static int mean_solve(struct vp_local *op, struct vp_store *s, int threads, struct vp_err *err)
+{
+    const struct mean *m = op->params;
+    (void)threads;
+    for (int64_t first = 0; first < vp_store_count(s); first += m->per_image) {
+        float sum = 0;
+        for (int way = 0; way < 2; way++)
+            for (int64_t i = first; i < first + m->per_image; i++) {
+                struct entry *e = malloc(vp_store_bytes(s, i));
+                int rc = vp_store_get(s, i, e, err);
+                CHECK_INT(e->bytes, vp_store_bytes(s, i));
+                if (!way)
+                    sum += e->sum;
+                e->sum = sum / (float)(op->image[0] * op->image[1] * op->image[2]);
+                rc = rc || (way && vp_store_put(s, i, e, e->bytes, err)) ? -1 : 0;
+                free(e);
+                if (rc)
+                    return -1;
+            }
+    }
+    return 0;
+}
+
+static int mean_finish(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out,
+                       const void *entry, void *scratch, int threads, struct vp_err *err)
+{
+    const struct entry *e = entry;
+    const struct vp_box *b = &out->box;
+    float most = 0;
+    (void)op, (void)scratch, (void)threads, (void)err;
+    for (uint64_t i = 0; i < (e->bytes - sizeof *e) / sizeof(float); i++)
+        most = e->sample[i] > most ? e->sample[i] : most;
+    for (int64_t z = b->lo[2]; z < b->hi[2]; z++)
+        for (int64_t y = b->lo[1]; y < b->hi[1]; y++)
+            for (int64_t x = b->lo[0]; x < b->hi[0]; x++)
+                ((float *)out->plane[z - b->lo[2]])[(y - b->lo[1]) * out->stride + x - b->lo[0]] =
+                    at(in, x, y, z) - e->sum + most;
+    return 0;
+}
+
+/* ---- scenes ---- */
+
+struct scene { int64_t n[3], inner, outer; float *data, *want; char path[80]; struct vp_chain chain; };
+
+static int64_t pages_of(const struct scene *s)
+{
+    return s->inner * s->n[2] * s->outer;
+}
+
+/* The definition: boxes of the step in their order, in an image that lies in one piece. */
+static void make_want(struct scene *s, const int64_t step[3])
+{
+    const int64_t *n = s->n, page = n[0] * n[1];
+    float *image = malloc((size_t)(page * n[2]) * sizeof *image);
+    void **plane = malloc((size_t)n[2] * sizeof *plane), **made = malloc((size_t)n[2] * sizeof *made);
+    const struct vp_local *op = &s->chain.stage[0];
+    for (int64_t k = 0; k < s->inner * s->outer; k++) {
+        float sum = 0;
+        for (int64_t z = 0; z < n[2]; z++) {
+            const int64_t at_page = ((k / s->inner * n[2] + z) * s->inner + k % s->inner) * page;
+            plane[z] = image + z * page;
+            made[z] = s->want + at_page;
+            memcpy(plane[z], s->data + at_page, (size_t)page * sizeof(float));
+        }
+        const struct vp_part all = {{{0}, {n[0], n[1], n[2]}}, n[0], plane};
+        for (int way = 0; way < 2; way++)
+            for (int64_t z = 0; z < n[2]; z += step[2])
+                for (int64_t y = 0; y < n[1]; y += step[1])
+                    for (int64_t x = 0; x < n[0]; x += step[0]) {
+                        const struct vp_box b = {{x, y, z}, {vp_min64(x + step[0], n[0]), vp_min64(y + step[1], n[1]),
+                                                             vp_min64(z + step[2], n[2])}};
+                        struct entry *e = malloc(mean_summary(op, &b));
+                        mean_summarize(op, &all, &b, e, NULL, 1, NULL);
+                        sum += way ? 0 : e->sum;
+                        e->sum = sum / (float)(page * n[2]);
+                        const struct vp_part out = {{{0, 0, z}, {n[0], n[1], n[2]}}, n[0], made + z};
+                        struct vp_part box = out;
+                        void **rows = malloc((size_t)vp_box_size(&b, 2) * sizeof *rows);
+                        for (int64_t i = 0; i < vp_box_size(&b, 2); i++)
+                            rows[i] = (float *)made[z + i] + y * n[0] + x;
+                        box.box = b;
+                        box.plane = rows;
+                        if (way)
+                            mean_finish(op, &all, &box, e, NULL, 1, NULL);
+                        free(rows);
+                        free(e);
+                    }
+    }
+    free(made);
+    free(plane);
+    free(image);
+}
+
+static void make_scene(struct scene *s)
+{
+    static int number;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_writer *w = NULL;
+    const struct vp_writer_options o = {0};
+    *s = (struct scene){.n = {dice(1, 20), dice(1, 20), dice(1, 20)}, .inner = dice(1, 2), .outer = dice(1, 2)};
+    const int64_t step[3] = {dice(1, 12), dice(1, 12), dice(1, 9)}, samples = pages_of(s) * s->n[0] * s->n[1];
+    s->data = malloc((size_t)samples * sizeof(float));
+    s->want = malloc((size_t)samples * sizeof(float));
+    for (int64_t i = 0; i < samples; i++)
+        s->data[i] = (float)dice(1, 1 << 24) * (dice(0, 3) ? 1e-6f : 1.3f);
+    struct mean *m = calloc(1, sizeof *m);
+    m->per_image = 1;
+    for (int a = 0; a < 3; a++)
+        m->per_image *= (s->n[a] + step[a] - 1) / step[a];
+    const struct vp_local op = {.kernel = "mean", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
+                                .in = VP_F32, .out = VP_F32, .cost = 1, .step = {step[0], step[1], step[2]},
+                                .params = m, .free = free, .halo = {dice(0, 1), 0, dice(0, 2)},
+                                .summary = mean_summary, .summarize = mean_summarize, .solve = mean_solve,
+                                .finish = mean_finish};
+    CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
+    make_want(s, step);
+    snprintf(s->path, sizeof s->path, "%s/%d.tif", dir, number++);
+    const struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = pages_of(s), .type = VP_F32};
+    CHECK_INT(vp_writer_open(&w, s->path, &stack, &o, &err), 0);
+    for (int64_t i = 0; i < stack.pages; i++)
+        CHECK_INT(vp_writer_page(w, s->data + i * s->n[0] * s->n[1], &err), 0);
+    CHECK_INT(vp_writer_close(w, &err), 0);
+}
+
+static int run_scene(struct scene *s, struct vp_problem *p, struct vp_plan *plan, uint64_t memory)
+{
+    const int64_t page = s->n[0] * s->n[1];
+    struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = VP_F32, .stored_out = VP_F32,
+                           .device = {1, 2, 3, 4}, .page = take_page};
+    struct got got = {.data = malloc((size_t)(page * pages_of(s)) * sizeof(float)), .size = sizeof(float),
+                      .page = page, .fail_at = -1};
+    struct source source;
+    struct vp_err err = VP_ERR_INIT;
+    CHECK_INT(source_open(&source, s->path, NULL, false, &err), 0);
+    e.reader[0] = source.reader;
+    e.ctx = &got;
+    int rc = vp_execute_twice(&e, memory, NULL, &err);
+    if (rc)
+        printf("%s\n", err.msg);
+    source_close(&source);
+    rc = rc || memcmp(got.data, s->want, (size_t)(page * pages_of(s)) * sizeof(float));
+    free(got.data);
+    return rc;
+}
+
+static void test_plans(void)
+{
+    int runs = 0, planned = 0, on[2] = {0};
+    for (int trial = 0; trial < 300; trial++) {
+        struct scene s;
+        make_scene(&s);
+        struct vp_problem p = {.chain = &s.chain, .image = {s.n[0], s.n[1], s.n[2]}, .inner = s.inner,
+                               .outer = s.outer, .stored_in = 4, .stored_out = 4, .threads = (int)dice(1, 3),
+                               .memory = 1 << 30};
+        const int64_t *step = s.chain.stage[0].step;
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        bool made = false;
+        if (trial % 3) {
+            p.kind = &pretended;
+            p.devices = (int)dice(1, 4);
+            for (int d = 0; d < p.devices; d++)
+                p.free[d] = 1 << 30;
+        }
+        if (trial % 5 == 0) {
+            made = !vp_plan_make(&plan, &p, &err);
+            CHECK(made);
+            if (!made)
+                printf("no plan: %s\n", err.msg);
+            planned += made;
+        }
+        for (int i = 0; i < 400 && !made; i++) {
+            const int64_t n = s.n[2] * s.outer, slabs = (n + step[2] - 1) / step[2];
+            plan = (struct vp_plan){.bands = 1, .band = s.n[1], .slab = vp_min64(n, step[2] * dice(1, slabs)),
+                                    .slabs = (int)dice(1, 4), .lanes = (int)dice(1, 3),
+                                    .part = {vp_min64(step[0], s.n[0]), vp_min64(step[1], s.n[1]),
+                                             vp_min64(step[2], s.n[2])}};
+            plan.window = vp_min64(n, plan.slab + 2 * s.chain.stage[0].halo[2] + dice(0, 4));
+            made = vp_plan_try(&plan, &p);
+        }
+        CHECK(made);
+        if (made) {
+            const int rc = run_scene(&s, &p, &plan, (uint64_t)dice(0, 2) * 200);
+            CHECK_INT(rc, 0);
+            runs++;
+            on[p.kind != NULL]++;
+        }
+        unlink(s.path);
+        vp_chain_free(&s.chain);
+        free(s.data);
+        free(s.want);
+    }
+    printf("%d runs: %d on the CPU, %d on devices; %d planned\n", runs, on[0], on[1], planned);
+    CHECK(on[0] >= 80 && on[1] >= 150);
+    CHECK_INT(pretend.open, 0);
+}
+
+int main(void)
+{
+    if (!mkdtemp(dir))
+        return 1;
+    pretend.fail_at = -1;
+    test_plans();
+    rmdir(dir);
+    return test_done();
+}
