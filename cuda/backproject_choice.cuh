@@ -6,7 +6,7 @@
 #include "backproject_column.cuh"
 #include "gpu_error.h"
 #include "gpu_size.h"
-#include "slab.h"
+#include "gpu_slab.h"
 
 #include <vector>
 

@@ -3,10 +3,10 @@
 #include "device/device.h"
 #include "build.h"
 #include "gpu_error.h"
+#include "gpu_slab.h"
 #include "host.h"
 #include "local.h"
 #include "queue.h"
-#include "slab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

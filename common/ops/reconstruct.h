@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Projections into a volume, in stages that overlap: a reader thread, then normalisation, filter and
  * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
@@ -24,7 +25,6 @@ struct vp_kind;
 struct vp_crew;
 struct vp_bp_part;
 struct vp_progress;
-struct vp_run;
 struct vp_stats;
 
 /* Where views are filtered. */
@@ -105,39 +105,5 @@ void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p);
 /* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
                        struct vp_reconstruct_result *result, struct vp_err *err);
-
-/* The program around it, shared by ct-backproject and ct-fdk: input, geometry, volume and output. */
-struct vp_reconstruct_params {
-    struct vp_projection_params projections;
-    struct vp_range views;
-    struct vp_grid_params grid;
-    uint64_t device_memory;
-    int64_t subsets;
-};
-extern const struct vp_opt vp_reconstruct_options[];
-
-struct vp_session {
-    struct vp_reader *reader;
-    struct vp_views *source;
-    struct vp_geom geom;
-    struct vp_view *views;
-    struct vp_scan scan;
-    struct vp_grid grid;
-    int *devices;
-    struct vp_reconstruct job;
-    struct vp_reconstruct_plan plan;
-};
-
-/* Open the operands, whose samples must be able to be what is needed, and fill `s` (zero it first). */
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
-                    struct vp_err *err);
-/* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
-int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
-                      struct vp_err *err);
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
-                         bool sinograms, struct vp_err *err);
-/* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
-int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
-void vp_session_close(struct vp_session *s);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "base/tool.h"
 #include "ops/reconstruct_internal.h"
+#include "ops/session.h"
 #include "stack/open.h"
 
 #include <stdlib.h>

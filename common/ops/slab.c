@@ -9,8 +9,8 @@
  *
  * When the last view has come, the orbits that were not run yet are run part by part of the slab: the first slices
  * leave the device while the others are worked on. Where all orbits have a slot and stay there, parts are run by
- * themselves from the beginning: the lower ones follow the upload, the others as far as that leaves the device idle, and
- * most of what they lack is run at the end, while the lower ones leave.
+ * themselves from the beginning: the lower ones follow the upload, the others as far as that leaves the device idle,
+ * and most of what they lack is run at the end, while the lower ones leave.
  *
  * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
 #include "ops/slab.h"
@@ -438,7 +438,8 @@ static int waiting_runs(const struct vp_slab *s)
     return n;
 }
 
-/* The part that a run pays of: the lowest, or, if the device has nothing else to do, the one that lacks most. -1: none. */
+/* The part of which a run pays: the lowest, or, if the device has nothing else to do, the one that lacks most. -1: no
+ * part. */
 static int useful_part(const struct vp_slab *s)
 {
     const int64_t idle = s->runs.n ? IDLE_RUN : FIRST_RUN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels for slabs of a volume (common/ops/slab_kernels.h) on CUDA devices. */
-#ifndef VP_SLAB_CUDA_H
-#define VP_SLAB_CUDA_H
+#ifndef VP_GPU_SLAB_H
+#define VP_GPU_SLAB_H
 
 #include "queue.h"
 
