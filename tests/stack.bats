@@ -186,6 +186,33 @@ channel() {
     img-cmp a.tif b.tif
 }
 
+@test "colours, a scale and several files go together: axes and values" {
+    colours one.tif 30 20 1
+    img-cat one.tif one.tif -o two.tif
+    img-convert --set scale=2,10 two.tif -o scaled.tif
+    img-cat scaled.tif scaled.tif -o joined.tif
+    [ "$(img-info --value axes,sizes,scale joined.tif | xargs)" = "x y channel z 3 4 2 10" ]
+    # values of all channels of all files
+    img-math a scaled.tif -o values.tif
+    [ "$(img-info --value axes,sizes values.tif | xargs)" = "x y channel z 3 2" ]
+    img-math 'a * 2 + 10' --type u8 values.tif -o again.tif
+    ok img-cmp again.tif two.tif
+    # a channel of them, and the luminance, undone
+    img-convert --channel 1 --unscale joined.tif -o green.tif
+    [ "$(img-info --value axes,pages green.tif | xargs)" = "x y z 4" ]
+    img-cat --pages 1::3 values.tif -o want.tif
+    img-cat --pages 0:2 green.tif -o got.tif
+    ok img-cmp got.tif want.tif
+    img-convert --channel luminance --unscale scaled.tif -o grey.tif
+    img-convert --channel luminance --type f32 values.tif -o want.tif
+    ok img-cmp --max-rel-l2 1e-6 grey.tif want.tif
+    # channels that are not the first axis keep what is said of the slices
+    img-convert --set axes=x,y,z,channel --set sizes=2,3 --set voxel=1,1,2mm --set channels='red green blue' two.tif -o slow.tif
+    ok img-convert --channel luminance slow.tif -o grey.tif
+    [ -z "$stderr" ]
+    [ "$(img-info --value axes,pages,voxel grey.tif | xargs)" = "x y z 2 1 1 2" ]
+}
+
 @test "what a decoder takes is counted in --memory" {
     needs_plain_memory
     command -v tiffcp >/dev/null || skip "tiffcp is not installed"
