@@ -3,6 +3,7 @@
 #include "run/image.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "device/choose.h"
 #include "run/execute.h"
 #include "stack/axes.h"
 #include "stack/open.h"
@@ -13,11 +14,6 @@
 #include <string.h>
 
 enum { TRIES = 8, STEP = 64 << 20 };
-
-/* Below, auto takes one device of several: to start one takes longer than its share of the work. */
-static const double WORTH_ALL = 4e9; /* bytes */
-/* Work that the CPU does in less is done before a device has started (context and pinned memory). */
-static const double WORTH_DEVICE = 0.5; /* seconds */
 
 const struct vp_opt vp_image_chunk[] = {
     {.name = "chunk", .type = VP_T_SIZE, .metavar = "WxHxD", .group = "Images",
@@ -322,14 +318,17 @@ static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
            * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
 }
 
-/* What the CPU would take, roughly. */
-static double cpu_seconds(const struct vp_images *im, const struct vp_run *run, const struct vp_problem *p)
+/* For what `auto` means. */
+static struct vp_effort effort_of(const struct vp_images *im, const struct vp_problem *p)
 {
+    const struct vp_rates *rates = p->rates ? p->rates : &vp_rates;
     double cost = 0;
 
     for (int s = 0; s < p->chain->n; s++)
         cost += p->chain->stage[s].cost;
-    return voxels_of(im, p) * cost * 1e-9 / (double)run->common.threads;
+    return (struct vp_effort){.on_cpu = voxels_of(im, p) * cost * 1e-9 / (double)p->threads,
+                              .start = rates->device_start, .work = voxels_of(im, p) * (double)p->stored_in,
+                              .all = rates->devices_all};
 }
 
 /* The devices that --device names, if they can run the chain. */
@@ -344,7 +343,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
     p->kind = NULL;
     if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
         return 0;
-    if (automatic && cpu_seconds(im, run, p) < WORTH_DEVICE)
+    const struct vp_effort effort = effort_of(im, p);
+    if (automatic && !vp_choose(&effort, 1))
         return 0;
     const struct vp_kind *kind = NULL;
     if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
@@ -362,8 +362,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
             vp_hint(err, "use --device cpu, or auto");
         goto out;
     }
-    if (automatic && voxels_of(im, p) * (double)p->stored_in < WORTH_ALL)
-        n = 1;
+    if (automatic)
+        n = vp_choose(&effort, n);
     p->devices = 0;
     for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
         struct vp_device_info info = {0};
