@@ -187,7 +187,7 @@ fuzz:
 fuzzers: $(FUZZ:%=$(OBJ)/fuzzer/%)
 	@mkdir -p $(O)/bin && for f in $^; do cp -f $$f $(O)/bin/; done
 
-## check-faults: make every system call and allocation fail in turn, in every program (hours)
+## check-faults: make every system call and allocation fail in turn, in every program (minutes)
 check-faults: all tests
 	perl tests/fault/run.pl $(O) $(FAULTS)
 

@@ -173,6 +173,19 @@ channel() {
     fails 1 "expected images of 3 channels as in one.tif, got 1" img-cat one.tif grey8.tif
 }
 
+@test "a description behind the samples: kept on a pipe, or said to be left out" {
+    perl -e 'print pack("A2 v V v", "II", 42, 8, 6),
+                 map({ pack("v v V V", @$_) } [256, 4, 1, 400], [257, 4, 1, 250], [258, 3, 1, 8], [270, 2, 29, 100086],
+                     [273, 4, 1, 86], [279, 4, 1, 100000]), pack("V", 0), "x" x 100000, "voxpipe = 1\nquantity = counts"' > a.tif
+    [ "$(cat a.tif | img-info --value quantity)" = counts ]
+    run --separate-stderr sh -c 'cat a.tif | img-cat -m 1M > b.tif'
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"standard input: its description lies far behind the samples and is left out"* ]]
+    run img-info --value quantity b.tif
+    [[ "$output" != counts ]]
+    img-cmp a.tif b.tif
+}
+
 @test "what a decoder takes is counted in --memory" {
     needs_plain_memory
     command -v tiffcp >/dev/null || skip "tiffcp is not installed"

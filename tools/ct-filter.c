@@ -6,7 +6,7 @@
 #include "base/tool.h"
 #include "ops/filter.h"
 #include "ops/quantity.h"
-#include "stack/flow.h"
+#include "run/pages.h"
 #include "stack/open.h"
 
 #include <stdlib.h>
@@ -131,18 +131,18 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    struct vp_flow flow = {.reader = reader, .writer = writer, .as_f32 = true, .last = -1,
-                           .out_page_bytes = vp_page_bytes(&out), .memory = limit,
+    struct vp_pages pages = {.reader = reader, .writer = writer, .as_f32 = true,
+                           .out_bytes = vp_page_bytes(&out), .memory = limit,
                            .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "filter",
                            .work = work, .ctx = &w};
-    rc = vp_flow_run(&flow, err);
-    if (!rc && flow.pages < w.pages)
+    rc = vp_pages_run(&pages, err);
+    if (!rc && pages.done < w.pages)
         rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
-                     (long long)flow.pages, (long long)w.pages);
+                     (long long)pages.done, (long long)w.pages);
     vp_stats_text(run_->stats, "filter", vp_filter_describe(w.filter));
-    if (!rc && flow.bad)
-        vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)flow.bad);
+    if (!rc && pages.bad)
+        vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))
         rc = -1;

@@ -5,7 +5,7 @@
 #include "base/stats.h"
 #include "base/tool.h"
 #include "ops/normalize.h"
-#include "stack/flow.h"
+#include "run/pages.h"
 #include "stack/open.h"
 
 #include <math.h>
@@ -160,23 +160,22 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    struct vp_flow flow = {.reader = reader,
+    struct vp_pages pages = {.reader = reader,
                            .writer = writer,
                            .as_f32 = true,
-                           .out_page_bytes = vp_page_bytes(&out),
-                           .last = -1,
+                           .out_bytes = vp_page_bytes(&out),
                            .memory = limit, .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats,
                            .progress = run_->progress,
                            .stage = "normalize",
                            .work = work,
                            .ctx = &w};
-    rc = vp_flow_run(&flow, err);
-    if (!rc && p->projections.geometry && !w.sinograms && flow.pages != views)
+    rc = vp_pages_run(&pages, err);
+    if (!rc && p->projections.geometry && !w.sinograms && pages.done != views)
         rc = vp_fail(err, VP_ERUN, "%s: expected the %lld views of %s, got %lld", w.name, (long long)views,
-                     p->projections.geometry, (long long)flow.pages);
+                     p->projections.geometry, (long long)pages.done);
     if (!rc)
-        vp_normalize_tell(normalize, run_, &w.repaired, flow.pages * in->nx * in->ny, flow.bad);
+        vp_normalize_tell(normalize, run_, &w.repaired, pages.done * in->nx * in->ny, pages.bad);
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))
         rc = -1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-phantom: a scan geometry in, the exact line integrals of an ellipsoid phantom out; or its voxels. */
 #include "base/tool.h"
-#include "ops/generate.h"
+#include "base/size.h"
+#include "run/pages.h"
 #include "ops/phantom.h"
 #include "stack/open.h"
 
@@ -109,15 +110,22 @@ struct scene {
 /* Rows of a page that are one task; a slice is one. */
 enum { ROWS = 16 };
 
-static void make(const void *ctx, int64_t page, int64_t task, float *samples)
+static int make(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     const struct scene *s = ctx;
-    const int64_t r0 = task * ROWS, r1 = r0 + ROWS < s->out.ny ? r0 + ROWS : s->out.ny;
+    const int64_t tasks = s->volume ? 1 : (s->out.ny + ROWS - 1) / ROWS;
 
-    if (s->volume)
-        vp_phantom_slice(s->list, s->scan.n, &s->grid, s->z0 + page, s->scan.samples, samples);
-    else
-        vp_phantom_block(&s->scan, page, r0, r1, samples + r0 * s->out.nx);
+    (void)in, (void)err;
+    #pragma omp parallel for schedule(dynamic)
+    for (int64_t k = 0; k < n * tasks; k++) {
+        const int64_t at = page + k / tasks, r0 = k % tasks * ROWS, r1 = vp_min64(r0 + ROWS, s->out.ny);
+        float *samples = (float *)out + k / tasks * s->out.nx * s->out.ny;
+        if (s->volume)
+            vp_phantom_slice(s->list, s->scan.n, &s->grid, s->z0 + at, s->scan.samples, samples);
+        else
+            vp_phantom_block(&s->scan, at, r0, r1, samples + r0 * s->out.nx);
+    }
+    return n;
 }
 
 /* 90 % of the largest sphere that the scan or the volume holds. */
@@ -222,12 +230,13 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    struct vp_generate g = {.out = &s.out, .tasks = s.volume ? 1 : (s.out.ny + ROWS - 1) / ROWS, .make = make,
-                            .ctx = &s, .memory = run_->common.memory, .threads = (int)run_->common.threads,
-                            .stats = run_->stats, .progress = run_->progress, .stage = "simulate"};
-    if (vp_generate_plan(&g, err) || vp_open_output(run_, &s.out, &writer, err))
+    struct vp_pages pages = {.count = s.out.pages, .out_bytes = vp_page_bytes(&s.out), .work = make, .ctx = &s,
+                             .memory = run_->common.memory, .stats = run_->stats, .progress = run_->progress,
+                             .stage = "simulate"};
+    if (vp_pages_fit(&pages, err) || vp_open_output(run_, &s.out, &writer, err))
         goto out;
-    rc = vp_generate_run(&g, writer, err);
+    pages.writer = writer;
+    rc = vp_pages_run(&pages, err);
 out:
     if (vp_close(run_, NULL, writer, rc != 0, err))
         rc = -1;

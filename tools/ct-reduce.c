@@ -100,17 +100,17 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
      * result */
     const uint64_t held = reduce ? vp_reduce_bytes(reduce) + vp_page_bytes(in) + vp_page_bytes(&out) : 0;
-    struct vp_flow flow = {.reader = readers[0], .last = -1, .memory = run_->common.memory,
+    struct vp_pages pages = {.reader = readers[0], .memory = run_->common.memory,
                            .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "reduce"};
     if (p->pages && !(page = vp_alloc_raw(vp_page_bytes(&out), 1, "a page", err)))
         goto out;
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    flow.writer = writer;
-    rc = p->join    ? vp_join_run(readers, n, &flow, err)
-       : !p->pages  ? vp_reduce_run(reduce, readers, n, &flow, err)
-       : vp_reduce_pages(reduce, &flow, page, err) || vp_writer_page(writer, page, err) ? -1 : 0;
+    pages.writer = writer;
+    rc = p->join    ? vp_join_run(readers, n, &pages, err)
+       : !p->pages  ? vp_reduce_run(reduce, readers, n, &pages, err)
+       : vp_reduce_pages(reduce, &pages, page, err) || vp_writer_page(writer, page, err) ? -1 : 0;
     if (!rc && reduce && vp_reduce_nan(reduce))
         vp_warn(run_, "%lld samples are NaN", (long long)vp_reduce_nan(reduce));
 out:

@@ -167,12 +167,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    struct vp_flow flow = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
+    struct vp_pages pages = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
                            .beside = vp_beside_bytes(&j.b, &select) + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
                            .progress = run_->progress,
                            .stage = "compare", .work = work, .ctx = &j};
-    if (vp_select_run(&select, &flow, err)
-        || vp_beside_finish(&j.b, vp_select_is_all(&select) ? flow.pages : in->pages, err)
+    if (vp_select_run(&select, &pages, err)
+        || vp_beside_finish(&j.b, vp_select_is_all(&select) ? pages.done : in->pages, err)
         || (mask && vp_beside_finish(&j.mask, -1, err)))
         goto out;
     if (p->mask && !j.c.samples) {

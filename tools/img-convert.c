@@ -192,9 +192,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (run->common.plan)
         return 0;
     if (p->whole) {
-        struct vp_flow flow = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
+        struct vp_pages pages = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
-        if (vp_select_run(j->select, &flow, err) || vp_reader_seek(reader, 0, err))
+        if (vp_select_run(j->select, &pages, err) || vp_reader_seek(reader, 0, err))
             return -1;
         if (!j->extent.any)
             return vp_fail(err, VP_ERUN, "%s: --auto: no sample is finite", name);
@@ -250,11 +250,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_warn(run_, "%s: %s", name, note);
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    struct vp_flow flow = {.reader = reader, .writer = writer, .out_page_bytes = vp_page_bytes(&out),
+    struct vp_pages pages = {.reader = reader, .writer = writer, .out_bytes = vp_page_bytes(&out),
                            .memory = memory_of(run_, &j), .beside = vp_output_holds(run_, &out, memory_of(run_, &j)),
                            .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
-    rc = vp_select_run(&select, &flow, err);
+    rc = vp_select_run(&select, &pages, err);
     if (!rc && j.before.varies && !j.after.varies)
         vp_warn(run_, "%s: every sample became the same %s: --auto or --scale keeps the differences", name,
                 vp_type_name(j.to));

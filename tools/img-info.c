@@ -74,11 +74,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    const struct vp_flow flow = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
+    const struct vp_pages pages = {.reader = reader, .memory = run_->common.memory, .stats = run_->stats,
                                  .beside = i.mask ? vp_beside_bytes(&mask, &select) : 0,
                                  .stage = "statistics",
                                  .progress = run_->progress};
-    rc = (read && vp_info_measure(&i, &flow, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
+    rc = (read && vp_info_measure(&i, &pages, err)) || (i.mask && vp_beside_finish(&mask, -1, err))
         || print(run_, &i, err)
          ? -1 : 0;
 out:

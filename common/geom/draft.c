@@ -43,8 +43,8 @@ static int append(double **list, int64_t *n, int64_t *cap, int64_t most, double 
     if (*n == *cap) {
         const int64_t cap2 = *cap ? 2 * *cap : 256;
         /* `most` numbers are VP_GEOM_MAX_VIEWS views: with what a run makes of them. */
-        if (vp_memory_claim((uint64_t)*n / (uint64_t)(most / VP_GEOM_MAX_VIEWS) * VP_GEOM_VIEW_BYTES, "a geometry of so many views",
-                            where, err))
+        const uint64_t views = (uint64_t)(*n / (most / VP_GEOM_MAX_VIEWS));
+        if (vp_memory_claim(views * VP_GEOM_VIEW_BYTES, "a geometry of so many views", where, err))
             return -1;
         double *p = realloc(*list, (size_t)cap2 * sizeof *p);
         if (!p)

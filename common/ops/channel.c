@@ -81,8 +81,8 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
     if (k >= c->count)
         return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", name, k, (long long)c->count - 1);
     if (c->luminance && (c->count < COLOURS || (names && strncmp(names, "red green blue", 14))))
-        return vp_fail(err, VP_ERUN, "%s: --channel luminance: expected red, green and blue, got %lld channels%s%s", name,
-                       (long long)c->count, names ? ": " : "", names ? names : "");
+        return vp_fail(err, VP_ERUN, "%s: --channel luminance: expected red, green and blue, got %lld channels%s%s",
+                       name, (long long)c->count, names ? ": " : "", names ? names : "");
     axes->n--;
     for (int i = which; i < axes->n; i++) {
         strcpy(axes->name[i], axes->name[i + 1]);
@@ -168,7 +168,8 @@ int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enu
         memmove(c->sum, c->sum + c->whole * samples, page);
     for (int k = 0; k < *n; k++, c->done++) {
         const int colour = (int)(c->done % COLOURS);
-        add(c->sum + whole * samples, (char *)*in + (size_t)(k * samples) * vp_type_size(*type), *type, samples, colour);
+        const char *page_k = (const char *)*in + (size_t)(k * samples) * vp_type_size(*type);
+        add(c->sum + whole * samples, page_k, *type, samples, colour);
         whole += colour == COLOURS - 1;
     }
     *in = c->sum;

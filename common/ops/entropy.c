@@ -9,7 +9,7 @@
 #include "ops/moving.h"
 #include "ops/statistics.h"
 #include "run/image.h"
-#include "stack/flow.h"
+#include "run/pages.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -318,7 +318,7 @@ int vp_entropy_range(struct vp_images *im, struct vp_run *run, double range[2], 
     struct vp_reader *reader = im->reader[0];
     const struct vp_stack *stack = vp_reader_stack(reader);
     struct range r = {.type = stack->type, .page = stack->nx * stack->ny};
-    struct vp_flow flow = {.reader = reader, .last = -1, .memory = run->common.memory, .stats = run->stats,
+    struct vp_pages pages = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
                            .progress = run->progress, .stage = "range", .work = add_pages, .ctx = &r};
 
     if (!im->seekable) {
@@ -326,13 +326,13 @@ int vp_entropy_range(struct vp_images *im, struct vp_run *run, double range[2], 
                 vp_reader_name(reader));
         return vp_hint(err, "give --range LO,HI, or --spool");
     }
-    if (vp_flow_fits(&flow, err)) {
+    if (vp_pages_fit(&pages, err)) {
         err->hint[0] = '\0';
         return vp_hint(err, "allow more with --memory, or give --range LO,HI");
     }
     if (run->common.plan)
         return 0;
-    if (vp_flow_run(&flow, err) || vp_reader_seek(reader, 0, err))
+    if (vp_pages_run(&pages, err) || vp_reader_seek(reader, 0, err))
         return -1;
     if (!r.extent.any)
         return vp_fail(err, VP_ERUN, "%s: no sample is finite", vp_reader_name(reader));

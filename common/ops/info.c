@@ -130,7 +130,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 
 /* As many passes over the samples as it takes: the first for moments, later ones for a histogram between
  * the extremes that it found and for exact percentiles. */
-int vp_info_measure(struct vp_info *i, const struct vp_flow *input, struct vp_err *err)
+int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_err *err)
 {
     const bool seekable = vp_reader_seekable(input->reader);
     const enum vp_type type = i->stack->type;
@@ -151,15 +151,15 @@ int vp_info_measure(struct vp_info *i, const struct vp_flow *input, struct vp_er
     i->count_histogram = histogram && !find_range;
     i->count_quantiles = i->q != NULL;
     for (bool first = true; first || i->count_histogram || i->count_quantiles; first = false) {
-        struct vp_flow flow = *input;
-        flow.work = work;
-        flow.ctx = i;
-        flow.beside += (i->q ? vp_quantiles_bytes(type, i->percent.n, !seekable) : 0)
+        struct vp_pages pages = *input;
+        pages.work = work;
+        pages.ctx = i;
+        pages.beside += (i->q ? vp_quantiles_bytes(type, i->percent.n, !seekable) : 0)
                        + (i->h.count ? vp_histogram_bytes(&i->h) : 0);
-        if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &flow, err))
+        if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &pages, err))
             return -1;
         if (i->pages < 0 && vp_select_is_all(i->select))
-            i->pages = flow.pages;
+            i->pages = pages.done;
         i->count_moments = false;
         i->count_quantiles = i->count_quantiles && vp_quantiles_again(i->q);
         i->count_histogram = find_range && first;

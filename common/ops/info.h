@@ -39,8 +39,8 @@ struct vp_info {
 /* Start: what do the parameters ask for? VP_EUSAGE if they make no sense. */
 int vp_info_ask(struct vp_info *i, const struct vp_info_params *p, struct vp_err *err);
 bool vp_info_needs_samples(const struct vp_info *i);
-/* Read what `flow` reads (work and ctx are set here), as often as it takes. */
-int vp_info_measure(struct vp_info *i, const struct vp_flow *flow, struct vp_err *err);
+/* Read what `input` reads (work and ctx are set here), as often as it takes. */
+int vp_info_measure(struct vp_info *i, const struct vp_pages *pages, struct vp_err *err);
 /* Text, JSON or bare values. verbose: the geometry in full. */
 int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_err *err);
 void vp_info_free(struct vp_info *i);

@@ -256,7 +256,7 @@ static int reduce_batch(void *ctx, int64_t page, int n, void *in, void *out, str
     return n;
 }
 
-int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_flow *flow,
+int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err)
 {
     struct lockstep l = {.reduce = r, .readers = readers, .n = n};
@@ -267,17 +267,17 @@ int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, 
     l.page = vp_alloc_raw(l.in_bytes, 1, "a page", err);
     if (!l.page)
         return -1;
-    flow->as_f32 = false;
-    flow->out_page_bytes = l.out_bytes;
-    flow->work = reduce_batch;
-    flow->ctx = &l;
-    if (vp_flow_run(flow, err))
+    pages->as_f32 = false;
+    pages->out_bytes = l.out_bytes;
+    pages->work = reduce_batch;
+    pages->ctx = &l;
+    if (vp_pages_run(pages, err))
         goto out;
     for (int i = 1; i < n; i++) {
         const int got = vp_reader_next(readers[i], l.page, err);
         if (got > 0)
             vp_fail(err, VP_ERUN, "%s: goes on after the %lld pages of %s", vp_reader_name(readers[i]),
-                    (long long)flow->pages, vp_reader_name(readers[0]));
+                    (long long)pages->done, vp_reader_name(readers[0]));
         if (got)
             goto out;
     }
@@ -297,15 +297,15 @@ static int add_batch(void *ctx, int64_t page, int n, void *in, void *out, struct
     return n;
 }
 
-int vp_reduce_pages(struct vp_reduce *r, struct vp_flow *flow, void *page, struct vp_err *err)
+int vp_reduce_pages(struct vp_reduce *r, struct vp_pages *pages, void *page, struct vp_err *err)
 {
-    struct lockstep l = {.reduce = r, .in_bytes = vp_page_bytes(vp_reader_stack(flow->reader))};
+    struct lockstep l = {.reduce = r, .in_bytes = vp_page_bytes(vp_reader_stack(pages->reader))};
 
-    flow->as_f32 = false;
-    flow->writer = NULL;
-    flow->work = add_batch;
-    flow->ctx = &l;
-    if (vp_flow_run(flow, err))
+    pages->as_f32 = false;
+    pages->writer = NULL;
+    pages->work = add_batch;
+    pages->ctx = &l;
+    if (vp_pages_run(pages, err))
         return -1;
     vp_reduce_result(r, page);
     return 0;
@@ -384,29 +384,19 @@ out:
     return rc;
 }
 
-static int copy_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+int vp_join_run(struct vp_reader *const *readers, int n, struct vp_pages *pages, struct vp_err *err)
 {
-    (void)page, (void)err;
-    memcpy(out, in, (size_t)n * *(const size_t *)ctx);
-    return n;
-}
+    int64_t done = 0;
 
-int vp_join_run(struct vp_reader *const *readers, int n, struct vp_flow *flow, struct vp_err *err)
-{
-    size_t bytes = vp_page_bytes(vp_reader_stack(readers[0]));
-    int64_t pages = 0;
-
-    flow->as_f32 = false;
-    flow->out_page_bytes = bytes;
-    flow->work = copy_batch;
-    flow->ctx = &bytes;
+    pages->as_f32 = false;
+    pages->out_bytes = vp_page_bytes(vp_reader_stack(readers[0]));
+    pages->in_place = true;
     for (int i = 0; i < n; i++) {
-        flow->reader = readers[i];
-        flow->pages = 0;
-        if (vp_flow_run(flow, err) || (i + 1 < n && check_fit(readers[i], flow->pages, readers[i + 1], err)))
+        pages->reader = readers[i];
+        if (vp_pages_run(pages, err) || (i + 1 < n && check_fit(readers[i], pages->done, readers[i + 1], err)))
             return -1;
-        pages += flow->pages;
+        done += pages->done;
     }
-    flow->pages = pages;
+    pages->done = done;
     return 0;
 }

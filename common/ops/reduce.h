@@ -6,7 +6,7 @@
 #define VP_REDUCE_H
 
 #include "base/opt.h"
-#include "stack/flow.h"
+#include "run/pages.h"
 
 enum vp_reduce_op { VP_REDUCE_SUM, VP_REDUCE_MEAN, VP_REDUCE_MIN, VP_REDUCE_MAX };
 
@@ -38,18 +38,18 @@ void vp_reduce_close(struct vp_reduce *r);
  * freed. */
 int vp_reduce_stack(struct vp_reader *const *readers, int n, int op, struct vp_stack *out, char *note,
                     size_t size, struct vp_err *err);
-/* The stacks in lockstep, in their order within each page. flow->reader is the first, flow->writer takes the
+/* The stacks in lockstep, in their order within each page. pages->reader is the first, pages->writer takes the
  * result; both and the memory are set, the work is not. */
-int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_flow *flow,
+int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err);
-/* All pages of flow->reader into one page (of vp_reduce_type()). */
-int vp_reduce_pages(struct vp_reduce *r, struct vp_flow *flow, void *page, struct vp_err *err);
+/* All pages of pages->reader into one page (of vp_reduce_type()). */
+int vp_reduce_pages(struct vp_reduce *r, struct vp_pages *pages, void *page, struct vp_err *err);
 
 /* Sort slabs by the z of their origin (those without one stay in order) and make the header of the whole. An
  * error if they are not slabs of one volume: other sizes, types, voxels, or a gap or overlap in z. */
 int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struct vp_err *err);
 /* Their pages one after the other. A slab whose length was not known is checked against the next when it
  * ends. */
-int vp_join_run(struct vp_reader *const *readers, int n, struct vp_flow *flow, struct vp_err *err);
+int vp_join_run(struct vp_reader *const *readers, int n, struct vp_pages *pages, struct vp_err *err);
 
 #endif

@@ -538,33 +538,6 @@ static void crop(const struct vp_select *s, void *dst, const void *src, size_t s
         memmove(dst, from, row);
 }
 
-struct job {
-    const struct vp_select *s;
-    const struct vp_flow *flow;   /* the caller's */
-    size_t sample, page, part;    /* bytes */
-    int64_t done;                 /* selected pages handed on */
-};
-
-/* Batch of consecutive input pages -> the selected ones among them -> the caller's work. */
-static int pick(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
-{
-    struct job *j = ctx;
-    const int64_t first = j->done;
-    int m = 0;
-
-    for (int k = 0; k < n; k++) {
-        if (j->s->pages >= 0 && j->done == j->s->pages)
-            break;
-        if (vp_select_page(j->s, j->done) != page + k)
-            continue;
-        crop(j->s, (char *)in + (size_t)m++ * j->part, (const char *)in + (size_t)k * j->page, j->sample);
-        j->done++;
-    }
-    if (m == 0 || !j->flow->work)
-        return m;
-    return j->flow->work(j->flow->ctx, first, m, in, out, err);
-}
-
 static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err *err)
 {
     return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", name,
@@ -585,99 +558,85 @@ static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
     return got;
 }
 
-/* Pages one by one, wherever they are. */
-static int run_seeking(struct job *j, struct vp_flow *f, struct vp_err *err)
-{
-    enum { BATCH_BYTES = 16 << 20 };
-    int64_t batch = f->batch ? f->batch : (int64_t)(BATCH_BYTES / j->part);
-    uint64_t room;
-    const size_t out_bytes = f->writer && f->work ? f->out_page_bytes : 0;
-    size_t need = 0;
-    char *page = NULL, *in = NULL, *out = NULL;
-    int rc = -1;
+/* Where selected pages come from. */
+struct picker {
+    const struct vp_select *s;
+    struct vp_pages *pages;
+    size_t sample;              /* bytes */
+    void *page;                 /* what a region is cut out of; NULL: whole rows are wanted */
+};
 
-    batch = batch < 1 ? 1 : batch > j->s->pages ? j->s->pages : batch;
-    if (!vp_add_size(&need, j->part, out_bytes) || !vp_add_size(&need, need, j->page))
-        return vp_fail(err, VP_ERESOURCE, "%s: a page cannot be held", vp_reader_name(f->reader));
-    if (vp_flow_room(f, need, &room, err))
-        return -1;
-    while (batch > 1 && (double)j->page + (double)batch * (double)(j->part + out_bytes) > (double)room)
-        batch /= 2;
-    page = vp_alloc_raw(1, j->page, "page", err);
-    in = page ? vp_alloc_raw((size_t)batch, j->part, "pages", err) : NULL;
-    out = in && out_bytes ? vp_alloc_raw((size_t)batch, out_bytes, "pages", err) : in;
-    if (!out)
-        goto out;
-    while (j->done < j->s->pages) {
-        int n = 0;
-        for (; n < batch && j->done + n < j->s->pages; n++) {
-            const int64_t at = vp_select_page(j->s, j->done + n);
-            if (vp_reader_seek(f->reader, at, err) < 0)
-                goto out;
-            const int got = f->as_f32 ? vp_reader_next_f32(f->reader, (float *)page, &f->bad, err)
-                                      : vp_reader_next(f->reader, page, err);
-            if (got <= 0) {
-                if (got == 0)
-                    too_few(vp_reader_name(f->reader), at, at, err);
-                goto out;
-            }
-            crop(j->s, in + (size_t)n * j->part, page, j->sample);
-        }
-        const int m = f->work ? f->work(f->ctx, j->done, n, in, out == in ? NULL : out, err) : n;
-        if (m < 0)
-            goto out;
-        const size_t bytes = f->work ? out_bytes : j->part;
-        for (int k = 0; f->writer && k < m; k++)
-            if (vp_writer_page(f->writer, out + (size_t)k * bytes, err) < 0)
-                goto out;
-        j->done += n;
-        f->pages = j->done;
-        vp_progress_add(f->progress, n);
-    }
-    rc = 0;
-out:
-    if (out != in)
-        free(out);
-    free(in);
-    free(page);
-    return rc;
+/* Page `at` of the input, which lies behind the last one if it is a pipe. 1, 0: it is not there, -1. */
+static int read_page(const struct picker *k, int64_t at, void *to, struct vp_err *err)
+{
+    struct vp_reader *const r = k->pages->reader;
+    int got = vp_reader_seekable(r) ? 1 - 2 * (vp_reader_seek(r, at, err) < 0)
+                                    : vp_reader_skip(r, at - vp_reader_position(r), err);
+    if (got > 0)
+        got = k->pages->as_f32 ? vp_reader_next_f32(r, to, &k->pages->bad, err) : vp_reader_next(r, to, err);
+    return got;
 }
 
-int vp_select_run(const struct vp_select *s, struct vp_flow *flow, struct vp_err *err)
+/* Selected pages [i, i + n), their regions to to[]. */
+static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
-    const struct vp_stack *in = vp_reader_stack(flow->reader);
-    const char *name = vp_reader_name(flow->reader);
-    const size_t sample = flow->as_f32 ? sizeof(float) : vp_type_size(in->type);
-    struct job j = {.s = s, .flow = flow, .sample = sample, .page = (size_t)(s->nx * s->ny) * sample,
-                    .part = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * sample};
-    const bool seekable = vp_reader_seekable(flow->reader);
+    const struct picker *const k = source;
+    const struct vp_select *const s = k->s;
+    struct vp_reader *const r = k->pages->reader;
+    const bool f32 = k->pages->as_f32;
 
-    const int64_t first = s->span[0].first, last = s->pages < 0 ? -1 : vp_select_page(s, s->pages - 1) + 1;
-    if (seekable && s->pages >= 0 && (!s->increasing || s->pages < (last - first) / 2)) {
-        vp_progress_start(flow->progress, flow->stage, "pages", s->pages);
-        return run_seeking(&j, flow, err);
+    for (int64_t done = 0; done < n;) {
+        const int64_t at = vp_select_page(s, i + done);
+        int64_t m = 1; /* that follow each other */
+        if (vp_reader_concurrent(r) && all_columns(s)) {
+            while (done + m < n && vp_select_page(s, i + done + m) == at + m)
+                m++;
+            if (vp_reader_bands(r, at, m, s->y0, s->y1, f32 ? NULL : to + done, f32 ? (float *const *)(to + done) : NULL,
+                                &k->pages->bad, threads, err))
+                return -1;
+        } else {
+            const int got = read_page(k, at, k->page ? k->page : to[done], err);
+            if (got < 0)
+                return -1;
+            if (got == 0)
+                return s->pages < 0 ? done : too_few(vp_reader_name(r), at, vp_reader_position(r), err);
+            if (k->page)
+                crop(s, to[done], k->page, k->sample);
+        }
+        done += m;
     }
+    return n;
+}
 
-    struct vp_flow inner = *flow;
-    inner.first = seekable ? first : 0; /* a pipe must be read anyway, and its pages be counted */
-    inner.last = all_pages(s) ? -1 : last;
-    if (!flow->work) {
-        inner.out_page_bytes = j.part;
-        inner.in_place = true;
-    }
-    if (!vp_select_is_all(s) || !flow->work) {
-        inner.work = pick;
-        inner.ctx = &j;
-    }
-    const int rc = vp_flow_run(&inner, err);
-    flow->bad = inner.bad;
-    flow->pages = inner.work == pick ? j.done : inner.pages;
-    if (rc < 0)
-        return -1;
-    if (s->pages >= 0 && flow->pages < s->pages)
-        return too_few(name, vp_select_page(s, flow->pages), inner.first + inner.pages, err);
+int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(p->reader);
+    const bool whole = s->x0 == 0 && s->x1 == s->nx && s->y0 == 0 && s->y1 == s->ny;
+    struct picker k = {.s = s, .pages = p, .sample = p->as_f32 ? sizeof(float) : vp_type_size(in->type)};
+    const size_t page = (size_t)(s->nx * s->ny) * k.sample;
     int64_t more = 0;
-    return inner.last >= 0 && !seekable ? drain(flow->reader, &more, err) : 0;
+    int rc = -1;
+
+    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * k.sample;
+    if (!p->work) {
+        p->out_bytes = p->in_bytes;
+        p->in_place = true;
+    }
+    if (!vp_select_is_all(s)) {
+        p->read = read_selected;
+        p->source = &k;
+        p->count = s->pages < 0 ? 0 : s->pages;
+        p->beside += whole ? 0 : page;
+    }
+    if (vp_pages_fit(p, err) || (!whole && !(k.page = vp_alloc_raw(1, page, "page", err))))
+        goto out;
+    rc = vp_pages_run(p, err);
+    /* all of a pipe is checked */
+    if (!rc && !all_pages(s) && !vp_reader_seekable(p->reader))
+        rc = drain(p->reader, &more, err);
+out:
+    free(k.page);
+    return rc;
 }
 
 /* ---- a second stack ---- */

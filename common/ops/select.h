@@ -4,7 +4,7 @@
 #define VP_SELECT_H
 
 #include "base/opt.h"
-#include "stack/flow.h"
+#include "run/pages.h"
 
 struct vp_select_params {
     const char *pages;    /* --pages "0,5,10:20,::2,-1": slices as in Python */
@@ -42,11 +42,10 @@ int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct
 /* Input page of selected page i. */
 int64_t vp_select_page(const struct vp_select *s, int64_t i);
 
-/* vp_flow_run() over the selection only: flow->work gets selected, cropped pages, counted from 0 in the
- * order of the selection; flow->work NULL copies them to the output. first and last are set here. All of
- * the input is checked: on a pipe what follows the last selected page is read as well. Pages out of order
- * need a seekable input. */
-int vp_select_run(const struct vp_select *s, struct vp_flow *flow, struct vp_err *err);
+/* vp_pages_run() over the selection only: p->work gets selected, cropped pages, counted from 0 in the order of the
+ * selection; p->work NULL copies them to the output. How they are read is set here. All of the input is checked: on a
+ * pipe what follows the last selected page is read as well. Pages out of order need a seekable input. */
+int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err);
 
 /* A stack read beside another one, page by page in increasing order (any order if seekable). */
 struct vp_beside {

@@ -244,26 +244,15 @@ static void *reader_main(void *arg)
 
 /* ---- writing ---- */
 
-/* Where pages [g0, g1) of a slab are, in the window and in the output; malloc'd, the output after the input. */
-static void **pages_of(struct run *r, const struct slab *s, struct vp_err *err)
+/* Where the pages of a slab are in the window, one after the other; NULL if they are made. */
+static char *pages_in(const struct run *r, const struct slab *s)
 {
-    const struct vp_pages *p = r->e->pages;
-    const int64_t n = s->g1 - s->g0;
-    void **page = vp_alloc_raw((size_t)n, 2 * sizeof *page, "a list of pages", err);
-    for (int64_t i = 0; page && i < n; i++) {
-        page[i] = r->from_nothing ? NULL : r->input[0] + (size_t)((s->g0 + i) % r->plan->window) * r->slot;
-        page[n + i] = p->in_place ? page[i] : s->out ? s->out + (size_t)i * r->page_out : NULL;
-    }
-    return page;
+    return r->from_nothing ? NULL : r->input[0] + (size_t)(s->g0 % r->plan->window) * r->slot;
 }
 
-static int write_pages(struct run *r, const struct slab *s, struct vp_err *err)
+static char *pages_out(const struct run *r, const struct slab *s)
 {
-    void **page = pages_of(r, s, err);
-    const int64_t n = s->g1 - s->g0;
-    const int rc = page ? vp_writer_list(r->e->writer, n, (const void *const *)page + n, r->io_threads, err) : -1;
-    free(page);
-    return rc;
+    return r->e->pages->in_place ? pages_in(r, s) : s->out;
 }
 
 static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
@@ -271,7 +260,7 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     if (r->e->visit == VP_SUMMARY)
         return 0;
     if (r->e->pages)
-        return r->e->writer ? write_pages(r, s, err) : 0;
+        return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;
     const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
     const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
@@ -343,8 +332,9 @@ static bool make_slab(struct run *r, bool patient)
     }
     if (r->made - r->written >= r->plan->slabs)
         return false;
-    const int64_t full = vp_min64(r->next + r->plan->slab, r->total);
-    int64_t g1 = full;
+    int64_t g1 = vp_min64(r->next + r->plan->slab, r->total);
+    if (r->e->pages) /* one after the other */
+        g1 = vp_min64(g1, (r->next / r->plan->window + 1) * r->plan->window);
     if (needed(r, g1) > r->have) {
         if (patient)
             return false;
@@ -598,15 +588,13 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
     return 0;
 }
 
-static int work_on_pages(struct run *r, const struct slab *s, struct vp_err *err)
+static int work_on_pages(struct run *r, struct slab *s, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
     const int64_t n = s->g1 - s->g0;
-    void **page = pages_of(r, s, err);
-    const int rc = !page ? -1 : p->work ? p->work(p->ctx, s->g0, n, page, page + n, err) : 0;
-    p->done += rc ? 0 : n;
-    free(page);
-    return rc ? -1 : 0;
+    s->pages = p->work ? p->work(p->ctx, s->g0, (int)n, pages_in(r, s), r->e->writer ? pages_out(r, s) : NULL, err) : n;
+    p->done += n;
+    return s->pages < 0 ? -1 : 0;
 }
 
 static int run_slab(struct run *r, struct slab *s, struct bench *bench, struct vp_err *err)
@@ -894,9 +882,9 @@ static void describe_pages(struct run *r)
 {
     const struct vp_pages *p = r->e->pages;
     r->patience = PATIENCE_OF_PAGES_NS;
-    r->from_nothing = !p->reader && !p->read;
+    r->from_nothing = !p->reader;
     r->stacks = r->from_nothing ? 0 : 1;
-    r->pipe = p->waits || (p->reader && !vp_reader_seekable(p->reader));
+    r->pipe = p->reader && !vp_reader_seekable(p->reader);
     r->io_threads = r->p->threads;
 }
 

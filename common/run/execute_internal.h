@@ -12,6 +12,7 @@
 struct slab {
     int64_t g0, g1;           /* planes of output */
     int64_t taken, done, all; /* columns */
+    int64_t pages;            /* of output, where pages go through a function, which may make fewer */
     char *out;
 };
 

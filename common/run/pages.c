@@ -16,6 +16,12 @@ static const char *name_of(const struct vp_pages *p)
     return p->reader ? vp_reader_name(p->reader) : "the output";
 }
 
+static int64_t pages_left(const struct vp_reader *r)
+{
+    const int64_t all = vp_reader_stack(r)->pages;
+    return all < 0 ? -1 : vp_max64(all - vp_reader_position(r), 0);
+}
+
 static size_t in_bytes(const struct vp_pages *p)
 {
     size_t n;
@@ -32,14 +38,18 @@ static int count_pages(const struct vp_pages *p, uint64_t *pages, struct vp_err 
 {
     const size_t in = in_bytes(p);
     size_t both;
-    if (((p->reader || p->read) && !in) ||
-        !vp_add_size(&both, in, p->writer && !p->in_place ? p->out_bytes : 0) || !both)
+    uint64_t room = UINT64_MAX;
+    const uint64_t beside = p->beside + (p->reader ? vp_reader_holds(p->reader, !p->as_f32) : 0);
+    if ((p->reader && !in) ||
+        !vp_add_size(&both, in, (p->writer || !p->reader) && !p->in_place ? p->out_bytes : 0) || !both)
         return vp_fail(err, VP_ERESOURCE, "%s: pages of this size cannot be held", name_of(p));
-    *pages = p->memory ? p->memory / both : UINT64_MAX;
+    if (p->memory)
+        room = p->memory > beside ? p->memory - beside : 0;
+    *pages = p->memory ? room / both : UINT64_MAX;
     if (*pages == 0) {
         char need[32], have[32];
-        vp_fail(err, VP_ERESOURCE, "%s: a page takes %s: expected at most %s", name_of(p),
-                vp_format_bytes(need, sizeof need, both), vp_format_bytes(have, sizeof have, p->memory));
+        vp_fail(err, VP_ERESOURCE, "%s: the smallest portion, a page, takes %s: expected at most %s", name_of(p),
+                vp_format_bytes(need, sizeof need, both + beside), vp_format_bytes(have, sizeof have, p->memory));
         return vp_hint(err, "allow more with --memory");
     }
     return 0;
@@ -54,7 +64,7 @@ int vp_pages_fit(const struct vp_pages *p, struct vp_err *err)
 int vp_pages_run(struct vp_pages *p, struct vp_err *err)
 {
     const size_t in = in_bytes(p), page = in ? in : p->out_bytes;
-    const int64_t total = p->count >= 0 ? p->count : p->reader ? vp_reader_stack(p->reader)->pages : -1;
+    const int64_t total = p->count > 0 ? p->count : p->reader ? pages_left(p->reader) : 0;
     uint64_t fit = 0;
 
     p->bad = p->done = 0;

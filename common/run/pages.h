@@ -11,28 +11,30 @@ struct vp_stats;
 struct vp_progress;
 
 struct vp_pages {
-    /* Where pages come from: `reader` from its position on, or `read`, or neither: then pages are made. */
+    /* Where pages come from: `reader` from its position on; by `read`, which
+     * takes them from that reader; or without a reader from nowhere: then work() makes them, and `in` is NULL. */
     struct vp_reader *reader;
     bool as_f32;                  /* pages of the reader are handed over as f32, else in its type */
-    /* n pages from `page` on, page i into to[i], which has in_bytes. How many came: fewer than n only at the end of
-     * what had no known length. From a pipe it is asked for one at a time. */
+    /* n pages from `page` on, page i into to[i]. How many came: fewer than n only at the end of what has no known
+     * length. From a pipe it is asked for one at a time. */
     int64_t (*read)(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err);
     void *source;
     size_t in_bytes;              /* of an input page; 0: the reader's */
-    bool waits;                   /* read() may have to wait for a pipe (with `reader` that is known) */
-    int64_t count;                /* pages; -1: to the end. With `reader` -1 means all that it has */
+    int64_t count;                /* pages; 0: to the end of the input */
     struct vp_writer *writer;     /* NULL: nothing is written (`out` is NULL then) */
     size_t out_bytes;             /* of an output page */
-    bool in_place;                /* out[i] is in[i] */
+    bool in_place;                /* out is in */
     int threads;                  /* of reading and writing; 0: as many as OpenMP has */
-    uint64_t memory;              /* bytes that the buffers may take; 0: no limit */
+    uint64_t memory;              /* bytes that all of it may take; 0: no limit */
+    uint64_t beside;              /* of those, what the caller holds: another stack, an output that holds back */
     int64_t batch;                /* pages a call, at most; 0: chosen from page size and memory */
     struct vp_stats *stats;       /* stages "read", `stage`, "write"; may be NULL */
     struct vp_progress *progress; /* may be NULL */
     const char *stage;            /* "filter" */
-    /* n pages, the first being page `page`, in[i] to out[i]; in[i] may be overwritten. In order, one call at a time;
-     * may use OpenMP. NULL: pages go on as they are (in_place). */
-    int (*work)(void *ctx, int64_t page, int64_t n, void *const *in, void *const *out, struct vp_err *err);
+    /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In order, one
+     * call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of `out`), or -1.
+     * NULL: pages go on as they are (in_place). */
+    int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */
     int64_t done;                 /* out: pages handed to work */

@@ -165,7 +165,8 @@ static int grow(struct file *f, int64_t n, int64_t *room, struct vp_err *err)
 static int add_image(struct file *f, uint64_t at, const struct vp_ifd *d, int64_t n, struct vp_err *err)
 {
     struct vp_source *s = &f->source;
-    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err) : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
+    if (n == 0 ? vp_ifd_stack(&f->tiff, d, &s->stack, err)
+               : vp_ifd_check_page(&f->tiff, d, &s->stack, s->channels, err))
         return -1;
     f->pages[n] = (struct page){.ifd = at};
     if (n == 0) {

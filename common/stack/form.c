@@ -61,9 +61,7 @@ void vp_form_judge(struct vp_form *f)
     f->turned = f->orientation >= 5;
     f->channels = f->samples;
     f->invert = f->photometric == PHOTO_WHITE_IS_ZERO && f->format != 3;
-    if (f->samples == 0)
-        snprintf(f->problem, n, "0 samples per pixel");
-    else if (f->mixed) {
+    if (f->mixed) {
         snprintf(f->problem, n, "samples of different widths or formats in one pixel");
         refuse(f, "convert it first to samples of one type");
     } else if (f->format < 1 || f->format > 3) {
@@ -190,7 +188,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
         return;
     }
     const size_t size = vp_type_size(f->type);
-    const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples, first = f->planar == 2 && !f->rgba ? 0 : channel;
+    const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples;
+    const int64_t first = f->planar == 2 && !f->rgba ? 0 : channel;
     if (f->bits == 8 * size) {
         gather(out, stride, row + (size_t)first * size, step, n, size);
         if (f->invert)
@@ -203,7 +202,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
     for (int64_t i = 0; i < n; i++) {
         uint64_t v = raw_sample(f, row, first + i * step);
         if (f->format == 3) {
-            ((float *)out)[i * stride] = f->bits == 16 ? small_float((uint32_t)v, 5, 10) : small_float((uint32_t)v, 7, 16);
+            ((float *)out)[i * stride] = f->bits == 16 ? small_float((uint32_t)v, 5, 10)
+                                                       : small_float((uint32_t)v, 7, 16);
             continue;
         }
         v = f->invert ? most - v : v;

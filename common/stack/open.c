@@ -28,8 +28,8 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
             return -1;
         }
     if (vp_reader_lost(*reader))
-        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, or use --spool",
-                vp_reader_name(*reader), vp_reader_lost(*reader));
+        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
+                "or use --spool", vp_reader_name(*reader), vp_reader_lost(*reader));
     return 0;
 }
 

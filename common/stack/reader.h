@@ -57,6 +57,9 @@ int64_t vp_reader_pages_f32(struct vp_reader *r, int64_t n, float *const *pages,
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
 
+/* The page that comes next. */
+int64_t vp_reader_position(const struct vp_reader *r);
+
 /* Random access. */
 bool vp_reader_seekable(const struct vp_reader *r);
 /* Seekable and uncompressed: rows cost no more than their bytes, and vp_reader_rows and vp_reader_rows_f32 may

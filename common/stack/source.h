@@ -13,7 +13,7 @@ struct vp_source {
     struct vp_stack stack;   /* pages -1: unknown until the end */
     bool seekable;
     bool by_rows;            /* a few rows cost no more than their bytes */
-    int64_t channels;        /* of an image: so many pages, one behind the other, come out of each (1, but for colours) */
+    int64_t channels;        /* pages that come out of each image, one behind the other (1, but for colours) */
     const char *lost;        /* what a pipe has too far behind the samples to be kept ("description"), or NULL */
     uint64_t need;           /* memory that it takes while it is open: tables and metadata */
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
@@ -63,8 +63,6 @@ int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err 
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
 struct vp_reader;
-/* The page that comes next. */
-int64_t vp_reader_position(const struct vp_reader *r);
 /* vp_reader_rows_f32 that counts NaN and infinities as well. */
 int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
                            struct vp_err *err);

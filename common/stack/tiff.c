@@ -412,6 +412,8 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
     struct vp_form *form = &f->form; /* as libtiff has it: the first JPEG in TIFF did without a count */
     if (!said_samples)
         form->samples = form->compression == CODEC_OLD_JPEG && form->photometric == PHOTO_YCBCR ? 3 : 1;
+    if (form->samples == 0)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: pixels of 0 samples", t->name, (long long)t->page);
     if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
         return -1;
     qsort(far, (size_t)n_far, sizeof *far, by_offset);

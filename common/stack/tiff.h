@@ -5,7 +5,8 @@
 #include "stack/form.h"
 
 enum {
-    TAG_NEW_SUBFILE_TYPE = 254, TAG_SUBFILE_TYPE = 255, TAG_IMAGE_WIDTH = 256, TAG_IMAGE_LENGTH = 257, TAG_BITS_PER_SAMPLE = 258, TAG_COMPRESSION = 259,
+    TAG_NEW_SUBFILE_TYPE = 254, TAG_SUBFILE_TYPE = 255, TAG_IMAGE_WIDTH = 256,
+    TAG_IMAGE_LENGTH = 257, TAG_BITS_PER_SAMPLE = 258, TAG_COMPRESSION = 259,
     TAG_PHOTOMETRIC = 262, TAG_FILL_ORDER = 266, TAG_IMAGE_DESCRIPTION = 270, TAG_STRIP_OFFSETS = 273,
     TAG_ORIENTATION = 274, TAG_SAMPLES_PER_PIXEL = 277, TAG_ROWS_PER_STRIP = 278, TAG_STRIP_BYTE_COUNTS = 279,
         TAG_X_RESOLUTION = 282,
@@ -49,7 +50,7 @@ struct vp_ifd {
     double xres, yres;
     uint32_t resolution_unit;
     uint32_t page_number, page_total;
-    const char *lost;           /* what lies too far behind the samples of a stream to be had ("description"), or NULL */
+    const char *lost;           /* what lies too far behind a stream's samples to be had ("description"), or NULL */
 };
 
 /* Read 8 (or 16) bytes of header; *first is the offset of the first directory. */
@@ -59,7 +60,7 @@ int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err);
 int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool text, struct vp_ifd *ifd, struct vp_err *err);
 void vp_ifd_free(struct vp_ifd *ifd);
 
-/* True if the samples lie in strips as they are (but that zero may be white), and so can be read without a decoder. */
+/* True if the samples lie in strips as they are (but that zero may be white), and need no decoder. */
 bool vp_ifd_plain(const struct vp_ifd *ifd);
 /* Rows of strip s of a page. */
 int64_t vp_ifd_strip_rows(const struct vp_ifd *ifd, int64_t s);

@@ -433,49 +433,36 @@ struct bands {
     struct vp_writer *w;
     int64_t page, y0, height;
     const char *from;
-    const void *const *list; /* or page i at list[i] */
 };
 
 static int put_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_err *err)
 {
     const struct bands *b = ctx;
     const size_t row = (size_t)b->w->stack.nx * vp_type_size(b->w->stack.type);
-    const char *page = b->list ? b->list[i] : b->from + (size_t)(i * b->height) * row;
-    return put_rows(b->w, b->page + i, b->y0 + y0, b->y0 + y1, page + (size_t)y0 * row, err);
+    return put_rows(b->w, b->page + i, b->y0 + y0, b->y0 + y1, b->from + (size_t)(i * b->height + y0) * row, err);
 }
 
 static int put_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows,
-                     const void *const *list, int threads, struct vp_err *err)
+                     int threads, struct vp_err *err)
 {
-    struct bands b = {w, page, y0, y1 - y0, rows, list};
+    struct bands b = {w, page, y0, y1 - y0, rows};
     return vp_share_rows(n, y1 - y0, (size_t)w->stack.nx * vp_type_size(w->stack.type), threads, put_piece, &b, err);
 }
 
-static int append(struct vp_writer *w, int64_t n, const void *pages, const void *const *list, int threads,
-                  struct vp_err *err)
+int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
     int rc = 0;
     if (!w->reserved) {
         for (int64_t i = 0; i < n && !rc; i++)
-            rc = vp_writer_page(w, list ? list[i] : (const char *)pages + (size_t)i * w->page_bytes, err);
+            rc = vp_writer_page(w, (const char *)pages + (size_t)i * w->page_bytes, err);
         return rc;
     }
     if (n > s->pages - w->written)
         return too_many(w, s->pages + 1, err);
-    rc = put_bands(w, w->written, n, 0, s->ny, pages, list, threads, err);
+    rc = put_bands(w, w->written, n, 0, s->ny, pages, threads, err);
     w->written += rc ? 0 : n;
     return rc;
-}
-
-int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
-{
-    return append(w, n, pages, NULL, threads, err);
-}
-
-int vp_writer_list(struct vp_writer *w, int64_t n, const void *const *pages, int threads, struct vp_err *err)
-{
-    return append(w, n, NULL, pages, threads, err);
 }
 
 bool vp_writer_random(const struct vp_writer *w)
@@ -493,7 +480,7 @@ int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, in
         return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of page %lld: expected %lld pages of %lld rows",
                        vp_outfile_name(w->file), (long long)y0, (long long)y1, (long long)(page + n - 1),
                        (long long)s->pages, (long long)s->ny);
-    const int rc = put_bands(w, page, n, y0, y1, rows, NULL, threads, err);
+    const int rc = put_bands(w, page, n, y0, y1, rows, threads, err);
     if (!rc)
         w->rows += n * (y1 - y0);
     return rc;

@@ -37,8 +37,6 @@ int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
 /* Append n pages that lie one after the other: the same bytes; several threads write to a regular file, whose
  * pages a kernel allocates slower than memory copies. */
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err);
-/* The same of pages that lie anywhere. */
-int vp_writer_list(struct vp_writer *w, int64_t n, const void *const *pages, int threads, struct vp_err *err);
 
 /* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
 bool vp_writer_random(const struct vp_writer *w);

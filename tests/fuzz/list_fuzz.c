@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     const int fd = fuzz_input(data, n, false, path);
 
     snprintf(list, sizeof list, "@%s", path);
-    if (vp_paths_expand(&p, paths, 1, &err)) {
+    if (vp_paths_expand(&p, paths, 1, NULL, &err)) {
         fuzz_refused(&err);
     } else {
         MUST(p.n > 0);

@@ -251,8 +251,10 @@ static void damaged(const struct kind *k)
     int read = 0, refused = 0;
     for (int i = 0; i < 60; i++) {
         memcpy(bad, good, (size_t)n);
-        for (int j = 0; j < 3; j++) /* directories lie at the end, and have the interesting bytes */
-            bad[j ? n - 1 - rand() % (n < 700 ? n : 700) : rand() % n] = (unsigned char)(rand() % 3 ? rand() % 20 : rand());
+        for (int j = 0; j < 3; j++) { /* directories lie at the end, and have the interesting bytes */
+            const ssize_t at = j ? n - 1 - rand() % (n < 700 ? n : 700) : rand() % n;
+            bad[at] = (unsigned char)(rand() % 3 ? rand() % 20 : rand());
+        }
         FILE *f = fopen(path, "wb");
         fwrite(bad, 1, (size_t)n, f);
         fclose(f);
@@ -621,7 +623,7 @@ static void many_keys(void)
     vp_memory_limit(UINT64_MAX);
     err = (struct vp_err)VP_ERR_INIT;
     CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
-    CHECK(vp_reader_need(r) > (uint64_t)256 << 20);
+    CHECK(vp_reader_holds(r, true) > (uint64_t)256 << 20);
     struct vp_stack s;
     CHECK(!vp_stack_copy(&s, vp_reader_stack(r)));
     CHECK_INT(s.meta.n, lines);

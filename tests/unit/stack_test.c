@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stack: types, conversion, metadata, writer, every reader, many files, flow and views. */
-#include "test.h"
+/* The stack: types, conversion, metadata, writer, every reader, many files and views. */
+#include "stacks.h"
 #include "base/err.h"
-#include "stack/flow.h"
 #include "stack/foreign.h"
 #include "stack/reader.h"
 #include "stack/views.h"
@@ -12,102 +11,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <tiffio.h>
 #include <unistd.h>
-
-static const struct vp_reader_options plain = {0};
-static const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
-
-static char dir[] = "/tmp/voxpipe-stack-XXXXXX";
-
-/* The last 128 of these stay valid. */
-static char *path_of(const char *name)
-{
-    static char buf[128][128];
-    static int k;
-    k = (k + 1) % 128;
-    snprintf(buf[k], sizeof buf[k], "%s/%s", dir, name);
-    return buf[k];
-}
-
-/* Sample i of page p of a test stack, as a number that every type holds. */
-static double sample(int64_t p, int64_t i)
-{
-    return (double)((7 * p + 3 * i) % 100);
-}
-
-static void fill(void *buf, enum vp_type t, int64_t p, int64_t n)
-{
-    double *d = malloc((size_t)n * sizeof *d);
-    for (int64_t i = 0; i < n; i++)
-        d[i] = sample(p, i);
-    vp_convert(buf, t, d, VP_F64, n, 1, 0);
-    free(d);
-}
-
-static int write_stack(const char *path, enum vp_type t, int64_t nx, int64_t ny, int64_t pages, bool unknown,
-                       const struct vp_writer_options *o)
-{
-    struct vp_err err = VP_ERR_INIT;
-    struct vp_stack s = {nx, ny, unknown ? -1 : pages, t, {0, NULL, NULL}};
-    struct vp_writer *w = NULL;
-    vp_meta_set(&s.meta, "axes", "x y z");
-    vp_meta_set(&s.meta, "voxel", "0.1 0.2 0.3");
-    vp_meta_set(&s.meta, "unit", "mm");
-    int rc = vp_writer_open(&w, path, &s, o, &err);
-    void *page = malloc(vp_page_bytes(&s));
-    for (int64_t p = 0; !rc && p < pages; p++) {
-        fill(page, t, p, nx * ny);
-        rc = vp_writer_page(w, page, &err);
-    }
-    if (!rc)
-        rc = vp_writer_close(w, &err);
-    if (rc)
-        printf("write %s: %s\n", path, err.msg);
-    free(page);
-    vp_stack_free(&s);
-    return rc;
-}
-
-static unsigned char *slurp(const char *path, size_t *n)
-{
-    struct stat st;
-    FILE *f = fopen(path, "rb");
-    fstat(fileno(f), &st);
-    unsigned char *buf = malloc((size_t)st.st_size + 1);
-    *n = fread(buf, 1, (size_t)st.st_size, f);
-    fclose(f);
-    return buf;
-}
-
-static void spit(const char *path, const void *buf, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    fwrite(buf, 1, n, f);
-    fclose(f);
-}
-
-/* Bytes as an input: a nameless file or a pipe, by a path that opens it. Up to 64 KiB in a pipe. */
-static int as_input(const void *buf, size_t n, bool pipe_, char path[32])
-{
-    int fd;
-    if (pipe_) {
-        int p[2];
-        if (pipe(p) || write(p[1], buf, n) != (ssize_t)n)
-            abort();
-        close(p[1]);
-        fd = p[0];
-    } else {
-        fd = memfd_create("test", 0);
-        if (fd < 0 || write(fd, buf, n) != (ssize_t)n)
-            abort();
-    }
-    sprintf(path, "/dev/fd/%d", fd);
-    return fd;
-}
 
 /* Read all pages of an input; the number of pages, or -1. With `check` the samples are compared. */
 static int64_t read_all(const char *path, struct vp_stack *head, bool check, struct vp_err *err)
@@ -1691,183 +1598,6 @@ static void large(void)
     free(row);
 }
 
-struct job {
-    int64_t pages, fail_at;
-    bool half;
-    double sum;
-};
-
-static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
-{
-    struct job *j = ctx;
-    float *from = in, *to = out;
-    if (j->fail_at >= page && j->fail_at < page + n)
-        return vp_fail(err, VP_ERUN, "page %lld does not please", (long long)j->fail_at);
-    int m = 0;
-    for (int k = 0; k < n; k++) {
-        CHECK(from[15 * k + 1] == (float)sample(page + k, 1));
-        j->sum += from[15 * k + 1];
-        if (j->half && (page + k) % 2)
-            continue;
-        for (int i = 0; to && i < 15; i++)
-            to[15 * m + i] = 2 * from[15 * k + i];
-        m++;
-    }
-    j->pages += n;
-    return out ? m : 0;
-}
-
-static int flow(const char *in, const char *out, int64_t out_pages, struct job *j, struct vp_flow *f,
-                struct vp_err *err)
-{
-    const char *paths[] = {in};
-    struct vp_stack s = {5, 3, out_pages, VP_F32, {0, NULL, NULL}};
-    struct vp_writer *w = NULL;
-    struct vp_err late = VP_ERR_INIT;
-    if (vp_reader_open(&f->reader, paths, 1, &plain, err) ||
-        (out && vp_writer_open(&w, out, &s, &stream, err)))
-        return -1;
-    f->writer = w;
-    f->as_f32 = true;
-    f->out_page_bytes = 60;
-    f->work = work;
-    f->ctx = j;
-    const int rc = vp_flow_run(f, err);
-    vp_reader_close(f->reader, &late);
-    if (rc)
-        vp_writer_abort(w);
-    else if (w)
-        return vp_writer_close(w, err);
-    return rc;
-}
-
-/* A file through a pipe, 100 bytes every 2 ms. */
-struct drops {
-    const char *path;
-    int fd;
-};
-
-static void *slow_writer(void *arg)
-{
-    const int fd = ((struct drops *)arg)->fd;
-    size_t n;
-    unsigned char *bytes = slurp(((struct drops *)arg)->path, &n);
-    for (size_t at = 0; at < n; at += 100) {
-        const size_t k = n - at < 100 ? n - at : 100;
-        if (write(fd, bytes + at, k) != (ssize_t)k)
-            break;
-        usleep(2000);
-    }
-    close(fd);
-    free(bytes);
-    return NULL;
-}
-
-static void flows(void)
-{
-    struct vp_err err = VP_ERR_INIT;
-    const char *in = path_of("flow.tif");
-    enum { PAGES = 40 };
-    CHECK(!write_stack(in, VP_U16, 5, 3, PAGES, false, &stream));
-    static const int batches[] = {0, 1, 3, 40, 1000};
-    for (int b = 0; b < 5; b++) {
-        static const uint64_t memories[] = {0, 120, 240, 1000};
-        for (int m = 0; m < 4; m++) {
-            struct job j = {0, -1, false, 0};
-            struct vp_flow f = {.last = -1, .batch = batches[b], .memory = memories[m]};
-            CHECK_INT(flow(in, path_of("double.tif"), PAGES, &j, &f, &err), 0);
-            CHECK(j.pages == PAGES && f.pages == PAGES && f.bad == 0);
-        }
-    }
-    struct vp_reader *r;
-    const char *paths[] = {path_of("double.tif")};
-    float page[15];
-    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
-    for (int p = 0; p < PAGES; p++)
-        CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && page[14] == 2 * sample(p, 14));
-    CHECK(!vp_reader_close(r, &err));
-
-    /* a part, every other page of it, and nothing written */
-    struct job j = {0, -1, true, 0};
-    struct vp_flow f = {.first = 3, .last = 9, .batch = 4};
-    CHECK_INT(flow(in, path_of("part.tif"), -1, &j, &f, &err), 0);
-    CHECK_INT(j.pages, 6);
-    paths[0] = path_of("part.tif");
-    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && vp_reader_stack(r)->pages == 3);
-    CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && page[2] == 2 * sample(4, 2));
-    CHECK(!vp_reader_close(r, &err));
-    j = (struct job){0, -1, false, 0};
-    f = (struct vp_flow){.last = -1, .batch = 7};
-    CHECK_INT(flow(in, NULL, -1, &j, &f, &err), 0);
-    CHECK_INT(j.pages, PAGES);
-
-    /* too little memory, before anything is read */
-    f = (struct vp_flow){.last = -1, .memory = 119};
-    CHECK(flow(in, path_of("x.tif"), PAGES, &j, &f, &err) && err.code == VP_ERESOURCE &&
-          strstr(err.hint, "--memory"));
-
-    /* failing work, reader, writer; with every batch */
-    for (int b = 1; b < 50; b += 6) {
-        err = (struct vp_err)VP_ERR_INIT;
-        j = (struct job){0, 17, false, 0};
-        f = (struct vp_flow){.last = -1, .batch = b};
-        CHECK(flow(in, path_of("x.tif"), PAGES, &j, &f, &err));
-        CHECK_STR(err.msg, "page 17 does not please");
-
-        err = (struct vp_err)VP_ERR_INIT;
-        j.fail_at = -1;
-        f = (struct vp_flow){.last = -1, .batch = b};
-        CHECK(flow(in, path_of("x.tif"), 20, &j, &f, &err) &&
-              strstr(err.msg, "expected 20 pages, got at least 21"));
-
-        err = (struct vp_err)VP_ERR_INIT;
-        size_t n;
-        unsigned char *bytes = slurp(in, &n);
-        char name[32];
-        const int fd = as_input(bytes, n - 100, true, name);
-        f = (struct vp_flow){.last = -1, .batch = b};
-        CHECK(flow(name, path_of("x.tif"), PAGES, &j, &f, &err) && strstr(err.msg, "page 39: truncated"));
-        close(fd);
-        free(bytes);
-    }
-    struct stat st;
-    CHECK(stat(path_of("x.tif"), &st)); /* no failed run left a file */
-
-    /* a pipe that comes drop by drop, and batches larger than all of it */
-    int p[2];
-    pthread_t thread;
-    char name[32];
-    if (pipe(p))
-        abort();
-    sprintf(name, "/dev/fd/%d", p[0]);
-    struct drops drops = {in, p[1]};
-    pthread_create(&thread, NULL, slow_writer, &drops);
-    err = (struct vp_err)VP_ERR_INIT;
-    j = (struct job){0, -1, false, 0};
-    f = (struct vp_flow){.last = -1, .batch = 1000};
-    CHECK_INT(flow(name, path_of("drop.tif"), PAGES, &j, &f, &err), 0);
-    CHECK_INT(j.pages, PAGES);
-    pthread_join(thread, NULL);
-    close(p[0]);
-
-    /* a pipe that stays open and silent must not keep a failed run alive */
-    size_t n;
-    unsigned char *bytes = slurp(in, &n);
-    if (pipe(p) || write(p[1], bytes, n / 2) != (ssize_t)(n / 2))
-        abort();
-    sprintf(name, "/dev/fd/%d", p[0]);
-    err = (struct vp_err)VP_ERR_INIT;
-    j = (struct job){0, 5, false, 0};
-    f = (struct vp_flow){.last = -1, .batch = 1000};
-    alarm(20);
-    CHECK(flow(name, path_of("x.tif"), PAGES, &j, &f, &err));
-    alarm(0);
-    CHECK_STR(err.msg, "page 5 does not please");
-    close(p[0]);
-    close(p[1]);
-    free(bytes);
-}
-
 /* NaN and infinities are counted; a converted page equals the page converted. */
 static void bad_samples(void)
 {
@@ -1991,7 +1721,6 @@ int main(void)
     any_orders();
     blocks_of_views();
     large();
-    flows();
     bad_samples();
     view_layouts();
     CHECK(!write_stack(path_of("fuzz.tif"), VP_U16, 5, 3, 3, false, &stream));

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pages through a function: whatever the batches, the memory and the input, each page once and in order. */
+#include "base/size.h"
+#include "run/pages.h"
+#include "stacks.h"
+
+#include <pthread.h>
+
+struct job {
+    int64_t pages, fail_at;
+    double sum;
+};
+
+static int twice(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct job *j = ctx;
+    float *from = in, *to = out;
+    if (j->fail_at >= page && j->fail_at < page + n)
+        return vp_fail(err, VP_ERUN, "page %lld does not please", (long long)j->fail_at);
+    int m = 0;
+    for (int k = 0; k < n; k++) {
+        CHECK(from[15 * k + 1] == (float)sample(page + k, 1));
+        j->sum += from[15 * k + 1];
+        for (int i = 0; to && i < 15; i++)
+            to[15 * m + i] = 2 * from[15 * k + i];
+        m++;
+    }
+    j->pages += n;
+    return out ? m : 0;
+}
+
+static int run_file(const char *in, const char *out, int64_t out_pages, struct job *j, struct vp_pages *f,
+                struct vp_err *err)
+{
+    const char *paths[] = {in};
+    struct vp_stack s = {5, 3, out_pages, VP_F32, {0, NULL, NULL}};
+    struct vp_writer *w = NULL;
+    struct vp_err late = VP_ERR_INIT;
+    if (vp_reader_open(&f->reader, paths, 1, &plain, err) ||
+        (out && vp_writer_open(&w, out, &s, &stream, err)))
+        return -1;
+    f->writer = w;
+    f->as_f32 = true;
+    f->out_bytes = 60;
+    f->work = twice;
+    f->ctx = j;
+    const int rc = vp_pages_run(f, err);
+    vp_reader_close(f->reader, &late);
+    if (rc)
+        vp_writer_abort(w);
+    else if (w)
+        return vp_writer_close(w, err);
+    return rc;
+}
+
+/* A file through a pipe, 100 bytes every 2 ms. */
+struct drops {
+    const char *path;
+    int fd;
+};
+
+static void *slow_writer(void *arg)
+{
+    const int fd = ((struct drops *)arg)->fd;
+    size_t n;
+    unsigned char *bytes = slurp(((struct drops *)arg)->path, &n);
+    for (size_t at = 0; at < n; at += 100) {
+        const size_t k = n - at < 100 ? n - at : 100;
+        if (write(fd, bytes + at, k) != (ssize_t)k)
+            break;
+        usleep(2000);
+    }
+    close(fd);
+    free(bytes);
+    return NULL;
+}
+
+static void from_files(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const char *in = path_of("flow.tif");
+    enum { PAGES = 40 };
+    CHECK(!write_stack(in, VP_U16, 5, 3, PAGES, false, &stream));
+    static const int batches[] = {0, 1, 3, 40, 1000};
+    for (int b = 0; b < 5; b++) {
+        static const uint64_t memories[] = {0, 120, 240, 1000};
+        for (int m = 0; m < 4; m++) {
+            struct job j = {0, -1, 0};
+            struct vp_pages f = {.batch = batches[b], .memory = memories[m]};
+            CHECK_INT(run_file(in, path_of("double.tif"), PAGES, &j, &f, &err), 0);
+            CHECK(j.pages == PAGES && f.done == PAGES && f.bad == 0);
+        }
+    }
+    struct vp_reader *r;
+    const char *paths[] = {path_of("double.tif")};
+    float page[15];
+    CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
+    for (int p = 0; p < PAGES; p++)
+        CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && page[14] == 2 * sample(p, 14));
+    CHECK(!vp_reader_close(r, &err));
+
+    struct job j;
+    struct vp_pages f;
+    j = (struct job){0, -1, 0};
+    f = (struct vp_pages){.batch = 7};
+    CHECK_INT(run_file(in, NULL, -1, &j, &f, &err), 0);
+    CHECK_INT(j.pages, PAGES);
+
+    /* too little memory, before anything is read */
+    f = (struct vp_pages){.memory = 119};
+    CHECK(run_file(in, path_of("x.tif"), PAGES, &j, &f, &err) && err.code == VP_ERESOURCE &&
+          strstr(err.hint, "--memory"));
+
+    /* failing work, reader, writer; with every batch */
+    for (int b = 1; b < 50; b += 6) {
+        err = (struct vp_err)VP_ERR_INIT;
+        j = (struct job){0, 17, 0};
+        f = (struct vp_pages){.batch = b};
+        CHECK(run_file(in, path_of("x.tif"), PAGES, &j, &f, &err));
+        CHECK_STR(err.msg, "page 17 does not please");
+
+        err = (struct vp_err)VP_ERR_INIT;
+        j.fail_at = -1;
+        f = (struct vp_pages){.batch = b};
+        CHECK(run_file(in, path_of("x.tif"), 20, &j, &f, &err) &&
+              strstr(err.msg, "expected 20 pages, got at least 21"));
+
+        err = (struct vp_err)VP_ERR_INIT;
+        size_t n;
+        unsigned char *bytes = slurp(in, &n);
+        char name[32];
+        const int fd = as_input(bytes, n - 100, true, name);
+        f = (struct vp_pages){.batch = b};
+        CHECK(run_file(name, path_of("x.tif"), PAGES, &j, &f, &err) && strstr(err.msg, "page 39: truncated"));
+        close(fd);
+        free(bytes);
+    }
+    struct stat st;
+    CHECK(stat(path_of("x.tif"), &st)); /* no failed run left a file */
+
+    /* a pipe that comes drop by drop, and batches larger than all of it */
+    int p[2];
+    pthread_t thread;
+    char name[32];
+    if (pipe(p))
+        abort();
+    sprintf(name, "/dev/fd/%d", p[0]);
+    struct drops drops = {in, p[1]};
+    pthread_create(&thread, NULL, slow_writer, &drops);
+    err = (struct vp_err)VP_ERR_INIT;
+    j = (struct job){0, -1, 0};
+    f = (struct vp_pages){.batch = 1000};
+    CHECK_INT(run_file(name, path_of("drop.tif"), PAGES, &j, &f, &err), 0);
+    CHECK_INT(j.pages, PAGES);
+    pthread_join(thread, NULL);
+    close(p[0]);
+
+    /* a pipe that stays open and silent must not keep a failed run alive */
+    size_t n;
+    unsigned char *bytes = slurp(in, &n);
+    if (pipe(p) || write(p[1], bytes, n / 2) != (ssize_t)(n / 2))
+        abort();
+    sprintf(name, "/dev/fd/%d", p[0]);
+    err = (struct vp_err)VP_ERR_INIT;
+    j = (struct job){0, 5, 0};
+    f = (struct vp_pages){.batch = 1000};
+    alarm(20);
+    CHECK(run_file(name, path_of("x.tif"), PAGES, &j, &f, &err));
+    alarm(0);
+    CHECK_STR(err.msg, "page 5 does not please");
+    close(p[0]);
+    close(p[1]);
+    free(bytes);
+}
+
+/* ---- in place, and from a function, whose pages come a few at a time ---- */
+
+struct some { int64_t given, pages; };
+
+static int64_t some_pages(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err)
+{
+    struct some *s = source;
+    (void)threads, (void)err;
+    CHECK_INT(page, s->given);
+    n = vp_min64(n, s->pages - page);
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < 15; k++)
+            ((float *)to[i])[k] = (float)sample(page + i, k);
+    s->given += n;
+    return n;
+}
+
+static int negate(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    float *v = in;
+    (void)err;
+    CHECK(in == out);
+    CHECK_INT(page, *(int64_t *)ctx);
+    *(int64_t *)ctx += n;
+    for (int i = 0; i < 15 * n; i++)
+        v[i] = -v[i];
+    return n;
+}
+
+static int count_up(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    float *v = out;
+    (void)ctx, (void)err;
+    CHECK(!in);
+    for (int i = 0; i < 15 * n; i++)
+        v[i] = (float)(15 * page + i);
+    return n;
+}
+
+static void check_file(const char *path, int64_t pages, int kind)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *r = NULL;
+    float page[15];
+    int64_t wrong = 0;
+    CHECK(!vp_reader_open(&r, &path, 1, &plain, &err) && vp_reader_stack(r)->pages == pages);
+    for (int64_t p = 0; p < pages; p++) {
+        CHECK_INT(vp_reader_next(r, page, &err), 1);
+        for (int i = 0; i < 15; i++)
+            wrong += page[i] != (kind == 2 ? (float)(15 * p + i) : (float)((kind ? -1 : 1) * sample(p, i)));
+    }
+    CHECK_INT(wrong, 0);
+    vp_reader_close(r, NULL);
+}
+
+/* kind 0: as they are, 1: changed in place, 2: from nothing. */
+static void in_place(void)
+{
+    const char *in = path_of("in.tif"), *out = path_of("out.tif");
+    CHECK(!write_stack(in, VP_F32, 5, 3, 37, false, &stream));
+    for (int kind = 0; kind < 3; kind++)
+        for (int batch = 0; batch < 12; batch += 1 + batch / 4)
+            for (int flight = 1; flight < 5; flight++) {
+                struct vp_err err = VP_ERR_INIT;
+                struct vp_stack s = {5, 3, 37, VP_F32, {0, NULL, NULL}};
+                struct some some = {0, 37};
+                int64_t next = 0;
+                struct vp_pages p = {.batch = batch, .memory = 60 * (uint64_t)flight, .in_place = kind < 2,
+                                     .out_bytes = 60, .ctx = &next, .work = kind == 2 ? count_up : kind ? negate : NULL,
+                                     .count = kind == 2 ? 37 : 0};
+                CHECK(!vp_writer_open(&p.writer, out, &s, &stream, &err));
+                if (kind < 2)
+                    CHECK(!vp_reader_open(&p.reader, &in, 1, &plain, &err));
+                if (kind < 2 && batch % 2) {
+                    p.read = some_pages;
+                    p.source = &some;
+                    p.in_bytes = 60;
+                }
+                CHECK_INT(vp_pages_run(&p, &err), 0);
+                CHECK_INT(p.done, 37);
+                vp_reader_close(p.reader, NULL);
+                CHECK_INT(vp_writer_close(p.writer, &err), 0);
+                check_file(out, 37, kind);
+            }
+}
+
+int main(void)
+{
+    if (!mkdtemp(dir))
+        return 2;
+    from_files();
+    in_place();
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    if (system(command))
+        return 2;
+    return test_done();
+}
