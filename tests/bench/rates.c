@@ -4,7 +4,6 @@
  * is the median of several runs, with the other cores idle; files lie in DIR ($TMPDIR or /tmp), which should be in
  * memory. usage: rates [DIR] */
 #include "base/err.h"
-#include "base/isa.h"
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
@@ -232,7 +231,8 @@ static void measure_device(void)
         return;
     }
     free(devices);
-    if (k->info(0, &info, &err) || k->alloc(0, BYTES, &a, &err) || k->alloc(0, BYTES, &b, &err) || k->queue(0, &q, &err))
+    if (k->info(0, &info, &err) || k->alloc(0, BYTES, &a, &err) || k->alloc(0, BYTES, &b, &err)
+        || k->queue(0, &q, &err))
         die(err.msg);
     now.device_start = vp_now() - t;
     t = vp_now();
@@ -285,8 +285,8 @@ int main(int argc, char **argv)
     measure_ct();
     printf("/* CPU: %s; GPU: %s. */\n#define VP_RATES(X)", cpu, gpu);
 #define LINE(name, value, unit, what, where) \
-    printf(" \\\n    X(%s, %.3g, \"%s\", \"%s\", \"%s\")", #name, now.name > 0 ? now.name : (double)(value), unit, what, \
-           now.name > 0 ? "measured here" : where);
+    printf(" \\\n    X(%s, %.3g, \"%s\", \"%s\", \"%s\")", #name, now.name > 0 ? now.name : (double)(value), unit, \
+           what, now.name > 0 ? "measured here" : where);
     VP_RATES(LINE)
     printf("\n");
     return 0;
