@@ -32,19 +32,21 @@ static int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *er
     return r == CUDA_SUCCESS ? 0 : vp_fail(err, VP_ERUN, "the driver refused a tensor map (error %d)", (int)r);
 }
 
-struct vp_bpcuda {
+struct vp_devbp {
     scan s;
     choice c;
-    struct vp_bpcuda_plan plan;
+    struct vp_devbp_plan plan;
     int device;
     cudaStream_t stream;
-    bool fresh;
     float *vol, *packed;
     int *next_tile;
     CUtensorMap map;
 };
 
-int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *plan, struct vp_err *err)
+namespace
+{
+
+int plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err)
 {
     choice c;
     if (validate(p, err) || choose(p, scan_of(p), &c, err))
@@ -53,34 +55,32 @@ int vp_bpcuda_plan(const struct vp_bpcuda_problem *p, struct vp_bpcuda_plan *pla
     return 0;
 }
 
-static int fill(vp_bpcuda *b, const struct vp_bpcuda_problem *p, struct vp_err *err)
+int prepare(vp_devbp *b, const struct vp_devbp_problem *p, struct vp_err *err)
 {
     if (choose(p, b->s, &b->c, err))
         return -1;
     describe(p, b->c, &b->plan);
-    if (vp_gpu_check(err, cudaMalloc(&b->vol, b->plan.bytes_volume), "no device memory for the volume") ||
-        vp_gpu_check(err, cudaMalloc(&b->packed, b->plan.bytes_orbit * (uint64_t)b->c.slots),
-                     "no device memory for the projections") ||
-        vp_gpu_check(err, cudaMalloc(&b->next_tile, sizeof *b->next_tile), "no device memory"))
-        return -1;
     const bool tiled = b->c.kind == COLUMN_TILED || b->c.kind == MATRIX_TILED;
     return tiled ? make_map(b->c, b->packed, &b->map, err) : 0;
 }
 
-int vp_bpcuda_open(struct vp_bpcuda **out, const struct vp_bpcuda_problem *p, void *stream, struct vp_err *err)
+int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
+         struct vp_queue *queue, struct vp_err *err)
 {
     *out = NULL;
     if (validate(p, err))
         return -1;
-    vp_bpcuda *const b = new (std::nothrow) vp_bpcuda();
+    vp_devbp *const b = new (std::nothrow) vp_devbp();
     if (!b)
         return vp_fail(err, VP_ERUN, "out of memory");
     b->s = scan_of(p);
     b->device = p->device;
-    b->stream = (cudaStream_t)stream;
-    b->fresh = true;
-    if (fill(b, p, err)) {
-        vp_bpcuda_close(b);
+    b->stream = queue->stream;
+    b->vol = (float *)memory->volume;
+    b->packed = (float *)memory->packed;
+    b->next_tile = (int *)memory->fixed;
+    if (prepare(b, p, err)) {
+        delete b;
         return -1;
     }
     *out = b;
@@ -89,7 +89,7 @@ int vp_bpcuda_open(struct vp_bpcuda **out, const struct vp_bpcuda_problem *p, vo
 
 /* Runs of orbits that lie in consecutive slots. */
 template <class F>
-static int each_run(const struct vp_bpcuda *b, int64_t first, int64_t n, int64_t most, struct vp_err *err, F f)
+int each_run(const struct vp_devbp *b, int64_t first, int64_t n, int64_t most, struct vp_err *err, F f)
 {
     if (first < 0 || n < 0 || first + n > b->plan.orbits || n > b->c.slots)
         return vp_fail(err, VP_ERUN, "orbits [%lld, %lld) of %lld do not fit %lld slots", (long long)first,
@@ -105,8 +105,8 @@ static int each_run(const struct vp_bpcuda *b, int64_t first, int64_t n, int64_t
     return 0;
 }
 
-int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
-                   const float *half_turn, struct vp_err *err)
+int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q, const float *half_turn,
+         struct vp_err *err)
 {
     const choice &c = b->c;
     const int64_t view = b->s.nu * (v1 - v0), begin = first;
@@ -132,8 +132,7 @@ int vp_bpcuda_pack(struct vp_bpcuda *b, int64_t first, int64_t n, int64_t v0, in
 }
 
 /* Pieces [from, from + pieces) of the slab; `fresh`: they hold nothing yet. */
-static int run_pieces(struct vp_bpcuda *b, int64_t first, int64_t n, int from, int pieces, bool fresh,
-                      struct vp_err *err)
+int run_pieces(struct vp_devbp *b, int64_t first, int64_t n, int from, int pieces, bool fresh, struct vp_err *err)
 {
     const choice &c = b->c;
     if (c.columns()) {
@@ -168,15 +167,7 @@ static int run_pieces(struct vp_bpcuda *b, int64_t first, int64_t n, int from, i
     });
 }
 
-int vp_bpcuda_run(struct vp_bpcuda *b, int64_t first, int64_t n, struct vp_err *err)
-{
-    if (run_pieces(b, first, n, 0, b->c.segments, b->fresh, err))
-        return -1;
-    b->fresh = b->fresh && n <= 0;
-    return 0;
-}
-
-int vp_bpcuda_parts(const struct vp_bpcuda *b, int most)
+int parts(const struct vp_devbp *b, int most)
 {
     /* so many tiles for each multiprocessor that those that are left over at the end do not count */
     constexpr int64_t WAVES = 12;
@@ -187,7 +178,7 @@ int vp_bpcuda_parts(const struct vp_bpcuda *b, int most)
     return (int)vp_max64(1, vp_min64(vp_min64(tiles / (WAVES * c.processors), most), c.segments));
 }
 
-int vp_bpcuda_run_part(struct vp_bpcuda *b, int64_t first, int64_t n, int part, int parts, struct vp_err *err)
+int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool fresh, struct vp_err *err)
 {
     const choice &c = b->c;
     if (part < 0 || part >= parts || parts > c.segments)
@@ -197,14 +188,10 @@ int vp_bpcuda_run_part(struct vp_bpcuda *b, int64_t first, int64_t n, int part, 
         const int turned = c.segments - to;
         to = c.segments - from, from = turned;
     }
-    if (run_pieces(b, first, n, from, to - from, b->fresh, err))
-        return -1;
-    if (part == parts - 1)
-        b->fresh = b->fresh && n <= 0;
-    return 0;
+    return run_pieces(b, first, n, from, to - from, fresh, err);
 }
 
-int vp_bpcuda_part_of(const struct vp_bpcuda *b, int64_t z, int parts)
+int part_of(const struct vp_devbp *b, int64_t z, int parts)
 {
     const choice &c = b->c;
     const int64_t nz = b->s.n[2];
@@ -219,54 +206,21 @@ int vp_bpcuda_part_of(const struct vp_bpcuda *b, int64_t z, int parts)
     return part;
 }
 
-/* Slice z in device memory (ny x nx), NULL if it is not in the slab. */
-static float *slice_of(const struct vp_bpcuda *b, int64_t z)
+const float *where(const struct vp_devbp *b, int64_t z, int64_t *run)
 {
     for (const block &k : b->c.blocks)
-        if (z >= k.first && z < k.first + k.n)
+        if (z >= k.first && z < k.first + k.n) {
+            *run = k.first + k.n - z;
             return b->vol + (k.at + z - k.first) * b->s.n[0] * b->s.n[1];
+        }
     return NULL;
 }
 
-/* Nothing has been summed yet: what is read must be zero. */
-static int settle(struct vp_bpcuda *b, struct vp_err *err)
+void close(struct vp_devbp *b)
 {
-    if (!b->fresh)
-        return 0;
-    b->fresh = false;
-    return vp_gpu_check(err, cudaMemsetAsync(b->vol, 0, b->plan.bytes_volume, b->stream), "cannot clear the volume");
-}
-
-int vp_bpcuda_read(struct vp_bpcuda *b, int64_t z, int64_t n, float *out, void *stream, struct vp_err *err)
-{
-    if (vp_gpu_check(err, cudaSetDevice(b->device), "cannot use the device") || settle(b, err))
-        return -1;
-    const int64_t S = b->s.n[0] * b->s.n[1];
-    while (n > 0) {
-        const float *from = slice_of(b, z);
-        if (!from)
-            return vp_fail(err, VP_ERUN, "slice %lld is not in the slab", (long long)z);
-        int64_t run = 1;
-        while (run < n && slice_of(b, z + run) == from + run * S)
-            run++;
-        if (vp_gpu_check(err,
-                         cudaMemcpyAsync(out, from, (size_t)(run * S) * sizeof(float), cudaMemcpyDeviceToHost,
-                                         (cudaStream_t)stream),
-                         "cannot read the volume"))
-            return -1;
-        out += run * S, z += run, n -= run;
-    }
-    return 0;
-}
-
-void vp_bpcuda_close(struct vp_bpcuda *b)
-{
-    if (!b)
-        return;
-    cudaSetDevice(b->device);
-    cudaStreamSynchronize(b->stream);
-    cudaFree(b->next_tile);
-    cudaFree(b->packed);
-    cudaFree(b->vol);
     delete b;
 }
+
+} // namespace
+
+const struct vp_backproject_kernels vp_gpu_backproject = {plan, open, pack, run, parts, part_of, where, close};

@@ -9,7 +9,7 @@
 namespace vp
 {
 
-int validate(const vp_bpcuda_problem *p, vp_err *err)
+int validate(const vp_devbp_problem *p, vp_err *err)
 {
     constexpr int64_t most = 1 << 20;
     if (!p->P || p->n_views < 1 || p->n_views > 1 << 24)
@@ -35,7 +35,7 @@ namespace
 {
 
 /* Which slices the slab holds and which pieces of the working half produce them. */
-void place_slab(const vp_bpcuda_problem *p, choice *c, bool mirror, int K)
+void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
 {
     const int64_t nz = p->nz, half = (nz + 1) / 2, S = p->nx * p->ny;
     c->blocks[0] = {p->z0, p->z1 - p->z0, 0};
@@ -151,7 +151,7 @@ void open_window(column_kernel *k, const vp_orbit_shape &shape)
     k->lo = -(int)half - 2, k->hi = (int)half + 3;
 }
 
-int choose_tiled(const scan &s, const vp_bpcuda_problem *p, choice *c, bool mirror, size_t shared_limit, bool *found,
+int choose_tiled(const scan &s, const vp_devbp_problem *p, choice *c, bool mirror, size_t shared_limit, bool *found,
                  vp_err *err)
 {
     const int M = c->R * c->Z;
@@ -195,7 +195,7 @@ constexpr double MATRIX_STEP = 3;
 
 } // namespace
 
-int choose(const vp_bpcuda_problem *p, const scan &s, choice *c, vp_err *err)
+int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
 {
     *c = choice{};
     cudaDeviceProp device;
@@ -206,21 +206,21 @@ int choose(const vp_bpcuda_problem *p, const scan &s, choice *c, vp_err *err)
         return vp_fail(err, VP_ERUN, "%s has compute capability %d.%d, 8.0 or newer is needed", device.name,
                        device.major, device.minor);
     const bool tiles =
-        device.minor == 0 && (device.major == 9 || device.major == 10) && !(p->limit & VP_BPCUDA_PORTABLE);
+        device.minor == 0 && (device.major == 9 || device.major == 10) && !(p->limit & VP_DEVBP_PORTABLE);
     const size_t shared_limit = device.sharedMemPerBlockOptin;
     c->processors = device.multiProcessorCount;
     c->shape = vp_orbit_test(s.P.data(), s.n_views, s.nv, s.n);
     c->R = c->Z = 1;
     c->half_x = p->nx;
-    bool plain = !c->shape.positive || c->shape.reach > 1 << 18 || (p->limit & VP_BPCUDA_PLAIN);
-    const bool columns = c->shape.columns && !plain && !(p->limit & VP_BPCUDA_MATRIX);
+    bool plain = !c->shape.positive || c->shape.reach > 1 << 18 || (p->limit & VP_DEVBP_PLAIN);
+    const bool columns = c->shape.columns && !plain && !(p->limit & VP_DEVBP_MATRIX);
     plain |= !columns && c->shape.step > MATRIX_STEP;
 
     if (columns) {
-        const bool mirror = c->shape.mirror && !(p->limit & VP_BPCUDA_NO_MIRROR);
+        const bool mirror = c->shape.mirror && !(p->limit & VP_DEVBP_NO_MIRROR);
         if (p->mirrored && !mirror)
             return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
-        c->R = c->shape.half_turn && !(p->limit & VP_BPCUDA_NO_ROTATION) ? 2 : 1;
+        c->R = c->shape.half_turn && !(p->limit & VP_DEVBP_NO_ROTATION) ? 2 : 1;
         c->half_x = c->R == 2 ? (p->nx + 1) / 2 : p->nx;
         if (mirror) {
             c->upper = !p->mirrored && p->z0 >= (p->nz + 1) / 2 && p->z0 > 0;
@@ -233,7 +233,7 @@ int choose(const vp_bpcuda_problem *p, const scan &s, choice *c, vp_err *err)
                                   fit as well */
             choice other = *c;
             other.Z = 3 - c->Z, other.upper = false;
-            vp_bpcuda_problem lower = *p;
+            vp_devbp_problem lower = *p;
             lower.z0 = 0, lower.z1 = other.Z == 2 ? p->nz : 1, lower.mirrored = false;
             if (choose_tiled(s, &lower, &other, mirror, shared_limit, &tiled, err))
                 return -1;
@@ -290,7 +290,7 @@ int choose(const vp_bpcuda_problem *p, const scan &s, choice *c, vp_err *err)
     return 0;
 }
 
-void describe(const vp_bpcuda_problem *p, const choice &c, struct vp_bpcuda_plan *plan)
+void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *plan)
 {
     static const char *const names[] = {"columns", "columns", "3x4 matrices", "3x4 matrices",
                                         "3x4 matrices in float64"};
@@ -305,7 +305,7 @@ void describe(const vp_bpcuda_problem *p, const choice &c, struct vp_bpcuda_plan
         snprintf(plan->kernel, sizeof plan->kernel, "%s, %s", names[c.kind],
                  c.kind == MATRIX_TILED ? "tensor tiles" : "portable");
     plan->views_per_orbit = c.R;
-    plan->mirror = columns && c.shape.mirror && !(p->limit & VP_BPCUDA_NO_MIRROR);
+    plan->mirror = columns && c.shape.mirror && !(p->limit & VP_DEVBP_NO_MIRROR);
     plan->orbits = p->n_views / c.R;
     plan->v0 = 0, plan->v1 = p->nv;
     if (columns) {

@@ -4,9 +4,9 @@
 #define VP_BACKPROJECT_CHOICE_CUH
 
 #include "backproject_column.cuh"
-#include "backproject_cuda.h"
 #include "gpu_error.h"
 #include "gpu_size.h"
+#include "gpu_slab.h"
 
 #include <vector>
 
@@ -45,15 +45,15 @@ struct scan {
     int64_t n_views, n[3], nu, nv;
 };
 
-inline scan scan_of(const vp_bpcuda_problem *p)
+inline scan scan_of(const vp_devbp_problem *p)
 {
     return {std::vector<double>(p->P, p->P + 12 * p->n_views), p->n_views, {p->nx, p->ny, p->nz}, p->nu, p->nv};
 }
 
 /* What is wrong with the problem; then which kernel it leads to. */
-int validate(const vp_bpcuda_problem *p, vp_err *err);
-int choose(const vp_bpcuda_problem *p, const scan &s, choice *c, vp_err *err);
-void describe(const vp_bpcuda_problem *p, const choice &c, struct vp_bpcuda_plan *plan);
+int validate(const vp_devbp_problem *p, vp_err *err);
+int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err);
+void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *plan);
 
 /* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
 void fill_column_args(const scan &s, const choice &c, column_args *a);

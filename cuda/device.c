@@ -3,9 +3,9 @@
 #include "device/device.h"
 #include "build.h"
 #include "gpu_error.h"
+#include "gpu_slab.h"
 #include "host.h"
 #include "local.h"
-#include "reconstruct_cuda.h"
 #include "queue.h"
 
 #include <stdio.h>
@@ -49,6 +49,7 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
     info->free = available;
     info->total = total;
+    info->driver = 128 << 20;
     info->speed = 1e-6 * khz * prop.multiProcessorCount;
     return 0;
 }
@@ -218,7 +219,7 @@ static const struct vp_kind table = {
     .alloc = take, .release = release, .host_alloc = vp_cuda_host_alloc, .host_free = vp_cuda_host_free,
     .queue = queue, .unqueue = unqueue, .event = event, .unevent = unevent,
     .copy = copy, .mark = mark, .after = after, .wait = wait_for, .passed = passed, .between = between,
-    .kernel = kernel, .slabs = &vp_cuda_slabs,
+    .kernel = kernel, .backproject = &vp_gpu_backproject, .filter = &vp_gpu_filter,
 };
 
 __attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)

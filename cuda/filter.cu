@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ramp filter on a CUDA device: which transform (filter_rows.cuh), its tables, launches. */
-#include "filter_cuda.h"
 #include "filter_rows.cuh"
-#include "launch.cuh"
 #include "gpu_size.h"
+#include "gpu_slab.h"
+#include "launch.cuh"
 
 extern "C" {
 #include "ops/filter.h"
@@ -112,7 +112,7 @@ struct layout {
     size_t twiddle[MAX_STAGES], response, fall, scale, weight, fan, lens, bytes;
 };
 
-int choose(const vp_filter_tables &t, int device, layout *l, struct vp_filtercuda_plan *plan, struct vp_err *err)
+int choose(const vp_filter_tables &t, int device, layout *l, struct vp_devfilter_plan *plan, struct vp_err *err)
 {
     int most = 0, processors = 0, khz = 0;
     if (vp_gpu_check(err, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "device")
@@ -213,8 +213,8 @@ std::vector<char> make_tables(const vp_filter_tables &t, const layout &l)
 
 } // namespace
 
-struct vp_filtercuda {
-    struct vp_filtercuda_plan plan;
+struct vp_devfilter {
+    struct vp_devfilter_plan plan;
     vp_filter_tables t; /* numbers only: the pointers are the host's */
     layout l;
     int device;
@@ -222,7 +222,10 @@ struct vp_filtercuda {
     char *tables;
 };
 
-int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filtercuda_plan *plan, struct vp_err *err)
+namespace
+{
+
+int plan(const struct vp_filter *host, int device, struct vp_devfilter_plan *plan, struct vp_err *err)
 {
     vp_filter_tables t;
     layout l;
@@ -230,7 +233,7 @@ int vp_filtercuda_plan(const struct vp_filter *host, int device, struct vp_filte
     return choose(t, device, &l, plan, err);
 }
 
-static int open_filter(vp_filtercuda *f, const struct vp_filter *host, int device, struct vp_err *err)
+int open_filter(vp_devfilter *f, const struct vp_filter *host, int device, struct vp_err *err)
 {
     vp_filter_get_tables(host, &f->t);
     f->device = device;
@@ -239,36 +242,34 @@ static int open_filter(vp_filtercuda *f, const struct vp_filter *host, int devic
                                                (int)f->l.how->shared), "filter"))
         return -1;
     const std::vector<char> tables = make_tables(f->t, f->l);
-    const char *const what = "the filter's tables";
-    return vp_gpu_check(err, cudaMalloc(&f->tables, tables.size()), what) ||
-                   vp_gpu_check(err, cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice,
-                                                     f->stream), what) ||
-                   vp_gpu_check(err, cudaStreamSynchronize(f->stream), what)
-               ? -1
-               : 0;
+    cudaError_t e = cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice, f->stream);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(f->stream);
+    return vp_gpu_check(err, e, "the filter's tables");
 }
 
-int vp_filtercuda_open(struct vp_filtercuda **out, const struct vp_filter *host, int device, void *stream,
-                       struct vp_err *err)
+int open(struct vp_devfilter **out, const struct vp_filter *host, int device, void *memory, struct vp_queue *queue,
+         struct vp_err *err)
 {
     int rc = -1;
-    *out = new (std::nothrow) vp_filtercuda();
+    *out = new (std::nothrow) vp_devfilter();
     try {
         if (*out) {
-            (*out)->stream = (cudaStream_t)stream;
+            (*out)->stream = queue->stream;
+            (*out)->tables = (char *)memory;
             rc = open_filter(*out, host, device, err);
         }
     } catch (const std::bad_alloc &) {
     }
     if (!rc)
         return 0;
-    vp_filtercuda_close(*out);
+    delete *out;
     *out = nullptr;
     return vp_fail(err, VP_ERUN, "out of memory"); /* unless another error is recorded */
 }
 
-int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
-                      float *out, struct vp_err *err)
+int run(struct vp_devfilter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in, float *out,
+        struct vp_err *err)
 {
     const vp_filter_tables &t = f->t;
     const layout &l = f->l;
@@ -303,11 +304,11 @@ int vp_filtercuda_run(struct vp_filtercuda *f, int64_t first, int64_t n, int64_t
                                        dim3(l.how->threads * l.how->rows), l.how->shared, a), "filter");
 }
 
-void vp_filtercuda_close(struct vp_filtercuda *f)
+void close(struct vp_devfilter *f)
 {
-    if (!f)
-        return;
-    cudaSetDevice(f->device);
-    cudaFree(f->tables); /* waits for what is queued on any stream */
     delete f;
 }
+
+} // namespace
+
+const struct vp_filter_kernels vp_gpu_filter = {plan, open, run, close};

@@ -4,7 +4,7 @@
 #include "base/tool.h"
 #include "ops/filter.h"
 #include "ops/normalize.h"
-#include "ops/reconstruct.h"
+#include "ops/session.h"
 #include "stack/reader.h"
 
 #include <string.h>

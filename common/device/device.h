@@ -11,11 +11,13 @@
 #include "device/kernel.h"
 
 struct vp_event;
-struct vp_slabs;
+struct vp_backproject_kernels;
+struct vp_filter_kernels;
 
 struct vp_device_info {
     char name[128];
     uint64_t free, total; /* bytes of its own memory; 0: it works in the host's */
+    uint64_t driver;      /* of those that are free, what its driver may yet take: code, local memory */
     double speed;         /* to share work among devices: multiprocessors times GHz; 0: unknown */
 };
 
@@ -58,7 +60,8 @@ struct vp_kind {
     double (*between)(struct vp_event *from, struct vp_event *to);
 
     const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
-    const struct vp_slabs *slabs;                        /* of volumes (ct/slab.h); NULL: none */
+    const struct vp_backproject_kernels *backproject;    /* of slabs of a volume (ops/slab_kernels.h); NULL: none, */
+    const struct vp_filter_kernels *filter;              /* as on the host, which needs none */
 };
 
 extern const struct vp_kind vp_cpu;

@@ -14,13 +14,12 @@
 #include "base/ring.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "run/thread.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MOST_SLOTS = VP_RECONSTRUCT_SLOTS,
@@ -31,41 +30,25 @@ enum {
  * stop. `wide`: views that the host filters into longer rows. `partial`: slices of the second and later subsets. */
 struct buffers {
     float *in[MOST_SLOTS], *wide[MOST_SLOTS];
-    float **out, **partial; /* r->group slices each */
+    float **out, **partial; /* of p->group slices each */
 };
 
 /* A reader thread fills slots with batches of views. */
 struct source {
-    struct vp_reconstruct *job;
     int64_t v0, v1; /* rows that are read */
     struct vp_ring ring;
-    float **slot; /* made when they are needed */
     int64_t first[MOST_SLOTS];
     int count[MOST_SLOTS], subset[MOST_SLOTS];
     int partners[MOST_SLOTS]; /* that many more follow, from view first + partner on */
     bool count_bad;  /* the first pass counts, the others see the same samples */
     double begun, done; /* when the first view was there, and the last */
-    int wake[2]; /* a pipe: what is written into it ends a read that waits for the input */
-    struct vp_err err;
-    bool failed, running;
-    pthread_t thread;
-};
-
-/* All devices in one pass. */
-struct pass {
-    struct source source;
-    int64_t together; /* views that are handed over before their partners */
-    double start;
+    struct vp_thread thread;
 };
 
 /* A thread makes the slots of the output while views are worked on. */
 struct maker {
-    const struct vp_reconstruct *job;
-    struct buffers *buffers;
-    struct vp_err err;
-    pthread_t thread;
-    bool running;
     atomic_bool enough;
+    struct vp_thread thread;
 };
 
 /* Slices for the writer. */
@@ -78,39 +61,56 @@ struct filled {
 /* A writer thread empties slots of slices, pass after pass. */
 struct sink {
     struct vp_writer *writer;
-    struct vp_stats *stats;
     struct vp_ring ring;
     struct filled *slot; /* in any order if `any_order` */
     bool any_order;
-    int64_t nx, ny;
-    int threads;
-    struct vp_err err;
     atomic_bool failed;
-    bool running;
-    pthread_t thread;
+    struct vp_thread thread;
+};
+
+/* What a device is at, that makes part i of a plan. */
+struct worker {
+    struct vp_slab *slab;
+    double began;                /* to be opened */
+    uint64_t ticket[MOST_SLOTS]; /* of the views in each slot */
 };
 
 /* Of all passes. */
 struct totals {
     struct vp_bp_stats sum;
     double start, busy, first_view, first_kernel, last_view;
-    int64_t passes;
 };
 
-static bool on_host(const struct vp_reconstruct *r)
+struct run {
+    const struct vp_reconstruct *r;
+    const struct vp_reconstruct_plan *p; /* of this pass: that of the beginning, or `own` */
+    struct vp_reconstruct_plan own;
+    struct vp_reconstruct_result *result;
+    struct worker *worker; /* n_devices, */
+    double *took;          /* and what the kernels of each took in the last pass; 0: not measured */
+    struct buffers buffers;
+    struct source source;
+    struct maker maker;
+    struct sink sink;
+    struct totals all;
+    int64_t together; /* views that are handed over before their partners */
+    double start;     /* of the pass */
+};
+
+static bool on_host(const struct run *w)
 {
-    return vp_reconstruct_on_host(r);
+    return w->r->kind->on_host;
 }
 
 /* A buffer that the devices copy fast from and to. */
-static float *take(const struct vp_reconstruct *r, uint64_t count, const char *what, struct vp_err *err)
+static float *take(const struct run *w, uint64_t count, const char *what, struct vp_err *err)
 {
     char text[16];
-    if (on_host(r))
+    if (on_host(w))
         return vp_alloc_raw(count, sizeof(float), what, err);
     const double t = vp_now();
-    float *p = r->kind->host_alloc(count * sizeof(float));
-    vp_stats_time(r->stats, "buffers", vp_now() - t);
+    float *p = w->r->kind->host_alloc(count * sizeof(float));
+    vp_stats_time(w->r->stats, "buffers", vp_now() - t);
     if (!p)
         vp_fail(err, VP_ERESOURCE, "no page-locked memory for %s: expected %s", what,
                 vp_format_bytes(text, sizeof text, count * sizeof(float)));
@@ -118,82 +118,80 @@ static float *take(const struct vp_reconstruct *r, uint64_t count, const char *w
 }
 
 /* Page-locked memory belongs to the device of the thread that asks for it. */
-static void join_device(const struct vp_reconstruct *r)
+static void join_device(const struct run *w)
 {
     struct vp_device_info ignored;
     struct vp_err err = VP_ERR_INIT;
-    if (!on_host(r))
-        r->kind->info(r->devices[0], &ignored, &err);
+    if (!on_host(w))
+        w->r->kind->info(w->r->devices[0], &ignored, &err);
 }
 
-static void give_back(const struct vp_reconstruct *r, float **p)
+static void give_back(const struct run *w, float **p)
 {
     if (*p)
-        r->kind->host_free(*p);
+        w->r->kind->host_free(*p);
     *p = NULL;
 }
 
-static void free_inputs(const struct vp_reconstruct *r, struct buffers *b)
+static void free_inputs(struct run *w)
 {
     for (int i = 0; i < MOST_SLOTS; i++) {
-        give_back(r, &b->in[i]);
-        give_back(r, &b->wide[i]);
+        give_back(w, &w->buffers.in[i]);
+        give_back(w, &w->buffers.wide[i]);
     }
 }
 
-static void free_outputs(const struct vp_reconstruct *r, struct buffers *b)
+static void free_outputs(struct run *w)
 {
-    for (int i = 0; b->out && i < r->out_slots; i++)
-        give_back(r, &b->out[i]);
-    for (int i = 0; b->partial && i < r->n_devices; i++)
-        give_back(r, &b->partial[i]);
+    struct buffers *b = &w->buffers;
+    for (int i = 0; b->out && i < w->p->out_slots; i++)
+        give_back(w, &b->out[i]);
+    for (int i = 0; b->partial && i < w->r->n_devices; i++)
+        give_back(w, &b->partial[i]);
     free(b->out);
     free(b->partial);
 }
 
 /* Rows that a slot has room for: those of the pass, or all if others follow, which may need more. */
-static int64_t rows_of_slot(const struct source *s)
+static int64_t rows_of_slot(const struct run *w)
 {
-    const struct vp_reconstruct *r = s->job;
-    return on_host(r) || r->passes > 1 || r->made > 0 ? r->nv : s->v1 - s->v0;
+    return on_host(w) || w->p->passes > 1 || w->p->made > 0 ? w->r->nv : w->source.v1 - w->source.v0;
 }
 
 /* ---- reading ---- */
 
-static int read_run(struct source *s, int64_t first, int n, float *to)
+static int read_run(struct run *w, int64_t first, int n, float *to, struct vp_err *err)
 {
-    struct vp_reconstruct *r = s->job;
-    const int64_t got = vp_views_read_many(r->source, first, n, s->v0, s->v1, to, s->count_bad ? &r->bad : NULL,
-                                           r->threads, &s->err);
+    const struct source *s = &w->source;
+    const int64_t got = vp_views_read_many(w->r->source, first, n, s->v0, s->v1, to,
+                                           s->count_bad ? &w->result->bad : NULL, w->r->threads, err);
     if (got == n)
         return 0;
-    if (got >= 0)
-        vp_fail(&s->err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(r->source),
-                (long long)(first + got), (long long)r->n_views);
-    return -1;
+    return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(w->r->source),
+                                  (long long)(first + got), (long long)w->r->n_views);
 }
 
 /* Views [first, end) of a subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on errors. */
-static int read_batch(struct source *s, int subset, int64_t first, int64_t end, int most)
+static int read_batch(struct run *w, int subset, int64_t first, int64_t end, int most, struct vp_err *err)
 {
-    struct vp_reconstruct *r = s->job;
-    const size_t view = (size_t)r->in_nu * (size_t)(s->v1 - s->v0);
-    const size_t room = (size_t)r->in_nu * (size_t)rows_of_slot(s);
+    struct source *s = &w->source;
+    const int64_t partner = w->p->partner;
+    const size_t view = (size_t)w->r->in_nu * (size_t)(s->v1 - s->v0);
+    const uint64_t room = (partner ? 2 : 1) * (uint64_t)most * (uint64_t)(w->r->in_nu * rows_of_slot(w));
     const int slot = vp_ring_fill(&s->ring), n = (int)(end - first);
     if (slot < 0)
         return 0;
-    if (!s->slot[slot] &&
-        !(s->slot[slot] = take(r, (r->partner ? 2 : 1) * (uint64_t)most * room, "the projections", &s->err)))
+    float **const to = &w->buffers.in[slot];
+    if (!*to && !(*to = take(w, room, "the projections", err)))
         return -1;
     const double t = vp_now();
     s->first[slot] = first;
     s->count[slot] = n;
     s->subset[slot] = subset;
-    s->partners[slot] = r->partner ? n : 0;
-    if (read_run(s, first, n, s->slot[slot]) ||
-        (r->partner && read_run(s, first + r->partner, n, s->slot[slot] + (size_t)n * view)))
+    s->partners[slot] = partner ? n : 0;
+    if (read_run(w, first, n, *to, err) || (partner && read_run(w, first + partner, n, *to + (size_t)n * view, err)))
         return -1;
-    vp_stats_time(r->stats, "read", vp_now() - t);
+    vp_stats_time(w->r->stats, "read", vp_now() - t);
     if (s->begun == 0)
         s->begun = vp_now();
     vp_ring_filled(&s->ring);
@@ -202,182 +200,168 @@ static int read_batch(struct source *s, int subset, int64_t first, int64_t end, 
 
 /* Batches from all subsets in turn. They end at multiples of the batch, so that the back-projection can take each at
  * once. */
-static void read_views(struct source *s)
+static int read_views(void *arg, struct vp_err *err)
 {
-    struct vp_reconstruct *r = s->job;
-    const int step = r->partner ? r->batch / 2 : r->batch;
+    struct run *w = arg;
+    const struct vp_reconstruct_plan *p = w->p;
+    const int step = p->partner ? p->batch / 2 : p->batch;
     bool more = true;
     int rc = 1;
 
+    join_device(w);
     for (int64_t round = 0; more && rc > 0; round++) {
         more = false;
-        for (int c = 0; c < r->subsets && rc > 0; c++) {
-            const struct vp_bp_part *p = &r->part[c]; /* of the first slab */
-            const int64_t last = r->partner ? vp_min64(p->last, r->partner) : p->last;
-            const int64_t end = vp_min64((p->first / step + round + 1) * step, last);
-            const int64_t first = round ? (p->first / step + round) * step : p->first;
+        for (int c = 0; c < p->subsets && rc > 0; c++) {
+            const struct vp_bp_part *part = &p->part[c]; /* of the first slab */
+            const int64_t last = p->partner ? vp_min64(part->last, p->partner) : part->last;
+            const int64_t end = vp_min64((part->first / step + round + 1) * step, last);
+            const int64_t first = round ? (part->first / step + round) * step : part->first;
             if (first < end) {
                 more = true;
-                rc = read_batch(s, c, first, end, step);
+                rc = read_batch(w, c, first, end, step, err);
             }
         }
     }
-    s->failed = rc < 0;
-    s->done = vp_now();
-    vp_ring_end(&s->ring);
+    w->source.done = vp_now();
+    vp_ring_end(&w->source.ring);
+    return rc < 0 ? -1 : 0;
 }
 
-static void *read_main(void *arg)
+static int start_reader(struct run *w, struct vp_err *err)
 {
-    struct source *s = arg;
-    vp_input_wake(s->wake[0]);
-    join_device(s->job);
-    read_views(s);
-    return NULL;
-}
-
-static int start_reader(struct source *s, struct vp_err *err)
-{
-    vp_ring_init(&s->ring, vp_reconstruct_in_slots(s->job));
-    s->running = true;
-    if (pipe2(s->wake, O_CLOEXEC)) {
-        s->wake[0] = s->wake[1] = -1;
-        vp_fail_errno(err, "a pipe cannot be made");
-    } else if (pthread_create(&s->thread, NULL, read_main, s)) {
-        vp_fail(err, VP_ERESOURCE, "cannot start a reader thread");
-    } else {
+    vp_ring_init(&w->source.ring, vp_reconstruct_in_slots(w->p));
+    if (!vp_thread_start(&w->source.thread, read_views, w, true, err))
         return 0;
-    }
-    for (int i = 0; i < 2 && s->wake[i] >= 0; i++)
-        close(s->wake[i]);
-    vp_ring_destroy(&s->ring);
-    s->running = false;
+    vp_ring_destroy(&w->source.ring);
     return -1;
 }
 
-/* now: do not wait for views that are not wanted any more. */
-static void stop_reader(struct source *s, bool now)
+/* now: do not wait for views that are not wanted any more; the reader may wait for a pipe that has nothing to say. */
+static int stop_reader(struct run *w, bool now, struct vp_err *err)
 {
-    if (!s->running)
-        return;
+    struct source *s = &w->source;
+    if (!s->thread.running)
+        return 0;
     vp_ring_stop(&s->ring);
-    /* the reader may wait for a pipe that has nothing to say */
     if (now)
-        (void)!write(s->wake[1], "", 1);
-    pthread_join(s->thread, NULL);
-    close(s->wake[0]);
-    close(s->wake[1]);
+        vp_thread_wake(&s->thread);
+    const int rc = vp_thread_join(&s->thread, err);
     vp_ring_destroy(&s->ring);
-    s->running = false;
+    return rc;
 }
 
 /* ---- the beginning of a pass ---- */
 
-static void close_parts(struct vp_reconstruct *r)
+static void close_slabs(struct run *w)
 {
-    for (int i = 0; i < r->parts; i++) {
-        if (r->part[i].bp)
-            r->slabs->close(r->part[i].bp);
-        r->part[i].bp = NULL;
+    for (int i = 0; i < w->p->parts; i++) {
+        vp_slab_close(w->worker[i].slab);
+        w->worker[i].slab = NULL;
     }
 }
 
 /* Every device allocates for itself. */
-static int open_parts(struct vp_reconstruct *r, double start, struct vp_err *err)
+static int open_slabs(struct run *w, struct vp_err *err)
 {
     int rc = 0;
-#pragma omp parallel for num_threads(r->parts) schedule(static, 1) reduction(min : rc) if (r->parts > 1)
-    for (int i = 0; i < r->parts; i++) {
-        struct vp_bp_part *p = &r->part[i];
-        const struct vp_bp_job job = vp_reconstruct_job(r, p);
+#pragma omp parallel for num_threads(w->p->parts) schedule(static, 1) reduction(min : rc) if (w->p->parts > 1)
+    for (int i = 0; i < w->p->parts; i++) {
+        const struct vp_bp_job job = vp_reconstruct_job(w->p, &w->p->part[i]);
         struct vp_err why = VP_ERR_INIT;
-        p->began = vp_now() - start;
-        if (r->slabs->open(&p->bp, &job, &why))
+        w->worker[i].began = vp_now() - w->start;
+        if (vp_slab_open(&w->worker[i].slab, w->r->kind, &job, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
 }
 
-static void begin_source(struct vp_reconstruct *r, struct pass *p, struct buffers *b)
+static void begin_source(struct run *w)
 {
-    p->source = (struct source){.job = r, .slot = b->in, .v0 = r->nv, .err = VP_ERR_INIT, .count_bad = r->made == 0,
-                                .wake = {-1, -1}};
-    p->together = r->n_views;
-    for (int i = 0; i < r->parts; i++) {
-        const struct vp_bp_plan *plan = &r->part[i].plan;
-        p->source.v0 = vp_min64(p->source.v0, plan->v0);
-        p->source.v1 = p->source.v1 > plan->v1 ? p->source.v1 : plan->v1;
-        p->together = vp_min64(p->together, plan->together);
+    struct source *s = &w->source;
+    *s = (struct source){.v0 = w->r->nv, .count_bad = w->p->made == 0};
+    w->together = w->r->n_views;
+    for (int i = 0; i < w->p->parts; i++) {
+        const struct vp_bp_plan *plan = &w->p->part[i].plan;
+        s->v0 = vp_min64(s->v0, plan->v0);
+        s->v1 = vp_max64(s->v1, plan->v1);
+        w->together = vp_min64(w->together, plan->together);
     }
     /* normalisation looks at whole views; and every sample is looked at once */
-    if (r->normalize || (r->made == 0 && r->passes > 1)) {
-        p->source.v0 = 0;
-        p->source.v1 = r->nv;
+    if (w->r->normalize || (w->p->made == 0 && w->p->passes > 1)) {
+        s->v0 = 0;
+        s->v1 = w->r->nv;
     }
 }
 
-static int plan_again(struct vp_reconstruct *r, struct buffers *b, struct vp_err *err)
+/* For the slices that are left after the last pass, or instead of a plan for which memory fell short. */
+static int plan_again(struct run *w, int64_t made, bool shortage, struct vp_err *err)
 {
-    free_inputs(r, b); /* the batch may be another */
-    *err = (struct vp_err)VP_ERR_INIT;
-    return vp_reconstruct_plan(r, err);
+    const struct vp_reconstruct_done done = {.plan = w->p, .made = made, .took = shortage ? NULL : w->took,
+                                             .shortage = shortage};
+    struct vp_reconstruct_plan next;
+    if (shortage)
+        *err = (struct vp_err)VP_ERR_INIT;
+    if (vp_reconstruct_plan(&next, w->r, &done, err))
+        return -1;
+    if (shortage || next.batch != w->p->batch || next.partner != w->p->partner
+        || next.filter_device != w->p->filter_device)
+        free_inputs(w);
+    vp_reconstruct_plan_free(&w->own);
+    w->own = next;
+    w->p = &w->own;
+    return 0;
 }
 
-/* The slabs of the next pass, opened, and the reader at work: what can be read again is read from the beginning while
- * the devices allocate. A slab may see more than that of the first pass, for which the plan was made, and memory of a
- * device may have gone since: then a smaller one. */
-static int open_pass(struct vp_reconstruct *r, struct pass *p, struct buffers *b, struct vp_err *err)
+/* The slabs of a pass, opened, and the reader at work: what can be read again is read from the beginning while the
+ * devices allocate. Memory of a device may have gone since the plan was made: then a smaller one. */
+static int open_pass(struct run *w, struct vp_err *err)
 {
-    const bool early = vp_views_seekable(r->source) && !on_host(r);
+    const bool early = vp_views_seekable(w->r->source) && !on_host(w);
 
-    p->source.running = false;
-    p->start = vp_now();
-    /* the plan has placed the first pass */
-    if (r->made > 0 && vp_reconstruct_place(r, err))
-        return -1;
-    if (r->device_memory && r->device_bytes > r->device_memory && plan_again(r, b, err))
-        return -1;
+    w->start = vp_now();
     for (int attempt = 1;; attempt++) {
-        begin_source(r, p, b);
-        if (early && start_reader(&p->source, err))
+        begin_source(w);
+        if (early && start_reader(w, err))
             return -1;
-        if (!open_parts(r, p->start, err))
-            return early ? 0 : start_reader(&p->source, err);
-        const bool again = err->code == VP_ERESOURCE && !on_host(r) && attempt < ATTEMPTS;
+        if (!open_slabs(w, err))
+            return early ? 0 : start_reader(w, err);
+        const bool again = err->code == VP_ERESOURCE && !on_host(w) && attempt < ATTEMPTS;
         /* what a pipe has brought of sinograms, which are held, must not be lost */
-        stop_reader(&p->source, !again);
-        close_parts(r);
-        r->bad = r->made ? r->bad : 0;
-        if (!again || plan_again(r, b, err))
+        stop_reader(w, !again, err);
+        close_slabs(w);
+        w->result->bad = w->p->made ? w->result->bad : 0;
+        if (!again || plan_again(w, w->p->made, true, err))
             return -1;
     }
 }
 
 /* ---- computing ---- */
 
-static int wait_slot(struct vp_reconstruct *r, int slot, struct vp_err *err)
+static int wait_slot(struct run *w, int slot, struct vp_err *err)
 {
-    for (int i = 0; i < r->parts; i++)
-        if (r->slabs->wait(r->part[i].bp, r->part[i].ticket[slot], err))
+    for (int i = 0; i < w->p->parts; i++)
+        if (vp_slab_wait(w->worker[i].slab, w->worker[i].ticket[slot], err))
             return -1;
     return 0;
 }
 
 /* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
-static float *prepare(struct vp_reconstruct *r, const struct source *s, int64_t first, int n, float *p, float *q)
+static float *prepare(struct run *w, int64_t first, int n, float *p, float *q)
 {
+    const struct vp_reconstruct *r = w->r;
+    const struct source *s = &w->source;
     double t = vp_now(), t1;
 
     if (r->normalize) {
 #pragma omp parallel for schedule(dynamic) num_threads(r->threads)
         for (int i = 0; i < n; i++)
             vp_normalize_view(r->normalize, first + i, p + (size_t)(i * (s->v1 - s->v0) * r->in_nu),
-                              s->count_bad ? &r->repaired : NULL);
+                              s->count_bad ? &w->result->repaired : NULL);
         t1 = vp_now();
         vp_stats_time(r->stats, "normalize", t1 - t);
         t = t1;
     }
-    if (!r->filter || r->filter_device)
+    if (!r->filter || w->p->filter_device)
         return p;
     vp_filter_rows(r->filter, first, n, s->v0, s->v1, p, q);
     vp_stats_time(r->stats, "filter", vp_now() - t);
@@ -385,259 +369,316 @@ static float *prepare(struct vp_reconstruct *r, const struct source *s, int64_t 
 }
 
 /* On the host whole views are wanted. The rows that were not read hold anything: nothing is taken from them. */
-static void spread(const struct vp_reconstruct *r, const struct source *s, int n, float *q)
+static void spread(const struct run *w, int n, float *q)
 {
-    const int64_t rows = s->v1 - s->v0;
-    if (on_host(r) && rows < r->nv)
+    const int64_t v0 = w->source.v0, rows = w->source.v1 - v0, nu = w->r->nu, nv = w->r->nv;
+    if (on_host(w) && rows < nv)
         for (int64_t i = n - 1; i >= 0; i--)
-            memmove(q + (i * r->nv + s->v0) * r->nu, q + i * rows * r->nu, (size_t)(rows * r->nu) * sizeof *q);
+            memmove(q + (i * nv + v0) * nu, q + i * rows * nu, (size_t)(rows * nu) * sizeof *q);
 }
 
 /* To all devices that sum up the subset. */
-static int hand_over(struct vp_reconstruct *r, const struct source *s, int slot, int64_t first, int64_t n,
-                     const float *p, struct vp_err *err)
+static int hand_over(struct run *w, int slot, int64_t first, int64_t n, const float *p, struct vp_err *err)
 {
     const double t = vp_now();
-    const int64_t v0 = on_host(r) ? 0 : s->v0, v1 = on_host(r) ? r->nv : s->v1;
-    for (int i = 0; i < r->parts; i++) {
-        struct vp_bp_part *part = &r->part[i];
-        if (part->subset != s->subset[slot])
-            part->ticket[slot] = 0;
-        else if (r->slabs->add(part->bp, first, n, v0, v1, p, &part->ticket[slot], err))
+    const int64_t v0 = on_host(w) ? 0 : w->source.v0, v1 = on_host(w) ? w->r->nv : w->source.v1;
+    for (int i = 0; i < w->p->parts; i++) {
+        struct worker *d = &w->worker[i];
+        if (w->p->part[i].subset != w->source.subset[slot])
+            d->ticket[slot] = 0;
+        else if (vp_slab_add(d->slab, first, n, v0, v1, p, &d->ticket[slot], err))
             return -1;
     }
-    vp_stats_time(r->stats, "backproject", vp_now() - t);
-    vp_progress_add(r->progress, n);
+    vp_stats_time(w->r->stats, "backproject", vp_now() - t);
+    vp_progress_add(w->r->progress, n);
     return 0;
 }
 
 /* What is in a slot; `wide`, if not NULL, is where the host filters to. */
-static int add(struct vp_reconstruct *r, struct pass *pass, int slot, float *wide, struct vp_err *err)
+static int add(struct run *w, int slot, float *wide, struct vp_err *err)
 {
-    const struct source *s = &pass->source;
+    const struct source *s = &w->source;
     const int n = s->count[slot];
-    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)r->in_nu;
-    const size_t out = rows * (size_t)(r->filter_device ? r->in_nu : r->nu);
-    float *p = s->slot[slot];
-    float *a = prepare(r, s, s->first[slot], n, p, wide ? wide : p);
+    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)w->r->in_nu;
+    const size_t out = rows * (size_t)(w->p->filter_device ? w->r->in_nu : w->r->nu);
+    float *p = w->buffers.in[slot];
+    float *a = prepare(w, s->first[slot], n, p, wide ? wide : p);
 
-    spread(r, s, n, a);
+    spread(w, n, a);
     if (!s->partners[slot])
-        return hand_over(r, s, slot, s->first[slot], n, a, err);
+        return hand_over(w, slot, s->first[slot], n, a, err);
     p += (size_t)n * in;
-    const float *b = prepare(r, s, s->first[slot] + r->partner, n, p, wide ? wide + (size_t)n * out : p);
-    for (int64_t i = 0; i < n; i += pass->together) {
-        const int64_t k = vp_min64(pass->together, n - i), first = s->first[slot] + i;
-        if (hand_over(r, s, slot, first, k, a + (size_t)i * out, err) ||
-            hand_over(r, s, slot, first + r->partner, k, b + (size_t)i * out, err))
+    const int64_t partner = w->p->partner;
+    const float *b = prepare(w, s->first[slot] + partner, n, p, wide ? wide + (size_t)n * out : p);
+    for (int64_t i = 0; i < n; i += w->together) {
+        const int64_t k = vp_min64(w->together, n - i), first = s->first[slot] + i;
+        if (hand_over(w, slot, first, k, a + (size_t)i * out, err) ||
+            hand_over(w, slot, first + partner, k, b + (size_t)i * out, err))
             return -1;
     }
     return 0;
 }
 
-static int make_output(const struct vp_reconstruct *r, float **slot, struct vp_err *err)
+static int make_output(const struct run *w, float **slot, struct vp_err *err)
 {
-    const uint64_t count = (uint64_t)r->group * (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1];
-    return *slot || (*slot = take(r, count, "the slices", err)) ? 0 : -1;
+    const uint64_t count = (uint64_t)w->p->group * (uint64_t)w->r->grid->n[0] * (uint64_t)w->r->grid->n[1];
+    return *slot || (*slot = take(w, count, "the slices", err)) ? 0 : -1;
 }
 
-static void *make_main(void *arg)
+static int make_slots(void *arg, struct vp_err *err)
 {
-    struct maker *m = arg;
-    struct buffers *b = m->buffers;
+    struct run *w = arg;
     int rc = 0;
-    join_device(m->job);
-    /* if it fails, store_range() tries again and says so */
-    for (int i = 0; i < m->job->out_slots && !m->enough && !rc; i++)
-        rc = make_output(m->job, &b->out[i], &m->err);
-    return NULL;
+    join_device(w);
+    for (int i = 0; i < w->p->out_slots && !w->maker.enough && !rc; i++)
+        rc = make_output(w, &w->buffers.out[i], err);
+    return rc;
 }
 
-/* All views through the stages into the slabs of one pass. */
-static int accumulate(struct vp_reconstruct *r, struct pass *pass, struct buffers *b, const struct sink *sink,
-                      struct vp_err *err)
+/* What comes from the reader, until it ends. */
+static int add_all(struct run *w, struct vp_err *err)
 {
-    struct source *s = &pass->source;
-    const uint64_t out = (uint64_t)rows_of_slot(s) * (uint64_t)r->nu;
-    struct maker maker = {.job = r, .buffers = b, .err = VP_ERR_INIT};
+    struct source *s = &w->source;
+    struct vp_err ignored = VP_ERR_INIT;
     int rc = 0, slot, before = -1, handled = 0;
 
-    if (!b->out && !(b->out = calloc((size_t)r->out_slots, sizeof *b->out)))
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
-    for (int i = 0; i < vp_reconstruct_wide_slots(r) && !rc; i++)
-        if (!b->wide[i] && !(b->wide[i] = take(r, (uint64_t)r->batch * out, "the filtered projections", err)))
-            rc = -1;
-    while (!rc && (slot = vp_ring_look(&s->ring, before >= 0)) >= 0) {
+    while ((slot = vp_ring_look(&s->ring, before >= 0)) >= 0) {
         /* the writer says why */
-        if ((rc = sink->failed ? -1 : add(r, pass, slot, b->wide[on_host(r) ? 0 : slot], err)))
+        if ((rc = w->sink.failed ? -1 : add(w, slot, w->buffers.wide[on_host(w) ? 0 : slot], err)))
             break;
         /* the host goes on with the next slot while this one is copied */
-        if (on_host(r)) {
+        if (on_host(w)) {
             vp_ring_taken(&s->ring);
             continue;
         }
         /* not before the reader has its own: it is waited for */
-        if (++handled == vp_reconstruct_in_slots(r))
-            maker.running = !pthread_create(&maker.thread, NULL, make_main, &maker);
+        if (++handled == vp_reconstruct_in_slots(w->p))
+            vp_thread_start(&w->maker.thread, make_slots, w, false, &ignored);
         if (before >= 0) {
             const double t = vp_now();
-            if ((rc = wait_slot(r, before, err)))
+            if ((rc = wait_slot(w, before, err)))
                 break;
-            vp_stats_time(r->stats, "upload", vp_now() - t);
+            vp_stats_time(w->r->stats, "upload", vp_now() - t);
             vp_ring_taken(&s->ring);
         }
         before = slot;
     }
-    stop_reader(s, rc != 0);
-    if (!rc && s->failed) {
-        *err = s->err;
+    /* where the work failed that is the error, whatever the reader has to say */
+    if (stop_reader(w, rc != 0, rc ? &ignored : err))
         rc = -1;
-    }
     const double t = vp_now();
-    for (int i = 0; i < r->parts && !rc; i++)
-        rc = r->slabs->flush(r->part[i].bp, err);
+    for (int i = 0; i < w->p->parts && !rc; i++)
+        rc = vp_slab_flush(w->worker[i].slab, err);
     if (before >= 0 && !rc)
-        rc = wait_slot(r, before, err);
-    vp_stats_time(r->stats, "backproject", vp_now() - t);
-    maker.enough = true;
-    if (maker.running)
-        pthread_join(maker.thread, NULL);
+        rc = wait_slot(w, before, err);
+    vp_stats_time(w->r->stats, "backproject", vp_now() - t);
+    return rc;
+}
+
+/* All views through the stages into the slabs of one pass. */
+static int accumulate(struct run *w, struct vp_err *err)
+{
+    struct buffers *b = &w->buffers;
+    const uint64_t wide = (uint64_t)w->p->batch * (uint64_t)(rows_of_slot(w) * w->r->nu);
+    struct vp_err ignored = VP_ERR_INIT;
+
+    w->maker.enough = false;
+    if (!b->out && !(b->out = calloc((size_t)w->p->out_slots, sizeof *b->out)))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    for (int i = 0; i < vp_reconstruct_wide_slots(w->p); i++)
+        if (!b->wide[i] && !(b->wide[i] = take(w, wide, "the filtered projections", err)))
+            return -1;
+    const int rc = add_all(w, err);
+    w->maker.enough = true;
+    /* if it failed, store_range() tries again and says so */
+    vp_thread_join(&w->maker.thread, &ignored);
     return rc;
 }
 
 /* ---- writing ---- */
 
-static int write_slot(struct sink *s, const struct filled *f)
+static int write_slot(struct run *w, const struct filled *f, struct vp_err *err)
 {
-    return s->any_order ? vp_writer_bands(s->writer, f->page, f->count, 0, s->ny, f->slices, s->threads, &s->err)
-                        : vp_writer_pages(s->writer, f->count, f->slices, s->threads, &s->err);
+    const struct sink *s = &w->sink;
+    return s->any_order ? vp_writer_bands(s->writer, f->page, f->count, 0, w->r->grid->n[1], f->slices, w->r->threads,
+                                          err)
+                        : vp_writer_pages(s->writer, f->count, f->slices, w->r->threads, err);
 }
 
-static void *write_slices(void *arg)
+static int write_slices(void *arg, struct vp_err *err)
 {
-    struct sink *s = arg;
+    struct run *w = arg;
+    struct sink *s = &w->sink;
     int slot;
 
     while ((slot = vp_ring_take(&s->ring)) >= 0) {
         const double t = vp_now();
-        if (!s->failed && write_slot(s, &s->slot[slot]))
+        if (!s->failed && write_slot(w, &s->slot[slot], err))
             s->failed = true;
-        vp_stats_time(s->stats, "write", vp_now() - t);
+        vp_stats_time(w->r->stats, "write", vp_now() - t);
         /* after a failure the slots are still taken, so that the producer is not left waiting */
         vp_ring_taken(&s->ring);
     }
-    return NULL;
-}
-
-static int start_writer(const struct vp_reconstruct *r, struct sink *s, struct vp_err *err)
-{
-    if (s->running)
-        return 0;
-    if (!s->slot && !(s->slot = calloc((size_t)r->out_slots, sizeof *s->slot)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    vp_ring_init(&s->ring, r->out_slots);
-    s->any_order = r->mirrored && r->passes > 1;
-    if (pthread_create(&s->thread, NULL, write_slices, s)) {
-        vp_ring_destroy(&s->ring);
-        return vp_fail(err, VP_ERESOURCE, "cannot start a writer thread");
-    }
-    s->running = true;
-    return 0;
-}
-
-/* Waits for what is still to be written. */
-static int finish_writer(struct sink *s, struct vp_err *err)
-{
-    if (!s->running)
-        return 0;
-    vp_ring_end(&s->ring);
-    pthread_join(s->thread, NULL);
-    vp_ring_destroy(&s->ring);
-    s->running = false;
-    free(s->slot);
-    s->slot = NULL;
-    if (s->failed && err->code == 0) /* else another was first */
-        *err = s->err;
     return s->failed ? -1 : 0;
 }
 
-/* n slices of a slab: one part's, or the sums of all subsets, added in their order. */
-static int fetch(struct vp_reconstruct *r, const struct vp_bp_part *part, int64_t z, int64_t n, float *out,
-                 float **partial, struct vp_err *err)
+static int start_writer(struct run *w, struct vp_err *err)
 {
-    const int64_t count = n * r->grid->n[0] * r->grid->n[1];
+    struct sink *s = &w->sink;
+    if (s->thread.running)
+        return 0;
+    if (!s->slot && !(s->slot = calloc((size_t)w->p->out_slots, sizeof *s->slot)))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    vp_ring_init(&s->ring, w->p->out_slots);
+    s->any_order = (w->p->mirrored && w->p->passes > 1) || (w->r->any_order && w->p->stay);
+    if (!vp_thread_start(&s->thread, write_slices, w, false, err))
+        return 0;
+    vp_ring_destroy(&s->ring);
+    return -1;
+}
+
+/* Waits for what is still to be written. */
+static int finish_writer(struct run *w, struct vp_err *err)
+{
+    struct sink *s = &w->sink;
+    int rc = 0;
+    if (s->thread.running) {
+        vp_ring_end(&s->ring);
+        rc = vp_thread_join(&s->thread, err);
+        vp_ring_destroy(&s->ring);
+    }
+    free(s->slot);
+    s->slot = NULL;
+    return rc;
+}
+
+/* n slices of the slab that part i and those of the other subsets make: one's, or the sums, added in their order. */
+static int fetch(struct run *w, int i, int64_t z, int64_t n, float *out, struct vp_err *err)
+{
+    const int64_t count = n * w->r->grid->n[0] * w->r->grid->n[1];
+    const int subsets = w->p->subsets;
+    float **const partial = w->buffers.partial;
     int rc = 0;
 
-    if (r->subsets == 1)
-        return r->slabs->slices(part->bp, z, n, out, err);
-#pragma omp parallel for num_threads(r->subsets) schedule(static, 1) reduction(min : rc)
-    for (int c = 0; c < r->subsets; c++) {
+    if (subsets == 1)
+        return vp_slab_slices(w->worker[i].slab, z, n, out, err);
+#pragma omp parallel for num_threads(subsets) schedule(static, 1) reduction(min : rc)
+    for (int c = 0; c < subsets; c++) {
         struct vp_err why = VP_ERR_INIT;
-        if (r->slabs->slices(part[c].bp, z, n, c ? partial[c - 1] : out, &why))
+        if (vp_slab_slices(w->worker[i + c].slab, z, n, c ? partial[c - 1] : out, &why))
             rc = vp_err_keep(err, &why);
     }
     if (rc)
         return rc;
-#pragma omp parallel for num_threads(r->threads) schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        for (int c = 1; c < r->subsets; c++)
-            out[i] += partial[c - 1][i];
+#pragma omp parallel for num_threads(w->r->threads) schedule(static)
+    for (int64_t k = 0; k < count; k++)
+        for (int c = 1; c < subsets; c++)
+            out[k] += partial[c - 1][k];
     return 0;
 }
 
 /* Slices [z0, z1) of a slab, slot by slot. */
-static int store_range(struct vp_reconstruct *r, struct sink *s, struct buffers *b, const struct vp_bp_part *part,
-                       int64_t z0, int64_t z1, struct vp_err *err)
+static int store_range(struct run *w, int i, int64_t z0, int64_t z1, struct vp_err *err)
 {
-    for (int64_t z = z0; z < z1 && !s->failed; z += r->group) {
+    struct sink *s = &w->sink;
+    for (int64_t z = z0; z < z1 && !s->failed; z += w->p->group) {
         const int slot = vp_ring_fill(&s->ring);
-        const int n = (int)vp_min64(r->group, z1 - z);
-        if (make_output(r, &b->out[slot], err))
+        const int n = (int)vp_min64(w->p->group, z1 - z);
+        float **const to = &w->buffers.out[slot];
+        if (make_output(w, to, err))
             return -1;
         const double t = vp_now();
-        if (fetch(r, part, z, n, b->out[slot], b->partial, err))
+        if (fetch(w, i, z, n, *to, err))
             return -1;
-        s->slot[slot] = (struct filled){b->out[slot], n, z - r->z0};
-        vp_stats_time(r->stats, "slice", vp_now() - t);
+        s->slot[slot] = (struct filled){*to, n, z - w->r->z0};
+        vp_stats_time(w->r->stats, "slice", vp_now() - t);
         vp_ring_filled(&s->ring);
     }
     return 0;
 }
 
-/* All slices of a pass, the lowest first. */
-static int store(struct vp_reconstruct *r, struct sink *s, struct buffers *b, struct vp_err *err)
+/* The upper half of a mirrored slab; the middle slice is its own image. */
+static void upper_half(const struct run *w, const struct vp_bp_part *part, int64_t *z0, int64_t *z1)
 {
-    const int64_t nz = r->grid->n[2];
-    int rc = 0;
+    const int64_t nz = w->r->grid->n[2];
+    *z0 = w->p->mirrored ? vp_max64(nz - part->z1, part->z1) : 0;
+    *z1 = w->p->mirrored ? nz - part->z0 : 0;
+}
 
-    if (r->subsets > 1 && !b->partial && !(b->partial = calloc((size_t)r->n_devices, sizeof *b->partial)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    for (int i = 0; i < r->subsets - 1; i++)
-        if (make_output(r, &b->partial[i], err))
-            return -1;
-    if (start_writer(r, s, err))
-        return -1;
-    for (int i = 0; i < r->parts && !rc; i += r->subsets)
-        rc = store_range(r, s, b, &r->part[i], r->part[i].z0, r->part[i].z1, err);
-    for (int i = r->parts - r->subsets; r->mirrored && i >= 0 && !rc; i -= r->subsets) {
-        const struct vp_bp_part *p = &r->part[i];
-        const int64_t from = nz - p->z1 > p->z1 ? nz - p->z1 : p->z1; /* the middle slice is its own image */
-        rc = store_range(r, s, b, p, from, nz - p->z0, err);
+/* The slices of [z0, z1) that are in one part of their slab. */
+static int store_part(struct run *w, int i, int of, int64_t z0, int64_t z1, struct vp_err *err)
+{
+    int rc = 0;
+    for (int64_t z = z0, end; z < z1 && !rc; z = end) {
+        for (end = z; end < z1 && vp_slab_part_of(w->worker[i].slab, end) == of;)
+            end++;
+        rc = store_range(w, i, z, end, err);
+        end += end == z;
     }
-    return rc || s->failed ? -1 : 0;
+    return rc;
+}
+
+/* All slices of a pass as they are ready: part by part of all slabs. */
+static int store_parts(struct run *w, struct vp_err *err)
+{
+    int parts = 1, rc = 0;
+    for (int i = 0; i < w->p->parts; i += w->p->subsets)
+        parts = (int)vp_max64(parts, vp_slab_parts(w->worker[i].slab));
+    for (int of = 0; of < parts; of++)
+        for (int i = 0; i < w->p->parts && !rc; i += w->p->subsets) {
+            const struct vp_bp_part *part = &w->p->part[i];
+            int64_t z0, z1;
+            upper_half(w, part, &z0, &z1);
+            rc = store_part(w, i, of, part->z0, part->z1, err) || store_part(w, i, of, z0, z1, err) ? -1 : 0;
+        }
+    return rc;
+}
+
+/* The lowest first. */
+static int store_in_order(struct run *w, struct vp_err *err)
+{
+    const struct vp_reconstruct_plan *p = w->p;
+    int rc = 0;
+    for (int i = 0; i < p->parts && !rc; i += p->subsets)
+        rc = store_range(w, i, p->part[i].z0, p->part[i].z1, err);
+    for (int i = p->parts - p->subsets; i >= 0 && !rc; i -= p->subsets) {
+        int64_t z0, z1;
+        upper_half(w, &p->part[i], &z0, &z1);
+        rc = store_range(w, i, z0, z1, err);
+    }
+    return rc;
+}
+
+/* All slices of a pass. */
+static int store(struct run *w, struct vp_err *err)
+{
+    const struct vp_reconstruct_plan *p = w->p;
+    float ***const partial = &w->buffers.partial;
+    int rc;
+
+    if (p->subsets > 1 && !*partial && !(*partial = calloc((size_t)w->r->n_devices, sizeof **partial)))
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    for (int i = 0; i < p->subsets - 1; i++)
+        if (make_output(w, &(*partial)[i], err))
+            return -1;
+    if (start_writer(w, err))
+        return -1;
+    rc = p->stay && w->sink.any_order ? store_parts(w, err) : store_in_order(w, err);
+    return rc || w->sink.failed ? -1 : 0;
 }
 
 /* ---- all of it ---- */
 
 /* Sums over devices; of the seconds of kernels and of the phase, those of the slowest device in each pass. */
-static void add_stats(struct vp_reconstruct *r, const struct pass *p, struct totals *all)
+static void add_stats(struct run *w)
 {
+    struct totals *all = &w->all;
     double kernel = 0, phase = 0, first = 0;
-    for (int i = 0; i < r->parts; i++) {
-        const double began = r->part[i].began;
+    for (int i = 0; i < w->p->parts; i++) {
+        const double began = w->worker[i].began;
         struct vp_bp_stats one;
-        r->slabs->stats(r->part[i].bp, &one);
-        r->part[i].took = one.kernel;
+        vp_slab_stats(w->worker[i].slab, &one);
+        w->took[i] = one.kernel;
         all->sum.filter += one.filter;
         all->sum.uploaded += one.uploaded;
         all->sum.downloaded += one.downloaded;
@@ -647,62 +688,74 @@ static void add_stats(struct vp_reconstruct *r, const struct pass *p, struct tot
     }
     all->sum.kernel += kernel;
     all->sum.phase += phase;
-    if (r->made == 0) {
-        all->first_view = p->source.begun - all->start;
-        all->first_kernel = p->start + first - all->start;
+    if (w->p->made == 0) {
+        all->first_view = w->source.begun - all->start;
+        all->first_kernel = w->start + first - all->start;
     }
-    all->last_view = p->source.done;
-    all->passes++;
+    all->last_view = w->source.done;
+    w->result->used = w->p->used > w->result->used ? w->p->used : w->result->used;
+    w->result->passes++;
 }
 
-static int run_pass(struct vp_reconstruct *r, struct buffers *b, struct sink *sink, struct totals *all,
-                    struct vp_err *err)
+static int run_pass(struct run *w, struct vp_err *err)
 {
-    struct pass p;
+    struct vp_err ignored = VP_ERR_INIT;
     double t = vp_now();
-    int64_t lo, hi;
-    int rc = open_pass(r, &p, b, err);
+    int rc = open_pass(w, err);
 
-    vp_stats_time(r->stats, "prepare", vp_now() - t);
+    vp_stats_time(w->r->stats, "prepare", vp_now() - t);
     t = vp_now();
-    rc = rc || accumulate(r, &p, b, sink, err) ? -1 : 0;
+    rc = rc || accumulate(w, err) ? -1 : 0;
     /* the end of the input is checked before the volume is called good */
-    if (!rc && r->made == 0 && r->last == r->n_views)
-        rc = vp_views_finish(r->source, err);
-    all->busy += vp_now() - t;
+    if (!rc && w->p->made == 0 && w->r->last == w->r->n_views)
+        rc = vp_views_finish(w->r->source, err);
+    w->all.busy += vp_now() - t;
     if (!rc)
-        rc = store(r, sink, b, err);
+        rc = store(w, err);
     if (!rc)
-        add_stats(r, &p, all);
+        add_stats(w);
     t = vp_now();
-    stop_reader(&p.source, true);
-    close_parts(r);
-    vp_stats_time(r->stats, "close", vp_now() - t);
-    vp_reconstruct_domain(r, &lo, &hi);
-    if (rc)
-        return -1;
-    r->made += r->part[r->parts - 1].z1 - lo;
-    vp_reconstruct_share_again(r);
-    return 0;
+    stop_reader(w, true, &ignored);
+    close_slabs(w);
+    vp_stats_time(w->r->stats, "close", vp_now() - t);
+    return rc;
 }
 
-static void tell(struct vp_reconstruct *r, const struct totals *all)
+/* Pass after pass, until nothing is left. */
+static int run_passes(struct run *w, struct vp_err *err)
 {
+    for (;;) {
+        int64_t lo, hi;
+        if (run_pass(w, err))
+            return -1;
+        vp_reconstruct_domain(w->p, &lo, &hi);
+        const int64_t end = w->p->part[w->p->parts - 1].z1;
+        if (end >= hi)
+            return 0;
+        if (plan_again(w, w->p->made + end - lo, false, err))
+            return -1;
+    }
+}
+
+static void tell(const struct run *w)
+{
+    const struct vp_reconstruct *r = w->r;
+    const struct totals *all = &w->all;
     const double gigaupdates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0) *
                                (double)(r->last - r->first) / 1073741824.0;
-    vp_stats_text(r->stats, "kernel", r->kernel);
-    vp_stats_number(r->stats, "passes", (double)all->passes);
+    vp_stats_text(r->stats, "kernel", w->p->kernel);
+    vp_stats_number(r->stats, "passes", (double)w->result->passes);
     vp_stats_number(r->stats, "gups", all->busy > 0 ? gigaupdates / all->busy : 0);
     vp_stats_number(r->stats, "gups_end_to_end", gigaupdates / (vp_now() - all->start));
     vp_stats_number(r->stats, "seconds_to_first_view", all->first_view);
-    if (!on_host(r))
+    if (!on_host(w))
         vp_stats_number(r->stats, "seconds_to_first_kernel", all->first_kernel);
     vp_stats_number(r->stats, "seconds_to_last_view", all->last_view - all->start);
     vp_stats_number(r->stats, "seconds_after_last_view", vp_now() - all->last_view);
-    if (on_host(r))
+    if (on_host(w))
         return;
-    vp_stats_number(r->stats, "devices", r->used);
-    vp_stats_number(r->stats, "subsets", r->subsets);
+    vp_stats_number(r->stats, "devices", w->result->used);
+    vp_stats_number(r->stats, "subsets", w->p->subsets);
     vp_stats_number(r->stats, "kernel_seconds", all->sum.kernel);
     vp_stats_number(r->stats, "kernel_gups", all->sum.kernel > 0 ? gigaupdates / all->sum.kernel : 0);
     vp_stats_number(r->stats, "compute_seconds", all->sum.phase);
@@ -711,25 +764,29 @@ static void tell(struct vp_reconstruct *r, const struct totals *all)
     vp_stats_count(r->stats, "bytes_downloaded", all->sum.downloaded);
 }
 
-int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struct vp_err *err)
+int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
+                       struct vp_reconstruct_result *result, struct vp_err *err)
 {
-    struct totals all = {.start = vp_now()};
-    struct buffers buffers = {.out = NULL};
-    struct sink sink = {.writer = writer, .stats = r->stats, .err = VP_ERR_INIT,
-                        .threads = r->threads, .nx = r->grid->n[0], .ny = r->grid->n[1]};
-    int64_t lo, hi;
+    const struct vp_reconstruct *r = p->of;
+    struct run w = {.r = r, .p = p, .result = result, .sink = {.writer = writer}, .all = {.start = vp_now()}};
     int rc = 0;
 
-    r->bad = 0;
-    memset(&r->repaired, 0, sizeof r->repaired);
-    vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * r->passes);
-    for (vp_reconstruct_domain(r, &lo, &hi); lo < hi && !rc && !sink.failed; vp_reconstruct_domain(r, &lo, &hi))
-        rc = run_pass(r, &buffers, &sink, &all, err);
-    if (finish_writer(&sink, err))
-        rc = -1;
-    free_inputs(r, &buffers);
-    free_outputs(r, &buffers);
+    memset(result, 0, sizeof *result);
+    w.worker = calloc((size_t)r->n_devices, sizeof *w.worker);
+    w.took = calloc((size_t)r->n_devices, sizeof *w.took);
+    if (!w.worker || !w.took)
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
+    vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * p->passes);
     if (!rc)
-        tell(r, &all);
+        rc = run_passes(&w, err);
+    if (finish_writer(&w, err))
+        rc = -1;
+    free_inputs(&w);
+    free_outputs(&w);
+    if (!rc)
+        tell(&w);
+    vp_reconstruct_plan_free(&w.own);
+    free(w.worker);
+    free(w.took);
     return rc;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Projections into a volume, in stages that overlap: a reader thread, then normalisation, filter and
  * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
@@ -21,18 +22,16 @@
 #include "stack/writer.h"
 
 struct vp_kind;
-struct vp_slabs;
 struct vp_crew;
 struct vp_bp_part;
 struct vp_progress;
-struct vp_run;
 struct vp_stats;
 
 /* Where views are filtered. */
 enum vp_filter_on { VP_FILTER_ON_AUTO, VP_FILTER_ON_CPU, VP_FILTER_ON_GPU };
 
+/* What is asked for. */
 struct vp_reconstruct {
-    /* in */
     struct vp_views *source;
     const struct vp_view *views;  /* all views of the scan */
     int64_t n_views, first, last; /* views [first, last) are used */
@@ -53,73 +52,58 @@ struct vp_reconstruct {
     int want_subsets;                 /* of the views; 0: as many as pay */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
-    /* out, by vp_reconstruct_plan */
-    const struct vp_slabs *slabs; /* of the kind */
+};
+
+/* How it is made, from a pass on. */
+struct vp_reconstruct_plan {
+    const struct vp_reconstruct *of;
+    int64_t made;   /* slices of earlier passes */
+    int64_t passes; /* that are left, as far as can be said */
     int batch;      /* views a batch */
     int used;       /* devices: */
     int subsets;    /* so many for each slab */
     bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
     int64_t slab;   /* slices a device and pass, at most (of the lower half, if mirrored) */
     int64_t unit;   /* slabs are multiples of it, but for the last ones */
-    int64_t passes;
     int out_slots;  /* pieces of output that wait for the writer, at most, */
     int64_t group;  /* and the slices of each */
-    int64_t partner;       /* > 0: views are read in pairs, so far apart */
-    int64_t made;          /* slices of earlier passes; begins with 0 */
-    struct vp_crew *crew;  /* n_devices of each; see reconstruct_internal.h */
+    int64_t partner;         /* > 0: views are read in pairs, so far apart */
+    bool filter_device;      /* views are filtered on the devices */
+    bool stay;               /* and all stay there, so that slices leave while others are made */
+    char kernel[160];        /* which back-projection was chosen */
+    char filter_kernel[128];
+    struct vp_crew *crew;    /* n_devices of each; see reconstruct_internal.h */
     struct vp_bp_part *part;
-    int parts;             /* of the pass */
+    int parts;             /* of the next pass */
     uint64_t bytes;        /* what a pass takes on the host */
     uint64_t device_bytes; /* and on a device, at most */
     uint64_t device_room;  /* what that device has */
-    bool filter_device;    /* views are filtered on the devices */
-    char kernel[160];      /* which back-projection was chosen */
-    char filter_kernel[128];
-    /* out, by vp_reconstruct_run */
+};
+
+/* What stands when a plan is made in the middle of a run. */
+struct vp_reconstruct_done {
+    const struct vp_reconstruct_plan *plan; /* of the pass before, or of this one, for which memory fell short */
+    int64_t made;       /* slices of all passes before */
+    const double *took; /* seconds of each part of the pass before; 0, or NULL: not measured */
+    bool shortage;
+};
+
+struct vp_reconstruct_result {
+    int64_t passes;
+    int used;    /* devices, at most */
     int64_t bad; /* NaN and infinite samples in the input */
     struct vp_normalize_report repaired;
 };
 
-/* Choose batch, slabs and subsets. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the whole
- * volume where the input can be read only once. */
-int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err);
-/* What the plan allocated. */
-void vp_reconstruct_free(struct vp_reconstruct *r);
+/* Choose batch, slabs and subsets, of what is asked for and of what the devices say; nothing else counts, and nothing
+ * is changed but *p. `done`: NULL at first. VP_ERESOURCE with a hint if the memory does not hold even one slice, or the
+ * whole volume where the input can be read only once. */
+int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
+                        const struct vp_reconstruct_done *done, struct vp_err *err);
+void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p);
 
-/* Run the plan; slices z0 .. z1 - 1 go to the writer as f32 pages. */
-int vp_reconstruct_run(struct vp_reconstruct *r, struct vp_writer *writer, struct vp_err *err);
-
-/* The program around it, shared by ct-backproject and ct-fdk: input, geometry, volume and output. */
-struct vp_reconstruct_params {
-    struct vp_projection_params projections;
-    struct vp_range views;
-    struct vp_grid_params grid;
-    uint64_t device_memory;
-    int64_t subsets;
-};
-extern const struct vp_opt vp_reconstruct_options[];
-
-struct vp_session {
-    struct vp_reader *reader;
-    struct vp_views *source;
-    struct vp_geom geom;
-    struct vp_view *views;
-    struct vp_scan scan;
-    struct vp_grid grid;
-    int *devices;
-    struct vp_reconstruct job;
-};
-
-/* Open the operands, whose samples must be able to be what is needed, and fill `s` (zero it first). */
-int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
-                    struct vp_err *err);
-/* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
-int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
-                      struct vp_err *err);
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
-                         bool sinograms, struct vp_err *err);
-/* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
-int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
-void vp_session_close(struct vp_session *s);
+/* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
+int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
+                       struct vp_reconstruct_result *result, struct vp_err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "ops/backproject.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things;
 
 /* Rough rates for the choice of subsets: updates of a GPU of SPEED a second, and bytes. */
 static const double UPDATES = 2e12, SPEED = 132 * 1.98, READ = 25e9, UPLOAD = 40e9, ADD = 10e9;
+/* And to write a file in memory, and to allocate memory of a device. */
+static const double WRITE = 8e9, ALLOCATE = 5e11;
 /* Subsets cost the promise of equal bits, so they have to save that much: seconds, and a part of the whole. */
 static const double WORTH_SUBSETS = 0.1, WORTH_PART = 0.25;
 
@@ -35,50 +38,45 @@ static int64_t divided(int64_t a, int64_t by)
     return (a + by - 1) / by;
 }
 
-bool vp_reconstruct_on_host(const struct vp_reconstruct *r)
-{
-    return r->kind->on_host;
-}
-
 /* ---- buffers ---- */
 
-int vp_reconstruct_in_slots(const struct vp_reconstruct *r)
+int vp_reconstruct_in_slots(const struct vp_reconstruct_plan *p)
 {
-    return vp_reconstruct_on_host(r) ? IN_SLOTS : DEVICE_IN_SLOTS;
+    return p->of->kind->on_host ? IN_SLOTS : DEVICE_IN_SLOTS;
 }
 
 /* At least; once slices were made they stay as they are, for the writer may be at work on them. */
-static int out_slots(const struct vp_reconstruct *r)
+static int out_slots(const struct vp_reconstruct_plan *p)
 {
-    return r->made > 0 ? r->out_slots : vp_reconstruct_on_host(r) ? OUT_SLOTS : DEVICE_OUT_SLOTS;
+    return p->made > 0 ? p->out_slots : p->of->kind->on_host ? OUT_SLOTS : DEVICE_OUT_SLOTS;
 }
 
 /* Every slot that a device reads from needs room for the longer rows. */
-int vp_reconstruct_wide_slots(const struct vp_reconstruct *r)
+int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p)
 {
-    return r->nu == r->in_nu || r->filter_device ? 0 : vp_reconstruct_on_host(r) ? 1 : DEVICE_IN_SLOTS;
+    return p->of->nu == p->of->in_nu || p->filter_device ? 0 : p->of->kind->on_host ? 1 : DEVICE_IN_SLOTS;
 }
 
 /* Enough to write in large pieces, but only a small part of the memory, which the volume needs. */
-static int64_t slices_a_slot(const struct vp_reconstruct *r)
+static int64_t slices_a_slot(const struct vp_reconstruct_plan *p)
 {
-    if (r->made > 0)
-        return r->group;
-    const uint64_t page = (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
-    const uint64_t most = r->memory / 32 < SLOT_BYTES ? r->memory / 32 : SLOT_BYTES;
+    if (p->made > 0)
+        return p->group;
+    const uint64_t page = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
+    const uint64_t most = p->of->memory / 32 < SLOT_BYTES ? p->of->memory / 32 : SLOT_BYTES;
     int64_t n = (int64_t)(most / (page > 0 ? page : 1));
     n = n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
-    return vp_min64(n, r->slab);
+    return vp_min64(n, p->slab);
 }
 
 /* Views a batch, at most: a device wants pieces that are worth a copy and all threads, but short ones, for the first
  * has to come before anything else can begin. */
-static int largest_batch(const struct vp_reconstruct *r)
+static int largest_batch(const struct vp_reconstruct_plan *p)
 {
-    const uint64_t view = (uint64_t)r->in_nu * (uint64_t)r->nv * sizeof(float);
-    const uint64_t all = view * (uint64_t)(r->last - r->first);
+    const uint64_t view = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
-    if (vp_reconstruct_on_host(r))
+    if (p->of->kind->on_host)
         return BATCH;
     int batch = 2;
     while (batch < DEVICE_BATCH && 2 * (uint64_t)batch * view <= slot)
@@ -86,82 +84,84 @@ static int largest_batch(const struct vp_reconstruct *r)
     return batch;
 }
 
-static int smallest_batch(const struct vp_reconstruct *r)
+static int smallest_batch(const struct vp_reconstruct_plan *p)
 {
-    return vp_reconstruct_on_host(r) ? 1 : 2; /* a pair */
+    return p->of->kind->on_host ? 1 : 2; /* a pair */
 }
 
 /* ---- who makes what ---- */
 
-void vp_reconstruct_domain(const struct vp_reconstruct *r, int64_t *lo, int64_t *hi)
+void vp_reconstruct_domain(const struct vp_reconstruct_plan *p, int64_t *lo, int64_t *hi)
 {
-    *lo = r->z0 + r->made;
-    *hi = r->mirrored ? (r->grid->n[2] + 1) / 2 : r->z1;
+    *lo = p->of->z0 + p->made;
+    *hi = p->mirrored ? (p->of->grid->n[2] + 1) / 2 : p->of->z1;
 }
 
-struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct *r, const struct vp_bp_part *part)
+struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part)
 {
+    const struct vp_reconstruct *r = p->of;
     return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
-                              .pairs = r->subsets > 1 && r->partner > 0, .nu = r->nu, .nv = r->nv, .grid = r->grid,
-                              .z0 = part->z0, .z1 = part->z1, .mirrored = r->mirrored,
-                              .filter = r->filter_device ? r->filter : NULL,
-                              .in_nu = r->filter_device ? r->in_nu : r->nu,
+                              .pairs = p->subsets > 1 && p->partner > 0, .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
+                              .filter = p->filter_device ? r->filter : NULL,
+                              .in_nu = p->filter_device ? r->in_nu : r->nu,
                               .any_order = vp_views_seekable(r->source), .threads = r->threads,
                               .device = part->device, .device_memory = r->device_memory,
-                              .together = part->plan.together};
+                              .together = part->plan.together, .stay = p->stay};
 }
 
-static struct vp_bp_part part_of(const struct vp_reconstruct *r, int crew, int subset, int64_t z0, int64_t z1)
+static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1)
 {
-    const bool pairs = r->subsets > 1 && r->partner > 0;
-    const int64_t lo = pairs ? 0 : r->first, n = pairs ? r->partner : r->last - r->first;
-    return (struct vp_bp_part){.device = r->devices[crew * r->subsets + subset], .subset = subset, .z0 = z0, .z1 = z1,
-                            .first = lo + n * subset / r->subsets, .last = lo + n * (subset + 1) / r->subsets};
+    const bool pairs = p->subsets > 1 && p->partner > 0;
+    const int64_t lo = pairs ? 0 : p->of->first, n = pairs ? p->partner : p->of->last - p->of->first;
+    const int device = p->of->devices[crew * p->subsets + subset];
+    return (struct vp_bp_part){.device = device, .subset = subset, .z0 = z0, .z1 = z1,
+                            .first = lo + n * subset / p->subsets, .last = lo + n * (subset + 1) / p->subsets};
 }
 
 /* Devices are asked side by side: each takes a while to answer. */
-static int plan_parts(struct vp_reconstruct *r, struct vp_bp_part *part, int n, struct vp_err *err)
+static int plan_parts(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, struct vp_err *err)
 {
     int rc = 0;
 #pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
     for (int i = 0; i < n; i++) {
-        const struct vp_bp_job job = vp_reconstruct_job(r, &part[i]);
+        const struct vp_bp_job job = vp_reconstruct_job(p, &part[i]);
         struct vp_err why = VP_ERR_INIT;
-        if (r->slabs->plan(&job, &part[i].plan, &why))
+        if (vp_slab_plan(p->of->kind, &job, &part[i].plan, &why))
             rc = vp_err_keep(err, &why);
     }
     return rc;
 }
 
 /* The part that fits least: the largest of those that do not, else the largest. */
-static void device_bytes(struct vp_reconstruct *r, const struct vp_bp_part *part, int n)
+static void device_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
-    r->device_bytes = r->device_room = 0;
+    p->device_bytes = p->device_room = 0;
     for (int i = 0; i < n; i++) {
-        const struct vp_bp_plan *p = &part[i].plan;
-        const bool fits = p->device <= p->room, fitted = r->device_bytes <= r->device_room;
-        if (fits < fitted || (fits == fitted && p->device >= r->device_bytes)) {
-            r->device_bytes = p->device;
-            r->device_room = p->room;
+        const struct vp_bp_plan *one = &part[i].plan;
+        const bool fits = one->device <= one->room, fitted = p->device_bytes <= p->device_room;
+        if (fits < fitted || (fits == fitted && one->device >= p->device_bytes)) {
+            p->device_bytes = one->device;
+            p->device_room = one->room;
         }
     }
 }
 
-int vp_reconstruct_place(struct vp_reconstruct *r, struct vp_err *err)
+static int place(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     int64_t z, hi;
 
-    vp_reconstruct_domain(r, &z, &hi);
-    r->parts = 0;
-    for (int i = 0; i < r->n_devices / r->subsets && z < hi; i++) {
-        const int64_t z1 = vp_min64(z + r->crew[i].depth, hi);
-        for (int c = 0; c < r->subsets && z1 > z; c++)
-            r->part[r->parts++] = part_of(r, i, c, z, z1);
+    vp_reconstruct_domain(p, &z, &hi);
+    p->parts = 0;
+    for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
+        const int64_t z1 = vp_min64(z + p->crew[i].depth, hi);
+        for (int c = 0; c < p->subsets && z1 > z; c++)
+            p->part[p->parts++] = part_of(p, i, c, z, z1);
         z = z1;
     }
-    if (plan_parts(r, r->part, r->parts, err))
+    if (plan_parts(p, p->part, p->parts, err))
         return -1;
-    device_bytes(r, r->part, r->parts);
+    device_bytes(p, p->part, p->parts);
     return 0;
 }
 
@@ -199,121 +199,122 @@ int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_
 }
 
 /* The devices in crews of `subsets`, of which every one could make all slices. */
-static void muster(struct vp_reconstruct *r, const struct vp_crew *device, int subsets)
+static void muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets)
 {
     int64_t lo, hi;
 
-    vp_reconstruct_domain(r, &lo, &hi);
-    r->subsets = subsets;
-    for (int i = 0; i < r->n_devices / subsets; i++) {
-        r->crew[i] = device[i * subsets];
+    vp_reconstruct_domain(p, &lo, &hi);
+    p->subsets = subsets;
+    for (int i = 0; i < p->of->n_devices / subsets; i++) {
+        p->crew[i] = device[i * subsets];
         for (int c = 1; c < subsets; c++) {
             const struct vp_crew *d = &device[i * subsets + c];
-            r->crew[i].speed = d->speed < r->crew[i].speed ? d->speed : r->crew[i].speed;
-            r->crew[i].free = d->free < r->crew[i].free ? d->free : r->crew[i].free;
-            r->crew[i].total = d->total < r->crew[i].total ? d->total : r->crew[i].total;
+            p->crew[i].speed = d->speed < p->crew[i].speed ? d->speed : p->crew[i].speed;
+            p->crew[i].free = d->free < p->crew[i].free ? d->free : p->crew[i].free;
+            p->crew[i].total = d->total < p->crew[i].total ? d->total : p->crew[i].total;
         }
-        r->crew[i].most = hi - lo;
+        p->crew[i].most = hi - lo;
     }
 }
 
 /* Slabs for one pass (or a part of it) from the crews' shares of `slices`. */
-static void cut(struct vp_reconstruct *r, int64_t slices, int64_t unit)
+static void cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit)
 {
-    (void)vp_reconstruct_share(r->crew, r->n_devices / r->subsets, slices, unit);
-    r->used = 0;
-    r->slab = 0;
-    for (int i = 0; i < r->n_devices / r->subsets; i++) {
-        r->used += r->crew[i].depth > 0 ? r->subsets : 0;
-        r->slab = vp_max64(r->slab, r->crew[i].depth);
+    (void)vp_reconstruct_share(p->crew, p->of->n_devices / p->subsets, slices, unit);
+    p->used = 0;
+    p->slab = 0;
+    for (int i = 0; i < p->of->n_devices / p->subsets; i++) {
+        p->used += p->crew[i].depth > 0 ? p->subsets : 0;
+        p->slab = vp_max64(p->slab, p->crew[i].depth);
     }
-    r->slab = vp_min64(r->slab, slices);
-    r->unit = unit;
+    p->slab = vp_min64(p->slab, slices);
+    p->unit = unit;
 }
 
-void vp_reconstruct_share_again(struct vp_reconstruct *r)
+/* Share the slices of the next pass out by what each crew took for its slab of the last one. */
+static void share_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_plan *before, const double *took)
 {
-    const int crews = r->n_devices / r->subsets, used = r->used;
+    const int crews = p->of->n_devices / p->subsets, used = p->used;
     int64_t lo, hi, slices = 0;
 
-    vp_reconstruct_domain(r, &lo, &hi);
-    if (lo >= hi || r->parts < crews * r->subsets)
+    vp_reconstruct_domain(p, &lo, &hi);
+    if (before->parts < crews * p->subsets)
         return;
-    for (int i = 0; i < r->parts; i++)
-        if (r->part[i].took <= 0)
+    for (int i = 0; i < before->parts; i++)
+        if (took[i] <= 0)
             return;
     for (int i = 0; i < crews; i++) {
-        const struct vp_bp_part *part = &r->part[i * r->subsets];
-        double took = 0;
-        for (int c = 0; c < r->subsets; c++)
-            took = part[c].took > took ? part[c].took : took;
-        r->crew[i].speed = (double)(part->z1 - part->z0) / took;
-        slices += r->crew[i].depth;
+        const struct vp_bp_part *part = &before->part[i * p->subsets];
+        double slowest = 0;
+        for (int c = 0; c < p->subsets; c++)
+            slowest = fmax(slowest, took[i * p->subsets + c]);
+        p->crew[i].speed = (double)(part->z1 - part->z0) / slowest;
+        slices += p->crew[i].depth;
     }
-    cut(r, vp_min64(slices, hi - lo), r->unit);
-    r->used = used > r->used ? used : r->used;
+    cut(p, vp_min64(slices, hi - lo), p->unit);
+    p->used = used > p->used ? used : p->used;
 }
 
 /* ---- what it takes ---- */
 
-/* What a pass with these parts takes, into r->bytes and r->device_bytes. The devices' share counts only against what is
+/* What a pass with these parts takes, into p->bytes and p->device_bytes. The devices' share counts only against what is
  * free there. */
-static void count_bytes(struct vp_reconstruct *r, const struct vp_bp_part *part, int n)
+static void count_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
-    const uint64_t in = (uint64_t)r->in_nu * (uint64_t)r->nv * sizeof(float);
-    const uint64_t wide = (uint64_t)r->nu * (uint64_t)r->nv * sizeof(float);
-    const uint64_t slice = (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
+    const uint64_t in = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t slice = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 
-    r->bytes = PROCESS_BYTES + vp_views_bytes(r->source) +
-               (uint64_t)r->batch * ((uint64_t)vp_reconstruct_in_slots(r) * in +
-                                     (uint64_t)vp_reconstruct_wide_slots(r) * wide) +
-               (uint64_t)(out_slots(r) + r->subsets - 1) *
-                   (uint64_t)slices_a_slot(r) * slice +
-               (r->filter ? vp_filter_bytes(r->filter) : 0) +
-               (r->normalize ? vp_normalize_bytes(r->normalize) : 0);
+    p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
+               (uint64_t)p->batch * ((uint64_t)vp_reconstruct_in_slots(p) * in +
+                                     (uint64_t)vp_reconstruct_wide_slots(p) * wide) +
+               (uint64_t)(out_slots(p) + p->subsets - 1) *
+                   (uint64_t)slices_a_slot(p) * slice +
+               (p->of->filter ? vp_filter_bytes(p->of->filter) : 0) +
+               (p->of->normalize ? vp_normalize_bytes(p->of->normalize) : 0);
     for (int i = 0; i < n; i++)
-        r->bytes += part[i].plan.host;
-    device_bytes(r, part, n);
+        p->bytes += part[i].plan.host;
+    device_bytes(p, part, n);
 }
 
-static bool fits(const struct vp_reconstruct *r)
+static bool fits(const struct vp_reconstruct_plan *p)
 {
-    return r->bytes <= r->memory && r->device_bytes <= r->device_room;
+    return p->bytes <= p->of->memory && p->device_bytes <= p->device_room;
 }
 
 /* The slabs as they are cut: 1 if they fit, 0 if not, -1 on errors. */
-static int check(struct vp_reconstruct *r, struct vp_err *err)
+static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     int64_t lo, hi, z;
 
-    vp_reconstruct_domain(r, &lo, &hi);
-    if (vp_reconstruct_place(r, err))
+    vp_reconstruct_domain(p, &lo, &hi);
+    if (place(p, err))
         return -1;
-    snprintf(r->kernel, sizeof r->kernel, "%s", r->part[0].plan.kernel);
-    snprintf(r->filter_kernel, sizeof r->filter_kernel, "%s", r->part[0].plan.filter);
-    count_bytes(r, r->part, r->parts);
+    snprintf(p->kernel, sizeof p->kernel, "%s", p->part[0].plan.kernel);
+    snprintf(p->filter_kernel, sizeof p->filter_kernel, "%s", p->part[0].plan.filter);
+    count_bytes(p, p->part, p->parts);
     /* where the halves of a mirrored volume meet, a slab of a later pass may take more than the first one */
-    const int64_t middle = r->grid->n[2] / 2;
-    z = lo + (middle - lo) / r->slab * r->slab;
-    if (fits(r) && !r->mirrored && middle > lo && z < hi && z >= r->part[r->parts - 1].z1) {
-        struct vp_bp_part part = part_of(r, 0, 0, z, vp_min64(z + r->slab, hi));
-        if (plan_parts(r, &part, 1, err))
+    const int64_t middle = p->of->grid->n[2] / 2;
+    z = lo + (middle - lo) / p->slab * p->slab;
+    if (fits(p) && !p->mirrored && middle > lo && z < hi && z >= p->part[p->parts - 1].z1) {
+        struct vp_bp_part part = part_of(p, 0, 0, z, vp_min64(z + p->slab, hi));
+        if (plan_parts(p, &part, 1, err))
             return -1;
-        if (part.plan.device > r->device_bytes)
-            device_bytes(r, &part, 1);
-        if (part.plan.host > r->part[0].plan.host)
-            r->bytes += part.plan.host - r->part[0].plan.host;
+        if (part.plan.device > p->device_bytes)
+            device_bytes(p, &part, 1);
+        if (part.plan.host > p->part[0].plan.host)
+            p->bytes += part.plan.host - p->part[0].plan.host;
     }
-    return fits(r);
+    return fits(p);
 }
 
 /* The numbers of the last count against their limits. */
-static int too_large(const struct vp_reconstruct *r, const char *what, struct vp_err *err)
+static int too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)
 {
     char need[16], have[16];
-    const bool host = r->bytes > r->memory;
-    vp_format_bytes(need, sizeof need, host ? r->bytes : r->device_bytes);
-    vp_format_bytes(have, sizeof have, host ? r->memory : r->device_room);
+    const bool host = p->bytes > p->of->memory;
+    vp_format_bytes(need, sizeof need, host ? p->bytes : p->device_bytes);
+    vp_format_bytes(have, sizeof have, host ? p->of->memory : p->device_room);
     return vp_fail(err, VP_ERESOURCE, "%s needs %s, %s %s", what, need,
                    host ? "the memory limit is" : "the device has", have);
 }
@@ -321,22 +322,23 @@ static int too_large(const struct vp_reconstruct *r, const char *what, struct vp
 /* ---- one pass ---- */
 
 /* With any batch: 1, 0 if none allows it, -1 on errors. */
-static int one_pass(struct vp_reconstruct *r, struct vp_err *err)
+static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
-    r->passes = 1;
-    for (r->batch = largest_batch(r);; r->batch /= 2) {
-        const int rc = check(r, err);
-        if (rc || r->batch <= smallest_batch(r))
+    p->passes = 1;
+    for (p->batch = largest_batch(p);; p->batch /= 2) {
+        const int rc = check(p, err);
+        if (rc || p->batch <= smallest_batch(p))
             return rc;
     }
 }
 
 /* Detector rows of a slab. */
-static int64_t rows_of(const struct vp_reconstruct *r, int64_t z0, int64_t z1)
+static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t z1)
 {
+    const struct vp_reconstruct *r = p->of;
     int64_t v0, v1;
     vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, &v0, &v1);
-    if (r->mirrored) {
+    if (p->mirrored) {
         int64_t w0, w1;
         vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, r->grid->n[2] - z1, r->grid->n[2] - z0, &w0, &w1);
         v0 = vp_min64(v0, w0);
@@ -345,67 +347,104 @@ static int64_t rows_of(const struct vp_reconstruct *r, int64_t z0, int64_t z1)
     return vp_max64(v1 - v0, 1);
 }
 
-/* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
- * slices) and filter, or its upload, or the reading; and to fetch and add up the subsets. */
-static double seconds(const struct vp_reconstruct *r, const struct vp_bp_plan *plan, int64_t unit)
+static double volume_bytes(const struct vp_reconstruct_plan *p)
 {
-    const double views = (double)(r->last - r->first), mine = views / r->subsets;
-    const double plane = (double)r->grid->n[0] * (double)r->grid->n[1], row = (double)r->in_nu;
+    const struct vp_reconstruct *r = p->of;
+    return (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0) * sizeof(float);
+}
+
+/* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
+ * slices) and filter; and its upload, or the reading. */
+static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, double *compute,
+                    double *feed)
+{
+    const double views = (double)(p->of->last - p->of->first), mine = views / p->subsets;
+    const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
     int64_t z, hi;
 
-    vp_reconstruct_domain(r, &z, &hi);
-    const bool both = !r->mirrored && plan->mirror && z == 0 && hi == r->grid->n[2] && r->crew[0].depth >= hi;
-    const double added = r->subsets > 1 ? plane * (double)(r->z1 - r->z0) * sizeof(float) * r->subsets / ADD : 0;
-    double slowest = views * row * (double)rows_of(r, z, hi) * sizeof(float) / READ;
-    for (int i = 0; i < r->n_devices / r->subsets && z < hi; i++) {
-        const int64_t n = vp_min64(r->crew[i].depth, hi - z);
+    vp_reconstruct_domain(p, &z, &hi);
+    const bool both = !p->mirrored && plan->mirror && z == 0 && hi == p->of->grid->n[2] && p->crew[0].depth >= hi;
+    *compute = 0;
+    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / READ;
+    for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
+        const int64_t n = vp_min64(p->crew[i].depth, hi - z);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
-        const double samples = mine * row * (double)rows_of(r, z, z + n);
-        const double kernel = (r->mirrored ? 2 : 1) * slices * plane * mine / (UPDATES * r->crew[i].speed / SPEED);
-        const double work = kernel + (r->filter_device ? samples * plan->filter_seconds : 0);
+        const double samples = mine * row * (double)rows_of(p, z, z + n);
+        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / (UPDATES * p->crew[i].speed / SPEED);
+        const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
         const double copies = samples * sizeof(float) / UPLOAD;
-        slowest = work > slowest ? work : slowest;
-        slowest = copies > slowest ? copies : slowest;
+        *compute = fmax(*compute, work);
+        *feed = fmax(*feed, copies);
         z += n;
     }
-    return slowest + added;
+}
+
+/* Seconds to fetch and add up the subsets. */
+static double adding(const struct vp_reconstruct_plan *p)
+{
+    return p->subsets > 1 ? volume_bytes(p) * p->subsets / ADD : 0;
+}
+
+/* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
+ * last, and are written meanwhile. That pays if the kernels take longer than to feed them. */
+static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, struct vp_err *err)
+{
+    const uint64_t bytes = p->device_bytes;
+    char kernel[sizeof p->kernel];
+    double compute, feed;
+
+    if (p->of->kind->on_host)
+        return 1;
+    seconds(p, plan, unit, &compute, &feed);
+    const double saved = fmin(volume_bytes(p) / WRITE, compute - feed);
+    if (saved <= 0)
+        return 1;
+    memcpy(kernel, p->kernel, sizeof kernel);
+    p->stay = true;
+    const int rc = check(p, err);
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && (double)(p->device_bytes - bytes) / ALLOCATE < saved))
+        return rc;
+    p->stay = false;
+    return check(p, err);
 }
 
 /* Slabs of equal thickness (in time) for one pass, made by crews of `subsets` devices. */
-static void cut_once(struct vp_reconstruct *r, const struct vp_crew *device, int subsets, bool mirrored, int64_t unit)
+static void cut_once(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets, bool mirrored,
+                     int64_t unit)
 {
     int64_t lo, hi;
 
-    r->mirrored = mirrored;
-    muster(r, device, subsets);
-    vp_reconstruct_domain(r, &lo, &hi);
-    cut(r, hi - lo, unit);
-    if (r->used > subsets)
+    p->mirrored = mirrored;
+    muster(p, device, subsets);
+    vp_reconstruct_domain(p, &lo, &hi);
+    cut(p, hi - lo, unit);
+    if (p->used > subsets)
         return;
     /* the whole volume is its own mirror image */
-    r->mirrored = mirrored && r->made > 0;
-    vp_reconstruct_domain(r, &lo, &hi);
-    for (int i = 0; i < r->n_devices / subsets; i++)
-        r->crew[i].depth = r->crew[i].depth > 0 ? hi - lo : 0;
-    r->slab = hi - lo;
+    p->mirrored = mirrored && p->made > 0;
+    vp_reconstruct_domain(p, &lo, &hi);
+    for (int i = 0; i < p->of->n_devices / subsets; i++)
+        p->crew[i].depth = p->crew[i].depth > 0 ? hi - lo : 0;
+    p->slab = hi - lo;
 }
 
 /* As few subsets as keep the devices busy: one, unless more save enough. */
-static int choose_subsets(struct vp_reconstruct *r, const struct vp_crew *device, const struct vp_bp_plan *plan,
+static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
                           bool mirrored, int64_t unit)
 {
-    if (r->want_subsets > 0)
-        return r->want_subsets;
-    if (!vp_views_seekable(r->source) || r->made > 0)
+    if (p->of->want_subsets > 0)
+        return p->of->want_subsets;
+    if (!vp_views_seekable(p->of->source) || p->made > 0)
         return 1;
     int best = 1;
-    double least = 0, one = 0;
-    const int64_t most = vp_min64(r->n_devices, (r->last - r->first) / 2);
-    for (int subsets = 1; subsets <= most && r->n_devices > 1; subsets++) {
-        cut_once(r, device, subsets, mirrored, unit);
-        const double t = seconds(r, plan, unit);
+    double least = 0, one = 0, compute, feed;
+    const int64_t most = vp_min64(p->of->n_devices, (p->of->last - p->of->first) / 2);
+    for (int subsets = 1; subsets <= most && p->of->n_devices > 1; subsets++) {
+        cut_once(p, device, subsets, mirrored, unit);
+        seconds(p, plan, unit, &compute, &feed);
+        const double t = fmax(compute, feed) + adding(p);
         one = subsets == 1 ? t : one;
         if (subsets == 1 || t < least) {
             best = subsets;
@@ -417,44 +456,45 @@ static int choose_subsets(struct vp_reconstruct *r, const struct vp_crew *device
 
 /* ---- several passes ---- */
 
-/* Can a crew make n slices in a pass, with r->batch? host: set if it was the host's memory that is too small. */
-static int can_make(struct vp_reconstruct *r, int crew, int64_t n, bool *good, bool *host, struct vp_err *err)
+/* Can a crew make n slices in a pass, with p->batch? host: set if it was the host's memory that is too small. */
+static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *good, bool *host, struct vp_err *err)
 {
     int64_t z, hi;
 
-    vp_reconstruct_domain(r, &z, &hi);
-    for (int c = 0; c < r->subsets; c++)
-        r->part[c] = part_of(r, crew, c, z, z + n);
-    if (plan_parts(r, r->part, r->subsets, err))
+    vp_reconstruct_domain(p, &z, &hi);
+    for (int c = 0; c < p->subsets; c++)
+        p->part[c] = part_of(p, crew, c, z, z + n);
+    if (plan_parts(p, p->part, p->subsets, err))
         return -1;
-    r->slab = n;
-    count_bytes(r, r->part, r->subsets);
-    *good = fits(r);
-    *host |= r->bytes > r->memory;
+    p->slab = n;
+    count_bytes(p, p->part, p->subsets);
+    *good = fits(p);
+    *host |= p->bytes > p->of->memory;
     return 0;
 }
 
 /* The most of `all` slices that a crew can make in one pass, 0 if not even one. The bytes grow with the depth: bisect
  * on whole steps, then try the fractions of one. */
-static int largest_slab(struct vp_reconstruct *r, int crew, int64_t all, int64_t step, bool *host, struct vp_err *err)
+static int largest_slab(struct vp_reconstruct_plan *p, int crew, int64_t all, int64_t step, bool *host,
+                        struct vp_err *err)
 {
     int64_t lo = 0, hi = divided(all, step);
     bool good = false;
 
     while (lo < hi) {
         const int64_t mid = (lo + hi + 1) / 2;
-        if (can_make(r, crew, vp_min64(mid * step, all), &good, host, err))
+        if (can_make(p, crew, vp_min64(mid * step, all), &good, host, err))
             return -1;
         if (good)
             lo = mid;
         else
             hi = mid - 1;
     }
-    r->crew[crew].most = vp_min64(lo * step, all);
+    p->crew[crew].most = vp_min64(lo * step, all);
     for (int64_t n = step / 2; lo == 0 && n >= 1; n = good ? 0 : n / 2) {
-        if (n <= all && can_make(r, crew, n, &good, host, err))
+        if (n <= all && can_make(p, crew, n, &good, host, err))
             return -1;
-        r->crew[crew].most = good ? n : 0;
+        p->crew[crew].most = good ? n : 0;
     }
     return 0;
 }
@@ -466,43 +506,43 @@ static bool alike(const struct vp_crew *a, const struct vp_crew *b)
     return a->speed == b->speed && a->total == b->total && apart <= a->total / 64;
 }
 
-/* Cut slabs that fit, for the fewest passes with r->batch. Their number, 0 if there are none, -1 on errors. host: was
+/* Cut slabs that fit, for the fewest passes with p->batch. Their number, 0 if there are none, -1 on errors. host: was
  * it the host's memory that some did not fit into? */
-static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *host, struct vp_err *err)
+static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool *host, struct vp_err *err)
 {
-    const int crews = r->n_devices / r->subsets;
+    const int crews = p->of->n_devices / p->subsets;
     int64_t lo, hi, room = 0, least = INT64_MAX;
 
-    vp_reconstruct_domain(r, &lo, &hi);
+    vp_reconstruct_domain(p, &lo, &hi);
     const int64_t all = hi - lo;
     *host = false;
     for (int i = 0; i < crews; i++) {
         int like = 0;
-        while (like < i && !alike(&r->crew[like], &r->crew[i]))
+        while (like < i && !alike(&p->crew[like], &p->crew[i]))
             like++;
         if (like < i)
-            r->crew[i].most = r->crew[like].most;
-        else if (largest_slab(r, i, all, step, host, err))
+            p->crew[i].most = p->crew[like].most;
+        else if (largest_slab(p, i, all, step, host, err))
             return -1;
-        least = r->crew[i].most > 0 ? vp_min64(least, r->crew[i].most) : least;
+        least = p->crew[i].most > 0 ? vp_min64(least, p->crew[i].most) : least;
     }
     for (int attempt = 0; least > 0 && least < INT64_MAX; attempt++) {
-        const int64_t unit = vp_reconstruct_on_host(r) || least < step ? 1 : step;
+        const int64_t unit = p->of->kind->on_host || least < step ? 1 : step;
         room = 0;
         for (int i = 0; i < crews; i++)
-            room += units(&r->crew[i], all, unit) * unit;
+            room += units(&p->crew[i], all, unit) * unit;
         /* no more of it than an equal share of all passes */
-        const int64_t a_pass = vp_reconstruct_on_host(r) ? vp_min64(room, all) : divided(all, divided(all, room));
-        cut(r, a_pass, unit);
-        r->passes = divided(all, divided(a_pass, unit) * unit);
-        const int rc = check(r, err);
+        const int64_t a_pass = p->of->kind->on_host ? vp_min64(room, all) : divided(all, divided(all, room));
+        cut(p, a_pass, unit);
+        p->passes = divided(all, divided(a_pass, unit) * unit);
+        const int rc = check(p, err);
         if (rc)
-            return rc < 0 ? -1 : r->passes;
-        *host |= r->bytes > r->memory;
+            return rc < 0 ? -1 : p->passes;
+        *host |= p->bytes > p->of->memory;
         /* another slab than the first of a crew takes more: smaller ones, later by more than a step */
         least = INT64_MAX;
         for (int i = 0; i < crews; i++) {
-            int64_t *most = &r->crew[i].most;
+            int64_t *most = &p->crew[i].most;
             const int64_t less = attempt < ATTEMPTS ? unit : vp_max64(unit, *most / 16 / unit * unit);
             *most -= *most > unit ? less : divided(*most, 2);
             least = *most > 0 ? vp_min64(least, *most) : least;
@@ -513,72 +553,72 @@ static int64_t passes_of_batch(struct vp_reconstruct *r, int64_t step, bool *hos
 
 /* Cut slabs for the fewest passes, with the largest of the batches that allow those. Their number, 0 if there are none,
  * -1 on errors. */
-static int64_t fewest_passes(struct vp_reconstruct *r, const struct vp_crew *device, bool mirrored, int64_t step,
+static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_crew *device, bool mirrored, int64_t step,
                              struct vp_err *err)
 {
     int64_t fewest = 0;
-    int best = smallest_batch(r);
+    int best = smallest_batch(p);
     bool host = true;
 
-    r->mirrored = mirrored;
-    muster(r, device, r->subsets);
-    for (r->batch = largest_batch(r); r->batch >= smallest_batch(r) && host; r->batch /= 2) {
-        const int64_t passes = passes_of_batch(r, step, &host, err);
+    p->mirrored = mirrored;
+    muster(p, device, p->subsets);
+    for (p->batch = largest_batch(p); p->batch >= smallest_batch(p) && host; p->batch /= 2) {
+        const int64_t passes = passes_of_batch(p, step, &host, err);
         if (passes < 0)
             return -1;
         if (passes > 0 && (!fewest || passes < fewest)) {
             fewest = passes;
-            best = r->batch;
+            best = p->batch;
         }
     }
-    r->batch = best;
-    return passes_of_batch(r, step, &host, err);
+    p->batch = best;
+    return passes_of_batch(p, step, &host, err);
 }
 
 /* ---- all of it ---- */
 
 /* Filter on the device where that is asked for, or can be had; and what the slabs may be. */
-static int choose(struct vp_reconstruct *r, struct vp_bp_plan *plan, struct vp_err *err)
+static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct vp_err *err)
 {
-    const bool mirrored = r->mirrored;
+    const bool mirrored = p->mirrored;
 
-    r->mirrored = false;
-    r->subsets = 1;
-    r->filter_device = r->filter && !vp_reconstruct_on_host(r) && r->filter_on != VP_FILTER_ON_CPU;
+    p->mirrored = false;
+    p->subsets = 1;
+    p->filter_device = p->of->filter && !p->of->kind->on_host && p->of->filter_on != VP_FILTER_ON_CPU;
     for (;;) {
-        const struct vp_bp_part part = part_of(r, 0, 0, r->z0, vp_min64(r->z0 + 1, r->z1));
-        const struct vp_bp_job job = vp_reconstruct_job(r, &part);
+        const struct vp_bp_part part = part_of(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
+        const struct vp_bp_job job = vp_reconstruct_job(p, &part);
         struct vp_err why = VP_ERR_INIT;
-        if (!r->slabs->plan(&job, plan, &why))
+        if (!vp_slab_plan(p->of->kind, &job, plan, &why))
             break;
         /* auto means whatever can do it */
-        if (!r->filter_device || r->filter_on == VP_FILTER_ON_GPU) {
+        if (!p->filter_device || p->of->filter_on == VP_FILTER_ON_GPU) {
             *err = why;
             return -1;
         }
-        r->filter_device = false;
+        p->filter_device = false;
     }
-    if (r->filter_device && r->filter_on == VP_FILTER_ON_AUTO &&
-        plan->filter_seconds > vp_filter_seconds(r->filter))
-        r->filter_device = false;
-    r->partner = vp_views_seekable(r->source) ? plan->partner : 0;
-    r->mirrored = mirrored && r->made > 0;
+    if (p->filter_device && p->of->filter_on == VP_FILTER_ON_AUTO &&
+        plan->filter_seconds > vp_filter_seconds(p->of->filter))
+        p->filter_device = false;
+    p->partner = vp_views_seekable(p->of->source) ? plan->partner : 0;
+    p->mirrored = mirrored && p->made > 0;
     return 0;
 }
 
 /* Subsets that are asked for. */
-static int check_subsets(const struct vp_reconstruct *r, struct vp_err *err)
+static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err)
 {
-    if (r->want_subsets <= 1)
+    if (p->of->want_subsets <= 1)
         return 0;
-    if (r->want_subsets > r->n_devices || vp_reconstruct_on_host(r))
-        return vp_fail(err, VP_ERESOURCE, "%d subsets of the views need as many GPUs, there %s %d", r->want_subsets,
-                       r->n_devices == 1 && !vp_reconstruct_on_host(r) ? "is" : "are",
-                       vp_reconstruct_on_host(r) ? 0 : r->n_devices);
-    if (r->last - r->first < 2 * r->want_subsets)
-        return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", r->want_subsets,
-                       2 * r->want_subsets, (long long)(r->last - r->first));
-    if (!vp_views_seekable(r->source)) {
+    if (p->of->want_subsets > p->of->n_devices || p->of->kind->on_host)
+        return vp_fail(err, VP_ERESOURCE, "%d subsets of the views need as many GPUs, there %s %d", p->of->want_subsets,
+                       p->of->n_devices == 1 && !p->of->kind->on_host ? "is" : "are",
+                       p->of->kind->on_host ? 0 : p->of->n_devices);
+    if (p->of->last - p->of->first < 2 * p->of->want_subsets)
+        return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", p->of->want_subsets,
+                       2 * p->of->want_subsets, (long long)(p->of->last - p->of->first));
+    if (!vp_views_seekable(p->of->source)) {
         vp_fail(err, VP_EUSAGE, "subsets of the views cannot be taken from a pipe, which brings one after the other");
         return vp_hint(err, "give the projections as files");
     }
@@ -586,14 +626,14 @@ static int check_subsets(const struct vp_reconstruct *r, struct vp_err *err)
 }
 
 /* Speed and memory of each device. */
-static struct vp_crew *ask_devices(const struct vp_reconstruct *r, struct vp_err *err)
+static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct vp_err *err)
 {
-    struct vp_crew *device = calloc((size_t)r->n_devices, sizeof *device);
+    struct vp_crew *device = calloc((size_t)p->of->n_devices, sizeof *device);
     if (!device)
         vp_fail(err, VP_ERESOURCE, "out of memory");
-    for (int i = 0; device && i < r->n_devices; i++) {
+    for (int i = 0; device && i < p->of->n_devices; i++) {
         struct vp_device_info info = {0};
-        if (!vp_reconstruct_on_host(r) && r->kind->info(r->devices[i], &info, err)) {
+        if (!p->of->kind->on_host && p->of->kind->info(p->of->devices[i], &info, err)) {
             free(device);
             return NULL;
         }
@@ -603,37 +643,39 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct *r, struct vp_err
     return device;
 }
 
-static int make_plan(struct vp_reconstruct *r, const struct vp_crew *device, const struct vp_bp_plan *plan,
+static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
                      struct vp_err *err)
 {
-    const bool on_host = vp_reconstruct_on_host(r), whole = r->z0 == 0 && r->z1 == r->grid->n[2];
-    const bool mirror = plan->mirror && whole && r->grid->n[2] > 1, again = r->made > 0;
+    const bool on_host = p->of->kind->on_host, whole = p->of->z0 == 0 && p->of->z1 == p->of->grid->n[2];
+    const bool mirror = plan->mirror && whole && p->of->grid->n[2] > 1, again = p->made > 0;
     const int64_t step = on_host ? 1 : plan->z_step;
-    const bool pairs = again ? r->mirrored : mirror && r->n_devices > 1; /* in one pass */
-    const int subsets = choose_subsets(r, device, plan, pairs, step);
+    const bool pairs = again ? p->mirrored : mirror && p->of->n_devices > 1; /* in one pass */
+    const int subsets = choose_subsets(p, device, plan, pairs, step);
     char what[96];
 
-    cut_once(r, device, subsets, pairs, step);
-    int rc = one_pass(r, err);
-    if (rc == 0 && subsets > 1 && r->want_subsets == 0) {
-        cut_once(r, device, 1, pairs, step);
-        rc = one_pass(r, err);
+    cut_once(p, device, subsets, pairs, step);
+    int rc = one_pass(p, err);
+    if (rc == 0 && subsets > 1 && p->of->want_subsets == 0) {
+        cut_once(p, device, 1, pairs, step);
+        rc = one_pass(p, err);
     }
+    if (rc > 0)
+        rc = let_stay(p, plan, step, err);
     if (rc)
         return rc < 0 ? -1 : 0;
-    const bool once = !vp_views_seekable(r->source);
-    snprintf(what, sizeof what, "volume of %lld x %lld x %lld", (long long)r->grid->n[0], (long long)r->grid->n[1],
-             (long long)(r->z1 - r->z0));
-    too_large(r, what, err); /* to be said unless there is another way */
+    const bool once = !vp_views_seekable(p->of->source);
+    snprintf(what, sizeof what, "volume of %lld x %lld x %lld", (long long)p->of->grid->n[0],
+             (long long)p->of->grid->n[1], (long long)(p->of->z1 - p->of->z0));
+    too_large(p, what, err); /* to be said unless there is another way */
     vp_hint(err, "give the projections as files (they are then read several times), --slab for a part, a coarser "
                  "--voxel, or more --memory");
-    if (once && r->n_devices == 1)
+    if (once && p->of->n_devices == 1)
         return -1;
     struct vp_err why = VP_ERR_INIT;
-    const bool mirrored = again ? pairs : mirror && (r->any_order || once);
-    int64_t passes = fewest_passes(r, device, mirrored, on_host ? HOST_STEP : step, &why);
+    const bool mirrored = again ? pairs : mirror && (p->of->any_order || once);
+    int64_t passes = fewest_passes(p, device, mirrored, on_host ? HOST_STEP : step, &why);
     if (passes == 0 && mirrored && !again) /* there may be room for a slice, but none for a pair */
-        passes = fewest_passes(r, device, false, on_host ? HOST_STEP : step, &why);
+        passes = fewest_passes(p, device, false, on_host ? HOST_STEP : step, &why);
     if (once && passes >= 0 && passes != 1)
         return -1;
     *err = why;
@@ -641,56 +683,96 @@ static int make_plan(struct vp_reconstruct *r, const struct vp_crew *device, con
         return -1;
     if (passes > 0)
         return 0;
-    too_large(r, "one slice at a time", err);
-    return vp_hint(err, r->bytes > r->memory ? "allow more --memory"
+    too_large(p, "one slice at a time", err);
+    return vp_hint(err, p->bytes > p->of->memory ? "allow more --memory"
                                              : "allow more --device-memory, or use --device cpu or a coarser --voxel");
 }
 
 /* Where passes follow one another, memory that is left takes the slices of one, so that the devices go on with the next
  * while they are written. Not all of it: it is locked. What there is after the first pass stays. */
-static void add_out_slots(struct vp_reconstruct *r)
+static void add_out_slots(struct vp_reconstruct_plan *p)
 {
-    const uint64_t left = r->memory - r->bytes, half = r->memory / 2;
+    const uint64_t left = p->of->memory - p->bytes, half = p->of->memory / 2;
     int64_t slices = 0;
 
-    if (r->made > 0)
+    if (p->made > 0)
         return;
-    r->out_slots = out_slots(r);
-    r->group = slices_a_slot(r);
-    const uint64_t slot = (uint64_t)r->group * (uint64_t)r->grid->n[0] * (uint64_t)r->grid->n[1] * sizeof(float);
-    for (int i = 0; i < r->parts; i += r->subsets)
-        slices += (r->part[i].z1 - r->part[i].z0) * (r->mirrored ? 2 : 1);
+    p->out_slots = out_slots(p);
+    p->group = slices_a_slot(p);
+    const int64_t *n = p->of->grid->n;
+    const uint64_t slot = (uint64_t)(p->group * n[0] * n[1]) * sizeof(float);
+    for (int i = 0; i < p->parts; i += p->subsets)
+        slices += (p->part[i].z1 - p->part[i].z0) * (p->mirrored ? 2 : 1);
     const int64_t fit = (int64_t)((left < half ? left : half) / slot);
-    const int64_t more = vp_min64(fit, divided(slices, r->group) - r->out_slots);
-    if (r->passes == 1 || vp_reconstruct_on_host(r) || more <= 0)
+    const int64_t more = vp_min64(fit, divided(slices, p->group) - p->out_slots);
+    if (p->passes == 1 || p->of->kind->on_host || more <= 0)
         return;
-    r->out_slots += (int)more;
-    r->bytes += (uint64_t)more * slot;
+    p->out_slots += (int)more;
+    p->bytes += (uint64_t)more * slot;
 }
 
-int vp_reconstruct_plan(struct vp_reconstruct *r, struct vp_err *err)
+/* The same for slices that are left, at the same depths or, where all of the last pass was measured, by what each took.
+ * 1; 0 if that does not fit a device. */
+static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done, struct vp_err *err)
+{
+    p->passes = vp_max64(p->passes - 1, 1);
+    if (done->took)
+        share_again(p, done->plan, done->took);
+    if (place(p, err))
+        return -1;
+    return !p->of->device_memory || p->device_bytes <= p->of->device_memory;
+}
+
+/* All that is decided once, and the limits that the devices were found to have, as they were. */
+static void take_over(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done)
+{
+    struct vp_crew *const crew = p->crew;
+    struct vp_bp_part *const part = p->part;
+    memcpy(crew, done->plan->crew, (size_t)p->of->n_devices * sizeof *crew);
+    *p = *done->plan;
+    p->crew = crew;
+    p->part = part;
+    p->made = done->made;
+    p->stay = false;
+}
+
+static int plan_all(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     struct vp_bp_plan plan;
-
-    r->slabs = vp_slabs_of(r->kind);
-    if (check_subsets(r, err) || choose(r, &plan, err))
+    if (check_subsets(p, err) || choose(p, &plan, err))
         return -1;
-    if (!r->crew && !(r->crew = calloc((size_t)r->n_devices, sizeof *r->crew)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (!r->part && !(r->part = calloc((size_t)r->n_devices, sizeof *r->part)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    struct vp_crew *device = ask_devices(r, err);
-    const int rc = device ? make_plan(r, device, &plan, err) : -1;
+    struct vp_crew *device = ask_devices(p, err);
+    const int rc = device ? make_plan(p, device, &plan, err) : -1;
     free(device);
     if (!rc)
-        add_out_slots(r);
+        add_out_slots(p);
     return rc;
 }
 
-void vp_reconstruct_free(struct vp_reconstruct *r)
+int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
+                        const struct vp_reconstruct_done *done, struct vp_err *err)
 {
-    free(r->crew);
-    free(r->part);
-    r->crew = NULL;
-    r->part = NULL;
+    int rc = 0;
+    *p = (struct vp_reconstruct_plan){.of = r};
+    p->crew = calloc((size_t)r->n_devices, sizeof *p->crew);
+    p->part = calloc((size_t)r->n_devices, sizeof *p->part);
+    if (!p->crew || !p->part)
+        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
+    if (!rc && done)
+        take_over(p, done);
+    if (!rc && done && !done->shortage)
+        rc = go_on(p, done, err);
+    if (!rc)
+        rc = plan_all(p, err);
+    if (rc < 0)
+        vp_reconstruct_plan_free(p);
+    return rc < 0 ? -1 : 0;
+}
+
+void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p)
+{
+    free(p->crew);
+    free(p->part);
+    p->crew = NULL;
+    p->part = NULL;
 }

@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "base/tool.h"
 #include "ops/reconstruct_internal.h"
+#include "ops/session.h"
 #include "stack/open.h"
 
 #include <stdlib.h>
@@ -176,6 +177,7 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
 static void show(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_reconstruct *job = &s->job;
+    const struct vp_reconstruct_plan *p = &s->plan;
     char bytes[16], limit[16];
 
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
@@ -186,28 +188,31 @@ static void show(const struct vp_session *s, struct vp_run *run)
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
-        vp_plan(run, "filter", "%s%s%s", vp_filter_describe(job->filter), job->filter_device ? ", on the device: " : "",
-                job->filter_device ? job->filter_kernel : "");
-    vp_plan(run, "kernel", "%s", job->kernel);
-    if (job->used > 1)
-        vp_plan(run, "devices", "%d: %d slab%s%s", job->used, job->used / job->subsets,
-                job->used == job->subsets ? "" : "s a pass",
-                job->subsets > 1 ? "" : ", each of all views: the bits of one device");
-    if (job->subsets > 1)
+        vp_plan(run, "filter", "%s%s%s", vp_filter_describe(job->filter), p->filter_device ? ", on the device: " : "",
+                p->filter_device ? p->filter_kernel : "");
+    vp_plan(run, "kernel", "%s", p->kernel);
+    if (p->used > 1)
+        vp_plan(run, "devices", "%d: %d slab%s%s", p->used, p->used / p->subsets,
+                p->used == p->subsets ? "" : "s a pass",
+                p->subsets > 1 ? "" : ", each of all views: the bits of one device");
+    if (p->subsets > 1)
         vp_plan(run, "subsets", "%d of the views for each slab, added in float32 in their order: other rounding than "
-                "one device's (less than 1e-6, relative L2)", job->subsets);
+                "one device's (less than 1e-6, relative L2)", p->subsets);
     vp_plan(run, "passes", "%lld over the projections, %s%lld slices each%s, %d views a batch",
-            (long long)job->passes, job->parts > job->subsets ? "at most " : "", (long long)job->slab,
-            job->mirrored ? " and their mirror images" : "", job->batch);
-    vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, job->bytes),
+            (long long)p->passes, p->parts > p->subsets ? "at most " : "", (long long)p->slab,
+            p->mirrored ? " and their mirror images" : "", p->batch);
+    if (p->stay)
+        vp_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
+                job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
+    vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, p->bytes),
             vp_format_bytes(limit, sizeof limit, job->memory));
-    for (int i = 0; i < job->parts && job->device_bytes; i++) {
-        const struct vp_bp_part *part = &job->part[i];
+    for (int i = 0; i < p->parts && p->device_bytes; i++) {
+        const struct vp_bp_part *part = &p->part[i];
         struct vp_device_info device;
         struct vp_err ignored = VP_ERR_INIT;
         if (!job->kind->info(part->device, &device, &ignored))
             vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
-                    vp_format_bytes(bytes, sizeof bytes, job->parts > 1 ? part->plan.device : job->device_bytes),
+                    vp_format_bytes(bytes, sizeof bytes, p->parts > 1 ? part->plan.device : p->device_bytes),
                     vp_format_bytes(limit, sizeof limit, device.free));
     }
     vp_plan(run, "threads", "%d", job->threads);
@@ -236,7 +241,7 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
     const double t = vp_now();
-    const int rc = vp_reconstruct_plan(job, err);
+    const int rc = vp_reconstruct_plan(&s->plan, job, NULL, err);
 
     vp_stats_time(run->stats, "devices", vp_now() - t);
     if (!rc)
@@ -249,7 +254,7 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     *err = (struct vp_err)VP_ERR_INIT;
     job->kind = &vp_cpu;
     job->n_devices = 1;
-    return vp_reconstruct_plan(job, err);
+    return vp_reconstruct_plan(&s->plan, job, NULL, err);
 }
 
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
@@ -257,6 +262,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     struct vp_reconstruct *job = &s->job;
     struct vp_stack out = {0};
     struct vp_writer *writer = NULL;
+    struct vp_reconstruct_result result;
     const bool ahead = job->any_order && !run->common.plan;
     int rc = -1;
 
@@ -267,7 +273,7 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
         goto out;
     vp_stats_text(run->stats, "device", job->kind->name);
     if (job->filter)
-        vp_stats_text(run->stats, "filter_on", job->filter_device ? "gpu" : "cpu");
+        vp_stats_text(run->stats, "filter_on", s->plan.filter_device ? "gpu" : "cpu");
     show(s, run);
     if (vp_plan_done(run)) {
         vp_stack_free(&out);
@@ -275,12 +281,12 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     }
     if (!ahead && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
         goto out;
-    rc = vp_reconstruct_run(job, writer, err);
+    rc = vp_reconstruct_run(&s->plan, writer, &result, err);
     if (!rc && job->normalize)
-        vp_normalize_tell(job->normalize, run, &job->repaired,
-                          job->in_nu * job->nv * (job->last - job->first), job->bad);
-    else if (!rc && job->bad)
-        vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)job->bad);
+        vp_normalize_tell(job->normalize, run, &result.repaired,
+                          job->in_nu * job->nv * (job->last - job->first), result.bad);
+    else if (!rc && result.bad)
+        vp_warn(run, "%s: %lld samples are NaN or infinite", vp_reader_name(s->reader), (long long)result.bad);
 out:
     if (vp_close(run, s->reader, writer, rc != 0, err))
         rc = -1;
@@ -292,7 +298,7 @@ out:
 void vp_session_close(struct vp_session *s)
 {
     vp_devices_settle();
-    vp_reconstruct_free(&s->job);
+    vp_reconstruct_plan_free(&s->plan);
     vp_normalize_close(s->job.normalize);
     vp_filter_close(s->job.filter);
     vp_views_close(s->source);

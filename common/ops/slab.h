@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A slab of a volume on one device, to which views are back-projected: what the stages of a reconstruction ask of each
- * kind of device. */
+/* A slab of a volume on one device, to which views are back-projected. On the CPU it is ops/backproject.h; on devices
+ * with memory of their own it is made with the verbs of device/device.h and their kernels (ops/slab_kernels.h). From
+ * one thread a slab and device at a time: the kernels set limits of their device. */
 #ifndef VP_SLAB_H
 #define VP_SLAB_H
 
@@ -25,6 +26,8 @@ struct vp_bp_job {
     int device;
     uint64_t device_memory; /* bytes of its own memory that the device may use; 0: what is free */
     int64_t together; /* of open: so many views may come before their partners, as a plan said; else 0 */
+    bool stay;        /* all views stay on the device, so that parts of the slab are done before others, not only at the
+                         end: its slices leave while others are made */
 };
 
 struct vp_bp_plan {
@@ -46,24 +49,24 @@ struct vp_bp_stats {
     uint64_t uploaded, downloaded; /* bytes */
 };
 
-struct vp_slabs {
-    /* Back-projection. plan allocates nothing that stays. VP_ERESOURCE where memory falls short. */
-    int (*plan)(const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
-    int (*open)(void **bp, const struct vp_bp_job *job, struct vp_err *err);
-    /* n views from `first`, rows [v0, v1) of each (on the CPU all rows), one after the other. Views come in increasing
-     * order, or in that of the plan. proj must stay as it is until wait has returned for *ticket. */
-    int (*add)(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj, uint64_t *ticket,
-               struct vp_err *err);
-    int (*wait)(void *bp, uint64_t ticket, struct vp_err *err);
-    /* No more views come. Slices can be asked for; what is not ready is waited for, so begin with the lowest. */
-    int (*flush)(void *bp, struct vp_err *err);
-    int (*slices)(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err);
-    void (*stats)(void *bp, struct vp_bp_stats *stats); /* after the last slice */
-    void (*close)(void *bp); /* waits until nothing is copied any more */
-};
-
 struct vp_kind;
-/* What this kind of device has; NULL: nothing. */
-const struct vp_slabs *vp_slabs_of(const struct vp_kind *kind);
+struct vp_slab;
+
+/* What a slab takes; nothing stays allocated. VP_ERESOURCE where memory falls short. */
+int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
+int vp_slab_open(struct vp_slab **s, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err);
+/* n views from `first`, rows [v0, v1) of each (on the CPU all rows), one after the other. Views come in increasing
+ * order, or in that of the plan. proj must stay as it is until wait has returned for *ticket. */
+int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj,
+                uint64_t *ticket, struct vp_err *err);
+int vp_slab_wait(struct vp_slab *s, uint64_t ticket, struct vp_err *err);
+/* No more views come. Slices can be asked for; what is not ready is waited for, so begin with the lowest. */
+int vp_slab_flush(struct vp_slab *s, struct vp_err *err);
+int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct vp_err *err);
+/* After flush: slices are ready part by part, from part 0 on, and the one that slice z belongs to. */
+int vp_slab_parts(const struct vp_slab *s);
+int vp_slab_part_of(const struct vp_slab *s, int64_t z);
+void vp_slab_stats(struct vp_slab *s, struct vp_bp_stats *stats); /* after the last slice */
+void vp_slab_close(struct vp_slab *s); /* waits until nothing is copied any more. NULL is fine */
 
 #endif

@@ -89,28 +89,28 @@ static double run(const struct vp_kind *gpu, const struct vp_bp_job *job, const 
     const int64_t view = job->nu * job->nv, page = job->grid->n[0] * job->grid->n[1];
     const int64_t half = plan->partner ? plan->partner : job->n_views;
     uint64_t ticket = 0;
-    void *bp;
+    struct vp_slab *bp;
 
-    if (gpu->slabs->open(&bp, job, &err))
+    if (vp_slab_open(&bp, gpu, job, &err))
         die(&err);
     for (int64_t k = 0; k < half; k += BATCH) {
         const int64_t n = k + BATCH < half ? BATCH : half - k;
-        if (gpu->slabs->add(bp, k, n, 0, job->nv, proj + k * view, &ticket, &err) ||
-            (plan->partner && gpu->slabs->add(bp, k + half, n, 0, job->nv, proj + (k + half) * view, &ticket, &err)))
+        if (vp_slab_add(bp, k, n, 0, job->nv, proj + k * view, &ticket, &err) ||
+            (plan->partner && vp_slab_add(bp, k + half, n, 0, job->nv, proj + (k + half) * view, &ticket, &err)))
             die(&err);
     }
-    if (gpu->slabs->flush(bp, &err) || gpu->slabs->wait(bp, ticket, &err))
+    if (vp_slab_flush(bp, &err) || vp_slab_wait(bp, ticket, &err))
         die(&err);
     int at = 0;
     for (int64_t z = 0; z < job->grid->n[2]; z += SLICES) {
         const int64_t n = z + SLICES < job->grid->n[2] ? SLICES : job->grid->n[2] - z;
-        if (gpu->slabs->slices(bp, z, n, slices, &err))
+        if (vp_slab_slices(bp, z, n, slices, &err))
             die(&err);
         for (; at < SAMPLES && sample[at].k < z + n; at++)
             sample[at].got = slices[(sample[at].k - z) * page + sample[at].j * job->grid->n[0] + sample[at].i];
     }
-    gpu->slabs->stats(bp, &stats);
-    gpu->slabs->close(bp);
+    vp_slab_stats(bp, &stats);
+    vp_slab_close(bp);
     return stats.kernel;
 }
 
@@ -146,7 +146,7 @@ static void measure(const struct vp_kind *gpu, int device, const struct setup *s
              (long long)s->volume);
     printf("%-27s %-24s ", s->name, size);
     fflush(stdout);
-    if (gpu->slabs->plan(&job, &plan, &err))
+    if (vp_slab_plan(gpu, &job, &plan, &err))
         die(&err);
     if (plan.device > plan.room || 4 * count + 4 * page * SLICES > vp_memory_available() / 2) {
         printf("skipped: not enough memory\n");

@@ -55,6 +55,9 @@ static struct {
 static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* of `pretend` */
 static pthread_mutex_t device_lock[PRETEND_DEVICES];               /* of the queues and events of a device */
 static pthread_once_t pretend_once = PTHREAD_ONCE_INIT;
+/* For tests that say what time it is on a device, and that make what is downloaded only when it is. */
+static double (*pretend_clock)(int device);
+static void (*pretend_before_down)(const struct vp_pitched *from, const int64_t n[3]);
 
 struct vp_event {
     int device;
@@ -64,9 +67,12 @@ struct vp_event {
 };
 
 struct task {
-    enum { COPY, MARK, AFTER, LAUNCH } what;
+    enum { COPY, MARK, AFTER, LAUNCH, CALL } what;
     struct vp_pitched to, from;
     int64_t n[3];
+    enum vp_way way;
+    int (*call)(void *arg, struct vp_err *err);
+    void *arg;
     struct vp_event *event;
     int64_t want;          /* marks of it */
     const struct vp_local *op;
@@ -156,19 +162,28 @@ static void step(struct vp_queue *q)
     struct task *t = q->first;
     struct vp_err err = VP_ERR_INIT;
 
-    if (t->what == AFTER)
+    if (t->what == AFTER) {
         complete(t->event, t->want);
+        if (t->event->by) /* what waits for work that failed fails */
+            vp_err_keep(&q->err, &t->event->by->err);
+    }
     q->first = t->next;
     if (!q->first)
         q->last = NULL;
     if (t->what == COPY) {
+        if (t->way == VP_DOWN && pretend_before_down)
+            pretend_before_down(&t->from, t->n);
         for (int64_t z = 0; z < t->n[2]; z++)
             for (int64_t y = 0; y < t->n[1]; y++)
                 memmove((char *)t->to.data + z * t->to.plane + y * t->to.row,
                         (const char *)t->from.data + z * t->from.plane + y * t->from.row, (size_t)t->n[0]);
     } else if (t->what == MARK) {
         t->event->passed++;
-        t->event->when = vp_now();
+        t->event->when = pretend_clock ? pretend_clock(q->device) : vp_now();
+    } else if (t->what == CALL) {
+        if (t->call(t->arg, &err))
+            vp_err_keep(&q->err, &err);
+        free(t->arg);
     } else if (t->what == LAUNCH && run_on_areas(t, &err)) {
         vp_err_keep(&q->err, &err);
     }
@@ -301,7 +316,17 @@ static int pretend_copy(struct vp_queue *q, const struct vp_pitched *to, const s
 {
     if (way == VP_UP && runs_short())
         return vp_fail(err, VP_ERESOURCE, "pretended device %d has no memory left", q->device);
-    return append(q, &(struct task){.what = COPY, .to = *to, .from = *from, .n = {n[0], n[1], n[2]}});
+    return append(q, &(struct task){.what = COPY, .to = *to, .from = *from, .n = {n[0], n[1], n[2]},
+                                  .way = way});
+}
+
+/* Queue a call with a copy of `arg`. */
+static inline int pretend_call(struct vp_queue *q, int (*call)(void *arg, struct vp_err *err), const void *arg,
+                               size_t size)
+{
+    struct task t = {.what = CALL, .call = call, .arg = malloc(size)};
+    memcpy(t.arg, arg, size);
+    return append(q, &t);
 }
 
 static int pretend_mark(struct vp_queue *q, struct vp_event *e, struct vp_err *err)

@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stages of a reconstruction with pretended devices: how slabs, mirrored slabs, passes and devices are planned,
  * that buffers are as large as what is put there and no more than the memory allows, that a slot is not used again
- * before a device has copied it, and that the volume is that of the CPU to the bit. A pretended device keeps the views
- * that it is given and back-projects them on the CPU in the end. */
-#include "test.h"
+ * before a device has copied it, that nothing is read on a device before it is there, and that the volume is that of
+ * the CPU to the bit. The pretended back-projection works on what it finds in the device's memory when it is run: it
+ * keeps the views that are packed there, and makes slices of them with the CPU's code when they are downloaded. */
+#include "pretend.h"
 
-#include "device/device.h"
 #include "ops/slab.h"
-#include "base/err.h"
-#include "base/size.h"
+#include "ops/slab_kernels.h"
 #include "ops/backproject.h"
 #include "ops/reconstruct_internal.h"
 #include "stack/reader.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* What the devices are like. */
 static struct {
     _Atomic uint64_t memory;
+    uint64_t limit;   /* what they have been allowed, 0: all */
     bool mirror, pairs, filters;
+    bool in_parts;    /* slices have to be asked for as parts are ready */
+    bool flat;        /* every slab takes all rows of the detector */
     double speed[8];  /* 0: all alike */
-    double rate[8];   /* slices that each makes in a second, by its own account; 0: it does not say */
+    double rate[8];   /* slices that each makes of a view in a second, by its own account; 0: it does not say */
+    double clock[8];  /* of each device */
     uint64_t less[8]; /* memory that is taken, of each */
-    atomic_int lost; /* that many bp_open find no memory, */
-    int good;    /* after so many that do, */
-    uint64_t after; /* have this then, if not 0, */
-    int slow;    /* and tell so after so many milliseconds */
-    int breaks;  /* the so-manieth bp_add fails; 0: none does */
-    int tears;   /* and the so-manieth bp_slices */
-    int opened;  /* at the same time */
-    uint64_t row; /* bytes that each detector row of a slab takes */
+    atomic_int lost;  /* that many slabs find no memory, */
+    int good;         /* after so many that do, */
+    uint64_t after;   /* have this then, if not 0, */
+    int slow;         /* and tell so after so many milliseconds */
+    atomic_int full; /* the so-manieth allocation fails */
+    atomic_int breaks, tears, spoils; /* the so-manieth upload, download, or run once it is done fails; 0: none does */
+    uint64_t row;     /* bytes that each detector row of a slab takes */
     atomic_int made[8]; /* slices, of each */
-} pretend;
+    atomic_int wrong; /* what a device found that must not be */
+} like;
+static pthread_mutex_t like_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the devices copy from. */
+#define EXPECT(cond) do { if (!(cond)) { like.wrong++; \
+    printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)
+
+/* What the devices copy from and to. */
 static struct {
     pthread_mutex_t lock;
     struct {
@@ -48,210 +52,473 @@ static struct {
     size_t held, most; /* bytes, now and at most */
 } buffers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-enum { TOGETHER = 3 };
+static char dir[] = "/tmp/voxpipe-reconstruct-XXXXXX";
+static char scan_path[64], volume_path[64];
 
-struct piece {
-    const float *proj;
-    int64_t first, n, v0, v1;
+enum { PROCESS = 7 << 20 }; /* bytes of the memory that are for other things */
+enum { NU = 20, NV = 16, NX = 12, NY = 10 };
+
+struct scene {
+    struct vp_geom geom;
+    struct vp_view *views;
+    struct vp_scan scan;
+    struct vp_grid grid;
+    struct vp_filter *filter;
 };
+static const struct scene *scene; /* that the devices know */
 
-struct device_bp {
-    struct vp_bp_job job;
-    struct vp_backproject *half[2];
-    float *views;
-    char *have;
-    struct piece piece[256];
-    uint64_t added, copied;
-    int64_t v0, v1, waiting; /* for their partners */
-};
-
-static int64_t upper_first(const struct vp_bp_job *j)
+static int one_in(atomic_int *count) /* the so-manieth */
 {
-    const int64_t z = j->grid->n[2] - j->z1;
-    return z > j->z1 ? z : j->z1;
+    return *count > 0 && atomic_fetch_sub(count, 1) == 1;
 }
 
-static void rows_of(const struct vp_bp_job *j, int64_t *v0, int64_t *v1)
+/* ---- back-projection ---- */
+
+enum { K = 4, MOST_PIECES = 128 };
+
+/* Pieces of K slices; those of the mirrored half belong to the pieces of the lower one. */
+struct vp_devbp {
+    struct vp_devbp_problem p;
+    struct vp_devbp_plan plan;
+    struct vp_devbp_memory memory;
+    struct vp_queue *queue;
+    float *views;           /* that were run, whole */
+    bool *have;
+    int pieces, parts, part; /* parts of the last run; the one that was read last */
+    struct {
+        bool *seen;         /* views */
+        int64_t n, made;    /* of them, and when its slices were made */
+        int64_t last;       /* orbit */
+    } piece[MOST_PIECES];
+    struct vp_devbp *next;
+};
+static struct vp_devbp *all_open; /* of all devices */
+
+static bool folded(const struct vp_devbp_problem *p)
 {
-    const int64_t nz = j->grid->n[2];
-    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, v0, v1);
-    if (j->mirrored) {
+    return p->mirrored || (like.mirror && p->z0 == 0 && p->z1 == p->nz);
+}
+
+/* Slices [z0, end) and their mirror images, and [z0, z1) as they are stored */
+static int64_t end_of(const struct vp_devbp_problem *p)
+{
+    return folded(p) && !p->mirrored ? (p->nz + 1) / 2 : p->z1;
+}
+
+static int64_t upper_first(const struct vp_devbp_problem *p)
+{
+    return vp_max64(p->nz - p->z1, p->z1);
+}
+
+static void rows_of(const struct vp_devbp_problem *p, int64_t *v0, int64_t *v1)
+{
+    const struct scene *s = scene;
+    vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, v0, v1);
+    if (p->mirrored) {
         int64_t w0, w1;
-        vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, nz - j->z1, nz - j->z0, &w0, &w1);
-        *v0 = w0 < *v0 ? w0 : *v0;
-        *v1 = w1 > *v1 ? w1 : *v1;
+        vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->nz - p->z1, p->nz - p->z0, &w0, &w1);
+        *v0 = vp_min64(w0, *v0);
+        *v1 = vp_max64(w1, *v1);
+    }
+    if (like.flat) {
+        *v0 = 0;
+        *v1 = p->nv;
     }
 }
 
-static uint64_t device_bytes(const struct vp_bp_job *j)
+static int devbp_plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err)
 {
-    int64_t v0, v1;
-    rows_of(j, &v0, &v1);
-    return (uint64_t)(j->grid->n[0] * j->grid->n[1] * (j->z1 - j->z0)) * sizeof(float) * (j->mirrored ? 2 : 1) +
-           pretend.row * (uint64_t)(v1 - v0);
-}
-
-static int bp_plan(const struct vp_bp_job *j, struct vp_bp_plan *p, struct vp_err *err)
-{
-    memset(p, 0, sizeof *p);
-    if (j->filter && !pretend.filters)
-        return vp_fail(err, VP_ERUN, "rows are too long");
-    p->room = pretend.memory - pretend.less[j->device];
-    p->room = j->device_memory && j->device_memory < p->room ? j->device_memory : p->room;
-    p->z_step = 4;
-    p->mirror = pretend.mirror;
-    p->partner = pretend.pairs && j->first == 0 && j->last == j->n_views ? j->n_views / 2 : 0;
-    p->together = TOGETHER;
-    rows_of(j, &p->v0, &p->v1);
-    p->device = device_bytes(j);
+    double P[12];
+    memset(plan, 0, sizeof *plan);
+    vp_view_on_grid(&scene->views[p->n_views - 1], &scene->grid, P);
+    for (int i = 0; i < 12; i++)
+        EXPECT(fabs(p->P[12 * (p->n_views - 1) + i] * scene->views[0].sod - P[i]) <= 1e-12 * fabs(P[i]));
+    if (p->mirrored && !like.mirror)
+        return vp_fail(err, VP_ERUN, "no mirror plane");
+    snprintf(plan->kernel, sizeof plan->kernel, "pretended");
+    plan->views_per_orbit = like.pairs && p->n_views % 2 == 0 && !(p->limit & VP_DEVBP_NO_ROTATION) ? 2 : 1;
+    plan->mirror = like.mirror;
+    plan->orbits = p->n_views / plan->views_per_orbit;
+    rows_of(p, &plan->v0, &plan->v1);
+    plan->z_step = K;
+    plan->good_batch = vp_min64(16, plan->orbits);
+    plan->bytes_volume = (uint64_t)(p->nx * p->ny * (p->z1 - p->z0)) * sizeof(float) * (p->mirrored ? 2 : 1);
+    plan->bytes_orbit = (uint64_t)(plan->views_per_orbit * vp_max64(plan->v1 - plan->v0, 0) * p->nu) * sizeof(float);
+    plan->bytes_fixed = 8 + like.row * (uint64_t)vp_max64(plan->v1 - plan->v0, 0);
     return 0;
 }
 
-static int bp_open(void **out, const struct vp_bp_job *j, struct vp_err *err)
+static int devbp_open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
+                      struct vp_queue *queue, struct vp_err *err)
 {
-    struct device_bp *b = NULL;
     int rc = 0;
     *out = NULL;
-#pragma omp critical(pretend)
-    {
-        if (pretend.lost > 0 && --pretend.good < 0) {
-            pretend.lost--;
-            pretend.memory = pretend.after ? pretend.after : pretend.memory;
-            rc = vp_fail(err, VP_ERESOURCE, "memory is gone");
-        } else {
-            pretend.opened++;
-            CHECK(!j->device_memory || device_bytes(j) <= j->device_memory);
-        }
+    pthread_mutex_lock(&like_lock);
+    if (like.lost > 0 && --like.good < 0) {
+        like.lost--;
+        like.memory = like.after ? like.after : like.memory;
+        rc = vp_fail(err, VP_ERESOURCE, "memory is gone");
     }
+    pthread_mutex_unlock(&like_lock);
     if (rc) {
-        usleep(1000 * (useconds_t)pretend.slow);
+        usleep(1000 * (useconds_t)like.slow);
         return rc;
     }
-    pretend.made[j->device] += (int)(j->z1 - j->z0);
-    b = calloc(1, sizeof *b);
-    b->job = *j;
-    rows_of(j, &b->v0, &b->v1);
-    b->views = calloc((size_t)(j->n_views * j->nu * j->nv), sizeof *b->views);
-    b->have = calloc((size_t)j->n_views, 1);
-    rc = vp_backproject_open(&b->half[0], j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, 1, NULL, err);
-    if (!rc && j->mirrored && upper_first(j) < j->grid->n[2] - j->z0)
-        rc = vp_backproject_open(&b->half[1], j->views, j->n_views, j->nu, j->nv, j->grid, upper_first(j),
-                                 j->grid->n[2] - j->z0, 1, NULL, err);
+    like.made[p->device] += (int)(p->z1 - p->z0);
+    struct vp_devbp *b = calloc(1, sizeof *b);
+    *b = (struct vp_devbp){.p = *p, .memory = *memory, .queue = queue};
+    devbp_plan(p, &b->plan, err);
+    b->views = calloc((size_t)(p->n_views * p->nu * p->nv), sizeof *b->views);
+    b->have = calloc((size_t)p->n_views, sizeof *b->have);
+    b->pieces = (int)((end_of(p) - p->z0 + K - 1) / K);
+    for (int i = 0; i < b->pieces; i++) {
+        b->piece[i].seen = calloc((size_t)p->n_views, sizeof(bool));
+        b->piece[i].last = -1;
+    }
+    pthread_mutex_lock(&like_lock);
+    b->next = all_open;
+    all_open = b;
+    pthread_mutex_unlock(&like_lock);
     *out = b;
-    return rc;
-}
-
-/* Are n samples from p on in one buffer? */
-static bool held(const float *p, size_t n)
-{
-    bool found = false;
-    pthread_mutex_lock(&buffers.lock);
-    for (int i = 0; i < buffers.n; i++)
-        found |= (const char *)p >= buffers.of[i].p && (const char *)(p + n) <= buffers.of[i].p + buffers.of[i].bytes;
-    pthread_mutex_unlock(&buffers.lock);
-    return found;
-}
-
-/* Nothing is copied before it must be. */
-static int bp_add(void *bp, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj, uint64_t *ticket,
-                  struct vp_err *err)
-{
-    struct device_bp *b = bp;
-    CHECK(v0 <= b->v0 && v1 >= b->v1 && b->added < 256);
-    CHECK(held(proj, (size_t)(n * (v1 - v0) * b->job.in_nu)));
-    CHECK(first % (b->job.n_views / 2) >= (b->job.pairs ? b->job.first : 0));
-    if (pretend.breaks && --pretend.breaks == 0)
-        return vp_fail(err, VP_ERUN, "the device failed: it fell off the bus");
-    if (pretend.pairs && b->job.any_order && (b->job.pairs || b->job.last - b->job.first == b->job.n_views)) {
-        b->waiting += first < b->job.n_views / 2 ? n : -n;
-        CHECK(b->waiting >= 0 && b->waiting <= TOGETHER);
-    }
-    b->piece[b->added++] = (struct piece){proj, first, n, v0, v1};
-    *ticket = b->added;
     return 0;
 }
 
-static int bp_wait(void *bp, uint64_t ticket, struct vp_err *err)
+static void devbp_close(struct vp_devbp *b)
 {
-    struct device_bp *b = bp;
-    const int64_t nu = b->job.nu, nv = b->job.nv, in = b->job.in_nu;
-    (void)err;
-    for (; b->copied < ticket; b->copied++) {
-        const struct piece *p = &b->piece[b->copied];
-        for (int64_t i = 0; i < p->n; i++) {
-            float *to = b->views + ((p->first + i) * nv + b->v0) * nu;
-            const float *from = p->proj + (i * (p->v1 - p->v0) + b->v0 - p->v0) * in;
-            CHECK(!b->have[p->first + i]);
-            b->have[p->first + i] = 1;
-            if (b->job.filter)
-                vp_filter_rows((struct vp_filter *)b->job.filter, p->first + i, 1, b->v0, b->v1, from, to);
-            else
-                memcpy(to, from, (size_t)((b->v1 - b->v0) * nu) * sizeof *to);
+    pthread_mutex_lock(&like_lock);
+    for (struct vp_devbp **at = &all_open; *at; at = &(*at)->next)
+        if (*at == b) {
+            *at = b->next;
+            break;
         }
-    }
-    return 0;
-}
-
-static int bp_flush(void *bp, struct vp_err *err)
-{
-    struct device_bp *b = bp;
-    bp_wait(b, b->added, err);
-    for (int half = 0; half < 2; half++) {
-        for (int64_t k = 0; b->half[half] && k < b->job.n_views; k++) {
-            const int64_t turn = b->job.pairs ? k % (b->job.n_views / 2) : k;
-            CHECK_INT(b->have[k], turn >= b->job.first && turn < b->job.last);
-            if (!b->have[k])
-                continue;
-            if (vp_backproject_add(b->half[half], k, 1, b->views + k * b->job.nu * b->job.nv, err))
-                return -1;
-        }
-        if (b->half[half] && vp_backproject_flush(b->half[half], err))
-            return -1;
-    }
-    return 0;
-}
-
-static int bp_slices(void *bp, int64_t z, int64_t n, float *out, struct vp_err *err)
-{
-    struct device_bp *b = bp;
-    bool torn;
-#pragma omp critical(pretend)
-    torn = pretend.tears && --pretend.tears == 0;
-    if (torn)
-        return vp_fail(err, VP_ERUN, "the device failed: it fell off the bus");
-    for (int64_t i = 0; i < n; i++)
-        vp_backproject_slice(b->half[z + i >= b->job.z1], z + i, out + i * b->job.grid->n[0] * b->job.grid->n[1]);
-    return 0;
-}
-
-static void bp_stats(void *bp, struct vp_bp_stats *stats)
-{
-    const struct vp_bp_job *j = &((const struct device_bp *)bp)->job;
-    memset(stats, 0, sizeof *stats);
-    stats->kernel = pretend.rate[j->device] > 0 ? (double)(j->z1 - j->z0) / pretend.rate[j->device] : 0;
-}
-
-static void bp_close(void *bp)
-{
-    struct device_bp *b = bp;
-    struct vp_err ignored = VP_ERR_INIT;
-    pretend.opened--;
-    bp_wait(b, b->added, &ignored); /* what was added may be read to the end */
-    vp_backproject_close(b->half[0]);
-    vp_backproject_close(b->half[1]);
+    pthread_mutex_unlock(&like_lock);
+    for (int i = 0; i < b->pieces; i++)
+        free(b->piece[i].seen);
     free(b->views);
     free(b->have);
     free(b);
 }
 
+struct pack {
+    struct vp_devbp *b;
+    int64_t first, n, v0, v1;
+    const float *q[2];
+};
+
+/* Where a view lies in the slots: its rows v0 ... v1 of the plan. */
+static float *packed(const struct vp_devbp *b, int64_t orbit, int half)
+{
+    const size_t floats = b->plan.bytes_orbit / sizeof(float);
+    return (float *)b->memory.packed + (size_t)(orbit % b->p.orbits) * floats
+           + (size_t)half * floats / (size_t)b->plan.views_per_orbit;
+}
+
+static int pack_late(void *arg, struct vp_err *err)
+{
+    const struct pack *k = arg;
+    const struct vp_devbp *b = k->b;
+    const int64_t nu = b->p.nu, rows = vp_max64(b->plan.v1 - b->plan.v0, 0);
+    (void)err;
+    for (int64_t i = 0; i < k->n; i++)
+        for (int h = 0; h < 2; h++)
+            if (k->q[h])
+                memcpy(packed(b, k->first + i, h), k->q[h] + (i * (k->v1 - k->v0) + b->plan.v0 - k->v0) * nu,
+                       (size_t)(rows * nu) * sizeof(float));
+    return 0;
+}
+
+static int devbp_pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
+                      const float *half_turn, struct vp_err *err)
+{
+    (void)err;
+    EXPECT(first >= 0 && n > 0 && first + n <= b->plan.orbits && n <= b->p.orbits);
+    EXPECT(b->plan.v0 >= b->plan.v1 || (v0 <= b->plan.v0 && v1 >= b->plan.v1));
+    EXPECT(!half_turn || b->plan.views_per_orbit == 2);
+    return pretend_call(b->queue, pack_late, &(struct pack){b, first, n, v0, v1, {q, half_turn}}, sizeof(struct pack));
+}
+
+struct run {
+    struct vp_devbp *b;
+    int64_t first, n;
+    int from, to; /* pieces */
+    bool fresh;
+};
+
+static int run_late(void *arg, struct vp_err *err)
+{
+    const struct run *r = arg;
+    struct vp_devbp *b = r->b;
+    const size_t row = (size_t)b->p.nu * sizeof(float);
+    const int64_t rows = vp_max64(b->plan.v1 - b->plan.v0, 0);
+    if (one_in(&like.spoils))
+        return vp_fail(err, VP_ERUN, "the device failed: it fell off the bus");
+    for (int64_t o = r->first; o < r->first + r->n; o++)
+        for (int h = 0; h < b->plan.views_per_orbit; h++) {
+            const int64_t view = o + h * b->plan.orbits;
+            float *to = b->views + (view * b->p.nv + (rows ? b->plan.v0 : 0)) * b->p.nu;
+            if (!b->have[view])
+                memcpy(to, packed(b, o, h), (size_t)rows * row);
+            else /* it is still there */
+                EXPECT(!memcmp(to, packed(b, o, h), (size_t)rows * row));
+            b->have[view] = true;
+            for (int i = r->from; i < r->to; i++) {
+                EXPECT(!b->piece[i].seen[view]);
+                b->piece[i].seen[view] = true;
+            }
+        }
+    for (int i = r->from; i < r->to; i++) {
+        EXPECT(r->fresh == (b->piece[i].n == 0));
+        EXPECT(r->first > b->piece[i].last);
+        b->piece[i].last = r->first + r->n - 1;
+        b->piece[i].n += r->n;
+    }
+    if (like.rate[b->p.device] > 0)
+        like.clock[b->p.device] += (double)(r->n * vp_min64(K * (r->to - r->from), end_of(&b->p) - b->p.z0))
+                                   / like.rate[b->p.device];
+    return 0;
+}
+
+static int devbp_run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool fresh, struct vp_err *err)
+{
+    const struct run r = {b, first, n, b->pieces * part / parts, b->pieces * (part + 1) / parts, fresh};
+    (void)err;
+    b->parts = parts;
+    EXPECT(n > 0 && n <= b->p.orbits && part >= 0 && part < parts && parts <= b->pieces);
+    return pretend_call(b->queue, run_late, &r, sizeof r);
+}
+
+static int devbp_parts(const struct vp_devbp *b, int most)
+{
+    return (int)vp_min64(vp_min64(most, b->pieces), dice(1, 7));
+}
+
+static int piece_of(const struct vp_devbp *b, int64_t z)
+{
+    const int64_t k = z >= end_of(&b->p) ? b->p.nz - 1 - z : z;
+    return (int)((k - b->p.z0) / K);
+}
+
+static int devbp_part_of(const struct vp_devbp *b, int64_t z, int parts)
+{
+    int part = 0;
+    while (part < parts - 1 && piece_of(b, z) >= b->pieces * (part + 1) / parts)
+        part++;
+    return part;
+}
+
+static float *slice_of(const struct vp_devbp *b, int64_t z, int64_t *run)
+{
+    const struct vp_devbp_problem *p = &b->p;
+    const int64_t page = p->nx * p->ny, first = upper_first(p);
+    float *volume = b->memory.volume;
+    if (z >= p->z0 && z < p->z1) {
+        *run = p->z1 - z;
+        return volume + (z - p->z0) * page;
+    }
+    *run = p->nz - p->z0 - z;
+    return p->mirrored && z >= first && *run > 0 ? volume + (p->z1 - p->z0 + z - first) * page : NULL;
+}
+
+static const float *devbp_where(const struct vp_devbp *b, int64_t z, int64_t *run)
+{
+    return slice_of(b, z, run);
+}
+
+/* Slices [z0, z1) of the views that a piece has seen. */
+static void make_slices(struct vp_devbp *b, const bool *seen, int64_t z0, int64_t z1)
+{
+    const struct vp_devbp_problem *p = &b->p;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_backproject *bp;
+    int64_t run;
+    if (z0 >= z1)
+        return;
+    EXPECT(!vp_backproject_open(&bp, scene->views, p->n_views, p->nu, p->nv, &scene->grid, z0, z1, 1, NULL, &err));
+    for (int64_t k = 0; k < p->n_views; k++)
+        if (seen[k])
+            EXPECT(!vp_backproject_add(bp, k, 1, b->views + k * p->nu * p->nv, &err));
+    EXPECT(!vp_backproject_flush(bp, &err));
+    for (int64_t z = z0; z < z1; z++)
+        vp_backproject_slice(bp, z, slice_of(b, z, &run));
+    vp_backproject_close(bp);
+}
+
+static void make_piece(struct vp_devbp *b, int i)
+{
+    const struct vp_devbp_problem *p = &b->p;
+    const int64_t lo = p->z0 + K * i, hi = vp_min64(lo + K, end_of(p));
+    if (b->piece[i].made == b->piece[i].n)
+        return;
+    b->piece[i].made = b->piece[i].n;
+    make_slices(b, b->piece[i].seen, lo, hi);
+    if (folded(p))
+        make_slices(b, b->piece[i].seen, vp_max64(p->nz - hi, end_of(p)), p->nz - lo);
+}
+
+/* The slices that are downloaded are made of what was run until now. */
+static void make_what_is_read(const struct vp_pitched *from, const int64_t n[3])
+{
+    const float *first = from->data, *last = (const float *)((const char *)from->data + n[0]) - 1;
+    struct vp_devbp *b;
+    int64_t run;
+    pthread_mutex_lock(&like_lock);
+    for (b = all_open; b; b = b->next) {
+        const float *volume = b->memory.volume;
+        if (first >= volume && first < volume + b->plan.bytes_volume / sizeof(float))
+            break;
+    }
+    pthread_mutex_unlock(&like_lock);
+    EXPECT(b);
+    for (int64_t z = 0; b && z < b->p.nz; z++) {
+        const float *slice = slice_of(b, z, &run);
+        if (slice && slice >= first && slice <= last) {
+            const int part = devbp_part_of(b, z, b->parts);
+            EXPECT(!like.in_parts || part >= b->part);
+            b->part = part;
+            make_piece(b, piece_of(b, z));
+        }
+    }
+}
+
+static const struct vp_backproject_kernels backproject = {
+    .plan = devbp_plan, .open = devbp_open, .pack = devbp_pack, .run = devbp_run, .parts = devbp_parts,
+    .part_of = devbp_part_of, .where = devbp_where, .close = devbp_close,
+};
+
+/* ---- the filter ---- */
+
+struct vp_devfilter {
+    struct vp_filter *host;
+    struct vp_queue *queue;
+    const uint64_t *table;
+};
+static const uint64_t in_table = 0x5ca1ab1e;
+
+static int devfilter_plan(const struct vp_filter *host, int device, struct vp_devfilter_plan *plan, struct vp_err *err)
+{
+    (void)host, (void)device;
+    if (!like.filters)
+        return vp_fail(err, VP_ERUN, "rows are too long");
+    *plan = (struct vp_devfilter_plan){.kernel = "pretended", .nu_out = scene->geom.nu, .bytes = sizeof in_table};
+    return 0;
+}
+
+static int devfilter_open(struct vp_devfilter **f, const struct vp_filter *host, int device, void *memory,
+                          struct vp_queue *queue, struct vp_err *err)
+{
+    (void)device, (void)err;
+    *f = malloc(sizeof **f);
+    **f = (struct vp_devfilter){(struct vp_filter *)(uintptr_t)host, queue, memory};
+    memcpy(memory, &in_table, sizeof in_table);
+    return 0;
+}
+
+struct filtering {
+    struct vp_devfilter *f;
+    int64_t first, n, v0, v1;
+    const float *in;
+    float *out;
+};
+
+static int filter_late(void *arg, struct vp_err *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct filtering *a = arg;
+    (void)err;
+    EXPECT(*a->f->table == in_table);
+    pthread_mutex_lock(&lock);
+    vp_filter_rows(a->f->host, a->first, a->n, a->v0, a->v1, a->in, a->out);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int devfilter_run(struct vp_devfilter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
+                         float *out, struct vp_err *err)
+{
+    (void)err;
+    return pretend_call(f->queue, filter_late, &(struct filtering){f, first, n, v0, v1, in, out},
+                        sizeof(struct filtering));
+}
+
+static void devfilter_close(struct vp_devfilter *f)
+{
+    free(f);
+}
+
+static const struct vp_filter_kernels filter = {.plan = devfilter_plan, .open = devfilter_open, .run = devfilter_run,
+                                                .close = devfilter_close};
+
+/* ---- the devices ---- */
+
 static int device_info(int device, struct vp_device_info *info, struct vp_err *err)
 {
     (void)err;
+    *info = (struct vp_device_info){.total = like.memory, .free = like.memory - like.less[device],
+                                    .speed = like.speed[device]};
     snprintf(info->name, sizeof info->name, "pretended device %d", device);
-    info->total = pretend.memory;
-    info->free = pretend.memory - pretend.less[device];
-    info->speed = pretend.speed[device];
     return 0;
+}
+
+static uint64_t on_device[8];
+static struct {
+    void *p;
+    uint64_t bytes;
+} allocated[8][64];
+
+static int device_alloc(int device, uint64_t bytes, void **p, struct vp_err *err)
+{
+    if (one_in(&like.full))
+        return vp_fail(err, VP_ERESOURCE, "no room");
+    const int rc = pretend_alloc(device, bytes, p, err);
+    pthread_mutex_lock(&like_lock);
+    for (int i = 0; i < 64 && !rc; i++)
+        if (!allocated[device][i].p) {
+            allocated[device][i].p = *p;
+            allocated[device][i].bytes = bytes;
+            on_device[device] += bytes;
+            break;
+        }
+    EXPECT(!like.limit || on_device[device] <= like.limit);
+    pthread_mutex_unlock(&like_lock);
+    return rc;
+}
+
+static void device_release(int device, void *p)
+{
+    pthread_mutex_lock(&like_lock);
+    for (int i = 0; i < 64; i++)
+        if (allocated[device][i].p == p) {
+            on_device[device] -= allocated[device][i].bytes;
+            allocated[device][i].p = NULL;
+        }
+    pthread_mutex_unlock(&like_lock);
+    pretend_release(device, p);
+}
+
+/* Are so many bytes from p on in one buffer? */
+static bool held(const void *p, size_t bytes)
+{
+    bool found = false;
+    pthread_mutex_lock(&buffers.lock);
+    for (int i = 0; i < buffers.n; i++)
+        found |= (const char *)p >= buffers.of[i].p && (const char *)p + bytes <= buffers.of[i].p + buffers.of[i].bytes;
+    pthread_mutex_unlock(&buffers.lock);
+    return found;
+}
+
+static int device_copy(struct vp_queue *q, const struct vp_pitched *to, const struct vp_pitched *from,
+                       const int64_t n[3], enum vp_way way, struct vp_err *err)
+{
+    const struct vp_pitched *host = way == VP_UP ? from : to;
+    EXPECT(n[2] == 1 && held(host->data, (size_t)((n[1] - 1) * host->row + n[0])));
+    if (one_in(way == VP_UP ? &like.breaks : &like.tears))
+        return vp_fail(err, VP_ERUN, "the device failed: it fell off the bus");
+    return pretend_copy(q, to, from, n, way, err);
+}
+
+static double device_clock(int device)
+{
+    return like.clock[device];
 }
 
 static void *host_alloc(size_t bytes)
@@ -279,17 +546,24 @@ static void host_free(void *p)
     free(p);
 }
 
-static const struct vp_slabs slabs = {.plan = bp_plan, .open = bp_open, .add = bp_add, .wait = bp_wait, .flush = bp_flush,
-                                      .slices = bp_slices, .stats = bp_stats, .close = bp_close};
-static const struct vp_kind devices = {.name = "pretended", .info = device_info, .host_alloc = host_alloc,
-                                       .host_free = host_free, .slabs = &slabs};
+static struct vp_kind devices;
+
+static void make_devices(void)
+{
+    devices = pretended;
+    devices.info = device_info;
+    devices.alloc = device_alloc;
+    devices.release = device_release;
+    devices.copy = device_copy;
+    devices.host_alloc = host_alloc;
+    devices.host_free = host_free;
+    devices.backproject = &backproject;
+    devices.filter = &filter;
+    pretend_clock = device_clock;
+    pretend_before_down = make_what_is_read;
+}
 
 /* ---- scans ---- */
-
-enum { PROCESS = 7 << 20 }; /* bytes of the memory that are for other things */
-enum { NU = 20, NV = 16, NX = 12, NY = 10 };
-static char dir[] = "/tmp/voxpipe-reconstruct-XXXXXX";
-static char scan_path[64], volume_path[64];
 
 static void write_pages(int64_t nx, int64_t ny, int64_t pages)
 {
@@ -298,12 +572,12 @@ static void write_pages(int64_t nx, int64_t ny, int64_t pages)
     const struct vp_writer_options plain = {false, VP_COMPRESS_NONE};
     struct vp_writer *w;
     float *page = malloc((size_t)(nx * ny) * sizeof *page);
-    uint32_t state = 1;
+    uint32_t random = 1;
     CHECK(!vp_writer_open(&w, scan_path, &s, &plain, &err));
     for (int64_t k = 0; k < pages; k++) {
         for (int64_t i = 0; i < nx * ny; i++) {
-            state = state * 1664525u + 1013904223u;
-            page[i] = (float)(state >> 8) / 16777216.0f;
+            random = random * 1664525u + 1013904223u;
+            page[i] = (float)(random >> 8) / 16777216.0f;
         }
         CHECK(!vp_writer_page(w, page, &err));
     }
@@ -316,18 +590,10 @@ static void write_scan(int64_t views)
     write_pages(NU, NV, views);
 }
 
-struct scene {
-    struct vp_geom geom;
-    struct vp_view *views;
-    struct vp_scan scan;
-    struct vp_grid grid;
-    struct vp_filter *filter;
-};
-
 static void make_scene(struct scene *s, int64_t views, int64_t slices, double offset_u)
 {
     struct vp_err err = VP_ERR_INIT;
-    const struct vp_filter_params filter = {.cutoff = 1};
+    const struct vp_filter_params ramp = {.cutoff = 1};
     *s = (struct scene){.geom = {.beam = VP_CONE, .sod = 30, .sdd = 45, .nu = NU, .nv = NV, .du = 1.5, .dv = 1.5,
                                  .offset_u = offset_u, .views = views},
                         .grid = {.n = {NX, NY, slices}, .voxel = {1, 1, 1}}};
@@ -335,12 +601,28 @@ static void make_scene(struct scene *s, int64_t views, int64_t slices, double of
     for (int64_t k = 0; k < views; k++)
         s->geom.angle[k] = 360.0 * (double)k / (double)views;
     CHECK(!vp_geom_views(&s->geom, &s->views, &s->scan, &err));
-    CHECK(!vp_filter_open(&s->filter, &filter, &s->geom, s->views, &s->scan, 1, &err));
+    CHECK(!vp_filter_open(&s->filter, &ramp, &s->geom, s->views, &s->scan, 1, &err));
     if (offset_u != 0) {
         vp_filter_widen(s->filter, &s->geom);
         free(s->views);
         CHECK(!vp_geom_views(&s->geom, &s->views, &s->scan, &err));
     }
+    scene = s;
+}
+
+/* What a device needs at least to make so many slices, where all of them need all rows. */
+static uint64_t room(const struct scene *s, int64_t slices)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_bp_plan plan;
+    const bool flat = like.flat;
+    const struct vp_bp_job job = {.views = s->views, .n_views = s->geom.views, .last = s->geom.views, .nu = s->geom.nu,
+                                  .nv = NV, .grid = &s->grid, .z1 = 1, .filter = like.filters ? s->filter : NULL,
+                                  .in_nu = like.filters ? NU : s->geom.nu, .any_order = true, .device_memory = 1};
+    like.flat = true;
+    CHECK(!vp_slab_plan(&devices, &job, &plan, &err));
+    like.flat = flat;
+    return plan.device + (uint64_t)(slices - 1) * NX * NY * sizeof(float);
 }
 
 static void free_scene(struct scene *s)
@@ -349,6 +631,8 @@ static void free_scene(struct scene *s)
     vp_geom_free(&s->geom);
     free(s->views);
 }
+
+static struct vp_reconstruct_result result; /* of the last reconstruction */
 
 /* How a reconstruction is asked for. */
 struct ask {
@@ -360,14 +644,15 @@ struct ask {
     int64_t z0, z1; /* 0, 0: all */
     int subsets;
     uint64_t memory; /* 0: much */
-    const char *sinograms; /* read from there, not from the scan */
+    const char *sinograms; /* read from there, not from the scan, */
+    const char *pipe;      /* or views from there */
 };
 
 /* Plan and run; the volume (malloc'd) or NULL with the reason in err. */
-static float *reconstruct(struct scene *s, const struct ask *a, struct vp_reconstruct *r, struct vp_err *err)
+static float *reconstruct(struct scene *s, const struct ask *a, struct vp_reconstruct_plan *r, struct vp_err *err)
 {
     static const int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
-    const char *const path = a->sinograms ? a->sinograms : scan_path;
+    const char *const path = a->sinograms ? a->sinograms : a->pipe ? a->pipe : scan_path;
     const struct vp_reader_options plain = {0};
     const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
     const int64_t z1 = a->z1 ? a->z1 : s->grid.n[2];
@@ -377,17 +662,21 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     struct vp_writer *w = NULL;
     float *volume = NULL;
 
+    *r = (struct vp_reconstruct_plan){.of = NULL};
+    like.limit = a->device_memory;
     if (vp_reader_open(&reader, &path, 1, &plain, err) || vp_views_open(&source, reader, a->sinograms, 0, err))
         goto out;
-    *r = (struct vp_reconstruct){.source = source, .views = s->views, .n_views = s->geom.views, .last = s->geom.views,
-                                 .in_nu = NU, .nu = s->geom.nu, .nv = NV, .filter = s->filter,
-                                 .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0, .z1 = z1,
-                                 .memory = a->memory ? a->memory : 1 << 30, .device_memory = a->device_memory,
-                                 .threads = 1, .any_order = a->any_order, .kind = a->kind, .devices = numbers,
-                                 .n_devices = a->n_devices, .want_subsets = a->subsets};
-    if (vp_reconstruct_plan(r, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
+    const struct vp_reconstruct job = {.source = source, .views = s->views, .n_views = s->geom.views,
+                                       .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu, .nv = NV,
+                                       .filter = s->filter, .filter_on = a->filter_on, .grid = &s->grid, .z0 = a->z0,
+                                       .z1 = z1, .memory = a->memory ? a->memory : 1 << 30,
+                                       .device_memory = a->device_memory, .threads = 1, .any_order = a->any_order,
+                                       .kind = a->kind, .devices = numbers, .n_devices = a->n_devices,
+                                       .want_subsets = a->subsets};
+    if (vp_reconstruct_plan(r, &job, NULL, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
-    if (vp_reconstruct_run(r, w, err)) {
+    like.in_parts = a->any_order && r->stay && !like.lost;
+    if (vp_reconstruct_run(r, w, &result, err)) {
         vp_writer_abort(w);
         goto out;
     }
@@ -404,23 +693,25 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     for (int64_t z = 0; z < z1 - a->z0; z++)
         CHECK_INT(vp_reader_next_f32(reader, volume + z * NX * NY, NULL, err), 1);
 out:
-    vp_reconstruct_free(r);
+    vp_reconstruct_plan_free(r);
     vp_views_close(source);
     vp_reader_close(reader, NULL);
     return volume;
 }
 
-static void check_same(struct scene *s, const struct ask *a, const float *want, struct vp_reconstruct *r)
+static void check_same(struct scene *s, const struct ask *a, const float *want, struct vp_reconstruct_plan *r)
 {
     struct vp_err err = VP_ERR_INIT;
     const int64_t n = (a->z1 ? a->z1 : s->grid.n[2]) - a->z0;
+    const uint64_t memory = a->memory ? a->memory : 1 << 30;
     buffers.most = 0;
     float *got = reconstruct(s, a, r, &err);
     CHECK_STR(err.msg, "");
-    CHECK(buffers.most + PROCESS <= r->memory && r->bytes <= r->memory);
+    CHECK(buffers.most + PROCESS <= memory && r->bytes <= memory);
     CHECK(got && !memcmp(got, want, (size_t)(NX * NY * n) * sizeof *got));
-    CHECK_INT(pretend.opened, 0);
+    CHECK_INT(pretend.open, 0);
     CHECK_INT(buffers.n, 0);
+    CHECK_INT(like.wrong, 0);
     free(got);
 }
 
@@ -428,7 +719,7 @@ static void check_same(struct scene *s, const struct ask *a, const float *want, 
 static float *by_cpu(struct scene *s)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     float *volume = reconstruct(s, &(struct ask){.kind = &vp_cpu, .n_devices = 1}, &r, &err);
     CHECK_STR(err.msg, "");
     return volume;
@@ -439,53 +730,104 @@ static float *begin(struct scene *s, int64_t slices, uint64_t memory)
 {
     write_scan(24);
     make_scene(s, 24, slices, 0);
-    pretend.memory = memory;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
+    like.memory = memory;
+    like.mirror = like.pairs = like.filters = true;
     return by_cpu(s);
 }
 
 /* ---- tests ---- */
 
+/* Kernels that take longer than to bring them their views. */
+static void be_slow(bool slow)
+{
+    for (int i = 0; i < 8; i++)
+        like.speed[i] = slow ? 0.01 : 0;
+}
+
 static void same_bits_whatever_the_devices(void)
 {
     static const int64_t slices[] = {1, 2, 7, 16, 33};
-    const uint64_t plane = NX * NY * sizeof(float);
     for (int views = 24; views <= 25; views++) {
         write_scan(views);
         for (int i = 0; i < 5; i++) {
             struct scene s;
-            struct vp_reconstruct r;
+            struct vp_reconstruct_plan r;
             make_scene(&s, views, slices[i], 0);
             float *want = by_cpu(&s);
             CHECK(want);
-            for (int way = 0; way < 32; way++) {
-                pretend.memory = 1 << 30;
-                pretend.mirror = way & 1;
-                pretend.pairs = way & 2 && views % 2 == 0;
-                pretend.filters = true;
+            for (int way = 0; way < 64; way++) {
+                like.memory = 1 << 30;
+                like.mirror = way & 1;
+                like.pairs = way & 2 && views % 2 == 0;
+                like.filters = true;
                 struct ask a = {.kind = &devices, .n_devices = 1 + way % 5, .any_order = way & 4,
                                 .filter_on = way & 8 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU,
-                                .device_memory = way & 16 ? 5 * plane : 0};
+                                .device_memory = way & 16 ? room(&s, 5) : 0};
+                be_slow(way & 32);
                 check_same(&s, &a, want, &r);
+                CHECK(way & 16 || r.stay == ((way & 32) != 0));
                 CHECK_INT(r.filter_device, (way & 8) != 0);
                 CHECK(r.used <= a.n_devices && (r.passes == 1 || way & 16));
             }
+            be_slow(false);
             free(want);
             free_scene(&s);
         }
     }
 }
 
+/* Views stay on the device where that pays and there is room for them; slices are then asked for as they are ready, or
+ * in order where the output wants that. */
+static void slices_that_leave_early(void)
+{
+    struct vp_reconstruct_plan r;
+    struct scene s;
+    float *want = begin(&s, 40, 1 << 30);
+    be_slow(true);
+    for (int way = 0; way < 16; way++) {
+        struct ask a = {.kind = &devices, .n_devices = 1 + way % 4, .any_order = way & 4};
+        bool stayed = true;
+        uint64_t least = UINT64_MAX;
+        like.pairs = way & 8;
+        check_same(&s, &a, want, &r);
+        CHECK(r.stay && r.passes == 1);
+        for (a.device_memory = r.device_bytes; a.device_memory > room(&s, 4); a.device_memory -= a.device_memory / 16) {
+            check_same(&s, &a, want, &r);
+            CHECK(!r.stay || stayed); /* less memory, and they stay again? */
+            CHECK((!r.stay || r.passes == 1) && r.device_bytes <= a.device_memory);
+            if (stayed && !r.stay)
+                least = a.device_memory;
+            stayed = r.stay;
+        }
+        CHECK(least < 1 << 30);
+        /* room for them that has gone when a device is opened: the whole volume in one pass all the same */
+        a.device_memory = 0;
+        like.after = least;
+        like.lost = 1;
+        check_same(&s, &a, want, &r);
+        CHECK(r.stay && !like.lost);
+        CHECK_INT(result.passes, 1);
+        like.memory = 1 << 30;
+        like.after = 0;
+    }
+    be_slow(false);
+    struct ask a = {.kind = &devices, .n_devices = 1, .any_order = true};
+    check_same(&s, &a, want, &r);
+    CHECK(!r.stay);
+    free(want);
+    free_scene(&s);
+}
+
 static void slabs_of_the_plan(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    const uint64_t plane = NX * NY * sizeof(float);
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(24);
     make_scene(&s, 24, 32, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
+    like.memory = 1 << 30;
+    like.mirror = like.pairs = like.filters = true;
+    like.flat = true;
     struct ask a = {.kind = &devices, .n_devices = 3, .any_order = true};
     free(reconstruct(&s, &a, &r, &err)); /* 16 slices of a half in steps of 4: two devices of 8 or three of 8, 8, 0 */
     CHECK_INT(r.passes, 1);
@@ -495,13 +837,13 @@ static void slabs_of_the_plan(void)
     a.n_devices = 1;
     free(reconstruct(&s, &a, &r, &err));
     CHECK(!r.mirrored && r.slab == 32 && r.passes == 1);
-    a.device_memory = 10 * plane; /* 4 pairs of slices are the most, in steps of 4 */
+    a.device_memory = room(&s, 10); /* 4 pairs of slices are the most, in steps of 4 */
     free(reconstruct(&s, &a, &r, &err));
     CHECK(r.mirrored && r.slab == 4 && r.passes == 4);
-    a.device_memory = plane; /* room for a slice, but for no pair */
+    a.device_memory = room(&s, 1); /* room for a slice, but for no pair */
     free(reconstruct(&s, &a, &r, &err));
     CHECK(!r.mirrored && r.slab == 1 && r.passes == 32);
-    a.device_memory = 10 * plane;
+    a.device_memory = room(&s, 10);
     a.any_order = false; /* to a pipe: slices in order, so 8 of them */
     free(reconstruct(&s, &a, &r, &err));
     CHECK(!r.mirrored && r.slab == 8 && r.passes == 4);
@@ -512,37 +854,122 @@ static void slabs_of_the_plan(void)
     free(reconstruct(&s, &a, &r, &err));
     CHECK(!r.mirrored && r.passes == 1 && r.slab * r.used >= 17);
     CHECK_STR(err.msg, "");
+    like.flat = false;
+    free_scene(&s);
+}
+
+/* The views of the scan that was written. */
+static struct vp_views *open_scan(struct vp_reader **reader)
+{
+    const char *const path = scan_path;
+    const struct vp_reader_options plain = {0};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_views *views = NULL;
+    CHECK(!vp_reader_open(reader, &path, 1, &plain, &err) && !vp_views_open(&views, *reader, false, 0, &err));
+    return views;
+}
+
+static bool same_plan(const struct vp_reconstruct_plan *a, const struct vp_reconstruct_plan *b)
+{
+    bool same = a->made == b->made && a->passes == b->passes && a->batch == b->batch && a->used == b->used
+                && a->subsets == b->subsets && a->mirrored == b->mirrored && a->slab == b->slab && a->unit == b->unit
+                && a->out_slots == b->out_slots && a->group == b->group && a->bytes == b->bytes
+                && a->device_bytes == b->device_bytes && a->parts == b->parts;
+    for (int i = 0; i < a->parts && same; i++)
+        same = a->part[i].device == b->part[i].device && a->part[i].z0 == b->part[i].z0
+               && a->part[i].z1 == b->part[i].z1 && a->part[i].plan.device == b->part[i].plan.device;
+    return same;
+}
+
+/* What is asked for and what the devices say make a plan, and nothing else: neither how often it is made, nor what was
+ * planned before. Plans of all passes together make every slice once. */
+static void plans_that_are_made_twice(void)
+{
+    static const int numbers[] = {0, 1, 2};
+    static const double took[] = {3, 1, 2};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *reader = NULL;
+    struct scene s;
+    write_scan(24);
+    make_scene(&s, 24, 61, 0);
+    like.memory = 1 << 30;
+    like.pairs = like.filters = true;
+    struct vp_views *const source = open_scan(&reader);
+    for (int way = 0; way < 32; way++) {
+        like.mirror = way & 1;
+        const struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
+                                         .nu = NU, .nv = NV, .filter = s.filter, .grid = &s.grid, .z1 = 61,
+                                         .memory = 1 << 30, .device_memory = room(&s, 3 + way), .threads = 1,
+                                         .any_order = way & 2, .kind = &devices, .devices = numbers,
+                                         .n_devices = 1 + way % 3};
+        struct vp_reconstruct_plan now, next, again;
+        char made[61] = {0};
+        CHECK(!vp_reconstruct_plan(&now, &r, NULL, &err));
+        for (;;) {
+            for (int i = 0; i < now.parts; i++)
+                for (int64_t z = now.part[i].z0; z < now.part[i].z1; z++) {
+                    made[z]++;
+                    made[60 - z] += now.mirrored && z != 30;
+                }
+            const struct vp_reconstruct_done done = {.plan = &now, .made = now.part[now.parts - 1].z1,
+                                                     .took = way & 4 ? took : NULL, .shortage = way & 8};
+            if (done.made >= (now.mirrored ? 31 : 61))
+                break;
+            CHECK(!vp_reconstruct_plan(&next, &r, &done, &err) && !vp_reconstruct_plan(&again, &r, &done, &err));
+            CHECK(same_plan(&next, &again));
+            vp_reconstruct_plan_free(&again);
+            vp_reconstruct_plan_free(&now);
+            now = next;
+        }
+        for (int z = 0; z < 61; z++)
+            CHECK_INT(made[z], 1);
+        CHECK(!vp_reconstruct_plan(&next, &r, NULL, &err) && !vp_reconstruct_plan(&again, &r, NULL, &err));
+        CHECK(same_plan(&next, &again));
+        vp_reconstruct_plan_free(&next);
+        vp_reconstruct_plan_free(&again);
+        vp_reconstruct_plan_free(&now);
+    }
+    CHECK_STR(err.msg, "");
+    vp_views_close(source);
+    vp_reader_close(reader, NULL);
     free_scene(&s);
 }
 
 static void memory_that_goes_away(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     struct ask a;
     float *want = begin(&s, 16, 1 << 30);
     a = (struct ask){.kind = &devices, .n_devices = 2, .any_order = true};
     int found = 0;
-    pretend.lost = 1; /* planned again */
+    like.lost = 1; /* planned again */
     check_same(&s, &a, want, &r);
     for (int good = 1; good < 8; good++) { /* in a later pass, or on the second device */
         struct ask small = a;
-        small.device_memory = NX * NY * sizeof(float) * (good % 2 ? 2 : 4);
+        small.device_memory = room(&s, good % 2 ? 2 : 4);
         small.any_order = good % 3;
-        pretend.lost = 1;
-        pretend.good = good;
+        like.lost = 1;
+        like.good = good;
         check_same(&s, &small, want, &r);
-        found += pretend.lost == 0;
-        pretend.lost = 0;
+        found += like.lost == 0;
+        like.lost = 0;
     }
     CHECK(found >= 3);
-    pretend.good = 0;
-    pretend.lost = 100;
+    for (int n = 1; n < 16; n++) { /* in the middle of a slab */
+        a.filter_on = n % 2 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU;
+        like.full = n;
+        check_same(&s, &a, want, &r);
+    }
+    CHECK(like.full > 0);
+    like.full = 0;
+    like.good = 0;
+    like.lost = 100;
     CHECK(!reconstruct(&s, &a, &r, &err));
     CHECK_INT(err.code, VP_ERESOURCE);
-    CHECK_INT(pretend.opened, 0);
-    pretend.lost = 0;
+    CHECK_INT(pretend.open, 0);
+    like.lost = 0;
     err = (struct vp_err)VP_ERR_INIT;
     a.device_memory = NX * NY; /* a quarter of a slice */
     CHECK(!reconstruct(&s, &a, &r, &err));
@@ -556,21 +983,23 @@ static void memory_that_goes_away(void)
  * that one, and all of it within the memory. */
 static void memory_that_goes_away_later(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     int found = 0;
+    like.flat = true;
     float *want = begin(&s, 12, 1 << 30);
     for (int way = 0; way < 48; way++) {
         struct ask a = {.kind = &devices, .n_devices = 1 + way % 2, .any_order = way & 4, .z0 = way & 8 ? 6 : 0,
-                        .z1 = 12, .device_memory = (uint64_t)(1 + way / 16) * NX * NY * sizeof(float),
+                        .z1 = 12, .device_memory = room(&s, 1 + way / 16),
                         .memory = PROCESS + 65536 * (1 + (uint64_t)way % 7)};
-        pretend.good = 1 + way % 5;
-        pretend.lost = 1;
+        like.good = 1 + way % 5;
+        like.lost = 1;
         check_same(&s, &a, want + a.z0 * NX * NY, &r);
-        found += pretend.lost == 0;
-        pretend.lost = 0;
+        found += like.lost == 0;
+        like.lost = 0;
     }
     CHECK(found >= 24);
+    like.flat = false;
     free(want);
     free_scene(&s);
     /* slices that wait for the writer keep their memory, though thinner slabs alone would leave room for more views */
@@ -579,14 +1008,14 @@ static void memory_that_goes_away_later(void)
     want = by_cpu(&s);
     for (uint64_t kib = 550; kib < 750; kib += 100) {
         struct ask a = {.kind = &devices, .n_devices = 1, .memory = PROCESS + (kib << 10)};
-        pretend.memory = 200 * NX * NY * sizeof(float);
-        pretend.after = 5 * NX * NY * sizeof(float);
-        pretend.good = 1;
-        pretend.lost = 1;
+        like.memory = room(&s, 200);
+        like.after = room(&s, 5);
+        like.good = 1;
+        like.lost = 1;
         check_same(&s, &a, want, &r);
-        CHECK(!pretend.lost && r.passes > 10);
+        CHECK(!like.lost && result.passes > 10);
     }
-    pretend.after = 0;
+    like.after = 0;
     free(want);
     free_scene(&s);
 }
@@ -594,15 +1023,15 @@ static void memory_that_goes_away_later(void)
 /* A slab of a later pass that sees more rows, and takes more than the device may use: a thinner one. */
 static void slabs_that_take_more(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
-    pretend.row = 1000;
+    like.row = 1000;
     float *want = begin(&s, 12, 1 << 30);
-    for (uint64_t bytes = 7000; bytes < 15000; bytes += 500) {
+    for (uint64_t bytes = room(&s, 1); bytes < room(&s, 8); bytes += 500) {
         struct ask a = {.kind = &devices, .n_devices = 1, .z0 = 6, .z1 = 12, .device_memory = bytes};
         check_same(&s, &a, want + a.z0 * NX * NY, &r);
     }
-    pretend.row = 0;
+    like.row = 0;
     free(want);
     free_scene(&s);
 }
@@ -615,7 +1044,7 @@ static void *feed(void *fd)
     FILE *f = fopen(scan_path, "rb");
     const size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
     bool good = n > 0 && n < sizeof bytes && !fclose(f) && write(to, bytes, n / 2) == (ssize_t)(n / 2);
-    for (int i = 0; pretend.lost && i < 5000; i++)
+    for (int i = 0; like.lost && i < 5000; i++)
         usleep(1000);
     usleep(20000);
     good = good && write(to, bytes + n / 2, n - n / 2) == (ssize_t)(n - n / 2);
@@ -627,42 +1056,56 @@ static void *feed(void *fd)
 static void memory_that_goes_away_while_a_pipe_is_read(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     pthread_t feeder;
     char path[32];
     int fd[2];
     write_pages(NU, 24, NV);
     make_scene(&s, 24, 12, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
+    like.memory = 1 << 30;
+    like.mirror = like.pairs = like.filters = true;
     struct ask a = {.kind = &vp_cpu, .n_devices = 1, .sinograms = scan_path};
     float *want = reconstruct(&s, &a, &r, &err);
     CHECK(want && !pipe2(fd, O_CLOEXEC));
     snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
     a = (struct ask){.kind = &devices, .n_devices = 1, .sinograms = path};
-    pretend.good = 0;
-    pretend.lost = 1;
-    pretend.slow = 20; /* the reader is at work by then */
+    like.good = 0;
+    like.lost = 1;
+    like.slow = 20; /* the reader is at work by then */
     CHECK(!pthread_create(&feeder, NULL, feed, &fd[1]));
     check_same(&s, &a, want, &r);
     void *fed = NULL;
     CHECK(!pthread_join(feeder, &fed) && fed);
     close(fd[0]);
-    pretend.slow = 0;
+    like.slow = 0;
     free(want);
     free_scene(&s);
 }
 
-/* The views of the scan that was written. */
-static struct vp_views *open_scan(struct vp_reader **reader)
+/* Views that come one after the other: pairs wait on the device for their partners, or go alone. */
+static void views_from_a_pipe(void)
 {
-    const char *const path = scan_path;
-    const struct vp_reader_options plain = {0};
-    struct vp_err err = VP_ERR_INIT;
-    struct vp_views *views = NULL;
-    CHECK(!vp_reader_open(reader, &path, 1, &plain, &err) && !vp_views_open(&views, *reader, false, 0, &err));
-    return views;
+    struct vp_reconstruct_plan r;
+    struct scene s;
+    pthread_t feeder;
+    char path[32];
+    int fd[2];
+    float *want = begin(&s, 16, 1 << 30);
+    for (int way = 0; way < 6; way++) {
+        struct ask a = {.kind = &devices, .n_devices = 1 + way % 2, .pipe = path,
+                        .device_memory = way < 4 ? 0 : room(&s, 16)};
+        void *fed = NULL;
+        like.filters = way % 3;
+        CHECK(!pipe2(fd, O_CLOEXEC));
+        snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
+        CHECK(!pthread_create(&feeder, NULL, feed, &fd[1]));
+        check_same(&s, &a, want, &r);
+        CHECK(!pthread_join(feeder, &fed) && fed);
+        close(fd[0]);
+    }
+    free(want);
+    free_scene(&s);
 }
 
 /* On the CPU, whose slab in the middle of the volume takes more than the first: what is enough memory stays enough. */
@@ -678,17 +1121,18 @@ static void more_memory_is_never_too_little(void)
     s.grid.voxel[0] = s.grid.voxel[1] = s.grid.voxel[2] = 0.06;
     struct vp_views *const source = open_scan(&reader);
     for (uint64_t mib = 8; mib < 80; mib++) {
+        struct vp_reconstruct_plan p;
         struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU, .nu = NU,
                                    .nv = NV, .grid = &s.grid, .z1 = 200, .memory = mib << 20, .threads = 2,
                                    .kind = &vp_cpu, .devices = numbers, .n_devices = 1};
         struct vp_err why = VP_ERR_INIT;
-        if (!vp_reconstruct_plan(&r, &why)) {
-            CHECK(!passes || r.passes <= passes);
-            passes = r.passes;
+        if (!vp_reconstruct_plan(&p, &r, NULL, &why)) {
+            CHECK(!passes || p.passes <= passes);
+            passes = p.passes;
         } else {
             CHECK_INT(passes, 0);
         }
-        vp_reconstruct_free(&r);
+        vp_reconstruct_plan_free(&p);
     }
     CHECK_INT(passes, 1);
     vp_views_close(source);
@@ -712,14 +1156,14 @@ static double apart(const float *a, const float *b, int64_t n)
 static void subsets_of_views(void)
 {
     static const int64_t slices[] = {1, 7, 16};
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.filters = true;
+    like.memory = 1 << 30;
+    like.mirror = like.filters = true;
     for (int views = 24; views <= 25; views++) {
         write_scan(views);
-        pretend.pairs = views == 24;
+        like.pairs = views == 24;
         for (int i = 0; i < 3; i++) {
             struct vp_err err = VP_ERR_INIT;
-            struct vp_reconstruct r;
+            struct vp_reconstruct_plan r;
             struct scene s;
             const int64_t n = NX * NY * slices[i];
             make_scene(&s, views, slices[i], 0);
@@ -734,7 +1178,7 @@ static void subsets_of_views(void)
                 CHECK(want && apart(want, all, n) < 3e-7 && memcmp(want, all, (size_t)n * sizeof *want));
                 for (a.n_devices = subsets; a.n_devices <= 8; a.n_devices += 2) {
                     a.any_order = a.n_devices % 4;
-                    a.device_memory = a.n_devices % 3 ? 0 : 3 * NX * NY * sizeof(float);
+                    a.device_memory = a.n_devices % 3 ? 0 : room(&s, 3);
                     check_same(&s, &a, want, &r);
                     CHECK(r.used % subsets == 0 && (r.passes == 1 || a.device_memory));
                 }
@@ -754,37 +1198,38 @@ static void subsets_only_where_they_pay(void)
     struct scene s;
     write_scan(24);
     make_scene(&s, 24, 1, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.filters = pretend.pairs = true;
+    like.memory = (uint64_t)1 << 31;
+    like.mirror = like.filters = like.pairs = true;
     struct vp_views *const source = open_scan(&reader);
     for (int slow = 0; slow < 2; slow++)
         for (int64_t slices = 1; slices <= 64; slices *= 64) {
             for (int i = 0; i < 4; i++)
-                pretend.speed[i] = slow ? 0.1 : 0;
+                like.speed[i] = slow ? 0.1 : 0;
             s.grid.n[0] = s.grid.n[1] = slices == 1 ? 16384 : 2048;
             s.grid.n[2] = slices;
+            struct vp_reconstruct_plan p;
             struct vp_reconstruct r = {.source = source, .views = s.views, .n_views = 24, .last = 24, .in_nu = NU,
                                        .nu = NU, .nv = NV, .grid = &s.grid, .z1 = slices, .memory = (uint64_t)1 << 36,
                                        .threads = 1, .kind = &devices, .devices = numbers, .n_devices = 4};
-            CHECK(!vp_reconstruct_plan(&r, &err));
+            CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
             CHECK_STR(err.msg, "");
             /* one slice is too thin to be cut; 64 give every device a slab; and what is done at once needs nothing */
-            CHECK_INT(r.subsets, slow && slices == 1 ? 4 : 1);
-            CHECK_INT(r.used, slices == 1 && !slow ? 1 : 4);
-            vp_reconstruct_free(&r);
+            CHECK_INT(p.subsets, slow && slices == 1 ? 4 : 1);
+            CHECK_INT(p.used, slices == 1 && !slow ? 1 : 4);
+            vp_reconstruct_plan_free(&p);
             r.last = 3; /* too few views */
-            CHECK(!vp_reconstruct_plan(&r, &err));
-            CHECK_INT(r.subsets, 1);
-            vp_reconstruct_free(&r);
+            CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
+            CHECK_INT(p.subsets, 1);
+            vp_reconstruct_plan_free(&p);
         }
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct ask a = {.kind = &devices, .n_devices = 2, .subsets = 3};
     free_scene(&s);
     make_scene(&s, 24, 1, 0);
     CHECK(!reconstruct(&s, &a, &r, &err));
     CHECK_INT(err.code, VP_ERESOURCE);
     CHECK_STR(err.msg, "3 subsets of the views need as many GPUs, there are 2");
-    memset(pretend.speed, 0, sizeof pretend.speed);
+    memset(like.speed, 0, sizeof like.speed);
     vp_views_close(source);
     vp_reader_close(reader, NULL);
     free_scene(&s);
@@ -842,28 +1287,27 @@ static void shares(void)
 
 static void unequal_devices(void)
 {
-    const uint64_t plane = NX * NY * sizeof(float);
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     struct ask a;
     float *want = begin(&s, 32, 1 << 20);
     for (int way = 0; way < 64; way++) {
         for (int i = 0; i < 3; i++) {
-            pretend.speed[i] = 1 + way * (i + 1) % 5;
-            pretend.rate[i] = way & 16 ? 1 + way * (i + 2) % 7 : 0;
-            pretend.less[i] = way & 8 ? pretend.memory - (uint64_t)(4 + (way * (i + 2)) % 13) * plane : 0;
+            like.speed[i] = 1 + way * (i + 1) % 5;
+            like.rate[i] = way & 16 ? 1 + way * (i + 2) % 7 : 0;
+            like.less[i] = way & 8 ? like.memory - room(&s, 4 + (way * (i + 2)) % 13) : 0;
         }
         a = (struct ask){.kind = &devices, .n_devices = 3, .any_order = way & 1};
         check_same(&s, &a, want, &r);
     }
-    memset(pretend.speed, 0, sizeof pretend.speed);
-    memset(pretend.rate, 0, sizeof pretend.rate);
+    memset(like.speed, 0, sizeof like.speed);
+    memset(like.rate, 0, sizeof like.rate);
     /* one has little memory left: from a pipe too, the others make up for it */
-    memset(pretend.less, 0, sizeof pretend.less);
-    pretend.less[1] = pretend.memory - 5 * plane;
+    memset(like.less, 0, sizeof like.less);
+    like.less[1] = like.memory - room(&s, 5);
     check_same(&s, &a, want, &r);
     CHECK_INT(r.passes, 1);
-    memset(pretend.less, 0, sizeof pretend.less);
+    memset(like.less, 0, sizeof like.less);
     free(want);
     free_scene(&s);
 }
@@ -871,29 +1315,29 @@ static void unequal_devices(void)
 /* Devices that are not what they say: the second pass of two is shared out by what they did in the first. */
 static void shares_of_what_was_measured(void)
 {
-    const uint64_t plane = NX * NY * sizeof(float);
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(24);
     make_scene(&s, 24, 40, 0);
-    pretend.memory = 12 * plane;
-    pretend.mirror = pretend.pairs = false;
-    pretend.filters = true;
+    like.mirror = like.pairs = false;
+    like.filters = like.flat = true;
+    like.memory = room(&s, 12);
     struct ask a;
     float *want = by_cpu(&s);
     for (int fast = -1; fast < 3; fast++) {
         for (int i = 0; i < 3; i++) {
-            pretend.rate[i] = fast < 0 ? 0 : i == fast ? 9 : 3;
-            pretend.made[i] = 0;
+            like.rate[i] = fast < 0 ? 0 : i == fast ? 8 : 2;
+            like.made[i] = 0;
         }
         a = (struct ask){.kind = &devices, .n_devices = 3};
         check_same(&s, &a, want, &r);
         CHECK_INT(r.passes, 2);
         /* 8, 8 and 4; then the same, or 12 for the fast one and 4 for the others */
         for (int i = 0; i < 3; i++)
-            CHECK_INT(pretend.made[i], (i < 2 ? 8 : 4) + (fast < 0 ? (i < 2 ? 8 : 4) : i == fast ? 12 : 4));
+            CHECK_INT(like.made[i], (i < 2 ? 8 : 4) + (fast < 0 ? (i < 2 ? 8 : 4) : i == fast ? 12 : 4));
     }
-    memset(pretend.rate, 0, sizeof pretend.rate);
+    memset(like.rate, 0, sizeof like.rate);
+    like.flat = false;
     free(want);
     free_scene(&s);
 }
@@ -901,46 +1345,47 @@ static void shares_of_what_was_measured(void)
 /* A device that fails in the middle: one error, everything closed, nobody left waiting. */
 static void device_that_breaks(void)
 {
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(240);
     make_scene(&s, 240, 16, 0);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = pretend.filters = true;
+    like.memory = 1 << 30;
+    like.mirror = like.pairs = like.filters = true;
     for (int n = 1; n < 60; n += 1 + n / 4) {
         struct vp_err err = VP_ERR_INIT;
         struct ask a = {.kind = &devices, .n_devices = 1 + n % 3, .any_order = true,
-                        .device_memory = n % 2 ? 0 : 6 * NX * NY * sizeof(float)};
+                        .device_memory = n % 2 ? 0 : room(&s, 6)};
         a.subsets = n % 5 == 0 && a.n_devices > 1 ? 2 : 0;
-        pretend.breaks = n % 4 ? n : 0;
-        pretend.tears = n % 4 ? 0 : 1 + n % 3;
+        like.breaks = n % 2 ? 1 + n % 29 : 0;
+        like.tears = n % 4 == 0 ? 1 + n % 3 : 0;
+        like.spoils = n % 4 == 2 ? 1 + n % 5 : 0;
         CHECK(!reconstruct(&s, &a, &r, &err));
         CHECK_STR(err.msg, "the device failed: it fell off the bus");
         CHECK_INT(err.code, VP_ERUN);
-        CHECK_INT(pretend.opened, 0);
+        CHECK_INT(pretend.open, 0);
     }
-    pretend.breaks = pretend.tears = 0;
+    like.breaks = like.tears = like.spoils = 0;
     free_scene(&s);
 }
 
 static void rows_that_a_device_cannot_filter(void)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_reconstruct r;
+    struct vp_reconstruct_plan r;
     struct scene s;
     write_scan(24);
-    pretend.memory = 1 << 30;
-    pretend.mirror = pretend.pairs = true;
+    like.memory = 1 << 30;
+    like.mirror = like.pairs = true;
     make_scene(&s, 24, 16, 6); /* wider when filtered */
     struct ask a;
     float *want = by_cpu(&s);
     for (int filters = 0; filters < 2; filters++) {
-        pretend.filters = filters;
+        like.filters = filters;
         a = (struct ask){.kind = &devices, .n_devices = 2, .filter_on = VP_FILTER_ON_AUTO};
         check_same(&s, &a, want, &r);
         CHECK_INT(r.filter_device, filters);
     }
-    pretend.filters = false;
+    like.filters = false;
     a.filter_on = VP_FILTER_ON_GPU;
     CHECK(!reconstruct(&s, &a, &r, &err));
     CHECK_STR(err.msg, "rows are too long");
@@ -952,13 +1397,17 @@ int main(void)
 {
     if (!mkdtemp(dir))
         return 1;
+    make_devices();
     snprintf(scan_path, sizeof scan_path, "%s/scan.tif", dir);
     snprintf(volume_path, sizeof volume_path, "%s/volume.tif", dir);
     same_bits_whatever_the_devices();
+    slices_that_leave_early();
     slabs_of_the_plan();
+    plans_that_are_made_twice();
     memory_that_goes_away();
     memory_that_goes_away_later();
     memory_that_goes_away_while_a_pipe_is_read();
+    views_from_a_pipe();
     slabs_that_take_more();
     more_memory_is_never_too_little();
     rows_that_a_device_cannot_filter();

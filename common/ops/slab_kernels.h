@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a kind of device that is not the host offers to slabs of a volume (ops/slab.h): back-projection and the filter,
+ * two tables of functions that work on a queue and in memory of the device which they are given. struct vp_kind points
+ * to them.
+ *
+ * Back-projection of vol(i, j, k) += sum over views of q(u, v) / w^2, bilinear in q, zero outside the detector and
+ * where w <= 1 / 1024, with (u w, v w, w) = P (i, j, k, 1). The slab of volume stays on the device until it is read
+ * back. Projections pass through a packed buffer of `orbits` slots: pack() fills slots, run() adds them to the volume.
+ * An orbit is what the kernel treats together: one view, or, when the scan repeats itself after half a turn, view o and
+ * view o + n_views / 2.
+ *
+ * Order: the contribution of the orbits is added in the order in which run() is called, on top of the stored volume, so
+ * a voxel's bits depend neither on the slab nor on how the orbits are cut into calls, as long as their order is the
+ * same. They do depend on the kernel (see plan.kernel): devices of one architecture agree. */
+#ifndef VP_SLAB_KERNELS_H
+#define VP_SLAB_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vp_err;
+struct vp_filter;
+struct vp_queue;
+struct vp_devbp;
+struct vp_devfilter;
+
+/* What the choice of kernel may use; for tests and benchmarks. */
+enum vp_devbp_limit {
+    VP_DEVBP_AUTO = 0,
+    VP_DEVBP_PORTABLE = 1,    /* no tensor-tile kernels */
+    VP_DEVBP_NO_ROTATION = 2, /* do not pair views half a turn apart */
+    VP_DEVBP_NO_MIRROR = 4,   /* do not pair slices k and nz - 1 - k */
+    VP_DEVBP_MATRIX = 8,      /* general matrices only */
+    VP_DEVBP_PLAIN = 16       /* float64 in every voxel: slow, needs nothing of the matrices */
+};
+
+struct vp_devbp_problem {
+    /* n_views x 12, row major, voxel indices -> pixels, 1 / w^2 is the weight. Copied. */
+    const double *P;
+    int64_t n_views;
+    int64_t nu, nv;     /* detector columns and rows */
+    int64_t nx, ny, nz; /* the whole grid */
+    int64_t z0, z1;     /* the slab [z0, z1) ... */
+    /* ... and [nz - z1, nz - z0) too (z1 <= (nz + 1) / 2): both halves of a mirrored pair at the cost of one. Only for
+     * scans with a mirror plane. */
+    bool mirrored;
+    int64_t orbits; /* slots of the packed buffer; 0: all orbits of the scan */
+    unsigned limit; /* enum vp_devbp_limit bits */
+    int device;
+};
+
+struct vp_devbp_plan {
+    char kernel[128];    /* "columns, half-turn pairs, z mirror, s 1, 16 slices a thread, tensor tiles" */
+    int views_per_orbit; /* 1 or 2 */
+    bool mirror;         /* there is a mirror plane, and it may be used: slabs can be `mirrored` */
+    int64_t orbits;      /* of the scan: n_views / views_per_orbit */
+    int64_t v0, v1;      /* detector rows that are read */
+    int64_t z_step;      /* slabs that begin and end at multiples of this waste nothing (mirror plane: counted from
+                            the nearer end of the grid) */
+    int64_t good_batch;  /* orbits a run from which on the volume's traffic is hidden */
+    uint64_t bytes_volume, bytes_orbit, bytes_fixed; /* device memory: volume + slots * orbit + fixed */
+};
+
+/* Memory of the device, of so many bytes, each aligned to VP_ALIGN; holds anything. */
+struct vp_devbp_memory {
+    void *volume, *packed, *fixed; /* packed: slots * bytes_orbit */
+};
+
+/* Functions return 0 or -1. */
+struct vp_backproject_kernels {
+    /* Which kernel the matrices and the device lead to and what it takes; allocates nothing that stays. */
+    int (*plan)(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err);
+    /* Everything but where() is queued on `queue`. */
+    int (*open)(struct vp_devbp **b, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
+                struct vp_queue *queue, struct vp_err *err);
+    /* Queue n filtered views in device memory, rows [v0, v1) of each (at least the plan's), row major. `q` holds views
+     * first .. first + n - 1; with two views an orbit `half_turn` holds their partners (first + n_views / 2 ...);
+     * either may be NULL, both together are fastest. Orbit o lives in slot o % orbits. 0 <= first,
+     * first + n <= plan.orbits, n <= slots. */
+    int (*pack)(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *q,
+                const float *half_turn, struct vp_err *err);
+    /* Queue the back-projection of n packed orbits, in increasing order, into part `part` of `parts` of the slab, which
+     * are numbered from its lowest slices on (0 of 1: all of it): its slices are then ready while others are worked on.
+     * `fresh`: nothing was added to them before. */
+    int (*run)(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool fresh, struct vp_err *err);
+    /* The number of parts to use, at most `most`, and the one that slice z of the slab belongs to. */
+    int (*parts)(const struct vp_devbp *b, int most);
+    int (*part_of)(const struct vp_devbp *b, int64_t z, int parts);
+    /* Where slice z of the whole grid's numbering is (nx x ny samples), and how many follow it there in memory, itself
+     * included. NULL if it is not in the slab. */
+    const float *(*where)(const struct vp_devbp *b, int64_t z, int64_t *run);
+    void (*close)(struct vp_devbp *b); /* once nothing of it is queued any more */
+};
+
+/* The filter of ops/filter.h: the same weights, the same kernel (taps, not only its shape), each row read once and
+ * written once. A row's bits depend on nothing but that row: not on the batch, the range of rows or the place in them.
+ * They are not the CPU's bits: the two differ by less than 5e-7 (relative L2). */
+struct vp_devfilter_plan {
+    char kernel[128];    /* "ramp ram-lak, cutoff 1, no weights, complex fft length 1024 (16x16x4), one pass" */
+    int64_t nu_out;      /* samples of an output row: as vp_filter_widen left it */
+    uint64_t bytes;      /* device memory for tables; input and output are the caller's */
+    /* Expected for one input sample, from rates measured on an H100, by multiprocessors and clock; for the CPU see
+     * vp_filter_seconds. 1024 projections of 1024x1024 take 4.7 ms there and 0.29 s on 16 cores; back-projecting them
+     * into 1024^3 voxels at 2800 GUPS takes 0.37 s. So the CPU pays only where its filtering hides behind the
+     * back-projection and the GPUs would filter the same rows many times over (slabs, passes). */
+    double seconds;
+};
+
+struct vp_filter_kernels {
+    /* What the device would do; allocates nothing there. Fails where rows are too long for its shared memory (with
+     * their padding 16384 samples fit on most cards, 8192 on all): filter on the CPU then. */
+    int (*plan)(const struct vp_filter *host, int device, struct vp_devfilter_plan *plan, struct vp_err *err);
+    /* Tables into `memory`, plan.bytes of the device, aligned to VP_ALIGN. Call it after vp_filter_widen, if that is
+     * called at all. `host` may be closed afterwards. Everything is queued on `queue`. */
+    int (*open)(struct vp_devfilter **f, const struct vp_filter *host, int device, void *memory,
+                struct vp_queue *queue, struct vp_err *err);
+    /* Queue: n views from view `first` of the scan, rows [v0, v1) of each. `in` and `out` are device memory: in is n x
+     * (v1 - v0) x nu, out is n x (v1 - v0) x nu_out; they may be the same if nu_out = nu, and must not overlap
+     * otherwise. Samples that are not finite count as 0. */
+    int (*run)(struct vp_devfilter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in, float *out,
+               struct vp_err *err);
+    void (*close)(struct vp_devfilter *f); /* once nothing of it is queued any more */
+};
+
+#endif
