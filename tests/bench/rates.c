@@ -143,7 +143,7 @@ static void measure_ct(void)
     const size_t samples = (size_t)N * N * VIEWS;
     float *in = (float *)memory(samples * sizeof *in), *out = (float *)memory(samples * sizeof *out);
     struct vp_view *views = NULL;
-    struct vp_filter *f = NULL;
+    struct vp_filter *f;
     struct vp_scan scan;
     double filter[TIMES], back[TIMES];
 
@@ -157,10 +157,12 @@ static void measure_ct(void)
         die(err.msg);
     const struct { const char *isa; double *rate; } ways[] = {
         {"avx512", &now.filter_avx512}, {"avx2", &now.filter_avx2}, {"generic", &now.filter_generic}};
+    const struct vp_rates one = {.filter_avx512 = 1, .filter_avx2 = 1, .filter_generic = 1};
     for (int w = 0; w < 3; w++) {
         if (vp_filter_open(&f, &(struct vp_filter_params){.cutoff = 1}, &g, views, &scan, 1, &err))
             die(err.msg);
-        const double best = vp_filter_seconds(f);
+        /* what a sample of a row is in the transform */
+        const double longer = vp_filter_seconds(f, &one);
         if (vp_filter_use(f, ways[w].isa)) {
             for (int i = 0; i < TIMES; i++) {
                 const double t = vp_now();
@@ -168,14 +170,10 @@ static void measure_ct(void)
                 filter[i] = (vp_now() - t) / (double)samples;
             }
             const double took = median(filter);
-            /* vp_filter_seconds is the table's figure times what a sample of a row is in the transform */
-            *ways[w].rate = took / (vp_filter_seconds(f) / (w == 0   ? vp_rates.filter_avx512
-                                                            : w == 1 ? vp_rates.filter_avx2
-                                                                     : vp_rates.filter_generic));
-            now.cpu_samples = fmax(now.cpu_samples, best == vp_filter_seconds(f) ? 1 / took : 0);
+            *ways[w].rate = took / longer;
+            now.cpu_samples = fmax(now.cpu_samples, 1 / took);
         }
         vp_filter_close(f);
-        f = NULL;
     }
     for (int i = 0; i < TIMES; i++) {
         struct vp_backproject *b;
