@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ops/backproject.h"
+#include "run/rates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,12 +27,10 @@ enum {
 static const uint64_t SLOT_BYTES = 32 << 20;
 static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
 
-/* Rough rates for the choice of subsets: updates of a GPU of SPEED a second, and bytes. */
-static const double UPDATES = 2e12, SPEED = 132 * 1.98, READ = 25e9, UPLOAD = 40e9, ADD = 10e9;
-/* And to write a file in memory, and to allocate memory of a device. */
-static const double WRITE = 8e9, ALLOCATE = 5e11;
-/* Subsets cost the promise of equal bits, so they have to save that much: seconds, and a part of the whole. */
-static const double WORTH_SUBSETS = 0.1, WORTH_PART = 0.25;
+static const struct vp_rates *rates_of(const struct vp_reconstruct_plan *p)
+{
+    return p->of->rates ? p->of->rates : &vp_rates;
+}
 
 static int64_t divided(int64_t a, int64_t by)
 {
@@ -358,6 +357,7 @@ static double volume_bytes(const struct vp_reconstruct_plan *p)
 static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, double *compute,
                     double *feed)
 {
+    const struct vp_rates *rates = rates_of(p);
     const double views = (double)(p->of->last - p->of->first), mine = views / p->subsets;
     const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
     int64_t z, hi;
@@ -365,16 +365,17 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
     vp_reconstruct_domain(p, &z, &hi);
     const bool both = !p->mirrored && plan->mirror && z == 0 && hi == p->of->grid->n[2] && p->crew[0].depth >= hi;
     *compute = 0;
-    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / READ;
+    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / rates->views_read;
     for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
         const int64_t n = vp_min64(p->crew[i].depth, hi - z);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
         const double samples = mine * row * (double)rows_of(p, z, z + n);
-        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / (UPDATES * p->crew[i].speed / SPEED);
+        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
+                              (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
-        const double copies = samples * sizeof(float) / UPLOAD;
+        const double copies = samples * sizeof(float) / rates->views_up;
         *compute = fmax(*compute, work);
         *feed = fmax(*feed, copies);
         z += n;
@@ -384,7 +385,7 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
 /* Seconds to fetch and add up the subsets. */
 static double adding(const struct vp_reconstruct_plan *p)
 {
-    return p->subsets > 1 ? volume_bytes(p) * p->subsets / ADD : 0;
+    return p->subsets > 1 ? volume_bytes(p) * p->subsets / rates_of(p)->slabs_add : 0;
 }
 
 /* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
@@ -398,13 +399,14 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     if (p->of->kind->on_host)
         return 1;
     seconds(p, plan, unit, &compute, &feed);
-    const double saved = fmin(volume_bytes(p) / WRITE, compute - feed);
+    const double saved = fmin(volume_bytes(p) / rates_of(p)->volume_write, compute - feed);
     if (saved <= 0)
         return 1;
     memcpy(kernel, p->kernel, sizeof kernel);
     p->stay = true;
     const int rc = check(p, err);
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && (double)(p->device_bytes - bytes) / ALLOCATE < saved))
+    const double allocated = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && allocated < saved))
         return rc;
     p->stay = false;
     return check(p, err);
@@ -451,7 +453,8 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
             least = t;
         }
     }
-    return one - least > WORTH_SUBSETS && one - least > WORTH_PART * one ? best : 1;
+    /* they cost the promise of equal bits */
+    return one - least > rates_of(p)->subsets_save && one - least > rates_of(p)->subsets_part * one ? best : 1;
 }
 
 /* ---- several passes ---- */
@@ -599,7 +602,7 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
         p->filter_device = false;
     }
     if (p->filter_device && p->of->filter_on == VP_FILTER_ON_AUTO &&
-        plan->filter_seconds > vp_filter_seconds(p->of->filter))
+        plan->filter_seconds > vp_filter_seconds(p->of->filter, p->of->rates))
         p->filter_device = false;
     p->partner = vp_views_seekable(p->of->source) ? plan->partner : 0;
     p->mirrored = mirrored && p->made > 0;
@@ -637,8 +640,8 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct v
             free(device);
             return NULL;
         }
-        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : SPEED, .free = info.free,
-                                     .total = info.total};
+        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
+                                     .free = info.free, .total = info.total};
     }
     return device;
 }
