@@ -19,21 +19,23 @@ struct scan {
     int64_t views, slices;
     bool upside_down;                /* rows counted from the other end */
     bool columns, mirror, half_turn; /* what it has */
+    double wobble;                   /* of the detector from view to view, along u, pixels */
 };
 
 static const struct scan scans[] = {
-    {"circle", false, 0, 0, 0, 360, 0, 24, 20, false, true, true, true},
-    {"rows from below", false, 0, 0, 0, 360, 0, 24, 20, true, true, true, true},
-    {"odd number of slices", false, 0, 0, 0, 360, 0, 24, 21, false, true, true, true},
-    {"odd number of views", false, 0, 0, 0, 360, 0, 23, 20, false, true, true, false},
-    {"half the circle", false, 0, 0, 0, 180, 0, 24, 20, false, true, true, false},
-    {"off centre in u", false, 4.25, 0, 0, 360, 0, 24, 20, false, true, true, true},
-    {"off centre in v", false, 0, 3.5, 0, 360, 0, 24, 20, false, true, false, true},
-    {"volume off the plane", false, 0, 0, 0, 360, 2, 24, 20, false, true, false, true},
-    {"tilted", false, 0, 0, 3, 360, 0, 24, 20, false, false, false, true},
-    {"parallel", true, 0, 0, 0, 360, 0, 24, 20, false, true, true, true},
-    {"parallel, half the circle", true, 0, 0, 0, 180, 0, 24, 20, false, true, true, false},
-    {"parallel, off centre in v", true, 0, 3.5, 0, 360, 0, 24, 20, false, true, false, true},
+    {"circle", false, 0, 0, 0, 360, 0, 24, 20, false, true, true, true, 0},
+    {"rows from below", false, 0, 0, 0, 360, 0, 24, 20, true, true, true, true, 0},
+    {"odd number of slices", false, 0, 0, 0, 360, 0, 24, 21, false, true, true, true, 0},
+    {"odd number of views", false, 0, 0, 0, 360, 0, 23, 20, false, true, true, false, 0},
+    {"half the circle", false, 0, 0, 0, 180, 0, 24, 20, false, true, true, false, 0},
+    {"off centre in u", false, 4.25, 0, 0, 360, 0, 24, 20, false, true, true, true, 0},
+    {"off centre in v", false, 0, 3.5, 0, 360, 0, 24, 20, false, true, false, true, 0},
+    {"volume off the plane", false, 0, 0, 0, 360, 2, 24, 20, false, true, false, true, 0},
+    {"tilted", false, 0, 0, 3, 360, 0, 24, 20, false, false, false, true, 0},
+    {"parallel", true, 0, 0, 0, 360, 0, 24, 20, false, true, true, true, 0},
+    {"parallel, half the circle", true, 0, 0, 0, 180, 0, 24, 20, false, true, true, false, 0},
+    {"parallel, off centre in v", true, 0, 3.5, 0, 360, 0, 24, 20, false, true, false, true, 0},
+    {"a detector that wobbles", false, 0, 0, 0, 360, 0, 24, 20, false, true, true, false, 0.01},
 };
 enum { SCANS = sizeof scans / sizeof *scans, NU = 30, NV = 26 };
 
@@ -55,6 +57,8 @@ static double *make(const struct scan *s, struct vp_grid *grid, struct vp_view *
         double *V = (*views)[k].P;
         for (int c = 0; c < 4 && s->upside_down; c++)
             V[4 + c] = (NV - 1) * V[8 + c] - V[4 + c];
+        for (int c = 0; c < 4; c++)
+            V[c] += s->wobble * (double)(k * k % 5) * V[8 + c];
         vp_backproject_matrix(&(*views)[k], grid, P + 12 * k);
     }
     vp_geom_free(&g);
