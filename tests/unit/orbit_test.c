@@ -35,7 +35,7 @@ static const struct scan scans[] = {
     {"parallel", true, 0, 0, 0, 360, 0, 24, 20, false, true, true, true, 0},
     {"parallel, half the circle", true, 0, 0, 0, 180, 0, 24, 20, false, true, true, false, 0},
     {"parallel, off centre in v", true, 0, 3.5, 0, 360, 0, 24, 20, false, true, false, true, 0},
-    {"a detector that wobbles", false, 0, 0, 0, 360, 0, 24, 20, false, true, true, false, 0.01},
+    {"a detector that wobbles", true, 0, 0, 0, 360, 0, 24, 20, false, true, true, false, 0.01},
 };
 enum { SCANS = sizeof scans / sizeof *scans, NU = 30, NV = 26 };
 
