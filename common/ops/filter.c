@@ -31,6 +31,7 @@
 #include "base/size.h"
 #include "geom/draft.h"
 #include "ops/filter_isa.h"
+#include "run/rates.h"
 
 #include <assert.h>
 #include <math.h>
@@ -773,11 +774,11 @@ size_t vp_filter_bytes(const struct vp_filter *f)
 
 double vp_filter_seconds(const struct vp_filter *f)
 {
-    /* Measured with all 16 cores of a Xeon at work, a sample of the transform and thread, rows of 512 to 4096: 4.2 to
-     * 5.6 ns (avx512), 5.0 to 6.4 (avx2), 7.4 to 10.2 (generic). */
-    const double ns = f->isa == &vp_filter_generic ? 9 : f->isa->lanes == 16 ? 4.7 : 5.7;
+    const double sample = f->isa == &vp_filter_generic ? vp_rates.filter_generic
+                          : f->isa->lanes == 16        ? vp_rates.filter_avx512
+                                                       : vp_rates.filter_avx2;
 
-    return ns * 1e-9 * (double)f->fft.m / (double)f->nu / f->threads;
+    return sample * (double)f->fft.m / (double)f->nu / f->threads;
 }
 
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What execute.c (reading, writing, slabs, the CPU) and execute_device.c (the workers of devices) share. */
+/* What the files of the engine share: execute.c (all of it), window.c (reading), slabs.c (what is made next, writing),
+ * cpu.c and execute_device.c (the work). */
 #ifndef VP_EXECUTE_INTERNAL_H
 #define VP_EXECUTE_INTERNAL_H
 
 #include "base/err.h"
 #include "base/size.h"
 #include "run/execute.h"
+#include "run/thread.h"
 
 #include <pthread.h>
 
 struct slab {
     int64_t g0, g1;           /* planes of output */
     int64_t taken, done, all; /* columns */
+    int64_t pages;            /* of output, where pages go through a function, which may make fewer */
     char *out;
 };
 
@@ -37,8 +40,7 @@ struct carried { int64_t g; void *value; };
 
 struct worker {
     struct run *r;
-    pthread_t thread;
-    bool started;
+    struct vp_thread thread;
     int index;
     struct vp_lanes *device;  /* NULL: the CPU */
     int number;               /* of its kind */
@@ -78,6 +80,7 @@ struct run {
     void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
     bool from_nothing;        /* pages that are made: nothing is read */
     bool by_device;          /* the window and the slabs are memory that the devices copy fast */
+    struct vp_thread reader, writer;
     struct worker worker[VP_MAX_WORKERS];
 
     pthread_mutex_t lock;
@@ -86,14 +89,24 @@ struct run {
     int64_t next;             /* plane at which the next slab starts */
     int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
     bool end, settled, stop, pipe;
-    int wake[2];
     struct vp_err err;
     double read_s, write_s;
     int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
 };
 
+/* The time of plane g of the stream, and the first plane after those that output up to plane g1 needs. */
+int64_t vp_run_time(const struct run *r, int64_t g);
+int64_t vp_run_needed(const struct run *r, int64_t g1);
 /* The lowest plane that stays in the window while output from plane g on is to be made. */
 int64_t vp_run_kept(const struct run *r, int64_t g);
+/* Column i of a slab. */
+struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);
+/* Where the pages of a slab are in the window (NULL if they are made) and in the output, one after the other. */
+void *vp_run_pages_in(const struct run *r, const struct slab *s);
+void *vp_run_pages_out(const struct run *r, const struct slab *s);
+/* The reader's and the writer's thread, to the end of the band; ctx is the run. */
+int vp_run_read(void *ctx, struct vp_err *err);
+int vp_run_write(void *ctx, struct vp_err *err);
 /* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
 bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
 /* Under the lock. */
@@ -106,6 +119,9 @@ int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_
 void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err);
 /* Room for the pointers of one part. */
 void **vp_run_pointers(const struct run *r, struct vp_err *err);
+
+/* All slabs on the CPU, to the end of the band. */
+int vp_run_cpu(struct worker *w, struct vp_err *err);
 
 /* Of w->number, for parts of w->depth planes and w->lanes of them. */
 int vp_run_open_device(struct worker *w, struct vp_err *err);

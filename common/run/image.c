@@ -354,7 +354,6 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct j
             vp_warn(run, "on the CPU: %s", vp_devices_refused());
         goto out;
     }
-        goto out;
     if (!vp_lanes_have(kind, p->chain, why, sizeof why)) {
         if (automatic)
             vp_note(run, "on the CPU: %s: %s", kind->name, why);

@@ -32,7 +32,8 @@ struct vp_pages {
     struct vp_progress *progress; /* may be NULL */
     const char *stage;            /* "filter" */
     /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In order, one
-     * call at a time; may use OpenMP. 0 or more, or -1. NULL: pages go on as they are (in_place). */
+     * call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of `out`), or -1.
+     * NULL: pages go on as they are (in_place). */
     int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */

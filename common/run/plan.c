@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The planner: every way to cut the axes into equal parts is priced, the cheapest that fits is taken.
  *
- * The price is a rough time: bytes read, written and copied at rates of ordinary machines, work on halos that more
+ * The price is a rough time at the rates of one table (rates.h): bytes read, written and copied, work on halos that more
  * than one part does, the first planes in and the last ones out (nothing overlaps those), and memory that must be
- * made. Only ratios matter: results do not depend on the plan. */
+ * made. Only ratios matter: results do not depend on the plan.
+ *
+ * The plan is a function of the problem alone: no clock, no state, the same from every thread. */
 #include "run/plan.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -13,26 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds a byte, a call. */
-static const double READ = 0.35e-9, WRITE = 0.5e-9, COPY = 1 / 25e9, FRESH = 0.4e-9, PINNED = 0.15e-9;
-/* What the CPU's work reads once more counts as on a disk: there it would cost most. */
-static const double AGAIN = 3e-9;
 /* A limit that costs less is not worth a word. */
 static const double MATTERS = 0.95;
 /* Rough plans that cost so much more than the best may be the best when looked at closely. */
 static const double NEARLY = 1.4;
-static const double PER_SLAB = 30e-6, PER_PIECE = 30e-6, PER_PART = 8e-6, PER_SMALL_PART = 1e-6, PER_COPY = 15e-6;
-/* What is carried is added to a byte of output on a device. */
-static const double OFFSET = 2 / 2e12;
-/* A device does what so many cores do; parts of fewer voxels are given to a thread each. */
-static const double CORES_OF_DEVICE = 1000;
 static const double FINE = 1.12, COARSE = 1.5, ROUGH = 2, WIDE = 4;
 /* How many looks (at a plan, at what a device needs) the steps of a search have: they keep it under 10 ms. */
 enum { WIDE_LOOKS = 10000, ROUGH_LOOKS = 20000, CLOSE_LOOKS = 24000 };
+/* Parts of fewer voxels are given to a thread each. */
 enum { SMALL_PART = 1 << 17, GUESS_PLANES = 2048, MAX_SIZES = 4096, EVERY_SIZE = 1024, FEW = 8 };
 
 struct model {
     const struct vp_problem *p;
+    const struct vp_rates *rates;
     bool device;
     int64_t looks;              /* so far, at plans and at what a device needs */
     int64_t image[3], n;        /* guessed where unknown; planes of the stream */
@@ -77,7 +72,8 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
 {
     const struct vp_chain *c = p->chain;
     const size_t n = (size_t)c->n;
-    *m = (struct model){.p = p, .stages = c->n, .device = p->kind && !p->kind->on_host};
+    *m = (struct model){.p = p, .rates = p->rates ? p->rates : &vp_rates, .stages = c->n,
+                        .device = p->kind && !p->kind->on_host};
     memcpy(m->image, p->image, sizeof m->image);
     const bool endless = p->image[2] >= VP_UNKNOWN;
     if (endless)
@@ -310,10 +306,11 @@ static double parts_along(const struct model *m, const struct vp_plan *plan, int
 static void price(struct model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
+    const struct vp_rates *rates = m->rates;
     const double ny = (double)m->image[1], n = (double)m->n;
     const double rows = sum_with_halo(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
-    const double read = m->voxels * rows / ny * (double)p->stored_in * READ;
-    const double write = m->voxels * (double)p->stored_out * WRITE;
+    const double read = m->voxels * rows / ny * (double)p->stored_in * rates->read;
+    const double write = m->voxels * (double)p->stored_out * rates->write;
     const double slabs = (double)parts_of(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
     const double ahead = fmin(1, (double)(plan->window - least_window(m, plan)) / (double)plan->slab);
     const bool all_at_once = plan->window >= m->n;
@@ -321,7 +318,7 @@ static void price(struct model *m, struct vp_plan *plan)
     const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
     const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
     /* bands are read and written in pieces that do not follow each other */
-    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * PER_PIECE : 0;
+    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * rates->piece : 0;
 
     plan->read = rows / ny;
     plan->copied = 0;
@@ -329,18 +326,18 @@ static void price(struct model *m, struct vp_plan *plan)
         double busy = work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
         const double deep = (double)parts_of(m->image[2], plan->part[2]) * n / (double)m->image[2];
         /* what is kept goes through memory for each part; threads do not make that quicker */
-        const double again = (double)plan->kept * (double)plan->bands * deep * COPY;
+        const double again = (double)plan->kept * (double)plan->bands * deep * rates->move;
         const double parts = (double)plan->parts[0] *
                              (double)parts_of(m->image[1], vp_min64(plan->part[1], plan->band)) *
                              deep * (double)p->inner;
         /* reading and writing take the cores, too */
         const double all = (busy + read + write) / p->threads + again;
-        busy = busy / p->threads + again + parts * (plan->together > 1 ? PER_SMALL_PART : PER_PART);
+        busy = busy / p->threads + again + parts * (plan->together > 1 ? rates->small_part : rates->part);
         /* what is not overlapped costs more than it seems where storage is slower than assumed; and so does work where
          * it is faster, or where the cores have the other programs of a pipe to run */
         plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
-                        + first + last + pieces + (rows / ny - 1) * m->voxels * (double)p->stored_in * AGAIN
-                        + slabs * PER_SLAB + (double)plan->host * FRESH;
+                        + first + last + pieces + (rows / ny - 1) * m->voxels * (double)p->stored_in * rates->again
+                        + slabs * rates->slab + (double)plan->host * rates->fresh;
     } else {
         const double lx = sum_with_halo(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
         const double ly =
@@ -350,7 +347,7 @@ static void price(struct model *m, struct vp_plan *plan)
                                                        (double)m->halo[2], m->whole[2]);
         plan->copied = lx * ly * lz / ((double)m->image[0] * ny * (double)m->image[2]);
         const double in = (double)(m->in_size * (size_t)p->chain->stacks), out = (double)m->out_size;
-        const double copies = m->voxels * (plan->copied * in + out) * COPY;
+        const double copies = m->voxels * (plan->copied * in + out) * rates->bus;
         const double columns = (double)plan->parts[0] * (double)p->inner * n / (double)m->image[2]
                                * (double)parts_of(m->image[1], vp_min64(plan->part[1], plan->band));
         double alone = 0;
@@ -368,16 +365,16 @@ static void price(struct model *m, struct vp_plan *plan)
             if (workers && plan->depth[d] > 0) {
                 /* of all the work, if this device did it alone */
                 if (d == 0 || plan->depth[d] != plan->depth[d - 1])
-                    alone = copies * serial + work(m, plan, plan->depth[d]) / CORES_OF_DEVICE
-                            + (plan->offset ? m->voxels * out * OFFSET : 0)
-                            + columns * parts_along(m, plan, plan->depth[d]) * PER_COPY;
+                    alone = copies * serial + work(m, plan, plan->depth[d]) / rates->device_cores
+                            + (plan->offset ? m->voxels * out * rates->offset : 0)
+                            + columns * parts_along(m, plan, plan->depth[d]) * rates->bus_call;
                 rate += 1 / alone;
                 slowest = fmax(slowest, alone * workers / plan->workers);
             }
         }
-        const double busy = (plan->stream ? slowest : 1 / rate) + part * COPY;
+        const double busy = (plan->stream ? slowest : 1 / rate) + part * rates->bus;
         plan->seconds = busy + (read + write) * 0.1 + waited + blocked + first + last + pieces
-                        + slabs * PER_SLAB + (double)plan->host * PINNED;
+                        + slabs * rates->slab + (double)plan->host * rates->pinned;
     }
 }
 
@@ -500,9 +497,9 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
             plan.slabs = slabs;
             const bool better = consider(s, &plan);
             /* with less room it would only be slower, but for the memory that it does not take */
+            const double at_least = plan.seconds - (double)plan.host * m->rates->pinned;
             if (i == 0 && slabs == most_slabs &&
-                (better ||
-                 plan.seconds - (double)plan.host * PINNED >= (s->found ? fmin(s->bound, s->best.seconds) : s->bound)))
+                (better || at_least >= (s->found ? fmin(s->bound, s->best.seconds) : s->bound)))
                 return;
         }
 }
@@ -539,10 +536,11 @@ static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *sla
 static double least_cost(struct model *m, const struct vp_plan *plan, int64_t depth)
 {
     const struct vp_problem *p = m->p;
+    const struct vp_rates *rates = m->rates;
     const double ny = (double)m->image[1];
     const double rows = sum_with_halo(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
-    const double read = m->voxels * rows / ny * (double)p->stored_in * READ;
-    const double write = m->voxels * (double)p->stored_out * WRITE;
+    const double read = m->voxels * rows / ny * (double)p->stored_in * rates->read;
+    const double write = m->voxels * (double)p->stored_out * rates->write;
     if (!m->device) {
         const double busy = work(m, plan, depth);
         return fmax(fmax((busy + read + write) / p->threads, read), write) + busy / p->threads;
@@ -550,8 +548,8 @@ static double least_cost(struct model *m, const struct vp_plan *plan, int64_t de
     const double lx = sum_with_halo(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
     const double ly = sum_with_halo(m->image[1], plan->part[1], (double)m->halo[1], m->whole[1]);
     const double in = (double)(m->in_size * (size_t)p->chain->stacks);
-    return (m->voxels * (lx * ly / ((double)m->image[0] * ny) * in + (double)m->out_size) * COPY
-            + work(m, plan, depth) / CORES_OF_DEVICE) / p->devices + (read + write) * 0.1;
+    return (m->voxels * (lx * ly / ((double)m->image[0] * ny) * in + (double)m->out_size) * rates->bus
+            + work(m, plan, depth) / rates->device_cores) / p->devices + (read + write) * 0.1;
 }
 
 /* Whether the host can hold slabs of so many planes of these columns. */

@@ -14,6 +14,7 @@
 #define VP_PLAN_H
 
 #include "run/lanes.h"
+#include "run/rates.h"
 
 enum { VP_MAX_DEVICES = 16, VP_MAX_WORKERS = 16 };
 
@@ -32,6 +33,7 @@ struct vp_problem {
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;
     uint64_t free[VP_MAX_DEVICES]; /* bytes that may be taken on each */
+    const struct vp_rates *rates;  /* NULL: vp_rates */
 };
 
 struct vp_plan {
@@ -56,7 +58,7 @@ struct vp_plan {
     const char *limit;             /* what kept it from a cheaper plan: "memory", "device memory", "" */
 };
 
-/* 0, or -1 with VP_ERESOURCE: nothing fits. */
+/* 0, or -1 with VP_ERESOURCE: nothing fits. A pure function of the problem, from any thread. */
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err);
 
 /* Complete a candidate of which bands, slab, part[], window, slabs, stream, lanes are given. False if it is over a

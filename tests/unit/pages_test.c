@@ -199,7 +199,7 @@ static int negate(void *ctx, int64_t page, int n, void *in, void *out, struct vp
     *(int64_t *)ctx += n;
     for (int i = 0; i < 15 * n; i++)
         v[i] = -v[i];
-    return 0;
+    return n;
 }
 
 static int count_up(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of rates: what reading, copying, starting and computing take, for the planners and for what `auto` means.
+ * Results never depend on them; plans do, and only by their ratios. `make rates` measures on the machine at hand what
+ * can be measured there, and prints the table in this form.
+ *
+ * Two figures are not here, for they belong to one operation: the cost of a voxel on the CPU (vp_local.cost), and what
+ * each of a GPU's filter kernels takes for a row (cuda/filter.cu). */
+#ifndef VP_RATES_H
+#define VP_RATES_H
+
+/* X(name, value, unit, what it is, where it was measured). XEON2: two cores of a Xeon with AVX-512, data in memory;
+ * XEON16: 16 cores of one, all at work, rows of 512 to
+ * 4096 samples; H100: one H100 80GB with 132 multiprocessors at 1.98 GHz. "ordinary": a round
+ * figure for ordinary machines, never measured on one alone; "a guess": chosen so that plans are good ones.
+ *
+ * In order: storage and memory; the engine's steps; devices; what `auto` means; reconstruction; the ramp filter. */
+#define VP_RATES(X) \
+    X(read, 0.35e-9, "s/byte", "to read a file or pipe that is in memory, one thread", "ordinary") \
+    X(write, 0.5e-9, "s/byte", "to write a file or pipe in memory, one thread", "ordinary") \
+    X(again, 3e-9, "s/byte", "what is read more than once, as from a disk: there it costs most", "a guess") \
+    X(move, 1 / 25e9, "s/byte", "from memory to memory, all threads", "ordinary") \
+    X(fresh, 0.4e-9, "s/byte", "to touch memory for the first time", "ordinary") \
+    X(slab, 30e-6, "s", "to pass a slab from reader to workers to writer", "ordinary") \
+    X(piece, 30e-6, "s", "to read or write rows that do not follow each other in the file", "ordinary") \
+    X(part, 8e-6, "s", "to start all threads on one part", "ordinary") \
+    X(small_part, 1e-6, "s", "to give one thread a part of its own", "ordinary") \
+    X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
+    X(bus_call, 15e-6, "s", "to start a part on a device: its copies and its kernels", "ordinary") \
+    X(pinned, 0.15e-9, "s/byte", "to make memory that a device copies from and to at full speed", "ordinary") \
+    X(offset, 2 / 2e12, "s/byte", "to add what is carried to output on a device: read and written", "ordinary") \
+    X(device_cores, 1000, "cores", "of the CPU that do what a device does", "a guess") \
+    X(device_start, 0.5, "s", "of a device's context and pinned memory", "H100: CUDA's start and end are 0.3 s") \
+    X(device_share, 1, "s", "of a device's work that pays for the start of one device more", "a guess") \
+    X(devices_all, 4e9, "bytes", "of input, from which on images are worth all devices", "a guess") \
+    X(cpu_updates, 1e9, "voxel views/s", "back-projected by one thread, at least", "XEON2: 1.2e9 to 7e9") \
+    X(cpu_samples, 4e8, "samples/s", "filtered by one thread, at least", "XEON2: 5.4e8") \
+    X(gpu_updates, 2e12, "voxel views/s", "back-projected by a device of gpu_speed", "H100: 1.1e12 to 3.5e12") \
+    X(gpu_speed, 132 * 1.98, "GHz", "multiprocessors times clock of the device of gpu_updates", "H100") \
+    X(views_read, 25e9, "bytes/s", "of projections, read by all threads", "a guess") \
+    X(views_up, 40e9, "bytes/s", "of projections, to a device", "a guess") \
+    X(slabs_add, 10e9, "bytes/s", "of subsets' volumes, fetched and added on the host", "a guess") \
+    X(subsets_save, 0.1, "s", "that subsets must save: they cost the promise of equal bits", "a guess") \
+    X(subsets_part, 0.25, "of the whole", "that they must save, too", "a guess") \
+    X(filter_avx512, 4.7e-9, "s/sample", "of the transform, filtered by one thread", "XEON16: 4.2 to 5.6 ns") \
+    X(filter_avx2, 5.7e-9, "s/sample", "the same", "XEON16: 5.0 to 6.4 ns") \
+    X(filter_generic, 9e-9, "s/sample", "the same", "XEON16: 7.4 to 10.2 ns")
+
+struct vp_rates {
+#define VP_RATES_FIELD(name, value, unit, what, where) double name;
+    VP_RATES(VP_RATES_FIELD)
+#undef VP_RATES_FIELD
+};
+
+/* What is used where no other is given. */
+extern const struct vp_rates vp_rates;
+
+#endif

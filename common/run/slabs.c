@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The slabs of the engine: what is made next, who makes which part of it, and the thread that writes them. */
+#include "run/execute_internal.h"
+
+#include "base/progress.h"
+#include "base/stats.h"
+#include "run/pages.h"
+
+#include <string.h>
+#include <time.h>
+
+/* ---- what is made next ---- */
+
+static bool all_made(const struct run *r)
+{
+    return r->end && r->next == r->have;
+}
+
+/* Make the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
+ * Under the lock. */
+static bool make_slab(struct run *r, bool patient)
+{
+    if (r->end && !r->settled) {
+        if (r->done < r->made) /* nothing that runs may see the length change */
+            return false;
+        r->total = r->have;
+        if (r->nz >= VP_UNKNOWN) {
+            r->nz = r->total;
+            for (int s = 0; r->e->chain && s < r->e->chain->n; s++)
+                r->e->chain->stage[s].image[2] = r->nz;
+        }
+        r->settled = true;
+        pthread_cond_broadcast(&r->moved);
+    }
+    if (r->made - r->written >= r->plan->slabs)
+        return false;
+    int64_t g1 = vp_min64(r->next + r->plan->slab, r->total);
+    if (r->e->pages) /* one after the other */
+        g1 = vp_min64(g1, (r->next / r->plan->window + 1) * r->plan->window);
+    if (vp_run_needed(r, g1) > r->have) {
+        if (patient)
+            return false;
+        while (g1 > r->next && vp_run_needed(r, g1) > r->have)
+            g1--;
+    }
+    if (r->step > 1 && g1 < r->total) { /* the next slab begins at a step of its image, too */
+        const int64_t z1 = g1 - (r->nz >= VP_UNKNOWN ? 0 : vp_run_time(r, g1) * r->nz);
+        g1 -= z1 % r->step;
+    }
+    if (g1 <= r->next)
+        return false;
+    struct slab *s = &r->slab[r->made % r->plan->slabs];
+    const int64_t times = vp_run_time(r, g1 - 1) - vp_run_time(r, r->next) + 1;
+    *s = (struct slab){.g0 = r->next, .g1 = g1, .out = s->out,
+                       .all = times * r->inner * r->across * r->along};
+    r->next = g1;
+    r->made++;
+    pthread_cond_broadcast(&r->moved);
+    return true;
+}
+
+/* Column i of a slab. */
+struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
+{
+    const int64_t n = r->across * r->along;
+    struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
+                       .time = vp_run_time(r, s->g0) + i / n / r->inner};
+    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c.time * r->nz;
+    c.z = vp_max64(s->g0 - start, 0);
+    c.z1 = vp_min64(s->g1 - start, r->nz);
+    return c;
+}
+
+/* Nothing more will come. Under the lock. */
+static bool finished(const struct run *r)
+{
+    return r->stop || (all_made(r) && r->settled);
+}
+
+/* The next column for a worker. Under the lock. */
+static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
+{
+    if (!r->plan->stream || r->kept) {
+        for (int64_t i = r->done; i <= r->made; i++) {
+            if (i == r->made && !make_slab(r, patient))
+                return false;
+            struct slab *s = &r->slab[i % r->plan->slabs];
+            if (s->taken < s->all) {
+                *c = vp_run_column(r, s, s->taken++);
+                return true;
+            }
+        }
+        return false;
+    }
+    const int64_t columns = r->inner * r->across * r->along;
+    if (w->index >= columns || (w->slab == r->made && !make_slab(r, patient))) /* the last band may have fewer */
+        return false;
+    struct slab *s = &r->slab[w->slab % r->plan->slabs];
+    *c = vp_run_column(r, s, w->segment * columns + w->index);
+    s->taken++;
+    if (++w->segment * columns >= s->all) {
+        w->segment = 0;
+        w->slab++;
+    }
+    return true;
+}
+
+/* Under the lock. */
+void vp_run_column_done(struct run *r, struct slab *s)
+{
+    if (++s->done < s->all)
+        return;
+    while (r->done < r->made) {
+        const struct slab *oldest = &r->slab[r->done % r->plan->slabs];
+        if (oldest->done < oldest->all)
+            break;
+        r->done++;
+    }
+    pthread_cond_broadcast(&r->moved);
+}
+
+/* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
+bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
+{
+    bool patient = true;
+    while (!r->stop) {
+        if (take_column(r, w, patient, c))
+            return true;
+        if (!block || finished(r) || (r->plan->stream && w->index >= r->inner * r->across * r->along))
+            return false;
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += r->patience;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        const int64_t had = r->have;
+        if (r->pipe && !r->end && vp_run_needed(r, r->next + 1) <= had)
+            patient = !pthread_cond_timedwait(&r->moved, &r->lock, &until) || r->have != had;
+        else
+            pthread_cond_wait(&r->moved, &r->lock);
+    }
+    return false;
+}
+
+/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
+void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
+                      void **pointers)
+{
+    const struct vp_plan *plan = r->plan;
+    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
+    const int64_t image[3] = {r->nx, r->ny, r->nz};
+    struct vp_box o, i;
+    o.lo[0] = c->ix * plan->part[0];
+    o.hi[0] = vp_min64(o.lo[0] + plan->part[0], r->nx);
+    o.lo[1] = r->y0 + c->iy * plan->part[1];
+    o.hi[1] = vp_min64(o.lo[1] + plan->part[1], r->y1);
+    o.lo[2] = c->z;
+    o.hi[2] = vp_min64(c->z + depth, c->z1);
+    c->z = o.hi[2];
+    for (int a = 0; a < 3; a++) {
+        i.lo[a] = r->whole[a] ? 0 : vp_max64(0, o.lo[a] - r->halo[a]);
+        i.hi[a] = r->whole[a] ? image[a] : vp_min64(image[a], o.hi[a] + r->halo[a]);
+    }
+    if (r->kept && o.lo[2] > 0)
+        i.lo[2] = vp_min64(image[2], o.lo[2] + r->halo[2]); /* the part before has had the others */
+    const int64_t deep = vp_box_size(&i, 2);
+    const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->nx + i.lo[0]) * r->in_size;
+    const size_t out_at = (size_t)((o.lo[1] - r->y0) * r->nx + o.lo[0]) * r->out_size;
+    for (int k = 0; k < r->stacks; k++, pointers += deep) {
+        for (int64_t z = 0; z < deep; z++)
+            pointers[z] = r->input[k] + in_at
+                          + (r->p->single[k] ? 0 : (size_t)((start + i.lo[2] + z) % plan->window) * r->slot
+                                                   + (size_t)c->channel * r->page_in);
+        in[k] = (struct vp_part){i, r->nx, pointers};
+    }
+    for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
+        pointers[z] = c->slab->out + out_at
+                      + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out;
+    *out = (struct vp_part){o, r->nx, pointers};
+}
+
+static size_t pointers_of_part(const struct run *r)
+{
+    return (size_t)((r->plan->part[2] + 2 * r->halo[2]) * r->stacks + r->plan->part[2]);
+}
+
+/* Room for the pointers of one part: where an axis must be whole the input is. */
+void **vp_run_pointers(const struct run *r, struct vp_err *err)
+{
+    size_t n = pointers_of_part(r);
+    if (r->whole[2])
+        n = (size_t)(r->nz * r->stacks + r->plan->part[2]);
+    return vp_alloc_raw(n, sizeof(void *), "a part", err);
+}
+
+/* ---- writing ---- */
+
+void *vp_run_pages_in(const struct run *r, const struct slab *s)
+{
+    return r->from_nothing ? NULL : r->input[0] + (size_t)(s->g0 % r->plan->window) * r->slot;
+}
+
+void *vp_run_pages_out(const struct run *r, const struct slab *s)
+{
+    return r->e->pages->in_place ? vp_run_pages_in(r, s) : s->out;
+}
+
+static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
+{
+    if (r->e->visit == VP_SUMMARY)
+        return 0;
+    if (r->e->pages)
+        return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, vp_run_pages_out(r, s), r->io_threads, err) : 0;
+    struct vp_execute *e = r->e;
+    const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
+    const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
+    const int64_t samples = r->nx * (r->y1 - r->y0);
+    const size_t bytes = (size_t)samples * vp_type_size(e->stored_out);
+    int rc = 0;
+
+    if (made != e->stored_out) /* never wider, so that it can be done in place from the front */
+        vp_convert(s->out, e->stored_out, s->out, made, pages * samples, 1, 0);
+    if (!e->writer) {
+        for (int64_t i = 0; i < pages && !rc; i++)
+            rc = e->page(e->ctx, first + i, s->out + (size_t)i * bytes, samples, err);
+        return rc;
+    }
+    if (r->plan->bands == 1)
+        return vp_writer_pages(e->writer, pages, s->out, r->io_threads, err);
+    return vp_writer_bands(e->writer, first, pages, r->y0, r->y1, s->out, r->io_threads, err);
+}
+
+int vp_run_write(void *ctx, struct vp_err *err)
+{
+    struct run *r = ctx;
+    for (int64_t i = 0;; i++) {
+        pthread_mutex_lock(&r->lock);
+        while (!r->stop && r->done == i && !(all_made(r) && r->made == i))
+            pthread_cond_wait(&r->moved, &r->lock);
+        const bool go = !r->stop && r->done > i;
+        pthread_mutex_unlock(&r->lock);
+        if (!go)
+            return 0;
+        const struct slab *s = &r->slab[i % r->plan->slabs];
+        const double t = vp_now();
+        if (write_slab(r, s, err))
+            return -1;
+        r->write_s += vp_now() - t;
+        vp_progress_add(r->e->progress, (s->g1 - s->g0) * r->inner);
+        pthread_mutex_lock(&r->lock);
+        r->written = i + 1;
+        pthread_cond_broadcast(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+    }
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The window of the engine: which planes of the input must be there, and the thread that reads them. */
+#include "run/execute_internal.h"
+
+#include "base/stats.h"
+#include "run/pages.h"
+#include "stack/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_BYTES = 16 << 20 };
+
+/* ---- planes ---- */
+
+int64_t vp_run_time(const struct run *r, int64_t g)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
+}
+
+/* The first plane after those that output up to plane g1 needs. */
+int64_t vp_run_needed(const struct run *r, int64_t g1)
+{
+    if (g1 == 0)
+        return 0;
+    const int64_t t = vp_run_time(r, g1 - 1), z1 = r->nz >= VP_UNKNOWN ? g1 : g1 - t * r->nz;
+    const int64_t z = r->whole[2] ? r->nz : vp_min64(r->nz, z1 + r->halo[2]);
+    return r->nz >= VP_UNKNOWN ? z : t * r->nz + z;
+}
+
+/* The first plane that output from plane g on needs. What a stream has on its devices, or its operation has kept of it,
+ * need not stay here. */
+int64_t vp_run_kept(const struct run *r, int64_t g)
+{
+    const int64_t t = vp_run_time(r, g), start = r->nz >= VP_UNKNOWN ? 0 : t * r->nz, z = g - start;
+    if (z == 0)
+        return start;
+    if (r->plan->stream)
+        return vp_run_needed(r, g);
+    return r->whole[2] ? start : start + vp_max64(0, z - r->halo[2]);
+}
+
+/* The lowest plane that must stay. Under the lock. */
+static int64_t low_plane(const struct run *r)
+{
+    if (r->e->pages && r->e->pages->in_place && r->e->writer) /* the window is the output, too */
+        return r->written < r->made ? r->slab[r->written % r->plan->slabs].g0 : r->next;
+    return vp_run_kept(r, r->done < r->made ? r->slab[r->done % r->plan->slabs].g0 : r->next);
+}
+
+/* ---- reading ---- */
+
+/* Stored samples lie at the end of the room of `n` held ones: spread them. */
+static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n)
+{
+    enum { BLOCK = 4096 };
+    char block[BLOCK * 8];
+    const size_t wide = vp_type_size(held), narrow = vp_type_size(stored);
+    const char *from = room + (size_t)n * (wide - narrow);
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = vp_min64(BLOCK, n - i);
+        memcpy(block, from + (size_t)i * narrow, (size_t)m * narrow);
+        vp_convert(room + (size_t)i * wide, held, block, stored, m, 1, 0);
+    }
+}
+
+/* n pages from page g on into the window. Returns how many came. */
+static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *err)
+{
+    struct vp_pages *p = r->e->pages;
+    void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of pages", err);
+    int64_t got = -1;
+    for (int64_t i = 0; to && i < n; i++)
+        to[i] = r->input[0] + (size_t)((g + i) % r->plan->window) * r->slot;
+    if (to)
+        got = p->read     ? p->read(p->source, g, n, to, r->io_threads, err)
+              : p->as_f32 ? vp_reader_pages_f32(p->reader, n, (float **)to, &p->bad, r->io_threads, err)
+                          : vp_reader_pages(p->reader, n, to, r->io_threads, err);
+    free(to);
+    return got;
+}
+
+/* n planes of stack k, the first being plane g. Returns how many came. */
+static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool single, struct vp_err *err)
+{
+    const struct vp_execute *e = r->e;
+    if (e->pages)
+        return read_pages(r, g, n, err);
+    struct vp_reader *reader = e->reader[k];
+    const enum vp_type stored = vp_reader_stack(reader)->type;
+    const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->nx * (r->yb - r->ya);
+    const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
+    const int threads = r->io_threads;
+    int64_t got = pages;
+    void **to = malloc((size_t)pages * sizeof *to);
+
+    if (!to)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    for (int64_t i = 0; i < pages; i++)
+        to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
+                + (size_t)(i % inner) * r->page_in + shift;
+    if (r->plan->bands > 1)
+        got = vp_reader_bands(reader, g * inner, pages, r->ya, r->yb, to, NULL, NULL, threads, err) ? -1 : pages;
+    else
+        got = vp_reader_pages(reader, pages, to, threads, err);
+    if (got > 0 && stored != e->held) {
+        #pragma omp parallel for num_threads(threads) schedule(dynamic) if (pages > 1)
+        for (int64_t i = 0; i < got; i++)
+            spread((char *)to[i] - shift, e->held, stored, samples);
+    }
+    free(to);
+    if (got > 0 && got % inner)
+        return vp_fail(err, VP_ERUN, "%s: the pages end inside slice %lld: expected %lld pages a slice",
+                       vp_reader_name(reader), (long long)(g + got / inner), (long long)inner);
+    return got < 0 ? -1 : got / inner;
+}
+
+/* All planes are there. A pipe that did not say how many it has must end here as well. */
+static int check_ends(struct run *r, struct vp_err *err)
+{
+    const char *known = "its sizes"; /* in its metadata */
+    for (int k = r->stacks - 1; k >= 0; k--)
+        if (!r->p->single[k] && vp_reader_stack(r->e->reader[k])->pages > 0)
+            known = vp_reader_name(r->e->reader[k]);
+    for (int k = 0; k < r->stacks; k++) {
+        struct vp_reader *reader = r->e->reader[k];
+        const int more = vp_reader_stack(reader)->pages < 0 ? vp_reader_skip(reader, 1, err) : 0;
+        if (more)
+            return more < 0 ? -1 : vp_fail(err, VP_ERUN, "%s has more pages than the %lld of %s",
+                                           vp_reader_name(reader), (long long)(r->total * r->inner), known);
+    }
+    return 0;
+}
+
+static const char *name_of(const struct run *r)
+{
+    const struct vp_reader *reader = r->e->pages ? r->e->pages->reader : r->e->reader[0];
+    return reader ? vp_reader_name(reader) : "the input";
+}
+
+static int read_all(struct run *r, struct vp_err *err)
+{
+    const struct vp_problem *p = r->p;
+
+    for (int k = 0; k < r->stacks; k++) {
+        const double t = vp_now();
+        if (p->single[k]) {
+            const int64_t got = read_planes(r, k, 0, 1, true, err);
+            if (got != 1)
+                return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: no page", vp_reader_name(r->e->reader[k]));
+        }
+        r->read_s += vp_now() - t;
+    }
+    const int64_t batch = r->pipe ? 1 : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
+    for (;;) {
+        pthread_mutex_lock(&r->lock);
+        int64_t room = 0;
+        while (!r->stop && r->have < r->total && (room = low_plane(r) + r->plan->window - r->have) <= 0)
+            pthread_cond_wait(&r->moved, &r->lock);
+        const bool go = !r->stop && r->have < r->total;
+        const int64_t g = r->have, n = go ? vp_min64(vp_min64(room, batch), r->total - g) : 0;
+        pthread_mutex_unlock(&r->lock);
+        if (!go)
+            break;
+        const double t = vp_now();
+        int64_t got = n;
+        for (int k = 0, first = -1; k < r->stacks; k++) {
+            if (p->single[k])
+                continue;
+            const int64_t here = read_planes(r, k, g, n, false, err);
+            if (here < 0)
+                return -1;
+            if (first >= 0 && here != got)
+                return vp_fail(err, VP_ERUN, "%s has %s pages than %s",
+                               vp_reader_name(r->e->reader[k]), here < got ? "fewer" : "more",
+                               vp_reader_name(r->e->reader[first]));
+            got = here;
+            first = first < 0 ? k : first;
+        }
+        r->read_s += vp_now() - t;
+        pthread_mutex_lock(&r->lock);
+        r->have = g + got;
+        pthread_cond_broadcast(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+        if (got < n)
+            break;
+    }
+    pthread_mutex_lock(&r->lock);
+    const bool stopped = r->stop;
+    pthread_mutex_unlock(&r->lock);
+    if (stopped)
+        return 0;
+    if (r->total < VP_UNKNOWN && r->have < r->total)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r),
+                       (long long)(r->total * r->inner), (long long)(r->have * r->inner));
+    if (r->nz < VP_UNKNOWN && r->have % r->nz)
+        return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
+                       vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
+                       (long long)(r->have * r->inner));
+    if (r->total < VP_UNKNOWN && !r->e->pages && check_ends(r, err))
+        return -1;
+    pthread_mutex_lock(&r->lock);
+    r->end = true;
+    pthread_cond_broadcast(&r->moved);
+    pthread_mutex_unlock(&r->lock);
+    return 0;
+}
+
+int vp_run_read(void *ctx, struct vp_err *err)
+{
+    return read_all(ctx, err);
+}
