@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ops/backproject.h"
+#include "run/rates.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,13 +26,6 @@ enum {
 };
 static const uint64_t SLOT_BYTES = 32 << 20;
 static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
-
-/* Rough rates for the choice of subsets: updates of a GPU of SPEED a second, and bytes. */
-static const double UPDATES = 2e12, SPEED = 132 * 1.98, READ = 25e9, UPLOAD = 40e9, ADD = 10e9;
-/* And to write a file in memory, and to allocate memory of a device. */
-static const double WRITE = 8e9, ALLOCATE = 5e11;
-/* Subsets cost the promise of equal bits, so they have to save that much: seconds, and a part of the whole. */
-static const double WORTH_SUBSETS = 0.1, WORTH_PART = 0.25;
 
 static int64_t divided(int64_t a, int64_t by)
 {
@@ -365,16 +359,17 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
     vp_reconstruct_domain(p, &z, &hi);
     const bool both = !p->mirrored && plan->mirror && z == 0 && hi == p->of->grid->n[2] && p->crew[0].depth >= hi;
     *compute = 0;
-    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / READ;
+    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / vp_rates.views_read;
     for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
         const int64_t n = vp_min64(p->crew[i].depth, hi - z);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
         const double samples = mine * row * (double)rows_of(p, z, z + n);
-        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / (UPDATES * p->crew[i].speed / SPEED);
+        const double rate = vp_rates.gpu_updates * p->crew[i].speed / vp_rates.gpu_speed;
+        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / rate;
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
-        const double copies = samples * sizeof(float) / UPLOAD;
+        const double copies = samples * sizeof(float) / vp_rates.views_up;
         *compute = fmax(*compute, work);
         *feed = fmax(*feed, copies);
         z += n;
@@ -384,7 +379,7 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
 /* Seconds to fetch and add up the subsets. */
 static double adding(const struct vp_reconstruct_plan *p)
 {
-    return p->subsets > 1 ? volume_bytes(p) * p->subsets / ADD : 0;
+    return p->subsets > 1 ? volume_bytes(p) * p->subsets / vp_rates.slabs_add : 0;
 }
 
 /* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
@@ -398,13 +393,14 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     if (p->of->kind->on_host)
         return 1;
     seconds(p, plan, unit, &compute, &feed);
-    const double saved = fmin(volume_bytes(p) / WRITE, compute - feed);
+    const double saved = fmin(volume_bytes(p) / vp_rates.volume_write, compute - feed);
     if (saved <= 0)
         return 1;
     memcpy(kernel, p->kernel, sizeof kernel);
     p->stay = true;
     const int rc = check(p, err);
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && (double)(p->device_bytes - bytes) / ALLOCATE < saved))
+    const double spent = (double)(p->device_bytes - bytes) / vp_rates.device_alloc;
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && spent < saved))
         return rc;
     p->stay = false;
     return check(p, err);
@@ -451,7 +447,7 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
             least = t;
         }
     }
-    return one - least > WORTH_SUBSETS && one - least > WORTH_PART * one ? best : 1;
+    return one - least > vp_rates.subsets_save && one - least > vp_rates.subsets_part * one ? best : 1;
 }
 
 /* ---- several passes ---- */
@@ -637,7 +633,7 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct v
             free(device);
             return NULL;
         }
-        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : SPEED, .free = info.free,
+        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : vp_rates.gpu_speed, .free = info.free,
                                      .total = info.total};
     }
     return device;

@@ -6,6 +6,7 @@
 #include "base/tool.h"
 #include "ops/reconstruct_internal.h"
 #include "ops/session.h"
+#include "run/rates.h"
 #include "stack/open.h"
 
 #include <stdlib.h>
@@ -22,9 +23,9 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_BYTES(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
              .group = "Limits",
              .help = "use at most SIZE of each GPU's memory (default: what is free)",
-             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. Where the "
-                     "filtered projections find room beside the volume, the first slices are written while the last "
-                     "are made; --plan says so."),
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. Where "
+                     "the filtered projections find room beside the volume, the first slices are written while the "
+                     "last are made; --plan says so."),
     VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",
            .help = "split the views into N subsets, each on GPUs of its own (0: choose)",
            .more = "Several GPUs make slabs of the volume, each from all views. With N subsets, N GPUs make the same "
@@ -41,20 +42,18 @@ static double updates(const struct vp_reconstruct *job)
            (double)(job->last - job->first);
 }
 
-/* To start a GPU takes about as long as this work on the CPU: a low estimate of its rates, of one thread. */
+/* To start a GPU takes about as long as this work on the CPU. */
 static bool worth_device(const struct vp_reconstruct *job)
 {
-    static const double UPDATES_A_SECOND = 1e9, SAMPLES_A_SECOND = 4e8, SECONDS = 0.5;
     const double samples = (double)job->in_nu * (double)job->nv * (double)(job->last - job->first);
-    return updates(job) / UPDATES_A_SECOND + samples / SAMPLES_A_SECOND > SECONDS * job->threads;
+    return updates(job) / vp_rates.cpu_updates + samples / vp_rates.cpu_samples > vp_rates.device_start * job->threads;
 }
 
-/* Each device takes a moment to start: one for each second of work. */
+/* Each device takes a moment to start: so much work for each. */
 static int worth_devices(const struct vp_reconstruct *job)
 {
-    static const double UPDATES_A_SECOND = 2e12;
-    const double seconds = updates(job) / UPDATES_A_SECOND;
-    const int n = seconds < job->n_devices ? (int)seconds + 1 : job->n_devices;
+    const double shares = updates(job) / vp_rates.gpu_updates / vp_rates.device_share;
+    const int n = shares < job->n_devices ? (int)shares + 1 : job->n_devices;
     return n > job->want_subsets || job->want_subsets > job->n_devices ? n : job->want_subsets;
 }
 
