@@ -382,11 +382,21 @@ static double adding(const struct vp_reconstruct_plan *p)
     return p->subsets > 1 ? volume_bytes(p) * p->subsets / vp_rates.slabs_add : 0;
 }
 
+/* Views that a device works on at once, of the part that has least room for them. */
+static int64_t together(const struct vp_reconstruct_plan *p)
+{
+    int64_t least = p->part[0].plan.together;
+    for (int i = 1; i < p->parts; i++)
+        least = vp_min64(least, p->part[i].plan.together);
+    return least;
+}
+
 /* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
- * last, and are written meanwhile. That pays if the kernels take longer than to feed them. */
+ * last, and are written meanwhile. That pays if the kernels take longer than to feed them, and are not slower for it. */
 static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, struct vp_err *err)
 {
     const uint64_t bytes = p->device_bytes;
+    const int64_t at_once = together(p);
     char kernel[sizeof p->kernel];
     double compute, feed;
 
@@ -400,7 +410,7 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     p->stay = true;
     const int rc = check(p, err);
     const double spent = (double)(p->device_bytes - bytes) / vp_rates.device_alloc;
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && spent < saved))
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && spent < saved))
         return rc;
     p->stay = false;
     return check(p, err);
