@@ -14,7 +14,7 @@
 
 #include <type_traits>
 
-#include "ops/orbit.h"
+#include "ct/orbit.h"
 
 namespace vp
 {

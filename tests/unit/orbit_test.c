@@ -4,9 +4,9 @@
 #include "test.h"
 
 #include "base/err.h"
+#include "ct/backproject.h"
+#include "ct/orbit.h"
 #include "geom/geom.h"
-#include "ops/backproject.h"
-#include "ops/orbit.h"
 
 #include <stdlib.h>
 

@@ -6,10 +6,10 @@
  * keeps the views that are packed there, and makes slices of them with the CPU's code when they are downloaded. */
 #include "pretend.h"
 
-#include "ops/slab.h"
-#include "ops/slab_kernels.h"
-#include "ops/backproject.h"
-#include "ops/reconstruct_internal.h"
+#include "ct/slab.h"
+#include "ct/slab_kernels.h"
+#include "ct/backproject.h"
+#include "ct/reconstruct_internal.h"
 #include "stack/reader.h"
 
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "ops/reconstruct_internal.h"
-#include "ops/session.h"
+#include "ct/reconstruct_internal.h"
+#include "ct/session.h"
 #include "run/rates.h"
 #include "stack/open.h"
 

@@ -6,7 +6,7 @@
  * weight are the same for a whole column of voxels, and v is linear along it; if the detector's centre row
  * lies in the volume's middle plane, v(k) + v(nz - 1 - k) is constant (Chen et al. 2019, iFDK, theorems 1
  * to 3). The matrices are tested for both; nothing is assumed of the orbit. */
-#include "ops/backproject_internal.h"
+#include "ct/backproject_internal.h"
 
 #include <math.h>
 #include <stdio.h>

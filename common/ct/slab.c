@@ -13,14 +13,14 @@
  * and most of what they lack is run at the end, while the lower ones leave.
  *
  * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
-#include "ops/slab.h"
+#include "ct/slab.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "ct/backproject.h"
+#include "ct/slab_kernels.h"
 #include "device/device.h"
-#include "ops/backproject.h"
-#include "ops/slab_kernels.h"
 
 #include <assert.h>
 #include <stdio.h>
