@@ -14,7 +14,7 @@
 
 #include <type_traits>
 
-#include "backproject_orbit.h"
+#include "ct/orbit.h"
 
 namespace vp
 {

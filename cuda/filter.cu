@@ -6,7 +6,7 @@
 #include "launch.cuh"
 
 extern "C" {
-#include "ops/filter.h"
+#include "ct/filter.h"
 #include "run/rates.h"
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernels for slabs of a volume (common/ops/slab_kernels.h) on CUDA devices. */
+/* The kernels for slabs of a volume (common/ct/slab_kernels.h) on CUDA devices. */
 #ifndef VP_GPU_SLAB_H
 #define VP_GPU_SLAB_H
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
+#include "ct/slab_kernels.h"
 #include "device/kernel.h"
-#include "ops/slab_kernels.h"
 
 extern const struct vp_backproject_kernels vp_gpu_backproject; /* backproject.cu */
 extern const struct vp_filter_kernels vp_gpu_filter;           /* filter.cu */

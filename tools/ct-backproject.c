@@ -2,7 +2,7 @@
 /* ct-backproject: filtered projections in, attenuation volume out. The views stream through; one volume
  * (or the slab of it that fits the memory) is held. */
 #include "base/tool.h"
-#include "ops/session.h"
+#include "ct/session.h"
 #include "stack/reader.h"
 
 #include <string.h>

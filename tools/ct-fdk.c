@@ -2,9 +2,9 @@
 /* ct-fdk: normalise, filter and back-project in one process whose stages overlap; the same bits as the
  * pipeline of ct-normalize, ct-filter and ct-backproject. */
 #include "base/tool.h"
-#include "ops/filter.h"
-#include "ops/normalize.h"
-#include "ops/session.h"
+#include "ct/filter.h"
+#include "ct/normalize.h"
+#include "ct/session.h"
 #include "stack/reader.h"
 
 #include <string.h>

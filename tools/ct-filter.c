@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "ops/filter.h"
+#include "ct/filter.h"
 #include "ops/quantity.h"
 #include "run/pages.h"
 #include "stack/open.h"

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "ops/normalize.h"
+#include "ct/normalize.h"
 #include "run/pages.h"
 #include "stack/open.h"
 

@@ -3,7 +3,7 @@
 #include "base/tool.h"
 #include "base/size.h"
 #include "run/pages.h"
-#include "ops/phantom.h"
+#include "ct/phantom.h"
 #include "stack/open.h"
 
 #include <math.h>

@@ -60,7 +60,7 @@ struct vp_kind {
     double (*between)(struct vp_event *from, struct vp_event *to);
 
     const struct vp_kernel *(*kernel)(const char *name); /* NULL: it has none of that name */
-    const struct vp_backproject_kernels *backproject;    /* of slabs of a volume (ops/slab_kernels.h); NULL: none, */
+    const struct vp_backproject_kernels *backproject;    /* of slabs of a volume (ct/slab_kernels.h); NULL: none, */
     const struct vp_filter_kernels *filter;              /* as on the host, which needs none */
 };
 

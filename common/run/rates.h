@@ -38,7 +38,7 @@
     X(gpu_speed, 132 * 1.98, "GHz", "multiprocessors times clock of the device of gpu_updates", "H100") \
     X(views_read, 25e9, "bytes/s", "of projections, read by all threads", "a guess") \
     X(views_up, 40e9, "bytes/s", "of projections, to a device", "a guess") \
-    X(volume_write, 8e9, "bytes/s", "of a volume, to a file in memory", "a guess") \
+    X(volume_write, 8e9, "bytes/s", "of a volume, to a file in memory, by all threads", "H200: 8.6e9") \
     X(device_alloc, 5e11, "bytes/s", "of a device's memory, allocated", "a guess") \
     X(slabs_add, 10e9, "bytes/s", "of subsets' volumes, fetched and added on the host", "a guess") \
     X(subsets_save, 0.1, "s", "that subsets must save: they cost the promise of equal bits", "a guess") \

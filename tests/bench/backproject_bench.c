@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/backproject.h"
+#include "ct/backproject.h"
 
 struct setup {
     const char *name;

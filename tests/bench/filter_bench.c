@@ -4,7 +4,7 @@
  * rounds that take the contenders in turn. */
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/filter.h"
+#include "ct/filter.h"
 
 #include <fftw3.h>
 #include <math.h>

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "ops/slab.h"
+#include "ct/slab.h"
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/backproject.h"
+#include "ct/backproject.h"
 
 struct setup {
     const char *name;

@@ -3,7 +3,7 @@
  * the bits of a voxel depend on nothing but its geometry and the projections. */
 #include "test.h"
 #include "base/err.h"
-#include "ops/backproject.h"
+#include "ct/backproject.h"
 #include <malloc.h>
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/err.h"
-#include "ops/filter.h"
+#include "ct/filter.h"
 
 #include <stdlib.h>
 

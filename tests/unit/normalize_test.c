@@ -2,7 +2,7 @@
 /* Normalisation against the definition, written naively in float64. */
 #include "test.h"
 #include "base/err.h"
-#include "ops/normalize.h"
+#include "ct/normalize.h"
 
 #include <omp.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * photon counts against the Poisson distribution. */
 #include "test.h"
 #include "base/err.h"
-#include "ops/phantom.h"
+#include "ct/phantom.h"
 
 #include <stdlib.h>
 #include <unistd.h>

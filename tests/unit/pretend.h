@@ -63,6 +63,7 @@ struct vp_event {
     int device;
     int64_t marks, passed; /* queued and done */
     struct vp_queue *by;   /* marked last by */
+    struct vp_err err;     /* of what was before its mark */
     double when;
 };
 
@@ -164,8 +165,7 @@ static void step(struct vp_queue *q)
 
     if (t->what == AFTER) {
         complete(t->event, t->want);
-        if (t->event->by) /* what waits for work that failed fails */
-            vp_err_keep(&q->err, &t->event->by->err);
+        vp_err_keep(&q->err, &t->event->err); /* what waits for work that failed fails */
     }
     q->first = t->next;
     if (!q->first)
@@ -179,6 +179,7 @@ static void step(struct vp_queue *q)
                         (const char *)t->from.data + z * t->from.plane + y * t->from.row, (size_t)t->n[0]);
     } else if (t->what == MARK) {
         t->event->passed++;
+        t->event->err = q->err;
         t->event->when = pretend_clock ? pretend_clock(q->device) : vp_now();
     } else if (t->what == CALL) {
         if (t->call(t->arg, &err))

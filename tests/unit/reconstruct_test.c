@@ -6,10 +6,10 @@
  * keeps the views that are packed there, and makes slices of them with the CPU's code when they are downloaded. */
 #include "pretend.h"
 
-#include "ops/slab.h"
-#include "ops/slab_kernels.h"
-#include "ops/backproject.h"
-#include "ops/reconstruct_internal.h"
+#include "ct/slab.h"
+#include "ct/slab_kernels.h"
+#include "ct/backproject.h"
+#include "ct/reconstruct_internal.h"
 #include "stack/reader.h"
 
 #include <fcntl.h>
@@ -632,7 +632,8 @@ static void free_scene(struct scene *s)
     free(s->views);
 }
 
-static struct vp_reconstruct_result result; /* of the last reconstruction */
+static struct vp_reconstruct_result result; /* of the last reconstruction, */
+static int64_t at_once; /* and the views that its devices work on at once, at least */
 
 /* How a reconstruction is asked for. */
 struct ask {
@@ -675,6 +676,9 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
                                        .want_subsets = a->subsets};
     if (vp_reconstruct_plan(r, &job, NULL, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
+    at_once = INT64_MAX;
+    for (int i = 0; i < r->parts; i++)
+        at_once = vp_min64(at_once, r->part[i].plan.together);
     like.in_parts = a->any_order && r->stay && !like.lost;
     if (vp_reconstruct_run(r, w, &result, err)) {
         vp_writer_abort(w);
@@ -792,8 +796,14 @@ static void slices_that_leave_early(void)
         check_same(&s, &a, want, &r);
         CHECK(r.stay && r.passes == 1);
         for (a.device_memory = r.device_bytes; a.device_memory > room(&s, 4); a.device_memory -= a.device_memory / 16) {
+            be_slow(false);
+            check_same(&s, &a, want, &r);
+            CHECK(!r.stay);
+            const int64_t together = at_once;
+            be_slow(true);
             check_same(&s, &a, want, &r);
             CHECK(!r.stay || stayed); /* less memory, and they stay again? */
+            CHECK(!r.stay || at_once >= together); /* runs are not shorter for it */
             CHECK((!r.stay || r.passes == 1) && r.device_bytes <= a.device_memory);
             if (stayed && !r.stay)
                 least = a.device_memory;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a kind of device that is not the host offers to slabs of a volume (ops/slab.h): back-projection and the filter,
+/* What a kind of device that is not the host offers to slabs of a volume (ct/slab.h): back-projection and the filter,
  * two tables of functions that work on a queue and in memory of the device which they are given. struct vp_kind points
  * to them.
  *
@@ -93,7 +93,7 @@ struct vp_backproject_kernels {
     void (*close)(struct vp_devbp *b); /* once nothing of it is queued any more */
 };
 
-/* The filter of ops/filter.h: the same weights, the same kernel (taps, not only its shape), each row read once and
+/* The filter of ct/filter.h: the same weights, the same kernel (taps, not only its shape), each row read once and
  * written once. A row's bits depend on nothing but that row: not on the batch, the range of rows or the place in them.
  * They are not the CPU's bits: the two differ by less than 5e-7 (relative L2). */
 struct vp_devfilter_plan {

@@ -2,7 +2,7 @@
 /* The options of the normalisation, and its flats, darks and mask out of files. */
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/normalize.h"
+#include "ct/normalize.h"
 #include "ops/quantity.h"
 #include "stack/open.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A slab of a volume on one device, to which views are back-projected. On the CPU it is ops/backproject.h; on devices
- * with memory of their own it is made with the verbs of device/device.h and their kernels (ops/slab_kernels.h). From
+/* A slab of a volume on one device, to which views are back-projected. On the CPU it is ct/backproject.h; on devices
+ * with memory of their own it is made with the verbs of device/device.h and their kernels (ct/slab_kernels.h). From
  * one thread a slab and device at a time: the kernels set limits of their device. */
 #ifndef VP_SLAB_H
 #define VP_SLAB_H
@@ -9,7 +9,7 @@
 
 struct vp_filter;
 
-/* A slab of a back-projection on one device (contract: ops/backproject.h). */
+/* A slab of a back-projection on one device (contract: ct/backproject.h). */
 struct vp_bp_job {
     const struct vp_view *views; /* of the whole scan */
     int64_t n_views;

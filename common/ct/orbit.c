@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Symmetries of a scan, found by testing its matrices. The grid is convex and u, v are projective, so every
  * extreme is at a corner of the grid. */
-#include "backproject_orbit.h"
+#include "ct/orbit.h"
 
 #include <math.h>
 

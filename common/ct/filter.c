@@ -24,13 +24,13 @@
  *     weight = (|S| e.y / |y|) |det M| / |(m2 - v m3).z'|
  * before the ramp in pixels, and 1 / w^2 after it. Perpendicular to e this is sod fu times the cosine. A ball at the
  * origin comes out right for any matrices: its projection is round, so the direction of the rows does not matter. */
-#include "ops/filter.h"
+#include "ct/filter.h"
 
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "ct/filter_isa.h"
 #include "geom/draft.h"
-#include "ops/filter_isa.h"
 #include "run/rates.h"
 
 #include <assert.h>

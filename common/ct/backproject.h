@@ -8,6 +8,9 @@
 
 struct vp_backproject;
 
+/* A view's matrix on voxel indices, scaled so that the weight is 1 / w^2: w = 1 at the isocentre. */
+void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12]);
+
 /* The memory that vp_backproject_open would take for slab [z0, z1). */
 uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid, int64_t z0,
                               int64_t z1, int threads);

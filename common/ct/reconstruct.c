@@ -7,7 +7,7 @@
  *
  * The first views are read while the devices allocate their slabs, the buffers of the output are made while the views
  * are worked on, and a pass begins while the slices of the one before it are written. */
-#include "ops/reconstruct_internal.h"
+#include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
 #include "base/progress.h"

@@ -18,7 +18,7 @@
 #ifndef VP_BACKPROJECT_INTERNAL_H
 #define VP_BACKPROJECT_INTERNAL_H
 
-#include "ops/backproject.h"
+#include "ct/backproject.h"
 
 enum {
     TILE = 8,

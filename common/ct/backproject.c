@@ -6,7 +6,7 @@
  * weight are the same for a whole column of voxels, and v is linear along it; if the detector's centre row
  * lies in the volume's middle plane, v(k) + v(nz - 1 - k) is constant (Chen et al. 2019, iFDK, theorems 1
  * to 3). The matrices are tested for both; nothing is assumed of the orbit. */
-#include "ops/backproject_internal.h"
+#include "ct/backproject_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +19,7 @@
 
 /* --- matrices ------------------------------------------------------------------------------------------- */
 
-/* P on voxel indices, scaled so that the weight is 1 / w^2. */
-static void scaled_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12])
+void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12])
 {
     vp_view_on_grid(view, grid, P);
     const double scale = view->sod > 0 ? 1 / view->sod : 1;
@@ -78,7 +77,7 @@ void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t n
     *v1 = nv;
     for (int64_t s = 0; s < n_views; s++) {
         double P[12];
-        scaled_matrix(&views[s], grid, P);
+        vp_backproject_matrix(&views[s], grid, P);
         if (!box_extremes(P, grid, z0, z1, &v, &w))
             return;
     }
@@ -346,7 +345,7 @@ static int plan(struct vp_backproject *b, const struct vp_view *views, const str
     if (!b->views)
         return -1;
     for (int64_t s = 0; s < b->n_views; s++)
-        scaled_matrix(&views[s], grid, b->views[s].P);
+        vp_backproject_matrix(&views[s], grid, b->views[s].P);
     plan_views(b, grid);
     plan_rows(b, grid);
     describe(b);
@@ -663,7 +662,7 @@ double vp_backproject_ref(const struct vp_view *views, int64_t n_views, int64_t 
     double sum = 0;
     for (int64_t s = 0; s < n_views; s++) {
         double P[12];
-        scaled_matrix(&views[s], grid, P);
+        vp_backproject_matrix(&views[s], grid, P);
         sum += update(P, nu, nv, proj + s * nu * nv, (double)i, (double)j, (double)k);
     }
     return sum;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a set of projection matrices allows a kernel to assume. Host only, no CUDA. */
-#ifndef VP_BACKPROJECT_ORBIT_H
-#define VP_BACKPROJECT_ORBIT_H
+#ifndef VP_ORBIT_H
+#define VP_ORBIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

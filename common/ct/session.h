@@ -3,8 +3,8 @@
 #ifndef VP_SESSION_H
 #define VP_SESSION_H
 
+#include "ct/reconstruct.h"
 #include "ops/quantity.h"
-#include "ops/reconstruct.h"
 
 struct vp_run;
 

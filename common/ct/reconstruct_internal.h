@@ -3,8 +3,8 @@
 #define VP_RECONSTRUCT_INTERNAL_H
 
 #include "device/device.h"
-#include "ops/slab.h"
-#include "ops/reconstruct.h"
+#include "ct/slab.h"
+#include "ct/reconstruct.h"
 
 enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
 

@@ -15,9 +15,9 @@
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
+#include "ct/filter.h"
+#include "ct/normalize.h"
 #include "geom/geom.h"
-#include "ops/filter.h"
-#include "ops/normalize.h"
 #include "stack/views.h"
 #include "stack/writer.h"
 

@@ -4,9 +4,9 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
+#include "ct/reconstruct_internal.h"
+#include "ct/session.h"
 #include "device/choose.h"
-#include "ops/reconstruct_internal.h"
-#include "ops/session.h"
 #include "run/rates.h"
 #include "stack/open.h"
 
@@ -24,7 +24,9 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_BYTES(struct vp_reconstruct_params, device_memory, "device-memory", 0, .metavar = "SIZE",
              .group = "Limits",
              .help = "use at most SIZE of each GPU's memory (default: what is free)",
-             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections."),
+             .more = "If the volume does not fit, it is made in slabs, in several passes over the projections. Where "
+                     "the filtered projections find room beside the volume, the first slices are written while the "
+                     "last are made; --plan says so."),
     VP_INT(struct vp_reconstruct_params, subsets, "subsets", 0, .min = 0, .max = 1024, .metavar = "N", .def = "0",
            .help = "split the views into N subsets, each on GPUs of its own (0: choose)",
            .more = "Several GPUs make slabs of the volume, each from all views. With N subsets, N GPUs make the same "

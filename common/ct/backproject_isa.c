@@ -7,7 +7,7 @@
  * once for all rows that the unit meets, and looks the voxels' rows up in registers; the sums over GROUP
  * views stay in registers too. Positions along the line are fixed point, 2^-32 rows, from the
  * double-precision geometry of the column, so a voxel's bits do not depend on where the work was cut. */
-#include "ops/backproject_internal.h"
+#include "ct/backproject_internal.h"
 
 #include "base/isa.h"
 

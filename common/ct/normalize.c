@@ -7,7 +7,7 @@
  * additions are not contracted, give the same bits on every one of them. The logarithm is the usual one
  * (argument reduced to m in [2/3, 4/3), ln(1 + f) = f - f^2 / 2 + f^3 Q(f), ln 2 in two parts); Q is the
  * weighted minimax polynomial of degree 7, 0.05 ulp by itself, and the whole stays below 1 ulp. */
-#include "ops/normalize.h"
+#include "ct/normalize.h"
 
 #include "base/err.h"
 #include "base/size.h"

@@ -13,14 +13,14 @@
  * and most of what they lack is run at the end, while the lower ones leave.
  *
  * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
-#include "ops/slab.h"
+#include "ct/slab.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "ct/backproject.h"
+#include "ct/slab_kernels.h"
 #include "device/device.h"
-#include "ops/backproject.h"
-#include "ops/slab_kernels.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -105,16 +105,12 @@ static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, stru
     return vp_backproject_kernel(j->views, j->n_views, j->nu, j->nv, j->grid, plan->kernel, sizeof plan->kernel, err);
 }
 
-/* Matrices on voxel indices with weight 1 / w^2; malloc'd. */
+/* Matrices of all views; malloc'd. */
 static double *matrices(const struct vp_bp_job *job)
 {
     double *P = malloc((size_t)job->n_views * 12 * sizeof *P);
-    for (int64_t s = 0; P && s < job->n_views; s++) {
-        vp_view_on_grid(&job->views[s], job->grid, P + 12 * s);
-        const double scale = job->views[s].sod > 0 ? 1 / job->views[s].sod : 1;
-        for (int i = 0; i < 12; i++)
-            P[12 * s + i] *= scale;
-    }
+    for (int64_t s = 0; P && s < job->n_views; s++)
+        vp_backproject_matrix(&job->views[s], job->grid, P + 12 * s);
     return P;
 }
 

@@ -7,7 +7,7 @@
  * by decimation in time from that very order (Gentleman & Sande 1966, Cooley & Tukey 1965). A real row
  * of 2 m samples is one complex row of m, even samples real, odd samples imaginary; the spectrum of the
  * real row is undone and redone around the multiplication, which touches only the frequencies k and m - k. */
-#include "ops/filter_isa.h"
+#include "ct/filter_isa.h"
 
 #include "base/isa.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plan of a reconstruction: where views are filtered, how many are read together, and which device makes which
  * slices from which views. */
-#include "ops/reconstruct_internal.h"
+#include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/backproject.h"
+#include "ct/backproject.h"
 #include "run/rates.h"
 
 #include <math.h>
@@ -372,8 +372,8 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
         const double samples = mine * row * (double)rows_of(p, z, z + n);
-        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
-                              (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
+        const double rate = rates->gpu_updates * p->crew[i].speed / rates->gpu_speed;
+        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / rate;
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
         const double copies = samples * sizeof(float) / rates->views_up;
         *compute = fmax(*compute, work);
@@ -388,11 +388,21 @@ static double adding(const struct vp_reconstruct_plan *p)
     return p->subsets > 1 ? volume_bytes(p) * p->subsets / rates_of(p)->slabs_add : 0;
 }
 
+/* Views that a device works on at once, of the part that has least room for them. */
+static int64_t together(const struct vp_reconstruct_plan *p)
+{
+    int64_t least = p->part[0].plan.together;
+    for (int i = 1; i < p->parts; i++)
+        least = vp_min64(least, p->part[i].plan.together);
+    return least;
+}
+
 /* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
- * last, and are written meanwhile. That pays if the kernels take longer than to feed them. */
+ * last, and are written meanwhile. That pays if the kernels take longer than to feed them, and are not slower for it. */
 static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, struct vp_err *err)
 {
     const uint64_t bytes = p->device_bytes;
+    const int64_t at_once = together(p);
     char kernel[sizeof p->kernel];
     double compute, feed;
 
@@ -405,8 +415,8 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     memcpy(kernel, p->kernel, sizeof kernel);
     p->stay = true;
     const int rc = check(p, err);
-    const double allocated = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && allocated < saved))
+    const double spent = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && spent < saved))
         return rc;
     p->stay = false;
     return check(p, err);
@@ -453,7 +463,6 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
             least = t;
         }
     }
-    /* they cost the promise of equal bits */
     return one - least > rates_of(p)->subsets_save && one - least > rates_of(p)->subsets_part * one ? best : 1;
 }
 
@@ -640,8 +649,8 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct v
             free(device);
             return NULL;
         }
-        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
-                                     .free = info.free, .total = info.total};
+        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed, .free = info.free,
+                                     .total = info.total};
     }
     return device;
 }

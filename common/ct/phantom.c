@@ -10,7 +10,7 @@
  * contrast of its parts follows Toft, The Radon Transform (1996), table B.3, in the three-dimensional form of
  * Yu, Ye & Wang, Proc. SPIE 5535 (2004). Large Poisson means are sampled by transformed rejection: PTRS of
  * Hoermann, Insurance: Mathematics and Economics 12 (1993) 39-45. */
-#include "ops/phantom.h"
+#include "ct/phantom.h"
 
 #include "base/err.h"
 #include "base/places.h"
