@@ -7,8 +7,8 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
-#include "ops/backproject.h"
-#include "ops/filter.h"
+#include "ct/backproject.h"
+#include "ct/filter.h"
 #include "run/rates.h"
 
 #include <fcntl.h>
