@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Entropy of a neighbourhood: kernel "entropy" of ops/entropy.h.
+/* Entropy of a neighbourhood: kernel "entropy" of local/entropy.h.
  *
  * First every sample becomes the number of its bin. Then a thread walks along a row with a histogram of its own: at
  * each step every line of the window gains one sample and loses one, and the sum of t(c) over the bins, being integers,
@@ -12,7 +12,7 @@
  * Cost: a step gives a line of the window one addition and one removal, a walk of WALK voxels begins with a whole
  * window and an empty histogram. Limits: memory. */
 #include "footprint.cuh"
-#include "ops/entropy.h"
+#include "local/entropy.h"
 
 #include <cstdio>
 
@@ -121,7 +121,7 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
 
 constexpr auto params = vp_params<vp_entropy_params>;
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     if (op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in))
         return true;
@@ -134,13 +134,13 @@ uint64_t table_numbers(const struct vp_entropy_params *p)
     return 2 * ((uint64_t)p->n + 1);
 }
 
-uint64_t table(const struct vp_local *op)
+uint64_t table(const struct vp_op *op)
 {
     const struct vp_entropy_params *p = params(op);
     return table_numbers(p) * sizeof(int64_t) + vp_spans_bytes(&p->f);
 }
 
-void fill(const struct vp_local *op, void *to)
+void fill(const struct vp_op *op, void *to)
 {
     const struct vp_entropy_params *p = params(op);
     int64_t *const t = (int64_t *)to;
@@ -176,7 +176,7 @@ int64_t threads_global(const int64_t out[3])
     return vp_min64(vp_round_up(walks, THREADS_SHARED), THREADS_GLOBAL);
 }
 
-uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     const struct vp_entropy_params *p = params(op);
     return bins_bytes(in) +
@@ -194,7 +194,7 @@ int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_w
                     w.global ? 0 : shared_bytes(p), w);
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_entropy_params *p = params(op);
     const vp_area in = args->in[0], bins = vp_packed_part(in.box, BINS_UNIT, args->scratch);

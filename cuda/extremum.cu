@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Minimum and maximum over a box or ball: kernels "min" and "max" of ops/extremum.h.
+/* Minimum and maximum over a box or ball: kernels "min" and "max" of local/extremum.h.
  *
  * A box is a pass along x and y together and one along z, or one along each axis where windows are long
  * (extremum_strip.cuh, extremum_line.cuh); a ball is made at once (extremum_ball.cu). */
@@ -102,7 +102,7 @@ template <int SIZE> __global__ void __launch_bounds__(STRIP) rows_kernel(line l,
 
 constexpr auto params = vp_params<vp_extremum_params>;
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     const struct vp_footprint *f = &params(op)->f;
     if (op->in != op->out || !(VP_EXTREMUM_TYPES & 1u << op->in)) {
@@ -123,7 +123,7 @@ uint64_t buffer_bytes(int64_t bytes, const int64_t n[3])
     return (uint64_t)vp_round_up(vp_round_up(n[0], VP_ROW_ALIGN / bytes) * n[1] * n[2] * bytes, VP_ALIGN);
 }
 
-uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t[3])
+uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t[3])
 {
     return params(op)->f.shape == VP_BOX ? 2 * buffer_bytes((int64_t)vp_type_size(op->in), in) : 0;
 }
@@ -247,7 +247,7 @@ int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out,
                  sizeof(uint32_t) * LANES * (size_t)l.slots);
 }
 
-template <int SIZE> int box(const setting &s, const struct vp_local *op, const struct vp_work *args)
+template <int SIZE> int box(const setting &s, const struct vp_op *op, const struct vp_work *args)
 {
     const struct vp_footprint *f = &params(op)->f;
     turn turns[3 * PASSES];
@@ -310,7 +310,7 @@ template <int SIZE> int box(const setting &s, const struct vp_local *op, const s
     return 0;
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     if (params(op)->f.shape != VP_BOX)
         return vp::extremum_ball_launch(op, args, err);

@@ -9,15 +9,15 @@
 
 #include "copy.cuh"
 #include "footprint.cuh"
-#include "ops/extremum.h"
+#include "local/extremum.h"
 
 namespace vp
 {
 
 /* extremum_ball.cu: as in struct vp_kernel; nothing for boxes. */
-uint64_t extremum_ball_table(const struct vp_local *op);
-void extremum_ball_fill(const struct vp_local *op, void *table);
-int extremum_ball_launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err);
+uint64_t extremum_ball_table(const struct vp_op *op);
+void extremum_ball_fill(const struct vp_op *op, void *table);
+int extremum_ball_launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err);
 
 }
 
@@ -141,7 +141,7 @@ struct setting {
     cudaStream_t stream;
     struct vp_err *err;
 
-    setting(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+    setting(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
         : flip((vp_params<vp_extremum_params>(op)->max ? 0u : 0xffffffffu) ^ (op->in == VP_I16 ? 0x80008000u : 0u)),
           sms(args->queue->sms), stream(args->queue->stream), err(err)
     {

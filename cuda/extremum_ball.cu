@@ -203,7 +203,7 @@ int ball_slots(const struct vp_footprint *f, int bytes)
     return (int)vp_min64(n, all);
 }
 
-template <int SIZE> int ball(const setting &s, const struct vp_local *op, const struct vp_work *args)
+template <int SIZE> int ball(const setting &s, const struct vp_op *op, const struct vp_work *args)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
     const vp_area &in = args->in[0], &out = *args->out;
@@ -254,13 +254,13 @@ namespace vp
 {
 
 /* The spans, and for each of the lengths that are made together the chords of it. */
-uint64_t extremum_ball_table(const struct vp_local *op)
+uint64_t extremum_ball_table(const struct vp_op *op)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
     return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(f) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
 }
 
-void extremum_ball_fill(const struct vp_local *op, void *to)
+void extremum_ball_fill(const struct vp_op *op, void *to)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
     int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(f));
@@ -285,7 +285,7 @@ void extremum_ball_fill(const struct vp_local *op, void *to)
     }
 }
 
-int extremum_ball_launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int extremum_ball_launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const setting s(op, args, err);
     switch (vp_type_size(op->in)) {

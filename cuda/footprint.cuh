@@ -6,7 +6,7 @@
 
 #include "launch.cuh"
 #include "local.h"
-#include "ops/footprint.h"
+#include "local/footprint.h"
 #include "gpu_size.h"
 
 /* Sample (x, y, z) of the image. */
@@ -26,7 +26,7 @@ template <class F> auto vp_by_type(enum vp_type type, const F &f)
     }
 }
 
-template <class Params> const Params *vp_params(const struct vp_local *op)
+template <class Params> const Params *vp_params(const struct vp_op *op)
 {
     return (const Params *)op->params;
 }
@@ -45,12 +45,12 @@ static inline void vp_spans_fill(const struct vp_footprint *f, void *table)
 }
 
 /* The table and the fill of a vp_kernel that needs nothing else. */
-template <class Params> uint64_t vp_spans_table(const struct vp_local *op)
+template <class Params> uint64_t vp_spans_table(const struct vp_op *op)
 {
     return vp_spans_bytes(&vp_params<Params>(op)->f);
 }
 
-template <class Params> void vp_spans_table_fill(const struct vp_local *op, void *table)
+template <class Params> void vp_spans_table_fill(const struct vp_op *op, void *table)
 {
     vp_spans_fill(&vp_params<Params>(op)->f, table);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian filter and its derivatives: operation "gauss" of ops/gauss.h. */
+/* Gaussian filter and its derivatives: operation "gauss" of local/gauss.h. */
 #include "separable.h"
 
 namespace vp
@@ -7,7 +7,7 @@ namespace vp
 namespace
 {
 
-separable filters(const vp_local *op)
+separable filters(const vp_op *op)
 {
     const vp_gauss *g = static_cast<const vp_gauss *>(op->params);
     separable s = {};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Laplacian of Gaussian: operation "log" of ops/log.h. */
+/* Laplacian of Gaussian: operation "log" of local/log.h. */
 #include "separable.h"
 
 extern "C" {
-#include "ops/log.h"
+#include "local/log.h"
 }
 
 namespace vp
@@ -11,7 +11,7 @@ namespace vp
 namespace
 {
 
-separable filters(const vp_local *op)
+separable filters(const vp_op *op)
 {
     const vp_log *l = static_cast<const vp_log *>(op->params);
     separable s = {};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An expression over one or more stacks: kernel "math" of ops/math.h.
+/* An expression over one or more stacks: kernel "math" of image/math.h.
  *
- * The program of ops/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step up
+ * The program of image/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step up
  * is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the device
  * (within 2 ulp).
  *
@@ -10,7 +10,7 @@
  * Global: each input is read once, the output written once, the program comes from the caches.
  * Cost: two or three reads and a write of shared memory a step and voxel, besides its arithmetic. Limits: 96 places. */
 #include "footprint.cuh"
-#include "ops/math.h"
+#include "image/math.h"
 
 #include <cstdio>
 #include <mutex>
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(THREADS)
 
 constexpr auto params = vp_params<vp_math>;
 
-bool is_copy(const struct vp_local *op)
+bool is_copy(const struct vp_op *op)
 {
     return params(op)->n == 0 && params(op)->result < VP_MAX_INPUTS && op->in == op->out;
 }
@@ -247,7 +247,7 @@ size_t shared_bytes(int places, int threads)
     return (size_t)places * (size_t)(threads * EACH) * sizeof(double);
 }
 
-int places_of(const struct vp_local *op)
+int places_of(const struct vp_op *op)
 {
     struct program p;
     int of[VP_MATH_PLACES];
@@ -255,7 +255,7 @@ int places_of(const struct vp_local *op)
     return p.places;
 }
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     enum { PLACES = 96 };
     if (places_of(op) <= PLACES)
@@ -264,17 +264,17 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-uint64_t scratch(const struct vp_local *, const int64_t[3], const int64_t[3])
+uint64_t scratch(const struct vp_op *, const int64_t[3], const int64_t[3])
 {
     return VP_ALIGN; /* what is lost */
 }
 
-uint64_t table(const struct vp_local *)
+uint64_t table(const struct vp_op *)
 {
     return sizeof(struct program);
 }
 
-void fill(const struct vp_local *op, void *to)
+void fill(const struct vp_op *op, void *to)
 {
     const struct vp_math *m = params(op);
     struct program *p = (struct program *)to;
@@ -323,7 +323,7 @@ void CUDART_CB add_lost(void *data)
     __atomic_fetch_add(&c->m->lost, (int64_t)c->lost, __ATOMIC_RELAXED);
 }
 
-int copy(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int copy(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const vp_area in = args->in[params(op)->result], out = *args->out;
     const size_t size = vp_type_size(op->in), width = (size_t)vp_box_size(&out.box, 0) * size;
@@ -343,7 +343,7 @@ int copy(const struct vp_local *op, const struct vp_work *args, struct vp_err *e
     return 0;
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_math *m = params(op);
     const struct vp_area *out = args->out;

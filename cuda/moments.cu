@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mean, variance, standard deviation and Wiener's filter: kernels "mean", "var", "std" and "wiener" of ops/moments.h.
+/* Mean, variance, standard deviation and Wiener's filter: kernels "mean", "var", "std" and "wiener" of local/moments.h.
  *
  * Boxes take three passes. Along each axis the states of the window's samples are put together: for integers sums and
  * sums of squares, exact modulo 2^64, so the results are the CPU's to the bit. For floats sums and squared deviations
@@ -16,7 +16,7 @@
  * Cost: 2 radius + 1 states read a voxel and pass, twice for deviations of floats; a ball all its samples.
  * Limits: memory for the states. */
 #include "footprint.cuh"
-#include "ops/moments.h"
+#include "local/moments.h"
 
 #include <cstdio>
 #include <type_traits>
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(256)
 
 constexpr auto params = vp_params<vp_moments_params>;
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     if ((VP_MOMENTS_TYPES & 1u << op->in) && (VP_MOMENTS_TYPES & 1u << op->out) &&
         (op->out == op->in || op->out == VP_F32 || op->in == VP_F32))
@@ -270,13 +270,13 @@ bool has(const struct vp_local *op, char *why, size_t size)
     return false;
 }
 
-uint64_t states_bytes(const struct vp_local *op, const struct vp_box &b)
+uint64_t states_bytes(const struct vp_op *op, const struct vp_box &b)
 {
     const int64_t n = vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
     return (uint64_t)vp_round_up(n * (params(op)->moment == VP_MEAN ? 8 : 16), VP_ALIGN);
 }
 
-uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     if (params(op)->f.shape == VP_BALL)
         return 0;
@@ -285,7 +285,7 @@ uint64_t scratch(const struct vp_local *op, const int64_t in[3], const int64_t o
 }
 
 template <class S, class O, class T, int N>
-int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_moments_params *p = params(op);
     const finish f = {p->moment, p->sample, p->noise};
@@ -310,13 +310,13 @@ int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *er
                     op->image[0], op->image[1], f);
 }
 
-template <class S, class O> int lanes(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+template <class S, class O> int lanes(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     using T = std::conditional_t<std::is_same<S, float>::value, double, uint64_t>;
     return params(op)->moment == VP_MEAN ? run<S, O, T, 1>(op, args, err) : run<S, O, T, 2>(op, args, err);
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     if (op->in == VP_F32) /* the last of several iterations goes to any type */
         return vp_by_type(op->out, [=](auto out) { return lanes<float, decltype(out)>(op, args, err); });

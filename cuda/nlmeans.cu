@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Non-local means: kernel "nlmeans" of ops/nlmeans.h, in the order of operations that is written there, with the fused
+/* Non-local means: kernel "nlmeans" of local/nlmeans.h, in the order of operations that is written there, with the fused
  * multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
  *
  * A thread keeps a column of voxels (some in y, some in z) in registers. For one candidate after the other it squares
@@ -13,7 +13,7 @@
  * Limits: shared memory; along x a patch of radius 8 (half of the lanes make outputs then); patches of (PY, PZ) that
  * launch() names. */
 #include "footprint.cuh"
-#include "ops/nlmeans.h"
+#include "local/nlmeans.h"
 
 #include <cstdio>
 
@@ -277,7 +277,7 @@ template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
 
 /* ---- host ---- */
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     if ((VP_NLMEANS_TYPES & 1u << op->in) && (op->out == op->in || op->out == VP_F32))
         return true;
@@ -301,7 +301,7 @@ template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct 
     return vp_start(err, args->queue->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_nlmeans_params *p = vp_params<vp_nlmeans_params>(op);
     job j;

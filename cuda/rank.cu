@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Median and percentiles: kernel "rank" of ops/rank.h. Samples are selected as integer keys in the order of the
+/* Median and percentiles: kernel "rank" of local/rank.h. Samples are selected as integer keys in the order of the
  * samples, so the result is the CPU's to the bit.
  *
  * The median of 3 x 3 x 3 and 3 x 3 is a network (rank_median.cuh). Everything else is a search for the key: how many
@@ -247,7 +247,7 @@ template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(
 
 constexpr auto params = vp_params<vp_rank_params>;
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     if (op->in == op->out && (VP_RANK_TYPES & 1u << op->in))
         return true;
@@ -271,7 +271,7 @@ size_t tile_bytes(const any_job &j, int walk)
     return bytes < 1 << 30 ? (size_t)bytes : (size_t)1 << 30;
 }
 
-template <class S> int any(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+template <class S> int any(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_rank_params *p = params(op);
     const bool ball = p->f.shape == VP_BALL;
@@ -306,7 +306,7 @@ template <class S> int any(const struct vp_local *op, const struct vp_work *args
     return vp_start(err, args->queue->stream, ball ? any_kernel<S, true> : any_kernel<S, false>, g.grid, g.threads, 0, j);
 }
 
-template <class S> int run(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+template <class S> int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_footprint *f = &params(op)->f;
     const int64_t millionths = params(op)->millionths;
@@ -347,7 +347,7 @@ template <class S> int run(const struct vp_local *op, const struct vp_work *args
     return 0;
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     return vp_by_type(op->in, [=](auto s) { return run<decltype(s)>(op, args, err); });
 }

@@ -4,7 +4,7 @@
 #define VP_RANK_CUH
 
 #include "footprint.cuh"
-#include "ops/rank.h"
+#include "local/rank.h"
 
 namespace
 {

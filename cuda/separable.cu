@@ -99,7 +99,7 @@ bool y_alone(const separable &s)
 
 /* Volumes between the passes: of the planes that z needs, the first (y has a pass of its own) of the rows that y
  * needs. */
-int mids(const vp_local *op, const separable &s)
+int mids(const vp_op *op, const separable &s)
 {
     const bool x = s.filter[0][0]->radius, y = s.filter[1][0]->radius, z = s.filter[2][0]->radius;
     if (y_alone(s))
@@ -120,7 +120,7 @@ uint64_t mid_bytes(const separable &s, const int64_t n[3])
 }
 
 /* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
-int taps_of(const vp_local *op, const separable &s, int a, const vp_work *args, taps out[2], vp_err *err)
+int taps_of(const vp_op *op, const separable &s, int a, const vp_work *args, taps out[2], vp_err *err)
 {
     for (int f = 0; f < s.filters; f++) {
         const vp_taps *t = s.filter[a][f];
@@ -160,7 +160,7 @@ size_t shared_limit()
 
 }
 
-bool separable_has(const vp_local *op, const separable &s, char *why, size_t size)
+bool separable_has(const vp_op *op, const separable &s, char *why, size_t size)
 {
     const auto known = [](vp_type t) { return t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32; };
     if (!known(op->in) || !known(op->out)) {
@@ -222,7 +222,7 @@ void separable_fill(const separable &s, void *table)
         }
 }
 
-uint64_t separable_scratch(const vp_local *op, const separable &s, const int64_t in[3], const int64_t out[3])
+uint64_t separable_scratch(const vp_op *op, const separable &s, const int64_t in[3], const int64_t out[3])
 {
     const int64_t rows = y_alone(s) ? in[1] : out[1];
     int64_t planes = in[2];
@@ -263,7 +263,7 @@ volume turned(const vp_area &mid, int fastest, int next)
 
 }
 
-int separable_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err)
+int separable_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err)
 {
     if (fused_does(op, s))
         return fused_launch(op, s, args, err);

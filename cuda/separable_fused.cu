@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gaussian of a small radius R, the same along x, y and z: all three passes of ops/gauss.h in one kernel, which reads
+/* Gaussian of a small radius R, the same along x, y and z: all three passes of local/gauss.h in one kernel, which reads
  * the volume once and writes it once. Bits are those of the passes one after the other.
  *
  * Overview: a block marches along z with a tile of TX x TY columns. Planes of it with their halo come into a ring of
@@ -562,7 +562,7 @@ template <class Sample> int launch(int radius, fused_args &a, const vp_work *arg
 
 }
 
-bool fused_does(const vp_local *op, const separable &s)
+bool fused_does(const vp_op *op, const separable &s)
 {
     const int radius = s.filter[0][0]->radius;
     if (s.filters != 1 || radius < 1 || radius > FUSED_LONGEST)
@@ -575,7 +575,7 @@ bool fused_does(const vp_local *op, const separable &s)
     return true;
 }
 
-int fused_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err)
+int fused_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err)
 {
     const vp_area &in = *args->in, &out = *args->out;
     const int radius = s.filter[0][0]->radius;

@@ -198,7 +198,7 @@ __device__ __forceinline__ void line_sums(const Read &read, const taps *f, const
 template <int NF, bool EVEN, int R>
 __device__ __forceinline__ void short_sums(const float (&v)[UNIT + 2 * R], const taps *f, float (&acc)[NF][UNIT])
 {
-    float d[UNIT + 2 * R - 1]; /* d[q] of ops/gauss.h at i - R + q */
+    float d[UNIT + 2 * R - 1]; /* d[q] of local/gauss.h at i - R + q */
 #pragma unroll
     for (int q = 0; q < UNIT + 2 * R - 1; q++)
         d[q] = v[q + 1] - v[q];

@@ -6,7 +6,7 @@
  *   separable_z.cu       z, or y alone, any filters
  *   separable_long.cu    one axis, order 0, a radius above UNIT, not thin      turns the volume for the next axis
  *
- * The order of operations is that of ops/gauss.h, voxel by voxel, so results equal those of a CPU with fused
+ * The order of operations is that of local/gauss.h, voxel by voxel, so results equal those of a CPU with fused
  * multiply-add to the bit, whichever does it. */
 #ifndef VP_SEPARABLE_PASS_H
 #define VP_SEPARABLE_PASS_H
@@ -58,7 +58,7 @@ struct view {
 
 constexpr int FAR = (1 << 30) - 1; /* an axis whose end is not known; twice as much is an int */
 
-inline axis axis_of(const vp_local *op, const vp_taps *t, int a)
+inline axis axis_of(const vp_op *op, const vp_taps *t, int a)
 {
     const int n = op->image[a] < FAR ? (int)op->image[a] : FAR;
     return {n, (int)t->edge, t->edge == VP_EDGE_RENORMALIZE && n < 2 * t->radius};
@@ -76,7 +76,7 @@ inline view view_of(const vp_area *p, vp_type type)
 
 /* What all passes of a launch share. */
 struct pass {
-    const vp_local *op;
+    const vp_op *op;
     const separable *s;
     const vp_work *args;
     taps f[3][2];
@@ -126,7 +126,7 @@ enum line_form {
 /* Whether separable_long.cu does the axis. */
 bool by_line(const pass &p, int a);
 int run_line(const pass &p, const volume &in, const volume &out, int along, bool highpass, vp_err *err);
-/* Along x and, with `along_y`, y, from the source. Of two filters out[0] is p, out[1] q of ops/log.h; either may be
+/* Along x and, with `along_y`, y, from the source. Of two filters out[0] is p, out[1] q of local/log.h; either may be
  * NULL. */
 int run_xy(const pass &p, const vp_area *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err);
 /* Along z, or along y, which is the same with another step. Of two filters in[0] is p (may be NULL), in[1] q. */
@@ -140,8 +140,8 @@ size_t z_least(int filters, int radius);
 /* Along x, y and z in one kernel, which needs no scratch. Whether it does op, whose image[2] may not be known yet: then
  * it does if that turns out to be 2 R or more. */
 constexpr int FUSED_LONGEST = 6;
-bool fused_does(const vp_local *op, const separable &s);
-int fused_launch(const vp_local *op, const separable &s, const vp_work *args, vp_err *err);
+bool fused_does(const vp_op *op, const separable &s);
+int fused_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err);
 
 }
 

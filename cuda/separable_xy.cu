@@ -28,7 +28,7 @@ struct read_row : read_line<1> {
 
 struct xy_args {
     view in;
-    char *out[2]; /* NF = 1: the result. NF = 2: p, q of ops/log.h; either may be NULL */
+    char *out[2]; /* NF = 1: the result. NF = 2: p, q of local/log.h; either may be NULL */
     long long out_pitch, out_plane;
     int out_type, out_lo[3], out_hi[3];
     axis x, y;

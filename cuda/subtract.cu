@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The difference of two images, the first being nowhere smaller: kernel "subtract" of ops/morph.h. A voxel a
+/* The difference of two images, the first being nowhere smaller: kernel "subtract" of local/morph.h. A voxel a
  * thread, nothing is kept. */
 #include "footprint.cuh"
-#include "ops/extremum.h"
+#include "local/extremum.h"
 
 #include <cstdio>
 #include <type_traits>
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(256) subtract_kernel(vp_area a, vp_area b, vp_
         *vp_at<D>(out, x, y, z) = (D)(*vp_at<S>(a, x, y, z) - *vp_at<S>(b, x, y, z));
 }
 
-bool has(const struct vp_local *op, char *why, size_t size)
+bool has(const struct vp_op *op, char *why, size_t size)
 {
     /* the difference of two i16 is a u16 */
     if ((VP_EXTREMUM_TYPES & 1u << op->in) && op->out == (op->in == VP_I16 ? VP_U16 : op->in) && op->inputs == 2)
@@ -36,7 +36,7 @@ template <class S, class D> int run(const struct vp_work *args, struct vp_err *e
                     *args->out);
 }
 
-int launch(const struct vp_local *op, const struct vp_work *args, struct vp_err *err)
+int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     return vp_by_type(op->in, [=](auto s) {
         using S = decltype(s);

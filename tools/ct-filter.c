@@ -5,7 +5,7 @@
 #include "base/stats.h"
 #include "base/tool.h"
 #include "ct/filter.h"
-#include "ops/quantity.h"
+#include "ct/quantity.h"
 #include "run/pages.h"
 #include "stack/open.h"
 

@@ -2,7 +2,7 @@
 /* ct-reduce: stacks into one: summed, averaged, their smallest or largest samples, or joined along z. */
 #include "base/size.h"
 #include "base/tool.h"
-#include "ops/reduce.h"
+#include "image/reduce.h"
 #include "stack/open.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* img-cat: stacks joined, pages picked, regions cut; metadata and scan geometry follow the pixels. */
 #include "base/size.h"
 #include "base/tool.h"
-#include "ops/label.h"
-#include "ops/select.h"
+#include "image/label.h"
+#include "image/select.h"
 #include "stack/open.h"
 
 struct params {

@@ -2,9 +2,9 @@
 /* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
  * status. */
 #include "base/tool.h"
-#include "ops/compare.h"
-#include "ops/report.h"
-#include "ops/select.h"
+#include "image/compare.h"
+#include "image/report.h"
+#include "image/select.h"
 #include "stack/open.h"
 
 #include <math.h>

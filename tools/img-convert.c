@@ -2,9 +2,9 @@
 /* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output come with the common options. */
 #include "base/tool.h"
-#include "ops/channel.h"
-#include "ops/label.h"
-#include "ops/statistics.h"
+#include "image/channel.h"
+#include "image/label.h"
+#include "image/statistics.h"
 #include "stack/open.h"
 
 #include <math.h>

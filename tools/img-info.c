@@ -3,7 +3,7 @@
  * percentiles), as text, JSON or bare values for scripts. */
 #include "base/text.h"
 #include "base/tool.h"
-#include "ops/info.h"
+#include "image/info.h"
 #include "stack/open.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image the voxels that exist
  * count; the samples do not depend on how the work is cut. */
 #include "base/tool.h"
-#include "ops/entropy.h"
-#include "ops/local.h"
-#include "run/image_run.h"
+#include "local/entropy.h"
+#include "local/stat.h"
+#include "image/image_run.h"
 
 struct params {
     struct vp_stat_params stat;

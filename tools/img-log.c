@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-log: Laplacian of Gaussian of images and volumes. */
 #include "base/tool.h"
-#include "ops/log.h"
-#include "run/image_run.h"
+#include "local/log.h"
+#include "image/image_run.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
 /* img-math: an expression over the samples of one or more stacks: differences, thresholds, masks, clipping, gain
  * and offset. */
 #include "base/tool.h"
-#include "ops/math.h"
-#include "run/image_run.h"
+#include "image/math.h"
+#include "image/image_run.h"
 #include "stack/reader.h"
 
 #include <stdlib.h>

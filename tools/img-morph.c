@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-morph: erosion, dilation and what is made of them, with boxes and balls. */
 #include "base/tool.h"
-#include "ops/morph.h"
-#include "run/image_run.h"
+#include "local/morph.h"
+#include "image/image_run.h"
 
 struct params {
     int op;

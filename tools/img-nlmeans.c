@@ -2,8 +2,8 @@
 /* img-nlmeans: non-local means, which takes noise out by averaging voxels with similar surroundings. Contract: at the
  * edge of the image the voxels that exist count; the samples do not depend on how the work is cut. */
 #include "base/tool.h"
-#include "ops/nlmeans.h"
-#include "run/image_run.h"
+#include "local/nlmeans.h"
+#include "image/image_run.h"
 
 #include <math.h>
 
@@ -72,7 +72,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
-    struct vp_local op;
+    struct vp_op op;
     int64_t search[3], patch[3];
     int rc = -1;
 

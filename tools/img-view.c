@@ -3,7 +3,7 @@
  * window. */
 #include "base/size.h"
 #include "base/tool.h"
-#include "ops/render.h"
+#include "image/render.h"
 #include "stack/open.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
 #include "base/tool.h"
-#include "ops/wiener.h"
-#include "run/image_run.h"
+#include "local/wiener.h"
+#include "image/image_run.h"
 
 #include <math.h>
 
@@ -45,7 +45,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_footprint f = {0};
-    struct vp_local op;
+    struct vp_op op;
     const bool sigma = vp_given(run_, "sigma");
     double noise = sigma ? p->sigma * p->sigma : p->noise;
     int rc = -1;

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/normalize.h"
-#include "ops/quantity.h"
+#include "ct/quantity.h"
 #include "stack/open.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #define VP_NORMALIZE_H
 
 #include "geom/geom.h"
-#include "ops/quantity.h"
+#include "ct/quantity.h"
 
 struct vp_reader;
 struct vp_run;

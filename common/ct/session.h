@@ -4,7 +4,7 @@
 #define VP_SESSION_H
 
 #include "ct/reconstruct.h"
-#include "ops/quantity.h"
+#include "ct/quantity.h"
 
 struct vp_run;
 

@@ -13,7 +13,7 @@
 #endif
 
 struct vp_err;
-struct vp_local;
+struct vp_op;
 struct vp_queue;
 
 /* Half open, axes x, y, z. */
@@ -40,7 +40,7 @@ struct vp_area {
 enum vp_visit {
     VP_MAKE,  /* the result; continue from `state`, and leave there what the next part continues from. At z = 0: from
                  nothing, whatever `state` holds */
-    /* Of operations that carry a value along z (run/local.h): */
+    /* Of operations that carry a value along z (run/op.h): */
     VP_LOCAL, /* the result as if nothing had been before, and the total in `state` */
     VP_APPLY, /* `out` holds what VP_LOCAL made: add what was before, which is in `state` */
     /* Of operations that visit every box twice: */
@@ -62,20 +62,20 @@ struct vp_work {
 };
 
 struct vp_kernel {
-    const char *name; /* vp_local.kernel */
+    const char *name; /* vp_op.kernel */
     /* Whether it does op with its types and parameters; if not, why (one clause: "no kernel for f64"). */
-    bool (*has)(const struct vp_local *op, char *why, size_t size);
+    bool (*has)(const struct vp_op *op, char *why, size_t size);
     /* Device bytes beside the areas, for areas of at most in[] -> out[] voxels. NULL: none. */
-    uint64_t (*scratch)(const struct vp_local *op, const int64_t in[3], const int64_t out[3]);
+    uint64_t (*scratch)(const struct vp_op *op, const int64_t in[3], const int64_t out[3]);
     /* Constants on the device, made once when a worker opens: nothing in them may depend on image[2]. NULL: none. */
-    uint64_t (*table)(const struct vp_local *op);
-    void (*fill)(const struct vp_local *op, void *table);
+    uint64_t (*table)(const struct vp_op *op);
+    void (*fill)(const struct vp_op *op, void *table);
     /* Queue the work; returns at once. op->image[] is what it is now: read it at each call. The size of an area is
      * never 0. -1 if it did not start. */
-    int (*launch)(const struct vp_local *op, const struct vp_work *work, struct vp_err *err);
+    int (*launch)(const struct vp_op *op, const struct vp_work *work, struct vp_err *err);
     /* Bytes that are carried from part to part (as many as keeps() says), or the most of an entry (as summary() says),
      * for parts of at most out[] voxels. NULL: none. */
-    uint64_t (*state)(const struct vp_local *op, const int64_t out[3]);
+    uint64_t (*state)(const struct vp_op *op, const int64_t out[3]);
 };
 
 #endif

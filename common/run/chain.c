@@ -5,7 +5,7 @@
  * the stage that makes it to the last one that reads it, and takes the lowest place that is free for so long. */
 #include "base/err.h"
 #include "base/size.h"
-#include "run/local.h"
+#include "run/op.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 
 enum { ALIGN = 64, PAGE = 4096 };
 
-int vp_chain_add(struct vp_chain *c, const struct vp_local *op, struct vp_err *err)
+int vp_chain_add(struct vp_chain *c, const struct vp_op *op, struct vp_err *err)
 {
     assert(op->inputs >= 1 && op->inputs <= VP_MAX_INPUTS);
     if (c->n == c->room) {
         const int room = c->room ? 2 * c->room : 4;
-        struct vp_local *grown = realloc(c->stage, (size_t)room * sizeof *grown);
+        struct vp_op *grown = realloc(c->stage, (size_t)room * sizeof *grown);
         if (!grown) {
             if (op->free)
                 op->free(op->params);
@@ -64,7 +64,7 @@ static void join(struct vp_box *b, const struct vp_box *with)
 }
 
 /* What `op` reads to fill `out`. */
-static struct vp_box support(const struct vp_local *op, const struct vp_box *out)
+static struct vp_box support(const struct vp_op *op, const struct vp_box *out)
 {
     struct vp_box in = *out;
     if (is_empty(out))
@@ -85,7 +85,7 @@ void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct v
     if (c->n)
         made[c->n - 1] = *out;
     for (int s = c->n - 1; s >= 0; s--) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         const struct vp_box in = support(op, &made[s]);
         if (!is_empty(&made[s]))
             for (int i = 0; i < op->inputs; i++)
@@ -100,7 +100,7 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
     for (int a = 0; a < 3; a++)
         halo[a] = 0;
     for (int s = c->n - 1; s >= 0; s--) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         for (int a = 0; a < 3; a++) {
             if (!far) { /* no memory: all of them, one after the other, is enough in any case */
                 halo[a] += op->halo[a];
@@ -181,7 +181,7 @@ static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_b
     l->all = l->scratch + n; /* three for each stage */
     vp_chain_boxes(c, out, l->made, l->given);
     for (int s = 0; s < c->n; s++) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         const struct vp_box *box = &l->made[s], in = support(op, box);
         const bool ours = s < c->n - 1 && !is_empty(box);
         int last = s;
@@ -233,7 +233,7 @@ int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struc
     if (!result)
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     for (int s = 0; !rc && s < c->n; s++) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         const struct vp_box *box = &l.made[s], need = support(op, box);
         if (is_empty(box))
             continue;
@@ -260,7 +260,7 @@ int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struc
 
 uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int threads)
 {
-    const struct vp_local *op = &c->stage[0];
+    const struct vp_op *op = &c->stage[0];
 
     return c->n == 1 && op->keeps ? op->keeps(op, out, threads) : 0;
 }
@@ -268,7 +268,7 @@ uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int 
 int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    void *kept, int threads, struct vp_err *err)
 {
-    const struct vp_local *op = &c->stage[0];
+    const struct vp_op *op = &c->stage[0];
     struct vp_part args[VP_MAX_INPUTS];
 
     for (int i = 0; i < op->inputs; i++)
@@ -278,7 +278,7 @@ int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const str
 
 int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err)
 {
-    const struct vp_local *last = &c->stage[c->n - 1];
+    const struct vp_op *last = &c->stage[c->n - 1];
     const int64_t nx = last->image[0], ny = last->image[1], nz = last->image[2];
     const struct vp_box whole = {{0, 0, 0}, {nx, ny, nz}};
     struct vp_part part[VP_MAX_INPUTS + 1];

@@ -33,7 +33,7 @@ static int go_on(struct run *r, const struct column *c, const struct vp_part *in
 static int visit(struct run *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
                  void *scratch, int threads, struct vp_err *err)
 {
-    const struct vp_local *op = &r->e->chain->stage[0];
+    const struct vp_op *op = &r->e->chain->stage[0];
     const int64_t box = vp_run_box(r, c, &out->box);
     const bool first = r->e->visit == VP_SUMMARY;
     struct vp_part args[VP_MAX_INPUTS];

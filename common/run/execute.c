@@ -349,7 +349,7 @@ void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err)
 
 int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err)
 {
-    struct vp_local *op = &e->chain->stage[0];
+    struct vp_op *op = &e->chain->stage[0];
     int64_t n[3];
     const int64_t boxes = boxes_of(e->problem, n) * e->problem->inner * e->problem->outer;
     int rc = vp_store_open(&e->store, boxes, memory, err);

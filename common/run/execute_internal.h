@@ -65,7 +65,7 @@ struct run {
     int64_t nz, total;        /* of the stream in planes; VP_UNKNOWN before the end of a pipe */
     int64_t halo[3];
     int64_t step;             /* planes: parts begin at multiples of it */
-    const struct vp_local *carries; /* the operation that carries a value along z; or NULL */
+    const struct vp_op *carries; /* the operation that carries a value along z; or NULL */
     bool whole[3];
     int stacks;
     int io_threads;           /* that read, and that write */

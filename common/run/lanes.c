@@ -49,7 +49,7 @@ bool vp_lanes_have(const struct vp_kind *kind, const struct vp_chain *chain, cha
 {
     char reason[160];
     for (int s = 0; s < chain->n; s++) {
-        const struct vp_local *op = &chain->stage[s];
+        const struct vp_op *op = &chain->stage[s];
         const struct vp_kernel *k = kind->kernel(op->kernel);
         snprintf(reason, sizeof reason, "no %s kernel of that name", kind->name);
         if (k && k->has(op, reason, sizeof reason))
@@ -94,7 +94,7 @@ static void most_made(const struct vp_chain *c, const int64_t out[3], struct sta
         for (int a = 0; a < 3; a++)
             stage[s].made[a] = s == c->n - 1 ? out[a] : 0;
     for (int s = c->n - 1; s >= 0; s--) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         for (int i = 0; i < op->inputs; i++)
             for (int a = 0; op->from[i] >= 0 && a < 3; a++) {
                 int64_t *m = &stage[op->from[i]].made[a], n = stage[s].made[a] + 2 * op->halo[a];
@@ -124,7 +124,7 @@ static uint64_t lay_out(struct vp_lanes *w)
     struct arena a = {w->memory, 0};
     uint64_t scratch = 0;
     for (int s = 0; s < c->n; s++) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         struct stage *stage = &w->stage[s];
         const struct vp_kernel *k = stage->kernel;
         int64_t most[3] = {0};
@@ -185,7 +185,7 @@ uint64_t vp_lanes_bytes(const struct vp_kind *kind, const struct vp_chain *chain
 static int fill_tables(struct vp_lanes *w, struct vp_err *err)
 {
     for (int s = 0; s < w->chain->n; s++) {
-        const struct vp_local *op = &w->chain->stage[s];
+        const struct vp_op *op = &w->chain->stage[s];
         const struct vp_kernel *k = w->stage[s].kernel;
         const uint64_t bytes = k->table ? k->table(op) : 0;
         void *host = bytes ? calloc(1, bytes) : NULL;
@@ -371,7 +371,7 @@ static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box
     struct vp_box given[VP_MAX_INPUTS];
     vp_chain_boxes(c, out, w->made, given);
     for (int s = 0; s < c->n; s++) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         struct vp_area in[VP_MAX_INPUTS];
         for (int i = 0; i < op->inputs; i++) {
             const int f = op->from[i];
@@ -487,7 +487,7 @@ int vp_lanes_apply(struct vp_lanes *w, int lane_index, const struct vp_part *out
 {
     const struct vp_kind *k = w->kind;
     struct lane *lane = &w->lane[lane_index];
-    const struct vp_local *op = &w->chain->stage[w->chain->n - 1];
+    const struct vp_op *op = &w->chain->stage[w->chain->n - 1];
     const struct vp_area to = area_of(lane->out, &out->box, op->out);
     const struct vp_work work = {.visit = VP_APPLY, .state = lane->state, .out = &to, .queue = w->work,
                                  .table = w->stage[w->chain->n - 1].table, .scratch = w->scratch};

@@ -5,7 +5,7 @@
 #define VP_LANES_H
 
 #include "device/device.h"
-#include "run/local.h"
+#include "run/op.h"
 
 enum { VP_MAX_LANES = 4 };
 

@@ -89,7 +89,7 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
     m->looked = m->made + n;
     m->cost = (double *)(m->looked + n);
     for (int s = c->n - 1; s >= 0; s--) {
-        const struct vp_local *op = &c->stage[s];
+        const struct vp_op *op = &c->stage[s];
         m->carries = m->carries || op->carries;
         m->twice = m->twice || op->summarize;
         for (int a = 0; a < 3; a++)

@@ -4,8 +4,8 @@
  * tests/bench/peers.py has the same images for SciPy and OpenCV. */
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/gauss.h"
-#include "ops/log.h"
+#include "local/gauss.h"
+#include "local/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

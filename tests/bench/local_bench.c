@@ -4,11 +4,11 @@
  * for those that it has peers for). Medians of several rounds. */
 #include "base/err.h"
 #include "base/size.h"
-#include "ops/entropy.h"
-#include "ops/extremum.h"
-#include "ops/nlmeans.h"
-#include "ops/rank.h"
-#include "ops/wiener.h"
+#include "local/entropy.h"
+#include "local/extremum.h"
+#include "local/nlmeans.h"
+#include "local/rank.h"
+#include "local/wiener.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,41 +23,41 @@ struct row {
     enum vp_type type;
     enum vp_shape shape;
     double radius[3];
-    int (*make)(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err);
+    int (*make)(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err);
 };
 
-static int make_min(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_min(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_extremum_local(op, false, f, row->size, row->type, err);
 }
 
-static int make_mean(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_mean(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_moments_local(op, VP_MEAN, false, f, row->size, row->type, VP_F32, err);
 }
 
-static int make_std(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_std(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_moments_local(op, VP_STD, false, f, row->size, row->type, VP_F32, err);
 }
 
-static int make_wiener(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_wiener(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_wiener_local(op, .08, f, row->size, row->type, VP_F32, err);
 }
 
-static int make_median(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_median(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_rank_local(op, 50, f, row->size, row->type, NULL, err);
 }
 
-static int make_entropy(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_entropy(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_entropy_local(op, f, 256, 0, vp_type_max(row->type), row->size, row->type, err);
 }
 
 /* The radius is that of the search window. */
-static int make_nlmeans(struct vp_local *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+static int make_nlmeans(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     const int64_t patch[3] = {3, 3, row->size[2] > 1 ? 3 : 0};
     const double h = row->type == VP_F32 ? 0.3 : 30;
@@ -132,7 +132,7 @@ static int measure(const struct row *row)
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f = {0};
     struct vp_chain chain = {0};
-    struct vp_local op;
+    struct vp_op op;
     double seconds[3][ROUNDS];
     char *in = vp_alloc_raw(1, bytes, "input", &err), *out = vp_alloc_raw((size_t)n, sizeof(float), "output", &err);
     int rc = -1;

@@ -4,7 +4,7 @@
 #define VP_BOXES_H
 
 #include "base/err.h"
-#include "run/local.h"
+#include "run/op.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -27,11 +27,11 @@ static int64_t random_in(int64_t lo, int64_t hi) /* both inside */
 /* Run `op` for the box `out` of an image whose samples are at `image`, of which the box's support and `slack` voxels
  * more are in memory, into the place of the box in `result`. Far from the end of the image nobody knows where it is.
  * With `kept` it goes on, and of the support only planes from `from` on are there. */
-static int local_part(const struct vp_local *op, const void *image, void *result, const struct vp_box *out,
+static int local_part(const struct vp_op *op, const void *image, void *result, const struct vp_box *out,
                       int64_t slack, void *kept, int64_t from, int threads)
 {
     const int64_t *n = op->image;
-    struct vp_local here = *op;
+    struct vp_op here = *op;
     const size_t si = vp_type_size(op->in), so = vp_type_size(op->out);
     struct vp_box in = *out;
     struct vp_err err = VP_ERR_INIT;
@@ -89,13 +89,13 @@ static int local_part(const struct vp_local *op, const void *image, void *result
     return rc;
 }
 
-static inline int local_box(const struct vp_local *op, const void *image, void *result, const struct vp_box *out,
+static inline int local_box(const struct vp_op *op, const void *image, void *result, const struct vp_box *out,
                             int64_t slack, int threads)
 {
     return local_part(op, image, result, out, slack, NULL, 0, threads);
 }
 
-static inline int local_whole(const struct vp_local *op, const void *image, void *result, int threads)
+static inline int local_whole(const struct vp_op *op, const void *image, void *result, int threads)
 {
     const struct vp_box all = {{0, 0, 0}, {op->image[0], op->image[1], op->image[2]}};
 
@@ -103,7 +103,7 @@ static inline int local_whole(const struct vp_local *op, const void *image, void
 }
 
 /* Random cuts of the image; the bytes must be those of `want`. */
-static inline void check_boxes(const struct vp_local *op, const void *image, const void *want, int times)
+static inline void check_boxes(const struct vp_op *op, const void *image, const void *want, int times)
 {
     const int64_t *n = op->image;
     const size_t bytes = (size_t)(n[0] * n[1] * n[2]) * vp_type_size(op->out);
@@ -139,7 +139,7 @@ static inline void check_boxes(const struct vp_local *op, const void *image, con
 
 /* Random columns through the image, in parts of random depth that follow each other; the bytes must be those of `want`
  * there. What is kept begins as rubbish. */
-static inline void check_columns(const struct vp_local *op, const void *image, const void *want, int times)
+static inline void check_columns(const struct vp_op *op, const void *image, const void *want, int times)
 {
     const int64_t *n = op->image;
     const size_t size = vp_type_size(op->out), bytes = (size_t)(n[0] * n[1] * n[2]) * size;
@@ -181,7 +181,7 @@ static inline void check_columns(const struct vp_local *op, const void *image, c
 }
 
 /* An image large enough that an operation cuts its boxes into tiles: any number of threads gives the same bytes. */
-static inline void check_tiles(const struct vp_local *op, const void *image, void *got)
+static inline void check_tiles(const struct vp_op *op, const void *image, void *got)
 {
     const size_t bytes = (size_t)(op->image[0] * op->image[1] * op->image[2]) * vp_type_size(op->out);
     char *again = malloc(bytes);

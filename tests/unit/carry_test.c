@@ -7,14 +7,14 @@ static char dir[] = "/tmp/carry_test.XXXXXX";
 
 /* ---- the operation ---- */
 
-static uint64_t sum_keeps(const struct vp_local *op, const struct vp_box *out, int threads)
+static uint64_t sum_keeps(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     (void)op, (void)threads;
     return (uint64_t)(vp_box_size(out, 0) * vp_box_size(out, 1)) * 2 * sizeof(float);
 }
 
 /* For each column of voxels what the segments before have left, and the sum within this one. */
-static int sum_go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+static int sum_go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                      void *kept, int threads, struct vp_err *err)
 {
     const int64_t w = vp_box_size(&out->box, 0), h = vp_box_size(&out->box, 1);
@@ -34,7 +34,7 @@ static int sum_go_on(const struct vp_local *op, const struct vp_part *in, const 
     return 0;
 }
 
-static void sum_join(const struct vp_local *op, void *before, const void *total, uint64_t bytes)
+static void sum_join(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
 {
     float *to = before;
     const float *from = total;
@@ -44,7 +44,7 @@ static void sum_join(const struct vp_local *op, void *before, const void *total,
         to[i] += from[n + i];
 }
 
-static void sum_apply(const struct vp_local *op, const struct vp_area *out, const void *state)
+static void sum_apply(const struct vp_op *op, const struct vp_area *out, const void *state)
 {
     const int64_t w = vp_box_size(&out->box, 0), h = vp_box_size(&out->box, 1);
     const float *before = state;
@@ -106,7 +106,7 @@ static void make_scene(struct scene *s)
     for (int64_t i = 0; i < stack.pages; i++)
         CHECK_INT(vp_writer_page(w, s->data + i * s->n[0] * s->n[1], &err), 0);
     CHECK_INT(vp_writer_close(w, &err), 0);
-    const struct vp_local op = {.kernel = "sum", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
+    const struct vp_op op = {.kernel = "sum", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
                                 .in = VP_F32, .out = VP_F32, .cost = 1, .step = {1, 1, s->step}, .keeps = sum_keeps,
                                 .go_on = sum_go_on, .carries = true, .join = sum_join};
     CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);

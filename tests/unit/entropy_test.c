@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Local entropy against the formula in float64 over the samples that exist; pieces of an image against the whole. */
 #include "base/err.h"
-#include "ops/entropy.h"
+#include "local/entropy.h"
 #include "boxes.h"
 #include "test.h"
 
@@ -54,7 +54,7 @@ static void compare(enum vp_type type, const int64_t n[3], enum vp_shape shape, 
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
     struct vp_chain c = {0};
-    struct vp_local op;
+    struct vp_op op;
     char *image = malloc((size_t)voxels * size);
     float *out = malloc((size_t)voxels * sizeof *out);
     int *count = malloc((size_t)bins * sizeof *count);
@@ -110,7 +110,7 @@ static void test_analytic(void)
     uint8_t image[64];
     float out[64], many[64];
     const void *in = image;
-    struct vp_local op;
+    struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){8, 8, 0}, &err), 0);
     for (int turn = 0; turn < 3; turn++) {
@@ -131,7 +131,7 @@ static void test_errors(void)
 {
     const int64_t n[3] = {8, 8, 8};
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
     struct vp_err err = VP_ERR_INIT;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){1, 1, 1}, &err), 0);

@@ -4,8 +4,8 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "ops/entropy.h"
-#include "run/image_run.h"
+#include "local/entropy.h"
+#include "image/image_run.h"
 #include "plans.h"
 
 static char dir[] = "/tmp/execute_test.XXXXXX";
@@ -25,7 +25,7 @@ static float sample(const struct vp_part *p, int64_t x, int64_t y, int64_t z)
     return ((const float *)p->plane[z - b->lo[2]])[(y - b->lo[1]) * p->stride + x - b->lo[0]];
 }
 
-static int stencil_run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+static int stencil_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                        int threads, struct vp_err *err)
 {
     const struct stencil *s = op->params;
@@ -64,7 +64,7 @@ static int stencil_run(const struct vp_local *op, const struct vp_part *in, cons
     return 0;
 }
 
-static uint64_t stencil_scratch(const struct vp_local *op, const struct vp_box *in, const struct vp_box *out,
+static uint64_t stencil_scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out,
                                 int threads)
 {
     (void)op, (void)in, (void)out;
@@ -76,14 +76,14 @@ struct kept { int64_t planes; float sample[]; };
 
 enum { MOST_PLANES = 64 };
 
-static uint64_t stencil_keeps(const struct vp_local *op, const struct vp_box *out, int threads)
+static uint64_t stencil_keeps(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     const int64_t plane = (vp_box_size(out, 0) + 2 * op->halo[0]) * (vp_box_size(out, 1) + 2 * op->halo[1]);
     (void)threads;
     return op->whole[2] ? 0 : sizeof(struct kept) + (uint64_t)(plane * MOST_PLANES) * sizeof(float);
 }
 
-static int stencil_go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+static int stencil_go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                          void *kept, int threads, struct vp_err *err)
 {
     struct kept *k = kept;
@@ -112,7 +112,7 @@ static int stencil_add(struct vp_chain *c, const int64_t image[3], const int64_t
 {
     struct vp_err err = VP_ERR_INIT;
     struct stencil *s = malloc(sizeof *s);
-    struct vp_local op = {.kernel = "stencil", .inputs = from1 == 99 ? 1 : 2, .from = {from0, from1}, .in = VP_F32,
+    struct vp_op op = {.kernel = "stencil", .inputs = from1 == 99 ? 1 : 2, .from = {from0, from1}, .in = VP_F32,
                           .out = VP_F32, .cost = 5, .params = s, .free = free, .scratch = stencil_scratch,
                           .run = stencil_run, .keeps = stencil_keeps, .go_on = stencil_go_on};
     *s = (struct stencil){seed, counts, -1};
@@ -650,7 +650,7 @@ static void test_chain(void)
         if (s.stacks > 1)
             gather(&s, second, s.data[1], 0, 0, false, s.single);
         for (int i = 0; i < s.chain.n; i++) {
-            struct vp_local op = s.chain.stage[i];
+            struct vp_op op = s.chain.stage[i];
             struct vp_chain one = {0};
             const void *in[2];
             result[i] = malloc(samples * sizeof(float));

@@ -2,7 +2,7 @@
 /* Minima and maxima against the definition, for all types, shapes and instruction sets, and in random boxes. */
 #include "base/err.h"
 #include "boxes.h"
-#include "ops/morph.h"
+#include "local/morph.h"
 
 static const char *const ISAS[] = {"generic", "avx2", "avx512"};
 static const enum vp_type TYPES[] = {VP_U8, VP_U16, VP_I16, VP_F32};
@@ -73,7 +73,7 @@ static void compare(const int64_t n[3], enum vp_type type, bool max, enum vp_sha
     const size_t size = vp_type_size(type);
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
     char *image = malloc((size_t)count * size), *got = malloc((size_t)count * size);
     int bad = 0;
 
@@ -164,7 +164,7 @@ static void unknown_depth(void)
     const int64_t n[3] = {20, 9, 11};
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local known, late;
+    struct vp_op known, late;
     uint16_t image[20 * 9 * 11], want[20 * 9 * 11], got[20 * 9 * 11];
 
     fill(image, VP_U16, 20 * 9 * 11, false);
@@ -192,7 +192,7 @@ static void tiles(void)
     uint16_t *image = malloc((size_t)count * sizeof *image), *got = malloc((size_t)count * sizeof *got);
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     fill(image, VP_U16, count, false);
     for (int shape = 0; shape < 2; shape++) {
@@ -213,7 +213,7 @@ static void refused(void)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (double[]){1, 1, 1}, &err), 0);
     CHECK_INT(vp_extremum_local(&op, true, &f, (int64_t[]){4, 4, 4}, VP_F64, &err), -1);

@@ -3,8 +3,8 @@
  * the documented order of operations to the bit, on polynomials, and in random boxes. */
 #include "boxes.h"
 #include "base/size.h"
-#include "ops/gauss.h"
-#include "ops/log.h"
+#include "local/gauss.h"
+#include "local/log.h"
 
 #include <float.h>
 #include <stdlib.h>

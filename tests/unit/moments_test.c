@@ -3,7 +3,7 @@
  * shapes and instruction sets, and in random boxes. */
 #include "base/err.h"
 #include "boxes.h"
-#include "ops/moments.h"
+#include "local/moments.h"
 
 #include <float.h>
 
@@ -101,7 +101,7 @@ static void compare(const struct trial *c, const void *image)
     const size_t bytes = (size_t)count * vp_type_size(c->out);
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
     char *got = malloc(bytes);
     int bad = 0;
 
@@ -194,7 +194,7 @@ static void wide(void)
     float *got = malloc(sizeof *got * 120 * 70 * 9);
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     for (int i = 0; i < 120 * 70 * 9; i++)
         image[i] = (uint16_t)(65535 - random_bits() % 3);
@@ -220,7 +220,7 @@ static void constants(void)
     static float image[40 * 13 * 11], got[40 * 13 * 11];
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     for (size_t k = 0; k < sizeof values / sizeof *values; k++)
         for (int m = 0; m < 3; m++)
@@ -249,7 +249,7 @@ static void not_finite(void)
     static float image[30 * 9 * 9], got[30 * 9 * 9];
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     for (int special = 0; special < 2; special++)
         for (int m = 0; m < 3; m++)
@@ -280,7 +280,7 @@ static void tiles(void)
     float *image = malloc((size_t)count * sizeof *image), *got = malloc((size_t)count * sizeof *got);
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     for (int turn = 0; turn < 8; turn++) {
         const enum vp_type type = turn & 1 ? VP_F32 : VP_U16;
@@ -306,7 +306,7 @@ static void refused(void)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (double[]){1e6, 1e6, 1e6}, &err), 0);
     CHECK_INT(vp_moments_local(&op, VP_STD, false, &f, (int64_t[]){4, 4, 4}, VP_F64, VP_F64, &err), -1);

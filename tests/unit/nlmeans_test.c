@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Non-local means against the formula in float64 over the voxels that exist; pieces of an image against the whole. */
 #include "base/err.h"
-#include "ops/nlmeans.h"
-#include "ops/nlmeans_isa.h"
+#include "local/nlmeans.h"
+#include "local/nlmeans_isa.h"
 #include "boxes.h"
 #include "test.h"
 
@@ -85,7 +85,7 @@ static void compare(enum vp_type in, enum vp_type out_type, const int64_t n[3], 
     }
     for (size_t k = 0; k < sizeof ISAS / sizeof *ISAS; k++) {
         struct vp_chain c = {0};
-        struct vp_local op;
+        struct vp_op op;
         int64_t wrong = 0;
         CHECK_INT(vp_nlmeans_local(&op, s->h, s->sigma, s->search, s->patch, n, in, out_type, &err), 0);
         CHECK(k < 2 || vp_nlmeans_use(&op, ISAS[k]));
@@ -131,7 +131,7 @@ static void test_exponential(void)
     enum { N = 64 };
     const struct vp_nlmeans_isa *isa = NULL;
     struct vp_err err = VP_ERR_INIT;
-    struct vp_local op;
+    struct vp_op op;
     const int64_t one[3] = {1, 1, 1};
     float a[N], e[N];
 
@@ -166,7 +166,7 @@ static void test_exact(void)
     static float image[800], out[800];
     struct vp_err err = VP_ERR_INIT;
     const void *in = image;
-    struct vp_local op;
+    struct vp_op op;
 
     for (int turn = 0; turn < 2; turn++) {
         struct vp_chain c = {0};
@@ -191,7 +191,7 @@ static void test_nan(void)
     struct vp_err err = VP_ERR_INIT;
     struct vp_chain c = {0};
     const void *in = image;
-    struct vp_local op;
+    struct vp_op op;
     int wrong = 0;
 
     for (int i = 0; i < 800; i++)
@@ -211,7 +211,7 @@ static void test_nan(void)
 static void test_errors(void)
 {
     const int64_t n[3] = {8, 8, 8}, ok[3] = {1, 1, 1}, far[3] = {65, 1, 1};
-    struct vp_local op;
+    struct vp_op op;
     static const struct { double h, sigma; } bad[] = {{0, 0}, {-1, 0}, {NAN, 0}, {INFINITY, 0}, {1, -1}, {1, NAN}};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

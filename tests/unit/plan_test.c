@@ -20,7 +20,7 @@ static int64_t dice(int64_t lo, int64_t hi) /* both included */
     return lo + (int64_t)(state % (uint64_t)(hi - lo + 1));
 }
 
-static int no_run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+static int no_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                   int threads, struct vp_err *err)
 {
     (void)op, (void)in, (void)out, (void)scratch, (void)threads;
@@ -28,7 +28,7 @@ static int no_run(const struct vp_local *op, const struct vp_part *in, const str
 }
 
 /* As much as the input of the halo, and some planes more. */
-static uint64_t keeps_planes(const struct vp_local *op, const struct vp_box *out, int threads)
+static uint64_t keeps_planes(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     (void)threads;
     return (uint64_t)(vp_box_size(out, 0) * vp_box_size(out, 1) * (2 * op->halo[2] + 2)) * sizeof(float);
@@ -37,13 +37,13 @@ static uint64_t keeps_planes(const struct vp_local *op, const struct vp_box *out
 static void add(struct vp_chain *c, const int64_t image[3], int64_t hx, int64_t hy, int64_t hz, int from, double cost)
 {
     struct vp_err err = VP_ERR_INIT;
-    struct vp_local op = {.kernel = "none", .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {from},
+    struct vp_op op = {.kernel = "none", .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {from},
                           .in = VP_F32, .out = VP_F32, .halo = {hx, hy, hz}, .cost = cost, .run = no_run};
     CHECK_INT(vp_chain_add(c, &op, &err), 0);
 }
 
 /* A device whose operations keep a copy of their input beside the worker's buffers. */
-static uint64_t scratch_bytes(const struct vp_local *op, const int64_t in[3], const int64_t out[3])
+static uint64_t scratch_bytes(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     (void)op, (void)out;
     return 4 * (uint64_t)(in[0] * in[1] * in[2]);

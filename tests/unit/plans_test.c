@@ -7,13 +7,13 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
-#include "ops/local.h"
-#include "ops/log.h"
-#include "ops/math.h"
-#include "ops/morph.h"
-#include "ops/nlmeans.h"
-#include "ops/wiener.h"
-#include "run/image_run.h"
+#include "local/stat.h"
+#include "local/log.h"
+#include "image/math.h"
+#include "local/morph.h"
+#include "local/nlmeans.h"
+#include "local/wiener.h"
+#include "image/image_run.h"
 #include "plans.h"
 
 #include <malloc.h>
@@ -46,10 +46,10 @@ static const struct set *now; /* the one of the plan that runs */
 static struct {
     int64_t n[3];
     int *count;
-    const struct vp_local *last; /* of the chain that runs */
-    int (*run)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+    const struct vp_op *last; /* of the chain that runs */
+    int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
-    int (*go_on)(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+    int (*go_on)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err);
 } tally;
 
@@ -63,21 +63,21 @@ static void add_tally(const struct vp_box *b)
             }
 }
 
-static int counted_run(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+static int counted_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                        int threads, struct vp_err *err)
 {
     add_tally(&out->box);
     return tally.run(op, in, out, scratch, threads, err);
 }
 
-static int counted_go_on(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+static int counted_go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                          void *kept, int threads, struct vp_err *err)
 {
     add_tally(&out->box);
     return tally.go_on(op, in, out, scratch, kept, threads, err);
 }
 
-static int counted_launch(const struct vp_local *op, const struct vp_work *work, struct vp_err *err)
+static int counted_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
     if (op == tally.last)
         add_tally(&work->out->box);
@@ -371,7 +371,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     struct vp_log_params log = p->log;
     struct vp_footprint f = {0};
     struct vp_math *m = NULL;
-    struct vp_local op;
+    struct vp_op op;
     struct vp_result result;
     int rc = -1;
 
@@ -418,7 +418,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
 static bool may_differ(const struct vp_chain *c, const struct scene *s)
 {
     for (int i = 0; i < c->n; i++) {
-        const struct vp_local *op = &c->stage[i];
+        const struct vp_op *op = &c->stage[i];
         const char *k = op->kernel;
         if ((op->in == VP_F32 || op->out == VP_F32)
             && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")))
@@ -650,7 +650,7 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     const struct vp_writer_options raw_out = {.raw = true};
     const struct vp_stack out = {.nx = s->n[0], .ny = s->n[1], .pages = t->unknown ? -1 : pages,
                                  .type = s->stored_out};
-    struct vp_local *last = &c->stage[c->n - 1];
+    struct vp_op *last = &c->stage[c->n - 1];
     struct vp_execute e = {.problem = &t->problem, .plan = &t->plan, .chain = c, .held = s->held,
                            .stored_out = s->stored_out, .page = take_page};
     struct got got = {.data = malloc(result_bytes(s)), .size = vp_type_size(s->stored_out), .page = page,

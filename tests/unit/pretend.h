@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
-#include "run/local.h"
+#include "run/op.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -76,7 +76,7 @@ struct task {
     void *arg;
     struct vp_event *event;
     int64_t want;          /* marks of it */
-    const struct vp_local *op;
+    const struct vp_op *op;
     enum vp_visit visit;
     void *state;
     struct vp_area in[VP_MAX_INPUTS], out;
@@ -120,11 +120,11 @@ static struct vp_part part_of_area(const struct vp_area *a, const struct vp_box 
 }
 
 /* VP_APPLY, of a test whose operation carries a value. */
-static void (*pretend_apply)(const struct vp_local *op, const struct vp_area *out, const void *state);
+static void (*pretend_apply)(const struct vp_op *op, const struct vp_area *out, const void *state);
 
 static int run_on_areas(const struct task *t, struct vp_err *err)
 {
-    const struct vp_local *op = t->op;
+    const struct vp_op *op = t->op;
     const struct vp_area *in = t->in, *out = &t->out;
     if (t->visit == VP_APPLY) {
         pretend_apply(op, out, t->state);
@@ -372,13 +372,13 @@ static double pretend_between(struct vp_event *from, struct vp_event *to)
     return from->passed && to->passed ? to->when - from->when : 0;
 }
 
-static bool pretend_has(const struct vp_local *op, char *why, size_t size)
+static bool pretend_has(const struct vp_op *op, char *why, size_t size)
 {
     (void)op, (void)why, (void)size;
     return true;
 }
 
-static int pretend_launch(const struct vp_local *op, const struct vp_work *work, struct vp_err *err)
+static int pretend_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
     struct task t = {.what = LAUNCH, .op = op, .out = *work->out, .visit = work->visit, .state = work->state};
     pthread_mutex_lock(&pretend_lock);
@@ -391,7 +391,7 @@ static int pretend_launch(const struct vp_local *op, const struct vp_work *work,
     return append(work->queue, &t);
 }
 
-static uint64_t pretend_state(const struct vp_local *op, const int64_t out[3])
+static uint64_t pretend_state(const struct vp_op *op, const int64_t out[3])
 {
     const struct vp_box box = {.hi = {out[0], out[1], out[2]}};
     return op->carries ? op->keeps(op, &box, 1) : op->summary ? op->summary(op, &box) : 0;

@@ -2,7 +2,7 @@
 /* Median and percentiles against sorting the samples that exist, for every type, shape, size, instruction set and way;
  * pieces of an image against the whole. */
 #include "base/err.h"
-#include "ops/rank.h"
+#include "local/rank.h"
 #include "boxes.h"
 #include "test.h"
 
@@ -105,7 +105,7 @@ static void compare(enum vp_type type, const int64_t n[3], enum vp_shape shape, 
         want[i] = naive(image, type, n, &f, percent, i % n[0], i / n[0] % n[1], i / n[0] / n[1], room);
     for (int k = 0; k < N_ISAS; k++) {
         struct vp_chain c = {0};
-        struct vp_local op;
+        struct vp_op op;
         const void *in = image;
         struct vp_err no = VP_ERR_INIT;
         int64_t wrong = 0;
@@ -174,7 +174,7 @@ static void test_analytic(void)
     static uint16_t image[N * N * N], out[N * N * N];
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
     struct vp_chain c = {0};
     const void *in = image;
     int64_t wrong = 0;
@@ -209,7 +209,7 @@ static void test_errors(void)
     const int64_t n[3] = {4, 4, 4};
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){1, 1, 1}, &err), 0);
     CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_F64, NULL, &err), -1);

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/err.h"
-#include "ops/reduce.h"
+#include "image/reduce.h"
 
 #include <stdlib.h>
 

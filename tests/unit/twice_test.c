@@ -12,7 +12,7 @@ struct mean { float value; int64_t n[3], per_image; };
 /* An entry: its bytes, the sum of the box, and samples of it (as many as its place says), later the mean. */
 struct entry { uint64_t bytes; float sum; float sample[]; };
 
-static uint64_t mean_summary(const struct vp_local *op, const struct vp_box *box)
+static uint64_t mean_summary(const struct vp_op *op, const struct vp_box *box)
 {
     (void)op;
     return sizeof(struct entry) + (uint64_t)(vp_box_size(box, 0) * vp_box_size(box, 1)) * sizeof(float);
@@ -23,7 +23,7 @@ static float at(const struct vp_part *p, int64_t x, int64_t y, int64_t z)
     return ((const float *)p->plane[z - p->box.lo[2]])[(y - p->box.lo[1]) * p->stride + x - p->box.lo[0]];
 }
 
-static int mean_summarize(const struct vp_local *op, const struct vp_part *in, const struct vp_box *b, void *entry,
+static int mean_summarize(const struct vp_op *op, const struct vp_part *in, const struct vp_box *b, void *entry,
                           void *scratch, int threads, struct vp_err *err)
 {
     struct entry *e = entry;
@@ -41,7 +41,7 @@ static int mean_summarize(const struct vp_local *op, const struct vp_part *in, c
 }
 
 /* The mean of each image, into the entries of its boxes, whose samples stay. */
-static int mean_solve(struct vp_local *op, struct vp_store *s, int threads, struct vp_err *err)
+static int mean_solve(struct vp_op *op, struct vp_store *s, int threads, struct vp_err *err)
 {
     const struct mean *m = op->params;
     (void)threads;
@@ -64,7 +64,7 @@ static int mean_solve(struct vp_local *op, struct vp_store *s, int threads, stru
     return 0;
 }
 
-static int mean_finish(const struct vp_local *op, const struct vp_part *in, const struct vp_part *out,
+static int mean_finish(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
                        const void *entry, void *scratch, int threads, struct vp_err *err)
 {
     const struct entry *e = entry;
@@ -96,7 +96,7 @@ static void make_want(struct scene *s, const int64_t step[3])
     const int64_t *n = s->n, page = n[0] * n[1];
     float *image = malloc((size_t)(page * n[2]) * sizeof *image);
     void **plane = malloc((size_t)n[2] * sizeof *plane), **made = malloc((size_t)n[2] * sizeof *made);
-    const struct vp_local *op = &s->chain.stage[0];
+    const struct vp_op *op = &s->chain.stage[0];
     for (int64_t k = 0; k < s->inner * s->outer; k++) {
         float sum = 0;
         for (int64_t z = 0; z < n[2]; z++) {
@@ -150,7 +150,7 @@ static void make_scene(struct scene *s)
     m->per_image = 1;
     for (int a = 0; a < 3; a++)
         m->per_image *= (s->n[a] + step[a] - 1) / step[a];
-    const struct vp_local op = {.kernel = "mean", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
+    const struct vp_op op = {.kernel = "mean", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
                                 .in = VP_F32, .out = VP_F32, .cost = 1, .step = {step[0], step[1], step[2]},
                                 .params = m, .free = free, .halo = {dice(0, 1), 0, dice(0, 2)},
                                 .summary = mean_summary, .summarize = mean_summarize, .solve = mean_solve,

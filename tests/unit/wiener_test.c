@@ -2,7 +2,7 @@
 /* Wiener's filter against its formula in float64, and what it is for: noise goes, edges stay. */
 #include "base/err.h"
 #include "boxes.h"
-#include "ops/wiener.h"
+#include "local/wiener.h"
 
 #include <float.h>
 
@@ -55,7 +55,7 @@ static void formula(void)
         const int64_t r[3] = {1 + turn % 3, 2, turn % 2};
         struct vp_err err = VP_ERR_INIT;
         struct vp_footprint f;
-        struct vp_local op;
+        struct vp_op op;
         for (int i = 0; i < N; i++) {
             const double v = floor((i % NX > 15 ? 150 : 50) + 30 * uniform());
             image[i] = v;
@@ -93,7 +93,7 @@ static void purpose(void)
     static float samples[N], got[N];
     struct vp_err err = VP_ERR_INIT;
     struct vp_footprint f;
-    struct vp_local op;
+    struct vp_op op;
     double before = 0, after = 0;
 
     for (int i = 0; i < N; i++)

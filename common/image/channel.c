@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels of a stack. The weights of the luminance are those of TIFF's YCbCr (ITU-R BT.601), as image programs use
+ * them. */
+#include "image/channel.h"
+#include "base/err.h"
+#include "base/size.h"
+#include "stack/axes.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLOURS = 3 };
+static const double weight[COLOURS] = {0.299, 0.587, 0.114};
+
+static int add_pages(char **text, size_t *len, size_t *room, int64_t first, int64_t last)
+{
+    if (*room - *len < 64) {
+        char *more = realloc(*text, 2 * *room + 64);
+        if (!more)
+            return -1;
+        *text = more;
+        *room = 2 * *room + 64;
+    }
+    *len += (size_t)snprintf(*text + *len, *room - *len, "%s%lld:%lld", *len ? "," : "", (long long)first,
+                             (long long)last);
+    return 0;
+}
+
+/* The pages of channel `at`, or those of the colours (mix), each image's behind each other, as --pages has them.
+ * stride: pages from one channel to the next. */
+static char *choose(const struct vp_channel *c, bool mix, int64_t at, int64_t stride, int64_t pages)
+{
+    char *text = NULL;
+    size_t len = 0, room = 0;
+    const int64_t block = stride * c->count;
+    if (stride == 1 && !mix)
+        return asprintf(&text, "%lld::%lld", (long long)at, (long long)c->count) < 0 ? NULL : text;
+    if (stride == 1 && c->count == COLOURS)
+        return strdup("::");
+    for (int64_t b = 0; b < pages; b += block) {
+        int rc = mix ? 0 : add_pages(&text, &len, &room, b + at * stride, b + (at + 1) * stride);
+        for (int64_t i = 0; mix && !rc && i < stride; i++)
+            for (int64_t k = 0; !rc && k < (stride == 1 ? 1 : COLOURS); k++) {
+                const int64_t first = b + i + k * stride;
+                rc = add_pages(&text, &len, &room, first, first + (stride == 1 ? COLOURS : 1));
+            }
+        if (rc) {
+            free(text);
+            return NULL;
+        }
+    }
+    return text;
+}
+
+/* Which pages those of `text` are, and what axes are left. *one: the pages of one channel; malloc'd. */
+static int make(struct vp_channel *c, const char *text, const struct vp_stack *in, struct vp_axes *axes, char **one,
+                const char *name, struct vp_err *err)
+{
+    const char *names = vp_meta_get(&in->meta, "channels");
+    int which = -1;
+    int64_t stride = 1;
+    char *end;
+
+    *c = (struct vp_channel){.luminance = !strcmp(text, "luminance")};
+    errno = 0;
+    const long long k = c->luminance ? 0 : strtoll(text, &end, 10);
+    if (!c->luminance && (end == text || *end || errno || k < 0))
+        return vp_fail(err, VP_EUSAGE, "--channel: '%s' is not a channel: expected 0, 1, ... or luminance", text);
+    for (int i = 0; i < axes->n && (axes->n == 1 || axes->sized); i++)
+        which = !strcmp(axes->name[i], "channel") && which < 0 ? i : which;
+    if (which < 0)
+        return vp_fail(err, VP_ERUN, "%s: --channel: the stack has no axis named channel (axes = %s)", name,
+                       vp_meta_get(&in->meta, "axes") ? vp_meta_get(&in->meta, "axes") : "not said");
+    for (int i = 0; i < which; i++)
+        stride *= axes->size[i];
+    c->count = axes->size[which];
+    if (c->count < 0 || (stride > 1 && in->pages < 0))
+        return vp_fail(err, VP_ERUN, "%s: --channel: how many channels there are is not known", name),
+               vp_hint(err, "give the file name instead, or use --spool");
+    if (k >= c->count)
+        return vp_fail(err, VP_EUSAGE, "%s: --channel %lld: expected 0 to %lld", name, k, (long long)c->count - 1);
+    if (c->luminance && (c->count < COLOURS || (names && strncmp(names, "red green blue", 14))))
+        return vp_fail(err, VP_ERUN, "%s: --channel luminance: expected red, green and blue, got %lld channels%s%s",
+                       name, (long long)c->count, names ? ": " : "", names ? names : "");
+    axes->n--;
+    for (int i = which; i < axes->n; i++) {
+        strcpy(axes->name[i], axes->name[i + 1]);
+        axes->size[i] = axes->size[i + 1];
+    }
+    c->pages = choose(c, c->luminance, k, stride, in->pages);
+    *one = choose(c, false, k, stride, in->pages);
+    return c->pages && *one ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");
+}
+
+/* The header is that of one channel, whose pages make a grid, whatever order those of the colours are wanted in. */
+static int head(const struct vp_channel *c, const struct vp_axes *axes, const struct vp_select_params *p,
+                const struct vp_stack *in, const char *name, bool seekable, struct vp_stack *out, char *note, size_t n,
+                struct vp_err *err)
+{
+    struct vp_stack known = *in; /* as many as its axes say, where it comes from a pipe */
+    struct vp_select one = {0};
+    if (in->pages < 0) {
+        known.pages = c->count;
+        for (int i = 0; i < axes->n; i++)
+            known.pages *= axes->size[i];
+    }
+    int rc = vp_select_make(&one, p, &known, name, seekable, err) || vp_select_stack(&one, &known, out, note, n, err);
+    vp_select_free(&one);
+    if (rc)
+        return -1;
+    out->pages = in->pages < 0 ? -1 : in->pages / c->count;
+    return vp_axes_set(&out->meta, axes) || vp_meta_set(&out->meta, "channels", NULL)
+               ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
+}
+
+int vp_channel_select(struct vp_channel *c, const char *text, struct vp_select *select,
+                      const struct vp_select_params *p, const struct vp_stack *in, const char *name, bool seekable,
+                      struct vp_stack *out, char *note, size_t n, struct vp_err *err)
+{
+    if (!text)
+        return vp_select_make(select, p, in, name, seekable, err) || vp_select_stack(select, in, out, note, n, err) ? -1
+                                                                                                                     : 0;
+    struct vp_select_params wanted = *p;
+    struct vp_axes axes;
+    char *one = NULL;
+    if (p->pages) {
+        vp_fail(err, VP_EUSAGE, "--channel and --pages exclude each other");
+        return vp_hint(err, "use two runs in a pipe");
+    }
+    vp_axes_get(in, &axes);
+    int rc = make(c, text, in, &axes, &one, name, err);
+    wanted.pages = c->pages;
+    rc = rc || vp_select_make(select, &wanted, in, name, seekable, err);
+    wanted.pages = one;
+    rc = rc || head(c, &axes, &wanted, in, name, seekable, out, note, n, err);
+    free(one);
+    return rc ? -1 : 0;
+}
+
+static void add(double *sum, const void *page, enum vp_type type, int64_t n, int colour)
+{
+    enum { PART = 1 << 12 };
+    #pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < n; at += PART) {
+        const int64_t m = vp_min64(PART, n - at);
+        double v[PART];
+        vp_convert(v, VP_F64, (const char *)page + (size_t)at * vp_type_size(type), type, m, 1, 0);
+        for (int64_t i = 0; i < m; i++)
+            sum[at + i] = (colour ? sum[at + i] : 0) + weight[colour] * v[i];
+    }
+}
+
+int vp_channel_mix(struct vp_channel *c, int64_t samples, void **in, int *n, enum vp_type *type, struct vp_err *err)
+{
+    if (!c->luminance)
+        return 0;
+    const size_t page = (size_t)samples * sizeof *c->sum, room = page * (size_t)(*n / COLOURS + 2);
+    if (room > c->room) {
+        double *more = realloc(c->sum, room);
+        if (!more)
+            return vp_fail(err, VP_ERESOURCE, "not enough memory for the luminance of %d pages", *n);
+        c->sum = more;
+        c->room = room;
+    }
+    int whole = 0;
+    if (c->done % COLOURS) /* a page was begun behind those */
+        memmove(c->sum, c->sum + c->whole * samples, page);
+    for (int k = 0; k < *n; k++, c->done++) {
+        const int colour = (int)(c->done % COLOURS);
+        const char *page_k = (const char *)*in + (size_t)(k * samples) * vp_type_size(*type);
+        add(c->sum + whole * samples, page_k, *type, samples, colour);
+        whole += colour == COLOURS - 1;
+    }
+    *in = c->sum;
+    *n = whole;
+    c->whole = whole;
+    *type = VP_F64;
+    return 0;
+}
+
+void vp_channel_free(struct vp_channel *c)
+{
+    free(c->pages);
+    free(c->sum);
+    *c = (struct vp_channel){0};
+}

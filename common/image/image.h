@@ -1,0 +1,66 @@
+/* What the programs that run local operations on image stacks share: options, opening the inputs and seeing their
+ * axes, here; plan, execution and output in image_run.h. An img-* program makes a vp_chain out of its options between
+ * vp_images_open and vp_images_run.
+ *
+ * Axes: pages along z make a volume. Pages along channel, time or view stand side by side and are never mixed;
+ * whatever their order among the page axes (x y channel z time), each channel at each time is an image of its own.
+ * A stack that names no axes is x y z; of one whose pages are x y page nobody knows more than that: refused but for
+ * --2d and operations on single voxels. */
+#ifndef VP_IMAGE_H
+#define VP_IMAGE_H
+
+#include "base/opt.h"
+#include "run/op.h"
+
+struct vp_run;
+struct vp_reader;
+
+struct vp_image_params {
+    struct vp_size chunk;  /* --chunk WxHxD: the size of output boxes, instead of the planner's choice */
+    bool flat;             /* --2d: every page is an image of its own */
+    bool physical;         /* --physical: lengths are in the unit of the voxel size, not in voxels */
+    bool values;           /* no option: a recorded scale is undone; otherwise it is carried where its gain is positive,
+                            * and the program sees to what it says of the result and to `gain` below */
+    bool any_types;        /* no option: several stacks whose samples no type holds alike are taken as f64 */
+    bool voxels;           /* no option: the operation looks at single voxels, whatever the pages are */
+};
+extern const struct vp_opt vp_image_options[];
+extern const struct vp_opt vp_image_chunk[]; /* of struct vp_size: --chunk alone, which is in the table above, too */
+
+struct vp_images {
+    int n;                                  /* stacks */
+    struct vp_reader *reader[VP_MAX_INPUTS];
+    struct vp_image_params params;
+    int64_t size[3];   /* of one image; size[2] is 1 where pages stand alone, VP_UNKNOWN before the end of a pipe */
+    bool flat;         /* no z axis, or --2d */
+    bool has_voxel;
+    double voxel[3];   /* spacing along x y z; 1 if not known */
+    enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
+    double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
+    bool seekable;     /* can be read twice */
+    /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
+    int64_t inner, nz, outer;
+    bool single[VP_MAX_INPUTS]; /* stacks that are one page for all pages of the others */
+    int first;                  /* the stack whose axes and metadata count */
+    bool all_i8;                /* every stack is */
+    uint64_t held;              /* bytes that the reader holds (a page, to see whether another follows) */
+};
+
+/* Open run->parsed.operands: as one stack (stacks = 1, as everywhere), or each operand as a stack of its own (stacks =
+ * how many at most). Several stacks must agree in size; a stack of one page goes with every page of the others.
+ * `types` is a mask of 1u << vp_type that the operation takes; another type is refused with the way out. */
+int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
+                   unsigned types, struct vp_err *err);
+
+/* One to three lengths of an option, in voxels: one value is for all axes; three are x, y, z; where pages stand alone
+ * two are enough, and a third that is not 0 is refused. With --physical they are divided by the voxel size. */
+int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
+                     struct vp_err *err);
+
+/* For operations that look at single voxels: make all pages, whatever their axes, one image along z (size[2] is then
+ * their number). Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
+void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
+
+void vp_images_close(struct vp_images *im);
+
+#endif

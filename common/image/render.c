@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pictures of slices, and PNG (ISO/IEC 15948): signature, IHDR, IDAT chunks of one zlib stream, IEND; each
+ * row is filtered by the rule of the specification's section 12.8 (least sum of absolute differences). */
+#include "image/render.h"
+
+#include "base/err.h"
+#include "base/size.h"
+#include "image/statistics.h"
+#include "stack/reader.h"
+#include "stack/writer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { SIDE_MAX = 65535 };
+
+/* ---- pictures ---- */
+
+int vp_picture_new(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err)
+{
+    *p = (struct vp_picture){.w = w, .h = h};
+    if (w < 1 || h < 1 || w > SIDE_MAX || h > SIDE_MAX)
+        return vp_fail(err, VP_ERESOURCE, "picture: expected sides of 1 to %d pixels, got %lld x %lld",
+                       SIDE_MAX, (long long)w, (long long)h);
+    p->v = vp_alloc_raw((size_t)(w * h), sizeof *p->v, "picture", err);
+    if (!p->v)
+        return -1;
+    for (int64_t i = 0; i < w * h; i++)
+        p->v[i] = NAN;
+    return 0;
+}
+
+void vp_picture_free(struct vp_picture *p)
+{
+    free(p->v);
+    *p = (struct vp_picture){0};
+}
+
+void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
+{
+    for (int64_t r = 0; r < src->h; r++)
+        memcpy(dst->v + (y + r) * dst->w + x, src->v + r * src->w, (size_t)src->w * sizeof *src->v);
+}
+
+/* New sample j of m is the weighted mean of old samples first ... last of n; `a` and `b` are the weights
+ * of the first and the last, those between have weight 1, and `norm` divides. */
+struct taps { int64_t first, last; double a, b, norm; };
+
+static struct taps taps(int64_t j, int64_t n, int64_t m)
+{
+    const double ratio = (double)n / (double)m;
+
+    if (m < n) {
+        const double lo = (double)j * ratio, hi = (double)(j + 1) * ratio;
+        const int64_t first = (int64_t)lo;
+        int64_t last = (int64_t)ceil(hi) - 1;
+        last = last < n ? last : n - 1;
+        return (struct taps){first, last, (double)(first + 1) - lo, hi - (double)last, ratio};
+    }
+    const double at = ((double)j + 0.5) * ratio - 0.5;
+    const double in = at < 0 ? 0 : at > (double)(n - 1) ? (double)(n - 1) : at;
+    const int64_t first = (int64_t)in;
+    const double t = in - (double)first;
+    if (t == 0)
+        return (struct taps){first, first, 1, 1, 1};
+    return (struct taps){first, first + 1, 1 - t, t, 1};
+}
+
+static float tap_sum(const struct taps *t, const float *v, int64_t stride)
+{
+    double s = t->a * v[t->first * stride];
+
+    if (t->first == t->last)
+        return (float)(s / t->a);
+    for (int64_t i = t->first + 1; i < t->last; i++)
+        s += v[i * stride];
+    s += t->b * v[t->last * stride];
+    return (float)(s / t->norm);
+}
+
+int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err)
+{
+    struct vp_picture wide = {0}, out = {0};
+
+    if (w == p->w && h == p->h)
+        return 0;
+    if (vp_picture_new(&wide, w, p->h, err) < 0 || vp_picture_new(&out, w, h, err) < 0) {
+        vp_picture_free(&wide);
+        return -1;
+    }
+    #pragma omp parallel for schedule(static)
+    for (int64_t x = 0; x < w; x++) {
+        const struct taps t = taps(x, p->w, w);
+        for (int64_t y = 0; y < p->h; y++)
+            wide.v[y * w + x] = tap_sum(&t, p->v + y * p->w, 1);
+    }
+    #pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < h; y++) {
+        const struct taps t = taps(y, p->h, h);
+        for (int64_t x = 0; x < w; x++)
+            out.v[y * w + x] = tap_sum(&t, wide.v + x, w);
+    }
+    vp_picture_free(&wide);
+    vp_picture_free(p);
+    *p = out;
+    return 0;
+}
+
+int vp_picture_grid(struct vp_picture *out, const struct vp_picture *tile, int n, int columns, int gap,
+                    struct vp_err *err)
+{
+    const int64_t w = tile->w + gap, h = tile->h + gap;
+
+    if (vp_picture_new(out, columns * w - gap, (n + columns - 1) / columns * h - gap, err) < 0)
+        return -1;
+    for (int i = 0; i < n; i++)
+        vp_picture_put(out, i % columns * w, i / columns * h, &tile[i]);
+    return 0;
+}
+
+int vp_picture_ortho(struct vp_picture *out, const struct vp_picture *z, const struct vp_picture *y,
+                     const struct vp_picture *x, int gap, struct vp_err *err)
+{
+    if (vp_picture_new(out, z->w + gap + x->w, z->h + gap + y->h, err) < 0)
+        return -1;
+    vp_picture_put(out, 0, 0, z);
+    vp_picture_put(out, z->w + gap, 0, x);
+    vp_picture_put(out, 0, z->h + gap, y);
+    return 0;
+}
+
+int vp_picture_window(const struct vp_picture *p, double lo_percent, double hi_percent, double *lo,
+                      double *hi, struct vp_err *err)
+{
+    const double percent[2] = {lo_percent, hi_percent};
+    struct vp_quantiles *q;
+
+    if (vp_quantiles_open(&q, VP_F32, percent, 2, false, err) < 0)
+        return -1;
+    do
+        vp_quantiles_add(q, p->v, p->w * p->h);
+    while (vp_quantiles_again(q));
+    *lo = vp_quantiles_get(q, 0);
+    *hi = vp_quantiles_get(q, 1);
+    vp_quantiles_close(q);
+    if (isnan(*lo))
+        *lo = *hi = 0;
+    /* a constant picture is mid gray */
+    if (!(*hi > *lo)) {
+        const double half = *lo == 0 ? 1 : fabs(*lo);
+        *lo -= half;
+        *hi += half;
+    }
+    return 0;
+}
+
+void vp_picture_gray(const struct vp_picture *p, double lo, double hi, bool invert, uint8_t *dst)
+{
+    const double gain = 255 / (hi - lo);
+
+    for (int64_t i = 0; i < p->w * p->h; i++) {
+        const double g = floor((p->v[i] - lo) * gain + 0.5);
+        const uint8_t u = g >= 255 ? 255 : g > 0 ? (uint8_t)g : 0;
+        dst[i] = isnan(p->v[i]) ? 0 : invert ? 255 - u : u;
+    }
+}
+
+/* ---- slices ---- */
+
+static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bool *columns,
+                        struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+
+    *columns = false;
+    for (int i = 0; i < s->n; i++) {
+        const int64_t end = s->axis[i] == VP_CUT_Z ? s->pages : s->axis[i] == VP_CUT_Y ? in->ny : in->nx;
+        *columns = *columns || s->axis[i] == VP_CUT_X;
+        if (s->at[i] < 0 || (end >= 0 && s->at[i] >= end))
+            return vp_fail(err, VP_EUSAGE, "%s: slice %lld is asked for, but there are only %lld along %c",
+                           vp_reader_name(r), (long long)s->at[i], (long long)end, "zyx"[s->axis[i]]);
+        if (s->pages < 0 && s->axis[i] != VP_CUT_Z)
+            return vp_fail(err, VP_ERUN, "%s: the number of pages is not known", vp_reader_name(r));
+    }
+    return 0;
+}
+
+static int no_room(uint64_t need, uint64_t memory, struct vp_err *err)
+{
+    char text[16], limit[16];
+
+    return vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s",
+                   vp_format_bytes(text, sizeof text, need), vp_format_bytes(limit, sizeof limit, memory));
+}
+
+/* Bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
+static uint64_t picture_bytes(double w, double h)
+{
+    return w * h < 1e18 ? (uint64_t)(w * h) * sizeof(float) : UINT64_MAX / 16;
+}
+
+/* Both halves of vp_picture_resize() at once: what it makes across, and the result. */
+static uint64_t resize_bytes(const int64_t from[2], const int64_t to[2])
+{
+    const bool same = from[0] == to[0] && from[1] == to[1];
+
+    return same ? 0 : picture_bytes((double)to[0], (double)from[1]) + picture_bytes((double)to[0], (double)to[1]);
+}
+
+static void slice_size(const struct vp_slices *s, const struct vp_stack *in, int i, int64_t size[2])
+{
+    size[0] = s->axis[i] == VP_CUT_X ? s->pages : in->nx;
+    size[1] = s->axis[i] == VP_CUT_Y ? s->pages : in->ny;
+}
+
+int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shape)[2], const int64_t picture[2],
+                  const int64_t fitted[2], bool measured, uint64_t memory, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+    const uint64_t page = picture_bytes((double)in->nx, (double)in->ny);
+    const uint64_t gray = picture_bytes((double)fitted[0], (double)fitted[1]) / sizeof(float);
+    bool columns = false;
+    uint64_t cut = 0, shaped = 0, stretch = 0, need;
+
+    for (int i = 0; i < s->n; i++) {
+        int64_t size[2];
+        slice_size(s, in, i, size);
+        columns = columns || s->axis[i] == VP_CUT_X;
+        const uint64_t more = resize_bytes(size, shape[i]);
+        cut += picture_bytes((double)size[0], (double)size[1]);
+        shaped += picture_bytes((double)shape[i][0], (double)shape[i][1]);
+        stretch = more > stretch ? more : stretch;
+    }
+    const uint64_t whole = s->n > 1 ? picture_bytes((double)picture[0], (double)picture[1]) : shaped;
+    const bool forward = !vp_reader_seekable(r) || columns;
+    /* one after the other: reading, stretching, putting together, measuring, fitting, writing */
+    need = s->held ? (uint64_t)s->pages * page + cut : cut + (forward ? page : 0) + vp_reader_holds(r, false);
+    const uint64_t steps[] = {
+        (cut > shaped ? cut : shaped) + stretch,
+        s->n > 1 ? shaped + whole : whole,
+        whole + (measured ? vp_quantiles_bytes(VP_F32, 2, false) : 0),
+        whole + resize_bytes(picture, fitted),
+        sizeof(float) * gray + gray,
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        need = steps[i] > need ? steps[i] : need;
+    if (!memory || need <= memory)
+        return 0;
+    no_room(need, memory, err);
+    return vp_hint(err, "allow more with --memory");
+}
+
+int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+    const size_t samples = (size_t)(in->nx * in->ny), bytes = samples * sizeof(float);
+    int64_t room = 0, n = 0;
+    int got = 1;
+
+    s->pages = in->pages;
+    while (s->pages < 0 && got > 0) {
+        if (n == room) {
+            room = room ? 2 * room : 4;
+            /* growing may copy: both copies must fit */
+            if (memory && ((uint64_t)room + (uint64_t)n) * bytes > memory) {
+                no_room(((uint64_t)room + (uint64_t)n) * bytes, memory, err);
+                return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or "
+                                    "--spool");
+            }
+            float *grown = realloc(s->held, (size_t)room * bytes);
+            if (!grown)
+                return vp_fail(err, VP_ERESOURCE, "out of memory for %lld pages", (long long)room);
+            s->held = grown;
+        }
+        got = vp_reader_next_f32(r, s->held + (size_t)n * samples, NULL, err);
+        n += got > 0;
+    }
+    if (s->held)
+        s->pages = n;
+    return got < 0 ? -1 : 0;
+}
+
+void vp_slices_free(struct vp_slices *s)
+{
+    for (int i = 0; s->out && i < s->n; i++)
+        vp_picture_free(&s->out[i]);
+    free(s->held);
+    free(s->out);
+    free(s->at);
+    free(s->axis);
+    *s = (struct vp_slices){0};
+}
+
+/* Page number k to all cuts; returns how many of them wanted it whole. */
+static int64_t place_page(const struct vp_slices *s, int64_t k, const float *page, int64_t nx, int64_t ny)
+{
+    int64_t whole = 0;
+
+    for (int i = 0; i < s->n; i++) {
+        const struct vp_picture *out = &s->out[i];
+        if (s->axis[i] == VP_CUT_Y) {
+            memcpy(out->v + k * nx, page + s->at[i] * nx, (size_t)nx * sizeof *page);
+        } else if (s->axis[i] == VP_CUT_X) {
+            for (int64_t y = 0; y < ny; y++)
+                out->v[y * out->w + k] = page[y * nx + s->at[i]];
+        } else if (s->at[i] == k) {
+            memcpy(out->v, page, (size_t)(nx * ny) * sizeof *page);
+            whole++;
+        }
+    }
+    return whole;
+}
+
+static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+    int64_t k = 0, wanted = 0;
+    int got;
+    float *page = NULL;
+
+    if (s->held) {
+        for (; k < s->pages; k++)
+            place_page(s, k, s->held + k * in->nx * in->ny, in->nx, in->ny);
+        return 0;
+    }
+    page = vp_alloc_raw((size_t)(in->nx * in->ny), sizeof *page, "page", err);
+    if (!page)
+        return -1;
+    for (int i = 0; i < s->n; i++)
+        wanted += s->axis[i] == VP_CUT_Z;
+    while ((got = vp_reader_next_f32(r, page, NULL, err)) > 0)
+        wanted -= place_page(s, k++, page, in->nx, in->ny);
+    free(page);
+    if (got < 0)
+        return -1;
+    if (wanted > 0 || (s->pages >= 0 && k != s->pages))
+        return vp_fail(err, VP_ERUN, "%s: a slice is asked for that is not there: only %lld pages",
+                       vp_reader_name(r), (long long)k);
+    return 0;
+}
+
+static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+
+    for (int i = 0; i < s->n; i++) {
+        float *v = s->out[i].v;
+        if (s->axis[i] == VP_CUT_Z) {
+            if (vp_reader_rows_f32(r, s->at[i], 0, in->ny, v, err) < 0)
+                return -1;
+            continue;
+        }
+        for (int64_t k = 0; k < s->pages; k++)
+            if (vp_reader_rows_f32(r, k, s->at[i], s->at[i] + 1, v + k * in->nx, err) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struct vp_err *err)
+{
+    const struct vp_stack *in = vp_reader_stack(r);
+    const bool seekable = vp_reader_seekable(r);
+    bool columns;
+
+    if (check_slices(s, r, &columns, err) < 0)
+        return -1;
+    for (int i = 0; i < s->n; i++) {
+        int64_t size[2];
+        slice_size(s, in, i, size);
+        if (vp_picture_new(&s->out[i], size[0], size[1], err) < 0)
+            return -1;
+    }
+    if ((seekable && !columns ? read_parts(s, r, err) : read_forward(s, r, err)) < 0)
+        return -1;
+    free(s->held);
+    s->held = NULL;
+    for (int i = 0; i < s->n; i++)
+        for (int64_t k = 0; k < s->out[i].w * s->out[i].h; k++)
+            *bad += !isfinite(s->out[i].v[k]);
+    return 0;
+}
+
+/* ---- PNG ---- */
+
+enum { CHUNK = 1 << 16, N_FILTERS = 5 };
+
+static void put_be32(uint8_t *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(v >> (24 - 8 * i));
+}
+
+/* A chunk of n bytes lying at buf + 8; buf has room for 12 more than n. */
+static int write_chunk(struct vp_outfile *f, const char *type, uint8_t *buf, size_t n, struct vp_err *err)
+{
+    put_be32(buf, (uint32_t)n);
+    memcpy(buf + 4, type, 4);
+    put_be32(buf + 8 + n, (uint32_t)crc32(0, buf + 4, (uInt)(n + 4)));
+    return vp_outfile_write(f, buf, n + 12, err);
+}
+
+static uint8_t paeth(int a, int b, int c)
+{
+    const int p = a + b - c, pa = abs(p - a), pb = abs(p - b), pc = abs(p - c);
+
+    return (uint8_t)(pa <= pb && pa <= pc ? a : pb <= pc ? b : c);
+}
+
+/* The row under filter type f into out (one byte of type, n of data); returns the sum of absolute
+ * differences. */
+static uint64_t filter_row(int f, const uint8_t *row, const uint8_t *up, int64_t n, uint8_t *out)
+{
+    uint64_t sum = 0;
+
+    *out++ = (uint8_t)f;
+    for (int64_t i = 0; i < n; i++) {
+        const int a = i ? row[i - 1] : 0, b = up[i], c = i ? up[i - 1] : 0;
+        const int guess = f == 0 ? 0 : f == 1 ? a : f == 2 ? b : f == 3 ? (a + b) / 2 : paeth(a, b, c);
+        out[i] = (uint8_t)(row[i] - guess);
+        sum += (uint64_t)abs((int8_t)out[i]);
+    }
+    return sum;
+}
+
+struct png {
+    struct vp_outfile *file;
+    z_stream z;
+    uint8_t *chunk;   /* CHUNK bytes of data with room for a chunk's frame */
+};
+
+/* Deflate n bytes into IDAT chunks; the last ones are flushed with `finish`. */
+static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool finish, struct vp_err *err)
+{
+    int state;
+
+    p->z.next_in = (Bytef *)data;
+    p->z.avail_in = (uInt)n;
+    do {
+        state = deflate(&p->z, finish ? Z_FINISH : Z_NO_FLUSH);
+        const size_t have = CHUNK - p->z.avail_out;
+        if (have == CHUNK || (state == Z_STREAM_END && have)) {
+            if (write_chunk(p->file, "IDAT", p->chunk, have, err) < 0)
+                return -1;
+            p->z.next_out = p->chunk + 8;
+            p->z.avail_out = CHUNK;
+        }
+    } while (finish ? state != Z_STREAM_END : p->z.avail_in > 0);
+    return 0;
+}
+
+int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h, int zoom,
+                 struct vp_err *err)
+{
+    static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    const int64_t width = w * zoom, height = h * zoom;
+    struct png p = {.file = f};
+    uint8_t head[25] = {0}, tail[12] = {0};
+    uint8_t *rows = NULL, *trial = NULL;
+    bool started = false;
+    int rc = -1;
+
+    if (width > SIDE_MAX || height > SIDE_MAX)
+        return vp_fail(err, VP_ERESOURCE, "picture: expected sides of 1 to %d pixels, got %lld x %lld",
+                       SIDE_MAX, (long long)width, (long long)height);
+    const size_t line = (size_t)width + 1;
+    p.chunk = vp_alloc_raw(1, CHUNK + 12, "picture", err);
+    rows = p.chunk ? vp_alloc(2, line, "picture", err) : NULL;
+    trial = rows ? vp_alloc_raw(N_FILTERS, line, "picture", err) : NULL;
+    if (!trial)
+        goto out;
+    if (deflateInit(&p.z, Z_DEFAULT_COMPRESSION) != Z_OK) {
+        vp_fail(err, VP_ERESOURCE, "zlib: out of memory");
+        goto out;
+    }
+    started = true;
+    p.z.next_out = p.chunk + 8;
+    p.z.avail_out = CHUNK;
+    put_be32(head + 8, (uint32_t)width);
+    put_be32(head + 12, (uint32_t)height);
+    head[16] = 8; /* bits; gray, deflate, adaptive filters and no interlace are all 0 */
+    if (vp_outfile_write(f, signature, sizeof signature, err) < 0
+        || write_chunk(f, "IHDR", head, 13, err) < 0)
+        goto out;
+    for (int64_t y = 0; y < height; y++) {
+        uint8_t *row = rows + (y & 1) * (int64_t)line, *up = rows + (~y & 1) * (int64_t)line;
+        for (int64_t x = 0; x < width; x++)
+            row[x] = gray[y / zoom * w + x / zoom];
+        int best = 0;
+        uint64_t least = UINT64_MAX;
+        for (int k = 0; k < N_FILTERS; k++) {
+            const uint64_t sum = filter_row(k, row, up, width, trial + (size_t)k * line);
+            if (sum < least) {
+                least = sum;
+                best = k;
+            }
+        }
+        if (compress_bytes(&p, trial + (size_t)best * line, line, false, err) < 0)
+            goto out;
+    }
+    if (compress_bytes(&p, NULL, 0, true, err) < 0 || write_chunk(f, "IEND", tail, 0, err) < 0)
+        goto out;
+    rc = 0;
+out:
+    if (started)
+        deflateEnd(&p.z);
+    free(trial);
+    free(rows);
+    free(p.chunk);
+    return rc;
+}

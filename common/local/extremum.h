@@ -1,0 +1,30 @@
+/* Minimum and maximum over a neighbourhood: erosion and dilation with a flat structuring element. Exact for every type,
+ * shape and size; of a box the cost does not depend on the radius.
+ *
+ * Types u8, u16, i16, f32; the output has the type of the input. Of f32, NaN is left out (the result is NaN where all
+ * samples are), and -0 is smaller than +0. */
+#ifndef VP_EXTREMUM_H
+#define VP_EXTREMUM_H
+
+#include "local/footprint.h"
+
+struct vp_extremum_isa;
+
+/* params of the kernels "min" and "max" */
+struct vp_extremum_params {
+    bool max;
+    enum vp_type type;
+    struct vp_footprint f;
+    const struct vp_extremum_isa *isa;
+};
+
+#define VP_EXTREMUM_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
+
+/* `f` is copied. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE (type) or VP_ERESOURCE. */
+int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, const int64_t image[3],
+                      enum vp_type type, struct vp_err *err);
+
+/* For tests: run with "avx512", "avx2" or "generic"; false if this processor cannot. */
+bool vp_extremum_use(struct vp_op *op, const char *isa);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Boxes and ellipsoids as neighbourhoods: their options, their voxels as spans along x. */
+#include "local/footprint.h"
+
+#include "base/err.h"
+#include "image/image.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLACK 1e-6
+#define RADIUS_MAX 1e6
+
+const struct vp_opt vp_footprint_options[] = {
+    VP_REALS(struct vp_footprint_params, radius, "radius", 'r', .metavar = "R|RX,RY,RZ", .def = "1",
+             .min = 0, .max = RADIUS_MAX, .group = "Neighbourhood",
+             .help = "how far the neighbourhood reaches, in voxels",
+             .more = "One number for all axes, or one for each of x, y, z; 0 leaves an axis out. The neighbourhood "
+                     "holds the voxels whose centres are at most so far away: --radius 1 is 3 x 3 x 3 voxels as a "
+                     "box and the six neighbours with the voxel itself as a ball. With --physical in the unit of the "
+                     "voxel size. At the edge of the image the voxels that exist are used."),
+    VP_CHOICE(struct vp_footprint_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
+              .help = "box or ball (an ellipsoid where the radii differ)"),
+    VP_OPT_END,
+};
+
+int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
+                      struct vp_err *err)
+{
+    double radius[3];
+
+    if (vp_image_lengths(im, "radius", &p->radius, radius, err))
+        return -1;
+    if (im->size[2] == 1)
+        radius[2] = 0;
+    return vp_footprint_init(f, p->shape ? VP_BALL : VP_BOX, radius, err);
+}
+
+/* The largest n with (n/r)^2 <= left, -1 if there is none. */
+static int64_t half_length(double r, double left)
+{
+    return left < 0 ? -1 : (int64_t)floor(r * sqrt(left));
+}
+
+/* Spans of an ellipsoid; counts only if span is NULL. */
+static int64_t list_spans(const double r[3], const int64_t reach[3], struct vp_span *span, int64_t *count)
+{
+    int64_t n = 0;
+
+    *count = 0;
+    for (int64_t dz = -reach[2]; dz <= reach[2]; dz++) {
+        const double z = (double)dz / r[2];
+        for (int64_t dy = -reach[1]; dy <= reach[1]; dy++) {
+            const double y = (double)dy / r[1];
+            const int64_t h = half_length(r[0], 1 - z * z - y * y);
+            if (h < 0)
+                continue;
+            if (span)
+                span[n] = (struct vp_span){(int32_t)dz, (int32_t)dy, (int32_t)-h, (int32_t)h};
+            *count += 2 * h + 1;
+            n++;
+        }
+    }
+    return n;
+}
+
+int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err)
+{
+    double r[3];
+
+    *f = (struct vp_footprint){.shape = shape, .count = 1};
+    for (int a = 0; a < 3; a++) {
+        if (!(radius[a] >= 0 && radius[a] <= RADIUS_MAX))
+            return vp_fail(err, VP_EUSAGE, "--radius: expected 0 to %.0f voxels, got %g", RADIUS_MAX, radius[a]);
+        f->radius[a] = radius[a];
+        r[a] = radius[a] + SLACK;
+        f->reach[a] = (int64_t)floor(r[a]);
+        f->count *= 2 * f->reach[a] + 1;
+    }
+    if (shape == VP_BOX)
+        return 0;
+    if (f->count > INT32_MAX) /* of the box around it */
+        return vp_fail(err, VP_EUSAGE, "--radius: a ball of %lld x %lld x %lld voxels is too large",
+                       (long long)(2 * f->reach[0] + 1), (long long)(2 * f->reach[1] + 1),
+                       (long long)(2 * f->reach[2] + 1));
+    f->spans = list_spans(r, f->reach, NULL, &f->count);
+    f->span = malloc((size_t)f->spans * sizeof *f->span);
+    if (!f->span)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    list_spans(r, f->reach, f->span, &f->count);
+    return 0;
+}
+
+int vp_footprint_copy(struct vp_footprint *dst, const struct vp_footprint *src, struct vp_err *err)
+{
+    *dst = *src;
+    if (!src->span)
+        return 0;
+    dst->span = malloc((size_t)src->spans * sizeof *src->span);
+    if (!dst->span)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    memcpy(dst->span, src->span, (size_t)src->spans * sizeof *src->span);
+    return 0;
+}
+
+void vp_footprint_free(struct vp_footprint *f)
+{
+    free(f->span);
+    f->span = NULL;
+    f->spans = 0;
+}
+
+const char *vp_footprint_text(const struct vp_footprint *f, char *text, size_t size)
+{
+    if (f->shape == VP_BOX)
+        snprintf(text, size, "box %lld x %lld x %lld", (long long)(2 * f->reach[0] + 1),
+                 (long long)(2 * f->reach[1] + 1), (long long)(2 * f->reach[2] + 1));
+    else
+        snprintf(text, size, "ball of radius %g %g %g, %lld voxels", f->radius[0], f->radius[1], f->radius[2],
+                 (long long)f->count);
+    return text;
+}
+
+void vp_footprint_halo(const struct vp_footprint *f, const int64_t image[3], int64_t halo[3])
+{
+    for (int a = 0; a < 3; a++)
+        halo[a] = f->reach[a] < image[a] ? f->reach[a] : image[a] - 1;
+}
+
+/* Of the positions at + [-before, after] those in [0, n). */
+static int64_t clipped(int64_t at, int64_t before, int64_t after, int64_t n)
+{
+    const int64_t lo = at - before < 0 ? 0 : at - before, hi = at + after >= n ? n - 1 : at + after;
+
+    return hi < lo ? 0 : hi - lo + 1;
+}
+
+int64_t vp_footprint_inside(const struct vp_footprint *f, const int64_t image[3], const int64_t at[3])
+{
+    int64_t count = 1;
+
+    if (f->shape == VP_BOX) {
+        for (int a = 0; a < 3; a++)
+            count *= clipped(at[a], f->reach[a], f->reach[a], image[a]);
+        return count;
+    }
+    count = 0;
+    for (int64_t i = 0; i < f->spans; i++) {
+        const struct vp_span *s = &f->span[i];
+        const int64_t y = at[1] + s->dy, z = at[2] + s->dz;
+        if (y >= 0 && y < image[1] && z >= 0 && z < image[2])
+            count += clipped(at[0], -s->x0, s->x1, image[0]);
+    }
+    return count;
+}

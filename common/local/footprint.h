@@ -1,0 +1,52 @@
+/* The neighbourhood of a voxel that window operations look at: a box or an ellipsoid around it. Shared by minimum,
+ * maximum, moments, ranks and entropy, on every device.
+ *
+ * A voxel belongs to the footprint if its centre is no farther than the radius from the middle: |dx| <= rx, |dy| <= ry,
+ * |dz| <= rz for a box, (dx/rx)^2 + (dy/ry)^2 + (dz/rz)^2 <= 1 for a ball (of radius 1: the six neighbours and the
+ * voxel itself; of radius 1.5: the 18 that share a face or an edge with it). Radii get 1e-6 voxels on top, so that
+ * 0.3 mm in voxels of 0.1 mm are 3.
+ *
+ * At the edge of the image the footprint is cut: operations use the voxels that exist. */
+#ifndef VP_FOOTPRINT_H
+#define VP_FOOTPRINT_H
+
+#include "base/opt.h"
+#include "run/op.h"
+
+struct vp_images;
+
+enum vp_shape { VP_BOX, VP_BALL };
+
+/* Offsets (x0..x1, dy, dz), both ends inside. */
+struct vp_span { int32_t dz, dy, x0, x1; };
+
+/* Symmetric in each axis; the middle always belongs to it. */
+struct vp_footprint {
+    enum vp_shape shape;
+    double radius[3];       /* x, y, z, in voxels, as asked for */
+    int64_t reach[3];       /* largest |dx|, |dy|, |dz|: the halo */
+    int64_t count;          /* voxels */
+    int64_t spans;          /* VP_BALL: every (dz, dy) that it holds, dz slowest, each ascending; a box has none */
+    struct vp_span *span;
+};
+
+struct vp_footprint_params { struct vp_reals radius; int shape; };
+extern const struct vp_opt vp_footprint_options[];
+
+/* From a program's options (radii by vp_image_lengths). -1: VP_EUSAGE. */
+int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
+                      struct vp_err *err);
+/* Radii in voxels, each in [0, 1e6]; a ball in at most 2^31 voxels (radius 644), else VP_EUSAGE. */
+int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err);
+/* Operations keep one of their own. VP_ERESOURCE. */
+int vp_footprint_copy(struct vp_footprint *dst, const struct vp_footprint *src, struct vp_err *err);
+void vp_footprint_free(struct vp_footprint *f);
+
+/* "box 31 x 31 x 1", "ball of radius 5 5 2.5, 203 voxels" */
+const char *vp_footprint_text(const struct vp_footprint *f, char *text, size_t size);
+/* The reach that can matter in an image: what an operation's halo is. */
+void vp_footprint_halo(const struct vp_footprint *f, const int64_t image[3], int64_t halo[3]);
+/* Voxels of the image under the footprint at `at`. A ball takes a look at each of its spans. */
+int64_t vp_footprint_inside(const struct vp_footprint *f, const int64_t image[3], const int64_t at[3]);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lines of separable filters over first differences; gauss.h has the arithmetic.
+ *
+ * Neighbours across the axis are the lanes. A block of outputs along the axis is made together: going inwards, output
+ * b needs at one step the very difference that its neighbour needed at the step before, so the differences move
+ * through registers, and a step of the whole block loads two vectors and one tap. */
+#include "local/gauss_isa.h"
+
+#include "base/isa.h"
+
+#include <string.h>
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+enum { BLOCK = LANES == 16 ? 8 : 4 };
+
+INLINE vf get(const float *p) { return *(const vf_u *)p; }
+INLINE vf both(float s) { return s - (vf){0}; }
+
+/* a b + c. Fused by name where it can be, not by leave of the compiler: a device must get the same bits. */
+INLINE vf fused(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* The differences of a block at step k: U[b] = d[b + k], L[b] = d[b - 1 - k], b modulo the turns made so far, and the
+ * samples that the next ones are made with. */
+struct window { vf U[BLOCK], L[BLOCK], u, l; };
+
+/* One step at tap k; the window then is that of k - 1. */
+INLINE void step(struct window *w, vf *acc, const struct vp_line *l, int64_t x, int64_t k, int turn, bool odd,
+                 bool edge)
+{
+    if (edge) {
+        for (int b = 0; b < BLOCK; b++) {
+            acc[b] = fused(both(l->border[b].up[k]), w->U[(b + BLOCK - turn) % BLOCK], acc[b]);
+            acc[b] = fused(both(l->border[b].down[k]), w->L[(b + turn) % BLOCK], acc[b]);
+        }
+    } else {
+        const vf t = both(l->t[k]);
+        for (int b = 0; b < BLOCK; b++) {
+            const vf up = w->U[(b + BLOCK - turn) % BLOCK], down = w->L[(b + turn) % BLOCK];
+            acc[b] = fused(t, odd ? up + down : up - down, acc[b]);
+        }
+    }
+    const vf u = get(l->g[k - 1] + x), d = get(l->g[BLOCK - k] + x);
+    __builtin_prefetch(l->g[k - 1] + x + 2 * LANES);
+    __builtin_prefetch(l->g[BLOCK - k] + x + 2 * LANES);
+    w->U[(2 * BLOCK - 1 - turn) % BLOCK] = w->u - u;
+    w->L[turn % BLOCK] = d - w->l;
+    w->u = u;
+    w->l = d;
+}
+
+/* Order 0 near an edge: what `acc` has of the samples outside is taken back. */
+INLINE vf inside(const struct vp_line *l, int b, int64_t x, vf here, vf acc)
+{
+    const struct vp_border *const e = &l->border[b];
+
+    if (e->scale == 0)
+        return here + acc;
+    return fused(both(e->scale), fused(both(e->weight), get(l->g[e->at] + x) - here, acc), here);
+}
+
+INLINE void line(const struct vp_line *l, bool odd, bool edge)
+{
+    const int64_t r = l->radius;
+
+    for (int64_t x = l->at; x < l->at + l->n; x += LANES) {
+        vf acc[BLOCK];
+        struct window w = {.u = get(l->g[r - 1] + x), .l = get(l->g[BLOCK - r] + x)};
+        int64_t k = r - 1;
+
+        for (int b = 0; b < BLOCK; b++) {
+            acc[b] = (vf){0};
+            w.U[b] = get(l->g[b + r] + x) - get(l->g[b + r - 1] + x);
+            w.L[b] = get(l->g[b + 1 - r] + x) - get(l->g[b - r] + x);
+        }
+        for (; k >= BLOCK - 1; k -= BLOCK) {
+            #pragma GCC unroll 8
+            for (int s = 0; s < BLOCK; s++)
+                step(&w, acc, l, x, k - s, s, odd, edge);
+        }
+        #pragma GCC unroll 8
+        for (int s = 0; s < BLOCK - 1; s++) {
+            if (s > k)
+                break;
+            step(&w, acc, l, x, k - s, s, odd, edge);
+        }
+        #pragma GCC unroll 8
+        for (int b = 0; b < BLOCK; b++) {
+            if (b >= l->count)
+                break;
+            float *const to = l->out + b * l->step + x - l->at;
+            vf y = acc[b];
+            if (l->order == 0)
+                y = !edge && l->border ? inside(l, b, x, get(l->g[b] + x), y) : get(l->g[b] + x) + y;
+            if (l->add)
+                y = get(to) + y;
+            *(vf_u *)to = y;
+        }
+    }
+}
+
+/* Radius 0: the samples as they are. */
+static void copy(const struct vp_line *l)
+{
+    for (int b = 0; b < l->count; b++)
+        for (int64_t x = 0; x < l->n; x += LANES) {
+            float *const to = l->out + b * l->step + x;
+            *(vf_u *)to = l->add ? get(to) + get(l->g[b] + l->at + x) : get(l->g[b] + l->at + x);
+        }
+}
+
+static void any_line(const struct vp_line *l)
+{
+    if (!l->radius)
+        copy(l);
+    else if (!l->t)
+        line(l, false, true);
+    else if (l->order == 1)
+        line(l, true, false);
+    else
+        line(l, false, false);
+}
+
+#define LOAD(T) \
+    for (int64_t i = 0; i < n; i++) \
+        dst[i] = (float)((const T *)src)[x + i];
+
+static void load(float *restrict dst, const void *restrict src, enum vp_type type, int64_t x, int64_t n)
+{
+    switch ((int)type) {
+    case VP_U8: LOAD(uint8_t) break;
+    case VP_U16: LOAD(uint16_t) break;
+    case VP_I16: LOAD(int16_t) break;
+    default: LOAD(float) break;
+    }
+}
+
+/* Adding and taking away 3 * 2^22 rounds to nearest even; needs no instruction that older processors lack. */
+INLINE float whole(float v, float lo, float hi)
+{
+    v = v == v ? v : 0;
+    v = v < lo ? lo : v;
+    v = v > hi ? hi : v;
+    return v + 12582912.0f - 12582912.0f;
+}
+
+#define STORE(T, lo, hi) \
+    for (int64_t i = 0; i < n; i++) \
+        ((T *)dst)[x + i] = (T)(int32_t)whole(src[i], lo, hi);
+
+/* Whole vectors of what lies between are written without fetching what was there. */
+static void stream(float *restrict dst, const float *restrict src, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i < n && (uintptr_t)(dst + i) % sizeof(vf); i++)
+        dst[i] = src[i];
+    for (; i + LANES <= n; i += LANES)
+        put_past(dst + i, get(src + i));
+    for (; i < n; i++)
+        dst[i] = src[i];
+}
+
+static void store(void *restrict dst, enum vp_type type, int64_t x, const float *restrict src, int64_t n, bool past)
+{
+    switch ((int)type) {
+    case VP_U8: STORE(uint8_t, 0, 255) break;
+    case VP_U16: STORE(uint16_t, 0, 65535) break;
+    case VP_I16: STORE(int16_t, -32768, 32767) break;
+    default:
+        if (past)
+            stream((float *)dst + x, src, n);
+        else
+            memcpy((float *)dst + x, src, (size_t)n * sizeof *src);
+    }
+}
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_u __attribute__((vector_size(16), aligned(4)));
+
+/* 16 x 16 transposed in pieces of 4 x 4. */
+INLINE void turn(float *const *to, int64_t at, const float *const *from, int64_t where)
+{
+    for (int r = 0; r < 16; r += 4)
+        for (int c = 0; c < 16; c += 4) {
+            v4 a = *(const v4_u *)(from[r] + where + c), b = *(const v4_u *)(from[r + 1] + where + c),
+               d = *(const v4_u *)(from[r + 2] + where + c), e = *(const v4_u *)(from[r + 3] + where + c);
+            const v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), AB = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                     de = __builtin_shufflevector(d, e, 0, 4, 1, 5), DE = __builtin_shufflevector(d, e, 2, 6, 3, 7);
+            *(v4_u *)(to[c] + at + r) = __builtin_shufflevector(ab, de, 0, 1, 4, 5);
+            *(v4_u *)(to[c + 1] + at + r) = __builtin_shufflevector(ab, de, 2, 3, 6, 7);
+            *(v4_u *)(to[c + 2] + at + r) = __builtin_shufflevector(AB, DE, 0, 1, 4, 5);
+            *(v4_u *)(to[c + 3] + at + r) = __builtin_shufflevector(AB, DE, 2, 3, 6, 7);
+        }
+}
+
+static void columns(float *column, const float *const *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        float *to[16];
+        for (int c = 0; c < 16; c++)
+            to[c] = column + (i + c) * 16;
+        turn(to, 0, row, i);
+    }
+}
+
+static void rows(float *const *row, const float *column, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        const float *from[16];
+        for (int c = 0; c < 16; c++)
+            from[c] = column + (i + c) * 16;
+        turn(row, i, from, 0);
+    }
+}
+
+const struct vp_gauss_isa PASTE(vp_gauss_, VP_ISA) = {
+    TEXT(VP_ISA), BLOCK, any_line, load, store, columns, rows,
+};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mean, variance, standard deviation and Wiener's estimate as local operations: see window.h for the way through the
+ * image, moments_isa.c for the rows. */
+#include "local/moments.h"
+
+#include "base/err.h"
+#include "base/isa.h"
+#include "local/moments_isa.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const NAMES[] = {"mean", "var", "std", "wiener"};
+
+static int kind_of(enum vp_type type)
+{
+    return type == VP_U8 ? 0 : type == VP_U16 ? 1 : type == VP_I16 ? 2 : type == VP_F32 ? 3 : -1;
+}
+
+/* The largest number of samples that a neighbourhood can have. */
+static double most(const struct vp_op *op, const struct vp_footprint *f)
+{
+    double n = 1;
+
+    for (int a = 0; a < 3; a++)
+        n *= (double)vp_min64(2 * op->halo[a] + 1, op->image[a]);
+    return f->shape == VP_BOX ? n : fmin(n, (double)f->count);
+}
+
+/* The narrowest sums that cannot overflow: of n numbers not larger than `top`. */
+static enum vp_sums sums_of(const struct vp_moments_params *p, double n)
+{
+    const double top = p->in == VP_U8 ? 255 : p->in == VP_U16 ? 65535 : 32768;
+
+    if (p->in == VP_F32)
+        return p->moment == VP_MEAN ? VP_SUM_F64 : VP_SUM_SPREAD;
+    if (p->moment == VP_MEAN)
+        return n * top < 0x1p31 ? VP_SUM_U32 : VP_SUM_U64;
+    return n * top * top < 0x1p32 ? VP_SUM_U32 : n * top < 0x1p31 ? VP_SUM_U64 : VP_SUM_WIDE;
+}
+
+static size_t row_bytes(const struct vp_window *w, int64_t n)
+{
+    return vp_moments_kept(w, n) + (8 + 4 * (size_t)n) * sizeof(double);
+}
+
+static struct vp_window window_of(const struct vp_op *op, struct vp_moments_ctx *ctx)
+{
+    const struct vp_moments_params *p = op->params;
+    const int kind = kind_of(p->in);
+    const enum vp_sums s = sums_of(p, most(op, &p->f));
+
+    *ctx = (struct vp_moments_ctx){p, s};
+    return (struct vp_window){
+        .op = op, .f = &p->f, .ctx = ctx, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
+        .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
+        .lanes = p->moment == VP_MEAN ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2,
+        .begin = p->isa->begin, .across = p->isa->across[kind][s],
+        .combine = p->isa->combine[s], .load = p->isa->load[kind][s], .grow = p->isa->grow[s],
+        .gather = p->isa->gather[s], .finish = p->isa->finish,
+    };
+}
+
+static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
+{
+    struct vp_moments_ctx ctx;
+    const struct vp_window w = window_of(op, &ctx);
+
+    return vp_window_scratch(&w, in, out, threads);
+}
+
+static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+               int threads, struct vp_err *err)
+{
+    struct vp_moments_ctx ctx;
+    const struct vp_window w = window_of(op, &ctx);
+
+    (void)err;
+    vp_window_run(&w, in, out, scratch, threads);
+    return 0;
+}
+
+static void free_params(void *params)
+{
+    struct vp_moments_params *p = params;
+
+    vp_footprint_free(&p->f);
+    free(p);
+}
+
+static void describe(struct vp_op *op)
+{
+    const struct vp_moments_params *p = op->params;
+    char text[100], noise[40] = "";
+
+    if (p->moment == VP_WIENER)
+        snprintf(noise, sizeof noise, p->noise >= 0 ? ", noise %g" : ", noise to be estimated", p->noise);
+    snprintf(op->text, sizeof op->text, "%s%s, %s%s, %s", op->kernel, p->sample ? " of a sample" : "",
+             vp_footprint_text(&p->f, text, sizeof text), noise, p->isa->name);
+}
+
+int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
+                     const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err)
+{
+    const char *name = NAMES[moment];
+
+    if (kind_of(in) < 0)
+        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32, got %s", name, vp_type_name(in));
+    if (out != in && in != VP_F32 && out != VP_F32)
+        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s or f32 for the output, got %s", name, vp_type_name(in),
+                       vp_type_name(in), vp_type_name(out));
+    if (kind_of(out) < 0)
+        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32 for the output, got %s", name,
+                       vp_type_name(out));
+    struct vp_moments_params *p = calloc(1, sizeof *p);
+    if (!p)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    *p = (struct vp_moments_params){.moment = moment, .sample = sample, .in = in, .out = out,
+                                     .isa = VP_ISA_FIND(vp_moments, NULL)};
+    if (vp_footprint_copy(&p->f, f, err)) {
+        free(p);
+        return -1;
+    }
+    *op = (struct vp_op){
+        .kernel = name, .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {~0}, .in = in, .out = out,
+        .params = p, .free = free_params, .scratch = scratch_of, .run = run,
+        .cost = moment == VP_MEAN ? 2 + .06 * (double)f->spans
+              : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans,
+    };
+    vp_footprint_halo(f, image, op->halo);
+    /* sums of squares are kept modulo 2^64 */
+    if (in != VP_F32 && most(op, f) >= 0x1p32) {
+        free_params(p);
+        return vp_fail(err, VP_EUSAGE, "%s: a neighbourhood of %.3g voxels is too large", name, most(op, f));
+    }
+    describe(op);
+    return 0;
+}
+
+bool vp_moments_use(struct vp_op *op, const char *isa)
+{
+    struct vp_moments_params *p = op->params;
+    const struct vp_moments_isa *found = VP_ISA_FIND(vp_moments, isa);
+
+    if (!found)
+        return false;
+    p->isa = found;
+    describe(op);
+    return true;
+}

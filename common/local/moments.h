@@ -1,0 +1,39 @@
+/* Mean, variance and standard deviation over a neighbourhood; of a box at a cost that (almost) does not depend on the
+ * radius.
+ *
+ * Types u8, u16, i16, f32 to f32, integers to their own type, and f32 (what lies between two iterations) to any of
+ * them: rounded to the nearest, halves to even, clamped, NaN 0.
+ * Integers: exact sums, n sum(x^2) - sum(x)^2 without rounding, the rest in float64. Floats: in float64, by merging
+ * the sums and squared deviations of parts (Chan, Golub and LeVeque 1983), which nowhere subtracts what has been
+ * added: no cancellation whatever the offset, constants give 0 exactly, no finite input gives NaN. The parts lie on a
+ * grid that is fixed to the image (y, z) or to the voxel (x), so boxes do not show. A NaN makes NaN of every result
+ * whose neighbourhood holds it; an infinity makes the mean infinite and the variance infinite or NaN. */
+#ifndef VP_OPS_MOMENTS_H
+#define VP_OPS_MOMENTS_H
+
+#include "local/footprint.h"
+
+struct vp_moments_isa;
+
+enum vp_moment { VP_MEAN, VP_VAR, VP_STD, VP_WIENER };
+
+/* params of the kernels "mean", "var", "std" and (local/wiener.h) "wiener" */
+struct vp_moments_params {
+    enum vp_moment moment;
+    bool sample;            /* VP_VAR, VP_STD: divided by n - 1 (0 where n is 1) instead of n */
+    double noise;           /* VP_WIENER: variance of the noise */
+    enum vp_type in, out;
+    struct vp_footprint f;
+    const struct vp_moments_isa *isa;
+};
+
+#define VP_MOMENTS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
+
+/* `f` is copied. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE (types) or VP_ERESOURCE. */
+int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
+                     const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
+
+/* Run with "avx512", "avx2" or "generic" (for tests), NULL: the best; false if this processor cannot. */
+bool vp_moments_use(struct vp_op *op, const char *isa);
+
+#endif

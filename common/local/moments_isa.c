@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows of sums and of squared deviations; from them means, variances, standard deviations and Wiener's estimate. */
+#include "local/moments_isa.h"
+
+#include "base/isa.h"
+
+#include <math.h>
+#include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+/* of 8 and 16 bits: fits 32 */
+#define SQUARE(v) ((uint32_t)(v) * (uint32_t)(v))
+#define A uint32_t
+#define NAME u32
+#include "local/moments_rows.h"
+PAD(uint8_t, _u8)
+PAD(uint16_t, _u16)
+PAD(int16_t, _i16)
+#undef A
+#undef NAME
+
+#define A uint64_t
+#define NAME u64
+#include "local/moments_rows.h"
+PAD(uint8_t, _u8)
+PAD(uint16_t, _u16)
+PAD(int16_t, _i16)
+#undef A
+#undef NAME
+#undef SQUARE
+
+#define SQUARE(v) ((double)(v) * (double)(v))
+#define A double
+#define NAME f64
+#include "local/moments_rows.h"
+PAD(float, _f32)
+#undef A
+#undef NAME
+
+/* ---- sums with squared deviations ----
+ *
+ * Parts of ka and kb samples with sums a and b are together farther from their mean than from their own by
+ * (kb a - ka b)^2 / (ka kb (ka + kb)): exactly 0 where the samples are one constant, as both products are exact. */
+
+/* a b + c, of which the compiler must not decide anew in every loop whether it is rounded once or twice: which loop a
+ * voxel falls into depends on the box. */
+INLINE double fused(double a, double b, double c)
+{
+#ifdef __FMA__
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* 1 / (ka kb (ka + kb)), 0 / 0 being 0 here */
+INLINE double weight_of(double ka, double kb)
+{
+    const double k = ka * kb * (ka + kb);
+
+    return 1 / (k > 1 ? k : 1);
+}
+
+/* Along x the counts differ near the edges: ka, kb and the weight of every merge in rows of their own, behind the
+ * rows of sums and deviations. */
+static void begin_spread(const struct vp_tile *t)
+{
+    const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
+    const int64_t left = r - (t->out.lo[0] - t->in.lo[0]), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_moments_row(sizeof(double), t->n, r);
+    double *row = (double *)t->rows + 2 * step;
+    int64_t done = 1;
+
+    if (t->w->f->shape == VP_BALL) { /* samples: 1 in the image */
+        for (int64_t i = 0; i < n + 2 * r; i++)
+            row[i - (int64_t)step] = i >= left && i < right;
+        return;
+    }
+    for (int64_t length = 1; 2 * length <= w; length *= 2) {
+        for (int part = 0; part < ((w & 2 * length) ? 2 : 1); part++, row += 3 * step) {
+            const int64_t la = part ? done : length, lb = part ? 2 * length : length;
+            for (int64_t i = 0; i < n + w - (part ? w : 2 * length); i++) {
+                const int64_t a0 = i, a1 = i + la, b1 = a1 + lb;
+                const double ka = (double)vp_max64(vp_min64(a1, right) - vp_max64(a0, left), 0);
+                const double kb = (double)vp_max64(vp_min64(b1, right) - vp_max64(a1, left), 0);
+                row[i] = ka;
+                row[i + (int64_t)step] = kb;
+                row[i + 2 * (int64_t)step] = weight_of(ka, kb);
+            }
+            if (part)
+                done += lb;
+        }
+    }
+}
+
+static void begin(struct vp_tile *t)
+{
+    const struct vp_moments_ctx *c = t->w->ctx;
+
+    *(double *)((char *)t->rows + vp_moments_kept(t->w, t->n)) = 0; /* no row has no samples */
+    if (c->sums == VP_SUM_SPREAD)
+        begin_spread(t);
+}
+
+struct merge { int64_t n, full, end, step; double la, lb; const double *k; };
+
+/* (s, m) = (s, m) and (bs, bm), deviations times `count` if that is given. In [full, end) la and lb samples are merged;
+ * weights from rows elsewhere. `am`, `bm`: are there deviations yet? */
+INLINE void merge_part(double *s, double *m, bool am, const double *bs, const double *bm, const struct merge *g,
+                       const int32_t *count, int64_t from, int64_t to, bool full)
+{
+    const double *ka = g->k, *kb = ka + g->step, *c = kb + g->step;
+    const double la = g->la, lb = g->lb, w = weight_of(la, lb);
+
+    INDEPENDENT
+    for (int64_t i = from; i < to; i++) {
+        const double d = fused(full ? lb : kb[i], s[i], -((full ? la : ka[i]) * bs[i]));
+        const double v = fused(d * d, full ? w : c[i], (am ? m[i] : 0) + (bm ? bm[i] : 0));
+        m[i] = count ? v * (double)count[i] : v;
+        s[i] += bs[i];
+    }
+}
+
+INLINE void merge(double *s, double *m, bool am, const double *bs, const double *bm, const struct merge *g,
+                  const int32_t *count)
+{
+    /* all in whole vectors of eight: behind the n there is room */
+    const int64_t n = (g->n + 7) / 8 * 8, full = vp_min64((g->full + 7) / 8 * 8, n);
+    const int64_t end = vp_max64(full, vp_min64(g->end, n) / 8 * 8);
+
+    merge_part(s, m, am, bs, bm, g, count, 0, full, false);
+    merge_part(s, m, am, bs, bm, g, count, full, end, true);
+    merge_part(s, m, am, bs, bm, g, count, end, n, false);
+}
+
+static void across_spread(const struct vp_tile *t, const void *src, void *state)
+{
+    const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
+    const int64_t left = r - (t->out.lo[0] - t->in.lo[0]), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_moments_row(sizeof(double), t->n, r);
+    double *s = t->rows, *m = s + step, *sum = state, *dev = sum + n;
+    struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
+    int64_t done = 1;
+
+    pad_f64_f32(t, src, s, false);
+    memcpy(sum, s, (size_t)n * sizeof *sum);
+    if (w == 1)
+        memset(dev, 0, (size_t)n * sizeof *dev);
+    for (int64_t length = 1; 2 * length <= w; length *= 2) {
+        g.n = n + w - 2 * length;
+        g.la = g.lb = (double)length;
+        g.end = right - 2 * length + 1;
+        if (length == 1)
+            merge(s, m, false, s + 1, NULL, &g, NULL);
+        else
+            merge(s, m, true, s + length, m + length, &g, NULL);
+        g.k += 3 * step;
+        if (!(w & 2 * length))
+            continue;
+        g.n = n;
+        g.la = (double)done;
+        g.lb = (double)(2 * length);
+        g.end = right - done - 2 * length + 1;
+        const double *bs = s + done, *bm = m + done;
+        if (4 * length <= w && done == 1)
+            merge(sum, dev, false, bs, bm, &g, NULL);
+        else if (4 * length <= w)
+            merge(sum, dev, true, bs, bm, &g, NULL);
+        else if (done == 1) /* the last one */
+            merge(sum, dev, false, bs, bm, &g, t->count);
+        else
+            merge(sum, dev, true, bs, bm, &g, t->count);
+        g.k += 3 * step;
+        done += 2 * length;
+    }
+}
+
+/* All samples in a column of rows count alike, so the deviations carry the samples along x as a factor. */
+static void combine_spread(const struct vp_tile *t, void *dst, const void *a, const void *b, double ka, double kb,
+                           double unit)
+{
+    const int64_t n = (int64_t)(t->lane / sizeof(double));
+    const double c = 1 / (ka * kb * (ka + kb) * unit), *p = a, *q = b;
+    double *d = dst;
+
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const double e = fused(kb, p[i], -(ka * q[i]));
+        d[n + i] = fused(e * e, c, p[n + i] + q[n + i]);
+        d[i] = p[i] + q[i];
+    }
+}
+
+/* Ball: sum, deviations and samples are each a lane. */
+INLINE void add_counted(double *d, const double *p, const double *bs, const double *bm, const double *bk, int64_t n)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const double ka = p[2 * n + i], kb = bk[i], e = fused(kb, p[i], -(ka * bs[i]));
+        d[n + i] = fused(e * e, weight_of(ka, kb), p[n + i] + (bm ? bm[i] : 0));
+        d[i] = p[i] + bs[i];
+        d[2 * n + i] = ka + kb;
+    }
+}
+
+static void grow_spread(const struct vp_tile *t, void *state, const void *smaller, int64_t h)
+{
+    const int64_t n = (int64_t)(t->lane / sizeof(double)), r = t->w->op->halo[0];
+    const double *s = (const double *)t->rows + r, *k = s + vp_moments_row(sizeof(double), t->n, r);
+    double *d = state;
+
+    if (h == 0) {
+        memcpy(d, s, (size_t)n * sizeof *d);
+        memset(d + n, 0, (size_t)n * sizeof *d);
+        memcpy(d + 2 * n, k, (size_t)n * sizeof *d);
+        return;
+    }
+    add_counted(d, smaller, s - h, NULL, k - h, n);
+    add_counted(d, d, s + h, NULL, k + h, n);
+}
+
+static void gather_spread(const struct vp_tile *t, void *dst, const void *const *row, int64_t rows, bool first)
+{
+    const int64_t n = (int64_t)(t->lane / sizeof(double));
+    int64_t i = 0;
+
+    if (first)
+        memcpy(dst, row[i++], t->lane * 3);
+    for (; i < rows; i++) {
+        const double *b = row[i];
+        add_counted(dst, dst, b, b + n, b + 2 * n, n);
+    }
+}
+
+/* ---- results ---- */
+
+enum { PART = 64 };
+struct part { double mean[PART], var[PART]; };
+
+/* Of the voxels of a row: samples, what the squared deviations are divided by, and the inverses of both, which serve
+ * where the result is rounded to float32 anyway. Rows with as many samples follow one another, so they are kept behind
+ * the other rows. */
+struct counts { double times; double *samples, *by, *per_sample, *per; };
+
+static struct counts counts_of(const struct vp_tile *t, int64_t times)
+{
+    const struct vp_moments_ctx *c = t->w->ctx;
+    const bool ball = t->w->f->shape == VP_BALL;
+    const double less = c->p->sample;
+    double *kept = (double *)((char *)t->rows + vp_moments_kept(t->w, t->n)), *samples = kept + 8;
+    const struct counts k = {(double)times, samples, samples + t->n, samples + 2 * t->n, samples + 3 * t->n};
+
+    if (!ball && kept[0] == k.times)
+        return k;
+    kept[0] = k.times;
+    for (int64_t i = 0; i < t->n; i++) {
+        const double n = (double)t->count[i] * k.times, left = n - less > 0 ? n - less : 1;
+        k.samples[i] = n;
+        k.by[i] = c->sums != VP_SUM_SPREAD ? left * n : ball ? left : left * (double)t->count[i];
+        k.per_sample[i] = 1 / n;
+        k.per[i] = 1 / k.by[i];
+    }
+    return k;
+}
+
+/* n sum(x^2) - sum(x)^2 without rounding; sums are signed */
+#define EXACT(name, A, S, W) \
+    INLINE void name(const struct vp_tile *t, const A *state, const struct counts *k, int64_t at, int64_t n, \
+                     bool mean, bool spread, struct part *p) \
+    { \
+        const A *sum = state + at, *square = sum + t->lane / sizeof(A); \
+        for (int64_t i = 0; mean && i < n; i++) \
+            p->mean[i] = (double)(S)sum[i]; \
+        for (int64_t i = 0; spread && i < n; i++) { \
+            const W s = (S)sum[i]; \
+            p->var[i] = (double)((W)(int64_t)k->samples[at + i] * (W)square[i] - s * s); \
+        } \
+    }
+EXACT(exact_32, uint32_t, int32_t, int64_t)
+EXACT(exact_64, uint64_t, int64_t, int64_t)
+EXACT(exact_wide, uint64_t, int64_t, __int128)
+
+INLINE void real(const struct vp_tile *t, const double *state, int64_t at, int64_t n, bool mean, bool spread,
+                 struct part *p)
+{
+    const double *sum = state + at, *dev = sum + t->lane / sizeof *sum;
+
+    for (int64_t i = 0; mean && i < n; i++)
+        p->mean[i] = sum[i];
+    for (int64_t i = 0; spread && i < n; i++)
+        p->var[i] = dev[i];
+}
+
+INLINE void divide(double *v, const double *by, const double *inverse, int64_t n, bool exact)
+{
+    if (exact)
+        for (int64_t i = 0; i < n; i++)
+            v[i] /= by[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            v[i] *= inverse[i];
+}
+
+/* Of PART numbers. */
+static void roots(double *v)
+{
+#ifdef __AVX512F__
+    /* by two of Newton's steps from 14 bits, which is faster than the instruction; 0, infinity and NaN are
+     * their own roots */
+    for (int64_t i = 0; i < PART; i += 8) {
+        const __m512d x = _mm512_loadu_pd(v + i), half = _mm512_set1_pd(.5), y0 = _mm512_rsqrt14_pd(x);
+        const __m512d e = _mm512_fnmadd_pd(_mm512_mul_pd(_mm512_mul_pd(x, half), y0), y0, half);
+        const __m512d y = _mm512_fmadd_pd(y0, e, y0), s = _mm512_mul_pd(x, y);
+        const __m512d root = _mm512_fmadd_pd(_mm512_fnmadd_pd(s, s, x), _mm512_mul_pd(y, half), s);
+        const __mmask8 usual = _mm512_cmp_pd_mask(x, _mm512_setzero_pd(), _CMP_GT_OQ)
+                             & _mm512_cmp_pd_mask(x, _mm512_set1_pd(INFINITY), _CMP_LT_OQ);
+        _mm512_storeu_pd(v + i, _mm512_mask_mov_pd(x, usual, root));
+    }
+#else
+    for (int64_t i = 0; i < PART; i++)
+        v[i] = sqrt(v[i]);
+#endif
+}
+
+INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t at, int64_t n, struct part *part)
+{
+    double x[PART];
+
+    for (int64_t i = 0; i < n; i++)
+        x[i] = p->in == VP_U8 ? ((const uint8_t *)src)[at + i] : p->in == VP_U16 ? ((const uint16_t *)src)[at + i]
+             : p->in == VP_I16 ? ((const int16_t *)src)[at + i] : (double)((const float *)src)[at + i];
+    for (int64_t i = 0; i < n; i++) {
+        const double v = part->var[i], m = part->mean[i], to = fused((v - p->noise) / v, x[i] - m, m);
+        part->mean[i] = v > p->noise ? to : m;
+    }
+}
+
+/* To the nearest, halves to even, clamped; NaN is 0. */
+#define STORE(T, lo, hi) \
+    for (int64_t i = 0; i < n; i++) { \
+        const double v = value[i] > (lo) ? value[i] : (lo); \
+        ((T *)out)[at + i] = value[i] != value[i] ? (T)0 : (T)(int32_t)rint(v < (hi) ? v : (hi)); \
+    }
+
+static void store(enum vp_type type, void *out, int64_t at, int64_t n, const double *value)
+{
+    if (type == VP_U8)
+        STORE(uint8_t, 0., 255.)
+    else if (type == VP_U16)
+        STORE(uint16_t, 0., 65535.)
+    else if (type == VP_I16)
+        STORE(int16_t, -32768., 32767.)
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out)[at + i] = (float)value[i];
+}
+
+static void finish(const struct vp_tile *t, void *out, const void *state, const void *src, int64_t times)
+{
+    const struct vp_moments_ctx *c = t->w->ctx;
+    const struct vp_moments_params *p = c->p;
+    const bool spread = p->moment != VP_MEAN, mean = p->moment == VP_MEAN || p->moment == VP_WIENER;
+    const struct counts k = counts_of(t, times);
+    struct part part = {{0}, {0}};
+
+    for (int64_t at = 0; at < t->n; at += PART) {
+        const int64_t n = vp_min64(t->n - at, PART);
+        if (c->sums == VP_SUM_U32)
+            exact_32(t, state, &k, at, n, mean, spread, &part);
+        else if (c->sums == VP_SUM_U64)
+            exact_64(t, state, &k, at, n, mean, spread, &part);
+        else if (c->sums == VP_SUM_WIDE)
+            exact_wide(t, state, &k, at, n, mean, spread, &part);
+        else
+            real(t, state, at, n, mean, spread, &part);
+        if (mean)
+            divide(part.mean, k.samples + at, k.per_sample + at, n, p->out != VP_F32);
+        if (spread)
+            divide(part.var, k.by + at, k.per + at, n, p->out != VP_F32);
+        if (p->moment == VP_STD)
+            roots(part.var);
+        if (p->moment == VP_WIENER)
+            wiener(p, src, at, n, &part);
+        store(p->out, out, at, n, mean ? part.mean : part.var);
+    }
+}
+
+#define OF_TYPE(f, type) {PASTE(f##_u32, type), PASTE(f##_u64, type), PASTE(f##_u64, type), NULL, NULL}
+#define OF_SUM(f) {f##_u32, f##_u64, f##_u64, f##_f64, f##_spread}
+
+const struct vp_moments_isa PASTE(vp_moments_, VP_ISA) = {
+    .name = TEXT(VP_ISA),
+    .across = {OF_TYPE(across, _u8), OF_TYPE(across, _u16), OF_TYPE(across, _i16),
+               {NULL, NULL, NULL, across_f64_f32, across_spread}},
+    .load = {OF_TYPE(load, _u8), OF_TYPE(load, _u16), OF_TYPE(load, _i16),
+             {NULL, NULL, NULL, load_f64_f32, load_f64_f32}},
+    .combine = OF_SUM(combine), .grow = OF_SUM(grow), .gather = OF_SUM(gather),
+    .begin = begin, .finish = finish,
+};

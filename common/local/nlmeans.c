@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Non-local means by tiles. For one offset between voxel and candidate after the other, the squared differences of the
+ * tile and its patches are summed along y, z and x, always all of a patch's from the lowest offset up: no running sums,
+ * whose rounding would depend on where they begin. */
+#include "local/nlmeans.h"
+
+#include "base/err.h"
+#include "base/isa.h"
+#include "base/size.h"
+#include "local/nlmeans_isa.h"
+#include "local/window.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = VP_NLMEANS_LANES };
+
+/* Most output voxels of a tile along each axis. */
+static const int64_t SIDE_2D[3] = {128, 16, 1}, SIDE_3D[3] = {64, 16, 8};
+
+static const int64_t *side_of(const struct vp_nlmeans_params *p)
+{
+    return p->patch[2] || p->search[2] ? SIDE_3D : SIDE_2D;
+}
+
+static int64_t whole(int64_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
+/* A thread's buffers: rows of floats. */
+struct work {
+    const struct vp_nlmeans_params *p;
+    const int64_t *image;
+    struct vp_box tile;
+    struct vp_box seen;      /* tile grown by search + patch, not clipped */
+    int64_t seen_row, row;   /* floats of a row of `seen`; of all others */
+    float *v;                /* of `seen`; 0 outside the image */
+    float *d, *along_y;      /* tile grown by patch: squared differences; tile grown by patch in x and z */
+    float *sum;
+    float *rx;               /* for every offset along x, of every voxel: one over the pairs along x */
+    float *total, *value;    /* of the tile */
+    const float **list;
+    bool *valid;             /* rows of d */
+};
+
+static size_t take(size_t *bytes, int64_t n, size_t size)
+{
+    const size_t at = *bytes;
+
+    *bytes += vp_round64((size_t)n * size);
+    return at;
+}
+
+/* Places in `mem` (NULL: only counts); returns the bytes. */
+static size_t lay_out(struct work *w, const struct vp_nlmeans_params *p, char *mem)
+{
+    const int64_t *side = side_of(p), *patch = p->patch;
+    int64_t seen[3], grown[3];
+    size_t bytes = 0;
+
+    for (int a = 0; a < 3; a++) {
+        grown[a] = side[a] + 2 * patch[a];
+        seen[a] = grown[a] + 2 * p->search[a];
+    }
+    w->seen_row = whole(seen[0]) + LANES;
+    w->row = whole(grown[0]) + LANES;
+    const size_t v = take(&bytes, w->seen_row * seen[1] * seen[2], sizeof(float));
+    const size_t d = take(&bytes, w->row * grown[1] * grown[2], sizeof(float));
+    const size_t along_y = take(&bytes, w->row * side[1] * grown[2], sizeof(float));
+    const size_t sum = take(&bytes, w->row, sizeof(float));
+    const size_t rx = take(&bytes, w->row * (2 * p->search[0] + 1), sizeof(float));
+    const size_t total = take(&bytes, w->row * side[1] * side[2], sizeof(float));
+    const size_t value = take(&bytes, w->row * side[1] * side[2], sizeof(float));
+    const size_t list = take(&bytes, vp_max64(grown[1], grown[2]), sizeof(float *));
+    const size_t valid = take(&bytes, grown[1] * grown[2], sizeof(bool));
+    if (mem) {
+        memset(mem, 0, bytes); /* the ends of rows are read, though never used */
+        w->v = (float *)(void *)(mem + v);
+        w->d = (float *)(void *)(mem + d);
+        w->along_y = (float *)(void *)(mem + along_y);
+        w->sum = (float *)(void *)(mem + sum);
+        w->rx = (float *)(void *)(mem + rx);
+        w->total = (float *)(void *)(mem + total);
+        w->value = (float *)(void *)(mem + value);
+        w->list = (const float **)(void *)(mem + list);
+        w->valid = (bool *)(void *)(mem + valid);
+    }
+    return bytes;
+}
+
+static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
+{
+    struct work w;
+
+    (void)in;
+    (void)out;
+    return lay_out(&w, op->params, NULL) * (uint64_t)threads;
+}
+
+static void to_floats(float *to, const void *from, int64_t at, int64_t n, enum vp_type type)
+{
+    switch (type) {
+    case VP_U8:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ((const uint8_t *)from)[at + i];
+        break;
+    case VP_U16:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ((const uint16_t *)from)[at + i];
+        break;
+    case VP_I16:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ((const int16_t *)from)[at + i];
+        break;
+    default:
+        memcpy(to, (const float *)from + at, (size_t)n * sizeof *to);
+    }
+}
+
+static void from_floats(void *to, const float *from, int64_t n, enum vp_type type)
+{
+    if (type == VP_F32) {
+        memcpy(to, from, (size_t)n * sizeof *from);
+        return;
+    }
+    const float lo = (float)vp_type_min(type), hi = (float)vp_type_max(type);
+    for (int64_t i = 0; i < n; i++) {
+        const float f = rintf(from[i] < lo ? lo : from[i] > hi ? hi : from[i]);
+        if (type == VP_U8)
+            ((uint8_t *)to)[i] = (uint8_t)f;
+        else if (type == VP_U16)
+            ((uint16_t *)to)[i] = (uint16_t)f;
+        else
+            ((int16_t *)to)[i] = (int16_t)f;
+    }
+}
+
+static float *seen_at(const struct work *w, int64_t x, int64_t y, int64_t z)
+{
+    return w->v + ((z - w->seen.lo[2]) * (w->seen.hi[1] - w->seen.lo[1]) + y - w->seen.lo[1]) * w->seen_row
+           + x - w->seen.lo[0];
+}
+
+static void load_tile(struct work *w, const struct vp_part *in)
+{
+    int64_t lo[3], hi[3];
+
+    for (int a = 0; a < 3; a++) {
+        const int64_t reach = w->p->search[a] + w->p->patch[a];
+        w->seen.lo[a] = w->tile.lo[a] - reach;
+        w->seen.hi[a] = w->tile.hi[a] + reach;
+        lo[a] = vp_max64(w->seen.lo[a], 0);
+        hi[a] = vp_min64(w->seen.hi[a], w->image[a]);
+    }
+    memset(w->v, 0, (size_t)(w->seen_row * vp_box_size(&w->seen, 1) * vp_box_size(&w->seen, 2)) * sizeof *w->v);
+    for (int64_t z = lo[2]; z < hi[2]; z++)
+        for (int64_t y = lo[1]; y < hi[1]; y++)
+            to_floats(seen_at(w, lo[0], y, z), in->plane[z - in->box.lo[2]],
+                      (y - in->box.lo[1]) * in->stride + lo[0] - in->box.lo[0], hi[0] - lo[0], w->p->in);
+}
+
+/* Offsets -patch ... patch from `at` for which both samples of a pair `shift` apart exist. */
+static int64_t pairs(int64_t at, int64_t shift, int64_t patch, int64_t n)
+{
+    const int64_t lo = vp_max64(vp_max64(-patch, -at), -at - shift);
+    const int64_t hi = vp_min64(vp_min64(patch, n - 1 - at), n - 1 - at - shift);
+
+    return hi - lo + 1;
+}
+
+static bool exists(int64_t at, int64_t shift, int64_t n)
+{
+    return at >= 0 && at < n && at + shift >= 0 && at + shift < n;
+}
+
+/* Squared differences of the tile grown by the patch, for one offset; 0 where one of the two does not exist. */
+static void make_differences(struct work *w, const int64_t s[3])
+{
+    const struct vp_nlmeans_params *p = w->p;
+    const struct vp_box *t = &w->tile;
+    const int64_t x0 = t->lo[0] - p->patch[0], n = vp_box_size(t, 0) + 2 * p->patch[0];
+    const int64_t from = vp_max64(vp_max64(0, -s[0]) - x0, 0);
+    const int64_t to = vp_min64(vp_min64(w->image[0], w->image[0] - s[0]) - x0, n);
+    int64_t r = 0;
+
+    for (int64_t z = t->lo[2] - p->patch[2]; z < t->hi[2] + p->patch[2]; z++)
+        for (int64_t y = t->lo[1] - p->patch[1]; y < t->hi[1] + p->patch[1]; y++, r++) {
+            float *d = w->d + r * w->row;
+            w->valid[r] = exists(y, s[1], w->image[1]) && exists(z, s[2], w->image[2]) && from < to;
+            if (!w->valid[r])
+                continue;
+            p->isa->difference(d, seen_at(w, x0, y, z), seen_at(w, x0 + s[0], y + s[1], z + s[2]), whole(n));
+            memset(d, 0, (size_t)from * sizeof *d);
+            memset(d + to, 0, (size_t)(n - to) * sizeof *d);
+        }
+}
+
+/* Sums along y: of the tile's rows in every plane of the tile grown by the patch. */
+static void sum_along_y(struct work *w)
+{
+    const struct vp_nlmeans_params *p = w->p;
+    const int64_t ny = vp_box_size(&w->tile, 1), rows = ny + 2 * p->patch[1];
+    const int64_t planes = vp_box_size(&w->tile, 2) + 2 * p->patch[2];
+    const int64_t n = whole(vp_box_size(&w->tile, 0) + 2 * p->patch[0]);
+
+    for (int64_t z = 0; z < planes; z++)
+        for (int64_t y = 0; y < ny; y++) {
+            int64_t k = 0;
+            for (int64_t i = 0; i <= 2 * p->patch[1]; i++)
+                if (w->valid[z * rows + y + i])
+                    w->list[k++] = w->d + (z * rows + y + i) * w->row;
+            if (k)
+                p->isa->add_rows(w->along_y + (z * ny + y) * w->row, w->list, k, n);
+        }
+}
+
+/* What the candidates one offset away give to a row of the tile. */
+static void add_candidates(struct work *w, const int64_t s[3], int64_t y, int64_t z, int64_t from, int64_t to)
+{
+    const struct vp_nlmeans_params *p = w->p;
+    const struct vp_box *t = &w->tile;
+    const int64_t ny = vp_box_size(t, 1), n = vp_box_size(t, 0), row = (z - t->lo[2]) * ny + y - t->lo[1];
+    const float *sum = w->along_y + row * w->row;
+    const float *rx = w->rx + (s[0] + p->search[0]) * w->row;
+    float *total = w->total + row * w->row, *value = w->value + row * w->row;
+    float kept[2][LANES];
+    int64_t k = 0;
+
+    if (p->patch[2]) {
+        for (int64_t i = -p->patch[2]; i <= p->patch[2]; i++)
+            if (exists(z + i, s[2], w->image[2]))
+                w->list[k++] = w->along_y + (row + (i + p->patch[2]) * ny) * w->row;
+        p->isa->add_rows(w->sum, w->list, k, whole(n + 2 * p->patch[0]));
+        sum = w->sum;
+    }
+    const float rate = 1.0f / (float)pairs(y, s[1], p->patch[1], w->image[1])
+                     * (1.0f / (float)pairs(z, s[2], p->patch[2], w->image[2]));
+    /* voxels beyond `to` have no candidate: whole vectors would touch them */
+    memcpy(kept[0], total + to, sizeof kept[0]);
+    memcpy(kept[1], value + to, sizeof kept[1]);
+    p->isa->weigh(total + from, value + from, sum + from, 2 * p->patch[0] + 1, rx + from, rate,
+                  (float)(2 * p->sigma * p->sigma), (float)(1 / (p->h * p->h)), seen_at(w, t->lo[0] + from, y, z),
+                  seen_at(w, t->lo[0] + from + s[0], y + s[1], z + s[2]), whole(to - from));
+    memcpy(total + to, kept[0], sizeof kept[0]);
+    memcpy(value + to, kept[1], sizeof kept[1]);
+}
+
+static void one_offset(struct work *w, const int64_t s[3])
+{
+    const struct vp_box *t = &w->tile;
+    const int64_t from = vp_max64(-s[0] - t->lo[0], 0);
+    const int64_t to = vp_min64(w->image[0] - s[0] - t->lo[0], vp_box_size(t, 0));
+
+    if (from >= to)
+        return;
+    make_differences(w, s);
+    sum_along_y(w);
+    for (int64_t z = t->lo[2]; z < t->hi[2]; z++)
+        for (int64_t y = t->lo[1]; y < t->hi[1]; y++)
+            if (exists(y, s[1], w->image[1]) && exists(z, s[2], w->image[2]))
+                add_candidates(w, s, y, z, from, to);
+}
+
+static void one_tile(struct work *w, const struct vp_part *in, const struct vp_part *out)
+{
+    const struct vp_nlmeans_params *p = w->p;
+    const struct vp_box *t = &w->tile;
+    const int64_t n = vp_box_size(t, 0), rows = vp_box_size(t, 1) * vp_box_size(t, 2);
+    int64_t s[3], r = 0;
+
+    load_tile(w, in);
+    for (s[0] = -p->search[0]; s[0] <= p->search[0]; s[0]++)
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t count = pairs(t->lo[0] + i, s[0], p->patch[0], w->image[0]);
+            w->rx[(s[0] + p->search[0]) * w->row + i] = count > 0 ? 1.0f / (float)count : 0;
+        }
+    memset(w->total, 0, (size_t)(rows * w->row) * sizeof *w->total);
+    memset(w->value, 0, (size_t)(rows * w->row) * sizeof *w->value);
+    for (s[2] = -p->search[2]; s[2] <= p->search[2]; s[2]++)
+        for (s[1] = -p->search[1]; s[1] <= p->search[1]; s[1]++)
+            for (s[0] = -p->search[0]; s[0] <= p->search[0]; s[0]++)
+                one_offset(w, s);
+    for (int64_t z = t->lo[2]; z < t->hi[2]; z++)
+        for (int64_t y = t->lo[1]; y < t->hi[1]; y++, r++) {
+            const float *here = seen_at(w, t->lo[0], y, z), *total = w->total + r * w->row;
+            float *value = w->value + r * w->row;
+            for (int64_t i = 0; i < n; i++)
+                value[i] = here[i] + value[i] / total[i];
+            char *to = (char *)out->plane[z - out->box.lo[2]];
+            const int64_t at = (y - out->box.lo[1]) * out->stride + t->lo[0] - out->box.lo[0];
+            from_floats(to + (size_t)at * vp_type_size(p->out), value, n, p->out);
+        }
+}
+
+static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
+               struct vp_err *err)
+{
+    const struct vp_nlmeans_params *p = op->params;
+    const int64_t *side = side_of(p);
+    int64_t n[3];
+
+    (void)err;
+    for (int a = 0; a < 3; a++)
+        n[a] = (vp_box_size(&out->box, a) + side[a] - 1) / side[a];
+    #pragma omp parallel num_threads(threads)
+    {
+        struct work w = {.p = p, .image = op->image};
+        const size_t bytes = lay_out(&w, p, NULL);
+        lay_out(&w, p, (char *)mem + (size_t)omp_get_thread_num() * bytes);
+        #pragma omp for schedule(dynamic)
+        for (int64_t u = 0; u < n[0] * n[1] * n[2]; u++) {
+            const int64_t where[3] = {u % n[0], u / n[0] % n[1], u / n[0] / n[1]};
+            for (int a = 0; a < 3; a++) {
+                w.tile.lo[a] = out->box.lo[a] + where[a] * side[a];
+                w.tile.hi[a] = vp_min64(w.tile.lo[a] + side[a], out->box.hi[a]);
+            }
+            one_tile(&w, in, out);
+        }
+    }
+    return 0;
+}
+
+/* ---- make ---- */
+
+static void describe(struct vp_op *op)
+{
+    const struct vp_nlmeans_params *p = op->params;
+
+    snprintf(op->text, sizeof op->text,
+             "non-local means, h %g, sigma %g, search %lld %lld %lld, patch %lld %lld %lld, %s", p->h, p->sigma,
+             (long long)p->search[0], (long long)p->search[1], (long long)p->search[2],
+             (long long)p->patch[0], (long long)p->patch[1], (long long)p->patch[2], p->isa->name);
+}
+
+bool vp_nlmeans_use(struct vp_op *op, const char *isa)
+{
+    struct vp_nlmeans_params *p = op->params;
+    const struct vp_nlmeans_isa *found = VP_ISA_FIND(vp_nlmeans, isa);
+
+    if (!found)
+        return false;
+    p->isa = found;
+    describe(op);
+    return true;
+}
+
+int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
+                     const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err)
+{
+    double offsets = 1;
+
+    *op = (struct vp_op){0};
+    if (!(VP_NLMEANS_TYPES & 1u << in) || (out != in && out != VP_F32))
+        return vp_fail(err, VP_EUSAGE, "non-local means takes u8, u16, i16 and f32 to the same or f32, not %s to %s",
+                       vp_type_name(in), vp_type_name(out));
+    if (!(h > 0 && isfinite(h) && isfinite((float)(1 / (h * h))) && (float)(1 / (h * h)) > 0))
+        return vp_fail(err, VP_EUSAGE, "--h: expected 6e-20 to 3e22, got %g", h);
+    if (!(sigma >= 0 && isfinite((float)(2 * sigma * sigma))))
+        return vp_fail(err, VP_EUSAGE, "--sigma: expected 0 to 1e19, got %g", sigma);
+    for (int a = 0; a < 3; a++) {
+        if (search[a] < 0 || search[a] > VP_NLMEANS_RADIUS || patch[a] < 0 || patch[a] > VP_NLMEANS_RADIUS)
+            return vp_fail(err, VP_EUSAGE, "--search, --patch: expected 0 to %d voxels", VP_NLMEANS_RADIUS);
+        offsets *= 2 * (double)search[a] + 1;
+    }
+    struct vp_nlmeans_params *p = calloc(1, sizeof *p);
+    if (!p)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    *p = (struct vp_nlmeans_params){.h = h, .sigma = sigma, .in = in, .out = out,
+                                     .isa = VP_ISA_FIND(vp_nlmeans, NULL)};
+    memcpy(p->search, search, sizeof p->search);
+    memcpy(p->patch, patch, sizeof p->patch);
+    *op = (struct vp_op){.kernel = "nlmeans", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
+                            .free = free, .cost = offsets * (patch[2] || search[2] ? 2 : 1), .scratch = scratch,
+                            .run = run};
+    for (int a = 0; a < 3; a++) {
+        op->image[a] = image[a];
+        op->halo[a] = vp_min64(search[a] + patch[a], image[a] - 1);
+    }
+    describe(op);
+    return 0;
+}

@@ -1,0 +1,41 @@
+/* Non-local means (Buades, Coll and Morel 2005): every voxel becomes the weighted mean of the voxels in a search window
+ * around it, those with similar surroundings weighing most.
+ *
+ *     d2(x, y) = mean over the offsets o of the patch of (v(x + o) - v(y + o))^2
+ *     w(x, y) = exp(-max(d2 - 2 sigma^2, 0) / h^2)
+ *     result(x) = sum over y of w(x, y) v(y) / sum over y of w(x, y)
+ *
+ * Patch and search window are boxes. At the edge of the image the mean is over the offsets for which both samples
+ * exist, and y runs over the voxels that exist. A NaN or an infinity reaches all voxels within search + patch.
+ *
+ * Order of operations (binary32): offsets y - x ascending, x fastest, then y, z. Of each the squared differences are
+ * summed along y, then z, then x, each from the lowest offset up; pairs that do not exist count as 0. Then
+ * d2 = sum * (rx * (ry * rz)) with the binary32 reciprocals of the pairs along each axis, and
+ * a = min((2 sigma^2 - d2) * h^-2, 0), w = exp(a) (nlmeans_isa.c; relative error below 3e-7; 0 for a < -87),
+ * total += w, value += w * (v(y) - v(x)), and result = v(x) + value / total: constants stay exactly. */
+#ifndef VP_NLMEANS_H
+#define VP_NLMEANS_H
+
+#include "run/op.h"
+
+enum { VP_NLMEANS_RADIUS = 64 }; /* of search and patch, at most */
+#define VP_NLMEANS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
+
+struct vp_nlmeans_isa;
+
+/* params of the kernel "nlmeans" */
+struct vp_nlmeans_params {
+    double h, sigma;       /* in units of the samples */
+    int64_t search[3], patch[3];
+    enum vp_type in, out;  /* out: f32, or `in`: rounded to the nearest, halves to even, clamped */
+    const struct vp_nlmeans_isa *isa;
+};
+
+/* h > 0, sigma >= 0. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE or VP_ERESOURCE. */
+int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
+                     const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
+
+/* For tests: run with "avx512", "avx2" or "generic"; false if this processor cannot. */
+bool vp_nlmeans_use(struct vp_op *op, const char *isa);
+
+#endif

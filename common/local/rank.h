@@ -1,0 +1,41 @@
+/* Median and percentiles over a neighbourhood of any size and shape: the sample with the wanted rank among the samples
+ * that exist, so results are samples of the image, of its type, exact on every device.
+ *
+ * The percentile P of n samples is, in ascending order, number ceil(P n / 100) (nearest rank; at least number 1): the
+ * median (50) of an even number of samples is the lower one of the two in the middle, 0 is the minimum and 100 the
+ * maximum. P counts to 1e-6.
+ *
+ * Types u8, u16, i16, f32. f32: -0 is smaller than +0; NaN, of either sign, is larger than +infinity (and comes out as
+ * the NaN 0x7fc00000). */
+#ifndef VP_RANK_H
+#define VP_RANK_H
+
+#include "local/footprint.h"
+
+#define VP_RANK_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
+
+struct vp_rank_cpu;
+
+/* params of the kernel "rank" */
+struct vp_rank_params {
+    struct vp_footprint f;
+    int64_t millionths;        /* of a percent: 50,000,000 is the median */
+    enum vp_type type;
+    struct vp_rank_cpu *cpu;   /* how the CPU goes about it */
+};
+
+/* The wanted place, from 0, among n > 0 sorted samples. */
+VP_ANYWHERE static inline int64_t vp_rank_index(int64_t millionths, int64_t n)
+{
+    const int64_t hundred = 100000000, whole = n / hundred, rest = n % hundred;
+    const int64_t place = whole * millionths + (rest * millionths + hundred - 1) / hundred;
+
+    return place > 0 ? place - 1 : 0;
+}
+
+/* `f` is copied. The input is stack 0; set op->from[0] for another. `isa`: "avx512", "avx2", "generic", or NULL for the
+ * best there is; with "/moving" behind it the moving histogram does all (for tests). -1: VP_EUSAGE or VP_ERESOURCE. */
+int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint *f, const int64_t image[3],
+                  enum vp_type type, const char *isa, struct vp_err *err);
+
+#endif

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Selection networks that share work between windows, made for any size and any rank.
+ *
+ * A window is sorted lists merged by Batcher's odd-even merge (Batcher 1968; Knuth, TAOCP 3, 5.3.4) of any two lengths.
+ * Windows that lie side by side along x share everything: a list that begins dx samples later is the same registers
+ * read dx samples later. Along y a tile of windows shares the merge of the rows that all of them have, halves of the
+ * tile share what they have in common, and so on down to the single window (the hierarchical tiling of Sugy, SIGGRAPH
+ * 2025, in one axis). Of each list only the places that can still hold the wanted rank are kept, and comparators
+ * whose results nobody reads are dropped; of those with one reader half is left. The last merge is the formula
+ * k-th of A and B = min over i + j = k + 1 of max(A[i - 1], B[j - 1]). */
+#include "local/rank_network.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A value is an input (below inputs), or the minimum (inputs + 2 c) or maximum (inputs + 2 c + 1) of comparator c. */
+struct ref { int32_t v, dx; };
+struct comparator { struct ref a, b; };
+struct list { int64_t n; struct ref *r; };
+
+struct block { struct block *next; size_t used, room; };
+
+struct net {
+    int32_t inputs;
+    int64_t n, room;
+    struct comparator *c;
+    struct block *blocks;  /* of lists: freed together */
+    bool failed;           /* out of memory; all goes on harmlessly */
+};
+
+static struct ref *new_refs(struct net *net, int64_t n)
+{
+    enum { ROOM = 1 << 16 };
+    const size_t bytes = (size_t)(n ? n : 1) * sizeof(struct ref), head = (sizeof(struct block) + 15) / 16 * 16;
+
+    if (!net->blocks || net->blocks->room - net->blocks->used < bytes) {
+        const size_t room = bytes > ROOM ? bytes : ROOM;
+        struct block *b = malloc(head + room);
+        if (!b) {
+            net->failed = true;
+            return NULL;
+        }
+        *b = (struct block){net->blocks, 0, room};
+        net->blocks = b;
+    }
+    struct ref *r = (struct ref *)(void *)((char *)net->blocks + head + net->blocks->used);
+    net->blocks->used += bytes;
+    return r;
+}
+
+static void net_free(struct net *net)
+{
+    while (net->blocks) {
+        struct block *b = net->blocks;
+        net->blocks = b->next;
+        free(b);
+    }
+    free(net->c);
+}
+
+static struct list new_list(struct net *net, int64_t n)
+{
+    struct list l = {n, net->failed ? NULL : new_refs(net, n)};
+
+    if (!l.r)
+        l.n = 0;
+    return l;
+}
+
+static struct list part_of(struct list l, int64_t from, int64_t to)
+{
+    return (struct list){to - from, l.r + from};
+}
+
+static struct list later(struct net *net, struct list l, int dx)
+{
+    struct list s = new_list(net, l.n);
+
+    for (int64_t i = 0; i < s.n; i++)
+        s.r[i] = (struct ref){l.r[i].v, l.r[i].dx + dx};
+    return s;
+}
+
+/* lo and hi may be where a and b came from. */
+static void compare(struct net *net, struct ref a, struct ref b, struct ref *lo, struct ref *hi)
+{
+    const int32_t dx = a.dx < b.dx ? a.dx : b.dx;
+
+    if (net->n == net->room) {
+        const int64_t room = net->room ? 2 * net->room : 256;
+        struct comparator *grown = room > INT32_MAX / 4 ? NULL : realloc(net->c, (size_t)room * sizeof *grown);
+        if (!grown) {
+            net->failed = true;
+            *lo = a;
+            *hi = b;
+            return;
+        }
+        net->c = grown;
+        net->room = room;
+    }
+    net->c[net->n] = (struct comparator){{a.v, a.dx - dx}, {b.v, b.dx - dx}};
+    *lo = (struct ref){net->inputs + 2 * (int32_t)net->n, dx};
+    *hi = (struct ref){net->inputs + 2 * (int32_t)net->n + 1, dx};
+    net->n++;
+}
+
+static struct list every_other(struct net *net, struct list l, int from)
+{
+    struct list s = new_list(net, l.n > from ? (l.n - from + 1) / 2 : 0);
+
+    for (int64_t i = 0; i < s.n; i++)
+        s.r[i] = l.r[2 * i + from];
+    return s;
+}
+
+/* Two sorted lists into one. */
+static struct list merge(struct net *net, struct list a, struct list b)
+{
+    if (!a.n || !b.n || net->failed)
+        return a.n ? a : b;
+    struct list out = new_list(net, a.n + b.n);
+    if (net->failed)
+        return a;
+    if (out.n == 2) {
+        compare(net, a.r[0], b.r[0], &out.r[0], &out.r[1]);
+        return out;
+    }
+    const struct list even = merge(net, every_other(net, a, 0), every_other(net, b, 0));
+    const struct list odd = merge(net, every_other(net, a, 1), every_other(net, b, 1));
+    if (net->failed)
+        return a;
+    const int64_t pairs = even.n - 1 < odd.n ? even.n - 1 : odd.n;
+    out.r[0] = even.r[0];
+    for (int64_t i = 0; i < pairs; i++)
+        compare(net, even.r[i + 1], odd.r[i], &out.r[2 * i + 1], &out.r[2 * i + 2]);
+    if (even.n - 1 > pairs)
+        out.r[out.n - 1] = even.r[even.n - 1];
+    else if (odd.n > pairs)
+        out.r[out.n - 1] = odd.r[odd.n - 1];
+    return out;
+}
+
+static int64_t at_least(int64_t n, int64_t low)
+{
+    return n < low ? low : n;
+}
+
+static int64_t at_most(int64_t n, int64_t high)
+{
+    return n > high ? high : n;
+}
+
+/* Places lo ... hi of the merge, in a list as long as the whole merge. Of a and b only the places lo - (length of the
+ * other) ... hi need be there. */
+static struct list merge_range(struct net *net, struct list a, struct list b, int64_t lo, int64_t hi)
+{
+    const int64_t skip_a = at_least(lo - b.n, 0), skip_b = at_least(lo - a.n, 0);
+    const struct list m = merge(net, part_of(a, skip_a, at_least(at_most(a.n, hi + 1), skip_a)),
+                                part_of(b, skip_b, at_least(at_most(b.n, hi + 1), skip_b)));
+    struct list out = new_list(net, a.n + b.n);
+
+    if (!net->failed)
+        memcpy(out.r + skip_a + skip_b, m.r, (size_t)at_most(m.n, out.n - skip_a - skip_b) * sizeof *m.r);
+    return out;
+}
+
+/* Places lo ... hi of n lists merged, as merge_range. */
+static struct list merge_all(struct net *net, const struct list *list, int64_t n, int64_t lo, int64_t hi)
+{
+    int64_t left = 0, right = 0;
+
+    if (n == 1)
+        return list[0];
+    for (int64_t i = 0; i < n; i++)
+        *(i < n / 2 ? &left : &right) += list[i].n;
+    const struct list a = merge_all(net, list, n / 2, at_least(lo - right, 0), hi);
+    const struct list b = merge_all(net, list + n / 2, n - n / 2, at_least(lo - left, 0), hi);
+    return merge_range(net, a, b, lo, hi);
+}
+
+/* Of two lists (places k - (length of the other) ... k are there) the k-th of both. */
+static struct ref pick(struct net *net, struct list a, struct list b, int64_t k)
+{
+    struct ref best = {-1, 0}, unused;
+
+    for (int64_t i = at_least(k + 1 - b.n, 0); i <= at_most(a.n, k + 1) && !net->failed; i++) {
+        const int64_t j = k + 1 - i;
+        struct ref high;
+        if (i && j)
+            compare(net, a.r[i - 1], b.r[j - 1], &unused, &high);
+        else
+            high = i ? a.r[i - 1] : b.r[j - 1];
+        if (best.v < 0)
+            best = high;
+        else
+            compare(net, best, high, &best, &unused);
+    }
+    return best;
+}
+
+/* Of n lists the k-th of all: the first `half` of them against the others. */
+static struct ref pick_all(struct net *net, const struct list *list, int64_t n, int64_t half, int64_t k)
+{
+    int64_t left = 0, right = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        *(i < half ? &left : &right) += list[i].n;
+    const struct list a = merge_all(net, list, half, at_least(k - right, 0), k);
+    const struct list b = merge_all(net, list + half, n - half, at_least(k - left, 0), k);
+    return pick(net, a, b, k);
+}
+
+/* `width` lists, each dx = 1 later than the one before, merged. */
+static struct list run_along(struct net *net, struct list l, int width)
+{
+    if (width == 1)
+        return l;
+    if (width % 2)
+        return merge(net, run_along(net, l, width - 1), later(net, l, width - 1));
+    const struct list half = run_along(net, l, width / 2);
+    return merge(net, half, later(net, half, width / 2));
+}
+
+/* ---- from comparators to a program ---- */
+
+struct output { struct ref from; int32_t file, reg; };
+struct home { int32_t file, reg; };
+
+/* Where values are while the program runs. */
+struct homes {
+    struct home *at;
+    int64_t *last;     /* op that reads it last; -1: dead */
+    int32_t *spare;    /* registers of file 0 */
+    int64_t spares;
+};
+
+static void release(struct homes *h, const struct comparator *c, int64_t op)
+{
+    const int32_t v[2] = {c->a.v, c->b.v};
+
+    for (int i = 0; i < (v[0] == v[1] ? 1 : 2); i++)
+        if (h->last[v[i]] == op && h->at[v[i]].file == 0)
+            h->spare[h->spares++] = h->at[v[i]].reg;
+}
+
+static void settle(struct homes *h, int64_t value, int *registers)
+{
+    if (h->last[value] >= 0 && h->at[value].file < 0)
+        h->at[value] = (struct home){0, h->spares ? h->spare[--h->spares] : (*registers)++};
+}
+
+/* Comparators that are needed, one after the other; then copies of what is not yet where it is wanted. */
+static void emit(struct vp_rank_program *p, struct homes *h, const struct net *net, const struct output *output,
+                 int outputs)
+{
+    for (int64_t i = 0; i < net->n + outputs; i++) {
+        const bool copy = i >= net->n;
+        const struct output *o = copy ? &output[i - net->n] : NULL;
+        const struct comparator c = copy ? (struct comparator){o->from, o->from} : net->c[i];
+        const int64_t lo = net->inputs + 2 * i, hi = lo + 1;
+        struct vp_rank_step s = {.kind = VP_RANK_MIN, .a = {h->at[c.a.v].file, h->at[c.a.v].reg, c.a.dx},
+                                 .b = {h->at[c.b.v].file, h->at[c.b.v].reg, c.b.dx}};
+        if (copy) {
+            if (s.a.file == o->file && s.a.reg == o->reg && !s.a.dx)
+                continue;
+            s.lo.file = o->file;
+            s.lo.reg = o->reg;
+        } else {
+            if (h->last[lo] < 0 && h->last[hi] < 0)
+                continue;
+            release(h, &c, i); /* results may go where operands are: these begin no earlier, and are read first */
+            settle(h, lo, &p->registers);
+            settle(h, hi, &p->registers);
+            s.kind = h->last[hi] < 0 ? VP_RANK_MIN : h->last[lo] < 0 ? VP_RANK_MAX : VP_RANK_BOTH;
+            if (s.kind != VP_RANK_MAX) {
+                s.lo.file = h->at[lo].file;
+                s.lo.reg = h->at[lo].reg;
+            }
+            if (s.kind != VP_RANK_MIN) {
+                s.hi.file = h->at[hi].file;
+                s.hi.reg = h->at[hi].reg;
+            }
+        }
+        p->step[p->n++] = s;
+        p->cost += s.kind == VP_RANK_BOTH ? 2 : 1;
+    }
+}
+
+/* `input` tells where the inputs are; registers below `taken` of file 0 are theirs, and used again when they have been
+ * read. */
+static int assemble(struct vp_rank_program *p, const struct net *net, const struct home *input, int taken,
+                    const struct output *output, int outputs)
+{
+    const int64_t values = net->inputs + 2 * net->n;
+    struct homes h = {malloc((size_t)(values + 1) * sizeof *h.at), malloc((size_t)(values + 1) * sizeof *h.last),
+                      malloc((size_t)(values + taken + 1) * sizeof *h.spare), 0};
+    int rc = -1;
+
+    *p = (struct vp_rank_program){.registers = taken};
+    p->step = malloc((size_t)(net->n + outputs + 1) * sizeof *p->step);
+    if (net->failed || !h.at || !h.last || !h.spare || !p->step)
+        goto out;
+    for (int64_t v = 0; v < values; v++) {
+        h.last[v] = -1;
+        h.at[v] = v < net->inputs ? input[v] : (struct home){-1, -1};
+    }
+    for (int i = 0; i < outputs; i++) {
+        const struct ref f = output[i].from;
+        h.last[f.v] = net->n + i;
+        if (f.v >= net->inputs && !f.dx && h.at[f.v].file < 0) /* straight to where it is wanted */
+            h.at[f.v] = (struct home){output[i].file, output[i].reg};
+    }
+    for (int64_t c = net->n - 1; c >= 0; c--) {
+        if (h.last[net->inputs + 2 * c] < 0 && h.last[net->inputs + 2 * c + 1] < 0)
+            continue;
+        const int32_t a = net->c[c].a.v, b = net->c[c].b.v;
+        h.last[a] = h.last[a] < c ? c : h.last[a];
+        h.last[b] = h.last[b] < c ? c : h.last[b];
+    }
+    emit(p, &h, net, output, outputs);
+    rc = 0;
+out:
+    free(h.at);
+    free(h.last);
+    free(h.spare);
+    if (rc)
+        vp_rank_program_free(p);
+    return rc;
+}
+
+void vp_rank_program_free(struct vp_rank_program *p)
+{
+    free(p->step);
+    *p = (struct vp_rank_program){0};
+}
+
+/* ---- the three programs ---- */
+
+int vp_rank_slab(struct vp_rank_program *p, int width, int depth)
+{
+    struct net net = {.inputs = depth};
+    const int64_t n = (int64_t)width * depth;
+    struct home *input = malloc((size_t)depth * sizeof *input);
+    struct output *output = malloc((size_t)n * sizeof *output);
+    struct list *row = malloc((size_t)depth * sizeof *row);
+    int rc = -1;
+
+    if (!input || !output || !row)
+        goto out;
+    for (int z = 0; z < depth; z++) {
+        input[z] = (struct home){0, z};
+        row[z] = new_list(&net, 1);
+        if (row[z].n)
+            row[z].r[0] = (struct ref){z, 0};
+    }
+    const struct list sorted = run_along(&net, merge_all(&net, row, depth, 0, depth - 1), width);
+    if (net.failed)
+        goto out;
+    for (int64_t i = 0; i < n; i++)
+        output[i] = (struct output){sorted.r[i], 1, (int32_t)i};
+    rc = assemble(p, &net, input, depth, output, (int)n);
+out:
+    free(input);
+    free(output);
+    free(row);
+    net_free(&net);
+    return rc;
+}
+
+struct join {
+    struct net net;
+    const struct list *slab;
+    int slab_size, height;
+    int64_t rank;
+    struct output *output;
+};
+
+/* Windows first ... end - 1 of the tile; `core` holds the slabs end - 1 ... first + height - 1, which all of them
+ * share, at the places that can matter. */
+static void join_tile(struct join *j, int first, int end, struct list core)
+{
+    const int middle = (first + end) / 2;
+
+    if (end - first == 1)
+        return;
+    for (int half = 0; half < 2; half++) {
+        const int lo = half ? middle : first, hi = half ? end : middle;
+        const int from = half ? first + j->height : middle - 1, to = half ? middle + j->height : end - 1;
+        const int64_t missing = (int64_t)(hi - lo - 1) * j->slab_size, least = at_least(j->rank - missing, 0);
+        const struct list more = merge_all(&j->net, j->slab + from, to - from, at_least(least - core.n, 0), j->rank);
+        if (hi - lo == 1)
+            j->output[lo].from = pick(&j->net, core, more, j->rank);
+        else
+            join_tile(j, lo, hi, merge_range(&j->net, core, more, least, j->rank));
+    }
+}
+
+int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int64_t rank)
+{
+    const int slabs = height + tile - 1;
+    const int64_t n = (int64_t)slabs * slab;
+    struct join j = {.net = {.inputs = (int32_t)n}, .slab_size = slab, .height = height, .rank = rank};
+    struct home *input = malloc((size_t)n * sizeof *input);
+    struct list *list = malloc((size_t)slabs * sizeof *list);
+    int rc = -1;
+
+    j.output = malloc((size_t)tile * sizeof *j.output);
+    if (!input || !list || !j.output)
+        goto out;
+    j.slab = list;
+    for (int s = 0; s < slabs; s++) {
+        list[s] = new_list(&j.net, slab);
+        for (int i = 0; i < slab; i++) {
+            input[s * slab + i] = (struct home){1 + s, i};
+            if (list[s].n)
+                list[s].r[i] = (struct ref){s * slab + i, 0};
+        }
+    }
+    if (j.net.failed)
+        goto out;
+    for (int t = 0; t < tile; t++)
+        j.output[t] = (struct output){{0, 0}, height + tile, t};
+    if (height == 1) {
+        j.output[0].from = list[0].r[rank];
+    } else if (tile == 1) {
+        j.output[0].from = pick_all(&j.net, list, height, height / 2, rank);
+    } else {
+        const int64_t missing = (int64_t)(tile - 1) * slab;
+        const struct list core = merge_all(&j.net, list + tile - 1, height - tile + 1, at_least(rank - missing, 0),
+                                           rank);
+        join_tile(&j, 0, tile, core);
+    }
+    rc = assemble(p, &j.net, input, 0, j.output, tile);
+out:
+    free(input);
+    free(list);
+    free(j.output);
+    net_free(&j.net);
+    return rc;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const struct list *x = a, *y = b;
+
+    return (x->n > y->n) - (x->n < y->n);
+}
+
+int vp_rank_rows(struct vp_rank_program *p, int rows, const int *begin, const int *length, int64_t rank)
+{
+    struct net net = {.inputs = rows};
+    struct home *input = malloc((size_t)rows * sizeof *input);
+    struct list *list = malloc((size_t)rows * sizeof *list);
+    struct output output = {{0, 0}, 1, 0};
+    int rc = -1;
+
+    if (!input || !list)
+        goto out;
+    for (int i = 0; i < rows; i++) {
+        struct list one = new_list(&net, 1);
+        input[i] = (struct home){0, i};
+        if (one.n)
+            one.r[0] = (struct ref){i, begin[i]};
+        list[i] = run_along(&net, one, length[i]);
+    }
+    if (net.failed)
+        goto out;
+    qsort(list, (size_t)rows, sizeof *list, by_length); /* lists of the same length merge best */
+    output.from = rows == 1 ? list[0].r[rank] : pick_all(&net, list, rows, rows - rows / 2, rank);
+    rc = assemble(p, &net, input, rows, &output, 1);
+out:
+    free(input);
+    free(list);
+    net_free(&net);
+    return rc;
+}

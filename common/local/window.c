@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Boxes and balls swept over an image: see window.h. */
+#include "local/window.h"
+
+#include <omp.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Of what a tile keeps between planes so much stays close to the core. */
+enum { NEAR = 3 << 19 };
+/* Memory of a thread that is worth twice the work. */
+enum { MUCH = 1 << 28 };
+/* Fewer voxels are not worth a tile of their own. */
+enum { SMALL = 1 << 12 };
+
+static bool is_ball(const struct vp_window *w)
+{
+    return w->f->shape == VP_BALL;
+}
+
+/* ---- sizes ---- */
+
+struct layout { size_t lane, row, yring, zring, wide, acc, total; int64_t yslots, zslots, widths; };
+
+static struct layout layout_of(const struct vp_window *w, const int64_t n[3])
+{
+    const int64_t *r = w->op->halo;
+    struct layout l = {.lane = vp_round64((size_t)n[0] * w->lane_size)};
+    /* image[2] may not be known yet, and must not change this when it is */
+    const int64_t rows = vp_min64(n[1] + 2 * r[1], w->op->image[1]), planes = n[2] + 2 * r[2];
+
+    l.row = l.lane * (size_t)w->lanes;
+    l.total = l.row + vp_round64(w->row_bytes(w, n[0]));
+    if (w->counts)
+        l.total += vp_round64((size_t)n[0] * sizeof(int32_t));
+    if (is_ball(w)) {
+        l.widths = r[0] + 1;
+        l.wide = l.row * (size_t)l.widths * (size_t)rows;
+        l.zslots = vp_min64(2 * r[2] + 1, n[2]);
+        l.acc = l.row * (size_t)n[1] * (size_t)l.zslots;
+        l.total += l.wide + l.acc + vp_round64((size_t)l.zslots) + vp_round64((size_t)(2 * r[1] + 1) * sizeof(void *))
+                 + vp_round64((size_t)(r[2] + 2) * sizeof(int64_t));
+        return l;
+    }
+    if (r[1] > 0) {
+        l.yslots = vp_min64(2 * r[1] + 1, rows);
+        l.yring = l.row * (size_t)(l.yslots + 1);
+    }
+    if (r[2] > 0) {
+        l.zslots = vp_min64(2 * r[2] + 1, planes);
+        l.zring = l.row * (size_t)n[1] * (size_t)(l.zslots + 1);
+    }
+    l.total += l.yring + l.zring;
+    return l;
+}
+
+/* ---- tiles ---- */
+
+struct tiles { int64_t parts[3], size[3]; };
+
+static double work_of(const struct vp_window *w, const int64_t n[3], const struct layout *l)
+{
+    const int64_t *r = w->op->halo;
+    const double x = (double)n[0] + 16, wide = x + 2 * (double)r[0];
+    const double rows = (double)n[1] + 2 * (double)r[1], planes = (double)n[2] + 2 * (double)r[2];
+    const double far = (double)(l->yring + l->zring + l->wide + l->acc) > NEAR ? 2 : 1;
+
+    if (is_ball(w))
+        return planes * far * (wide * rows * 3 * (double)(r[0] + 1) + x * (double)n[1] * (double)w->f->spans * .5);
+    return planes * (rows * (2 * wide + 2 * x) + (r[2] > 0 ? 2 * far * x * (double)n[1] : 0));
+}
+
+/* The split of `out` with the least work for the thread that has most of it. */
+static struct tiles split(const struct vp_window *w, const struct vp_box *out, int threads)
+{
+    static const int64_t tries[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128};
+    enum { N = sizeof tries / sizeof *tries };
+    const int64_t full[3] = {vp_box_size(out, 0), vp_box_size(out, 1), vp_box_size(out, 2)};
+    struct tiles best = {{1, 1, 1}, {full[0], full[1], full[2]}};
+    double least = -1;
+
+    if (full[0] * full[1] * full[2] < 2 * SMALL)
+        return best;
+    for (int i = 0; i < 3 * N * N; i++) {
+        const int64_t parts[3] = {(int64_t)1 << i % 3 * 2, tries[i / 3 % N], tries[i / 3 / N]};
+        struct tiles t;
+        double count = 1;
+        bool sane = true;
+        for (int a = 0; a < 3; a++) {
+            sane = sane && parts[a] <= full[a] && (a > 0 || parts[a] == 1 || full[a] / parts[a] >= 256);
+            t.size[a] = (full[a] + parts[a] - 1) / parts[a];
+            t.parts[a] = (full[a] + t.size[a] - 1) / t.size[a];
+            count *= (double)t.parts[a];
+        }
+        if (!sane || (i > 0 && t.size[0] * t.size[1] * t.size[2] < SMALL))
+            continue;
+        const struct layout l = layout_of(w, t.size);
+        const double turns = count <= threads ? 1
+                           : count < 8 * threads ? (double)(((int64_t)count + threads - 1) / threads)
+                           : count / threads + .5;
+        const double work = turns * (work_of(w, t.size, &l) + 1000) * (1 + (double)l.total / MUCH);
+        if (least < 0 || work < least) {
+            least = work;
+            best = t;
+        }
+    }
+    return best;
+}
+
+uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads)
+{
+    const struct tiles t = split(w, out, threads);
+
+    (void)in;
+    return (uint64_t)layout_of(w, t.size).total * (uint64_t)threads;
+}
+
+static const char *at(const struct vp_part *p, size_t size, int64_t x, int64_t y, int64_t z)
+{
+    return (const char *)p->plane[z - p->box.lo[2]]
+         + (size_t)((y - p->box.lo[1]) * p->stride + (x - p->box.lo[0])) * size;
+}
+
+/* ---- boxes ---- */
+
+/* One axis: windows of w = 2 r + 1 positions, clipped to [0, n); blocks of w from 0. */
+struct axis { int64_t r, w, n, first, last, slots; };
+
+/* [first, last]: positions that come in. */
+static struct axis axis_of(const struct vp_tile *t, int a, int64_t slots)
+{
+    const int64_t r = t->w->op->halo[a];
+
+    return (struct axis){r, 2 * r + 1, t->w->op->image[a], t->in.lo[a], t->in.hi[a] - 1, slots};
+}
+
+static int64_t slot(const struct axis *a, int64_t i)
+{
+    return (i - a->first) % a->slots;
+}
+
+/* Position i came in: the next that does ends a block. */
+static bool ends_block(const struct axis *a, int64_t i)
+{
+    return i % a->w == a->w - 1 || i == a->n - 1;
+}
+
+static int64_t extent(const struct axis *a, int64_t p)
+{
+    return vp_min64(p + a->r, a->n - 1) - vp_max64(p - a->r, 0) + 1;
+}
+
+/* The state of the window at p: from the end of a block (in its slot), the start of one (`prefix`), or both
+ * (into `room`). step: bytes between slots. */
+static const void *window_at(const struct vp_tile *t, const struct axis *a, int64_t p, const char *ring, size_t step,
+                             const void *prefix, void *room, double unit)
+{
+    const int64_t lo = vp_max64(p - a->r, 0), hi = vp_min64(p + a->r, a->n - 1);
+    const int64_t start = hi - hi % a->w;
+    const char *end_part = ring + (size_t)slot(a, lo) * step;
+
+    if (lo == start)
+        return prefix;
+    if (lo > start)
+        return end_part;
+    t->w->combine(t, room, end_part, prefix, (double)(start - lo), (double)(hi - start + 1), unit);
+    return room;
+}
+
+/* Turn the slots of the block that ends with i into the states from there to its end. */
+static void close_block(const struct vp_tile *t, const struct axis *a, int64_t i, char *ring, size_t step, double unit)
+{
+    const int64_t start = vp_max64(i - i % a->w, a->first);
+
+    for (int64_t j = i - 1; j >= start; j--) {
+        char *here = ring + (size_t)slot(a, j) * step;
+        t->w->combine(t, here, here, ring + (size_t)slot(a, j + 1) * step, 1, (double)(i - j), unit);
+    }
+}
+
+struct march {
+    struct vp_tile *t;
+    const struct vp_part *in, *out;
+    struct layout l;
+    struct axis y, z;
+    char *room;                              /* a row */
+    char *yring, *yprefix, *zring, *zprefix; /* box */
+    char *wide, *acc, *seen;                 /* ball */
+    const void **list;
+    int64_t *level;
+    int32_t *count;
+    int64_t counted[4];                      /* what `count` was made for */
+};
+
+static void finish(const struct march *m, const void *state, int64_t y, int64_t z)
+{
+    const struct vp_window *w = m->t->w;
+    const int64_t x = m->t->out.lo[0];
+
+    w->finish(m->t, (void *)at(m->out, w->out_size, x, y, z), state, at(m->in, w->size, x, y, z),
+              extent(&m->y, y) * extent(&m->z, z));
+}
+
+/* Where the states of row y of plane z, complete in x and y, go. */
+static char *zplace(const struct march *m, int64_t y, int64_t z)
+{
+    return m->zring + (size_t)slot(&m->z, z) * m->l.row * (size_t)vp_box_size(&m->t->out, 1)
+         + (size_t)(y - m->t->out.lo[1]) * m->l.row;
+}
+
+static void finish_plane_row(const struct march *m, int64_t y, int64_t p)
+{
+    const size_t row = (size_t)(y - m->t->out.lo[1]) * m->l.row;
+
+    finish(m, window_at(m->t, &m->z, p, m->zring + row, m->l.row * (size_t)vp_box_size(&m->t->out, 1),
+                        m->zprefix + row, m->room, (double)extent(&m->y, y)), y, p);
+}
+
+/* Row y of plane z is complete in x and y. */
+static void row_done(const struct march *m, const void *state, int64_t y, int64_t z)
+{
+    if (m->z.r == 0) {
+        finish(m, state, y, z);
+        return;
+    }
+    char *prefix = m->zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
+    char *place = zplace(m, y, z);
+    if (state != place)
+        memcpy(place, state, m->l.row);
+    if (z % m->z.w == 0)
+        memcpy(prefix, place, m->l.row);
+    else if (z - z % m->z.w >= m->z.first)
+        m->t->w->combine(m->t, prefix, prefix, place, (double)(z % m->z.w), 1, (double)extent(&m->y, y));
+    if (z - m->z.r >= m->t->out.lo[2])
+        finish_plane_row(m, y, z - m->z.r);
+}
+
+static void emit_y(const struct march *m, int64_t p, int64_t z)
+{
+    row_done(m, window_at(m->t, &m->y, p, m->yring, m->l.row, m->yprefix,
+                          m->z.r ? zplace(m, p, z) : m->room, 1), p, z);
+}
+
+static void march_plane(const struct march *m, int64_t z)
+{
+    const struct vp_tile *t = m->t;
+    const struct axis *a = &m->y;
+
+    for (int64_t y = a->first; y <= a->last; y++) {
+        const char *src = at(m->in, t->w->size, t->in.lo[0], y, z);
+        if (a->r == 0) {
+            char *place = m->z.r ? zplace(m, y, z) : m->room;
+            t->w->across(t, src, place);
+            row_done(m, place, y, z);
+            continue;
+        }
+        char *place = m->yring + (size_t)slot(a, y) * m->l.row;
+        t->w->across(t, src, place);
+        if (y % a->w == 0)
+            memcpy(m->yprefix, place, m->l.row);
+        else if (y - y % a->w >= a->first)
+            t->w->combine(t, m->yprefix, m->yprefix, place, (double)(y % a->w), 1, 1);
+        if (ends_block(a, y))
+            close_block(t, a, y, m->yring, m->l.row, 1);
+        if (y - a->r >= t->out.lo[1])
+            emit_y(m, y - a->r, z);
+    }
+    /* beyond the image's last row nothing comes in any more */
+    for (int64_t p = vp_max64(t->out.lo[1], a->last - a->r + 1); a->r && p < t->out.hi[1]; p++)
+        emit_y(m, p, z);
+}
+
+static void march_box(const struct march *m)
+{
+    const struct vp_tile *t = m->t;
+    const struct axis *a = &m->z;
+    const size_t plane = m->l.row * (size_t)vp_box_size(&t->out, 1);
+
+    for (int64_t z = a->first; z <= a->last; z++) {
+        march_plane(m, z);
+        if (a->r == 0 || !ends_block(a, z))
+            continue;
+        for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++)
+            close_block(t, a, z, m->zring + (size_t)(y - t->out.lo[1]) * m->l.row, plane, (double)extent(&m->y, y));
+    }
+    for (int64_t p = vp_max64(t->out.lo[2], a->last - a->r + 1); a->r && p < t->out.hi[2]; p++)
+        for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++)
+            finish_plane_row(m, y, p);
+}
+
+/* ---- balls ---- */
+
+/* Samples of the neighbourhoods along the row (y, z). */
+static void count_ball(struct march *m, int64_t y, int64_t z)
+{
+    const struct vp_tile *t = m->t;
+    const struct vp_footprint *f = t->w->f;
+    const int64_t *image = t->w->op->image;
+    const int64_t cut[4] = {vp_max64(-f->reach[1], -y), vp_min64(f->reach[1], image[1] - 1 - y),
+                            vp_max64(-f->reach[2], -z), vp_min64(f->reach[2], image[2] - 1 - z)};
+    const int32_t end = (int32_t)(image[0] - 1);
+
+    if (!memcmp(cut, m->counted, sizeof cut))
+        return;
+    memcpy(m->counted, cut, sizeof cut);
+    memset(m->count, 0, (size_t)t->n * sizeof *m->count);
+    for (int64_t i = 0; i < f->spans; i++) {
+        const struct vp_span *s = &f->span[i];
+        if (s->dy < cut[0] || s->dy > cut[1] || s->dz < cut[2] || s->dz > cut[3])
+            continue;
+        const int32_t h = (int32_t)vp_min64(s->x1, t->w->op->halo[0]);
+        for (int32_t j = 0, x = (int32_t)t->out.lo[0]; j < (int32_t)t->n; j++, x++)
+            m->count[j] += (end - x < h ? end - x : h) + (x < h ? x : h) + 1;
+    }
+}
+
+static char *wide_row(const struct march *m, int64_t y, int64_t h)
+{
+    return m->wide + (size_t)((y - m->t->in.lo[1]) * m->l.widths + h) * m->l.row;
+}
+
+static char *acc_row(const struct march *m, int64_t y, int64_t p)
+{
+    const struct vp_box *o = &m->t->out;
+
+    return m->acc + (size_t)((p - o->lo[2]) % m->l.zslots * vp_box_size(o, 1) + y - o->lo[1]) * m->l.row;
+}
+
+static void finish_ball(struct march *m, int64_t p)
+{
+    const struct vp_tile *t = m->t;
+    const struct vp_window *w = t->w;
+    const int64_t x = t->out.lo[0];
+
+    for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++) {
+        if (w->counts)
+            count_ball(m, y, p);
+        w->finish(t, (void *)at(m->out, w->out_size, x, y, p), acc_row(m, y, p), at(m->in, w->size, x, y, p), 1);
+    }
+    m->seen[(p - t->out.lo[2]) % m->l.zslots] = 0;
+}
+
+/* Plane z, seen from the planes k below and above it. */
+static void discs(struct march *m, int64_t z, int64_t k)
+{
+    const struct vp_tile *t = m->t;
+    const struct vp_window *w = t->w;
+    const int64_t to[2] = {z - k, z + k};
+
+    for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++) {
+        int64_t n = 0;
+        for (int64_t i = m->level[k]; i < m->level[k + 1]; i++) {
+            const struct vp_span *s = &w->f->span[i];
+            if (y + s->dy >= t->in.lo[1] && y + s->dy < t->in.hi[1])
+                m->list[n++] = wide_row(m, y + s->dy, vp_min64(s->x1, w->op->halo[0]));
+        }
+        w->gather(t, m->room, m->list, n, true);
+        for (int j = 0; j < (k ? 2 : 1); j++) {
+            if (to[j] < t->out.lo[2] || to[j] >= t->out.hi[2])
+                continue;
+            const void *one = m->room;
+            if (m->seen[(to[j] - t->out.lo[2]) % m->l.zslots])
+                w->gather(t, acc_row(m, y, to[j]), &one, 1, false);
+            else
+                memcpy(acc_row(m, y, to[j]), one, m->l.row);
+        }
+    }
+    for (int j = 0; j < 2; j++)
+        if (to[j] >= t->out.lo[2] && to[j] < t->out.hi[2])
+            m->seen[(to[j] - t->out.lo[2]) % m->l.zslots] = 1;
+}
+
+/* level[k]: where the spans with dz = k begin */
+static void find_levels(const struct march *m)
+{
+    const struct vp_footprint *f = m->t->w->f;
+    int64_t i = 0;
+
+    for (int64_t k = 0; k <= m->t->w->op->halo[2] + 1; k++) {
+        while (i < f->spans && f->span[i].dz < k)
+            i++;
+        m->level[k] = i;
+    }
+}
+
+static void march_ball(struct march *m)
+{
+    const struct vp_tile *t = m->t;
+    const struct vp_window *w = t->w;
+    const int64_t r = w->op->halo[2];
+
+    memset(m->seen, 0, (size_t)m->l.zslots);
+    find_levels(m);
+    for (int64_t z = t->in.lo[2]; z < t->in.hi[2]; z++) {
+        for (int64_t y = t->in.lo[1]; y < t->in.hi[1]; y++) {
+            w->load(t, at(m->in, w->size, t->in.lo[0], y, z));
+            for (int64_t h = 0; h < m->l.widths; h++)
+                w->grow(t, wide_row(m, y, h), h ? wide_row(m, y, h - 1) : NULL, h);
+        }
+        for (int64_t k = 0; k <= r; k++)
+            if ((z - k >= t->out.lo[2] && z - k < t->out.hi[2]) || (z + k >= t->out.lo[2] && z + k < t->out.hi[2]))
+                discs(m, z, k);
+        if (z - r >= t->out.lo[2])
+            finish_ball(m, z - r);
+    }
+    for (int64_t p = vp_max64(t->out.lo[2], t->in.hi[2] - r); p < t->out.hi[2]; p++)
+        finish_ball(m, p);
+}
+
+/* ---- all tiles ---- */
+
+static void count_box(const struct march *m)
+{
+    const struct vp_tile *t = m->t;
+    const struct axis x = axis_of(t, 0, 1);
+
+    for (int64_t i = 0; i < t->n; i++)
+        m->count[i] = (int32_t)extent(&x, t->out.lo[0] + i);
+}
+
+static void *take(char **rest, size_t bytes)
+{
+    void *p = *rest;
+
+    *rest += vp_round64(bytes);
+    return p;
+}
+
+static void run_tile(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out,
+                     const struct vp_box *box, char *scratch)
+{
+    struct vp_tile t = {.w = w, .out = *box, .n = vp_box_size(box, 0)};
+    const int64_t size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
+    const int64_t *r = w->op->halo;
+
+    for (int a = 0; a < 3; a++) {
+        t.in.lo[a] = vp_max64(box->lo[a] - r[a], 0);
+        t.in.hi[a] = vp_min64(box->hi[a] + r[a], w->op->image[a]);
+    }
+    struct march m = {.t = &t, .in = in, .out = out, .l = layout_of(w, size), .counted = {1}};
+    m.y = axis_of(&t, 1, m.l.yslots);
+    m.z = axis_of(&t, 2, m.l.zslots);
+    t.lane = m.l.lane;
+    t.rows = take(&scratch, w->row_bytes(w, t.n));
+    m.room = take(&scratch, m.l.row);
+    if (w->counts)
+        m.count = take(&scratch, (size_t)t.n * sizeof *m.count);
+    t.count = m.count;
+    if (w->counts && !is_ball(w))
+        count_box(&m);
+    if (w->begin)
+        w->begin(&t);
+    if (is_ball(w)) {
+        m.wide = take(&scratch, m.l.wide);
+        m.acc = take(&scratch, m.l.acc);
+        m.seen = take(&scratch, (size_t)m.l.zslots);
+        m.list = take(&scratch, (size_t)(2 * r[1] + 1) * sizeof *m.list);
+        m.level = take(&scratch, (size_t)(r[2] + 2) * sizeof *m.level);
+        march_ball(&m);
+        return;
+    }
+    m.yring = take(&scratch, m.l.yring);
+    m.yprefix = m.yring + m.l.row * (size_t)m.l.yslots;
+    m.zring = take(&scratch, m.l.zring);
+    m.zprefix = m.zring + m.l.row * (size_t)size[1] * (size_t)m.l.zslots;
+    march_box(&m);
+}
+
+void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   int threads)
+{
+    const struct tiles s = split(w, &out->box, threads);
+    const size_t step = layout_of(w, s.size).total;
+    const int64_t total = s.parts[0] * s.parts[1] * s.parts[2];
+
+    #pragma omp parallel num_threads((int)vp_min64(threads, total))
+    {
+        char *mine = (char *)scratch + step * (size_t)omp_get_thread_num();
+        #pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < total; i++) {
+            const int64_t place[3] = {i % s.parts[0], i / s.parts[0] % s.parts[1], i / s.parts[0] / s.parts[1]};
+            struct vp_box box;
+            for (int a = 0; a < 3; a++) {
+                box.lo[a] = out->box.lo[a] + place[a] * s.size[a];
+                box.hi[a] = vp_min64(box.lo[a] + s.size[a], out->box.hi[a]);
+            }
+            run_tile(w, in, out, &box, mine);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+/* How operations over a neighbourhood walk through an image when what they know of a part of it can be combined: a
+ * minimum, a sum, a sum with its squared deviations. Private to extremum.c and moments.c.
+ *
+ * The state of a voxel is one number, or several in lanes of their own; a row of states is the unit of work. A box is
+ * walked in three separable passes, along y and z by van Herk's (1992) and Gil and Werman's (1993) method: the axis
+ * is cut in blocks as long as the window, so a window is the end of one block and the start of the next, both
+ * accumulated once: three combinations a voxel whatever the radius, of disjoint parts, nothing is ever taken away
+ * again. Blocks start at the image's first voxel, so which parts are combined in which order depends on the place in
+ * the image alone. A ball is the sum of its spans along x: each row is accumulated once for every length of span, one
+ * plane gives the discs for every |dz|, and each disc goes to the planes dz above and below. */
+#ifndef VP_WINDOW_H
+#define VP_WINDOW_H
+
+#include "base/size.h"
+#include "local/footprint.h"
+
+struct vp_window;
+
+/* A box of the output, worked on by one thread. */
+struct vp_tile {
+    const struct vp_window *w;
+    struct vp_box out, in;   /* `in`: out grown by the halo, clipped to the image */
+    int64_t n;               /* voxels of a row of `out` */
+    size_t lane;             /* bytes from one lane of a row to the next, a multiple of 64 */
+    void *rows;              /* the operation's own rows: `row_bytes` */
+    const int32_t *count;    /* samples along x under the window (box), or in the neighbourhood (ball, in finish) */
+};
+
+struct vp_window {
+    const struct vp_op *op;  /* image, halo */
+    const struct vp_footprint *f;
+    const void *ctx;            /* of the functions below */
+    size_t size;                /* bytes of an input sample */
+    size_t out_size;
+    size_t lane_size;           /* bytes of a number of the state */
+    int lanes;
+    bool counts;                /* tile->count is wanted */
+
+    /* Bytes that the functions need in tile->rows for rows of n output voxels, and what has to be prepared in them. */
+    size_t (*row_bytes)(const struct vp_window *w, int64_t n);
+    void (*begin)(struct vp_tile *t);
+    /* Box. states = window along x; src: input sample (in.lo[0], y, z). */
+    void (*across)(const struct vp_tile *t, const void *src, void *state);
+    /* dst = a and b: ka and kb are the numbers of rows (or planes) in them, `unit` the rows in each of those (1 along
+     * y). dst may be a. */
+    void (*combine)(const struct vp_tile *t, void *dst, const void *a, const void *b, double ka, double kb,
+                    double unit);
+    /* Ball. Take an input row in; states of half width h from those of h - 1 (h = 0: the samples themselves); and all
+     * `n` rows in order (added to dst unless `first`). */
+    void (*load)(const struct vp_tile *t, const void *src);
+    void (*grow)(const struct vp_tile *t, void *state, const void *smaller, int64_t h);
+    void (*gather)(const struct vp_tile *t, void *dst, const void *const *row, int64_t n, bool first);
+    /* Row of the output from its states; `times` rows have `count` samples each; src: the input's row. */
+    void (*finish)(const struct vp_tile *t, void *out, const void *state, const void *src, int64_t times);
+};
+
+uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads);
+void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   int threads);
+
+static inline size_t vp_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an operation asks for (its demand), which is what the planner must know of it, and what the engine calls: on the
+ * CPU its functions here, on a device its kernel, by name (device/kernel.h). Every output voxel is a function of the
+ * input voxels within a halo around it, or of that and a value that is carried along z, or of that and what a first
+ * visit to all boxes has found.
+ *
+ * The promise behind it: the bits of an output voxel depend on the image and the parameters, never on the boxes,
+ * on the number of threads or on the place of a box in memory. So sums are taken in an order that is fixed relative
+ * to the voxel (or to the image), and what happens at an edge depends on the image's edge, not on the box's. */
+#ifndef VP_OP_H
+#define VP_OP_H
+
+#include "device/kernel.h"
+#include "stack/stack.h"
+
+struct vp_store;
+
+enum { VP_MAX_INPUTS = 8 };
+#define VP_UNKNOWN (INT64_MAX / 4)
+
+/* A box of an image in memory: plane[z] points at sample (box.lo[0], box.lo[1]) of plane box.lo[2] + z; the next row
+ * is `stride` samples on. */
+struct vp_part {
+    struct vp_box box;
+    int64_t stride;
+    void *const *plane;
+};
+
+/* What happens where the support crosses the edge of the image. */
+enum vp_edge {
+    VP_EDGE_RENORMALIZE, /* the samples that exist, weights scaled to sum to one: normalised convolution */
+    VP_EDGE_NEAREST,     /* a a a | a b c */
+    VP_EDGE_MIRROR,      /* c b a | a b c */
+    VP_EDGE_ZERO,
+    VP_EDGE_WRAP         /* a b c | a b c: needs `whole` */
+};
+#define VP_EDGE_CHOICES "renormalize|nearest|mirror|zero|wrap"
+
+/* One operation, its parameters resolved for one image. Filled by local/NAME.c, copied by vp_chain_add. */
+struct vp_op {
+    const char *kernel;    /* the name under which a device finds its kernel: "gauss" */
+    char text[160];        /* for --plan: "gauss sigma 3 3 1, 25 x 25 x 9 taps, renormalised, avx512" */
+    /* Voxels of the whole image (one channel at one time). image[2] is VP_UNKNOWN while the end of a pipe has not come;
+     * the executor sets it before any box is run that lies within the halo of the true end. So run() reads it at each
+     * call, and tables along z are made by distance from the edge, not for every z. */
+    int64_t image[3];
+    int inputs;
+    int from[VP_MAX_INPUTS]; /* where each input comes from: s >= 0 is the result of stage s of the chain, ~k is
+                                stack k of the program's inputs. All of type `in`. */
+    enum vp_type in, out;
+    int64_t halo[3];       /* how far from an output voxel input voxels are looked at, at most */
+    bool whole[3];         /* boxes must have the whole of this axis (wrap) */
+    int64_t step[3];       /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the
+                              image's end */
+    double cost;           /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
+    void *params;          /* of the kernel: its own struct, declared in local/NAME.h, read by cuda/NAME.cu too */
+    void (*free)(void *params); /* may be NULL */
+
+    /* Bytes that run() needs beside its parts. NULL: none. */
+    uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
+    /* Fill `out` from `in` (op->inputs parts, all of the same box: out->box grown by the halo and clipped to the
+     * image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not overlap. */
+    int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+               int threads, struct vp_err *err);
+    /* Optional, for the CPU: parts of a column (equal in x and y) that follow each other along z, the first from z = 0
+     * on, need not do again what those before did. keeps(): bytes that hold it between them, for columns of out's x
+     * and y; 0: it is of no use. go_on(): as run(), but of the input it is given only the planes that the part before
+     * was not, from in->box.lo[2] on; there may be none. `kept` is aligned to 64 and left alone between parts. */
+    uint64_t (*keeps)(const struct vp_op *op, const struct vp_box *out, int threads);
+    int (*go_on)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 void *kept, int threads, struct vp_err *err);
+    /* A value carried along z: results depend on all planes below, and what is kept is part of them. Then there is no
+     * run(), halo[2] is 0, the chain has no other stage, and `kept` is zeros before the first part. The bits must not
+     * depend on who works: planes z of segment k (of step[2] planes) are out(z) = P_k + L_k(z), where L_k begins with
+     * nothing, P_0 is nothing and P_k+1 = P_k + the total of segment k. So several devices can work on segments at the
+     * same time, each from nothing, and add P_k when it is known; join() is that addition, of what go_on() has left in
+     * `total` after one segment to what is carried `before` it. NULL: segments only in turn. */
+    bool carries;
+    void (*join)(const struct vp_op *op, void *before, const void *total, uint64_t bytes);
+    /* Two visits: summarize() of every box, one solve() over all entries, and finish() of every box instead of run().
+     * Boxes are those of `step` (which is given for all axes, whatever the plan), so that what is added up over them is
+     * added in one way; they are counted x fastest, then y, z, channels, times. The chain has no other stage, and the
+     * image's size is known. An entry is at most summary() bytes and begins with their number, a uint64_t. */
+    uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
+    int (*summarize)(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
+                     void *scratch, int threads, struct vp_err *err);
+    int (*solve)(struct vp_op *op, struct vp_store *entries, int threads, struct vp_err *err);
+    int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
+                  void *scratch, int threads, struct vp_err *err);
+};
+
+/* Stages in order; the last one's result is the output. `--iterations 3` is three stages, a top-hat is erode,
+ * dilate, subtract. */
+struct vp_chain {
+    int n, room;
+    struct vp_op *stage;
+    int stacks; /* program's inputs: 1 + the largest k of any ~k */
+};
+
+/* Append a copy (params become the chain's, freed by vp_chain_free, also on failure). 0 or -1 (VP_ERESOURCE). */
+int vp_chain_add(struct vp_chain *c, const struct vp_op *op, struct vp_err *err);
+void vp_chain_free(struct vp_chain *c);
+
+/* What each stage must make (made[s]) and what each stack must give (given[k]) so that the last stage can fill `out`:
+ * boxes grown by the halos of all later stages and clipped to the image. */
+void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given);
+/* Sum of the halos along the longest way, per axis. */
+void vp_chain_halo(const struct vp_chain *c, int64_t halo[3]);
+
+/* Run a whole chain on the CPU into `out`; in[k] is stack k, at least its given[k]. Buffers between stages and scratch
+ * are in `scratch` (vp_chain_bytes of it, aligned to 64). */
+uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int threads);
+int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 int threads, struct vp_err *err);
+
+/* The same for parts of a column that follow each other: keeps() and go_on() above, for chains of one operation that
+ * has them (else vp_chain_keeps is 0). */
+uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int threads);
+int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                   void *kept, int threads, struct vp_err *err);
+
+/* The same for a whole image in plain memory (z, y, x order), with buffers of its own: for tests and benchmarks. */
+int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err);
+
+#endif
