@@ -70,7 +70,7 @@ ISASAN  := $(if $(findstring fuzzer,$(SAN)),-fno-sanitize=all)
 LIBOBJ  := $(PLAINSRC:%.c=$(OBJ)/%.o) $(foreach i,$(ISAS),$(ISASRC:%.c=$(OBJ)/%.$(i).o))
 LIB     := $(OBJ)/libvoxpipe.a
 UNIT    := $(sort $(notdir $(basename $(wildcard tests/unit/*.c))))
-BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*.c))))
+BENCH   := $(sort $(notdir $(basename $(wildcard tests/bench/*_bench.c))))
 FUZZ    := $(patsubst tests/fuzz/%_fuzz.c,%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
 
 # The plugin. Hopper's and Blackwell's own instructions need their own targets (sm_90a, sm_100a); all other cards take
@@ -205,6 +205,11 @@ bench: all $(BENCH:%=$(OBJ)/bench/%)
 	@mkdir -p $(O)/bench && for f in $(BENCH); do cp -f $(OBJ)/bench/$$f $(O)/bench/; done
 	@PATH="$(abspath $(BIN)):$$PATH" sh tests/bench/run.sh "$(abspath $(O))"
 
+## rates: the table of common/run/rates.h, measured anew on this machine (files in $TMPDIR)
+$(OBJ)/bench/rates: BENCHLIBS :=
+rates: $(OBJ)/bench/rates $(PLUGIN)
+	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") $<
+
 ## pairs: the speed of whole commands beside another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']
 pairs: all
 	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
@@ -274,7 +279,7 @@ help:
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench pairs docs install install-strip bundle uninstall sanitize clean help
+.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

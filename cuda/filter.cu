@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "ct/filter.h"
+#include "run/rates.h"
 }
 
 #include <complex>
@@ -33,7 +34,7 @@ template <int T, int B, int M, int... R> constexpr method make_method(double ns)
 
 /* The fastest radices that were measured, among those without bank conflicts; the first takes the factor 3, so that
  * strides stay powers of two. ns: rows of N samples with cosine and redundancy weights, device memory to device memory,
- * on an H100 SXM with 132 multiprocessors at 1.98 GHz. */
+ * on an H100 SXM with 132 multiprocessors at 1.98 GHz (gpu_speed in run/rates.h). */
 const method methods[] = {
     make_method<16, 4, 16, 8, 16>(0.614),     make_method<16, 4, 12, 16, 16>(1.01),
     make_method<16, 4, 8, 24, 16>(1.55),      make_method<16, 4, 8, 32, 16>(1.95),
@@ -155,7 +156,7 @@ int choose(const vp_filter_tables &t, int device, layout *l, struct vp_devfilter
     snprintf(plan->kernel, sizeof plan->kernel, "%s, complex fft length %d (%s), one pass", t.text, how.n, radices);
     plan->nu_out = t.before + t.nu + t.after;
     plan->bytes = at;
-    plan->seconds = how.ns * 1e-9 / (double)t.nu * 132 * 1.98e6 / ((double)processors * khz);
+    plan->seconds = how.ns * 1e-9 / (double)t.nu * vp_rates.gpu_speed * 1e6 / ((double)processors * khz);
     return 0;
 }
 

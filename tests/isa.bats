@@ -22,7 +22,7 @@ setup_file() {
     ct-phantom -g scan.geom --noise 1e5 -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
-    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+    img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
     img-convert counts.tif --type u8 --scale 0.004,0 -o bytes.tif
 }
 

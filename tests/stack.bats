@@ -186,12 +186,39 @@ channel() {
     img-cmp a.tif b.tif
 }
 
+@test "colours, a scale and several files go together: axes and values" {
+    colours one.tif 30 20 1
+    img-cat one.tif one.tif -o two.tif
+    img-convert --set scale=2,10 two.tif -o scaled.tif
+    img-cat scaled.tif scaled.tif -o joined.tif
+    [ "$(img-info --value axes,sizes,scale joined.tif | xargs)" = "x y channel z 3 4 2 10" ]
+    # values of all channels of all files
+    img-math a scaled.tif -o values.tif
+    [ "$(img-info --value axes,sizes values.tif | xargs)" = "x y channel z 3 2" ]
+    img-math 'a * 2 + 10' --type u8 values.tif -o again.tif
+    ok img-cmp again.tif two.tif
+    # a channel of them, and the luminance, undone
+    img-convert --channel 1 --unscale joined.tif -o green.tif
+    [ "$(img-info --value axes,pages green.tif | xargs)" = "x y z 4" ]
+    img-cat --pages 1::3 values.tif -o want.tif
+    img-cat --pages 0:2 green.tif -o got.tif
+    ok img-cmp got.tif want.tif
+    img-convert --channel luminance --unscale scaled.tif -o grey.tif
+    img-convert --channel luminance --type f32 values.tif -o want.tif
+    ok img-cmp --max-rel-l2 1e-6 grey.tif want.tif
+    # channels that are not the first axis keep what is said of the slices
+    img-convert --set axes=x,y,z,channel --set sizes=2,3 --set voxel=1,1,2mm --set channels='red green blue' two.tif -o slow.tif
+    ok img-convert --channel luminance slow.tif -o grey.tif
+    [ -z "$stderr" ]
+    [ "$(img-info --value axes,pages,voxel grey.tif | xargs)" = "x y z 2 1 1 2" ]
+}
+
 @test "what a decoder takes is counted in --memory" {
     needs_plain_memory
     command -v tiffcp >/dev/null || skip "tiffcp is not installed"
     img-cat --raw-in 4096x4096:u16 -o a.tif < <(head -c $((4096 * 4096 * 2)) /dev/zero)
     tiffcp -c zip -t -w 4096 -l 2048 a.tif b.tif
-    fails 3 "b.tif: decoding a page may take" img-convert --raw-out -m 40M b.tif
+    fails 3 "b.tif: the smallest portion, a page, takes" img-convert --raw-out -m 40M b.tif
     ok img-convert -m 200M --stats s.json b.tif -o c.tif
     img-cmp c.tif a.tif
     [ "$(grep -o '"peak_memory[a-z_]*": *[0-9]*' s.json | grep -o '[0-9]*$')" -lt 200000000 ]
@@ -299,7 +326,7 @@ channel() {
     img-cat a.tif -o out.tif
     [ "$(stat -c %a out.tif)" = 755 ]
     # a new file has what the umask leaves
-    (umask 027 && img-cat a.tif -o new.tif)
+    (umask 027; img-cat a.tif -o new.tif)
     [ "$(stat -c %a new.tif)" = 640 ]
     # a folder that hands down permissions does not add them
     if command -v setfacl >/dev/null && mkdir acl && setfacl -d -m u:12345:rw acl 2>/dev/null; then

@@ -133,7 +133,7 @@ undone() {
     [ "$(img-info --value type,bytes v.u16.tif | xargs)" = "u16 4320" ]
     ok img-info --value scale v.u16.tif
     ok img-info -s --json v.u16.tif
-    [[ "$output" == *'"type": "u16"'*'["scale", '* ]]
+    [[ "$output" == *'"type": "u16"'*'"scale": "'* ]]
     ok img-info v.u16.tif
     [[ "$output" == *"u16, 4.2 KiB"*"scale "* ]]
 }

@@ -2,7 +2,7 @@
 /* img-gauss: Gaussian filter of images and volumes, its derivatives, and its complement (high-pass). */
 #include "base/tool.h"
 #include "ops/gauss.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 #include <math.h>
 

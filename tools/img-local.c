@@ -5,7 +5,7 @@
 #include "base/tool.h"
 #include "ops/entropy.h"
 #include "ops/local.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 struct params {
     struct vp_stat_params stat;

@@ -2,7 +2,7 @@
 /* img-log: Laplacian of Gaussian of images and volumes. */
 #include "base/tool.h"
 #include "ops/log.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * and offset. */
 #include "base/tool.h"
 #include "ops/math.h"
-#include "run/image.h"
+#include "run/image_run.h"
 #include "stack/reader.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* img-morph: erosion, dilation and what is made of them, with boxes and balls. */
 #include "base/tool.h"
 #include "ops/morph.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 struct params {
     int op;

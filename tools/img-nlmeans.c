@@ -3,7 +3,7 @@
  * edge of the image the voxels that exist count; the samples do not depend on how the work is cut. */
 #include "base/tool.h"
 #include "ops/nlmeans.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 #include <math.h>
 

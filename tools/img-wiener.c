@@ -2,7 +2,7 @@
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
 #include "base/tool.h"
 #include "ops/wiener.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 #include <math.h>
 

@@ -772,11 +772,12 @@ size_t vp_filter_bytes(const struct vp_filter *f)
     return f->bytes;
 }
 
-double vp_filter_seconds(const struct vp_filter *f)
+double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates)
 {
-    const double sample = f->isa == &vp_filter_generic ? vp_rates.filter_generic
-                          : f->isa->lanes == 16        ? vp_rates.filter_avx512
-                                                       : vp_rates.filter_avx2;
+    const struct vp_rates *r = rates ? rates : &vp_rates;
+    const double sample = f->isa == &vp_filter_generic ? r->filter_generic
+                          : f->isa->lanes == 16        ? r->filter_avx512
+                                                       : r->filter_avx2;
 
     return sample * (double)f->fft.m / (double)f->nu / f->threads;
 }

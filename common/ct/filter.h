@@ -20,6 +20,7 @@ struct vp_filter_params {
 extern const struct vp_opt vp_filter_options[];
 
 struct vp_filter;
+struct vp_rates;
 
 /* Makes all tables. Resolves `auto` and refuses weights that are wrong for the scan (VP_EUSAGE). */
 int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
@@ -30,8 +31,8 @@ const char *vp_filter_describe(const struct vp_filter *f);
 const char *vp_filter_warning(const struct vp_filter *f);
 enum vp_redundancy vp_filter_redundancy(const struct vp_filter *f);
 size_t vp_filter_bytes(const struct vp_filter *f);   /* tables and scratch it holds */
-/* Expected for one input sample when its threads have nothing else to do. */
-double vp_filter_seconds(const struct vp_filter *f);
+/* Expected for one input sample when its threads have nothing else to do. `rates` NULL: vp_rates. */
+double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates);
 
 /* Wang's weights leave the ramp's tails on the side that the detector does not see, and they belong to the
  * result: without them it is wrong by several percent. From this call on, output rows have them: returns

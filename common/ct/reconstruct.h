@@ -25,6 +25,7 @@ struct vp_kind;
 struct vp_crew;
 struct vp_bp_part;
 struct vp_progress;
+struct vp_rates;
 struct vp_stats;
 
 /* Where views are filtered. */
@@ -50,6 +51,7 @@ struct vp_reconstruct {
     const int *devices;               /* of that kind: */
     int n_devices;                    /* at most so many are used */
     int want_subsets;                 /* of the views; 0: as many as pay */
+    const struct vp_rates *rates;     /* NULL: vp_rates */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
 };

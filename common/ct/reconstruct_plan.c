@@ -27,6 +27,11 @@ enum {
 static const uint64_t SLOT_BYTES = 32 << 20;
 static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
 
+static const struct vp_rates *rates_of(const struct vp_reconstruct_plan *p)
+{
+    return p->of->rates ? p->of->rates : &vp_rates;
+}
+
 static int64_t divided(int64_t a, int64_t by)
 {
     return (a + by - 1) / by;
@@ -352,6 +357,7 @@ static double volume_bytes(const struct vp_reconstruct_plan *p)
 static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, double *compute,
                     double *feed)
 {
+    const struct vp_rates *rates = rates_of(p);
     const double views = (double)(p->of->last - p->of->first), mine = views / p->subsets;
     const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
     int64_t z, hi;
@@ -359,17 +365,17 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
     vp_reconstruct_domain(p, &z, &hi);
     const bool both = !p->mirrored && plan->mirror && z == 0 && hi == p->of->grid->n[2] && p->crew[0].depth >= hi;
     *compute = 0;
-    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / vp_rates.views_read;
+    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / rates->views_read;
     for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
         const int64_t n = vp_min64(p->crew[i].depth, hi - z);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
         const double samples = mine * row * (double)rows_of(p, z, z + n);
-        const double rate = vp_rates.gpu_updates * p->crew[i].speed / vp_rates.gpu_speed;
-        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / rate;
+        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
+                              (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
-        const double copies = samples * sizeof(float) / vp_rates.views_up;
+        const double copies = samples * sizeof(float) / rates->views_up;
         *compute = fmax(*compute, work);
         *feed = fmax(*feed, copies);
         z += n;
@@ -379,7 +385,7 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
 /* Seconds to fetch and add up the subsets. */
 static double adding(const struct vp_reconstruct_plan *p)
 {
-    return p->subsets > 1 ? volume_bytes(p) * p->subsets / vp_rates.slabs_add : 0;
+    return p->subsets > 1 ? volume_bytes(p) * p->subsets / rates_of(p)->slabs_add : 0;
 }
 
 /* Views that a device works on at once, of the part that has least room for them. */
@@ -403,14 +409,14 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     if (p->of->kind->on_host)
         return 1;
     seconds(p, plan, unit, &compute, &feed);
-    const double saved = fmin(volume_bytes(p) / vp_rates.volume_write, compute - feed);
+    const double saved = fmin(volume_bytes(p) / rates_of(p)->volume_write, compute - feed);
     if (saved <= 0)
         return 1;
     memcpy(kernel, p->kernel, sizeof kernel);
     p->stay = true;
     const int rc = check(p, err);
-    const double spent = (double)(p->device_bytes - bytes) / vp_rates.device_alloc;
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && spent < saved))
+    const double allocated = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && allocated < saved))
         return rc;
     p->stay = false;
     return check(p, err);
@@ -457,7 +463,8 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
             least = t;
         }
     }
-    return one - least > vp_rates.subsets_save && one - least > vp_rates.subsets_part * one ? best : 1;
+    /* they cost the promise of equal bits */
+    return one - least > rates_of(p)->subsets_save && one - least > rates_of(p)->subsets_part * one ? best : 1;
 }
 
 /* ---- several passes ---- */
@@ -605,7 +612,7 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
         p->filter_device = false;
     }
     if (p->filter_device && p->of->filter_on == VP_FILTER_ON_AUTO &&
-        plan->filter_seconds > vp_filter_seconds(p->of->filter))
+        plan->filter_seconds > vp_filter_seconds(p->of->filter, p->of->rates))
         p->filter_device = false;
     p->partner = vp_views_seekable(p->of->source) ? plan->partner : 0;
     p->mirrored = mirrored && p->made > 0;
@@ -643,8 +650,8 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct v
             free(device);
             return NULL;
         }
-        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : vp_rates.gpu_speed, .free = info.free,
-                                     .total = info.total};
+        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
+                                     .free = info.free, .total = info.total};
     }
     return device;
 }

@@ -6,6 +6,7 @@
 #include "base/tool.h"
 #include "ct/reconstruct_internal.h"
 #include "ct/session.h"
+#include "device/choose.h"
 #include "run/rates.h"
 #include "stack/open.h"
 
@@ -36,25 +37,16 @@ const struct vp_opt vp_reconstruct_options[] = {
     VP_OPT_END,
 };
 
-static double updates(const struct vp_reconstruct *job)
+/* For what `auto` means: low estimates of the rates of one thread and of a device. */
+static struct vp_effort effort_of(const struct vp_reconstruct *job)
 {
-    return (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) *
-           (double)(job->last - job->first);
-}
+    const struct vp_rates *rates = job->rates ? job->rates : &vp_rates;
+    const double views = (double)(job->last - job->first), samples = (double)job->in_nu * (double)job->nv * views;
+    const double updates = (double)job->grid->n[0] * (double)job->grid->n[1] * (double)(job->z1 - job->z0) * views;
 
-/* To start a GPU takes about as long as this work on the CPU. */
-static bool worth_device(const struct vp_reconstruct *job)
-{
-    const double samples = (double)job->in_nu * (double)job->nv * (double)(job->last - job->first);
-    return updates(job) / vp_rates.cpu_updates + samples / vp_rates.cpu_samples > vp_rates.device_start * job->threads;
-}
-
-/* Each device takes a moment to start: so much work for each. */
-static int worth_devices(const struct vp_reconstruct *job)
-{
-    const double shares = updates(job) / vp_rates.gpu_updates / vp_rates.device_share;
-    const int n = shares < job->n_devices ? (int)shares + 1 : job->n_devices;
-    return n > job->want_subsets || job->want_subsets > job->n_devices ? n : job->want_subsets;
+    return (struct vp_effort){.on_cpu = (updates / rates->cpu_updates + samples / rates->cpu_samples) / job->threads,
+                              .start = rates->device_start, .work = updates / rates->gpu_updates,
+                              .each = rates->device_share, .asked = job->want_subsets};
 }
 
 /* What looks wrong with the scan, as ct-geom --show says it. */
@@ -128,7 +120,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;
-    const char *device = automatic && job->want_subsets <= 1 && !worth_device(job) ? "cpu" : run->common.device;
+    const struct vp_effort effort = effort_of(job);
+    const char *device = automatic && !vp_choose(&effort, 1) ? "cpu" : run->common.device;
     vp_devices_warm(device);
     const double t = vp_now();
     if (vp_devices_find(&job->kind, &s->devices, &job->n_devices, device, err))
@@ -137,8 +130,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     if (automatic && *vp_devices_refused())
         vp_warn(run, "on the CPU: %s", vp_devices_refused());
     job->devices = s->devices;
-    if (automatic)
-        job->n_devices = worth_devices(job);
+    if (automatic && !job->kind->on_host)
+        job->n_devices = vp_choose(&effort, job->n_devices);
     job->any_order = vp_output_any_order(run);
     job->stats = run->stats;
     job->progress = run->progress;

@@ -220,33 +220,56 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
 
 static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
-/* Members of an object, a key that is there several times once, with a list; history always is one. */
-static void print_metadata(const struct vp_meta *meta, FILE *out)
+struct line { const char *key; int at; };
+
+static int by_key(const void *a, const void *b)
 {
+    const struct line *x = a, *y = b;
+    const int order = strcmp(x->key, y->key);
+    return order ? order : x->at - y->at;
+}
+
+/* Members of an object, a key that is there several times once, with a list; history always is one. */
+static int print_metadata(const struct vp_meta *meta, FILE *out, struct vp_err *err)
+{
+    struct line *line = vp_alloc((size_t)meta->n, sizeof *line, "metadata", err);
+    int *next = vp_alloc((size_t)meta->n, sizeof *next, "metadata", err); /* of the same key; 0: none */
+    if (!line || !next) {
+        free(line);
+        free(next);
+        return -1;
+    }
+    for (int k = 0; k < meta->n; k++)
+        line[k] = (struct line){meta->key[k], k};
+    qsort(line, (size_t)meta->n, sizeof *line, by_key);
+    for (int i = 0; i + 1 < meta->n; i++)
+        if (!strcmp(line[i].key, line[i + 1].key))
+            next[line[i].at] = line[i + 1].at;
+    bool *later = (bool *)line; /* not the first of its key: the order is in `next` now */
+    memset(later, 0, (size_t)meta->n * sizeof *later);
+    for (int k = 0; k < meta->n; k++)
+        if (next[k])
+            later[next[k]] = true;
     for (int k = 0; k < meta->n; k++) {
-        int first = 0, more = 0;
-        while (strcmp(meta->key[first], meta->key[k]))
-            first++;
-        if (first < k)
+        if (later[k])
             continue;
-        for (int m = k + 1; m < meta->n; m++)
-            more += !strcmp(meta->key[m], meta->key[k]);
-        const bool list = more || !strcmp(meta->key[k], "history");
+        const bool list = next[k] || !strcmp(meta->key[k], "history");
         fputs(k ? ", " : "", out);
         vp_json_string(out, meta->key[k]);
         fputs(list ? ": [" : ": ", out);
         vp_json_string(out, meta->value[k]);
-        for (int m = k + 1; m < meta->n && more; m++)
-            if (!strcmp(meta->key[m], meta->key[k])) {
-                fputs(", ", out);
-                vp_json_string(out, meta->value[m]);
-                more--;
-            }
+        for (int m = next[k]; m; m = next[m]) {
+            fputs(", ", out);
+            vp_json_string(out, meta->value[m]);
+        }
         fputs(list ? "]" : "", out);
     }
+    free(line);
+    free(next);
+    return 0;
 }
 
-static void print_json(const struct vp_info *i, FILE *out)
+static int print_json(const struct vp_info *i, FILE *out, struct vp_err *err)
 {
     const struct vp_meta *meta = &i->stored->meta;
     double v = NAN;
@@ -257,7 +280,8 @@ static void print_json(const struct vp_info *i, FILE *out)
             (long long)i->stack->ny);
     vp_json_number(out, i->pages < 0 ? NAN : (double)i->pages);
     fprintf(out, ", \"type\": \"%s\", \"metadata\": {", vp_type_name(i->stored->type));
-    print_metadata(meta, out);
+    if (print_metadata(meta, out, err))
+        return -1;
     fputs("}", out);
     for (int k = 0; i->want_moments && statistics[k]; k++) {
         fprintf(out, "%s\"%s\": ", k ? ", " : ", \"statistics\": {", statistics[k]);
@@ -282,6 +306,7 @@ static void print_json(const struct vp_info *i, FILE *out)
         fputs("]}", out);
     }
     fputs("}\n", out);
+    return 0;
 }
 
 static void print_line(const struct vp_meta *meta, int k, FILE *out)
@@ -343,9 +368,8 @@ int vp_info_print(const struct vp_info *i, bool verbose, FILE *out, struct vp_er
     if (i->p->value)
         return print_values(i, out, err);
     if (i->p->json)
-        print_json(i, out);
-    else
-        print_text(i, verbose, out);
+        return print_json(i, out, err);
+    print_text(i, verbose, out);
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include "ops/extremum.h"
 #include "ops/moments.h"
 #include "ops/rank.h"
-#include "run/image.h"
+#include "run/image_result.h"
 
 #include <math.h>
 #include <stdio.h>

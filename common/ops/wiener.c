@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/tool.h"
 #include "ops/statistics.h"
-#include "run/image.h"
+#include "run/image_run.h"
 
 #include <math.h>
 

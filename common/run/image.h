@@ -1,6 +1,6 @@
-/* What the programs that run local operations on image stacks share: opening the inputs and seeing their axes,
- * options, plan, execution, output. An img-* program makes a vp_chain out of its options between vp_images_open and
- * vp_images_run.
+/* What the programs that run local operations on image stacks share: options, opening the inputs and seeing their
+ * axes, here; plan, execution and output in image_run.h. An img-* program makes a vp_chain out of its options between
+ * vp_images_open and vp_images_run.
  *
  * Axes: pages along z make a volume. Pages along channel, time or view stand side by side and are never mixed;
  * whatever their order among the page axes (x y channel z time), each channel at each time is an image of its own.
@@ -38,7 +38,12 @@ struct vp_images {
     enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
     double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
     bool seekable;     /* can be read twice */
-    void *state;
+    /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
+    int64_t inner, nz, outer;
+    bool single[VP_MAX_INPUTS]; /* stacks that are one page for all pages of the others */
+    int first;                  /* the stack whose axes and metadata count */
+    bool all_i8;                /* every stack is */
+    uint64_t held;              /* bytes that the reader holds (a page, to see whether another follows) */
 };
 
 /* Open run->parsed.operands: as one stack (stacks = 1, as everywhere), or each operand as a stack of its own (stacks =
@@ -55,32 +60,6 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
 /* For operations that look at single voxels: make all pages, whatever their axes, one image along z (size[2] is then
  * their number). Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
 void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
-
-/* What the samples of a result are, beside those they are made of: what becomes of the metadata `scale`. */
-enum vp_values {
-    VP_VALUES,      /* such values: smoothed, one of them, between them */
-    VP_DIFFERENCES, /* of such values: an offset is gone */
-    VP_SPREADS,     /* never negative ones */
-    VP_SQUARES,     /* of differences */
-    VP_NO_VALUES,   /* a scale says nothing of them */
-};
-struct vp_result {
-    enum vp_values values;
-    const char *quantity; /* replaces the metadata's, and its unit goes; "": nobody knows what it is; NULL: it stays */
-};
-
-/* Plan the chain (show it for --plan: then 0 is returned and nothing was done), open the output, run, close
- * everything. Where the number of planes is unknown (a pipe) the executor sets the stages' image[2] when it knows.
- * `result` says what the samples are now (NULL: what the input's were). Output samples are the last stage's `out`,
- * converted back to i8 where i16 stood in for it. */
-int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
-                  struct vp_err *err);
-
-/* A pass before the run, over seekable input only (VP_EUSAGE with a hint otherwise): the chain's output pages (of its
- * last type) in order to `page`. With --plan nothing is read, and `page` is not called. */
-int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
-                   int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
-                   struct vp_err *err);
 
 void vp_images_close(struct vp_images *im);
 

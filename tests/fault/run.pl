@@ -24,7 +24,7 @@ system("cd $in && {
     ct-phantom -g scan.geom -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
-    img-convert scan.tif --type u16 --scale -10000,60000 -o counts.tif
+    img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
     img-convert vol.tif --compress deflate -o packed.tif
     img-convert --raw-out vol.tif -o vol.raw
     mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list

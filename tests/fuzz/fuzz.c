@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fuzz.h"
+#include "stack/foreign.h"
 #include "stack/reader.h"
 
 #include <string.h>
@@ -105,8 +106,8 @@ struct fuzz_stack fuzz_read(const void *data, size_t n, bool pipe_, const char *
         f.nx = s->nx;
         f.ny = s->ny;
         f.type = s->type;
-        char *text = vp_meta_format(&s->meta, VP_META_MARK);
-        MUST(text && !strncmp(text, "voxpipe = 1\n", 12));
+        char *text = vp_description(s);
+        MUST(text && strstr(text, "\n" VP_META_MARK "voxpipe = 1\n"));
         free(text);
         read_pages(r, s, &f);
         struct vp_err late = VP_ERR_INIT;

@@ -5,7 +5,7 @@
 #include "base/stats.h"
 #include "base/tool.h"
 #include "ops/entropy.h"
-#include "run/image.h"
+#include "run/image_run.h"
 #include "plans.h"
 
 static char dir[] = "/tmp/execute_test.XXXXXX";

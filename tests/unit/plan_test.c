@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The planner: limits are kept, boxes tile the image and hold the whole support, and no plan that an exhaustive search
- * finds is more than 1 % cheaper. */
+ * finds is more than 1 % cheaper; a plan depends on the problem and on nothing else. */
 #include "base/err.h"
 #include "base/size.h"
 #include "run/plan.h"
 #include "test.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -421,6 +422,104 @@ static void test_speed(int problems)
     printf("the slowest of %d plans took %.1f ms\n", problems, 1e3 * longest);
 }
 
+/* ---- a pure function ---- */
+
+enum { ASKED = 24 };
+
+/* All that a plan says, as text: beside its members there may be anything. */
+struct answers {
+    const struct vp_problem *problem;
+    int step; /* from one that is asked to the next; coprime to ASKED */
+    char text[ASKED][2048];
+};
+
+static void *answer(void *arg)
+{
+    struct answers *a = arg;
+    for (int i = 0, k = 0; i < ASKED; i++, k = (k + a->step) % ASKED) {
+        struct vp_plan plan;
+        struct vp_err err = VP_ERR_INIT;
+        char *to = a->text[k];
+        memset(&plan, 0xa5, sizeof plan);
+        if (vp_plan_make(&plan, &a->problem[k], &err)) {
+            snprintf(to, sizeof a->text[k], "%d %s", err.code, err.msg);
+            continue;
+        }
+        int n = snprintf(to, sizeof a->text[k], "%d%d%d %lld %lld %lld %lld %d, %lld %lld %lld, %lld %lld %lld, "
+                         "%lld %lld %lld, %d %d %d, %llu %llu %llu %llu %llu %llu, %a %a %a %s", plan.device,
+                         plan.stream, plan.offset, (long long)plan.bands, (long long)plan.band, (long long)plan.slab,
+                         (long long)plan.window, plan.slabs, (long long)plan.part[0], (long long)plan.part[1],
+                         (long long)plan.part[2], (long long)plan.parts[0], (long long)plan.parts[1],
+                         (long long)plan.parts[2], (long long)plan.in[0], (long long)plan.in[1], (long long)plan.in[2],
+                         plan.workers, plan.lanes, plan.together, (unsigned long long)plan.input,
+                         (unsigned long long)plan.output, (unsigned long long)plan.scratch,
+                         (unsigned long long)plan.kept, (unsigned long long)plan.host,
+                         (unsigned long long)plan.on_device, plan.read, plan.copied, plan.seconds, plan.limit);
+        for (int d = 0; d < a->problem[k].devices; d++)
+            n += snprintf(to + n, sizeof a->text[k] - (size_t)n, " %lld", (long long)plan.depth[d]);
+    }
+    return NULL;
+}
+
+/* The same answer a second time, in another order, from two threads at once, and from a table of rates. */
+static void test_pure(void)
+{
+    static struct answers first, again, other, given;
+    static struct vp_problem problem[ASKED], with_rates[ASKED];
+    static struct vp_chain chain[ASKED];
+    const struct vp_rates copy = vp_rates;
+    struct vp_rates slow = vp_rates;
+    pthread_t thread;
+
+    for (int k = 0; k < ASKED; k++) {
+        const int64_t image[3] = {anything(1, 3000), anything(1, 3000), anything(1, 3000)};
+        add(&chain[k], image, dice(0, 20), dice(0, 20), dice(0, 20), ~0, (double)anything(1, 400));
+        if (k % 3 == 0)
+            chain[k].stage[0].keeps = keeps_planes;
+        problem[k] = problem_of(&chain[k], image);
+        problem[k].memory = (uint64_t)anything(1e7, 1e11);
+        problem[k].rows = k % 4 == 1;
+        if (k % 2) {
+            problem[k].kind = &gpu;
+            problem[k].devices = (int)dice(1, 4);
+            for (int d = 0; d < problem[k].devices; d++)
+                problem[k].free[d] = (uint64_t)anything(1e8, 1e11);
+        }
+        with_rates[k] = problem[k];
+        with_rates[k].rates = &copy;
+    }
+    first = (struct answers){.problem = problem, .step = 1};
+    again = (struct answers){.problem = problem, .step = 7};
+    other = (struct answers){.problem = problem, .step = 11};
+    given = (struct answers){.problem = with_rates, .step = 5};
+    answer(&first);
+    const int rc = pthread_create(&thread, NULL, answer, &other);
+    answer(&again);
+    CHECK_INT(rc, 0);
+    if (!rc)
+        pthread_join(thread, NULL);
+    answer(&given);
+    for (int k = 0; k < ASKED; k++) {
+        CHECK(first.text[k][0]);
+        CHECK_STR(again.text[k], first.text[k]);
+        CHECK_STR(other.text[k], first.text[k]);
+        CHECK_STR(given.text[k], first.text[k]);
+    }
+
+    /* rates that are given count: where what is read again costs nothing, and memory a great deal, it is read again */
+    int differ = 0;
+    slow.again = 0;
+    slow.fresh = slow.pinned = 1e-6;
+    for (int k = 0; k < ASKED; k++)
+        with_rates[k].rates = &slow;
+    answer(&given);
+    for (int k = 0; k < ASKED; k++)
+        differ += strcmp(given.text[k], first.text[k]) != 0;
+    CHECK(differ > ASKED / 2);
+    for (int k = 0; k < ASKED; k++)
+        vp_chain_free(&chain[k]);
+}
+
 int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -432,6 +531,7 @@ int main(void)
     test_many_planes();
     test_optimum(700, false);
     test_optimum(300, true);
+    test_pure();
     test_speed(400);
     return test_done();
 }

@@ -13,7 +13,7 @@
 #include "ops/morph.h"
 #include "ops/nlmeans.h"
 #include "ops/wiener.h"
-#include "run/image.h"
+#include "run/image_run.h"
 #include "plans.h"
 
 #include <malloc.h>

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "run/image_plan.h"
+#include "base/size.h"
+#include "device/choose.h"
+#include "stack/open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP = 64 << 20 };
+
+static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
+                         enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
+{
+    *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = im->inner,
+                             .outer = im->outer, .threads = (int)run->common.threads,
+                             .stored_out = vp_type_size(result)};
+    /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
+    const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
+    const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
+    const struct vp_stack out = {first->nx, first->ny, unknown ? -1 : 1, result, {0, NULL, NULL}};
+    const uint64_t least = writes ? vp_output_holds(run, &out, 0) : 0;
+    p->beside = writes ? vp_output_holds(run, &out, run->common.memory) : 0;
+    *spare = p->beside - least;
+    p->beside = p->beside > im->held ? p->beside : im->held;
+    for (int k = 0; k < im->n; k++)
+        p->beside += vp_reader_holds(im->reader[k], true);
+    p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    p->rows = vp_output_any_order(run) && !unknown;
+    for (int k = 0; k < im->n; k++) {
+        p->single[k] = im->single[k];
+        if (im->single[k])
+            continue;
+        p->stored_in += vp_type_size(vp_reader_stack(im->reader[k])->type);
+        p->rows = p->rows && vp_reader_concurrent(im->reader[k]);
+    }
+    for (int a = 0; a < im->params.chunk.n; a++)
+        p->chunk[a] = im->params.chunk.v[a];
+    if (im->params.chunk.n == 1)
+        p->chunk[1] = p->chunk[2] = p->chunk[0];
+}
+
+/* Voxels of all images; a great many if a pipe does not say. */
+static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    return (double)im->size[0] * (double)im->size[1] * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
+           * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
+}
+
+/* For what `auto` means. */
+static struct vp_effort effort_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    const struct vp_rates *rates = p->rates ? p->rates : &vp_rates;
+    double cost = 0;
+
+    for (int s = 0; s < p->chain->n; s++)
+        cost += p->chain->stage[s].cost;
+    return (struct vp_effort){.on_cpu = voxels_of(im, p) * cost * 1e-9 / (double)p->threads,
+                              .start = rates->device_start, .work = voxels_of(im, p) * (double)p->stored_in,
+                              .all = rates->devices_all};
+}
+
+/* The devices that --device names, if they can run the chain. */
+static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
+{
+    struct vp_problem *p = &j->problem;
+    const bool automatic = !strcmp(run->common.device, "auto");
+    int *devices = NULL, n = 0;
+    char why[256] = "";
+    int rc = 0;
+
+    p->kind = NULL;
+    if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
+        return 0;
+    const struct vp_effort effort = effort_of(im, p);
+    if (automatic && !vp_choose(&effort, 1))
+        return 0;
+    const struct vp_kind *kind = NULL;
+    if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
+        return -1;
+    if (kind->on_host) {
+        if (*vp_devices_refused())
+            vp_warn(run, "on the CPU: %s", vp_devices_refused());
+        goto out;
+    }
+    if (!vp_lanes_have(kind, p->chain, why, sizeof why)) {
+        if (automatic)
+            vp_note(run, "on the CPU: %s: %s", kind->name, why);
+        else
+            rc = vp_fail(err, VP_ERESOURCE, "device %s: %s", run->common.device, why),
+            vp_hint(err, "use --device cpu, or auto");
+        goto out;
+    }
+    if (automatic)
+        n = vp_choose(&effort, n);
+    p->devices = 0;
+    for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
+        struct vp_device_info info = {0};
+        rc = kind->info(devices[i], &info, err);
+        if (i == 0)
+            snprintf(j->name, sizeof j->name, "%s", info.name);
+        j->device[p->devices] = devices[i];
+        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* like devices get like plans */
+    }
+    if (!rc)
+        p->kind = kind;
+    else if (automatic) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        rc = 0;
+    }
+out:
+    free(devices);
+    return rc;
+}
+
+int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
+{
+    if (!vp_plan_make(&j->plan, &j->problem, err))
+        return 0;
+    if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+        const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)j->problem.beside);
+        j->problem.beside -= spare;
+        j->problem.memory += spare;
+        *err = (struct vp_err)VP_ERR_INIT;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
+    if (j->problem.kind && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        j->problem.kind = NULL;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
+    if (err->code != VP_ERESOURCE)
+        return -1;
+    return vp_hint(err, j->problem.rows ? "allow more with --memory"
+                        : im->seekable
+                            ? "allow more with --memory, or give uncompressed files, and one to write with -o"
+                            : "allow more with --memory, or give files (or --spool), and one to write with -o");
+}
+
+int vp_images_plan(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain, enum vp_type stored,
+                   bool writes, struct vp_image_job *j, struct vp_err *err)
+{
+    for (int s = 0; s < chain->n; s++)
+        if (chain->stage[s].whole[2] && im->size[2] >= VP_UNKNOWN) {
+            vp_fail(err, VP_EUSAGE,
+                    "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                    vp_reader_name(im->reader[0]), chain->stage[s].kernel);
+            return vp_hint(err, "give a file, or --spool");
+        }
+    memset(j, 0, sizeof *j);
+    make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
+    j->problem.rows = j->problem.rows && writes;
+    return find_devices(im, run, j, err) || vp_images_plan_again(im, run, j, err) ? -1 : 0;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `make rates`: the table of common/run/rates.h as this machine has it, in the form of that header. What cannot be
+ * measured here (a guess, or there is no device; back-projection on a GPU is gpu_bench's) stays as it is. Every figure
+ * is the median of several runs, with the other cores idle; files lie in DIR ($TMPDIR or /tmp), which should be in
+ * memory. usage: rates [DIR] */
+#include "base/err.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "ct/backproject.h"
+#include "ct/filter.h"
+#include "device/device.h"
+#include "run/rates.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMES = 5, BYTES = 256 << 20, STEP = 4 << 20 };
+
+static struct vp_rates now;  /* 0: not measured */
+static char cpu[160], gpu[160];
+
+static void die(const char *what)
+{
+    fprintf(stderr, "rates: error: %s\n", what);
+    exit(1);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+static double median(double t[TIMES])
+{
+    qsort(t, TIMES, sizeof *t, by_value);
+    return t[TIMES / 2];
+}
+
+/* Memory that was never touched. */
+static char *memory(size_t bytes)
+{
+    struct vp_err err = VP_ERR_INIT;
+    char *p = vp_alloc_raw(bytes, 1, "a buffer", &err);
+    if (!p)
+        die(err.msg);
+    return p;
+}
+
+/* ---- files and memory ---- */
+
+static void measure_files(const char *dir)
+{
+    double in[TIMES], out[TIMES];
+    char path[4096], *page = memory(STEP);
+
+    memset(page, 1, STEP);
+    snprintf(path, sizeof path, "%s/voxpipe-rates.XXXXXX", dir);
+    for (int i = 0; i < TIMES; i++) {
+        strcpy(path + strlen(path) - 6, "XXXXXX");
+        const int fd = mkstemp(path);
+        if (fd < 0)
+            die("cannot make a file: expected a folder that can be written");
+        unlink(path);
+        double t = vp_now();
+        for (off_t at = 0; at < BYTES; at += STEP)
+            if (pwrite(fd, page, STEP, at) != STEP)
+                die("cannot write a file of 256 MiB");
+        out[i] = vp_now() - t;
+        t = vp_now();
+        for (off_t at = 0; at < BYTES; at += STEP)
+            if (pread(fd, page, STEP, at) != STEP)
+                die("cannot read a file of 256 MiB");
+        in[i] = vp_now() - t;
+        close(fd);
+    }
+    free(page);
+    now.read = median(in) / BYTES;
+    now.write = median(out) / BYTES;
+}
+
+static void measure_memory(void)
+{
+    double first[TIMES], move[TIMES];
+
+    for (int i = 0; i < TIMES; i++) {
+        char *a = memory(BYTES), *b = memory(BYTES);
+        double t = vp_now();
+        for (size_t k = 0; k < BYTES; k += 4096)
+            a[k] = 1;
+        first[i] = vp_now() - t;
+        memset(b, 1, BYTES);
+        t = vp_now();
+#pragma omp parallel for
+        for (int k = 0; k < BYTES / STEP; k++)
+            memcpy(a + (size_t)k * STEP, b + (size_t)k * STEP, STEP);
+        move[i] = vp_now() - t;
+        free(a);
+        free(b);
+    }
+    now.fresh = median(first) / BYTES;
+    now.move = median(move) / BYTES;
+}
+
+static void measure_threads(void)
+{
+    enum { CALLS = 2000 };
+    double start[TIMES], one[TIMES];
+    int n = 0;
+
+    for (int i = 0; i < TIMES; i++) {
+        double t = vp_now();
+        for (int k = 0; k < CALLS; k++) {
+#pragma omp parallel reduction(+ : n)
+            n++;
+        }
+        start[i] = vp_now() - t;
+        t = vp_now();
+#pragma omp parallel for schedule(dynamic, 1) reduction(+ : n)
+        for (int k = 0; k < CALLS; k++)
+            n++;
+        one[i] = vp_now() - t;
+    }
+    if (n < 0)
+        die("threads that do not count");
+    now.part = median(start) / CALLS;
+    now.small_part = median(one) / CALLS;
+}
+
+/* ---- one filter, one back-projection, each with one thread ---- */
+
+static void measure_ct(void)
+{
+    enum { N = 512, VIEWS = 32, SLICES = 256 };
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = N, .nv = N, .du = 0.78125, .dv = 0.78125,
+                        .views = VIEWS};
+    const struct vp_grid grid = {.n = {SLICES, SLICES, SLICES}, .voxel = {1, 1, 1}};
+    const size_t samples = (size_t)N * N * VIEWS;
+    float *in = (float *)memory(samples * sizeof *in), *out = (float *)memory(samples * sizeof *out);
+    struct vp_view *views = NULL;
+    struct vp_filter *f;
+    struct vp_scan scan;
+    double filter[TIMES], back[TIMES];
+
+    if (!(g.angle = calloc(VIEWS, sizeof *g.angle)))
+        die("not enough memory");
+    for (int k = 0; k < VIEWS; k++)
+        g.angle[k] = 360.0 * k / VIEWS;
+    for (size_t i = 0; i < samples; i++)
+        out[i] = in[i] = (float)(i * 2654435761u % 1048576) / 1048576;
+    if (vp_geom_views(&g, &views, &scan, &err))
+        die(err.msg);
+    const struct { const char *isa; double *rate; } ways[] = {
+        {"avx512", &now.filter_avx512}, {"avx2", &now.filter_avx2}, {"generic", &now.filter_generic}};
+    const struct vp_rates one = {.filter_avx512 = 1, .filter_avx2 = 1, .filter_generic = 1};
+    for (int w = 0; w < 3; w++) {
+        if (vp_filter_open(&f, &(struct vp_filter_params){.cutoff = 1}, &g, views, &scan, 1, &err))
+            die(err.msg);
+        /* what a sample of a row is in the transform */
+        const double longer = vp_filter_seconds(f, &one);
+        if (vp_filter_use(f, ways[w].isa)) {
+            for (int i = 0; i < TIMES; i++) {
+                const double t = vp_now();
+                vp_filter_views(f, 0, VIEWS, in, out);
+                filter[i] = (vp_now() - t) / (double)samples;
+            }
+            const double took = median(filter);
+            *ways[w].rate = took / longer;
+            now.cpu_samples = fmax(now.cpu_samples, 1 / took);
+        }
+        vp_filter_close(f);
+    }
+    for (int i = 0; i < TIMES; i++) {
+        struct vp_backproject *b;
+        if (vp_backproject_open(&b, views, VIEWS, N, N, &grid, 0, SLICES, 1, NULL, &err))
+            die(err.msg);
+        const double t = vp_now();
+        if (vp_backproject_add(b, 0, VIEWS, out, &err) || vp_backproject_flush(b, &err))
+            die(err.msg);
+        back[i] = vp_now() - t;
+        vp_backproject_close(b);
+    }
+    now.cpu_updates = (double)SLICES * SLICES * SLICES * VIEWS / median(back);
+    free(views);
+    vp_geom_free(&g);
+    free(in);
+    free(out);
+}
+
+/* ---- a device ---- */
+
+static double copied(const struct vp_kind *k, struct vp_queue *q, void *to, void *from, int64_t bytes, enum vp_way way)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const struct vp_pitched a = {to, bytes, bytes}, b = {from, bytes, bytes};
+    const int64_t n[3] = {bytes, 1, 1};
+    struct vp_event *end;
+    double took[TIMES];
+
+    if (k->event(0, true, &end, &err))
+        die(err.msg);
+    for (int i = 0; i < TIMES; i++) {
+        const double t = vp_now();
+        if (k->copy(q, &a, &b, n, way, &err) || k->mark(q, end, &err) || k->wait(end, &err))
+            die(err.msg);
+        took[i] = vp_now() - t;
+    }
+    k->unevent(end);
+    return median(took);
+}
+
+static void measure_device(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const struct vp_kind *k;
+    struct vp_device_info info;
+    struct vp_queue *q;
+    void *a, *b;
+    int *devices, n;
+    double t = vp_now();
+
+    if (vp_devices_find(&k, &devices, &n, "cuda:0", &err)) {
+        snprintf(gpu, sizeof gpu, "%.120s", err.msg);
+        return;
+    }
+    free(devices);
+    if (k->info(0, &info, &err) || k->alloc(0, BYTES, &a, &err) || k->alloc(0, BYTES, &b, &err)
+        || k->queue(0, &q, &err))
+        die(err.msg);
+    now.device_start = vp_now() - t;
+    t = vp_now();
+    char *host = k->host_alloc(BYTES);
+    if (!host)
+        die("no memory that the device copies at full speed");
+    const double took = vp_now() - t;
+    now.pinned = took / BYTES;
+    now.device_start += took;
+    const double up = copied(k, q, a, host, BYTES, VP_UP), down = copied(k, q, host, a, BYTES, VP_DOWN);
+    now.bus = fmax(up, down) / BYTES;
+    now.views_up = BYTES / up;
+    now.bus_call = copied(k, q, a, host, 4, VP_UP);
+    now.offset = copied(k, q, b, a, BYTES, VP_WITHIN) / BYTES; /* read and written, too */
+    snprintf(gpu, sizeof gpu, "%.120s, speed %.4g GHz", info.name, info.speed);
+    k->unqueue(q);
+    k->release(0, a);
+    k->release(0, b);
+    k->host_free(host);
+}
+
+/* ---- the table ---- */
+
+static void name_cpu(void)
+{
+    char line[256], model[120] = "a processor without a name";
+    FILE *f = fopen("/proc/cpuinfo", "r");
+
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            snprintf(model, sizeof model, "%.100s", strchr(line, ':') + 2);
+            model[strcspn(model, "\n")] = 0;
+            break;
+        }
+    if (f)
+        fclose(f);
+    snprintf(cpu, sizeof cpu, "%d cores of %s", vp_cores(), model);
+}
+
+int main(int argc, char **argv)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    omp_set_num_threads(vp_cores());
+    name_cpu();
+    measure_device(); /* first: it is not started yet */
+    measure_files(argc > 1 ? argv[1] : tmp ? tmp : "/tmp");
+    measure_memory();
+    measure_threads();
+    measure_ct();
+    printf("/* CPU: %s; GPU: %s. */\n#define VP_RATES(X)", cpu, gpu);
+#define LINE(name, value, unit, what, where) \
+    printf(" \\\n    X(%s, %.3g, \"%s\", \"%s\", \"%s\")", #name, now.name > 0 ? now.name : (double)(value), unit, \
+           what, now.name > 0 ? "measured here" : where);
+    VP_RATES(LINE)
+    printf("\n");
+    return 0;
+}
