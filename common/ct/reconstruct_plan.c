@@ -372,8 +372,8 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
             continue;
         const double slices = (double)(both ? 2 * divided((n + 1) / 2, unit) * unit : divided(n, unit) * unit);
         const double samples = mine * row * (double)rows_of(p, z, z + n);
-        const double rate = rates->gpu_updates * p->crew[i].speed / rates->gpu_speed;
-        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine / rate;
+        const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
+                              (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
         const double copies = samples * sizeof(float) / rates->views_up;
         *compute = fmax(*compute, work);
@@ -398,7 +398,7 @@ static int64_t together(const struct vp_reconstruct_plan *p)
 }
 
 /* Views may all stay on the devices where they have room for them, so that the first slices are done long before the
- * last, and are written meanwhile. That pays if the kernels take longer than to feed them, and are not slower for it. */
+ * last, and are written meanwhile. That pays if the kernels take longer than to feed them, and are no slower for it. */
 static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan, int64_t unit, struct vp_err *err)
 {
     const uint64_t bytes = p->device_bytes;
@@ -415,8 +415,8 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
     memcpy(kernel, p->kernel, sizeof kernel);
     p->stay = true;
     const int rc = check(p, err);
-    const double spent = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
-    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && spent < saved))
+    const double allocated = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
+    if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && allocated < saved))
         return rc;
     p->stay = false;
     return check(p, err);
@@ -463,6 +463,7 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
             least = t;
         }
     }
+    /* they cost the promise of equal bits */
     return one - least > rates_of(p)->subsets_save && one - least > rates_of(p)->subsets_part * one ? best : 1;
 }
 
@@ -649,8 +650,8 @@ static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct v
             free(device);
             return NULL;
         }
-        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed, .free = info.free,
-                                     .total = info.total};
+        device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
+                                     .free = info.free, .total = info.total};
     }
     return device;
 }

@@ -3,7 +3,7 @@
  * Results never depend on them; plans do, and only by their ratios. `make rates` measures on the machine at hand what
  * can be measured there, and prints the table in this form.
  *
- * Two figures are not here, for they belong to one operation: the cost of a voxel on the CPU (vp_op.cost), and what
+ * Two figures are not here, for they belong to one operation: the cost of a voxel on the CPU (vp_local.cost), and what
  * each of a GPU's filter kernels takes for a row (cuda/filter.cu). */
 #ifndef VP_RATES_H
 #define VP_RATES_H
@@ -38,9 +38,9 @@
     X(gpu_speed, 132 * 1.98, "GHz", "multiprocessors times clock of the device of gpu_updates", "H100") \
     X(views_read, 25e9, "bytes/s", "of projections, read by all threads", "a guess") \
     X(views_up, 40e9, "bytes/s", "of projections, to a device", "a guess") \
+    X(slabs_add, 10e9, "bytes/s", "of subsets' volumes, fetched and added on the host", "a guess") \
     X(volume_write, 8e9, "bytes/s", "of a volume, to a file in memory, by all threads", "H200: 8.6e9") \
     X(device_alloc, 5e11, "bytes/s", "of a device's memory, allocated", "a guess") \
-    X(slabs_add, 10e9, "bytes/s", "of subsets' volumes, fetched and added on the host", "a guess") \
     X(subsets_save, 0.1, "s", "that subsets must save: they cost the promise of equal bits", "a guess") \
     X(subsets_part, 0.25, "of the whole", "that they must save, too", "a guess") \
     X(filter_avx512, 4.7e-9, "s/sample", "of the transform, filtered by one thread", "XEON16: 4.2 to 5.6 ns") \

@@ -6,9 +6,9 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "device/device.h"
 #include "ct/backproject.h"
 #include "ct/filter.h"
+#include "device/device.h"
 #include "run/rates.h"
 
 #include <fcntl.h>

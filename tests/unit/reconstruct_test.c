@@ -10,6 +10,7 @@
 #include "ct/slab_kernels.h"
 #include "ct/backproject.h"
 #include "ct/reconstruct_internal.h"
+#include "run/rates.h"
 #include "stack/reader.h"
 
 #include <fcntl.h>
@@ -647,6 +648,7 @@ struct ask {
     uint64_t memory; /* 0: much */
     const char *sinograms; /* read from there, not from the scan, */
     const char *pipe;      /* or views from there */
+    const struct vp_rates *rates;
 };
 
 /* Plan and run; the volume (malloc'd) or NULL with the reason in err. */
@@ -673,7 +675,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
                                        .z1 = z1, .memory = a->memory ? a->memory : 1 << 30,
                                        .device_memory = a->device_memory, .threads = 1, .any_order = a->any_order,
                                        .kind = a->kind, .devices = numbers, .n_devices = a->n_devices,
-                                       .want_subsets = a->subsets};
+                                       .want_subsets = a->subsets, .rates = a->rates};
     if (vp_reconstruct_plan(r, &job, NULL, err) || vp_writer_open(&w, volume_path, &out, &stream, err))
         goto out;
     at_once = INT64_MAX;
@@ -824,6 +826,28 @@ static void slices_that_leave_early(void)
     struct ask a = {.kind = &devices, .n_devices = 1, .any_order = true};
     check_same(&s, &a, want, &r);
     CHECK(!r.stay);
+    free(want);
+    free_scene(&s);
+    /* nor where their memory costs more time than it saves */
+    struct vp_rates rates = vp_rates;
+    int dear = 0;
+    write_scan(64);
+    make_scene(&s, 64, 12, 0);
+    want = by_cpu(&s);
+    be_slow(true);
+    like.pairs = false;
+    rates.device_alloc = 1;
+    for (a.device_memory = room(&s, 12); a.device_memory < room(&s, 12) + 200000; a.device_memory += 10000) {
+        a.rates = NULL;
+        check_same(&s, &a, want, &r);
+        const bool stays = r.stay;
+        a.rates = &rates;
+        check_same(&s, &a, want, &r);
+        dear += stays && !r.stay;
+        CHECK(stays || !r.stay);
+    }
+    CHECK(dear > 0);
+    be_slow(false);
     free(want);
     free_scene(&s);
 }
