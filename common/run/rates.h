@@ -3,7 +3,7 @@
  * Results never depend on them; plans do, and only by their ratios. `make rates` measures on the machine at hand what
  * can be measured there, and prints the table in this form.
  *
- * Two figures are not here, for they belong to one operation: the cost of a voxel on the CPU (vp_local.cost), and what
+ * Two figures are not here, for they belong to one operation: the cost of a voxel on the CPU (vp_op.cost), and what
  * each of a GPU's filter kernels takes for a row (cuda/filter.cu). */
 #ifndef VP_RATES_H
 #define VP_RATES_H
