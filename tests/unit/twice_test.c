@@ -2,7 +2,7 @@
 /* Two visits to every box: the exact mean of an image is subtracted from it, and at each voxel the largest sample of
  * the boxes beside its own is told, so that entries of many lengths go from one visit to the next. The sum is a
  * float's: it is the same only if boxes and their order are. */
-#include "plans.h"
+#include "sums.h"
 #include "run/store.h"
 
 static char dir[] = "/tmp/twice_test.XXXXXX";
@@ -83,13 +83,6 @@ static int mean_finish(const struct vp_op *op, const struct vp_part *in, const s
 
 /* ---- scenes ---- */
 
-struct scene { int64_t n[3], inner, outer; float *data, *want; char path[80]; struct vp_chain chain; };
-
-static int64_t pages_of(const struct scene *s)
-{
-    return s->inner * s->n[2] * s->outer;
-}
-
 /* The definition: boxes of the step in their order, in an image that lies in one piece. */
 static void make_want(struct scene *s, const int64_t step[3])
 {
@@ -136,54 +129,21 @@ static void make_want(struct scene *s, const int64_t step[3])
 
 static void make_scene(struct scene *s)
 {
-    static int number;
     struct vp_err err = VP_ERR_INIT;
-    struct vp_writer *w = NULL;
-    const struct vp_writer_options o = {0};
+    const int64_t step[3] = {dice(1, 12), dice(1, 12), dice(1, 9)};
     *s = (struct scene){.n = {dice(1, 20), dice(1, 20), dice(1, 20)}, .inner = dice(1, 2), .outer = dice(1, 2)};
-    const int64_t step[3] = {dice(1, 12), dice(1, 12), dice(1, 9)}, samples = pages_of(s) * s->n[0] * s->n[1];
-    s->data = malloc((size_t)samples * sizeof(float));
-    s->want = malloc((size_t)samples * sizeof(float));
-    for (int64_t i = 0; i < samples; i++)
-        s->data[i] = (float)dice(1, 1 << 24) * (dice(0, 3) ? 1e-6f : 1.3f);
+    write_scene(s, dir);
     struct mean *m = calloc(1, sizeof *m);
     m->per_image = 1;
     for (int a = 0; a < 3; a++)
         m->per_image *= (s->n[a] + step[a] - 1) / step[a];
     const struct vp_op op = {.kernel = "mean", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
-                                .in = VP_F32, .out = VP_F32, .cost = 1, .step = {step[0], step[1], step[2]},
-                                .params = m, .free = free, .halo = {dice(0, 1), 0, dice(0, 2)},
-                                .summary = mean_summary, .summarize = mean_summarize, .solve = mean_solve,
-                                .finish = mean_finish};
+                             .in = VP_F32, .out = VP_F32, .cost = 1, .step = {step[0], step[1], step[2]},
+                             .params = m, .free = free, .halo = {dice(0, 1), 0, dice(0, 2)},
+                             .summary = mean_summary, .summarize = mean_summarize, .solve = mean_solve,
+                             .finish = mean_finish};
     CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
     make_want(s, step);
-    snprintf(s->path, sizeof s->path, "%s/%d.tif", dir, number++);
-    const struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = pages_of(s), .type = VP_F32};
-    CHECK_INT(vp_writer_open(&w, s->path, &stack, &o, &err), 0);
-    for (int64_t i = 0; i < stack.pages; i++)
-        CHECK_INT(vp_writer_page(w, s->data + i * s->n[0] * s->n[1], &err), 0);
-    CHECK_INT(vp_writer_close(w, &err), 0);
-}
-
-static int run_scene(struct scene *s, struct vp_problem *p, struct vp_plan *plan, uint64_t memory)
-{
-    const int64_t page = s->n[0] * s->n[1];
-    struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = VP_F32, .stored_out = VP_F32,
-                           .device = {1, 2, 3, 4}, .page = take_page};
-    struct got got = {.data = malloc((size_t)(page * pages_of(s)) * sizeof(float)), .size = sizeof(float),
-                      .page = page, .fail_at = -1};
-    struct source source;
-    struct vp_err err = VP_ERR_INIT;
-    CHECK_INT(source_open(&source, s->path, NULL, false, &err), 0);
-    e.reader[0] = source.reader;
-    e.ctx = &got;
-    int rc = vp_execute_twice(&e, memory, NULL, &err);
-    if (rc)
-        printf("%s\n", err.msg);
-    source_close(&source);
-    rc = rc || memcmp(got.data, s->want, (size_t)(page * pages_of(s)) * sizeof(float));
-    free(got.data);
-    return rc;
 }
 
 static void test_plans(void)
@@ -192,19 +152,11 @@ static void test_plans(void)
     for (int trial = 0; trial < 300; trial++) {
         struct scene s;
         make_scene(&s);
-        struct vp_problem p = {.chain = &s.chain, .image = {s.n[0], s.n[1], s.n[2]}, .inner = s.inner,
-                               .outer = s.outer, .stored_in = 4, .stored_out = 4, .threads = (int)dice(1, 3),
-                               .memory = 1 << 30};
+        struct vp_problem p = problem_of_scene(&s, trial % 3);
         const int64_t *step = s.chain.stage[0].step;
         struct vp_plan plan;
         struct vp_err err = VP_ERR_INIT;
         bool made = false;
-        if (trial % 3) {
-            p.kind = &pretended;
-            p.devices = (int)dice(1, 4);
-            for (int d = 0; d < p.devices; d++)
-                p.free[d] = 1 << 30;
-        }
         if (trial % 5 == 0) {
             made = !vp_plan_make(&plan, &p, &err);
             CHECK(made);
@@ -223,15 +175,12 @@ static void test_plans(void)
         }
         CHECK(made);
         if (made) {
-            const int rc = run_scene(&s, &p, &plan, (uint64_t)dice(0, 2) * 200);
+            const int rc = run_scene_plan(&s, &p, &plan, false, true, (uint64_t)dice(0, 2) * 200);
             CHECK_INT(rc, 0);
             runs++;
             on[p.kind != NULL]++;
         }
-        unlink(s.path);
-        vp_chain_free(&s.chain);
-        free(s.data);
-        free(s.want);
+        free_scene(&s);
     }
     printf("%d runs: %d on the CPU, %d on devices; %d planned\n", runs, on[0], on[1], planned);
     CHECK(on[0] >= 80 && on[1] >= 150);

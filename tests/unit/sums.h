@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stacks of f32 whose sums depend on their order, for tests of operations that know more than their halo. */
+#ifndef VP_SUMS_H
+#define VP_SUMS_H
+
+#include "plans.h"
+
+struct scene { int64_t n[3], inner, outer; float *data, *want; char path[96]; struct vp_chain chain; };
+
+static int64_t pages_of_scene(const struct scene *s)
+{
+    return s->inner * s->n[2] * s->outer;
+}
+
+/* n, inner and outer are given: samples, room for what is wanted of them, and a file in `dir`. */
+static void write_scene(struct scene *s, const char *dir)
+{
+    static int number;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_writer *w = NULL;
+    const struct vp_writer_options o = {0};
+    const int64_t page = s->n[0] * s->n[1], samples = pages_of_scene(s) * page;
+    s->data = malloc((size_t)samples * sizeof(float));
+    s->want = malloc((size_t)samples * sizeof(float));
+    for (int64_t i = 0; i < samples; i++)
+        s->data[i] = (float)dice(1, 1 << 24) * (dice(0, 3) ? 1e-6f : 1.3f);
+    snprintf(s->path, sizeof s->path, "%s/%d.tif", dir, number++);
+    const struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = pages_of_scene(s), .type = VP_F32};
+    CHECK_INT(vp_writer_open(&w, s->path, &stack, &o, &err), 0);
+    for (int64_t i = 0; i < stack.pages; i++)
+        CHECK_INT(vp_writer_page(w, s->data + i * page, &err), 0);
+    CHECK_INT(vp_writer_close(w, &err), 0);
+}
+
+static void free_scene(struct scene *s)
+{
+    unlink(s->path);
+    vp_chain_free(&s->chain);
+    free(s->data);
+    free(s->want);
+}
+
+/* The problem of a scene on the CPU, or on up to four pretended devices. */
+static struct vp_problem problem_of_scene(const struct scene *s, bool on_devices)
+{
+    struct vp_problem p = {.chain = &s->chain, .image = {s->n[0], s->n[1], s->n[2]}, .inner = s->inner,
+                           .outer = s->outer, .stored_in = 4, .stored_out = 4, .threads = (int)dice(1, 3),
+                           .memory = 1 << 30};
+    p.kind = on_devices ? &pretended : NULL;
+    p.devices = on_devices ? (int)dice(1, 4) : 0;
+    for (int d = 0; d < p.devices; d++)
+        p.free[d] = 1 << 30;
+    return p;
+}
+
+/* 0 if the bytes are the wanted ones. `twice`: with two visits, whose entries have so much memory. */
+static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan,
+                          bool piped, bool twice, uint64_t memory)
+{
+    const int64_t page = s->n[0] * s->n[1], pages = pages_of_scene(s);
+    struct got got = {.data = malloc((size_t)(page * pages) * sizeof(float)), .size = sizeof(float), .page = page,
+                      .fail_at = -1};
+    struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = VP_F32, .stored_out = VP_F32,
+                           .device = {1, 2, 3, 4}, .page = take_page, .ctx = &got};
+    struct source source;
+    struct vp_err err = VP_ERR_INIT;
+    CHECK_INT(source_open(&source, s->path, NULL, piped, &err), 0);
+    e.reader[0] = source.reader;
+    int rc = twice ? vp_execute_twice(&e, memory, NULL, &err) : vp_execute(&e, NULL, &err);
+    if (rc)
+        printf("%s\n", err.msg);
+    source_close(&source);
+    rc = rc || memcmp(got.data, s->want, (size_t)(page * pages) * sizeof(float));
+    free(got.data);
+    return rc;
+}
+
+#endif
