@@ -142,6 +142,7 @@ samples() {
     [ "$(img-info --value origin w.tif)" = "0.4 0 0" ]
     img-local --stat std d.tif -o w.tif
     [ "$(img-info --value scale w.tif)" = "0.1 0" ]
+    [ "$(img-convert -t f64 --scale 0.1,0.2 v.tif | img-info --value scale -)" = "0.1 0.2" ]
 }
 
 @test "a cropped and thinned scan is the scan of the cropped detector" {
