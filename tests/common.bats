@@ -1,5 +1,5 @@
 # The promises that hold for every program: streams, messages, exit statuses, outputs.
-# A new program needs a line in `programs` below, and nothing else here.
+# A new program needs a line in `programs` below, and nothing else here; it gets f32 samples, and u16 from a pipe.
 load helper
 
 # name | input it reads (or -) | its arguments; the input is added at the end
@@ -62,6 +62,19 @@ with_file() {
     for program in "$BUILD"/bin/*; do
         grep -q "^$(basename "$program") *|" <<<"$programs"
     done
+}
+
+@test "every program that works in chunks is where chunks, bits and devices are compared" {
+    local chunked=0
+    for program in "$BUILD"/bin/*; do
+        name=$(basename "$program")
+        [[ "$("$program" --help)" = *" --chunk "* ]] || continue
+        chunked=$((chunked + 1))
+        for where in chunks.bats unit/plans_test.c cuda-local.bats bits.sh; do
+            grep -qw -e "$name" "$ROOT/tests/$where" || { echo "$name is not in tests/$where"; return 1; }
+        done
+    done
+    [ "$chunked" -gt 0 ]
 }
 
 @test "--help: standard output, 0, at most 80 columns, no escapes" {

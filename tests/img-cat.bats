@@ -134,6 +134,15 @@ samples() {
     near "$b" "$(perl -e "print $y + 2")" 1e-12
     near "$c" "$(perl -e "print $z + 4")" 1e-12
     [ "$(img-info --value voxel w.tif)" = "0.5 1 6" ]
+    # as short as they were
+    img-convert --set voxel=0.1,0.1,0.7mm --set origin=0.3,0,0 --set scale=0.1,0.3 v.tif -o d.tif
+    img-cat --pages ::-1 d.tif -o w.tif
+    [ "$(img-info --value voxel,scale w.tif | xargs)" = "0.1 0.1 0.7 0.1 0.3" ]
+    img-cat --region 1:,: d.tif -o w.tif
+    [ "$(img-info --value origin w.tif)" = "0.4 0 0" ]
+    img-local --stat std d.tif -o w.tif
+    [ "$(img-info --value scale w.tif)" = "0.1 0" ]
+    [ "$(img-convert -t f64 --scale 0.1,0.2 v.tif | img-info --value scale -)" = "0.1 0.2" ]
 }
 
 @test "a cropped and thinned scan is the scan of the cropped detector" {

@@ -523,7 +523,8 @@ ome() { echo "<?xml version=\"1.0\"?><OME><Image><Pixels DimensionOrder=\"$1\" S
     described "$(ome XYZCT 24 1 1)" b.tif                       # the others are in other files
     described '{"shape": [2, 4, 3, 4]}' c.tif
     described 'ImageJ=1.53t\nimages=8\nslices=5\n' d.tif
-    for f in b c d; do
+    described '{"shape": [8, 3, 4], "axes": "QYX"}' q.tif
+    for f in b c d q; do
         [ "$(img-info --value axes $f.tif)" = "x y page" ]
         fails 1 "$f.tif: what its pages are is not known: the axes are x y page" img-gauss --sigma 1 $f.tif
         [[ "$stderr" == *"hint: with --2d every page is an image of its own; img-convert --set axes=x,y,z makes them a volume"* ]]

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "image/image_result.h"
+#include "image/report.h"
 #include "stack/open.h"
 
 #include <math.h>
@@ -23,10 +24,11 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
              || vp_meta_set(meta, "value-unit", NULL);
     if (rc || result->values == VP_VALUES || !vp_meta_numbers(meta, "scale", 2, scale))
         return rc;
-    return result->values == VP_DIFFERENCES ? vp_meta_setf(meta, "scale", "%.17g 0", scale[0])
-           : result->values == VP_SPREADS   ? vp_meta_setf(meta, "scale", "%.17g 0", fabs(scale[0]))
-           : result->values == VP_SQUARES   ? vp_meta_setf(meta, "scale", "%.17g 0", scale[0] * scale[0])
-                                            : vp_meta_set(meta, "scale", NULL);
+    if (result->values == VP_NO_VALUES)
+        return vp_meta_set(meta, "scale", NULL);
+    const double gain = result->values == VP_SPREADS   ? fabs(scale[0])
+                        : result->values == VP_SQUARES ? scale[0] * scale[0] : scale[0];
+    return vp_report_numbers(meta, "scale", 2, (const double[]){gain, 0});
 }
 
 int vp_images_result(const struct vp_images *im, struct vp_run *run, enum vp_type stored,

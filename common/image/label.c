@@ -3,6 +3,7 @@
 #include "image/label.h"
 
 #include "base/err.h"
+#include "image/report.h"
 #include "stack/axes.h"
 #include "stack/foreign.h"
 
@@ -99,7 +100,7 @@ static int set_scale(struct vp_meta *m, const char *value, struct vp_err *err)
     double v[2], mm;
     if (numbers(value, 2, v, false, &mm) != 2 || v[0] == 0)
         return wrong("scale", value, "GAIN,OFFSET with a gain that is not 0", err);
-    return vp_meta_setf(m, "scale", "%.17g %.17g", v[0], v[1]) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
+    return vp_report_numbers(m, "scale", 2, v) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
 /* Names or numbers with blanks between them. */

@@ -4,6 +4,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "stack/stack.h"
 
 const char *vp_format_number(char *buf, double v)
 {
@@ -15,6 +18,15 @@ const char *vp_format_number(char *buf, double v)
             break;
     }
     return buf;
+}
+
+int vp_report_numbers(struct vp_meta *m, const char *key, int n, const double *v)
+{
+    char text[4 * 32] = "", one[32];
+
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", vp_format_number(one, v[i]));
+    return vp_meta_set(m, key, text);
 }
 
 void vp_json_number(FILE *out, double v)

@@ -117,8 +117,8 @@ static int imagej(struct vp_meta *m, const char *text, size_t len, const struct 
     return rc || vp_meta_set(m, "unit", "mm") ? -1 : 0;
 }
 
-/* tifffile: {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Without axes (or with others than those known
- * here) pages along more than one are not understood. */
+/* tifffile: {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Pages along an axis with another name than
+ * those known here, or along several without names, are not understood. */
 static int shaped(struct vp_meta *m, const char *text, size_t len)
 {
     static const char start[] = "{\"shape\": [", word[] = "\"axes\": \"";
@@ -152,7 +152,7 @@ static int shaped(struct vp_meta *m, const char *text, size_t len)
         name[known] = letter == 'C' ? "channel" : letter == 'Z' ? "z" : letter == 'T' ? "time" : NULL;
         known += name[known] != NULL;
     }
-    return pages > 1 && known < pages ? vp_axes_lose(m)
+    return (pages > 1 || named) && known < pages ? vp_axes_lose(m)
            : known && known == pages  ? set_axes(m, name, size, known, 0) : 0;
 }
 

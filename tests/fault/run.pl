@@ -63,6 +63,10 @@ img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
 img-view --window 0,0.03 $in/vol.tif -o %
 END
+for my $path (glob "$build/bin/*") {
+    my ($program) = $path =~ m{([^/]+)$};
+    grep { $_->[0] eq $program } @runs or die "no run of $program: it needs a line in the list\n";
+}
 
 sub slurp { my ($path) = @_; local $/; open my $f, '<', $path or return; return scalar <$f> }
 
