@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int test_checks, test_failures;
+static _Atomic int test_checks, test_failures; /* operations check in the threads that run them */
 
 #define CHECK(cond) do { test_checks++; if (!(cond)) { test_failures++; \
     printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)
