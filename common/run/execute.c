@@ -154,8 +154,8 @@ static int run_threads(struct run *r, struct vp_err *err)
         worker_main(&r->worker[0], &own);
     for (int i = 1; i < r->plan->workers; i++)
         vp_thread_join(&r->worker[i].thread, &own);
-    vp_thread_join(&r->reader, &own);
     vp_thread_join(&r->writer, &own);
+    vp_thread_join(&r->reader, &own); /* last: all others may wake it */
     if (r->stop)
         vp_err_keep(err, &r->err);
     return r->stop ? -1 : 0;

@@ -426,7 +426,7 @@ static void check_bytes(void)
             const uint64_t taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
             const uint64_t bound = vp_backproject_bytes(s->n_views, s->nu, s->nv, &s->grid, z0, z1, 2);
             CHECK(taken <= bound);
-#ifndef __SANITIZE_ADDRESS__ /* which keeps the heap's books itself */
+#ifndef TEST_SANITIZED /* which keeps the heap's books itself */
             if (c == N_SCANS)
                 CHECK(2 * taken > bound);
 #endif

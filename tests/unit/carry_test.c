@@ -3,6 +3,8 @@
  * makes them: the CPU part after part, a device part after part, several devices segments side by side. */
 #include "sums.h"
 
+#include <signal.h>
+
 static char dir[] = "/tmp/carry_test.XXXXXX";
 
 /* ---- the operation ---- */
@@ -103,7 +105,7 @@ static void show(const struct scene *s, const struct vp_plan *plan)
 
 static void test_plans(void)
 {
-    int runs = 0, offset = 0, streams = 0, planned = 0, side = 0;
+    int runs = 0, offset = 0, streams = 0, planned = 0, side = 0, troubles = 0;
     pretend_apply = sum_apply;
     for (int trial = 0; trial < 400; trial++) {
         struct scene s;
@@ -138,7 +140,7 @@ static void test_plans(void)
         if (made) {
             CHECK(plan.slab % step == 0 || plan.slab >= s.n[2]);
             CHECK(plan.stream != plan.offset);
-            const int rc = run_scene_plan(&s, &p, &plan, piped, false, 0);
+            const int rc = run_scene_plan(&s, &p, &plan, &(struct way){.piped = piped});
             CHECK_INT(rc, 0);
             if (rc)
                 show(&s, &plan);
@@ -146,6 +148,13 @@ static void test_plans(void)
             offset += plan.offset;
             side += plan.offset && plan.workers > 1;
             streams += plan.stream;
+            struct way way = {.piped = piped};
+            way.says = make_trouble(trial, p.kind, pages_of_scene(&s), &way.fail_at);
+            s.chain.stage[0].image[2] = p.image[2];
+            const int failed = run_scene_plan(&s, &p, &plan, &way);
+            CHECK_INT(failed != 0, way.fail_at >= 0 || pretend.launched > pretend.fail_at);
+            troubles += failed != 0;
+            end_trouble();
         }
         free_scene(&s);
     }
@@ -154,6 +163,7 @@ static void test_plans(void)
     CHECK(runs >= 300);
     CHECK(side >= 50);
     CHECK(streams >= 100);
+    CHECK(troubles >= 200);
     CHECK_INT(pretend.open, 0);
 }
 
@@ -161,7 +171,8 @@ int main(void)
 {
     if (!mkdtemp(dir))
         return 1;
-    pretend.fail_at = -1;
+    signal(SIGPIPE, SIG_IGN); /* of pipes whose reader has failed */
+    end_trouble();
     test_plans();
     rmdir(dir);
     return test_done();

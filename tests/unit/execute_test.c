@@ -455,7 +455,8 @@ static void test_trouble(void)
 {
     struct scene s;
     make_scene(&s, 20, 15, 40, 1, 1, 0);
-    for (int kind = 0; kind < 5; kind++) {
+    for (int trial = 0; trial < 6; trial++) {
+        const int kind = trial < 5 ? trial : 2;
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan = {
             .bands = 1, .band = 15, .slab = 4, .slabs = 2, .window = 14, .part = {20, 15, 2}, .lanes = 2};
@@ -475,6 +476,7 @@ static void test_trouble(void)
             p.free[0] = p.free[1] = 1 << 30;
             pretend.launched = 0;
             pretend.fail_at = kind == 2 ? 5 : -1;
+            pretend.late = trial == 5;
             pretend.refuse = kind == 3 ? 1 : 0;
         }
         CHECK(vp_plan_try(&plan, &p));
@@ -496,6 +498,7 @@ static void test_trouble(void)
         free(got.data);
     }
     pretend.fail_at = -1;
+    pretend.late = false;
     /* a run that fails does not wait for a pipe that stays open and silent */
     int fd[2];
     char name[64];

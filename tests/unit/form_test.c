@@ -669,7 +669,7 @@ ssize_t pread(int fd, void *buf, size_t n, off_t at)
     return preadv64(fd, &v, 1, at);
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef TEST_SANITIZED
 extern void *__libc_realloc(void *p, size_t n);
 void *realloc(void *p, size_t n)
 {
@@ -732,7 +732,7 @@ static void failing_calls(void)
         CHECK(rc ? err.msg[0] != 0 : read_compressed(&err) == 3);
     }
     CHECK(failed > 0);
-#ifndef __SANITIZE_ADDRESS__
+#ifndef TEST_SANITIZED
     failed = 0;
     for (int i = 0; i < 60; i++) {
         err = (struct vp_err)VP_ERR_INIT;

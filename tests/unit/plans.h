@@ -69,6 +69,29 @@ static int take_page(void *ctx, int64_t page, const void *samples, int64_t n, st
     return 0;
 }
 
+/* The run of that number fails: in what a device starts or has started, or in what takes the pages. What it has to say
+ * then; `fail_at` of the pages that are got. */
+__attribute__((unused))
+static const char *make_trouble(int number, bool on_device, int64_t pages, int64_t *fail_at)
+{
+    *fail_at = -1;
+    pretend.launched = 0;
+    if (on_device && number % 3) {
+        pretend.fail_at = number % 7;
+        pretend.late = number % 3 == 1;
+        return "fell off the bus";
+    }
+    *fail_at = number % pages;
+    return "is not wanted";
+}
+
+__attribute__((unused))
+static void end_trouble(void)
+{
+    pretend.fail_at = -1;
+    pretend.late = false;
+}
+
 /* ---- plans ---- */
 
 /* A plan at random that keeps the rules, for images of n[] voxels; the planner only completes it. */

@@ -1004,7 +1004,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGABRT, show_running);
     signal(SIGTERM, show_running);
-#ifndef __SANITIZE_ADDRESS__ /* which tells more */
+#ifndef TEST_SANITIZED /* which tells more */
     signal(SIGSEGV, show_running);
 #endif
     pretend.fail_at = -1;

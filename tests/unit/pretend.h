@@ -49,7 +49,8 @@ enum { PRETEND_DEVICES = 32 };
 static struct {
     int open, refuse, most_open; /* allocations there are; so many are refused from now on */
     uint64_t last;               /* bytes of the last allocation */
-    int64_t launched, fail_at;   /* the launch of that number fails */
+    int64_t launched, fail_at;   /* the launch of that number fails, */
+    bool late;                   /* or what it has started does */
     int shortages;               /* of memory, that come at random from now on */
 } pretend;
 static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* of `pretend` */
@@ -79,6 +80,7 @@ struct task {
     const struct vp_op *op;
     enum vp_visit visit;
     void *state;
+    bool fails;
     struct vp_area in[VP_MAX_INPUTS], out;
     struct task *next;
 };
@@ -126,6 +128,8 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
 {
     const struct vp_op *op = t->op;
     const struct vp_area *in = t->in, *out = &t->out;
+    if (t->fails)
+        return vp_fail(err, VP_ERUN, "a pretended device fell off the bus");
     if (t->visit == VP_APPLY) {
         pretend_apply(op, out, t->state);
         return 0;
@@ -352,7 +356,8 @@ static int pretend_wait(struct vp_event *e, struct vp_err *err)
     lock_device(e->device);
     complete(e, e->marks);
     if (e->by && e->by->err.code) {
-        *err = e->by->err;
+        if (err)
+            vp_err_keep(err, &e->by->err);
         rc = -1;
     }
     unlock_device(e->device);
@@ -382,9 +387,10 @@ static int pretend_launch(const struct vp_op *op, const struct vp_work *work, st
 {
     struct task t = {.what = LAUNCH, .op = op, .out = *work->out, .visit = work->visit, .state = work->state};
     pthread_mutex_lock(&pretend_lock);
-    const bool fails = pretend.launched++ == pretend.fail_at;
+    t.fails = pretend.launched++ == pretend.fail_at;
+    const bool late = pretend.late;
     pthread_mutex_unlock(&pretend_lock);
-    if (fails)
+    if (t.fails && !late)
         return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", work->queue->device);
     if (work->in)
         memcpy(t.in, work->in, (size_t)op->inputs * sizeof *work->in);

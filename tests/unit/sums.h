@@ -53,23 +53,29 @@ static struct vp_problem problem_of_scene(const struct scene *s, bool on_devices
     return p;
 }
 
-/* 0 if the bytes are the wanted ones. `twice`: with two visits, whose entries have so much memory. */
-static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan,
-                          bool piped, bool twice, uint64_t memory)
+/* How a scene is run: from a pipe; with two visits, whose entries have so much memory; and what is to fail in it (NULL:
+ * nothing), at page `fail_at` if that is not negative. */
+struct way { bool piped, twice; uint64_t memory; const char *says; int64_t fail_at; };
+
+/* 0 if the bytes are the wanted ones. */
+static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan, const struct way *way)
 {
     const int64_t page = s->n[0] * s->n[1], pages = pages_of_scene(s);
     struct got got = {.data = malloc((size_t)(page * pages) * sizeof(float)), .size = sizeof(float), .page = page,
-                      .fail_at = -1};
+                      .fail_at = way->says ? way->fail_at : -1};
     struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = VP_F32, .stored_out = VP_F32,
                            .device = {1, 2, 3, 4}, .page = take_page, .ctx = &got};
     struct source source;
     struct vp_err err = VP_ERR_INIT;
-    CHECK_INT(source_open(&source, s->path, NULL, piped, &err), 0);
+    CHECK_INT(source_open(&source, s->path, NULL, way->piped, &err), 0);
     e.reader[0] = source.reader;
-    int rc = twice ? vp_execute_twice(&e, memory, NULL, &err) : vp_execute(&e, NULL, &err);
-    if (rc)
+    int rc = way->twice ? vp_execute_twice(&e, way->memory, NULL, &err) : vp_execute(&e, NULL, &err);
+    const bool expected = way->says && strstr(err.msg, way->says);
+    if (rc && !expected)
         printf("%s\n", err.msg);
+    CHECK(!rc || expected);
     source_close(&source);
+    s->chain.stage[0].image[2] = s->n[2];
     rc = rc || memcmp(got.data, s->want, (size_t)(page * pages) * sizeof(float));
     free(got.data);
     return rc;

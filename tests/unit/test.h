@@ -6,7 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static int test_checks, test_failures;
+/* The address and the thread sanitizer have a heap of their own. */
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED
+#endif
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define TEST_SANITIZED
+#endif
+
+static _Atomic int test_checks, test_failures; /* operations check in the threads that run them */
 
 #define CHECK(cond) do { test_checks++; if (!(cond)) { test_failures++; \
     printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); } } while (0)

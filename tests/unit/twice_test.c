@@ -148,7 +148,7 @@ static void make_scene(struct scene *s)
 
 static void test_plans(void)
 {
-    int runs = 0, planned = 0, on[2] = {0};
+    int runs = 0, planned = 0, troubles = 0, on[2] = {0};
     for (int trial = 0; trial < 300; trial++) {
         struct scene s;
         make_scene(&s);
@@ -175,14 +175,21 @@ static void test_plans(void)
         }
         CHECK(made);
         if (made) {
-            const int rc = run_scene_plan(&s, &p, &plan, false, true, (uint64_t)dice(0, 2) * 200);
+            struct way way = {.twice = true, .memory = (uint64_t)dice(0, 2) * 200};
+            const int rc = run_scene_plan(&s, &p, &plan, &way);
             CHECK_INT(rc, 0);
             runs++;
             on[p.kind != NULL]++;
+            way.says = make_trouble(trial, p.kind, pages_of_scene(&s), &way.fail_at);
+            const int failed = run_scene_plan(&s, &p, &plan, &way);
+            CHECK_INT(failed != 0, way.fail_at >= 0 || pretend.launched > pretend.fail_at);
+            troubles += failed != 0;
+            end_trouble();
         }
         free_scene(&s);
     }
     printf("%d runs: %d on the CPU, %d on devices; %d planned\n", runs, on[0], on[1], planned);
+    CHECK(troubles >= 150);
     CHECK(on[0] >= 80 && on[1] >= 150);
     CHECK_INT(pretend.open, 0);
 }
@@ -191,7 +198,7 @@ int main(void)
 {
     if (!mkdtemp(dir))
         return 1;
-    pretend.fail_at = -1;
+    end_trouble();
     test_plans();
     rmdir(dir);
     return test_done();
