@@ -166,6 +166,17 @@ with_file() {
     each f
 }
 
+@test "-o into a folder that is named alone: 1, with the way out" {
+    mkdir folder
+    f() {
+        [ "$1" != img-cmp ] || return 0 # prints
+        fails 1 "folder/: Is a directory" with_file "$@" -o folder/ || return 1
+        [[ "$stderr" == *"hint: name the file that is to be in it"* ]]
+    }
+    each f
+    [ -z "$(ls -A folder)" ]
+}
+
 @test "a full disk: 1" {
     [ -w /dev/full ] || skip "no /dev/full"
     f() {

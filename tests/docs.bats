@@ -52,8 +52,9 @@ zmodload zsh/zpty
 zpty z zsh -f -i
 zpty -w z "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; bindkey '^I' complete-word; echo ready"
 while zpty -r z line && [[ $line != ready* ]]; do :; done
-zpty -w -n z $'img-local --stat=perc\tX\n'
-while zpty -r z line; do print -r -- $line; [[ $line == *X* ]] && break; done
+# to the end: the first X may be the terminal's own echo of what came before the line editor was there
+zpty -w -n z $'img-local --stat=perc\tX\nexit\n'
+while zpty -r z line; do print -r -- $line; done
 EOF
     timeout 30 zsh -f complete.zsh "$ROOT/completions/zsh" >out
     grep -F -- '--stat=percentile:' out

@@ -42,6 +42,8 @@ load helper
     img-gauss --physical --sigma 1.5 --derivative 1,0,0 a.tif | img-cmp --scale 0.5 - want.tif
     noise b.tif 5x5x5 u8
     fails 1 "the size of a voxel is not in the metadata" img-gauss --physical b.tif
+    [[ "$stderr" == *"hint: say it first: img-convert --set voxel=0.5,0.5,2mm"* ]]
+    img-convert --set voxel=0.5,0.5,2mm b.tif | ok img-gauss --physical -
 }
 
 @test "types: same, or f32; rounded to the nearest" {

@@ -178,7 +178,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
         vp_fail(err, VP_EUSAGE, "--%s: to the range of which type?", p->whole ? "auto" : "window");
         return vp_hint(err, "add --type, as --type u16");
     }
-    const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && old[0] != 0;
+    const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && isfinite(old[0]) && isfinite(old[1]) && old[0] != 0;
     if (!had) {
         old[0] = 1;
         old[1] = 0;

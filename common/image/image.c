@@ -89,8 +89,10 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
         vp_fail(err, VP_EUSAGE, "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
         return vp_hint(err, "give x and y only");
     }
-    if (im->params.physical && !im->has_voxel)
-        return vp_fail(err, VP_ERUN, "--physical: the size of a voxel is not in the metadata of the input");
+    if (im->params.physical && !im->has_voxel) {
+        vp_fail(err, VP_ERUN, "--physical: the size of a voxel is not in the metadata of the input");
+        return vp_hint(err, "say it first: img-convert --set voxel=0.5,0.5,2mm");
+    }
     out[2] = 0;
     for (int a = 0; a < axes; a++)
         out[a] = given->v[given->n == 1 ? 0 : a] / (im->params.physical ? im->voxel[a] : 1);

@@ -188,7 +188,8 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
     const bool exists = !stat(path, &st);
     if (exists && S_ISDIR(st.st_mode)) {
         errno = EISDIR;
-        return vp_fail_errno(err, "%s", path);
+        vp_fail_errno(err, "%s", path);
+        return vp_hint(err, "name the file that is to be in it");
     }
     if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
         /* O_CREAT: the kernel then minds whose FIFO it is, where everybody may make one */
