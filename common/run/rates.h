@@ -9,9 +9,9 @@
 #define VP_RATES_H
 
 /* X(name, value, unit, what it is, where it was measured). XEON2: two cores of a Xeon with AVX-512, data in memory;
- * XEON16: 16 cores of one, all at work, rows of 512 to
- * 4096 samples; H100: one H100 80GB with 132 multiprocessors at 1.98 GHz. "ordinary": a round
- * figure for ordinary machines, never measured on one alone; "a guess": chosen so that plans are good ones.
+ * XEON16: 16 cores of one, all at work, rows of 512 to 4096 samples; H100: one H100 80GB with 132
+ * multiprocessors at 1.98 GHz. "ordinary": a round figure for ordinary machines, never measured on one alone; "a
+ * guess": chosen so that plans are good ones.
  *
  * In order: storage and memory; the engine's steps; devices; what `auto` means; reconstruction; the ramp filter. */
 #define VP_RATES(X) \

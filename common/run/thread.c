@@ -3,6 +3,7 @@
 #include "stack/reader.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 static void *thread_main(void *arg)
@@ -31,11 +32,12 @@ int vp_thread_start(struct vp_thread *t, int (*run)(void *ctx, struct vp_err *er
         t->wake[0] = t->wake[1] = -1;
         return vp_fail_errno(err, "a pipe cannot be made");
     }
-    t->running = !pthread_create(&t->id, NULL, thread_main, t);
+    const int why = pthread_create(&t->id, NULL, thread_main, t);
+    t->running = !why;
     if (t->running)
         return 0;
     close_pipe(t);
-    return vp_fail(err, VP_ERESOURCE, "cannot start a thread");
+    return vp_fail(err, VP_ERESOURCE, "a thread cannot be started: %s", strerror(why));
 }
 
 void vp_thread_wake(struct vp_thread *t)
