@@ -45,6 +45,7 @@ struct vp_reader {
     struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
     int64_t at, page;
     int64_t position; /* the page of the stack that comes next */
+    int64_t line; /* rows of it that vp_reader_lines has read */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
@@ -559,6 +560,36 @@ int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err)
     return 1;
 }
 
+int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err)
+{
+    const int64_t ny = r->stack.ny;
+    const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
+    int64_t done = 0;
+    while (done < n) {
+        const int64_t m = n - done < ny - r->line ? n - done : ny - r->line;
+        char *to = (char *)buf + (size_t)done * row;
+        const bool shared = r->concurrent && threads > 1;
+        int rc = !shared ? advance(r, err) : r->position < r->stack.pages;
+        if (rc == 1 && shared)
+            rc = vp_reader_bands(r, r->position, 1, r->line, r->line + m, (void *const[]){to}, NULL, NULL, threads, err)
+                 ? -1 : 1;
+        else if (rc == 1)
+            rc = r->now->rows(r->now, r->page, r->line, r->line + m, to, err) ? -1 : 1;
+        r->failed = r->failed || rc < 0;
+        if (rc < 1)
+            return rc < 0 ? -1 : done;
+        done += m;
+        r->line = (r->line + m) % ny;
+        if (r->line)
+            continue;
+        if (shared && vp_reader_seek(r, r->position + 1, err))
+            return -1;
+        r->page += !shared;
+        r->position += !shared;
+    }
+    return done;
+}
+
 static int64_t input_of(const struct vp_reader *r, int64_t page)
 {
     int64_t lo = 0, hi = r->paths.n; /* first[lo] <= page < first[hi] */
@@ -586,6 +617,7 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
     r->at = i;
     r->page = page - r->first[i];
     r->position = page;
+    r->line = 0;
     return 0;
 }
 
