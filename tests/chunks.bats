@@ -21,6 +21,10 @@ load helper
     ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-morph
 }
 
+@test "img-morphrecon: the bytes of one chunk under 208 plans" {
+    ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-morphrecon
+}
+
 @test "img-nlmeans: the bytes of one chunk under 208 plans" {
     ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-nlmeans
 }

@@ -144,10 +144,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return -1;
     struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .told = &told};
     image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
-    if (!image.flat)
-        run_->common.spool = true; /* all of a volume is looked at before any of it is known */
     if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
-        || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
+        || vp_images_keep(&im, run_, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
         goto out;
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;

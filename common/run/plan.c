@@ -932,7 +932,8 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
     const struct vp_op *op = vp_chain_twice(p->chain);
     struct vp_plan twice;
     struct vp_err why = VP_ERR_INIT;
-    if (!op || p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN)
+    const bool unknown = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
+    if (!op || (op->run && (p->once || unknown)))
         return make_plan(plan, p, false, err);
     if (!op->run)
         return make_plan(plan, p, true, err);
