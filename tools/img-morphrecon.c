@@ -4,6 +4,7 @@
 #include "base/tool.h"
 #include "image/image_run.h"
 #include "image/morphrecon_derive.h"
+#include "local/extremum.h"
 #include "stack/reader.h"
 
 #include <math.h>
@@ -131,7 +132,7 @@ static int resolve(const struct params *p, const struct vp_images *im, struct vp
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
-    const unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
+    unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
@@ -143,6 +144,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (what < 0)
         return -1;
     struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .told = &told};
+    if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
+        types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
     if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
         || vp_images_keep(&im, run_, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
