@@ -571,8 +571,8 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, 
         const bool shared = r->concurrent && threads > 1;
         int rc = !shared ? advance(r, err) : r->position < r->stack.pages;
         if (rc == 1 && shared)
-            rc = vp_reader_bands(r, r->position, 1, r->line, r->line + m, (void *const[]){to}, NULL, NULL, threads, err)
-                 ? -1 : 1;
+            rc = (int)vp_reader_read(r, &(struct vp_wanted){r->position, 1, r->line, r->line + m, .threads = threads},
+                                     (void *const[]){to}, err);
         else if (rc == 1)
             rc = r->now->rows(r->now, r->page, r->line, r->line + m, to, err) ? -1 : 1;
         r->failed = r->failed || rc < 0;
