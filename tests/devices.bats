@@ -22,7 +22,7 @@ setup() {
     set -o pipefail
     export VOXPIPE_PLUGINS=$BUILD/pretend
     unset VOXPIPE_DEVICE
-    truncate -s 2G large.raw # 2 GiB that nobody reads
+    truncate -s 8G large.raw # 8 GiB that nobody reads
     noise small.tif 40x30x12 f32
 }
 
