@@ -77,6 +77,9 @@ struct vp_kernel {
     /* Bytes that are carried from part to part (as many as keeps() says), or the most of an entry (as summary() says),
      * for parts of at most out[] voxels. NULL: none. */
     uint64_t (*state)(const struct vp_op *op, const int64_t out[3]);
+    /* The step and the halo that it asks for instead of the operation's, where its tiles are not those of the CPU: they
+     * hold the operation's own at first. Of chains of one operation. NULL: the same. */
+    void (*demand)(const struct vp_op *op, int64_t step[3], int64_t halo[3]);
 };
 
 #endif

@@ -60,6 +60,21 @@ bool vp_lanes_have(const struct vp_kind *kind, const struct vp_chain *chain, cha
     return true;
 }
 
+void vp_lanes_demand(const struct vp_kind *kind, struct vp_chain *chain)
+{
+    const struct vp_kernel *k = chain->n == 1 ? kind->kernel(chain->stage[0].kernel) : NULL;
+    struct vp_op *op = &chain->stage[0];
+    int64_t step[3], halo[3];
+
+    if (!k || !k->demand)
+        return;
+    memcpy(step, op->step, sizeof step);
+    memcpy(halo, op->halo, sizeof halo);
+    k->demand(op, step, halo);
+    memcpy(op->step, step, sizeof step);
+    memcpy(op->halo, halo, sizeof halo);
+}
+
 /* ---- memory ---- */
 
 static uint64_t round_up(uint64_t n, uint64_t step)

@@ -74,8 +74,8 @@ static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *er
         to[i] = r->input[0] + (size_t)((g + i) % r->plan->window) * r->slot;
     if (to)
         got = p->read     ? p->read(p->source, g, n, to, r->io_threads, err)
-              : p->as_f32 ? vp_reader_pages_f32(p->reader, n, (float **)to, &p->bad, r->io_threads, err)
-                          : vp_reader_pages(p->reader, n, to, r->io_threads, err);
+                          : vp_reader_read(p->reader, &(struct vp_wanted){VP_NEXT, n, .f32 = p->as_f32, .bad = &p->bad,
+                                                                          .threads = r->io_threads}, to, err);
     free(to);
     return got;
 }
@@ -123,10 +123,13 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     for (int64_t i = 0; i < pages; i++)
         to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
                 + (size_t)(i % inner) * r->page_in + shift;
-    if (r->plan->bands > 1)
-        got = vp_reader_bands(reader, g * inner, pages, r->ya, r->yb, to, NULL, NULL, threads, err) ? -1 : pages;
-    else
-        got = vp_reader_pages(reader, pages, to, threads, err);
+    struct vp_wanted w = {VP_NEXT, pages, .threads = threads};
+    if (r->plan->bands > 1) {
+        w.page = g * inner;
+        w.y0 = r->ya;
+        w.y1 = r->yb;
+    }
+    got = vp_reader_read(reader, &w, to, err);
     if (got > 0 && stored != e->held) {
         #pragma omp parallel for num_threads(threads) schedule(dynamic) if (pages > 1)
         for (int64_t i = 0; i < got; i++)
