@@ -2,6 +2,7 @@
 /* What ranks do together: find each other, agree, stop. */
 #include "run/ranks.h"
 
+#include "base/places.h"
 #include "base/size.h"
 #include "device/plugin.h"
 #include "build.h"
@@ -19,37 +20,11 @@ static const double UNHEARD_SECONDS = 10, STOP_SECONDS = 1;
 
 /* ---- the launcher ---- */
 
-static int number_of(const char *text)
-{
-    char *end;
-    const long n = text ? strtol(text, &end, 10) : -1;
-    return text && end > text && !*end && n >= 0 && n < 1 << 24 ? (int)n : -1;
-}
-
-int vp_ranks_launched(int *rank)
-{
-    /* a batch script of Slurm has SLURM_NTASKS and SLURM_PROCID, too: only what srun starts is in a step with tasks */
-    const char *const known[][2] = {
-        {getenv("OMPI_COMM_WORLD_SIZE"), getenv("OMPI_COMM_WORLD_RANK")}, /* ENVVAR OMPI_COMM_WORLD_SIZE: of Open MPI's mpirun: this is one of so many ranks */
-        {getenv("PMI_SIZE"), getenv("PMI_RANK")}, /* ENVVAR PMI_SIZE: the same, of MPICH's and others' */
-        {getenv("SLURM_STEP_NUM_TASKS"), getenv("SLURM_PROCID")}, /* ENVVAR SLURM_STEP_NUM_TASKS: the same, of srun */
-    };
-    *rank = 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const int size = number_of(known[i][0]), it = number_of(known[i][1]);
-        if (size < 1 || it < 0)
-            continue;
-        *rank = it;
-        return size;
-    }
-    return 1;
-}
-
 int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
 {
     char why[2 * PATH_MAX] = "";
     int rank;
-    const int size = vp_ranks_launched(&rank);
+    const int size = vp_launched(&rank);
     *out = NULL;
     if (size <= 1)
         return 0;
@@ -246,6 +221,7 @@ static int conclude(struct vp_ranks *r, const char *words, size_t step, struct v
         const struct word *w = (const struct word *)(words + (size_t)i * step);
         all = all && w->code == worst->code && !strcmp(w->msg, worst->msg);
     }
+    r->speaker = who;
     *err = (struct vp_err)VP_ERR_INIT;
     if (all)
         vp_fail(err, worst->code, "%s", worst->msg);
@@ -273,7 +249,7 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
     if (!got)
         got = conclude(r, words, step, err);
     else if (got > 0)
-        got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
+        r->speaker = r->rank, got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
     else if (!rc)
         *err = trouble;
     for (int i = 0; i < r->size && !got && size; i++)

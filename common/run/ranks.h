@@ -44,6 +44,7 @@ struct vp_ranks {
     int hosts;
     atomic_int stopped; /* 1 + the rank that has said that it failed */
     bool told;          /* it was this one */
+    int speaker;        /* after ranks have agreed that they failed: who says so */
 };
 
 /* What a plugin exports, by this name: `const struct vp_ranks_plugin *vp_plugin_ranks(void)`. */
@@ -52,10 +53,6 @@ struct vp_ranks_plugin {
     struct vp_ranks *(*open)(struct vp_err *err);
 };
 #define VP_RANKS_SYMBOL "vp_plugin_ranks"
-
-/* Whether a launcher has started this process as one of several, by what it left in the environment: how many (1: no),
- * and which. */
-int vp_ranks_launched(int *rank);
 
 /* The ranks that this process is one of; NULL if it is alone. Where there are several and the plugin cannot be had that
  * is an error: they would all do the same work and write the same file. All ranks at once. */

@@ -2,7 +2,7 @@
 /* What ranks do together, with pretended ones: who is on whose host, gathering, agreeing, stopping. */
 #include "ranks.h"
 
-#include "base/size.h"
+#include "base/places.h"
 
 #include <unistd.h>
 
@@ -149,19 +149,19 @@ static void launched(void)
     int rank;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
-    CHECK_INT(vp_ranks_launched(&rank), 1);
+    CHECK_INT(vp_launched(&rank), 1);
     setenv("SLURM_NTASKS", "8", 1); /* a batch script is no rank */
     setenv("SLURM_PROCID", "0", 1);
-    CHECK_INT(vp_ranks_launched(&rank), 1);
+    CHECK_INT(vp_launched(&rank), 1);
     setenv("SLURM_STEP_NUM_TASKS", "8", 1);
     setenv("SLURM_PROCID", "5", 1);
-    CHECK_INT(vp_ranks_launched(&rank), 8);
+    CHECK_INT(vp_launched(&rank), 8);
     CHECK_INT(rank, 5);
     setenv("PMI_SIZE", "x", 1);
-    CHECK_INT(vp_ranks_launched(&rank), 8);
+    CHECK_INT(vp_launched(&rank), 8);
     setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
     setenv("OMPI_COMM_WORLD_RANK", "2", 1);
-    CHECK_INT(vp_ranks_launched(&rank), 3);
+    CHECK_INT(vp_launched(&rank), 3);
     CHECK_INT(rank, 2);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
