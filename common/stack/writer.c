@@ -31,6 +31,7 @@ struct vp_writer {
     struct vp_stack stack;
     size_t page_bytes;
     bool raw, big;
+    bool joined; /* another process has opened the file, and closes it after us */
     enum vp_compress compress;
     bool begun; /* it is decided what kind of TIFF it is */
     char *text; /* tag 270 */
@@ -38,6 +39,8 @@ struct vp_writer {
     bool ending; /* the page that is written is the last of an unknown number */
     struct vp_reserved *reserved; /* pages and rows may come in any order */
     int64_t written; /* pages, in order */
+    int64_t line; /* rows of the next page that vp_writer_lines was given */
+    char *collected; /* these, where a page must be whole */
     _Atomic int64_t rows; /* of pages, in any order */
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
     unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
@@ -273,6 +276,7 @@ static void release(struct vp_writer *w)
     free(w->text);
     free(w->composed);
     free(w->held);
+    free(w->collected);
     free(w);
 }
 
@@ -307,9 +311,10 @@ static int begin(struct vp_writer *w, struct vp_err *err)
     w->begun = true;
     if (lay_out(w, err))
         return -1;
-    return w->compress ? vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), vp_outfile_name(w->file),
-                                                &w->stack, w->text, w->compress, w->big, err)
-                       : write_header(w, err);
+    return w->joined     ? 0
+           : w->compress ? vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), vp_outfile_name(w->file),
+                                                  &w->stack, w->text, w->compress, w->big, err)
+                         : write_header(w, err);
 }
 
 static int open_tiff(struct vp_writer *w, struct vp_err *err)
@@ -375,8 +380,8 @@ uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_op
     return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
 }
 
-int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
-                   const struct vp_writer_options *o, struct vp_err *err)
+static int open_writer(struct vp_writer **out, const char *path, const char *temporary, const struct vp_stack *stack,
+                       const struct vp_writer_options *o, struct vp_err *err)
 {
     struct vp_writer *w = calloc(1, sizeof *w);
     if (!w || vp_stack_copy(&w->stack, stack)) {
@@ -385,6 +390,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     }
     w->raw = o->raw;
     w->compress = o->compress;
+    w->joined = temporary;
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
     if (!w->page_bytes)
@@ -393,7 +399,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
     if (!rc)
-        rc = vp_outfile_open(&w->file, path, err);
+        rc = temporary ? vp_outfile_join(&w->file, path, temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc && !o->raw)
         rc = open_tiff(w, err);
     if (!rc && !w->compress && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
@@ -406,6 +412,33 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     }
     *out = w;
     return 0;
+}
+
+int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err)
+{
+    return open_writer(w, path, NULL, stack, o, err);
+}
+
+int vp_writer_join(struct vp_writer **w, const char *path, const char *temporary, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err)
+{
+    return open_writer(w, path, temporary, stack, o, err);
+}
+
+const char *vp_writer_temporary(const struct vp_writer *w)
+{
+    return w->reserved ? vp_outfile_temporary(w->file) : NULL;
+}
+
+int64_t vp_writer_rows_put(const struct vp_writer *w)
+{
+    return w->rows;
+}
+
+void vp_writer_others(struct vp_writer *w, int64_t rows)
+{
+    w->rows += rows;
 }
 
 static int too_many(const struct vp_writer *w, int64_t got, struct vp_err *err)
@@ -465,6 +498,43 @@ int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threa
     return rc;
 }
 
+/* Rows of the page that is written, where it needs not be whole. */
+static int append_rows(struct vp_writer *w, int64_t n, const char *rows, int threads, struct vp_err *err)
+{
+    const size_t bytes = (size_t)n * (w->page_bytes / (size_t)w->stack.ny);
+    if (w->stack.pages > 0 && w->written >= w->stack.pages)
+        return too_many(w, w->written + 1, err);
+    if (w->reserved)
+        return put_bands(w, w->written, 1, w->line, w->line + n, rows, threads, err);
+    if (w->raw || w->line)
+        return vp_outfile_write(w->file, rows, bytes, err);
+    const size_t head = compose_all(w, w->written, w->composed);
+    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, head, rows, bytes, vp_outfile_name(w->file), err);
+}
+
+int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
+{
+    const int64_t ny = w->stack.ny;
+    const size_t row = w->page_bytes / (size_t)ny;
+    const bool whole = w->hold || w->libtiff;
+    if (whole && !w->collected && !(w->collected = vp_alloc_raw(1, w->page_bytes, "a page of output", err)))
+        return -1;
+    for (const char *from = rows; n > 0;) {
+        const int64_t m = vp_min64(n, ny - w->line);
+        if (whole)
+            memcpy(w->collected + (size_t)w->line * row, from, (size_t)m * row);
+        else if (append_rows(w, m, from, threads, err))
+            return -1;
+        from += (size_t)m * row;
+        n -= m;
+        w->line = (w->line + m) % ny;
+        if (!w->line && whole && vp_writer_page(w, w->collected, err))
+            return -1;
+        w->written += !w->line && !whole;
+    }
+    return 0;
+}
+
 bool vp_writer_random(const struct vp_writer *w)
 {
     return w->reserved != NULL;
@@ -510,12 +580,21 @@ uint64_t vp_writer_bytes(struct vp_writer *w)
 int vp_writer_close(struct vp_writer *w, struct vp_err *err)
 {
     int rc = 0;
-    if (w->n_held) {
+    if (w->line)
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld rows of page %lld, got %lld", vp_outfile_name(w->file),
+                     (long long)w->stack.ny, (long long)w->written, (long long)w->line);
+    if (!rc && w->n_held) {
         if (!w->begun)
             w->stack.pages = w->n_held;
         rc = write_held(w, true, err);
     }
     const int64_t ny = w->stack.ny, rows = w->rows;
+    if (w->joined) {
+        vp_reserved_close(w->reserved);
+        rc = vp_outfile_close(w->file, err);
+        release(w);
+        return rc;
+    }
     if (!rc && rows && w->written * ny + rows != w->stack.pages * ny)
         rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages of %lld rows, got %lld rows in all",
                      vp_outfile_name(w->file), (long long)w->stack.pages, (long long)ny,
