@@ -55,7 +55,8 @@ struct vp_work {
     /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to the image; their
      * boxes (and pitches) may differ. */
     const struct vp_area *in;
-    const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it */
+    const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it; two where the operation
+                                  has a twin */
     const void *table;         /* what fill() made, on the device */
     void *scratch;             /* of scratch() bytes; holds anything at first */
     struct vp_queue *queue;    /* launches on one queue never overlap: they share the scratch */
@@ -76,6 +77,9 @@ struct vp_kernel {
     /* Bytes that are carried from part to part (as many as keeps() says), or the most of an entry (as summary() says),
      * for parts of at most out[] voxels. NULL: none. */
     uint64_t (*state)(const struct vp_op *op, const int64_t out[3]);
+    /* The step and the halo that it asks for instead of the operation's, where its tiles are not those of the CPU: they
+     * hold the operation's own at first. Of chains of one operation. NULL: the same. */
+    void (*demand)(const struct vp_op *op, int64_t step[3], int64_t halo[3]);
 };
 
 #endif

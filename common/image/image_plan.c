@@ -131,6 +131,8 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
         vp_note(run, "on the CPU: %s", err->msg);
         *err = (struct vp_err)VP_ERR_INIT;
         j->problem.kind = NULL;
+        memcpy(j->chain->stage[0].step, j->step, sizeof j->step);
+        memcpy(j->chain->stage[0].halo, j->halo, sizeof j->halo);
         if (!vp_plan_make(&j->plan, &j->problem, err))
             return 0;
     }
@@ -142,11 +144,11 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
 }
 
-int vp_images_plan(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain, enum vp_type stored,
+int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_chain *chain, enum vp_type stored,
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
-        if (chain->stage[s].whole[2] && im->size[2] >= VP_UNKNOWN) {
+        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN) {
             vp_fail(err, VP_EUSAGE,
                     "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
                     vp_reader_name(im->reader[0]), chain->stage[s].kernel);
@@ -155,5 +157,12 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, const struct 
     memset(j, 0, sizeof *j);
     make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
     j->problem.rows = j->problem.rows && writes;
-    return find_devices(im, run, j, err) || vp_images_plan_again(im, run, j, err) ? -1 : 0;
+    j->chain = chain;
+    memcpy(j->step, chain->stage[0].step, sizeof j->step);
+    memcpy(j->halo, chain->stage[0].halo, sizeof j->halo);
+    if (find_devices(im, run, j, err))
+        return -1;
+    if (j->problem.kind)
+        vp_lanes_demand(j->problem.kind, chain);
+    return vp_images_plan_again(im, run, j, err);
 }

@@ -21,6 +21,8 @@ struct vp_execute {
     enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
+    struct vp_writer *twin_writer;           /* of the second result, where there is one: as the two above */
+    int (*twin_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
     struct vp_stats *stats;                  /* may be NULL */
     struct vp_progress *progress;            /* may be NULL */
@@ -30,6 +32,7 @@ struct vp_execute {
     /* Pages through a function (pages.h) instead of a chain: */
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
+    double began;                            /* the first of two visits */
     int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
 };
 
@@ -37,8 +40,8 @@ struct vp_execute {
  * with less and run again. */
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
 
-/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond `memory`
- * bytes (0: no limit) go to a file. */
-int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err);
+/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
+ * memory that the plan has for them go to a file. */
+int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err);
 
 #endif

@@ -13,13 +13,16 @@ struct vp_lanes;
 
 /* Whether the kind has a kernel for the types and parameters of every stage; else why not. */
 bool vp_lanes_have(const struct vp_kind *kind, const struct vp_chain *chain, char *why, size_t size);
+/* The step and halo of the only stage as its kernel asks for them, or as they are; of a longer chain nothing changes. */
+void vp_lanes_demand(const struct vp_kind *kind, struct vp_chain *chain);
 /* Device bytes of a worker. */
 uint64_t vp_lanes_bytes(const struct vp_kind *kind, const struct vp_chain *chain, const int64_t in[3],
                         const int64_t out[3], int lanes);
 /* VP_ERESOURCE where device memory falls short (the caller plans smaller parts). The chain must stay. */
 int vp_lanes_open(struct vp_lanes **w, const struct vp_kind *kind, int device, const struct vp_chain *chain,
                   const int64_t in[3], const int64_t out[3], int lanes, struct vp_err *err);
-/* Queue: upload in[0 .. chain->stacks-1], all of one box, run all stages, download into `out`. Returns at once; the
+/* `out` is two parts where the operation has a twin.
+ * Queue: upload in[0 .. chain->stacks-1], all of one box, run all stages, download into `out`. Returns at once; the
  * host memory must stay until vp_lanes_wait. The first `carry` planes of in[] are the last ones of the part submitted
  * before this one (by whatever lane): they are taken from there, not uploaded (and the host need not have them any
  * more). carry may be all planes of in[]. */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Convolution with one kernel, or with a grid of kernels that change over the image: kernel "convolve" of run/op.h.
+ *
+ *     out(p) = sum over k of K[k] in(p - (k - centre))
+ *
+ * A grid has nodes across and down; a voxel has the weights of the up to four nodes around it, which are products of one
+ * along x and one along y (hats: linear between two nodes, 1 beyond the first and the last). With VP_WEIGHTS_OUTPUT
+ * they are those of the output voxel, out = sum of W_ij (K_ij * in); with VP_WEIGHTS_SOURCE those of the input voxel,
+ * out = sum of K_ij * (W_ij in), which is what an instrument does to points of light.
+ *
+ * Edges. Samples outside the image are made by the rule of enum vp_edge, with weights (of the source) by their place
+ * outside. VP_EDGE_RENORMALIZE takes them as 0 and multiplies the sum by S / S_inside, where S adds up all weights
+ * that the voxel has, and S_inside those of samples that exist (as the same sum of images of ones does).
+ *
+ * A sample that is NaN or infinite makes NaN of every voxel whose kernel (the box of its samples) reaches it, and counts
+ * as 0 elsewhere. */
+#ifndef VP_CONVOLVE_H
+#define VP_CONVOLVE_H
+
+#include "run/op.h"
+
+enum vp_weights { VP_WEIGHTS_OUTPUT, VP_WEIGHTS_SOURCE };
+
+#define VP_CONVOLVE_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
+
+/* op->params: all that a result depends on, for every device. One input, u8 u16 i16 f32; the result is the same (rounded
+ * to nearest even, clamped) or f32. op->halo[a] is vp_max64(centre, n - 1 - centre) at least (more, and op->step, are for
+ * the CPU's tiles: a device's kernel states its own, vp_kernel.demand); op->whole[] is set where the edge is wrapped. */
+struct vp_convolve_params {
+    int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for those of images */
+    int64_t centre[3];         /* the one that lies on the voxel */
+    int64_t nodes[2];          /* across, down; 1, 1: one kernel */
+    const float *kernels;      /* [node down][node across][z][y][x], as they are to be used */
+    /* Along x and y (a = 0, 1), for voxels 0 ... op->image[a] - 1: cell c, of nodes[a] + 1, is from start[a][c] on
+     * (start[a][nodes[a] + 1] is op->image[a]; cells may be empty) and lies between nodes c - 1 and c. The weight of node
+     * c is after[a][p], that of node c - 1 is 1 - after[a][p]: 1 in cell 0, 0 in the last. */
+    const int64_t *start[2];
+    const float *after[2];
+    const double *node[2];     /* where the nodes are, ascending: after = (p - node[c - 1]) / (node[c] - node[c - 1]) */
+    enum vp_weights weights;
+    enum vp_edge edge;
+    /* --crop full: voxels of op->image before and behind those that exist. Samples are only at before[a] <= p <
+     * op->image[a] - behind[a]; that is the image that the rules for edges speak of. What lies elsewhere in an input area
+     * is undefined. */
+    int64_t before[3], behind[3];
+    /* VP_EDGE_RENORMALIZE, else NULL: for each node n[2] + 1 by n[1] + 1 by n[0] + 1 sums, of all its kernel's samples
+     * with lesser indices along each axis: S_inside of a node from eight of them. */
+    const double *sums;
+    enum vp_type in, out;
+    struct vp_convolve_cpu *cpu; /* the CPU's own: method, tiles, spectra */
+};
+
+/* What to make of it. */
+struct vp_convolve_given {
+    int64_t n[3], nodes[2];
+    const float *kernels;      /* copied */
+    const double *node[2];     /* or NULL: the middles of nodes[a] equal parts of the image */
+    bool correlate, normalize; /* in(p + (k - centre)) instead; each kernel divided by its sum */
+    enum vp_weights weights;
+    enum vp_edge edge;
+    int64_t before[3], behind[3];
+    const char *method;        /* NULL: the cheapest by a table of costs; "direct", "separable", "fft" */
+};
+
+/* An operation on images of image[] voxels (with those of before and behind; image[2] may be VP_UNKNOWN). A kernel of
+ * images is used on every page of a volume. */
+int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in,
+                      enum vp_type out, struct vp_err *err);
+
+/* For tests and benchmarks: the code for "avx512", "avx2" or "generic" (NULL: the best) from now on for this operation;
+ * false if this CPU has not got it. */
+bool vp_convolve_use(struct vp_op *op, const char *isa);
+
+#endif
