@@ -25,6 +25,10 @@ load helper
     ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-nlmeans
 }
 
+@test "img-threshold: the bytes of one chunk under 208 plans" {
+    ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-threshold
+}
+
 @test "img-wiener: the bytes of one chunk under 208 plans" {
     ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-wiener
 }

@@ -137,13 +137,10 @@ static int global_op(struct vp_op *op, struct vp_threshold_params *t, const stru
 
 static void tell(const struct vp_run *run, const struct vp_found *found)
 {
-    for (int64_t i = 0; i < found->n && i < found->room; i++)
-        if (found->n == 1)
-            vp_note(run, "threshold %.9g", found->limit[i]);
-        else
-            vp_note(run, "image %lld: threshold %.9g", (long long)i, found->limit[i]);
-    if (found->n > found->room)
-        vp_note(run, "... and %lld more", (long long)(found->n - found->room));
+    if (found->n == 1)
+        vp_note(run, "threshold %.9g", found->lowest);
+    else if (found->n)
+        vp_note(run, "%lld thresholds, from %.9g to %.9g", (long long)found->n, found->lowest, found->highest);
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -153,8 +150,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_images im = {0};
     struct vp_chain chain = {0};
     struct vp_op op;
-    double limits[100];
-    struct vp_found found = {.room = sizeof limits / sizeof *limits, .limit = limits};
+    struct vp_found found = {0};
     enum vp_threshold method = VP_AT;
     enum how how;
     int rc = -1;

@@ -65,10 +65,6 @@ static double triangle(const struct span *s)
         if (s->count[i] > s->count[peak])
             peak = i;
     const bool flip = peak < s->n - 1 - peak;
-    if (flip)
-        for (int64_t i = s->n - 1; i > peak; i--) /* seen from the other end the first of equal peaks is the last */
-            if (s->count[i] == s->count[peak])
-                peak = i;
     const int64_t width = flip ? s->n - 1 - peak : peak;
     const double height = (double)s->count[peak];
     double best = -INFINITY;
@@ -323,10 +319,8 @@ static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store 
     }
     const double limit = vp_threshold_find(p->method, &(struct vp_levels){count, p->bins, first, width});
     struct vp_found *f = p->found;
-    if (f && f->n < f->room)
-        f->limit[f->n] = limit;
-    if (f)
-        f->n++;
+    if (f && !isnan(limit))
+        *f = (struct vp_found){f->n + 1, fmin(f->lowest, limit), fmax(f->highest, limit)};
     *e = (struct vp_threshold_entry){sizeof *e, p->below ? limit + p->nearer : limit - p->nearer, 0};
     for (int64_t k = begin; k < i; k++)
         if (vp_store_put(s, k, e, e->bytes, err))
@@ -334,16 +328,16 @@ static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store 
     return i;
 }
 
-static int solve(struct vp_op *op, struct vp_store *s, int threads, struct vp_err *err)
+static int solve(struct vp_op *op, struct vp_store *s, uint64_t memory, int threads, struct vp_err *err)
 {
     const struct vp_threshold_params *p = op->params;
     uint64_t *count = vp_alloc_raw((size_t)p->bins, sizeof *count, "histogram", err);
     struct vp_threshold_entry *e = count ? vp_alloc_raw(1, (size_t)summary(op, NULL), "histogram", err) : NULL;
     int64_t i = 0;
 
-    (void)threads;
+    (void)memory, (void)threads;
     if (p->found)
-        p->found->n = 0;
+        *p->found = (struct vp_found){0, INFINITY, -INFINITY};
     while (e && i >= 0 && i < vp_store_count(s))
         i = solve_image(p, s, i, count, e, err);
     const int rc = e && i >= 0 ? 0 : -1;

@@ -25,8 +25,8 @@ const struct vp_opt vp_adaptive_options[] = {
              .help = "factor of niblack and sauvola (default: 0.2) and bradley (0.15)"),
     VP_REAL(struct vp_adaptive_params, r, "r", 'r', .metavar = "R", .min = 0, .max = INFINITY,
             .help = "sauvola: the largest standard deviation there can be",
-            .more = "By default half of the range of the sample type: 127.5 for u8. f32 needs one; "
-                    "half of the range of the values is a good choice."),
+            .more = "By default half of the range of the sample type, 127.5 for u8, and samples are taken as they are "
+                    "stored. f32 needs one, in the unit of the values; half of their range is a good choice."),
     VP_REAL(struct vp_adaptive_params, offset, "offset", 0, .metavar = "V", .def = "0", .min = -INFINITY,
             .max = INFINITY, .help = "take V from every threshold",
             .more = "In the unit of the values. With a negative one, as --offset -3, a voxel must be brighter than its "
@@ -52,7 +52,7 @@ int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err)
 
 bool vp_adaptive_of_values(const struct vp_adaptive_params *p)
 {
-    return p->offset != 0 || p->method == VP_LOCAL_SAUVOLA || p->method == VP_LOCAL_BRADLEY;
+    return p->offset != 0 || p->method == VP_LOCAL_BRADLEY || (p->method == VP_LOCAL_SAUVOLA && p->r > 0);
 }
 
 int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, const struct vp_images *im,

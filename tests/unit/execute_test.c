@@ -4,7 +4,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "local/entropy.h"
+#include "image/range.h"
 #include "image/image_run.h"
 #include "plans.h"
 

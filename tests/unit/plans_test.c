@@ -7,9 +7,11 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
+#include "local/adaptive.h"
 #include "local/stat.h"
 #include "local/log.h"
 #include "image/math.h"
+#include "image/threshold.h"
 #include "local/morph.h"
 #include "local/nlmeans.h"
 #include "local/wiener.h"
@@ -27,9 +29,9 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, WIENER, MATH, FAMILIES };
-static const char *const NAME[FAMILIES] = {"img-gauss",   "img-log",    "img-local", "img-morph",
-                                           "img-nlmeans", "img-wiener", "img-math"};
+enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, MATH, FAMILIES };
+static const char *const NAME[FAMILIES] = {"img-gauss",   "img-log",    "img-local",  "img-morph",
+                                           "img-nlmeans", "img-threshold", "img-wiener", "img-math"};
 
 static struct set {
     const char *name;
@@ -155,6 +157,9 @@ struct params {
     enum vp_morph morph;
     int64_t iterations, search[3], patch[3];
     double range[2], h, noise;
+    struct vp_adaptive_params adaptive;
+    double at;
+    bool given, below; /* a threshold */
     const char *expression;
     enum vp_type out; /* VP_N_TYPES: the program's choice */
 };
@@ -342,6 +347,21 @@ static void draw(struct params *p, const struct scene *s, enum family family)
             (int)p->search[1], (int)p->search[2], (int)p->patch[0], (int)p->patch[1], (int)p->patch[2]);
         p->out = out_type(p);
         break;
+    case THRESHOLD:
+        p->given = dice(0, 4) == 0;
+        p->below = dice(0, 2) == 0;
+        p->at = (double)ONE_OF(-3, 0, 60, 100) * grey(s) + (double)dice(0, 1) / 2;
+        p->adaptive = (struct vp_adaptive_params){.method = (int)dice(0, 3), .shape = dice(0, 4) == 0,
+                                                  .r = 30 * grey(s), .offset = (double)dice(-1, 1) * grey(s)};
+        p->adaptive.window.n = 1;
+        p->adaptive.window.v[0] = (double)(p->adaptive.shape ? ONE_OF(3, 5) : ONE_OF(1, 3, 5, 41));
+        if (p->given)
+            say(p, " --at %g%s", p->at, p->below ? " --below" : "");
+        else
+            say(p, " --local %d --window %g --shape %d --r %g --offset %g%s", p->adaptive.method,
+                p->adaptive.window.v[0], p->adaptive.shape, p->adaptive.r, p->adaptive.offset,
+                p->below ? " --below" : "");
+        break;
     case WIENER:
         p->noise = (double)ONE_OF(0, 30, 500) * grey(s) * grey(s);
         say(p, " --noise %g", p->noise);
@@ -398,6 +418,17 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         rc = vp_nlmeans_local(&op, p->h, p->noise, p->search, p->patch, size, s->held, out, err)
              || vp_chain_add(c, &op, err);
         break;
+    case THRESHOLD:
+        if (p->given) {
+            const struct vp_threshold_params t = {.method = VP_AT, .limit = p->at, .below = p->below, .mark = 255};
+            rc = vp_threshold_op(&op, &t, size, s->held, err) || vp_chain_add(c, &op, err);
+        } else {
+            struct vp_limit limit;
+            rc = vp_adaptive_limit(&limit, &p->adaptive, &im, 0, p->below, 255, err)
+                 || vp_adaptive_window(&f, &p->adaptive, &im, err)
+                 || vp_moments_above(&op, &limit, &f, size, s->held, err) || vp_chain_add(c, &op, err);
+        }
+        break;
     case WIENER:
         rc = vp_footprint_make(&f, &p->window, &im, err)
              || vp_wiener_local(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
@@ -421,7 +452,8 @@ static bool may_differ(const struct vp_chain *c, const struct scene *s)
         const struct vp_op *op = &c->stage[i];
         const char *k = op->kernel;
         if ((op->in == VP_F32 || op->out == VP_F32)
-            && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")))
+            && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")
+                || !strcmp(k, "above")))
             return true;
     }
     return s->odd;
