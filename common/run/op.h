@@ -65,8 +65,9 @@ struct vp_op {
 
     /* Bytes that run() needs beside its parts. NULL: none. */
     uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
-    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo and clipped to the
-     * image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not overlap. */
+    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo
+     * and clipped to the image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not
+     * overlap. */
     int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
     /* Optional, for the CPU: parts of a column (equal in x and y) that follow each other along z, the first from z = 0

@@ -32,7 +32,7 @@ static uint64_t next_random(void)
     return next_of(&dice_state);
 }
 
-static int64_t dice(int64_t lo, int64_t hi) /* both included */
+static inline int64_t dice(int64_t lo, int64_t hi) /* both included */
 {
     return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
 }
