@@ -19,6 +19,7 @@ img-gauss     | vol.tif      | --sigma 2
 img-log       | vol.tif      | --sigma 2
 img-local     | vol.tif      | --radius 1
 img-morph     | vol.tif      | --op close --radius 2
+img-morphrecon| vol.tif      | --fill-holes
 img-wiener    | vol.tif      | --noise 1e-7
 img-nlmeans   | vol.tif      | --h 0.01 --search 2
 img-threshold | vol.tif      | --local niblack --window 5

@@ -161,6 +161,25 @@ alike() {
     done
 }
 
+@test "img-morphrecon: everything it makes, the CPU's bits, in one visit and in two" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x70x20 $type
+        h=3000
+        if [ $type = f32 ]; then h=0.3; elif [ $type = u8 ]; then h=30; fi
+        for option in --fill-holes --clear-border "--hmax $h" "--hmin $h" "--hdome $h" --regional-max --regional-min \
+            "--open 2" "--close 2"; do
+            read -ra words <<<"$option"
+            same img-morphrecon "${words[@]}" a.tif
+            same img-morphrecon "${words[@]}" --chunk 61x33x9 --connectivity 18 a.tif
+            same img-morphrecon "${words[@]}" --2d a.tif
+            same img-morphrecon "${words[@]}" --2d --chunk 41x50 --connectivity 4 a.tif
+        done
+        same img-morphrecon --seed 75,35,10 --chunk 61x33x9 a.tif
+        same img-morphrecon --2d --seed 75,35 --by erosion a.tif
+    done
+}
+
 @test "img-nlmeans: the CPU's bits" {
     needs_gpu
     for type in f32 u8 u16 i16; do

@@ -27,6 +27,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     for (int k = 0; k < im->n; k++)
         p->beside += vp_reader_holds(im->reader[k], true);
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    p->once = !im->seekable;
     p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];

@@ -90,12 +90,13 @@ struct vp_op {
      * them is added in one way; if not, the bits must not depend on the boxes, which are the plan's parts. They are
      * counted x fastest, then y, z, channels, times. The stage is the chain's last, and the image's size is known. An
      * entry is at most summary() bytes and begins with their number, a uint64_t. solve() may hold `memory` bytes beside
-     * the entries. With run() there is another way, where an image fits in memory: one visit of boxes that are whole
+     * the entries; `box` is the size of all boxes but those at the image's upper ends. With run() there is another way, where an image fits in memory: one visit of boxes that are whole
      * images. */
     uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
     int (*summarize)(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
                      void *scratch, int threads, struct vp_err *err);
-    int (*solve)(struct vp_op *op, struct vp_store *entries, uint64_t memory, int threads, struct vp_err *err);
+    int (*solve)(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory, int threads,
+                 struct vp_err *err);
     int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
                   void *scratch, int threads, struct vp_err *err);
     /* What there is to tell of a part beside its voxels (samples that were odd, say), for operations that have one
