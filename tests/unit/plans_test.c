@@ -7,12 +7,15 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
+#include "local/adaptive.h"
 #include "local/stat.h"
 #include "local/log.h"
 #include "image/math.h"
+#include "image/threshold.h"
 #include "local/morph.h"
 #include "image/morphrecon_derive.h"
 #include "local/nlmeans.h"
+#include "local/convolve.h"
 #include "local/wiener.h"
 #include "image/image_run.h"
 #include "plans.h"
@@ -28,9 +31,9 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, WIENER, MATH, RECON, FAMILIES };
-static const char *const NAME[FAMILIES] = {"img-gauss",   "img-log",    "img-local", "img-morph",
-                                           "img-nlmeans", "img-wiener", "img-math", "img-morphrecon"};
+enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, MATH, RECON, FAMILIES };
+static const char *const NAME[FAMILIES] = {"img-gauss",     "img-log",    "img-local",    "img-morph", "img-nlmeans",
+                                           "img-threshold", "img-wiener", "img-convolve", "img-math",  "img-morphrecon"};
 
 static struct set {
     const char *name;
@@ -166,6 +169,11 @@ struct params {
     struct vp_morphrecon_want recon;
     int64_t iterations, search[3], patch[3];
     double range[2], h, noise;
+    struct vp_adaptive_params adaptive;
+    double at;
+    bool given, below; /* a threshold */
+    struct vp_convolve_given convolve;
+    float kernels[6 * 24 * 20];
     const char *expression;
     enum vp_type out; /* VP_N_TYPES: the program's choice */
 };
@@ -335,6 +343,34 @@ static void draw_recon(struct params *p, const struct scene *s)
         w->erosion ? " --by erosion" : "");
 }
 
+static void draw_convolve(struct params *p, const struct scene *s)
+{
+    static const char *const method[] = {NULL, "fft", "direct"};
+    struct vp_convolve_given *g = &p->convolve;
+    const bool deep = s->n[2] > 1 && dice(0, 3) == 0, grid = !deep && dice(0, 2) == 0;
+
+    *g = (struct vp_convolve_given){.n = {dice(1, 20), dice(1, 24), 1}, .nodes = {1, 1}};
+    if (deep)
+        for (int a = 0; a < 3; a++)
+            g->n[a] = dice(1, 7);
+    if (grid) {
+        g->nodes[0] = dice(1, 3);
+        g->nodes[1] = dice(1, 2);
+        g->weights = dice(0, 1) ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+    } else {
+        g->method = method[dice(0, 2)];
+    }
+    g->correlate = dice(0, 1);
+    g->normalize = dice(0, 1);
+    say(p, " %dx%dx%d grid %dx%d %s %s%s%s", (int)g->n[0], (int)g->n[1], (int)g->n[2], (int)g->nodes[0], (int)g->nodes[1],
+        g->weights ? "source" : "output", g->method ? g->method : "auto", g->correlate ? " --correlate" : "",
+        g->normalize ? " --normalize" : "");
+    g->edge = edge(p);
+    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++)
+        p->kernels[i] = (float)dice(0, 999) / 1000;
+    p->out = g->normalize ? out_type(p) : VP_F32;
+}
+
 static void draw(struct params *p, const struct scene *s, enum family family)
 {
     static const char *const morph[] = {"erode", "dilate", "open", "close", "tophat", "bothat", "gradient"};
@@ -372,6 +408,21 @@ static void draw(struct params *p, const struct scene *s, enum family family)
             (int)p->search[1], (int)p->search[2], (int)p->patch[0], (int)p->patch[1], (int)p->patch[2]);
         p->out = out_type(p);
         break;
+    case THRESHOLD:
+        p->given = dice(0, 4) == 0;
+        p->below = dice(0, 2) == 0;
+        p->at = (double)ONE_OF(-3, 0, 60, 100) * grey(s) + (double)dice(0, 1) / 2;
+        p->adaptive = (struct vp_adaptive_params){.method = (int)dice(0, 3), .shape = dice(0, 4) == 0,
+                                                  .r = 30 * grey(s), .offset = (double)dice(-1, 1) * grey(s)};
+        p->adaptive.window.n = 1;
+        p->adaptive.window.v[0] = (double)(p->adaptive.shape ? ONE_OF(3, 5) : ONE_OF(1, 3, 5, 41));
+        if (p->given)
+            say(p, " --at %g%s", p->at, p->below ? " --below" : "");
+        else
+            say(p, " --local %d --window %g --shape %d --r %g --offset %g%s", p->adaptive.method,
+                p->adaptive.window.v[0], p->adaptive.shape, p->adaptive.r, p->adaptive.offset,
+                p->below ? " --below" : "");
+        break;
     case RECON:
         draw_recon(p, s);
         break;
@@ -380,6 +431,9 @@ static void draw(struct params *p, const struct scene *s, enum family family)
         say(p, " --noise %g", p->noise);
         p->out = out_type(p);
         p->window = window(p, s);
+        break;
+    case CONVOLVE:
+        draw_convolve(p, s);
         break;
     default:
         p->expression =
@@ -402,6 +456,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     const enum vp_type out = p->out == VP_N_TYPES ? s->held : p->out;
     struct vp_gauss_params gauss = p->gauss;
     struct vp_log_params log = p->log;
+    struct vp_convolve_given convolve = p->convolve;
     struct vp_footprint f = {0};
     struct vp_math *m = NULL;
     struct vp_op op;
@@ -431,12 +486,27 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         rc = vp_nlmeans_local(&op, p->h, p->noise, p->search, p->patch, size, s->held, out, err)
              || vp_chain_add(c, &op, err);
         break;
+    case THRESHOLD:
+        if (p->given) {
+            const struct vp_threshold_params t = {.method = VP_AT, .limit = p->at, .below = p->below, .mark = 255};
+            rc = vp_threshold_op(&op, &t, size, s->held, err) || vp_chain_add(c, &op, err);
+        } else {
+            struct vp_limit limit;
+            rc = vp_adaptive_limit(&limit, &p->adaptive, &im, 0, p->below, 255, err)
+                 || vp_adaptive_window(&f, &p->adaptive, &im, err)
+                 || vp_moments_above(&op, &limit, &f, size, s->held, err) || vp_chain_add(c, &op, err);
+        }
+        break;
     case RECON:
         rc = vp_morphrecon_chain(c, &p->recon, size, s->flat, s->held, err);
         break;
     case WIENER:
         rc = vp_footprint_make(&f, &p->window, &im, err)
              || vp_wiener_local(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
+        break;
+    case CONVOLVE:
+        convolve.kernels = p->kernels;
+        rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     default:
         if (vp_math_parse(&m, p->expression, s->stacks, s->held, err))
@@ -457,7 +527,8 @@ static bool may_differ(const struct vp_chain *c, const struct scene *s)
         const struct vp_op *op = &c->stage[i];
         const char *k = op->kernel;
         if ((op->in == VP_F32 || op->out == VP_F32)
-            && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")))
+            && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")
+                || !strcmp(k, "above")))
             return true;
     }
     return s->odd;
