@@ -240,6 +240,8 @@ static void make_scene(struct scene *s, int number)
     s->n[2] = flat ? 1 : dice(1, large ? 34 : 14);
     p->marker = (enum vp_morphrecon_marker)(dice(0, 2) ? VP_MARKER_GIVEN : dice(VP_MARKER_GIVEN, VP_MARKER_SEED));
     p->result = (enum vp_morphrecon_result)(dice(0, 2) ? VP_RECON_VALUE : dice(VP_RECON_VALUE, VP_RECON_MARK));
+    if (p->marker == VP_MARKER_LESS) /* one key less than 0 is -0 */
+        p->result = VP_RECON_MARK;
     p->h = vp_type_is_float(p->type) ? 0.3 : (double)dice(0, 40);
     const bool zero = dice(0, 1);
     const double lowest_ = p->erosion ? highest(p->type) : lowest(p->type);
