@@ -108,6 +108,27 @@ volume() {
     done
 }
 
+@test "a page larger than memory comes by rows, also into a pipe" {
+    perl -e 'srand 4; for $y (0 .. 899) { for $x (0 .. 699) {
+        print pack("C", 100 + 80 * sin($x / 40) * cos($y / 30 + $x / 90) + rand 20) } }' > page.raw
+    img-cat --raw-in 700x900:u8 page.raw -o page.tif
+    for option in "--fill-holes" "--hmax 30" "--clear-border --connectivity 4" "--seed 350,20"; do
+        read -ra words <<<"$option"
+        img-morphrecon "${words[@]}" page.tif -o want.tif
+        ok img-morphrecon "${words[@]}" -m 1M page.tif -o got.tif --plan
+        [[ "$output" == *"visits:"*"two:"*" rows of output each"* ]]
+        ok img-morphrecon "${words[@]}" -m 1M page.tif -o got.tif
+        ok img-cmp got.tif want.tif
+        img-morphrecon "${words[@]}" -m 1M page.tif > got.tif
+        ok img-cmp got.tif want.tif
+        img-cat page.tif | img-morphrecon "${words[@]}" -m 1M > got.tif
+        ok img-cmp got.tif want.tif
+    done
+    img-morphrecon --open 3 page.tif -o want.tif
+    ok img-morphrecon --open 3 -m 1500K page.tif -o got.tif
+    ok img-cmp got.tif want.tif
+}
+
 @test "two stacks in two visits, one of them a pipe; what is above the mask is counted once" {
     volume
     img-math 'if((x + y + z) % 7 == 0, a + 5, a - 30)' --type i16 volume.tif -o marker.tif

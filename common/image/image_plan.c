@@ -147,6 +147,47 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
 }
 
+static void by_rows(struct vp_image_job *j, bool yes, const int64_t size[3])
+{
+    int64_t *const image[2] = {j->problem.image, j->chain->stage[0].image}, *const chunk = j->problem.chunk;
+    for (int i = 0; i < 2; i++) {
+        image[i][0] = size[0];
+        image[i][1] = yes ? 1 : size[1];
+        image[i][2] = yes ? size[1] : 1;
+    }
+    const int64_t high = chunk[1];
+    if (yes && chunk[0]) {
+        chunk[1] = 1;
+        chunk[2] = high;
+    }
+    j->problem.lines = yes;
+}
+
+/* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan that
+ * is there. */
+static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
+                        struct vp_err *err)
+{
+    const struct vp_op *op = vp_chain_twice(j->chain);
+    const struct vp_image_job before = *j;
+    struct vp_err why = VP_ERR_INIT;
+    bool single = false;
+    for (int k = 0; k < im->n; k++)
+        single = single || im->single[k];
+    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || j->problem.kind || single
+        || j->problem.once || (planned && !j->plan.twice))
+        return -1;
+    by_rows(j, true, im->size);
+    if (!vp_images_plan_again(im, run, j, &why) && (!planned || j->plan.seconds < before.plan.seconds)) {
+        *err = (struct vp_err)VP_ERR_INIT;
+        return 0;
+    }
+    *j = before;
+    by_rows(j, false, im->size);
+    memcpy(j->problem.chunk, before.problem.chunk, sizeof before.problem.chunk);
+    return -1;
+}
+
 int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_chain *chain, enum vp_type stored,
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
@@ -167,5 +208,6 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
         return -1;
     if (j->problem.kind)
         vp_lanes_demand(j->problem.kind, chain);
-    return vp_images_plan_again(im, run, j, err);
+    const int rc = vp_images_plan_again(im, run, j, err);
+    return writes && !plan_by_rows(im, run, j, !rc, err) ? 0 : rc;
 }

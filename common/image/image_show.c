@@ -60,6 +60,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     const bool endless = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
     const double voxels = endless ? 0 : (double)p->image[0] * (double)p->image[1] * (double)p->image[2]
                                             * (double)p->inner * (double)p->outer;
+    const int y = p->lines ? 2 : 1, z = 3 - y;
     char a[32], b[32], c[32], d[32];
     int64_t halo[3];
 
@@ -91,17 +92,17 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_plan(run, "slabs", "%lld page%s of output each", (long long)(plan->slab * im->inner),
                 plan->slab * im->inner > 1 ? "s" : "");
     else
-        vp_plan(run, "slabs", "%lld of %lld page%s of output each",
+        vp_plan(run, "slabs", "%lld of %lld %s%s of output each",
                 (long long)((p->image[2] * p->outer + plan->slab - 1) / plan->slab),
-                (long long)(plan->slab * im->inner), plan->slab * im->inner > 1 ? "s" : "");
+                (long long)(plan->slab * im->inner), p->lines ? "row" : "page", plan->slab * im->inner > 1 ? "s" : "");
     vp_plan(run, "chunks", "%lld x %lld x %lld, with the halo %lld x %lld x %lld; %lld x %lld x %lld of them a slab%s",
-            (long long)plan->part[0], (long long)plan->part[1], (long long)plan->part[2], (long long)plan->in[0],
-            (long long)plan->in[1], (long long)plan->in[2], (long long)plan->parts[0], (long long)plan->parts[1],
-            (long long)plan->parts[2], plan->together > 1 ? ", a thread on each" : "");
-    vp_plan(run, "host", "%s of %s: %s for %lld pages of input, %s for %d slab%s of output, %s to work in",
+            (long long)plan->part[0], (long long)plan->part[y], (long long)plan->part[z], (long long)plan->in[0],
+            (long long)plan->in[y], (long long)plan->in[z], (long long)plan->parts[0], (long long)plan->parts[y],
+            (long long)plan->parts[z], plan->together > 1 ? ", a thread on each" : "");
+    vp_plan(run, "host", "%s of %s: %s for %lld %ss of input, %s for %d slab%s of output, %s to work in",
             vp_format_bytes(a, sizeof a, plan->host + p->beside), vp_format_bytes(b, sizeof b, p->memory + p->beside),
             vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * im->inner),
-            vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
+            p->lines ? "row" : "page", vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
     if (p->beside)
         vp_plan(run, "beside", "%s of those for tables of operations, what decodes the input and holds back the output",

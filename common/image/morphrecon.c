@@ -225,13 +225,14 @@ static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part 
 static struct vp_morphrecon_told load(const struct keys *k, const struct vp_part *in, int threads)
 {
     const struct vp_part *given = k->p->marker == VP_MARKER_GIVEN ? &in[0] : NULL, *mask = &in[k->op->inputs - 1];
+    const int64_t *const own = k->op->image, image[3] = {own[0], own[k->flat ? 2 : 1], k->flat ? 1 : own[2]};
     uint64_t clipped = 0, nan = 0;
     #pragma omp parallel for num_threads(threads) reduction(+ : clipped, nan) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < k->n[1] * k->n[2]; i++) {
         struct vp_morphrecon_told told = {0};
         const int64_t y = i % k->n[1], z = i / k->n[1];
-        const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + (k->flat ? 0 : y), k->box.lo[2] + (k->flat ? y : z)};
-        k->rows.load(k->p, k->op->image, at, k->n[0], given ? row_of(k, given, k->op->in, y, z) : NULL,
+        const int64_t at[3] = {k->box.lo[0], (k->flat ? k->box.lo[2] : k->box.lo[1]) + y, k->flat ? 0 : k->box.lo[2] + z};
+        k->rows.load(k->p, image, at, k->n[0], given ? row_of(k, given, k->op->in, y, z) : NULL,
                      row_of(k, mask, k->op->in, y, z), key_at(k, k->marker, y, z), key_at(k, k->mask, y, z), &told);
         clipped += told.clipped;
         nan += told.nan;
@@ -391,7 +392,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
                                                                    : p->type,
                          .cost = p->connectivity > 8 ? 12 : 4, .params = p, .free = free, .scratch = scratch_of,
                          .run = run, .summary = summary, .summarize = summarize, .solve = vp_morphrecon_solve,
-                         .finish = finish, .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
+                         .finish = finish, .by_rows = p->connectivity == 4 || p->connectivity == 8, .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
     snprintf(op->text, sizeof op->text, "reconstruction by %s from %s, %d neighbours",
              p->erosion ? "erosion" : "dilation", marker_names[p->marker], p->connectivity);
     return 0;

@@ -85,6 +85,9 @@ struct vp_op {
      * same time, each from nothing, and add P_k when it is known; join() is that addition, of what go_on() has left in
      * `total` after one segment to what is carried `before` it. NULL: segments only in turn. */
     bool carries;
+    /* Of two visits: an image of one plane may come as one row of many planes (image[] is its width, 1, its height), so
+     * that pages of any height flow through (vp_problem.lines). The CPU's functions look at image[] at each call. */
+    bool by_rows;
     void (*join)(const struct vp_op *op, void *before, const void *total, uint64_t bytes);
     /* Two visits: summarize() of every box, one solve() over all entries, and finish() of every box instead of run().
      * If `step` is given (for all axes) it says what the boxes are, whatever the plan, so that what is added up over

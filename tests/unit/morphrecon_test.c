@@ -196,6 +196,7 @@ struct scene {
     struct vp_morphrecon_told told, want_told;
     struct vp_chain chain;
     enum vp_type out;
+    bool lines; /* rows of pages are planes */
     void *want;
     char path[2][96];
 };
@@ -285,7 +286,9 @@ static void make_scene(struct scene *s, int number)
     if (p->marker == VP_MARKER_GIVEN)
         write_stack(s, s->path[0], marker);
     struct vp_op op;
-    CHECK_INT(vp_morphrecon_op(&op, p, s->n, &err), 0);
+    s->lines = flat && s->inner == 1 && dice(0, 1);
+    const int64_t *n = s->lines ? (const int64_t[3]){s->n[0], 1, s->n[1]} : s->n;
+    CHECK_INT(vp_morphrecon_op(&op, p, n, &err), 0);
     CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
     free(w);
     free(m);
@@ -309,6 +312,11 @@ static struct vp_problem problem_of(const struct scene *s, bool on_devices)
     struct vp_problem p = {.chain = &s->chain, .image = {s->n[0], s->n[1], s->n[2]}, .inner = s->inner,
                            .outer = s->outer, .stored_in = size, .stored_out = size, .threads = (int)dice(1, 3),
                            .memory = 1 << 30};
+    if (s->lines) {
+        p.image[1] = 1;
+        p.image[2] = s->n[1];
+        p.lines = true;
+    }
     p.kind = on_devices ? &pretended : NULL;
     p.devices = on_devices ? (int)dice(1, 4) : 0;
     for (int d = 0; d < p.devices; d++)
@@ -320,7 +328,7 @@ static struct vp_problem problem_of(const struct scene *s, bool on_devices)
 static bool make_plan(const struct scene *s, const struct vp_problem *p, struct vp_plan *plan)
 {
     struct vp_err err = VP_ERR_INIT;
-    const int64_t *n = s->n, planes = n[2] * s->outer;
+    const int64_t *n = p->image, planes = n[2] * s->outer;
     if (dice(0, 4) == 0) {
         struct vp_problem own = *p;
         for (int a = 0; dice(0, 1) && a < 3; a++)
@@ -368,7 +376,7 @@ static int run_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan)
         const char *path = s->path[k];
         CHECK_INT(vp_reader_open(&e.reader[k], &path, 1, NULL, &err), 0);
     }
-    if (plan->bands > 1) { /* rows in any order: only to a file */
+    if (plan->bands > 1 || s->lines) { /* only to a file */
         const struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = pages, .type = s->out};
         const struct vp_writer_options o = {0};
         CHECK_INT(vp_writer_open(&w, out, &stack, &o, &err), 0);
