@@ -29,7 +29,7 @@ plans() { ok env VOXPIPE_PLUGINS="$BUILD/pretend" DEVICES="cpu cuda:0 cuda:0,1,2
 }
 
 @test "img-morphrecon: the bytes of one chunk under 208 plans" {
-    ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-morphrecon
+    plans img-morphrecon
 }
 
 @test "img-nlmeans: the bytes of one chunk under 208 plans" {
