@@ -95,19 +95,41 @@ static struct vp_box box_of(const struct solve *s, int64_t box)
     return b;
 }
 
-/* The node of a voxel that touches a box from outside, told from the box's corner; -1 beyond the image. */
-static int64_t node_at(const struct solve *s, const struct vp_box *from, const int64_t at[3])
+/* The boxes around a box and itself: those before it along an axis, beside it, behind it. */
+struct around {
+    struct vp_shell shell;
+    int64_t base;            /* -1: there is none */
+    int64_t shift[3];        /* from the middle box's corner to its own */
+};
+
+static void look_around(const struct solve *s, int64_t box, struct around a[27])
 {
-    int64_t p[3], box = 0;
-    for (int a = 2; a >= 0; a--) {
-        p[a] = from->lo[a] + at[a];
-        if (p[a] < 0 || p[a] >= s->image[a])
-            return -1;
-        box = box * s->n[a] + p[a] / s->part[a];
+    const int64_t at[3] = {box % s->n[0], box / s->n[0] % s->n[1], box / s->n[0] / s->n[1]};
+    for (int i = 0; i < 27; i++) {
+        const int64_t b[3] = {at[0] + i % 3 - 1, at[1] + i / 3 % 3 - 1, at[2] + i / 9 - 1};
+        a[i].base = -1;
+        if (b[0] < 0 || b[1] < 0 || b[2] < 0 || b[0] >= s->n[0] || b[1] >= s->n[1] || b[2] >= s->n[2])
+            continue;
+        const int64_t index = (b[2] * s->n[1] + b[1]) * s->n[0] + b[0];
+        const struct vp_box there = box_of(s, index), here = box_of(s, box);
+        a[i].shell = vp_shell_of(&there, s->image);
+        a[i].base = s->base[index];
+        for (int k = 0; k < 3; k++)
+            a[i].shift[k] = there.lo[k] - here.lo[k];
     }
-    const struct vp_box b = box_of(s, box);
-    const struct vp_shell shell = vp_shell_of(&b, s->image);
-    return s->base[box] + vp_shell_index(&shell, p[0] - b.lo[0], p[1] - b.lo[1], p[2] - b.lo[2]);
+}
+
+/* The node of a voxel that touches the middle box from outside, told from its corner; -1 beyond the image. */
+static inline int64_t node_at(const struct around around[27], const int64_t at[3])
+{
+    const int64_t *size = around[13].shell.size;
+    int i = 13, step = 1;
+    for (int k = 0; k < 3; k++, step *= 3)
+        i += at[k] < 0 ? -step : at[k] >= size[k] ? step : 0;
+    const struct around *a = &around[i];
+    return a->base < 0 ? -1
+                       : a->base + vp_shell_index(&a->shell, at[0] - a->shift[0], at[1] - a->shift[1],
+                                                  at[2] - a->shift[2]);
 }
 
 #define EDGE struct vp_morphrecon_edge32

@@ -57,8 +57,9 @@ static int NAME(join_inside)(struct solve *s, int64_t box, void *entry, struct v
 static void NAME(join_across)(struct solve *s, int64_t box)
 {
     const K *const mask = s->mask;
-    const struct vp_box b = box_of(s, box);
-    const struct vp_shell shell = vp_shell_of(&b, s->image);
+    struct around around[27];
+    look_around(s, box, around);
+    const struct vp_shell shell = around[13].shell;
     int64_t node = s->base[box];
     for (int64_t z = 0; z < shell.size[2]; z++)
         for (int64_t y = 0; y < shell.size[1]; y++) {
@@ -70,7 +71,7 @@ static void NAME(join_across)(struct solve *s, int64_t box)
                     const int64_t *o = s->offset[i], at[3] = {x + o[0], y + o[1], z + o[2]};
                     const int64_t other = at[0] >= 0 && at[0] < shell.size[0] && at[1] >= 0 && at[1] < shell.size[1]
                                                   && at[2] >= 0 && at[2] < shell.size[2]
-                                              ? -1 : node_at(s, &b, at);
+                                              ? -1 : node_at(around, at);
                     if (other >= 0)
                         NAME(join)(s, node, other, mask[node] < mask[other] ? mask[node] : mask[other]);
                 }
