@@ -33,7 +33,7 @@ system("cd $in && {
     img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
     img-convert vol.tif --compress deflate -o packed.tif
     img-convert --raw-out vol.tif -o vol.raw
-    mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list
+    mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list && echo 12 10 3 > places
 }") == 0 or die "the inputs could not be made\n";
 my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v } qw(nx ny pages);
 
@@ -67,6 +67,8 @@ img-local --stat mean --radius 2 $in/vol.tif -o %
 img-morph --op close --radius 2 $in/vol.tif -o %
 img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
+img-psf --moffat 3 -o %
+img-psf --from $in/vol.tif --positions $in/places --size 3x3x1 --given --negative -o %
 img-threshold --otsu $in/vol.tif -o %
 img-threshold --local mean --window 5 -o % <$in/vol.tif
 img-view --window 0,0.03 $in/vol.tif -o %
