@@ -227,6 +227,7 @@ gauss_commands() {
         t "img-gauss --2d --sigma 2 $IN/$type.tif -o out.tif"
         t "img-gauss --sigma 1.5 --derivative 1,0,0 $IN/$type.tif -o out.tif"
         t "img-log --sigma 1.5 $IN/$type.tif -o out.tif"
+        t "img-convolve -k $IN/page.tif --normalize --edge nearest $IN/$type.tif -o out.tif"
         t "img-log --sigma 3,1,2 $IN/$type.tif -o out.tif"
     done
     for type in u32 i64 f64; do
@@ -291,6 +292,10 @@ local_commands() {
         done
         t "img-morph --op erode --radius 15,7,0 $IN/$type.tif -o out.tif"
         t "img-morph --op close --shape ball --radius 3 $IN/$type.tif -o out.tif"
+        for option in --fill-holes --clear-border --regional-max "--open 2" "--hmax 1"; do
+            t "img-morphrecon $option $IN/$type.tif -o out.tif"
+            t "img-morphrecon --2d $option $IN/$type.tif -o out.tif"
+        done
         t "img-wiener --radius 1 $IN/$type.tif -o out.tif"
         case $type in # the noise
         f32) sigma=0.1 variance=0.01 ;;
@@ -356,6 +361,7 @@ local_commands() {
     plans "img-local --stat entropy --radius 2 --range 0,2 --bins 64" $IN/big.tif 200x150x6 41x37x20
     plans "img-morph --op erode --radius 15,30,12" $IN/big.tif 8x64x3 64x16x2
     plans "img-morph --op close --radius 3" $IN/big8.tif 200x150x9 30x30x30
+    plans "img-morphrecon --hmax 20 --connectivity 18" $IN/big8.tif 200x150x9 30x30x30
     plans "img-morph --op tophat --shape ball --radius 4" $IN/big16.tif 200x150x9 30x30x30
     plans "img-wiener --radius 2 --noise 0.002" $IN/big.tif 200x150x9 64x64x10
     plans "img-wiener --2d --radius 3 --noise 0.002" $IN/page.tif 64x64 200x40

@@ -328,14 +328,15 @@ static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store 
     return i;
 }
 
-static int solve(struct vp_op *op, struct vp_store *s, uint64_t memory, int threads, struct vp_err *err)
+static int solve(struct vp_op *op, struct vp_store *s, const int64_t box[3], uint64_t memory, int threads,
+                 struct vp_err *err)
 {
     const struct vp_threshold_params *p = op->params;
     uint64_t *count = vp_alloc_raw((size_t)p->bins, sizeof *count, "histogram", err);
     struct vp_threshold_entry *e = count ? vp_alloc_raw(1, (size_t)summary(op, NULL), "histogram", err) : NULL;
     int64_t i = 0;
 
-    (void)memory, (void)threads;
+    (void)box, (void)memory, (void)threads;
     if (p->found)
         *p->found = (struct vp_found){0, INFINITY, -INFINITY};
     while (e && i >= 0 && i < vp_store_count(s))

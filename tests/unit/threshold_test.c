@@ -191,7 +191,7 @@ static void visits(const struct vp_op *op, const void *image, uint8_t *out, stru
                         free(in);
                     }
         if (!visit)
-            CHECK_INT(op->solve(&own, store, 0, 2, &err), 0);
+            CHECK_INT(op->solve(&own, store, NULL, 0, 2, &err), 0);
     }
     CHECK_INT(found->n, 2);
     vp_store_close(store);
