@@ -86,6 +86,20 @@ static int agree(struct vp_ranked *r, int rc, const void *mine, size_t size, voi
     return rc;
 }
 
+static int no_file(const char *name, struct vp_err *err)
+{
+    vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give", name);
+    return vp_hint(err, "give the projections as files that all hosts can read");
+}
+
+int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
+{
+    bool standard = run->parsed.n_operands == 0;
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        standard = standard || !strcmp(run->parsed.operands[i], "-");
+    return r && standard ? no_file("standard input", err) : 0;
+}
+
 /* ---- the beginning ---- */
 
 /* Ranks of this host that may run on the same processors as this one. */
@@ -227,11 +241,8 @@ static void guess_model(struct vp_ranked *r, const struct vp_session *s, const s
 static int problem(struct vp_ranked *r, struct vp_session *s, struct vp_err *err)
 {
     struct vp_bp_plan probe;
-    if (!vp_views_seekable(s->source)) {
-        vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give",
-                vp_views_name(s->source));
-        return vp_hint(err, "give the projections as files that all hosts can read");
-    }
+    if (!vp_views_seekable(s->source))
+        return no_file(vp_views_name(s->source), err);
     if (s->job.want_subsets > 1)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets", s->job.want_subsets);
     if (vp_reconstruct_probe(&s->job, &probe, &r->filter_device, err))
@@ -241,11 +252,10 @@ static int problem(struct vp_ranked *r, struct vp_session *s, struct vp_err *err
     r->problem = (struct vp_mesh_problem){
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.kind->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
-        .pair = probe.partner};
+        .pair = probe.partner, .on_host = s->job.kind->on_host, .filter_device = r->filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
-    r->model.filter_apart = !s->job.kind->on_host && !r->filter_device;
     return 0;
 }
 
