@@ -195,26 +195,53 @@ void vp_ranked_close(struct vp_ranked *r)
     free(r);
 }
 
-void vp_ranked_devices(const struct vp_ranked *r, struct vp_session *s)
+/* What a rank knows of the devices that it was given. */
+struct devices_word {
+    char host[64];
+    int n;
+    uint64_t first; /* which device its first one is: a launcher may give each rank one of its own, all as number 0 */
+};
+
+/* Of the devices that this rank found, those that are its own: ranks of a host that see the same share them. */
+static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
-    struct vp_device_info info;
-    struct vp_err ignored = VP_ERR_INIT;
+    struct vp_device_info info = {.free = 0};
+    struct devices_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the devices of ranks", err);
     const int n = job->n_devices;
-    if (!r || !r->ranks || job->kind->on_host)
-        return;
-    if (n >= r->places) {
-        const int first = n * r->place / r->places;
-        job->n_devices = n * (r->place + 1) / r->places - first;
+    int place = 0, places = 0;
+
+    memset(&mine, 0, sizeof mine);
+    if (!rc && !all)
+        rc = -1;
+    if (!rc && !job->kind->on_host)
+        rc = job->kind->info(s->devices[0], &info, err);
+    if (r->ranks)
+        memcpy(mine.host, r->ranks->host, sizeof mine.host);
+    mine.n = n;
+    mine.first = info.id;
+    rc = agree(r, rc, &mine, sizeof mine, all, err);
+    for (int i = 0; i < r->size && !rc && r->ranks; i++)
+        if (!memcmp(&all[i], &mine, sizeof mine)) {
+            place += i < r->rank;
+            places++;
+        }
+    free(all);
+    if (rc || !r->ranks || job->kind->on_host)
+        return rc;
+    if (n >= places) {
+        const int first = n * place / places;
+        job->n_devices = n * (place + 1) / places - first;
         job->devices = s->devices + first;
-        return;
+        return 0;
     }
-    job->devices = s->devices + r->place % n;
+    job->devices = s->devices + place % n;
     job->n_devices = 1;
     /* ranks that share a device share its memory, which none of them has taken yet */
-    const int with = (r->places - r->place % n + n - 1) / n;
-    if (!job->device_memory && !job->kind->info(job->devices[0], &info, &ignored))
+    const int with = (places - place % n + n - 1) / n;
+    if (!job->device_memory)
         job->device_memory = info.free / 20 * 19 / (uint64_t)with;
+    return 0;
 }
 
 /* ---- the plan ---- */
@@ -649,7 +676,7 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)
 {
-    if (agree(r, rc, NULL, 0, NULL, err))
+    if (share_devices(r, s, rc, err))
         return end(r, run, err);
     rc = problem(r, s, err);
     if (agree(r, rc, NULL, 0, NULL, err))

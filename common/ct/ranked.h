@@ -29,8 +29,6 @@ int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ran
 int vp_ranked_count(const struct vp_ranked *r);
 /* Whether the input is one that all ranks can read. NULL is fine. */
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err);
-/* Of the devices that were found, those of this rank. */
-void vp_ranked_devices(const struct vp_ranked *r, struct vp_session *s);
 
 /* The rest of the run, of which all ranks know whether it has come so far (rc, *err): plan, show the plan, reconstruct,
  * write. 0; -1 where this rank has to say what is in *err; or an exit status where another one says it. */
