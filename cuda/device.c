@@ -51,6 +51,9 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
     info->total = total;
     info->driver = 128 << 20;
     info->speed = 1e-6 * khz * prop.multiProcessorCount;
+    info->id = 0;
+    for (size_t i = 0; i < sizeof prop.uuid.bytes; i++)
+        info->id = info->id * 1099511628211u + (unsigned char)prop.uuid.bytes[i];
     return 0;
 }
 
