@@ -2,7 +2,11 @@
 load helper
 
 # kernel FILE WxHxD EXPRESSION: a stack of that size made by img-math
-kernel() { noise "$1.tif" "$2" u8 && img-math "$3" --type f32 "$1.tif" -o "$1" && rm "$1.tif"; }
+kernel() {
+    noise "$1.tif" "$2" u8
+    img-math "$3" --type f32 "$1.tif" -o "$1"
+    rm "$1.tif"
+}
 
 @test "a delta leaves the image as it is; beside the middle it moves it" {
     noise a.tif 60x50x3 u16
