@@ -43,6 +43,17 @@ uint64_t state(const struct vp_op *op, const int64_t out[3])
     return op->keeps(op, &box, 1);
 }
 
+/* Integers may begin anywhere, and several devices want more than the CPU of a segment. */
+void demand(const struct vp_op *op, int64_t step[3], int64_t[3])
+{
+    enum { ROWS = 256, PLANES = 16, VOXELS = 1 << 24 };
+    const struct vp_sat *const p = (const struct vp_sat *)op->params;
+    for (int k = 0; k < p->tables; k++)
+        if (p->sum[k] == VP_SAT_F64)
+            return;
+    step[2] = p->volume ? vp_max64(1, vp_min64(PLANES, VOXELS / (op->image[0] * op->image[1]))) : ROWS;
+}
+
 template <class In>
 int floats(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
 {
@@ -71,4 +82,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_sat = {"sat", has, scratch, NULL, NULL, launch, state, NULL};
+const struct vp_kernel vp_gpu_sat = {"sat", has, scratch, NULL, NULL, launch, state, demand};

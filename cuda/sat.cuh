@@ -9,9 +9,11 @@
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
+#include "copy.cuh"
 #include "launch.cuh"
 #include "local.h"
 
+#include "base/size.h"
 #include "image/sat.h"
 
 #include <cstdio>
@@ -118,31 +120,6 @@ __device__ __forceinline__ A before(const uint64_t *own, const uint64_t *all, in
 
 template <class T, int N> struct alignas(sizeof(T) * N) vec { T v[N]; };
 
-template <class T, int N> __device__ __forceinline__ vec<T, N> load_once(const T *p)
-{
-    vec<T, N> r;
-    if constexpr (sizeof(r) == 16) {
-        const uint4 x = __ldcs((const uint4 *)p);
-        memcpy(&r, &x, 16);
-    } else if constexpr (sizeof(r) == 8) {
-        const uint2 x = __ldcs((const uint2 *)p);
-        memcpy(&r, &x, 8);
-    } else if constexpr (sizeof(r) == 4) {
-        const unsigned x = __ldcs((const unsigned *)p);
-        memcpy(&r, &x, 4);
-    } else if constexpr (sizeof(r) == 2) {
-        const unsigned short x = __ldcs((const unsigned short *)p);
-        memcpy(&r, &x, 2);
-    } else {
-#pragma unroll
-        for (int i = 0; i < (int)sizeof(r) / 16; i++) {
-            const uint4 x = __ldcs((const uint4 *)p + i);
-            memcpy((char *)&r + 16 * i, &x, 16);
-        }
-    }
-    return r;
-}
-
 /* What another block of threads has written: not from the first cache. */
 template <class T, int N> __device__ __forceinline__ vec<T, N> load_written(const T *p)
 {
@@ -211,233 +188,280 @@ __device__ __forceinline__ int2 tile_of(int64_t t, int across, int down)
     return tail ? make_int2((int)(across - 1 - (d - i)), (int)(down - 1 - i)) : make_int2((int)(d - i), (int)i);
 }
 
+/* Where samples wait in shared memory: each thread reads what it asked for itself. Of two bytes their word is taken. */
+template <class In, class A> VP_ANYWHERE constexpr int piece()
+{
+    return sizeof(In) * shape<A>::each < 4 ? 4 : (int)sizeof(In) * shape<A>::each;
+}
+
+template <class In, class A> VP_ANYWHERE constexpr size_t waiting_bytes()
+{
+    return (size_t)piece<In, A>() * shape<A>::rows * shape<A>::groups * WARPS * 32;
+}
+
+/* A tile: its place in the order, and where that is. */
+struct place { int64_t number; int x, y; int64_t plane; };
+
+__device__ __forceinline__ place next_place(const job &j)
+{
+    place p;
+    const int64_t tiles = (int64_t)j.across * j.down;
+    p.number = atomicAdd(j.ticket, 1u);
+    p.plane = p.number / tiles;
+    const int2 t = tile_of(p.number % tiles, j.across, j.down);
+    p.x = t.x;
+    p.y = t.y;
+    return p;
+}
+
+/* Ask for the samples of a tile; of columns that are not there anything will do, for nothing depends on them. */
+template <class In, class A> __device__ __forceinline__ void ask(const job &j, const place &t, char *waiting)
+{
+    using S = shape<A>;
+    constexpr int R = S::rows, V = S::each, G = S::groups, B = piece<In, A>();
+    const int tid = threadIdx.x, lane = tid & 31;
+    const int64_t y0 = ((int64_t)t.y * WARPS + (tid >> 5)) * R, x0 = (int64_t)t.x * (32 * V * G) + lane * V;
+    const char *const in = (const char *)j.in + t.plane * j.in_plane * (int64_t)sizeof(In);
+    if (t.plane < j.planes)
+#pragma unroll
+        for (int r = 0; r < R; r++)
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                const int64_t x = x0 + g * (32 * V);
+                if (x < j.nx && y0 + r < j.ny)
+                    copy_async<B>(waiting + ((r * G + g) * (WARPS * 32) + tid) * B,
+                                  (const char *)((uintptr_t)(in + ((y0 + r) * j.in_row + x) * (int64_t)sizeof(In)) & ~(uintptr_t)(B - 1)));
+            }
+    copies_close();
+}
+
 template <class In, class A, class Out, bool SQUARE>
 __global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
 {
     using S = shape<A>;
     constexpr int R = S::rows, V = S::each, G = S::groups, TH = R * WARPS, TW = 32 * V * G, W = slot<A>::words;
+    constexpr int B = piece<In, A>();
+    extern __shared__ __align__(16) char waiting[];
     __shared__ __align__(16) A sum_of[WARPS][TW]; /* of the columns of each warp, then of the warps before it */
     __shared__ __align__(16) A above[TW], carried[TW];
     __shared__ A beside[WARPS], corner;
-    __shared__ int64_t mine;
+    __shared__ place coming[2];
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
+    const int64_t tiles = (int64_t)j.across * j.down, high = (int64_t)j.down * TH;
 
-    if (tid == 0)
-        mine = atomicAdd(j.ticket, 1u);
-    __syncthreads();
-    const int64_t tiles = (int64_t)j.across * j.down, plane = mine / tiles;
-    const int2 tile = tile_of(mine % tiles, j.across, j.down);
-    const int64_t x0 = (int64_t)tile.x * TW, y0 = (int64_t)tile.y * TH + warp * R;
-    const In *const in = (const In *)j.in + plane * j.in_plane;
-    Out *const out = (Out *)j.out + plane * j.out_plane;
-    const int64_t words = plane * j.per_plane;
-    uint64_t *const rows = j.rows + words, *const rows_all = j.rows_all + words, *const columns = j.columns + words,
-                    *const segments = j.segments + words, *const corners = j.corners + words;
-    const int64_t high = (int64_t)j.down * TH;
-
-    /* the samples; of columns that are not there anything will do, for nothing depends on them */
-    vec<In, V> raw[R][G];
-#pragma unroll
-    for (int r = 0; r < R; r++)
-#pragma unroll
-        for (int g = 0; g < G; g++) {
-            const int64_t x = x0 + (g * 32 + lane) * V;
-            if (x < j.nx && y0 + r < j.ny)
-                raw[r][g] = load_once<In, V>(in + (y0 + r) * j.in_row + x);
-            else
-                memset(&raw[r][g], 0, sizeof raw[r][g]);
-        }
-    /* sums along x in the tile, then along y of the warp's rows */
-    A v[R][G][V], row_sum = 0;
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        A left = 0;
-#pragma unroll
-        for (int g = 0; g < G; g++) {
-#pragma unroll
-            for (int k = 0; k < V; k++) {
-                A a = (A)raw[r][g].v[k];
-                if constexpr (std::is_same<A, double>::value)
-                    a = SQUARE ? __dmul_rn(a, a) : a;
-                else
-                    a = SQUARE ? a * a : a;
-                v[r][g][k] = k ? v[r][g][k - 1] + a : a;
-            }
-            A s = v[r][g][V - 1];
-#pragma unroll
-            for (int d = 1; d < 32; d *= 2) {
-                const A t = __shfl_up_sync(~0u, s, d);
-                if (lane >= d)
-                    s += t;
-            }
-            A e = __shfl_up_sync(~0u, s, 1);
-            e = (lane ? e : (A)0) + left;
-            left += __shfl_sync(~0u, s, 31);
-#pragma unroll
-            for (int k = 0; k < V; k++)
-                v[r][g][k] += e;
-        }
-        if (lane == r)
-            row_sum = left;
-    }
-    if (lane < R && tile.x < j.across - 1)
-        slot<A>::put(rows + ((int64_t)tile.x * high + y0 + lane) * W, row_sum);
-#pragma unroll
-    for (int r = 1; r < R; r++)
-#pragma unroll
-        for (int g = 0; g < G; g++)
-#pragma unroll
-            for (int k = 0; k < V; k++)
-                v[r][g][k] += v[r - 1][g][k];
-#pragma unroll
-    for (int g = 0; g < G; g++) {
-        vec<A, V> last;
-#pragma unroll
-        for (int k = 0; k < V; k++)
-            last.v[k] = v[R - 1][g][k];
-        *(vec<A, V> *)&sum_of[warp][(g * 32 + lane) * V] = last;
+    if (tid == 0) {
+        coming[0] = next_place(j);
+        coming[1] = next_place(j);
     }
     __syncthreads();
+    place tile = coming[0];
+    ask<In, A>(j, tile, waiting);
+    for (int turn = 1; tile.plane < j.planes; turn ^= 1) {
+        const int64_t plane = tile.plane;
+        const int64_t x0 = (int64_t)tile.x * TW, y0 = (int64_t)tile.y * TH + warp * R;
+        Out *const out = (Out *)j.out + plane * j.out_plane;
+        const int64_t words = plane * j.per_plane;
+        uint64_t *const rows = j.rows + words, *const rows_all = j.rows_all + words, *const columns = j.columns + words,
+                        *const segments = j.segments + words, *const corners = j.corners + words;
+        const int in_segment = tile.y % j.segment;
+        const bool below = in_segment < j.segment - 1 && tile.y < j.down - 1; /* a tile of the segment */
 
-    /* columns: a thread has one; its own are told before anything is waited for */
-    const int in_segment = tile.y % j.segment;
-    for (int c = tid; c < TW; c += WARPS * 32) {
+        /* sums along x in the tile, then along y of the warp's rows */
+        copies_wait<0>();
+        A v[R][G][V], row_sum = 0;
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            A left = 0;
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                vec<In, V> raw;
+                const char *const at = waiting + ((r * G + g) * (WARPS * 32) + tid) * B;
+                memcpy(&raw, at + (sizeof raw < 4 ? (lane & 1) * 2 : 0), sizeof raw);
+#pragma unroll
+                for (int k = 0; k < V; k++) {
+                    A a = (A)raw.v[k];
+                    if constexpr (std::is_same<A, double>::value)
+                        a = SQUARE ? __dmul_rn(a, a) : a;
+                    else
+                        a = SQUARE ? a * a : a;
+                    v[r][g][k] = k ? v[r][g][k - 1] + a : a;
+                }
+                A s = v[r][g][V - 1];
+#pragma unroll
+                for (int d = 1; d < 32; d *= 2) {
+                    const A t = __shfl_up_sync(~0u, s, d);
+                    if (lane >= d)
+                        s += t;
+                }
+                A e = __shfl_up_sync(~0u, s, 1);
+                e = (lane ? e : (A)0) + left;
+                left += __shfl_sync(~0u, s, 31);
+#pragma unroll
+                for (int k = 0; k < V; k++)
+                    v[r][g][k] += e;
+            }
+            if (lane == r)
+                row_sum = left;
+        }
+        if (lane < R && tile.x < j.across - 1)
+            slot<A>::put(rows + ((int64_t)tile.x * high + y0 + lane) * W, row_sum);
+#pragma unroll
+        for (int r = 1; r < R; r++)
+#pragma unroll
+            for (int g = 0; g < G; g++)
+#pragma unroll
+                for (int k = 0; k < V; k++)
+                    v[r][g][k] += v[r - 1][g][k];
+#pragma unroll
+        for (int g = 0; g < G; g++) {
+            vec<A, V> last;
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                last.v[k] = v[R - 1][g][k];
+            *(vec<A, V> *)&sum_of[warp][(g * 32 + lane) * V] = last;
+        }
+        __syncthreads();
+
+        /* the samples of the next tile come while this one waits for its neighbours */
+        const place after = coming[turn];
+        ask<In, A>(j, after, waiting);
+        if (tid == 32)
+            coming[turn ^ 1] = next_place(j);
+
+        /* columns: a thread has one; its own are told before anything is waited for */
+        static_assert(TW == WARPS * 32, "");
         A o = 0;
 #pragma unroll
         for (int w = 0; w < WARPS; w++) {
-            const A s = sum_of[w][c];
-            sum_of[w][c] = o;
+            const A s = sum_of[w][tid];
+            sum_of[w][tid] = o;
             o += s;
         }
-        if (in_segment < j.segment - 1 && tile.y < j.down - 1)
-            slot<A>::put(columns + ((int64_t)tile.y * j.width + x0 + c) * W, o);
-    }
-    /* what is left of the rows */
-    A l = 0;
-    if (lane < R) {
-        l = before<A>(rows + (y0 + lane) * W, rows_all + (y0 + lane) * W, high, high, tile.x);
-        if (tile.x % TILES == TILES - 1 && tile.x < j.across - 1)
-            slot<A>::put(rows_all + ((int64_t)(tile.x / TILES) * high + y0 + lane) * W, l + row_sum);
-    }
-#pragma unroll
-    for (int d = 1; d < R; d *= 2) {
-        const A t = __shfl_up_sync(~0u, l, d);
-        if (lane >= d)
-            l += t;
-    }
-    if (lane == R - 1)
-        beside[warp] = l;
-    __syncthreads();
-    A q = 0;
-    for (int w = 0; w < warp; w++)
-        q += beside[w];
-    const A c = q + l; /* of row `lane` */
-    if (warp == WARPS - 1 && lane == R - 1) {
-        /* what is left of the tiles above in the segment */
-        const A all = q + l;
-        if (in_segment < j.segment - 1 && tile.y < j.down - 1)
-            slot<A>::put(corners + ((int64_t)tile.y * j.across + tile.x) * W, all);
-        A t = 0;
-        for (int i = tile.y - in_segment; i < tile.y; i++) {
-            A part;
-            while (!slot<A>::get(corners + ((int64_t)i * j.across + tile.x) * W, part))
-                ;
-            t += part;
-        }
-        corner = t;
-    }
-    /* what is above: the tiles of the segment, and the last row before it */
-    for (int k = tid; k < TW; k += WARPS * 32) {
-        const int64_t x = x0 + k;
-        A part[TILES - 1], a = 0, p = 0;
-        bool here;
-        do {
-            here = true;
+        if (below)
+            slot<A>::put(columns + ((int64_t)tile.y * j.width + x0 + tid) * W, o);
+        /* a first look at what is above: the tiles of the segment, and the last row before it */
+        const int64_t own = x0 + tid;
+        A part[TILES - 1], p = 0;
+        const auto look_above = [&] {
+            bool here = true;
+            if (own >= j.nx)
+                return true;
 #pragma unroll
             for (int i = 0; i < TILES - 1; i++)
                 if (i < in_segment
-                    && !slot<A>::get(columns + ((int64_t)(tile.y - in_segment + i) * j.width + x) * W, part[i]))
+                    && !slot<A>::get(columns + ((int64_t)(tile.y - in_segment + i) * j.width + own) * W, part[i]))
                     here = false;
             if (tile.y >= j.segment
-                && !slot<A>::get(segments + ((int64_t)(tile.y / j.segment - 1) * j.width + x) * W, p))
+                && !slot<A>::get(segments + ((int64_t)(tile.y / j.segment - 1) * j.width + own) * W, p))
                 here = false;
-        } while (!here);
+            return here;
+        };
+        bool seen = look_above();
+        /* what is left of the rows */
+        A l = 0;
+        if (lane < R) {
+            l = before<A>(rows + (y0 + lane) * W, rows_all + (y0 + lane) * W, high, high, tile.x);
+            if (tile.x % TILES == TILES - 1 && tile.x < j.across - 1)
+                slot<A>::put(rows_all + ((int64_t)(tile.x / TILES) * high + y0 + lane) * W, l + row_sum);
+        }
+#pragma unroll
+        for (int d = 1; d < R; d *= 2) {
+            const A t = __shfl_up_sync(~0u, l, d);
+            if (lane >= d)
+                l += t;
+        }
+        if (lane == R - 1)
+            beside[warp] = l;
+        __syncthreads();
+        A q = 0;
+        for (int w = 0; w < warp; w++)
+            q += beside[w];
+        const A c = q + l; /* of row `lane` */
+        if (warp == WARPS - 1 && lane == R - 1) {
+            /* what is left of the tiles above in the segment */
+            if (below)
+                slot<A>::put(corners + ((int64_t)tile.y * j.across + tile.x) * W, q + l);
+            corner = before<A>(corners + ((int64_t)(tile.y - in_segment) * j.across + tile.x) * W, NULL, j.across, 0,
+                               in_segment);
+        }
+        while (!seen)
+            seen = look_above();
+        A a = 0;
 #pragma unroll
         for (int i = 0; i < TILES - 1; i++)
             if (i < in_segment)
                 a += part[i];
-        if (tile.y < j.segment && !j.volume && !j.nothing && x < j.nx)
-            p = ((const A *)j.start)[x];
-        above[k] = a;
-        carried[k] = p;
-    }
-    if (j.volume && plane > 0 && tid == 0) {
-        const unsigned *flag = j.flags + (plane - 1) * tiles + (int64_t)tile.y * j.across + tile.x;
-        unsigned is;
-        do
-            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is) : "l"(flag) : "memory");
-        while (!is);
-    }
-    __syncthreads();
-
-    const bool ends = in_segment == j.segment - 1 && warp == WARPS - 1; /* the last row of a segment */
-    const bool told = ends && tile.y < j.down - 1;
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        const A cr = __shfl_sync(~0u, c, r);
-        const int64_t y = y0 + r;
-#pragma unroll
-        for (int g = 0; g < G; g++) {
-            const int k0 = (g * 32 + lane) * V;
-            const int64_t x = x0 + k0;
-            vec<A, V> made, plane_before;
-            vec<Out, V> result;
-            if (x >= j.nx || y >= j.ny)
-                continue;
-            const bool all = x + V <= j.nx;
-            A *const kept = (A *)j.carried + y * j.carried_row + x;
-            if (j.volume) {
-                const Out *const last = out - j.out_plane + y * j.out_row + x; /* rows are as long as vectors want */
-                if (plane == 0 && j.nothing)
-                    memset(&plane_before, 0, sizeof plane_before);
-                else if constexpr (std::is_same<A, Out>::value)
-                    plane_before = plane > 0 ? load_written<A, V>(last) : load_written<A, V>(kept);
-                else
-                    plane_before = load_written<A, V>(kept);
-            }
-#pragma unroll
-            for (int k = 0; k < V; k++) {
-                const A off = sum_of[warp][k0 + k] + (corner + above[k0 + k]);
-                A m = carried[k0 + k] + (v[r][g][k] + (cr + off));
-                if (r == R - 1 && told)
-                    slot<A>::put(segments + ((int64_t)(tile.y / j.segment) * j.width + x + k) * W, m);
-                if (y == j.ny - 1 && !j.volume && x + k < j.nx)
-                    ((A *)j.carried)[x + k] = m;
-                if (j.volume)
-                    m = plane_before.v[k] + m;
-                made.v[k] = m;
-                result.v[k] = (Out)m;
-            }
-            if (j.volume && (!std::is_same<A, Out>::value || plane == j.planes - 1))
-                for (int k = 0; k < V; k++)
-                    if (x + k < j.nx)
-                        kept[k] = made.v[k];
-            Out *const to = out + y * j.out_row + x;
-            if (all)
-                store_once<Out, V>(to, result);
-            else
-                for (int k = 0; k < V; k++)
-                    if (x + k < j.nx)
-                        to[k] = result.v[k];
+        if (tile.y < j.segment && !j.volume && !j.nothing && own < j.nx)
+            p = ((const A *)j.start)[own];
+        above[tid] = a;
+        carried[tid] = p;
+        if (j.volume && plane > 0 && tid == 0) {
+            const unsigned *flag = j.flags + (plane - 1) * tiles + (int64_t)tile.y * j.across + tile.x;
+            unsigned is;
+            do
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is) : "l"(flag) : "memory");
+            while (!is);
         }
-    }
-    if (j.volume) {
-        __threadfence();
         __syncthreads();
-        if (tid == 0)
+
+        const bool told = in_segment == j.segment - 1 && warp == WARPS - 1 && tile.y < j.down - 1;
+#pragma unroll
+        for (int r = R - 1; r >= 0; r--) { /* others wait for the last row */
+            const A cr = __shfl_sync(~0u, c, r);
+            const int64_t y = y0 + r;
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                const int k0 = (g * 32 + lane) * V;
+                const int64_t x = x0 + k0;
+                vec<A, V> made, plane_before;
+                vec<Out, V> result;
+                if (x >= j.nx || y >= j.ny)
+                    continue;
+                const bool all = x + V <= j.nx;
+                A *const kept = (A *)j.carried + y * j.carried_row + x;
+                if (j.volume) {
+                    const Out *const last = out - j.out_plane + y * j.out_row + x; /* rows are as long as vectors want */
+                    if (plane == 0 && j.nothing)
+                        memset(&plane_before, 0, sizeof plane_before);
+                    else if constexpr (std::is_same<A, Out>::value)
+                        plane_before = plane > 0 ? load_written<A, V>(last) : load_written<A, V>(kept);
+                    else
+                        plane_before = load_written<A, V>(kept);
+                }
+#pragma unroll
+                for (int k = 0; k < V; k++) {
+                    const A off = sum_of[warp][k0 + k] + (corner + above[k0 + k]);
+                    A m = carried[k0 + k] + (v[r][g][k] + (cr + off));
+                    if (r == R - 1 && told)
+                        slot<A>::put(segments + ((int64_t)(tile.y / j.segment) * j.width + x + k) * W, m);
+                    if (y == j.ny - 1 && !j.volume && x + k < j.nx)
+                        ((A *)j.carried)[x + k] = m;
+                    if (j.volume)
+                        m = plane_before.v[k] + m;
+                    made.v[k] = m;
+                    result.v[k] = (Out)m;
+                }
+                if (j.volume && (!std::is_same<A, Out>::value || plane == j.planes - 1))
+                    for (int k = 0; k < V; k++)
+                        if (x + k < j.nx)
+                            kept[k] = made.v[k];
+                Out *const to = out + y * j.out_row + x;
+                if (all)
+                    store_once<Out, V>(to, result);
+                else
+                    for (int k = 0; k < V; k++)
+                        if (x + k < j.nx)
+                            to[k] = result.v[k];
+            }
+        }
+        if (j.volume)
+            __threadfence();
+        __syncthreads(); /* of sum_of, and all of the tile is written */
+        if (j.volume && tid == 0)
             asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(j.flags + plane * tiles + (int64_t)tile.y * j.across + tile.x),
                          "r"(1u)
                          : "memory");
+        tile = after;
     }
 }
 
@@ -566,8 +590,9 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
         e = cudaMemsetAsync(words, 0xff, (size_t)s.words * 8, args->queue->stream);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot clear memory on the CUDA device");
-    return vp_start(err, args->queue->stream, table_kernel<In, A, Out, SQUARE>, dim3((unsigned)(s.across * s.down * s.planes)),
-                    dim3(WARPS * 32), 0, j);
+    const int64_t tiles = s.across * s.down * s.planes, most = 2 * (int64_t)args->queue->sms;
+    return vp_start(err, args->queue->stream, table_kernel<In, A, Out, SQUARE>, dim3((unsigned)vp_min64(tiles, most)),
+                    dim3(WARPS * 32), waiting_bytes<In, A>(), j);
 }
 
 /* Table `which` of integers (sat_integers.cu); those of sums in f64 are in sat.cu. */

@@ -21,6 +21,7 @@ img-local     | vol.tif      | --radius 1
 img-morph     | vol.tif      | --op close --radius 2
 img-wiener    | vol.tif      | --noise 1e-7
 img-nlmeans   | vol.tif      | --h 0.01 --search 2
+img-sat       | vol.tif      | --exclusive
 img-view      | vol.tif      | --window 0,0.03'
 
 setup_file() {

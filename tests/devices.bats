@@ -11,6 +11,7 @@ operation() {
     img-math) echo 'a*2+1' ;;
     img-wiener) echo --radius 3 ;;
     img-nlmeans) echo --h 3 --search 2 ;;
+    img-sat) echo --exclusive ;;
     *) return 1 ;;
     esac
 }

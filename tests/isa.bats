@@ -54,6 +54,8 @@ img-local --stat var --radius 2 bytes.tif
 img-local --stat entropy bytes.tif
 img-morph --op close --radius 2 vol.tif
 img-wiener --noise 1e-7 vol.tif
+img-sat vol.tif
+img-sat --3d --type u64 bytes.tif
 img-view vol.tif'
     f() {
         cmp generic avx2

@@ -35,7 +35,6 @@ static const struct vp_opt options[] = {
                       "or 2^64, so the difference that is the sum over a box is right wherever that sum fits, even if "
                       "the table has wrapped around. f32: sums are taken in f64 and rounded to 24 bits in the end, so "
                       "the sum over a small box far from the origin may have no right digit left."),
-    VP_OPTIONS(struct params, image.chunk, vp_image_chunk),
     VP_OPT_END,
 };
 

@@ -342,14 +342,13 @@ static enum vp_sat_sum sum_of(enum vp_type out)
     return vp_type_is_float(out) ? VP_SAT_F64 : vp_type_size(out) == 4 ? VP_SAT_U32 : VP_SAT_U64;
 }
 
-/* Planes of a segment of a volume: integers may be joined anywhere, and several devices want more than one. */
-static int64_t segment_planes(const struct vp_sat *p, const int64_t size[3])
+/* Integers may begin anywhere. */
+static int64_t step_of(const struct vp_sat *p)
 {
-    enum { VOXELS = 1 << 24, MOST = 16 };
     for (int k = 0; k < p->tables; k++)
         if (p->sum[k] == VP_SAT_F64)
-            return 1;
-    return vp_max64(1, vp_min64(MOST, VOXELS / (size[0] * size[1])));
+            return p->volume ? 1 : p->segment;
+    return p->volume ? 1 : 2 * VP_SAT_ROWS;
 }
 
 int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
@@ -367,7 +366,7 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,
                          .border = {r->exclusive, r->exclusive && r->volume, r->exclusive},
-                         .step = {size[0], size[1], r->volume ? segment_planes(p, size) : p->segment},
+                         .step = {size[0], size[1], step_of(p)},
                          .cost = (p->sum[0] == VP_SAT_F64 ? 0.8 : 0.4) * p->tables, .params = p, .free = free,
                          .scratch = scratch_bytes, .keeps = keeps, .go_on = go_on, .carries = true,
                          .join = r->out == VP_F32 ? NULL : join}; /* what is rounded cannot be added to */

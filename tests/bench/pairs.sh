@@ -71,6 +71,8 @@ img-wiener 5^3, f32              | img-wiener --noise 0.002 --radius 2 $f32 -o o
 img-wiener 3^3, u16, estimated   | img-wiener $u16 -o out
 img-nlmeans 3-D, f32             | img-nlmeans --h 0.1 --search 2 $few32 -o out
 img-nlmeans --2d, f32            | img-nlmeans --2d --h 0.1 --search 5 --type f32 $few32 -o out
+img-sat, u8                      | img-sat $u8 -o out
+img-sat, 3-D, f32                | img-sat --3d $f32 -o out
 ct-phantom, a scan               | ct-phantom -g $views --noise 1e4 -o out
 ct-normalize                     | ct-normalize --flat $flat --dark $dark $counts -o out
 ct-filter                        | ct-filter $scan -o out

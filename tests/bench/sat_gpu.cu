@@ -291,6 +291,7 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     const int trials = argc > 1 ? atoi(argv[1]) : 400;
     const int64_t most = argc > 2 ? atoll(argv[2]) : 16384;
     vp_queue q = {};

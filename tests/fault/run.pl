@@ -67,6 +67,8 @@ img-local --stat mean --radius 2 $in/vol.tif -o %
 img-morph --op close --radius 2 $in/vol.tif -o %
 img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
+img-sat --exclusive $in/vol.tif -o %
+img-sat --3d --squares $in/squares.tif <$in/vol.tif -o %
 img-view --window 0,0.03 $in/vol.tif -o %
 END
 for my $path (glob "$build/bin/*") {
