@@ -129,3 +129,53 @@ bytes() {
     ok img-sat a.tif -o t.tif
     [ "$(numbers t.tif 'L<')" = "$(sums 3 2 4 C < a.raw)" ]
 }
+
+# measured BOXES FILE [3d]: what --boxes prints but for the last digits of mean and deviation, by perl from u16 samples
+measured() {
+    img-cat --raw-out "$2" | perl -e '($list, $volume) = @ARGV; undef $/; binmode STDIN; @a = unpack("S<*", <STDIN>);
+        open F, $list; $/ = "\n"; @b = map { [split] } <F>; ($w, $h, $d) = (31, 22, 5);
+        for $image (0 .. ($volume ? 0 : $d - 1)) { for (@b) { ($name, @r) = @$_; @r = map { [split /:/] } @r;
+            ($n, $s, $q) = (0, 0, 0);
+            for $z ($volume ? $r[2][0] .. $r[2][1] - 1 : $image) { for $y ($r[1][0] .. $r[1][1] - 1) {
+                for $x ($r[0][0] .. $r[0][1] - 1) { $v = $a[($z * $h + $y) * $w + $x]; $n++; $s += $v; $q += $v * $v } } }
+            printf "%s %d %d %d %.9g %.6g\n", $name, $image, $n, $s, $s / $n, sqrt($q / $n - ($s / $n) ** 2) } }' "$1" "$3"
+}
+
+# printed FILE ARGUMENT...: the same of what img-sat prints
+printed() {
+    img-sat --boxes "$@" | perl -ne 'next if $. == 1; chomp; @f = split /\t/;
+        printf "%s %d %d %d %.9g %.6g\n", @f[0, 1, -4, -3, -2, -1]'
+}
+
+@test "boxes of every page, and of a volume, in one pass of a file or a pipe" {
+    noise a.tif 31x22x5 u16
+    perl -e 'srand 8; sub r { ($n) = @_; $a = int rand $n; $b = $a + 1 + int rand($n - $a); "$a:$b" }
+        print "b$_ " . r(31) . " " . r(22) . "\n" for 1 .. 200' > boxes
+    printed boxes a.tif > got
+    measured boxes a.tif | cmp - got
+    cat a.tif | printed boxes -m 3M -j 1 | cmp - got
+    perl -pe 's/$/" " . ($. % 4) . ":5"/e' boxes > boxes3
+    printed boxes3 --3d a.tif > got
+    measured boxes3 a.tif 3d | cmp - got
+    cat a.tif | printed boxes3 --3d | cmp - got
+}
+
+@test "boxes: names, pages, separators, words in the first line; JSON" {
+    noise a.tif 31x22x5 f32
+    printf 'what\tx\ty\n\n# a comment\nleft, 0:4,2:5\n7:8\t9:11\t3\r\n' > boxes
+    ok img-sat --boxes boxes a.tif
+    [ "${lines[0]}" = $'name\timage\tx\ty\tcount\tsum\tmean\tstd' ]
+    [ "${#lines[@]}" = 7 ]
+    [[ "${lines[1]}" == $'left\t0\t0:4\t2:5\t12\t'* ]]
+    [[ "${lines[5]}" == $'5\t3\t7:8\t9:11\t2\t'* ]]
+    ok img-sat --boxes boxes --json a.tif
+    perl -MJSON::PP -e 'undef $/; $j = decode_json(<STDIN>); exit !(@$j == 6 && $j->[4]{name} eq "5" && $j->[4]{image} == 3
+        && $j->[4]{y}[1] == 11 && $j->[4]{count} == 2)' <<<"$output"
+    fails 1 "line 1: x 3:32: expected a part of 0:31" img-sat --boxes <(echo 3:32 1:2) a.tif
+    fails 1 "line 2: expected [NAME] X0:X1 Y0:Y1 [IMAGE]" img-sat --boxes <(printf 'a 1:2 3:4\nb 1:2\n') a.tif
+    fails 1 "box a: image 5: expected 0 to 4" img-sat --boxes <(echo a 1:2 3:4 5) a.tif
+    fails 1 "no box" img-sat --boxes /dev/null a.tif
+    fails 1 "nothing" img-sat --boxes nothing a.tif
+    fails 2 "--boxes prints numbers" img-sat --boxes boxes --exclusive a.tif
+    fails 2 "--json goes with --boxes only" img-sat --json a.tif -o b.tif
+}

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-sat: summed area tables of images and volumes. */
 #include "base/tool.h"
+#include "image/boxes.h"
 #include "image/image_run.h"
 #include "image/sat.h"
 #include "stack/reader.h"
+#include "stack/writer.h"
 
 #include <string.h>
 
@@ -12,7 +14,8 @@ enum { AUTO, U32, U64, I32, I64, F32, F64 };
 struct params {
     bool volume, exclusive;
     int type;
-    const char *squares;
+    const char *squares, *boxes;
+    bool json;
     struct vp_image_params image;
 };
 
@@ -35,6 +38,14 @@ static const struct vp_opt options[] = {
                       "or 2^64, so the difference that is the sum over a box is right wherever that sum fits, even if "
                       "the table has wrapped around. f32: sums are taken in f64 and rounded to 24 bits in the end, so "
                       "the sum over a small box far from the origin may have no right digit left."),
+    VP_FILE(struct params, boxes, "boxes", 'b', .metavar = "FILE", .group = "Boxes",
+            .help = "no table: print sum, mean and standard deviation of boxes",
+            .more = "A line of FILE is a box: a name (optional), X0:X1, Y0:Y1, with --3d Z0:Z1, and the number of the page "
+                    "(with --3d of the volume) that it is of (optional: of each, from 0 on), with tabs, commas or blanks "
+                    "between them. Ranges are half open, as everywhere. Empty lines, lines that begin with # and a first "
+                    "line of words are passed over. All boxes are done in one pass, also of a pipe, in the order of the "
+                    "pages, then of the lines."),
+    VP_FLAG(struct params, json, "json", 0, .help = "print JSON instead of columns with tabs between them"),
     VP_OPT_END,
 };
 
@@ -44,6 +55,9 @@ static const struct vp_example examples[] = {
      "img-sat --exclusive image.tif -o table.tif"},
     {"Tables of the values and of their squares, of a volume, from a pipe.",
      "ct-phantom --volume 64x48x20 | img-sat --3d --squares squares.tif -o sums.tif"},
+    {"Mean and deviation in two boxes of every page.",
+     "ct-phantom --volume 64x48x4 -o vol.tif\nprintf 'left 4:20 10:30\\nright 40:60 10:30\\n' > boxes.txt\n"
+     "img-sat --boxes boxes.txt vol.tif"},
     {0},
 };
 
@@ -75,6 +89,50 @@ static enum vp_type type_of(const struct vp_images *im, const struct params *p)
     return p->type == AUTO ? vp_sat_type(im->type, samples) : types[p->type];
 }
 
+/* ---- boxes ---- */
+
+struct list {
+    struct vp_boxes boxes;
+    const struct vp_run *run;
+    enum vp_type in;
+    int64_t inner, images;
+};
+
+static int begin(void *ctx, struct vp_err *err)
+{
+    struct list *l = ctx;
+    return vp_outfile_open(&l->boxes.out, l->run->common.output, err)
+           || vp_boxes_begin(&l->boxes, l->in, l->inner, l->images, err) ? -1 : 0;
+}
+
+static int sums(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    return vp_boxes_sums(&((struct list *)ctx)->boxes, page, samples, n, err);
+}
+
+static int squares(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    return vp_boxes_squares(&((struct list *)ctx)->boxes, page, samples, n, err);
+}
+
+static int end(void *ctx, struct vp_err *err)
+{
+    return vp_boxes_end(&((struct list *)ctx)->boxes, err);
+}
+
+static int measure_boxes(struct vp_images *im, struct vp_run *run_, struct vp_chain *chain, const struct params *p,
+                         const int64_t size[3], struct vp_err *err)
+{
+    struct list l = {.run = run_, .in = im->type, .inner = im->inner,
+                     .images = im->outer < VP_UNKNOWN ? im->inner * im->outer : VP_UNKNOWN};
+    const struct vp_images_watch watch = {begin, sums, squares, end, &l};
+    const int rc = vp_boxes_read(&l.boxes, p->boxes, size, p->volume, err);
+    l.boxes.json = p->json;
+    const int done = rc ? -1 : vp_images_watch(im, run_, chain, &watch, err);
+    vp_boxes_free(&l.boxes);
+    return done;
+}
+
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -86,14 +144,21 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (p->squares && (!strcmp(p->squares, "-") || (output && !strcmp(p->squares, output))))
         return vp_fail(err, VP_EUSAGE, "--squares %s: the table of squares needs a file of its own", p->squares);
+    if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run_->common.raw_out || run_->common.compress))
+        return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
+    if (p->json && !p->boxes)
+        return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
     if (open_images(&im, run_, p, err))
         goto out;
-    const struct vp_sat_request request = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
-                                           .out = type_of(&im, p)};
+    const int64_t size[3] = {im.size[0], im.lines ? im.size[2] : im.size[1], im.lines ? 1 : im.size[2]};
+    const struct vp_sat_request table = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
+                                         .out = type_of(&im, p)},
+                                both = {.volume = p->volume, .exclusive = true, .squares = true,
+                                        .out = vp_boxes_table(im.type)};
     const struct vp_result result = {.values = VP_NO_VALUES, .quantity = ""};
-    if (vp_sat_op(&op, &request, im.size, im.type, err) || vp_chain_add(&chain, &op, err))
+    if (vp_sat_op(&op, p->boxes ? &both : &table, im.size, im.type, err) || vp_chain_add(&chain, &op, err))
         goto out;
-    rc = vp_images_run(&im, run_, &chain, &result, err);
+    rc = p->boxes ? measure_boxes(&im, run_, &chain, p, size, err) : vp_images_run(&im, run_, &chain, &result, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -110,6 +175,10 @@ static const struct vp_tool tool = {
         "Integers are exact. Floats are summed up in f64, in one order that is the same on every device; where a scale "
         "is recorded it is undone first. Images and volumes of any size go through as a stream, in one pass: only "
         "a band of rows is in memory (with --3d, of pages), and what is carried from one to the next.\n\n"
+        "--boxes FILE measures boxes without the table on disk: sum, mean and standard deviation (divided by the count), "
+        "thousands at a time, in memory that does not depend on their number of pages or their size. Of integers of "
+        "up to 16 bits they are exact (the sum to the last digit); of others the sums are taken in f64, so of a sum over "
+        "a small box in a large image as many digits are lost as it is smaller than the sum over all.\n\n"
         "To smooth an image with a box, img-local(1) --stat mean (or std) is the way: it renormalises at the edges and "
         "writes no table.\n\n"
         "The bits of the result do not depend on threads, memory, chunks or devices.",
