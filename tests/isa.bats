@@ -55,7 +55,7 @@ img-local --stat entropy bytes.tif
 img-morph --op close --radius 2 vol.tif
 img-wiener --noise 1e-7 vol.tif
 img-sat vol.tif
-img-sat --type u64 bytes.tif
+img-sat --type u64 counts.tif
 img-view vol.tif'
     f() {
         cmp generic avx2
