@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Grids of kernels (convolve_grid.cu), as convolve.cu calls them: the functions of struct vp_kernel, but that *bad is
+ * where the flag of samples that are not finite lies. */
+#ifndef VP_CONVOLVE_GRID_H
+#define VP_CONVOLVE_GRID_H
+
+#include "convolve.h"
+
+namespace vp
+{
+
+/* Outputs [lo, lo + n) of one cell, between two nodes (or at one), from samples that begin at `origin`. The weight of
+ * the node on the right is middle at sample T / 2 of the tile, and grows by slope. */
+struct grid_tile {
+    int lo, n, origin, left, right;
+    float middle, slope;
+};
+
+bool grid_fits(const vp_op *op);
+uint64_t grid_table_bytes(const vp_op *op);
+void grid_fill(const vp_op *op, void *table);
+uint64_t grid_made_bytes(const vp_op *op);
+int grid_make(const vp_op *op, void *table, vp_queue *queue, vp_err *err);
+void grid_demand(const vp_op *op, int64_t step[3], int64_t halo[3]);
+uint64_t grid_scratch(const vp_op *op, const int64_t out[3]);
+int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err);
+
+}
+
+#endif
