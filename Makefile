@@ -124,7 +124,7 @@ $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
 # Changes when a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
-$(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/cuda/device.c.o: $(OBJ)/build.h
+$(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
@@ -143,6 +143,9 @@ $(OBJ)/fuzzer/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(LIB)
 # a library to preload: no flags of the programs
 $(O)/fault/fault.so: tests/fault/fault.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared -o $@ $< -ldl
+# what the programs open in the place of voxpipe-cuda.so, with devices that are pretended
+$(O)/pretend/voxpipe-cuda.so: $(OBJ)/tests/plugin/plugin.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -shared -o $@ $^ $(LDFLAGS) -Wl,--exclude-libs,ALL -lpthread -lm
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
@@ -171,7 +174,7 @@ unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
 	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
 # Fuzz targets that go through their corpus, and what makes system calls fail.
-tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so
+tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.so
 	@mkdir -p $(O)/replay && for f in $(filter $(OBJ)/%,$^); do cp -f $$f $(O)/replay/; done
 
 ## check: build and run every test (needs bats); the last line counts them

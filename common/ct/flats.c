@@ -59,7 +59,7 @@ int vp_mean_page(struct vp_reader *r, float *out, struct vp_err *err)
         return vp_fail(err, VP_ERESOURCE, "%s: pages too large", vp_reader_name(r));
     if (!(sum = vp_alloc(n, sizeof *sum, "the mean page", err)))
         return -1;
-    while ((got = vp_reader_next_f32(r, out, NULL, err)) > 0) {
+    while ((got = vp_reader_next_f32(r, out, err)) > 0) {
         for (size_t i = 0; i < n; i++)
             sum[i] += out[i];
         pages++;
@@ -83,7 +83,7 @@ static int mean_rows(struct vp_reader *r, int64_t nv, float *out, struct vp_err 
 
     if (!page)
         return -1;
-    while ((got = vp_reader_next_f32(r, page, NULL, err)) > 0 && row < nv) {
+    while ((got = vp_reader_next_f32(r, page, err)) > 0 && row < nv) {
         for (int64_t u = 0; u < nu; u++) {
             double sum = 0;
             for (int64_t k = 0; k < s->ny; k++)

@@ -55,7 +55,8 @@ struct vp_work {
     /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to the image; their
      * boxes (and pitches) may differ. */
     const struct vp_area *in;
-    const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it */
+    const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it; two where the operation
+                                  has a twin */
     const void *table;         /* what fill() made, on the device */
     void *scratch;             /* of scratch() bytes; holds anything at first */
     struct vp_queue *queue;    /* launches on one queue never overlap: they share the scratch */

@@ -274,7 +274,7 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
                 return vp_fail(err, VP_ERESOURCE, "out of memory for %lld pages", (long long)room);
             s->held = grown;
         }
-        got = vp_reader_next_f32(r, s->held + (size_t)n * samples, NULL, err);
+        got = vp_reader_next_f32(r, s->held + (size_t)n * samples, err);
         n += got > 0;
     }
     if (s->held)
@@ -330,7 +330,7 @@ static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct v
         return -1;
     for (int i = 0; i < s->n; i++)
         wanted += s->axis[i] == VP_CUT_Z;
-    while ((got = vp_reader_next_f32(r, page, NULL, err)) > 0)
+    while ((got = vp_reader_next_f32(r, page, err)) > 0)
         wanted -= place_page(s, k++, page, in->nx, in->ny);
     free(page);
     if (got < 0)
@@ -346,15 +346,14 @@ static int read_parts(const struct vp_slices *s, struct vp_reader *r, struct vp_
     const struct vp_stack *in = vp_reader_stack(r);
 
     for (int i = 0; i < s->n; i++) {
-        float *v = s->out[i].v;
-        if (s->axis[i] == VP_CUT_Z) {
-            if (vp_reader_rows_f32(r, s->at[i], 0, in->ny, v, err) < 0)
+        const bool page = s->axis[i] == VP_CUT_Z; /* else a row of every one */
+        struct vp_wanted w = {.n = 1, .y0 = page ? 0 : s->at[i], .y1 = page ? 0 : s->at[i] + 1, .f32 = true};
+        for (int64_t k = 0; k < (page ? 1 : s->pages); k++) {
+            void *to = s->out[i].v + k * in->nx;
+            w.page = page ? s->at[i] : k;
+            if (vp_reader_read(r, &w, &to, err) < 0)
                 return -1;
-            continue;
         }
-        for (int64_t k = 0; k < s->pages; k++)
-            if (vp_reader_rows_f32(r, k, s->at[i], s->at[i] + 1, v + k * in->nx, err) < 0)
-                return -1;
     }
     return 0;
 }

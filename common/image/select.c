@@ -573,7 +573,8 @@ static int read_page(const struct picker *k, int64_t at, void *to, struct vp_err
     int got = vp_reader_seekable(r) ? 1 - 2 * (vp_reader_seek(r, at, err) < 0)
                                     : vp_reader_skip(r, at - vp_reader_position(r), err);
     if (got > 0)
-        got = k->pages->as_f32 ? vp_reader_next_f32(r, to, &k->pages->bad, err) : vp_reader_next(r, to, err);
+        got = (int)vp_reader_read(r, &(struct vp_wanted){VP_NEXT, 1, .f32 = k->pages->as_f32, .bad = &k->pages->bad},
+                                  &to, err);
     return got;
 }
 
@@ -583,7 +584,7 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
     const struct picker *const k = source;
     const struct vp_select *const s = k->s;
     struct vp_reader *const r = k->pages->reader;
-    const bool f32 = k->pages->as_f32;
+    struct vp_wanted w = {.y0 = s->y0, .y1 = s->y1, .f32 = k->pages->as_f32, .bad = &k->pages->bad, .threads = threads};
 
     for (int64_t done = 0; done < n;) {
         const int64_t at = vp_select_page(s, i + done);
@@ -591,8 +592,9 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
         if (vp_reader_concurrent(r) && all_columns(s)) {
             while (done + m < n && vp_select_page(s, i + done + m) == at + m)
                 m++;
-            if (vp_reader_bands(r, at, m, s->y0, s->y1, f32 ? NULL : to + done, f32 ? (float *const *)(to + done) : NULL,
-                                &k->pages->bad, threads, err))
+            w.page = at;
+            w.n = m;
+            if (vp_reader_read(r, &w, to + done, err) < 0)
                 return -1;
         } else {
             const int got = read_page(k, at, k->page ? k->page : to[done], err);

@@ -56,12 +56,12 @@ static int visit(struct run *r, const struct column *c, const struct vp_part *in
 /* All parts of a column; the chain's threads are `threads`. */
 static int run_column(struct run *r, struct column *c, struct bench *b, int threads, struct vp_err *err)
 {
-    struct vp_part in[VP_MAX_INPUTS], out;
+    struct vp_part in[VP_MAX_INPUTS], out[2];
     if (!b->pointers && !(b->pointers = vp_run_pointers(r, err)))
         return -1;
     while (c->z < c->z1) {
-        vp_run_next_part(r, c, r->plan->part[2], in, &out, b->pointers);
-        const uint64_t need = vp_chain_bytes(r->e->chain, &out.box, threads);
+        vp_run_next_part(r, c, r->plan->part[2], in, out, b->pointers);
+        const uint64_t need = vp_chain_bytes(r->e->chain, &out->box, threads);
         if (need > b->bytes) {
             free(b->scratch);
             b->bytes = 0;
@@ -70,9 +70,9 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
                 return -1;
             b->bytes = (size_t)need;
         }
-        if (r->e->visit != VP_MAKE ? visit(r, c, in, &out, b->scratch, threads, err)
-            : r->kept              ? go_on(r, c, in, &out, b->scratch, threads, err)
-                                   : vp_chain_run(r->e->chain, in, &out, b->scratch, threads, err))
+        if (r->e->visit != VP_MAKE ? visit(r, c, in, out, b->scratch, threads, err)
+            : r->kept              ? go_on(r, c, in, out, b->scratch, threads, err)
+                                   : vp_chain_run(r->e->chain, in, out, b->scratch, threads, err))
             return -1;
     }
     return 0;

@@ -36,10 +36,11 @@ static void release(struct run *r)
             give_back(r->input[k]);
         r->input[k] = NULL;
     }
-    for (int i = 0; r->slab && i < r->plan->slabs; i++) {
-        if (r->slab[i].out)
-            give_back(r->slab[i].out);
-        r->slab[i].out = NULL;
+    for (int i = 0; r->slab && i < 2 * r->plan->slabs; i++) {
+        char **out = &r->slab[i / 2].out[i % 2];
+        if (*out)
+            give_back(*out);
+        *out = NULL;
     }
 }
 
@@ -48,7 +49,7 @@ static int allocate(struct run *r, struct vp_err *err)
     const struct vp_plan *plan = r->plan;
     const int64_t rows = plan->bands > 1 ? vp_min64(r->ny, plan->band + 2 * r->halo[1]) : r->ny;
     const size_t page = (size_t)(r->nx * rows) * r->in_size;
-    const size_t out = (size_t)(r->nx * plan->band * r->inner) * r->out_size;
+    const size_t out = (size_t)((r->nx + r->border[0]) * (plan->band + r->border[1]) * r->inner);
     bool ok = true;
 
     if (r->e->pages) {
@@ -57,7 +58,7 @@ static int allocate(struct run *r, struct vp_err *err)
         if (!r->from_nothing && !(r->input[0] = vp_alloc_raw((size_t)plan->window, r->slot, "input pages", err)))
             return -1;
         for (int i = 0; i < plan->slabs && p->writer && !p->in_place; i++)
-            if (!(r->slab[i].out = vp_alloc_raw((size_t)plan->slab, r->e->page_out, "output pages", err)))
+            if (!(r->slab[i].out[0] = vp_alloc_raw((size_t)plan->slab, r->e->page_out, "output pages", err)))
                 return -1;
         return 0;
     }
@@ -67,9 +68,12 @@ static int allocate(struct run *r, struct vp_err *err)
                                       : host_alloc(r, (size_t)plan->window, r->slot, "the window of input", err);
         ok = r->input[k];
     }
-    for (int i = 0; i < plan->slabs && ok; i++) {
-        r->slab[i].out = host_alloc(r, (size_t)plan->slab, out, "slabs of output", err);
-        ok = r->slab[i].out;
+    for (int i = 0; i < plan->slabs * r->outputs && ok; i++) {
+        char **slab = &r->slab[i / r->outputs].out[i % r->outputs];
+        *slab = host_alloc(r, (size_t)plan->slab, out * r->out_size[i % r->outputs], "slabs of output", err);
+        ok = *slab;
+        if (ok)
+            vp_run_clear_border(r, *slab, r->out_size[i % r->outputs], plan->slab * r->inner);
     }
     if (ok || !r->by_device)
         return ok ? 0 : -1;
@@ -168,7 +172,8 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->ya = r->whole[1] ? 0 : vp_max64(0, r->y0 - r->halo[1]);
     r->yb = r->whole[1] ? r->ny : vp_min64(r->ny, r->y1 + r->halo[1]);
     r->page_in = (size_t)(r->nx * (r->yb - r->ya)) * r->in_size;
-    r->page_out = (size_t)(r->nx * (r->y1 - r->y0)) * r->out_size;
+    for (int i = 0; i < r->outputs; i++)
+        r->page_out[i] = (size_t)((r->nx + r->border[0]) * (r->y1 - r->y0 + r->border[1])) * r->out_size[i];
     r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
     r->along = (r->y1 - r->y0 + r->plan->part[1] - 1) / r->plan->part[1];
     r->have = r->from_nothing ? r->total : 0;
@@ -176,7 +181,7 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->end = r->from_nothing;
     r->settled = false;
     if (r->e->pages)
-        r->page_out = r->e->page_out;
+        r->page_out[0] = r->e->page_out;
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
@@ -236,7 +241,11 @@ static void describe_chain(struct run *r)
     r->patience = PATIENCE_NS;
     r->stacks = c->stacks;
     r->in_size = vp_type_size(r->e->held);
-    r->out_size = vp_type_size(c->stage[c->n - 1].out);
+    const struct vp_op *last = &c->stage[c->n - 1];
+    r->outputs = last->twin ? 2 : 1;
+    r->border = last->border;
+    r->out_size[0] = vp_type_size(last->out);
+    r->out_size[1] = last->twin ? vp_type_size(last->twin_out) : 0;
     vp_chain_halo(c, r->halo);
     r->step = 1;
     for (int s = 0; s < c->n; s++) {
@@ -256,6 +265,9 @@ static void describe_pages(struct run *r)
 {
     const struct vp_pages *p = r->e->pages;
     r->patience = PATIENCE_OF_PAGES_NS;
+    static const int64_t none[3];
+    r->outputs = 1;
+    r->border = none;
     r->from_nothing = !p->reader;
     r->stacks = r->from_nothing ? 0 : 1;
     r->pipe = p->reader && !vp_reader_seekable(p->reader);
@@ -297,7 +309,8 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     if (!r->slab)
         vp_fail(err, VP_ERESOURCE, "not enough memory");
     else if (!open_workers(r, full, err) && !allocate(r, err)) {
-        vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel, "pages",
+        vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel,
+                          p->lines ? "rows" : "pages",
                           r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * e->plan->bands);
         const double t = vp_now();
         rc = 0;

@@ -174,14 +174,14 @@ static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
 {
     struct run *r = w->r;
     struct lane *lane = &w->lane[l];
-    struct vp_part in[VP_MAX_INPUTS], out;
+    struct vp_part in[VP_MAX_INPUTS], out[2];
     const struct column start = *c;
 
     if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
         return -1;
-    vp_run_next_part(r, c, w->depth, in, &out, lane->pointers);
-    if (r->e->visit == VP_MAKE ? vp_lanes_submit(w->device, l, in, &out, carried(w, &start, &in[0].box), err)
-                               : visit(w, l, &start, in, &out, err)) {
+    vp_run_next_part(r, c, w->depth, in, out, lane->pointers);
+    if (r->e->visit == VP_MAKE ? vp_lanes_submit(w->device, l, in, out, carried(w, &start, &in[0].box), err)
+                               : visit(w, l, &start, in, out, err)) {
         *c = start;
         return -1;
     }
@@ -196,7 +196,7 @@ static int submit(struct worker *w, int l, struct column *c, struct vp_err *err)
 
 /* A segment that is made but for what is carried into it. */
 struct segment {
-    struct vp_part out;
+    struct vp_part out[2];
     struct column column;
 };
 
@@ -211,16 +211,16 @@ static int join_segment(struct worker *w, const struct segment *s, const void *t
     struct carried *carried = &r->carried[(c->channel * r->along + c->iy) * r->across + c->ix];
     int rc = 0;
     pthread_mutex_lock(&r->lock);
-    while (!r->stop && carried->g != start + s->out.box.lo[2])
+    while (!r->stop && carried->g != start + s->out->box.lo[2])
         pthread_cond_wait(&r->moved, &r->lock);
     if (r->stop || (!carried->value && !(carried->value = malloc((size_t)bytes)))) {
         rc = r->stop ? vp_fail(err, VP_ERUN, "stopped") : vp_fail(err, VP_ERESOURCE, "not enough memory");
     } else {
-        if (s->out.box.lo[2] == 0)
+        if (s->out->box.lo[2] == 0)
             memset(carried->value, 0, (size_t)bytes);
         memcpy(before, carried->value, (size_t)bytes);
         r->carries->join(r->carries, carried->value, total, bytes);
-        carried->g = start + s->out.box.hi[2];
+        carried->g = start + s->out->box.hi[2];
         pthread_cond_broadcast(&r->moved);
     }
     pthread_mutex_unlock(&r->lock);
@@ -235,7 +235,7 @@ static int apply_segment(struct worker *w, int l, struct segment *s, struct vp_e
     if (total && !before)
         vp_fail(err, VP_ERESOURCE, "not enough memory");
     const int rc = !before || join_segment(w, s, total, bytes, before, err)
-                   || vp_lanes_apply(w->device, l, &s->out, before, err) ? -1 : 0;
+                   || vp_lanes_apply(w->device, l, s->out, before, err) ? -1 : 0;
     free(before);
     return rc;
 }
@@ -259,8 +259,8 @@ int vp_run_segments(struct worker *w, struct vp_err *err)
             if (!lane->pointers && !(lane->pointers = vp_run_pointers(r, err)))
                 rc = -1;
             if (!rc) {
-                vp_run_next_part(r, &c, w->depth, in, &segment[l].out, lane->pointers);
-                rc = vp_lanes_local(w->device, l, in, &segment[l].out, err);
+                vp_run_next_part(r, &c, w->depth, in, segment[l].out, lane->pointers);
+                rc = vp_lanes_local(w->device, l, in, segment[l].out, err);
             }
             taken += !rc;
             w->parts += !rc;

@@ -15,7 +15,7 @@ struct slab {
     int64_t g0, g1;           /* planes of output */
     int64_t taken, done, all; /* columns */
     int64_t pages;            /* of output, where pages go through a function, which may make fewer */
-    char *out;
+    char *out[2];             /* and the twin's */
 };
 
 /* A column of a slab: what one worker does in one go, as parts that follow each other along z. */
@@ -69,11 +69,13 @@ struct run {
     bool whole[3];
     int stacks;
     int io_threads;           /* that read, and that write */
-    size_t in_size, out_size; /* bytes of a sample in memory */
+    int outputs;              /* 2: the operation has a twin */
+    const int64_t *border;    /* of zeros before the output, per axis */
+    size_t in_size, out_size[2]; /* bytes of a sample in memory */
     int64_t y0, y1, ya, yb;   /* rows of the band: output, input */
     int64_t across, along;    /* parts of a row of the band, of its height */
     char *input[VP_MAX_INPUTS];
-    size_t page_in, page_out; /* bytes of a page's rows of this band in memory */
+    size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory, the output's with its border */
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
     struct carried *carried;  /* offset: what is carried along each column of the band */
@@ -101,6 +103,8 @@ int64_t vp_run_needed(const struct run *r, int64_t g1);
 int64_t vp_run_kept(const struct run *r, int64_t g);
 /* Column i of a slab. */
 struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);
+/* Zeros where the border is, in so many pages of an output whose pages are not cut. */
+void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t n);
 /* Where the pages of a slab are in the window (NULL if they are made) and in the output, one after the other. */
 void *vp_run_pages_in(const struct run *r, const struct slab *s);
 void *vp_run_pages_out(const struct run *r, const struct slab *s);
@@ -111,7 +115,7 @@ int vp_run_write(void *ctx, struct vp_err *err);
 bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
 /* Under the lock. */
 void vp_run_column_done(struct run *r, struct slab *s);
-/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
+/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. out[] are two. */
 void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers);
 /* Of the boxes that are visited twice, the number of that one; and its entry, malloc'd. */

@@ -20,7 +20,7 @@ struct stage {
 };
 
 struct lane {
-    void *in[VP_MAX_INPUTS], *out;
+    void *in[VP_MAX_INPUTS], *out[2]; /* and the twin's */
     void *state;     /* of the device: a total, then what was before; carried in turn in the first lane's */
     void *told;      /* the same on the host, of so many bytes for the part that is made */
     uint64_t bytes;
@@ -93,6 +93,21 @@ static uint64_t area_bytes(const int64_t n[3], enum vp_type t)
     return round_up((uint64_t)pitch_of(n[0], t) * (uint64_t)n[1] * (uint64_t)n[2] * vp_type_size(t), VP_ALIGN);
 }
 
+static const struct vp_op *last_of(const struct vp_chain *c)
+{
+    return &c->stage[c->n - 1];
+}
+
+static int outputs_of(const struct vp_op *op)
+{
+    return op->twin ? 2 : 1;
+}
+
+static enum vp_type type_of(const struct vp_op *op, int output)
+{
+    return output ? op->twin_out : op->out;
+}
+
 static enum vp_type stack_type(const struct vp_chain *c, int stack)
 {
     for (int s = 0; s < c->n; s++)
@@ -157,7 +172,8 @@ static uint64_t lay_out(struct vp_lanes *w)
     for (int l = 0; l < w->lanes; l++) {
         for (int i = 0; i < c->stacks; i++)
             place(&a, area_bytes(w->in, stack_type(c, i)), &w->lane[l].in[i]);
-        place(&a, area_bytes(w->out, c->stage[c->n - 1].out), &w->lane[l].out);
+        for (int i = 0; i < outputs_of(last_of(c)); i++)
+            place(&a, area_bytes(w->out, type_of(last_of(c), i)), &w->lane[l].out[i]);
         place(&a, w->state, &w->lane[l].state);
     }
     return a.at;
@@ -318,10 +334,15 @@ static int copy_planes(struct vp_lanes *w, struct vp_queue *q, const struct vp_a
         const int64_t step = z + 1 < nz ? (char *)h->plane[z + 1] - host : 0;
         while (step >= row * rows && z + n < nz && (char *)h->plane[z + n] - (char *)h->plane[z + n - 1] == step)
             n++;
-        const struct vp_pitched there = {(char *)d->data + z * d->plane * size, d->pitch * size, d->plane * size},
-                                here = {host, row, n > 1 ? step : row * rows};
-        if (w->kind->copy(q, way == VP_UP ? &there : &here, way == VP_UP ? &here : &there,
-                          (const int64_t[3]){width, rows, n}, way, err))
+        struct vp_pitched there = {(char *)d->data + z * d->plane * size, d->pitch * size, d->plane * size},
+                          here = {host, row, n > 1 ? step : row * rows};
+        int64_t box[3] = {width, rows, n};
+        if (rows == 1) { /* planes of one row are rows of one plane */
+            there.row = there.plane, here.row = here.plane;
+            box[1] = n, box[2] = 1;
+            there.plane *= n, here.plane *= n;
+        }
+        if (w->kind->copy(q, way == VP_UP ? &there : &here, way == VP_UP ? &here : &there, box, way, err))
             return -1;
         z += n;
     }
@@ -400,9 +421,11 @@ static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box
             continue; /* nobody reads it */
         if (!fits(box, w->stage[s].made))
             return vp_fail(err, VP_ERUN, "a part is larger than the worker's buffers");
-        const struct vp_area to = area_of(last ? lane->out : w->stage[s].result, box, op->out);
+        struct vp_area to[2] = {area_of(last ? lane->out[0] : w->stage[s].result, box, op->out)};
+        if (op->twin)
+            to[1] = area_of(lane->out[1], box, op->twin_out);
         const struct vp_work work = {.visit = visit, .state = visit == VP_MAKE ? w->lane[0].state : lane->state,
-                                     .in = in, .out = &to, .table = w->stage[s].table, .scratch = w->scratch,
+                                     .in = in, .out = to, .table = w->stage[s].table, .scratch = w->scratch,
                                      .queue = w->work};
         if (w->stage[s].kernel->launch(op, &work, err))
             return -1;
@@ -427,13 +450,15 @@ static int begin(struct vp_lanes *w, int lane_index, const struct vp_part *in, c
 
 static int download(struct vp_lanes *w, struct lane *lane, const struct vp_part *out, struct vp_err *err)
 {
-    const enum vp_type t = w->chain->stage[w->chain->n - 1].out;
-    const struct vp_area d = area_of(lane->out, &out->box, t);
+    const struct vp_op *op = last_of(w->chain);
     if (w->kind->after(w->down, lane->worked, err))
         return -1;
     lane->busy = true;
-    if (copy_planes(w, w->down, &d, out, 0, t, VP_DOWN, err))
-        return -1;
+    for (int i = 0; i < outputs_of(op); i++) {
+        const struct vp_area d = area_of(lane->out[i], &out->box, type_of(op, i));
+        if (copy_planes(w, w->down, &d, &out[i], 0, type_of(op, i), VP_DOWN, err))
+            return -1;
+    }
     return w->kind->mark(w->down, lane->downloaded, err);
 }
 
@@ -503,9 +528,11 @@ int vp_lanes_apply(struct vp_lanes *w, int lane_index, const struct vp_part *out
 {
     const struct vp_kind *k = w->kind;
     struct lane *lane = &w->lane[lane_index];
-    const struct vp_op *op = &w->chain->stage[w->chain->n - 1];
-    const struct vp_area to = area_of(lane->out, &out->box, op->out);
-    const struct vp_work work = {.visit = VP_APPLY, .state = lane->state, .out = &to, .queue = w->work,
+    const struct vp_op *op = last_of(w->chain);
+    struct vp_area to[2] = {area_of(lane->out[0], &out->box, op->out)};
+    if (op->twin)
+        to[1] = area_of(lane->out[1], &out->box, op->twin_out);
+    const struct vp_work work = {.visit = VP_APPLY, .state = lane->state, .out = to, .queue = w->work,
                                  .table = w->stage[w->chain->n - 1].table, .scratch = w->scratch};
     memcpy(lane->told, before, (size_t)lane->bytes);
     return copy_state(w, lane, w->work, VP_UP, err) || k->mark(w->work, lane->started, err)

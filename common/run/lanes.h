@@ -21,7 +21,8 @@ uint64_t vp_lanes_bytes(const struct vp_kind *kind, const struct vp_chain *chain
 /* VP_ERESOURCE where device memory falls short (the caller plans smaller parts). The chain must stay. */
 int vp_lanes_open(struct vp_lanes **w, const struct vp_kind *kind, int device, const struct vp_chain *chain,
                   const int64_t in[3], const int64_t out[3], int lanes, struct vp_err *err);
-/* Queue: upload in[0 .. chain->stacks-1], all of one box, run all stages, download into `out`. Returns at once; the
+/* `out` is two parts where the operation has a twin.
+ * Queue: upload in[0 .. chain->stacks-1], all of one box, run all stages, download into `out`. Returns at once; the
  * host memory must stay until vp_lanes_wait. The first `carry` planes of in[] are the last ones of the part submitted
  * before this one (by whatever lane): they are taken from there, not uploaded (and the host need not have them any
  * more). carry may be all planes of in[]. */

@@ -48,6 +48,13 @@ struct vp_op {
     int from[VP_MAX_INPUTS]; /* where each input comes from: s >= 0 is the result of stage s of the chain, ~k is
                                 stack k of the program's inputs. All of type `in`. */
     enum vp_type in, out;
+    /* A second result of the same box, of samples of their own: run() and its like get two parts, out[0] and out[1], and
+     * a device two areas. The chain has no other stage. */
+    bool twin;
+    enum vp_type twin_out;
+    int64_t border[3];     /* rows, columns and planes of zeros that the engine puts before what is made (0 or 1 of each):
+                              the output is so much larger, of which the operation knows nothing. The chain has no other
+                              stage, and pages are not cut into bands */
     int64_t halo[3];       /* how far from an output voxel input voxels are looked at, at most */
     bool whole[3];         /* boxes must have the whole of this axis (wrap) */
     int64_t step[3];       /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the
@@ -58,8 +65,9 @@ struct vp_op {
 
     /* Bytes that run() needs beside its parts. NULL: none. */
     uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
-    /* Fill `out` from `in` (op->inputs parts, all of the same box: out->box grown by the halo and clipped to the
-     * image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not overlap. */
+    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo
+     * and clipped to the image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not
+     * overlap. */
     int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
     /* Optional, for the CPU: parts of a column (equal in x and y) that follow each other along z, the first from z = 0

@@ -35,6 +35,7 @@ struct model {
     bool whole[3];
     bool carries;               /* a value along z: no part by itself */
     bool twice;                 /* parts are boxes of the step */
+    bool border;                /* of zeros: no bands */
     int stacks;                 /* that are not single */
     size_t in_size, out_size;
     double voxels;              /* of the stream */
@@ -109,7 +110,9 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
     }
     for (int k = 0; k < c->stacks; k++)
         m->stacks += !p->single[k];
-    m->out_size = vp_type_size(c->stage[c->n - 1].out);
+    const struct vp_op *last = &c->stage[c->n - 1];
+    m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
+    m->border = last->border[0] || last->border[1] || last->border[2];
     vp_chain_halo(c, m->halo);
     return 0;
 }
@@ -182,7 +185,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     for (int a = 0; m->twice && a < 3; a++)
         if (plan->part[a] != vp_min64(m->step[a], m->image[a]) || plan->stream)
             return false;
-    if ((plan->band % m->step[1] && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
+    if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
         return false;
     plan->offset = m->carries && m->device && !plan->stream;
     if (m->carries && !plan->stream && !(plan->offset && m->p->chain->stage[0].join && plan->slab == plan->part[2]
@@ -222,7 +225,9 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     plan->input = plan->output = plan->scratch = plan->on_device = 0;
     add_bytes(&plan->input, (double)plan->window, inner, nx * rows, (double)(m->in_size * (size_t)m->stacks));
     add_bytes(&plan->input, nx, rows, (double)m->in_size, (double)(p->chain->stacks - m->stacks));
-    add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner, nx * (double)plan->band, (double)m->out_size);
+    const int64_t *border = p->chain->stage[p->chain->n - 1].border;
+    add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
+              (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
     plan->host = plan->input + plan->output + plan->kept;
     return true;
 }

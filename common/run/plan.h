@@ -23,6 +23,8 @@ struct vp_problem {
     int64_t image[3];              /* image[2] VP_UNKNOWN: to the end of a pipe */
     int64_t inner;                 /* images whose pages alternate inside z (channels) */
     int64_t outer;                 /* images after one another (times, pages that stand alone); or VP_UNKNOWN */
+    bool lines;                    /* a plane of the stream is a row of a page: image[] is its width, 1, its height; inner
+                                      is 1, and `outer` counts pages */
     bool single[VP_MAX_INPUTS];    /* stack k is one page that goes with every page of the others */
     uint64_t stored_in, stored_out;/* bytes of a voxel of all inputs, and of the output, as they are stored */
     int64_t chunk[3];              /* output box of a part; 0: to be chosen */

@@ -6,6 +6,7 @@
 #include "base/stats.h"
 #include "run/pages.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -51,7 +52,7 @@ static bool make_slab(struct run *r, bool patient)
         return false;
     struct slab *s = &r->slab[r->made % r->plan->slabs];
     const int64_t times = vp_run_time(r, g1 - 1) - vp_run_time(r, r->next) + 1;
-    *s = (struct slab){.g0 = r->next, .g1 = g1, .out = s->out,
+    *s = (struct slab){.g0 = r->next, .g1 = g1, .out = {s->out[0], s->out[1]},
                        .all = times * r->inner * r->across * r->along};
     r->next = g1;
     r->made++;
@@ -165,7 +166,6 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
         i.lo[2] = vp_min64(image[2], o.lo[2] + r->halo[2]); /* the part before has had the others */
     const int64_t deep = vp_box_size(&i, 2);
     const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->nx + i.lo[0]) * r->in_size;
-    const size_t out_at = (size_t)((o.lo[1] - r->y0) * r->nx + o.lo[0]) * r->out_size;
     for (int k = 0; k < r->stacks; k++, pointers += deep) {
         for (int64_t z = 0; z < deep; z++)
             pointers[z] = r->input[k] + in_at
@@ -173,15 +173,19 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
                                                    + (size_t)c->channel * r->page_in);
         in[k] = (struct vp_part){i, r->nx, pointers};
     }
-    for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
-        pointers[z] = c->slab->out + out_at
-                      + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out;
-    *out = (struct vp_part){o, r->nx, pointers};
+    const int64_t row = r->nx + r->border[0];
+    const size_t at = (size_t)((r->border[1] + o.lo[1] - r->y0) * row + r->border[0] + o.lo[0]);
+    for (int t = 0; t < r->outputs; t++, pointers += vp_box_size(&o, 2)) {
+        for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
+            pointers[z] = c->slab->out[t] + at * r->out_size[t]
+                          + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out[t];
+        out[t] = (struct vp_part){o, row, pointers};
+    }
 }
 
 static size_t pointers_of_part(const struct run *r)
 {
-    return (size_t)((r->plan->part[2] + 2 * r->halo[2]) * r->stacks + r->plan->part[2]);
+    return (size_t)((r->plan->part[2] + 2 * r->halo[2]) * r->stacks + r->plan->part[2] * r->outputs);
 }
 
 /* Room for the pointers of one part: where an axis must be whole the input is. */
@@ -189,7 +193,7 @@ void **vp_run_pointers(const struct run *r, struct vp_err *err)
 {
     size_t n = pointers_of_part(r);
     if (r->whole[2])
-        n = (size_t)(r->nz * r->stacks + r->plan->part[2]);
+        n = (size_t)(r->nz * r->stacks + r->plan->part[2] * r->outputs);
     return vp_alloc_raw(n, sizeof(void *), "a part", err);
 }
 
@@ -202,7 +206,71 @@ void *vp_run_pages_in(const struct run *r, const struct slab *s)
 
 void *vp_run_pages_out(const struct run *r, const struct slab *s)
 {
-    return r->e->pages->in_place ? vp_run_pages_in(r, s) : s->out;
+    return r->e->pages->in_place ? vp_run_pages_in(r, s) : s->out[0];
+}
+
+void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t n)
+{
+    const size_t row = (size_t)(r->nx + r->border[0]) * size, rows = (size_t)(r->plan->band + r->border[1]);
+    for (int64_t i = 0; i < n && (r->border[0] || r->border[1]); i++) {
+        char *page = pages + (size_t)i * rows * row;
+        memset(page, 0, (size_t)r->border[1] * row);
+        for (size_t y = 0; y < rows && r->border[0]; y++)
+            memset(page + y * row, 0, (size_t)r->border[0] * size);
+    }
+}
+
+/* Where a result goes: planes of it, n pages of so many samples, the first being `page` of all that come. */
+struct sink {
+    struct vp_writer *writer;
+    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
+    enum vp_type type;
+};
+
+static int put_pages(struct run *r, const struct sink *to, int64_t page, int64_t n, const char *samples,
+                     struct vp_err *err)
+{
+    const int64_t rows = r->y1 - r->y0 + r->border[1], size = (r->nx + r->border[0]) * rows;
+    int rc = 0;
+    if (!to->writer) {
+        for (int64_t i = 0; i < n && !rc; i++)
+            rc = to->page(r->e->ctx, page + i, samples + (size_t)(i * size) * vp_type_size(to->type), size, err);
+        return rc;
+    }
+    if (r->p->lines)
+        return vp_writer_lines(to->writer, n, samples, r->io_threads, err);
+    if (r->plan->bands == 1)
+        return vp_writer_pages(to->writer, n, samples, r->io_threads, err);
+    return vp_writer_bands(to->writer, page, n, r->y0, r->y1, samples, r->io_threads, err);
+}
+
+/* The plane of zeros before an image. */
+static int put_zeros(struct run *r, const struct sink *to, int64_t page, struct vp_err *err)
+{
+    const size_t rows = (size_t)(r->y1 - r->y0 + r->border[1]), row = (size_t)(r->nx + r->border[0]);
+    void *zeros = vp_alloc_raw(rows, row * vp_type_size(to->type), "a border of zeros", err);
+    int rc = zeros ? 0 : -1;
+    if (zeros)
+        memset(zeros, 0, rows * row * vp_type_size(to->type));
+    for (int64_t c = 0; c < r->inner && !rc; c++)
+        rc = put_pages(r, to, page + c, 1, zeros, err);
+    free(zeros);
+    return rc;
+}
+
+/* One result of a slab, with the planes of zeros that begin an image. */
+static int write_result(struct run *r, const struct slab *s, int which, const struct sink *to, struct vp_err *err)
+{
+    int rc = 0;
+    for (int64_t g = s->g0, end; g < s->g1 && !rc; g = end) {
+        const int64_t time = vp_run_time(r, g), before = r->border[2] * (time + 1);
+        end = r->border[2] && r->nz < VP_UNKNOWN ? vp_min64(s->g1, (time + 1) * r->nz) : s->g1;
+        if (r->border[2] && (r->nz >= VP_UNKNOWN ? g : g % r->nz) == 0)
+            rc = put_zeros(r, to, (g + before - 1) * r->inner, err);
+        rc = rc || put_pages(r, to, (g + before) * r->inner, (end - g) * r->inner,
+                             s->out[which] + (size_t)((g - s->g0) * r->inner) * r->page_out[which], err) ? -1 : 0;
+    }
+    return rc;
 }
 
 static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
@@ -212,22 +280,13 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     if (r->e->pages)
         return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, vp_run_pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;
-    const enum vp_type made = e->chain->stage[e->chain->n - 1].out;
-    const int64_t pages = (s->g1 - s->g0) * r->inner, first = s->g0 * r->inner;
-    const int64_t samples = r->nx * (r->y1 - r->y0);
-    const size_t bytes = (size_t)samples * vp_type_size(e->stored_out);
-    int rc = 0;
-
-    if (made != e->stored_out) /* never wider, so that it can be done in place from the front */
-        vp_convert(s->out, e->stored_out, s->out, made, pages * samples, 1, 0);
-    if (!e->writer) {
-        for (int64_t i = 0; i < pages && !rc; i++)
-            rc = e->page(e->ctx, first + i, s->out + (size_t)i * bytes, samples, err);
-        return rc;
-    }
-    if (r->plan->bands == 1)
-        return vp_writer_pages(e->writer, pages, s->out, r->io_threads, err);
-    return vp_writer_bands(e->writer, first, pages, r->y0, r->y1, s->out, r->io_threads, err);
+    const struct vp_op *last = &e->chain->stage[e->chain->n - 1];
+    const int64_t samples = (r->nx + r->border[0]) * (r->y1 - r->y0 + r->border[1]);
+    if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */
+        vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
+    return write_result(r, s, 0, &(struct sink){e->writer, e->page, e->stored_out}, err)
+           || (last->twin && write_result(r, s, 1, &(struct sink){e->twin_writer, e->twin_page, last->twin_out}, err))
+               ? -1 : 0;
 }
 
 int vp_run_write(void *ctx, struct vp_err *err)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 16 << 20 };
+enum { BATCH_BYTES = 16 << 20, PIPE_BYTES = 1 << 18 };
 
 /* ---- planes ---- */
 
@@ -74,10 +74,32 @@ static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *er
         to[i] = r->input[0] + (size_t)((g + i) % r->plan->window) * r->slot;
     if (to)
         got = p->read     ? p->read(p->source, g, n, to, r->io_threads, err)
-              : p->as_f32 ? vp_reader_pages_f32(p->reader, n, (float **)to, &p->bad, r->io_threads, err)
-                          : vp_reader_pages(p->reader, n, to, r->io_threads, err);
+                          : vp_reader_read(p->reader, &(struct vp_wanted){VP_NEXT, n, .f32 = p->as_f32, .bad = &p->bad,
+                                                                          .threads = r->io_threads}, to, err);
     free(to);
     return got;
+}
+
+/* n rows of stack k, the first being plane g. Returns how many came. */
+static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+{
+    struct vp_reader *reader = r->e->reader[k];
+    const enum vp_type stored = vp_reader_stack(reader)->type;
+    int64_t done = 0;
+    while (done < n) { /* to where the window begins anew */
+        const int64_t slot = (g + done) % r->plan->window, m = vp_min64(n - done, r->plan->window - slot);
+        char *to = r->input[k] + (size_t)slot * r->slot;
+        const size_t shift = (size_t)(m * r->nx) * (r->in_size - vp_type_size(stored));
+        const int64_t got = vp_reader_lines(reader, m, to + shift, r->io_threads, err);
+        if (got < 0)
+            return -1;
+        if (stored != r->e->held)
+            spread(to, r->e->held, stored, m * r->nx); /* fewer than m: nobody looks at the rest */
+        done += got;
+        if (got < m)
+            break;
+    }
+    return done;
 }
 
 /* n planes of stack k, the first being plane g. Returns how many came. */
@@ -92,6 +114,8 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
     const int threads = r->io_threads;
     int64_t got = pages;
+    if (r->p->lines)
+        return read_lines(r, k, g, n, err);
     void **to = malloc((size_t)pages * sizeof *to);
 
     if (!to)
@@ -99,10 +123,13 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     for (int64_t i = 0; i < pages; i++)
         to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
                 + (size_t)(i % inner) * r->page_in + shift;
-    if (r->plan->bands > 1)
-        got = vp_reader_bands(reader, g * inner, pages, r->ya, r->yb, to, NULL, NULL, threads, err) ? -1 : pages;
-    else
-        got = vp_reader_pages(reader, pages, to, threads, err);
+    struct vp_wanted w = {VP_NEXT, pages, .threads = threads};
+    if (r->plan->bands > 1) {
+        w.page = g * inner;
+        w.y0 = r->ya;
+        w.y1 = r->yb;
+    }
+    got = vp_reader_read(reader, &w, to, err);
     if (got > 0 && stored != e->held) {
         #pragma omp parallel for num_threads(threads) schedule(dynamic) if (pages > 1)
         for (int64_t i = 0; i < got; i++)
@@ -151,7 +178,8 @@ static int read_all(struct run *r, struct vp_err *err)
         }
         r->read_s += vp_now() - t;
     }
-    const int64_t batch = r->pipe ? 1 : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
+    const int64_t few = r->p->lines ? vp_max64(1, PIPE_BYTES / (int64_t)r->slot) : 1;
+    const int64_t batch = r->pipe ? few : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
     for (;;) {
         pthread_mutex_lock(&r->lock);
         int64_t room = 0;

@@ -45,6 +45,7 @@ struct vp_reader {
     struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
     int64_t at, page;
     int64_t position; /* the page of the stack that comes next */
+    int64_t line; /* rows of it that vp_reader_lines has read */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
@@ -486,32 +487,6 @@ static int advance(struct vp_reader *r, struct vp_err *err)
     return 0;
 }
 
-static int next(struct vp_reader *r,
-                int (*read)(struct vp_reader *r, void *buf, int64_t *bad, struct vp_err *err), void *buf,
-                int64_t *bad, struct vp_err *err)
-{
-    int rc = advance(r, err);
-    if (rc == 1 && read(r, buf, bad, err))
-        rc = -1;
-    if (rc == 1) {
-        r->page++;
-        r->position++;
-    }
-    r->failed = r->failed || rc < 0;
-    return rc;
-}
-
-static int whole_page(struct vp_reader *r, void *buf, int64_t *bad, struct vp_err *err)
-{
-    (void)bad;
-    return r->now->rows(r->now, r->page, 0, r->stack.ny, buf, err);
-}
-
-int vp_reader_next(struct vp_reader *r, void *buf, struct vp_err *err)
-{
-    return next(r, whole_page, buf, NULL, err);
-}
-
 int64_t vp_count_bad(const float *v, size_t n)
 {
     enum { BLOCK = 1 << 16 };
@@ -554,14 +529,24 @@ static int rows_f32(const struct vp_reader *r, struct vp_source *s, int64_t page
     return rc;
 }
 
-static int whole_page_f32(struct vp_reader *r, void *buf, int64_t *bad, struct vp_err *err)
+/* Rows of a page of one of the inputs. */
+static int rows_of(const struct vp_reader *r, struct vp_source *s, int64_t page, int64_t y0, int64_t y1, bool f32,
+                   void *buf, int64_t *bad, struct vp_err *err)
 {
-    return rows_f32(r, r->now, r->page, 0, r->stack.ny, buf, bad, err);
+    return f32 ? rows_f32(r, s, page, y0, y1, buf, bad, err) : s->rows(s, page, y0, y1, buf, err);
 }
 
-int vp_reader_next_f32(struct vp_reader *r, float *buf, int64_t *bad, struct vp_err *err)
+int vp_reader_step(struct vp_reader *r, bool f32, void *buf, int64_t *bad, struct vp_err *err)
 {
-    return next(r, whole_page_f32, buf, bad, err);
+    int rc = advance(r, err);
+    if (rc == 1 && rows_of(r, r->now, r->page, 0, r->stack.ny, f32, buf, bad, err))
+        rc = -1;
+    if (rc == 1) {
+        r->page++;
+        r->position++;
+    }
+    r->failed = r->failed || rc < 0;
+    return rc;
 }
 
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err)
@@ -573,6 +558,36 @@ int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err)
             return rc;
     }
     return 1;
+}
+
+int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err)
+{
+    const int64_t ny = r->stack.ny;
+    const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
+    int64_t done = 0;
+    while (done < n) {
+        const int64_t m = n - done < ny - r->line ? n - done : ny - r->line;
+        char *to = (char *)buf + (size_t)done * row;
+        const bool shared = r->concurrent && threads > 1;
+        int rc = !shared ? advance(r, err) : r->position < r->stack.pages;
+        if (rc == 1 && shared)
+            rc = (int)vp_reader_read(r, &(struct vp_wanted){r->position, 1, r->line, r->line + m, .threads = threads},
+                                     (void *const[]){to}, err);
+        else if (rc == 1)
+            rc = r->now->rows(r->now, r->page, r->line, r->line + m, to, err) ? -1 : 1;
+        r->failed = r->failed || rc < 0;
+        if (rc < 1)
+            return rc < 0 ? -1 : done;
+        done += m;
+        r->line = (r->line + m) % ny;
+        if (r->line)
+            continue;
+        if (shared && vp_reader_seek(r, r->position + 1, err))
+            return -1;
+        r->page += !shared;
+        r->position += !shared;
+    }
+    return done;
 }
 
 static int64_t input_of(const struct vp_reader *r, int64_t page)
@@ -602,12 +617,12 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
     r->at = i;
     r->page = page - r->first[i];
     r->position = page;
+    r->line = 0;
     return 0;
 }
 
-/* Rows of any page into exactly one of raw and f32. */
-static int rows_anywhere(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, void *raw, float *f32,
-                         int64_t *bad, struct vp_err *err)
+int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf, int64_t *bad,
+                   struct vp_err *err)
 {
     if (!r->seekable)
         return vp_fail(err, VP_ERUN, "%s: rows of a pipe cannot be read in any order", r->name),
@@ -627,26 +642,9 @@ static int rows_anywhere(struct vp_reader *r, int64_t page, int64_t y0, int64_t 
     if (page >= s->stack.pages) /* it was opened again, and is another file now */
         rc = vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", s->name, (long long)page);
     else
-        rc = f32 ? rows_f32(r, s, page, y0, y1, f32, bad, err) : s->rows(s, page, y0, y1, raw, err);
+        rc = rows_of(r, s, page, y0, y1, f32, buf, bad, err);
     give(r, i);
     return rc;
-}
-
-int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
-{
-    return rows_anywhere(r, page, y0, y1, buf, NULL, NULL, err);
-}
-
-int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
-                       struct vp_err *err)
-{
-    return rows_anywhere(r, page, y0, y1, NULL, buf, NULL, err);
-}
-
-int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
-                           struct vp_err *err)
-{
-    return rows_anywhere(r, page, y0, y1, NULL, buf, bad, err);
 }
 
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)

@@ -39,20 +39,37 @@ const char *vp_reader_path(const struct vp_reader *r, int64_t i);
 /* "proj.tif", "standard input", or "1000 files (a.tif ... z.tif)" for messages. */
 const char *vp_reader_name(const struct vp_reader *r);
 
-/* Next page in the stack's own type into buf (vp_page_bytes). 1 read, 0 end of the stack, -1 error:
- * cut data, trailing bytes, a page of another size. */
-int vp_reader_next(struct vp_reader *r, void *buf, struct vp_err *err);
+/* What to read, and as what. */
+enum { VP_NEXT = -1 };
+struct vp_wanted {
+    int64_t page;    /* the first one; VP_NEXT: that which comes next, and the stack goes on behind what is read */
+    int64_t n;       /* pages */
+    int64_t y0, y1;  /* rows of each, where `page` says which; y1 = 0: all */
+    bool f32;        /* converted to f32; otherwise in the stack's own type */
+    int64_t *bad;    /* of f32: increased by the number of NaN and infinite samples; NULL: they are not counted */
+    int threads;     /* that read seekable uncompressed files; 0: one */
+};
 
-/* Next page converted to f32. *bad (may be NULL) is increased by the number of NaN and infinite samples. */
-int vp_reader_next_f32(struct vp_reader *r, float *buf, int64_t *bad, struct vp_err *err);
+/* Rows of page i into to[i]. How many pages there were: of those that come next all n or, at the end of the stack,
+ * fewer (from a pipe it waits until they have come, so a caller that must not wait asks for fewer); of any others,
+ * which only a seekable reader has, all n. -1: cut data, trailing bytes, a page of another size, rows that are not
+ * there. */
+int64_t vp_reader_read(struct vp_reader *r, const struct vp_wanted *w, void *const *to, struct vp_err *err);
 
-/* The next n pages, page i into pages[i], in the stack's own type. Returns how many came before the end of the
- * stack (n, or fewer), or -1. Seekable uncompressed files are read by `threads` threads; from a pipe it waits
- * until all n have come, so a caller that must not wait asks for fewer. */
-int64_t vp_reader_pages(struct vp_reader *r, int64_t n, void *const *pages, int threads, struct vp_err *err);
-/* The same as f32; *bad as in vp_reader_next_f32. */
-int64_t vp_reader_pages_f32(struct vp_reader *r, int64_t n, float *const *pages, int64_t *bad, int threads,
-                            struct vp_err *err);
+/* The next page, in the stack's own type or as f32. 1, 0 at the end of the stack, or -1. */
+static inline int vp_reader_next(struct vp_reader *r, void *buf, struct vp_err *err)
+{
+    return (int)vp_reader_read(r, &(struct vp_wanted){.page = VP_NEXT, .n = 1}, &buf, err);
+}
+
+static inline int vp_reader_next_f32(struct vp_reader *r, float *buf, struct vp_err *err)
+{
+    return (int)vp_reader_read(r, &(struct vp_wanted){VP_NEXT, 1, .f32 = true}, (void *const *)&buf, err);
+}
+
+/* The next n rows, of this page and of those that follow it, one after the other into buf: for who looks at a page in
+ * pieces, and then reads nothing but rows to the page's end. Returns how many came before the end of the stack, or -1. */
+int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err);
 
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
@@ -62,21 +79,11 @@ int64_t vp_reader_position(const struct vp_reader *r);
 
 /* Random access. */
 bool vp_reader_seekable(const struct vp_reader *r);
-/* Seekable and uncompressed: rows cost no more than their bytes, and vp_reader_rows and vp_reader_rows_f32 may
- * be called from several threads at once (also beside one thread that takes the next pages). */
+/* Seekable and uncompressed: rows cost no more than their bytes, and any may be read from several threads at once (also
+ * beside one thread that takes the next pages). */
 bool vp_reader_concurrent(const struct vp_reader *r);
-/* Rows [y0, y1) of pages [page, page + n) of a concurrent reader, those of page i into raw[i], or as f32 into
- * f32[i] (the other is NULL), by `threads` threads. *bad as in vp_reader_next_f32. All must be there. */
-int vp_reader_bands(struct vp_reader *r, int64_t page, int64_t n, int64_t y0, int64_t y1, void *const *raw,
-                    float *const *f32, int64_t *bad, int threads, struct vp_err *err);
 /* Make `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
-/* Rows [y0, y1) of page `page` as f32 (reads no more of an uncompressed file than needed). Does not
- * move the position of vp_reader_next. */
-int vp_reader_rows_f32(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf,
-                       struct vp_err *err);
-/* The same in the stack's own type. */
-int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
 
 /* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
  * never. */

@@ -63,9 +63,10 @@ int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err 
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
 struct vp_reader;
-/* vp_reader_rows_f32 that counts NaN and infinities as well. */
-int vp_reader_rows_counted(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, float *buf, int64_t *bad,
-                           struct vp_err *err);
+/* vp_reader_read (pages.c) is made of these: the next page (1, 0 at the end, -1), and rows of any page. */
+int vp_reader_step(struct vp_reader *r, bool f32, void *buf, int64_t *bad, struct vp_err *err);
+int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf, int64_t *bad,
+                   struct vp_err *err);
 
 /* "@list", directories and files as the files that they stand for, in order. */
 struct vp_paths { int64_t n; char **path; };

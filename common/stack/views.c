@@ -76,7 +76,7 @@ static int hold(struct vp_views *v, struct vp_err *err)
         }
         if (n == v->nv)
             break;
-        const int rc = vp_reader_next_f32(v->reader, v->block + (size_t)n * sinogram, NULL, err);
+        const int rc = vp_reader_next_f32(v->reader, v->block + (size_t)n * sinogram, err);
         if (rc < 0)
             return -1;
         if (rc == 0)
@@ -179,10 +179,11 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
             return -1;
         v->room = views * one;
     }
-    for (int64_t row = v0; row < v1; row++)
-        if (vp_reader_rows_f32(v->reader, row, view, view + views,
-                               v->block + (size_t)((row - v0) * views * v->nu), err))
+    for (int64_t row = v0; row < v1; row++) {
+        void *to = v->block + (size_t)((row - v0) * views * v->nu);
+        if (vp_reader_read(v->reader, &(struct vp_wanted){row, 1, view, view + views, .f32 = true}, &to, err) < 0)
             return -1;
+    }
     v->first = view;
     v->views = views;
     v->v0 = v0;
@@ -211,7 +212,8 @@ static int read_page(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, f
     if (vp_reader_seekable(v->reader)) {
         if (view >= v->count)
             return 0;
-        return vp_reader_rows_f32(v->reader, view, v0, v1, buf, err) ? -1 : 1;
+        return (int)vp_reader_read(v->reader, &(struct vp_wanted){view, 1, v0, v1, .f32 = true}, (void *const *)&buf,
+                                   err);
     }
     if (view < v->next)
         return vp_fail(err, VP_ERUN, "%s: view %lld cannot be read again from a pipe",
@@ -226,7 +228,7 @@ static int read_page(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, f
     if (!whole && !v->page &&
         !(v->page = vp_alloc_raw((size_t)(v->nu * v->nv), sizeof(float), "a view", err)))
         return -1;
-    const int rc = vp_reader_next_f32(v->reader, whole ? buf : v->page, NULL, err);
+    const int rc = vp_reader_next_f32(v->reader, whole ? buf : v->page, err);
     if (rc == 1 && !whole)
         memcpy(buf, v->page + (size_t)(v0 * v->nu), (size_t)((v1 - v0) * v->nu) * sizeof(float));
     v->next += rc == 1;
@@ -273,8 +275,8 @@ static int turn_piece(void *ctx, int64_t row, int64_t k0, int64_t k1, struct vp_
     float *buf = vp_alloc_raw((size_t)(k1 - k0), (size_t)nu * sizeof(float), "a part of a sinogram", err);
     if (!buf)
         return -1;
-    const int rc = vp_reader_rows_counted(t->v->reader, t->v0 + row, t->first + k0, t->first + k1, buf,
-                                          t->count ? &bad : NULL, err);
+    const struct vp_wanted w = {t->v0 + row, 1, t->first + k0, t->first + k1, true, t->count ? &bad : NULL, 1};
+    const int rc = vp_reader_read(t->v->reader, &w, (void *const *)&buf, err) < 0 ? -1 : 0;
     for (int64_t k = k0; !rc && k < k1; k++)
         memcpy(t->out + (size_t)((k * t->height + row) * nu), buf + (size_t)((k - k0) * nu),
                (size_t)nu * sizeof(float));
@@ -297,12 +299,13 @@ static int turn(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_
 static int bands(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
                  int threads, struct vp_err *err)
 {
-    float **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of views", err);
+    void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of views", err);
     if (!to)
         return -1;
     for (int64_t i = 0; i < n; i++)
         to[i] = out + (size_t)i * (size_t)((v1 - v0) * v->nu);
-    const int rc = vp_reader_bands(v->reader, first, n, v0, v1, NULL, to, bad, threads, err);
+    const struct vp_wanted w = {first, n, v0, v1, true, bad, threads};
+    const int rc = vp_reader_read(v->reader, &w, to, err) < 0 ? -1 : 0;
     free(to);
     return rc;
 }

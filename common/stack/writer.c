@@ -38,6 +38,8 @@ struct vp_writer {
     bool ending; /* the page that is written is the last of an unknown number */
     struct vp_reserved *reserved; /* pages and rows may come in any order */
     int64_t written; /* pages, in order */
+    int64_t line; /* rows of the next page that vp_writer_lines was given */
+    char *collected; /* these, where a page must be whole */
     _Atomic int64_t rows; /* of pages, in any order */
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
     unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
@@ -273,6 +275,7 @@ static void release(struct vp_writer *w)
     free(w->text);
     free(w->composed);
     free(w->held);
+    free(w->collected);
     free(w);
 }
 
@@ -465,6 +468,43 @@ int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threa
     return rc;
 }
 
+/* Rows of the page that is written, where it needs not be whole. */
+static int append_rows(struct vp_writer *w, int64_t n, const char *rows, int threads, struct vp_err *err)
+{
+    const size_t bytes = (size_t)n * (w->page_bytes / (size_t)w->stack.ny);
+    if (w->stack.pages > 0 && w->written >= w->stack.pages)
+        return too_many(w, w->written + 1, err);
+    if (w->reserved)
+        return put_bands(w, w->written, 1, w->line, w->line + n, rows, threads, err);
+    if (w->raw || w->line)
+        return vp_outfile_write(w->file, rows, bytes, err);
+    const size_t head = compose_all(w, w->written, w->composed);
+    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, head, rows, bytes, vp_outfile_name(w->file), err);
+}
+
+int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
+{
+    const int64_t ny = w->stack.ny;
+    const size_t row = w->page_bytes / (size_t)ny;
+    const bool whole = w->hold || w->libtiff;
+    if (whole && !w->collected && !(w->collected = vp_alloc_raw(1, w->page_bytes, "a page of output", err)))
+        return -1;
+    for (const char *from = rows; n > 0;) {
+        const int64_t m = vp_min64(n, ny - w->line);
+        if (whole)
+            memcpy(w->collected + (size_t)w->line * row, from, (size_t)m * row);
+        else if (append_rows(w, m, from, threads, err))
+            return -1;
+        from += (size_t)m * row;
+        n -= m;
+        w->line = (w->line + m) % ny;
+        if (!w->line && whole && vp_writer_page(w, w->collected, err))
+            return -1;
+        w->written += !w->line && !whole;
+    }
+    return 0;
+}
+
 bool vp_writer_random(const struct vp_writer *w)
 {
     return w->reserved != NULL;
@@ -510,7 +550,10 @@ uint64_t vp_writer_bytes(struct vp_writer *w)
 int vp_writer_close(struct vp_writer *w, struct vp_err *err)
 {
     int rc = 0;
-    if (w->n_held) {
+    if (w->line)
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld rows of page %lld, got %lld", vp_outfile_name(w->file),
+                     (long long)w->stack.ny, (long long)w->written, (long long)w->line);
+    if (!rc && w->n_held) {
         if (!w->begun)
             w->stack.pages = w->n_held;
         rc = write_held(w, true, err);

@@ -38,6 +38,10 @@ int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
  * pages a kernel allocates slower than memory copies. */
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err);
 
+/* Append n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or nobody says how
+ * many come, a page is collected first. Not mixed with the functions above within a page. */
+int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
+
 /* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
 bool vp_writer_random(const struct vp_writer *w);
 /* Rows [y0, y1) of page `page`, in any order and from several threads at once; only if vp_writer_random, and not

@@ -49,7 +49,8 @@ static void check_rows(struct vp_reader *r, const struct vp_stack *s, int64_t pa
     struct vp_err err = VP_ERR_INIT;
 
     MUST(rows);
-    if (vp_reader_rows(r, page, y0, y1, rows, &err))
+    const struct vp_wanted w = {.page = page, .n = 1, .y0 = y0, .y1 = y1};
+    if (vp_reader_read(r, &w, (void *const *)&rows, &err) < 0)
         fuzz_refused(&err);
     else
         MUST(!memcmp(rows, want + (size_t)y0 * row, (size_t)(y1 - y0) * row));

@@ -31,6 +31,9 @@ static int sum_go_on(const struct vp_op *op, const struct vp_part *in, const str
                 local[i] = 0;
             }
             ((float *)out->plane[z - out->box.lo[2]])[i / w * out->stride + i % w] = before[i] + local[i];
+            if (op->twin)
+                ((double *)out[1].plane[z - out->box.lo[2]])[i / w * out[1].stride + i % w] =
+                    2 * (double)(before[i] + local[i]);
             local[i] += v;
         }
     return 0;
@@ -55,6 +58,8 @@ static void sum_apply(const struct vp_op *op, const struct vp_area *out, const v
         for (int64_t i = 0; i < w * h; i++) {
             float *p = (float *)out->data + z * out->plane + i / w * out->pitch + i % w;
             *p = before[i] + *p;
+            if (op->twin)
+                ((double *)out[1].data)[z * out[1].plane + i / w * out[1].pitch + i % w] = 2 * (double)*p;
         }
 }
 
@@ -63,7 +68,8 @@ static void sum_apply(const struct vp_op *op, const struct vp_area *out, const v
 /* The definition, plane by plane. */
 static void make_want(struct scene *s, int64_t step)
 {
-    const int64_t page = s->n[0] * s->n[1];
+    const int64_t page = s->n[0] * s->n[1], wide = s->n[0] + s->border[0], large = wide * (s->n[1] + s->border[1]);
+    const int64_t deep = s->n[2] + s->border[2];
     for (int64_t c = 0; c < s->inner * s->outer; c++) {
         const int64_t channel = c % s->inner, time = c / s->inner;
         for (int64_t i = 0; i < page; i++) {
@@ -74,7 +80,8 @@ static void make_want(struct scene *s, int64_t step)
                     before += local;
                     local = 0;
                 }
-                s->want[at] = before + local;
+                s->want[((time * deep + s->border[2] + z) * s->inner + channel) * large
+                        + (s->border[1] + i / s->n[0]) * wide + s->border[0] + i % s->n[0]] = before + local;
                 local += s->data[at];
             }
         }
@@ -85,11 +92,18 @@ static void make_scene(struct scene *s)
 {
     struct vp_err err = VP_ERR_INIT;
     const int64_t step = dice(1, 9);
-    *s = (struct scene){.n = {dice(1, 20), dice(1, 20), dice(1, 50)}, .inner = dice(1, 2), .outer = dice(1, 3)};
+    const bool lines = dice(0, 2) == 0;
+    *s = (struct scene){.n = {dice(1, 20), lines ? 1 : dice(1, 20), dice(1, 50)}, .inner = lines ? 1 : dice(1, 2),
+                        .outer = dice(1, 3), .lines = lines, .twin = dice(0, 1)};
+    if (dice(0, 1)) {
+        s->border[0] = s->border[2] = 1;
+        s->border[1] = !lines;
+    }
     write_scene(s, dir);
     make_want(s, step);
     const struct vp_op op = {.kernel = "sum", .image = {s->n[0], s->n[1], s->n[2]}, .inputs = 1, .from = {~0},
-                             .in = VP_F32, .out = VP_F32, .cost = 1, .step = {1, 1, step}, .keeps = sum_keeps,
+                             .in = VP_F32, .out = VP_F32, .twin = s->twin, .twin_out = VP_F64, .cost = 1,
+                             .border = {s->border[0], s->border[1], s->border[2]}, .step = {1, 1, step}, .keeps = sum_keeps,
                              .go_on = sum_go_on, .carries = true, .join = sum_join};
     CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
 }
@@ -97,10 +111,10 @@ static void make_scene(struct scene *s)
 static void show(const struct scene *s, const struct vp_plan *plan)
 {
     printf("%lld x %lld x %lld, %lld x %lld images, step %lld: slab %lld, part %lld x %lld x %lld, "
-           "%d workers, %d lanes, %d slabs, window %lld%s%s\n", (long long)s->n[0], (long long)s->n[1], (long long)s->n[2],
+           "%d workers, %d lanes, %d slabs, window %lld%s%s%s\n", (long long)s->n[0], (long long)s->n[1], (long long)s->n[2],
            (long long)s->inner, (long long)s->outer, (long long)s->chain.stage[0].step[2], (long long)plan->slab,
            (long long)plan->part[0], (long long)plan->part[1], (long long)plan->part[2], plan->workers, plan->lanes,
-           plan->slabs, (long long)plan->window, plan->stream ? ", stream" : "", plan->offset ? ", side by side" : "");
+           plan->slabs, (long long)plan->window, plan->stream ? ", stream" : "", s->lines ? ", rows" : "", plan->offset ? ", side by side" : "");
 }
 
 static void test_plans(void)
@@ -117,7 +131,7 @@ static void test_plans(void)
         const bool piped = dice(0, 2) == 0;
         bool made = false;
         if (piped && dice(0, 1)) {
-            *(s.outer == 1 ? &p.image[2] : &p.outer) = VP_UNKNOWN;
+            *(s.outer == 1 && !s.lines ? &p.image[2] : &p.outer) = VP_UNKNOWN;
             s.chain.stage[0].image[2] = p.image[2];
         }
         if (trial % 5 == 0) { /* the planner's own choice */

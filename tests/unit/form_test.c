@@ -219,7 +219,8 @@ static void check_kind(const struct kind *k)
         /* some rows, from the last to the first */
         for (int64_t y1 = s->ny; y1 > 0; y1 -= 5) {
             const int64_t y0 = y1 > 5 ? y1 - 5 : 0;
-            CHECK(!vp_reader_rows(r, p, y0, y1, raw, &err));
+            const struct vp_wanted w = {.page = p, .n = 1, .y0 = y0, .y1 = y1};
+            CHECK_INT(vp_reader_read(r, &w, &raw, &err), 1);
             vp_convert(got, VP_F64, raw, s->type, (y1 - y0) * s->nx, 1, 0);
             for (int64_t i = 0; i < (y1 - y0) * s->nx; i++)
                 rows_wrong += got[i] != want[y0 * s->nx + i];

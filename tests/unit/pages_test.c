@@ -96,7 +96,7 @@ static void from_files(void)
     float page[15];
     CHECK(!vp_reader_open(&r, paths, 1, &plain, &err));
     for (int p = 0; p < PAGES; p++)
-        CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && page[14] == 2 * sample(p, 14));
+        CHECK(vp_reader_next_f32(r, page, &err) == 1 && page[14] == 2 * sample(p, 14));
     CHECK(!vp_reader_close(r, &err));
 
     struct job j;

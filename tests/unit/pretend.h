@@ -32,7 +32,7 @@ static uint64_t next_random(void)
     return next_of(&dice_state);
 }
 
-static int64_t dice(int64_t lo, int64_t hi) /* both included */
+static inline int64_t dice(int64_t lo, int64_t hi) /* both included */
 {
     return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
 }
@@ -81,7 +81,7 @@ struct task {
     enum vp_visit visit;
     void *state;
     bool fails;
-    struct vp_area in[VP_MAX_INPUTS], out;
+    struct vp_area in[VP_MAX_INPUTS], out[2];
     struct task *next;
 };
 
@@ -127,33 +127,35 @@ static void (*pretend_apply)(const struct vp_op *op, const struct vp_area *out, 
 static int run_on_areas(const struct task *t, struct vp_err *err)
 {
     const struct vp_op *op = t->op;
-    const struct vp_area *in = t->in, *out = &t->out;
+    const struct vp_area *in = t->in, *out = t->out;
     if (t->fails)
         return vp_fail(err, VP_ERUN, "a pretended device fell off the bus");
     if (t->visit == VP_APPLY) {
         pretend_apply(op, out, t->state);
         return 0;
     }
-    struct vp_part given[VP_MAX_INPUTS], to;
+    struct vp_part given[VP_MAX_INPUTS], to[2];
     struct vp_box box = out->box;
     for (int a = 0; a < 3; a++) {
         box.lo[a] = op->whole[a] ? 0 : vp_max64(0, box.lo[a] - op->halo[a]);
         box.hi[a] = op->whole[a] ? op->image[a] : vp_min64(op->image[a], box.hi[a] + op->halo[a]);
     }
-    const int64_t depth = vp_box_size(&box, 2) * op->inputs + vp_box_size(&out->box, 2);
+    const int64_t depth = vp_box_size(&box, 2) * op->inputs + 2 * vp_box_size(&out->box, 2);
     void **planes = malloc((size_t)depth * sizeof *planes), **p = planes;
     for (int i = 0; i < op->inputs; i++)
         given[i] = part_of_area(&in[i], &box, op->in, &p);
-    to = part_of_area(out, &out->box, op->out, &p);
+    to[0] = part_of_area(out, &out->box, op->out, &p);
+    if (op->twin)
+        to[1] = part_of_area(&out[1], &out->box, op->twin_out, &p);
     const uint64_t bytes = op->scratch ? op->scratch(op, &box, &out->box, 1) : 0;
     void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
     if (op->carries && (t->visit == VP_LOCAL || out->box.lo[2] == 0))
         memset(t->state, 0, (size_t)op->keeps(op, &out->box, 1));
     const int rc = !scratch ? -1
                    : t->visit == VP_SUMMARY ? op->summarize(op, given, &out->box, t->state, scratch, 1, err)
-                   : t->visit == VP_FINISH  ? op->finish(op, given, &to, t->state, scratch, 1, err)
-                   : op->carries ? op->go_on(op, given, &to, scratch, t->state, 1, err)
-                                 : op->run(op, given, &to, scratch, 1, err);
+                   : t->visit == VP_FINISH  ? op->finish(op, given, to, t->state, scratch, 1, err)
+                   : op->carries ? op->go_on(op, given, to, scratch, t->state, 1, err)
+                                 : op->run(op, given, to, scratch, 1, err);
     free(scratch);
     free(planes);
     return rc;
@@ -385,13 +387,15 @@ static bool pretend_has(const struct vp_op *op, char *why, size_t size)
 
 static int pretend_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    struct task t = {.what = LAUNCH, .op = op, .out = *work->out, .visit = work->visit, .state = work->state};
+    struct task t = {.what = LAUNCH, .op = op, .out = {work->out[0]}, .visit = work->visit, .state = work->state};
     pthread_mutex_lock(&pretend_lock);
     t.fails = pretend.launched++ == pretend.fail_at;
     const bool late = pretend.late;
     pthread_mutex_unlock(&pretend_lock);
     if (t.fails && !late)
         return vp_fail(err, VP_ERUN, "pretended device %d fell off the bus", work->queue->device);
+    if (op->twin)
+        t.out[1] = work->out[1];
     if (work->in)
         memcpy(t.in, work->in, (size_t)op->inputs * sizeof *work->in);
     return append(work->queue, &t);

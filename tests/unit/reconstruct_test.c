@@ -697,7 +697,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
         goto out;
     volume = malloc((size_t)(NX * NY * (z1 - a->z0)) * sizeof *volume);
     for (int64_t z = 0; z < z1 - a->z0; z++)
-        CHECK_INT(vp_reader_next_f32(reader, volume + z * NX * NY, NULL, err), 1);
+        CHECK_INT(vp_reader_next_f32(reader, volume + z * NX * NY, err), 1);
 out:
     vp_reconstruct_plan_free(r);
     vp_views_close(source);

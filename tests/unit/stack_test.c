@@ -402,16 +402,16 @@ static void check_foreign(const char *path)
     CHECK(!vp_reader_open(&r, &path, 1, &plain, &err));
     static const int64_t ask[][3] = {{2, 5, 6}, {0, 0, 37}, {1, 30, 37}, {1, 31, 32}, {2, 7, 20}};
     for (int k = 0; k < 5; k++) {
-        CHECK(!vp_reader_rows_f32(r, ask[k][0], ask[k][1], ask[k][2], rows, &err));
+        CHECK(!read_rows(r, ask[k][0], ask[k][1], ask[k][2], true, rows, &err));
         int wrong = 0;
         for (int64_t i = 0; i < (ask[k][2] - ask[k][1]) * 50; i++)
             wrong += rows[i] != sample(ask[k][0], ask[k][1] * 50 + i);
         CHECK_INT(wrong, 0);
     }
-    CHECK(!vp_reader_seek(r, 2, &err) && vp_reader_next_f32(r, rows, NULL, &err) == 1 &&
+    CHECK(!vp_reader_seek(r, 2, &err) && vp_reader_next_f32(r, rows, &err) == 1 &&
           rows[1] == sample(2, 1));
-    CHECK_INT(vp_reader_next_f32(r, rows, NULL, &err), 0);
-    CHECK(!vp_reader_seek(r, 0, &err) && vp_reader_next_f32(r, rows, NULL, &err) == 1 &&
+    CHECK_INT(vp_reader_next_f32(r, rows, &err), 0);
+    CHECK(!vp_reader_seek(r, 0, &err) && vp_reader_next_f32(r, rows, &err) == 1 &&
           rows[1] == sample(0, 1));
     CHECK(!vp_reader_close(r, &err));
     free(rows);
@@ -460,10 +460,10 @@ static void foreign_files(void)
         err = (struct vp_err)VP_ERR_INIT;
         CHECK(!vp_reader_open(&r, names, 1, &spool, &err) && vp_reader_seekable(r));
         int pages = 0;
-        while (vp_reader_next_f32(r, page, NULL, &err) == 1)
+        while (vp_reader_next_f32(r, page, &err) == 1)
             CHECK(page[100] == sample(pages++, 100));
         CHECK_INT(pages, 3);
-        CHECK(!vp_reader_seek(r, 1, &err) && vp_reader_next_f32(r, page, NULL, &err) == 1 &&
+        CHECK(!vp_reader_seek(r, 1, &err) && vp_reader_next_f32(r, page, &err) == 1 &&
               page[3] == sample(1, 3));
         CHECK(!vp_reader_close(r, &err));
         close(fd);
@@ -929,7 +929,7 @@ static void raw(void)
     struct vp_reader *r = NULL;
     float page[12];
     CHECK(!vp_reader_open(&r, names, 1, &(struct vp_reader_options){.raw = "4x3x2:int16"}, &err));
-    CHECK(vp_reader_next_f32(r, page, NULL, &err) == 1 && vp_reader_next_f32(r, page, NULL, &err) == 1 &&
+    CHECK(vp_reader_next_f32(r, page, &err) == 1 && vp_reader_next_f32(r, page, &err) == 1 &&
           page[11] == sample(1, 11));
     CHECK(!vp_reader_close(r, &err));
 }
@@ -967,7 +967,7 @@ static void many_files(void)
     CHECK(strstr(vp_reader_name(r), "11 files ("));
     for (int i = 0; i < 10; i++)
         CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == i);
-    CHECK(!vp_reader_rows_f32(r, 3, 0, 1, row, &err) && row[0] == 3); /* beside the sequence */
+    CHECK(!read_rows(r, 3, 0, 1, true, row, &err) && row[0] == 3); /* beside the sequence */
     CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == 8);
     CHECK(vp_reader_next(r, page, &err) == 1 && page[0] == 9);
     for (int i = 0; i < 10; i++)
@@ -1216,7 +1216,7 @@ static void many_pages(const char *const *paths, int n, const struct vp_reader_o
         CHECK(vp_reader_next(r, want + (size_t)p * bytes, &err) == 1);
     CHECK(!vp_reader_seek(r, 0, &err));
     for (int64_t p = 0; p < pages; p++)
-        CHECK(vp_reader_next_f32(r, want_f + (size_t)p * samples, &bad, &err) == 1);
+        CHECK(read_pages(r, 1, true, &(void *){want_f + (size_t)p * samples}, &bad, 1, &err) == 1);
     for (int threads = 1; threads <= 5; threads++) {
         memset(got, 1, (size_t)pages * bytes);
         memset(got_f, 1, (size_t)pages * samples * 4);
@@ -1227,15 +1227,15 @@ static void many_pages(const char *const *paths, int n, const struct vp_reader_o
         }
         int64_t counted = 0;
         CHECK(!vp_reader_seek(r, 0, &err));
-        CHECK_INT(vp_reader_pages(r, 2, to, threads, &err), 2);
-        CHECK_INT(vp_reader_pages(r, 0, to, threads, &err), 0);
-        CHECK_INT(vp_reader_pages(r, pages, to + 2, threads, &err), pages - 2);
-        CHECK_INT(vp_reader_pages(r, 1, to, threads, &err), 0);
+        CHECK_INT(read_pages(r, 2, false, to, NULL, threads, &err), 2);
+        CHECK_INT(read_pages(r, 0, false, to, NULL, threads, &err), 0);
+        CHECK_INT(read_pages(r, pages, false, to + 2, NULL, threads, &err), pages - 2);
+        CHECK_INT(read_pages(r, 1, false, to, NULL, threads, &err), 0);
         CHECK_INT(vp_reader_next(r, to[0], &err), 0);
         CHECK(!vp_reader_seek(r, 1, &err));
-        CHECK_INT(vp_reader_pages_f32(r, pages - 1, to_f + 1, &counted, threads, &err), pages - 1);
+        CHECK_INT(read_pages(r, pages - 1, true, (void **)to_f + 1, &counted, threads, &err), pages - 1);
         CHECK(!vp_reader_seek(r, 0, &err));
-        CHECK_INT(vp_reader_pages_f32(r, 1, to_f, &counted, threads, &err), 1);
+        CHECK_INT(read_pages(r, 1, true, (void **)to_f, &counted, threads, &err), 1);
         CHECK_INT(counted, bad);
         int wrong = 0;
         for (int64_t p = 0; p < pages; p++) {
@@ -1249,12 +1249,12 @@ static void many_pages(const char *const *paths, int n, const struct vp_reader_o
 #pragma omp parallel for num_threads(threads) reduction(+ : wrong_rows) if (concurrent)
         for (int k = 0; k < 60; k++) {
             struct vp_err e = VP_ERR_INIT;
-            const int64_t p = k * 7 % pages, y0 = k * 5 % ny, y1 = k % 4 ? y0 + 1 + k * 3 % (ny - y0) : y0;
+            const int64_t p = k * 7 % pages, y0 = k * 5 % ny, y1 = k % 4 || !y0 ? y0 + 1 + k * 3 % (ny - y0) : y0;
             char *part = malloc((size_t)(y1 - y0 + 1) * row);
             float *part_f = malloc((size_t)(y1 - y0 + 1) * (size_t)nx * 4);
-            wrong_rows += vp_reader_rows(r, p, y0, y1, part, &e) ||
+            wrong_rows += read_rows(r, p, y0, y1, false, part, &e) ||
                           memcmp(part, want + (size_t)p * bytes + (size_t)y0 * row, (size_t)(y1 - y0) * row);
-            wrong_rows += vp_reader_rows_f32(r, p, y0, y1, part_f, &e) ||
+            wrong_rows += read_rows(r, p, y0, y1, true, part_f, &e) ||
                           memcmp(part_f, want_f + (size_t)p * samples + (size_t)(y0 * nx),
                                  (size_t)((y1 - y0) * nx) * 4);
             free(part);
@@ -1262,8 +1262,8 @@ static void many_pages(const char *const *paths, int n, const struct vp_reader_o
         }
         CHECK_INT(wrong_rows, 0);
     }
-    CHECK(vp_reader_rows(r, pages, 0, 1, got, &err) && strstr(err.msg, "of page"));
-    CHECK(vp_reader_rows(r, 0, 0, ny + 1, got, &err) && vp_reader_rows(r, 0, 2, 1, got, &err));
+    CHECK(read_rows(r, pages, 0, 1, false, got, &err) && strstr(err.msg, "of page"));
+    CHECK(read_rows(r, 0, 0, ny + 1, false, got, &err) && read_rows(r, 0, 2, 1, false, got, &err));
     err = (struct vp_err)VP_ERR_INIT;
     CHECK(!vp_reader_close(r, &err));
     free(want);
@@ -1314,7 +1314,7 @@ static void many_at_once(void)
         struct vp_reader *r;
         err = (struct vp_err)VP_ERR_INIT;
         CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && !truncate(paths[0], 701 * 403 * 2 * 4));
-        CHECK_INT(vp_reader_pages(r, 9, to, threads, &err), -1);
+        CHECK_INT(read_pages(r, 9, false, to, NULL, threads, &err), -1);
         CHECK(strstr(err.msg, "shrinks.tif: page 3: truncated while it is read"));
         vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
         free(all);
@@ -1374,13 +1374,13 @@ static void many_at_once(void)
     uint16_t got[6][13 * 9], want[13 * 9];
     void *to[6] = {got[0], got[1], got[2], got[3], got[4], got[5]};
     CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_reader_concurrent(r));
-    CHECK_INT(vp_reader_pages(r, 2, to, 3, &err), 2);
-    CHECK_INT(vp_reader_pages(r, 4, to + 2, 3, &err), 3);
+    CHECK_INT(read_pages(r, 2, false, to, NULL, 3, &err), 2);
+    CHECK_INT(read_pages(r, 4, false, to + 2, NULL, 3, &err), 3);
     for (int p = 0; p < 5; p++) {
         fill(want, VP_U16, p, 13 * 9);
         CHECK(!memcmp(got[p], want, sizeof want));
     }
-    CHECK(vp_reader_rows(r, 0, 0, 1, got, &err) && strstr(err.hint, "--spool"));
+    CHECK(read_rows(r, 0, 0, 1, false, got, &err) && strstr(err.hint, "--spool"));
     vp_reader_close(r, &(struct vp_err)VP_ERR_INIT);
     close(fd);
     free(bytes);
@@ -1494,7 +1494,7 @@ static void blocks_of_views(void)
             float *data = malloc(page);
             CHECK(!vp_reader_open(&r, &path, 1, &plain, &err) &&
                   !vp_writer_open(&w, path, vp_reader_stack(r), &stream, &err));
-            for (size_t k = 0; vp_reader_next_f32(r, data, NULL, &err) == 1; k++) {
+            for (size_t k = 0; vp_reader_next_f32(r, data, &err) == 1; k++) {
                 if (k == p)
                     data[y * nu + 5] = NAN;
                 CHECK(!vp_writer_page(w, data, &err));
@@ -1586,7 +1586,7 @@ static void large(void)
     float *row = malloc((size_t)nx * sizeof *row);
     CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) &&
           vp_page_bytes(vp_reader_stack(r)) == (size_t)(nx * ny));
-    CHECK(!vp_reader_rows_f32(r, 0, ny - 1, ny, row, &err) && row[99] == 0 && row[100] == 'x' &&
+    CHECK(!read_rows(r, 0, ny - 1, ny, true, row, &err) && row[99] == 0 && row[100] == 'x' &&
           row[102] == 'z');
     CHECK(!vp_reader_close(r, &err));
     if (ftruncate(fd, (off_t)data + nx * ny - 1))
@@ -1614,7 +1614,8 @@ static void bad_samples(void)
         vp_convert(page, s.type, v, VP_F64, 6, 1, 0);
         CHECK(!vp_writer_open(&w, paths[0], &s, &stream, &err) && !vp_writer_page(w, page, &err) &&
               !vp_writer_close(w, &err));
-        CHECK(!vp_reader_open(&r, paths, 1, &plain, &err) && vp_reader_next_f32(r, got, &bad, &err) == 1);
+        CHECK(!vp_reader_open(&r, paths, 1, &plain, &err)
+              && read_pages(r, 1, true, &(void *){got}, &bad, 1, &err) == 1);
         CHECK_INT(bad, 13);
         CHECK(got[0] == 1 && isnan(got[1]) && isinf(got[3]) && got[5] == 6);
         CHECK(!vp_reader_close(r, &err));

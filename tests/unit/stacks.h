@@ -43,6 +43,18 @@ static void fill(void *buf, enum vp_type t, int64_t p, int64_t n)
     free(d);
 }
 
+static inline int64_t read_pages(struct vp_reader *r, int64_t n, bool f32, void *const *to, int64_t *bad, int threads,
+                                 struct vp_err *err)
+{
+    return vp_reader_read(r, &(struct vp_wanted){VP_NEXT, n, 0, 0, f32, bad, threads}, to, err);
+}
+
+static inline bool read_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf,
+                             struct vp_err *err)
+{
+    return vp_reader_read(r, &(struct vp_wanted){page, 1, y0, y1, .f32 = f32}, &buf, err) != 1;
+}
+
 static int write_stack(const char *path, enum vp_type t, int64_t nx, int64_t ny, int64_t pages, bool unknown,
                        const struct vp_writer_options *o)
 {
