@@ -125,43 +125,57 @@ struct means_args {
     const cx *mean; /* [plane][pair][row], from in_z0 and in_y0 on */
     cx *out;        /* the same of outputs, from z0 and y0 on */
     int64_t mean_pair, mean_plane, out_pair, out_plane;
-    int in_y0, in_z0, y0, z0, rows;
+    int in_y0, in_z0, y0, z0, rows, planes;
     convolve_axis y, z;
     const float *sums; /* of the kernel's rows, [z][y] */
 };
 
-/* What the kernel makes of the means, a thread an output row. Sums of eight in f32, these in f64. */
-__global__ void __launch_bounds__(128) means_kernel(const means_args a)
+/* What the kernel makes of the means: a thread has a row of Z output planes, a block MEANS_ROWS of them and, in shared
+ * memory, what they see of a plane of means, and the Z rows of weights that go with it, side by side. Few products are
+ * summed up in f32, these sums in f64. */
+enum { MEANS_ROWS = 128, MEANS_FEW = 16 };
+
+template <int Z> __global__ void __launch_bounds__(MEANS_ROWS) means_kernel(const means_args a)
 {
-    const int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= a.rows)
-        return;
-    const int y = a.y0 + row, z = a.z0 + (int)blockIdx.z;
-    const cx *const mean = a.mean + blockIdx.y * a.mean_pair;
-    double re = 0, im = 0;
-    for (int k = 0; k < a.z.taps; k++) {
-        const int qz = z - k + a.z.centre, from_z = edge_from(a.z.rule, qz - a.z.first, a.z.count);
+    extern __shared__ cx shared[];
+    const int row = blockIdx.x * MEANS_ROWS + threadIdx.x, taps = a.y.taps, seen = MEANS_ROWS + taps - 1;
+    const int z0 = a.z0 + (int)blockIdx.z * Z, first = a.y0 + (int)blockIdx.x * MEANS_ROWS - a.y.behind();
+    cx *const means = shared;
+    float *const weights = (float *)(shared + (seen + 1) / 2 * 2);
+    double re[Z] = {}, im[Z] = {};
+
+    for (int z = z0 - a.z.behind(); z < z0 + Z + a.z.centre; z++) {
+        const int from_z = edge_from(a.z.rule, z - a.z.first, a.z.count);
         if (from_z < 0)
             continue;
-        const cx *const plane = mean + (from_z + a.z.first - a.in_z0) * a.mean_plane;
-        const float *const sums = a.sums + (int64_t)k * a.y.taps;
-        const int top = y + a.y.centre - a.y.first; /* tap i meets sample top - i of those that exist */
-        const bool inside = top < a.y.count && top - a.y.taps + 1 >= 0;
-        for (int i0 = 0; i0 < a.y.taps; i0 += 8) {
-            cx s = {0, 0};
-            for (int i = i0; i < min(i0 + 8, a.y.taps); i++) {
-                const int from = inside ? top - i : edge_from(a.y.rule, top - i, a.y.count);
-                if (from < 0)
-                    continue;
-                const cx m = load_far(plane + (from + a.y.first - a.in_y0));
-                const float w = __ldg(sums + i);
-                s = {fmaf(w, m.re, s.re), fmaf(w, m.im, s.im)};
-            }
-            re += s.re;
-            im += s.im;
+        const cx *const plane = a.mean + blockIdx.y * a.mean_pair + (from_z + a.z.first - a.in_z0) * a.mean_plane;
+        for (int i = threadIdx.x; i < seen; i += MEANS_ROWS) {
+            const int from = sample_from(a.y, first + i);
+            means[i] = from < 0 ? cx{0, 0} : load_far(plane + (from - a.in_y0));
         }
+        for (int i = threadIdx.x; i < taps * Z; i += MEANS_ROWS) {
+            const int k = z0 + i % Z - z + a.z.centre; /* the tap that takes this plane to that output */
+            weights[i] = k >= 0 && k < a.z.taps ? __ldg(a.sums + (int64_t)k * taps + i / Z) : 0;
+        }
+        __syncthreads();
+        const cx *const own = means + threadIdx.x + taps - 1;
+        for (int k0 = 0; k0 < taps; k0 += MEANS_FEW) {
+            cx s[Z] = {};
+            for (int k = k0; k < min(k0 + MEANS_FEW, taps); k++) {
+                const cx m = own[-k];
+                each<Z>([&](auto i) { s[i] = scaled_plus(weights[k * Z + i], m, s[i]); });
+            }
+            each<Z>([&](auto i) {
+                re[i] += s[i].re;
+                im[i] += s[i].im;
+            });
+        }
+        __syncthreads();
     }
-    a.out[blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + row] = {(float)re, (float)im};
+    each<Z>([&](auto i) {
+        if (row < a.rows && (int)blockIdx.z * Z + i < a.planes)
+            a.out[((int64_t)blockIdx.z * Z + i) * a.out_plane + blockIdx.y * a.out_pair + row] = {(float)re[i], (float)im[i]};
+    });
 }
 
 struct bad_args {
@@ -276,11 +290,9 @@ bool has(const vp_op *op, char *why, size_t size)
     const vp_convolve_params *const p = params_of(op);
     if (!(VP_CONVOLVE_TYPES & 1u << op->in))
         snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    else if (is_grid(p) && p->weights == VP_WEIGHTS_SOURCE)
-        snprintf(why, size, "no kernel for weights of the source");
     else if (is_grid(p) && is_deep(p))
         snprintf(why, size, "no kernel for grids of three-dimensional kernels");
-    else if (is_grid(p) ? !grid_fits(op) : !cut_of(op).fits)
+    else if (is_source(p) ? !source_fits(op) : is_grid(p) ? !grid_fits(op) : !cut_of(op).fits)
         snprintf(why, size, "no kernel for kernels of %lld x %lld x %lld", (long long)p->n[0], (long long)p->n[1],
                  (long long)p->n[2]);
     else
@@ -290,19 +302,19 @@ bool has(const vp_op *op, char *why, size_t size)
 
 uint64_t table(const vp_op *op)
 {
-    return is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr).bytes;
+    return is_source(params_of(op)) ? source_table_bytes(op) : is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr).bytes;
 }
 
 uint64_t made(const vp_op *op)
 {
-    return is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr).made;
+    return is_source(params_of(op)) ? source_made_bytes(op) : is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr).made;
 }
 
 void fill(const vp_op *op, void *to)
 {
     const vp_convolve_params *const p = params_of(op);
     if (is_grid(p)) {
-        grid_fill(op, to);
+        is_source(p) ? source_fill(op, to) : grid_fill(op, to);
         return;
     }
     const convolve_cut c = cut_of(op);
@@ -321,7 +333,7 @@ int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 {
     const vp_convolve_params *const p = params_of(op);
     if (is_grid(p))
-        return grid_make(op, base, queue, err);
+        return is_source(p) ? source_make(op, base, queue, err) : grid_make(op, base, queue, err);
     const convolve_cut c = cut_of(op);
     const convolve_table t = table_of(op, base);
     const int x = c.length[0]->T, y = c.length[1]->T, deep = is_deep(p);
@@ -419,7 +431,7 @@ int64_t tiles_of(const convolve_cut &c, int axis, int64_t outputs)
 uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     if (is_grid(params_of(op)))
-        return grid_scratch(op, out);
+        return is_source(params_of(op)) ? source_scratch(op, in, out) : grid_scratch(op, out);
     const convolve_cut c = cut_of(op);
     return room_of(c, is_deep(params_of(op)), pairs_of(c, out[0]), in, out, tiles_of(c, 1, out[1]), nullptr).bytes;
 }
@@ -428,7 +440,7 @@ void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 {
     const vp_convolve_params *const p = params_of(op);
     if (is_grid(p)) {
-        grid_demand(op, step, halo);
+        is_source(p) ? source_demand(op, step, halo) : grid_demand(op, step, halo);
         return;
     }
     const convolve_cut c = cut_of(op);
@@ -524,8 +536,13 @@ int launch_means(const launching &l, int pairs, int z_out, int z_in, int planes)
     m.y = l.axis[1];
     m.z = l.axis[2];
     m.sums = l.table.rows;
-    return vp_start(l.err, l.stream, means_kernel, dim3((unsigned)vp_groups(m.rows, 128), (unsigned)pairs, (unsigned)planes),
-                    dim3(128), 0, m);
+    m.planes = planes;
+    const size_t seen = (size_t)(MEANS_ROWS + m.y.taps) / 2 * 2 * sizeof(cx), taps = (size_t)m.y.taps * sizeof(float);
+    const dim3 grid((unsigned)vp_groups(m.rows, MEANS_ROWS), (unsigned)pairs, (unsigned)planes);
+    if (m.z.taps == 1)
+        return vp_start(l.err, l.stream, means_kernel<1>, grid, dim3(MEANS_ROWS), seen + taps, m);
+    const dim3 fours(grid.x, grid.y, (grid.z + 3) / 4);
+    return vp_start(l.err, l.stream, means_kernel<4>, fours, dim3(MEANS_ROWS), seen + 4 * taps, m);
 }
 
 /* Planes by themselves. */
@@ -625,8 +642,9 @@ int launch_bad(const vp_op *op, const vp_work *work, const int *bad, vp_err *err
 int launch(const vp_op *op, const vp_work *work, vp_err *err)
 {
     if (is_grid(params_of(op))) {
+        const auto one = is_source(params_of(op)) ? source_launch : grid_launch;
         int *bad;
-        return grid_launch(op, work, &bad, err) || launch_bad(op, work, bad, err) ? -1 : 0;
+        return one(op, work, &bad, err) || launch_bad(op, work, bad, err) ? -1 : 0;
     }
     launching l = {};
     l.op = op;

@@ -45,6 +45,11 @@ inline bool is_grid(const vp_convolve_params *p)
     return p->nodes[0] > 1 || p->nodes[1] > 1;
 }
 
+inline bool is_source(const vp_convolve_params *p)
+{
+    return is_grid(p) && p->weights == VP_WEIGHTS_SOURCE;
+}
+
 /* Along an axis, with tiles of so many outputs. */
 convolve_axis axis_of(const vp_op *op, int axis, int valid);
 

@@ -27,7 +27,7 @@ namespace vp
 namespace
 {
 
-enum { GROUP = 8, ROWS = 8, WALK = 17 };
+enum { GROUP = 8, ROWS = 8, WALK = 17, MEANS_ROWS = 128 };
 constexpr uint64_t SPECTRA = (uint64_t)1 << 30; /* that are kept; else they are made for tiles as they are needed, */
 constexpr uint64_t BAND = (uint64_t)256 << 20;  /* so many at a time */
 
@@ -326,34 +326,44 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     }
 }
 
-/* What the kernels of a tile make of the means, left and right, with the weights along y. */
-template <class L> __global__ void __launch_bounds__(128) grid_means(const grid_args a)
+/* What the kernels of a tile make of the means, left and right, with the weights along y. A block has a tile; in shared
+ * memory the means that it sees, and the four kernels' rows. */
+template <class L> __global__ void __launch_bounds__(MEANS_ROWS) grid_means(const grid_args a)
 {
+    __shared__ float4 weights[L::T];
+    __shared__ float means[L::T];
     const grid_tile tile = a.tile[1][a.row0 + blockIdx.y];
-    const int i = blockIdx.x * blockDim.x + threadIdx.x, s = blockIdx.z % a.strips, plane = blockIdx.z / a.strips;
-    if (i >= tile.n)
-        return;
-    const int y = tile.lo + i, n = a.axis[1].taps;
+    const int s = blockIdx.z % a.strips, plane = blockIdx.z / a.strips, n = a.axis[1].taps, seen = tile.n + n - 1;
     const grid_tile across = a.tile[0][a.strip0 + s];
     const int64_t strip = (int64_t)plane * a.strips + s;
-    const float *const m = a.mean + strip * a.blocks * 2 * L::R2 + (y + a.axis[1].centre - a.first_block * 2 * L::R2);
-    const float *const h[4] = {a.sums + (int64_t)(tile.left * a.nodes[0] + across.left) * n,
-                               a.sums + (int64_t)(tile.right * a.nodes[0] + across.left) * n,
-                               a.sums + (int64_t)(tile.left * a.nodes[0] + across.right) * n,
-                               a.sums + (int64_t)(tile.right * a.nodes[0] + across.right) * n};
-    double sum[4] = {0, 0, 0, 0};
-    for (int k0 = 0; k0 < n; k0 += 8) {
-        float part[4] = {0, 0, 0, 0};
-        for (int k = k0; k < min(k0 + 8, n); k++) {
-            const float e = __ldg(m - k);
-            for (int c = 0; c < 4; c++)
-                part[c] = fmaf(e, __ldg(h[c] + k), part[c]);
-        }
-        for (int c = 0; c < 4; c++)
-            sum[c] += part[c];
+    const float *const m = a.mean + strip * a.blocks * 2 * L::R2 + (tile.lo - a.axis[1].behind() - a.first_block * 2 * L::R2);
+    for (int i = threadIdx.x; i < seen; i += MEANS_ROWS)
+        means[i] = m[i];
+    for (int i = threadIdx.x; i < n; i += MEANS_ROWS) {
+        const auto sum = [&](int down, int node) { return __ldg(a.sums + (int64_t)(down * a.nodes[0] + node) * n + i); };
+        weights[i] = make_float4(sum(tile.left, across.left), sum(tile.right, across.left), sum(tile.left, across.right),
+                                 sum(tile.right, across.right));
     }
-    const double v = __ldg(a.after[1] + y);
-    a.means[strip * a.outputs + (y - a.y0)] = {(float)(sum[0] + v * (sum[1] - sum[0])), (float)(sum[2] + v * (sum[3] - sum[2]))};
+    __syncthreads();
+    for (int i = threadIdx.x; i < tile.n; i += MEANS_ROWS) {
+        double sum[4] = {0, 0, 0, 0};
+        for (int k0 = 0; k0 < n; k0 += 16) {
+            float4 part = make_float4(0, 0, 0, 0);
+            for (int k = k0; k < min(k0 + 16, n); k++) {
+                const float e = means[i + n - 1 - k];
+                const float4 w = weights[k];
+                part = make_float4(fmaf(e, w.x, part.x), fmaf(e, w.y, part.y), fmaf(e, w.z, part.z), fmaf(e, w.w, part.w));
+            }
+            sum[0] += part.x;
+            sum[1] += part.y;
+            sum[2] += part.z;
+            sum[3] += part.w;
+        }
+        const int y = tile.lo + i;
+        const double v = __ldg(a.after[1] + y);
+        a.means[strip * a.outputs + (y - a.y0)] = {(float)(sum[0] + v * (sum[1] - sum[0])),
+                                                   (float)(sum[2] + v * (sum[3] - sum[2]))};
+    }
 }
 
 /* All weights of a voxel over those that meet samples. */
@@ -448,14 +458,14 @@ template <class L, int BLOCKS> struct grid_length_of {
                         dim3((unsigned)vp_groups((a.before_blocks + a.after_blocks) * L::R2, ROWS),
                              (unsigned)(a.nodes[0] * a.nodes[1])), dim3(ROWS * L::threads), row_shared, a);
     }
-    static int image(vp_err *err, cudaStream_t stream, const grid_args &a, int planes, int most)
+    static int image(vp_err *err, cudaStream_t stream, const grid_args &a, int planes)
     {
         const dim3 rows((unsigned)vp_groups(a.blocks * L::R2, ROWS), (unsigned)a.strips, (unsigned)planes);
-        const dim3 means((unsigned)vp_groups(most, 128), (unsigned)a.rows, (unsigned)(a.strips * planes));
+        const dim3 means(1, (unsigned)a.rows, (unsigned)(a.strips * planes));
         const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_groups(a.strips, a.walk) * planes));
         const dim3 back((unsigned)vp_groups(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
         return vp_start(err, stream, grid_rows<L>, rows, dim3(ROWS * L::threads), row_shared, a)
-                       || vp_start(err, stream, grid_means<L>, means, dim3(128), 0, a)
+                       || vp_start(err, stream, grid_means<L>, means, dim3(MEANS_ROWS), 0, a)
                        || vp_start(err, stream, grid_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads), column_shared, a)
                        || vp_start(err, stream, grid_back<L>, back, dim3(ROWS * L::threads), row_shared, a)
                    ? -1 : 0;
@@ -466,7 +476,7 @@ struct grid_length {
     int T, R1, R2, row, spectrum; /* complex values of a row; float4 of a tile's node */
     int (*spectra)(vp_err *err, cudaStream_t stream, const grid_args &a);
     int (*taps)(vp_err *err, cudaStream_t stream, const grid_args &a);
-    int (*image)(vp_err *err, cudaStream_t stream, const grid_args &a, int planes, int most);
+    int (*image)(vp_err *err, cudaStream_t stream, const grid_args &a, int planes);
 };
 
 template <class L, int BLOCKS> constexpr grid_length length_table()
@@ -793,7 +803,7 @@ int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
             /* enough blocks for all multiprocessors */
             const int64_t groups = (int64_t)c.length->row / 2 / GROUP * a.rows * n, want = 6 * (int64_t)work->queue->sms;
             a.walk = (int)std::max<int64_t>(1, std::min<int64_t>(WALK, groups * a.strips / want));
-            if (c.length->image(err, work->queue->stream, a, n, c.most[1]))
+            if (c.length->image(err, work->queue->stream, a, n))
                 return -1;
         }
     }

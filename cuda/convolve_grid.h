@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grids of kernels (convolve_grid.cu), as convolve.cu calls them: the functions of struct vp_kernel, but that *bad is
- * where the flag of samples that are not finite lies. */
+/* Grids of kernels, with weights of the output (convolve_grid.cu) and of the source (convolve_source.cu), as convolve.cu
+ * calls them: the functions of struct vp_kernel, but that *bad is where the flag of samples that are not finite lies. */
 #ifndef VP_CONVOLVE_GRID_H
 #define VP_CONVOLVE_GRID_H
 
@@ -24,6 +24,15 @@ int grid_make(const vp_op *op, void *table, vp_queue *queue, vp_err *err);
 void grid_demand(const vp_op *op, int64_t step[3], int64_t halo[3]);
 uint64_t grid_scratch(const vp_op *op, const int64_t out[3]);
 int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err);
+
+bool source_fits(const vp_op *op);
+uint64_t source_table_bytes(const vp_op *op);
+void source_fill(const vp_op *op, void *table);
+uint64_t source_made_bytes(const vp_op *op);
+int source_make(const vp_op *op, void *table, vp_queue *queue, vp_err *err);
+void source_demand(const vp_op *op, int64_t step[3], int64_t halo[3]);
+uint64_t source_scratch(const vp_op *op, const int64_t in[3], const int64_t out[3]);
+int source_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err);
 
 }
 

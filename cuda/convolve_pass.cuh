@@ -132,7 +132,7 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
     const vp_area &o = a.out;
     const int n = min(2 * a.axis[0].valid, (int)o.box.hi[0] - x0);
     const int64_t at = (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
-    const bool edge = a.sums && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
+    const bool edge = (a.sums || a.factor) && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
                                  || clips(a.axis[2], z));
     if (a.type == VP_F32 && a.with == CONVOLVE_ONLY && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
         float *const q = hidden((float *)o.data + at + 4 * t);
@@ -152,7 +152,8 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
     for (int i = t; i < n; i += L::R2) {
         float v = pixel[i];
         if (edge)
-            v *= renormalizing(a.sums, a.axis, x0 + i, y, z);
+            v *= a.sums ? renormalizing(a.sums, a.axis, x0 + i, y, z)
+                        : a.factor[(y - o.box.lo[1]) * a.factor_pitch + (x0 + i - o.box.lo[0])];
         if (a.with == CONVOLVE_ADD)
             v += ((const float *)o.data)[at + i];
         else if (a.with == CONVOLVE_RATIO)

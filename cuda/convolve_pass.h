@@ -81,7 +81,9 @@ struct back_args {
     float floor;
     convolve_axis axis[3];
     int pair0, y0, rows, z0;
-    const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE; NULL: others */
+    const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
+    const float *factor;           /* or the factor of each voxel, [y][x] of `out` */
+    int64_t factor_pitch;
     const complex_value *twiddle;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution on the first GPU, data resident: milliseconds by the device's clock, spectra of kernels made before, and
  * the largest error at random voxels against the direct sum in float64, over the largest value.
- * usage: gpu_convolve_bench [REPEATS] */
+ * usage: gpu_convolve_bench [REPEATS [FIRST [LAST]]] of the list of jobs, from 0 on */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +14,23 @@
 struct job {
     const char *name;
     int64_t image[3], kernel[3], nodes;
+    enum vp_weights weights;
 };
 
 static const struct job JOBS[] = {
-    {"image", {8192, 8192, 1}, {101, 101, 1}, 1},
-    {"image", {8192, 8192, 1}, {15, 15, 1}, 1},
-    {"image", {8192, 8192, 1}, {31, 31, 1}, 1},
-    {"image", {8192, 8192, 1}, {301, 301, 1}, 1},
-    {"image", {4096, 4096, 1}, {101, 101, 1}, 1},
-    {"images", {256, 256, 1000}, {31, 31, 1}, 1},
-    {"volume", {512, 512, 512}, {31, 31, 31}, 1},
-    {"volume", {512, 512, 512}, {63, 63, 63}, 1},
-    {"volume", {1024, 1024, 512}, {15, 15, 15}, 1},
-    {"grid", {4096, 4096, 1}, {100, 100, 1}, 32},
-    {"grid", {4096, 4096, 1}, {100, 100, 1}, 8},
-    {"grid", {1024, 1024, 1}, {100, 100, 1}, 8},
+    {"image", {8192, 8192, 1}, {101, 101, 1}, 1, VP_WEIGHTS_OUTPUT},
+    {"image", {8192, 8192, 1}, {15, 15, 1}, 1, VP_WEIGHTS_OUTPUT},
+    {"image", {8192, 8192, 1}, {31, 31, 1}, 1, VP_WEIGHTS_OUTPUT},
+    {"image", {8192, 8192, 1}, {301, 301, 1}, 1, VP_WEIGHTS_OUTPUT},
+    {"image", {4096, 4096, 1}, {101, 101, 1}, 1, VP_WEIGHTS_OUTPUT},
+    {"images", {256, 256, 1000}, {31, 31, 1}, 1, VP_WEIGHTS_OUTPUT},
+    {"volume", {512, 512, 512}, {31, 31, 31}, 1, VP_WEIGHTS_OUTPUT},
+    {"volume", {512, 512, 512}, {63, 63, 63}, 1, VP_WEIGHTS_OUTPUT},
+    {"volume", {1024, 1024, 512}, {15, 15, 15}, 1, VP_WEIGHTS_OUTPUT},
+    {"grid", {4096, 4096, 1}, {100, 100, 1}, 32, VP_WEIGHTS_OUTPUT},
+    {"grid", {4096, 4096, 1}, {100, 100, 1}, 8, VP_WEIGHTS_OUTPUT},
+    {"grid", {1024, 1024, 1}, {100, 100, 1}, 8, VP_WEIGHTS_OUTPUT},
+    {"source", {4096, 4096, 1}, {100, 100, 1}, 32, VP_WEIGHTS_SOURCE},
 };
 enum { N_JOBS = sizeof JOBS / sizeof *JOBS, SAMPLES = 2048 };
 
@@ -111,30 +113,37 @@ static int64_t cell_of(const int64_t *start, int64_t p)
     return c;
 }
 
+/* The weight of the node with that number at a place. */
+static double weight_of(const struct vp_convolve_params *p, int64_t node, int64_t x, int64_t y)
+{
+    const int64_t at[2] = {x, y}, n[2] = {node % p->nodes[0], node / p->nodes[0]};
+    double weight = 1;
+    for (int a = 0; a < 2; a++) {
+        const int64_t c = cell_of(p->start[a], at[a]);
+        const double after = (double)p->after[a][at[a]];
+        weight *= c == n[a] ? after : c == n[a] + 1 ? 1 - after : 0;
+    }
+    return weight;
+}
+
 static double reference(const struct vp_convolve_params *p, const int64_t image[3], const float *in, const int64_t at[3])
 {
     const int64_t taps = p->n[0] * p->n[1] * p->n[2];
+    const bool source = p->weights == VP_WEIGHTS_SOURCE;
     double sum = 0;
-    for (int s = 0; s < 4; s++) { /* the nodes around it */
-        int64_t node[2];
-        double weight = 1;
-        for (int a = 0; a < 2; a++) {
-            const int64_t c = cell_of(p->start[a], at[a]), late = a ? s / 2 : s % 2;
-            const double after = (double)p->after[a][at[a]];
-            node[a] = c - 1 + late;
-            weight *= late ? after : 1 - after;
-            if (node[a] < 0 || node[a] >= p->nodes[a])
-                weight = 0;
-        }
-        if (weight == 0)
+    for (int64_t node = 0; node < p->nodes[0] * p->nodes[1]; node++) {
+        const double weight = source ? 1 : weight_of(p, node, at[0], at[1]);
+        const double away = fabs(p->node[0][node % p->nodes[0]] - (double)at[0]) * (double)p->nodes[0] / (double)image[0];
+        const double down = fabs(p->node[1][node / p->nodes[0]] - (double)at[1]) * (double)p->nodes[1] / (double)image[1];
+        if (weight == 0 || (source && p->nodes[0] > 1 && (away > 3 || down > 3))) /* beyond what the kernel sees */
             continue;
-        const float *const k = p->kernels + (node[1] * p->nodes[0] + node[0]) * taps;
+        const float *const k = p->kernels + node * taps;
         double one = 0;
         for (int64_t i = 0; i < taps; i++) {
             const int64_t x = at[0] - i % p->n[0] + p->centre[0], y = at[1] - i / p->n[0] % p->n[1] + p->centre[1],
                           z = at[2] - i / p->n[0] / p->n[1] + p->centre[2];
             if (x >= 0 && y >= 0 && z >= 0 && x < image[0] && y < image[1] && z < image[2])
-                one += (double)k[i] * (double)in[(z * image[1] + y) * image[0] + x];
+                one += (double)k[i] * (double)in[(z * image[1] + y) * image[0] + x] * (source ? weight_of(p, node, x, y) : 1);
         }
         sum += weight * one;
     }
@@ -144,7 +153,7 @@ static double reference(const struct vp_convolve_params *p, const int64_t image[
 static double error_of(const struct vp_convolve_params *p, const int64_t image[3], const float *in, const float *out)
 {
     const int64_t taps = p->n[0] * p->n[1] * p->n[2];
-    const int samples = taps > 100000 ? SAMPLES / 4 : SAMPLES;
+    const int samples = taps > 100000 || p->weights == VP_WEIGHTS_SOURCE ? SAMPLES / 8 : SAMPLES;
     double wrong = 0, most = 0;
 #pragma omp parallel for reduction(max : wrong, most) schedule(dynamic, 8)
     for (int i = 0; i < samples; i++) {
@@ -201,7 +210,8 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     for (int64_t i = 0; i < voxels; i++)
         in[i] = random_of((uint64_t)i * 3);
     memset(out, 0xff, (size_t)voxels * sizeof *out);
-    struct vp_convolve_params p = {.nodes = {j->nodes, j->nodes}, .kernels = kernels, .edge = VP_EDGE_ZERO, .in = VP_F32,
+    struct vp_convolve_params p = {.nodes = {j->nodes, j->nodes}, .kernels = kernels, 
+                                   .weights = j->weights, .edge = VP_EDGE_ZERO, .in = VP_F32,
                                    .out = VP_F32};
     struct vp_op op = {.kernel = "convolve", .inputs = 1, .in = VP_F32, .out = VP_F32, .params = &p};
     for (int a = 0; a < 3; a++) {
@@ -232,7 +242,7 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     const uint64_t made = kernel->made ? kernel->made(&op) : 0;
     void *const filled = get(table), *const t = take(gpu, device, table + made), *const scratch = take(gpu, device, room);
     void *const a = take(gpu, device, bytes + VP_ALIGN), *const b = take(gpu, device, bytes + VP_ALIGN);
-    const struct vp_box whole = {{0, 0, 0}, {n[0], n[1], n[2]}};
+    const struct vp_box whole = {{0, 0, VP_WEIGHTS_OUTPUT}, {n[0], n[1], n[2]}};
     const struct vp_area source = {whole, n[0], n[0] * n[1], a}, result = {whole, n[0], n[0] * n[1], b};
     const struct vp_work work = {.in = &source, .out = &result, .table = t, .scratch = scratch, .queue = q};
     kernel->fill(&op, filled);
@@ -279,20 +289,21 @@ out:
 
 int main(int argc, char **argv)
 {
-    const int repeats = argc > 1 ? atoi(argv[1]) : 15;
+    const int repeats = argc > 1 ? atoi(argv[1]) : 15, from = argc > 2 ? atoi(argv[2]) : 0;
+    const int last = argc > 3 ? atoi(argv[3]) : argc > 2 ? from : N_JOBS - 1;
     struct vp_err err = VP_ERR_INIT;
     const struct vp_kind *gpu;
     int *devices, n;
 
-    if (repeats < 1) {
-        fprintf(stderr, "usage: gpu_convolve_bench [REPEATS]\n");
+    if (repeats < 1 || from < 0) {
+        fprintf(stderr, "usage: gpu_convolve_bench [REPEATS [FIRST [LAST]]]\n");
         return 2;
     }
     if (vp_devices_find(&gpu, &devices, &n, "cuda", &err)) {
         printf("skipped: %s\n", err.msg);
         return 0;
     }
-    for (int i = 0; i < N_JOBS; i++)
+    for (int i = from; i <= last && i < N_JOBS; i++)
         measure(gpu, devices[0], &JOBS[i], repeats);
     free(devices);
     return 0;
