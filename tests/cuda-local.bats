@@ -157,6 +157,21 @@ alike() {
     done
 }
 
+@test "img-convolve: the CPU's results within 1e-6" {
+    needs_gpu
+    noise kernel.tif 21x18x1 u8
+    noise kernels.tif 13x11x6 u8
+    noise deep.tif 5x6x7 u8
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x170x20 $type
+        for edge in renormalize nearest mirror zero wrap; do
+            alike img-convolve -k kernel.tif --normalize --edge $edge a.tif
+            alike img-convolve -k kernels.tif --grid 3x2 --normalize --edge $edge a.tif
+            alike img-convolve -k deep.tif --correlate --edge $edge a.tif
+        done
+    done
+}
+
 @test "img-math: the CPU's bits, and the same samples counted that do not fit" {
     needs_gpu
     for type in f32 u8 u16 i16; do
@@ -186,10 +201,11 @@ alike() {
 @test "windows: boxes do not change a bit of the GPU's result" {
     needs_gpu
     noise a.tif 150x70x30 f32
+    noise kernel.tif 21x18x1 u8
     for program in 'img-local --stat min --radius 9,4,5' 'img-local --radius 2' 'img-local --radius 1' \
         'img-local --stat std --radius 3' 'img-local --stat entropy --range 0,1 --shape ball --radius 2' \
         'img-morph --op tophat --radius 2,5,3' 'img-wiener --noise 0.1 --radius 2' \
-        'img-nlmeans --h 0.3 --search 2 --patch 1' 'img-math a*x+y-z'; do
+        'img-nlmeans --h 0.3 --search 2 --patch 1' 'img-math a*x+y-z' 'img-convolve -k kernel.tif'; do
         read -ra command <<<"$program"
         "${command[@]}" --device cuda a.tif -o want.tif
         for chunk in 150x70x1 150x70x7 37x70x30 61x11x9; do

@@ -11,6 +11,7 @@ operation() {
     img-math) echo 'a*2+1' ;;
     img-wiener) echo --radius 3 ;;
     img-nlmeans) echo --h 3 --search 2 ;;
+    img-convolve) echo -k kernel.tif ;;
     *) return 1 ;;
     esac
 }
@@ -24,6 +25,7 @@ setup() {
     unset VOXPIPE_DEVICE
     truncate -s 8G large.raw # 8 GiB that nobody reads
     noise small.tif 40x30x12 f32
+    noise kernel.tif 19x17x1 u8
 }
 
 @test "every program with work for a device gives the bytes of the CPU on one and on several" {
@@ -39,7 +41,7 @@ setup() {
 }
 
 @test "auto takes all devices for work that is worth it, and none for little" {
-    for p in img-gauss img-log img-local img-morph img-nlmeans; do
+    for p in img-gauss img-log img-local img-morph img-nlmeans img-convolve; do
         read -ra options <<<"$(operation "$p")"
         ok "$p" "${options[@]}" --raw-in 1024x1024:f32le large.raw -o out.tif --plan
         [[ "$output" == *"device:    3 x pretended device 0"* ]]

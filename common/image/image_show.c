@@ -99,7 +99,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
     if (p->beside)
-        vp_plan(run, "beside", "%s of those for what decodes the input and holds back the output",
+        vp_plan(run, "beside", "%s of those for tables of operations, what decodes the input and holds back the output",
                 vp_format_bytes(a, sizeof a, p->beside));
     if (plan->kept)
         vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Nanoseconds of an AVX-512 core at 4 GHz. */
-static const double DIRECT_MAC = 0.014, DIRECT_BASE = 0.6, SEPARABLE_TAP = 0.03, SEPARABLE_BASE = 1.2;
+static const double DIRECT_MAC = 0.0175, DIRECT_BASE = 0.6, SEPARABLE_TAP = 0.03, SEPARABLE_BASE = 1.2;
 static const double ROW = 5.5;       /* to gather and scatter an element of a row */
 static const double LOAD = 0.15, STORE = 0.35; /* of a sample */
 /* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
@@ -114,8 +114,9 @@ static int quick_lengths(int64_t *n, int64_t of, int64_t most)
     return count;
 }
 
-/* The cheapest tiles for these numbers of pieces. */
-static void search(const struct vp_convolve_params *p, const int64_t image[3], const int64_t pieces[3], struct trial *best)
+/* The cheapest tiles for these numbers of pieces; where lengths are given, of these. */
+static void search(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
+                   const int64_t pieces[3], struct trial *best)
 {
     enum { MOST = 256 };
     const int first = p->cpu->first;
@@ -130,7 +131,10 @@ static void search(const struct vp_convolve_params *p, const int64_t image[3], c
                 t.tile[0] = wide[i];
                 t.tile[1] = first == 2 ? middle[m] : 2 * half[k];
                 t.tile[2] = first == 2 ? 2 * half[k] : 1;
-                if (!fill_in(p, &t))
+                bool wanted = true;
+                for (int a = 0; a <= first; a++)
+                    wanted = wanted && (!given[a] || given[a] == t.tile[a]);
+                if (!wanted || !fill_in(p, &t))
                     continue;
                 t.cost = price(p, image, &t);
                 if (t.cost < best->cost)
@@ -138,16 +142,17 @@ static void search(const struct vp_convolve_params *p, const int64_t image[3], c
             }
 }
 
-static bool choose_tiles(const struct vp_convolve_params *p, const int64_t image[3], struct trial *best)
+static bool choose_tiles(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
+                         struct trial *best)
 {
     int64_t pieces[3] = {1, 1, 1};
 
     *best = (struct trial){.cost = INFINITY};
     if (p->cpu->tiles == VP_CELLS) {
-        search(p, image, pieces, best);
+        search(p, image, given, pieces, best);
         return best->cost < INFINITY;
     }
-    search(p, image, pieces, best);
+    search(p, image, given, pieces, best);
     if (best->cost < INFINITY)
         return true;
     p->cpu->tiles = VP_GENERAL;
@@ -158,7 +163,7 @@ static bool choose_tiles(const struct vp_convolve_params *p, const int64_t image
             const int64_t piece = (p->n[a] + pieces[a] - 1) / pieces[a];
             pieces[a] = (p->n[a] + piece - 1) / piece;
         }
-        search(p, image, pieces, best);
+        search(p, image, given, pieces, best);
     }
     return best->cost < INFINITY;
 }
@@ -360,7 +365,7 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
 
     c->first = p->n[2] > 1 ? 2 : 1;
     c->tiles = c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
-    const bool found = choose_tiles(p, image, &best);
+    const bool found = choose_tiles(p, image, g->tile, &best);
     const double direct = one && macs < 4096 ? DIRECT_BASE + macs * DIRECT_MAC : INFINITY;
     const double separable = SEPARABLE_BASE + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SEPARABLE_TAP;
     const double least = fmin(direct, best.cost);
@@ -487,6 +492,11 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
         return -1;
     }
     op->cost = cost;
+    op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
+    if (p->sums)
+        op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
+    if (c->method == VP_FFT)
+        op->holds += vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
         op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);
         op->image[a] = image[a];

@@ -68,6 +68,7 @@ struct work {
     float *less;              /* means of columns, for each of a strip's or tile's, and behind them */
     double *means;            /* the same */
     float *more[2];           /* what kernels make of them, for each column of output */
+    const void **row;         /* where the samples of a strip's or cell's rows are; NULL: zeros */
     float *image;             /* weights of the source at an edge that is renormalised: the tile's results, */
     double *ones[2];          /* the same of ones, everywhere and in the image, */
     double *rows[2], *place;  /* and what they are made of: sums along x, weights along it */
@@ -113,6 +114,7 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->means = (double *)(void *)take(mem, &at, 2 * columns_of(c, out));
     w->more[0] = take(mem, &at, c->tile[0]);
     w->more[1] = take(mem, &at, c->tile[0]);
+    w->row = (const void **)(void *)take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
     w->image = take(mem, &at, masked ? c->out[0] * c->out[1] : 0);
     for (int i = 0; i < 2; i++) {
         w->ones[i] = (double *)(void *)take(mem, &at, masked ? 2 * c->out[0] * c->out[1] : 0);
@@ -124,9 +126,11 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads)
 {
+    enum { SOME = 1 << 20, LARGE = 4 << 20 }; /* memory of that size gets large pages, without which 5 % are lost */
     struct work w;
+    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads;
 
-    return lay_out(&w, op->params, out, NULL) * (uint64_t)threads;
+    return bytes > SOME && bytes < LARGE ? LARGE : bytes;
 }
 
 uint64_t vp_convolve_spectra(const struct vp_convolve_params *p)
@@ -236,8 +240,22 @@ static int make_spectra(const struct vp_convolve_params *p, char *scratch, size_
 
 /* ---- columns of samples ---- */
 
+/* Where the rows of a tile are whose samples begin at y of plane z. */
+static void find_rows(const struct vp_convolve_job *j, struct work *w, int64_t y, int64_t z)
+{
+    const struct vp_box *box = &j->in->box;
+    const int64_t from_z = vp_convolve_place(j, 2, z), size = (int64_t)vp_type_size(j->p->in);
+
+    for (int64_t r = 0; r < j->c->tile[1]; r++) {
+        const int64_t from = vp_convolve_place(j, 1, y + r);
+        w->row[r] = from < 0 || from_z < 0 ? NULL
+                    : (const char *)j->in->plane[from_z - box->lo[2]]
+                          + ((from - box->lo[1]) * j->in->stride - box->lo[0]) * size;
+    }
+}
+
 /* n columns from x on of all rows of a tile whose samples begin at y of plane z, each minus its mean, transformed into
- * blocks that ring() names; the means go to means[]. */
+ * block[]; the means go to means[]. */
 static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y, int64_t z,
                          double *means, float *const *block)
 {
@@ -245,11 +263,19 @@ static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_
     const struct sizes *s = &w->s;
     const int64_t rows = c->tile[1];
     float *const less = w->less;
+    bool again = x < j->lo[0] || x + n > j->hi[0];
 
-    memset(less, 0, (size_t)n * sizeof *less);
-    for (int64_t r = 0; r < rows; r++) {
-        w->bad |= vp_convolve_load(j, w->load + r * s->load, x, n, y + r, z);
-        c->isa->add(less, w->load + r * s->load, n);
+    if (!again) {
+        c->isa->load_rows(w->load, s->load, w->row, rows, x, j->p->in, n, less);
+        for (int64_t i = 0; i < n; i++)
+            again = again || !isfinite(less[i]);
+    }
+    if (again) {
+        memset(less, 0, (size_t)n * sizeof *less);
+        for (int64_t r = 0; r < rows; r++) {
+            w->bad |= vp_convolve_load(j, w->load + r * s->load, x, n, y + r, z);
+            c->isa->add(less, w->load + r * s->load, n);
+        }
     }
     c->isa->scale(less, 1 / (float)rows, n);
     for (int64_t i = 0; i < n; i++) {
@@ -258,6 +284,37 @@ static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_
     }
     for (int64_t b = 0; b * s->lanes < n; b++)
         c->fft->columns(&c->along[1], w->load + b * s->lanes, s->load, less + b * s->lanes, block[b]);
+}
+
+/* Whether results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32, and no edge scales them. */
+static bool is_plain(const struct vp_convolve_job *j, int64_t x, int64_t n, int64_t y0, int64_t y1)
+{
+    const struct vp_convolve_params *p = j->p;
+    const struct vp_box *box = &j->out->box;
+
+    if (p->out != VP_F32 || x < box->lo[0] || x + n > box->hi[0] || y0 < box->lo[1] || y1 > box->hi[1])
+        return false;
+    return p->edge != VP_EDGE_RENORMALIZE
+           || (x - (p->n[0] - 1 - p->centre[0]) >= j->lo[0] && x + n + p->centre[0] <= j->hi[0]
+               && y0 - (p->n[1] - 1 - p->centre[1]) >= j->lo[1] && y1 + p->centre[1] <= j->hi[1]);
+}
+
+/* n columns of rows y0 ... y1 - 1 from w->store[0], each plus `more`. */
+static void store_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y0, int64_t y1,
+                          int64_t z, const float *more)
+{
+    const struct vp_box *box = &j->out->box;
+    const int64_t load = w->s.load;
+
+    if (is_plain(j, x, n, y0, y1)) {
+        float *const to = (float *)j->out->plane[z - box->lo[2]] + (y0 - box->lo[1]) * j->out->stride + x - box->lo[0];
+        j->c->isa->store_rows(to, j->out->stride, w->store[0], load, y1 - y0, more, n);
+        return;
+    }
+    for (int64_t r = 0; r < y1 - y0; r++) {
+        j->c->isa->add(w->store[0] + r * load, more, n);
+        vp_convolve_store(j, w->store[0] + r * load, x, n, y0 + r, z);
+    }
 }
 
 /* ---- strips: one kernel of images ---- */
@@ -276,6 +333,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
     int64_t have = 0;
 
     w->bad = false;
+    find_rows(j, w, top, z);
     for (int64_t b = 0; b < new; b++)
         g[b] = w->g[0] + b * block;
     for (int64_t x = x0, first = 0; x < x1; x += c->out[0], first += new) {
@@ -299,11 +357,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
             const int64_t m = vp_min64(n - i, CHUNK * 16);
             for (int64_t k = 0; k < m; k += s->lanes)
                 c->fft->columns_back(&c->along[1], g[(i + k) / s->lanes], w->store[0] + k - lost * s->load, s->load, lost, hi);
-            for (int64_t r = 0; r < hi - lost; r++) {
-                float *const row = w->store[0] + r * s->load;
-                c->isa->add(row, w->more[0] + i, m);
-                vp_convolve_store(j, row, x + i, m, y0 + r, z);
-            }
+            store_columns(j, w, x + i, m, y0, y0 + hi - lost, z, w->more[0] + i);
         }
     }
     const struct vp_box box = {{x0, y0, z}, {x1, y0 + c->out[1], z + 1}};
@@ -332,6 +386,7 @@ static int cell(const struct vp_convolve_job *j, struct work *w, int64_t ix, int
     float *f[MOST], *g[2][MOST];
 
     w->bad = false;
+    find_rows(j, w, y0 + p->centre[1] - lost, z);
     for (int64_t b = 0; b < s->blocks; b++) {
         f[b] = w->f + b * block;
         g[0][b] = w->g[0] + b * block;

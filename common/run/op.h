@@ -60,6 +60,7 @@ struct vp_op {
     int64_t step[3];       /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the
                               image's end */
     double cost;           /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
+    uint64_t holds;        /* bytes of the host that its parameters take, with what run() adds to them: tables, spectra */
     void *params;          /* of the kernel: its own struct, declared in local/NAME.h, read by cuda/NAME.cu too */
     void (*free)(void *params); /* may be NULL */
 

@@ -12,6 +12,7 @@
 #include "image/math.h"
 #include "local/morph.h"
 #include "local/nlmeans.h"
+#include "local/convolve.h"
 #include "local/wiener.h"
 #include "image/image_run.h"
 #include "plans.h"
@@ -27,9 +28,9 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, WIENER, MATH, FAMILIES };
+enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, WIENER, CONVOLVE, MATH, FAMILIES };
 static const char *const NAME[FAMILIES] = {"img-gauss",   "img-log",    "img-local", "img-morph",
-                                           "img-nlmeans", "img-wiener", "img-math"};
+                                           "img-nlmeans", "img-wiener", "img-convolve", "img-math"};
 
 static struct set {
     const char *name;
@@ -155,6 +156,8 @@ struct params {
     enum vp_morph morph;
     int64_t iterations, search[3], patch[3];
     double range[2], h, noise;
+    struct vp_convolve_given convolve;
+    float kernels[6 * 24 * 20];
     const char *expression;
     enum vp_type out; /* VP_N_TYPES: the program's choice */
 };
@@ -305,6 +308,34 @@ static void draw_stat(struct params *p, const struct scene *s)
     t->window = window(p, s);
 }
 
+static void draw_convolve(struct params *p, const struct scene *s)
+{
+    static const char *const method[] = {NULL, "fft", "direct"};
+    struct vp_convolve_given *g = &p->convolve;
+    const bool deep = s->n[2] > 1 && dice(0, 3) == 0, grid = !deep && dice(0, 2) == 0;
+
+    *g = (struct vp_convolve_given){.n = {dice(1, 20), dice(1, 24), 1}, .nodes = {1, 1}};
+    if (deep)
+        for (int a = 0; a < 3; a++)
+            g->n[a] = dice(1, 7);
+    if (grid) {
+        g->nodes[0] = dice(1, 3);
+        g->nodes[1] = dice(1, 2);
+        g->weights = dice(0, 1) ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+    } else {
+        g->method = method[dice(0, 2)];
+    }
+    g->correlate = dice(0, 1);
+    g->normalize = dice(0, 1);
+    say(p, " %dx%dx%d grid %dx%d %s %s%s%s", (int)g->n[0], (int)g->n[1], (int)g->n[2], (int)g->nodes[0], (int)g->nodes[1],
+        g->weights ? "source" : "output", g->method ? g->method : "auto", g->correlate ? " --correlate" : "",
+        g->normalize ? " --normalize" : "");
+    g->edge = edge(p);
+    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++)
+        p->kernels[i] = (float)dice(0, 999) / 1000;
+    p->out = g->normalize ? out_type(p) : VP_F32;
+}
+
 static void draw(struct params *p, const struct scene *s, enum family family)
 {
     static const char *const morph[] = {"erode", "dilate", "open", "close", "tophat", "bothat", "gradient"};
@@ -348,6 +379,9 @@ static void draw(struct params *p, const struct scene *s, enum family family)
         p->out = out_type(p);
         p->window = window(p, s);
         break;
+    case CONVOLVE:
+        draw_convolve(p, s);
+        break;
     default:
         p->expression =
             s->stacks == 1 ? ONE_TEXT("a * 3 + x - y * z", "if(a > 100, page, sqrt(abs(a)))", "a",
@@ -369,6 +403,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     const enum vp_type out = p->out == VP_N_TYPES ? s->held : p->out;
     struct vp_gauss_params gauss = p->gauss;
     struct vp_log_params log = p->log;
+    struct vp_convolve_given convolve = p->convolve;
     struct vp_footprint f = {0};
     struct vp_math *m = NULL;
     struct vp_op op;
@@ -401,6 +436,10 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     case WIENER:
         rc = vp_footprint_make(&f, &p->window, &im, err)
              || vp_wiener_local(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
+        break;
+    case CONVOLVE:
+        convolve.kernels = p->kernels;
+        rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     default:
         if (vp_math_parse(&m, p->expression, s->stacks, s->held, err))
