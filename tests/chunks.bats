@@ -28,8 +28,16 @@ plans() { ok env VOXPIPE_PLUGINS="$BUILD/pretend" DEVICES="cpu cuda:0 cuda:0,1,2
     plans img-morph
 }
 
+@test "img-morphrecon: the bytes of one chunk under 208 plans" {
+    ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-morphrecon
+}
+
 @test "img-nlmeans: the bytes of one chunk under 208 plans" {
     plans img-nlmeans
+}
+
+@test "img-threshold: the bytes of one chunk under 208 plans" {
+    ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-threshold
 }
 
 @test "img-wiener: the bytes of one chunk under 208 plans" {

@@ -20,8 +20,10 @@ img-log       | vol.tif      | --sigma 2
 img-convolve  | vol.tif      | -k kernel.tif
 img-local     | vol.tif      | --radius 1
 img-morph     | vol.tif      | --op close --radius 2
+img-morphrecon| vol.tif      | --fill-holes
 img-wiener    | vol.tif      | --noise 1e-7
 img-nlmeans   | vol.tif      | --h 0.01 --search 2
+img-threshold | vol.tif      | --local niblack --window 5
 img-view      | vol.tif      | --window 0,0.03'
 
 setup_file() {

@@ -9,6 +9,7 @@ operation() {
     img-local) echo --stat mean --radius 2 ;;
     img-morph) echo --op erode --radius 3 ;;
     img-math) echo 'a*2+1' ;;
+    img-threshold) echo --local niblack --window 7 ;;
     img-wiener) echo --radius 3 ;;
     img-nlmeans) echo --h 3 --search 2 ;;
     img-convolve) echo -k kernel.tif ;;

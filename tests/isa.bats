@@ -55,6 +55,9 @@ img-local --stat var --radius 2 bytes.tif
 img-local --stat entropy bytes.tif
 img-morph --op close --radius 2 vol.tif
 img-wiener --noise 1e-7 vol.tif
+img-threshold --otsu vol.tif
+img-threshold --local niblack --window 5 vol.tif
+img-threshold --local sauvola --window 7 bytes.tif
 img-view vol.tif'
     f() {
         cmp generic avx2

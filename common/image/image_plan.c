@@ -29,6 +29,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     for (int s = 0; s < chain->n; s++)
         p->beside += chain->stage[s].holds;
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    p->once = !im->seekable;
     p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
@@ -150,7 +151,7 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
-        if (chain->stage[s].whole[2] && im->size[2] >= VP_UNKNOWN) {
+        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN) {
             vp_fail(err, VP_EUSAGE,
                     "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
                     vp_reader_name(im->reader[0]), chain->stage[s].kernel);

@@ -25,7 +25,7 @@ static int execute(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     e->progress = run->progress;
     for (int i = 0; i < TRIES; i++) {
         vp_stats_text(run->stats, "device", j->problem.kind ? j->problem.kind->name : "cpu");
-        const int rc = vp_execute(e, &full, err);
+        const int rc = j->plan.twice ? vp_execute_twice(e, &full, err) : vp_execute(e, &full, err);
         if (!rc && e->smaller)
             vp_note(run, "a device ran short of memory %d time%s: the work went on in smaller parts", e->smaller,
                     e->smaller > 1 ? "s" : "");

@@ -46,6 +46,12 @@ void vp_chain_free(struct vp_chain *c)
     *c = (struct vp_chain){0};
 }
 
+struct vp_op *vp_chain_twice(const struct vp_chain *c)
+{
+    struct vp_op *last = c->n ? &c->stage[c->n - 1] : NULL;
+    return last && last->summarize ? last : NULL;
+}
+
 static bool is_empty(const struct vp_box *b)
 {
     return b->hi[0] <= b->lo[0] || b->hi[1] <= b->lo[1] || b->hi[2] <= b->lo[2];
@@ -222,8 +228,8 @@ static struct vp_part view(const struct vp_part *from, const struct vp_box *box,
     return (struct vp_part){*box, from->stride, plane};
 }
 
-int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
-                 int threads, struct vp_err *err)
+int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct vp_part *in, const struct vp_part *out,
+                   void *entry, void *scratch, int threads, struct vp_err *err)
 {
     struct layout l;
     int rc = 0;
@@ -251,11 +257,23 @@ int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struc
                 plane[z] = (char *)scratch + l.result[s].at
                            + (size_t)(z * vp_box_size(box, 1) * stride) * vp_type_size(op->out);
         }
-        rc = op->run(op, args, &result[s], (char *)scratch + l.scratch[s].at, threads, err);
+        void *const own = (char *)scratch + l.scratch[s].at;
+        if (s < c->n - 1 || visit == VP_MAKE)
+            rc = op->run(op, args, &result[s], own, threads, err);
+        else if (visit == VP_SUMMARY)
+            rc = op->summarize(op, args, box, entry, own, threads, err);
+        else
+            rc = op->finish(op, args, &result[s], entry, own, threads, err);
     }
     free(result);
     free(l.block);
     return rc;
+}
+
+int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
+                 int threads, struct vp_err *err)
+{
+    return vp_chain_visit(c, VP_MAKE, in, out, NULL, scratch, threads, err);
 }
 
 uint64_t vp_chain_keeps(const struct vp_chain *c, const struct vp_box *out, int threads)

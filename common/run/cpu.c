@@ -33,21 +33,16 @@ static int go_on(struct run *r, const struct column *c, const struct vp_part *in
 static int visit(struct run *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
                  void *scratch, int threads, struct vp_err *err)
 {
-    const struct vp_op *op = &r->e->chain->stage[0];
+    const struct vp_op *op = vp_chain_twice(r->e->chain);
     const int64_t box = vp_run_box(r, c, &out->box);
     const bool first = r->e->visit == VP_SUMMARY;
-    struct vp_part args[VP_MAX_INPUTS];
     uint64_t bytes;
     void *entry = first ? vp_alloc_raw(1, (size_t)op->summary(op, &out->box), "what is known of a box", err)
                         : vp_run_entry(r, box, err);
-    int rc = -1;
-    for (int i = 0; i < op->inputs; i++)
-        args[i] = in[~op->from[i]];
-    if (entry && first && !op->summarize(op, args, &out->box, entry, scratch, threads, err)) {
+    int rc = entry ? vp_chain_visit(r->e->chain, r->e->visit, in, out, entry, scratch, threads, err) : -1;
+    if (!rc && first) {
         memcpy(&bytes, entry, sizeof bytes);
         rc = vp_store_put(r->e->store, box, entry, bytes, err);
-    } else if (entry && !first) {
-        rc = op->finish(op, args, out, entry, scratch, threads, err);
     }
     free(entry);
     return rc;

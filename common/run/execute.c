@@ -226,6 +226,10 @@ static void tell(struct run *r, double elapsed)
     if (r->e->pages)
         return;
     vp_stats_count(stats, "parts", (uint64_t)parts);
+    if (r->e->visit == VP_SUMMARY)
+        return;
+    if (r->e->visit == VP_FINISH)
+        elapsed = vp_now() - r->e->began;
     const double voxels = (double)r->total * (double)r->inner * (double)r->nx * (double)r->ny;
     const double bytes = voxels * (double)(r->p->stored_in + r->p->stored_out);
     vp_stats_count(stats, "voxels", (uint64_t)voxels);
@@ -247,7 +251,7 @@ static void describe_chain(struct run *r)
     r->out_size[0] = vp_type_size(last->out);
     r->out_size[1] = last->twin ? vp_type_size(last->twin_out) : 0;
     vp_chain_halo(c, r->halo);
-    r->step = 1;
+    r->step = vp_chain_twice(c) ? r->plan->part[2] : 1;
     for (int s = 0; s < c->n; s++) {
         r->step = vp_max64(r->step, c->stage[s].step[2]);
         r->carries = c->stage[s].carries ? &c->stage[s] : r->carries;
@@ -335,20 +339,20 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
 
 /* ---- two visits ---- */
 
-static int64_t boxes_of(const struct vp_problem *p, int64_t n[3])
+static int64_t boxes_of(const struct vp_problem *p, const struct vp_plan *plan, int64_t n[3])
 {
     for (int a = 0; a < 3; a++)
-        n[a] = (p->image[a] + p->chain->stage[0].step[a] - 1) / p->chain->stage[0].step[a];
+        n[a] = (p->image[a] + plan->part[a] - 1) / plan->part[a];
     return n[0] * n[1] * n[2];
 }
 
 int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box)
 {
-    const int64_t *step = r->e->chain->stage[0].step;
+    const int64_t *part = r->plan->part;
     int64_t n[3];
-    const int64_t image = boxes_of(r->p, n);
+    const int64_t image = boxes_of(r->p, r->plan, n);
     return (c->time * r->inner + c->channel) * image
-           + (box->lo[2] / step[2] * n[1] + box->lo[1] / step[1]) * n[0] + box->lo[0] / step[0];
+           + (box->lo[2] / part[2] * n[1] + box->lo[1] / part[1]) * n[0] + box->lo[0] / part[0];
 }
 
 void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err)
@@ -360,20 +364,28 @@ void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err)
     return NULL;
 }
 
-int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err)
+int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)
 {
-    struct vp_op *op = &e->chain->stage[0];
+    struct vp_op *op = vp_chain_twice(e->chain);
     int64_t n[3];
-    const int64_t boxes = boxes_of(e->problem, n) * e->problem->inner * e->problem->outer;
-    int rc = vp_store_open(&e->store, boxes, memory, err);
+    const int64_t boxes = boxes_of(e->problem, e->plan, n) * e->problem->inner * e->problem->outer;
+    const uint64_t memory = e->problem->memory, held = e->plan->entries;
+    int rc = vp_store_open(&e->store, boxes, held > 0 ? held : 1, err);
     if (!rc) {
         e->visit = VP_SUMMARY;
+        e->began = vp_now();
         rc = vp_execute(e, full, err);
     }
     for (int k = 0; k < e->chain->stacks && !rc; k++)
         rc = vp_reader_seek(e->reader[k], 0, err);
-    rc = rc || (op->solve && op->solve(op, e->store, e->problem->threads, err)) ? -1 : 0;
+    const double t = vp_now();
+    if (!rc && op->solve)
+        rc = op->solve(op, e->store, e->plan->part, memory > held ? memory - held : 1, e->problem->threads, err);
     if (!rc) {
+        vp_stats_time(e->stats, "solve", vp_now() - t);
+        vp_stats_count(e->stats, "visits", 2);
+        vp_stats_count(e->stats, "boxes", (uint64_t)boxes);
+        vp_stats_count(e->stats, "bytes_spilled", vp_store_spilled(e->store));
         e->visit = VP_FINISH;
         rc = vp_execute(e, full, err);
     }

@@ -32,6 +32,7 @@ struct vp_execute {
     /* Pages through a function (pages.h) instead of a chain: */
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
+    double began;                            /* the first of two visits */
     int smaller;                             /* out: how often a device ran short of memory, and was opened anew */
 };
 
@@ -39,8 +40,8 @@ struct vp_execute {
  * with less and run again. */
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err);
 
-/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond `memory`
- * bytes (0: no limit) go to a file. */
-int vp_execute_twice(struct vp_execute *e, uint64_t memory, bool *full, struct vp_err *err);
+/* Both visits: the readers are read to the end, taken back to their first page, and read again. Entries beyond the
+ * memory that the plan has for them go to a file. */
+int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err);
 
 #endif

@@ -25,7 +25,7 @@ struct lane {
     void *told;      /* the same on the host, of so many bytes for the part that is made */
     uint64_t bytes;
     struct vp_event *uploaded, *started, *worked, *downloaded;
-    bool busy;
+    bool busy, tells; /* what it has to tell is on its way to the host */
     struct vp_box box[VP_MAX_INPUTS]; /* what in[] holds */
 };
 
@@ -424,7 +424,8 @@ static int run_stages(struct vp_lanes *w, struct lane *lane, const struct vp_box
         struct vp_area to[2] = {area_of(last ? lane->out[0] : w->stage[s].result, box, op->out)};
         if (op->twin)
             to[1] = area_of(lane->out[1], box, op->twin_out);
-        const struct vp_work work = {.visit = visit, .state = visit == VP_MAKE ? w->lane[0].state : lane->state,
+        void *const state = visit == VP_MAKE && !op->tells ? w->lane[0].state : lane->state;
+        const struct vp_work work = {.visit = last ? visit : VP_MAKE, .state = state,
                                      .in = in, .out = to, .table = w->stage[s].table, .scratch = w->scratch,
                                      .queue = w->work};
         if (w->stage[s].kernel->launch(op, &work, err))
@@ -448,6 +449,16 @@ static int begin(struct vp_lanes *w, int lane_index, const struct vp_part *in, c
            || run_stages(w, lane, out, visit, err) || k->mark(w->work, lane->worked, err) ? -1 : 0;
 }
 
+/* Of a state between a lane and the host. */
+static int copy_state(struct vp_lanes *w, struct lane *lane, struct vp_queue *q, enum vp_way way, struct vp_err *err)
+{
+    const int64_t n = (int64_t)lane->bytes;
+    const struct vp_pitched there = {lane->state, n, n}, here = {lane->told, n, n};
+    *(way == VP_UP ? &w->bytes_up : &w->bytes_down) += lane->bytes;
+    return w->kind->copy(q, way == VP_UP ? &there : &here, way == VP_UP ? &here : &there, (const int64_t[3]){n, 1, 1},
+                         way, err);
+}
+
 static int download(struct vp_lanes *w, struct lane *lane, const struct vp_part *out, struct vp_err *err)
 {
     const struct vp_op *op = last_of(w->chain);
@@ -459,24 +470,20 @@ static int download(struct vp_lanes *w, struct lane *lane, const struct vp_part 
         if (copy_planes(w, w->down, &d, &out[i], 0, type_of(op, i), VP_DOWN, err))
             return -1;
     }
+    if (lane->tells && copy_state(w, lane, w->down, VP_DOWN, err))
+        return -1;
     return w->kind->mark(w->down, lane->downloaded, err);
 }
 
 int vp_lanes_submit(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
                     int64_t carry, struct vp_err *err)
 {
-    return begin(w, lane_index, in, &out->box, carry, VP_MAKE, err) || download(w, &w->lane[lane_index], out, err)
-               ? -1 : 0;
-}
-
-/* Of a state between a lane and the host. */
-static int copy_state(struct vp_lanes *w, struct lane *lane, struct vp_queue *q, enum vp_way way, struct vp_err *err)
-{
-    const int64_t n = (int64_t)lane->bytes;
-    const struct vp_pitched there = {lane->state, n, n}, here = {lane->told, n, n};
-    *(way == VP_UP ? &w->bytes_up : &w->bytes_down) += lane->bytes;
-    return w->kind->copy(q, way == VP_UP ? &there : &here, way == VP_UP ? &here : &there, (const int64_t[3]){n, 1, 1},
-                         way, err);
+    struct lane *lane = &w->lane[lane_index];
+    if (begin(w, lane_index, in, &out->box, carry, VP_MAKE, err))
+        return -1;
+    lane->bytes = w->chain->stage[w->chain->n - 1].tells;
+    lane->tells = lane->bytes > 0;
+    return download(w, lane, out, err);
 }
 
 /* Make a part, and bring only its state to the host. */
@@ -546,9 +553,15 @@ int vp_lanes_wait(struct vp_lanes *w, int lane_index, struct vp_err *err)
     if (!lane->busy)
         return 0;
     lane->busy = false;
-    if (w->kind->wait(lane->downloaded, err))
+    if (w->kind->wait(lane->downloaded, err)) {
+        lane->tells = false;
         return -1;
+    }
     w->seconds += w->kind->between(lane->started, lane->worked);
+    const struct vp_op *op = &w->chain->stage[w->chain->n - 1];
+    if (lane->tells)
+        op->tell(op, lane->told);
+    lane->tells = false;
     return 0;
 }
 

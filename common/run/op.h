@@ -87,15 +87,24 @@ struct vp_op {
     bool carries;
     void (*join)(const struct vp_op *op, void *before, const void *total, uint64_t bytes);
     /* Two visits: summarize() of every box, one solve() over all entries, and finish() of every box instead of run().
-     * Boxes are those of `step` (which is given for all axes, whatever the plan), so that what is added up over them is
-     * added in one way; they are counted x fastest, then y, z, channels, times. The chain has no other stage, and the
-     * image's size is known. An entry is at most summary() bytes and begins with their number, a uint64_t. */
+     * If `step` is given (for all axes) it says what the boxes are, whatever the plan, so that what is added up over
+     * them is added in one way; if not, the bits must not depend on the boxes, which are the plan's parts. They are
+     * counted x fastest, then y, z, channels, times. The stage is the chain's last, and the image's size is known. An
+     * entry is at most summary() bytes and begins with their number, a uint64_t. solve() may hold `memory` bytes beside
+     * the entries; `box` is the size of all boxes but those at the image's upper ends. With run() there is another way, where an image fits in memory: one visit of boxes that are whole
+     * images. */
     uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
     int (*summarize)(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
                      void *scratch, int threads, struct vp_err *err);
-    int (*solve)(struct vp_op *op, struct vp_store *entries, int threads, struct vp_err *err);
+    int (*solve)(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory, int threads,
+                 struct vp_err *err);
     int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
                   void *scratch, int threads, struct vp_err *err);
+    /* What there is to tell of a part beside its voxels (samples that were odd, say), for operations that have one
+     * visit: a device leaves `tells` bytes of it in its state, which tell() gets, from any thread. On the CPU run()
+     * sees to it. */
+    uint64_t tells;
+    void (*tell)(const struct vp_op *op, const void *told);
 };
 
 /* Stages in order; the last one's result is the output. `--iterations 3` is three stages, a top-hat is erode,
@@ -109,6 +118,8 @@ struct vp_chain {
 /* Append a copy (params become the chain's, freed by vp_chain_free, also on failure). 0 or -1 (VP_ERESOURCE). */
 int vp_chain_add(struct vp_chain *c, const struct vp_op *op, struct vp_err *err);
 void vp_chain_free(struct vp_chain *c);
+/* The stage that visits boxes twice, or NULL. */
+struct vp_op *vp_chain_twice(const struct vp_chain *c);
 
 /* What each stage must make (made[s]) and what each stack must give (given[k]) so that the last stage can fill `out`:
  * boxes grown by the halos of all later stages and clipped to the image. */
@@ -121,6 +132,9 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3]);
 uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int threads);
 int vp_chain_run(const struct vp_chain *c, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  int threads, struct vp_err *err);
+/* One of two visits: the last stage's summarize() (VP_SUMMARY; of `out` only the box counts) or finish(). */
+int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct vp_part *in, const struct vp_part *out,
+                   void *entry, void *scratch, int threads, struct vp_err *err);
 
 /* The same for parts of a column that follow each other: keeps() and go_on() above, for chains of one operation that
  * has them (else vp_chain_keeps is 0). */

@@ -34,7 +34,9 @@ struct model {
     int64_t halo[3], step[3];
     bool whole[3];
     bool carries;               /* a value along z: no part by itself */
-    bool twice;                 /* parts are boxes of the step */
+    const struct vp_op *twice;  /* parts are boxes that this operation visits twice */
+    bool boxed;                 /* that are given: those of its step */
+    uint64_t entries;           /* the most bytes for what it finds that are in memory */
     bool border;                /* of zeros: no bands */
     int stacks;                 /* that are not single */
     size_t in_size, out_size;
@@ -69,9 +71,11 @@ static double sum_with_halo(int64_t n, int64_t part, double halo, bool whole)
     return ends - starts;
 }
 
-static int make_model(struct model *m, const struct vp_problem *p, struct vp_err *err)
+static int make_model(struct model *m, const struct vp_problem *p, bool twice, struct vp_err *err)
 {
     const struct vp_chain *c = p->chain;
+    const struct vp_op *can = vp_chain_twice(c);
+    const bool whole = can && can->run && !twice; /* parts are images */
     const size_t n = (size_t)c->n;
     *m = (struct model){.p = p, .rates = p->rates ? p->rates : &vp_rates, .stages = c->n,
                         .device = p->kind && !p->kind->on_host};
@@ -92,9 +96,8 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
         m->carries = m->carries || op->carries;
-        m->twice = m->twice || op->summarize;
         for (int a = 0; a < 3; a++)
-            m->step[a] = vp_max64(m->step[a], vp_max64(op->step[a], 1));
+            m->step[a] = whole ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
         m->cost[s] = (op->cost > 0 ? op->cost : 1) * 1e-9;
         for (int a = 0; a < 3; a++) {
             m->own[s][a] = (double)op->halo[a];
@@ -113,6 +116,9 @@ static int make_model(struct model *m, const struct vp_problem *p, struct vp_err
     const struct vp_op *last = &c->stage[c->n - 1];
     m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
     m->border = last->border[0] || last->border[1] || last->border[2];
+    m->twice = whole ? NULL : can;
+    m->boxed = m->twice && m->twice->step[0] > 0;
+    m->entries = p->memory / 4;
     vp_chain_halo(c, m->halo);
     return 0;
 }
@@ -170,6 +176,23 @@ static void add_bytes(uint64_t *sum, double a, double b, double c, double d)
     *sum = n >= 1e18 || *sum > (uint64_t)1e18 ? (uint64_t)2e18 : *sum + (uint64_t)n;
 }
 
+/* Memory for what the first of two visits finds. False: not with these boxes. */
+static bool add_entries(const struct model *m, struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    const struct vp_box box = middle(m, plan->part);
+    double voxels = 1, boxes = (double)p->inner * (double)p->outer;
+    for (int a = 0; a < 3; a++) {
+        voxels *= (double)plan->part[a];
+        boxes *= (double)parts_of(m->image[a], plan->part[a]);
+    }
+    if (voxels > INT32_MAX)
+        return false;
+    add_bytes(&plan->entries, (double)m->twice->summary(m->twice, &box), boxes, 1, 1);
+    plan->entries = plan->entries < m->entries ? plan->entries : m->entries;
+    return true;
+}
+
 /* Workers, parts, and the bytes that follow from them alone. False: not a plan. */
 static bool derive(const struct model *m, struct vp_plan *plan)
 {
@@ -182,9 +205,13 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     for (int a = 0; a < 3; a++)
         if (plan->part[a] % m->step[a] && plan->part[a] < ends[a])
             return false;
-    for (int a = 0; m->twice && a < 3; a++)
-        if (plan->part[a] != vp_min64(m->step[a], m->image[a]) || plan->stream)
+    for (int a = 0; m->boxed && a < 3; a++)
+        if (plan->part[a] != vp_min64(m->step[a], m->image[a]))
             return false;
+    plan->twice = m->twice;
+    plan->entries = 0;
+    if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % plan->part[1]) || !add_entries(m, plan)))
+        return false;
     if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
         return false;
     plan->offset = m->carries && m->device && !plan->stream;
@@ -203,7 +230,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
         const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
         const int64_t all = columns * parts_of(plan->slab, m->image[2]);
         plan->lanes = 0;
-        if (voxels <= SMALL_PART && all > 1 && !m->carries)
+        if ((voxels <= SMALL_PART || m->twice) && all > 1 && !m->carries)
             plan->together = (int)vp_min64(p->threads, all);
         if (plan->stream) {
             const struct vp_box box = middle(m, plan->part);
@@ -228,7 +255,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     const int64_t *border = p->chain->stage[p->chain->n - 1].border;
     add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
               (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
-    plan->host = plan->input + plan->output + plan->kept;
+    plan->host = plan->input + plan->output + plan->kept + plan->entries;
     return true;
 }
 
@@ -274,11 +301,17 @@ static bool fits(struct model *m, struct vp_plan *plan)
         return false;
     if (!m->device) {
         const struct vp_box box = middle(m, plan->part);
-        const uint64_t one = vp_chain_bytes(p->chain, &box, plan->together > 1 ? 1 : p->threads);
-        add_bytes(&plan->scratch, (double)one, plan->together, 1, 1);
-        plan->host += plan->scratch;
-        plan->scratch += plan->kept;
-        return plan->host <= p->memory;
+        const uint64_t host = plan->host;
+        for (;;) {
+            const uint64_t one = vp_chain_bytes(p->chain, &box, plan->together > 1 ? 1 : p->threads);
+            plan->scratch = 0;
+            add_bytes(&plan->scratch, (double)one, plan->together, 1, 1);
+            plan->host = host + plan->scratch;
+            plan->scratch += plan->kept;
+            if (plan->host <= p->memory || plan->together == 1 || !m->twice)
+                return plan->host <= p->memory;
+            plan->together = 1; /* large parts: all threads on one at a time will do */
+        }
     }
     plan->limit = limits[1];
     bool fit = false;
@@ -289,7 +322,7 @@ static bool fits(struct model *m, struct vp_plan *plan)
             continue;
         plan->depth[d] = deepest_part(m, plan, p->free[d] / (uint64_t)workers, plan->part[2]);
         if (plan->depth[d] < plan->part[2])
-            plan->depth[d] = plan->offset ? 0 : plan->depth[d] / m->step[2] * m->step[2];
+            plan->depth[d] = plan->offset || m->twice ? 0 : plan->depth[d] / m->step[2] * m->step[2];
         if (plan->depth[d] == 0 && plan->stream)
             return false;
         if (plan->depth[d] == 0)
@@ -308,27 +341,38 @@ static double parts_along(const struct model *m, const struct vp_plan *plan, int
     return (double)parts_of(m->image[2], slab) * (double)parts_of(slab, depth);
 }
 
+/* Seconds to solve what the first of two visits has found. */
+static double solved(const struct model *m, const struct vp_plan *plan)
+{
+    const struct vp_box box = middle(m, plan->part);
+    double boxes = (double)m->p->inner * (double)m->p->outer;
+    for (int a = 0; a < 3; a++)
+        boxes *= (double)parts_of(m->image[a], plan->part[a]);
+    return boxes * (double)m->twice->summary(m->twice, &box) * m->rates->solve;
+}
+
 static void price(struct model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
     const double ny = (double)m->image[1], n = (double)m->n;
     const double rows = sum_with_halo(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
-    const double read = m->voxels * rows / ny * (double)p->stored_in * rates->read;
+    const double visits = m->twice ? 2 : 1, read = visits * m->voxels * rows / ny * (double)p->stored_in * rates->read;
     const double write = m->voxels * (double)p->stored_out * rates->write;
-    const double slabs = (double)parts_of(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
+    const double slabs = visits * (double)parts_of(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
     const double ahead = fmin(1, (double)(plan->window - least_window(m, plan)) / (double)plan->slab);
     const bool all_at_once = plan->window >= m->n;
     const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
     const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
     const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
+    const double found = m->twice ? solved(m, plan) : 0;
     /* bands are read and written in pieces that do not follow each other */
     const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * rates->piece : 0;
 
-    plan->read = rows / ny;
+    plan->read = visits * rows / ny;
     plan->copied = 0;
     if (!m->device) {
-        double busy = work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
+        double busy = visits * work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
         const double deep = (double)parts_of(m->image[2], plan->part[2]) * n / (double)m->image[2];
         /* what is kept goes through memory for each part; threads do not make that quicker */
         const double again = (double)plan->kept * (double)plan->bands * deep * rates->move;
@@ -341,7 +385,8 @@ static void price(struct model *m, struct vp_plan *plan)
         /* what is not overlapped costs more than it seems where storage is slower than assumed; and so does work where
          * it is faster, or where the cores have the other programs of a pipe to run */
         plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
-                        + first + last + pieces + (rows / ny - 1) * m->voxels * (double)p->stored_in * rates->again
+                        + first + last + pieces + found
+                        + (plan->read - 1) * m->voxels * (double)p->stored_in * rates->again
                         + slabs * rates->slab + (double)plan->host * rates->fresh;
     } else {
         const double lx = sum_with_halo(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
@@ -352,6 +397,7 @@ static void price(struct model *m, struct vp_plan *plan)
                                                        (double)m->halo[2], m->whole[2]);
         plan->copied = lx * ly * lz / ((double)m->image[0] * ny * (double)m->image[2]);
         const double in = (double)(m->in_size * (size_t)p->chain->stacks), out = (double)m->out_size;
+        plan->copied *= visits;
         const double copies = m->voxels * (plan->copied * in + out) * rates->bus;
         const double columns = (double)plan->parts[0] * (double)p->inner * n / (double)m->image[2]
                                * (double)parts_of(m->image[1], vp_min64(plan->part[1], plan->band));
@@ -370,15 +416,15 @@ static void price(struct model *m, struct vp_plan *plan)
             if (workers && plan->depth[d] > 0) {
                 /* of all the work, if this device did it alone */
                 if (d == 0 || plan->depth[d] != plan->depth[d - 1])
-                    alone = copies * serial + work(m, plan, plan->depth[d]) / rates->device_cores
+                    alone = copies * serial + visits * work(m, plan, plan->depth[d]) / rates->device_cores
                             + (plan->offset ? m->voxels * out * rates->offset : 0)
-                            + columns * parts_along(m, plan, plan->depth[d]) * rates->bus_call;
+                            + visits * columns * parts_along(m, plan, plan->depth[d]) * rates->bus_call;
                 rate += 1 / alone;
                 slowest = fmax(slowest, alone * workers / plan->workers);
             }
         }
         const double busy = (plan->stream ? slowest : 1 / rate) + part * rates->bus;
-        plan->seconds = busy + (read + write) * 0.1 + waited + blocked + first + last + pieces
+        plan->seconds = busy + (read + write) * 0.1 + waited + blocked + first + last + pieces + found
                         + slabs * rates->slab + (double)plan->host * rates->pinned;
     }
 }
@@ -387,7 +433,7 @@ bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
 {
     struct model m;
     struct vp_err ignored = VP_ERR_INIT;
-    if (make_model(&m, p, &ignored))
+    if (make_model(&m, p, plan->twice, &ignored))
         return false;
     const bool ok = derive(&m, plan) && fits(&m, plan);
     if (ok)
@@ -512,9 +558,13 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
 static struct vp_plan cpu_plan(const struct model *m, int64_t band)
 {
     const int64_t *chunk = m->p->chunk;
-    return (struct vp_plan){.band = band, .bands = parts_of(m->image[1], band),
-                            .part = {snap(chunk[0] ? chunk[0] : m->image[0], m->step[0], m->image[0]),
-                                     snap(chunk[1] ? chunk[1] : band, m->step[1], band), 1}};
+    struct vp_plan plan = {.band = band, .bands = parts_of(m->image[1], band),
+                           .part = {snap(chunk[0] ? chunk[0] : m->image[0], m->step[0], m->image[0]),
+                                    snap(chunk[1] ? chunk[1] : band, m->step[1], band), 1}};
+    /* boxes that are visited twice have much to do that only goes one after the other: a box for each thread */
+    if (m->twice && !m->boxed && !chunk[0])
+        plan.part[0] = parts_of(plan.part[0], m->p->threads);
+    return plan;
 }
 
 /* Whether there are streams on the CPU. */
@@ -846,17 +896,17 @@ static uint64_t least_memory(struct model *m)
     return least;
 }
 
-int vp_plan_make(struct vp_plan *plan, const struct vp_problem *given, struct vp_err *err)
+static int make_plan(struct vp_plan *plan, const struct vp_problem *given, bool twice, struct vp_err *err)
 {
     struct vp_problem own = *given;
     const struct vp_problem *const p = &own;
     struct model m;
     struct search s = {.m = &m, .host = UINT64_MAX, .bound = INFINITY, .refused = {INFINITY, INFINITY}};
 
-    if (given->chain->stage[0].summarize)
-        memcpy(own.chunk, given->chain->stage[0].step, sizeof own.chunk);
-    if (make_model(&m, p, err))
+    if (make_model(&m, p, twice, err))
         return -1;
+    if (m.boxed)
+        memcpy(own.chunk, m.twice->step, sizeof own.chunk);
     const int rc = search(&s, err);
     if (!rc && !s.found && !m.device)
         s.host = least_memory(&m);
@@ -875,4 +925,24 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *given, struct vp
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",
                    vp_format_bytes(need, sizeof need, s.host + p->beside),
                    vp_format_bytes(have, sizeof have, p->memory + p->beside));
+}
+
+int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)
+{
+    const struct vp_op *op = vp_chain_twice(p->chain);
+    struct vp_plan twice;
+    struct vp_err why = VP_ERR_INIT;
+    const bool unknown = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
+    if (!op || (op->run && (p->once || unknown)))
+        return make_plan(plan, p, false, err);
+    if (!op->run)
+        return make_plan(plan, p, true, err);
+    /* images that are one part, and parts that are visited twice: what is quicker */
+    const bool whole = !p->chunk[0] && !make_plan(plan, p, false, &why);
+    if (make_plan(&twice, p, true, whole ? &why : err))
+        return whole ? 0 : -1;
+    if (whole && plan->seconds <= twice.seconds)
+        return 0;
+    *plan = twice;
+    return 0;
 }

@@ -31,6 +31,7 @@ struct vp_problem {
     int threads;
     uint64_t memory;               /* of the host */
     uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
+    bool once;                     /* the input can be read once only */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;
@@ -40,6 +41,7 @@ struct vp_problem {
 
 struct vp_plan {
     bool device, stream;
+    bool twice;                    /* every part is visited twice; else once, also by what could visit them twice */
     bool offset;                   /* device: a value is carried along z, and segments of it are made side by side */
     int64_t bands, band;           /* how many, and output rows of one (the last may have fewer) */
     int64_t slab;                  /* output planes of a slab */
@@ -52,8 +54,9 @@ struct vp_plan {
     int together;                  /* CPU: parts worked on at once, by one thread each; 1: by all threads in turn */
     uint64_t input, output, scratch; /* bytes of the window, the slabs, and beside them */
     uint64_t kept;                 /* of these, what a stream on the CPU keeps from slab to slab */
+    uint64_t entries;              /* of two visits: memory for what the first finds; beyond it there is a file */
     uint64_t host, on_device;      /* all of it on the host; on the fullest device */
-    double read;                   /* voxels read of the input / voxels */
+    double read;                   /* voxels read of the input, in all visits / voxels */
     double copied;                 /* voxels copied to devices / voxels */
     double seconds;                /* what the choice minimises: a rough estimate of the run, per voxel when the
                                       length is not known */
@@ -63,7 +66,7 @@ struct vp_plan {
 /* 0, or -1 with VP_ERESOURCE: nothing fits. A pure function of the problem, from any thread. */
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err);
 
-/* Complete a candidate of which bands, slab, part[], window, slabs, stream, lanes are given. False if it is over a
+/* Complete a candidate of which bands, slab, part[], window, slabs, stream, lanes, twice are given. False if it is over a
  * limit. For the tests, which compare the choice with all others. */
 bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p);
 

@@ -27,6 +27,7 @@
     X(bus, 1 / 25e9, "s/byte", "between pinned memory and a device, either way", "ordinary") \
     X(bus_call, 15e-6, "s", "to start a part on a device: its copies and its kernels", "ordinary") \
     X(pinned, 0.15e-9, "s/byte", "to make memory that a device copies from and to at full speed", "ordinary") \
+    X(solve, 2e-9, "s/byte", "to solve what the first of two visits has found", "a guess") \
     X(offset, 2 / 2e12, "s/byte", "to add what is carried to output on a device: read and written", "ordinary") \
     X(device_cores, 1000, "cores", "of the CPU that do what a device does", "a guess") \
     X(device_start, 0.5, "s", "of a device's context and pinned memory", "H100: CUDA's start and end are 0.3 s") \
@@ -40,6 +41,7 @@
     X(views_up, 40e9, "bytes/s", "of projections, to a device", "a guess") \
     X(slabs_add, 10e9, "bytes/s", "of subsets' volumes, fetched and added on the host", "a guess") \
     X(volume_write, 8e9, "bytes/s", "of a volume, to a file in memory, by all threads", "H200: 8.6e9") \
+    X(ranks_exchange, 4e9, "bytes/s", "that a rank takes from others", "a guess") \
     X(device_alloc, 5e11, "bytes/s", "of a device's memory, allocated", "a guess") \
     X(subsets_save, 0.1, "s", "that subsets must save: they cost the promise of equal bits", "a guess") \
     X(subsets_part, 0.25, "of the whole", "that they must save, too", "a guess") \

@@ -67,8 +67,12 @@ img-convolve -k $in/kernel.tif $in/vol.tif -o %
 img-local --radius 1 $in/vol.tif -o %
 img-local --stat mean --radius 2 $in/vol.tif -o %
 img-morph --op close --radius 2 $in/vol.tif -o %
+img-morphrecon --hmax 0.002 --chunk 20x30x7 $in/vol.tif -o %
+img-morphrecon --open 1 <$in/vol.tif -o %
 img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
+img-threshold --otsu $in/vol.tif -o %
+img-threshold --local mean --window 5 -o % <$in/vol.tif
 img-view --window 0,0.03 $in/vol.tif -o %
 END
 for my $path (glob "$build/bin/*") {

@@ -101,7 +101,9 @@ static int run_scene_plan(struct scene *s, struct vp_problem *p, struct vp_plan 
     struct vp_err err = VP_ERR_INIT;
     CHECK_INT(source_open(&source, s->path, NULL, way->piped, &err), 0);
     e.reader[0] = source.reader;
-    int rc = way->twice ? vp_execute_twice(&e, way->memory, NULL, &err) : vp_execute(&e, NULL, &err);
+    if (way->twice)
+        plan->entries = way->memory;
+    int rc = way->twice ? vp_execute_twice(&e, NULL, &err) : vp_execute(&e, NULL, &err);
     const bool expected = way->says && strstr(err.msg, way->says);
     if (rc && !expected)
         printf("%s\n", err.msg);
