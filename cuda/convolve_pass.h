@@ -22,12 +22,18 @@ struct convolve_axis {
     __host__ __device__ int behind() const { return taps - 1 - centre; }
 };
 
-/* What becomes of results as they are stored. */
+/* What becomes of results as they are stored. `other` and `third` are f32 images of the output's size. */
 enum convolve_with {
     CONVOLVE_ONLY,
-    CONVOLVE_ADD,    /* added to what is there */
-    CONVOLVE_RATIO,  /* what is in `other` divided by the result, 0 where that is not above `floor` */
-    CONVOLVE_PRODUCT /* times what is in `other` */
+    CONVOLVE_RATIO,  /* within `box`, where it is above `dark`: what is in `other` divided by it; else 0 */
+    CONVOLVE_PRODUCT /* times what is in `other` and in `third` (NULL: 1) */
+};
+
+struct convolve_ending {
+    convolve_with with;
+    vp_area other, third;
+    vp_box box;
+    float dark;
 };
 
 /* Rows forward: tiles 2 p and 2 p + 1 of a row as one complex line, natural order, the line's mean taken off. */
@@ -76,9 +82,9 @@ struct back_args {
     int64_t in_pair, in_plane;
     const complex_value *mean;     /* what has to be added for the mean, [plane][pair][row]; NULL: nothing */
     int64_t mean_pair, mean_plane;
-    vp_area out, other;
-    int type, with;
-    float floor;
+    vp_area out;
+    int type;
+    convolve_ending ending;
     convolve_axis axis[3];
     int pair0, y0, rows, z0;
     const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
