@@ -19,8 +19,6 @@
 #include "convolve_grid.h"
 #include "launch.cuh"
 
-#include <algorithm>
-#include <vector>
 
 namespace vp
 {
@@ -530,7 +528,7 @@ struct grid_cut {
     int most[2]; /* outputs of a tile */
 };
 
-grid_cut grid_cut_of(const vp_op *op)
+grid_cut make_cut(const vp_op *op)
 {
     grid_cut best = {};
     double least = 0;
@@ -549,6 +547,12 @@ grid_cut grid_cut_of(const vp_op *op)
         for (const grid_tile &t : best.tile[a])
             best.most[a] = std::max(best.most[a], t.n);
     return best;
+}
+
+const grid_cut &grid_cut_of(const vp_op *op)
+{
+    static thread_local cut_kept<grid_cut> kept;
+    return kept.of(op, make_cut);
 }
 
 /* Blocks of kernel rows that are not 0, of R1 / 2. */
@@ -714,7 +718,7 @@ uint64_t grid_made_bytes(const vp_op *op)
 void grid_fill(const vp_op *op, void *base)
 {
     const vp_convolve_params *const p = params_of(op);
-    const grid_cut c = grid_cut_of(op);
+    const grid_cut &c = grid_cut_of(op);
     const grid_table t = grid_table_of(op, c, base);
     const int64_t nodes = p->nodes[0] * p->nodes[1];
     std::copy(p->kernels, p->kernels + nodes * p->n[0] * p->n[1], t.kernels);
@@ -730,7 +734,7 @@ void grid_fill(const vp_op *op, void *base)
 
 int grid_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 {
-    const grid_cut c = grid_cut_of(op);
+    const grid_cut &c = grid_cut_of(op);
     const grid_args a = grid_args_of(op, c, grid_table_of(op, c, base));
     if (c.length->taps(err, queue->stream, a))
         return -1;
@@ -740,7 +744,7 @@ int grid_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 void grid_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 {
     const vp_convolve_params *const p = params_of(op);
-    const grid_cut c = grid_cut_of(op);
+    const grid_cut &c = grid_cut_of(op);
     if (!c.length)
         return;
     for (int a = 0; a < 3; a++) {
@@ -753,7 +757,7 @@ void grid_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 
 uint64_t grid_scratch(const vp_op *op, const int64_t out[3])
 {
-    const grid_cut c = grid_cut_of(op);
+    const grid_cut &c = grid_cut_of(op);
     int64_t wide, high;
     const int64_t strips = most_tiles(c.tile[0], out[0], wide), rows = most_tiles(c.tile[1], out[1], high);
     return grid_room_of(op, c, strips, rows, high, out[2], nullptr).bytes;
@@ -761,7 +765,7 @@ uint64_t grid_scratch(const vp_op *op, const int64_t out[3])
 
 int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
 {
-    const grid_cut c = grid_cut_of(op);
+    const grid_cut &c = grid_cut_of(op);
     const vp_box &out = work->out->box;
     grid_args a = grid_args_of(op, c, grid_table_of(op, c, (void *)work->table));
     int row0, rows;

@@ -6,8 +6,47 @@
 
 #include "convolve.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace vp
 {
+
+/* How a grid is cut is asked for thousands of times while a plan is made: each thread keeps the last answer, with all
+ * that it depends on. */
+template <class Cut> class cut_kept {
+    int64_t n[2], centre[2], image[2];
+    std::vector<double> node[2];
+    Cut cut;
+
+    bool is_of(const vp_op *op) const
+    {
+        const vp_convolve_params *const p = params_of(op);
+        for (int a = 0; a < 2; a++)
+            if (n[a] != p->n[a] || centre[a] != p->centre[a] || image[a] != op->image[a]
+                || (int64_t)node[a].size() != p->nodes[a] || !std::equal(node[a].begin(), node[a].end(), p->node[a]))
+                return false;
+        return true;
+    }
+
+  public:
+    cut_kept() : n(), centre(), image(), cut() {}
+
+    const Cut &of(const vp_op *op, Cut (*make)(const vp_op *op))
+    {
+        const vp_convolve_params *const p = params_of(op);
+        if (is_of(op))
+            return cut;
+        cut = make(op);
+        for (int a = 0; a < 2; a++) {
+            n[a] = p->n[a];
+            centre[a] = p->centre[a];
+            image[a] = op->image[a];
+            node[a].assign(p->node[a], p->node[a] + p->nodes[a]);
+        }
+        return cut;
+    }
+};
 
 /* Outputs [lo, lo + n) of one cell, between two nodes (or at one), from samples that begin at `origin`. The weight of
  * the node on the right is middle at sample T / 2 of the tile, and grows by slope. */

@@ -12,9 +12,7 @@
 #include "convolve_grid.h"
 #include "launch.cuh"
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace vp
 {
@@ -292,7 +290,7 @@ void weights_along(const vp_op *op, int axis, std::vector<int> &cell, std::vecto
     }
 }
 
-source_cut source_cut_of(const vp_op *op)
+source_cut make_cut(const vp_op *op)
 {
     const vp_convolve_params *const p = params_of(op);
     source_cut c = {};
@@ -322,6 +320,12 @@ source_cut source_cut_of(const vp_op *op)
         c.slots = std::max(c.slots, last - first + 1);
     }
     return c;
+}
+
+const source_cut &source_cut_of(const vp_op *op)
+{
+    static thread_local cut_kept<source_cut> kept;
+    return kept.of(op, make_cut);
 }
 
 struct source_table {
@@ -407,7 +411,7 @@ uint64_t source_made_bytes(const vp_op *op)
 void source_fill(const vp_op *op, void *base)
 {
     const vp_convolve_params *const p = params_of(op);
-    const source_cut c = source_cut_of(op);
+    const source_cut &c = source_cut_of(op);
     const source_table t = source_table_of(op, c, base);
     std::copy(p->kernels, p->kernels + p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1], t.kernels);
     row_sums(p, t.sums);
@@ -421,7 +425,7 @@ void source_fill(const vp_op *op, void *base)
 int source_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 {
     const vp_convolve_params *const p = params_of(op);
-    const source_cut c = source_cut_of(op);
+    const source_cut &c = source_cut_of(op);
     const source_table t = source_table_of(op, c, base);
     taps_args rows = {};
     rows.n = rows.pitch = (int)p->n[0];
@@ -451,7 +455,7 @@ int source_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 void source_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 {
     const vp_convolve_params *const p = params_of(op);
-    const source_cut c = source_cut_of(op);
+    const source_cut &c = source_cut_of(op);
     if (!c.length)
         return;
     for (int a = 0; a < 3; a++) {
@@ -462,14 +466,14 @@ void source_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 
 uint64_t source_scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
-    const source_cut c = source_cut_of(op);
+    const source_cut &c = source_cut_of(op);
     return source_room_of(c, in[1], out, nullptr).bytes;
 }
 
 int source_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
 {
     const vp_convolve_params *const p = params_of(op);
-    const source_cut c = source_cut_of(op);
+    const source_cut &c = source_cut_of(op);
     const source_table t = source_table_of(op, c, (void *)work->table);
     const vp_box &in = work->in[0].box, &out = work->out->box;
     const cudaStream_t stream = work->queue->stream;
