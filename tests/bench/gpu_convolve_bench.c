@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution on the first GPU, data resident: milliseconds by the device's clock, spectra of kernels made before, and
+/* Convolution and deconvolution on the first GPU, data resident: milliseconds by the device's clock, spectra of kernels made before, and
  * the largest error at random voxels against the direct sum in float64, over the largest value.
  * usage: gpu_convolve_bench [REPEATS [FIRST [LAST]]] of the list of jobs, from 0 on */
 #include <math.h>
@@ -9,28 +9,31 @@
 
 #include "base/err.h"
 #include "device/device.h"
-#include "local/convolve.h"
+#include "local/deconvolve.h"
 
 struct job {
     const char *name;
     int64_t image[3], kernel[3], nodes;
     enum vp_weights weights;
+    int iterations; /* of Richardson-Lucy deconvolution; 0: convolution */
 };
 
 static const struct job JOBS[] = {
-    {"image", {8192, 8192, 1}, {101, 101, 1}, 1, VP_WEIGHTS_OUTPUT},
-    {"image", {8192, 8192, 1}, {15, 15, 1}, 1, VP_WEIGHTS_OUTPUT},
-    {"image", {8192, 8192, 1}, {31, 31, 1}, 1, VP_WEIGHTS_OUTPUT},
-    {"image", {8192, 8192, 1}, {301, 301, 1}, 1, VP_WEIGHTS_OUTPUT},
-    {"image", {4096, 4096, 1}, {101, 101, 1}, 1, VP_WEIGHTS_OUTPUT},
-    {"images", {256, 256, 1000}, {31, 31, 1}, 1, VP_WEIGHTS_OUTPUT},
-    {"volume", {512, 512, 512}, {31, 31, 31}, 1, VP_WEIGHTS_OUTPUT},
-    {"volume", {512, 512, 512}, {63, 63, 63}, 1, VP_WEIGHTS_OUTPUT},
-    {"volume", {1024, 1024, 512}, {15, 15, 15}, 1, VP_WEIGHTS_OUTPUT},
-    {"grid", {4096, 4096, 1}, {100, 100, 1}, 32, VP_WEIGHTS_OUTPUT},
-    {"grid", {4096, 4096, 1}, {100, 100, 1}, 8, VP_WEIGHTS_OUTPUT},
-    {"grid", {1024, 1024, 1}, {100, 100, 1}, 8, VP_WEIGHTS_OUTPUT},
-    {"source", {4096, 4096, 1}, {100, 100, 1}, 32, VP_WEIGHTS_SOURCE},
+    {"image", {8192, 8192, 1}, {101, 101, 1}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"image", {8192, 8192, 1}, {15, 15, 1}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"image", {8192, 8192, 1}, {31, 31, 1}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"image", {8192, 8192, 1}, {301, 301, 1}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"image", {4096, 4096, 1}, {101, 101, 1}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"images", {256, 256, 1000}, {31, 31, 1}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"volume", {512, 512, 512}, {31, 31, 31}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"volume", {512, 512, 512}, {63, 63, 63}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"volume", {1024, 1024, 512}, {15, 15, 15}, 1, VP_WEIGHTS_OUTPUT, 0},
+    {"grid", {4096, 4096, 1}, {100, 100, 1}, 32, VP_WEIGHTS_OUTPUT, 0},
+    {"grid", {4096, 4096, 1}, {100, 100, 1}, 8, VP_WEIGHTS_OUTPUT, 0},
+    {"grid", {1024, 1024, 1}, {100, 100, 1}, 8, VP_WEIGHTS_OUTPUT, 0},
+    {"source", {4096, 4096, 1}, {100, 100, 1}, 32, VP_WEIGHTS_SOURCE, 0},
+    {"lucy", {512, 512, 512}, {31, 31, 31}, 1, VP_WEIGHTS_OUTPUT, 50},
+    {"lucy", {512, 512, 512}, {63, 63, 63}, 1, VP_WEIGHTS_OUTPUT, 50},
 };
 enum { N_JOBS = sizeof JOBS / sizeof *JOBS, SAMPLES = 2048 };
 
@@ -196,7 +199,7 @@ static void *take(const struct vp_kind *gpu, int device, uint64_t bytes)
 static void measure(const struct vp_kind *gpu, int device, const struct job *j, int repeats)
 {
     struct vp_err err = VP_ERR_INIT;
-    const struct vp_kernel *const kernel = gpu->kernel("convolve");
+    const struct vp_kernel *const kernel = gpu->kernel(j->iterations ? "deconvolve" : "convolve");
     const int64_t *const n = j->image, voxels = n[0] * n[1] * n[2];
     float *const in = get((size_t)voxels * sizeof *in), *const out = get((size_t)voxels * sizeof *out);
     float *const kernels = make_kernels(j), *after[2];
@@ -220,12 +223,23 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
         p.centre[a] = p.n[a] / 2;
         op.halo[a] = p.n[a] / 2;
     }
+    const int64_t taps = p.n[0] * p.n[1] * p.n[2];
+    float *const turned = get((size_t)taps * sizeof *turned);
+    struct vp_deconvolve_params deconvolve = {.iterations = j->iterations, .least = 0.01f};
+    for (int64_t i = 0; i < taps; i++)
+        turned[i] = kernels[taps - 1 - i];
     for (int a = 0; a < 2; a++) {
         make_nodes(n[a], j->nodes, &node[a], &start[a], &after[a]);
         p.node[a] = node[a];
         p.start[a] = start[a];
         p.after[a] = after[a];
     }
+    deconvolve.blur = deconvolve.back = p;
+    deconvolve.back.kernels = turned;
+    for (int a = 0; a < 3; a++)
+        deconvolve.back.centre[a] = p.n[a] - 1 - p.centre[a];
+    if (j->iterations)
+        op.params = &deconvolve;
     snprintf(size, sizeof size, "%lldx%lldx%lld, %lldx%lld kernels of %lldx%lldx%lld", (long long)n[0], (long long)n[1],
              (long long)n[2], (long long)j->nodes, (long long)j->nodes, (long long)p.n[0], (long long)p.n[1],
              (long long)p.n[2]);
@@ -242,7 +256,7 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     const uint64_t made = kernel->made ? kernel->made(&op) : 0;
     void *const filled = get(table), *const t = take(gpu, device, table + made), *const scratch = take(gpu, device, room);
     void *const a = take(gpu, device, bytes + VP_ALIGN), *const b = take(gpu, device, bytes + VP_ALIGN);
-    const struct vp_box whole = {{0, 0, VP_WEIGHTS_OUTPUT}, {n[0], n[1], n[2]}};
+    const struct vp_box whole = {{0, 0, 0}, {n[0], n[1], n[2]}};
     const struct vp_area source = {whole, n[0], n[0] * n[1], a}, result = {whole, n[0], n[0] * n[1], b};
     const struct vp_work work = {.in = &source, .out = &result, .table = t, .scratch = scratch, .queue = q};
     kernel->fill(&op, filled);
@@ -263,8 +277,12 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
     }
     copy(gpu, q, quiet, out, b, (int64_t)bytes, VP_DOWN);
     qsort(ms, (size_t)repeats, sizeof *ms, ascending);
-    printf("%8.4f ms (median %.4f; spectra once %.4f), error %.2e, table %.0f + %.0f, scratch %.0f MB\n", ms[0],
-           ms[repeats / 2], once, error_of(&p, n, in, out), 1e-6 * (double)table, 1e-6 * (double)made, 1e-6 * (double)room);
+    printf("%8.4f ms (median %.4f; spectra once %.4f), ", ms[0], ms[repeats / 2], once);
+    if (j->iterations)
+        printf("%d iterations, ", j->iterations);
+    else
+        printf("error %.2e, ", error_of(&p, n, in, out));
+    printf("table %.0f + %.0f, scratch %.0f MB\n", 1e-6 * (double)table, 1e-6 * (double)made, 1e-6 * (double)room);
     fflush(stdout);
     void *const all[] = {t, scratch, a, b};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -284,6 +302,7 @@ out:
     free(in);
     free(out);
     free(kernels);
+    free(turned);
     free(ms);
 }
 
