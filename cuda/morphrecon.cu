@@ -36,131 +36,178 @@ template <class S> struct key_type {
 template <class S> using key = typename key_type<S>::type;
 
 template <class S> struct sample_job {
-    vp_area in[2], out; /* marker and mask, or the mask alone */
+    vp_area in[2], out; /* marker and mask, or the mask alone twice */
     struct vp_box box;
     int64_t image[3], seed[3];
     recon_shape s;
     enum vp_morphrecon_marker marker;
     enum vp_morphrecon_result result;
-    bool erosion, flat;
+    bool erosion;
     double h;
     key<S> floor, lowest;
-    recon_control *control;
-    key<S> *value, *mask;
+    recon_buffers<key<S>> b;
 };
 
-template <class S> struct run_of {
-    enum { N = 16 / sizeof(S) };
-    alignas(16) S v[N];
+template <class T, int N> struct alignas(sizeof(T) * N) run_of {
+    T v[N];
 };
 
-/* Samples [x, x + N) of a row, those that are there (`n` of them). */
-template <class S>
-__device__ __forceinline__ run_of<S> read_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n)
+/* Samples [x, x + N) of a row, of which `n` are there. */
+template <int N, class S> __device__ __forceinline__ run_of<S, N> read_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n)
 {
-    run_of<S> r = {};
+    run_of<S, N> r = {};
     const S *const from = vp_at<S>(a, x, y, z);
-    if (n == run_of<S>::N && (uintptr_t)from % 16 == 0)
-        return *(const run_of<S> *)from;
-    for (int i = 0; i < run_of<S>::N; i++)
+    if (n == N && (uintptr_t)from % sizeof r == 0)
+        return *(const run_of<S, N> *)from;
+#pragma unroll
+    for (int i = 0; i < N; i++)
         if (i < n)
             r.v[i] = from[i];
     return r;
 }
 
-template <class S, class T> __device__ __forceinline__ void write_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n, const T *v)
+template <int N, class S>
+__device__ __forceinline__ void write_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n, const run_of<S, N> &r)
 {
     S *const to = vp_at<S>(a, x, y, z);
-    constexpr int N = 16 / sizeof(T);
-    struct alignas(sizeof(S) * N) run {
-        S v[N];
-    } r;
-    if (n == N && (uintptr_t)to % sizeof(run) == 0) {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            r.v[i] = (S)v[i];
-        *(run *)to = r;
-    } else {
-        for (int i = 0; i < N; i++)
-            if (i < n)
-                to[i] = (S)v[i];
+    if (n == N && (uintptr_t)to % sizeof r == 0) {
+        *(run_of<S, N> *)to = r;
+        return;
     }
-}
-
-/* Where run number i of the tiles is, in voxels of the box; samples of it that are in the box. */
-template <class S, bool FLAT> __device__ __forceinline__ int place_run(const recon_shape &s, int64_t i, int &x, int &y, int &z)
-{
-    constexpr int T = tile_side<key<S>, FLAT>, N = run_of<S>::N, DEPTH = FLAT ? 1 : T, RUNS = T * T * DEPTH / N;
-    const int tile = (int)(i / RUNS), r = (int)(i % RUNS);
-    x = tile % s.t[0] * T + r % (T / N) * N;
-    y = tile / s.t[0] % s.t[1] * T + r / (T / N) % T;
-    z = tile / (s.t[0] * s.t[1]) * DEPTH + r / (T / N * T);
-    return y < s.n[1] && z < s.n[2] ? min(N, max(s.n[0] - x, 0)) : 0;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n)
+            to[i] = r.v[i];
 }
 
 __device__ __forceinline__ float lowered(float v, double h, bool erosion) { return erosion ? v + (float)h : v - (float)h; }
 __device__ __forceinline__ double lowered(double v, double h, bool erosion) { return erosion ? v + h : v - h; }
 
-template <class S> __device__ __forceinline__ key<S> marker_of(const sample_job<S> &j, S v, key<S> g, S given, int64_t x, int64_t y, int64_t z)
+/* Samples that are counted. */
+struct tally {
+    uint32_t clipped, nan;
+};
+
+/* Keys of the n samples that are there of [x, x + N): mask and marker. */
+template <int N, class S>
+__device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n, run_of<key<S>, N> &mask,
+                                        run_of<key<S>, N> &value, tally &t)
 {
     typedef key<S> U;
-    switch (j.marker) {
-    case VP_MARKER_GIVEN:
-        return given != given ? j.lowest : key_of(given, j.erosion);
-    case VP_MARKER_SHIFT:
-        if constexpr (sizeof(S) >= 4)
-            return key_of(lowered(v, j.h, j.erosion), j.erosion);
-        else
-            return (U)(g > (uint32_t)j.h ? g - (uint32_t)j.h : 0);
-    case VP_MARKER_LESS:
-        return (U)(g > 0 ? g - 1 : 0);
-    case VP_MARKER_BORDER:
-        return vp_morphrecon_at_border(j.image, x, y, z) ? g : j.floor;
-    default:
-        return x == j.seed[0] && y == j.seed[1] && z == j.seed[2] ? g : j.floor;
+    const bool given = j.marker == VP_MARKER_GIVEN;
+    const run_of<S, N> v = read_run<N, S>(j.in[1], x, y, z, n);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        mask.v[k] = k < n ? key_of(v.v[k], j.erosion) : U(0);
+        if (sizeof(S) >= 4)
+            t.nan += k < n && v.v[k] != v.v[k];
+    }
+    if (given) {
+        const run_of<S, N> m = read_run<N, S>(j.in[0], x, y, z, n);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            const U raw = m.v[k] != m.v[k] ? j.lowest : key_of(m.v[k], j.erosion);
+            t.clipped += k < n && raw > mask.v[k];
+            if (sizeof(S) >= 4)
+                t.nan += k < n && m.v[k] != m.v[k];
+            value.v[k] = min(raw, mask.v[k]);
+        }
+    } else if (j.marker == VP_MARKER_SHIFT) {
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if constexpr (sizeof(S) >= 4) {
+                value.v[k] = min(key_of(lowered(v.v[k], j.h, j.erosion), j.erosion), mask.v[k]);
+            } else {
+                const uint32_t h = (uint32_t)j.h;
+                value.v[k] = (U)(mask.v[k] > h ? mask.v[k] - h : 0);
+            }
+        }
+    } else if (j.marker == VP_MARKER_LESS) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            value.v[k] = (U)(mask.v[k] - (mask.v[k] > 0));
+    } else {
+        const bool border = j.marker == VP_MARKER_BORDER;
+        const bool row = border ? y == 0 || y == j.image[1] - 1 || (j.image[2] > 1 && (z == 0 || z == j.image[2] - 1)) : false;
+        const int64_t first = border ? -x : y == j.seed[1] && z == j.seed[2] ? j.seed[0] - x : -1,
+                      last = border ? j.image[0] - 1 - x : -1;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            value.v[k] = row || k == first || k == last ? mask.v[k] : min(j.floor, mask.v[k]);
     }
 }
 
+/* Flat tiles are taken strip by strip: 16 bytes of keys, a few rows of one or two voxels. In z = 1 of the grid the mask
+ * once more, turned. Bricks run by run. */
 template <class S, bool FLAT> __global__ void __launch_bounds__(256) take_kernel(sample_job<S> j)
 {
     typedef key<S> U;
-    constexpr int T = tile_side<U, FLAT>, N = run_of<S>::N, RUNS = T * T * (FLAT ? 1 : T) / N;
-    const int64_t runs = (int64_t)j.s.tiles * RUNS;
-    const bool given = j.marker == VP_MARKER_GIVEN;
-    uint32_t clipped = 0, nan = 0;
+    constexpr int T = tile_side<U, FLAT>, N = 16 / (int)sizeof(U), P = T * T * (FLAT ? 1 : T), PIECES = P / N,
+                  WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
+    const int64_t pieces = (int64_t)j.s.tiles * PIECES, step = (int64_t)gridDim.x * blockDim.x;
+    tally t = {0, 0};
 
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < runs; i += (int64_t)gridDim.x * blockDim.x) {
-        int rx, ry, rz;
-        const int n = place_run<S, FLAT>(j.s, i, rx, ry, rz);
-        const int64_t x = j.box.lo[0] + rx, y = j.box.lo[1] + ry, z = j.box.lo[2] + rz;
-        run_of<U> value = {}, mask = {};
-        if (n > 0) {
-            const run_of<S> v = read_run<S>(j.in[given], x, y, z, n);
-            run_of<S> m = {};
-            if (given)
-                m = read_run<S>(j.in[0], x, y, z, n);
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += step) {
+        const int tile = (int)(i / PIECES), piece = (int)(i % PIECES);
+        const int tx = tile % j.s.t[0] * T, ty = tile / j.s.t[0] % j.s.t[1] * T, tz = tile / (j.s.t[0] * j.s.t[1]) * (FLAT ? 1 : T);
+        run_of<U, N> mask = {}, value = {};
+        if constexpr (FLAT) {
+            const int a = piece / 32 * HIGH, b = piece % 32 * WIDE; /* along the strips, across them */
+            if (blockIdx.z == 0) {
+                const int n = min(WIDE, j.s.n[0] - tx - b);
 #pragma unroll
-            for (int k = 0; k < N; k++) {
-                if (k >= n)
-                    break;
-                const U g = key_of(v.v[k], j.erosion);
-                const U raw = marker_of(j, v.v[k], g, m.v[k], x + k, y, z);
-                clipped += given && raw > g;
-                nan += v.v[k] != v.v[k] || (given && m.v[k] != m.v[k]);
-                value.v[k] = min(raw, g);
-                mask.v[k] = g;
+                for (int r = 0; r < HIGH; r++) {
+                    run_of<U, WIDE> m, v;
+                    if (n <= 0 || ty + a + r >= j.s.n[1])
+                        break;
+                    keys_of<WIDE, S>(j, j.box.lo[0] + tx + b, j.box.lo[1] + ty + a + r, j.box.lo[2] + tz, n, m, v, t);
+#pragma unroll
+                    for (int k = 0; k < WIDE; k++) {
+                        mask.v[r * WIDE + k] = m.v[k];
+                        value.v[r * WIDE + k] = v.v[k];
+                    }
+                }
+                *(run_of<U, N> *)(j.b.mask + i * N) = mask;
+                *(run_of<U, N> *)(j.b.value + i * N) = value;
+            } else {
+                const int n = min(HIGH, j.s.n[0] - tx - a);
+#pragma unroll
+                for (int r = 0; r < WIDE; r++) {
+                    if (n <= 0 || ty + b + r >= j.s.n[1])
+                        break;
+                    const run_of<S, HIGH> v =
+                        read_run<HIGH, S>(j.in[1], j.box.lo[0] + tx + a, j.box.lo[1] + ty + b + r, j.box.lo[2] + tz, n);
+#pragma unroll
+                    for (int k = 0; k < HIGH; k++)
+                        mask.v[k * WIDE + r] = k < n ? key_of(v.v[k], j.erosion) : U(0);
+                }
+                *(run_of<U, N> *)(j.b.turned + i * N) = mask;
             }
+        } else {
+            const int x = tx + piece % (T / N) * N, y = ty + piece / (T / N) % T, z = tz + piece / (T / N * T);
+            const int n = min(N, j.s.n[0] - x);
+            if (n > 0 && y < j.s.n[1] && z < j.s.n[2])
+                keys_of<N, S>(j, j.box.lo[0] + x, j.box.lo[1] + y, j.box.lo[2] + z, n, mask, value, t);
+            *(run_of<U, N> *)(j.b.mask + i * N) = mask;
+            *(run_of<U, N> *)(j.b.value + i * N) = value;
         }
-        *(run_of<U> *)(j.value + i * N) = value;
-        *(run_of<U> *)(j.mask + i * N) = mask;
     }
-    clipped = __reduce_add_sync(~0u, clipped);
-    nan = __reduce_add_sync(~0u, nan);
+    if (FLAT && blockIdx.z == 0) { /* all tiles are in the queue */
+        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.b.slots; i += step) {
+            j.b.slot[i] = i < j.s.tiles ? (uint32_t)i + 1 : 0;
+            if (i < j.s.tiles)
+                j.b.state[i] = 1;
+        }
+        if (blockIdx.x == 0 && threadIdx.x == 0)
+            j.b.control->tail = (uint32_t)(j.b.control->pending = j.s.tiles);
+    }
+    t.clipped = __reduce_add_sync(~0u, t.clipped);
+    t.nan = __reduce_add_sync(~0u, t.nan);
     if (threadIdx.x % 32 == 0) {
-        if (clipped)
-            atomicAdd(&j.control->clipped, (unsigned long long)clipped);
-        if (nan)
-            atomicAdd(&j.control->nan, (unsigned long long)nan);
+        if (t.clipped)
+            atomicAdd(&j.b.control->clipped, (unsigned long long)t.clipped);
+        if (t.nan)
+            atomicAdd(&j.b.control->nan, (unsigned long long)t.nan);
     }
 }
 
@@ -175,58 +222,62 @@ __device__ __forceinline__ double difference(uint64_t g, uint64_t r, bool erosio
     return g == 0 ? v : r == g ? 0 : erosion ? o - v : v - o;
 }
 
+/* The result of n samples, of keys that are `step` apart. */
+template <int N, class S>
+__device__ __forceinline__ void results_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n, const key<S> *value,
+                                           const key<S> *mask)
+{
+    run_of<S, N> v;
+    run_of<uint8_t, N> mark;
+    if (j.result == VP_RECON_MARK) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            mark.v[k] = value[k] != mask[k];
+        write_run<N, uint8_t>(j.out, x, y, z, n, mark);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (j.result == VP_RECON_VALUE) {
+            sample_of(value[k], j.erosion, v.v[k]);
+        } else if constexpr (sizeof(S) >= 4) {
+            v.v[k] = difference(mask[k], value[k], j.erosion);
+        } else {
+            const int d = mask[k] - value[k];
+            v.v[k] = (S)(S(-1) < 0 ? min(d, 32767) : d);
+        }
+    }
+    write_run<N, S>(j.out, x, y, z, n, v);
+}
+
 template <class S, bool FLAT> __global__ void __launch_bounds__(256) give_kernel(sample_job<S> j)
 {
     typedef key<S> U;
-    constexpr int T = tile_side<U, FLAT>, N = run_of<S>::N, RUNS = T * T * (FLAT ? 1 : T) / N;
-    const int64_t runs = (int64_t)j.s.tiles * RUNS;
+    constexpr int T = tile_side<U, FLAT>, N = 16 / (int)sizeof(U), P = T * T * (FLAT ? 1 : T), PIECES = P / N,
+                  WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
+    const int64_t pieces = (int64_t)j.s.tiles * PIECES;
 
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < runs; i += (int64_t)gridDim.x * blockDim.x) {
-        int rx, ry, rz;
-        const int n = place_run<S, FLAT>(j.s, i, rx, ry, rz);
-        if (n <= 0)
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += (int64_t)gridDim.x * blockDim.x) {
+        const int tile = (int)(i / PIECES), piece = (int)(i % PIECES);
+        const int tx = tile % j.s.t[0] * T, ty = tile / j.s.t[0] % j.s.t[1] * T, tz = tile / (j.s.t[0] * j.s.t[1]) * (FLAT ? 1 : T);
+        const int x = tx + (FLAT ? piece % 32 * WIDE : piece % (T / N) * N),
+                  y = ty + (FLAT ? piece / 32 * HIGH : piece / (T / N) % T), z = tz + (FLAT ? 0 : piece / (T / N * T));
+        const int n = min(FLAT ? WIDE : N, j.s.n[0] - x);
+        if (n <= 0 || y >= j.s.n[1] || z >= j.s.n[2])
             continue;
-        const int64_t x = j.box.lo[0] + rx, y = j.box.lo[1] + ry, z = j.box.lo[2] + rz;
-        const run_of<U> value = *(const run_of<U> *)(j.value + i * N);
-        run_of<U> mask;
-        S v[N];
+        const run_of<U, N> value = *(const run_of<U, N> *)(j.b.value + i * N);
+        run_of<U, N> mask = {};
         if (j.result != VP_RECON_VALUE)
-            mask = *(const run_of<U> *)(j.mask + i * N);
-        if (j.result == VP_RECON_MARK) {
-            U mark[N];
+            mask = *(const run_of<U, N> *)(j.b.mask + i * N);
+        if constexpr (FLAT) {
 #pragma unroll
-            for (int k = 0; k < N; k++)
-                mark[k] = value.v[k] != mask.v[k];
-            write_run<uint8_t>(j.out, x, y, z, n, mark);
-            continue;
+            for (int r = 0; r < HIGH; r++)
+                if (y + r < j.s.n[1])
+                    results_of<WIDE, S>(j, j.box.lo[0] + x, j.box.lo[1] + y + r, j.box.lo[2] + z, n, value.v + r * WIDE,
+                                        mask.v + r * WIDE);
+        } else {
+            results_of<N, S>(j, j.box.lo[0] + x, j.box.lo[1] + y, j.box.lo[2] + z, n, value.v, mask.v);
         }
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            if (j.result == VP_RECON_VALUE) {
-                sample_of(value.v[k], j.erosion, v[k]);
-            } else if constexpr (sizeof(S) >= 4) {
-                v[k] = difference(mask.v[k], value.v[k], j.erosion);
-            } else {
-                const int d = mask.v[k] - value.v[k];
-                v[k] = (S)(S(-1) < 0 ? min(d, 32767) : d);
-            }
-        }
-        write_run<S>(j.out, x, y, z, n, v);
-    }
-}
-
-/* ---- the queue of tiles at first: all of them ---- */
-
-__global__ void __launch_bounds__(256) queue_kernel(recon_control *c, uint32_t *slot, uint32_t slots, uint32_t *state, uint32_t tiles)
-{
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < slots; i += gridDim.x * blockDim.x) {
-        slot[i] = i < tiles ? i + 1 : 0;
-        if (i < tiles)
-            state[i] = 1;
-    }
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        c->tail = tiles;
-        c->pending = (int)tiles;
     }
 }
 
@@ -248,13 +299,14 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, bool box, vo
     const uint64_t tiles = (uint64_t)s.tiles, voxels = tiles * TILE::P, nodes = tiles * TILE::RIM,
                    edges = nodes + tiles * TILE::crossings();
     cutter c = {(char *)scratch};
-    b->slots = 4096;
+    b->slots = 16384; /* more than twice the blocks of a launch */
     while (b->slots < 2 * tiles)
         b->slots *= 2;
     c.cut(b->control, 1);
     c.cut(b->value, voxels);
     c.cut(b->mask, voxels);
     if (TILE::FLAT) {
+        c.cut(b->turned, voxels);
         c.cut(b->slot, b->slots);
         c.cut(b->state, tiles);
     }
@@ -300,106 +352,64 @@ template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue 
     return (unsigned)n * (unsigned)(q->sms > 0 ? q->sms : 1);
 }
 
-#ifndef RECON_THREADS
-#define RECON_THREADS 256
-#endif
-#ifndef RECON_PACKED
-#define RECON_PACKED true
-#endif
-
 static void told(const recon_times *t, const char *what)
 {
     if (t)
         t->mark(t->data, what);
 }
 
-/* Kernels whose threads wait for each other, for so many nodes at most. */
-template <class U>
-int meet(void (*kernel)(solve_job<U>), const solve_job<U> &job, int64_t nodes, const struct vp_queue *q, struct vp_err *err)
+/* Start a kernel whose thread blocks wait for each other: no more than are on the device together. */
+template <class Job>
+int meet(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, const struct vp_queue *q, struct vp_err *err)
 {
-    const size_t sums = SOLVE_THREADS / 32 * sizeof(uint32_t);
-    const int64_t useful = vp_groups(nodes, SOLVE_THREADS), fit = together(kernel, q, SOLVE_THREADS, sums),
-                  most = q->sms > 0 ? 4 * q->sms : 4;
-    return vp_gpu_check(err,
-                        launch_together(q->stream, kernel, dim3((unsigned)vp_min64(vp_min64(useful, fit), most)),
-                                        dim3(SOLVE_THREADS), sums, job),
+    const dim3 grid((unsigned)vp_min64(blocks, together(kernel, q, SOLVE_THREADS, shared)));
+    return vp_gpu_check(err, launch_together(q->stream, kernel, grid, dim3(SOLVE_THREADS), shared, job),
                         "cannot start a CUDA kernel");
 }
 
-/* The graph of the tiles. */
+/* The contraction, or only its graph. */
 template <class U, int CONN>
-int contract(const recon_buffers<U> &b, const recon_shape &s, const struct vp_shell *shell, const struct vp_queue *q,
-             const recon_times *t, struct vp_err *err)
+int contract(const recon_buffers<U> &b, const recon_shape &s, const struct vp_shell *shell, const struct vp_queue *q, struct vp_err *err)
 {
-    constexpr int THREADS = RECON_THREADS;
-    contract_job<U> job = {b, s, {}};
+    contract_job<U> job = {b, s, {}, !shell};
     for (int a = 0; a < 3 && shell; a++) {
         job.outside[2 * a] = shell->lo[a];
         job.outside[2 * a + 1] = shell->hi[a];
     }
-    auto *const tiles = contract_kernel<U, CONN, THREADS>;
-    auto *const between = cross_kernel<U, CONN>;
-    const size_t shared = sizeof(contract_memory<U, CONN>), table = sizeof(cross_memory<U>);
-    const unsigned n1 = together(tiles, q, THREADS, shared), n2 = together(between, q, CROSS_THREADS, table);
-    if (vp_start(err, q->stream, tiles, dim3((unsigned)vp_min64(s.tiles, n1)), dim3(THREADS), shared, job))
-        return -1;
-    told(t, "contract");
-    if (vp_start(err, q->stream, between, dim3((unsigned)vp_min64(s.tiles, n2)), dim3(CROSS_THREADS), table, job))
-        return -1;
-    told(t, "cross");
-    return 0;
+    return meet(contract_kernel<U, CONN, SOLVE_THREADS>, job, s.tiles, contract_shared<U, CONN>(), q, err);
 }
 
-/* What the queue has left. */
-template <class U, int CONN>
-int complete(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, const recon_times *t, struct vp_err *err)
+template <class U, bool DIAGONAL>
+int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, struct vp_err *err)
 {
-    typedef tile_of<U, CONN> TILE;
-    const unsigned n = together(apply_kernel<U>, q, 256, 0);
-    if (contract<U, CONN>(b, s, NULL, q, t, err) || meet(solve_kernel<U>, {b, NULL, NULL, 0}, (int64_t)s.tiles * TILE::RIM, q, err))
-        return -1;
-    told(t, "solve");
-    const unsigned quads = (unsigned)vp_min64(vp_groups((int64_t)s.tiles * TILE::P, 1024), n);
-    if (vp_start(err, q->stream, apply_kernel<U>, dim3(quads), dim3(256), 0, b, s.tiles, TILE::P))
-        return -1;
-    told(t, "apply");
-    return 0;
-}
-
-template <class U, int CONN, bool PACKED = sizeof(U) == 1 && RECON_PACKED>
-int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, const recon_times *t, struct vp_err *err)
-{
-    const size_t shared = sizeof(tile_memory<U, PACKED>);
-    auto *const kernel = flat_kernel<U, PACKED, CONN == 8>;
-    const unsigned n = together(kernel, q, 32, shared);
+    auto *const kernel = flat_kernel<U, DIAGONAL>;
+    const size_t shared = sizeof(tile_memory<U>);
+    const uint64_t sms = q->sms > 0 ? (uint64_t)q->sms : 1;
     flat_job<U> job = {b, s.t[0], s.t[1], s.tiles, 0, 0, 0, 1};
-    /* A visit takes 5 to 20 us, and n are under way at a time: on a winding path one. */
-    job.least = 200000;
-    job.each = 60 * 132 / (q->sms > 0 ? q->sms : 1) + 1;
-    job.most = 300000 + (uint64_t)s.tiles * 400 * 132 / (q->sms > 0 ? q->sms : 1);
-    if (vp_start(err, q->stream, queue_kernel, dim3((unsigned)vp_min64(vp_groups(b.slots, 256), 1024)), dim3(256), 0, b.control, b.slot,
-                 b.slots, b.state, (uint32_t)s.tiles))
-        return -1;
-    told(t, "queue");
-    if (vp_start(err, q->stream, kernel, dim3(n), dim3(32), shared, job))
-        return -1;
-    told(t, "wave");
-    return 0;
+    /* A visit takes 5 to 20 us and as many are under way as there are blocks, but one at a time on a winding path. The
+     * contraction takes about 0.25 us a tile. */
+    job.least = 150000;
+    job.each = 60 * 132 / sms + 1;
+    job.most = 300000 + (uint64_t)s.tiles * 300 * 132 / sms;
+    return vp_start(err, q->stream, kernel, dim3(together(kernel, q, 32, shared)), dim3(32), shared, job);
 }
 
-/* The whole of it, marker and mask being in their tiles and the counters 0. */
+/* The whole of it, marker and mask being in their tiles, all of them in the queue and the counters 0. */
 template <class U, int CONN>
 int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, const recon_times *t, struct vp_err *err)
 {
     if constexpr (CONN == 4 || CONN == 8) {
-        if (wave<U, CONN>(b, s, q, t, err))
+        if (wave<U, CONN == 8>(b, s, q, err))
             return -1;
+        told(t, "wave");
     } else if (vp_gpu_check(err, cudaMemsetAsync(&b.control->contract, 1, 1, q->stream), "the CUDA device failed")) {
         return -1;
     }
-    return complete<U, CONN>(b, s, q, t, err);
+    if (contract<U, CONN>(b, s, NULL, q, err))
+        return -1;
+    told(t, "contract");
+    return 0;
 }
-
 
 /* ---- the shell of a box ---- */
 
@@ -414,7 +424,10 @@ template <class U> struct shell_job {
 
 /* Number i of the voxels of all faces: its place in the tiles and its number in the shell; -1 if this face is not of the
  * shell or the voxel belongs to a face before it. */
-template <class U, bool FLAT> __device__ int64_t shell_voxel(const shell_job<U> &j, int64_t i, int64_t &place)
+struct shell_place {
+    int64_t tile, plain, key; /* tile; voxel, as the contraction counts them and as keys lie */
+};
+template <class U, bool FLAT> __device__ int64_t shell_voxel(const shell_job<U> &j, int64_t i, shell_place &place)
 {
     constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T;
     const int64_t *const n = j.shell.size, face[3] = {n[1] * n[2], n[0] * n[2], n[0] * n[1]};
@@ -434,8 +447,10 @@ template <class U, bool FLAT> __device__ int64_t shell_voxel(const shell_job<U> 
             return -1;
     if (side && j.shell.lo[a] && v[a] == 0)
         return -1;
-    place = (((v[2] / DEPTH) * j.s.t[1] + v[1] / T) * j.s.t[0] + v[0] / T) * (int64_t)(T * T * DEPTH)
-            + (v[2] % DEPTH * T + v[1] % T) * T + v[0] % T;
+    const int x = (int)(v[0] % T), y = (int)(v[1] % T), z = (int)(v[2] % DEPTH);
+    place.tile = (v[2] / DEPTH * j.s.t[1] + v[1] / T) * j.s.t[0] + v[0] / T;
+    place.plain = place.tile * (T * T * DEPTH) + (z * T + y) * T + x;
+    place.key = place.tile * (T * T * DEPTH) + voxel_at<U, FLAT>(x, y, z);
     return vp_shell_index(&j.shell, v[0], v[1], v[2]);
 }
 
@@ -454,8 +469,8 @@ enum shell_step {
 template <class U, bool FLAT, enum shell_step STEP> __global__ void __launch_bounds__(256) shell_kernel(shell_job<U> j, int64_t faces)
 {
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < faces; i += (int64_t)gridDim.x * blockDim.x) {
-        int64_t p;
-        const int64_t v = shell_voxel<U, FLAT>(j, i, p);
+        shell_place place;
+        const int64_t v = shell_voxel<U, FLAT>(j, i, place), p = place.key;
         if (v < 0)
             continue;
         U *const values = (U *)(j.entry + vp_entry_value());
@@ -463,7 +478,7 @@ template <class U, bool FLAT, enum shell_step STEP> __global__ void __launch_bou
             j.b.value[p] = min(max(j.b.value[p], values[v]), j.b.mask[p]);
             continue;
         }
-        const uint32_t in_tile = j.b.node[p], node = in_tile == NO_NODE ? 0 : j.b.base[p / (tile_side<U, FLAT> * tile_side<U, FLAT> * (FLAT ? 1 : tile_side<U, FLAT>))] + in_tile;
+        const uint32_t in_tile = j.b.node[place.plain], node = in_tile == NO_NODE ? 0 : j.b.base[place.tile] + in_tile;
         if (STEP == SHELL_COUNT) {
             if (in_tile != NO_NODE)
                 atomicMax(&j.b.beyond[node], (wide<U>)j.b.mask[p]);
@@ -474,7 +489,7 @@ template <class U, bool FLAT, enum shell_step STEP> __global__ void __launch_bou
         if (in_tile != NO_NODE && j.b.number[node] != NO_NUMBER) {
             struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)j.entry;
             ((edge_of<U> *)(j.entry + vp_entry_edge(j.key, j.voxels)))[atomicAdd(&e->edges, 1u)] = {
-                (uint32_t)v, j.voxels + j.b.number[node], min((U)j.b.result[node], j.b.high[p])};
+                (uint32_t)v, j.voxels + j.b.number[node], min((U)j.b.result[node], j.b.high[place.plain])};
         }
     }
 }
@@ -494,6 +509,11 @@ template <class U> __global__ void again_kernel(recon_buffers<U> b, struct vp_mo
 
 template <class U> __global__ void __launch_bounds__(256) clear_kernel(recon_buffers<U> b)
 {
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        b.control->barrier = 0;
+        for (int i = 0; i < RECON_VOTES; i++)
+            b.control->vote[i] = 0;
+    }
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < b.control->nodes; i += gridDim.x * blockDim.x)
         b.beyond[i] = 0;
 }
@@ -523,10 +543,10 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     constexpr bool FLAT = TILE::FLAT;
     const recon_buffers<U> &b = shell.b;
     const int64_t most = (int64_t)(q->sms > 0 ? q->sms : 1) * 32, faces = shell_faces(shell);
-    const dim3 all((unsigned)vp_min64(vp_groups((int64_t)j.s.tiles * TILE::P / run_of<S>::N, 256), most)),
+    const dim3 all((unsigned)vp_min64(vp_groups((int64_t)j.s.tiles * TILE::P * (int64_t)sizeof(S) / 16, 256), most)), twice(all.x, 1, FLAT ? 2 : 1),
         rim((unsigned)vp_min64(vp_groups(faces, 256), most)), threads(256);
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
-        || vp_start(err, q->stream, take_kernel<S, FLAT>, all, threads, 0, j))
+        || vp_start(err, q->stream, take_kernel<S, FLAT>, twice, threads, 0, j))
         return -1;
     told(t, "take");
     if (visit == VP_FINISH
@@ -543,10 +563,11 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)shell.entry;
     const solve_job<U> job = {b, &e->edges, shell.entry + vp_entry_edge(shell.key, shell.voxels), shell.voxels};
     if (vp_start(err, q->stream, again_kernel<U>, dim3(1), dim3(1), 0, b, e)
-        || contract<U, CONN>(b, j.s, &shell.shell, q, t, err)
+        || contract<U, CONN>(b, j.s, &shell.shell, q, err)
         || vp_start(err, q->stream, clear_kernel<U>, rim, threads, 0, b)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_COUNT>, rim, threads, 0, shell, faces)
-        || meet(summary_kernel<U>, job, (int64_t)j.s.tiles * TILE::RIM, q, err)
+        || meet(summary_kernel<U>, job, vp_groups((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
+                SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_TELL>, rim, threads, 0, shell, faces)
         || vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, true))
         return -1;
@@ -643,9 +664,7 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         j.h = p->h;
         j.floor = (U)p->floor;
         j.lowest = (U)vp_key_lowest(p->key);
-        j.control = shell.b.control;
-        j.value = shell.b.value;
-        j.mask = shell.b.mask;
+        j.b = shell.b;
         return make<S, conn.value>(j, shell, work->visit, work->queue, NULL, err);
     });
 }

@@ -45,11 +45,24 @@ template <class U, bool FLAT> inline recon_shape recon_shape_of(const int64_t si
     return s;
 }
 
+/* Where voxel (x, y, z) of a tile lies in it. Bricks are plain; flat tiles are as a warp takes them into registers: a
+ * lane has one or two columns, 16 bytes of them at a time, so that 32 lanes read 512 bytes in a row, and a column of
+ * the tile beside this one lies in few pieces. */
+template <class U> struct strip_of {
+    enum { WIDE = sizeof(U) <= 2 ? 2 : 1, HIGH = 16 / (WIDE * (int)sizeof(U)) };
+};
+template <class U, bool FLAT> __host__ __device__ __forceinline__ int voxel_at(int x, int y, int z)
+{
+    enum { WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH };
+    if (!FLAT)
+        return (z * 16 + y) * 16 + x;
+    return ((y / HIGH * 32 + x / WIDE) * HIGH + y % HIGH) * WIDE + x % WIDE;
+}
+
 /* Directions: one of each pair of opposite ones. Flat 4 and 8, solid 6, 18 and 26. */
 template <int CONN> struct directions {
     static constexpr bool FLAT = CONN == 4 || CONN == 8;
     static constexpr int N = CONN / 2;
-    static constexpr int kind(int k) { return FLAT && k >= 2 ? k + 1 : k; }
     __host__ __device__ static constexpr int x(int k)
     {
         constexpr int t[13] = {1, 0, 0, 1, -1, 1, -1, 0, 0, 1, -1, 1, -1};
@@ -91,6 +104,9 @@ struct recon_control {
     uint32_t phases;
     uint32_t contract; /* what follows the queue has something to do */
     uint32_t unused3[28];
+#ifdef RECON_CLOCKS
+    unsigned long long clocks[8];
+#endif
     uint32_t ticket[4]; /* tiles taken by the kernels of the contraction */
     uint32_t nodes, crossing;
     uint32_t barrier, rounds;
@@ -103,6 +119,7 @@ struct recon_control {
 template <class U> struct recon_buffers {
     recon_control *control;
     U *value, *mask;  /* tiles */
+    U *turned;        /* masks of flat tiles with x and y exchanged */
     uint32_t *slot;   /* the queue, a power of two of them */
     uint32_t slots;
     uint32_t *state;  /* of a tile: 1 queued, 2 under way */
@@ -132,6 +149,14 @@ __device__ __forceinline__ uint32_t load_now(const uint32_t *p)
     return v;
 #else
     return *(const volatile uint32_t *)p;
+#endif
+}
+
+/* What was written before is seen by whoever sees what is written after; reads after it see what was seen before. */
+__device__ __forceinline__ void fence()
+{
+#ifdef __CUDACC__
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #endif
 }
 

@@ -68,8 +68,9 @@ template <class U, int CONN> struct tile_of {
     }
 };
 
-/* The place of a voxel beside a tile: its index in the buffers, -1 outside the image. */
-template <class TILE> __device__ __forceinline__ int64_t place_of(const recon_shape &s, int tx, int ty, int tz, int x, int y, int z)
+/* Where the tile begins that has a voxel beside this tile, whose place in it x, y, z become; -1 outside the image. */
+template <class TILE>
+__device__ __forceinline__ int64_t tile_beside(const recon_shape &s, int tx, int ty, int tz, int &x, int &y, int &z)
 {
     constexpr int T = TILE::T, DEPTH = TILE::DEPTH;
     tx += x < 0 ? -1 : x >= T;
@@ -80,7 +81,7 @@ template <class TILE> __device__ __forceinline__ int64_t place_of(const recon_sh
     x &= T - 1;
     y &= T - 1;
     z &= DEPTH - 1;
-    return ((int64_t)(tz * s.t[1] + ty) * s.t[0] + tx) * TILE::P + (z * T + y) * T + x;
+    return ((int64_t)(tz * s.t[1] + ty) * s.t[0] + tx) * TILE::P;
 }
 
 /* A strict order of a tile's voxels that looks like none. */
@@ -149,6 +150,7 @@ template <class U> struct contract_job {
     recon_buffers<U> b;
     recon_shape s;
     bool outside[6]; /* at the faces of the box others touch it: below and above in x, y, z */
+    bool solve;      /* not only the graph but what comes of it */
 };
 
 template <class T> __device__ __forceinline__ void raise(T *p, T v)
@@ -275,21 +277,16 @@ __device__ void rounds(contract_memory<U, CONN> &s, int n, const recon_buffers<U
     }
 }
 
-/* One tile at a time. Shared memory: masks, labels, and what is known of the basins (about 12 bytes a voxel for bytes).
- * Cost: a few rounds, each over the voxels that still touch another component. */
-template <class U, int CONN, int THREADS>
-__global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) contract_kernel(contract_job<U> job)
+/* The graph within tiles, one at a time. Cost: a few rounds, each over the voxels that still touch another component. */
+template <class U, int CONN, int THREADS> __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CONN> &s)
 {
     typedef contract_memory<U, CONN> memory;
     typedef tile_of<U, CONN> TILE;
     typedef directions<CONN> D;
-    VP_SHARED(memory, s);
     constexpr int T = TILE::T, P = TILE::P, EACH = P / THREADS, BASINS = (memory::MOST + THREADS - 1) / THREADS;
     const recon_buffers<U> &b = job.b;
     const int thread = (int)threadIdx.x;
 
-    if (!load_now(&b.control->contract))
-        return;
     for (;;) {
         __syncthreads();
         if (thread == 0) {
@@ -305,10 +302,10 @@ __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) 
 
         /* masks; a voxel that needs nothing gives, and is out */
         for (int h = thread; h < TILE::HALO; h += THREADS) {
-            const int x = h % TILE::W - 1, y = h / TILE::W % TILE::W - 1, z = TILE::FLAT ? 0 : h / (TILE::W * TILE::W) - 1;
-            const int64_t i = TILE::inside(x, y, z) ? at + (z * T + y) * T + x
-                                                    : place_of<TILE>(job.s, tx, ty, tz, x, y, z);
-            const U g = i < 0 ? (U)0 : __ldcg(b.mask + i), v = i < 0 ? (U)0 : __ldcg(b.value + i);
+            int x = h % TILE::W - 1, y = h / TILE::W % TILE::W - 1, z = TILE::FLAT ? 0 : h / (TILE::W * TILE::W) - 1;
+            const int64_t t = TILE::inside(x, y, z) ? at : tile_beside<TILE>(job.s, tx, ty, tz, x, y, z);
+            const int i = voxel_at<U, TILE::FLAT>(x, y, z);
+            const U g = t < 0 ? (U)0 : b.mask[t + i], v = t < 0 ? (U)0 : b.value[t + i];
             s.mask[h] = v == g ? (U)0 : g;
             s.gives[h] = v == g ? g : (U)0;
         }
@@ -323,7 +320,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) 
             const int h = TILE::with_halo(x, y, z);
             const U g = s.mask[h];
             const bool rim = x == 0 || y == 0 || x == T - 1 || y == T - 1 || (!TILE::FLAT && (z == 0 || z == T - 1));
-            U value = __ldcg(b.value + at + p), best = g, gift = 0;
+            U value = b.value[at + voxel_at<U, TILE::FLAT>(x, y, z)], best = g, gift = 0;
             uint32_t rank = mixed(p);
             int higher = p;
             if (g) {
@@ -526,7 +523,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) 
 
 /* ---- edges between tiles ---- */
 
-enum { CROSS_THREADS = 128, CROSS_TABLE = 1024 };
+enum { CROSS_TABLE = 1024 };
 
 template <class U> struct cross_memory {
     unsigned long long pair[CROSS_TABLE];
@@ -535,20 +532,16 @@ template <class U> struct cross_memory {
 };
 
 /* Each pair of nodes once, as far as the table goes. */
-template <class U, int CONN> __global__ void __launch_bounds__(CROSS_THREADS) cross_kernel(contract_job<U> job)
+template <class U, int CONN, int THREADS> __device__ void cross_tiles(const contract_job<U> &job, cross_memory<U> &s)
 {
     typedef tile_of<U, CONN> TILE;
     typedef directions<CONN> D;
-    typedef cross_memory<U> memory;
-    VP_SHARED(memory, s);
     constexpr int T = TILE::T, P = TILE::P;
     const recon_buffers<U> &b = job.b;
     const int thread = (int)threadIdx.x;
 
-    if (!load_now(&b.control->contract))
-        return;
-    const uint32_t nodes = b.control->nodes;
-    for (int i = thread; i < CROSS_TABLE; i += CROSS_THREADS)
+    const uint32_t nodes = load_now(&b.control->nodes);
+    for (int i = thread; i < CROSS_TABLE; i += THREADS)
         s.pair[i] = s.capacity[i] = 0;
     for (;;) {
         __syncthreads();
@@ -563,7 +556,7 @@ template <class U, int CONN> __global__ void __launch_bounds__(CROSS_THREADS) cr
         const int tx = tile % job.s.t[0], ty = tile / job.s.t[0] % job.s.t[1], tz = tile / (job.s.t[0] * job.s.t[1]);
         const int64_t at = (int64_t)tile * P;
         const uint32_t base = b.base[tile];
-        for (int i = thread; i < (TILE::FLAT ? 4 * T : 6 * T * T); i += CROSS_THREADS) { /* the tile's faces */
+        for (int i = thread; i < (TILE::FLAT ? 4 * T : 6 * T * T); i += THREADS) { /* the tile's faces */
             int x, y, z = 0;
             bool again; /* at a face before this one */
             if (TILE::FLAT) {
@@ -581,18 +574,18 @@ template <class U, int CONN> __global__ void __launch_bounds__(CROSS_THREADS) cr
             const int64_t p = at + (z * T + y) * T + x;
             if (again || b.node[p] == NO_NODE)
                 continue;
-            const U g = b.mask[p];
+            const U g = b.mask[at + voxel_at<U, TILE::FLAT>(x, y, z)];
             const uint32_t from = base + b.node[p];
 #pragma unroll
             for (int k = 0; k < D::N; k++) {
-                const int qx = x + D::x(k), qy = y + D::y(k), qz = z + D::z(k);
+                int qx = x + D::x(k), qy = y + D::y(k), qz = z + D::z(k);
                 if (TILE::inside(qx, qy, qz))
                     continue;
-                const int64_t q = place_of<TILE>(job.s, tx, ty, tz, qx, qy, qz);
-                if (q < 0 || b.node[q] == NO_NODE)
+                const int64_t t = tile_beside<TILE>(job.s, tx, ty, tz, qx, qy, qz), q = t + (qz * T + qy) * T + qx;
+                if (t < 0 || b.node[q] == NO_NODE)
                     continue;
-                const U capacity = min(g, b.mask[q]);
-                const uint32_t to = b.base[q / P] + b.node[q];
+                const U capacity = min(g, b.mask[t + voxel_at<U, TILE::FLAT>(qx, qy, qz)]);
+                const uint32_t to = b.base[t / P] + b.node[q];
                 const unsigned long long pair = (unsigned long long)(from + 1) << 32 | to;
                 uint32_t slot = from * 0x9e3779b1u ^ to * 0x85ebca6bu;
                 slot = (slot ^ slot >> 15) & (CROSS_TABLE - 1);
@@ -615,7 +608,7 @@ template <class U, int CONN> __global__ void __launch_bounds__(CROSS_THREADS) cr
         }
         __syncthreads();
         uint32_t mine = 0;
-        for (int i = thread; i < CROSS_TABLE; i += CROSS_THREADS)
+        for (int i = thread; i < CROSS_TABLE; i += THREADS)
             mine += s.pair[i] != 0;
         uint32_t e = mine ? atomicAdd(&s.count, mine) : 0;
         __syncthreads();
@@ -623,7 +616,7 @@ template <class U, int CONN> __global__ void __launch_bounds__(CROSS_THREADS) cr
             s.base = nodes + atomicAdd(&b.control->crossing, s.count);
         __syncthreads();
         e += s.base;
-        for (int i = thread; i < CROSS_TABLE; i += CROSS_THREADS) {
+        for (int i = thread; i < CROSS_TABLE; i += THREADS) {
             if (!s.pair[i])
                 continue;
             b.from[e] = (uint32_t)(s.pair[i] >> 32) - 1;
@@ -830,17 +823,13 @@ __device__ __forceinline__ edge_part own_edges(uint32_t edges)
     return {(uint32_t)(start < edges ? start : edges), (uint32_t)(start + part < edges ? start + part : edges)};
 }
 
-template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) solve_kernel(solve_job<U> job)
+/* The values of all nodes. */
+template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, meeting &all, uint32_t *sums)
 {
     typedef wide<U> word;
-    typedef uint32_t memory[SOLVE_THREADS / 32];
-    VP_SHARED(memory, sums);
-    const recon_buffers<U> &b = job.b;
-    if (!load_now(&b.control->contract))
-        return;
-    meeting all = {b.control, 0};
-    const uint32_t nodes = b.control->nodes;
-    edge_part mine = own_edges(nodes + b.control->crossing);
+    const solve_job<U> job = {b, NULL, NULL, 0};
+    const uint32_t nodes = load_now(&b.control->nodes);
+    edge_part mine = own_edges(nodes + load_now(&b.control->crossing));
     const uint32_t rounds = solve<U, ALL>(job, all, sums, nodes, mine.first, mine.end);
     for (uint32_t c = blockIdx.x * blockDim.x + threadIdx.x; c < nodes; c += gridDim.x * blockDim.x) {
         word low = 0, high = (word)~(word)0;
@@ -866,7 +855,7 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
     VP_SHARED(memory, sums);
     const recon_buffers<U> &b = job.b;
     meeting all = {b.control, 0};
-    const uint32_t nodes = b.control->nodes, me = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    const uint32_t nodes = load_now(&b.control->nodes), me = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
     edge_part mine = own_edges(nodes + b.control->crossing);
     solve<U, INSIDE>(job, all, sums, nodes, mine.first, mine.end);
     for (uint32_t c = me; c < nodes; c += step)
@@ -885,28 +874,63 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
     solve<U, FOREST>(job, all, sums, nodes, mine.first, mine.end);
 }
 
-/* ---- what every voxel gets ---- */
+/* ---- all of it ---- */
 
-template <class U> __global__ void __launch_bounds__(256) apply_kernel(recon_buffers<U> b, int tiles, int voxels)
+/* What every voxel gets. */
+template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, int tiles)
 {
-    if (!load_now(&b.control->contract))
-        return;
-    const int64_t n = (int64_t)tiles * voxels / 4, step = (int64_t)gridDim.x * blockDim.x;
+    typedef tile_of<U, CONN> TILE;
+    struct alignas(4 * sizeof(U)) quad {
+        U v[4];
+    };
+    const int64_t n = (int64_t)tiles * TILE::P / 4, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        const uint32_t base = b.base[4 * i / voxels];
-        const uint2 four = *(const uint2 *)(b.node + 4 * i);
+        const int64_t tile = 4 * i / TILE::P;
+        int x, y, z;
+        TILE::split((int)(4 * i % TILE::P), x, y, z);
+        const uint32_t base = __ldcg(b.base + tile);
+        const uint2 four = __ldcg((const uint2 *)(b.node + 4 * i));
         const uint32_t node[4] = {four.x & 0xffff, four.x >> 16, four.y & 0xffff, four.y >> 16};
-        struct alignas(4 * sizeof(U)) quad {
-            U v[4];
-        };
-        quad low = *(const quad *)(b.low + 4 * i);
-        const quad high = *(const quad *)(b.high + 4 * i);
+        const quad low = *(const quad *)(b.low + 4 * i), high = *(const quad *)(b.high + 4 * i);
 #pragma unroll
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 4; k++) {
+            U v = low.v[k];
             if (node[k] != NO_NODE)
-                low.v[k] = max(low.v[k], min(high.v[k], (U)b.result[base + node[k]]));
-        *(quad *)(b.value + 4 * i) = low;
+                v = max(v, min(high.v[k], (U)__ldcg(b.result + base + node[k])));
+            b.value[tile * TILE::P + voxel_at<U, TILE::FLAT>(x + k, y, z)] = v;
+        }
     }
+}
+
+/* Thread blocks that are on the device together. Shared memory: masks, labels, and what is known of a tile's basins
+ * (about 14 bytes a voxel for bytes). Nothing is done where the queue of tiles left nothing. */
+template <class U, int CONN, int THREADS>
+__global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) contract_kernel(contract_job<U> job)
+{
+    union memory {
+        contract_memory<U, CONN> tile;
+        cross_memory<U> cross;
+        uint32_t sums[THREADS / 32];
+    };
+    VP_SHARED(memory, s);
+    static_assert(THREADS == SOLVE_THREADS, "");
+    if (!load_now(&job.b.control->contract))
+        return;
+    meeting all = {job.b.control, 0};
+    contract_tiles<U, CONN, THREADS>(job, s.tile);
+    all.wait();
+    cross_tiles<U, CONN, THREADS>(job, s.cross);
+    if (!job.solve)
+        return;
+    all.wait();
+    solve_nodes<U>(job.b, all, s.sums);
+    all.wait();
+    apply<U, CONN>(job.b, job.s.tiles);
+}
+
+template <class U, int CONN> constexpr size_t contract_shared()
+{
+    return sizeof(contract_memory<U, CONN>) > sizeof(cross_memory<U>) ? sizeof(contract_memory<U, CONN>) : sizeof(cross_memory<U>);
 }
 
 }
