@@ -21,6 +21,9 @@ SAN     ?=
 # CUDA=auto builds the plugin where nvcc is found, 1 insists, 0 leaves it out. GPU_ARCH replaces the list of targets.
 CUDA    ?= auto
 NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
+# MPI the same, where mpicc is found: for ct-fdk on many hosts.
+MPI     ?= auto
+MPICC   ?= $(firstword $(shell command -v mpicc 2>/dev/null))
 WERROR  ?= 0
 V       ?= 0
 
@@ -82,6 +85,15 @@ else ifeq ($(CUDA),1)
 $(error CUDA=1, but there is no nvcc: set NVCC=/path/to/nvcc)
 endif
 endif
+# The other plugin: bytes between processes on many hosts.
+ifneq ($(MPI),0)
+ifneq ($(MPICC),)
+RANKS   := $(O)/lib/voxpipe/voxpipe-mpi.so
+else ifeq ($(MPI),1)
+$(error MPI=1, but there is no mpicc: set MPICC=/path/to/mpicc)
+endif
+endif
+PLUGINS := $(PLUGIN) $(RANKS)
 comma := ,
 CUDAROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=sm_90
@@ -96,7 +108,7 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2);)
 
 ## all: build every program into build/bin (default)
-all: $(TOOLS:%=$(BIN)/%) $(PLUGIN)
+all: $(TOOLS:%=$(BIN)/%) $(PLUGINS)
 
 define isa_rule
 $(OBJ)/%.$(1).o: %.c Makefile
@@ -121,10 +133,16 @@ $(OBJ)/$(GPUHASH)/cuda/%.cu.o: cuda/%.cu Makefile
 $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
 
+$(OBJ)/mpi/%.o: mpi/%.c Makefile
+	$(call say,MPICC,$<)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(ALLCFLAGS) -fvisibility=hidden -MMD -MP -MT $@ -c -o $@ $<
+$(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
+	$(call say,LD,$@)mkdir -p $(@D) && OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(filter-out -fopenmp,$(ALLCFLAGS)) -shared -o $@.tmp $(OBJ)/mpi/mpi.o $(LIB) -Wl,--exclude-libs,ALL $(LDFLAGS) -lpthread && mv -f $@.tmp $@
+
 # Changes when a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
-$(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/cuda/device.c.o: $(OBJ)/build.h
+$(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/common/run/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
+    $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
@@ -143,6 +161,9 @@ $(OBJ)/fuzzer/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(LIB)
 # a library to preload: no flags of the programs
 $(O)/fault/fault.so: tests/fault/fault.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) -std=gnu11 $(WARN) -O1 -fPIC -shared -o $@ $< -ldl
+# what the programs open in the place of voxpipe-cuda.so, with devices that are pretended
+$(O)/pretend/voxpipe-cuda.so: $(OBJ)/tests/plugin/plugin.o $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -shared -o $@ $^ $(LDFLAGS) -Wl,--exclude-libs,ALL -lpthread -lm
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
@@ -171,7 +192,7 @@ unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
 	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
 # Fuzz targets that go through their corpus, and what makes system calls fail.
-tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so
+tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.so
 	@mkdir -p $(O)/replay && for f in $(filter $(OBJ)/%,$^); do cp -f $$f $(O)/replay/; done
 
 ## check: build and run every test (needs bats); the last line counts them
@@ -235,7 +256,7 @@ install: all
 	install -m 644 $(MAN1) "$(DESTDIR)$(MANDIR)/man1"
 	install -m 644 $(MAN5) "$(DESTDIR)$(MANDIR)/man5"
 	install -m 644 $(MAN7) "$(DESTDIR)$(MANDIR)/man7"
-	$(if $(PLUGIN),install -d "$(DESTDIR)$(LIBDIR)" && $(INSTALL_PROGRAM) -m 755 $(PLUGIN) "$(DESTDIR)$(LIBDIR)")
+	$(if $(strip $(PLUGINS)),install -d "$(DESTDIR)$(LIBDIR)" && $(INSTALL_PROGRAM) -m 755 $(PLUGINS) "$(DESTDIR)$(LIBDIR)")
 	for t in $(TOOLS); do \
 	    install -m 644 completions/bash/$$t "$(DESTDIR)$(BASHCOMPDIR)/$$t" && \
 	    install -m 644 completions/zsh/_$$t "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" && \
@@ -256,7 +277,7 @@ bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
 uninstall:
 	for t in $(TOOLS); do rm -f "$(DESTDIR)$(BINDIR)/$$t" "$(DESTDIR)$(BASHCOMPDIR)/$$t" \
 	    "$(DESTDIR)$(ZSHCOMPDIR)/_$$t" "$(DESTDIR)$(FISHCOMPDIR)/$$t.fish"; done
-	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so"
+	rm -f "$(DESTDIR)$(LIBDIR)/voxpipe-cuda.so" "$(DESTDIR)$(LIBDIR)/voxpipe-mpi.so"
 	for m in $(MAN1) $(MAN5) $(MAN7); do rm -f "$(DESTDIR)$(MANDIR)/man$${m##*.}/$${m##*/}"; done
 
 ## sanitize: build into build/san with address and undefined sanitizers and run every test there
@@ -277,7 +298,7 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
 .PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:

@@ -18,7 +18,8 @@ const struct vp_kind *vp_plugin(void);
 static const struct vp_kernel *const kernels[] = {
     &vp_gpu_gauss, &vp_gpu_log,
     &vp_gpu_min, &vp_gpu_max, &vp_gpu_rank, &vp_gpu_entropy, &vp_gpu_mean, &vp_gpu_var, &vp_gpu_std, &vp_gpu_wiener,
-    &vp_gpu_subtract, &vp_gpu_nlmeans, &vp_gpu_math, &vp_gpu_morphrecon,
+    &vp_gpu_above, &vp_gpu_threshold, &vp_gpu_subtract, &vp_gpu_nlmeans, &vp_gpu_math,
+    &vp_gpu_morphrecon,
 };
 
 static int failed(struct vp_err *err, cudaError_t e)

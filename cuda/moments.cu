@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mean, variance, standard deviation and Wiener's filter: kernels "mean", "var", "std" and "wiener" of local/moments.h.
+/* Mean, variance, standard deviation, Wiener's filter and local thresholds: kernels "mean", "var", "std", "wiener" and
+ * "above" of local/moments.h.
  *
- * Boxes take three passes. Along each axis the states of the window's samples are put together: for integers sums and
+ * Boxes of integers that are one plane deep slide (moments_slide.cuh). Other boxes take three passes. Along each axis the states of the window's samples are put together: for integers sums and
  * sums of squares, exact modulo 2^64, so the results are the CPU's to the bit. For floats sums and squared deviations
  * in float64: m parts of u samples each, with the sums s_i and the total S, deviate from the common mean by
  *
@@ -15,107 +16,13 @@
  * pass and of the y pass, 8 (mean) or 16 bytes a voxel each.
  * Cost: 2 radius + 1 states read a voxel and pass, twice for deviations of floats; a ball all its samples.
  * Limits: memory for the states. */
-#include "footprint.cuh"
-#include "local/moments.h"
+#include "moments_result.cuh"
+#include "moments_slide.cuh"
 
 #include <cstdio>
-#include <type_traits>
 
 namespace
 {
-
-/* N = 1: only the sum. */
-template <class T, int N> struct state {
-    T v[N];
-};
-
-struct finish {
-    enum vp_moment moment;
-    bool sample;
-    double noise;
-};
-
-/* ---- results ---- */
-
-/* k q - s s as a double, rounded once. */
-__device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
-{
-    const uint64_t a = (uint64_t)(s < 0 ? -s : s);
-    const uint64_t lo1 = k * q, hi1 = __umul64hi(k, q), lo2 = a * a, hi2 = __umul64hi(a, a);
-    const uint64_t lo = lo1 - lo2, hi = hi1 - hi2 - (lo1 < lo2); /* never negative */
-    if (!hi)
-        return (double)lo;
-    const int shift = 64 - __clzll((long long)hi);
-    const uint64_t top = hi << (64 - shift) | (shift < 64 ? lo >> shift : 0),
-                   rest = shift < 64 ? lo << (64 - shift) : lo;
-    return ldexp((double)(top | (rest != 0)), shift);
-}
-
-template <class O> __device__ O stored(double v);
-template <> __device__ float stored<float>(double v)
-{
-    return (float)v;
-}
-__device__ double clamped(double v, double lo, double hi)
-{
-    return v != v ? 0 : rint(v > lo ? (v < hi ? v : hi) : lo);
-}
-template <> __device__ uint8_t stored<uint8_t>(double v)
-{
-    return (uint8_t)clamped(v, 0, 255);
-}
-template <> __device__ uint16_t stored<uint16_t>(double v)
-{
-    return (uint16_t)clamped(v, 0, 65535);
-}
-template <> __device__ int16_t stored<int16_t>(double v)
-{
-    return (int16_t)(int)clamped(v, -32768, 32767);
-}
-
-/* As on the CPU: where float32 comes out the inverse will do. */
-__device__ double divided(double v, double by, bool exact)
-{
-    return exact ? v / by : v * (1 / by);
-}
-
-template <int N> __device__ double variance(const state<uint64_t, N> &s, double n, double less, bool exact)
-{
-    const double left = n - less > 0 ? n - less : 1;
-    return divided(spread_of((uint64_t)n, s.v[N - 1], (int64_t)s.v[0]), left * n, exact);
-}
-template <int N> __device__ double variance(const state<double, N> &s, double n, double less, bool exact)
-{
-    return divided(s.v[N - 1], n - less > 0 ? n - less : 1, exact);
-}
-__device__ double total(uint64_t s)
-{
-    return (double)(int64_t)s;
-}
-__device__ double total(double s)
-{
-    return s;
-}
-
-template <class T, int N>
-__device__ double result(const finish &f, const state<T, N> &s, double n, double x, bool exact)
-{
-    const double mean = divided(total(s.v[0]), n, exact);
-    if (N == 1)
-        return mean;
-    const double var = variance(s, n, f.sample ? 1 : 0, exact);
-    if (f.moment == VP_WIENER)
-        return var > f.noise ? fma((var - f.noise) / var, x - mean, mean) : mean;
-    return f.moment == VP_STD ? sqrt(var) : var;
-}
-
-/* Whether results are rounded to integers. */
-template <class O> struct whole {
-    enum { IS = true };
-};
-template <> struct whole<float> {
-    enum { IS = false };
-};
 
 /* ---- boxes ---- */
 
@@ -263,6 +170,8 @@ constexpr auto params = vp_params<vp_moments_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
+    if (params(op)->moment == VP_ABOVE && op->out == VP_U8 && (VP_MOMENTS_TYPES & 1u << op->in))
+        return true;
     if ((VP_MOMENTS_TYPES & 1u << op->in) && (VP_MOMENTS_TYPES & 1u << op->out) &&
         (op->out == op->in || op->out == VP_F32 || op->in == VP_F32))
         return true;
@@ -273,12 +182,12 @@ bool has(const struct vp_op *op, char *why, size_t size)
 uint64_t states_bytes(const struct vp_op *op, const struct vp_box &b)
 {
     const int64_t n = vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
-    return (uint64_t)vp_round_up(n * (params(op)->moment == VP_MEAN ? 8 : 16), VP_ALIGN);
+    return (uint64_t)vp_round_up(n * (params(op)->spreads ? 16 : 8), VP_ALIGN);
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
-    if (params(op)->f.shape == VP_BALL)
+    if (params(op)->f.shape == VP_BALL || slides(op))
         return 0;
     const struct vp_box x = {{0, 0, 0}, {out[0], in[1], in[2]}}, y = {{0, 0, 0}, {out[0], out[1], in[2]}};
     return states_bytes(op, x) + states_bytes(op, y);
@@ -288,7 +197,7 @@ template <class S, class O, class T, int N>
 int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_moments_params *p = params(op);
-    const finish f = {p->moment, p->sample, p->noise};
+    const finish f = {p->moment, p->sample, p->noise, p->limit};
     const struct vp_area in = args->in[0], out = *args->out;
     const vp_grid_of whole(out.box);
 
@@ -296,6 +205,9 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
         return vp_start(err, args->queue->stream, ball_kernel<S, O, T, N>, whole.grid, whole.threads, 0, in, out,
                         (const int4 *)args->table, (int)p->f.spans, f);
     const int3 reach = vp_reach(&p->f, op->image);
+    if constexpr (!std::is_same<S, float>::value)
+        if (slides(op))
+            return slide<S, O, N>(op, in, out, reach, f, args->queue->stream, err);
     struct vp_box bx = out.box, by = out.box;
     vp_box_grow(&bx, 1, reach.y, in.box); /* the rows and planes that the later passes look at */
     vp_box_grow(&bx, 2, reach.z, in.box);
@@ -313,11 +225,13 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 template <class S, class O> int lanes(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     using T = std::conditional_t<std::is_same<S, float>::value, double, uint64_t>;
-    return params(op)->moment == VP_MEAN ? run<S, O, T, 1>(op, args, err) : run<S, O, T, 2>(op, args, err);
+    return params(op)->spreads ? run<S, O, T, 2>(op, args, err) : run<S, O, T, 1>(op, args, err);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
+    if (params(op)->moment == VP_ABOVE)
+        return vp_by_type(op->in, [=](auto in) { return lanes<decltype(in), uint8_t>(op, args, err); });
     if (op->in == VP_F32) /* the last of several iterations goes to any type */
         return vp_by_type(op->out, [=](auto out) { return lanes<float, decltype(out)>(op, args, err); });
     return vp_by_type(op->in, [=](auto in) {
@@ -335,3 +249,4 @@ const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, table, fill, launch}
 const struct vp_kernel vp_gpu_var = {"var", has, scratch, table, fill, launch};
 const struct vp_kernel vp_gpu_std = {"std", has, scratch, table, fill, launch};
 const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_above = {"above", has, scratch, table, fill, launch};

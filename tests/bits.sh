@@ -227,6 +227,7 @@ gauss_commands() {
         t "img-gauss --2d --sigma 2 $IN/$type.tif -o out.tif"
         t "img-gauss --sigma 1.5 --derivative 1,0,0 $IN/$type.tif -o out.tif"
         t "img-log --sigma 1.5 $IN/$type.tif -o out.tif"
+        t "img-convolve -k $IN/page.tif --normalize --edge nearest $IN/$type.tif -o out.tif"
         t "img-log --sigma 3,1,2 $IN/$type.tif -o out.tif"
     done
     for type in u32 i64 f64; do
@@ -291,6 +292,10 @@ local_commands() {
         done
         t "img-morph --op erode --radius 15,7,0 $IN/$type.tif -o out.tif"
         t "img-morph --op close --shape ball --radius 3 $IN/$type.tif -o out.tif"
+        for option in --fill-holes --clear-border --regional-max "--open 2" "--hmax 1"; do
+            t "img-morphrecon $option $IN/$type.tif -o out.tif"
+            t "img-morphrecon --2d $option $IN/$type.tif -o out.tif"
+        done
         t "img-wiener --radius 1 $IN/$type.tif -o out.tif"
         case $type in # the noise
         f32) sigma=0.1 variance=0.01 ;;
@@ -298,6 +303,10 @@ local_commands() {
         *) sigma=1700 variance=3e6 ;;
         esac
         t "img-wiener --radius 2 --noise $variance --type f32 $IN/$type.tif -o out.tif"
+        for how in "--otsu" "--at $sigma" "--local mean --window 5" "--local niblack --window 9,5,3" \
+            "--local sauvola --r $sigma --2d --window 15" "--local bradley --shape ball --window 5 --below"; do
+            t "img-threshold $how $IN/$type.tif -o out.tif"
+        done
         t "img-nlmeans --h $sigma --search 2 $IN/$type.tif -o out.tif"
         t "img-nlmeans --2d --h $sigma --sigma $sigma --search 3 --type f32 $IN/$type.tif -o out.tif"
     done
@@ -352,9 +361,12 @@ local_commands() {
     plans "img-local --stat entropy --radius 2 --range 0,2 --bins 64" $IN/big.tif 200x150x6 41x37x20
     plans "img-morph --op erode --radius 15,30,12" $IN/big.tif 8x64x3 64x16x2
     plans "img-morph --op close --radius 3" $IN/big8.tif 200x150x9 30x30x30
+    plans "img-morphrecon --hmax 20 --connectivity 18" $IN/big8.tif 200x150x9 30x30x30
     plans "img-morph --op tophat --shape ball --radius 4" $IN/big16.tif 200x150x9 30x30x30
     plans "img-wiener --radius 2 --noise 0.002" $IN/big.tif 200x150x9 64x64x10
     plans "img-wiener --2d --radius 3 --noise 0.002" $IN/page.tif 64x64 200x40
+    plans "img-threshold --local niblack --window 7" $IN/big16.tif 200x150x5 40x40x40
+    plans "img-threshold --otsu" $IN/big8.tif 200x150x5 64x20x7
     plans "img-nlmeans --h 0.3 --search 1 --patch 1" $IN/big.tif 200x150x9 64x64x10
 }
 
@@ -450,13 +462,14 @@ stack_commands() {
     # what fails must fail alike
     for f in cut missing list; do
         for program in img-cat img-gauss img-local img-info "img-math a" img-convert ct-filter ct-fdk \
-            "ct-reduce --pages" img-view img-wiener "img-nlmeans --h 1" "img-morph --op erode" img-log; do
+            "ct-reduce --pages" img-view img-wiener "img-nlmeans --h 1" "img-morph --op erode" img-log \
+            "img-threshold --otsu"; do
             perhaps "$program $IN/$f.tif >out"
         done
         perhaps "cat $IN/$f.tif | img-gauss | img-cat >out"
     done
-    for program in img-cat img-gauss img-local img-log img-math img-morph img-nlmeans img-wiener img-convert img-info \
-        img-cmp img-view ct-fdk ct-filter ct-backproject ct-normalize ct-phantom ct-reduce ct-geom; do
+    for program in img-cat img-gauss img-local img-log img-math img-morph img-nlmeans img-threshold img-wiener \
+        img-convert img-info img-cmp img-view ct-fdk ct-filter ct-backproject ct-normalize ct-phantom ct-reduce ct-geom; do
         perhaps "$program"
         perhaps "$program --nonsense $IN/f32.tif"
         perhaps "$program --memory lots $IN/f32.tif"
@@ -483,7 +496,7 @@ large_commands() {
             "img-gauss --sigma 10" "img-gauss --2d --sigma 1.5" "img-log --sigma 1" "img-log --sigma 3" "img-local" \
             "img-local --radius 2,2,0" "img-local --stat mean --radius 3" "img-local --stat std --radius 2" \
             "img-morph --op erode --radius 15" "img-morph --op open --radius 2,3,1" \
-            "img-wiener --radius 2 --noise 0.01" "img-math 'a * 2 + x'" \
+            "img-wiener --radius 2 --noise 0.01" "img-threshold --local niblack --2d --window 31" "img-math 'a * 2 + x'" \
             "img-local --stat entropy --range 0,2 --bins 40 --2d" "img-local --stat max --shape ball --radius 4"; do
             t "$command $IN/wide-$type.tif -o out.tif"
         done
@@ -600,7 +613,8 @@ ct_commands() {
     t "ct-phantom --volume 40x40x40 | img-gauss --sigma 1.5 | img-local | img-convert --type u8 --auto --spool >out.tif"
     t "ct-geom $IN/full.geom --offset-u 3 --clockwise | ct-phantom -g - | ct-fdk | img-view -o out.png"
     for program in img-gauss img-log "img-local --stat max" "img-morph --op open" "img-nlmeans --h 1 --search 1" \
-        img-wiener "img-math a+1" "img-local --stat std --radius 3" "img-local --radius 3"; do
+        img-wiener "img-math a+1" "img-local --stat std --radius 3" "img-local --radius 3" \
+        "img-threshold --local mean --window 9"; do
         t "$program --device $DEVICE $IN/big.tif -o out.tif"
     done
     t "ct-filter $IN/full.tif | ct-backproject --device $DEVICE -o out.tif"

@@ -194,10 +194,40 @@ img-morph-options() {
     any_of "" "" "--iterations 2" "--iterations 3"
 }
 
+img-morphrecon-options() {
+    local x y z
+    below "$W"; x=$R
+    below "$H"; y=$R
+    below "$D"; z=$R
+    if [ -n "$FLAT" ]; then z=0; fi
+    any_of --fill-holes --clear-border "--hmax 40" "--hmin 40" "--hdome 25" --regional-max --regional-min "--open 2" \
+        "--close 1.5" "--seed $x,$y,$z" "--seed $x,$y,$z --by erosion"
+    if [ "$D" -gt 1 ] && [ -z "$FLAT" ]; then any_of "" "" "--connectivity 6" "--connectivity 18"; fi
+}
+
 img-wiener-options() {
     window
     one_of "--noise 30" "--noise 0" "--noise 500 --type f32" estimated
     if [ "$R" = estimated ]; then SEEK=twice; else any_of "$R"; fi
+}
+
+img-threshold-options() {
+    local how
+    one_of otsu triangle li yen isodata at at mean niblack niblack sauvola bradley; how=$R
+    any_of "" "" --below "--value 1"
+    case $how in
+    at) any_of "--at 3.5" "--at 90" "--at=-7" ;;
+    otsu | triangle | li | yen | isodata)
+        OPTIONS+=(--$how) SEEK=twice
+        if [ "$TYPE" = f32le ]; then any_of "" "--bins 1000" "--range=-5,9"; fi ;;
+    *)
+        OPTIONS+=(--local $how)
+        one_of 1 3 5 9 41; OPTIONS+=(--window "$R")
+        one_of "" "" "--shape ball"
+        if [ -n "$R" ] && [ "${OPTIONS[*]: -1}" -lt 9 ]; then any_of "$R"; fi
+        any_of "" "--offset -2"
+        if [ $how = sauvola ]; then any_of "--r 9" "--r 70 --k 0.5"; fi ;;
+    esac
 }
 
 img-local-options() {
@@ -220,6 +250,24 @@ img-nlmeans-options() {
     lengths --search 0 2
     any_of "" "--patch 1" "--patch 2"
     any_of "" "--type f32" "--sigma 3"
+}
+
+img-convolve-options() {
+    local w h d
+    one_of 1 4 7 12 30; w=$R
+    one_of 1 3 8 13 25; h=$R
+    one_of 1 1 1 3 6; d=$R
+    if [ -n "$FLAT" ] || [ "$D" = 1 ]; then d=1; fi
+    if [ "$d" = 1 ]; then
+        one_of "" "" "--grid 2x1" "--grid 2x3" "--grid 1x2"
+        case $R in *2x3) d=6 ;; ?*) d=2 ;; esac
+        if [ -n "$R" ]; then any_of "$R" "$R --weights source"; fi
+    fi
+    perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
+        img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
+    OPTIONS+=(-k kernel.tif)
+    edge
+    any_of "" "--correlate" "--normalize" "--normalize --type same"
 }
 
 img-math-options() {

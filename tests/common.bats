@@ -17,10 +17,13 @@ img-convert   | vol.tif      | --type f64
 img-math      | vol.tif      | -e 2*a+z
 img-gauss     | vol.tif      | --sigma 2
 img-log       | vol.tif      | --sigma 2
+img-convolve  | vol.tif      | -k kernel.tif
 img-local     | vol.tif      | --radius 1
 img-morph     | vol.tif      | --op close --radius 2
+img-morphrecon| vol.tif      | --fill-holes
 img-wiener    | vol.tif      | --noise 1e-7
 img-nlmeans   | vol.tif      | --h 0.01 --search 2
+img-threshold | vol.tif      | --local niblack --window 5
 img-view      | vol.tif      | --window 0,0.03'
 
 setup_file() {
@@ -30,6 +33,7 @@ setup_file() {
     ct-phantom -g scan.geom -o scan.tif
     ct-filter scan.tif -o filtered.tif
     ct-backproject filtered.tif -o vol.tif
+    img-cat --region 0:7,0:5 --pages 0:1 vol.tif | img-math '(1 + x) * (2 + y * y) + (x == 3)' -o kernel.tif
     img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
 }
 

@@ -131,6 +131,25 @@ alike() {
     done
 }
 
+@test "img-threshold: masks are the CPU's to the bit; those of floats are but for voxels on their threshold" {
+    needs_gpu
+    for type in u8 u16 i16 f32; do
+        noise a.tif 150x70x20 $type
+        for how in "--otsu" "--triangle --2d" "--li --below" "--yen" "--isodata --value 1" "--at 0.3" "--at 77.5 --below"; do
+            # shellcheck disable=SC2086
+            same img-threshold $how a.tif
+        done
+        for how in "mean --window 7" "mean --2d --window 101 --offset -0.1" "niblack --2d --window 31 --below" \
+            "niblack --window 9,5,3" "sauvola --2d --window 15 --r 50" "bradley --shape ball --window 5" \
+            "niblack --window 299,3,1" "sauvola --2d --window 3,199 --r 0.2"; do
+            img-threshold --device cpu --local $how a.tif -o cpu.tif
+            ok img-threshold --device cuda --local $how a.tif -o gpu.tif
+            if [ $type != f32 ]; then ok img-cmp gpu.tif cpu.tif || { echo "with $type $how"; return 1; }; fi
+            ok img-cmp --max-rel-l2 1e-2 gpu.tif cpu.tif || { echo "with $type $how"; return 1; }
+        done
+    done
+}
+
 @test "img-morph: every operation, the CPU's bits" {
     needs_gpu
     for type in f32 u8 u16 i16; do
@@ -139,6 +158,25 @@ alike() {
             same img-morph --op $op --radius 3,2,1 a.tif
             same img-morph --op $op --shape ball --radius 2 --iterations 2 a.tif
         done
+    done
+}
+
+@test "img-morphrecon: everything it makes, the CPU's bits, in one visit and in two" {
+    needs_gpu
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x70x20 $type
+        h=3000
+        if [ $type = f32 ]; then h=0.3; elif [ $type = u8 ]; then h=30; fi
+        for option in --fill-holes --clear-border "--hmax $h" "--hmin $h" "--hdome $h" --regional-max --regional-min \
+            "--open 2" "--close 2"; do
+            read -ra words <<<"$option"
+            same img-morphrecon "${words[@]}" a.tif
+            same img-morphrecon "${words[@]}" --chunk 61x33x9 --connectivity 18 a.tif
+            same img-morphrecon "${words[@]}" --2d a.tif
+            same img-morphrecon "${words[@]}" --2d --chunk 41x50 --connectivity 4 a.tif
+        done
+        same img-morphrecon --seed 75,35,10 --chunk 61x33x9 a.tif
+        same img-morphrecon --2d --seed 75,35 --by erosion a.tif
     done
 }
 
@@ -153,6 +191,21 @@ alike() {
         same img-nlmeans --h $h --search 1 --patch 2 --type f32 a.tif
         for patch in 0 1 2 3 5 7; do
             same img-nlmeans --2d --h $h --search 4 --patch $patch a.tif
+        done
+    done
+}
+
+@test "img-convolve: the CPU's results within 1e-6" {
+    needs_gpu
+    noise kernel.tif 21x18x1 u8
+    noise kernels.tif 13x11x6 u8
+    noise deep.tif 5x6x7 u8
+    for type in f32 u8 u16 i16; do
+        noise a.tif 150x170x20 $type
+        for edge in renormalize nearest mirror zero wrap; do
+            alike img-convolve -k kernel.tif --normalize --edge $edge a.tif
+            alike img-convolve -k kernels.tif --grid 3x2 --normalize --edge $edge a.tif
+            alike img-convolve -k deep.tif --correlate --edge $edge a.tif
         done
     done
 }
@@ -186,10 +239,13 @@ alike() {
 @test "windows: boxes do not change a bit of the GPU's result" {
     needs_gpu
     noise a.tif 150x70x30 f32
+    noise kernel.tif 21x18x1 u8
     for program in 'img-local --stat min --radius 9,4,5' 'img-local --radius 2' 'img-local --radius 1' \
         'img-local --stat std --radius 3' 'img-local --stat entropy --range 0,1 --shape ball --radius 2' \
         'img-morph --op tophat --radius 2,5,3' 'img-wiener --noise 0.1 --radius 2' \
-        'img-nlmeans --h 0.3 --search 2 --patch 1' 'img-math a*x+y-z'; do
+        'img-nlmeans --h 0.3 --search 2 --patch 1' 'img-threshold --otsu' \
+        'img-threshold --local niblack --window 7,5,3' 'img-threshold --local mean --window 31,9,1' \
+        'img-math a*x+y-z' 'img-convolve -k kernel.tif'; do
         read -ra command <<<"$program"
         "${command[@]}" --device cuda a.tif -o want.tif
         for chunk in 150x70x1 150x70x7 37x70x30 61x11x9; do

@@ -24,6 +24,7 @@ setup_file() {
     ct-backproject filtered.tif -o vol.tif
     img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
     img-convert counts.tif --type u8 --scale 0.004,0 -o bytes.tif
+    img-cat --region 0:17,0:15 --pages 0:1 vol.tif | img-math '1 + x * y' -o kernel.tif
 }
 
 # which SET: the set that a program says it uses
@@ -54,6 +55,9 @@ img-local --stat var --radius 2 bytes.tif
 img-local --stat entropy bytes.tif
 img-morph --op close --radius 2 vol.tif
 img-wiener --noise 1e-7 vol.tif
+img-threshold --otsu vol.tif
+img-threshold --local niblack --window 5 vol.tif
+img-threshold --local sauvola --window 7 bytes.tif
 img-view vol.tif'
     f() {
         cmp generic avx2
@@ -67,6 +71,7 @@ img-view vol.tif'
     programs='ct-filter scan.tif
 img-gauss --sigma 2 vol.tif
 img-log --sigma 2 vol.tif
+img-convolve -k kernel.tif vol.tif
 img-nlmeans --h 0.01 --search 2 vol.tif'
     f() {
         cmp avx2 avx512

@@ -4,6 +4,7 @@
 #include "base/tool.h"
 #include "ct/filter.h"
 #include "ct/normalize.h"
+#include "ct/ranked.h"
 #include "ct/session.h"
 #include "stack/reader.h"
 
@@ -14,6 +15,7 @@ struct params {
     struct vp_filter_params filter;
     int filter_on;
     struct vp_reconstruct_params reconstruct;
+    struct vp_ranked_params ranked;
 };
 
 static const struct vp_opt options[] = {
@@ -25,6 +27,7 @@ static const struct vp_opt options[] = {
                       "is expected to take less time than the cores of the host; --plan says where. The two differ by "
                       "less than 1e-6 (relative L2)."),
     VP_OPTIONS(struct params, reconstruct, vp_reconstruct_options),
+    VP_OPTIONS(struct params, ranked, vp_ranked_options),
     VP_OPT_END,
 };
 
@@ -51,32 +54,40 @@ static bool normalizes(const struct vp_run *run)
     return false;
 }
 
-static int run(struct vp_run *run_, void *params, struct vp_err *err)
+/* All that comes before the plan. */
+static int prepare(struct vp_session *s, struct vp_run *run, const struct params *p, struct vp_err *err)
 {
-    const struct params *p = params;
-    struct vp_session s = {0};
-    int rc = -1;
-
-    if (normalizes(run_) && vp_normalize_check(&p->normalize, err))
+    const bool normal = normalizes(run);
+    if (normal && vp_normalize_check(&p->normalize, err))
         return -1;
     if (p->normalize.transmission)
         return vp_fail(err, VP_EUSAGE,
                        "--no-log: a transmission cannot be reconstructed, line integrals can");
-    if (vp_session_open(&s, run_, &p->reconstruct,
-                        normalizes(run_) ? vp_normalize_need(&p->normalize) : VP_NEED_LINES, err))
-        goto out;
-    const struct vp_stack *in = vp_reader_stack(s.reader);
-    if (!normalizes(run_) && !vp_meta_get(&in->meta, "quantity") && !vp_type_is_float(in->type))
-        vp_warn(run_, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0",
-                vp_reader_name(s.reader), vp_type_name(in->type));
-    if (normalizes(run_) &&
-        vp_session_normalize(&s, run_, &p->normalize,
-                             p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
-        goto out;
-    if (vp_session_filter(&s, &p->filter, (enum vp_filter_on)p->filter_on, err))
-        goto out;
-    rc = vp_session_run(&s, run_, err);
-out:
+    if (vp_session_open(s, run, &p->reconstruct, normal ? vp_normalize_need(&p->normalize) : VP_NEED_LINES, err))
+        return -1;
+    const struct vp_stack *in = vp_reader_stack(s->reader);
+    if (!normal && !vp_meta_get(&in->meta, "quantity") && !vp_type_is_float(in->type))
+        vp_warn(run, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0",
+                vp_reader_name(s->reader), vp_type_name(in->type));
+    if (normal && vp_session_normalize(s, run, &p->normalize,
+                                       p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
+        return -1;
+    return vp_session_filter(s, &p->filter, (enum vp_filter_on)p->filter_on, err);
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_session s = {0};
+    int rc = vp_ranked_open(&s.ranked, run_, &p->ranked, err);
+
+    if (rc)
+        return -1;
+    rc = prepare(&s, run_, p, err);
+    if (s.ranked)
+        rc = vp_ranked_run(s.ranked, &s, run_, rc, err);
+    else if (!rc)
+        rc = vp_session_run(&s, run_, err);
     vp_session_close(&s);
     return rc;
 }
@@ -115,7 +126,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .see_also = "ct-geom(1), ct-normalize(1), ct-filter(1), ct-backproject(1), img-view(1), ct-geometry(5)",
-    .flags = VP_TOOL_CUDA,
+    .flags = VP_TOOL_CUDA | VP_TOOL_RANKS,
     .run = run,
 };
 

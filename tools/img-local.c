@@ -6,6 +6,7 @@
 #include "local/entropy.h"
 #include "local/stat.h"
 #include "image/image_run.h"
+#include "image/range.h"
 
 struct params {
     struct vp_stat_params stat;
@@ -45,7 +46,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_stat_check(&p->stat, err) || vp_images_open(&im, run_, &image, 1, VP_STAT_TYPES, err))
         goto out;
     if (vp_stat_needs_range(&p->stat, im.type)) {
-        if (vp_entropy_range(&im, run_, range, err))
+        if (vp_images_range(&im, run_, range, err))
             goto out;
         known = !run_->common.plan; /* which reads nothing */
         vp_plan(run_, "passes", "2, the first for the range");

@@ -45,6 +45,32 @@ const char *vp_plugins(void)
     return dir && *dir ? dir : NULL;
 }
 
+static int number_of(const char *text)
+{
+    char *end;
+    const long n = text ? strtol(text, &end, 10) : -1;
+    return text && end > text && !*end && n >= 0 && n < 1 << 24 ? (int)n : -1;
+}
+
+int vp_launched(int *rank)
+{
+    /* a batch script of Slurm has SLURM_NTASKS and SLURM_PROCID, too: only what srun starts is in a step with tasks */
+    const char *const known[][2] = {
+        {getenv("OMPI_COMM_WORLD_SIZE"), getenv("OMPI_COMM_WORLD_RANK")}, /* ENVVAR OMPI_COMM_WORLD_SIZE: of Open MPI's mpirun: this is one of so many ranks */
+        {getenv("PMI_SIZE"), getenv("PMI_RANK")}, /* ENVVAR PMI_SIZE: the same, of MPICH's and others' */
+        {getenv("SLURM_STEP_NUM_TASKS"), getenv("SLURM_PROCID")}, /* ENVVAR SLURM_STEP_NUM_TASKS: the same, of srun */
+    };
+    *rank = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const int size = number_of(known[i][0]), it = number_of(known[i][1]);
+        if (size < 1 || it < 0)
+            continue;
+        *rank = it;
+        return size;
+    }
+    return 1;
+}
+
 /* As Linux judges where fs.protected_symlinks is set: in a sticky folder that all may write, a link counts only for who
  * made it, or if the folder's owner did. */
 static bool foreign_link(const char *path)

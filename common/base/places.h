@@ -17,6 +17,10 @@ int vp_unnamed_file(const char *dir);
 /* $VOXPIPE_PLUGINS, NULL if it is not set. */
 const char *vp_plugins(void);
 
+/* Whether a launcher has started this process as one of several, by what it left in the environment: how many (1: no),
+ * and which. */
+int vp_launched(int *rank);
+
 /* Whether code from this file may run with the rights of its user: nobody but the owner (and a group that is the owner's
  * alone), or root, may write it or its folder, or put another in its place. Where the user did not name the file,
  * `strangers` is false, and file and folder must belong to the user, to root or to who owns this program. False with the

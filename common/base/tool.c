@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_THREADS = 4096, MAX_AT_SIGNAL = 4 };
@@ -180,8 +181,7 @@ void vp_note(const struct vp_run *run, const char *fmt, ...)
     say(run->tool->name, NULL, NULL, text);
 }
 
-/* Print the error and give the exit status that goes with it. */
-static int report(const struct vp_run *run, const struct vp_err *err)
+int vp_report(const struct vp_run *run, const struct vp_err *err)
 {
     const char *name = run->tool->name;
     vp_progress_clear(run->progress);
@@ -404,6 +404,8 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
     if (has_common(run->tool, "device") && !device_well_formed(c->device))
         return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a device: expected auto, cpu, cuda or cuda:0,2",
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);
+    run->all_threads = !c->threads;
+    run->all_memory = !c->memory;
     if (!c->threads) {
         const char *omp = getenv("OMP_NUM_THREADS"); /* batch systems set it to what a job may use */
         c->threads = omp && *omp ? omp_get_max_threads() : vp_cores();
@@ -636,6 +638,15 @@ __attribute__((constructor(101))) static void spin_little(void)
 #endif
 }
 
+/* Whether another rank says it; who leaves too early has a launcher end that one. */
+static bool silent(const struct vp_tool *tool)
+{
+    int rank = 0;
+    if (tool->flags & VP_TOOL_RANKS && vp_launched(&rank) > 1 && rank > 0)
+        nanosleep(&(struct timespec){0, 500000000}, NULL);
+    return rank > 0;
+}
+
 int vp_main(const struct vp_tool *tool, int argc, char **argv)
 {
     static const struct vp_opt no_options[] = {VP_OPT_END};
@@ -664,8 +675,10 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;
-    if (status < 0)
-        status = report(&run, &err);
+    if (status < 0 && (run.history || !silent(tool))) /* before the work what is wrong is wrong for all ranks */
+        status = vp_report(&run, &err);
+    else if (status < 0)
+        status = err.code;
     vp_progress_free(run.progress);
     vp_stats_free(run.stats);
     vp_parsed_free(&run.parsed);

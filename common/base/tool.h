@@ -22,7 +22,8 @@ enum {
     VP_TOOL_NO_DEVICE = 8, /* has no work for a device: leaves out --device */
     VP_TOOL_NO_OUTPUT = 16,/* writes to standard output only: leaves out -o (VP_TOOL_DIFF does as well) */
     VP_TOOL_NO_STACK = 32, /* the output is no stack (a picture): leaves out --raw-out and --compress */
-    VP_TOOL_CUDA = 64      /* can work on a GPU: looks for the device itself */
+    VP_TOOL_CUDA = 64,     /* can work on a GPU: looks for the device itself */
+    VP_TOOL_RANKS = 128    /* can be one of several ranks: of wrong usage the first one speaks */
 };
 
 /* Common options that a program has: VP_TOOL_TEXT leaves out --raw-out, --compress and --force;
@@ -77,6 +78,7 @@ struct vp_run {
     struct vp_stats *stats;         /* stage times and byte counts; never NULL */
     struct vp_progress *progress;   /* never NULL */
     char *history;                  /* "ct-filter --window hann": this run, for the metadata */
+    bool all_threads, all_memory;   /* nobody said how many: as many as there are */
     void *plan_lines;
 };
 
@@ -85,6 +87,10 @@ struct vp_run {
 int vp_main(const struct vp_tool *tool, int argc, char **argv);
 
 bool vp_given(const struct vp_run *run, const char *option);
+
+/* Print an error as vp_main() does, and give the exit status that goes with it: for one of several processes, where the
+ * others are silent. */
+int vp_report(const struct vp_run *run, const struct vp_err *err);
 
 /* "0.1.0+1a2b3c4-dirty". */
 extern const char vp_version[];

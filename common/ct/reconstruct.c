@@ -14,6 +14,7 @@
 #include "base/ring.h"
 #include "base/size.h"
 #include "base/stats.h"
+#include "run/ranks.h"
 #include "run/thread.h"
 
 #include <stdatomic.h>
@@ -163,6 +164,9 @@ static int64_t rows_of_slot(const struct run *w)
 static int read_run(struct run *w, int64_t first, int n, float *to, struct vp_err *err)
 {
     const struct source *s = &w->source;
+    const struct vp_reconstruct_feed *feed = w->r->feed;
+    if (feed)
+        return feed->read(feed->ctx, first, n, s->v0, s->v1, to, err);
     const int64_t got = vp_views_read_many(w->r->source, first, n, s->v0, s->v1, to,
                                            s->count_bad ? &w->result->bad : NULL, w->r->threads, err);
     if (got == n)
@@ -176,11 +180,14 @@ static int read_batch(struct run *w, int subset, int64_t first, int64_t end, int
 {
     struct source *s = &w->source;
     const int64_t partner = w->p->partner;
-    const size_t view = (size_t)w->r->in_nu * (size_t)(s->v1 - s->v0);
-    const uint64_t room = (partner ? 2 : 1) * (uint64_t)most * (uint64_t)(w->r->in_nu * rows_of_slot(w));
+    const int64_t width = vp_reconstruct_in_width(w->p);
+    const size_t view = (size_t)width * (size_t)(s->v1 - s->v0);
+    const uint64_t room = (partner ? 2 : 1) * (uint64_t)most * (uint64_t)(width * rows_of_slot(w));
     const int slot = vp_ring_fill(&s->ring), n = (int)(end - first);
     if (slot < 0)
         return 0;
+    if (w->r->ranks && vp_ranks_check(w->r->ranks, err))
+        return -1;
     float **const to = &w->buffers.in[slot];
     if (!*to && !(*to = take(w, room, "the projections", err)))
         return -1;
@@ -287,7 +294,7 @@ static void begin_source(struct run *w)
         w->together = vp_min64(w->together, plan->together);
     }
     /* normalisation looks at whole views; and every sample is looked at once */
-    if (w->r->normalize || (w->p->made == 0 && w->p->passes > 1)) {
+    if (!w->r->feed && (w->r->normalize || (w->p->made == 0 && w->p->passes > 1))) {
         s->v0 = 0;
         s->v1 = w->r->nv;
     }
@@ -352,6 +359,8 @@ static float *prepare(struct run *w, int64_t first, int n, float *p, float *q)
     const struct source *s = &w->source;
     double t = vp_now(), t1;
 
+    if (r->feed)
+        return p;
     if (r->normalize) {
 #pragma omp parallel for schedule(dynamic) num_threads(r->threads)
         for (int i = 0; i < n; i++)
@@ -399,7 +408,7 @@ static int add(struct run *w, int slot, float *wide, struct vp_err *err)
 {
     const struct source *s = &w->source;
     const int n = s->count[slot];
-    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)w->r->in_nu;
+    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)vp_reconstruct_in_width(w->p);
     const size_t out = rows * (size_t)(w->p->filter_device ? w->r->in_nu : w->r->nu);
     float *p = w->buffers.in[slot];
     float *a = prepare(w, s->first[slot], n, p, wide ? wide : p);
@@ -500,6 +509,9 @@ static int accumulate(struct run *w, struct vp_err *err)
 static int write_slot(struct run *w, const struct filled *f, struct vp_err *err)
 {
     const struct sink *s = &w->sink;
+    const struct vp_reconstruct_sink *to = w->r->sink;
+    if (to)
+        return to->put(to->ctx, f->page + w->r->z0, f->count, f->slices, err);
     return s->any_order ? vp_writer_bands(s->writer, f->page, f->count, 0, w->r->grid->n[1], f->slices, w->r->threads,
                                           err)
                         : vp_writer_pages(s->writer, f->count, f->slices, w->r->threads, err);
@@ -530,7 +542,8 @@ static int start_writer(struct run *w, struct vp_err *err)
     if (!s->slot && !(s->slot = calloc((size_t)w->p->out_slots, sizeof *s->slot)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_ring_init(&s->ring, w->p->out_slots);
-    s->any_order = (w->p->mirrored && w->p->passes > 1) || (w->r->any_order && w->p->stay);
+    s->any_order = w->r->sink ? !w->r->sink->in_order && w->p->stay
+                              : (w->p->mirrored && w->p->passes > 1) || (w->r->any_order && w->p->stay);
     if (!vp_thread_start(&s->thread, write_slices, w, false, err))
         return 0;
     vp_ring_destroy(&s->ring);
@@ -741,8 +754,8 @@ static void tell(const struct run *w)
 {
     const struct vp_reconstruct *r = w->r;
     const struct totals *all = &w->all;
-    const double gigaupdates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0) *
-                               (double)(r->last - r->first) / 1073741824.0;
+    const double gigaupdates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)((r->half ? 2 : 1) * (r->z1 - r->z0)) *
+                               (double)(r->last - r->first) / w->p->columns / 1073741824.0;
     vp_stats_text(r->stats, "kernel", w->p->kernel);
     vp_stats_number(r->stats, "passes", (double)w->result->passes);
     vp_stats_number(r->stats, "gups", all->busy > 0 ? gigaupdates / all->busy : 0);
@@ -783,8 +796,11 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
         rc = -1;
     free_inputs(&w);
     free_outputs(&w);
-    if (!rc)
+    if (!rc) {
+        result->read = w.all.last_view - w.all.start;
+        result->compute = on_host(&w) ? w.all.busy : w.all.sum.phase;
         tell(&w);
+    }
     vp_reconstruct_plan_free(&w.own);
     free(w.worker);
     free(w.took);

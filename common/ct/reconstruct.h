@@ -24,9 +24,26 @@
 struct vp_kind;
 struct vp_crew;
 struct vp_bp_part;
+struct vp_bp_plan;
 struct vp_progress;
+struct vp_ranks;
 struct vp_rates;
 struct vp_stats;
+
+/* Where slices go if not to a writer: slices [z, z + n) of the grid, from one thread, in the order in which they are made
+ * (from the lowest on, if `in_order`). */
+struct vp_reconstruct_sink {
+    void *ctx;
+    int (*put)(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err);
+    bool in_order;
+};
+
+/* Where views come from if not from the source: rows [v0, v1) of n views from `first` on, normalised, and filtered (then
+ * nu, else in_nu columns wide) unless the devices do it. From one thread, in the order of the plan. */
+struct vp_reconstruct_feed {
+    void *ctx;
+    int (*read)(void *ctx, int64_t first, int n, int64_t v0, int64_t v1, float *to, struct vp_err *err);
+};
 
 /* Where views are filtered. */
 enum vp_filter_on { VP_FILTER_ON_AUTO, VP_FILTER_ON_CPU, VP_FILTER_ON_GPU };
@@ -43,6 +60,8 @@ struct vp_reconstruct {
     enum vp_filter_on filter_on;
     const struct vp_grid *grid;
     int64_t z0, z1;  /* slices wanted */
+    bool half;       /* they are of the lower half, and their mirror images are wanted, too; only with a mirror plane */
+    int column, columns; /* of so many subsets of the views this one is wanted; 0 columns: all views */
     uint64_t memory; /* bytes that the stages may take together */
     uint64_t device_memory; /* and on each device; 0: what is free */
     int threads;
@@ -52,6 +71,9 @@ struct vp_reconstruct {
     int n_devices;                    /* at most so many are used */
     int want_subsets;                 /* of the views; 0: as many as pay */
     const struct vp_rates *rates;     /* NULL: vp_rates */
+    const struct vp_reconstruct_sink *sink; /* NULL: a writer */
+    const struct vp_reconstruct_feed *feed; /* NULL: the source */
+    struct vp_ranks *ranks;       /* stop when one of them does; NULL: alone */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
 };
@@ -63,7 +85,8 @@ struct vp_reconstruct_plan {
     int64_t passes; /* that are left, as far as can be said */
     int batch;      /* views a batch */
     int used;       /* devices: */
-    int subsets;    /* so many for each slab */
+    int subsets;    /* so many for each slab, */
+    int columns;    /* of each of so many parts of the views */
     bool mirrored;  /* slabs are pairs: slices of the lower half, and their mirror images */
     int64_t slab;   /* slices a device and pass, at most (of the lower half, if mirrored) */
     int64_t unit;   /* slabs are multiples of it, but for the last ones */
@@ -92,6 +115,7 @@ struct vp_reconstruct_done {
 
 struct vp_reconstruct_result {
     int64_t passes;
+    double read, compute; /* seconds from the start to the last view, and to the end of the last back-projection */
     int used;    /* devices, at most */
     int64_t bad; /* NaN and infinite samples in the input */
     struct vp_normalize_report repaired;
@@ -103,6 +127,10 @@ struct vp_reconstruct_result {
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err);
 void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p);
+
+/* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device filters. */
+int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
+                         struct vp_err *err);
 
 /* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,

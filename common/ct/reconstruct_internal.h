@@ -26,6 +26,7 @@ struct vp_crew {
 /* Buffers: how many. `wide`: views that the host filters into longer rows. */
 int vp_reconstruct_in_slots(const struct vp_reconstruct_plan *p);
 int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p);
+int64_t vp_reconstruct_in_width(const struct vp_reconstruct_plan *p); /* columns of the views in a slot */
 
 /* Share `slices` out to n crews in whole units, in proportion to their speed and at most `most` to each, so that the
  * slowest is done as early as can be. Sets `depth`; returns the units that nobody has room for. */

@@ -53,7 +53,12 @@ static int out_slots(const struct vp_reconstruct_plan *p)
 /* Every slot that a device reads from needs room for the longer rows. */
 int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p)
 {
-    return p->of->nu == p->of->in_nu || p->filter_device ? 0 : p->of->kind->on_host ? 1 : DEVICE_IN_SLOTS;
+    return p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : p->of->kind->on_host ? 1 : DEVICE_IN_SLOTS;
+}
+
+int64_t vp_reconstruct_in_width(const struct vp_reconstruct_plan *p)
+{
+    return p->of->feed && !p->filter_device ? p->of->nu : p->of->in_nu;
 }
 
 /* Enough to write in large pieces, but only a small part of the memory, which the volume needs. */
@@ -93,14 +98,14 @@ static int smallest_batch(const struct vp_reconstruct_plan *p)
 void vp_reconstruct_domain(const struct vp_reconstruct_plan *p, int64_t *lo, int64_t *hi)
 {
     *lo = p->of->z0 + p->made;
-    *hi = p->mirrored ? (p->of->grid->n[2] + 1) / 2 : p->of->z1;
+    *hi = p->mirrored && !p->of->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1;
 }
 
 struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part)
 {
     const struct vp_reconstruct *r = p->of;
     return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
-                              .pairs = p->subsets > 1 && p->partner > 0, .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .pairs = p->subsets * p->columns > 1 && p->partner > 0, .nu = r->nu, .nv = r->nv, .grid = r->grid,
                               .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
                               .filter = p->filter_device ? r->filter : NULL,
                               .in_nu = p->filter_device ? r->in_nu : r->nu,
@@ -111,11 +116,12 @@ struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const s
 
 static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1)
 {
-    const bool pairs = p->subsets > 1 && p->partner > 0;
+    const int of = p->subsets * p->columns, it = (p->columns > 1 ? p->of->column * p->subsets : 0) + subset;
+    const bool pairs = of > 1 && p->partner > 0;
     const int64_t lo = pairs ? 0 : p->of->first, n = pairs ? p->partner : p->of->last - p->of->first;
     const int device = p->of->devices[crew * p->subsets + subset];
     return (struct vp_bp_part){.device = device, .subset = subset, .z0 = z0, .z1 = z1,
-                            .first = lo + n * subset / p->subsets, .last = lo + n * (subset + 1) / p->subsets};
+                               .first = lo + n * it / of, .last = lo + n * (it + 1) / of};
 }
 
 /* Devices are asked side by side: each takes a while to answer. */
@@ -260,7 +266,7 @@ static void share_again(struct vp_reconstruct_plan *p, const struct vp_reconstru
  * free there. */
 static void count_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
-    const uint64_t in = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t in = (uint64_t)vp_reconstruct_in_width(p) * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t slice = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 
@@ -349,7 +355,7 @@ static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t 
 static double volume_bytes(const struct vp_reconstruct_plan *p)
 {
     const struct vp_reconstruct *r = p->of;
-    return (double)r->grid->n[0] * (double)r->grid->n[1] * (double)(r->z1 - r->z0) * sizeof(float);
+    return (double)r->grid->n[0] * (double)r->grid->n[1] * (double)((r->half ? 2 : 1) * (r->z1 - r->z0)) * sizeof(float);
 }
 
 /* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
@@ -358,7 +364,7 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
                     double *feed)
 {
     const struct vp_rates *rates = rates_of(p);
-    const double views = (double)(p->of->last - p->of->first), mine = views / p->subsets;
+    const double views = (double)(p->of->last - p->of->first) / p->columns, mine = views / p->subsets;
     const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
     int64_t z, hi;
 
@@ -432,7 +438,7 @@ static void cut_once(struct vp_reconstruct_plan *p, const struct vp_crew *device
     muster(p, device, subsets);
     vp_reconstruct_domain(p, &lo, &hi);
     cut(p, hi - lo, unit);
-    if (p->used > subsets)
+    if (p->used > subsets || p->of->half)
         return;
     /* the whole volume is its own mirror image */
     p->mirrored = mirrored && p->made > 0;
@@ -448,7 +454,7 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
 {
     if (p->of->want_subsets > 0)
         return p->of->want_subsets;
-    if (!vp_views_seekable(p->of->source) || p->made > 0)
+    if (!vp_views_seekable(p->of->source) || p->made > 0 || p->of->half || p->columns > 1)
         return 1;
     int best = 1;
     double least = 0, one = 0, compute, feed;
@@ -596,7 +602,7 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
     const bool mirrored = p->mirrored;
 
     p->mirrored = false;
-    p->subsets = 1;
+    p->subsets = p->columns = 1; /* whether views have partners is asked of all views */
     p->filter_device = p->of->filter && !p->of->kind->on_host && p->of->filter_on != VP_FILTER_ON_CPU;
     for (;;) {
         const struct vp_bp_part part = part_of(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
@@ -616,7 +622,8 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
         p->filter_device = false;
     p->partner = vp_views_seekable(p->of->source) ? plan->partner : 0;
     p->mirrored = mirrored && p->made > 0;
-    return 0;
+    p->columns = p->of->columns > 1 ? p->of->columns : 1;
+    return p->of->half && !plan->mirror ? vp_fail(err, VP_ERUN, "the scan has no mirror plane") : 0;
 }
 
 /* Subsets that are asked for. */
@@ -662,7 +669,7 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
     const bool on_host = p->of->kind->on_host, whole = p->of->z0 == 0 && p->of->z1 == p->of->grid->n[2];
     const bool mirror = plan->mirror && whole && p->of->grid->n[2] > 1, again = p->made > 0;
     const int64_t step = on_host ? 1 : plan->z_step;
-    const bool pairs = again ? p->mirrored : mirror && p->of->n_devices > 1; /* in one pass */
+    const bool pairs = p->of->half || (again ? p->mirrored : mirror && p->of->n_devices > 1); /* in one pass */
     const int subsets = choose_subsets(p, device, plan, pairs, step);
     char what[96];
 
@@ -685,9 +692,9 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
     if (once && p->of->n_devices == 1)
         return -1;
     struct vp_err why = VP_ERR_INIT;
-    const bool mirrored = again ? pairs : mirror && (p->of->any_order || once);
+    const bool mirrored = p->of->half || again ? pairs : mirror && (p->of->any_order || once);
     int64_t passes = fewest_passes(p, device, mirrored, on_host ? HOST_STEP : step, &why);
-    if (passes == 0 && mirrored && !again) /* there may be room for a slice, but none for a pair */
+    if (passes == 0 && mirrored && !again && !p->of->half) /* there may be room for a slice, but none for a pair */
         passes = fewest_passes(p, device, false, on_host ? HOST_STEP : step, &why);
     if (once && passes >= 0 && passes != 1)
         return -1;
@@ -780,6 +787,15 @@ int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstru
     if (rc < 0)
         vp_reconstruct_plan_free(p);
     return rc < 0 ? -1 : 0;
+}
+
+int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
+                         struct vp_err *err)
+{
+    struct vp_reconstruct_plan p = {.of = r};
+    const int rc = choose(&p, plan, err);
+    *filter_device = p.filter_device;
+    return rc;
 }
 
 void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p)

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "base/tool.h"
+#include "ct/ranked.h"
 #include "ct/reconstruct_internal.h"
 #include "ct/session.h"
 #include "device/choose.h"
@@ -120,7 +121,9 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->threads = (int)run->common.threads;
     job->device_memory = p->device_memory;
     job->want_subsets = (int)p->subsets;
-    const struct vp_effort effort = effort_of(job);
+    struct vp_effort effort = effort_of(job);
+    effort.on_cpu /= vp_ranked_count(s->ranked);
+    effort.work /= vp_ranked_count(s->ranked);
     const char *device = automatic && !vp_choose(&effort, 1) ? "cpu" : run->common.device;
     vp_devices_warm(device);
     const double t = vp_now();
@@ -131,7 +134,8 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
         vp_warn(run, "on the CPU: %s", vp_devices_refused());
     job->devices = s->devices;
     if (automatic && !job->kind->on_host)
-        job->n_devices = vp_choose(&effort, job->n_devices);
+        job->n_devices = s->ranked ? job->n_devices : vp_choose(&effort, job->n_devices);
+    vp_ranked_devices(s->ranked, s);
     job->any_order = vp_output_any_order(run);
     job->stats = run->stats;
     job->progress = run->progress;
@@ -168,7 +172,7 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
     return rc;
 }
 
-static void show(const struct vp_session *s, struct vp_run *run)
+void vp_session_show(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_reconstruct *job = &s->job;
     const struct vp_reconstruct_plan *p = &s->plan;
@@ -213,7 +217,7 @@ static void show(const struct vp_session *s, struct vp_run *run)
 }
 
 /* The header of the volume: the projections' metadata less what described projections. */
-static int volume_header(const struct vp_session *s, struct vp_stack *out, struct vp_err *err)
+static int volume_header(const struct vp_session *s, int64_t z0, int64_t z1, struct vp_stack *out, struct vp_err *err)
 {
     static const char *const of_projections[] = {"description", "quantity", "value-unit", "sizes",
                                                  "voxel",       "unit",     "axes"};
@@ -224,11 +228,17 @@ static int volume_header(const struct vp_session *s, struct vp_stack *out, struc
     for (size_t i = 0; i < sizeof of_projections / sizeof *of_projections; i++)
         vp_meta_set(&out->meta, of_projections[i], NULL);
     out->type = VP_F32;
-    if (vp_grid_to_stack(&s->grid, s->job.z0, s->job.z1, out, err))
+    if (vp_grid_to_stack(&s->grid, z0, z1, out, err))
         return -1;
     if (vp_meta_set(&out->meta, "quantity", "attenuation") || vp_meta_set(&out->meta, "value-unit", "1/mm"))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     return 0;
+}
+
+int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1, struct vp_stack *out,
+                      struct vp_err *err)
+{
+    return volume_header(s, z0, z1, out, err) || vp_output_history(run, out, err) ? -1 : 0;
 }
 
 static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
@@ -261,19 +271,19 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     int rc = -1;
 
     /* a file first: where its memory is allocated ahead, that goes on while a device is started */
-    if (ahead && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
+    if (ahead && (volume_header(s, job->z0, job->z1, &out, err) || vp_open_output(run, &out, &writer, err)))
         goto out;
     if (plan(s, run, err))
         goto out;
     vp_stats_text(run->stats, "device", job->kind->name);
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", s->plan.filter_device ? "gpu" : "cpu");
-    show(s, run);
+    vp_session_show(s, run);
     if (vp_plan_done(run)) {
         vp_stack_free(&out);
         return 0;
     }
-    if (!ahead && (volume_header(s, &out, err) || vp_open_output(run, &out, &writer, err)))
+    if (!ahead && (volume_header(s, job->z0, job->z1, &out, err) || vp_open_output(run, &out, &writer, err)))
         goto out;
     rc = vp_reconstruct_run(&s->plan, writer, &result, err);
     if (!rc && job->normalize)
@@ -292,6 +302,7 @@ out:
 void vp_session_close(struct vp_session *s)
 {
     vp_devices_settle();
+    vp_ranked_close(s->ranked);
     vp_reconstruct_plan_free(&s->plan);
     vp_normalize_close(s->job.normalize);
     vp_filter_close(s->job.filter);

@@ -7,6 +7,7 @@
 #include "ct/quantity.h"
 
 struct vp_run;
+struct vp_ranked;
 
 struct vp_reconstruct_params {
     struct vp_projection_params projections;
@@ -27,6 +28,7 @@ struct vp_session {
     int *devices;
     struct vp_reconstruct job;
     struct vp_reconstruct_plan plan;
+    struct vp_ranked *ranked; /* this is one of several ranks (ct/ranked.h); before open; NULL: alone */
 };
 
 /* Open the operands, whose samples must be able to be what is needed, and fill `s` (zero it first). */
@@ -39,6 +41,11 @@ int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct 
                          bool sinograms, struct vp_err *err);
 /* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
+/* The plan, as lines. */
+void vp_session_show(const struct vp_session *s, struct vp_run *run);
+/* The header of slices [z0, z1) of the volume, with this run's history. */
+int vp_session_header(const struct vp_session *s, const struct vp_run *run, int64_t z0, int64_t z1, struct vp_stack *out,
+                      struct vp_err *err);
 void vp_session_close(struct vp_session *s);
 
 #endif

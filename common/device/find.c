@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices by name, and the way to the plugin: looked for in $VOXPIPE_PLUGINS, beside the programs, and in
- * ../lib/voxpipe beside them, so that a tree that was moved still finds its own. */
+/* Devices by name, from the plugin. */
 #include "base/err.h"
-#include "base/places.h"
 #include "device/device.h"
+#include "device/plugin.h"
 #include "build.h"
 
 #include <dlfcn.h>
@@ -12,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -28,48 +26,23 @@ const char *vp_devices_refused(void)
 static const struct vp_kind *open_plugin(char *why, size_t size)
 {
     static const struct vp_kind *opened;
-    char path[3][PATH_MAX + 64], exe[PATH_MAX];
-    const char *given = vp_plugins();
-    int n = 0;
+    bool untrusted = false;
 
     if (opened)
         return opened;
-    if (given) {
-        snprintf(path[n++], sizeof path[0], "%s/voxpipe-cuda.so", given);
-    } else {
-        const ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-        if (len > 0) {
-            exe[len] = 0;
-            char *slash = strrchr(exe, '/');
-            if (slash)
-                *slash = 0;
-            snprintf(path[n++], sizeof path[0], "%s/../lib/voxpipe/voxpipe-cuda.so", exe);
-            snprintf(path[n++], sizeof path[0], "%s/voxpipe-cuda.so", exe);
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        if (access(path[i], R_OK))
-            continue;
-        char reason[PATH_MAX + 128];
-        if (!vp_trusted(path[i], given, reason, sizeof reason)) {
-            snprintf(refused, sizeof refused, "voxpipe-cuda.so is not loaded: %s", reason);
-            snprintf(why, size, "%s", refused);
-            return NULL;
-        }
-        void *lib = dlopen(path[i], RTLD_NOW | RTLD_LOCAL);
-        if (!lib) {
-            snprintf(why, size, "%s", dlerror());
-            return NULL;
-        }
-        const struct vp_kind *(*get)(void);
-        *(void **)&get = dlsym(lib, VP_PLUGIN_SYMBOL);
-        const struct vp_kind *k = get ? get() : NULL;
-        if (k && k->build == VP_BUILD)
-            return opened = k;
-        snprintf(why, size, "%.200s belongs to another build of voxpipe", path[i]);
+    void *lib = vp_plugin_open("voxpipe-cuda.so", false, &untrusted, why, size);
+    if (untrusted)
+        snprintf(refused, sizeof refused, "%s", why);
+    if (!lib)
         return NULL;
-    }
-    snprintf(why, size, "no voxpipe-cuda.so %s%s", given ? "in " : "beside the programs", given ? given : "");
+    const struct vp_kind *(*get)(void);
+    *(void **)&get = dlsym(lib, VP_PLUGIN_SYMBOL);
+    const struct vp_kind *k = get ? get() : NULL;
+    if (k && k->build == VP_BUILD)
+        return opened = k;
+    Dl_info from;
+    snprintf(why, size, "%.200s belongs to another build of voxpipe",
+             get && dladdr(*(void **)&get, &from) ? from.dli_fname : "voxpipe-cuda.so");
     return NULL;
 }
 

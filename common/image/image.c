@@ -3,6 +3,7 @@
 #include "image/image.h"
 #include "image/image_axes.h"
 #include "image/image_types.h"
+#include "base/size.h"
 #include "stack/open.h"
 
 #include <string.h>
@@ -62,6 +63,29 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     for (int k = 0; k < im->n; k++)
         im->seekable = im->seekable && vp_reader_seekable(im->reader[k]);
     return vp_images_compare(im, err) || vp_images_axes(im, err) || vp_images_type(im, run, types, err) ? -1 : 0;
+}
+
+int vp_images_keep(struct vp_images *im, struct vp_run *run, struct vp_err *err)
+{
+    const size_t page = vp_page_bytes(vp_reader_stack(im->reader[0]));
+    char text[16];
+    if (im->flat && page < run->common.memory / 16)
+        return 0;
+    for (int k = 0; k < im->n; k++) {
+        struct vp_reader *r = im->reader[k];
+        const uint64_t quarter = run->common.memory / 4;
+        uint64_t held = 0;
+        if (vp_reader_seekable(r))
+            continue;
+        if (vp_reader_keep(r, quarter > im->held ? quarter - im->held : 0, &held, err))
+            return -1;
+        im->held += held;
+        const uint64_t bytes = (uint64_t)page * (uint64_t)vp_reader_stack(r)->pages;
+        vp_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
+                vp_format_bytes(text, sizeof text, bytes), held ? "to memory" : "to $TMPDIR");
+    }
+    im->seekable = true;
+    return vp_images_compare(im, err) || vp_images_axes(im, err) ? -1 : 0;
 }
 
 void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz)

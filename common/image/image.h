@@ -43,7 +43,7 @@ struct vp_images {
     bool single[VP_MAX_INPUTS]; /* stacks that are one page for all pages of the others */
     int first;                  /* the stack whose axes and metadata count */
     bool all_i8;                /* every stack is */
-    uint64_t held;              /* bytes that the reader holds (a page, to see whether another follows) */
+    uint64_t held;              /* bytes that the readers hold (a page, to see whether another follows; copies of pipes) */
 };
 
 /* Open run->parsed.operands: as one stack (stacks = 1, as everywhere), or each operand as a stack of its own (stacks =
@@ -51,6 +51,11 @@ struct vp_images {
  * `types` is a mask of 1u << vp_type that the operation takes; another type is refused with the way out. */
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err);
+
+/* For operations that must know all pages before they make any: what comes from a pipe is copied (to memory, as far as a
+ * quarter of it goes, else to $TMPDIR; the plan says where), so that it can be read again and its length is known. Pages
+ * that stand alone go on coming one by one, but where one is so large that it may not fit. */
+int vp_images_keep(struct vp_images *im, struct vp_run *run, struct vp_err *err);
 
 /* One to three lengths of an option, in voxels: one value is for all axes; three are x, y, z; where pages stand alone
  * two are enough, and a third that is not 0 is refused. With --physical they are divided by the voxel size. */

@@ -26,7 +26,10 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     p->beside = p->beside > im->held ? p->beside : im->held;
     for (int k = 0; k < im->n; k++)
         p->beside += vp_reader_holds(im->reader[k], true);
+    for (int s = 0; s < chain->n; s++)
+        p->beside += chain->stage[s].holds;
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    p->once = !im->seekable;
     p->rows = vp_output_any_order(run) && !unknown;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];

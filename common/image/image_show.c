@@ -80,6 +80,11 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_plan(run, "volume", "%s of input, read %.3f times; %s of output",
                 vp_format_bytes(a, sizeof a, (uint64_t)(voxels * (double)p->stored_in)), plan->read,
                 vp_format_bytes(b, sizeof b, (uint64_t)(voxels * (double)p->stored_out)));
+    if (plan->twice)
+        vp_plan(run, "visits", "two: every chunk is looked at, what is found is solved as a whole (at most %s of it in "
+                "memory), every chunk is finished", vp_format_bytes(a, sizeof a, plan->entries));
+    else if (vp_chain_twice(p->chain))
+        vp_plan(run, "visits", "one: every image is one chunk");
     if (plan->bands > 1)
         vp_plan(run, "bands", "%lld of %lld rows, one after the other", (long long)plan->bands, (long long)plan->band);
     if (endless)
@@ -99,7 +104,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
     if (p->beside)
-        vp_plan(run, "beside", "%s of those for what decodes the input and holds back the output",
+        vp_plan(run, "beside", "%s of those for tables of operations, what decodes the input and holds back the output",
                 vp_format_bytes(a, sizeof a, p->beside));
     if (plan->kept)
         vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",

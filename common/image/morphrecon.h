@@ -32,7 +32,7 @@ enum vp_morphrecon_marker {
 
 enum vp_morphrecon_result {
     VP_RECON_VALUE,      /* the reconstruction */
-    VP_RECON_DIFFERENCE, /* how far it is from the mask (op->out is op->in) */
+    VP_RECON_DIFFERENCE, /* how far it is from the mask (op->out is op->in, but u16 for i16) */
     VP_RECON_MARK        /* whether it is not the mask: 1 or 0 (op->out is u8) */
 };
 
@@ -40,11 +40,11 @@ enum vp_morphrecon_result {
 struct vp_morphrecon_params {
     enum vp_type type;        /* of the samples: u8 u16 i16 f32 f64 */
     enum vp_key key;          /* u8 u16 u16 u32 u64 */
-    int connectivity;         /* 4 8 (images of one plane) 6 18 26 */
+    int connectivity;         /* 4 8 (images of one plane, also of one row of many planes: x and z) 6 18 26 */
     bool erosion;
     enum vp_morphrecon_marker marker;
     enum vp_morphrecon_result result;
-    double h;                 /* of VP_MARKER_SHIFT, in samples; of integers a whole number */
+    double h;                 /* of VP_MARKER_SHIFT, in samples, 0 or more; of integers a whole number */
     uint64_t floor;           /* a key */
     int64_t seed[3];
     struct vp_morphrecon_told *told; /* of the whole run */
@@ -123,16 +123,16 @@ VP_ANYWHERE static inline uint64_t vp_key_lowest(enum vp_key key)
  *   GIVEN   the key of the sample; NaN counts as the lowest
  *   SHIFT   integers: g - h, at least 0; floats: the key of v - h (erosion: v + h), computed in the type of v
  *   LESS    g - 1, at least 0
- *   BORDER  g if vp_morphrecon_at_border(), else floor
+ *   BORDER  g if vp_morphrecon_at_border() (an axis of one voxel has no edge), else floor
  *   SEED    g at the seed, else floor
  * The result from key r and the mask's sample v of key g:
  *   VALUE       the sample of r
- *   DIFFERENCE  integers: g - r, at most the type's largest; floats: NaN if g is 0, 0 if r == g, else v - the sample
+ *   DIFFERENCE  integers: g - r; floats: NaN if g is 0, 0 if r == g, else v - the sample
  *               of r (erosion: the sample of r - v), computed in the type
  *   MARK        r != g */
 VP_ANYWHERE static inline bool vp_morphrecon_at_border(const int64_t image[3], int64_t x, int64_t y, int64_t z)
 {
-    return x == 0 || y == 0 || x == image[0] - 1 || y == image[1] - 1
+    return (image[0] > 1 && (x == 0 || x == image[0] - 1)) || (image[1] > 1 && (y == 0 || y == image[1] - 1))
            || (image[2] > 1 && (z == 0 || z == image[2] - 1));
 }
 

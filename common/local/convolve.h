@@ -60,6 +60,8 @@ struct vp_convolve_given {
     enum vp_edge edge;
     int64_t before[3], behind[3];
     const char *method;        /* NULL: the cheapest by a table of costs; "direct", "separable", "fft" */
+    int64_t tile[3];           /* of transforms along x, y, z, each a quick length (that along y, of volumes that along z,
+                                  twice one); 0: chosen by that table */
 };
 
 /* An operation on images of image[] voxels (with those of before and behind; image[2] may be VP_UNKNOWN). A kernel of

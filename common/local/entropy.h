@@ -11,9 +11,6 @@
 
 #include <math.h>
 
-struct vp_images;
-struct vp_run;
-
 enum { VP_ENTROPY_BINS = 65535, VP_ENTROPY_VOXELS = 1 << 22 }; /* at most, the latter of a neighbourhood */
 #define VP_ENTROPY_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
@@ -44,10 +41,5 @@ VP_ANYWHERE static inline uint16_t vp_entropy_bin(const struct vp_entropy_params
  * another. -1: VP_EUSAGE (type, bins, range, more than VP_ENTROPY_VOXELS) or VP_ERESOURCE. */
 int vp_entropy_local(struct vp_op *op, const struct vp_footprint *f, int64_t bins, double lo, double hi,
                      const int64_t image[3], enum vp_type type, struct vp_err *err);
-
-/* The range where none is given: the smallest and the largest finite sample of the first stack, in a pass of its own
- * over a seekable input. -1: VP_EUSAGE with a hint (a pipe), VP_ERUN (no sample is finite). With --plan nothing is
- * read, and range stays as it is. */
-int vp_entropy_range(struct vp_images *im, struct vp_run *run, double range[2], struct vp_err *err);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const NAMES[] = {"mean", "var", "std", "wiener"};
+static const char *const NAMES[] = {"mean", "var", "std", "wiener", "above"};
 
 static int kind_of(enum vp_type type)
 {
@@ -35,8 +35,8 @@ static enum vp_sums sums_of(const struct vp_moments_params *p, double n)
     const double top = p->in == VP_U8 ? 255 : p->in == VP_U16 ? 65535 : 32768;
 
     if (p->in == VP_F32)
-        return p->moment == VP_MEAN ? VP_SUM_F64 : VP_SUM_SPREAD;
-    if (p->moment == VP_MEAN)
+        return p->spreads ? VP_SUM_SPREAD : VP_SUM_F64;
+    if (!p->spreads)
         return n * top < 0x1p31 ? VP_SUM_U32 : VP_SUM_U64;
     return n * top * top < 0x1p32 ? VP_SUM_U32 : n * top < 0x1p31 ? VP_SUM_U64 : VP_SUM_WIDE;
 }
@@ -56,7 +56,7 @@ static struct vp_window window_of(const struct vp_op *op, struct vp_moments_ctx 
     return (struct vp_window){
         .op = op, .f = &p->f, .ctx = ctx, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
         .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
-        .lanes = p->moment == VP_MEAN ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2,
+        .lanes = !p->spreads ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2,
         .begin = p->isa->begin, .across = p->isa->across[kind][s],
         .combine = p->isa->combine[s], .load = p->isa->load[kind][s], .grow = p->isa->grow[s],
         .gather = p->isa->gather[s], .finish = p->isa->finish,
@@ -101,32 +101,27 @@ static void describe(struct vp_op *op)
              vp_footprint_text(&p->f, text, sizeof text), noise, p->isa->name);
 }
 
-int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
-                     const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err)
+static int make(struct vp_op *op, const struct vp_moments_params *want, const struct vp_footprint *f,
+                const int64_t image[3], struct vp_err *err)
 {
-    const char *name = NAMES[moment];
+    const char *name = NAMES[want->moment];
+    const enum vp_type in = want->in;
 
     if (kind_of(in) < 0)
         return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32, got %s", name, vp_type_name(in));
-    if (out != in && in != VP_F32 && out != VP_F32)
-        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s or f32 for the output, got %s", name, vp_type_name(in),
-                       vp_type_name(in), vp_type_name(out));
-    if (kind_of(out) < 0)
-        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32 for the output, got %s", name,
-                       vp_type_name(out));
     struct vp_moments_params *p = calloc(1, sizeof *p);
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = (struct vp_moments_params){.moment = moment, .sample = sample, .in = in, .out = out,
-                                     .isa = VP_ISA_FIND(vp_moments, NULL)};
+    *p = *want;
+    p->isa = VP_ISA_FIND(vp_moments, NULL);
     if (vp_footprint_copy(&p->f, f, err)) {
         free(p);
         return -1;
     }
     *op = (struct vp_op){
-        .kernel = name, .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {~0}, .in = in, .out = out,
+        .kernel = name, .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {~0}, .in = in, .out = p->out,
         .params = p, .free = free_params, .scratch = scratch_of, .run = run,
-        .cost = moment == VP_MEAN ? 2 + .06 * (double)f->spans
+        .cost = !p->spreads ? 2 + .06 * (double)f->spans
               : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans,
     };
     vp_footprint_halo(f, image, op->halo);
@@ -137,6 +132,31 @@ int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const
     }
     describe(op);
     return 0;
+}
+
+int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
+                     const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err)
+{
+    const struct vp_moments_params p = {.moment = moment, .sample = sample, .in = in, .out = out,
+                                         .spreads = moment != VP_MEAN};
+    const char *name = NAMES[moment];
+
+    if (kind_of(in) >= 0 && out != in && in != VP_F32 && out != VP_F32)
+        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s or f32 for the output, got %s", name, vp_type_name(in),
+                       vp_type_name(in), vp_type_name(out));
+    if (kind_of(in) >= 0 && kind_of(out) < 0)
+        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32 for the output, got %s", name,
+                       vp_type_name(out));
+    return make(op, &p, f, image, err);
+}
+
+int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f,
+                     const int64_t image[3], enum vp_type in, struct vp_err *err)
+{
+    const struct vp_moments_params p = {.moment = VP_ABOVE, .in = in, .out = VP_U8, .limit = *limit,
+                                         .spreads = limit->std != 0 || limit->both != 0};
+
+    return make(op, &p, f, image, err);
 }
 
 bool vp_moments_use(struct vp_op *op, const char *isa)

@@ -15,13 +15,22 @@
 
 struct vp_moments_isa;
 
-enum vp_moment { VP_MEAN, VP_VAR, VP_STD, VP_WIENER };
+enum vp_moment { VP_MEAN, VP_VAR, VP_STD, VP_WIENER, VP_ABOVE };
 
-/* params of the kernels "mean", "var", "std" and (local/wiener.h) "wiener" */
+/* A threshold out of the mean m and the standard deviation s of the neighbourhood: base + mean m + std s + both m s. */
+struct vp_limit {
+    double base, mean, std, both;
+    bool below;   /* marked are the samples not above it, instead of those above it; never where it is NaN */
+    uint8_t mark; /* what they become; others become 0 */
+};
+
+/* params of the kernels "mean", "var", "std", (local/wiener.h) "wiener" and (local/adaptive.h) "above" */
 struct vp_moments_params {
     enum vp_moment moment;
     bool sample;            /* VP_VAR, VP_STD: divided by n - 1 (0 where n is 1) instead of n */
     double noise;           /* VP_WIENER: variance of the noise */
+    struct vp_limit limit;  /* VP_ABOVE */
+    bool spreads;           /* the variance is wanted, not only the mean */
     enum vp_type in, out;
     struct vp_footprint f;
     const struct vp_moments_isa *isa;
@@ -32,6 +41,11 @@ struct vp_moments_params {
 /* `f` is copied. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE (types) or VP_ERESOURCE. */
 int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
+
+/* Which samples are above the limit, as u8. Of integers the bits are those of exact arithmetic but for the roundings of
+ * the limit's own factors, the same on every processor and device. */
+int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f,
+                     const int64_t image[3], enum vp_type in, struct vp_err *err);
 
 /* Run with "avx512", "avx2" or "generic" (for tests), NULL: the best; false if this processor cannot. */
 bool vp_moments_use(struct vp_op *op, const char *isa);

@@ -324,16 +324,54 @@ static void roots(double *v)
 #endif
 }
 
+INLINE void load(enum vp_type type, const void *src, int64_t at, int64_t n, double *x)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = type == VP_U8 ? ((const uint8_t *)src)[at + i] : type == VP_U16 ? ((const uint16_t *)src)[at + i]
+             : type == VP_I16 ? ((const int16_t *)src)[at + i] : (double)((const float *)src)[at + i];
+}
+
 INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t at, int64_t n, struct part *part)
 {
     double x[PART];
 
-    for (int64_t i = 0; i < n; i++)
-        x[i] = p->in == VP_U8 ? ((const uint8_t *)src)[at + i] : p->in == VP_U16 ? ((const uint16_t *)src)[at + i]
-             : p->in == VP_I16 ? ((const int16_t *)src)[at + i] : (double)((const float *)src)[at + i];
+    load(p->in, src, at, n, x);
     for (int64_t i = 0; i < n; i++) {
         const double v = part->var[i], m = part->mean[i], to = fused((v - p->noise) / v, x[i] - m, m);
         part->mean[i] = v > p->noise ? to : m;
+    }
+}
+
+/* Nothing is divided, and no root taken: of n samples with the sum S and V = n^2 var, x is above the limit where
+ *
+ *     n (n (x - base) - mean S) > (n std + both S) sqrt(V)
+ *
+ * and squares say which it is. What is added to a product is so by fma on every processor, so that all round alike.
+ * `part`: S and V. */
+INLINE void above(const struct vp_moments_params *p, const struct counts *k, const void *src, int64_t at, int64_t n,
+                  const struct part *part, uint8_t *out)
+{
+    const struct vp_limit l = p->limit;
+    const uint8_t yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0;
+    double x[PART];
+
+    load(p->in, src, at, n, x);
+    if (!p->spreads) {
+        INDEPENDENT
+        for (int64_t i = 0; i < n; i++) {
+            const double left = __builtin_fma(-l.mean, part->mean[i], k->samples[at + i] * (x[i] - l.base));
+            out[at + i] = left > 0 ? yes : left <= 0 ? no : 0;
+        }
+        return;
+    }
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const double m = k->samples[at + i], sum = part->mean[i];
+        const double left = m * __builtin_fma(-l.mean, sum, m * (x[i] - l.base));
+        const double factor = __builtin_fma(l.both, sum, m * l.std);
+        const double a = left * left, b = factor * factor * part->var[i];
+        const bool is = (factor >= 0) ? (left > 0) & (a > b) : (left > 0) | (a < b);
+        out[at + i] = a + b != a + b ? 0 : is ? yes : no;
     }
 }
 
@@ -361,7 +399,8 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
 {
     const struct vp_moments_ctx *c = t->w->ctx;
     const struct vp_moments_params *p = c->p;
-    const bool spread = p->moment != VP_MEAN, mean = p->moment == VP_MEAN || p->moment == VP_WIENER;
+    const bool limit = p->moment == VP_ABOVE, spread = p->spreads;
+    const bool mean = p->moment == VP_MEAN || p->moment == VP_WIENER || limit;
     const struct counts k = counts_of(t, times);
     struct part part = {{0}, {0}};
 
@@ -375,6 +414,13 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
             exact_wide(t, state, &k, at, n, mean, spread, &part);
         else
             real(t, state, at, n, mean, spread, &part);
+        if (limit) {
+            if (c->sums == VP_SUM_SPREAD) /* V of them is n^2 dev / by */
+                for (int64_t i = 0; i < n; i++)
+                    part.var[i] = part.var[i] * (k.samples[at + i] * k.samples[at + i]) / k.by[at + i];
+            above(p, &k, src, at, n, &part, out);
+            continue;
+        }
         if (mean)
             divide(part.mean, k.samples + at, k.per_sample + at, n, p->out != VP_F32);
         if (spread)

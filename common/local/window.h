@@ -58,6 +58,4 @@ uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, c
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
 
-static inline size_t vp_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 #endif

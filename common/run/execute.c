@@ -380,7 +380,7 @@ int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)
         rc = vp_reader_seek(e->reader[k], 0, err);
     const double t = vp_now();
     if (!rc && op->solve)
-        rc = op->solve(op, e->store, memory > held ? memory - held : 1, e->problem->threads, err);
+        rc = op->solve(op, e->store, e->plan->part, memory > held ? memory - held : 1, e->problem->threads, err);
     if (!rc) {
         vp_stats_time(e->stats, "solve", vp_now() - t);
         vp_stats_count(e->stats, "visits", 2);

@@ -60,13 +60,15 @@ struct vp_op {
     int64_t step[3];       /* boxes of output begin at multiples of it (0, 1: anywhere); they end there or at the
                               image's end */
     double cost;           /* nanoseconds of one core for an output voxel, roughly: for plans, not for results */
+    uint64_t holds;        /* bytes of the host that its parameters take, with what run() adds to them: tables, spectra */
     void *params;          /* of the kernel: its own struct, declared in local/NAME.h, read by cuda/NAME.cu too */
     void (*free)(void *params); /* may be NULL */
 
     /* Bytes that run() needs beside its parts. NULL: none. */
     uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
-    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo and clipped to the
-     * image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not overlap. */
+    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo
+     * and clipped to the image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not
+     * overlap. */
     int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
     /* Optional, for the CPU: parts of a column (equal in x and y) that follow each other along z, the first from z = 0
@@ -89,12 +91,13 @@ struct vp_op {
      * them is added in one way; if not, the bits must not depend on the boxes, which are the plan's parts. They are
      * counted x fastest, then y, z, channels, times. The stage is the chain's last, and the image's size is known. An
      * entry is at most summary() bytes and begins with their number, a uint64_t. solve() may hold `memory` bytes beside
-     * the entries. With run() there is another way, where an image fits in memory: one visit of boxes that are whole
+     * the entries; `box` is the size of all boxes but those at the image's upper ends. With run() there is another way, where an image fits in memory: one visit of boxes that are whole
      * images. */
     uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
     int (*summarize)(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
                      void *scratch, int threads, struct vp_err *err);
-    int (*solve)(struct vp_op *op, struct vp_store *entries, uint64_t memory, int threads, struct vp_err *err);
+    int (*solve)(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory, int threads,
+                 struct vp_err *err);
     int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
                   void *scratch, int threads, struct vp_err *err);
     /* What there is to tell of a part beside its voxels (samples that were odd, say), for operations that have one

@@ -210,7 +210,7 @@ static bool derive(const struct model *m, struct vp_plan *plan)
             return false;
     plan->twice = m->twice;
     plan->entries = 0;
-    if (m->twice && (plan->stream || !add_entries(m, plan)))
+    if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % plan->part[1]) || !add_entries(m, plan)))
         return false;
     if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
         return false;
@@ -562,10 +562,8 @@ static struct vp_plan cpu_plan(const struct model *m, int64_t band)
                            .part = {snap(chunk[0] ? chunk[0] : m->image[0], m->step[0], m->image[0]),
                                     snap(chunk[1] ? chunk[1] : band, m->step[1], band), 1}};
     /* boxes that are visited twice have much to do that only goes one after the other: a box for each thread */
-    for (int64_t n = m->p->threads; m->twice && !m->boxed && !chunk[0] && !chunk[1] && n > 1; n = (n + 1) / 2) {
-        const int a = plan.part[0] < plan.part[1];
-        plan.part[a] = parts_of(plan.part[a], 2);
-    }
+    if (m->twice && !m->boxed && !chunk[0])
+        plan.part[0] = parts_of(plan.part[0], m->p->threads);
     return plan;
 }
 
@@ -934,7 +932,8 @@ int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err
     const struct vp_op *op = vp_chain_twice(p->chain);
     struct vp_plan twice;
     struct vp_err why = VP_ERR_INIT;
-    if (!op || p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN)
+    const bool unknown = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
+    if (!op || (op->run && (p->once || unknown)))
         return make_plan(plan, p, false, err);
     if (!op->run)
         return make_plan(plan, p, true, err);

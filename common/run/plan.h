@@ -31,6 +31,7 @@ struct vp_problem {
     int threads;
     uint64_t memory;               /* of the host */
     uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
+    bool once;                     /* the input can be read once only */
     bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;

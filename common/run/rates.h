@@ -41,6 +41,7 @@
     X(views_up, 40e9, "bytes/s", "of projections, to a device", "a guess") \
     X(slabs_add, 10e9, "bytes/s", "of subsets' volumes, fetched and added on the host", "a guess") \
     X(volume_write, 8e9, "bytes/s", "of a volume, to a file in memory, by all threads", "H200: 8.6e9") \
+    X(ranks_exchange, 4e9, "bytes/s", "that a rank takes from others", "a guess") \
     X(device_alloc, 5e11, "bytes/s", "of a device's memory, allocated", "a guess") \
     X(subsets_save, 0.1, "s", "that subsets must save: they cost the promise of equal bits", "a guess") \
     X(subsets_part, 0.25, "of the whole", "that they must save, too", "a guess") \

@@ -175,11 +175,11 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
     }
     const int64_t row = r->nx + r->border[0];
     const size_t at = (size_t)((r->border[1] + o.lo[1] - r->y0) * row + r->border[0] + o.lo[0]);
-    for (int i = 0; i < r->outputs; i++, pointers += vp_box_size(&o, 2)) {
+    for (int t = 0; t < r->outputs; t++, pointers += vp_box_size(&o, 2)) {
         for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
-            pointers[z] = c->slab->out[i] + at * r->out_size[i]
-                          + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out[i];
-        out[i] = (struct vp_part){o, row, pointers};
+            pointers[z] = c->slab->out[t] + at * r->out_size[t]
+                          + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out[t];
+        out[t] = (struct vp_part){o, row, pointers};
     }
 }
 

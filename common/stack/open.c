@@ -94,6 +94,12 @@ uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, u
     return vp_writer_holds(out, &o, memory);
 }
 
+int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err)
+{
+    return add_history(&out->meta, run->history)
+               ? vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata") : 0;
+}
+
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err)
 {
@@ -105,9 +111,9 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
     struct vp_stack stack;
     if (vp_stack_copy(&stack, out))
         return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
-    if (add_history(&stack.meta, run->history)) {
+    if (vp_output_history(run, &stack, err)) {
         vp_stack_free(&stack);
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+        return -1;
     }
     const struct vp_writer_options o = output_options(run);
     const int rc = vp_writer_open(writer, path, &stack, &o, err);

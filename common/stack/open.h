@@ -29,6 +29,9 @@ int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struc
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err);
 
+/* Add that line to a header that is written otherwise. */
+int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err);
+
 /* Bytes that such an output keeps beside the pages in flight, where there is so much memory: see vp_writer_holds. */
 uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, uint64_t memory);
 

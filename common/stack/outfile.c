@@ -29,6 +29,7 @@ static pthread_mutex_t temporary_lock = PTHREAD_MUTEX_INITIALIZER;
 struct vp_outfile {
     int fd, slot; /* slot -1: written in place */
     bool pipe, standard;
+    bool joined; /* the temporary file is another process's, which renames it */
     char *name; /* as the user said it */
     char *path; /* the real target, symbolic links followed */
 };
@@ -86,30 +87,37 @@ int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_
     return vp_write_two(fd, -1, buf, n, NULL, 0, name, err);
 }
 
-static int take_slot(const char *target, int serial)
+/* Remember a name, until the slot is free again; -1 with errno. */
+static int take_slot(const char *name, size_t length)
 {
-    const char *slash = strrchr(target, '/');
-    const int dir = slash ? (int)(slash - target + 1) : 0;
     int slot = -1;
+    if (length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     vp_at_signal(vp_outputs_unlink);
     pthread_mutex_lock(&temporary_lock);
     for (int i = 0; i < MAX_TEMPORARIES && slot < 0; i++)
         if (!temporary_used[i])
             slot = i;
     if (slot >= 0) {
-        const int n = snprintf(temporary[slot], PATH_MAX, "%.*s.voxpipe-%ld-%d.tmp", dir, target,
-                               (long)getpid(), serial);
-        if (n >= PATH_MAX) {
-            slot = -1;
-            errno = ENAMETOOLONG;
-        } else {
-            temporary_used[slot] = 1;
-        }
+        memcpy(temporary[slot], name, length + 1);
+        temporary_used[slot] = 1;
     } else {
         errno = EMFILE;
     }
     pthread_mutex_unlock(&temporary_lock);
     return slot;
+}
+
+/* Beside the target. */
+static int name_slot(const char *target, int serial)
+{
+    char name[PATH_MAX];
+    const char *slash = strrchr(target, '/');
+    const int dir = slash ? (int)(slash - target + 1) : 0;
+    const int n = snprintf(name, sizeof name, "%.*s.voxpipe-%ld-%d.tmp", dir, target, (long)getpid(), serial);
+    return take_slot(name, (size_t)n);
 }
 
 /* Whether the new file has the access control list of the old one, or neither has one: a folder may hand down its
@@ -152,7 +160,7 @@ static void inherit(int fd, const char *path, const struct stat *old)
 static int open_temporary(struct vp_outfile *f, const struct stat *old, struct vp_err *err)
 {
     for (int serial = 0; serial < 1000; serial++) {
-        f->slot = take_slot(f->path, serial);
+        f->slot = name_slot(f->path, serial);
         if (f->slot < 0)
             return vp_fail_errno(err, "%s", f->name);
         f->fd = vp_open_fd(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? 0600 : 0666);
@@ -249,6 +257,35 @@ int vp_outfile_open(struct vp_outfile **out, const char *path, struct vp_err *er
     return 0;
 }
 
+int vp_outfile_join(struct vp_outfile **out, const char *path, const char *name, struct vp_err *err)
+{
+    struct vp_outfile *f = calloc(1, sizeof *f);
+    if (!f)
+        return vp_fail_errno(err, "%s", path);
+    f->joined = true;
+    f->slot = -1;
+    f->fd = vp_open_fd(name, O_RDWR | O_CLOEXEC, 0);
+    f->name = strdup(path);
+    if (f->fd >= 0 && f->name)
+        f->slot = take_slot(name, strlen(name));
+    if (f->slot >= 0) {
+        *out = f;
+        return 0;
+    }
+    vp_fail_errno(err, "%s: the file that another rank has begun, %s", path, name);
+    if (errno == ENOENT)
+        vp_hint(err, "the output must be in a folder that all hosts share, or use --slab-files");
+    if (f->fd >= 0)
+        close(f->fd);
+    release(f);
+    return -1;
+}
+
+const char *vp_outfile_temporary(const struct vp_outfile *f)
+{
+    return f->slot >= 0 ? temporary[f->slot] : NULL;
+}
+
 int vp_outfile_fd(const struct vp_outfile *f)
 {
     return f->fd;
@@ -281,7 +318,7 @@ int vp_outfile_close(struct vp_outfile *f, struct vp_err *err)
     const int fd = f->standard ? dup(f->fd) : f->fd;
     int rc = fd < 0 || close(fd) ? vp_fail_errno(err, "%s", f->name) : 0;
     if (f->slot >= 0) {
-        if (!rc && rename(temporary[f->slot], f->path))
+        if (!rc && !f->joined && rename(temporary[f->slot], f->path))
             rc = vp_fail_errno(err, "%s", f->name);
         if (rc)
             unlink(temporary[f->slot]);

@@ -10,6 +10,10 @@ const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
 /* not a regular file: pipe, socket, device, terminal */
 bool vp_outfile_is_pipe(const struct vp_outfile *f);
 bool vp_outfile_is_temporary(const struct vp_outfile *f);
+/* The name of it until it is closed; NULL: it is none. */
+const char *vp_outfile_temporary(const struct vp_outfile *f);
+/* Open the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */
+int vp_outfile_join(struct vp_outfile **f, const char *path, const char *temporary, struct vp_err *err);
 /* Whether `path` would be one. */
 bool vp_outfile_is_new(const char *path);
 

@@ -647,6 +647,58 @@ int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     return rc;
 }
 
+/* The samples of so many pages in a file are all that there is now. */
+static int become(struct vp_reader *r, int fd, int64_t pages, struct vp_err *err)
+{
+    struct vp_source *s;
+    char spec[96];
+    snprintf(spec, sizeof spec, "%lldx%lldx%lld:%s", (long long)r->stack.nx, (long long)r->stack.ny, (long long)pages,
+             vp_type_name(r->stack.type));
+    lseek(fd, 0, SEEK_SET);
+    if (vp_source_raw(&s, fd, r->name, spec, 0, err))
+        return -1;
+    leave(r);
+    for (int64_t i = 0; i < r->paths.n; i++) {
+        if (r->input[i].source)
+            r->input[i].source->close(r->input[i].source);
+        if (i > 0)
+            free(r->paths.path[i]);
+    }
+    r->n_idle = 0;
+    r->paths.n = 1;
+    r->input[0] = (struct input){.source = s, .keep = true};
+    r->first[0] = 0;
+    r->first[1] = r->stack.pages = r->stored.pages = pages;
+    r->seekable = r->concurrent = true;
+    r->at = r->page = r->position = r->line = 0;
+    return 0;
+}
+
+int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err)
+{
+    const size_t bytes = vp_page_bytes(&r->stack);
+    struct vp_kept kept;
+    void *page = vp_alloc_raw(1, bytes, "a page", err);
+    int rc = page && !vp_kept_open(&kept, memory, err) ? 1 : -1;
+    const bool open = rc == 1;
+    int64_t pages = 0;
+    for (; rc == 1; pages += rc == 1) {
+        rc = vp_reader_step(r, false, page, NULL, err);
+        if (rc == 1 && r->stack.pages >= 0 && pages == r->stack.pages)
+            rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)pages);
+        if (rc == 1 && vp_kept_write(&kept, page, bytes, err))
+            rc = -1;
+    }
+    free(page);
+    if (!rc) {
+        *held = kept.in_memory ? kept.bytes : 0;
+        return become(r, kept.fd, pages, err);
+    }
+    if (open)
+        close(kept.fd);
+    return -1;
+}
+
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)
 {
     if (!r)

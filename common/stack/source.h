@@ -62,6 +62,11 @@ int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err 
  * -1. */
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
+/* A file without a name that is written from front to end: in memory up to so many bytes, from then on in $TMPDIR. */
+struct vp_kept { int fd; uint64_t bytes, memory; bool in_memory; };
+int vp_kept_open(struct vp_kept *k, uint64_t memory, struct vp_err *err);
+int vp_kept_write(struct vp_kept *k, const void *data, size_t n, struct vp_err *err);
+
 struct vp_reader;
 /* vp_reader_read (pages.c) is made of these: the next page (1, 0 at the end, -1), and rows of any page. */
 int vp_reader_step(struct vp_reader *r, bool f32, void *buf, int64_t *bad, struct vp_err *err);

@@ -6,6 +6,7 @@
 #include "stack/source.h"
 #include "stack/writer.h"
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 20 };
@@ -36,4 +37,44 @@ int vp_spool(int fd, const char *name, struct vp_err *err)
     if (rc && out >= 0)
         close(out);
     return rc ? -1 : out;
+}
+
+int vp_kept_open(struct vp_kept *k, uint64_t memory, struct vp_err *err)
+{
+    *k = (struct vp_kept){.memory = memory, .in_memory = true};
+    k->fd = memfd_create("voxpipe", MFD_CLOEXEC);
+    return k->fd < 0 ? vp_fail_errno(err, "a file in memory") : 0;
+}
+
+/* What is in memory, to the file that takes its place. */
+static int move_out(struct vp_kept *k, struct vp_err *err)
+{
+    const char *dir = vp_tmpdir();
+    const int out = vp_unnamed_file(dir);
+    char *block = out < 0 ? NULL : vp_alloc_raw(1, BLOCK, "a spool buffer", err);
+    int rc = out < 0 ? vp_fail_errno(err, "%s: the input cannot be copied to it", dir) : block ? 0 : -1;
+    for (uint64_t at = 0; !rc && at < k->bytes;) {
+        const size_t n = k->bytes - at < BLOCK ? (size_t)(k->bytes - at) : BLOCK;
+        rc = vp_pread_all(k->fd, block, n, at) != (int64_t)n ? vp_fail_errno(err, "a file in memory")
+                                                             : vp_write_all(out, block, n, dir, err);
+        at += n;
+    }
+    free(block);
+    if (rc) {
+        if (out >= 0)
+            close(out);
+        return -1;
+    }
+    close(k->fd);
+    k->fd = out;
+    k->in_memory = false;
+    return 0;
+}
+
+int vp_kept_write(struct vp_kept *k, const void *data, size_t n, struct vp_err *err)
+{
+    if (k->in_memory && k->bytes + n > k->memory && move_out(k, err))
+        return -1;
+    k->bytes += n;
+    return vp_write_all(k->fd, data, n, k->in_memory ? "a file in memory" : vp_tmpdir(), err);
 }

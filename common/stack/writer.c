@@ -31,6 +31,7 @@ struct vp_writer {
     struct vp_stack stack;
     size_t page_bytes;
     bool raw, big;
+    bool joined; /* another process has opened the file, and closes it after us */
     enum vp_compress compress;
     bool begun; /* it is decided what kind of TIFF it is */
     char *text; /* tag 270 */
@@ -310,9 +311,10 @@ static int begin(struct vp_writer *w, struct vp_err *err)
     w->begun = true;
     if (lay_out(w, err))
         return -1;
-    return w->compress ? vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), vp_outfile_name(w->file),
-                                                &w->stack, w->text, w->compress, w->big, err)
-                       : write_header(w, err);
+    return w->joined     ? 0
+           : w->compress ? vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), vp_outfile_name(w->file),
+                                                  &w->stack, w->text, w->compress, w->big, err)
+                         : write_header(w, err);
 }
 
 static int open_tiff(struct vp_writer *w, struct vp_err *err)
@@ -378,8 +380,8 @@ uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_op
     return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
 }
 
-int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
-                   const struct vp_writer_options *o, struct vp_err *err)
+static int open_writer(struct vp_writer **out, const char *path, const char *temporary, const struct vp_stack *stack,
+                       const struct vp_writer_options *o, struct vp_err *err)
 {
     struct vp_writer *w = calloc(1, sizeof *w);
     if (!w || vp_stack_copy(&w->stack, stack)) {
@@ -388,6 +390,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     }
     w->raw = o->raw;
     w->compress = o->compress;
+    w->joined = temporary;
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
     if (!w->page_bytes)
@@ -396,7 +399,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
     if (!rc)
-        rc = vp_outfile_open(&w->file, path, err);
+        rc = temporary ? vp_outfile_join(&w->file, path, temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc && !o->raw)
         rc = open_tiff(w, err);
     if (!rc && !w->compress && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
@@ -409,6 +412,33 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
     }
     *out = w;
     return 0;
+}
+
+int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err)
+{
+    return open_writer(w, path, NULL, stack, o, err);
+}
+
+int vp_writer_join(struct vp_writer **w, const char *path, const char *temporary, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err)
+{
+    return open_writer(w, path, temporary, stack, o, err);
+}
+
+const char *vp_writer_temporary(const struct vp_writer *w)
+{
+    return w->reserved ? vp_outfile_temporary(w->file) : NULL;
+}
+
+int64_t vp_writer_rows_put(const struct vp_writer *w)
+{
+    return w->rows;
+}
+
+void vp_writer_others(struct vp_writer *w, int64_t rows)
+{
+    w->rows += rows;
 }
 
 static int too_many(const struct vp_writer *w, int64_t got, struct vp_err *err)
@@ -559,6 +589,12 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err)
         rc = write_held(w, true, err);
     }
     const int64_t ny = w->stack.ny, rows = w->rows;
+    if (w->joined) {
+        vp_reserved_close(w->reserved);
+        rc = vp_outfile_close(w->file, err);
+        release(w);
+        return rc;
+    }
     if (!rc && rows && w->written * ny + rows != w->stack.pages * ny)
         rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages of %lld rows, got %lld rows in all",
                      vp_outfile_name(w->file), (long long)w->stack.pages, (long long)ny,

@@ -67,8 +67,11 @@ img-morph erode 31^3, u8         | img-morph --op erode --radius 15 $u8 -o out
 img-morph open 5^3, f32          | img-morph --op open --radius 2 $f32 -o out
 img-morph tophat ball, u16       | img-morph --op tophat --shape ball --radius 3 $u16 -o out
 img-morph close, pipe to pipe    | cat $u8 | img-morph --op close --radius 2 | cat >out
+img-morphrecon h-maxima, u8      | img-morphrecon --hmax 10 $u8 -o out
 img-wiener 5^3, f32              | img-wiener --noise 0.002 --radius 2 $f32 -o out
 img-wiener 3^3, u16, estimated   | img-wiener $u16 -o out
+img-threshold sauvola 101^2, u8  | img-threshold --local sauvola --2d --window 101 $u8 -o out
+img-threshold otsu, u16          | img-threshold --otsu $u16 -o out
 img-nlmeans 3-D, f32             | img-nlmeans --h 0.1 --search 2 $few32 -o out
 img-nlmeans --2d, f32            | img-nlmeans --2d --h 0.1 --search 5 --type f32 $few32 -o out
 ct-phantom, a scan               | ct-phantom -g $views --noise 1e4 -o out

@@ -33,6 +33,7 @@ system("cd $in && {
     img-math '60000 * exp(-a)' --type u16 scan.tif -o counts.tif
     img-convert vol.tif --compress deflate -o packed.tif
     img-convert --raw-out vol.tif -o vol.raw
+    img-cat --region 0:5,0:4 --pages 0:1 vol.tif | img-math 1+x*y -o kernel.tif
     mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list
 }") == 0 or die "the inputs could not be made\n";
 my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v } qw(nx ny pages);
@@ -62,11 +63,16 @@ img-math -e 2*a+z $in/vol.tif -o %
 img-gauss --sigma 2 $in/vol.tif -o %
 img-gauss --sigma 1 <$in/vol.tif -o %
 img-log --sigma 2 $in/vol.tif -o %
+img-convolve -k $in/kernel.tif $in/vol.tif -o %
 img-local --radius 1 $in/vol.tif -o %
 img-local --stat mean --radius 2 $in/vol.tif -o %
 img-morph --op close --radius 2 $in/vol.tif -o %
+img-morphrecon --hmax 0.002 --chunk 20x30x7 $in/vol.tif -o %
+img-morphrecon --open 1 <$in/vol.tif -o %
 img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
+img-threshold --otsu $in/vol.tif -o %
+img-threshold --local mean --window 5 -o % <$in/vol.tif
 img-view --window 0,0.03 $in/vol.tif -o %
 END
 for my $path (glob "$build/bin/*") {

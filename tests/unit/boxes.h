@@ -118,6 +118,8 @@ static inline void check_boxes(const struct vp_op *op, const void *image, const 
             cut[a][1] = p < q ? p : q;
             cut[a][2] = p < q ? q : p;
             cut[a][3] = n[a];
+            for (int k = 1; k < 3 && op->step[a] > 1; k++)
+                cut[a][k] -= cut[a][k] % op->step[a];
         }
         for (int b = 0; b < 27; b++) {
             const int k[3] = {b % 3, b / 3 % 3, b / 9};

@@ -4,7 +4,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/tool.h"
-#include "local/entropy.h"
+#include "image/range.h"
 #include "image/image_run.h"
 #include "plans.h"
 
@@ -605,7 +605,7 @@ static void test_axes(void)
             lo = fmin(lo, (double)((const float *)s.data[0])[k]);
             hi = fmax(hi, (double)((const float *)s.data[0])[k]);
         }
-        CHECK_INT(vp_entropy_range(&im, &run, range, &err), 0);
+        CHECK_INT(vp_images_range(&im, &run, range, &err), 0);
         CHECK(range[0] == lo && range[1] == hi);
         CHECK_INT(vp_images_run(&im, &run, &s.chain, &(struct vp_result){VP_DIFFERENCES, "smoothed"}, &err), 0);
         if (err.code)

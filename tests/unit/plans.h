@@ -30,6 +30,7 @@ static void *feeder(void *arg)
 /* An input of a run: a file, or a pipe through which the file comes. */
 struct source { struct vp_reader *reader; bool piped; struct feed feed; pthread_t thread; };
 
+__attribute__((unused))
 static int source_open(struct source *s, const char *path, const struct vp_reader_options *o, bool piped,
                        struct vp_err *err)
 {
@@ -47,6 +48,7 @@ static int source_open(struct source *s, const char *path, const struct vp_reade
     return rc;
 }
 
+__attribute__((unused))
 static void source_close(struct source *s)
 {
     vp_reader_close(s->reader, NULL);
@@ -117,6 +119,12 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     plan->part[0] = dice(1, n[0]);
     plan->part[1] = dice(1, plan->band);
     plan->part[2] = dice(1, plan->slab < n[2] ? plan->slab : n[2]);
+    if (vp_chain_twice(c)) { /* boxes in two visits, or whole images in one */
+        plan->twice = dice(0, 3) > 0;
+        plan->stream = false;
+        for (int a = 0; !plan->twice && a < 3; a++)
+            plan->part[a] = n[a];
+    }
     const int64_t images = (plan->slab + n[2] - 1) / n[2];
     const int64_t least = whole[2] ? (images + 1) * n[2] : plan->slab + (plan->stream ? 1 : 2) * halo[2];
     plan->window = (least < planes ? least : planes) + dice(0, 5);

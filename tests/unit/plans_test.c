@@ -7,11 +7,15 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
+#include "local/adaptive.h"
 #include "local/stat.h"
 #include "local/log.h"
 #include "image/math.h"
+#include "image/threshold.h"
 #include "local/morph.h"
+#include "image/morphrecon_derive.h"
 #include "local/nlmeans.h"
+#include "local/convolve.h"
 #include "local/wiener.h"
 #include "image/image_run.h"
 #include "plans.h"
@@ -27,9 +31,9 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, WIENER, MATH, FAMILIES };
-static const char *const NAME[FAMILIES] = {"img-gauss",   "img-log",    "img-local", "img-morph",
-                                           "img-nlmeans", "img-wiener", "img-math"};
+enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, MATH, RECON, FAMILIES };
+static const char *const NAME[FAMILIES] = {"img-gauss",     "img-log",    "img-local",    "img-morph", "img-nlmeans",
+                                           "img-threshold", "img-wiener", "img-convolve", "img-math",  "img-morphrecon"};
 
 static struct set {
     const char *name;
@@ -51,6 +55,8 @@ static struct {
                int threads, struct vp_err *err);
     int (*go_on)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err);
+    int (*finish)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
+                  void *scratch, int threads, struct vp_err *err);
 } tally;
 
 static void add_tally(const struct vp_box *b)
@@ -77,9 +83,16 @@ static int counted_go_on(const struct vp_op *op, const struct vp_part *in, const
     return tally.go_on(op, in, out, scratch, kept, threads, err);
 }
 
+static int counted_finish(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
+                          const void *entry, void *scratch, int threads, struct vp_err *err)
+{
+    add_tally(&out->box);
+    return tally.finish(op, in, out, entry, scratch, threads, err);
+}
+
 static int counted_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    if (op == tally.last)
+    if (op == tally.last && work->visit != VP_SUMMARY)
         add_tally(&work->out->box);
     return now->under->kernel(op->kernel)->launch(op, work, err);
 }
@@ -153,8 +166,14 @@ struct params {
     struct vp_stat_params stat;
     struct vp_footprint_params window;
     enum vp_morph morph;
+    struct vp_morphrecon_want recon;
     int64_t iterations, search[3], patch[3];
     double range[2], h, noise;
+    struct vp_adaptive_params adaptive;
+    double at;
+    bool given, below; /* a threshold */
+    struct vp_convolve_given convolve;
+    float kernels[6 * 24 * 20];
     const char *expression;
     enum vp_type out; /* VP_N_TYPES: the program's choice */
 };
@@ -305,6 +324,53 @@ static void draw_stat(struct params *p, const struct scene *s)
     t->window = window(p, s);
 }
 
+static void draw_recon(struct params *p, const struct scene *s)
+{
+    static const char *const text[] = {"", "fill-holes", "clear-border", "hmax", "hmin", "hdome", "regional-max",
+                                       "regional-min", "open", "close", "seed"};
+    static const int connectivity[] = {0, 0, 6, 18, 26, 0, 0, 4, 8, 8};
+    struct vp_morphrecon_want *w = &p->recon;
+    *w = (struct vp_morphrecon_want){.what = (enum vp_derived)dice(VP_FILL_HOLES, VP_SEED)};
+    w->connectivity = connectivity[dice(0, 4) + (s->flat ? 5 : 0)];
+    w->h = (double)dice(0, 90) * grey(s);
+    w->erosion = w->what == VP_SEED && dice(0, 1);
+    for (int a = 0; a < 3; a++) {
+        w->radius[a] = a == 2 && s->flat ? 0 : tenth(0, 3);
+        w->seed[a] = a == 2 && s->flat ? 0 : dice(0, s->n[a] - 1);
+    }
+    say(p, " --%s (h %g, radius %g,%g,%g, seed %d,%d,%d) --connectivity %d%s", text[w->what], w->h, w->radius[0],
+        w->radius[1], w->radius[2], (int)w->seed[0], (int)w->seed[1], (int)w->seed[2], w->connectivity,
+        w->erosion ? " --by erosion" : "");
+}
+
+static void draw_convolve(struct params *p, const struct scene *s)
+{
+    static const char *const method[] = {NULL, "fft", "direct"};
+    struct vp_convolve_given *g = &p->convolve;
+    const bool deep = s->n[2] > 1 && dice(0, 3) == 0, grid = !deep && dice(0, 2) == 0;
+
+    *g = (struct vp_convolve_given){.n = {dice(1, 20), dice(1, 24), 1}, .nodes = {1, 1}};
+    if (deep)
+        for (int a = 0; a < 3; a++)
+            g->n[a] = dice(1, 7);
+    if (grid) {
+        g->nodes[0] = dice(1, 3);
+        g->nodes[1] = dice(1, 2);
+        g->weights = dice(0, 1) ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+    } else {
+        g->method = method[dice(0, 2)];
+    }
+    g->correlate = dice(0, 1);
+    g->normalize = dice(0, 1);
+    say(p, " %dx%dx%d grid %dx%d %s %s%s%s", (int)g->n[0], (int)g->n[1], (int)g->n[2], (int)g->nodes[0], (int)g->nodes[1],
+        g->weights ? "source" : "output", g->method ? g->method : "auto", g->correlate ? " --correlate" : "",
+        g->normalize ? " --normalize" : "");
+    g->edge = edge(p);
+    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++)
+        p->kernels[i] = (float)dice(0, 999) / 1000;
+    p->out = g->normalize ? out_type(p) : VP_F32;
+}
+
 static void draw(struct params *p, const struct scene *s, enum family family)
 {
     static const char *const morph[] = {"erode", "dilate", "open", "close", "tophat", "bothat", "gradient"};
@@ -342,11 +408,32 @@ static void draw(struct params *p, const struct scene *s, enum family family)
             (int)p->search[1], (int)p->search[2], (int)p->patch[0], (int)p->patch[1], (int)p->patch[2]);
         p->out = out_type(p);
         break;
+    case THRESHOLD:
+        p->given = dice(0, 4) == 0;
+        p->below = dice(0, 2) == 0;
+        p->at = (double)ONE_OF(-3, 0, 60, 100) * grey(s) + (double)dice(0, 1) / 2;
+        p->adaptive = (struct vp_adaptive_params){.method = (int)dice(0, 3), .shape = dice(0, 4) == 0,
+                                                  .r = 30 * grey(s), .offset = (double)dice(-1, 1) * grey(s)};
+        p->adaptive.window.n = 1;
+        p->adaptive.window.v[0] = (double)(p->adaptive.shape ? ONE_OF(3, 5) : ONE_OF(1, 3, 5, 41));
+        if (p->given)
+            say(p, " --at %g%s", p->at, p->below ? " --below" : "");
+        else
+            say(p, " --local %d --window %g --shape %d --r %g --offset %g%s", p->adaptive.method,
+                p->adaptive.window.v[0], p->adaptive.shape, p->adaptive.r, p->adaptive.offset,
+                p->below ? " --below" : "");
+        break;
+    case RECON:
+        draw_recon(p, s);
+        break;
     case WIENER:
         p->noise = (double)ONE_OF(0, 30, 500) * grey(s) * grey(s);
         say(p, " --noise %g", p->noise);
         p->out = out_type(p);
         p->window = window(p, s);
+        break;
+    case CONVOLVE:
+        draw_convolve(p, s);
         break;
     default:
         p->expression =
@@ -369,6 +456,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     const enum vp_type out = p->out == VP_N_TYPES ? s->held : p->out;
     struct vp_gauss_params gauss = p->gauss;
     struct vp_log_params log = p->log;
+    struct vp_convolve_given convolve = p->convolve;
     struct vp_footprint f = {0};
     struct vp_math *m = NULL;
     struct vp_op op;
@@ -398,9 +486,27 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         rc = vp_nlmeans_local(&op, p->h, p->noise, p->search, p->patch, size, s->held, out, err)
              || vp_chain_add(c, &op, err);
         break;
+    case THRESHOLD:
+        if (p->given) {
+            const struct vp_threshold_params t = {.method = VP_AT, .limit = p->at, .below = p->below, .mark = 255};
+            rc = vp_threshold_op(&op, &t, size, s->held, err) || vp_chain_add(c, &op, err);
+        } else {
+            struct vp_limit limit;
+            rc = vp_adaptive_limit(&limit, &p->adaptive, &im, 0, p->below, 255, err)
+                 || vp_adaptive_window(&f, &p->adaptive, &im, err)
+                 || vp_moments_above(&op, &limit, &f, size, s->held, err) || vp_chain_add(c, &op, err);
+        }
+        break;
+    case RECON:
+        rc = vp_morphrecon_chain(c, &p->recon, size, s->flat, s->held, err);
+        break;
     case WIENER:
         rc = vp_footprint_make(&f, &p->window, &im, err)
              || vp_wiener_local(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
+        break;
+    case CONVOLVE:
+        convolve.kernels = p->kernels;
+        rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     default:
         if (vp_math_parse(&m, p->expression, s->stacks, s->held, err))
@@ -421,7 +527,8 @@ static bool may_differ(const struct vp_chain *c, const struct scene *s)
         const struct vp_op *op = &c->stage[i];
         const char *k = op->kernel;
         if ((op->in == VP_F32 || op->out == VP_F32)
-            && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")))
+            && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")
+                || !strcmp(k, "above")))
             return true;
     }
     return s->odd;
@@ -675,7 +782,9 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     } else {
         tally.run = last->run;
         tally.go_on = last->go_on;
+        tally.finish = last->finish;
         last->run = counted_run;
+        last->finish = last->finish ? counted_finish : NULL;
         last->go_on = last->go_on ? counted_go_on : NULL;
     }
     for (int k = 0; k < s->stacks && !rc; k++) {
@@ -690,7 +799,7 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     if (!rc && t->file)
         rc = vp_writer_open(&e.writer, path, &out, &raw_out, err);
     if (!rc)
-        rc = vp_execute(&e, NULL, err);
+        rc = t->plan.twice ? vp_execute_twice(&e, NULL, err) : vp_execute(&e, NULL, err);
     if (e.writer && rc)
         vp_writer_abort(e.writer);
     else if (e.writer)
@@ -815,10 +924,10 @@ static bool make_plan(struct trial *t, const struct scene *s, struct vp_chain *c
             p->memory = bytes * (uint64_t)dice(4, 40) / 8 + 4096;
         for (int d = 0; d < p->devices; d++)
             p->free[d] = d && dice(0, 1) ? bytes * (uint64_t)dice(4, 40) / 8 + 4096 : p->free[d];
-        return !vp_plan_make(&t->plan, p, &err) && is_short(t, s, c);
+        return !vp_plan_make(&t->plan, p, &err) && is_short(t, s, c) && !(t->plan.twice && t->piped);
     }
     const bool bands = t->file && !t->piped && dice(0, 2) > 0;
-    if (!random_plan(&t->plan, p, s->n, s->outer, bands) || !is_short(t, s, c))
+    if (!random_plan(&t->plan, p, s->n, s->outer, bands) || !is_short(t, s, c) || (t->plan.twice && t->piped))
         return false;
     struct vp_problem less = *p;
     struct vp_plan plan = t->plan;
@@ -890,7 +999,7 @@ static int try_plan(const struct params *p, const struct scene *s, struct count 
         return -1;
     }
     for (int i = 0; i < c.n; i++)
-        if (t.unknown && s->outer == 1 && c.stage[i].whole[2]) { /* the program refuses that */
+        if (t.unknown && s->outer == 1 && (c.stage[i].whole[2] || c.stage[i].summarize)) { /* the program refuses that */
             vp_chain_free(&c);
             return 0;
         }
@@ -968,7 +1077,7 @@ static bool test_family(enum family family, int plans, uint64_t seed)
             printf("  again: plans_test %d %llu %s (image %d)\n", plans, (unsigned long long)seed, NAME[family],
                    number);
     }
-    printf("%-11s %d plans, %d differ:", NAME[family], n.runs, !ok);
+    printf("%-14s %d plans, %d differ:", NAME[family], n.runs, !ok);
     for (int i = 0; i < n_sets; i++)
         printf("%s %d on %s (%d streamed)", i ? "," : "", n.on[i], sets[i].name, n.streams[i]);
     printf("; %d in bands, %d piped, %d to a file, %d planned, %d with devices unlike each other", n.bands, n.piped,
@@ -986,7 +1095,7 @@ static bool test_family(enum family family, int plans, uint64_t seed)
         for (int i = 0; i < n_sets; i++) {
             const bool streams = sets[i].kind.name ? !n.without : family <= LOG; /* CPU: where something is kept */
             CHECK(n.on[i] + n.without > plans / (2 * n_sets));
-            CHECK(n.streams[i] || !streams);
+            CHECK(n.streams[i] || !streams || family == RECON); /* nothing that parts share */
         }
     }
     return ok;

@@ -32,7 +32,7 @@ static uint64_t next_random(void)
     return next_of(&dice_state);
 }
 
-static int64_t dice(int64_t lo, int64_t hi) /* both included */
+static inline int64_t dice(int64_t lo, int64_t hi) /* both included */
 {
     return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
 }
@@ -149,6 +149,8 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
         to[1] = part_of_area(&out[1], &out->box, op->twin_out, &p);
     const uint64_t bytes = op->scratch ? op->scratch(op, &box, &out->box, 1) : 0;
     void *scratch = vp_alloc_raw(1, bytes ? (size_t)bytes : 1, "scratch", err);
+    if (t->visit == VP_MAKE && op->tells) /* run() has told it */
+        memset(t->state, 0, (size_t)op->tells);
     if (op->carries && (t->visit == VP_LOCAL || out->box.lo[2] == 0))
         memset(t->state, 0, (size_t)op->keeps(op, &out->box, 1));
     const int rc = !scratch ? -1
@@ -403,8 +405,18 @@ static int pretend_launch(const struct vp_op *op, const struct vp_work *work, st
 
 static uint64_t pretend_state(const struct vp_op *op, const int64_t out[3])
 {
-    const struct vp_box box = {.hi = {out[0], out[1], out[2]}};
-    return op->carries ? op->keeps(op, &box, 1) : op->summary ? op->summary(op, &box) : 0;
+    struct vp_op inside = *op; /* of a larger image: where a part is cut off, both its ends may be */
+    struct vp_box box = {.hi = {out[0], out[1], out[2]}};
+    if (op->carries)
+        return op->keeps(op, &box, 1);
+    for (int a = 0; a < 3; a++)
+        if (out[a] < op->image[a]) {
+            box.lo[a] = 1;
+            box.hi[a] = out[a] + 1;
+            inside.image[a] = out[a] + 2;
+        }
+    const uint64_t bytes = op->summary ? op->summary(&inside, &box) : 0;
+    return bytes > op->tells ? bytes : op->tells;
 }
 
 static const struct vp_kernel *pretend_kernel(const char *name)

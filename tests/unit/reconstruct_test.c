@@ -5,10 +5,12 @@
  * the CPU to the bit. The pretended back-projection works on what it finds in the device's memory when it is run: it
  * keeps the views that are packed there, and makes slices of them with the CPU's code when they are downloaded. */
 #include "pretend.h"
+#include "ranks.h"
 
 #include "ct/slab.h"
 #include "ct/slab_kernels.h"
 #include "ct/backproject.h"
+#include "ct/ranked_work.h"
 #include "ct/reconstruct_internal.h"
 #include "run/rates.h"
 #include "stack/reader.h"
@@ -1427,6 +1429,157 @@ static void rows_that_a_device_cannot_filter(void)
     free_scene(&s);
 }
 
+/* ---- several processes ---- */
+
+struct grid_run {
+    struct scene *scene;
+    const struct vp_kind *kind;
+    struct vp_mesh mesh;
+    enum vp_filter_on filter_on;
+    int64_t pair;
+    struct vp_writer *writer;
+    atomic_int failed;
+};
+
+/* One rank of a grid, as ct/ranked.c has it work. */
+static void be_rank(struct vp_ranks *ranks, void *arg)
+{
+    struct grid_run *g = arg;
+    const struct scene *s = g->scene;
+    const struct vp_mesh *m = &g->mesh;
+    const char *const path = scan_path;
+    const int row = ranks->rank % m->rows, device[] = {ranks->rank};
+    struct vp_reader *reader;
+    struct vp_views *source;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reconstruct_plan p;
+    struct vp_reconstruct_result done;
+    struct vp_reconstruct job, whole;
+    struct vp_sharing sharing;
+    struct vp_adding adding;
+    struct vp_filter *filter; /* has memory of its own to work in */
+    int64_t rows[8][2], mine[2], all[RANKS_MOST][2];
+
+    CHECK(!vp_filter_open(&filter, &(struct vp_filter_params){.cutoff = 1}, &s->geom, s->views, &s->scan, 1, &err));
+    CHECK(!vp_reader_open(&reader, &path, 1, &(struct vp_reader_options){0}, &err));
+    CHECK(!vp_views_open(&source, reader, false, 0, &err));
+    const struct vp_reconstruct_feed feed = {&sharing, vp_sharing_read};
+    const struct vp_reconstruct_sink sink = {&adding, vp_adding_put, m->columns > 1};
+    job = whole = (struct vp_reconstruct){
+        .source = source, .views = s->views, .n_views = s->geom.views, .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu,
+        .nv = NV, .filter = filter, .filter_on = g->filter_on, .grid = &s->grid, .z1 = s->grid.n[2], .memory = 1 << 30,
+        .threads = 1, .kind = g->kind, .devices = device, .n_devices = 1, .want_subsets = 1};
+    const struct vp_mesh_problem problem = {.of = &whole, .sample_bytes = 4, .ranks = ranks->size, .hosts = 1,
+                                            .unit = m->half ? K : 1, .mirror = m->half, .pair = g->pair};
+    job.ranks = ranks;
+    job.half = m->half;
+    job.column = ranks->rank / m->rows;
+    job.columns = m->columns;
+    job.sink = &sink;
+    job.feed = m->gather ? &feed : NULL;
+    CHECK(vp_mesh_slab(&problem, m, row, &job.z0, &job.z1));
+    if (vp_reconstruct_plan(&p, &job, NULL, &err)) {
+        CHECK_STR(err.msg, "");
+        return;
+    }
+    CHECK_INT(p.passes, 1);
+    mine[0] = NV;
+    mine[1] = 0;
+    for (int i = 0; i < p.parts; i++) {
+        mine[0] = vp_min64(mine[0], p.part[i].plan.v0);
+        mine[1] = vp_max64(mine[1], p.part[i].plan.v1);
+    }
+    CHECK(!vp_ranks_gather(ranks, mine, sizeof mine, all, &err));
+    for (int i = 0; i < m->rows; i++)
+        memcpy(rows[i], all[job.column * m->rows + i], sizeof rows[i]);
+    sharing = (struct vp_sharing){.ranks = ranks, .of = &job, .filter = !p.filter_device,
+                                  .first = job.column * m->rows, .n = m->rows, .it = row,
+                                  .rows = (const int64_t (*)[2])rows};
+    adding = (struct vp_adding){.ranks = ranks, .of = &job, .row = row, .rows = m->rows, .columns = m->columns,
+                                .it = job.column, .writer = g->writer, .group = p.group};
+    int rc = vp_reconstruct_run(&p, NULL, &done, &err);
+    if (!rc && m->gather)
+        rc = vp_sharing_finish(&sharing, &err);
+    CHECK_STR(err.msg, "");
+    g->failed += rc != 0;
+    if (m->gather)
+        CHECK_INT(sharing.bad, 0);
+    vp_sharing_free(&sharing, true);
+    vp_adding_free(&adding, true);
+    vp_filter_close(filter);
+    vp_reconstruct_plan_free(&p);
+    vp_views_close(source);
+    vp_reader_close(reader, NULL);
+}
+
+static float *by_ranks(struct grid_run *g)
+{
+    const struct vp_writer_options plain = {false, VP_COMPRESS_NONE};
+    struct vp_stack out = {NX, NY, g->scene->grid.n[2], VP_F32, {0, NULL, NULL}};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *reader;
+    const char *const made = volume_path;
+    CHECK(!vp_writer_open(&g->writer, volume_path, &out, &plain, &err));
+    ranks_run(g->mesh.rows * g->mesh.columns, 2, be_rank, g, false);
+    CHECK(!g->failed && !vp_writer_close(g->writer, &err));
+    CHECK_STR(err.msg, "");
+    float *volume = malloc((size_t)(NX * NY * out.pages) * sizeof *volume);
+    CHECK(!vp_reader_open(&reader, &made, 1, &(struct vp_reader_options){0}, &err));
+    for (int64_t z = 0; z < out.pages; z++)
+        CHECK_INT(vp_reader_next_f32(reader, volume + z * NX * NY, &err), 1);
+    vp_reader_close(reader, NULL);
+    return volume;
+}
+
+/* Where only slabs are split the bits of one process; the bits of as many subsets in one process where views are, too;
+ * whether views are shared or each rank reads what it needs; with mirrored slabs and without. */
+static void grids_of_ranks(void)
+{
+    static const int grid[][2] = {{2, 1}, {3, 1}, {5, 1}, {1, 2}, {2, 2}, {3, 2}, {2, 3}, {1, 4}};
+    struct scene s;
+    struct vp_reconstruct_plan r;
+    struct vp_err err = VP_ERR_INIT;
+    uint64_t shared = 0, whole = 0;
+    float *one = begin(&s, 40, 1 << 30), *subsets[5] = {NULL};
+    for (int c = 2; c <= 4; c++)
+        subsets[c] = reconstruct(&s, &(struct ask){.kind = &devices, .n_devices = c, .any_order = true, .subsets = c}, &r, &err);
+    CHECK_STR(err.msg, "");
+    for (size_t i = 0; i < sizeof grid / sizeof *grid; i++)
+        for (int way = 0; way < 16; way++) {
+            struct grid_run g = {.scene = &s, .kind = way & 1 ? &devices : &vp_cpu,
+                                 .mesh = {.rows = grid[i][0], .columns = grid[i][1], .half = way & 2 && way & 1,
+                                          .gather = way & 4 && grid[i][0] > 1},
+                                 .filter_on = way & 8 && way & 1 ? VP_FILTER_ON_GPU : VP_FILTER_ON_CPU,
+                                 .pair = way & 1 ? 12 : 0};
+            be_slow(way & 8); /* all views stay where they are */
+            float *got = by_ranks(&g), *again = by_ranks(&g);
+            const float *want = grid[i][1] == 1 ? one : subsets[grid[i][1]];
+            const size_t bytes = (size_t)(NX * NY * 40) * sizeof *got;
+            CHECK(!memcmp(got, again, bytes));
+            if (grid[i][1] == 1 || way & 1)
+                CHECK(!memcmp(got, want, bytes));
+            for (int64_t k = 0; k < NX * NY * 40; k++)
+                if (fabsf(got[k] - want[k]) > 2e-5f) {
+                    CHECK(fabsf(got[k] - want[k]) <= 2e-5f);
+                    break;
+                }
+            if (grid[i][0] == 5 && way == 4) {
+                shared = ranks_world.bytes[VP_LANE_VIEWS];
+                whole = (uint64_t)24 * NU * NV * sizeof(float) * 4; /* to every rank what it has not read */
+            }
+            free(got);
+            free(again);
+        }
+    CHECK(shared > 0 && shared < whole); /* ranks take the rows that their slabs need */
+    CHECK_INT(like.wrong, 0);
+    CHECK_INT(buffers.n, 0);
+    be_slow(false);
+    for (int c = 2; c <= 4; c++)
+        free(subsets[c]);
+    free(one);
+    free_scene(&s);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
@@ -1451,6 +1604,7 @@ int main(void)
     subsets_of_views();
     subsets_only_where_they_pay();
     device_that_breaks();
+    grids_of_ranks();
     unlink(scan_path);
     unlink(volume_path);
     rmdir(dir);

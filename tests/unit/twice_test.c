@@ -41,10 +41,11 @@ static int mean_summarize(const struct vp_op *op, const struct vp_part *in, cons
 }
 
 /* The mean of each image, into the entries of its boxes, whose samples stay. */
-static int mean_solve(struct vp_op *op, struct vp_store *s, uint64_t memory, int threads, struct vp_err *err)
+static int mean_solve(struct vp_op *op, struct vp_store *s, const int64_t box[3], uint64_t memory, int threads,
+                      struct vp_err *err)
 {
     const struct mean *m = op->params;
-    (void)threads, (void)memory;
+    (void)threads, (void)memory, (void)box;
     for (int64_t first = 0; first < vp_store_count(s); first += m->per_image) {
         float sum = 0;
         for (int way = 0; way < 2; way++)

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ct/mesh.h"
+
+#include "base/err.h"
+#include "base/places.h"
+#include "base/size.h"
+#include "ct/backproject.h"
+#include "run/rates.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the model's file ---- */
+
+static double *field_of(struct vp_model *m, const char *key)
+{
+#define FIELD(name, what) if (!strcmp(key, #name)) return &m->name;
+    VP_MODEL(FIELD)
+#undef FIELD
+    return NULL;
+}
+
+static int read_line(struct vp_model *m, char *line, const char *path, int number, struct vp_err *err)
+{
+    char key[32], rest[2], *comment = strchr(line, '#');
+    double value;
+    if (comment)
+        *comment = 0;
+    if (!line[strspn(line, " \t\r\n")])
+        return 0;
+    if (sscanf(line, " %31[a-z_] = %lf %1s", key, &value, rest) != 2 || !(value >= 0) || !isfinite(value))
+        return vp_fail(err, VP_EUSAGE, "%s:%d: expected `key = number`", path, number);
+    double *const to = field_of(m, key);
+    if (!to) {
+#define NAME(name, what) " " #name
+        static const char names[] = VP_MODEL(NAME);
+#undef NAME
+        vp_fail(err, VP_EUSAGE, "%s:%d: '%s' is no part of a model", path, number, key);
+        return vp_hint(err, "expected one of%s", names);
+    }
+    *to = value;
+    return 0;
+}
+
+int vp_model_read(struct vp_model *m, const char *path, struct vp_err *err)
+{
+    FILE *f = vp_fopen(path, "re");
+    char line[512];
+    int rc = f ? 0 : vp_fail_errno(err, "%s", path);
+    for (int number = 1; !rc && fgets(line, sizeof line, f); number++)
+        rc = read_line(m, line, path, number, err);
+    if (!rc && ferror(f))
+        rc = vp_fail_errno(err, "%s", path);
+    if (f)
+        fclose(f);
+    if (!rc && (m->load <= 0 || m->filter <= 0 || m->exchange <= 0 || m->backproject <= 0 || m->reduce <= 0
+                || m->store <= 0))
+        rc = vp_fail(err, VP_EUSAGE, "%s: expected load, filter, exchange, backproject, reduce and store above 0", path);
+    return rc;
+}
+
+/* ---- who makes what ---- */
+
+static int64_t units(const struct vp_mesh_problem *p, const struct vp_mesh *m, int64_t *lo, int64_t *hi)
+{
+    *lo = p->of->z0;
+    *hi = m->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1;
+    return (*hi - *lo + p->unit - 1) / p->unit;
+}
+
+bool vp_mesh_slab(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *z0, int64_t *z1)
+{
+    int64_t lo, hi;
+    const int64_t n = units(p, m, &lo, &hi);
+    *z0 = vp_min64(lo + n * row / m->rows * p->unit, hi);
+    *z1 = vp_min64(lo + n * (row + 1) / m->rows * p->unit, hi);
+    return *z1 > *z0;
+}
+
+void vp_mesh_rows(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *v0, int64_t *v1)
+{
+    const struct vp_reconstruct *r = p->of;
+    const int64_t nz = r->grid->n[2];
+    int64_t z0, z1, w0, w1;
+    vp_mesh_slab(p, m, row, &z0, &z1);
+    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, v0, v1);
+    if (m->half) {
+        vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, nz - z1, nz - z0, &w0, &w1);
+        *v0 = vp_min64(*v0, w0);
+        *v1 = vp_max64(*v1, w1);
+    }
+}
+
+/* ---- what it takes ---- */
+
+static double over(double amount, double rate)
+{
+    return rate > 0 ? amount / rate : 0;
+}
+
+void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, const struct vp_model *model,
+                   const struct vp_mesh *m)
+{
+    const struct vp_reconstruct *r = p->of;
+    const double plane = (double)r->grid->n[0] * (double)r->grid->n[1], volume = plane * (double)(r->z1 - r->z0);
+    const double views = (double)(r->last - r->first), mine = views / m->columns, row = (double)r->in_nu;
+    const double hosts = model->host_ranks > 0 ? ceil(p->ranks / model->host_ranks) : p->hosts, a_host = p->ranks / hosts;
+    double most = 0, all = 0, slices = 0; /* detector rows of a slab, and of all together; slices of the largest */
+
+    for (int i = 0; i < m->rows; i++) {
+        int64_t v0, v1, z0, z1;
+        vp_mesh_slab(p, m, i, &z0, &z1);
+        vp_mesh_rows(p, m, i, &v0, &v1);
+        const double rows = (double)vp_max64(v1 - v0, 1);
+        most = fmax(most, rows);
+        all += rows;
+        slices = fmax(slices, (double)((z1 - z0 + p->unit - 1) / p->unit * p->unit * (m->half ? 2 : 1)));
+    }
+    const double stored = row * p->sample_bytes, wanted = mine * row * most; /* bytes of a row; samples of a rank */
+    memset(t, 0, sizeof *t);
+    if (m->gather) {
+        const double once = views * stored * (double)r->nv;
+        t->load = fmax(over(once / hosts, model->load), over(once, model->load_all));
+        t->gather = over(wanted * sizeof(float) * (m->rows - 1) / m->rows, model->exchange);
+    } else {
+        /* what the ranks of a host read more than once it has in memory: storage brings it once */
+        const double each = mine * stored * all / m->rows, once = views * stored * (double)r->nv;
+        t->load = fmax(over(each * a_host, model->load), over(fmin(each * p->ranks, once * hosts), model->load_all));
+    }
+    t->filter = over(m->gather && model->filter_apart ? views / p->ranks * row * (double)r->nv : wanted, model->filter);
+    t->upload = over(wanted * sizeof(float), model->upload);
+    t->backproject = over(slices * plane * mine, model->backproject);
+    const double work = model->filter_apart ? fmax(t->filter, t->backproject) : t->filter + t->backproject;
+    t->compute = fmax(fmax(t->load, t->gather), fmax(t->upload, work));
+    const double slab = slices * plane * sizeof(float);
+    t->download = over(slab, model->download);
+    t->reduce = m->columns > 1 ? over(slab * (m->columns - 1) / m->columns, model->reduce) : 0;
+    t->store = fmax(over(volume * sizeof(float) / hosts, model->store), over(volume * sizeof(float), model->store_all));
+    /* slices are fetched while those before are added and written */
+    t->run = model->start + t->compute + fmax(t->download, t->reduce + t->store);
+}
+
+/* ---- the choice ---- */
+
+static bool possible(const struct vp_mesh_problem *p, const struct vp_mesh *m)
+{
+    int64_t lo, hi;
+    const int64_t views = p->pair > 0 ? p->pair : p->of->last - p->of->first;
+    return units(p, m, &lo, &hi) >= m->rows && views >= m->columns;
+}
+
+struct priced {
+    struct vp_mesh mesh;
+    double seconds;
+};
+
+static int by_price(const void *a, const void *b)
+{
+    const struct priced *x = a, *y = b;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    return x->mesh.columns - y->mesh.columns;
+}
+
+struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
+                                bool slabs_apart, int *n)
+{
+    struct priced *all = calloc((size_t)p->ranks, sizeof *all);
+    struct vp_mesh *out = calloc((size_t)p->ranks, sizeof *out);
+    *n = 0;
+    for (int rows = 1; all && out && rows <= p->ranks; rows++) {
+        struct vp_mesh m = {.rows = rows, .columns = p->ranks / rows, .half = p->mirror && rows > 1 && !slabs_apart};
+        struct vp_mesh_times t, shared;
+        if (p->ranks % rows || !possible(p, &m))
+            continue;
+        m.gather = gather == 1 && rows > 1;
+        vp_mesh_times(&t, p, model, &m);
+        if (gather < 0 && rows > 1) {
+            struct vp_mesh other = m;
+            other.gather = true;
+            vp_mesh_times(&shared, p, model, &other);
+            if (shared.run < t.run) {
+                m = other;
+                t = shared;
+            }
+        }
+        /* subsets cost the promise of equal bits */
+        const double price = m.columns > 1 ? t.run / (1 - (p->of->rates ? p->of->rates : &vp_rates)->subsets_part) : t.run;
+        all[(*n)++] = (struct priced){m, price};
+    }
+    if (all && out)
+        qsort(all, (size_t)*n, sizeof *all, by_price);
+    for (int i = 0; i < *n; i++)
+        out[i] = all[i].mesh;
+    free(all);
+    if (*n == 0) {
+        free(out);
+        return NULL;
+    }
+    return out;
+}

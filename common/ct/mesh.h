@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The grid of ranks, and what a run on it takes: pure functions. R rows of ranks, each of which makes a slab of the
+ * volume, by C columns, each of which sums up a subset of the views (Chen et al. 2019, sec. 4); rank = column * R + row,
+ * so that the ranks of a column, which share their views, are neighbours. The performance is modelled as there
+ * (sec. 4.2): reading, filtering, sharing and back-projecting overlap; then slices are fetched, added and stored. */
+#ifndef VP_MESH_H
+#define VP_MESH_H
+
+#include "ct/reconstruct.h"
+
+/* What a rank does in a second, by micro-benchmarks: `make model` writes a file of it. X(name, what it is). All but
+ * `start` and counts in units a second; 0: no limit. */
+#define VP_MODEL(X) \
+    X(load, "bytes of projections that a host reads from storage") \
+    X(load_all, "the same of all hosts together; 0: no limit but theirs") \
+    X(filter, "samples that a rank filters") \
+    X(exchange, "bytes of views that a rank takes from others") \
+    X(upload, "bytes that a rank copies to its device; 0: it has none") \
+    X(backproject, "voxels that a rank updates with a view each") \
+    X(download, "bytes that a rank copies from its device; 0: it has none") \
+    X(reduce, "bytes of its slab that a rank adds to those of others, with sending and taking") \
+    X(store, "bytes of the volume that a host writes to storage") \
+    X(store_all, "the same of all hosts together; 0: no limit but theirs") \
+    X(start, "seconds until the first views are there, and after the last slice") \
+    X(host_ranks, "ranks on each host; 0: as they are started") \
+    X(memory, "bytes that a rank has for its slab of the volume; 0: as on this machine")
+
+struct vp_model {
+#define VP_MODEL_FIELD(name, what) double name;
+    VP_MODEL(VP_MODEL_FIELD)
+#undef VP_MODEL_FIELD
+    bool filter_apart; /* the filter works beside the back-projection, not in turn with it */
+};
+
+/* Lines of `key = value`, # begins a comment; what is not said stays as it is. */
+int vp_model_read(struct vp_model *m, const char *path, struct vp_err *err);
+
+/* What is asked for, and of whom. */
+struct vp_mesh_problem {
+    const struct vp_reconstruct *of; /* all of it: all views, all slices; `memory` and such do not count */
+    int sample_bytes;   /* of the projections in storage */
+    int ranks, hosts;
+    int64_t unit;       /* slabs are multiples of it, but for the last ones */
+    bool mirror;        /* slabs of the lower half with their mirror images can be made */
+    int64_t pair;       /* > 0: views have partners that far apart, and subsets hold both */
+};
+
+struct vp_mesh {
+    int rows, columns;
+    bool half;   /* slabs of the lower half, and their mirror images */
+    bool gather; /* each rank reads its own views, and takes the others' from the ranks of its column */
+};
+
+/* Seconds. */
+struct vp_mesh_times {
+    double load, filter, gather, upload, backproject, compute; /* of these the last is all together */
+    double download, reduce, store, run;
+};
+
+/* Slices [*z0, *z1) of a row (of the lower half, if half): whole units, as even as can be. False: it has none. */
+bool vp_mesh_slab(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *z0, int64_t *z1);
+
+/* Detector rows [*v0, *v1) that a slab takes. */
+void vp_mesh_rows(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *v0, int64_t *v1);
+
+void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, const struct vp_model *model,
+                   const struct vp_mesh *m);
+
+/* All grids of so many ranks, the best first: those without subsets of the views give the bits of one process, and come
+ * before others that save less than a quarter of the time. `gather`: -1 as is best, 0, 1. `slabs_apart`: not mirrored.
+ * malloc'd; *n of them; NULL without memory or if no grid has a slice for every row (*n = 0). */
+struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
+                                bool slabs_apart, int *n);
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The operation: samples to keys and back, and what is done in the visits to a box. The forest of a box is in
+ * morphrecon_forest.c, the solve in morphrecon_solve.c, reconstruction in memory in morphrecon_fill.c. */
+#include "image/morphrecon_internal.h"
+
+#include "base/err.h"
+#include "base/size.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+/* A key of an integer, so much lower. */
+static inline uint16_t lower(double h, uint16_t g)
+{
+    return h >= g ? 0 : (uint16_t)(g - (uint16_t)h);
+}
+
+#define REAL 0
+#define LOWER(p, v, g) (K)lower((p)->h, (g))
+#define T uint8_t
+#define K uint8_t
+#define NAME(name) name##_u8
+#define TO_KEY vp_key_u8
+#define OF_KEY vp_key_u8
+#include "image/morphrecon_rows.h"
+#undef T
+#undef K
+#undef NAME
+#undef TO_KEY
+#undef OF_KEY
+#define T uint16_t
+#define K uint16_t
+#define NAME(name) name##_u16
+#define TO_KEY vp_key_u16
+#define OF_KEY vp_key_u16
+#include "image/morphrecon_rows.h"
+#undef T
+#undef NAME
+#undef TO_KEY
+#undef OF_KEY
+#define T int16_t
+#define NAME(name) name##_i16
+#define TO_KEY vp_key_i16
+#define OF_KEY vp_i16_of_key
+#include "image/morphrecon_rows.h"
+#undef REAL
+#undef LOWER
+#undef T
+#undef K
+#undef NAME
+#undef TO_KEY
+#undef OF_KEY
+#define REAL 1
+#define LOWER(p, v, g) TO_KEY((p)->erosion ? (v) + (T)(p)->h : (v) - (T)(p)->h, (p)->erosion)
+#define T float
+#define K uint32_t
+#define NAME(name) name##_f32
+#define TO_KEY vp_key_f32
+#define OF_KEY vp_f32_of_key
+#include "image/morphrecon_rows.h"
+#undef T
+#undef K
+#undef NAME
+#undef TO_KEY
+#undef OF_KEY
+#define T double
+#define K uint64_t
+#define NAME(name) name##_f64
+#define TO_KEY vp_key_f64
+#define OF_KEY vp_f64_of_key
+#include "image/morphrecon_rows.h"
+
+struct rows {
+    void (*load)(const struct vp_morphrecon_params *p, const int64_t image[3], const int64_t at[3], int64_t n,
+                 const void *given, const void *samples, void *marker, void *mask, struct vp_morphrecon_told *told);
+    void (*store)(const struct vp_morphrecon_params *p, int64_t n, const void *keys, const void *masks,
+                  const void *samples, void *out);
+};
+
+static struct rows rows_of(enum vp_type type)
+{
+    switch (type) {
+    case VP_U8: return (struct rows){load_u8, store_u8};
+    case VP_U16: return (struct rows){load_u16, store_u16};
+    case VP_I16: return (struct rows){load_i16, store_i16};
+    case VP_F32: return (struct rows){load_f32, store_f32};
+    default: return (struct rows){load_f64, store_f64};
+    }
+}
+
+/* ---- a box of keys ---- */
+
+struct keys {
+    const struct vp_op *op;
+    const struct vp_morphrecon_params *p;
+    struct rows rows;
+    struct vp_box box;
+    bool flat;
+    size_t size;              /* bytes of a key */
+    int64_t n[3];             /* as the reconstruction sees it */
+    int64_t stride, plane;
+    int64_t guard;            /* places before the first voxel and behind the last */
+    void **marker, **mask;    /* planes */
+    char *rest;               /* of the scratch */
+    void *own;                /* if what was planned is not enough */
+};
+
+bool vp_morphrecon_flat(const struct vp_op *op)
+{
+    const int connectivity = ((const struct vp_morphrecon_params *)op->params)->connectivity;
+    return op->image[1] == 1 && op->image[2] > 1 && (connectivity == 4 || connectivity == 8);
+}
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
+{
+    const struct vp_morphrecon_params *p = op->params;
+    *k = (struct keys){.op = op, .p = p, .rows = rows_of(p->type), .box = *box,
+                       .flat = vp_morphrecon_flat(op),
+                       .size = (size_t)vp_key_size(p->key)};
+    for (int a = 0; a < 3; a++)
+        k->n[a] = vp_box_size(box, a);
+    if (k->flat) {
+        k->n[1] = k->n[2];
+        k->n[2] = 1;
+    }
+    k->stride = (int64_t)(round_up((size_t)(k->n[0] + 1) * k->size) / k->size);
+    k->plane = k->stride * (k->n[1] + 1);
+    const int64_t guard = k->stride + 1 + (p->connectivity == 4 || p->connectivity == 8 ? 0 : k->plane);
+    k->guard = (int64_t)(round_up((size_t)guard * k->size) / k->size);
+}
+
+static size_t area_bytes(const struct keys *k, size_t size)
+{
+    return round_up((size_t)(k->n[2] * k->plane + 2 * k->guard) * size);
+}
+
+/* Whether the keys can lie where samples do: of the result, of the mask. */
+static bool in_result(const struct keys *k)
+{
+    return !k->flat && vp_type_size(k->op->out) == k->size;
+}
+
+static bool in_mask(const struct keys *k)
+{
+    return !k->flat && (k->p->type == VP_U8 || k->p->type == VP_U16) && !k->p->erosion;
+}
+
+/* Beside the keys: reconstruction, and after it the forest. */
+static uint64_t work_bytes(const struct keys *k, bool forest, int threads)
+{
+    const uint64_t fill = vp_morphrecon_scratch(k->p->key, k->n, k->p->connectivity, threads);
+    const uint64_t trees = forest ? area_bytes(k, sizeof(int32_t)) * 3 : 0;
+    return fill > trees ? fill : trees;
+}
+
+static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
+{
+    struct keys k;
+    bool whole = true;
+    (void)in;
+    measure(&k, op, out);
+    for (int a = 0; a < 3; a++)
+        whole = whole && vp_box_size(out, a) == op->image[a];
+    const uint64_t areas = (!whole || !in_result(&k)) + (!whole || !in_mask(&k));
+    return round_up(2 * (size_t)k.n[2] * sizeof(void *)) + areas * area_bytes(&k, k.size)
+           + work_bytes(&k, !whole, threads);
+}
+
+/* Sample (box.lo[0], y, z) of a part. */
+static void *row_of(const struct keys *k, const struct vp_part *p, enum vp_type type, int64_t y, int64_t z)
+{
+    const int64_t at[3] = {k->box.lo[0], k->flat ? k->box.lo[1] : k->box.lo[1] + y, k->box.lo[2] + (k->flat ? y : z)};
+    return (char *)p->plane[at[2] - p->box.lo[2]]
+           + (size_t)((at[1] - p->box.lo[1]) * p->stride + at[0] - p->box.lo[0]) * vp_type_size(type);
+}
+
+static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_t z)
+{
+    return (char *)planes[z] + (size_t)(y * k->stride) * k->size;
+}
+
+/* Places for the keys: where the samples are, or in the scratch. `in` is the mask; `out` NULL: the forest comes, too. */
+static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
+                   const struct vp_box *box, void *scratch, int threads, struct vp_err *err)
+{
+    measure(k, op, box);
+    const bool there = out && in_result(k) && out->stride <= k->stride;
+    const bool as_mask = out && in_mask(k) && in->stride <= k->stride && (!there || in->stride == out->stride);
+    const uint64_t planned = scratch_of(op, box, box, threads);
+    const uint64_t pointers = round_up(2 * (size_t)k->n[2] * sizeof(void *)), area = area_bytes(k, k->size);
+    const uint64_t need = pointers + (uint64_t)(!there + !as_mask) * area + work_bytes(k, !out, threads);
+    if (need > planned) { /* rows lie otherwise, or the image is one box of two visits */
+        if (!(k->own = vp_alloc_raw(1, (size_t)need, "keys", err)))
+            return -1;
+        scratch = k->own;
+    }
+    char *next = (char *)scratch + pointers;
+    k->marker = scratch;
+    k->mask = k->marker + k->n[2];
+    if (there || as_mask) {
+        k->stride = there ? out->stride : in->stride;
+        k->plane = k->stride * k->n[1];
+        k->guard = 0;
+    }
+    for (int64_t z = 0; z < k->n[2]; z++) {
+        k->marker[z] = there ? row_of(k, out, op->out, 0, z) : next + (size_t)(z * k->plane + k->guard) * k->size;
+        k->mask[z] = as_mask ? row_of(k, in, op->in, 0, z)
+                             : next + (there ? 0 : area) + (size_t)(z * k->plane + k->guard) * k->size;
+    }
+    k->rest = next + (uint64_t)(!there + !as_mask) * area;
+    return 0;
+}
+
+static struct vp_morphrecon_told load(const struct keys *k, const struct vp_part *in, int threads)
+{
+    const struct vp_part *given = k->p->marker == VP_MARKER_GIVEN ? &in[0] : NULL, *mask = &in[k->op->inputs - 1];
+    uint64_t clipped = 0, nan = 0;
+    #pragma omp parallel for num_threads(threads) reduction(+ : clipped, nan) schedule(static) if (threads > 1)
+    for (int64_t i = 0; i < k->n[1] * k->n[2]; i++) {
+        struct vp_morphrecon_told told = {0};
+        const int64_t y = i % k->n[1], z = i / k->n[1];
+        const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + (k->flat ? 0 : y), k->box.lo[2] + (k->flat ? y : z)};
+        k->rows.load(k->p, k->op->image, at, k->n[0], given ? row_of(k, given, k->op->in, y, z) : NULL,
+                     row_of(k, mask, k->op->in, y, z), key_at(k, k->marker, y, z), key_at(k, k->mask, y, z), &told);
+        clipped += told.clipped;
+        nan += told.nan;
+    }
+    return (struct vp_morphrecon_told){clipped, nan};
+}
+
+static int fill(const struct keys *k, int threads, struct vp_err *err)
+{
+    return vp_morphrecon_fill(k->p->key, k->marker, (const void *const *)k->mask, k->stride, k->n, k->p->connectivity,
+                              k->rest, threads, err);
+}
+
+static void store(const struct keys *k, const struct vp_part *in, const struct vp_part *out, int threads)
+{
+    const struct vp_part *mask = &in[k->op->inputs - 1];
+    #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t i = 0; i < k->n[1] * k->n[2]; i++) {
+        const int64_t y = i % k->n[1], z = i / k->n[1];
+        k->rows.store(k->p, k->n[0], key_at(k, k->marker, y, z), key_at(k, k->mask, y, z),
+                      row_of(k, mask, k->op->in, y, z), row_of(k, out, k->op->out, y, z));
+    }
+}
+
+/* ---- the visits ---- */
+
+static void tell(const struct vp_op *op, const void *told)
+{
+    const struct vp_morphrecon_params *p = op->params;
+    const struct vp_morphrecon_entry *e = told;
+    if (!p->told)
+        return;
+    #pragma omp atomic
+    p->told->clipped += e->clipped;
+    #pragma omp atomic
+    p->told->nan += e->nan;
+}
+
+static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
+               int threads, struct vp_err *err)
+{
+    struct keys k;
+    if (lay_out(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
+        return -1;
+    const struct vp_morphrecon_told told = load(&k, in, threads);
+    const int rc = fill(&k, threads, err);
+    if (!rc) {
+        tell(op, &(struct vp_morphrecon_entry){.clipped = told.clipped, .nan = told.nan});
+        store(&k, in, out, threads);
+    }
+    free(k.own);
+    return rc;
+}
+
+static uint64_t summary(const struct vp_op *op, const struct vp_box *box)
+{
+    const struct vp_morphrecon_params *p = op->params;
+    const struct vp_shell shell = vp_shell_of(box, op->image);
+    return vp_entry_bytes(p->key, (uint64_t)vp_shell_voxels(&shell));
+}
+
+/* Between the shell of a box of keys and an array of them, one for each voxel in order. */
+enum way { FROM_MARKER, FROM_MASK, RAISE };
+
+static void each_of_shell(const struct keys *k, const struct vp_shell *s, char *array, enum way way)
+{
+    for (int64_t z = 0; z < s->size[2]; z++)
+        for (int64_t y = 0; y < s->size[1]; y++) {
+            const bool all = vp_shell_at(s, 2, z) || vp_shell_at(s, 1, y);
+            char *row = k->flat ? key_at(k, way == FROM_MASK ? k->mask : k->marker, z, 0)
+                                : key_at(k, way == FROM_MASK ? k->mask : k->marker, y, z);
+            for (int64_t x = 0; x < s->size[0]; x += all || x == s->size[0] - 1 ? 1 : s->size[0] - 1) {
+                if (!all && !vp_shell_at(s, 0, x))
+                    continue;
+                char *const key = row + (size_t)x * k->size;
+                if (way != RAISE)
+                    memcpy(array, key, k->size);
+                else if (k->size == 1)
+                    *(uint8_t *)key = *(uint8_t *)array > *(uint8_t *)key ? *(uint8_t *)array : *(uint8_t *)key;
+                else if (k->size == 2)
+                    *(uint16_t *)key = *(uint16_t *)array > *(uint16_t *)key ? *(uint16_t *)array : *(uint16_t *)key;
+                else if (k->size == 4)
+                    *(uint32_t *)key = *(uint32_t *)array > *(uint32_t *)key ? *(uint32_t *)array : *(uint32_t *)key;
+                else
+                    *(uint64_t *)key = *(uint64_t *)array > *(uint64_t *)key ? *(uint64_t *)array : *(uint64_t *)key;
+                array += k->size;
+            }
+        }
+}
+
+static int summarize(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
+                     void *scratch, int threads, struct vp_err *err)
+{
+    struct keys k;
+    struct vp_morphrecon_entry *e = entry;
+    const struct vp_shell shell = vp_shell_of(box, op->image);
+    if (lay_out(&k, op, &in[op->inputs - 1], NULL, box, scratch, threads, err))
+        return -1;
+    const struct vp_morphrecon_told told = load(&k, in, threads);
+    if (fill(&k, threads, err)) {
+        free(k.own);
+        return -1;
+    }
+    *e = (struct vp_morphrecon_entry){.clipped = told.clipped, .nan = told.nan,
+                                      .voxels = (uint32_t)vp_shell_voxels(&shell)};
+    each_of_shell(&k, &shell, (char *)e + vp_entry_value(), FROM_MARKER);
+    each_of_shell(&k, &shell, (char *)e + vp_entry_mask(k.p->key, e->voxels), FROM_MASK);
+    const int64_t places = (int64_t)(area_bytes(&k, sizeof(int32_t)) / sizeof(int32_t));
+    struct vp_forest f = {.key = k.p->key, .size = {k.n[0], k.n[1], k.n[2]}, .stride = k.stride, .plane = k.plane,
+                          .guard = k.guard, .value = k.marker[0], .mask = k.mask[0],
+                          .connectivity = k.p->connectivity, .parent = (int32_t *)k.rest + k.guard,
+                          .list = (uint32_t *)k.rest + places, .sorted = (uint32_t *)k.rest + 2 * places,
+                          .shell = shell};
+    if (k.flat) {
+        f.shell.size[1] = shell.size[2];
+        f.shell.lo[1] = shell.lo[2];
+        f.shell.hi[1] = shell.hi[2];
+        f.shell.size[2] = 1;
+        f.shell.lo[2] = f.shell.hi[2] = false;
+    }
+    vp_morphrecon_forest(&f, e);
+    free(k.own);
+    return 0;
+}
+
+static int finish(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, const void *entry,
+                  void *scratch, int threads, struct vp_err *err)
+{
+    struct keys k;
+    const struct vp_shell shell = vp_shell_of(&out->box, op->image);
+    if (lay_out(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
+        return -1;
+    load(&k, in, threads);
+    each_of_shell(&k, &shell, (char *)(uintptr_t)entry + vp_entry_value(), RAISE);
+    const int rc = fill(&k, threads, err);
+    if (!rc)
+        store(&k, in, out, threads);
+    free(k.own);
+    return rc;
+}
+
+/* ---- the operation ---- */
+
+static const char *const marker_names[] = {"a given marker", "a lower mask", "the mask less one", "its border", "a seed"};
+
+int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given, const int64_t image[3],
+                     struct vp_err *err)
+{
+    struct vp_morphrecon_params *p = malloc(sizeof *p);
+    if (!p)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    *p = *given;
+    p->key = p->type == VP_U8 ? VP_KEY_U8 : p->type == VP_F32 ? VP_KEY_U32 : p->type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
+    const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type;
+    *op = (struct vp_op){.kernel = "morphrecon", .image = {image[0], image[1], image[2]},
+                         .inputs = p->marker == VP_MARKER_GIVEN ? 2 : 1, .from = {~0, ~1}, .in = p->type,
+                         .out = p->result == VP_RECON_MARK         ? VP_U8
+                                : p->result == VP_RECON_DIFFERENCE ? difference
+                                                                   : p->type,
+                         .cost = p->connectivity > 8 ? 12 : 4, .params = p, .free = free, .scratch = scratch_of,
+                         .run = run, .summary = summary, .summarize = summarize, .solve = vp_morphrecon_solve,
+                         .finish = finish, .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
+    snprintf(op->text, sizeof op->text, "reconstruction by %s from %s, %d neighbours",
+             p->erosion ? "erosion" : "dilation", marker_names[p->marker], p->connectivity);
+    return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For one type of samples, T with keys K: included by morphrecon.c once for each. TO_KEY(v, erosion) and OF_KEY(k,
+ * erosion); LOWER(p, v, g) is the key of a mask lowered by p->h; REAL where there are NaN. */
+
+/* Keys of a row: of the mask into `mask` (which may be the samples themselves), and of the marker, at most the mask's,
+ * into `marker`. */
+static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image[3], const int64_t at[3], int64_t n,
+                       const void *given, const void *samples, void *marker, void *mask, struct vp_morphrecon_told *told)
+{
+    const T *const v = samples, *const m = given;
+    K *const to = marker, *const g = mask;
+    const bool erosion = p->erosion;
+    const K floor = (K)p->floor;
+    uint64_t clipped = 0, nan = 0;
+
+    if ((const void *)g != samples)
+        for (int64_t i = 0; i < n; i++)
+            g[i] = TO_KEY(v[i], erosion);
+    if (REAL)
+        for (int64_t i = 0; i < n; i++)
+            nan += v[i] != v[i];
+    switch (p->marker) {
+    case VP_MARKER_GIVEN:
+        for (int64_t i = 0; i < n; i++) {
+            const K k = TO_KEY(m[i], erosion), least = REAL && m[i] != m[i] ? (K)vp_key_lowest(p->key) : k;
+            clipped += least > g[i] && (!REAL || g[i] > 0);
+            to[i] = least < g[i] ? least : g[i];
+        }
+        if (REAL)
+            for (int64_t i = 0; i < n; i++)
+                nan += m[i] != m[i];
+        break;
+    case VP_MARKER_SHIFT:
+        for (int64_t i = 0; i < n; i++) {
+            const K k = LOWER(p, v[i], g[i]);
+            to[i] = k < g[i] ? k : g[i];
+        }
+        break;
+    case VP_MARKER_LESS:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (K)(g[i] - (g[i] > 0));
+        break;
+    case VP_MARKER_BORDER:
+    case VP_MARKER_SEED:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = floor < g[i] ? floor : g[i];
+        if (p->marker == VP_MARKER_SEED) {
+            const int64_t x = p->seed[0] - at[0];
+            if (at[1] == p->seed[1] && at[2] == p->seed[2] && x >= 0 && x < n)
+                to[x] = g[x];
+        } else if (vp_morphrecon_at_border((const int64_t[3]){1, image[1], image[2]}, 0, at[1], at[2])) {
+            memcpy(to, g, (size_t)n * sizeof(K));
+        } else {
+            to[0] = vp_morphrecon_at_border(image, at[0], at[1], at[2]) ? g[0] : to[0];
+            to[n - 1] = vp_morphrecon_at_border(image, at[0] + n - 1, at[1], at[2]) ? g[n - 1] : to[n - 1];
+        }
+        break;
+    }
+    told->clipped += clipped;
+    told->nan += nan;
+}
+
+/* The results of a row, which may lie where the keys do. */
+static void NAME(store)(const struct vp_morphrecon_params *p, int64_t n, const void *keys, const void *masks,
+                        const void *samples, void *out)
+{
+    const K *const r = keys, *const g = masks;
+    const T *const v = samples;
+    const bool erosion = p->erosion;
+    T *const same = out;
+    K *const apart = out; /* of integers: unsigned */
+    uint8_t *const mark = out;
+
+    (void)v, (void)apart;
+    if (p->result == VP_RECON_MARK)
+        for (int64_t i = 0; i < n; i++)
+            mark[i] = r[i] != g[i];
+    else if (p->result == VP_RECON_VALUE)
+        for (int64_t i = 0; i < n; i++)
+            same[i] = OF_KEY(r[i], erosion);
+    else
+        for (int64_t i = 0; i < n; i++) {
+#if REAL
+            const K k = r[i];
+            const T w = OF_KEY(k, erosion), u = v[i];
+            same[i] = u != u ? u : k == g[i] ? 0 : erosion ? w - u : u - w;
+#else
+            apart[i] = (K)(g[i] - r[i]);
+#endif
+        }
+}

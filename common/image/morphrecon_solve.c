@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the visits: the shells of all boxes of an image as one graph. Its edges are those of the entries, and those
+ * between voxels of different boxes that touch, whose way is the lesser of their masks. Most say nothing: a voxel whose
+ * value is its mask gives all that can come over it, so only edges between two that may rise are kept.
+ *
+ * All of it is in memory if that is enough, and else in files without names, of which the system keeps in memory what
+ * it can. */
+#include "image/morphrecon_internal.h"
+
+#include "base/err.h"
+#include "base/places.h"
+#include "base/size.h"
+#include "run/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SLOTS = 1 << 16, MAX_ROOMS = 8 };
+
+struct slot { uint64_t from, n; };
+struct room { void *at; uint64_t bytes; bool mapped; };
+
+struct solve {
+    struct vp_store *store;
+    int64_t image[3], part[3], n[3]; /* boxes along each axis */
+    int64_t first, boxes;            /* of the store's, those of this image */
+    int64_t nodes, all;              /* of shells; with the inner ones of the boxes */
+    int64_t *base, *inner;           /* the first node of each box, of its shell and of its own */
+    uint32_t *voxels;
+    int64_t offset[VP_MAX_NEIGHBOURS][3];
+    int neighbours;
+    void *value, *mask, *edge, *cap; /* keys; of the link to the parent */
+    uint32_t *parent, *order;
+    uint8_t *rank;
+    struct slot *slot;
+    struct room room[MAX_ROOMS];
+    int rooms;
+    uint64_t memory;                 /* left */
+};
+
+/* Memory, or what a file stands for. */
+static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
+{
+    struct room *const room = &s->room[s->rooms];
+    const bool mapped = bytes > s->memory;
+    bytes = bytes ? bytes : 1;
+    *room = (struct room){.bytes = bytes, .mapped = mapped};
+    if (!mapped) {
+        if (!(room->at = vp_alloc_raw(1, (size_t)bytes, "the shells of all boxes", err)))
+            return NULL;
+        s->memory -= bytes < s->memory ? bytes : s->memory;
+    } else {
+        const int fd = vp_unnamed_file(vp_tmpdir());
+        room->at = fd < 0 || ftruncate(fd, (off_t)bytes)
+                       ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (room->at == MAP_FAILED) {
+            char text[16];
+            vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(),
+                          vp_format_bytes(text, sizeof text, bytes));
+            room->at = NULL;
+        }
+        if (fd >= 0)
+            close(fd);
+        if (!room->at)
+            return NULL;
+    }
+    s->rooms++;
+    return room->at;
+}
+
+static void give_back(struct solve *s)
+{
+    for (int i = 0; i < s->rooms; i++) {
+        if (s->room[i].mapped) {
+            munmap(s->room[i].at, (size_t)s->room[i].bytes);
+            continue;
+        }
+        free(s->room[i].at);
+        s->memory += s->room[i].bytes;
+    }
+    s->rooms = 0;
+    s->edge = NULL;
+}
+
+static struct vp_box box_of(const struct solve *s, int64_t box)
+{
+    const int64_t at[3] = {box % s->n[0], box / s->n[0] % s->n[1], box / s->n[0] / s->n[1]};
+    struct vp_box b;
+    for (int a = 0; a < 3; a++) {
+        b.lo[a] = at[a] * s->part[a];
+        b.hi[a] = vp_min64(b.lo[a] + s->part[a], s->image[a]);
+    }
+    return b;
+}
+
+/* The node of a voxel that touches a box from outside, told from the box's corner; -1 beyond the image. */
+static int64_t node_at(const struct solve *s, const struct vp_box *from, const int64_t at[3])
+{
+    int64_t p[3], box = 0;
+    for (int a = 2; a >= 0; a--) {
+        p[a] = from->lo[a] + at[a];
+        if (p[a] < 0 || p[a] >= s->image[a])
+            return -1;
+        box = box * s->n[a] + p[a] / s->part[a];
+    }
+    const struct vp_box b = box_of(s, box);
+    const struct vp_shell shell = vp_shell_of(&b, s->image);
+    return s->base[box] + vp_shell_index(&shell, p[0] - b.lo[0], p[1] - b.lo[1], p[2] - b.lo[2]);
+}
+
+#define EDGE struct vp_morphrecon_edge32
+#define K uint8_t
+#define KEY VP_KEY_U8
+#define NAME(name) name##_u8
+#include "image/morphrecon_solve.h"
+#undef K
+#undef KEY
+#undef NAME
+#define K uint16_t
+#define KEY VP_KEY_U16
+#define NAME(name) name##_u16
+#include "image/morphrecon_solve.h"
+#undef K
+#undef KEY
+#undef NAME
+#define K uint32_t
+#define KEY VP_KEY_U32
+#define NAME(name) name##_u32
+#include "image/morphrecon_solve.h"
+#undef K
+#undef KEY
+#undef NAME
+#undef EDGE
+#define EDGE struct vp_morphrecon_edge64
+#define K uint64_t
+#define KEY VP_KEY_U64
+#define NAME(name) name##_u64
+#include "image/morphrecon_solve.h"
+
+/* What the headers of an image's entries say. */
+static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, struct vp_err *err)
+{
+    struct vp_morphrecon_entry *const e = entry;
+    int64_t made = 0;
+    s->nodes = 0;
+    for (int64_t i = 0; i < s->boxes; i++) {
+        if (vp_store_get(s->store, s->first + i, e, err))
+            return -1;
+        s->base[i] = s->nodes;
+        s->inner[i] = made;
+        s->voxels[i] = e->voxels;
+        s->nodes += e->voxels;
+        made += e->nodes - e->voxels;
+        if (told) {
+            told->clipped += e->clipped;
+            told->nan += e->nan;
+        }
+    }
+    for (int64_t i = 0; i < s->boxes; i++)
+        s->inner[i] += s->nodes;
+    s->all = s->nodes + made;
+    return s->all < UINT32_MAX ? 0 : vp_fail(err, VP_ERESOURCE, "the boxes touch in %lld voxels: expected at most %lld",
+                                             (long long)s->all, (long long)UINT32_MAX - 1);
+}
+
+int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t part[3], uint64_t memory,
+                        int threads, struct vp_err *err)
+{
+    const struct vp_morphrecon_params *p = op->params;
+    struct solve s = {.store = entries, .boxes = 1, .memory = memory};
+    uint64_t most = sizeof(struct vp_morphrecon_entry);
+    int rc = -1;
+
+    (void)threads;
+    s.neighbours = vp_morphrecon_neighbours(p->connectivity, s.offset);
+    for (int i = 0; vp_morphrecon_flat(op) && i < s.neighbours; i++) { /* y is z */
+        s.offset[i][2] = s.offset[i][1];
+        s.offset[i][1] = 0;
+    }
+    for (int a = 0; a < 3; a++) {
+        s.image[a] = op->image[a];
+        s.part[a] = part[a];
+        s.n[a] = (op->image[a] + part[a] - 1) / part[a];
+        s.boxes *= s.n[a];
+    }
+    for (int64_t i = 0; i < vp_store_count(entries); i++)
+        most = vp_store_bytes(entries, i) > most ? vp_store_bytes(entries, i) : most;
+    void *const entry = vp_alloc_raw(1, (size_t)most, "what is known of a box", err);
+    s.base = malloc((size_t)s.boxes * sizeof *s.base);
+    s.inner = malloc((size_t)s.boxes * sizeof *s.inner);
+    s.voxels = malloc((size_t)s.boxes * sizeof *s.voxels);
+    s.slot = malloc(SLOTS * sizeof *s.slot);
+    if (!entry || !s.base || !s.inner || !s.voxels || !s.slot) {
+        vp_fail(err, VP_ERESOURCE, "not enough memory");
+        goto out;
+    }
+    rc = 0;
+    for (; s.first < vp_store_count(entries) && !rc; s.first += s.boxes) {
+        rc = count(&s, p->told, entry, err);
+        if (!rc)
+            rc = p->key == VP_KEY_U8    ? solve_u8(&s, entry, err)
+                 : p->key == VP_KEY_U16 ? solve_u16(&s, entry, err)
+                 : p->key == VP_KEY_U32 ? solve_u32(&s, entry, err)
+                                        : solve_u64(&s, entry, err);
+        give_back(&s);
+    }
+out:
+    free(s.slot);
+    free(s.voxels);
+    free(s.inner);
+    free(s.base);
+    free(entry);
+    return rc;
+}

@@ -1,0 +1,64 @@
+/* Summed area tables: out(y, x) is the sum of all samples at or before y and x, or in volumes at or before z, y and x.
+ * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one order
+ * that nothing but the image's width decides, on every device:
+ *
+ * Along x. A tile is 256 columns wide, in groups of 64. Within a group: of pairs of columns (2 i, 2 i + 1) the sums s_i,
+ * their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then
+ * r(2 i) = a(2 i) + (s_(i - 1) + g) and r(2 i + 1) = (a(2 i) + a(2 i + 1)) + (s_(i - 1) + g), where s_(-1) is 0 and g
+ * the sum of the groups before in the tile, 0 + s_31 + s_31 ... in order. l, of each row, is the sum of the tiles to the
+ * left, added up in order.
+ *
+ * Along y. A segment is 256 rows (64 where an image is wider than 65536), a tile 64, in groups of 8. v is the sum of r
+ * over the rows of the group so far, in order; o that over the groups before in the tile, added up in order from 0; a that
+ * over the tiles before in the segment. h are the prefix sums of l over the 8 rows of the group by doubling, q the sum of
+ * their totals over the groups before in the tile, t of these over the tiles before in the segment. Then
+ *
+ *     out = p + (v + ((q + h) + (o + (t + a))))
+ *
+ * with p the last row of the segment before, 0 in the first. In a volume that is the table f of a plane, and
+ * out(z) = out(z - 1) + f(z), out(-1) being 0. Everything that is 0 is added as well (so there is no -0 in a table). */
+#ifndef VP_SAT_H
+#define VP_SAT_H
+
+#include "run/op.h"
+
+/* What sums are taken in. */
+enum vp_sat_sum { VP_SAT_U32, VP_SAT_U64, VP_SAT_F64, VP_SAT_SUMS };
+
+/* params of kernel "sat". In images the rows of a page are the planes of the engine (vp_problem.lines): image[] is its
+ * width, 1, its height. */
+struct vp_sat {
+    bool volume;
+    int tables;               /* 2: the twin is the table of squares */
+    enum vp_sat_sum sum[2];
+    int64_t segment;          /* rows */
+    int64_t width;            /* of rows that are carried: the image's, rounded up to 64 */
+    const void *isa;          /* struct vp_sat_isa */
+};
+
+struct vp_sat_request {
+    bool volume, exclusive, squares;
+    enum vp_type out;         /* of the first table */
+};
+
+/* The type of a table of `in` where none is asked for: f64 of floats; of integers 32 bits if no sum over `samples` of
+ * them (0: not known how many) leaves that range, else 64. */
+enum vp_type vp_sat_type(enum vp_type in, double samples);
+/* Whether there is a table of type `out` of samples `in`; else why not, and a hint. */
+int vp_sat_check(enum vp_type in, enum vp_type out, struct vp_err *err);
+/* The type of the table of squares beside one of type `out`. */
+enum vp_type vp_sat_squares(enum vp_type out);
+
+/* The operation on images of size[] (2-D: width, 1, height). */
+int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
+              struct vp_err *err);
+/* For tests: the code of one instruction set. False: there is none, or this processor cannot run it. */
+bool vp_sat_use(struct vp_op *op, const char *isa);
+
+/* Bytes of a number of a table's sums, and where the second table's begin in what is carried. */
+static inline size_t vp_sat_size(enum vp_sat_sum s)
+{
+    return s == VP_SAT_U32 ? 4 : 8;
+}
+
+#endif

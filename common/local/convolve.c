@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Convolution: kernels, nodes and edges as they are asked for, and the choice of a method. It is made by what is asked
+ * for alone (not by the number of planes either, which a pipe does not tell), from costs that were measured once: another
+ * method or another size of tiles has other rounding errors. */
+#include "local/convolve_internal.h"
+
+#include "base/err.h"
+#include "base/isa.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nanoseconds of an AVX-512 core at 4 GHz. */
+static const double DIRECT_MAC = 0.014, DIRECT_BASE = 0.6, SEPARABLE_TAP = 0.03, SEPARABLE_BASE = 1.2;
+static const double ROW = 5.5;       /* to gather and scatter an element of a row */
+static const double LOAD = 0.15, STORE = 0.35; /* of a sample */
+/* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
+static const double NEAR = 1 << 20, MOST_BYTES = 12 << 20;
+
+/* ---- tiles ---- */
+
+enum { QUICK = 4096 };
+
+/* What it costs that a tile leaves the second-level cache. */
+static double far(double bytes)
+{
+    return 1 + 0.4 * pow(bytes / NEAR, 0.6);
+}
+
+struct trial { int64_t tile[3], piece[3], pieces[3], out[3]; double cost; };
+
+/* Sum over cells of how many tiles of at most `out` rows each needs. */
+static int64_t tiles_along(const struct vp_convolve_params *p, int axis, int64_t out)
+{
+    int64_t n = 0;
+
+    for (int64_t c = 0; c <= p->nodes[axis]; c++)
+        n += (p->start[axis][c + 1] - p->start[axis][c] + out - 1) / out;
+    return n;
+}
+
+/* Nanoseconds for each voxel of output. */
+static double price(const struct vp_convolve_params *p, const int64_t image[3], const struct trial *t)
+{
+    const struct vp_convolve_cpu *c = p->cpu;
+    const int first = c->first;
+    const double x = (double)t->tile[0], half = (double)t->tile[first] / 2, y = first == 2 ? (double)t->tile[1] : 1;
+    const double rows = ceil(half / 16) * 16, blocks = x / 16, pieces = (double)(t->pieces[0] * t->pieces[1] * t->pieces[2]);
+    const double column = half * vp_line_cost(t->tile[first] / 2) / 2, row = x * vp_line_cost(t->tile[0]) / 2;
+    const double wide = first == 2 ? rows * y * (vp_line_cost(t->tile[1]) / 2 + 2) : 0;
+    const double samples = x * y * half * 2, outputs = (double)(t->out[0] * t->out[1] * t->out[2]), move = x * ROW / 2;
+    double there, back, tiles = 1, all = outputs;
+
+    if (c->tiles == VP_STRIPS) {
+        const double share = (double)t->out[0] / x;
+        there = blocks * share * column + rows / 16 * (row + move) + samples * share * LOAD;
+        back = rows / 16 * (row + move * share) + blocks * share * column;
+    } else if (c->tiles == VP_CELLS) {
+        there = blocks * column + rows / 16 * (row + move) + samples * LOAD;
+        back = rows / 16 * (4 * row + 2 * move) + blocks * (double)t->out[0] / x * 2 * column;
+        tiles = (double)tiles_along(p, 0, t->out[0]) * (double)tiles_along(p, 1, t->out[1]);
+        all = (double)image[0] * (double)image[1];
+    } else {
+        double terms = 1; /* nodes near a tile */
+        for (int a = 0; a < 2; a++)
+            if (p->nodes[a] > 1)
+                terms *= fmin((double)p->nodes[a], 2 + (double)t->tile[a] * (double)p->nodes[a] / (double)image[a]);
+        there = pieces * (blocks * (y * column + wide) + samples * LOAD) * sqrt(terms)
+                + pieces * terms * y * rows / 16 * (row + move * 1.5);
+        back = y * rows / 16 * (row + move) + blocks * (y * column + wide) * (double)t->out[0] / x;
+        if (image[0] < t->out[0]) /* what lies beyond a small image is made, too */
+            all *= (double)image[0] / (double)t->out[0];
+        if (image[1] < t->out[1])
+            all *= (double)image[1] / (double)t->out[1];
+    }
+    if (c->tiles == VP_STRIPS) {
+        all *= (double)image[1] / (ceil((double)image[1] / (double)t->out[1]) * (double)t->out[1]);
+        all *= (double)image[0] / (ceil((double)image[0] / (double)t->out[0]) * (double)t->out[0]);
+    }
+    return ((there + back) * far(samples * 4) * tiles + outputs * tiles * STORE) / all;
+}
+
+/* Whether there is such a tile; its outputs. */
+static bool fill_in(const struct vp_convolve_params *p, struct trial *t)
+{
+    const int first = p->cpu->first;
+
+    for (int a = 0; a < 3; a++) {
+        t->piece[a] = (p->n[a] + t->pieces[a] - 1) / t->pieces[a];
+        if ((t->piece[a] * (t->pieces[a] - 1)) >= p->n[a])
+            return false;
+        t->out[a] = t->tile[a] - t->piece[a] + 1;
+        if (a == 0)
+            t->out[a] = t->out[a] / 16 * 16;
+        if (a > first)
+            t->out[a] = 1;
+        if (t->out[a] < 1)
+            return false;
+    }
+    return (double)(t->tile[0] * t->tile[1] * t->tile[2]) * 4 <= (first == 2 ? MOST_BYTES : 1e9);
+}
+
+static int quick_lengths(int64_t *n, int64_t of, int64_t most)
+{
+    int count = 0;
+
+    for (int64_t i = of; i <= most; i += of)
+        if (vp_line_cost(i) > 0)
+            n[count++] = i;
+    return count;
+}
+
+/* The cheapest tiles for these numbers of pieces; where lengths are given, of these. */
+static void search(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
+                   const int64_t pieces[3], struct trial *best)
+{
+    enum { MOST = 256 };
+    const int first = p->cpu->first;
+    int64_t wide[MOST], half[MOST], middle[MOST];
+    const int n_wide = quick_lengths(wide, 16, QUICK), n_half = quick_lengths(half, 8, QUICK);
+    const int n_middle = first == 2 ? quick_lengths(middle, 4, QUICK) : 1;
+    struct trial t = {.pieces = {pieces[0], pieces[1], pieces[2]}};
+
+    for (int i = 0; i < n_wide; i++)
+        for (int k = 0; k < n_half; k++)
+            for (int m = 0; m < n_middle; m++) {
+                t.tile[0] = wide[i];
+                t.tile[1] = first == 2 ? middle[m] : 2 * half[k];
+                t.tile[2] = first == 2 ? 2 * half[k] : 1;
+                bool wanted = true;
+                for (int a = 0; a <= first; a++)
+                    wanted = wanted && (!given[a] || given[a] == t.tile[a]);
+                if (!wanted || !fill_in(p, &t))
+                    continue;
+                t.cost = price(p, image, &t);
+                if (t.cost < best->cost)
+                    *best = t;
+            }
+}
+
+static bool choose_tiles(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
+                         struct trial *best)
+{
+    int64_t pieces[3] = {1, 1, 1};
+
+    *best = (struct trial){.cost = INFINITY};
+    if (p->cpu->tiles == VP_CELLS) {
+        search(p, image, given, pieces, best);
+        return best->cost < INFINITY;
+    }
+    search(p, image, given, pieces, best);
+    if (best->cost < INFINITY)
+        return true;
+    p->cpu->tiles = VP_GENERAL;
+    /* in pieces of about a size */
+    for (int64_t most = p->cpu->first == 2 ? 48 : 512; most >= 16 && best->cost == INFINITY; most /= 2) {
+        for (int a = 0; a < 3; a++) {
+            pieces[a] = (p->n[a] + most - 1) / most;
+            const int64_t piece = (p->n[a] + pieces[a] - 1) / pieces[a];
+            pieces[a] = (p->n[a] + piece - 1) / piece;
+        }
+        search(p, image, given, pieces, best);
+    }
+    return best->cost < INFINITY;
+}
+
+/* ---- cells ---- */
+
+/* Where tiles begin along an axis. */
+static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params *p, int axis, struct vp_err *err)
+{
+    const int64_t n = tiles_along(p, axis, c->out[axis]);
+    int64_t k = 0;
+
+    c->at[axis] = vp_alloc((size_t)n + 1, sizeof *c->at[axis], "tiles", err);
+    c->cell[axis] = vp_alloc((size_t)n + 1, sizeof *c->cell[axis], "tiles", err);
+    if (!c->at[axis] || !c->cell[axis])
+        return -1;
+    for (int64_t i = 0; i <= p->nodes[axis]; i++)
+        for (int64_t x = p->start[axis][i]; x < p->start[axis][i + 1]; x += c->out[axis]) {
+            c->at[axis][k] = x;
+            c->cell[axis][k++] = i;
+        }
+    c->at[axis][k] = p->start[axis][p->nodes[axis] + 1];
+    c->n_at[axis] = k;
+    return 0;
+}
+
+/* What a kernel makes of columns that are constant: sums of its columns, the last one first. */
+static int add_up(struct vp_convolve_params *p, struct vp_err *err)
+{
+    struct vp_convolve_cpu *c = p->cpu;
+    const int64_t nodes = p->nodes[0] * p->nodes[1];
+
+    c->across = vp_alloc((size_t)(nodes * p->n[0]), sizeof *c->across, "sums of kernels", err);
+    c->total = vp_alloc((size_t)nodes, sizeof *c->total, "sums of kernels", err);
+    if (!c->across || !c->total)
+        return -1;
+    const float *k = p->kernels;
+    for (int64_t i = 0; i < nodes; i++)
+        for (int64_t r = 0; r < p->n[1] * p->n[2]; r++)
+            for (int64_t x = 0; x < p->n[0]; x++, k++) {
+                c->across[i * p->n[0] + p->n[0] - 1 - x] += *k;
+                c->total[i] += *k;
+            }
+    return 0;
+}
+
+/* ---- what is asked for ---- */
+
+static void release(void *params)
+{
+    struct vp_convolve_params *p = params;
+    struct vp_convolve_cpu *c = p ? p->cpu : NULL;
+
+    if (c) {
+        for (int a = 0; a < 3; a++) {
+            free(c->taps[a]);
+            vp_line_free(&c->along[a]);
+        }
+        for (int a = 0; a < 2; a++) {
+            free(c->at[a]);
+            free(c->cell[a]);
+        }
+        free(c->across);
+        free(c->total);
+        free(c->spectra);
+        pthread_mutex_destroy(&c->lock);
+        free(c);
+    }
+    if (p) {
+        for (int a = 0; a < 2; a++) {
+            free((void *)(uintptr_t)p->start[a]);
+            free((void *)(uintptr_t)p->after[a]);
+            free((void *)(uintptr_t)p->node[a]);
+        }
+        free((void *)(uintptr_t)p->kernels);
+        free((void *)(uintptr_t)p->sums);
+        free(p);
+    }
+}
+
+static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_given *g, struct vp_err *err)
+{
+    const int64_t n = p->n[0] * p->n[1] * p->n[2], nodes = p->nodes[0] * p->nodes[1];
+    float *k = vp_alloc_raw((size_t)(n * nodes), sizeof *k, "the kernels", err);
+
+    p->kernels = k;
+    if (!k)
+        return -1;
+    for (int64_t i = 0; i < nodes; i++) {
+        const float *from = g->kernels + i * n;
+        double sum = 0;
+        for (int64_t v = 0; v < n; v++) {
+            sum += from[v];
+            if (!isfinite(from[v]))
+                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)v);
+        }
+        if (g->normalize && sum == 0)
+            return vp_fail(err, VP_ERUN, "--normalize: the samples of kernel %lld add up to 0", (long long)i);
+        for (int64_t v = 0; v < n; v++) {
+            const float one = g->normalize ? (float)(from[v] / sum) : from[v];
+            k[i * n + (g->correlate ? n - 1 - v : v)] = one;
+        }
+    }
+    for (int a = 0; a < 3; a++)
+        p->centre[a] = g->correlate ? p->n[a] - 1 - p->n[a] / 2 : p->n[a] / 2;
+    return 0;
+}
+
+static int make_nodes(struct vp_convolve_params *p, const struct vp_convolve_given *g, int axis, int64_t n,
+                      struct vp_err *err)
+{
+    const int64_t nodes = p->nodes[axis], size = n - p->before[axis] - p->behind[axis];
+    double *node = vp_alloc_raw((size_t)nodes, sizeof *node, "nodes", err);
+    int64_t *start = vp_alloc_raw((size_t)nodes + 2, sizeof *start, "nodes", err);
+    float *after = vp_alloc_raw((size_t)n, sizeof *after, "weights", err);
+
+    p->node[axis] = node;
+    p->start[axis] = start;
+    p->after[axis] = after;
+    if (!node || !start || !after)
+        return -1;
+    for (int64_t i = 0; i < nodes; i++) {
+        node[i] = (g->node[axis] ? g->node[axis][i] : ((double)i + 0.5) * (double)size / (double)nodes - 0.5)
+                  + (double)p->before[axis];
+        if (!isfinite(node[i]) || (i && node[i] <= node[i - 1]))
+            return vp_fail(err, VP_ERUN, "the nodes along %c: expected positions that grow, got %g after %g", 'x' + axis,
+                           node[i], i ? node[i - 1] : 0);
+    }
+    int64_t c = 0;
+    start[0] = 0;
+    for (int64_t q = 0; q < n; q++) {
+        while (c < nodes && node[c] <= (double)q)
+            start[++c] = q;
+        after[q] = c == nodes ? 0 : c == 0 ? 1 : vp_convolve_weight(p, axis, c, q);
+    }
+    while (c <= nodes)
+        start[++c] = n;
+    return 0;
+}
+
+static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
+{
+    const int64_t row = p->n[0] + 1, plane = row * (p->n[1] + 1), all = plane * (p->n[2] + 1);
+    const int64_t nodes = p->nodes[0] * p->nodes[1];
+    double *sums = vp_alloc((size_t)(nodes * all), sizeof *sums, "sums of kernels", err);
+    const float *k = p->kernels;
+
+    p->sums = sums;
+    for (int64_t i = 0; sums && i < nodes; i++) {
+        double *const s = sums + i * all, most = 0;
+        for (int64_t z = 1; z <= p->n[2]; z++)
+            for (int64_t y = 1; y <= p->n[1]; y++) {
+                double along = 0;
+                for (int64_t x = 1; x <= p->n[0]; x++, k++) {
+                    double *const at = s + z * plane + y * row + x;
+                    along += *k;
+                    most += fabs((double)*k);
+                    *at = along + at[-row] + at[-plane] - at[-plane - row];
+                }
+            }
+        const double total = s[all - 1];
+        if (!(total > 1e-3 * most)) {
+            vp_fail(err, VP_EUSAGE, "--edge renormalize: the samples of kernel %lld add up to %g", (long long)i, total);
+            return vp_hint(err, "give another rule, such as --edge nearest");
+        }
+    }
+    return sums ? 0 : -1;
+}
+
+static int check(const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in, enum vp_type out,
+                 struct vp_err *err)
+{
+    if (!(VP_CONVOLVE_TYPES & 1u << in) || (out != in && out != VP_F32))
+        return vp_fail(err, VP_EUSAGE, "convolution takes u8, u16, i16 and f32 to the same or f32, not %s to %s",
+                       vp_type_name(in), vp_type_name(out));
+    if (g->n[2] > 1 && g->nodes[0] * g->nodes[1] > 1) {
+        vp_fail(err, VP_ERUN, "a grid of kernels of %lld planes: expected kernels of one plane", (long long)g->n[2]);
+        return vp_hint(err, "one kernel may have several");
+    }
+    for (int a = 0; a < 3; a++) {
+        const int64_t most = g->n[2] > 1 ? 1024 : 16384;
+        if (g->n[a] < 1 || g->n[a] > most)
+            return vp_fail(err, VP_ERUN, "a kernel of %lld x %lld x %lld samples: expected at most %lld a side",
+                           (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], (long long)most);
+        if (image[a] - g->before[a] - g->behind[a] < 1)
+            return vp_fail(err, VP_EUSAGE, "no voxel exists");
+    }
+    return 0;
+}
+
+static int make_method(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
+                       double *cost, struct vp_err *err)
+{
+    struct vp_convolve_cpu *c = p->cpu;
+    const bool one = p->nodes[0] * p->nodes[1] == 1;
+    const double macs = (double)p->n[0] * (double)p->n[1] * (double)p->n[2];
+    const char *const name = g->method ? g->method : "";
+    struct trial best;
+
+    c->first = p->n[2] > 1 ? 2 : 1;
+    c->tiles = c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
+    const bool found = choose_tiles(p, image, g->tile, &best);
+    const double direct = one && macs < 4096 ? DIRECT_BASE + macs * DIRECT_MAC : INFINITY;
+    const double separable = SEPARABLE_BASE + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SEPARABLE_TAP;
+    const double least = fmin(direct, best.cost);
+
+    if (one && (!strcmp(name, "separable") || (!*name && separable < least && macs > 3))) {
+        if (vp_convolve_separable(p, err)) {
+            c->method = VP_SEPARABLE;
+            *cost = separable;
+            return 0;
+        }
+        if (err->code || *name)
+            return vp_fail(err, VP_EUSAGE, "the kernel is not separable");
+    }
+    if (one && (!strcmp(name, "direct") || (!*name && direct < best.cost))) {
+        c->method = VP_DIRECT;
+        *cost = direct;
+        return vp_convolve_direct_make(p, err);
+    }
+    if (!found)
+        return vp_fail(err, VP_ERUN, "kernels of %lld x %lld x %lld samples are too large for a grid", (long long)p->n[0],
+                       (long long)p->n[1], (long long)p->n[2]);
+    c->method = VP_FFT;
+    *cost = best.cost;
+    memcpy(c->tile, best.tile, sizeof c->tile);
+    memcpy(c->piece, best.piece, sizeof c->piece);
+    memcpy(c->pieces, best.pieces, sizeof c->pieces);
+    memcpy(c->out, best.out, sizeof c->out);
+    for (int a = 0; a <= c->first; a++)
+        if (vp_line_make(&c->along[a], a == c->first ? c->tile[a] / 2 : c->tile[a], a != c->first, NULL, err))
+            return -1;
+    for (int a = 0; c->tiles == VP_CELLS && a < 2; a++)
+        if (cut_cells(c, p, a, err))
+            return -1;
+    return 0;
+}
+
+/* ---- the operation ---- */
+
+static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
+{
+    const struct vp_convolve_params *p = op->params;
+
+    (void)in;
+    return (p->cpu->method == VP_FFT ? vp_convolve_fft_scratch : vp_convolve_direct_scratch)(op, out, threads);
+}
+
+static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
+               struct vp_err *err)
+{
+    const struct vp_convolve_params *p = op->params;
+    struct vp_convolve_job j = {.op = op, .p = p, .c = p->cpu, .in = in, .out = out};
+
+    for (int a = 0; a < 3; a++) {
+        j.lo[a] = p->before[a];
+        j.hi[a] = op->image[a] - p->behind[a];
+    }
+    return (p->cpu->method == VP_FFT ? vp_convolve_fft : vp_convolve_direct)(&j, mem, threads, err);
+}
+
+static void describe(struct vp_op *op)
+{
+    static const char *const edges[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
+    const struct vp_convolve_params *p = op->params;
+    const struct vp_convolve_cpu *c = p->cpu;
+    char kernels[96], how[96];
+
+    if (p->nodes[0] * p->nodes[1] == 1)
+        snprintf(kernels, sizeof kernels, "%lld x %lld x %lld", (long long)p->n[0], (long long)p->n[1], (long long)p->n[2]);
+    else
+        snprintf(kernels, sizeof kernels, "%lld x %lld kernels of %lld x %lld x %lld, weights of the %s",
+                 (long long)p->nodes[0], (long long)p->nodes[1], (long long)p->n[0], (long long)p->n[1],
+                 (long long)p->n[2], p->weights == VP_WEIGHTS_SOURCE ? "source" : "output");
+    if (c->method == VP_FFT)
+        snprintf(how, sizeof how, "tiles %lld x %lld x %lld of transforms %lld x %lld x %lld", (long long)c->out[0],
+                 (long long)c->out[1], (long long)c->out[2], (long long)c->tile[0], (long long)c->tile[1],
+                 (long long)c->tile[2]);
+    else
+        snprintf(how, sizeof how, "%s", c->method == VP_DIRECT ? "direct" : "separable");
+    const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s, ", kernels, edges[p->edge]);
+    if (n > 0 && (size_t)n < sizeof op->text)
+        snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, c->isa->name);
+}
+
+bool vp_convolve_use(struct vp_op *op, const char *isa)
+{
+    struct vp_convolve_params *p = op->params;
+    const struct vp_convolve_isa *found = VP_ISA_FIND(vp_convolve, isa);
+
+    if (!found)
+        return false;
+    p->cpu->isa = found;
+    p->cpu->fft = vp_line_isa(isa);
+    describe(op);
+    return true;
+}
+
+int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in,
+                      enum vp_type out, struct vp_err *err)
+{
+    struct vp_convolve_params *p = calloc(1, sizeof *p);
+    struct vp_convolve_cpu *c = calloc(1, sizeof *c);
+    double cost = 1;
+
+    *op = (struct vp_op){0};
+    if (!p || !c) {
+        free(p);
+        free(c);
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    }
+    *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
+                                     .weights = g->weights, .edge = g->edge, .in = in, .out = out, .cpu = c};
+    memcpy(p->before, g->before, sizeof p->before);
+    memcpy(p->behind, g->behind, sizeof p->behind);
+    pthread_mutex_init(&c->lock, NULL);
+    c->isa = VP_ISA_FIND(vp_convolve, NULL);
+    c->fft = vp_line_isa(NULL);
+    *op = (struct vp_op){.kernel = "convolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
+                         .free = release, .scratch = scratch, .run = run};
+    if (check(g, image, in, out, err) || make_kernels(p, g, err) || make_nodes(p, g, 0, image[0], err)
+        || make_nodes(p, g, 1, image[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
+        || add_up(p, err) || make_method(p, g, image, &cost, err)) {
+        release(p);
+        *op = (struct vp_op){0};
+        return -1;
+    }
+    op->cost = cost;
+    op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
+    if (p->sums)
+        op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
+    if (c->method == VP_FFT)
+        op->holds += vp_convolve_spectra(p);
+    for (int a = 0; a < 3; a++) {
+        op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);
+        op->image[a] = image[a];
+        op->whole[a] = p->edge == VP_EDGE_WRAP && p->n[a] > 1;
+        op->step[a] = c->method == VP_FFT && c->tiles != VP_CELLS ? c->out[a] : 1;
+        if (c->method == VP_FFT) { /* all samples of a tile, those too that only change how its results are rounded */
+            const int64_t cut = c->tiles == VP_CELLS ? c->out[a] : 1; /* a box may have one row of a tile */
+            op->halo[a] = vp_max64(c->pieces[a] * c->piece[a] - 1 - p->centre[a] + cut - 1,
+                                   p->centre[a] + c->tile[a] - c->piece[a] - c->out[a] + cut);
+        }
+        if (image[a] < VP_UNKNOWN)
+            op->halo[a] = vp_min64(op->halo[a], image[a] - 1);
+    }
+    describe(op);
+    return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "local/convolve_isa.h"
+
+#include "base/isa.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool load_f32(float *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    vi bad = {0};
+    bool any = false;
+
+    for (; i + LANES <= n; i += LANES) {
+        const vf v = *(const vf_u *)(from + i);
+        const vi good = v - v == 0;
+        *(vf_u *)(to + i) = (vf)((vi)v & good);
+        bad |= ~good;
+    }
+    for (int l = 0; l < LANES; l++)
+        any = any || bad[l];
+    for (; i < n; i++) {
+        const bool good = isfinite(from[i]);
+        to[i] = good ? from[i] : 0;
+        any = any || !good;
+    }
+    return any;
+}
+
+static bool load(float *to, const void *from, enum vp_type type, int64_t n)
+{
+    switch (type) {
+    case VP_U8:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ((const uint8_t *)from)[i];
+        return false;
+    case VP_U16:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ((const uint16_t *)from)[i];
+        return false;
+    case VP_I16:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = ((const int16_t *)from)[i];
+        return false;
+    default:
+        return load_f32(to, from, n);
+    }
+}
+
+/* Whole lines of the cache past it: else every one of them would be fetched first, and those of rows that lie a power of
+ * two apart would evict one another. */
+static void store_f32(float *to, const float *from, int64_t n)
+{
+    const int64_t head = -(int64_t)((uintptr_t)to / sizeof *to) & (LANES - 1);
+    int64_t i = 0;
+
+    if (n >= head + LANES) {
+        memcpy(to, from, (size_t)head * sizeof *to);
+        for (i = head; i + LANES <= n; i += LANES)
+            put_past(to + i, *(const vf_u *)(from + i));
+    }
+    memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
+}
+
+static void store(void *to, enum vp_type type, const float *from, int64_t n)
+{
+    switch (type) {
+    case VP_U8:
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)to)[i] = (uint8_t)rintf(from[i] < 0 ? 0 : from[i] > 255 ? 255 : from[i]);
+        return;
+    case VP_U16:
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)to)[i] = (uint16_t)rintf(from[i] < 0 ? 0 : from[i] > 65535 ? 65535 : from[i]);
+        return;
+    case VP_I16:
+        for (int64_t i = 0; i < n; i++)
+            ((int16_t *)to)[i] = (int16_t)rintf(from[i] < -32768 ? -32768 : from[i] > 32767 ? 32767 : from[i]);
+        return;
+    default:
+        store_f32(to, from, n);
+    }
+}
+
+static void add(float *sum, const float *x, int64_t n)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
+static void scale(float *x, float s, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= s;
+}
+
+static void plus(float *to, const float *a, const float *c, int64_t n)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        to[i] = a[i] + c[i];
+}
+
+static void blend(float *to, const float *a, const float *c, float u, const float *b, const float *d, float v, int64_t n)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (a[i] + c[i]) * u + (b[i] + d[i]) * v;
+}
+
+static void line(float *to, const double *x, const double *taps, int64_t n_taps, int64_t n)
+{
+    enum { WIDE = 2 * LANES };
+
+    for (int64_t i = 0; i < n; i += WIDE) {
+        double sum[WIDE] = {0};
+        const int64_t m = n - i < WIDE ? n - i : WIDE;
+        if (m == WIDE)
+            for (int64_t k = 0; k < n_taps; k++)
+                for (int64_t l = 0; l < WIDE; l++)
+                    sum[l] += x[i + k + l] * taps[k];
+        else
+            for (int64_t k = 0; k < n_taps; k++)
+                for (int64_t l = 0; l < m; l++)
+                    sum[l] += x[i + k + l] * taps[k];
+        for (int64_t l = 0; l < m; l++)
+            to[i + l] = (float)sum[l];
+    }
+}
+
+/* Four rows of output and two vectors of columns in registers: a row of samples serves all of them. Every row of taps
+ * is a sum of its own, so that rounding errors stay small. */
+static void rows(const struct vp_convolve_rows *r)
+{
+    enum { V = LANES == 16 ? 2 : 1 };
+
+    for (int64_t x = 0; x < r->n; x += V * LANES) {
+        vf sum[4][V];
+        for (int i = 0; i < 4; i++)
+            for (int v = 0; v < V; v++)
+                sum[i][v] = (vf){0};
+        for (int64_t z = 0; z < r->nz; z++) {
+            const float *const plane = r->from + z * r->plane + x;
+            /* row y of samples has tap row y - i for output row i; the first row of zeros is tap row -3 */
+            const float *const taps = r->taps + z * (r->ny + 6) * r->nx + 3 * r->nx;
+            for (int64_t y = 0; y < r->ny + 3; y++) {
+                const float *const s = plane + y * r->row, *const t = taps + y * r->nx;
+                vf part[4][V];
+                for (int i = 0; i < 4; i++)
+                    for (int v = 0; v < V; v++)
+                        part[i][v] = (vf){0};
+                for (int64_t k = 0; k < r->nx; k++) {
+                    vf c[V];
+#pragma GCC unroll 2
+                    for (int v = 0; v < V; v++)
+                        c[v] = *(const vf_u *)(s + k + v * LANES);
+#pragma GCC unroll 4
+                    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+                        for (int v = 0; v < V; v++)
+                            part[i][v] += c[v] * t[k - i * r->nx];
+                }
+                for (int i = 0; i < 4; i++)
+                    for (int v = 0; v < V; v++)
+                        sum[i][v] += part[i][v];
+            }
+        }
+        for (int i = 0; i < 4; i++)
+            for (int v = 0; v < V && r->to[i]; v++)
+                if (x + v * LANES < r->n)
+                    *(vf_u *)(r->to[i] + x + v * LANES) = sum[i][v];
+    }
+}
+
+const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {TEXT(VP_ISA), load, store, add, scale, plus, blend, line,
+                                                           rows};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inner loops of convolution beside its transforms, built once for each instruction set. Private to convolve*.c. */
+#ifndef VP_CONVOLVE_ISA_H
+#define VP_CONVOLVE_ISA_H
+
+#include "stack/stack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A sum of products that is made for four rows of output at once. */
+struct vp_convolve_rows {
+    const float *from;          /* the sample that tap (0, 0, 0) has for output (0, 0): taps go on from there */
+    int64_t row, plane;         /* floats from a row, a plane to the next */
+    const float *taps;          /* [nz][ny + 6][nx]: three rows of zeros before and behind those of each plane */
+    int64_t nx, ny, nz;
+    float *to[4];
+    int64_t n;                  /* columns; as many as complete a whole number of 16 are written */
+};
+
+struct vp_convolve_isa {
+    const char *name;
+    /* n samples as floats; what is not finite becomes 0, and the result is true. */
+    bool (*load)(float *to, const void *from, enum vp_type type, int64_t n);
+    /* Back: of f32 past the caches; of integers rounded and clamped. */
+    void (*store)(void *to, enum vp_type type, const float *from, int64_t n);
+    void (*add)(float *sum, const float *x, int64_t n);                       /* sum += x */
+    void (*scale)(float *x, float s, int64_t n);                              /* x *= s */
+    /* to[i] = a[i] + c[i] */
+    void (*plus)(float *to, const float *a, const float *c, int64_t n);
+    /* to[i] = (a[i] + c[i]) u + (b[i] + d[i]) v */
+    void (*blend)(float *to, const float *a, const float *c, float u, const float *b, const float *d, float v, int64_t n);
+    /* to[i] = sum of x[i + k] taps[k], in double */
+    void (*line)(float *to, const double *x, const double *taps, int64_t n_taps, int64_t n);
+    void (*rows)(const struct vp_convolve_rows *r);
+};
+
+extern const struct vp_convolve_isa vp_convolve_avx512, vp_convolve_avx2, vp_convolve_generic;
+
+#endif

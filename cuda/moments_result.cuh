@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What kernels of moments.cu make of sums: means, variances, deviations, Wiener's estimate, marks. */
+#ifndef VP_MOMENTS_RESULT_CUH
+#define VP_MOMENTS_RESULT_CUH
+
+#include "footprint.cuh"
+#include "local/moments.h"
+
+#include <type_traits>
+
+namespace
+{
+
+/* N = 1: only the sum. */
+template <class T, int N> struct state {
+    T v[N];
+};
+
+struct finish {
+    enum vp_moment moment;
+    bool sample;
+    double noise;
+    struct vp_limit limit;
+};
+
+/* ---- results ---- */
+
+/* k q - s s as a double, rounded once. */
+__device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
+{
+    const uint64_t a = (uint64_t)(s < 0 ? -s : s);
+    const uint64_t lo1 = k * q, hi1 = __umul64hi(k, q), lo2 = a * a, hi2 = __umul64hi(a, a);
+    const uint64_t lo = lo1 - lo2, hi = hi1 - hi2 - (lo1 < lo2); /* never negative */
+    if (!hi)
+        return (double)lo;
+    const int shift = 64 - __clzll((long long)hi);
+    const uint64_t top = hi << (64 - shift) | (shift < 64 ? lo >> shift : 0),
+                   rest = shift < 64 ? lo << (64 - shift) : lo;
+    return ldexp((double)(top | (rest != 0)), shift);
+}
+
+template <class O> __device__ O stored(double v);
+template <> __device__ float stored<float>(double v)
+{
+    return (float)v;
+}
+__device__ double clamped(double v, double lo, double hi)
+{
+    return v != v ? 0 : rint(v > lo ? (v < hi ? v : hi) : lo);
+}
+template <> __device__ uint8_t stored<uint8_t>(double v)
+{
+    return (uint8_t)clamped(v, 0, 255);
+}
+template <> __device__ uint16_t stored<uint16_t>(double v)
+{
+    return (uint16_t)clamped(v, 0, 65535);
+}
+template <> __device__ int16_t stored<int16_t>(double v)
+{
+    return (int16_t)(int)clamped(v, -32768, 32767);
+}
+
+/* As on the CPU: where float32 comes out the inverse will do. */
+__device__ double divided(double v, double by, bool exact)
+{
+    return exact ? v / by : v * (1 / by);
+}
+
+/* n^2 times the variance. */
+template <int N> __device__ double spread(const state<uint64_t, N> &s, double n)
+{
+    return spread_of((uint64_t)n, s.v[N - 1], (int64_t)s.v[0]);
+}
+template <int N> __device__ double spread(const state<double, N> &s, double n)
+{
+    return s.v[N - 1] * n;
+}
+
+template <int N> __device__ double variance(const state<uint64_t, N> &s, double n, double less, bool exact)
+{
+    const double left = n - less > 0 ? n - less : 1;
+    return divided(spread(s, n), left * n, exact);
+}
+template <int N> __device__ double variance(const state<double, N> &s, double n, double less, bool exact)
+{
+    return divided(s.v[N - 1], n - less > 0 ? n - less : 1, exact);
+}
+__device__ double total(uint64_t s)
+{
+    return (double)(int64_t)s;
+}
+__device__ double total(double s)
+{
+    return s;
+}
+
+/* As `above` in local/moments_isa.c, to the bit. */
+template <int N> __device__ double marked(const struct vp_limit &l, double n, double sum, double spread, double x)
+{
+    const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, off = __dmul_rn(n, x - l.base);
+    double left = fma(-l.mean, sum, off);
+    if (N == 1)
+        return left > 0 ? yes : left <= 0 ? no : 0;
+    left = __dmul_rn(n, left);
+    const double factor = fma(l.both, sum, __dmul_rn(n, l.std));
+    const double a = __dmul_rn(left, left), b = __dmul_rn(__dmul_rn(factor, factor), spread);
+    const bool is = factor >= 0 ? left > 0 && a > b : left > 0 || a < b;
+    return __dadd_rn(a, b) != __dadd_rn(a, b) ? 0 : is ? yes : no;
+}
+
+template <class T, int N>
+__device__ double result(const finish &f, const state<T, N> &s, double n, double x, bool exact)
+{
+    if (f.moment == VP_ABOVE)
+        return marked<N>(f.limit, n, total(s.v[0]), N == 2 ? spread(s, n) : 0, x);
+    const double mean = divided(total(s.v[0]), n, exact);
+    if (N == 1)
+        return mean;
+    const double var = variance(s, n, f.sample ? 1 : 0, exact);
+    if (f.moment == VP_WIENER)
+        return var > f.noise ? fma((var - f.noise) / var, x - mean, mean) : mean;
+    return f.moment == VP_STD ? sqrt(var) : var;
+}
+
+/* Whether results are rounded to integers. */
+template <class O> struct whole {
+    enum { IS = true };
+};
+template <> struct whole<float> {
+    enum { IS = false };
+};
+
+} // namespace
+
+#endif

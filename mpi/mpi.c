@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MPI behind run/ranks.h: voxpipe-mpi.so, the only place that knows it. Messages between two ranks, begun and asked for;
+ * what many ranks do together is made of them in run/ranks.c, in an order of our own. */
+#include "run/ranks.h"
+
+#include "base/err.h"
+#include "build.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const size_t MOST = (size_t)1 << 30; /* bytes of one message; MPI counts in int */
+
+struct vp_message {
+    int n;
+    MPI_Request request[];
+};
+
+/* One thread at a time is in MPI: no call waits there, and not every MPI takes more. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MPI_Comm all;
+
+static int failed(int rc, const char *what, struct vp_err *err)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n;
+    if (rc == MPI_SUCCESS)
+        return 0;
+    MPI_Error_string(rc, text, &n);
+    return vp_fail(err, VP_ERUN, "MPI cannot %s: %s", what, text);
+}
+
+static int begin(struct vp_ranks *r, bool send, int other, enum vp_lane lane, char *p, size_t n, struct vp_message **out,
+                 struct vp_err *err)
+{
+    const size_t pieces = n ? (n - 1) / MOST + 1 : 1;
+    struct vp_message *m = malloc(sizeof *m + pieces * sizeof *m->request);
+    int rc = MPI_SUCCESS;
+    (void)r;
+    if (!m)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    m->n = 0;
+    pthread_mutex_lock(&lock);
+    for (size_t at = 0; m->n < (int)pieces && rc == MPI_SUCCESS; at += MOST) {
+        const int bytes = (int)(n - at < MOST ? n - at : MOST);
+        MPI_Request *q = &m->request[m->n];
+        rc = send ? MPI_Isend(p + at, bytes, MPI_BYTE, other, (int)lane, all, q)
+                  : MPI_Irecv(p + at, bytes, MPI_BYTE, other, (int)lane, all, q);
+        m->n += rc == MPI_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    *out = m;
+    return failed(rc, send ? "send" : "receive", err);
+}
+
+static int send_bytes(struct vp_ranks *r, int to, enum vp_lane lane, const void *from, size_t n, struct vp_message **m,
+                      struct vp_err *err)
+{
+    return begin(r, true, to, lane, (char *)(uintptr_t)from, n, m, err);
+}
+
+static int take_bytes(struct vp_ranks *r, int from, enum vp_lane lane, void *to, size_t n, struct vp_message **m,
+                      struct vp_err *err)
+{
+    return begin(r, false, from, lane, to, n, m, err);
+}
+
+static int test(struct vp_ranks *r, struct vp_message **m, bool *done, struct vp_err *err)
+{
+    int flag = 0;
+    (void)r;
+    pthread_mutex_lock(&lock);
+    const int rc = MPI_Testall((*m)->n, (*m)->request, &flag, MPI_STATUSES_IGNORE);
+    pthread_mutex_unlock(&lock);
+    *done = flag;
+    if (flag) {
+        free(*m);
+        *m = NULL;
+    }
+    return failed(rc, "finish a message", err);
+}
+
+static bool waits(struct vp_ranks *r, enum vp_lane lane, int *from)
+{
+    MPI_Status status;
+    int flag = 0;
+    (void)r;
+    pthread_mutex_lock(&lock);
+    const int rc = MPI_Iprobe(MPI_ANY_SOURCE, (int)lane, all, &flag, &status);
+    pthread_mutex_unlock(&lock);
+    if (rc != MPI_SUCCESS || !flag)
+        return false;
+    *from = status.MPI_SOURCE;
+    return true;
+}
+
+static void close_ranks(struct vp_ranks *r, bool well)
+{
+    /* with messages that nobody takes the end would wait for ever; the launcher clears away what is left */
+    if (well) {
+        MPI_Comm_free(&all);
+        MPI_Finalize();
+    }
+    free(r);
+}
+
+static struct vp_ranks *open_ranks(struct vp_err *err)
+{
+    int provided, n;
+    struct vp_ranks *r = calloc(1, sizeof *r);
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    if (!r) {
+        vp_fail(err, VP_ERESOURCE, "out of memory");
+        return NULL;
+    }
+    if (failed(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided), "start", err)
+        || failed(MPI_Comm_dup(MPI_COMM_WORLD, &all), "start", err)) {
+        free(r);
+        return NULL;
+    }
+    if (provided < MPI_THREAD_SERIALIZED) {
+        vp_fail(err, VP_ERESOURCE, "this MPI takes calls of one thread only: expected one that takes them in turn");
+        free(r);
+        return NULL;
+    }
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(all, &r->rank);
+    MPI_Comm_size(all, &r->size);
+    MPI_Get_library_version(text, &n);
+    text[strcspn(text, ",\n")] = 0;
+    snprintf(r->library, sizeof r->library, "%.100s", text);
+    if (gethostname(r->host, sizeof r->host - 1))
+        snprintf(r->host, sizeof r->host, "a host without a name");
+    r->build = VP_BUILD;
+    r->send = send_bytes;
+    r->take = take_bytes;
+    r->test = test;
+    r->waits = waits;
+    r->close = close_ranks;
+    return r;
+}
+
+__attribute__((visibility("default"))) const struct vp_ranks_plugin *vp_plugin_ranks(void);
+
+const struct vp_ranks_plugin *vp_plugin_ranks(void)
+{
+    static const struct vp_ranks_plugin plugin = {VP_BUILD, open_ranks};
+    return &plugin;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Convolution in memory, one run:
+ *
+ *     convolve_bench [image|grid|volume|crossover|tiles] [THREADS]
+ */
+#include "base/err.h"
+#include "base/size.h"
+#include "local/convolve.h"
+#include "local/convolve_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct job { int64_t image[3], n[3], nodes; const char *method; int64_t tile[3]; };
+
+static float uniform(void)
+{
+    static uint64_t s = 88172645463325252u;
+    s ^= s << 13;
+    s ^= s >> 7;
+    s ^= s << 17;
+    return (float)(s >> 40) / (1 << 24);
+}
+
+/* Seconds of the best of `times`; 0: there is no such way. `text` (160) gets what is done. */
+static double measure(const struct job *j, int threads, int times, char *text, double *predicted)
+{
+    const int64_t voxels = j->image[0] * j->image[1] * j->image[2], nodes = j->nodes * j->nodes;
+    const int64_t kernel = j->n[0] * j->n[1] * j->n[2] * nodes;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_chain c = {0};
+    struct vp_op op;
+    double best = 1e9;
+    float *in = vp_alloc((size_t)voxels, sizeof *in, "", &err), *out = vp_alloc((size_t)voxels, sizeof *out, "", &err);
+    float *k = vp_alloc((size_t)kernel, sizeof *k, "", &err);
+    const void *from = in;
+
+    for (int64_t i = 0; i < voxels; i++)
+        in[i] = uniform();
+    for (int64_t i = 0; i < kernel; i++)
+        k[i] = uniform();
+    struct vp_convolve_given g = {.n = {j->n[0], j->n[1], j->n[2]}, .nodes = {j->nodes, j->nodes}, .kernels = k,
+                                  .edge = VP_EDGE_ZERO, .method = j->method,
+                                  .tile = {j->tile[0], j->tile[1], j->tile[2]}};
+    if (!vp_convolve_local(&op, &g, j->image, VP_F32, VP_F32, &err)) {
+        memcpy(text, op.text, 160);
+        *predicted = op.cost;
+        vp_chain_add(&c, &op, &err);
+        for (int i = 0; i < times; i++) {
+            const double t = vp_now();
+            if (j->nodes > 1) { /* spectra are part of it */
+                struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)c.stage[0].params)->cpu;
+                free(cpu->spectra);
+                cpu->spectra = NULL;
+            }
+            vp_chain_apply(&c, &from, out, threads, &err);
+            const double s = vp_now() - t;
+            best = s < best ? s : best;
+        }
+        vp_chain_free(&c);
+    } else {
+        snprintf(text, 160, "%s", err.msg);
+        best = 0;
+    }
+    free(in);
+    free(out);
+    free(k);
+    return best;
+}
+
+static void show(const struct job *j, int threads, int times)
+{
+    char text[160] = "";
+    double predicted = 0;
+    const double s = measure(j, threads, times, text, &predicted);
+    const double ns = s / ((double)j->image[0] * (double)j->image[1] * (double)j->image[2]) * 1e9;
+
+    printf("%9.2f ms %7.3f ns/voxel (predicted %.2f)  %s\n", s * 1e3, ns, predicted, text);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "image";
+    const int threads = argc > 2 ? atoi(argv[2]) : 1;
+
+    if (!strcmp(what, "image")) {
+        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}}, threads, 5);
+    } else if (!strcmp(what, "grid")) {
+        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}}, threads, 5);
+        show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}}, threads, 3);
+    } else if (!strcmp(what, "volume")) {
+        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}}, threads, 3);
+    } else if (!strcmp(what, "crossover")) {
+        for (int64_t n = 3; n <= 21; n += 2) {
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}}, threads, 3);
+        }
+    } else if (!strcmp(what, "tile")) {
+        struct job j = {{atoi(argv[3]), atoi(argv[3]), 1}, {atoi(argv[4]), atoi(argv[4]), 1}, atoi(argv[5]), "fft", {0}};
+        for (int i = 6; i + 1 < argc; i += 2) {
+            j.tile[0] = atoi(argv[i]);
+            j.tile[1] = atoi(argv[i + 1]);
+            show(&j, threads, 3);
+        }
+    } else if (!strcmp(what, "box")) {
+        struct job j = {{256, 256, 256}, {31, 31, 31}, 1, "fft", {0}};
+        for (int i = 3; i + 2 < argc; i += 3) {
+            for (int a = 0; a < 3; a++)
+                j.tile[a] = atoi(argv[i + a]);
+            show(&j, threads, 2);
+        }
+    }
+    return 0;
+}

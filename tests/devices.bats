@@ -1,0 +1,60 @@
+# Which device does the work: whole programs with pretended devices (tests/plugin), so on machines without one, too. That
+# they give the same bytes under random plans is in chunks.bats.
+load helper
+
+# What each program that can work on a device is asked for here; read by all tests below.
+operation() {
+    case $1 in
+    img-gauss | img-log) echo --sigma 2 ;;
+    img-local) echo --stat mean --radius 2 ;;
+    img-morph) echo --op erode --radius 3 ;;
+    img-math) echo 'a*2+1' ;;
+    img-threshold) echo --local niblack --window 7 ;;
+    img-wiener) echo --radius 3 ;;
+    img-nlmeans) echo --h 3 --search 2 ;;
+    img-convolve) echo -k kernel.tif ;;
+    *) return 1 ;;
+    esac
+}
+
+programs() { grep -l VP_TOOL_CUDA "$ROOT"/tools/img-*.c | sed 's|.*/||; s|\.c$||'; }
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    set -o pipefail
+    export VOXPIPE_PLUGINS=$BUILD/pretend
+    unset VOXPIPE_DEVICE
+    truncate -s 8G large.raw # 8 GiB that nobody reads
+    noise small.tif 40x30x12 f32
+    noise kernel.tif 19x17x1 u8
+}
+
+@test "every program with work for a device gives the bytes of the CPU on one and on several" {
+    for p in $(programs); do
+        read -ra options <<<"$(operation "$p")"
+        ok "$p" "${options[@]}" --device cpu small.tif -o cpu.tif
+        for device in cuda:0 cuda:1,2 cuda; do
+            ok "$p" "${options[@]}" --device $device small.tif -o device.tif --stats stats.json
+            grep -q '"device": "cuda"' stats.json
+            ok img-cmp cpu.tif device.tif
+        done
+    done
+}
+
+@test "auto takes all devices for work that is worth it, and none for little" {
+    for p in img-gauss img-log img-local img-morph img-nlmeans img-convolve; do
+        read -ra options <<<"$(operation "$p")"
+        ok "$p" "${options[@]}" --raw-in 1024x1024:f32le large.raw -o out.tif --plan
+        [[ "$output" == *"device:    3 x pretended device 0"* ]]
+        ok "$p" "${options[@]}" small.tif -o out.tif --plan
+        [[ "$output" == *"threads: "* && "$output" != *"device: "* ]]
+    done
+}
+
+@test "a device that is not there is asked for in vain; auto does without" {
+    fails 3 "device cuda:3: there are 3 CUDA devices" img-gauss --sigma 2 --device cuda:3 small.tif
+    export VOXPIPE_PRETEND=0
+    fails 3 "device cuda: there are 0 CUDA devices" img-gauss --sigma 2 --device cuda small.tif
+    ok img-gauss --sigma 2 --raw-in 1024x1024:f32le large.raw -o out.tif --plan
+    [[ "$output" != *"device: "* ]]
+}

@@ -1,0 +1,146 @@
+# img-convolve: its options and messages; that the sums are right is in unit/convolve_test.c.
+load helper
+
+# kernel FILE WxHxD EXPRESSION: a stack of that size made by img-math
+kernel() { noise "$1.tif" "$2" u8 && img-math "$3" --type f32 "$1.tif" -o "$1" && rm "$1.tif"; }
+
+@test "a delta leaves the image as it is; beside the middle it moves it" {
+    noise a.tif 60x50x3 u16
+    kernel delta.tif 9x7x1 'x == 4 and y == 3'
+    img-convert --type f32 a.tif -o want.tif
+    ok img-convolve -k delta.tif --edge nearest a.tif -o b.tif
+    ok img-cmp --atol 0.02 want.tif b.tif
+    ok img-convolve -k delta.tif --type same a.tif -o same.tif
+    ok img-cmp a.tif same.tif
+    # out(x, y) = in(x - 2, y + 1)
+    kernel moved.tif 9x7x1 'x == 6 and y == 2'
+    ok img-convolve -k moved.tif --type same --edge zero a.tif -o moved.tif2
+    img-cat --region 0:58,1:50 a.tif -o want.tif
+    img-cat --region 2:60,0:49 moved.tif2 -o got.tif
+    ok img-cmp --atol 0 want.tif got.tif
+    # correlation moves it the other way
+    ok img-convolve -k moved.tif --type same --edge zero --correlate a.tif -o moved.tif2
+    img-cat --region 2:60,0:49 a.tif -o want.tif
+    img-cat --region 0:58,1:50 moved.tif2 -o got.tif
+    ok img-cmp --atol 0 want.tif got.tif
+}
+
+@test "a kernel that is a Gaussian does what img-gauss does, in images and volumes" {
+    noise a.tif 70x60x20 f32
+    for edge in renormalize nearest mirror zero wrap; do
+        kernel g.tif 17x17x1 'exp(-((x - 8)^2 + (y - 8)^2) / 8)'
+        ok img-convolve -k g.tif --normalize --edge $edge a.tif -o b.tif
+        img-gauss --sigma 2,2,0 --edge $edge a.tif -o want.tif
+        ok img-cmp --atol 3e-6 want.tif b.tif
+        kernel g3.tif 9x9x9 'exp(-((x - 4)^2 + (y - 4)^2 + (z - 4)^2) / 2) + 0 * (x + y)'
+        ok img-convolve -k g3.tif --normalize --edge $edge a.tif -o b.tif
+        img-gauss --sigma 1 --edge $edge a.tif -o want.tif
+        ok img-cmp --atol 3e-6 want.tif b.tif
+    done
+}
+
+@test "a constant stays one up to the edges, with every method" {
+    noise n.tif 50x40x1 f32
+    img-math 'a * 0 + 1234.5' n.tif -o c.tif
+    kernel small.tif 3x4x1 'x + 1'
+    kernel large.tif 31x28x1 'a + x'
+    kernel grid.tif 21x18x6 'a + x * z'
+    for k in "small.tif" "large.tif" "grid.tif --grid 3x2"; do
+        read -ra options <<<"$k"
+        ok img-convolve -k "${options[@]}" --normalize c.tif -o b.tif
+        ok img-cmp --atol 1e-3 c.tif b.tif
+    done
+}
+
+@test "a grid: where kernels stand, and what is between" {
+    noise a.tif 64x32x1 f32
+    kernel delta.tif 5x5x1 'x == 2 and y == 2'
+    kernel twice.tif 5x5x1 '2 * (x == 2 and y == 2)'
+    img-cat delta.tif twice.tif -o grid.tif
+    # nodes in the middle of two halves: at 15.5 and 47.5
+    ok img-convolve -k grid.tif --grid 2x1 a.tif -o b.tif
+    img-math 'a * (1 + clip((x - 15.5) / 32, 0, 1))' a.tif -o want.tif
+    ok img-cmp --atol 2e-6 want.tif b.tif
+    printf '# where\n1 50 7\n0 10, 7 # first\n' > at.txt
+    ok img-convolve -k grid.tif --positions at.txt a.tif -o b.tif
+    img-math 'a * (1 + clip((x - 10) / 40, 0, 1))' a.tif -o want.tif
+    ok img-cmp --atol 2e-6 want.tif b.tif
+    # down the image, from a pipe
+    img-cat delta.tif twice.tif | ok img-convolve -k - --grid 1x2 a.tif -o b.tif
+    img-math 'a * (1 + clip((y - 7.5) / 16, 0, 1))' a.tif -o want.tif
+    ok img-cmp --atol 2e-6 want.tif b.tif
+}
+
+@test "weights of the output and of the source" {
+    # all light in one pixel, half way between two nodes: the source spreads it by the mean kernel
+    noise n.tif 64x16x1 f32
+    img-math 'x == 24 and y == 8' --type f32 n.tif -o point.tif
+    kernel narrow.tif 1x1x1 1
+    kernel delta.tif 9x1x1 'x == 4'
+    kernel wide.tif 9x1x1 '1 / 9 + 0 * x'
+    img-cat delta.tif wide.tif -o grid.tif
+    printf '20 8\n28 8\n' > at.txt
+    ok img-convolve -k grid.tif --positions at.txt --weights source --edge zero point.tif -o b.tif
+    img-math '(y == 8) * (0.5 * (x == 24) + 0.5 / 9 * (abs(x - 24) < 4.5))' --type f32 n.tif -o want.tif
+    ok img-cmp --atol 3e-7 want.tif b.tif
+    ok img-convolve -k grid.tif --positions at.txt --edge zero point.tif -o b.tif
+    img-math '(y == 8) * ((1 - clip((x - 20) / 8, 0, 1)) * (x == 24) + clip((x - 20) / 8, 0, 1) / 9 * (abs(x - 24) < 4.5))' \
+        --type f32 n.tif -o want.tif
+    ok img-cmp --atol 3e-7 want.tif b.tif
+}
+
+@test "values, not what is stored; channels apart" {
+    noise a.tif 30x20x4 u8
+    img-convert --scale 0.5,10 a.tif -o scaled.tif
+    kernel k.tif 3x3x1 1
+    ok img-convolve -k k.tif --edge nearest scaled.tif -o b.tif
+    img-math 'a' --type f32 scaled.tif -o values.tif
+    ok img-convolve -k k.tif --edge nearest values.tif -o want.tif
+    ok img-cmp --atol 1e-3 want.tif b.tif
+    ok img-info --value type b.tif
+    [ "$output" = f32 ]
+}
+
+@test "what is wrong is said in a line, with the way out" {
+    noise a.tif 20x20x3 f32
+    noise f64.tif 20x20x1 f32
+    img-convert --type f64 f64.tif -o d.tif
+    kernel k.tif 3x3x1 1
+    kernel stack.tif 3x3x6 1
+    kernel laplace.tif 3x3x1 '9 * (x == 1 and y == 1) - 1'
+    fails 2 "--kernel is missing" img-convolve a.tif
+    fails 1 "nothere.tif" img-convolve -k nothere.tif a.tif
+    fails 1 "6 pages: --grid 2x2 expects a kernel on each of 4" img-convolve -k stack.tif --grid 2x2 a.tif
+    fails 1 "6 pages are a kernel for volumes" img-convolve --2d -k stack.tif a.tif
+    fails 2 "kernel 0 add up to 0" img-convolve -k laplace.tif a.tif
+    [[ "$stderr" == *"hint: "*"--edge nearest"* ]]
+    ok img-convolve -k laplace.tif --edge nearest a.tif -o out.tif
+    fails 1 "--normalize: the samples of kernel 0 add up to 0" img-convolve -k laplace.tif --normalize --edge zero a.tif
+    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-convolve -k k.tif d.tif
+    printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
+    fails 1 "6 places of 6 different x and 6 different y: expected a rectangular grid" \
+        img-convolve -k stack.tif --positions at.txt a.tif
+    printf '1 1\n2 x\n' > at.txt
+    fails 1 "at.txt: line 2: expected x y" img-convolve -k stack.tif --positions at.txt a.tif
+    printf '1 1\n2 1\n' > at.txt
+    fails 1 "at.txt: 2 places, but 6 kernels" img-convolve -k stack.tif --positions at.txt a.tif
+    printf '0 1 1\n0 2 1\n' > at.txt
+    fails 1 "at.txt: line 2: expected a page" img-convolve -k stack.tif --positions at.txt a.tif
+    fails 2 "expected one of them" img-convolve -k stack.tif --positions at.txt --grid 2x3 a.tif
+    img-math 'if(x == 1, nan, a)' k.tif -o nan.tif
+    fails 1 "is not finite" img-convolve -k nan.tif a.tif
+}
+
+@test "--plan shows the method; memory is kept, whatever the image" {
+    noise a.tif 100x80x1 f32
+    kernel k.tif 5x5x1 'a'
+    kernel big.tif 60x50x1 'a'
+    kernel product.tif 9x11x1 '(1 + x) * (2 + y)'
+    ok img-convolve -k k.tif a.tif --plan
+    [[ "$output" == *"5 x 5 x 1, renormalised, direct"* ]]
+    ok img-convolve -k product.tif a.tif --plan
+    [[ "$output" == *separable* ]]
+    ok img-convolve -k big.tif a.tif --plan
+    [[ "$output" == *"of transforms"* ]]
+    ok img-convolve -k big.tif --raw-in 40000x40000:f32le --memory 1G /dev/null --plan
+}

@@ -1,0 +1,181 @@
+# Morphological reconstruction: by hand, by its own laws, and however the work is cut up. Against its definition it is
+# held by tests/unit/morphrecon_test.c.
+load helper
+
+# bytes FILE WxHxD:TYPE LETTER NUMBER...: a stack of these samples
+bytes() {
+    local file=$1 spec=$2 letter=$3
+    shift 3
+    perl -e 'print pack("$ARGV[0]*", @ARGV[1..$#ARGV])' -- "$letter" "$@" > bytes.raw
+    img-cat --raw-in "$spec" bytes.raw -o "$file"
+}
+
+# numbers FILE LETTER: all samples, unpacked
+numbers() {
+    img-cat --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"
+}
+
+# becomes "NUMBERS" OPTION... STACK...: what u8 samples become
+becomes() {
+    local want=$1
+    shift
+    ok img-morphrecon -q "$@" -o out.tif
+    [ "$(numbers out.tif C)" = "$want" ] || { echo "img-morphrecon $*: $(numbers out.tif C)"; return 1; }
+}
+
+# a volume that looks like an image, 40 x 30 x 20
+volume() {
+    perl -e 'srand 3; for $z (0 .. 19) { for $y (0 .. 29) { for $x (0 .. 39) {
+        print pack("C", 100 + 60 * sin($x / 4 + $z / 5) * cos($y / 3) + rand 40) } } }' > volume.raw
+    img-cat --raw-in 40x30x20:u8 volume.raw -o volume.tif
+}
+
+@test "a row, by hand" {
+    bytes mask.tif 9x1x1:u8 C 5 7 6 9 2 8 8 1 4
+    bytes marker.tif 9x1x1:u8 C 0 0 0 6 0 0 3 0 9
+    becomes "5 6 6 6 2 3 3 1 4" marker.tif mask.tif
+    bytes marker.tif 9x1x1:u8 C 9 9 7 9 9 9 9 9 9
+    becomes "7 7 7 9 9 9 9 9 9" --by erosion marker.tif mask.tif
+    becomes "5 6 6 7 2 6 6 1 2" --hmax 2 mask.tif
+    becomes "0 1 0 2 0 2 2 0 2" --hdome 2 mask.tif
+    becomes "7 7 7 9 4 8 8 3 4" --hmin 2 mask.tif
+    becomes "0 1 0 1 0 1 1 0 1" --regional-max mask.tif
+    becomes "1 0 1 0 1 0 0 1 0" --regional-min mask.tif
+    becomes "5 6 6 6 2 2 2 1 1" --open 1,0 mask.tif
+    becomes "7 7 7 9 8 8 8 4 4" --close 1,0 mask.tif
+    becomes "5 6 6 6 2 2 2 1 1" --seed 2,0 mask.tif
+    becomes "7 7 6 9 9 9 9 9 9" --seed 2,0 --by erosion mask.tif
+    becomes "0 2 1 4 0 6 6 0 0" --clear-border mask.tif
+}
+
+@test "a hole is filled up to its lowest wall, and a diagonal wall is tight over faces only" {
+    bytes a.tif 5x5x1:u8 C 0 0 9 0 0  0 9 1 9 0  7 1 0 1 9  0 9 1 9 0  0 0 9 0 0
+    becomes "0 0 9 0 0 0 9 7 9 0 7 7 7 7 9 0 9 7 9 0 0 0 9 0 0" --fill-holes a.tif
+    becomes "0 0 9 0 0 0 9 1 9 0 7 1 1 1 9 0 9 1 9 0 0 0 9 0 0" --fill-holes --connectivity 8 a.tif
+}
+
+@test "what touches the border is taken away, the rest stays" {
+    bytes a.tif 6x5x1:u8 C 0 5 0 0 0 0  5 5 0 8 8 0  0 0 0 8 8 0  3 0 0 0 0 0  0 0 0 0 0 0
+    becomes "0 0 0 0 0 0 0 0 0 8 8 0 0 0 0 8 8 0 0 0 0 0 0 0 0 0 0 0 0 0" --clear-border a.tif
+}
+
+@test "negative samples: a difference of i16 is u16, of i8 too" {
+    bytes a.tif 5x1x1:i16le s -30000 -200 -30000 30000 -30000
+    ok img-morphrecon --hdome 60000 a.tif -o out.tif
+    [ "$(numbers out.tif S)" = "0 29800 0 60000 0" ] || numbers out.tif S
+    ok img-morphrecon --hmax 100 a.tif -o out.tif
+    [ "$(numbers out.tif s)" = "-30000 -300 -30000 29900 -30000" ]
+    bytes a.tif 5x1x1:i8 c -120 -100 -128 120 -120
+    ok img-morphrecon --hmax 10 a.tif -o out.tif
+    [ "$(numbers out.tif c)" = "-120 -110 -128 110 -120" ]
+}
+
+@test "laws: opening is below and closing above, domes are what h-maxima take away, upside down is the other way" {
+    volume
+    ok img-morphrecon --open 2 volume.tif -o open.tif
+    ok img-morphrecon --close 2 volume.tif -o close.tif
+    img-math 'a <= b and b <= c' --type u8 open.tif volume.tif close.tif -o law.tif
+    img-math '1 + 0 * a' --type u8 law.tif -o ones.tif
+    ok img-cmp law.tif ones.tif
+    ok img-morphrecon --open 2 open.tif -o again.tif
+    ok img-cmp again.tif open.tif
+    ok img-morphrecon --hmax 25 volume.tif -o hmax.tif
+    ok img-morphrecon --hdome 25 volume.tif -o dome.tif
+    img-math 'a - b' volume.tif hmax.tif --type u8 -o want.tif
+    ok img-cmp dome.tif want.tif
+    img-math '255 - a' --type u8 volume.tif -o down.tif
+    img-math '255 - a' --type u8 hmax.tif -o want.tif
+    ok img-morphrecon --hmin 25 down.tif -o hmin.tif
+    ok img-cmp hmin.tif want.tif
+    img-math 'clip(a - 25, 0, 255)' --type u8 volume.tif -o marker.tif
+    ok img-morphrecon marker.tif volume.tif -o recon.tif
+    ok img-cmp recon.tif hmax.tif
+}
+
+@test "chunks, memory, threads, pipes and --2d: the same bytes" {
+    volume
+    for option in "--fill-holes" "--hmax 30 --connectivity 18" "--open 1.5 --connectivity 6" "--clear-border --2d"; do
+        read -ra words <<<"$option"
+        img-morphrecon "${words[@]}" volume.tif -o want.tif
+        for how in "--chunk 7x9x5" "--chunk 40x30x3 -j 3" "--chunk 13 -j 1" "-m 2500K"; do
+            read -ra more <<<"$how"
+            ok img-morphrecon "${words[@]}" "${more[@]}" volume.tif -o got.tif
+            ok img-cmp got.tif want.tif
+        done
+        img-cat volume.tif | img-morphrecon "${words[@]}" > got.tif
+        ok img-cmp got.tif want.tif
+        img-cat volume.tif | img-morphrecon "${words[@]}" -m 2500K | img-cmp - want.tif
+    done
+}
+
+@test "two stacks in two visits, one of them a pipe; what is above the mask is counted once" {
+    volume
+    img-math 'if((x + y + z) % 7 == 0, a + 5, a - 30)' --type i16 volume.tif -o marker.tif
+    img-convert --type i16 volume.tif -o mask.tif
+    above=$(img-math 'a > b' --type u8 marker.tif mask.tif | img-cat --raw-out | tr -dc '\001' | wc -c)
+    [ "$above" -gt 1000 ]
+    run --separate-stderr img-morphrecon marker.tif mask.tif -o want.tif --stats stats.json
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"warning: $above samples of the marker are above the mask"* ]] || { echo "$stderr"; return 1; }
+    grep -q "\"clipped\": $above[,}]" stats.json
+    run --separate-stderr img-morphrecon --chunk 17x11x6 marker.tif mask.tif -o got.tif --stats stats.json
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"warning: $above samples"* ]]
+    grep -q '"visits": 2' stats.json
+    grep -q "\"bytes_read\": $((4 * 40 * 30 * 20 * 2))[,}]" stats.json # both stacks, twice
+    ok img-cmp got.tif want.tif
+    img-cat marker.tif | img-morphrecon -q --chunk 17x11x6 - mask.tif > got.tif
+    ok img-cmp got.tif want.tif
+    img-cat mask.tif | img-morphrecon -q marker.tif - > got.tif
+    ok img-cmp got.tif want.tif
+}
+
+@test "--plan: one visit or two, and where a pipe goes" {
+    volume
+    ok img-morphrecon --hmax 3 --plan volume.tif
+    [[ "$output" == *"visits:"*"one: every image is one chunk"* && "$output" != *spool* ]]
+    ok img-morphrecon --hmax 3 --plan --chunk 20 volume.tif
+    [[ "$output" == *"visits:"*"two: "* && "$output" == *"read 2.000 times"* ]]
+    run bash -c 'img-cat volume.tif | img-morphrecon --hmax 3 --plan'
+    [[ "$output" == *"spool:"*"copied to memory"* ]]
+    run bash -c 'img-cat volume.tif | img-morphrecon --hmax 3 --plan -m 64K'
+    [[ "$output" == *"spool:"*'copied to $TMPDIR'* || "$output" == *"takes"* ]]
+}
+
+@test "NaN: nothing passes it, it stays, and it is said" {
+    bytes mask.tif 6x1x1:f32le f 1 2 nan 4 5 inf
+    bytes marker.tif 6x1x1:f32le f 1 nan 0 0 3 -inf
+    run --separate-stderr img-morphrecon marker.tif mask.tif -o out.tif
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"2 samples are NaN"* ]]
+    [ "$(numbers out.tif f)" = "1 1 NaN 3 3 3" ] || { numbers out.tif f; return 1; }
+}
+
+@test "what does not fit is refused, with both named" {
+    volume
+    img-convert --type u16 volume.tif -o wide.tif
+    img-cat --pages 0:7 volume.tif -o short.tif
+    img-cat --region 0:39,0:30 volume.tif -o narrow.tif
+    refused() {
+        local want=$1 code=$2
+        shift 2
+        run --separate-stderr img-morphrecon "$@" -o out.tif
+        [ "$status" -eq "$code" ] && [[ "$stderr" == *"$want"* ]] || { echo "$*: $status: $stderr"; return 1; }
+        [ ! -e out.tif ]
+    }
+    refused "wide.tif has u16 samples, volume.tif has u8: expected the same type" 1 wide.tif volume.tif
+    refused "short.tif has 7 pages, volume.tif 20" 1 short.tif volume.tif
+    refused "narrow.tif has pages of 39x30, volume.tif of 40x30" 1 narrow.tif volume.tif
+    refused "expected MARKER and MASK, got 1 stack" 2 volume.tif
+    refused "--hmax and --open: expected one of them" 2 --hmax 3 --open 2 volume.tif
+    refused "--by: --hmax says itself which way it goes" 2 --hmax 3 --by erosion volume.tif
+    refused "--connectivity 8: a voxel of a volume has 6, 18 or 26 neighbours" 2 --hmax 3 --connectivity 8 volume.tif
+    refused "pages that stand alone have 4 or 8" 2 --2d --hmax 3 --connectivity 6 volume.tif
+    refused "expected a height of whole steps, got 2.5" 2 --hmax 2.5 volume.tif
+    refused "--seed: 40 along x: expected 0 to 39" 2 --seed 40,0,0 volume.tif
+    refused "--seed: expected x, y and z, got 2 numbers" 2 --seed 4,0 volume.tif
+    img-convert --type f64 volume.tif -o f64.tif
+    refused "expected samples of" 1 --open 2 f64.tif
+    img-convert --type u32 volume.tif -o u32.tif
+    refused "expected samples of" 1 --hmax 2 u32.tif
+}

@@ -1,0 +1,189 @@
+# Thresholds: given, of the histogram, of the neighbourhood; what is marked with what; chunks, pipes and types.
+load helper
+
+# pixels NXxNY[xN]:TYPE FILE PERL: a stack of the numbers that the Perl list gives
+pixels() {
+    local t=${1#*:} letter
+    case $t in u8) letter=C ;; u16) letter='S<' ;; i16) letter='s<' ;; f32) letter='f<' ;; esac
+    perl -e 'print pack("$ARGV[0]*", eval $ARGV[1])' -- "$letter" "$3" > pixels.raw
+    img-cat --raw-in "${1%:*}:$t$([ "$t" = u8 ] || echo le)" pixels.raw -o "$2"
+}
+
+mask() { numbers "$1" C; }
+
+@test "a threshold that is given: above, below, equal, the value of the mark" {
+    pixels 5x1:u8 a.tif '9,10,11,0,255'
+    ok img-threshold --at 10 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 255 0 255" ]
+    [ "$(img-info --value type b.tif)" = u8 ]
+    [ "$(img-info --value quantity b.tif)" = mask ]
+    ok img-threshold --at 10 --below --value 1 a.tif -o b.tif
+    [ "$(mask b.tif)" = "1 1 0 1 0" ]
+    ok img-threshold --at 10.5 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 255 0 255" ]
+    ok img-threshold --at -3 a.tif -o b.tif
+    [ "$(mask b.tif)" = "255 255 255 255 255" ]
+    pixels 5x1:f32 a.tif '0.1, 0.2, 9**9**9, -9**9**9, -sin(9**9**9)'
+    ok img-threshold --at 0.15 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 255 255 0 0" ]
+    ok img-threshold --at 0.15 --below a.tif -o b.tif
+    [ "$(mask b.tif)" = "255 0 0 255 0" ]
+}
+
+@test "thresholds are in the unit of the values" {
+    pixels 4x1:f32 a.tif '-1,0,1,2'
+    img-convert --type u16 --scale 100,500 a.tif -o b.tif
+    ok img-threshold --at 0.5 b.tif -o c.tif
+    [ "$(mask c.tif)" = "0 0 255 255" ]
+    [ "$(img-info --value scale c.tif)" = "" ]
+    ok img-threshold --local mean --2d --window 9 --offset -0.8 b.tif -o c.tif
+    [ "$(mask c.tif)" = "0 0 0 255" ]
+    ok img-threshold --local mean --2d --window 9 b.tif -o c.tif
+    [ "$(mask c.tif)" = "0 0 255 255" ]
+}
+
+@test "local thresholds: the formulas, over the samples that exist" {
+    pixels 6x1:u8 a.tif '10,20,30,200,30,20'
+    # means of three, two at the ends: 15 20 83.3 86.7 83.3 25
+    ok img-threshold --2d --local mean --window 3 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 0 255 0 0" ]
+    ok img-threshold --2d --local mean --window 3 --below a.tif -o b.tif
+    [ "$(mask b.tif)" = "255 255 255 0 255 255" ]
+    ok img-threshold --2d --local mean --window 3 --offset 1 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 255 0 255 0 0" ]
+    # 20 > 25 * 0.75, but 10 < 15 * 0.75
+    ok img-threshold --2d --local bradley --k 0.25 --window 3 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 255 0 255 0 255" ]
+    # deviations 5 8.2 82.6 80.1 82.6 5: m - s is 10 11.8 0.7 6.6 0.7 20
+    ok img-threshold --2d --local niblack --k 1 --window 3 a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 255 255 255 255 0" ]
+    # m (1 + k (s / r - 1)): 7.8 10.8 70 70.5 70 13.0
+    ok img-threshold --2d --local sauvola --k 0.5 --r 120 --window 3 a.tif -o b.tif
+    [ "$(mask b.tif)" = "255 255 0 255 0 255" ]
+    # r of u8 is 127.5, k 0.2
+    ok img-threshold --2d --local sauvola --window 3 a.tif -o b.tif
+    ok img-threshold --2d --local sauvola --window 3 --k 0.2 --r 127.5 a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+}
+
+@test "thresholds of the histogram are told, and what is above them is marked" {
+    pixels 10x1:u8 a.tif '1,2,2,3,2, 9,8,9,10,9'
+    for how in otsu li isodata; do
+        run --separate-stderr img-threshold --2d --$how -v a.tif -o b.tif
+        [ "$status" -eq 0 ]
+        grep -q "threshold [3-7]" <<<"$stderr"
+        [ "$(mask b.tif)" = "0 0 0 0 0 255 255 255 255 255" ]
+        ok img-threshold --2d --$how --below a.tif -o b.tif
+        [ "$(mask b.tif)" = "255 255 255 255 255 0 0 0 0 0" ]
+    done
+    # a large peak with a tail
+    pixels 20x1:u16 a.tif '(1000) x 14, 1001, 1002, 1003, 1007, 1008, 1015'
+    for how in triangle yen; do
+        ok img-threshold --2d --$how a.tif -o b.tif
+        [[ "$(mask b.tif)" == "0 0 0 0 0 0 0 0 0 0 0 0 0 0 "*255 ]]
+    done
+    # a constant is not above itself
+    pixels 4x1:i16 a.tif '-5,-5,-5,-5'
+    for how in otsu triangle li yen isodata; do
+        ok img-threshold --$how a.tif -o b.tif
+        [ "$(mask b.tif)" = "0 0 0 0" ]
+    done
+}
+
+@test "every image has a threshold of its own" {
+    pixels 4x1x2:u8 a.tif '1,2,8,9, 100,110,190,200'
+    ok img-threshold --2d --otsu a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 255 255 0 0 255 255" ]
+    run --separate-stderr img-threshold --2d --otsu -v a.tif -o b.tif
+    [[ "$stderr" == *"2 thresholds, from 2 to 110"* ]]
+    img-convert --set axes=x,y,z a.tif -o v.tif
+    ok img-threshold --otsu v.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 0 0 255 255 255 255" ]
+    img-convert --set axes=x,y,channel a.tif -o c.tif
+    ok img-threshold --otsu c.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 255 255 0 0 255 255" ]
+}
+
+@test "f32: bins over the range of the stack, or one that is given" {
+    pixels 6x1:f32 a.tif '0.1,0.12,0.11,0.9,0.91,1.1'
+    ok img-threshold --2d --otsu a.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 0 255 255 255" ]
+    # two bins: from 0.6 on; their middles are 0.35 and 0.85
+    run --separate-stderr img-threshold --2d --otsu --bins 2 -v a.tif -o b.tif
+    grep -q 'threshold 0.35' <<<"$stderr"
+    run --separate-stderr img-threshold --2d --otsu --bins 4 --range 0,2 -v a.tif -o b.tif
+    grep -q 'threshold 0.25' <<<"$stderr"
+    fails 2 "a pipe cannot give" sh -c 'cat a.tif | img-threshold --otsu'
+    [[ "$stderr" == *"--range LO,HI, or --spool"* ]]
+    ok sh -c 'cat a.tif | img-threshold --spool --otsu -o c.tif'
+    ok img-threshold --otsu a.tif -o b.tif
+    ok img-cmp b.tif c.tif
+    # what is not finite has no part in it
+    pixels 8x1:f32 n.tif '0.1,0.12,0.11,0.9,0.91,1.1, 9**9**9, -sin(9**9**9)'
+    ok img-threshold --2d --otsu n.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 0 255 255 255 255 0" ]
+}
+
+@test "windows: odd, per axis, in the unit of the voxel size; volumes and pages" {
+    noise a.tif 23x19x7 u16
+    ok img-threshold --local mean --window 5 a.tif -o b.tif
+    ok img-threshold --local mean --window 5,5,5 a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    ok img-threshold --local mean --window 5,5,1 a.tif -o b.tif
+    ok img-threshold --local mean --2d --window 5 a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    img-convert --set voxel=0.5,0.5,2mm a.tif -o v.tif
+    ok img-threshold --local niblack --physical --window 2.5 v.tif -o b.tif
+    ok img-threshold --local niblack --window 5,5,1 a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    # a mean as img-local makes it, and what is above it
+    img-local --stat mean --type f32 --radius 2 a.tif -o mean.tif
+    img-math 'if(a > b, 255, 0)' --type u8 a.tif mean.tif -o want.tif
+    ok img-threshold --local mean --window 5 a.tif -o b.tif
+    ok img-cmp b.tif want.tif
+    img-local --stat mean --shape ball --type f32 --radius 2 a.tif -o mean.tif
+    img-math 'if(a > b, 255, 0)' --type u8 a.tif mean.tif -o want.tif
+    ok img-threshold --local mean --shape ball --window 5 a.tif -o b.tif
+    ok img-cmp b.tif want.tif
+}
+
+@test "what does not go together, and what is missing, is answered with the way out" {
+    noise a.tif 9x8x1 u16
+    fails 2 "which threshold?" img-threshold a.tif
+    [[ "$stderr" == *"hint: --at V, --otsu"* ]]
+    fails 2 "--local and --otsu exclude each other" img-threshold --otsu --local mean a.tif
+    fails 2 "--window goes with --local, not with --at" img-threshold --at 3 --window 5 a.tif
+    fails 2 "--bins goes with a threshold of the histogram, not with --local" img-threshold --local mean --bins 9 a.tif
+    fails 2 "expected an odd number of voxels, got 10" img-threshold --local mean --window 10 a.tif
+    [[ "$stderr" == *"hint: as 11"* ]]
+    fails 2 "--k goes with --local niblack" img-threshold --local mean --k 1 a.tif
+    fails 2 "--r goes with --local sauvola, not with niblack" img-threshold --local niblack --r 1 a.tif
+    fails 2 "--range: expected LO,HI" img-threshold --otsu --range 3,3 a.tif
+    noise f.tif 9x8x1 f32
+    fails 2 "f32 needs --r" img-threshold --local sauvola f.tif
+    img-convert --type f64 f.tif -o d.tif
+    fails 1 "f64" img-threshold --at 1 d.tif
+    pixels 2x1:f32 n.tif '-sin(9**9**9), -sin(9**9**9)'
+    fails 1 "no sample is finite" img-threshold --otsu n.tif
+}
+
+@test "chunks, threads, memory and pipes do not show" {
+    noise a.tif 37x29x17 u16
+    noise f.tif 37x29x17 f32
+    for args in "--at 0.4" "--otsu" "--triangle --2d" "--local mean --window 7" "--local niblack --window 5,9,3" \
+                "--local sauvola --r 0.3 --window 9 --2d" "--local bradley --shape ball --window 7"; do
+        for f in a.tif f.tif; do
+            # shellcheck disable=SC2086
+            {
+                ok img-threshold $args -j 1 $f -o want.tif
+                ok img-threshold $args -j 3 --chunk 7x5x4 $f -o got.tif
+                ok img-cmp want.tif got.tif
+                cat $f | img-threshold $args --spool -m 16M > got.tif
+                ok img-cmp want.tif got.tif
+            }
+        done
+    done
+    ok img-threshold --local sauvola --window 9 a.tif -o want.tif
+    cat a.tif | img-threshold --local sauvola --window 9 > got.tif
+    ok img-cmp want.tif got.tif
+}

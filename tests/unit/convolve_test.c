@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Convolution against the sum that defines it in float64, for every method, edge and model of weights; pieces of an image
+ * against the whole; transforms against theirs. */
+#include "base/err.h"
+#include "base/fft.h"
+#include "local/convolve.h"
+#include "local/convolve_internal.h"
+#include "local/gauss.h"
+#include "boxes.h"
+#include "test.h"
+
+#include <complex.h>
+#include <stdlib.h>
+
+static const char *const ISAS[] = {"avx512", "avx2", "generic"};
+
+static double uniform(void)
+{
+    return (double)random_bits() / 9007199254740992.0;
+}
+
+/* ---- the definition ---- */
+
+static double sample(const void *image, enum vp_type type, int64_t i)
+{
+    switch (type) {
+    case VP_U8: return ((const uint8_t *)image)[i];
+    case VP_U16: return ((const uint16_t *)image)[i];
+    case VP_I16: return ((const int16_t *)image)[i];
+    default: return ((const float *)image)[i];
+    }
+}
+
+struct setting {
+    struct vp_convolve_given g;
+    int64_t image[3];
+    double node[2][8];
+};
+
+/* The weight of a node: a hat, 1 beyond the first and the last. */
+static double hat(const double *node, int64_t n, int64_t i, double x)
+{
+    if (i > 0 && x < node[i])
+        return fmax(0, (x - node[i - 1]) / (node[i] - node[i - 1]));
+    if (i < n - 1 && x > node[i])
+        return fmax(0, (node[i + 1] - x) / (node[i + 1] - node[i]));
+    return 1;
+}
+
+static double naive(const struct setting *s, const double *v, const double *kernels, const int64_t at[3])
+{
+    const struct vp_convolve_given *g = &s->g;
+    const int64_t *n = g->n, size = n[0] * n[1] * n[2];
+    double sum = 0, all = 0, in = 0, w[2][8];
+    int64_t k[3], q[3];
+
+    for (int a = 0; a < 2; a++)
+        for (int64_t i = 0; i < g->nodes[a]; i++)
+            w[a][i] = hat(s->node[a], g->nodes[a], i, (double)at[a]);
+    for (k[2] = 0; k[2] < n[2]; k[2]++)
+        for (k[1] = 0; k[1] < n[1]; k[1]++)
+            for (k[0] = 0; k[0] < n[0]; k[0]++) {
+                int64_t from = 0, inside = 1, step = 1;
+                double weight = 0;
+                for (int a = 0; a < 3; a++, step *= s->image[a - 1]) {
+                    const int64_t off = k[a] - n[a] / 2, real = s->image[a] - g->before[a] - g->behind[a];
+                    q[a] = g->correlate ? at[a] + off : at[a] - off;
+                    int64_t p = q[a] - g->before[a];
+                    if (p < 0 || p >= real) {
+                        inside = 0;
+                        p = g->edge == VP_EDGE_RENORMALIZE ? -1 : vp_edge_from(g->edge, p, real);
+                    }
+                    from = p < 0 || from < 0 ? -1 : from + (p + g->before[a]) * step;
+                }
+                for (int64_t j = 0; j < g->nodes[1]; j++)
+                    for (int64_t i = 0; i < g->nodes[0]; i++) {
+                        const double *kernel = kernels + (j * g->nodes[0] + i) * size;
+                        const double x = g->weights == VP_WEIGHTS_SOURCE
+                                             ? hat(s->node[0], g->nodes[0], i, (double)q[0])
+                                                   * hat(s->node[1], g->nodes[1], j, (double)q[1])
+                                             : w[0][i] * w[1][j];
+                        weight += x * kernel[(k[2] * n[1] + k[1]) * n[0] + k[0]];
+                    }
+                all += weight;
+                in += inside ? weight : 0;
+                sum += from < 0 ? 0 : weight * v[from];
+            }
+    return g->edge == VP_EDGE_RENORMALIZE ? sum * all / in : sum;
+}
+
+/* ---- random settings ---- */
+
+static void make_setting(struct setting *s, float *kernels, double *exact)
+{
+    struct vp_convolve_given *g = &s->g;
+    const int64_t n = g->n[0] * g->n[1] * g->n[2];
+
+    for (int a = 0; a < 2; a++) {
+        const double part = (double)(s->image[a] - g->before[a] - g->behind[a]) / (double)g->nodes[a];
+        for (int64_t i = 0; i < g->nodes[a]; i++)
+            s->node[a][i] = ((double)i + 0.5 + (g->nodes[a] > 1 ? 0.6 * (uniform() - 0.5) : 0)) * part - 0.5;
+        g->node[a] = s->node[a];
+    }
+    for (int64_t k = 0; k < g->nodes[0] * g->nodes[1]; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            kernels[k * n + i] = (float)(uniform() * exp(-0.02 * (double)(i % 17)) / (double)n);
+            sum += kernels[k * n + i];
+        }
+        for (int64_t i = 0; i < n; i++)
+            exact[k * n + i] = kernels[k * n + i] / (g->normalize ? sum : 1);
+    }
+    g->kernels = kernels;
+}
+
+/* One setting against the definition with every instruction set, and in random boxes. */
+static double compare(struct setting *s, enum vp_type in, enum vp_type type, int boxes)
+{
+    const int64_t n[3] = {s->image[0], s->image[1], s->image[2]}, voxels = n[0] * n[1] * n[2];
+    const int64_t kernel = s->g.n[0] * s->g.n[1] * s->g.n[2] * s->g.nodes[0] * s->g.nodes[1];
+    float *kernels = malloc((size_t)kernel * sizeof *kernels);
+    double *exact = malloc((size_t)kernel * sizeof *exact), *v = malloc((size_t)voxels * sizeof *v), worst = 0;
+    char *image = malloc((size_t)voxels * vp_type_size(in)), *out = malloc((size_t)voxels * vp_type_size(type));
+    double *want = malloc((size_t)voxels * sizeof *want), most = 0;
+    const void *from = image;
+
+    make_setting(s, kernels, exact);
+    for (int64_t i = 0; i < voxels; i++) {
+        const int r = (int)(random_bits() % 200);
+        switch (in) {
+        case VP_U8: ((uint8_t *)image)[i] = (uint8_t)r; break;
+        case VP_U16: ((uint16_t *)(void *)image)[i] = (uint16_t)(r + 3000); break;
+        case VP_I16: ((int16_t *)(void *)image)[i] = (int16_t)(r - 100); break;
+        default: ((float *)(void *)image)[i] = (float)uniform();
+        }
+        v[i] = sample(image, in, i);
+    }
+    for (int64_t i = 0; i < voxels; i++) {
+        want[i] = naive(s, v, exact, (const int64_t[]){i % n[0], i / n[0] % n[1], i / n[0] / n[1]});
+        most = fmax(most, fabs(want[i]));
+    }
+    for (int a = 0; a < 2; a++)
+        for (int64_t i = 0; i < s->g.nodes[a]; i++)
+            s->node[a][i] -= (double)s->g.before[a]; /* as they are given */
+    for (size_t k = 0; k < sizeof ISAS / sizeof *ISAS; k++) {
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_chain c = {0};
+        struct vp_op op;
+        CHECK_INT(vp_convolve_local(&op, &s->g, n, in, type, &err), 0);
+        CHECK_STR(err.msg, "");
+        if (err.code)
+            break;
+        CHECK(k < 2 || vp_convolve_use(&op, ISAS[k]));
+        if (!vp_convolve_use(&op, ISAS[k])) {
+            op.free(op.params);
+            continue;
+        }
+        CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+        CHECK_INT(vp_chain_apply(&c, &from, out, 2, &err), 0);
+        CHECK_STR(err.msg, "");
+        double off = 0;
+        for (int64_t i = 0; i < voxels; i++)
+            off = fmax(off, fabs(sample(out, type, i) - want[i]) - (type == VP_F32 ? 0 : 0.5));
+        CHECK(off / most <= 5e-7);
+        if (!(off / most <= 5e-7))
+            printf("%s: %g of the maximum, image %lld %lld %lld\n", op.text, off / most, (long long)n[0], (long long)n[1],
+                   (long long)n[2]);
+        worst = fmax(worst, off / most); if (getenv("SHOW") && k==0) printf("%.2g %s\n", off / most, op.text);
+        if (boxes && k != 1)
+            check_boxes(&c.stage[0], image, out, boxes);
+        vp_chain_free(&c);
+    }
+    free(kernels);
+    free(exact);
+    free(v);
+    free(want);
+    free(image);
+    free(out);
+    return worst;
+}
+
+static const enum vp_edge EDGES[] = {VP_EDGE_RENORMALIZE, VP_EDGE_NEAREST, VP_EDGE_MIRROR, VP_EDGE_ZERO, VP_EDGE_WRAP};
+static const enum vp_type IN[] = {VP_F32, VP_U8, VP_U16, VP_I16};
+
+static void test_images(void)
+{
+    static const char *const methods[] = {"fft", "direct", NULL};
+
+    for (int i = 0; i < 60; i++) {
+        struct setting s = {.image = {random_in(1, 90), random_in(1, 60), i % 5 ? 1 : 2},
+                            .g = {.n = {random_in(1, 40), random_in(1, 40), 1}, .nodes = {1, 1}}};
+        const enum vp_type in = IN[i / 3 % 4];
+        s.g.edge = EDGES[i % 5];
+        s.g.method = methods[i % 3];
+        s.g.correlate = i / 2 % 2;
+        s.g.normalize = i / 4 % 2;
+        compare(&s, in, i / 7 % 2 ? VP_F32 : in, i % 4 == 0);
+    }
+}
+
+static void test_grids(void)
+{
+    for (int i = 0; i < 40; i++) {
+        struct setting s = {.image = {random_in(8, 90), random_in(8, 60), i % 7 ? 1 : 2},
+                            .g = {.n = {random_in(1, 24), random_in(1, 24), 1},
+                                  .nodes = {random_in(1, 4), random_in(1, 4)}}};
+        s.g.edge = EDGES[i % 5];
+        s.g.weights = i / 5 % 2 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+        s.g.correlate = i / 3 % 2;
+        compare(&s, i % 6 ? VP_F32 : VP_U16, VP_F32, i % 4 == 0);
+    }
+}
+
+static void test_volumes(void)
+{
+    for (int i = 0; i < 16; i++) {
+        struct setting s = {.image = {random_in(1, 24), random_in(1, 20), random_in(1, 14)},
+                            .g = {.n = {random_in(1, 9), random_in(1, 9), random_in(2, 9)}, .nodes = {1, 1}}};
+        s.g.edge = EDGES[i % 5];
+        s.g.method = i % 2 ? "fft" : "direct";
+        s.g.correlate = i / 3 % 2;
+        compare(&s, i % 3 ? VP_F32 : VP_U8, VP_F32, i % 4 == 0);
+    }
+}
+
+/* Voxels around the image that do not exist (--crop full). */
+static void test_full(void)
+{
+    for (int i = 0; i < 10; i++) {
+        struct setting s = {.image = {random_in(20, 60), random_in(20, 50), i % 2 ? 1 : 7},
+                            .g = {.n = {random_in(1, 12), random_in(1, 12), i % 2 ? 1 : 3}, .nodes = {1, 1}}};
+        for (int a = 0; a < 3; a++) {
+            s.g.before[a] = s.g.n[a] / 2;
+            s.g.behind[a] = s.g.n[a] - 1 - s.g.n[a] / 2;
+        }
+        s.g.edge = VP_EDGE_ZERO;
+        s.g.nodes[0] = i % 4 == 1 ? 2 : 1;
+        s.g.method = i % 3 || s.g.nodes[0] > 1 ? "fft" : "direct";
+        compare(&s, VP_F32, VP_F32, 1);
+    }
+}
+
+/* Kernels larger than the image, than a tile. */
+static void test_large(void)
+{
+    struct setting far = {.image = {30, 20, 1}, .g = {.n = {2300, 3, 1}, .nodes = {1, 1}, .edge = VP_EDGE_MIRROR, .method = "fft"}};
+    struct setting tall = {.image = {20, 25, 1}, .g = {.n = {2, 2500, 1}, .nodes = {1, 1}, .edge = VP_EDGE_WRAP, .method = "fft"}};
+    struct setting deep = {.image = {9, 8, 20}, .g = {.n = {3, 2, 150}, .nodes = {1, 1}, .edge = VP_EDGE_NEAREST, .method = "fft"}};
+
+    compare(&far, VP_F32, VP_F32, 1);
+    compare(&tall, VP_F32, VP_F32, 1);
+    compare(&deep, VP_F32, VP_F32, 1);
+}
+
+/* Products are found, and what is none is not. */
+static void test_separable(void)
+{
+    float k[3 * 5 * 7];
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_op op;
+    const int64_t image[3] = {40, 30, 20};
+    struct vp_convolve_given g = {.n = {7, 5, 3}, .nodes = {1, 1}, .kernels = k, .method = "separable"};
+    static float in[40 * 30 * 20], out[40 * 30 * 20], direct[40 * 30 * 20];
+    const void *from = in;
+
+    for (int i = 0; i < 105; i++)
+        k[i] = (float)((1 + i % 7 * 0.3) * (2 - i / 7 % 5 * 0.7) * (0.5 + i / 35));
+    for (int i = 0; i < 40 * 30 * 20; i++)
+        in[i] = (float)uniform();
+    for (int way = 0; way < 2; way++) {
+        struct vp_chain c = {0};
+        g.edge = VP_EDGE_NEAREST;
+        g.method = way ? "direct" : "separable";
+        CHECK_INT(vp_convolve_local(&op, &g, image, VP_F32, VP_F32, &err), 0);
+        CHECK_STR(err.msg, "");
+        CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+        CHECK_INT(vp_chain_apply(&c, &from, way ? direct : out, 2, &err), 0);
+        check_boxes(&c.stage[0], in, way ? direct : out, 2);
+        vp_chain_free(&c);
+    }
+    double off = 0, most = 0;
+    for (int i = 0; i < 40 * 30 * 20; i++) {
+        off = fmax(off, fabs((double)out[i] - direct[i]));
+        most = fmax(most, fabs((double)direct[i]));
+    }
+    CHECK(off < 1e-6 * most && off > 0);
+    k[3] += 1e-4f;
+    g.method = "separable";
+    CHECK_INT(vp_convolve_local(&op, &g, image, VP_F32, VP_F32, &err), -1);
+}
+
+/* What is not finite makes NaN where the kernel reaches it, and nothing elsewhere. */
+static void test_nan(void)
+{
+    static const char *const methods[] = {"fft", "direct"};
+    const int64_t image[3] = {300, 200, 1};
+    static float k[6 * 9], in[300 * 200], out[300 * 200], clean[300 * 200];
+    const void *from = in;
+
+    for (int i = 0; i < 54; i++)
+        k[i] = (float)uniform();
+    for (int w = 0; w < 2; w++) {
+        struct vp_convolve_given g = {.n = {6, 9, 1}, .nodes = {1, 1}, .kernels = k, .method = methods[w],
+                                      .edge = VP_EDGE_ZERO};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_chain c = {0};
+        struct vp_op op;
+        int wrong = 0;
+        CHECK_INT(vp_convolve_local(&op, &g, image, VP_F32, VP_F32, &err), 0);
+        CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+        for (int i = 0; i < 300 * 200; i++)
+            in[i] = (float)uniform();
+        in[0] = in[120 * 300 + 170] = in[199 * 300 + 299] = 0;
+        CHECK_INT(vp_chain_apply(&c, &from, clean, 2, &err), 0);
+        in[0] = NAN;
+        in[120 * 300 + 170] = INFINITY;
+        in[199 * 300 + 299] = -INFINITY;
+        CHECK_INT(vp_chain_apply(&c, &from, out, 2, &err), 0);
+        for (int y = 0; y < 200; y++)
+            for (int x = 0; x < 300; x++) {
+                /* out(p) takes in(p - k + centre), k = 0 ... n - 1: centre is 3, 4 */
+                const bool first = x <= 2 && y <= 4;
+                const bool second = x - 170 <= 2 && x - 170 >= -3 && y - 120 <= 4 && y - 120 >= -4;
+                const bool third = x >= 296 && y >= 195;
+                const float f = out[y * 300 + x];
+                wrong += first || second || third ? !isnan(f) : f != clean[y * 300 + x];
+            }
+        CHECK_INT(wrong, 0);
+        check_boxes(&c.stage[0], in, out, 2);
+        vp_chain_free(&c);
+    }
+}
+
+/* ---- transforms ---- */
+
+/* A transform evaluates at the roots, in whatever order, and the way back gives what was there times n; any two values of
+ * the product of two transforms are those of a cyclic convolution. */
+static void test_lines(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    float *x = NULL, *k = NULL;
+
+    CHECK(!posix_memalign((void **)&x, 64, VP_LINE_MAX * 32 * sizeof *x) && !posix_memalign((void **)&k, 64, VP_LINE_MAX * 32 * sizeof *k));
+    for (int64_t n = 2; n <= 1200; n += n < 130 ? 1 : n / 8)
+        for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++)
+            for (int cyclic = 0; cyclic < 2; cyclic++) {
+                const struct vp_line_isa *isa = vp_line_isa(ISAS[i]);
+                struct vp_line l;
+                int64_t rest = n;
+                for (int p = 2; p <= 7; p++)
+                    while (rest % p == 0)
+                        rest /= p;
+                if (!isa)
+                    continue;
+                CHECK_INT(vp_line_make(&l, n, cyclic, NULL, &err), rest > 1 ? -1 : 0);
+                if (rest > 1) {
+                    err = (struct vp_err)VP_ERR_INIT;
+                    continue;
+                }
+                /* lane 0: a delta at d times another at e is one at d + e, or its turn */
+                const int64_t d = random_in(0, n - 1), e = random_in(0, n - 1), w = isa->lanes, at = (d + e) % n;
+                memset(x, 0, (size_t)(n * 2 * w) * sizeof *x);
+                memset(k, 0, (size_t)(n * 2 * w) * sizeof *k);
+                x[d * 2 * w] = 1;
+                k[e * 2 * w] = 1 / (float)n;
+                isa->forward(&l, k, 1);
+                isa->convolve(&l, x, k);
+                double off = 0;
+                for (int64_t j = 0; j < n; j++) {
+                    /* x^n = 1, or i */
+                    const bool turned = !cyclic && d + e >= n;
+                    off = fmax(off, fabs(x[j * 2 * w] - (j == at && !turned)));
+                    off = fmax(off, fabs(x[j * 2 * w + w] - (j == at && turned)));
+                }
+                CHECK_NEAR(off, 0, 2e-6);
+                vp_line_free(&l);
+            }
+    free(x);
+    free(k);
+}
+
+static void test_errors(void)
+{
+    const int64_t image[3] = {20, 20, 1};
+    const float k[9] = {-1, -1, -1, -1, 8, -1, -1, -1, -1}, bad[1] = {NAN};
+    struct vp_op op;
+
+    for (int i = 0; i < 5; i++) {
+        struct vp_convolve_given g = {.n = {3, 3, 1}, .nodes = {1, 1}, .kernels = k, .edge = VP_EDGE_ZERO};
+        struct vp_err err = VP_ERR_INIT;
+        g.edge = i == 0 ? VP_EDGE_RENORMALIZE : VP_EDGE_ZERO;
+        g.normalize = i == 1;
+        if (i == 2) {
+            g.kernels = bad;
+            g.n[0] = g.n[1] = 1;
+        }
+        g.before[0] = i == 3 ? 20 : 0;
+        CHECK_INT(vp_convolve_local(&op, &g, image, i == 4 ? VP_F64 : VP_F32, VP_F32, &err), -1);
+        CHECK(err.msg[0]);
+    }
+}
+
+int main(void)
+{
+    test_lines();
+    test_images();
+    test_grids();
+    test_volumes();
+    test_full();
+    test_large();
+    test_separable();
+    test_nan();
+    test_errors();
+    return test_done();
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-morphrecon: morphological reconstruction, and what is made of it. */
+#include "base/stats.h"
+#include "base/tool.h"
+#include "image/image_run.h"
+#include "image/morphrecon_derive.h"
+#include "local/extremum.h"
+#include "stack/reader.h"
+
+#include <math.h>
+
+struct params {
+    bool fill_holes, clear_border, regional_max, regional_min;
+    double hmax, hmin, hdome;
+    struct vp_reals open, close, seed;
+    int by, connectivity;
+    struct vp_image_params image;
+};
+
+static const struct vp_opt options[] = {
+    VP_FLAG(struct params, fill_holes, "fill-holes", 0, .group = "Made of one stack",
+            .help = "fill dark holes up to the lowest wall around them",
+            .more = "A hole is what no way out of the image leads from without going over something brighter. By erosion "
+                    "from the image's border, over faces (4 or 6 neighbours), so that a diagonal wall is tight."),
+    VP_FLAG(struct params, clear_border, "clear-border", 0,
+            .help = "take away bright structures that touch the border",
+            .more = "The image less its reconstruction from the border, where the ground is 0: what stands on the ground "
+                    "and touches the border becomes 0, the rest stays. (Of i8 and i16 the result is u16.)"),
+    VP_REAL(struct params, hmax, "hmax", 0, .metavar = "H", .max = HUGE_VAL,
+            .help = "take away maxima that rise less than H",
+            .more = "The reconstruction of the image less H: maxima that rise by H or more stay, lower by H."),
+    VP_REAL(struct params, hmin, "hmin", 0, .metavar = "H", .max = HUGE_VAL,
+            .help = "fill minima that are less than H deep",
+            .more = "The reconstruction by erosion of the image plus H."),
+    VP_REAL(struct params, hdome, "hdome", 0, .metavar = "H", .max = HUGE_VAL,
+            .help = "the maxima alone, up to H high: the image less its --hmax",
+            .more = "What is bright is told from an uneven ground by how far it rises, not by its value."),
+    VP_FLAG(struct params, regional_max, "regional-max", 0,
+            .help = "1 on plateaus that have no higher neighbour, else 0",
+            .more = "As u8. An image that is constant at the lowest value of its type has none."),
+    VP_FLAG(struct params, regional_min, "regional-min", 0, .help = "1 on plateaus that have no lower neighbour, else 0"),
+    VP_REALS(struct params, open, "open", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
+             .help = "take away bright structures that a ball of radius R does not fit into",
+             .more = "Opening by reconstruction: of what is eroded by the ball something must be left; then all of it is "
+                     "there again, to the voxel. Not of f64."),
+    VP_REALS(struct params, close, "close", 0, .metavar = "R|RX,RY,RZ", .max = 1e6,
+             .help = "fill dark structures that a ball of radius R does not fit into"),
+    VP_REALS(struct params, seed, "seed", 0, .metavar = "X,Y[,Z]", .max = 1e9,
+             .help = "what a voxel reaches: the least sample on the best way from it",
+             .more = "Counted from 0. With --by erosion the largest sample on the lowest way."),
+    VP_CHOICE(struct params, by, "by", 0, "dilation|erosion", .metavar = "WAY", .def = "dilation",
+              .group = "Reconstruction", .help = "of MARKER under MASK, or of MARKER above MASK: dilation|erosion"),
+    VP_CHOICE(struct params, connectivity, "connectivity", 0, "auto|4|8|6|18|26", .metavar = "N", .def = "auto",
+              .help = "neighbours: 4|8 of a pixel, 6|18|26 of a voxel",
+              .more = "auto is 8 and 26; for --fill-holes 4 and 6."),
+    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Fill the pores of a foam, so that what is inside it can be counted.",
+     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-morphrecon --fill-holes vol.tif -o filled.tif"},
+    {"Reconstruct a marker under a mask.",
+     "img-math 'a - 0.005' vol.tif -o marker.tif\nimg-morphrecon marker.tif vol.tif -o plain.tif"},
+    {"Minima that are deep enough to be markers of a watershed.",
+     "img-morphrecon --hmin 0.002 vol.tif | img-morphrecon --regional-min > markers.tif"},
+    {0},
+};
+
+/* Which of them was asked for; -1 if more than one. */
+static int derived(const struct vp_run *run, struct vp_err *err)
+{
+    static const struct { const char *option; enum vp_derived what; } all[] = {
+        {"fill-holes", VP_FILL_HOLES}, {"clear-border", VP_CLEAR_BORDER}, {"hmax", VP_HMAX}, {"hmin", VP_HMIN},
+        {"hdome", VP_HDOME}, {"regional-max", VP_REGIONAL_MAX}, {"regional-min", VP_REGIONAL_MIN},
+        {"open", VP_OPEN_BY}, {"close", VP_CLOSE_BY}, {"seed", VP_SEED}};
+    const char *given = NULL;
+    int what = VP_RECONSTRUCT;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!vp_given(run, all[i].option))
+            continue;
+        if (given)
+            return vp_fail(err, VP_EUSAGE, "--%s and --%s: expected one of them", given, all[i].option);
+        given = all[i].option;
+        what = (int)all[i].what;
+    }
+    if (given && what != VP_SEED && vp_given(run, "by"))
+        return vp_fail(err, VP_EUSAGE, "--by: --%s says itself which way it goes", given);
+    if (given || run->parsed.n_operands == 2)
+        return what;
+    vp_fail(err, VP_EUSAGE, "expected MARKER and MASK, got %d stack%s", run->parsed.n_operands,
+            run->parsed.n_operands == 1 ? "" : "s");
+    return vp_hint(err, "with --fill-holes, --hmax H and the like one stack is enough");
+}
+
+static int same_type(const struct vp_images *im, struct vp_err *err)
+{
+    if (im->n < 2)
+        return 0;
+    const enum vp_type a = vp_reader_stack(im->reader[0])->type, b = vp_reader_stack(im->reader[1])->type;
+    if (a == b)
+        return 0;
+    vp_fail(err, VP_ERUN, "%s has %s samples, %s has %s: expected the same type", vp_reader_name(im->reader[0]),
+            vp_type_name(a), vp_reader_name(im->reader[1]), vp_type_name(b));
+    return vp_hint(err, "convert one of them: img-convert --type %s", vp_type_name(vp_type_size(a) > vp_type_size(b) ? a : b));
+}
+
+static int resolve(const struct params *p, const struct vp_images *im, struct vp_morphrecon_want *w, struct vp_err *err)
+{
+    static const int connectivity[] = {0, 4, 8, 6, 18, 26};
+    const double h = w->what == VP_HMAX ? p->hmax : w->what == VP_HMIN ? p->hmin : p->hdome;
+    w->connectivity = connectivity[p->connectivity];
+    w->h = fabs(h / im->gain);
+    if (im->gain != 1 && !vp_type_is_float(im->type))
+        w->h = round(w->h);
+    if (w->what == VP_OPEN_BY || w->what == VP_CLOSE_BY)
+        return vp_image_lengths(im, w->what == VP_OPEN_BY ? "open" : "close",
+                                w->what == VP_OPEN_BY ? &p->open : &p->close, w->radius, err);
+    if (w->what != VP_SEED)
+        return 0;
+    if (p->seed.n != (im->flat ? 2 : 3) && !(im->flat && p->seed.n == 3 && p->seed.v[2] == 0))
+        return vp_fail(err, VP_EUSAGE, "--seed: expected x%s, got %d number%s",
+                       im->flat ? " and y: the pages of this stack stand alone" : ", y and z", p->seed.n,
+                       p->seed.n > 1 ? "s" : "");
+    for (int a = 0; a < p->seed.n; a++) {
+        w->seed[a] = (int64_t)p->seed.v[a];
+        if ((double)w->seed[a] != p->seed.v[a])
+            return vp_fail(err, VP_EUSAGE, "--seed: expected whole numbers, got %g", p->seed.v[a]);
+    }
+    return 0;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    unsigned types = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
+    const struct params *p = params;
+    struct vp_image_params image = p->image;
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    struct vp_morphrecon_told told = {0};
+    int rc = -1;
+
+    const int what = derived(run_, err);
+    if (what < 0)
+        return -1;
+    struct vp_morphrecon_want want = {.what = (enum vp_derived)what, .erosion = p->by, .told = &told};
+    if (what == VP_OPEN_BY || what == VP_CLOSE_BY)
+        types = VP_EXTREMUM_TYPES;
+    image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
+    if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
+        || vp_images_keep(&im, run_, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
+        goto out;
+    const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
+    const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;
+    const struct vp_result result = {marks ? VP_NO_VALUES : differs ? VP_SPREADS : VP_VALUES, marks ? "" : NULL};
+    rc = vp_images_run(&im, run_, &chain, &result, err);
+    if (!rc && !run_->common.plan) {
+        vp_stats_count(run_->stats, "clipped", told.clipped);
+        vp_stats_count(run_->stats, "nan", told.nan);
+    }
+    if (!rc && told.clipped)
+        vp_warn(run_, "%llu samples of the marker are %s the mask: taken as the mask's",
+                (unsigned long long)told.clipped, p->by ? "below" : "above");
+    if (!rc && told.nan)
+        vp_warn(run_, "%llu samples are NaN: nothing passes them", (unsigned long long)told.nan);
+out:
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-morphrecon",
+    .operands = "[MARKER] MASK",
+    .summary = "morphological reconstruction: fill holes, h-maxima, clear the border",
+    .description =
+        "Reconstructs MARKER under MASK: every sample becomes the best that any way through the image brings it, where a "
+        "way is as good as the least sample of the mask on it, and begins with a sample of the marker. So what is marked "
+        "comes back as the mask has it, to the voxel, and what is not marked is levelled. With --by erosion all is "
+        "upside down. The other options make the marker themselves, out of one stack.\n\n"
+        "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never mixed. "
+        "Samples are u8, u16, i8, i16, f32 or f64; masks of 0 and 1 or 255 are u8. MARKER and MASK have the same size and "
+        "type. Where the marker is above the mask (with --by erosion: below) it counts as the mask's, and how often is "
+        "said.\n\n"
+        "The result is exact: it is unique, and its samples are samples of the input. So its bits do not depend on "
+        "threads, memory, chunks or devices.\n\n"
+        "NaN: where the mask is NaN the result is, and no way leads over it; NaN in the marker marks nothing. -0 counts as "
+        "less than +0.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-morph(1), img-math(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_CUDA,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}

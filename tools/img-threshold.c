@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-threshold: masks of what is brighter (or darker) than a threshold: one that is given, one found in the histogram
+ * of the image, or one that follows the neighbourhood. Contract: results do not depend on how the work is cut. */
+#include "base/tool.h"
+#include "image/image_run.h"
+#include "image/range.h"
+#include "image/threshold.h"
+#include "local/adaptive.h"
+
+#include <math.h>
+
+struct params {
+    double at;
+    bool otsu, triangle, li, yen, isodata;
+    struct vp_adaptive_params local;
+    int64_t bins;
+    struct vp_reals range;
+    bool below;
+    int64_t value;
+    struct vp_image_params image;
+};
+
+static const struct vp_opt options[] = {
+    VP_REAL(struct params, at, "at", 'a', .metavar = "V", .min = -INFINITY, .max = INFINITY, .group = "Threshold",
+            .help = "the threshold is V",
+            .more = "In the unit of the values (where a scale is recorded, not of the samples as stored)."),
+    VP_FLAG(struct params, otsu, "otsu", 0, .help = "of the histogram: the one that separates two classes best (Otsu)",
+            .more = "These five take an image's threshold from its own histogram: each volume, or with --2d each page, "
+                    "each channel and each time, has its own. -v tells them. The input is read twice."),
+    VP_FLAG(struct params, triangle, "triangle", 0,
+            .help = "of the histogram: where it bends, for one large peak with a tail (Zack)"),
+    VP_FLAG(struct params, li, "li", 0, .help = "of the histogram: least cross entropy (Li)"),
+    VP_FLAG(struct params, yen, "yen", 0, .help = "of the histogram: largest correlation (Yen)"),
+    VP_FLAG(struct params, isodata, "isodata", 0,
+            .help = "of the histogram: half-way between the means on both sides (Ridler)"),
+    VP_OPTIONS(struct params, local, vp_adaptive_options),
+    VP_INT(struct params, bins, "bins", 0, .metavar = "N", .def = "256", .min = 2, .max = VP_THRESHOLD_BINS,
+           .group = "Histogram", .help = "bins of the histogram of f32",
+           .more = "Integers have one for every value."),
+    VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
+             .help = "the values that the bins of f32 divide (default: those of the stack)",
+             .more = "Values outside count for the first and the last bin. By default the stack is read once more "
+                     "before, to find its smallest and largest value, so input must be a file (or --spool)."),
+    VP_FLAG(struct params, below, "below", 0, .group = "Mask",
+            .help = "mark what is not above the threshold, instead of what is"),
+    VP_INT(struct params, value, "value", 0, .metavar = "N", .def = "255", .min = 1, .max = 255,
+           .help = "what is marked becomes N, everything else 0",
+           .more = "255 is what img-morph, img-view and ImageJ expect of a mask; with 1 its mean is a fraction."),
+    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"What is denser than 0.015 per mm.",
+     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-threshold --at 0.015 vol.tif -o dense.tif"},
+    {"Object and air, the threshold found in the histogram and told.",
+     "img-threshold --otsu -v vol.tif -o object.tif"},
+    {"On uneven ground, each page by itself: above the mean of 31 x 31 pixels by 0.001.",
+     "img-threshold --local mean --2d --window 31 --offset -0.001 vol.tif -o bright.tif"},
+    {"Dark writing on a page, at the end of a pipe.",
+     "img-convert --type u8 --window 0,0.05 vol.tif | img-threshold --local sauvola --2d --window 25 --below > "
+     "writing.tif"},
+    {0},
+};
+
+enum how { NONE, AT, LOCAL, GLOBAL };
+
+/* Which threshold, and for a histogram which of them. */
+static int choose(const struct vp_run *run, const struct params *p, enum how *how, enum vp_threshold *method,
+                  struct vp_err *err)
+{
+    const struct { const char *name; enum how how; enum vp_threshold method; } ways[] = {
+        {"at", AT, VP_AT}, {"local", LOCAL, VP_AT}, {"otsu", GLOBAL, VP_OTSU}, {"triangle", GLOBAL, VP_TRIANGLE},
+        {"li", GLOBAL, VP_LI}, {"yen", GLOBAL, VP_YEN}, {"isodata", GLOBAL, VP_ISODATA}};
+    static const char *const of_local[] = {"window", "shape", "k", "r", "offset"}, *const of_bins[] = {"bins", "range"};
+    const char *first = NULL;
+
+    *how = NONE;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (!vp_given(run, ways[i].name))
+            continue;
+        if (first)
+            return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one threshold", first, ways[i].name);
+        first = ways[i].name;
+        *how = ways[i].how;
+        *method = ways[i].method;
+    }
+    if (*how == NONE) {
+        vp_fail(err, VP_EUSAGE, "which threshold?");
+        return vp_hint(err, "--at V, --otsu (or --triangle, --li, --yen, --isodata), or --local " VP_ADAPTIVE_CHOICES);
+    }
+    for (size_t i = 0; i < sizeof of_local / sizeof *of_local && *how != LOCAL; i++)
+        if (vp_given(run, of_local[i]))
+            return vp_fail(err, VP_EUSAGE, "--%s goes with --local, not with --%s", of_local[i], first);
+    for (size_t i = 0; i < sizeof of_bins / sizeof *of_bins && *how != GLOBAL; i++)
+        if (vp_given(run, of_bins[i]))
+            return vp_fail(err, VP_EUSAGE, "--%s goes with a threshold of the histogram, not with --%s", of_bins[i],
+                           first);
+    if (p->range.n && (p->range.n != 2 || !(p->range.v[0] < p->range.v[1]) || !isfinite(p->range.v[1] - p->range.v[0])))
+        return vp_fail(err, VP_EUSAGE, "--range: expected LO,HI with LO < HI");
+    if (*how == AT && isnan(p->at))
+        return vp_fail(err, VP_EUSAGE, "--at: expected a number, got NaN");
+    return *how == LOCAL ? vp_adaptive_check(&p->local, err) : 0;
+}
+
+static int local_op(struct vp_op *op, const struct params *p, const struct vp_images *im, struct vp_err *err)
+{
+    struct vp_footprint f = {0};
+    struct vp_limit limit;
+    int rc = -1;
+
+    if (!vp_adaptive_limit(&limit, &p->local, im, 0, p->below, (uint8_t)p->value, err)
+        && !vp_adaptive_window(&f, &p->local, im, err)
+        && !vp_moments_above(op, &limit, &f, im->size, im->type, err))
+        rc = 0;
+    vp_footprint_free(&f);
+    return rc;
+}
+
+static int global_op(struct vp_op *op, struct vp_threshold_params *t, const struct params *p, struct vp_images *im,
+                     struct vp_run *run, struct vp_err *err)
+{
+    double range[2] = {0, 0};
+
+    if (t->method != VP_AT && im->type == VP_F32) {
+        if (p->range.n) {
+            range[0] = p->range.v[0];
+            range[1] = p->range.v[1];
+        } else if (vp_images_range(im, run, range, err)) {
+            return -1;
+        }
+    }
+    t->lo = range[0];
+    t->hi = range[1];
+    return vp_threshold_op(op, t, im->size, im->type, err);
+}
+
+static void tell(const struct vp_run *run, const struct vp_found *found)
+{
+    if (found->n == 1)
+        vp_note(run, "threshold %.9g", found->lowest);
+    else if (found->n)
+        vp_note(run, "%lld thresholds, from %.9g to %.9g", (long long)found->n, found->lowest, found->highest);
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_image_params image = p->image;
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    struct vp_op op;
+    struct vp_found found = {0};
+    enum vp_threshold method = VP_AT;
+    enum how how;
+    int rc = -1;
+
+    if (choose(run_, p, &how, &method, err))
+        return -1;
+    image.values = how != LOCAL || vp_adaptive_of_values(&p->local);
+    struct vp_threshold_params t = {.method = method, .limit = p->at, .below = p->below, .mark = (uint8_t)p->value,
+                                    .bins = p->bins, .found = &found};
+    if (vp_images_open(&im, run_, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
+        || (how == LOCAL ? local_op(&op, p, &im, err) : global_op(&op, &t, p, &im, run_, err))
+        || vp_chain_add(&chain, &op, err))
+        goto out;
+    rc = vp_images_run(&im, run_, &chain, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
+    if (!rc)
+        tell(run_, &found);
+out:
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-threshold",
+    .operands = "[INPUT]...",
+    .summary = "masks: thresholds given, from the histogram, or local",
+    .description =
+        "Marks the voxels that are above a threshold: 255, others 0, in samples of u8. The threshold is given, taken "
+        "from the histogram of the image, or follows the neighbourhood of each voxel. Pages along z are a volume, or "
+        "with --2d each page is an image of its own; channels and times are never mixed. Samples are u8, u16, i8, i16 "
+        "or f32. A voxel that is equal to its threshold is not above it. NaN, and in f32 a voxel with a NaN in its "
+        "neighbourhood, is never marked.\n\n"
+        "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
+        "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
+        "scikit-image mirrors the image; elsewhere the masks are equal, but for voxels that lie on their threshold: "
+        "here integers are compared without rounding errors.\n\n"
+        "The bits of the result do not depend on threads, memory or chunks; those of integers are the same on the CPU "
+        "and on a GPU.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-morph(1), img-local(1), img-math(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_CUDA,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}
