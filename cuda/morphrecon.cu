@@ -107,7 +107,7 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
 #pragma unroll
         for (int k = 0; k < N; k++) {
             const U raw = m.v[k] != m.v[k] ? j.lowest : key_of(m.v[k], j.erosion);
-            t.clipped += k < n && raw > mask.v[k];
+            t.clipped += k < n && raw > mask.v[k] && (sizeof(S) < 4 || mask.v[k] > 0);
             if (sizeof(S) >= 4)
                 t.nan += k < n && m.v[k] != m.v[k];
             value.v[k] = min(raw, mask.v[k]);
@@ -118,8 +118,7 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
             if constexpr (sizeof(S) >= 4) {
                 value.v[k] = min(key_of(lowered(v.v[k], j.h, j.erosion), j.erosion), mask.v[k]);
             } else {
-                const uint32_t h = (uint32_t)j.h;
-                value.v[k] = (U)(mask.v[k] > h ? mask.v[k] - h : 0);
+                value.v[k] = (U)(j.h >= mask.v[k] ? 0 : mask.v[k] - (int)j.h);
             }
         }
     } else if (j.marker == VP_MARKER_LESS) {
@@ -128,9 +127,10 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
             value.v[k] = (U)(mask.v[k] - (mask.v[k] > 0));
     } else {
         const bool border = j.marker == VP_MARKER_BORDER;
-        const bool row = border ? y == 0 || y == j.image[1] - 1 || (j.image[2] > 1 && (z == 0 || z == j.image[2] - 1)) : false;
-        const int64_t first = border ? -x : y == j.seed[1] && z == j.seed[2] ? j.seed[0] - x : -1,
-                      last = border ? j.image[0] - 1 - x : -1;
+        const int64_t inner[3] = {1, j.image[1], j.image[2]};
+        const bool row = border && vp_morphrecon_at_border(inner, 0, y, z), wide = j.image[0] > 1;
+        const int64_t first = border ? (wide ? -x : -1) : y == j.seed[1] && z == j.seed[2] ? j.seed[0] - x : -1,
+                      last = border && wide ? j.image[0] - 1 - x : -1;
 #pragma unroll
         for (int k = 0; k < N; k++)
             value.v[k] = row || k == first || k == last ? mask.v[k] : min(j.floor, mask.v[k]);
@@ -211,15 +211,12 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(256) take_kernel
     }
 }
 
-__device__ __forceinline__ float difference(uint32_t g, uint32_t r, bool erosion)
+/* v is a NaN where there is one. */
+template <class S> __device__ __forceinline__ S difference(S v, key<S> g, key<S> r, bool erosion)
 {
-    const float v = vp_f32_of_key(g, erosion), o = vp_f32_of_key(r, erosion);
-    return g == 0 ? v : r == g ? 0 : erosion ? o - v : v - o;
-}
-__device__ __forceinline__ double difference(uint64_t g, uint64_t r, bool erosion)
-{
-    const double v = vp_f64_of_key(g, erosion), o = vp_f64_of_key(r, erosion);
-    return g == 0 ? v : r == g ? 0 : erosion ? o - v : v - o;
+    S o;
+    sample_of(r, erosion, o);
+    return g == 0 ? v : r == g ? S(0) : erosion ? o - v : v - o;
 }
 
 /* The result of n samples, of keys that are `step` apart. */
@@ -227,27 +224,32 @@ template <int N, class S>
 __device__ __forceinline__ void results_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n, const key<S> *value,
                                            const key<S> *mask)
 {
-    run_of<S, N> v;
-    run_of<uint8_t, N> mark;
     if (j.result == VP_RECON_MARK) {
+        run_of<uint8_t, N> mark;
 #pragma unroll
         for (int k = 0; k < N; k++)
             mark.v[k] = value[k] != mask[k];
         write_run<N, uint8_t>(j.out, x, y, z, n, mark);
-        return;
-    }
+    } else if (j.result == VP_RECON_VALUE) {
+        run_of<S, N> v;
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        if (j.result == VP_RECON_VALUE) {
+        for (int k = 0; k < N; k++)
             sample_of(value[k], j.erosion, v.v[k]);
-        } else if constexpr (sizeof(S) >= 4) {
-            v.v[k] = difference(mask[k], value[k], j.erosion);
-        } else {
-            const int d = mask[k] - value[k];
-            v.v[k] = (S)(S(-1) < 0 ? min(d, 32767) : d);
-        }
+        write_run<N, S>(j.out, x, y, z, n, v);
+    } else if constexpr (sizeof(S) >= 4) {
+        run_of<S, N> v;
+        const run_of<S, N> of_mask = read_run<N, S>(j.in[1], x, y, z, n);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            v.v[k] = difference(of_mask.v[k], mask[k], value[k], j.erosion);
+        write_run<N, S>(j.out, x, y, z, n, v);
+    } else {
+        run_of<key<S>, N> v;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            v.v[k] = (key<S>)(mask[k] - value[k]);
+        write_run<N, key<S>>(j.out, x, y, z, n, v);
     }
-    write_run<N, S>(j.out, x, y, z, n, v);
 }
 
 template <class S, bool FLAT> __global__ void __launch_bounds__(256) give_kernel(sample_job<S> j)
@@ -293,7 +295,7 @@ struct cutter {
 };
 
 /* The most nodes of a tile and the most edges between it and those behind it; slots of the queue. */
-template <class U, int CONN> uint64_t lay_out(const recon_shape &s, bool box, void *scratch, recon_buffers<U> *b)
+template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratch, recon_buffers<U> *b)
 {
     typedef tile_of<U, CONN> TILE;
     const uint64_t tiles = (uint64_t)s.tiles, voxels = tiles * TILE::P, nodes = tiles * TILE::RIM,
@@ -322,10 +324,8 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, bool box, vo
     c.cut(b->best, nodes);
     if (sizeof(U) == 8)
         c.cut(b->which, nodes);
-    if (box) {
-        c.cut(b->beyond, nodes);
-        c.cut(b->number, nodes);
-    }
+    c.cut(b->beyond, nodes);
+    c.cut(b->number, nodes);
     c.cut(b->from, edges);
     c.cut(b->to, edges);
     c.cut(b->capacity, edges);
@@ -489,7 +489,7 @@ template <class U, bool FLAT, enum shell_step STEP> __global__ void __launch_bou
         if (in_tile != NO_NODE && j.b.number[node] != NO_NUMBER) {
             struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)j.entry;
             ((edge_of<U> *)(j.entry + vp_entry_edge(j.key, j.voxels)))[atomicAdd(&e->edges, 1u)] = {
-                (uint32_t)v, j.voxels + j.b.number[node], min((U)j.b.result[node], j.b.high[place.plain])};
+                (uint32_t)v, j.voxels + j.b.number[node], (U)min((U)j.b.result[node], j.b.high[place.plain])};
         }
     }
 }
@@ -609,19 +609,44 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return false;
 }
 
-/* Whether the image may be cut into such boxes. */
-bool boxes(const struct vp_op *op, const int64_t out[3])
+/* Images of one row and many planes are flat, too: then z is what y is elsewhere. */
+bool lies(const struct vp_op *op)
 {
-    return out[0] < op->image[0] || out[1] < op->image[1] || out[2] < op->image[2];
+    const int c = params(op)->connectivity;
+    return op->image[1] == 1 && op->image[2] > 1 && (c == 4 || c == 8);
+}
+
+void lay_down(int64_t v[3])
+{
+    const int64_t y = v[1];
+    v[1] = v[2];
+    v[2] = y;
+}
+
+void lay_down(struct vp_box *b)
+{
+    lay_down(b->lo);
+    lay_down(b->hi);
+}
+
+void lay_down(vp_area *a)
+{
+    const int64_t pitch = a->pitch;
+    lay_down(&a->box);
+    a->pitch = a->plane;
+    a->plane = pitch;
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
+    int64_t n[3] = {out[0], out[1], out[2]};
     (void)in;
-    return by_kind(params(op), [=](auto s, auto conn) -> uint64_t {
+    if (lies(op))
+        lay_down(n);
+    return by_kind(params(op), [&](auto s, auto conn) -> uint64_t {
         typedef key<decltype(s)> U;
         recon_buffers<U> b;
-        return lay_out<U, conn.value>(recon_shape_of<U, tile_of<U, conn.value>::FLAT>(out), boxes(op, out), NULL, &b);
+        return lay_out<U, conn.value>(recon_shape_of<U, tile_of<U, conn.value>::FLAT>(n), NULL, &b);
     });
 }
 
@@ -632,7 +657,7 @@ uint64_t state(const struct vp_op *op, const int64_t out[3])
         s.size[a] = out[a];
         s.lo[a] = s.hi[a] = out[a] < op->image[a];
     }
-    return boxes(op, out) ? vp_entry_bytes(params(op)->key, (uint64_t)vp_shell_voxels(&s)) : sizeof(struct vp_morphrecon_entry);
+    return vp_entry_bytes(params(op)->key, (uint64_t)vp_shell_voxels(&s));
 }
 
 int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
@@ -648,16 +673,24 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         j.in[1] = work->in[given ? 1 : 0];
         j.out = *work->out;
         j.box = work->out->box;
-        shell.shell = vp_shell_of(&j.box, op->image);
-        shell.s = j.s = recon_shape_of<U, tile_of<U, conn.value>::FLAT>(shell.shell.size);
-        shell.key = p->key;
-        shell.voxels = (uint32_t)vp_shell_voxels(&shell.shell);
-        shell.entry = (char *)work->state;
-        lay_out<U, conn.value>(j.s, boxes(op, shell.shell.size), work->scratch, &shell.b);
         for (int a = 0; a < 3; a++) {
             j.image[a] = op->image[a];
             j.seed[a] = p->seed[a];
         }
+        if (lies(op)) {
+            lay_down(j.image);
+            lay_down(j.seed);
+            lay_down(&j.box);
+            lay_down(&j.in[0]);
+            lay_down(&j.in[1]);
+            lay_down(&j.out);
+        }
+        shell.shell = vp_shell_of(&j.box, j.image);
+        shell.s = j.s = recon_shape_of<U, tile_of<U, conn.value>::FLAT>(shell.shell.size);
+        shell.key = p->key;
+        shell.voxels = (uint32_t)vp_shell_voxels(&shell.shell);
+        shell.entry = (char *)work->state;
+        lay_out<U, conn.value>(j.s, work->scratch, &shell.b);
         j.marker = p->marker;
         j.result = p->result;
         j.erosion = p->erosion;
