@@ -124,7 +124,7 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
     } else if (j.marker == VP_MARKER_LESS) {
 #pragma unroll
         for (int k = 0; k < N; k++)
-            value.v[k] = (U)(mask.v[k] - (mask.v[k] > 0));
+            value.v[k] = (U)(mask.v[k] - (mask.v[k] > j.lowest));
     } else {
         const bool border = j.marker == VP_MARKER_BORDER;
         const int64_t inner[3] = {1, j.image[1], j.image[2]};
@@ -603,6 +603,12 @@ template <class F> auto by_kind(const struct vp_morphrecon_params *p, const F &f
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     const enum vp_type t = params(op)->type;
+    const int c = params(op)->connectivity;
+    if (t == VP_F64 && c != 4 && c != 8
+        && contract_shared<uint64_t, 26>() > vp_shared_most()) {
+        snprintf(why, size, "volumes of f64 take more shared memory than this device has");
+        return false;
+    }
     if (t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32 || t == VP_F64)
         return true;
     snprintf(why, size, "no kernel for %s", vp_type_name(t));
