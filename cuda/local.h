@@ -42,7 +42,8 @@ extern "C" {
     X(math) \
     X(convolve) \
     X(deconvolve) \
-    X(sat)
+    X(sat) \
+    X(morphrecon)
 
 #define VP_GPU_KERNEL(name) extern const struct vp_kernel vp_gpu_##name;
 VP_GPU_KERNELS(VP_GPU_KERNEL)
