@@ -350,7 +350,7 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
         f.shell.size[2] = 1;
         f.shell.lo[2] = f.shell.hi[2] = false;
     }
-    vp_morphrecon_forest(&f, e);
+    vp_morphrecon_forest(&f, threads, e);
     free(k.own);
     return 0;
 }

@@ -6,6 +6,10 @@
  * voxel of the shell each become one, the mask at that moment is the best way between them. */
 #include "image/morphrecon_internal.h"
 
+#include "base/size.h"
+
+#include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What parent[] holds beside the number of the parent: */
@@ -24,6 +28,124 @@ static inline int32_t find(int32_t *parent, int32_t a)
         if (parent[up] >= 0)
             parent[a] = parent[up];
     return a;
+}
+
+/* The voxels around one, of which not all need be its neighbours. */
+struct ring {
+    int n;
+    int64_t offset[VP_MAX_NEIGHBOURS][3];
+    uint32_t mine, beside[VP_MAX_NEIGHBOURS]; /* bits: which are neighbours of the middle, and of each other */
+    uint8_t flat[256];                        /* apart(), of a ring of 8 */
+};
+
+static inline uint32_t find_apart(const struct ring *r, uint32_t there)
+{
+    uint32_t left = there & r->mine, to = 0;
+
+    while (left) {
+        uint32_t set = left & -left, front = set;
+        to |= set;
+        for (left &= ~set; left && front; left &= ~set) {
+            const uint32_t more = r->beside[__builtin_ctz(front)] & there & ~set;
+            front = (front & (front - 1)) | more;
+            set |= more;
+        }
+    }
+    return to;
+}
+
+/* Of those voxels of a ring that are in sets, as many neighbours as have to be joined to the middle: the others are
+ * connected to one of these already, around the ring. In a picture that is one for most. */
+static inline uint32_t apart(const struct ring *r, uint32_t there)
+{
+    return r->n == 8 ? r->flat[there] : find_apart(r, there);
+}
+
+static void ring_of(int connectivity, struct ring *r)
+{
+    const bool flat = connectivity == 4 || connectivity == 8;
+    const int reach = connectivity == 26 ? 3 : connectivity == 8 || connectivity == 18 ? 2 : 1;
+
+    memset(r, 0, sizeof *r);
+    r->n = vp_morphrecon_neighbours(flat ? 8 : connectivity == 6 ? 18 : 26, r->offset);
+    for (int i = 0; i < r->n; i++) {
+        const int64_t *const a = r->offset[i];
+        r->mine |= (uint32_t)((a[0] != 0) + (a[1] != 0) + (a[2] != 0) <= reach) << i;
+        for (int k = 0; k < r->n; k++) {
+            const int64_t *const b = r->offset[k];
+            const bool near = i != k && llabs(a[0] - b[0]) <= 1 && llabs(a[1] - b[1]) <= 1 && llabs(a[2] - b[2]) <= 1;
+            r->beside[i] |= (uint32_t)(near && (a[0] != b[0]) + (a[1] != b[1]) + (a[2] != b[2]) <= reach) << k;
+        }
+    }
+    for (uint32_t i = 0; i < 256 && flat; i++)
+        r->flat[i] = (uint8_t)find_apart(r, i);
+}
+
+static void ring_around(const struct ring *r, const struct vp_forest *f, int64_t *around)
+{
+    for (int i = 0; i < r->n; i++)
+        around[i] = r->offset[i][2] * f->plane + r->offset[i][1] * f->stride + r->offset[i][0];
+}
+
+/* A box may be cut into blocks that caches hold, for threads. Each is a box of its own, in a room of its own; then what
+ * is known of them is joined as they are joined to each other, at their faces. */
+enum { BLOCK_2D = 512, BLOCK_3D = 64, LEAST_2D = 64, LEAST_3D = 16 };
+
+struct blocks {
+    int64_t n[3], size[3];         /* how many, of which size (the last ones may be smaller) */
+    int64_t stride, plane, guard;  /* in a room */
+    int64_t places, shell, total;  /* of a room, of a shell, of all shells; at most, and even */
+    size_t room;                   /* bytes */
+};
+
+static void block_of(const struct vp_forest *f, const struct blocks *b, int64_t number, int64_t lo[3],
+                     struct vp_shell *s)
+{
+    const int64_t at[3] = {number % b->n[0], number / b->n[0] % b->n[1], number / b->n[0] / b->n[1]};
+
+    for (int a = 0; a < 3; a++) {
+        lo[a] = at[a] * b->size[a];
+        s->size[a] = vp_min64(b->size[a], f->size[a] - lo[a]);
+        s->lo[a] = lo[a] > 0 || f->shell.lo[a];
+        s->hi[a] = lo[a] + s->size[a] < f->size[a] || f->shell.hi[a];
+    }
+}
+
+/* Whether there are blocks: what they need has to fit where the box's own trees would be, which are at least as large as
+ * the box four bytes each. Fewer threads may do. */
+static bool cut(const struct vp_forest *f, size_t key, int *threads, struct blocks *b)
+{
+    const bool flat = f->size[2] == 1;
+    const uint64_t there = (uint64_t)(f->size[2] * f->plane) * sizeof(int32_t);
+
+    for (int64_t edge = flat ? BLOCK_2D : BLOCK_3D; edge >= (flat ? LEAST_2D : LEAST_3D); edge = edge * 3 / 4) {
+        int64_t blocks = 1, shell = 1, inner = 1;
+        for (int a = 0; a < 3; a++) {
+            b->n[a] = (f->size[a] + edge - 1) / edge;
+            b->size[a] = (f->size[a] + b->n[a] - 1) / b->n[a];
+            b->n[a] = (f->size[a] + b->size[a] - 1) / b->size[a];
+            blocks *= b->n[a];
+            shell *= b->size[a];
+            inner *= a == 2 && flat ? 1 : vp_max64(b->size[a] - 2, 0);
+        }
+        b->stride = b->size[0] + 1;
+        b->plane = b->stride * (b->size[1] + 1);
+        b->guard = (flat ? 0 : b->plane) + b->stride + 1;
+        b->places = (b->size[2] * b->plane + 2 * b->guard + 1) / 2 * 2;
+        b->shell = (shell - inner + 1) / 2 * 2;
+        b->total = blocks * b->shell;
+        b->room = ((size_t)b->places * (2 * key + 12) + (size_t)b->shell * (4 + sizeof(struct vp_morphrecon_edge64))
+                   + 63) / 64 * 64;
+        if (blocks == 1)
+            continue;
+        const int64_t most = (int64_t)(there / b->room);
+        if (most >= (edge * 3 / 4 < (flat ? LEAST_2D : LEAST_3D) ? 1 : *threads)
+            && (uint64_t)b->total * (12 + key) <= there) {
+            *threads = (int)vp_min64(*threads, most);
+            return true;
+        }
+    }
+    return false;
 }
 
 #define EDGE struct vp_morphrecon_edge32
@@ -72,12 +194,12 @@ int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS]
     return 2 * n;
 }
 
-void vp_morphrecon_forest(const struct vp_forest *f, struct vp_morphrecon_entry *e)
+void vp_morphrecon_forest(const struct vp_forest *f, int threads, struct vp_morphrecon_entry *e)
 {
     switch (f->key) {
-    case VP_KEY_U8: forest_u8(f, e); break;
-    case VP_KEY_U16: forest_u16(f, e); break;
-    case VP_KEY_U32: forest_u32(f, e); break;
-    case VP_KEY_U64: forest_u64(f, e); break;
+    case VP_KEY_U8: forest_u8(f, threads, e); break;
+    case VP_KEY_U16: forest_u16(f, threads, e); break;
+    case VP_KEY_U32: forest_u32(f, threads, e); break;
+    case VP_KEY_U64: forest_u64(f, threads, e); break;
     }
 }

@@ -31,7 +31,7 @@ struct vp_forest {
 };
 
 /* The edges of the box's entry, of which the header says `voxels`. */
-void vp_morphrecon_forest(const struct vp_forest *f, struct vp_morphrecon_entry *e);
+void vp_morphrecon_forest(const struct vp_forest *f, int threads, struct vp_morphrecon_entry *e);
 
 /* vp_op.solve */
 int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory,
