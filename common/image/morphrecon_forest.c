@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a box looks like from outside. After the reconstruction inside it, a voxel whose value is its mask will not rise,
- * and whatever comes over it is not more than it gives already: such voxels need not be looked at. The others lie in
- * regions, each of one value (else the higher of two neighbours would have raised the lower), and only those that the
- * shell touches can change. In them voxels are joined, the highest mask first (Kruskal); where two sets that have a
- * voxel of the shell each become one, the mask at that moment is the best way between them. */
+ * and whatever comes over it is not more than it gives already: such voxels need not be looked at. Of the others sets
+ * are joined, the highest mask first (Kruskal); where two become one that have a voxel of the shell each, the mask at
+ * that moment is the best way between them.
+ *
+ * That is done for tiles first, which stay in the cache, as if the rest of the box were outside; then for what these
+ * have told, a small part of the voxels. */
 #include "image/morphrecon_internal.h"
 
 #include "base/size.h"
@@ -14,13 +16,14 @@
 
 /* What parent[] holds beside the number of the parent: */
 enum {
-    NOBODY = -1,             /* a root that no voxel of the shell belongs to; one of node k has -2 - k */
+    NOBODY = -1,             /* a root that no node belongs to; one of node k has -2 - k */
     PROCESSED = -(1 << 30),  /* no less than that: it is in a set */
     WALL = INT32_MIN,        /* what does not change */
-    UNSEEN = INT32_MIN + 1,  /* what may, but nobody has come to it */
-    SEEN = INT32_MIN + 2,
-    LATER = INT32_MIN + 3    /* + k: node k of the shell, seen */
+    UNSEEN = INT32_MIN + 1,  /* what may, if a node is connected to it */
+    SEEN = INT32_MIN + 2,    /* ... which is so */
+    LATER = INT32_MIN + 3    /* + k: it is node k itself */
 };
+enum { ALIGN = 64 };
 
 static inline int32_t find(int32_t *parent, int32_t a)
 {
@@ -29,6 +32,8 @@ static inline int32_t find(int32_t *parent, int32_t a)
             parent[a] = parent[up];
     return a;
 }
+
+/* ---- what is around a voxel ---- */
 
 /* The voxels around one, of which not all need be its neighbours. */
 struct ring {
@@ -81,71 +86,102 @@ static void ring_of(int connectivity, struct ring *r)
         r->flat[i] = (uint8_t)find_apart(r, i);
 }
 
-static void ring_around(const struct ring *r, const struct vp_forest *f, int64_t *around)
+static void ring_around(const struct ring *r, int64_t stride, int64_t plane, int64_t *around)
 {
     for (int i = 0; i < r->n; i++)
-        around[i] = r->offset[i][2] * f->plane + r->offset[i][1] * f->stride + r->offset[i][0];
+        around[i] = r->offset[i][2] * plane + r->offset[i][1] * stride + r->offset[i][0];
 }
 
-/* A box may be cut into blocks that caches hold, for threads. Each is a box of its own, in a room of its own; then what
- * is known of them is joined as they are joined to each other, at their faces. */
-enum { BLOCK_2D = 512, BLOCK_3D = 64, LEAST_2D = 64, LEAST_3D = 16 };
+/* ---- tiles ---- */
 
-struct blocks {
-    int64_t n[3], size[3];         /* how many, of which size (the last ones may be smaller) */
-    int64_t stride, plane, guard;  /* in a room */
-    int64_t places, shell, total;  /* of a room, of a shell, of all shells; at most, and even */
-    size_t room;                   /* bytes */
+/* How a box is cut, and where things are in the scratch. */
+struct plan {
+    int64_t size[3], tile[3], n[3], tiles, nodes;
+    int64_t stride, plane, guard; /* of a tile on a bench */
+    size_t lists, edges, benches, bench, bytes;
 };
 
-static void block_of(const struct vp_forest *f, const struct blocks *b, int64_t number, int64_t lo[3],
-                     struct vp_shell *s)
-{
-    const int64_t at[3] = {number % b->n[0], number / b->n[0] % b->n[1], number / b->n[0] / b->n[1]};
+/* What a thread works on a tile with. */
+struct bench {
+    int64_t stride, plane, guard;
+    void *key;
+    int32_t *parent;
+    uint32_t *list, *other;
+    const struct ring *ring;
+    int64_t around[VP_MAX_NEIGHBOURS];
+};
 
-    for (int a = 0; a < 3; a++) {
-        lo[a] = at[a] * b->size[a];
-        s->size[a] = vp_min64(b->size[a], f->size[a] - lo[a]);
-        s->lo[a] = lo[a] > 0 || f->shell.lo[a];
-        s->hi[a] = lo[a] + s->size[a] < f->size[a] || f->shell.hi[a];
-    }
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Whether there are blocks: what they need has to fit where the box's own trees would be, which are at least as large as
- * the box four bytes each. Fewer threads may do. */
-static bool cut(const struct vp_forest *f, size_t key, int *threads, struct blocks *b)
+static struct vp_box tile_of(const struct plan *p, int64_t i)
 {
-    const bool flat = f->size[2] == 1;
-    const uint64_t there = (uint64_t)(f->size[2] * f->plane) * sizeof(int32_t);
-
-    for (int64_t edge = flat ? BLOCK_2D : BLOCK_3D; edge >= (flat ? LEAST_2D : LEAST_3D); edge = edge * 3 / 4) {
-        int64_t blocks = 1, shell = 1, inner = 1;
-        for (int a = 0; a < 3; a++) {
-            b->n[a] = (f->size[a] + edge - 1) / edge;
-            b->size[a] = (f->size[a] + b->n[a] - 1) / b->n[a];
-            b->n[a] = (f->size[a] + b->size[a] - 1) / b->size[a];
-            blocks *= b->n[a];
-            shell *= b->size[a];
-            inner *= a == 2 && flat ? 1 : vp_max64(b->size[a] - 2, 0);
-        }
-        b->stride = b->size[0] + 1;
-        b->plane = b->stride * (b->size[1] + 1);
-        b->guard = (flat ? 0 : b->plane) + b->stride + 1;
-        b->places = (b->size[2] * b->plane + 2 * b->guard + 1) / 2 * 2;
-        b->shell = (shell - inner + 1) / 2 * 2;
-        b->total = blocks * b->shell;
-        b->room = ((size_t)b->places * (2 * key + 12) + (size_t)b->shell * (4 + sizeof(struct vp_morphrecon_edge64))
-                   + 63) / 64 * 64;
-        if (blocks == 1)
-            continue;
-        const int64_t most = (int64_t)(there / b->room);
-        if (most >= (edge * 3 / 4 < (flat ? LEAST_2D : LEAST_3D) ? 1 : *threads)
-            && (uint64_t)b->total * (12 + key) <= there) {
-            *threads = (int)vp_min64(*threads, most);
-            return true;
-        }
+    const int64_t at[3] = {i % p->n[0], i / p->n[0] % p->n[1], i / p->n[0] / p->n[1]};
+    struct vp_box b;
+    for (int a = 0; a < 3; a++) {
+        b.lo[a] = at[a] * p->tile[a];
+        b.hi[a] = vp_min64(b.lo[a] + p->tile[a], p->size[a]);
     }
-    return false;
+    return b;
+}
+
+/* Faces of a tile: to other tiles, and those of the box that other boxes touch. */
+static struct vp_shell shell_of(const struct vp_forest *f, const struct vp_box *b)
+{
+    struct vp_shell s = vp_shell_of(b, f->size);
+    for (int a = 0; a < 3; a++) {
+        s.lo[a] = s.lo[a] || f->shell.lo[a];
+        s.hi[a] = s.hi[a] || f->shell.hi[a];
+    }
+    return s;
+}
+
+static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t edge, int threads)
+{
+    const bool flat = connectivity == 4 || connectivity == 8;
+    *p = (struct plan){.tile = {flat ? 256 : 64, flat ? 256 : 64, flat ? 1 : 32}, .tiles = 1};
+    int64_t most = 1, inside = 1;
+    for (int a = 0; a < 3; a++) {
+        p->size[a] = size[a];
+        p->tile[a] = vp_min64(p->tile[a], size[a]);
+        p->n[a] = (size[a] + p->tile[a] - 1) / p->tile[a];
+        p->tiles *= p->n[a];
+        most *= p->tile[a];
+        inside *= a == 2 && flat ? 1 : vp_max64(0, p->tile[a] - 2);
+    }
+    p->nodes = p->tiles * (most - inside);
+    p->stride = p->tile[0] + 1;
+    p->plane = p->stride * (p->tile[1] + 1);
+    p->guard = p->stride + 1 + (flat ? 0 : p->plane);
+    const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
+    p->bench = round_up(places * sizeof(uint64_t)) + round_up(places * sizeof(int32_t))
+               + 2 * round_up((size_t)(most + 1) * sizeof(uint32_t));
+    p->lists = round_up((size_t)(p->tiles + 1) * 16);
+    p->edges = p->lists + round_up(4 * (size_t)p->nodes * sizeof(uint32_t));
+    p->benches = p->edges + round_up((size_t)p->nodes * edge);
+    p->bytes = p->benches + (size_t)threads * p->bench;
+}
+
+static void set_up(struct bench *b, const struct plan *p, const struct ring *ring, char *memory)
+{
+    const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
+    const size_t most = (size_t)(p->tile[0] * p->tile[1] * p->tile[2]) + 1;
+    *b = (struct bench){.stride = p->stride, .plane = p->plane, .guard = p->guard, .key = memory,
+                        .ring = ring, .parent = (int32_t *)(memory + round_up(places * sizeof(uint64_t)))};
+    b->list = (uint32_t *)((char *)b->parent + round_up(places * sizeof(int32_t)));
+    b->other = (uint32_t *)((char *)b->list + round_up(most * sizeof(uint32_t)));
+    for (int64_t i = 0; i < p->guard; i++)
+        b->parent[i] = WALL;
+    ring_around(ring, p->stride, p->plane, b->around);
+}
+
+uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int connectivity, int threads)
+{
+    struct plan p;
+    plan(&p, size, connectivity, (size_t)vp_entry_edge_size(key), threads);
+    return p.bytes;
 }
 
 #define EDGE struct vp_morphrecon_edge32
@@ -194,12 +230,12 @@ int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS]
     return 2 * n;
 }
 
-void vp_morphrecon_forest(const struct vp_forest *f, int threads, struct vp_morphrecon_entry *e)
+void vp_morphrecon_forest(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads)
 {
     switch (f->key) {
-    case VP_KEY_U8: forest_u8(f, threads, e); break;
-    case VP_KEY_U16: forest_u16(f, threads, e); break;
-    case VP_KEY_U32: forest_u32(f, threads, e); break;
-    case VP_KEY_U64: forest_u64(f, threads, e); break;
+    case VP_KEY_U8: forest_u8(f, e, threads); break;
+    case VP_KEY_U16: forest_u16(f, e, threads); break;
+    case VP_KEY_U32: forest_u32(f, e, threads); break;
+    case VP_KEY_U64: forest_u64(f, e, threads); break;
     }
 }

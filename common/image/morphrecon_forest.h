@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For one type of keys, K, named KEY: included by morphrecon_forest.c once for each. */
+/* For one type of keys, K, named KEY, with edges EDGE: included by morphrecon_forest.c once for each. */
 
-/* All places of the list in the order of their keys, the largest first; the result is in one of the two lists. */
-static uint32_t *NAME(sorted)(const K *key, uint32_t *list, uint32_t *other, int64_t n)
+/* What stands at these places, the largest key first; the result is in one of the two lists. */
+static uint32_t *NAME(sorted)(const K *key, size_t step, uint32_t *list, uint32_t *other, int64_t n)
 {
-    enum { DIGIT = sizeof(K) > 1 ? 1 << 11 : 1 << 8, BITS = sizeof(K) > 1 ? 11 : 8 };
-    uint32_t count[DIGIT + 1];
+    enum { BITS = sizeof(K) > 1 ? 11 : 8, DIGIT = 1 << BITS };
+    uint32_t count[DIGIT];
     for (int shift = 0; shift < 8 * (int)sizeof(K); shift += BITS) {
         memset(count, 0, sizeof count);
         for (int64_t i = 0; i < n; i++)
-            count[DIGIT - 1 - (key[list[i]] >> shift & (DIGIT - 1)) + 1]++;
+            count[DIGIT - 1 - (key[list[i] * step] >> shift & (DIGIT - 1))]++;
+        uint32_t at = 0;
         bool same = false;
-        for (int d = 1; d <= DIGIT && !same; d++)
+        for (int d = 0; d < DIGIT && !same; d++) {
             same = count[d] == (uint32_t)n;
+            const uint32_t here = count[d];
+            count[d] = at;
+            at += here;
+        }
         if (same)
             continue;
-        for (int d = 0; d < DIGIT; d++)
-            count[d + 1] += count[d];
         for (int64_t i = 0; i < n; i++)
-            other[count[DIGIT - 1 - (key[list[i]] >> shift & (DIGIT - 1))]++] = list[i];
+            other[count[DIGIT - 1 - (key[list[i] * step] >> shift & (DIGIT - 1))]++] = list[i];
         uint32_t *const swap = list;
         list = other;
         other = swap;
@@ -26,230 +29,192 @@ static uint32_t *NAME(sorted)(const K *key, uint32_t *list, uint32_t *other, int
     return list;
 }
 
-/* Marks what may rise, and lists of it what the shell can see; how much that is. */
-static int64_t NAME(seen)(const struct vp_forest *f, const struct ring *r, const int64_t *around)
+/* Two sets become one; where both stand for a node, that is an edge. The root of both. */
+static inline int32_t NAME(join)(int32_t *parent, int32_t root, int32_t other, K cap, EDGE *edge, uint32_t *edges)
 {
-    const K *const value = f->value, *const mask = f->mask;
-    int32_t *const parent = f->parent;
-    int64_t n = 0, unsaturated = 0;
-
-    for (int64_t i = -f->guard; i < f->size[2] * f->plane + f->guard; i++)
-        parent[i] = WALL;
-    for (int64_t z = 0; z < f->size[2]; z++)
-        for (int64_t y = 0; y < f->size[1]; y++) {
-            const int64_t at = z * f->plane + y * f->stride;
-            for (int64_t x = 0; x < f->size[0]; x++) {
-                parent[at + x] = value[at + x] < mask[at + x] ? UNSEEN : WALL;
-                unsaturated += value[at + x] < mask[at + x];
-            }
-        }
-    /* mostly one large region: to go through it takes longer than what it leaves out is worth */
-    const bool all_of_it = unsaturated > f->size[0] * f->size[1] * f->size[2] / 2;
-    for (int64_t z = 0; z < f->size[2]; z++)
-        for (int64_t y = 0; y < f->size[1]; y++) {
-            const bool all = all_of_it || vp_shell_at(&f->shell, 2, z) || vp_shell_at(&f->shell, 1, y);
-            const int64_t at = z * f->plane + y * f->stride;
-            for (int64_t x = 0; x < f->size[0]; x += all || x == f->size[0] - 1 ? 1 : f->size[0] - 1)
-                if ((all || vp_shell_at(&f->shell, 0, x)) && parent[at + x] == UNSEEN) {
-                    parent[at + x] = SEEN;
-                    f->list[n++] = (uint32_t)(at + x);
-                }
-        }
-    for (int64_t i = 0; i < n && !all_of_it; i++)
-        for (int k = 0; k < r->n; k++) {
-            const int64_t to = f->list[i] + around[k];
-            if (parent[to] == UNSEEN && r->mine >> k & 1) {
-                parent[to] = SEEN;
-                f->list[n++] = (uint32_t)to;
-            }
-        }
-    return n;
+    if (parent[root] == NOBODY) {
+        parent[root] = other;
+        return other;
+    }
+    if (parent[other] != NOBODY)
+        edge[(*edges)++] = (EDGE){(uint32_t)(-2 - parent[root]), (uint32_t)(-2 - parent[other]), cap};
+    parent[other] = root;
+    return root;
 }
 
-/* Roots that stand for a node of the shell say which; so for a start do these nodes, where they have been seen. `where`,
- * unless it is NULL, gets their places. */
-static void NAME(number)(const struct vp_forest *f, uint32_t *where)
+/* p is in its set now, and that with those of its neighbours that are in sets. */
+static inline void NAME(add)(int32_t *parent, int32_t p, K cap, const struct ring *r, const int64_t *around, EDGE *edge,
+                             uint32_t *edges)
 {
-    uint32_t node = 0;
+    uint32_t there = 0, to;
+    for (int k = 0; k < r->n; k++)
+        there |= (uint32_t)(parent[p + around[k]] >= PROCESSED) << k;
+    parent[p] = parent[p] == SEEN ? NOBODY : -2 - (parent[p] - LATER);
+    if (!(there & r->mine))
+        return;
+    to = apart(r, there);
+    int32_t root = p;
+    if (parent[p] == NOBODY) { /* the first one's set gets one more */
+        const int32_t q = (int32_t)(p + around[__builtin_ctz(to)]);
+        parent[p] = parent[q] >= 0 ? parent[q] : q;
+        to &= to - 1;
+        if (to)
+            root = find(parent, p);
+    }
+    for (; to; to &= to - 1) {
+        const int32_t other = find(parent, (int32_t)(p + around[__builtin_ctz(to)]));
+        root = other == root ? root : NAME(join)(parent, root, other, cap, edge, edges);
+    }
+}
 
-    for (int64_t z = 0; z < f->size[2]; z++)
+/* The forest of a tile: nodes are its voxels at faces to other tiles and of the box's shell, by their places. They go to
+ * node[], edges to edge[]. */
+static void NAME(tile)(const struct vp_forest *f, const struct vp_box *b, struct bench *bench, uint32_t *node,
+                       uint32_t *nodes, EDGE *edge, uint32_t *edges)
+{
+    const K *const value = f->value, *const mask = f->mask;
+    K *const key = (K *)bench->key;
+    int32_t *const parent = bench->parent + bench->guard;
+    const struct vp_shell shell = shell_of(f, b);
+    int64_t n = 0;
+
+    *nodes = *edges = 0;
+    for (int64_t z = b->lo[2]; z < b->hi[2]; z++)
+        for (int64_t y = b->lo[1]; y < b->hi[1]; y++) {
+            const int64_t from = z * f->plane + y * f->stride + b->lo[0];
+            const int32_t to = (int32_t)((z - b->lo[2]) * bench->plane + (y - b->lo[1]) * bench->stride);
+            const bool all = vp_shell_at(&shell, 2, z - b->lo[2]) || vp_shell_at(&shell, 1, y - b->lo[1]);
+            for (int64_t x = 0; x < shell.size[0]; x++) {
+                const bool may = value[from + x] < mask[from + x];
+                key[to + x] = mask[from + x];
+                parent[to + x] = may ? UNSEEN : WALL;
+                bench->list[n] = (uint32_t)(to + x);
+                n += may;
+                if (may && (all || vp_shell_at(&shell, 0, x))) {
+                    parent[to + x] = (int32_t)(LATER + from + x);
+                    node[(*nodes)++] = (uint32_t)(from + x);
+                }
+            }
+            for (int64_t x = shell.size[0]; x < bench->stride; x++)
+                parent[to + x] = WALL;
+        }
+    if (*nodes == 0)
+        return;
+    const int64_t rows = (b->hi[2] - b->lo[2] - 1) * bench->plane + (b->hi[1] - b->lo[1]) * bench->stride;
+    for (int64_t z = 0; z < b->hi[2] - b->lo[2]; z++) /* between planes, and behind the last */
+        for (int64_t i = (b->hi[1] - b->lo[1]) * bench->stride; i < bench->plane; i++)
+            parent[z * bench->plane + i] = WALL;
+    for (int64_t i = 0; i < bench->guard; i++)
+        parent[rows + i] = WALL;
+    uint32_t *all = bench->list, *other = bench->other;
+    if (2 * n > shell.size[0] * shell.size[1] * shell.size[2]) { /* most of it hangs together: the rest may come, too */
+        for (int64_t i = 0; i < n; i++)
+            parent[all[i]] = parent[all[i]] == UNSEEN ? SEEN : parent[all[i]];
+    } else {
+        int64_t seen = 0;
+        for (int64_t i = 0; i < n; i++) {
+            other[seen] = all[i];
+            seen += parent[all[i]] != UNSEEN;
+        }
+        for (int64_t i = 0; i < seen; i++)
+            for (int k = 0; k < bench->ring->n; k++) {
+                const int64_t to = other[i] + bench->around[k];
+                if (parent[to] == UNSEEN && bench->ring->mine >> k & 1) {
+                    parent[to] = SEEN;
+                    other[seen++] = (uint32_t)to;
+                }
+            }
+        n = seen;
+        all = bench->other;
+        other = bench->list;
+    }
+    const uint32_t *const list = NAME(sorted)(key, 1, all, other, n);
+    for (int64_t i = 0; i < n; i++)
+        NAME(add)(parent, (int32_t)list[i], key[list[i]], bench->ring, bench->around, edge, edges);
+}
+
+/* All tiles have told their nodes and edges: the same again with these alone, and the shell's voxels as nodes. */
+static void NAME(whole)(const struct vp_forest *f, struct vp_morphrecon_entry *e, uint32_t *const list[4], int64_t n,
+                        const EDGE *inner, int64_t m, const struct ring *ring)
+{
+    const K *const mask = f->mask;
+    int32_t *const parent = f->parent;
+    EDGE *edge = (EDGE *)((char *)e + vp_entry_edge(KEY, e->voxels));
+    uint32_t edges = 0, number = 0;
+    int64_t around[VP_MAX_NEIGHBOURS];
+
+    ring_around(ring, f->stride, f->plane, around);
+    for (int64_t i = 0; i < n; i++)
+        parent[list[0][i]] = SEEN;
+    for (int64_t z = 0; z < f->size[2]; z++) /* a root that stands for a voxel of the shell says for which */
         for (int64_t y = 0; y < f->size[1]; y++) {
             const bool all = vp_shell_at(&f->shell, 2, z) || vp_shell_at(&f->shell, 1, y);
             const int64_t at = z * f->plane + y * f->stride;
             for (int64_t x = 0; x < f->size[0]; x += all || x == f->size[0] - 1 ? 1 : f->size[0] - 1)
                 if (all || vp_shell_at(&f->shell, 0, x)) {
-                    if (f->parent[at + x] == SEEN)
-                        f->parent[at + x] = LATER + (int32_t)node;
-                    if (where)
-                        where[node] = (uint32_t)(at + x);
-                    node++;
+                    if (parent[at + x] == SEEN)
+                        parent[at + x] = LATER + (int32_t)number;
+                    number++;
                 }
         }
-}
-
-/* Ways that are known already, between places: a, b, cap of each, and their order. */
-struct NAME(ways) {
-    const uint32_t *a, *b, *order;
-    const K *cap;
-    int64_t n;
-};
-
-/* Two sets become one. */
-static inline void NAME(unite)(int32_t *parent, int32_t a, int32_t b, K cap, EDGE **edge)
-{
-    a = find(parent, a);
-    b = find(parent, b);
-    if (a == b)
-        return;
-    if (parent[a] == NOBODY) {
-        parent[a] = b;
-        return;
-    }
-    if (parent[b] != NOBODY)
-        *(*edge)++ = (EDGE){(uint32_t)(-2 - parent[a]), (uint32_t)(-2 - parent[b]), cap};
-    parent[b] = a;
-}
-
-/* Kruskal, over the places of the list and their neighbours, and the ways. The edges; how many there are. */
-static uint32_t NAME(join)(const struct vp_forest *f, const struct ring *r, const int64_t *around, const uint32_t *list,
-                           int64_t n, const struct NAME(ways) *w, EDGE *edge)
-{
-    const K *const mask = f->mask;
-    const EDGE *const first = edge;
-    int32_t *const parent = f->parent;
-
-    for (int64_t i = 0, k = 0; i < n || k < w->n;) {
-        if (i == n || (k < w->n && mask[list[i]] < w->cap[w->order[k]])) {
-            const uint32_t way = w->order[k++];
-            NAME(unite)(parent, (int32_t)w->a[way], (int32_t)w->b[way], w->cap[way], &edge);
+    const uint32_t *const node = NAME(sorted)(mask, 1, list[0], list[1], n);
+    const size_t low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof inner->cap / sizeof(K) - 1;
+    const uint32_t *const best =
+        NAME(sorted)((const K *)&inner->cap + low, sizeof(EDGE) / sizeof(K), list[2], list[3], m);
+    for (int64_t i = 0, j = 0; i < n || j < m;) {
+        if (i < n && (j == m || mask[node[i]] >= (K)inner[best[j]].cap)) {
+            NAME(add)(parent, (int32_t)node[i], mask[node[i]], ring, around, edge, &edges);
+            i++;
             continue;
         }
-        const uint32_t p = list[i++];
-        uint32_t there = 0, to;
-        for (int m = 0; m < r->n; m++)
-            there |= (uint32_t)(parent[p + around[m]] >= PROCESSED) << m;
-        parent[p] = parent[p] == SEEN ? NOBODY : -2 - (parent[p] - LATER);
-        if (!(there & r->mine))
-            continue;
-        to = apart(r, there);
-        if (parent[p] == NOBODY) {
-            const int32_t q = (int32_t)(p + around[__builtin_ctz(to)]);
-            parent[p] = parent[q] >= 0 ? parent[q] : q;
-            to &= to - 1;
-        }
-        for (; to; to &= to - 1)
-            NAME(unite)(parent, (int32_t)p, (int32_t)(p + around[__builtin_ctz(to)]), mask[p], &edge);
+        const EDGE *const way = &inner[best[j++]];
+        const int32_t a = find(parent, (int32_t)way->a), b = find(parent, (int32_t)way->b);
+        if (a != b)
+            NAME(join)(parent, a, b, (K)way->cap, edge, &edges);
     }
-    return (uint32_t)(edge - first);
-}
-
-/* One block in its room: its ways, between places of the box; how many. */
-static int64_t NAME(block)(const struct vp_forest *f, const struct blocks *b, const struct ring *r, int64_t number,
-                           char *room, uint32_t *wa, uint32_t *wb, K *cap)
-{
-    struct vp_forest in = *f;
-    int64_t lo[3], around[VP_MAX_NEIGHBOURS];
-
-    block_of(f, b, number, lo, &in.shell);
-    for (int a = 0; a < 3; a++)
-        in.size[a] = in.shell.size[a];
-    in.stride = b->stride;
-    in.plane = b->plane;
-    in.guard = b->guard;
-    K *const value = (K *)room, *const mask = value + b->places;
-    in.value = value;
-    in.mask = mask;
-    in.parent = (int32_t *)(void *)(mask + b->places) + b->guard;
-    in.list = (uint32_t *)in.parent - b->guard + b->places;
-    in.sorted = in.list + b->places;
-    uint32_t *const where = in.sorted + b->places;
-    EDGE *const edge = (EDGE *)(void *)(where + b->shell);
-    for (int64_t z = 0; z < in.size[2]; z++)
-        for (int64_t y = 0; y < in.size[1]; y++) {
-            const int64_t from = (lo[2] + z) * f->plane + (lo[1] + y) * f->stride + lo[0];
-            const int64_t to = z * in.plane + y * in.stride;
-            memcpy(value + to, (const K *)f->value + from, (size_t)in.size[0] * sizeof(K));
-            memcpy(mask + to, (const K *)f->mask + from, (size_t)in.size[0] * sizeof(K));
-        }
-    ring_around(r, &in, around);
-    const int64_t n = NAME(seen)(&in, r, around);
-    NAME(number)(&in, where);
-    const int64_t edges = NAME(join)(&in, r, around, NAME(sorted)(mask, in.list, in.sorted, n), n,
-                                     &(struct NAME(ways)){0}, edge);
-    for (int64_t i = 0; i < edges; i++) {
-        uint32_t *const end[2] = {&wa[i], &wb[i]};
-        for (int k = 0; k < 2; k++) {
-            const int64_t at = where[k ? edge[i].b : edge[i].a];
-            const int64_t z = at / in.plane, y = (at - z * in.plane) / in.stride, x = at - z * in.plane - y * in.stride;
-            *end[k] = (uint32_t)((lo[2] + z) * f->plane + (lo[1] + y) * f->stride + lo[0] + x);
-        }
-        cap[i] = (K)edge[i].cap;
-    }
-    return edges;
-}
-
-/* Lists the places at faces of blocks that may rise; how many there are. All others are walls. */
-static int64_t NAME(faces)(const struct vp_forest *f, const struct blocks *b)
-{
-    const K *const value = f->value, *const mask = f->mask;
-    int32_t *const parent = f->parent;
-    int64_t n = 0;
-
-    for (int64_t i = -f->guard; i < f->size[2] * f->plane + f->guard; i++)
-        parent[i] = WALL;
-    for (int64_t i = 0; i < b->n[0] * b->n[1] * b->n[2]; i++) {
-        struct vp_shell s;
-        int64_t lo[3];
-        block_of(f, b, i, lo, &s);
-        for (int64_t z = 0; z < s.size[2]; z++)
-            for (int64_t y = 0; y < s.size[1]; y++) {
-                const bool all = vp_shell_at(&s, 2, z) || vp_shell_at(&s, 1, y);
-                const int64_t at = (lo[2] + z) * f->plane + (lo[1] + y) * f->stride + lo[0];
-                for (int64_t x = 0; x < s.size[0]; x += all || x == s.size[0] - 1 ? 1 : s.size[0] - 1)
-                    if ((all || vp_shell_at(&s, 0, x)) && value[at + x] < mask[at + x]) {
-                        parent[at + x] = SEEN;
-                        f->list[n++] = (uint32_t)(at + x);
-                    }
-            }
-    }
-    return n;
-}
-
-static void NAME(forest)(const struct vp_forest *f, int threads, struct vp_morphrecon_entry *e)
-{
-    EDGE *const edge = (EDGE *)((char *)e + vp_entry_edge(KEY, e->voxels));
-    int64_t around[VP_MAX_NEIGHBOURS], n = 0;
-    struct NAME(ways) w = {0};
-    struct ring r;
-    struct blocks b;
-
-    ring_of(f->connectivity, &r);
-    ring_around(&r, f, around);
-    if (cut(f, sizeof(K), &threads, &b)) {
-        /* after the list: the ends of the ways; after the other: their orders and their caps */
-        uint32_t *const wa = f->list + b.total, *const wb = wa + b.total;
-        uint32_t *order = f->sorted + b.total, *const other = order + b.total;
-        K *const cap = (K *)(void *)(other + b.total);
-        const int64_t blocks = b.n[0] * b.n[1] * b.n[2];
-        #pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-        for (int64_t i = 0; i < blocks; i++) {
-            const int64_t at = i * b.shell;
-            const int64_t ways = NAME(block)(f, &b, &r, i, (char *)(f->parent - f->guard)
-                                             + (size_t)omp_get_thread_num() * b.room, wa + at, wb + at, cap + at);
-            if (ways < b.shell)
-                wa[at + ways] = UINT32_MAX; /* the end */
-        }
-        for (int64_t i = 0; i < blocks; i++)
-            for (int64_t k = i * b.shell; k < (i + 1) * b.shell && wa[k] != UINT32_MAX; k++)
-                order[w.n++] = (uint32_t)k;
-        w = (struct NAME(ways)){wa, wb, NAME(sorted)(cap, order, other, w.n), cap, w.n};
-        /* what is left are places at the faces of blocks, each beside those of another one */
-        n = NAME(faces)(f, &b);
-    } else {
-        n = NAME(seen)(f, &r, around);
-    }
-    NAME(number)(f, NULL);
-    e->edges = NAME(join)(f, &r, around, NAME(sorted)(f->mask, f->list, f->sorted, n), n, &w, edge);
+    e->edges = edges;
     e->nodes = e->voxels;
-    e->bytes = vp_entry_edge(KEY, e->voxels) + e->edges * sizeof(EDGE);
+    e->bytes = vp_entry_edge(KEY, e->voxels) + edges * sizeof(EDGE);
+}
+
+static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads)
+{
+    struct plan p;
+    plan(&p, f->size, f->connectivity, sizeof(EDGE), threads);
+    struct ring ring;
+    int64_t n = 0, m = 0;
+    char *const base = f->scratch;
+    int64_t *const first = (int64_t *)base;
+    uint32_t *const nodes = (uint32_t *)(first + p.tiles + 1), *const edges = nodes + p.tiles;
+    uint32_t *const list[4] = {(uint32_t *)(base + p.lists), (uint32_t *)(base + p.lists) + p.nodes,
+                               (uint32_t *)(base + p.lists) + 2 * p.nodes, (uint32_t *)(base + p.lists) + 3 * p.nodes};
+    EDGE *const inner = (EDGE *)(base + p.edges);
+
+    ring_of(f->connectivity, &ring);
+    first[0] = 0;
+    for (int64_t i = 0; i < p.tiles; i++) {
+        const struct vp_box b = tile_of(&p, i);
+        const struct vp_shell s = shell_of(f, &b);
+        first[i + 1] = first[i] + vp_shell_voxels(&s);
+    }
+    #pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        struct bench bench;
+        set_up(&bench, &p, &ring, base + p.benches + (size_t)omp_get_thread_num() * p.bench);
+        #pragma omp for schedule(dynamic, 8)
+        for (int64_t i = 0; i < p.tiles; i++) {
+            const struct vp_box b = tile_of(&p, i);
+            NAME(tile)(f, &b, &bench, list[0] + first[i], &nodes[i], inner + first[i], &edges[i]);
+        }
+        #pragma omp for schedule(static)
+        for (int64_t i = -f->guard; i < f->size[2] * f->plane + f->guard; i++)
+            f->parent[i] = WALL;
+    }
+    for (int64_t i = 0; i < p.tiles; i++) { /* without the gaps */
+        memmove(list[0] + n, list[0] + first[i], nodes[i] * sizeof *list[0]);
+        n += nodes[i];
+        for (uint32_t k = 0; k < edges[i]; k++)
+            list[2][m++] = (uint32_t)(first[i] + k);
+    }
+    NAME(whole)(f, e, list, n, inner, m, &ring);
 }

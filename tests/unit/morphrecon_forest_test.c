@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a box says of itself: whatever its shell is raised to from outside, the edges say what that does to the rest of
- * the shell, as a reconstruction of the whole box does. For all keys and neighbourhoods, with and without blocks. */
+ * the shell, as a reconstruction of the whole box does. For all keys and neighbourhoods, in boxes of one tile and of many. */
 #include "image/morphrecon_internal.h"
 #include "morphrecon_ref.h"
 #include "test.h"
@@ -84,12 +84,11 @@ static void test(int number)
     f.mask = g + ((size_t)guard << key);
     f.value = j + ((size_t)guard << key);
     f.parent = parent + guard;
-    f.list = malloc((size_t)places * sizeof *f.list);
-    f.sorted = malloc((size_t)places * sizeof *f.sorted);
+    f.scratch = aligned_alloc(64, (vp_morphrecon_forest_bytes(f.key, n, connectivity, threads) + 63) / 64 * 64);
     const uint64_t voxels = (uint64_t)vp_shell_voxels(&f.shell);
     struct vp_morphrecon_entry *const e = calloc(1, vp_entry_bytes(f.key, voxels));
     e->voxels = (uint32_t)voxels;
-    vp_morphrecon_forest(&f, threads, e);
+    vp_morphrecon_forest(&f, e, threads);
     CHECK(e->edges <= voxels);
     CHECK_INT(e->nodes, voxels);
     CHECK_INT(e->bytes, vp_entry_edge(f.key, voxels) + e->edges * vp_entry_edge_size(f.key));
@@ -135,8 +134,7 @@ static void test(int number)
                (long long)n[1], (long long)n[2], 1 << key, connectivity, threads);
     free(node);
     free(e);
-    free(f.list);
-    free(f.sorted);
+    free(f.scratch);
     free(parent);
     free(j);
     free(g);
