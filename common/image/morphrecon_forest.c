@@ -11,6 +11,7 @@
 #include "base/size.h"
 
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What parent[] holds beside the number of the parent: */
@@ -18,8 +19,9 @@ enum {
     NOBODY = -1,             /* a root that no node belongs to; one of node k has -2 - k */
     PROCESSED = -(1 << 30),  /* no less than that: it is in a set */
     WALL = INT32_MIN,        /* what does not change */
-    SEEN = INT32_MIN + 1,    /* what may */
-    LATER = INT32_MIN + 2    /* + k: the same, and it is node k */
+    UNSEEN = INT32_MIN + 1,  /* what may, if a node is connected to it */
+    SEEN = INT32_MIN + 2,    /* ... which is so */
+    LATER = INT32_MIN + 3    /* + k: it is node k itself */
 };
 enum { ALIGN = 64 };
 
@@ -29,6 +31,65 @@ static inline int32_t find(int32_t *parent, int32_t a)
         if (parent[up] >= 0)
             parent[a] = parent[up];
     return a;
+}
+
+/* ---- what is around a voxel ---- */
+
+/* The voxels around one, of which not all need be its neighbours. */
+struct ring {
+    int n;
+    int64_t offset[VP_MAX_NEIGHBOURS][3];
+    uint32_t mine, beside[VP_MAX_NEIGHBOURS]; /* bits: which are neighbours of the middle, and of each other */
+    uint8_t flat[256];                        /* apart(), of a ring of 8 */
+};
+
+static inline uint32_t find_apart(const struct ring *r, uint32_t there)
+{
+    uint32_t left = there & r->mine, to = 0;
+
+    while (left) {
+        uint32_t set = left & -left, front = set;
+        to |= set;
+        for (left &= ~set; left && front; left &= ~set) {
+            const uint32_t more = r->beside[__builtin_ctz(front)] & there & ~set;
+            front = (front & (front - 1)) | more;
+            set |= more;
+        }
+    }
+    return to;
+}
+
+/* Of those voxels of a ring that are in sets, as many neighbours as have to be joined to the middle: the others are
+ * connected to one of these already, around the ring. In a picture that is one for most. */
+static inline uint32_t apart(const struct ring *r, uint32_t there)
+{
+    return r->n == 8 ? r->flat[there] : find_apart(r, there);
+}
+
+static void ring_of(int connectivity, struct ring *r)
+{
+    const bool flat = connectivity == 4 || connectivity == 8;
+    const int reach = connectivity == 26 ? 3 : connectivity == 8 || connectivity == 18 ? 2 : 1;
+
+    memset(r, 0, sizeof *r);
+    r->n = vp_morphrecon_neighbours(flat ? 8 : connectivity == 6 ? 18 : 26, r->offset);
+    for (int i = 0; i < r->n; i++) {
+        const int64_t *const a = r->offset[i];
+        r->mine |= (uint32_t)((a[0] != 0) + (a[1] != 0) + (a[2] != 0) <= reach) << i;
+        for (int k = 0; k < r->n; k++) {
+            const int64_t *const b = r->offset[k];
+            const bool near = i != k && llabs(a[0] - b[0]) <= 1 && llabs(a[1] - b[1]) <= 1 && llabs(a[2] - b[2]) <= 1;
+            r->beside[i] |= (uint32_t)(near && (a[0] != b[0]) + (a[1] != b[1]) + (a[2] != b[2]) <= reach) << k;
+        }
+    }
+    for (uint32_t i = 0; i < 256 && flat; i++)
+        r->flat[i] = (uint8_t)find_apart(r, i);
+}
+
+static void ring_around(const struct ring *r, int64_t stride, int64_t plane, int64_t *around)
+{
+    for (int i = 0; i < r->n; i++)
+        around[i] = r->offset[i][2] * plane + r->offset[i][1] * stride + r->offset[i][0];
 }
 
 /* ---- tiles ---- */
@@ -46,8 +107,8 @@ struct bench {
     void *key;
     int32_t *parent;
     uint32_t *list, *other;
+    const struct ring *ring;
     int64_t around[VP_MAX_NEIGHBOURS];
-    int neighbours;
 };
 
 static size_t round_up(size_t n)
@@ -80,7 +141,7 @@ static struct vp_shell shell_of(const struct vp_forest *f, const struct vp_box *
 static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t edge, int threads)
 {
     const bool flat = connectivity == 4 || connectivity == 8;
-    *p = (struct plan){.tile = {flat ? 64 : 32, flat ? 64 : 32, flat ? 1 : 16}, .tiles = 1};
+    *p = (struct plan){.tile = {flat ? 256 : 64, flat ? 256 : 64, flat ? 1 : 32}, .tiles = 1};
     int64_t most = 1, inside = 1;
     for (int a = 0; a < 3; a++) {
         p->size[a] = size[a];
@@ -103,20 +164,17 @@ static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t
     p->bytes = p->benches + (size_t)threads * p->bench;
 }
 
-static void set_up(struct bench *b, const struct plan *p, int64_t (*offset)[3], char *memory)
+static void set_up(struct bench *b, const struct plan *p, const struct ring *ring, char *memory)
 {
     const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
     const size_t most = (size_t)(p->tile[0] * p->tile[1] * p->tile[2]) + 1;
     *b = (struct bench){.stride = p->stride, .plane = p->plane, .guard = p->guard, .key = memory,
-                        .parent = (int32_t *)(memory + round_up(places * sizeof(uint64_t)))};
+                        .ring = ring, .parent = (int32_t *)(memory + round_up(places * sizeof(uint64_t)))};
     b->list = (uint32_t *)((char *)b->parent + round_up(places * sizeof(int32_t)));
     b->other = (uint32_t *)((char *)b->list + round_up(most * sizeof(uint32_t)));
     for (int64_t i = 0; i < p->guard; i++)
         b->parent[i] = WALL;
-    while (b->neighbours < VP_MAX_NEIGHBOURS && (offset[b->neighbours][0] || offset[b->neighbours][1] || offset[b->neighbours][2])) {
-        const int64_t *o = offset[b->neighbours];
-        b->around[b->neighbours++] = o[2] * p->plane + o[1] * p->stride + o[0];
-    }
+    ring_around(ring, p->stride, p->plane, b->around);
 }
 
 uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int connectivity, int threads)

@@ -43,15 +43,26 @@ static inline int32_t NAME(join)(int32_t *parent, int32_t root, int32_t other, K
 }
 
 /* p is in its set now, and that with those of its neighbours that are in sets. */
-static inline void NAME(add)(int32_t *parent, int32_t p, K cap, const int64_t *around, int neighbours, EDGE *edge,
+static inline void NAME(add)(int32_t *parent, int32_t p, K cap, const struct ring *r, const int64_t *around, EDGE *edge,
                              uint32_t *edges)
 {
-    int32_t root = p;
+    uint32_t there = 0, to;
+    for (int k = 0; k < r->n; k++)
+        there |= (uint32_t)(parent[p + around[k]] >= PROCESSED) << k;
     parent[p] = parent[p] == SEEN ? NOBODY : -2 - (parent[p] - LATER);
-    for (int k = 0; k < neighbours; k++) {
-        if (parent[p + around[k]] < PROCESSED)
-            continue;
-        const int32_t other = find(parent, (int32_t)(p + around[k]));
+    if (!(there & r->mine))
+        return;
+    to = apart(r, there);
+    int32_t root = p;
+    if (parent[p] == NOBODY) { /* the first one's set gets one more */
+        const int32_t q = (int32_t)(p + around[__builtin_ctz(to)]);
+        parent[p] = parent[q] >= 0 ? parent[q] : q;
+        to &= to - 1;
+        if (to)
+            root = find(parent, p);
+    }
+    for (; to; to &= to - 1) {
+        const int32_t other = find(parent, (int32_t)(p + around[__builtin_ctz(to)]));
         root = other == root ? root : NAME(join)(parent, root, other, cap, edge, edges);
     }
 }
@@ -76,7 +87,7 @@ static void NAME(tile)(const struct vp_forest *f, const struct vp_box *b, struct
             for (int64_t x = 0; x < shell.size[0]; x++) {
                 const bool may = value[from + x] < mask[from + x];
                 key[to + x] = mask[from + x];
-                parent[to + x] = may ? SEEN : WALL;
+                parent[to + x] = may ? UNSEEN : WALL;
                 bench->list[n] = (uint32_t)(to + x);
                 n += may;
                 if (may && (all || vp_shell_at(&shell, 0, x))) {
@@ -95,20 +106,44 @@ static void NAME(tile)(const struct vp_forest *f, const struct vp_box *b, struct
             parent[z * bench->plane + i] = WALL;
     for (int64_t i = 0; i < bench->guard; i++)
         parent[rows + i] = WALL;
-    const uint32_t *const list = NAME(sorted)(key, 1, bench->list, bench->other, n);
+    uint32_t *all = bench->list, *other = bench->other;
+    if (2 * n > shell.size[0] * shell.size[1] * shell.size[2]) { /* most of it hangs together: the rest may come, too */
+        for (int64_t i = 0; i < n; i++)
+            parent[all[i]] = parent[all[i]] == UNSEEN ? SEEN : parent[all[i]];
+    } else {
+        int64_t seen = 0;
+        for (int64_t i = 0; i < n; i++) {
+            other[seen] = all[i];
+            seen += parent[all[i]] != UNSEEN;
+        }
+        for (int64_t i = 0; i < seen; i++)
+            for (int k = 0; k < bench->ring->n; k++) {
+                const int64_t to = other[i] + bench->around[k];
+                if (parent[to] == UNSEEN && bench->ring->mine >> k & 1) {
+                    parent[to] = SEEN;
+                    other[seen++] = (uint32_t)to;
+                }
+            }
+        n = seen;
+        all = bench->other;
+        other = bench->list;
+    }
+    const uint32_t *const list = NAME(sorted)(key, 1, all, other, n);
     for (int64_t i = 0; i < n; i++)
-        NAME(add)(parent, (int32_t)list[i], key[list[i]], bench->around, bench->neighbours, edge, edges);
+        NAME(add)(parent, (int32_t)list[i], key[list[i]], bench->ring, bench->around, edge, edges);
 }
 
 /* All tiles have told their nodes and edges: the same again with these alone, and the shell's voxels as nodes. */
 static void NAME(whole)(const struct vp_forest *f, struct vp_morphrecon_entry *e, uint32_t *const list[4], int64_t n,
-                        const EDGE *inner, int64_t m, const int64_t *around, int neighbours)
+                        const EDGE *inner, int64_t m, const struct ring *ring)
 {
     const K *const mask = f->mask;
     int32_t *const parent = f->parent;
     EDGE *edge = (EDGE *)((char *)e + vp_entry_edge(KEY, e->voxels));
     uint32_t edges = 0, number = 0;
+    int64_t around[VP_MAX_NEIGHBOURS];
 
+    ring_around(ring, f->stride, f->plane, around);
     for (int64_t i = 0; i < n; i++)
         parent[list[0][i]] = SEEN;
     for (int64_t z = 0; z < f->size[2]; z++) /* a root that stands for a voxel of the shell says for which */
@@ -128,7 +163,7 @@ static void NAME(whole)(const struct vp_forest *f, struct vp_morphrecon_entry *e
         NAME(sorted)((const K *)&inner->cap + low, sizeof(EDGE) / sizeof(K), list[2], list[3], m);
     for (int64_t i = 0, j = 0; i < n || j < m;) {
         if (i < n && (j == m || mask[node[i]] >= (K)inner[best[j]].cap)) {
-            NAME(add)(parent, (int32_t)node[i], mask[node[i]], around, neighbours, edge, &edges);
+            NAME(add)(parent, (int32_t)node[i], mask[node[i]], ring, around, edge, &edges);
             i++;
             continue;
         }
@@ -146,8 +181,8 @@ static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int
 {
     struct plan p;
     plan(&p, f->size, f->connectivity, sizeof(EDGE), threads);
-    int64_t around[VP_MAX_NEIGHBOURS], offset[VP_MAX_NEIGHBOURS][3] = {{0}}, n = 0, m = 0;
-    const int neighbours = vp_morphrecon_neighbours(f->connectivity, offset);
+    struct ring ring;
+    int64_t n = 0, m = 0;
     char *const base = f->scratch;
     int64_t *const first = (int64_t *)base;
     uint32_t *const nodes = (uint32_t *)(first + p.tiles + 1), *const edges = nodes + p.tiles;
@@ -155,8 +190,7 @@ static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int
                                (uint32_t *)(base + p.lists) + 2 * p.nodes, (uint32_t *)(base + p.lists) + 3 * p.nodes};
     EDGE *const inner = (EDGE *)(base + p.edges);
 
-    for (int i = 0; i < neighbours; i++)
-        around[i] = offset[i][2] * f->plane + offset[i][1] * f->stride + offset[i][0];
+    ring_of(f->connectivity, &ring);
     first[0] = 0;
     for (int64_t i = 0; i < p.tiles; i++) {
         const struct vp_box b = tile_of(&p, i);
@@ -166,7 +200,7 @@ static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int
     #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         struct bench bench;
-        set_up(&bench, &p, offset, base + p.benches + (size_t)omp_get_thread_num() * p.bench);
+        set_up(&bench, &p, &ring, base + p.benches + (size_t)omp_get_thread_num() * p.bench);
         #pragma omp for schedule(dynamic, 8)
         for (int64_t i = 0; i < p.tiles; i++) {
             const struct vp_box b = tile_of(&p, i);
@@ -182,5 +216,5 @@ static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int
         for (uint32_t k = 0; k < edges[i]; k++)
             list[2][m++] = (uint32_t)(first[i] + k);
     }
-    NAME(whole)(f, e, list, n, inner, m, around, neighbours);
+    NAME(whole)(f, e, list, n, inner, m, &ring);
 }
