@@ -309,6 +309,8 @@ local_commands() {
         done
         t "img-nlmeans --h $sigma --search 2 $IN/$type.tif -o out.tif"
         t "img-nlmeans --2d --h $sigma --sigma $sigma --search 3 --type f32 $IN/$type.tif -o out.tif"
+        t "img-sat --exclusive $IN/$type.tif -o out.tif"
+        t "img-sat --3d $IN/$type.tif -o out.tif"
     done
     for type in u32 i64 f64; do
         for program in "img-local --stat max" "img-local --stat entropy" "img-morph --op open" img-wiener \

@@ -24,6 +24,7 @@ img-morphrecon| vol.tif      | --fill-holes
 img-wiener    | vol.tif      | --noise 1e-7
 img-nlmeans   | vol.tif      | --h 0.01 --search 2
 img-psf       | -            | --gaussian 2,2,1
+img-sat       | vol.tif      | --exclusive
 img-threshold | vol.tif      | --local niblack --window 5
 img-view      | vol.tif      | --window 0,0.03'
 

@@ -74,6 +74,8 @@ img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
 img-psf --moffat 3 -o %
 img-psf --from $in/vol.tif --positions $in/places --size 3x3x1 --given --negative -o %
+img-sat --exclusive $in/vol.tif -o %
+img-sat --3d --squares $in/squares.tif <$in/vol.tif -o %
 img-threshold --otsu $in/vol.tif -o %
 img-threshold --local mean --window 5 -o % <$in/vol.tif
 img-view --window 0,0.03 $in/vol.tif -o %
