@@ -30,7 +30,8 @@ static const struct vp_opt options[] = {
             .more = "In the unit of the values (where a scale is recorded, not of the samples as stored)."),
     VP_FLAG(struct params, otsu, "otsu", 0, .help = "of the histogram: the one that separates two classes best (Otsu)",
             .more = "These five take an image's threshold from its own histogram: each volume, or with --2d each page, "
-                    "each channel and each time, has its own. -v tells them. The input is read twice."),
+                    "each channel and each time, has its own. -v tells them. The input is read twice; what comes "
+                    "from a pipe is kept for it."),
     VP_FLAG(struct params, triangle, "triangle", 0,
             .help = "of the histogram: where it bends, for one large peak with a tail (Zack)"),
     VP_FLAG(struct params, li, "li", 0, .help = "of the histogram: least cross entropy (Li)"),
@@ -44,11 +45,12 @@ static const struct vp_opt options[] = {
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
              .help = "the values that the bins of f32 divide (default: those of the stack)",
              .more = "Values outside count for the first and the last bin. By default the stack is read once more "
-                     "before, to find its smallest and largest value, so input must be a file (or --spool)."),
+                     "before, to find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
              .help = "above HIGH, and above LOW where that is connected with it",
-             .more = "What is above LOW is marked where neighbours that are lead to something above HIGH. With --below "
-                     "what is not above HIGH where neighbours lead to something not above LOW."),
+             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, leads "
+                     "to something above HIGH. With --below what is not above HIGH, where such a way leads to "
+                     "something that is not above LOW."),
     VP_REAL(struct params, weak, "weak", 0, .metavar = "D", .min = 0, .max = INFINITY,
             .help = "the same for any other threshold: neighbours of what is marked may miss it by D",
             .more = "In the unit of the values."),
@@ -267,8 +269,8 @@ static const struct vp_tool tool = {
         "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
         "scikit-image mirrors the image; elsewhere the masks are equal, but for voxels that lie on their threshold: "
         "here integers are compared without rounding errors.\n\n"
-        "The bits of the result do not depend on threads, memory or chunks; those of integers are the same on the CPU "
-        "and on a GPU.",
+        "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the CPU's, but for local "
+        "thresholds of f32, where samples that lie on their threshold to within rounding may be on its other side.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
