@@ -104,9 +104,8 @@ template <int N> __device__ double marked(const struct vp_limit &l, double n, do
         return left > 0 ? yes : left <= 0 ? no : 0;
     left = __dmul_rn(n, left);
     const double factor = fma(l.both, sum, __dmul_rn(n, l.std));
-    const double a = __dmul_rn(left, left), b = __dmul_rn(__dmul_rn(factor, factor), spread);
-    const bool is = factor >= 0 ? left > 0 && a > b : left > 0 || a < b;
-    return __dadd_rn(a, b) != __dadd_rn(a, b) ? 0 : is ? yes : no;
+    const double a = __dmul_rn(left, fabs(left)), b = __dmul_rn(__dmul_rn(factor, fabs(factor)), spread);
+    return a > b ? yes : a <= b ? no : 0;
 }
 
 template <class T, int N>

@@ -3,11 +3,11 @@
  * sums are exact modulo the range of their numbers, so what leaves the window may be taken away again.
  *
  * A thread block goes down a strip of COLUMNS columns. Each thread holds the sums of EACH columns of the window's rows;
- * with every row one comes in and one goes. Their running sums over the strip are in shared memory, and a window is the
- * difference of two of them.
+ * with every row one comes in and one goes, both fetched a turn before. Their running sums over the strip are in shared
+ * memory, and a window is the difference of two of them.
  *
- * Registers: EACH column sums and what they were added up to. Shared memory: COLUMNS + 1 states. Global: every sample
- * is read twice, as four at once, and once as itself; the strips overlap by a window.
+ * Registers: EACH column sums, those of TOGETHER rows, and their samples. Shared memory: TOGETHER times COLUMNS + 1
+ * states. Global: every sample is read twice, as four at once, and once as itself; the strips overlap by a window.
  * Limits: a window of at most COLUMNS / 4 * 3 columns. */
 #ifndef VP_MOMENTS_SLIDE_CUH
 #define VP_MOMENTS_SLIDE_CUH
@@ -21,6 +21,7 @@ enum {
     SLIDERS = 256, /* threads */
     EACH = 4,
     COLUMNS = SLIDERS * EACH,
+    TOGETHER = 2, /* rows that are summed up between two waits */
     REACH_MOST = COLUMNS * 3 / 8,
     SEGMENTS = 1056 /* thread blocks that fill a device */
 };
@@ -34,19 +35,40 @@ template <class A, int N> struct columns {
     A v[EACH][N];
 };
 
-/* The samples from column c of a row of n on come in, or go. */
-template <bool IN, class S, class A, int N>
-__device__ __forceinline__ void pass(columns<A, N> &sum, const S *row, int64_t c, int64_t n)
+/* EACH samples of a row: `left` columns from `at` on are in the image, none of a row that is not. */
+template <class S> __device__ __forceinline__ four<S> fetch(const S *at, int left, bool row)
 {
-    if (c < 0 || c >= n)
-        return;
-    const four<S> s = *(const four<S> *)(row + c);
+    four<S> s = {};
+    if (row && left > 0)
+        s = *(const four<S> *)at;
+#pragma unroll
+    for (int j = 1; j < EACH; j++)
+        if (j >= left)
+            s.v[j] = 0;
+    return s;
+}
+
+/* They come in. */
+template <class S, class A, int N> __device__ __forceinline__ void enter(columns<A, N> &sum, const four<S> &s)
+{
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
-        const int32_t x = c + j < n ? (int32_t)s.v[j] : 0;
-        sum.v[j][0] += (A)(int64_t)(IN ? x : -x);
+        const int32_t x = (int32_t)s.v[j];
+        sum.v[j][0] += (A)(int64_t)x;
         if (N == 2)
-            sum.v[j][N - 1] += IN ? (A)((uint32_t)x * (uint32_t)x) : (A)0 - (A)((uint32_t)x * (uint32_t)x);
+            sum.v[j][N - 1] += (A)((uint32_t)x * (uint32_t)x);
+    }
+}
+
+/* They go. */
+template <class S, class A, int N> __device__ __forceinline__ void leave(columns<A, N> &sum, const four<S> &s)
+{
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        const int32_t x = (int32_t)s.v[j];
+        sum.v[j][0] -= (A)(int64_t)x;
+        if (N == 2)
+            sum.v[j][N - 1] -= (A)((uint32_t)x * (uint32_t)x);
     }
 }
 
@@ -64,14 +86,16 @@ template <class S, class O, class A, int N>
 __global__ void __launch_bounds__(SLIDERS)
     slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f)
 {
-    __shared__ __align__(16) A edge[N][COLUMNS + EACH]; /* [i]: of the columns before i */
-    __shared__ A warps[N][SLIDERS / 32];
+    __shared__ __align__(16) A edge[TOGETHER][N][COLUMNS + EACH]; /* [i]: of the columns before i */
+    __shared__ A warps[TOGETHER][N][SLIDERS / 32];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;
     const int64_t x0 = out.box.lo[0] + (int64_t)blockIdx.x * width, x1 = min(x0 + width, out.box.hi[0]);
     const int64_t y0 = out.box.lo[1] + (int64_t)blockIdx.y * rows, y1 = min(y0 + rows, out.box.hi[1]);
     const int64_t n = in.box.hi[0] - in.box.lo[0], from = x0 - reach.x - in.box.lo[0];
     const int64_t strip = from - ((from % EACH) + EACH) % EACH, c = strip + t * EACH;
-    const int shift = (int)(from - strip), span = 2 * reach.x + 1;
+    const int shift = (int)(from - strip), span = 2 * reach.x + 1, out_n = (int)(x1 - x0);
+    const int left = c < 0 ? 0 : (int)min(n - c, (int64_t)EACH); /* columns of this thread, from its first on */
+    const int first = (int)in.box.lo[1], last = (int)in.box.hi[1];
     double wide[EACH]; /* samples of a row of the windows that this thread completes */
 
 #pragma unroll
@@ -80,58 +104,93 @@ __global__ void __launch_bounds__(SLIDERS)
         wide[i] = (double)(min(x + reach.x, image_x - 1) - max(x - reach.x, (int64_t)0) + 1);
     }
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        const S *const plane = vp_at<S>(in, in.box.lo[0], in.box.lo[1], z);
+        const S *const column = vp_at<S>(in, in.box.lo[0], in.box.lo[1], z) + (left > 0 ? c : 0);
+        const auto row = [&](int y) {
+            const bool is = y >= first && y < last;
+            return fetch(column + (is ? (int64_t)(y - first) * in.pitch : 0), left, is);
+        };
         columns<A, N> sum = {};
-        for (int64_t y = max(y0 - reach.y, in.box.lo[1]); y < min(y0 + reach.y, in.box.hi[1]); y++)
-            pass<true>(sum, plane + (y - in.box.lo[1]) * in.pitch, c, n);
-        for (int64_t y = y0; y < y1; y++) {
-            const int64_t enters = y + reach.y, leaves = y - reach.y - 1;
-            if (enters < in.box.hi[1])
-                pass<true>(sum, plane + (enters - in.box.lo[1]) * in.pitch, c, n);
-            if (y > y0 && leaves >= in.box.lo[1])
-                pass<false>(sum, plane + (leaves - in.box.lo[1]) * in.pitch, c, n);
-            A before[N];
+        for (int y = (int)y0 - reach.y; y < (int)y0 + reach.y; y++)
+            enter(sum, row(y));
+        four<S> comes[TOGETHER], goes[TOGETHER];
 #pragma unroll
-            for (int k = 0; k < N; k++) {
-                const A own = sum.v[0][k] + sum.v[1][k] + sum.v[2][k] + sum.v[3][k];
-                A run = own;
+        for (int r = 0; r < TOGETHER; r++) {
+            comes[r] = row((int)y0 + r + reach.y);
+            goes[r] = r ? row((int)y0 + r - reach.y - 1) : four<S>();
+        }
+        for (int y = (int)y0; y < (int)y1; y += TOGETHER) {
+            A own[TOGETHER][EACH][N], before[TOGETHER][N];
+            S samples[TOGETHER][EACH];
 #pragma unroll
-                for (int d = 1; d < 32; d *= 2) {
-                    const A other = __shfl_up_sync(~0u, run, d);
-                    run += lane >= d ? other : (A)0;
-                }
-                if (lane == 31)
-                    warps[k][warp] = run;
-                before[k] = run - own;
+            for (int r = 0; r < TOGETHER; r++) {
+                enter(sum, comes[r]);
+                leave(sum, goes[r]);
+#pragma unroll
+                for (int j = 0; j < EACH; j++)
+#pragma unroll
+                    for (int k = 0; k < N; k++)
+                        own[r][j][k] = sum.v[j][k];
             }
+            /* on their way while the sums are made */
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++) {
+                const S *const p = vp_at<S>(in, x0, y + r, z);
+#pragma unroll
+                for (int i = 0; i < EACH; i++)
+                    samples[r][i] = t + i * SLIDERS < out_n && y + r < (int)y1 ? p[t + i * SLIDERS] : (S)0;
+                comes[r] = row(y + TOGETHER + r + reach.y);
+                goes[r] = row(y + TOGETHER + r - reach.y - 1);
+            }
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+#pragma unroll
+                for (int k = 0; k < N; k++) {
+                    const A mine = own[r][0][k] + own[r][1][k] + own[r][2][k] + own[r][3][k];
+                    A run = mine;
+#pragma unroll
+                    for (int d = 1; d < 32; d *= 2) {
+                        const A other = __shfl_up_sync(~0u, run, d);
+                        run += lane >= d ? other : (A)0;
+                    }
+                    if (lane == 31)
+                        warps[r][k][warp] = run;
+                    before[r][k] = run - mine;
+                }
             __syncthreads();
 #pragma unroll
-            for (int k = 0; k < N; k++) {
+            for (int r = 0; r < TOGETHER; r++)
 #pragma unroll
-                for (int w = 0; w < SLIDERS / 32; w++)
-                    before[k] += w < warp ? warps[k][w] : (A)0;
+                for (int k = 0; k < N; k++) {
 #pragma unroll
-                for (int j = 0; j < EACH; j++) {
-                    edge[k][t * EACH + j] = before[k];
-                    before[k] += sum.v[j][k];
+                    for (int w = 0; w < SLIDERS / 32; w++)
+                        before[r][k] += w < warp ? warps[r][k][w] : (A)0;
+#pragma unroll
+                    for (int j = 0; j < EACH; j++) {
+                        edge[r][k][t * EACH + j] = before[r][k];
+                        before[r][k] += own[r][j][k];
+                    }
+                    if (t == SLIDERS - 1)
+                        edge[r][k][COLUMNS] = before[r][k];
                 }
-                if (t == SLIDERS - 1)
-                    edge[k][COLUMNS] = before[k];
-            }
             __syncthreads();
-            const double tall = (double)(min(y + reach.y, image_y - 1) - max(y - reach.y, (int64_t)0) + 1);
-            const S *const samples = vp_at<S>(in, x0, y, z);
-            O *const to = vp_at<O>(out, x0, y, z);
 #pragma unroll
-            for (int i = 0; i < EACH; i++) {
-                const int o = t + i * SLIDERS, a = o + shift;
-                if (o >= x1 - x0)
+            for (int r = 0; r < TOGETHER; r++) {
+                if (y + r >= (int)y1)
                     break;
-                state<uint64_t, N> s;
-                s.v[0] = widened((A)(edge[0][a + span] - edge[0][a]));
-                if (N == 2)
-                    s.v[N - 1] = (A)(edge[N - 1][a + span] - edge[N - 1][a]);
-                to[o] = stored<O>(result(f, s, wide[i] * tall, (double)samples[o], whole<O>::IS));
+                const double tall =
+                    (double)(min(y + r + reach.y, (int)image_y - 1) - max(y + r - reach.y, 0) + 1);
+                O *const to = vp_at<O>(out, x0, y + r, z);
+#pragma unroll
+                for (int i = 0; i < EACH; i++) {
+                    const int o = t + i * SLIDERS, a = o + shift;
+                    if (o >= out_n)
+                        break;
+                    state<uint64_t, N> s;
+                    s.v[0] = widened((A)(edge[r][0][a + span] - edge[r][0][a]));
+                    if (N == 2)
+                        s.v[N - 1] = (A)(edge[r][N - 1][a + span] - edge[r][N - 1][a]);
+                    to[o] = stored<O>(result(f, s, wide[i] * tall, (double)samples[r][i], whole<O>::IS));
+                }
             }
         }
         __syncthreads(); /* before the next plane */

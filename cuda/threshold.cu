@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Histograms, and masks of what is above a threshold: kernel "threshold" of image/threshold.h. The CPU's bits.
  *
- * Registers: few. Shared memory: the histogram where it has at most SHARED bins. Global: samples are read once a visit.
- * Cost: masks at the speed of the memory; histograms by what threads wait for each other at bins that they share: those
- * of a warp add what they have in common. */
+ * Registers: few. Shared memory: histograms of at most SHARED bins, one for each warp where they have room. Global:
+ * samples are read once a visit, GROUP at once.
+ * Cost: masks at the speed of the memory; histograms by what threads wait for each other at bins that they share. */
 #include "footprint.cuh"
 #include "image/threshold.h"
 
@@ -13,7 +13,7 @@
 namespace
 {
 
-enum { THREADS = 256, SHARED = 2048, BLOCKS = 1056 };
+enum { THREADS = 256, SHARED = 4096, BLOCKS = 1056, GROUP = 16 };
 
 /* ---- masks ---- */
 
@@ -22,10 +22,44 @@ template <class S, class L> __device__ __forceinline__ uint8_t marked(S x, L lim
     return x > limit ? yes : x <= limit ? no : 0;
 }
 
+/* GROUP samples at once, where they may be read so. */
+template <class S> struct alignas(16) group {
+    S v[GROUP];
+};
+
+/* Whether rows of the box begin where a group may in `a`. */
+static inline bool in_groups(const vp_area &a, const struct vp_box &box, size_t size)
+{
+    return (size_t)(box.lo[0] - a.box.lo[0]) * size % 16 == 0 && (size_t)a.pitch * size % 16 == 0 &&
+           (size_t)a.plane * size % 16 == 0 && (uintptr_t)a.data % 16 == 0;
+}
+
+template <class S>
+__device__ __forceinline__ group<S> fetch(const S *p, int left, bool grouped)
+{
+    group<S> g = {};
+    if (grouped && left >= GROUP)
+        return *(const group<S> *)p;
+#pragma unroll
+    for (int i = 0; i < GROUP; i++)
+        if (i < left)
+            g.v[i] = p[i];
+    return g;
+}
+
+/* The group of this thread: `left` samples from x on of row y; false: none. */
+__device__ __forceinline__ bool own_group(const vp_box &b, int64_t &x, int64_t &y, int &left)
+{
+    x = b.lo[0] + ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * GROUP;
+    y = b.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    left = (int)min(b.hi[0] - x, (int64_t)GROUP);
+    return left > 0 && y < b.hi[1];
+}
+
 /* `entry`: of a box that is solved; else NULL, and the limit is p.limit. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
-    mask_kernel(vp_area in, vp_area out, vp_threshold_params p, const vp_threshold_entry *entry)
+    mask_kernel(vp_area in, vp_area out, vp_threshold_params p, const vp_threshold_entry *entry, bool grouped)
 {
     const double limit = entry ? entry->limit : p.limit;
     const uint8_t yes = p.below ? 0 : p.mark, no = p.below ? p.mark : 0;
@@ -33,12 +67,25 @@ __global__ void __launch_bounds__(THREADS)
     const int32_t whole = any ? vp_threshold_int(limit) : 0;
     const float real = vp_threshold_float(limit);
     int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
+    int left;
+    if (!own_group(out.box, x, y, left))
         return;
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        const S v = *vp_at<S>(in, x, y, z);
-        *vp_at<uint8_t>(out, x, y, z) = !any ? 0 : sizeof(S) == 4 ? marked((float)v, real, yes, no)
-                                                                  : marked((int32_t)v, whole, yes, no);
+        const group<S> g = fetch(vp_at<S>(in, x, y, z), left, grouped);
+        uint8_t *const to = vp_at<uint8_t>(out, x, y, z);
+        group<uint8_t> m;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++)
+            m.v[i] = !any ? 0 : sizeof(S) == 4 ? marked((float)g.v[i], real, yes, no)
+                                               : marked((int32_t)g.v[i], whole, yes, no);
+        if (grouped && left == GROUP) {
+            *(group<uint8_t> *)to = m;
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < GROUP; i++)
+            if (i < left)
+                to[i] = m.v[i];
     }
 }
 
@@ -72,40 +119,51 @@ __device__ __forceinline__ int bin_of(const vp_threshold_params &, int16_t v)
     return v + 32768;
 }
 
-/* One for each of the threads that have the same bin, by one of them. */
-__device__ __forceinline__ void count(uint32_t *table, int bin, bool is)
-{
-    const unsigned there = __ballot_sync(~0u, is);
-    if (!is)
-        return;
-    const unsigned same = __match_any_sync(there, bin);
-    if (__ffs(same) - 1 == (int)(threadIdx.x % 32))
-        atomicAdd(table + bin, (uint32_t)__popc(same));
-}
-
-/* Rows of the box in turn, each by a whole thread block. */
+/* Groups of the box in turn. Each warp has a table of its own, where they have room in shared memory; what follows a
+ * sample of the same bin is added with it. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
-    histogram_kernel(vp_area in, vp_box box, vp_threshold_params p, vp_threshold_entry *e, bool shared)
+    histogram_kernel(vp_area in, vp_box box, vp_threshold_params p, vp_threshold_entry *e, int tables, bool grouped)
 {
     __shared__ uint32_t own[SHARED];
-    uint32_t *const table = shared ? own : e->count;
+    const int bins = (int)p.bins;
+    uint32_t *const table = tables ? own + threadIdx.x / 32 % tables * bins : e->count;
     const int64_t nx = box.hi[0] - box.lo[0], ny = box.hi[1] - box.lo[1], rows = ny * (box.hi[2] - box.lo[2]);
+    const int64_t groups = (nx + GROUP - 1) / GROUP, all = groups * rows, step = (int64_t)gridDim.x * THREADS;
 
-    for (int i = threadIdx.x; shared && i < p.bins; i += THREADS)
+    for (int i = threadIdx.x; i < tables * bins; i += THREADS)
         own[i] = 0;
     __syncthreads();
-    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        const S *const row = vp_at<S>(in, box.lo[0], box.lo[1] + r % ny, box.lo[2] + r / ny);
-        for (int64_t x = threadIdx.x; x - threadIdx.x < nx; x += THREADS) {
-            const int bin = x < nx ? bin_of(p, row[x]) : (int)p.bins;
-            count(table, bin, bin < p.bins);
+    for (int64_t k = (int64_t)blockIdx.x * THREADS + threadIdx.x; k < all; k += step) {
+        const int64_t r = all <= UINT32_MAX ? (int64_t)((uint32_t)k / (uint32_t)groups) : k / groups;
+        const int64_t x = (k - r * groups) * GROUP, y = rows <= UINT32_MAX ? (int64_t)((uint32_t)r % (uint32_t)ny)
+                                                                          : r % ny;
+        const int left = (int)min(nx - x, (int64_t)GROUP);
+        const group<S> g = fetch(vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny), left, grouped);
+        int before = bins, count = 0;
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            const int bin = i < left ? bin_of(p, g.v[i]) : bins;
+            if (bin == before) {
+                count++;
+                continue;
+            }
+            if (before < bins)
+                atomicAdd(table + before, (uint32_t)count);
+            before = bin;
+            count = 1;
         }
+        if (before < bins)
+            atomicAdd(table + before, (uint32_t)count);
     }
     __syncthreads();
-    for (int i = threadIdx.x; shared && i < p.bins; i += THREADS)
-        if (own[i])
-            atomicAdd(&e->count[i], own[i]);
+    for (int i = threadIdx.x; tables && i < bins; i += THREADS) {
+        uint32_t sum = 0;
+        for (int t = 0; t < tables; t++)
+            sum += own[t * bins + i];
+        if (sum)
+            atomicAdd(&e->count[i], sum);
+    }
 }
 
 /* ---- host ---- */
@@ -127,17 +185,23 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     vp_threshold_entry *const e = (vp_threshold_entry *)args->state;
     cudaStream_t stream = args->queue->stream;
 
+    const bool grouped = in_groups(args->in[0], box, sizeof(S)) &&
+                         (args->visit == VP_SUMMARY || in_groups(*args->out, box, 1));
+    const int64_t groups = vp_groups(vp_box_size(&box, 0), GROUP), ny = vp_box_size(&box, 1), nz = vp_box_size(&box, 2);
+
     if (args->visit == VP_SUMMARY) {
         const bool first = !box.lo[0] && !box.lo[1] && !box.lo[2];
-        const unsigned rows = (unsigned)vp_min64(vp_box_size(&box, 1) * vp_box_size(&box, 2), BLOCKS);
+        const unsigned blocks = (unsigned)vp_min64(vp_groups(groups * ny * nz, THREADS), BLOCKS);
+        const int tables = p->bins > SHARED ? 0 : (int)vp_min64(SHARED / p->bins, THREADS / 32);
         if (vp_start(err, stream, begin_kernel, dim3(64), dim3(THREADS), 0, e, (int)p->bins, first))
             return -1;
-        return vp_start(err, stream, histogram_kernel<S>, dim3(rows), dim3(THREADS), 0, args->in[0], box, *p, e,
-                        p->bins <= SHARED);
+        return vp_start(err, stream, histogram_kernel<S>, dim3(blocks), dim3(THREADS), 0, args->in[0], box, *p, e,
+                        tables, grouped);
     }
-    const vp_grid_of whole(box);
-    return vp_start(err, stream, mask_kernel<S>, whole.grid, whole.threads, 0, args->in[0], *args->out, *p,
-                    (const vp_threshold_entry *)(args->visit == VP_FINISH ? e : nullptr));
+    const dim3 threads(32, THREADS / 32);
+    const dim3 grid((unsigned)vp_groups(groups, 32), (unsigned)vp_groups(ny, threads.y), vp_grid_depth(nz));
+    return vp_start(err, stream, mask_kernel<S>, grid, threads, 0, args->in[0], *args->out, *p,
+                    (const vp_threshold_entry *)(args->visit == VP_FINISH ? e : nullptr), grouped);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)

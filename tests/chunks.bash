@@ -216,9 +216,9 @@ img-threshold-options() {
     one_of otsu triangle li yen isodata at at mean niblack niblack sauvola bradley; how=$R
     any_of "" "" --below "--value 1"
     case $how in
-    at) any_of "--at 3.5" "--at 90" "--at=-7" ;;
+    at) any_of "--at 3.5" "--at 90" "--at=-7" "--hysteresis 20,90" "--at 60 --weak 40" ;;
     otsu | triangle | li | yen | isodata)
-        OPTIONS+=(--$how) SEEK=twice
+        OPTIONS+=(--$how)
         if [ "$TYPE" = f32le ]; then any_of "" "--bins 1000" "--range=-5,9"; fi ;;
     *)
         OPTIONS+=(--local $how)
@@ -226,6 +226,7 @@ img-threshold-options() {
         one_of "" "" "--shape ball"
         if [ -n "$R" ] && [ "${OPTIONS[*]: -1}" -lt 9 ]; then any_of "$R"; fi
         any_of "" "--offset -2"
+        any_of "" "" "--weak 3"
         if [ $how = sauvola ]; then any_of "--r 9" "--r 70 --k 0.5"; fi ;;
     esac
 }

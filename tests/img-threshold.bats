@@ -113,15 +113,53 @@ mask() { numbers "$1" C; }
     grep -q 'threshold 0.35' <<<"$stderr"
     run --separate-stderr img-threshold --2d --otsu --bins 4 --range 0,2 -v a.tif -o b.tif
     grep -q 'threshold 0.25' <<<"$stderr"
-    fails 2 "a pipe cannot give" sh -c 'cat a.tif | img-threshold --otsu'
-    [[ "$stderr" == *"--range LO,HI, or --spool"* ]]
-    ok sh -c 'cat a.tif | img-threshold --spool --otsu -o c.tif'
+    # from a pipe too, which is kept
     ok img-threshold --otsu a.tif -o b.tif
-    ok img-cmp b.tif c.tif
+    for how in "" --spool "--2d" "--range=0.1,1.1"; do
+        # shellcheck disable=SC2086
+        img-cat a.tif | img-threshold $how --otsu > c.tif
+        ok img-cmp b.tif c.tif
+    done
     # what is not finite has no part in it
     pixels 8x1:f32 n.tif '0.1,0.12,0.11,0.9,0.91,1.1, 9**9**9, -sin(9**9**9)'
     ok img-threshold --2d --otsu n.tif -o b.tif
     [ "$(mask b.tif)" = "0 0 0 255 255 255 255 0" ]
+}
+
+@test "hysteresis: weak ones that strong ones lead to" {
+    pixels 8x3:u8 a.tif '9,6,6,0,6,6,0,0,  0,0,0,6,0,0,0,6,  0,0,0,0,0,0,0,9'
+    ok img-threshold --hysteresis 5,8 a.tif -o b.tif
+    [ "$(mask b.tif)" = "255 255 255 0 255 255 0 0 0 0 0 255 0 0 0 255 0 0 0 0 0 0 0 255" ]
+    ok img-threshold --hysteresis 5,8 --connectivity 4 a.tif -o b.tif
+    [ "$(mask b.tif)" = "255 255 255 0 0 0 0 0 0 0 0 0 0 0 0 255 0 0 0 0 0 0 0 255" ]
+    ok img-threshold --at 8 --weak 3 --connectivity 4 a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    # dark ones: not above 1, and not above 4 where that leads to them
+    pixels 6x1:u8 d.tif '1,4,5,4,4,0'
+    ok img-threshold --hysteresis 1,4 --below d.tif -o b.tif
+    [ "$(mask b.tif)" = "255 255 0 255 255 255" ]
+    ok img-threshold --at 1 --weak 3 --below --value 1 d.tif -o b.tif
+    [ "$(mask b.tif)" = "1 1 0 1 1 1" ]
+    # with a threshold of the histogram, and a local one
+    pixels 10x1:u8 e.tif '1,2,2,3,4, 9,8,9,10,9'
+    ok img-threshold --otsu e.tif -o b.tif
+    [ "$(mask b.tif)" = "0 0 0 0 0 255 255 255 255 255" ]
+    t=$(img-threshold --otsu -v e.tif -o b.tif 2>&1 | sed -n 's/^img-threshold: threshold //p')
+    ok img-threshold --otsu --weak 1.5 e.tif -o b.tif
+    ok img-threshold --at "$t" --weak 1.5 e.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    img-cat e.tif | img-threshold --otsu --weak 1.5 > c.tif
+    ok img-cmp b.tif c.tif
+    ok img-threshold --local mean --window 9 --weak 0.5 --offset -1 e.tif -o b.tif
+    ok img-threshold --local mean --window 9 --offset -1 e.tif -o strong.tif
+    ok img-threshold --local mean --window 9 --offset -0.5 e.tif -o weak.tif
+    ok img-morphrecon strong.tif weak.tif -o want.tif
+    ok img-cmp b.tif want.tif
+    fails 2 "expected LOW,HIGH" img-threshold --hysteresis 8,5 a.tif
+    fails 2 "--weak goes with another threshold" img-threshold --hysteresis 5,8 --weak 1 a.tif
+    fails 2 "--connectivity goes with" img-threshold --at 5 --connectivity 4 a.tif
+    img-cat a.tif a.tif -o two.tif
+    fails 2 "2 images have a threshold of their own each" img-threshold --2d --otsu --weak 1 two.tif
 }
 
 @test "windows: odd, per axis, in the unit of the voxel size; volumes and pages" {
@@ -150,7 +188,7 @@ mask() { numbers "$1" C; }
 @test "what does not go together, and what is missing, is answered with the way out" {
     noise a.tif 9x8x1 u16
     fails 2 "which threshold?" img-threshold a.tif
-    [[ "$stderr" == *"hint: --at V, --otsu"* ]]
+    [[ "$stderr" == *"hint: --at V, --hysteresis LOW,HIGH, --otsu"* ]]
     fails 2 "--local and --otsu exclude each other" img-threshold --otsu --local mean a.tif
     fails 2 "--window goes with --local, not with --at" img-threshold --at 3 --window 5 a.tif
     fails 2 "--bins goes with a threshold of the histogram, not with --local" img-threshold --local mean --bins 9 a.tif
@@ -171,14 +209,15 @@ mask() { numbers "$1" C; }
     noise a.tif 37x29x17 u16
     noise f.tif 37x29x17 f32
     for args in "--at 0.4" "--otsu" "--triangle --2d" "--local mean --window 7" "--local niblack --window 5,9,3" \
-                "--local sauvola --r 0.3 --window 9 --2d" "--local bradley --shape ball --window 7"; do
+                "--local sauvola --r 0.3 --window 9 --2d" "--local bradley --shape ball --window 7" \
+                "--hysteresis 0.5,0.9" "--local mean --window 9 --weak 0.1" "--li --weak 0.1"; do
         for f in a.tif f.tif; do
             # shellcheck disable=SC2086
             {
                 ok img-threshold $args -j 1 $f -o want.tif
                 ok img-threshold $args -j 3 --chunk 7x5x4 $f -o got.tif
                 ok img-cmp want.tif got.tif
-                cat $f | img-threshold $args --spool -m 16M > got.tif
+                cat $f | img-threshold $args -m 16M > got.tif
                 ok img-cmp want.tif got.tif
             }
         done

@@ -71,6 +71,10 @@ static const struct vp_tool tool = {
         "along z are a volume; channels and times are never mixed.\n\n"
         "At the edge of the image the voxels that exist are used: nothing is made up outside. The samples are the same "
         "to the bit whatever the memory, the number of threads and the boxes that the work is cut into.\n\n"
+        "Which program for which question: a statistic around every voxel is this one's, and of boxes its time hardly "
+        "depends on their size. Sums, means and deviations of some boxes that are known, however large and many, are "
+        "img-sat --boxes: one reading, and nothing but the figures is written. What is brighter than its neighbourhood "
+        "is img-threshold --local, which makes the mask at once, without rounding a mean in between.\n\n"
         "Samples are u8, u16, i16 or f32 (i8 is taken as i16). NaN: mean, std and var of a neighbourhood with a NaN "
         "are NaN, and with an infinity NaN or infinite; min, max and entropy leave it out; to median and percentile "
         "a NaN is larger than every number.",
@@ -78,7 +82,7 @@ static const struct vp_tool tool = {
     .params_size = sizeof(struct params),
     .examples = examples,
     .flags = VP_TOOL_CUDA,
-    .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), voxpipe-stack(5)",
+    .see_also = "img-morph(1), img-gauss(1), img-nlmeans(1), img-sat(1), img-threshold(1), voxpipe-stack(5)",
     .run = run,
 };
 

@@ -176,7 +176,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         types = VP_EXTREMUM_TYPES;
     image.values = what == VP_CLEAR_BORDER; /* the ground is 0 */
     if (vp_images_open(&im, run_, &image, what == VP_RECONSTRUCT ? 2 : 1, types, err) || same_type(&im, err)
-        || vp_images_keep(&im, run_, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
+        || vp_images_keep(&im, run_, true, err) || resolve(p, &im, &want, err) || vp_morphrecon_chain(&chain, &want, im.size, im.flat, im.type, err))
         goto out;
     const bool marks = what == VP_REGIONAL_MAX || what == VP_REGIONAL_MIN;
     const bool differs = what == VP_HDOME || what == VP_CLEAR_BORDER;

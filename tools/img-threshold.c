@@ -3,6 +3,7 @@
  * of the image, or one that follows the neighbourhood. Contract: results do not depend on how the work is cut. */
 #include "base/tool.h"
 #include "image/image_run.h"
+#include "image/morphrecon_derive.h"
 #include "image/range.h"
 #include "image/threshold.h"
 #include "local/adaptive.h"
@@ -15,6 +16,9 @@ struct params {
     struct vp_adaptive_params local;
     int64_t bins;
     struct vp_reals range;
+    struct vp_reals hysteresis;
+    double weak;
+    int connectivity;
     bool below;
     int64_t value;
     struct vp_image_params image;
@@ -26,7 +30,8 @@ static const struct vp_opt options[] = {
             .more = "In the unit of the values (where a scale is recorded, not of the samples as stored)."),
     VP_FLAG(struct params, otsu, "otsu", 0, .help = "of the histogram: the one that separates two classes best (Otsu)",
             .more = "These five take an image's threshold from its own histogram: each volume, or with --2d each page, "
-                    "each channel and each time, has its own. -v tells them. The input is read twice."),
+                    "each channel and each time, has its own. -v tells them. The input is read twice; what comes "
+                    "from a pipe is kept for it."),
     VP_FLAG(struct params, triangle, "triangle", 0,
             .help = "of the histogram: where it bends, for one large peak with a tail (Zack)"),
     VP_FLAG(struct params, li, "li", 0, .help = "of the histogram: least cross entropy (Li)"),
@@ -40,7 +45,18 @@ static const struct vp_opt options[] = {
     VP_REALS(struct params, range, "range", 0, .metavar = "LO,HI",
              .help = "the values that the bins of f32 divide (default: those of the stack)",
              .more = "Values outside count for the first and the last bin. By default the stack is read once more "
-                     "before, to find its smallest and largest value, so input must be a file (or --spool)."),
+                     "before, to find its smallest and largest value."),
+    VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
+             .help = "above HIGH, and above LOW where that is connected with it",
+             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, leads "
+                     "to something above HIGH. With --below what is not above HIGH, where such a way leads to "
+                     "something that is not above LOW."),
+    VP_REAL(struct params, weak, "weak", 0, .metavar = "D", .min = 0, .max = INFINITY,
+            .help = "the same for any other threshold: neighbours of what is marked may miss it by D",
+            .more = "In the unit of the values."),
+    VP_CHOICE(struct params, connectivity, "connectivity", 0, "auto|4|8|6|18|26", .metavar = "N", .def = "auto",
+              .help = "neighbours: 4|8 of a pixel, 6|18|26 of a voxel",
+              .more = "auto is 8 and 26. (scikit-image's apply_hysteresis_threshold has 4 and 6.)"),
     VP_FLAG(struct params, below, "below", 0, .group = "Mask",
             .help = "mark what is not above the threshold, instead of what is"),
     VP_INT(struct params, value, "value", 0, .metavar = "N", .def = "255", .min = 1, .max = 255,
@@ -57,6 +73,8 @@ static const struct vp_example examples[] = {
      "img-threshold --otsu -v vol.tif -o object.tif"},
     {"On uneven ground, each page by itself: above the mean of 31 x 31 pixels by 0.001.",
      "img-threshold --local mean --2d --window 31 --offset -0.001 vol.tif -o bright.tif"},
+    {"Dense parts with all that hangs together with them and is above 0.008.",
+     "img-threshold --hysteresis 0.008,0.02 vol.tif -o parts.tif"},
     {"Dark writing on a page, at the end of a pipe.",
      "img-convert --type u8 --window 0,0.05 vol.tif | img-threshold --local sauvola --2d --window 25 --below > "
      "writing.tif"},
@@ -70,7 +88,8 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
                   struct vp_err *err)
 {
     const struct { const char *name; enum how how; enum vp_threshold method; } ways[] = {
-        {"at", AT, VP_AT}, {"local", LOCAL, VP_AT}, {"otsu", GLOBAL, VP_OTSU}, {"triangle", GLOBAL, VP_TRIANGLE},
+        {"at", AT, VP_AT}, {"hysteresis", AT, VP_AT}, {"local", LOCAL, VP_AT}, {"otsu", GLOBAL, VP_OTSU},
+        {"triangle", GLOBAL, VP_TRIANGLE},
         {"li", GLOBAL, VP_LI}, {"yen", GLOBAL, VP_YEN}, {"isodata", GLOBAL, VP_ISODATA}};
     static const char *const of_local[] = {"window", "shape", "k", "r", "offset"}, *const of_bins[] = {"bins", "range"};
     const char *first = NULL;
@@ -87,7 +106,8 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
     }
     if (*how == NONE) {
         vp_fail(err, VP_EUSAGE, "which threshold?");
-        return vp_hint(err, "--at V, --otsu (or --triangle, --li, --yen, --isodata), or --local " VP_ADAPTIVE_CHOICES);
+        return vp_hint(err, "--at V, --hysteresis LOW,HIGH, --otsu (or --triangle, --li, --yen, --isodata), or --local "
+                            VP_ADAPTIVE_CHOICES);
     }
     for (size_t i = 0; i < sizeof of_local / sizeof *of_local && *how != LOCAL; i++)
         if (vp_given(run, of_local[i]))
@@ -98,41 +118,103 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
                            first);
     if (p->range.n && (p->range.n != 2 || !(p->range.v[0] < p->range.v[1]) || !isfinite(p->range.v[1] - p->range.v[0])))
         return vp_fail(err, VP_EUSAGE, "--range: expected LO,HI with LO < HI");
-    if (*how == AT && isnan(p->at))
-        return vp_fail(err, VP_EUSAGE, "--at: expected a number, got NaN");
+    if (p->hysteresis.n && (p->hysteresis.n != 2 || !(p->hysteresis.v[0] <= p->hysteresis.v[1])))
+        return vp_fail(err, VP_EUSAGE, "--hysteresis: expected LOW,HIGH with LOW <= HIGH");
+    if (p->hysteresis.n && vp_given(run, "weak"))
+        return vp_fail(err, VP_EUSAGE, "--weak goes with another threshold: --hysteresis has two");
+    if (vp_given(run, "connectivity") && !p->hysteresis.n && !vp_given(run, "weak"))
+        return vp_fail(err, VP_EUSAGE, "--connectivity goes with --hysteresis or --weak");
     return *how == LOCAL ? vp_adaptive_check(&p->local, err) : 0;
 }
 
-static int local_op(struct vp_op *op, const struct params *p, const struct vp_images *im, struct vp_err *err)
+/* The mask of what is above the local threshold, or misses it by `weak` at most. */
+static int add_local(struct vp_chain *c, const struct params *p, const struct vp_images *im, double weak,
+                     struct vp_err *err)
 {
     struct vp_footprint f = {0};
     struct vp_limit limit;
+    struct vp_op op;
     int rc = -1;
 
-    if (!vp_adaptive_limit(&limit, &p->local, im, 0, p->below, (uint8_t)p->value, err)
+    if (!vp_adaptive_limit(&limit, &p->local, im, p->below ? -weak : weak, p->below, (uint8_t)p->value, err)
         && !vp_adaptive_window(&f, &p->local, im, err)
-        && !vp_moments_above(op, &limit, &f, im->size, im->type, err))
+        && !vp_moments_above(&op, &limit, &f, im->size, im->type, err) && !vp_chain_add(c, &op, err))
         rc = 0;
     vp_footprint_free(&f);
     return rc;
 }
 
-static int global_op(struct vp_op *op, struct vp_threshold_params *t, const struct params *p, struct vp_images *im,
-                     struct vp_run *run, struct vp_err *err)
+static int add_global(struct vp_chain *c, const struct vp_threshold_params *t, const struct vp_images *im,
+                      struct vp_err *err)
 {
-    double range[2] = {0, 0};
+    struct vp_op op;
 
-    if (t->method != VP_AT && im->type == VP_F32) {
-        if (p->range.n) {
-            range[0] = p->range.v[0];
-            range[1] = p->range.v[1];
-        } else if (vp_images_range(im, run, range, err)) {
-            return -1;
-        }
+    return vp_threshold_op(&op, t, im->size, im->type, err) || vp_chain_add(c, &op, err) ? -1 : 0;
+}
+
+/* Of the masks at the end of the chain: the strong one reconstructed under the weak one. */
+static int add_connected(struct vp_chain *c, const struct params *p, const struct vp_images *im,
+                         struct vp_morphrecon_told *told, struct vp_err *err)
+{
+    static const int neighbours[] = {0, 4, 8, 6, 18, 26};
+    const struct vp_morphrecon_want want = {.what = VP_RECONSTRUCT, .staged = true, .told = told,
+                                            .connectivity = neighbours[p->connectivity]};
+
+    return vp_morphrecon_chain(c, &want, im->size, im->flat, VP_U8, err);
+}
+
+static int ignore(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    (void)ctx, (void)page, (void)samples, (void)n, (void)err;
+    return 0;
+}
+
+/* The threshold of the histogram alone, where more is to come than a mask. */
+static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_params *t, struct vp_err *err)
+{
+    struct vp_chain chain = {0};
+    int rc = -1;
+
+    if (im->inner * im->outer > 1) {
+        vp_fail(err, VP_EUSAGE, "--weak: %lld images have a threshold of their own each",
+                (long long)(im->inner * im->outer));
+        return vp_hint(err, "take one after the other, or --hysteresis LOW,HIGH for all");
     }
-    t->lo = range[0];
-    t->hi = range[1];
-    return vp_threshold_op(op, t, im->size, im->type, err);
+    if (!add_global(&chain, t, im, err) && !vp_images_scan(im, run, &chain, ignore, NULL, err))
+        rc = 0;
+    vp_chain_free(&chain);
+    t->method = VP_AT;
+    t->limit = run->common.plan ? 0 : t->found->n ? t->found->lowest : NAN;
+    return rc;
+}
+
+/* The chain. `t`: of a global threshold. */
+static int make(struct vp_chain *c, const struct params *p, enum how how, struct vp_threshold_params *t,
+                struct vp_run *run, struct vp_images *im, struct vp_morphrecon_told *told, struct vp_err *err)
+{
+    const bool two = p->hysteresis.n || vp_given(run, "weak");
+    double range[2] = {t->lo, t->hi};
+
+    if (how == GLOBAL) {
+        if (vp_images_keep(im, run, false, err)
+            || (im->type == VP_F32 && !p->range.n && vp_images_range(im, run, range, err)))
+            return -1;
+        t->lo = range[0];
+        t->hi = range[1];
+        if (two && find(run, im, t, err))
+            return -1;
+    }
+    if (two && how != GLOBAL && vp_images_keep(im, run, true, err))
+        return -1;
+    if (how == LOCAL)
+        return add_local(c, p, im, 0, err) || (two && (add_local(c, p, im, p->weak, err)
+                                                       || add_connected(c, p, im, told, err))) ? -1 : 0;
+    if (add_global(c, t, im, err))
+        return -1;
+    if (!two)
+        return 0;
+    t->limit = p->hysteresis.n ? p->hysteresis.v[p->below] : t->limit + (p->below ? p->weak : -p->weak);
+    return add_global(c, t, im, err) || add_connected(c, p, im, told, err) ? -1 : 0;
 }
 
 static void tell(const struct vp_run *run, const struct vp_found *found)
@@ -149,7 +231,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
     struct vp_chain chain = {0};
-    struct vp_op op;
+    struct vp_morphrecon_told told = {0};
     struct vp_found found = {0};
     enum vp_threshold method = VP_AT;
     enum how how;
@@ -157,12 +239,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     if (choose(run_, p, &how, &method, err))
         return -1;
-    image.values = how != LOCAL || vp_adaptive_of_values(&p->local);
-    struct vp_threshold_params t = {.method = method, .limit = p->at, .below = p->below, .mark = (uint8_t)p->value,
-                                    .bins = p->bins, .found = &found};
+    image.values = how != LOCAL || vp_given(run_, "weak") || vp_adaptive_of_values(&p->local);
+    struct vp_threshold_params t = {.method = method, .below = p->below, .mark = (uint8_t)p->value, .bins = p->bins,
+                                    .limit = p->hysteresis.n ? p->hysteresis.v[!p->below] : p->at, .found = &found,
+                                    .lo = p->range.v[0], .hi = p->range.v[1]};
     if (vp_images_open(&im, run_, &image, 1, how == LOCAL ? VP_MOMENTS_TYPES : VP_THRESHOLD_TYPES, err)
-        || (how == LOCAL ? local_op(&op, p, &im, err) : global_op(&op, &t, p, &im, run_, err))
-        || vp_chain_add(&chain, &op, err))
+        || make(&chain, p, how, &t, run_, &im, &told, err))
         goto out;
     rc = vp_images_run(&im, run_, &chain, &(struct vp_result){VP_NO_VALUES, "mask"}, err);
     if (!rc)
@@ -187,8 +269,8 @@ static const struct vp_tool tool = {
         "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
         "scikit-image mirrors the image; elsewhere the masks are equal, but for voxels that lie on their threshold: "
         "here integers are compared without rounding errors.\n\n"
-        "The bits of the result do not depend on threads, memory or chunks; those of integers are the same on the CPU "
-        "and on a GPU.",
+        "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the CPU's, but for local "
+        "thresholds of f32, where samples that lie on their threshold to within rounding may be on its other side.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

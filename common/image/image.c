@@ -65,11 +65,11 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     return vp_images_compare(im, err) || vp_images_axes(im, err) || vp_images_type(im, run, types, err) ? -1 : 0;
 }
 
-int vp_images_keep(struct vp_images *im, struct vp_run *run, struct vp_err *err)
+int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct vp_err *err)
 {
     const size_t page = vp_page_bytes(vp_reader_stack(im->reader[0]));
     char text[16];
-    if (im->flat && page < run->common.memory / 16)
+    if (once && im->flat && page < run->common.memory / 16)
         return 0;
     for (int k = 0; k < im->n; k++) {
         struct vp_reader *r = im->reader[k];

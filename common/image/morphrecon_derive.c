@@ -102,5 +102,9 @@ int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want 
         op.from[0] = 0;
         op.from[1] = ~0;
     }
+    if (w->staged) {
+        op.from[0] = chain->n - 2;
+        op.from[1] = chain->n - 1;
+    }
     return vp_chain_add(chain, &op, err);
 }

@@ -22,6 +22,7 @@ enum vp_derived {
 struct vp_morphrecon_want {
     enum vp_derived what;
     bool erosion;         /* VP_RECONSTRUCT, VP_SEED */
+    bool staged;          /* VP_RECONSTRUCT: of the last two stages of the chain instead */
     int connectivity;     /* 0: all neighbours, but faces only for VP_FILL_HOLES */
     double h, radius[3];
     int64_t seed[3];

@@ -321,7 +321,7 @@ static int64_t solve_image(const struct vp_threshold_params *p, struct vp_store 
     struct vp_found *f = p->found;
     if (f && !isnan(limit))
         *f = (struct vp_found){f->n + 1, fmin(f->lowest, limit), fmax(f->highest, limit)};
-    *e = (struct vp_threshold_entry){sizeof *e, p->below ? limit + p->nearer : limit - p->nearer, 0};
+    *e = (struct vp_threshold_entry){sizeof *e, limit, 0};
     for (int64_t k = begin; k < i; k++)
         if (vp_store_put(s, k, e, e->bytes, err))
             return -1;

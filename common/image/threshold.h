@@ -30,7 +30,6 @@ struct vp_threshold_params {
     enum vp_type type;
     enum vp_threshold method;
     double limit;           /* VP_AT */
-    double nearer;          /* this much is taken from a limit that is found */
     bool below;             /* marked are the samples not above it, instead of those above it; never NaN */
     uint8_t mark;           /* what they become; others become 0 */
     int64_t bins;           /* of the histogram */
@@ -69,7 +68,7 @@ VP_ANYWHERE static inline float vp_threshold_float(double limit)
     return (double)f > limit ? nextafterf(f, -INFINITY) : f;
 }
 
-/* Method, limit, nearer, below, mark, bins, lo, hi and found of `want` are used. The input is stack 0; set op->from[0]
+/* Method, limit, below, mark, bins, lo, hi and found of `want` are used. The input is stack 0; set op->from[0]
  * for another. -1: VP_EUSAGE (type, bins, range) or VP_ERESOURCE. */
 int vp_threshold_op(struct vp_op *op, const struct vp_threshold_params *want, const int64_t image[3],
                     enum vp_type type, struct vp_err *err);

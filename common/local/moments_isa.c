@@ -346,33 +346,34 @@ INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t a
  *
  *     n (n (x - base) - mean S) > (n std + both S) sqrt(V)
  *
- * and squares say which it is. What is added to a product is so by fma on every processor, so that all round alike.
- * `part`: S and V. */
+ * and squares that keep their signs say which it is; NaN says neither. What is added to a product is so by fma on every
+ * processor, so that all round alike. `part`: S and V. */
 INLINE void above(const struct vp_moments_params *p, const struct counts *k, const void *src, int64_t at, int64_t n,
                   const struct part *part, uint8_t *out)
 {
     const struct vp_limit l = p->limit;
-    const uint8_t yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0;
-    double x[PART];
+    const double yes = l.below ? 0 : l.mark, no = l.below ? l.mark : 0, *samples = k->samples + at;
+    double x[PART], mark[PART];
 
     load(p->in, src, at, n, x);
-    if (!p->spreads) {
+    if (p->spreads) {
         INDEPENDENT
         for (int64_t i = 0; i < n; i++) {
-            const double left = __builtin_fma(-l.mean, part->mean[i], k->samples[at + i] * (x[i] - l.base));
-            out[at + i] = left > 0 ? yes : left <= 0 ? no : 0;
+            const double m = samples[i], sum = part->mean[i];
+            const double left = m * __builtin_fma(-l.mean, sum, m * (x[i] - l.base));
+            const double factor = __builtin_fma(l.both, sum, m * l.std);
+            const double a = left * fabs(left), b = factor * fabs(factor) * part->var[i];
+            mark[i] = a > b ? yes : a <= b ? no : 0;
         }
-        return;
+    } else {
+        INDEPENDENT
+        for (int64_t i = 0; i < n; i++) {
+            const double left = __builtin_fma(-l.mean, part->mean[i], samples[i] * (x[i] - l.base));
+            mark[i] = left > 0 ? yes : left <= 0 ? no : 0;
+        }
     }
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        const double m = k->samples[at + i], sum = part->mean[i];
-        const double left = m * __builtin_fma(-l.mean, sum, m * (x[i] - l.base));
-        const double factor = __builtin_fma(l.both, sum, m * l.std);
-        const double a = left * left, b = factor * factor * part->var[i];
-        const bool is = (factor >= 0) ? (left > 0) & (a > b) : (left > 0) | (a < b);
-        out[at + i] = a + b != a + b ? 0 : is ? yes : no;
-    }
+    for (int64_t i = 0; i < n; i++)
+        out[at + i] = (uint8_t)(int32_t)mark[i];
 }
 
 /* To the nearest, halves to even, clamped; NaN is 0. */

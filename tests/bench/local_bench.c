@@ -41,6 +41,14 @@ static int make_std(struct vp_op *op, const struct row *row, const struct vp_foo
     return vp_moments_local(op, VP_STD, false, f, row->size, row->type, VP_F32, err);
 }
 
+/* Sauvola's threshold. */
+static int make_sauvola(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
+{
+    const struct vp_limit limit = {.mean = .8, .both = .2 / 127.5, .mark = 255};
+
+    return vp_moments_above(op, &limit, f, row->size, row->type, err);
+}
+
 static int make_wiener(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
     return vp_wiener_local(op, .08, f, row->size, row->type, VP_F32, err);
@@ -74,6 +82,7 @@ static const struct row rows[] = {
     {"mean-9-f32", {256, 256, 256}, VP_F32, VP_BOX, {4, 4, 4}, make_mean},
     {"std-9-f32", {256, 256, 256}, VP_F32, VP_BOX, {4, 4, 4}, make_std},
     {"std-9-u16", {256, 256, 256}, VP_U16, VP_BOX, {4, 4, 4}, make_std},
+    {"sauvola-101-u8-2d", {4096, 4096, 1}, VP_U8, VP_BOX, {50, 50, 0}, make_sauvola},
     {"std-ball-5-u16", {256, 256, 256}, VP_U16, VP_BALL, {5, 5, 5}, make_std},
     {"median-3-u16", {256, 256, 256}, VP_U16, VP_BOX, {1, 1, 1}, make_median},
     {"median-3-f32", {256, 256, 256}, VP_F32, VP_BOX, {1, 1, 1}, make_median},

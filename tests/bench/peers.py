@@ -62,10 +62,12 @@ def local_peers():
         "wiener-5-f32": ("scipy.signal.wiener", lambda: signal.wiener(f32, 5, 0.08)),
     }
     try:
-        from skimage.filters import rank
+        from skimage.filters import rank, threshold_sauvola
         from skimage.morphology import disk
         from skimage.restoration import denoise_nl_means
         wide = random.integers(0, 256, (1024, 4096), dtype=np.uint8)
+        page = random.integers(0, 256, (4096, 4096), dtype=np.uint8)
+        peers["sauvola-101-u8-2d"] = ("skimage threshold_sauvola", lambda: page > threshold_sauvola(page, 101))
         peers["entropy-disc-5-u8"] = ("skimage rank.entropy", lambda: rank.entropy(wide, disk(5)))
         peers["nlmeans-3-f32"] = ("skimage denoise_nl_means, fast", lambda: denoise_nl_means(
             f32[:32, :64, :64], 7, 3, 0.3, fast_mode=True))

@@ -86,6 +86,7 @@ if python3 -c 'import scipy' 2>/dev/null; then
     echo
     echo "== peers in Python"
     python3 "$here/peers.py" "$build"
+    if python3 -c 'import skimage, tifffile' 2>/dev/null; then python3 "$here/thresholds.py" "$build"; fi
 else
     echo
     echo "(no SciPy here: no peers to compare with)"
