@@ -39,7 +39,7 @@ const struct vp_opt vp_ranked_options[] = {
              "The volume does not depend on it."},
     {.name = "slab-files", .type = VP_T_FLAG, .offset = VP_FIELD(struct vp_ranked_params, slab_files, bool),
      .help = "write a file for each slab: FILE with -0, -1, ... before its ending",
-     .more = "For file systems that do not let several hosts write one file. img-cat(1) makes a volume of them."},
+     .more = "For file systems that do not let several hosts write one file. ct-reduce(1) --join makes a volume of them."},
     {.name = "ranks", .type = VP_T_INT, .offset = VP_FIELD(struct vp_ranked_params, ranks, int64_t), .min = 0,
      .max = 1 << 20, .metavar = "N", .def = "0", .help = "with --plan: as if there were N ranks",
      .more = "Without --plan only 1 is allowed: this process works alone, whatever started it."},
