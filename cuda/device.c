@@ -14,11 +14,10 @@
 
 const struct vp_kind *vp_plugin(void);
 
-/* One line for each operation. */
 static const struct vp_kernel *const kernels[] = {
-    &vp_gpu_gauss, &vp_gpu_log,
-    &vp_gpu_min, &vp_gpu_max, &vp_gpu_rank, &vp_gpu_entropy, &vp_gpu_mean, &vp_gpu_var, &vp_gpu_std, &vp_gpu_wiener,
-    &vp_gpu_above, &vp_gpu_threshold, &vp_gpu_subtract, &vp_gpu_nlmeans, &vp_gpu_math,
+#define VP_GPU_KERNEL(name) &vp_gpu_##name,
+    VP_GPU_KERNELS(VP_GPU_KERNEL)
+#undef VP_GPU_KERNEL
 };
 
 static int failed(struct vp_err *err, cudaError_t e)
