@@ -6,6 +6,8 @@ setup_file() {
     # what an MPI of a container or of root asks for
     # hash: the launcher of Open MPI 4 has its data where a process that is killed may hold a lock
     export PMIX_MCA_gds=hash OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    # the libraries of an MPI keep memory to the end
+    export ASAN_OPTIONS=detect_leaks=0
     ct-geom --sod 500 --sdd 1000 --detector 48x40 --pitch 2 --views 60 | ct-phantom -g - -o scan.tif
     ct-fdk scan.tif --volume 40x36x33 -o one.tif
     # long enough to be killed in
@@ -142,6 +144,7 @@ many.tif"
 }
 
 @test "a rank that is killed at any moment ends all of them, and leaves nothing" {
+    command -v pgrep >/dev/null || skip "no pgrep"
     for i in 1 2 3 4 5 6 7 8 9 10; do
         grid=$([ $((i % 2)) -eq 0 ] && echo 3x1 || echo 1x3)
         mpirun --quiet --oversubscribe -n 3 ct-fdk "$F/long.tif" --volume 256x256x256 --grid $grid --gather yes \
