@@ -512,7 +512,9 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     all = vp_alloc((size_t)r->size, LONGEST, "the names of files", err);
     rc = !all || !r->path || vp_session_header(s, run, apart ? r->z0 : r->whole.z0, apart ? r->z1 : r->whole.z1, &out, err)
              ? -1 : 0;
-    if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
+    const bool shared = !apart || r->mesh.columns > 1;
+    if (!rc && r->leads
+        && !(rc = (shared ? vp_writer_begin : vp_writer_open)(&r->writer, r->path, &out, &o, err))) {
         const char *temporary = vp_writer_temporary(r->writer);
         if (!temporary)
             rc = vp_fail(err, VP_ERUN, "%s: ranks write a regular file", r->path);
