@@ -4,7 +4,7 @@
 set -eu
 
 want="gcc libc6-dev make libtiff-dev zlib1g-dev"
-[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc"
+[ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc libopenmpi-dev openmpi-bin procps iproute2"
 [ "${1:-build}" != bench ] || want="$want libfftw3-dev"
 
 missing=

@@ -6,6 +6,8 @@ setup_file() {
     # what an MPI of a container or of root asks for
     # hash: the launcher of Open MPI 4 has its data where a process that is killed may hold a lock
     export PMIX_MCA_gds=hash OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    # the libraries of an MPI keep memory to the end
+    export ASAN_OPTIONS=detect_leaks=0
     ct-geom --sod 500 --sdd 1000 --detector 48x40 --pitch 2 --views 60 | ct-phantom -g - -o scan.tif
     ct-fdk scan.tif --volume 40x36x33 -o one.tif
     # long enough to be killed in
@@ -135,12 +137,14 @@ many.tif"
         [ "$status" -eq 1 ] || break
     done
     umount small
-    [ "$status" -eq 1 ] && [ -z "$left" ]
+    [ "$status" -eq 1 ]
+    [ -z "$left" ]
     [[ "$stderr" == *"many.tif: No space left on device"* ]]
     [ "$(grep -c "ct-fdk: error" <<<"$stderr")" -eq 1 ]
 }
 
 @test "a rank that is killed at any moment ends all of them, and leaves nothing" {
+    command -v pgrep >/dev/null || skip "no pgrep"
     for i in 1 2 3 4 5 6 7 8 9 10; do
         grid=$([ $((i % 2)) -eq 0 ] && echo 3x1 || echo 1x3)
         mpirun --quiet --oversubscribe -n 3 ct-fdk "$F/long.tif" --volume 256x256x256 --grid $grid --gather yes \
@@ -166,7 +170,6 @@ many.tif"
 @test "the plan of ranks, with a model, and without a launcher" {
     printf '%s\n' '# made up' 'load = 1e9' 'filter = 1e9' 'exchange = 1e9' 'backproject = 1e10' 'reduce = 2e9' 'store = 1e9' \
         'host_ranks = 4' 'memory = 4e9' > model
-    ok ct-fdk -g "$F/scan.tif" --raw-in 48x40:f32le --plan --ranks 16 --model model "$F/one.tif" || true
     ok ct-fdk "$F/scan.tif" --volume 1024x1024x1024 --plan --ranks 16 --model model
     for key in T_load T_filter T_allgather T_bp T_reduce T_store; do grep -q "^$key: " <<<"$output"; done
     # 2^30 voxels by 60 views on 16 ranks of 1e10: the planner's numbers are the formula's
@@ -214,4 +217,137 @@ many.tif"
     sent=$(grep -o '"bytes_of_views_sent": [0-9]*' s.json | grep -o '[0-9]*$')
     [ "$sent" -lt $((60 * 48 * 40 * 4)) ]
     [ "$sent" -gt $((60 * 48 * 20 * 4)) ]
+}
+
+# hosts N COMMAND...: two ranks on each of N hosts: network namespaces with addresses and names of their own
+hosts() {
+    local n=$1 list=
+    shift
+    for ((i = 1; i <= n; i++)); do list+=,10.98.7.$i:2; done
+    timeout -k 5 60 mpirun --quiet --oversubscribe --bind-to none -n $((2 * n)) --host "${list#,}" \
+        --mca plm_rsh_agent "$PWD/agent" --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include 10.98.7.0/24 \
+        --mca btl tcp,self --mca btl_tcp_if_include 10.98.7.0/24 -x PATH -x VOXPIPE_DEVICE -x PMIX_MCA_gds "$@" < /dev/null
+}
+
+take_down() {
+    for i in 1 2 3; do ip netns del "$PREFIX$i" 2>/dev/null; done
+    ip link del "${PREFIX}b" 2>/dev/null
+    return 0
+}
+
+@test "ranks on several hosts give the same, and end together" {
+    command -v ip >/dev/null || skip "no ip"
+    command -v unshare >/dev/null || skip "no unshare"
+    PREFIX=vp$((BASHPID % 10000))
+    trap take_down EXIT
+    ip netns add "${PREFIX}1" 2>/dev/null || skip "network namespaces cannot be made"
+    ip link add "${PREFIX}b" type bridge 2>/dev/null || skip "networks cannot be made"
+    ip addr add 10.98.7.254/24 dev "${PREFIX}b"
+    ip link set "${PREFIX}b" up
+    for i in 1 2 3; do
+        [ $i -eq 1 ] || ip netns add "$PREFIX$i"
+        ip link add "${PREFIX}v$i" type veth peer name eth0 netns "$PREFIX$i"
+        ip link set "${PREFIX}v$i" master "${PREFIX}b" up
+        ip netns exec "$PREFIX$i" ip addr add 10.98.7.$i/24 dev eth0
+        ip netns exec "$PREFIX$i" ip link set eth0 up
+        ip netns exec "$PREFIX$i" ip link set lo up
+    done
+    # mpirun's way to a host: ADDRESS COMMAND...
+    printf '%s\n' '#!/bin/sh' "host=$PREFIX\${1##*.}" 'shift' \
+        'exec ip netns exec "$host" unshare --uts sh -c '"'"'hostname "$0"; exec sh -c "$*"'"'"' "$host" "$@"' > agent
+    chmod +x agent
+    hosts 3 "${fdk[@]}" --grid 6x1 --gather yes --stats "$PWD/s.json" -o "$PWD/many.tif"
+    cmp "$F/one.tif" many.tif
+    grep -q '"hosts": 3' s.json
+    hosts 2 "${fdk[@]}" --grid 2x2 --gather yes -o "$PWD/many.tif"
+    ranks 4 "${fdk[@]}" --grid 2x2 -o here.tif
+    cmp here.tif many.tif
+    rm many.tif
+    head -c 200000 "$F/scan.tif" > cut.tif
+    run hosts 2 ct-fdk "$PWD/cut.tif" --volume 40x36x33 --gather yes -o "$PWD/many.tif"
+    [ "$status" -eq 1 ]
+    [ ! -e many.tif ]
+    [[ "$output" == *"cut.tif: page"* ]]
+    [ -z "$(find . -name '*.tmp')" ]
+    take_down
+}
+
+@test "a batch script for Slurm runs" {
+    for program in munged slurmctld slurmd sbatch srun; do
+        command -v $program >/dev/null || skip "no $program"
+    done
+    [ "$(id -u)" -eq 0 ] || skip "slurmd wants to be root"
+    compgen -G '/usr/lib/*/slurm*/mpi_pmix.so' >/dev/null || skip "Slurm without PMIx"
+    W=$PWD
+    H=$(hostname -s)
+    export SLURM_CONF=$W/slurm.conf
+    chmod go-w .
+    mkdir state spool
+    head -c 1024 /dev/urandom > key
+    chmod 600 key
+    cat > slurm.conf <<END
+ClusterName=voxpipe
+SlurmctldHost=$H(127.0.0.1)
+SlurmctldPort=$((20000 + BASHPID % 10000))
+SlurmdPort=$((30000 + BASHPID % 10000))
+AuthType=auth/munge
+AuthInfo=socket=$W/munge.sock
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=$W/state
+SlurmdSpoolDir=$W/spool
+SlurmctldPidFile=$W/slurmctld.pid
+SlurmdPidFile=$W/slurmd.pid
+SlurmctldLogFile=$W/slurmctld.log
+SlurmdLogFile=$W/slurmd.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SwitchType=switch/none
+MpiDefault=pmix
+ReturnToService=2
+NodeName=$H NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
+END
+    end_slurm() {
+        for name in slurmd slurmctld munge; do [ ! -s "$W/$name.pid" ] || kill "$(cat "$W/$name.pid")" 2>/dev/null; done
+        return 0
+    }
+    trap end_slurm EXIT
+    munged --force --key-file="$W/key" --socket="$W/munge.sock" --pid-file="$W/munge.pid" --log-file="$W/munge.log" \
+        --seed-file="$W/seed" 3>&- || skip "munged does not start"
+    slurmctld -i 3>&- || skip "slurmctld does not start"
+    slurmd 3>&- || skip "slurmd does not start"
+    for wait in {1..50}; do
+        [ "$(timeout 5 sinfo -h -o %t 2>/dev/null)" != idle ] || break
+        sleep 0.2
+    done
+    [ "$(timeout 5 sinfo -h -o %t)" = idle ] || skip "Slurm has no node that is idle: $(tail -n 1 slurmd.log)"
+    batch() { timeout -k 5 50 sbatch --wait --ntasks="$(nproc)" --output=out "$ROOT/examples/cluster/ct-fdk.slurm" "$@"; }
+    batch "$F/scan.tif" many.tif --volume 40x36x33 || { cat out; return 1; }
+    cmp "$F/one.tif" many.tif
+    grep -q "^T_run:" out
+    head -c 200000 "$F/scan.tif" > cut.tif
+    run batch cut.tif cut-volume.tif --volume 40x36x33
+    [ "$status" -ne 0 ]
+    [ ! -e cut-volume.tif ]
+    grep -q "cut.tif: page" out
+    end_slurm
+}
+
+@test "the same as independent jobs through files" {
+    command -v make >/dev/null || skip "no make"
+    unset MAKEFLAGS MFLAGS MAKELEVEL
+    jobs=(make -s -f "$ROOT/examples/cluster/Makefile" SCAN="$F/scan.tif" FLAGS="--volume 40x36x33")
+    "${jobs[@]}" VOLUME=slabs.tif SLABS=3 SUBSETS=1
+    ok img-cmp "$F/one.tif" slabs.tif
+    "${jobs[@]}" VOLUME=both.tif SLABS=2 SUBSETS=3
+    close_to "$F/one.tif" both.tif
+    [ "$(ls both.tif.parts | wc -l)" -eq 8 ]
+    run "${jobs[@]}" SCAN=nowhere.tif VOLUME=none.tif
+    [ "$status" -ne 0 ]
+    [ ! -e none.tif ]
 }

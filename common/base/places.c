@@ -41,7 +41,7 @@ const char *vp_tmpdir(void)
 
 const char *vp_plugins(void)
 {
-    const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of voxpipe-cuda.so */
+    const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of the plugins */
     return dir && *dir ? dir : NULL;
 }
 

@@ -138,7 +138,7 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
     const double slab = slices * plane * sizeof(float);
     t->download = over(slab, model->download);
     t->reduce = m->columns > 1 ? over(slab * (m->columns - 1) / m->columns, model->reduce) : 0;
-    t->store = fmax(over(volume * sizeof(float) / hosts, model->store), over(volume * sizeof(float), model->store_all));
+    t->store = p->discards ? 0 : fmax(over(volume * sizeof(float) / hosts, model->store), over(volume * sizeof(float), model->store_all));
     /* slices are fetched while those before are added and written */
     t->run = model->start + t->compute + fmax(t->download, t->reduce + t->store);
 }

@@ -43,6 +43,7 @@ struct vp_mesh_problem {
     bool mirror;        /* slabs of the lower half with their mirror images can be made */
     int64_t pair;       /* > 0: views have partners that far apart, and subsets hold both */
     bool on_host;       /* the CPU back-projects, in turn with all else that it does */
+    bool discards;      /* nobody wants the volume: nothing is stored */
     bool filter_device; /* views are filtered where they are back-projected, once they are shared */
 };
 

@@ -39,7 +39,7 @@ const struct vp_opt vp_ranked_options[] = {
              "The volume does not depend on it."},
     {.name = "slab-files", .type = VP_T_FLAG, .offset = VP_FIELD(struct vp_ranked_params, slab_files, bool),
      .help = "write a file for each slab: FILE with -0, -1, ... before its ending",
-     .more = "For file systems that do not let several hosts write one file. img-cat(1) makes a volume of them."},
+     .more = "For file systems that do not let several hosts write one file. ct-reduce(1) --join makes a volume of them."},
     {.name = "ranks", .type = VP_T_INT, .offset = VP_FIELD(struct vp_ranked_params, ranks, int64_t), .min = 0,
      .max = 1 << 20, .metavar = "N", .def = "0", .help = "with --plan: as if there were N ranks",
      .more = "Without --plan only 1 is allowed: this process works alone, whatever started it."},
@@ -246,6 +246,13 @@ static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, stru
 
 /* ---- the plan ---- */
 
+/* Somewhere that nothing is kept. */
+static bool discards(const char *path)
+{
+    struct stat st, null;
+    return path && !stat(path, &st) && !stat("/dev/null", &null) && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev;
+}
+
 /* What is known of the machine from the table of rates, and of the scan. */
 static void guess_model(struct vp_ranked *r, const struct vp_session *s, const struct vp_bp_plan *probe)
 {
@@ -265,7 +272,7 @@ static void guess_model(struct vp_ranked *r, const struct vp_session *s, const s
         .reduce = rates->ranks_exchange, .store = rates->volume_write, .start = on_host ? 0 : rates->device_start};
 }
 
-static int problem(struct vp_ranked *r, struct vp_session *s, struct vp_err *err)
+static int problem(struct vp_ranked *r, struct vp_session *s, const struct vp_run *run, struct vp_err *err)
 {
     struct vp_bp_plan probe;
     if (!vp_views_seekable(s->source))
@@ -279,7 +286,7 @@ static int problem(struct vp_ranked *r, struct vp_session *s, struct vp_err *err
     r->problem = (struct vp_mesh_problem){
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.kind->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
-        .pair = probe.partner, .on_host = s->job.kind->on_host, .filter_device = r->filter_device};
+        .pair = probe.partner, .discards = discards(run->common.output), .on_host = s->job.kind->on_host, .filter_device = r->filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
@@ -470,13 +477,6 @@ static char *slab_path(const char *path, int row)
     return asprintf(&out, "%.*s-%d%s", stem, path, row, path + stem) < 0 ? NULL : out;
 }
 
-/* Somewhere that nothing is kept. */
-static bool discards(const char *path)
-{
-    struct stat st, null;
-    return path && !stat(path, &st) && !stat("/dev/null", &null) && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev;
-}
-
 static int check_output(const struct vp_run *run, struct vp_err *err)
 {
     const char *path = run->common.output;
@@ -512,7 +512,9 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     all = vp_alloc((size_t)r->size, LONGEST, "the names of files", err);
     rc = !all || !r->path || vp_session_header(s, run, apart ? r->z0 : r->whole.z0, apart ? r->z1 : r->whole.z1, &out, err)
              ? -1 : 0;
-    if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
+    const bool shared = !apart || r->mesh.columns > 1;
+    if (!rc && r->leads
+        && !(rc = (shared ? vp_writer_begin : vp_writer_open)(&r->writer, r->path, &out, &o, err))) {
         const char *temporary = vp_writer_temporary(r->writer);
         if (!temporary)
             rc = vp_fail(err, VP_ERUN, "%s: ranks write a regular file", r->path);
@@ -678,7 +680,7 @@ int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run,
 {
     if (share_devices(r, s, rc, err))
         return end(r, run, err);
-    rc = problem(r, s, err);
+    rc = problem(r, s, run, err);
     if (agree(r, rc, NULL, 0, NULL, err))
         return end(r, run, err);
     if (choose(r, s, err))

@@ -15,7 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { SPINS = 200, MOST_NAP = 500000 }; /* of waiting; ns */
+/* Of waiting, in turns and ns. Messages move only while they are asked for, so those that work waits for are asked for
+ * often; a rank that has nothing to do but wait for others leaves them the processor. */
+enum { SPINS = 200, BUSY_SPINS = 1000, BUSY_NAP = 20000, MOST_NAP = 500000 };
 static const double UNHEARD_SECONDS = 10, STOP_SECONDS = 1;
 
 /* ---- the launcher ---- */
@@ -86,14 +88,14 @@ void vp_ranks_close(struct vp_ranks *r, bool well)
 
 /* ---- waiting ---- */
 
-static void nap(int turn)
+static void nap(int turn, bool busy)
 {
-    if (turn < SPINS) {
+    const int spins = busy ? BUSY_SPINS : SPINS;
+    const long ns = 1000L * (turn - spins + 1), most = busy ? BUSY_NAP : MOST_NAP;
+    if (turn < spins)
         sched_yield();
-        return;
-    }
-    const long ns = 1000L * (turn - SPINS + 1);
-    nanosleep(&(struct timespec){0, ns < MOST_NAP ? ns : MOST_NAP}, NULL);
+    else
+        nanosleep(&(struct timespec){0, ns < most ? ns : most}, NULL);
 }
 
 int vp_ranks_check(struct vp_ranks *r, struct vp_err *err)
@@ -124,7 +126,7 @@ static int wait_for(struct vp_ranks *r, struct vp_message **m, int n, double unt
             return 1;
         if (until <= 0 && r->stopped)
             until = vp_now() + UNHEARD_SECONDS;
-        nap(turn);
+        nap(turn, heed == GIVE_UP);
     }
 }
 

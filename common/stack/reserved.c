@@ -165,7 +165,7 @@ static void start_ahead(struct vp_reserved *r)
     }
 }
 
-static int map_tmpfs(struct vp_reserved *r, struct vp_err *err)
+static int map_tmpfs(struct vp_reserved *r, bool ahead, struct vp_err *err)
 {
     struct statfs fs;
     if (fstatfs(r->fd, &fs) || fs.f_type != TMPFS || r->size > PTRDIFF_MAX - PIECE)
@@ -190,7 +190,7 @@ static int map_tmpfs(struct vp_reserved *r, struct vp_err *err)
     /* where huge pages are of another size, madvise says yes to a piece and does nothing */
     r->huge = r->pieces > 0 && r->page * (r->page / sizeof(void *)) == PIECE;
     /* all of it will be needed, but perhaps not before other memory is free again */
-    if (r->size >= WORTH_A_THREAD && r->size <= vp_memory_available() / 2)
+    if (ahead && r->size >= WORTH_A_THREAD && r->size <= vp_memory_available() / 2)
         start_ahead(r);
     return 0;
 }
@@ -232,9 +232,9 @@ static bool await_huge(struct vp_reserved *r, uint64_t piece)
     return false;
 }
 
-static int map_tmpfs(struct vp_reserved *r, struct vp_err *err)
+static int map_tmpfs(struct vp_reserved *r, bool ahead, struct vp_err *err)
 {
-    (void)r, (void)err;
+    (void)r, (void)ahead, (void)err;
     return 0;
 }
 
@@ -245,7 +245,7 @@ static bool copy_mapped(struct vp_reserved *r, uint64_t at, const void *buf, siz
 }
 #endif
 
-int vp_reserved_open(struct vp_reserved **out, int fd, const char *name, uint64_t size, struct vp_err *err)
+int vp_reserved_open(struct vp_reserved **out, int fd, const char *name, uint64_t size, bool ahead, struct vp_err *err)
 {
     struct vp_reserved *r = vp_alloc(1, sizeof *r, name, err);
     if (!r)
@@ -256,7 +256,7 @@ int vp_reserved_open(struct vp_reserved **out, int fd, const char *name, uint64_
     r->page = (uintptr_t)sysconf(_SC_PAGESIZE);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->ready, NULL);
-    if (map_tmpfs(r, err)) {
+    if (map_tmpfs(r, ahead, err)) {
         vp_reserved_close(r);
         return -1;
     }

@@ -380,8 +380,9 @@ uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_op
     return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
 }
 
-static int open_writer(struct vp_writer **out, const char *path, const char *temporary, const struct vp_stack *stack,
-                       const struct vp_writer_options *o, struct vp_err *err)
+/* shared: others write it, too, from hosts or processes of their own; `temporary`: they have opened it. */
+static int open_writer(struct vp_writer **out, const char *path, bool shared, const char *temporary,
+                       const struct vp_stack *stack, const struct vp_writer_options *o, struct vp_err *err)
 {
     struct vp_writer *w = calloc(1, sizeof *w);
     if (!w || vp_stack_copy(&w->stack, stack)) {
@@ -404,7 +405,7 @@ static int open_writer(struct vp_writer **out, const char *path, const char *tem
         rc = open_tiff(w, err);
     if (!rc && !w->compress && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
         rc = vp_reserved_open(&w->reserved, vp_outfile_fd(w->file), vp_outfile_name(w->file),
-                              place_end(w, stack->pages - 1), err);
+                              place_end(w, stack->pages - 1), !shared, err);
     }
     if (rc) {
         vp_writer_abort(w);
@@ -417,13 +418,19 @@ static int open_writer(struct vp_writer **out, const char *path, const char *tem
 int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err)
 {
-    return open_writer(w, path, NULL, stack, o, err);
+    return open_writer(w, path, false, NULL, stack, o, err);
+}
+
+int vp_writer_begin(struct vp_writer **w, const char *path, const struct vp_stack *stack,
+                    const struct vp_writer_options *o, struct vp_err *err)
+{
+    return open_writer(w, path, true, NULL, stack, o, err);
 }
 
 int vp_writer_join(struct vp_writer **w, const char *path, const char *temporary, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err)
 {
-    return open_writer(w, path, temporary, stack, o, err);
+    return open_writer(w, path, true, temporary, stack, o, err);
 }
 
 const char *vp_writer_temporary(const struct vp_writer *w)

@@ -54,10 +54,12 @@ int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, co
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
                     struct vp_err *err);
 
-/* One file that several processes write, on hosts that share its folder. One opens it (vp_writer_open) and tells the
+/* One file that several processes write, on hosts that share its folder. One opens it (vp_writer_begin) and tells the
  * others the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they join
  * with the same stack and options, and put rows. All close; then the one that opened it says how many rows the others
  * have put (of vp_writer_rows_put), and closes. Whoever aborts, or is ended by a signal, removes the file. */
+int vp_writer_begin(struct vp_writer **w, const char *path, const struct vp_stack *stack,
+                    const struct vp_writer_options *o, struct vp_err *err);
 const char *vp_writer_temporary(const struct vp_writer *w);
 int vp_writer_join(struct vp_writer **w, const char *path, const char *temporary, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err);

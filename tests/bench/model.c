@@ -163,11 +163,12 @@ static void measure_work(const struct vp_kind *k, int device, int n, int views)
             t = vp_now();
         }
         check(vp_slab_add(s, 0, views, 0, n, in, &ticket, &err) || vp_slab_flush(s, &err) || vp_slab_wait(s, ticket, &err));
-        kernel = fmin(kernel, vp_now() - t);
-        if (filters) {
+        if (filters) { /* queued; the device has the times */
             vp_slab_stats(s, &stats);
-            kernel = i ? fmin(kernel, stats.kernel) : stats.kernel;
+            kernel = fmin(kernel, stats.kernel);
             filter = fmin(filter, stats.filter);
+        } else {
+            kernel = fmin(kernel, vp_now() - t);
         }
         vp_slab_close(s);
     }

@@ -1457,17 +1457,17 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
     struct vp_reconstruct job, whole;
     struct vp_sharing sharing;
     struct vp_adding adding;
-    struct vp_filter *filter; /* has memory of its own to work in */
+    struct vp_filter *own; /* has memory of its own to work in */
     int64_t rows[8][2], mine[2], all[RANKS_MOST][2];
 
-    CHECK(!vp_filter_open(&filter, &(struct vp_filter_params){.cutoff = 1}, &s->geom, s->views, &s->scan, 1, &err));
+    CHECK(!vp_filter_open(&own, &(struct vp_filter_params){.cutoff = 1}, &s->geom, s->views, &s->scan, 1, &err));
     CHECK(!vp_reader_open(&reader, &path, 1, &(struct vp_reader_options){0}, &err));
     CHECK(!vp_views_open(&source, reader, false, 0, &err));
     const struct vp_reconstruct_feed feed = {&sharing, vp_sharing_read};
     const struct vp_reconstruct_sink sink = {&adding, vp_adding_put, m->columns > 1};
     job = whole = (struct vp_reconstruct){
         .source = source, .views = s->views, .n_views = s->geom.views, .last = s->geom.views, .in_nu = NU, .nu = s->geom.nu,
-        .nv = NV, .filter = filter, .filter_on = g->filter_on, .grid = &s->grid, .z1 = s->grid.n[2], .memory = 1 << 30,
+        .nv = NV, .filter = own, .filter_on = g->filter_on, .grid = &s->grid, .z1 = s->grid.n[2], .memory = 1 << 30,
         .threads = 1, .kind = g->kind, .devices = device, .n_devices = 1, .want_subsets = 1};
     const struct vp_mesh_problem problem = {.of = &whole, .sample_bytes = 4, .ranks = ranks->size, .hosts = 1,
                                             .unit = m->half ? K : 1, .mirror = m->half, .pair = g->pair};
@@ -1506,7 +1506,7 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
         CHECK_INT(sharing.bad, 0);
     vp_sharing_free(&sharing, true);
     vp_adding_free(&adding, true);
-    vp_filter_close(filter);
+    vp_filter_close(own);
     vp_reconstruct_plan_free(&p);
     vp_views_close(source);
     vp_reader_close(reader, NULL);

@@ -1386,6 +1386,50 @@ static void many_at_once(void)
     free(bytes);
 }
 
+/* One opens the file, two join it; pages are dealt out. Nothing has the name before the first one closes, which knows how
+ * many rows there should be; who joined and gives up takes the file away. */
+static void by_several(const char *path, const struct vp_stack *s, const struct vp_writer_options *o, const char *all,
+                       const char *want)
+{
+    enum { WRITERS = 3 };
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_writer *w[WRITERS];
+    const size_t bytes = vp_page_bytes(s);
+    char temporary[400];
+    for (int lost = 0; lost <= 2; lost++) {
+        int64_t others = 0;
+        CHECK(!vp_writer_begin(&w[0], path, s, o, &err) && vp_writer_temporary(w[0]));
+        snprintf(temporary, sizeof temporary, "%s", vp_writer_temporary(w[0]));
+        for (int i = 1; i < WRITERS; i++)
+            CHECK(!vp_writer_join(&w[i], path, temporary, s, o, &err) && vp_writer_random(w[i]));
+        for (int64_t p = s->pages - 1; p >= 0; p--)
+            if (lost != 1 || p > 0)
+                CHECK(!vp_writer_bands(w[p % WRITERS], p, 1, 0, s->ny, all + (size_t)p * bytes, 1, &err));
+        if (lost == 2) {
+            vp_writer_others(w[0], vp_writer_rows_put(w[1]) + vp_writer_rows_put(w[2]));
+            vp_writer_abort(w[1]);
+            CHECK(access(temporary, F_OK) && !vp_writer_close(w[2], &err) && vp_writer_close(w[0], &err));
+            CHECK(strstr(err.msg, "No such file"));
+            err = (struct vp_err)VP_ERR_INIT;
+            continue;
+        }
+        for (int i = WRITERS - 1; i > 0; i--) {
+            others += vp_writer_rows_put(w[i]);
+            CHECK(!vp_writer_close(w[i], &err) && !access(temporary, F_OK));
+        }
+        vp_writer_others(w[0], others);
+        if (lost == 0) {
+            CHECK(!vp_writer_close(w[0], &err) && access(temporary, F_OK));
+            same_files(path, want);
+        } else {
+            CHECK(vp_writer_close(w[0], &err) && access(temporary, F_OK) && strstr(err.msg, "expected"));
+            err = (struct vp_err)VP_ERR_INIT;
+        }
+        CHECK(vp_writer_join(&w[1], path, temporary, s, o, &err) && strstr(err.msg, "another rank has begun"));
+        err = (struct vp_err)VP_ERR_INIT;
+    }
+}
+
 /* Rows in any order and pages by many threads give the bytes of the stream. `where`: a directory. */
 static void any_order(const char *where, enum vp_type t, int64_t nx, int64_t ny, int64_t pages, bool raw_)
 {
@@ -1426,6 +1470,7 @@ static void any_order(const char *where, enum vp_type t, int64_t nx, int64_t ny,
         CHECK(!vp_writer_close(w, &err));
         same_files(path, want);
     }
+    by_several(path, &s, &o, all, want);
     /* a row too few, one too many, and what is not there */
     CHECK(!vp_writer_open(&w, path, &s, &o, &err));
     CHECK(!vp_writer_rows(w, 0, 0, 1, all, &err) && vp_writer_close(w, &err) && strstr(err.msg, "got 1 rows in all"));
