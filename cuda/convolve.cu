@@ -25,15 +25,15 @@ namespace vp
 namespace
 {
 
-/* All lengths, ascending, and what a value costs beside the shortest. */
+/* All lengths, ascending, and what a value costs in rows and in columns, for one of the second. */
 const struct {
     const convolve_length *length;
-    double cost;
-} lengths[] = {{&convolve_128, 1.1}, {&convolve_256, 1}, {&convolve_288, 1.03}, {&convolve_320, 1.04},
-               {&convolve_512, 1.02}, {&convolve_1024, 1.05}};
+    double row, column;
+} lengths[] = {{&convolve_128, 1.1, 1.1}, {&convolve_256, 1, 1}, {&convolve_288, 1.03, 1.03}, {&convolve_320, 1.04, 1.04},
+               {&convolve_512, 1.02, 1.02}, {&convolve_1024, 1.05, 1.28}};
 
 enum {
-    DEEP_MOST = 320, /* along z, which is not known: a stack of few planes must not be transformed as if it had many */
+    DEEP_MOST = 320,
     LEAST_VALID = 4, /* outputs of a tile along x are a multiple of it */
 };
 constexpr uint64_t WORK = (uint64_t)768 << 20; /* of the passes' lines, where images can be done in pieces */
@@ -43,23 +43,36 @@ int clamped(int64_t n)
     return (int)std::min<int64_t>(n, 1 << 30);
 }
 
-/* The length for `size` outputs (0: unknown, at most `most`); `together` tiles are transformed at once. */
-const convolve_length *choose(int64_t size, int taps, int together, int most)
+/* The length for `size` outputs; of rows, two tiles are transformed at once. */
+const convolve_length *choose(int64_t size, int taps, bool rows)
 {
     const convolve_length *best = nullptr;
     double least = 0;
     for (const auto &l : lengths) {
         const int valid = (l.length->T - taps + 1) / LEAST_VALID * LEAST_VALID;
-        if (valid < LEAST_VALID || (l.length->T > most && best))
+        if (valid < LEAST_VALID)
             continue;
-        const double tiles = size ? (double)vp_round_up(vp_groups(size, valid), together) : 1024.0 / valid;
-        const double cost = tiles * l.length->T * l.cost;
+        const double tiles = (double)vp_round_up(vp_groups(size, valid), rows ? 2 : 1);
+        const double cost = tiles * l.length->T * (rows ? l.row : l.column);
         if (!best || cost < least) {
             best = l.length;
             least = cost;
         }
     }
     return best;
+}
+
+/* Along z, where nobody knows how many there will be: as along y, but a stack of few planes is not to be transformed as
+ * if it had many. */
+const convolve_length *choose_deep(const convolve_length *y, int taps)
+{
+    if (y->T <= DEEP_MOST && y->T >= 2 * taps)
+        return y;
+    for (const auto &l : lengths)
+        if (l.length->T >= 4 * taps || l.length->T == DEEP_MOST)
+            if (l.length->T >= taps + LEAST_VALID)
+                return l.length;
+    return choose(1 << 20, taps, false);
 }
 
 }
@@ -106,8 +119,7 @@ convolve_cut cut_of(const vp_op *op)
     c.fits = true;
     for (int a = 0; a < (is_deep(p) ? 3 : 2); a++) {
         const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        const int most = a == 2 ? std::max<int>(c.length[1] ? std::min<int>(c.length[1]->T, DEEP_MOST) : 0, 0) : 1 << 30;
-        c.length[a] = choose(a < 2 ? op->image[a] : 0, taps, a == 0 ? 2 : 1, most);
+        c.length[a] = a == 2 ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
         if (!c.length[a]) {
             c.fits = false;
             return c;
@@ -352,7 +364,6 @@ int make_spectrum(const vp_op *op, const convolve_table &t, vp_queue *queue, vp_
     a.axis = axis_of(op, 1, c.valid[1]);
     a.lanes = x;
     a.repeats = a.tiles = a.outers = 1;
-    a.fold = true;
     a.scale = (float)(1 / ((double)x * y * (deep ? c.length[2]->T : 1)));
     if (!deep) {
         a.spectrum = t.spectrum;
@@ -362,7 +373,7 @@ int make_spectrum(const vp_op *op, const convolve_table &t, vp_queue *queue, vp_
     a.outers = (int)p->n[2];
     a.in_outer = p->n[1] * x;
     a.out_outer = (int64_t)x * y;
-    if (c.length[1]->columns(err, queue->stream, a, COLUMNS_FORWARD))
+    if (c.length[1]->columns(err, queue->stream, a, COLUMNS_TAPS))
         return -1;
     a.in = a.out;
     a.in_pitch = (int64_t)x * y;

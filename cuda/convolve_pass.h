@@ -71,7 +71,6 @@ struct columns_args {
     int lanes;                     /* with one spectrum */
     int repeats;                   /* as many lanes side by side, 1 or more */
     int tile0, tiles, outers;
-    bool fold;                     /* row i is tap (i + centre) mod T of a kernel of axis.taps */
     bool backwards;                /* the last tiles first: what they read was written last */
     float scale;                   /* of a spectrum */
 };
@@ -93,7 +92,8 @@ struct back_args {
     const complex_value *twiddle;
 };
 
-enum columns_mode { COLUMNS_CONVOLVE, COLUMNS_FORWARD, COLUMNS_BACK, COLUMNS_SPECTRUM };
+/* TAPS and SPECTRUM: forward, of a kernel; row i is tap (i + centre) mod T. */
+enum columns_mode { COLUMNS_CONVOLVE, COLUMNS_FORWARD, COLUMNS_BACK, COLUMNS_TAPS, COLUMNS_SPECTRUM };
 
 struct convolve_length {
     int T, R1, R2;                 /* a twiddle table has T values, W(T)^(k1 n2) at k1 * R2 + n2 */
