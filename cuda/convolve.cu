@@ -275,8 +275,7 @@ uint64_t sums_of(const vp_convolve_params *p)
     return p->sums ? (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0;
 }
 
-/* `made` is behind what is filled unless it is said where. */
-convolve_table table_of(const vp_op *op, void *base, void *made)
+convolve_table table_of(const vp_op *op, void *base)
 {
     const vp_convolve_params *const p = params_of(op);
     const convolve_cut c = cut_of(op);
@@ -289,13 +288,12 @@ convolve_table table_of(const vp_op *op, void *base, void *made)
         if (c.length[a])
             t.twiddle[a] = all.take<complex_value>((uint64_t)c.length[a]->T);
     t.bytes = all.used;
-    all = {made ? (char *)made : base ? (char *)base + t.bytes : nullptr, 0};
     const convolve_length *const last = c.length[is_deep(p) ? 2 : 1];
     const uint64_t x = (uint64_t)c.length[0]->T, y = (uint64_t)c.length[1]->T;
     const uint64_t lanes = is_deep(p) ? x * y : x;
     t.spectrum = all.take<complex_value>(lanes / (uint64_t)last->group * (uint64_t)last->spectrum);
     t.work = all.take<complex_value>((uint64_t)(p->n[1] * p->n[2]) * x + (is_deep(p) ? (uint64_t)p->n[2] * lanes : 0));
-    t.made = all.used;
+    t.made = all.used - t.bytes;
     return t;
 }
 
@@ -316,12 +314,12 @@ bool has(const vp_op *op, char *why, size_t size)
 
 uint64_t table(const vp_op *op)
 {
-    return is_source(params_of(op)) ? source_table_bytes(op) : is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr, nullptr).bytes;
+    return is_source(params_of(op)) ? source_table_bytes(op) : is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr).bytes;
 }
 
 uint64_t made(const vp_op *op)
 {
-    return is_source(params_of(op)) ? source_made_bytes(op) : is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr, nullptr).made;
+    return is_source(params_of(op)) ? source_made_bytes(op) : is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr).made;
 }
 
 void fill(const vp_op *op, void *to)
@@ -332,7 +330,7 @@ void fill(const vp_op *op, void *to)
         return;
     }
     const convolve_cut c = cut_of(op);
-    const convolve_table t = table_of(op, to, nullptr);
+    const convolve_table t = table_of(op, to);
     std::copy(p->kernels, p->kernels + taps_of(p), t.kernel);
     if (p->sums)
         std::copy(p->sums, p->sums + sums_of(p), t.sums);
@@ -390,7 +388,7 @@ int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
     const vp_convolve_params *const p = params_of(op);
     if (is_grid(p))
         return is_source(p) ? source_make(op, base, queue, err) : grid_make(op, base, queue, err);
-    return make_spectrum(op, table_of(op, base, nullptr), queue, err);
+    return make_spectrum(op, table_of(op, base), queue, err);
 }
 
 /* ---- the passes ---- */
@@ -481,7 +479,6 @@ struct launching {
     convolve_cut cut;
     convolve_table table;
     convolve_axis axis[3];
-    convolve_ending ending;
     room r;
     int in_lo[3], in_n[3]; /* samples that exist in the input */
     int out_lo[3], out_n[3];
@@ -514,7 +511,6 @@ back_args back_of(const launching &l)
     a.in_pair = a.mean_pair * l.cut.length[0]->T;
     a.out = *l.work->out;
     a.type = l.op->out;
-    a.ending = l.ending;
     for (int i = 0; i < 3; i++)
         a.axis[i] = l.axis[i];
     a.y0 = l.out_lo[1];
@@ -658,8 +654,7 @@ int launch_bad(const vp_op *op, const vp_work *work, const int *bad, vp_err *err
     return vp_start(err, work->queue->stream, bad_kernel, dim3((unsigned)work->queue->sms * 4), dim3(256), 0, b);
 }
 
-int launch_one(const vp_op *op, const vp_work *work, const convolve_table &table, const convolve_ending &ending, int **bad,
-               vp_err *err)
+int launch_one(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
 {
     launching l = {};
     l.op = op;
@@ -667,8 +662,7 @@ int launch_one(const vp_op *op, const vp_work *work, const convolve_table &table
     l.work = work;
     l.err = err;
     l.cut = cut_of(op);
-    l.table = table;
-    l.ending = ending;
+    l.table = table_of(op, (void *)work->table);
     l.stream = work->queue->stream;
     const vp_box &in = work->in[0].box, &out = work->out->box;
     int64_t in_size[3], out_size[3];
@@ -696,38 +690,10 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     int *bad;
     const int rc = is_source(p) ? source_launch(op, work, &bad, err)
                    : is_grid(p) ? grid_launch(op, work, &bad, err)
-                                : launch_one(op, work, table_of(op, (void *)work->table, nullptr), {}, &bad, err);
+                                : launch_one(op, work, &bad, err);
     return rc || launch_bad(op, work, bad, err) ? -1 : 0;
 }
 
-}
-
-/* ---- for deconvolve.cu ---- */
-
-bool kernel_fits(const vp_op *op)
-{
-    return !is_grid(params_of(op)) && cut_of(op).fits;
-}
-
-uint64_t kernel_table_bytes(const vp_op *op)
-{
-    return table_of(op, nullptr, nullptr).bytes;
-}
-
-uint64_t kernel_made_bytes(const vp_op *op)
-{
-    return table_of(op, nullptr, nullptr).made;
-}
-
-int kernel_make(const vp_op *op, void *table, void *made, vp_queue *queue, vp_err *err)
-{
-    return make_spectrum(op, table_of(op, table, made), queue, err);
-}
-
-int kernel_launch(const vp_op *op, const vp_work *work, void *made, const convolve_ending &ending, vp_err *err)
-{
-    int *bad;
-    return launch_one(op, work, table_of(op, (void *)work->table, made), ending, &bad, err);
 }
 
 }

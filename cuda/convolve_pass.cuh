@@ -154,7 +154,7 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
     const int64_t at = (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
     const bool edge = (a.sums || a.factor) && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
                                  || clips(a.axis[2], z));
-    if (a.type == VP_F32 && a.ending.with == CONVOLVE_ONLY && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
+    if (a.type == VP_F32 && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
         float *const q = hidden((float *)o.data + at + 4 * t);
         const float4 *const p = (const float4 *)pixel + t;
         each<L::T / 2 / L::R2>([&](auto k) {
@@ -167,20 +167,11 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
         });
         return;
     }
-    const convolve_ending &e = a.ending;
-    const auto at_start_of = [&](const vp_area &o) {
-        return (const float *)o.data + (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
-    };
-    const bool inside = y >= e.box.lo[1] && y < e.box.hi[1] && z >= e.box.lo[2] && z < e.box.hi[2];
     for (int i = t; i < n; i += L::R2) {
         float v = pixel[i];
         if (edge)
             v *= a.sums ? renormalizing(a.sums, a.axis, x0 + i, y, z)
                         : a.factor[(y - o.box.lo[1]) * a.factor_pitch + (x0 + i - o.box.lo[0])];
-        if (e.with == CONVOLVE_RATIO)
-            v = inside && x0 + i >= e.box.lo[0] && x0 + i < e.box.hi[0] && v > e.dark ? __fdiv_rn(at_start_of(e.other)[i], v) : 0;
-        else if (e.with == CONVOLVE_PRODUCT)
-            v *= at_start_of(e.other)[i] * (e.third.data ? at_start_of(e.third)[i] : 1);
         store_sample((char *)o.data, at + i, a.type, v);
     }
 }

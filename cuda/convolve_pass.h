@@ -22,20 +22,6 @@ struct convolve_axis {
     __host__ __device__ int behind() const { return taps - 1 - centre; }
 };
 
-/* What becomes of results as they are stored. `other` and `third` are f32 images of the output's size. */
-enum convolve_with {
-    CONVOLVE_ONLY,
-    CONVOLVE_RATIO,  /* within `box`, where it is above `dark`: what is in `other` divided by it; else 0 */
-    CONVOLVE_PRODUCT /* times what is in `other` and in `third` (NULL: 1) */
-};
-
-struct convolve_ending {
-    convolve_with with;
-    vp_area other, third;
-    vp_box box;
-    float dark;
-};
-
 /* Rows forward: tiles 2 p and 2 p + 1 of a row as one complex line, natural order, the line's mean taken off. */
 struct rows_args {
     vp_area in;
@@ -83,7 +69,6 @@ struct back_args {
     int64_t mean_pair, mean_plane;
     vp_area out;
     int type;
-    convolve_ending ending;
     convolve_axis axis[3];
     int pair0, y0, rows, z0;
     const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
