@@ -13,6 +13,7 @@ operation() {
     img-wiener) echo --radius 3 ;;
     img-nlmeans) echo --h 3 --search 2 ;;
     img-convolve) echo -k kernel.tif ;;
+    img-deconvolve) echo -k kernel.tif -n 3 ;;
     *) return 1 ;;
     esac
 }

@@ -9,24 +9,26 @@
 
 static bool load_f32(float *to, const float *from, int64_t n)
 {
+    vf sum = {0};
+    float rest = 0;
     int64_t i = 0;
-    vi bad = {0};
-    bool any = false;
 
     for (; i + LANES <= n; i += LANES) {
         const vf v = *(const vf_u *)(from + i);
-        const vi good = v - v == 0;
-        *(vf_u *)(to + i) = (vf)((vi)v & good);
-        bad |= ~good;
+        *(vf_u *)(to + i) = v;
+        sum += v - v; /* 0, or NaN */
+    }
+    for (; i < n; i++) {
+        to[i] = from[i];
+        rest += from[i] - from[i];
     }
     for (int l = 0; l < LANES; l++)
-        any = any || bad[l];
-    for (; i < n; i++) {
-        const bool good = isfinite(from[i]);
-        to[i] = good ? from[i] : 0;
-        any = any || !good;
-    }
-    return any;
+        rest += sum[l];
+    if (rest == 0)
+        return false;
+    for (i = 0; i < n; i++)
+        to[i] = isfinite(from[i]) ? from[i] : 0;
+    return true;
 }
 
 static bool load(float *to, const void *from, enum vp_type type, int64_t n)
@@ -220,6 +222,14 @@ static void rows(const struct vp_convolve_rows *r)
             for (int64_t y = 0; y < r->ny + 3; y++) {
                 const float *const s = plane + y * r->row, *const t = taps + y * r->nx;
                 vf part[4][V];
+                if (r->nx == 1) {
+#pragma GCC unroll 2
+                    for (int v = 0; v < V; v++)
+#pragma GCC unroll 4
+                        for (int i = 0; i < 4; i++)
+                            sum[i][v] += *(const vf_u *)(s + v * LANES) * t[-i];
+                    continue;
+                }
                 for (int i = 0; i < 4; i++)
                     for (int v = 0; v < V; v++)
                         part[i][v] = (vf){0};
