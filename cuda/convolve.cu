@@ -30,7 +30,8 @@ const struct {
     const convolve_length *length;
     double row, column;
 } lengths[] = {{&convolve_128, 1.1, 1.1}, {&convolve_256, 1, 1}, {&convolve_288, 1.03, 1.03}, {&convolve_320, 1.04, 1.04},
-               {&convolve_512, 1.02, 1.02}, {&convolve_1024, 1.05, 1.28}};
+               {&convolve_384, 1.05, 1.05}, {&convolve_512, 1.02, 1.02}, {&convolve_640, 1.08, 1.12},
+               {&convolve_1024, 1.05, 1.28}};
 
 enum {
     DEEP_MOST = 320,
@@ -62,7 +63,7 @@ const convolve_length *choose(int64_t size, int taps, bool rows)
     return best;
 }
 
-/* Along z, where nobody knows how many there will be: as along y, but a stack of few planes is not to be transformed as
+/* Along z, where it may be that nobody knows how many there will be: as along y, but a stack of few planes is not to be transformed as
  * if it had many. */
 const convolve_length *choose_deep(const convolve_length *y, int taps)
 {
@@ -119,7 +120,7 @@ convolve_cut cut_of(const vp_op *op)
     c.fits = true;
     for (int a = 0; a < (is_deep(p) ? 3 : 2); a++) {
         const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        c.length[a] = a == 2 ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
+        c.length[a] = a == 2 && !op->whole[2] ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
         if (!c.length[a]) {
             c.fits = false;
             return c;

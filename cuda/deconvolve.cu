@@ -346,31 +346,41 @@ int volumes_of(const vp_deconvolve_params *p)
     return p->g.method == VP_LEAST_SQUARES || p->g.accelerate ? VOLUMES : NORM + 1;
 }
 
+/* The two convolutions, whose frame is there as a whole: its planes are known. */
+struct both {
+    vp_op forward, adjoint;
+
+    explicit both(const vp_op *op) : forward(deconvolve_params(op)->forward), adjoint(deconvolve_params(op)->adjoint)
+    {
+        forward.whole[2] = adjoint.whole[2] = true;
+    }
+};
+
 bool has(const vp_op *op, char *why, size_t size)
 {
-    const vp_deconvolve_params *const p = deconvolve_params(op);
+    const both b(op);
     if (VP_CONVOLVE_TYPES & 1u << op->in)
-        return vp_gpu_convolve.has(&p->forward, why, size) && vp_gpu_convolve.has(&p->adjoint, why, size);
+        return vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
     snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
     return false;
 }
 
 uint64_t table(const vp_op *op)
 {
-    const vp_deconvolve_params *const p = deconvolve_params(op);
-    return vp_gpu_convolve.table(&p->forward) + vp_gpu_convolve.table(&p->adjoint);
+    const both b(op);
+    return vp_gpu_convolve.table(&b.forward) + vp_gpu_convolve.table(&b.adjoint);
 }
 
 void fill(const vp_op *op, void *to)
 {
-    const vp_deconvolve_params *const p = deconvolve_params(op);
-    vp_gpu_convolve.fill(&p->forward, to);
-    vp_gpu_convolve.fill(&p->adjoint, (char *)to + vp_gpu_convolve.table(&p->forward));
+    const both b(op);
+    vp_gpu_convolve.fill(&b.forward, to);
+    vp_gpu_convolve.fill(&b.adjoint, (char *)to + vp_gpu_convolve.table(&b.forward));
 }
 
 /* A convolution on the device, as the engine would have it. */
 struct convolution {
-    const vp_op *op;
+    vp_op op;
     char *table;
     uint64_t filled;
 };
@@ -398,14 +408,15 @@ deconvolve_room room_of(const vp_op *op, void *base)
         r.f.v[v] = all.take<float>((uint64_t)r.f.voxels);
     r.block = all.take<sums>((uint64_t)vp_groups(r.f.voxels, SPAN));
     r.all = all.take<sums>(1);
-    const auto take = [&](const vp_op *c) {
-        const uint64_t filled = vp_gpu_convolve.table(c);
-        return convolution{c, all.take<char>(filled + vp_gpu_convolve.made(c)), filled};
+    const both b(op);
+    const auto take = [&](const vp_op &c) {
+        const uint64_t filled = vp_gpu_convolve.table(&c);
+        return convolution{c, all.take<char>(filled + vp_gpu_convolve.made(&c)), filled};
     };
-    r.forward = take(&p->forward);
-    r.adjoint = take(&p->adjoint);
-    r.rest = all.take<char>((uint64_t)vp_max64((int64_t)vp_gpu_convolve.scratch(&p->forward, p->frame, p->frame),
-                                               (int64_t)vp_gpu_convolve.scratch(&p->adjoint, p->frame, p->frame)));
+    r.forward = take(b.forward);
+    r.adjoint = take(b.adjoint);
+    r.rest = all.take<char>((uint64_t)vp_max64((int64_t)vp_gpu_convolve.scratch(&b.forward, p->frame, p->frame),
+                                               (int64_t)vp_gpu_convolve.scratch(&b.adjoint, p->frame, p->frame)));
     r.bytes = all.used;
     return r;
 }
@@ -452,14 +463,14 @@ class deconvolution {
         w.table = c.table;
         w.scratch = r.rest;
         w.queue = work->queue;
-        return vp_gpu_convolve.launch(c.op, &w, err);
+        return vp_gpu_convolve.launch(&c.op, &w, err);
     }
 
     int prepare(const convolution &c, const char *filled)
     {
         return vp_gpu_check(err, cudaMemcpyAsync(c.table, filled, c.filled, cudaMemcpyDeviceToDevice, stream),
                             "cannot copy within the CUDA device")
-                       || vp_gpu_convolve.make(c.op, c.table, work->queue, err)
+                       || vp_gpu_convolve.make(&c.op, c.table, work->queue, err)
                    ? -1 : 0;
     }
 
