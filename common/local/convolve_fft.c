@@ -86,6 +86,14 @@ static float *take(char *mem, size_t *at, int64_t floats)
     return p;
 }
 
+/* Whether products of several terms are added up before the way back. */
+static bool needs_sum(const struct vp_convolve_params *p)
+{
+    const struct vp_convolve_cpu *c = p->cpu;
+
+    return c->tiles == VP_GENERAL && p->nodes[0] * p->nodes[1] * c->pieces[0] * c->pieces[1] * c->pieces[2] > 1;
+}
+
 /* Columns that a strip's or a run of tiles' means are kept for. */
 static int64_t columns_of(const struct vp_convolve_cpu *c, const struct vp_box *out)
 {
@@ -108,7 +116,7 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->x = take(mem, &at, s.x * s.e);
     w->y[0] = take(mem, &at, cells ? s.x * s.e : 0);
     w->y[1] = take(mem, &at, cells ? s.x * s.e : 0);
-    w->sum = take(mem, &at, general ? s.spectrum : 0);
+    w->sum = take(mem, &at, needs_sum(p) ? s.spectrum : 0);
     w->load = take(mem, &at, rows * s.load);
     w->store[0] = take(mem, &at, rows * s.load);
     w->store[1] = take(mem, &at, cells ? rows * s.load : 0);
@@ -579,6 +587,62 @@ static void nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo,
         --*b;
 }
 
+/* Rows of a tile of one kernel in one piece: what they become stays in the blocks of columns. */
+static void convolve_rows(const struct vp_convolve_job *j, struct work *w)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+    const float *k = w->spectra;
+    float *f[MOST];
+
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        pointers(s, w->f, mid, f, s->blocks);
+        for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e) {
+            c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
+            c->fft->convolve(&c->along[0], w->x, k);
+            c->fft->scatter(w->x + (c->piece[0] - 1) * s->e, f, g * s->lanes, c->out[0] / s->lanes);
+        }
+    }
+}
+
+/* Rows of a tile, times a spectrum, to or onto the sum; those of node u by its weights where there are several. */
+static void add_rows(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t u, bool weighted, const float *k,
+                     bool more)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+    float *sum = w->sum, *f[MOST];
+
+    for (int64_t i = 0; weighted && i < s->x; i++)
+        w->more[1][i] = vp_convolve_weight(j->p, 0, u, x + i);
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        pointers(s, w->f, mid, f, s->blocks);
+        for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e, sum += s->x * s->e) {
+            c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
+            for (int64_t i = 0; weighted && i < s->x; i++)
+                c->isa->scale(w->x + i * s->e, w->more[1][i], s->e);
+            c->fft->forward(&c->along[0], w->x, 1);
+            c->fft->product(sum, w->x, k, s->x, more);
+        }
+    }
+}
+
+/* The sum back to rows in the blocks of columns. */
+static void sum_back(const struct vp_convolve_job *j, struct work *w)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+    float *sum = w->sum, *f[MOST];
+
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        pointers(s, w->f, mid, f, s->blocks);
+        for (int64_t g = 0; g < s->groups; g++, sum += s->x * s->e) {
+            c->fft->back(&c->along[0], sum, 1);
+            c->fft->scatter(sum + (c->piece[0] - 1) * s->e, f, g * s->lanes, c->out[0] / s->lanes);
+        }
+    }
+}
+
 /* The result of one tile at `at`, into the output, or to `to` if that is not NULL: [z][y][x] of out[], and with weights of
  * the source the result of samples that have `mean` taken off. */
 static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], float *to, float mean)
@@ -589,8 +653,7 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     const int first = c->first;
     const bool weighted = p->nodes[0] * p->nodes[1] > 1;
     const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], block = s->mid * s->rows * s->e;
-    const int64_t lost = c->piece[first] - 1, over = c->piece[0] - 1, new = c->out[0] / s->lanes;
-    float *f[MOST];
+    const int64_t lost = c->piece[first] - 1, new = c->out[0] / s->lanes;
     bool more = false;
 
     for (int64_t q = 0; q < pieces; q++) {
@@ -604,33 +667,16 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
         }
         for (int64_t v = v0; v <= v1; v++) {
             load_tile(j, w, origin, v, mean);
-            for (int64_t u = u0; u <= u1; u++) {
-                const float *k = w->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum;
-                float *sum = w->sum;
-                for (int64_t i = 0; weighted && i < s->x; i++)
-                    w->more[1][i] = vp_convolve_weight(p, 0, u, origin[0] + i);
-                for (int64_t mid = 0; mid < s->mid; mid++) {
-                    pointers(s, w->f, mid, f, s->blocks);
-                    for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e, sum += s->x * s->e) {
-                        c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
-                        for (int64_t i = 0; weighted && i < s->x; i++)
-                            c->isa->scale(w->x + i * s->e, w->more[1][i], s->e);
-                        c->fft->forward(&c->along[0], w->x, 1);
-                        c->fft->product(sum, w->x, k, s->x, more);
-                    }
-                }
+            for (int64_t u = u0; u <= u1 && needs_sum(p); u++) {
+                add_rows(j, w, origin[0], u, weighted, w->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum, more);
                 more = true;
             }
         }
     }
-    float *sum = w->sum;
-    for (int64_t mid = 0; mid < s->mid; mid++) {
-        pointers(s, w->f, mid, f, s->blocks);
-        for (int64_t g = 0; g < s->groups; g++, sum += s->x * s->e) {
-            c->fft->back(&c->along[0], sum, 1);
-            c->fft->scatter(sum + over * s->e, f, g * s->lanes, new);
-        }
-    }
+    if (needs_sum(p))
+        sum_back(j, w);
+    else
+        convolve_rows(j, w);
     const float add = weighted ? 0 : (float)((double)mean * c->total[0]);
     for (int64_t b = 0; b < new && s->mid > 1; b++)
         along_y(c, w, w->f + b * block, true);
