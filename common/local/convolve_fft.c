@@ -28,7 +28,6 @@
 
 enum {
     CHUNK = 8,   /* blocks of columns that are loaded, and stored, together */
-    GROUP = 4,   /* frequencies of z that are transformed along y together */
     MOST = 4096 / 4, /* blocks of a tile */
     PAST = 64    /* floats beside a row that may be touched */
 };
@@ -52,7 +51,7 @@ static struct sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
     s.groups = (s.half + lanes - 1) / lanes;
     s.rows = s.groups * lanes;
     s.spectrum = s.mid * s.groups * s.x * s.e;
-    s.load = (CHUNK + 1) * 16;
+    s.load = c->tiles == VP_GENERAL ? (c->tile[0] / 16 | 1) * 16 : (CHUNK + 1) * 16; /* odd: no two rows in one place of the cache */
     return s;
 }
 
@@ -65,7 +64,6 @@ struct work {
     float *x, *y[2];          /* rows */
     float *sum;               /* products of several terms: [mid][group][x] */
     float *load, *store[2];   /* rows of samples */
-    float *wide;
     float *less;              /* means of columns, for each of a strip's or tile's, and behind them */
     double *means;            /* the same */
     float *more[2];           /* what kernels make of them, for each column of output */
@@ -120,7 +118,6 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->load = take(mem, &at, rows * s.load);
     w->store[0] = take(mem, &at, rows * s.load);
     w->store[1] = take(mem, &at, cells ? rows * s.load : 0);
-    w->wide = take(mem, &at, s.mid > 1 ? s.mid * GROUP * s.e : 0);
     w->less = take(mem, &at, columns_of(c, out));
     w->means = (double *)(void *)take(mem, &at, 2 * columns_of(c, out));
     w->more[0] = take(mem, &at, c->tile[0]);
@@ -172,13 +169,7 @@ static void along_y(const struct vp_convolve_cpu *c, const struct work *w, float
     const struct sizes *s = &w->s;
     const struct vp_line *l = &c->along[1];
 
-    for (int64_t k = 0; k < s->rows; k += GROUP) {
-        for (int64_t y = 0; y < s->mid; y++)
-            memcpy(w->wide + y * GROUP * s->e, block + (y * s->rows + k) * s->e, (size_t)(GROUP * s->e) * sizeof *block);
-        (back ? c->fft->back : c->fft->forward)(l, w->wide, GROUP);
-        for (int64_t y = 0; y < s->mid; y++)
-            memcpy(block + (y * s->rows + k) * s->e, w->wide + y * GROUP * s->e, (size_t)(GROUP * s->e) * sizeof *block);
-    }
+    (back ? c->fft->back : c->fft->forward)(l, block, s->rows);
 }
 
 /* The blocks of columns, from the middle index `mid` on. */
@@ -535,20 +526,18 @@ static void load_tile(const struct vp_convolve_job *j, struct work *w, const int
 
     for (int i = 0; i < 16; i++)
         less[i] = weighted ? 0 : mean;
-    for (int64_t mid = 0; mid < s->mid; mid++)
-        for (int64_t b = 0; b < s->blocks; b += CHUNK * 16 / s->lanes) {
-            const int64_t n = vp_min64(s->blocks - b, CHUNK * 16 / s->lanes);
-            for (int64_t r = 0; r < rows; r++) {
-                const int64_t y = origin[1] + (c->first == 1 ? r : mid), z = origin[2] + (c->first == 1 ? 0 : r);
-                float *const row = w->load + r * s->load;
-                w->bad |= vp_convolve_load(j, row, origin[0] + b * s->lanes, n * s->lanes, y, z);
-                if (weighted)
-                    weigh_row(j, row, mean, vp_convolve_weight(p, 1, v, y), origin[0] + b * s->lanes, n * s->lanes, y, z);
-            }
-            for (int64_t i = 0; i < n; i++)
-                c->fft->columns(&c->along[c->first], w->load + i * s->lanes, s->load, less,
-                                w->f + ((b + i) * s->mid + mid) * s->rows * s->e);
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t y = origin[1] + (c->first == 1 ? r : mid), z = origin[2] + (c->first == 1 ? 0 : r);
+            float *const row = w->load + r * s->load;
+            w->bad |= vp_convolve_load(j, row, origin[0], s->x, y, z);
+            if (weighted)
+                weigh_row(j, row, mean, vp_convolve_weight(p, 1, v, y), origin[0], s->x, y, z);
         }
+        for (int64_t b = 0; b < s->blocks; b++)
+            c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
+                            w->f + (b * s->mid + mid) * s->rows * s->e);
+    }
     for (int64_t b = 0; b < s->blocks && s->mid > 1; b++)
         along_y(c, w, w->f + b * s->mid * s->rows * s->e, false);
 }
@@ -678,25 +667,24 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     else
         convolve_rows(j, w);
     const float add = weighted ? 0 : (float)((double)mean * c->total[0]);
+    for (int64_t i = 0; i < c->out[0]; i++)
+        w->more[0][i] = add;
     for (int64_t b = 0; b < new && s->mid > 1; b++)
         along_y(c, w, w->f + b * block, true);
     for (int64_t y = 0; y < (first == 2 ? c->out[1] : 1); y++) {
         const int64_t mid = first == 2 ? c->piece[1] - 1 + y : 0;
-        for (int64_t i = 0; i < c->out[0]; i += CHUNK * 16) {
-            const int64_t m = vp_min64(c->out[0] - i, CHUNK * 16);
-            for (int64_t k = 0; k < m; k += s->lanes)
-                c->fft->columns_back(&c->along[first], w->f + (i + k) / s->lanes * block + mid * s->rows * s->e,
-                                     w->store[0] + k - lost * s->load, s->load, lost, lost + c->out[first]);
-            for (int64_t r = 0; r < c->out[first]; r++) {
-                float *const row = w->store[0] + r * s->load;
-                const int64_t oy = first == 1 ? r : y, oz = first == 1 ? 0 : r;
-                for (int64_t k = 0; k < m; k++)
-                    row[k] += add;
-                if (to)
-                    memcpy(to + (oz * c->out[1] + oy) * c->out[0] + i, row, (size_t)m * sizeof *to);
-                else
-                    vp_convolve_store(j, row, at[0] + i, m, at[1] + oy, at[2] + oz);
+        for (int64_t b = 0; b < new; b++)
+            c->fft->columns_back(&c->along[first], w->f + b * block + mid * s->rows * s->e,
+                                 w->store[0] + b * s->lanes - lost * s->load, s->load, lost, lost + c->out[first]);
+        for (int64_t r = 0; r < c->out[first]; r++) {
+            float *const row = w->store[0] + r * s->load;
+            const int64_t oy = first == 1 ? r : y, oz = first == 1 ? 0 : r;
+            if (to) {
+                memcpy(to + (oz * c->out[1] + oy) * c->out[0], row, (size_t)c->out[0] * sizeof *to);
+                continue;
             }
+            c->isa->add(row, w->more[0], c->out[0]);
+            vp_convolve_store(j, row, at[0], c->out[0], at[1] + oy, at[2] + oz);
         }
     }
 }
