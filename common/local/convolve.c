@@ -26,7 +26,7 @@ static const double LINE = 40;       /* to begin a row of samples or results of 
 
 enum { QUICK = 4096 };
 /* Spectra of a grid that are kept from part to part; more than that are made a few rows of nodes at a time. */
-static const uint64_t SPECTRA = 64 << 20;
+static const uint64_t SPECTRA = 32 << 20;
 
 /* What it costs that a tile leaves the second-level cache. */
 static double far(double bytes)
@@ -402,9 +402,7 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     for (int a = 0; c->tiles == VP_CELLS && a < 2; a++)
         if (cut_cells(c, p, a, err))
             return -1;
-    c->node_rows = p->nodes[1];
-    if (c->tiles == VP_CELLS && vp_convolve_spectra(p) > SPECTRA)
-        c->node_rows = vp_max64(2, (int64_t)(SPECTRA / 2 / (vp_convolve_spectra(p) / (uint64_t)p->nodes[1])));
+    c->keeps = c->tiles != VP_CELLS || vp_convolve_spectra(p) <= SPECTRA;
     return 0;
 }
 
@@ -502,7 +500,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
     if (p->sums)
         op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
-    if (c->method == VP_FFT && c->node_rows == p->nodes[1])
+    if (c->method == VP_FFT && c->keeps)
         op->holds += vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
         op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);

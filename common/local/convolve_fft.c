@@ -58,7 +58,8 @@ static struct sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
 /* A thread's buffers. */
 struct work {
     struct sizes s;
-    const float *spectra;     /* [row of nodes modulo c->node_rows][node][piece] */
+    const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
+    int64_t node_rows;
     float *f;                 /* [block][mid][row]: columns' frequencies */
     float *g[2];              /* cells, strips: of what comes back */
     float *x, *y[2];          /* rows */
@@ -135,20 +136,28 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     return vp_round64(at);
 }
 
-/* Of the spectra that are in the scratch. */
-static uint64_t rows_bytes(const struct vp_convolve_params *p)
+/* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; many give many threads enough to do before
+ * all wait for the next ones. */
+static int64_t node_rows(const struct vp_convolve_params *p, int threads)
+{
+    return p->cpu->keeps || p->cpu->tiles != VP_CELLS ? p->nodes[1] : vp_min64(p->nodes[1], vp_min64(vp_max64(2, threads / 2), 16));
+}
+
+/* Bytes of the spectra that are in the scratch. */
+static uint64_t rows_bytes(const struct vp_convolve_params *p, int threads)
 {
     const struct vp_convolve_cpu *c = p->cpu;
-    const uint64_t size = (uint64_t)(p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float);
 
-    return c->node_rows < p->nodes[1] ? vp_round64((size_t)c->node_rows * size) : 0;
+    if (c->keeps || c->tiles != VP_CELLS)
+        return 0;
+    return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float));
 }
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     enum { SOME = 1 << 20, LARGE = 4 << 20 }; /* memory of that size gets large pages, without which 5 % are lost */
     struct work w;
-    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads + rows_bytes(op->params);
+    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads + rows_bytes(op->params, threads);
 
     return bytes > SOME && bytes < LARGE ? LARGE : bytes;
 }
@@ -250,8 +259,12 @@ static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_
 
     pthread_mutex_lock(&c->lock);
     if (!c->spectra || c->made_for != c->fft) {
-        free(c->spectra);
-        c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(p), "the kernels' transforms", err);
+        if (c->made_for) {
+            free(c->spectra);
+            c->spectra = NULL;
+        }
+        if (!c->spectra)
+            c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(p), "the kernels' transforms", err);
         rc = c->spectra ? 0 : -1;
         if (!rc)
             make_spectra(p, c->spectra, 0, p->nodes[0] * p->nodes[1], scratch, bytes, out, threads);
@@ -391,7 +404,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
 
 static const float *spectrum_at(const struct vp_convolve_job *j, const struct work *w, int64_t u, int64_t v)
 {
-    return w->spectra + (v % j->c->node_rows * j->p->nodes[0] + u) * w->s.spectrum;
+    return w->spectra + (v % w->node_rows * j->p->nodes[0] + u) * w->s.spectrum;
 }
 
 /* Rows of a cell's tile, all that is between the columns of samples and those of results. */
@@ -856,6 +869,7 @@ static int run_tiles(const struct vp_convolve_job *j, const int64_t from[3], con
         struct work w;
         lay_out(&w, j->p, out, scratch + (size_t)omp_get_thread_num() * bytes);
         w.spectra = spectra;
+        w.node_rows = node_rows(j->p, threads);
         #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < runs * n[1] * n[2]; i++) {
             const int64_t x = i % runs * run, y = i / runs % n[1], z = i / runs / n[1];
@@ -884,17 +898,17 @@ static int run_rows(const struct vp_convolve_job *j, const int64_t from[3], cons
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
-    const int64_t nodes = p->nodes[0], size = nodes * sizes_of(c, c->fft->lanes).spectrum;
+    const int64_t nodes = p->nodes[0], size = nodes * sizes_of(c, c->fft->lanes).spectrum, most = node_rows(p, threads);
     int64_t made = 0; /* rows of nodes so far */
     int rc = 0;
 
     for (int64_t y = from[1]; y < from[1] + n[1] && !rc;) {
         const int64_t first = vp_max64(c->cell[1][y] - 1, 0);
         int64_t end = y, last = first;
-        while (end < from[1] + n[1] && vp_min64(c->cell[1][end], p->nodes[1] - 1) - first < c->node_rows)
+        while (end < from[1] + n[1] && vp_min64(c->cell[1][end], p->nodes[1] - 1) - first < most)
             last = vp_min64(c->cell[1][end++], p->nodes[1] - 1);
         for (int64_t v = vp_max64(made, first); v <= last; v++)
-            make_spectra(p, rows + v % c->node_rows * size, v * nodes, (v + 1) * nodes, scratch, bytes, &j->out->box, threads);
+            make_spectra(p, rows + v % most * size, v * nodes, (v + 1) * nodes, scratch, bytes, &j->out->box, threads);
         made = last + 1;
         const int64_t at[3] = {from[0], y, from[2]}, some[3] = {n[0], end - y, n[2]};
         rc = run_tiles(j, at, some, rows, scratch, bytes, threads, err);
@@ -918,8 +932,8 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
         cells_of(c, out, a, &from[a], &n[a]);
         n[a] -= from[a];
     }
-    if (c->node_rows < p->nodes[1])
-        return run_rows(j, from, n, (float *)scratch, (char *)scratch + rows_bytes(p), bytes, threads, err);
+    if (!c->keeps && c->tiles == VP_CELLS)
+        return run_rows(j, from, n, (float *)scratch, (char *)scratch + rows_bytes(p, threads), bytes, threads, err);
     return keep_spectra(p, scratch, bytes, out, threads, err)
            || run_tiles(j, from, n, c->spectra, scratch, bytes, threads, err) ? -1 : 0;
 }
