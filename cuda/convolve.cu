@@ -25,15 +25,16 @@ namespace vp
 namespace
 {
 
-/* All lengths, ascending, and what a value costs beside the shortest. */
+/* All lengths, ascending, and what a value costs in rows and in columns, for one of the second. */
 const struct {
     const convolve_length *length;
-    double cost;
-} lengths[] = {{&convolve_128, 1.1}, {&convolve_256, 1}, {&convolve_288, 1.03}, {&convolve_320, 1.04},
-               {&convolve_512, 1.02}, {&convolve_1024, 1.05}};
+    double row, column;
+} lengths[] = {{&convolve_128, 1.1, 1.1}, {&convolve_256, 1, 1}, {&convolve_288, 1.03, 1.03}, {&convolve_320, 1.04, 1.04},
+               {&convolve_384, 1.05, 1.05}, {&convolve_512, 1.02, 1.02}, {&convolve_640, 1.08, 1.12},
+               {&convolve_1024, 1.05, 1.28}};
 
 enum {
-    DEEP_MOST = 320, /* along z, which is not known: a stack of few planes must not be transformed as if it had many */
+    DEEP_MOST = 320,
     LEAST_VALID = 4, /* outputs of a tile along x are a multiple of it */
 };
 constexpr uint64_t WORK = (uint64_t)768 << 20; /* of the passes' lines, where images can be done in pieces */
@@ -43,23 +44,36 @@ int clamped(int64_t n)
     return (int)std::min<int64_t>(n, 1 << 30);
 }
 
-/* The length for `size` outputs (0: unknown, at most `most`); `together` tiles are transformed at once. */
-const convolve_length *choose(int64_t size, int taps, int together, int most)
+/* The length for `size` outputs; of rows, two tiles are transformed at once. */
+const convolve_length *choose(int64_t size, int taps, bool rows)
 {
     const convolve_length *best = nullptr;
     double least = 0;
     for (const auto &l : lengths) {
         const int valid = (l.length->T - taps + 1) / LEAST_VALID * LEAST_VALID;
-        if (valid < LEAST_VALID || (l.length->T > most && best))
+        if (valid < LEAST_VALID)
             continue;
-        const double tiles = size ? (double)vp_round_up(vp_groups(size, valid), together) : 1024.0 / valid;
-        const double cost = tiles * l.length->T * l.cost;
+        const double tiles = (double)vp_round_up(vp_groups(size, valid), rows ? 2 : 1);
+        const double cost = tiles * l.length->T * (rows ? l.row : l.column);
         if (!best || cost < least) {
             best = l.length;
             least = cost;
         }
     }
     return best;
+}
+
+/* Along z, where it may be that nobody knows how many there will be: as along y, but a stack of few planes is not to be transformed as
+ * if it had many. */
+const convolve_length *choose_deep(const convolve_length *y, int taps)
+{
+    if (y->T <= DEEP_MOST && y->T >= 2 * taps)
+        return y;
+    for (const auto &l : lengths)
+        if (l.length->T >= 4 * taps || l.length->T == DEEP_MOST)
+            if (l.length->T >= taps + LEAST_VALID)
+                return l.length;
+    return choose(1 << 20, taps, false);
 }
 
 }
@@ -106,8 +120,7 @@ convolve_cut cut_of(const vp_op *op)
     c.fits = true;
     for (int a = 0; a < (is_deep(p) ? 3 : 2); a++) {
         const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        const int most = a == 2 ? std::max<int>(c.length[1] ? std::min<int>(c.length[1]->T, DEEP_MOST) : 0, 0) : 1 << 30;
-        c.length[a] = choose(a < 2 ? op->image[a] : 0, taps, a == 0 ? 2 : 1, most);
+        c.length[a] = a == 2 && !op->whole[2] ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
         if (!c.length[a]) {
             c.fits = false;
             return c;
@@ -263,8 +276,7 @@ uint64_t sums_of(const vp_convolve_params *p)
     return p->sums ? (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0;
 }
 
-/* `made` is behind what is filled unless it is said where. */
-convolve_table table_of(const vp_op *op, void *base, void *made)
+convolve_table table_of(const vp_op *op, void *base)
 {
     const vp_convolve_params *const p = params_of(op);
     const convolve_cut c = cut_of(op);
@@ -277,13 +289,12 @@ convolve_table table_of(const vp_op *op, void *base, void *made)
         if (c.length[a])
             t.twiddle[a] = all.take<complex_value>((uint64_t)c.length[a]->T);
     t.bytes = all.used;
-    all = {made ? (char *)made : base ? (char *)base + t.bytes : nullptr, 0};
     const convolve_length *const last = c.length[is_deep(p) ? 2 : 1];
     const uint64_t x = (uint64_t)c.length[0]->T, y = (uint64_t)c.length[1]->T;
     const uint64_t lanes = is_deep(p) ? x * y : x;
     t.spectrum = all.take<complex_value>(lanes / (uint64_t)last->group * (uint64_t)last->spectrum);
     t.work = all.take<complex_value>((uint64_t)(p->n[1] * p->n[2]) * x + (is_deep(p) ? (uint64_t)p->n[2] * lanes : 0));
-    t.made = all.used;
+    t.made = all.used - t.bytes;
     return t;
 }
 
@@ -304,12 +315,12 @@ bool has(const vp_op *op, char *why, size_t size)
 
 uint64_t table(const vp_op *op)
 {
-    return is_source(params_of(op)) ? source_table_bytes(op) : is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr, nullptr).bytes;
+    return is_source(params_of(op)) ? source_table_bytes(op) : is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr).bytes;
 }
 
 uint64_t made(const vp_op *op)
 {
-    return is_source(params_of(op)) ? source_made_bytes(op) : is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr, nullptr).made;
+    return is_source(params_of(op)) ? source_made_bytes(op) : is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr).made;
 }
 
 void fill(const vp_op *op, void *to)
@@ -320,7 +331,7 @@ void fill(const vp_op *op, void *to)
         return;
     }
     const convolve_cut c = cut_of(op);
-    const convolve_table t = table_of(op, to, nullptr);
+    const convolve_table t = table_of(op, to);
     std::copy(p->kernels, p->kernels + taps_of(p), t.kernel);
     if (p->sums)
         std::copy(p->sums, p->sums + sums_of(p), t.sums);
@@ -352,7 +363,6 @@ int make_spectrum(const vp_op *op, const convolve_table &t, vp_queue *queue, vp_
     a.axis = axis_of(op, 1, c.valid[1]);
     a.lanes = x;
     a.repeats = a.tiles = a.outers = 1;
-    a.fold = true;
     a.scale = (float)(1 / ((double)x * y * (deep ? c.length[2]->T : 1)));
     if (!deep) {
         a.spectrum = t.spectrum;
@@ -362,7 +372,7 @@ int make_spectrum(const vp_op *op, const convolve_table &t, vp_queue *queue, vp_
     a.outers = (int)p->n[2];
     a.in_outer = p->n[1] * x;
     a.out_outer = (int64_t)x * y;
-    if (c.length[1]->columns(err, queue->stream, a, COLUMNS_FORWARD))
+    if (c.length[1]->columns(err, queue->stream, a, COLUMNS_TAPS))
         return -1;
     a.in = a.out;
     a.in_pitch = (int64_t)x * y;
@@ -379,7 +389,7 @@ int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
     const vp_convolve_params *const p = params_of(op);
     if (is_grid(p))
         return is_source(p) ? source_make(op, base, queue, err) : grid_make(op, base, queue, err);
-    return make_spectrum(op, table_of(op, base, nullptr), queue, err);
+    return make_spectrum(op, table_of(op, base), queue, err);
 }
 
 /* ---- the passes ---- */
@@ -470,7 +480,6 @@ struct launching {
     convolve_cut cut;
     convolve_table table;
     convolve_axis axis[3];
-    convolve_ending ending;
     room r;
     int in_lo[3], in_n[3]; /* samples that exist in the input */
     int out_lo[3], out_n[3];
@@ -503,7 +512,6 @@ back_args back_of(const launching &l)
     a.in_pair = a.mean_pair * l.cut.length[0]->T;
     a.out = *l.work->out;
     a.type = l.op->out;
-    a.ending = l.ending;
     for (int i = 0; i < 3; i++)
         a.axis[i] = l.axis[i];
     a.y0 = l.out_lo[1];
@@ -647,8 +655,7 @@ int launch_bad(const vp_op *op, const vp_work *work, const int *bad, vp_err *err
     return vp_start(err, work->queue->stream, bad_kernel, dim3((unsigned)work->queue->sms * 4), dim3(256), 0, b);
 }
 
-int launch_one(const vp_op *op, const vp_work *work, const convolve_table &table, const convolve_ending &ending, int **bad,
-               vp_err *err)
+int launch_one(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
 {
     launching l = {};
     l.op = op;
@@ -656,8 +663,7 @@ int launch_one(const vp_op *op, const vp_work *work, const convolve_table &table
     l.work = work;
     l.err = err;
     l.cut = cut_of(op);
-    l.table = table;
-    l.ending = ending;
+    l.table = table_of(op, (void *)work->table);
     l.stream = work->queue->stream;
     const vp_box &in = work->in[0].box, &out = work->out->box;
     int64_t in_size[3], out_size[3];
@@ -685,38 +691,10 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     int *bad;
     const int rc = is_source(p) ? source_launch(op, work, &bad, err)
                    : is_grid(p) ? grid_launch(op, work, &bad, err)
-                                : launch_one(op, work, table_of(op, (void *)work->table, nullptr), {}, &bad, err);
+                                : launch_one(op, work, &bad, err);
     return rc || launch_bad(op, work, bad, err) ? -1 : 0;
 }
 
-}
-
-/* ---- for deconvolve.cu ---- */
-
-bool kernel_fits(const vp_op *op)
-{
-    return !is_grid(params_of(op)) && cut_of(op).fits;
-}
-
-uint64_t kernel_table_bytes(const vp_op *op)
-{
-    return table_of(op, nullptr, nullptr).bytes;
-}
-
-uint64_t kernel_made_bytes(const vp_op *op)
-{
-    return table_of(op, nullptr, nullptr).made;
-}
-
-int kernel_make(const vp_op *op, void *table, void *made, vp_queue *queue, vp_err *err)
-{
-    return make_spectrum(op, table_of(op, table, made), queue, err);
-}
-
-int kernel_launch(const vp_op *op, const vp_work *work, void *made, const convolve_ending &ending, vp_err *err)
-{
-    int *bad;
-    return launch_one(op, work, table_of(op, (void *)work->table, made), ending, &bad, err);
 }
 
 }

@@ -66,14 +66,6 @@ inline uint64_t room_for(uint64_t one, uint64_t count, uint64_t most)
     return (one > some ? one : some) + 16 * VP_ALIGN;
 }
 
-/* One kernel, for deconvolve.cu: as in struct vp_kernel, but that what is made may lie elsewhere, and samples must be
- * finite. */
-bool kernel_fits(const vp_op *op);
-uint64_t kernel_table_bytes(const vp_op *op);
-uint64_t kernel_made_bytes(const vp_op *op);
-int kernel_make(const vp_op *op, void *table, void *made, vp_queue *queue, vp_err *err);
-int kernel_launch(const vp_op *op, const vp_work *work, void *made, const convolve_ending &ending, vp_err *err);
-
 }
 
 #endif

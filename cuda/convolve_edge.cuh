@@ -43,41 +43,23 @@ __device__ __forceinline__ bool clips(const convolve_axis &a, int p)
 
 /* ---- a line ---- */
 
-/* Sum over the threads of a line, the same in all of them; `sm` is the line's part of the exchange, free before, and
- * after the next barrier. */
-template <class L> __device__ __forceinline__ cx line_sum(cx m, cx *sm, int t)
+/* About the mean of a line that one warp has: of four values of each thread, the same in all. */
+template <class L> __device__ __forceinline__ cx line_mean(const cx *v)
 {
-    if constexpr (L::in_warp) {
-        for (int o = L::threads / 2; o; o >>= 1) {
-            m.re += __shfl_xor_sync(~0u, m.re, o);
-            m.im += __shfl_xor_sync(~0u, m.im, o);
-        }
-        return m;
-    } else {
-        sm[t] = m;
-        __syncthreads();
-        cx s = {0, 0};
-        for (int i = 0; i < L::threads; i++)
-            s = s + sm[i];
-        __syncthreads();
-        return s;
+    constexpr int q = L::R1 / 4;
+    static_assert(L::in_warp);
+    cx m = (v[q / 2] + v[q / 2 + q]) + (v[q / 2 + 2 * q] + v[q / 2 + 3 * q]);
+    for (int o = L::threads / 2; o; o >>= 1) {
+        m.re += __shfl_xor_sync(~0u, m.re, o);
+        m.im += __shfl_xor_sync(~0u, m.im, o);
     }
+    return {m.re * (0.25f / L::threads), m.im * (0.25f / L::threads)};
 }
 
 /* Whether it is so for any thread of those that meet. */
 template <class L> __device__ __forceinline__ bool any_of_line(bool yes)
 {
     return L::in_warp ? __any_sync(~0u, yes) : __syncthreads_or(yes);
-}
-
-template <class L> __device__ __forceinline__ cx sum_of(const cx *v)
-{
-    cx a = v[0], b = v[1];
-    each<L::R1 / 2 - 1>([&](auto j) {
-        a = a + v[2 * j + 2];
-        b = b + v[2 * j + 3];
-    });
-    return a + b;
 }
 
 __device__ __forceinline__ bool is_finite(cx a)
@@ -88,6 +70,27 @@ __device__ __forceinline__ bool is_finite(cx a)
 __device__ __forceinline__ float finite_or_0(float a)
 {
     return fabsf(a) <= FLT_MAX ? a : 0;
+}
+
+template <class L> __device__ __forceinline__ void make_finite(cx *v)
+{
+    each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
+}
+
+/* A line without its mean forward; all threads of the block are here. False: a sample was not finite, so no frequency
+ * is, and the line has to be loaded again, with zeros in their place. */
+template <class L>
+__device__ __forceinline__ bool line_forward(cx *v, cx m, cx *sm, int t, const cx *twiddle, bool clean, int *bad)
+{
+    each<L::R1>([&](auto j) { v[j] = v[j] - m; });
+    samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
+    meet_line<L>();
+    frequencies_in<L, L::row_pitch, 1>(v, sm, t);
+    if (clean || !any_of_line<L>(!is_finite(v[0])))
+        return true;
+    if (!is_finite(v[0]))
+        *bad = 1;
+    return false;
 }
 
 }

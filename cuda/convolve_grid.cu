@@ -72,6 +72,7 @@ __device__ __forceinline__ int row_from(const grid_args &a, int y)
 template <class L> __device__ __forceinline__ void store_halves(cx *z, const cx *v, int t)
 {
     constexpr int S = half_of<L>::size;
+    static_assert(L::even && L::in_warp && L::R2 % 2 == 0);
     cx *const p = hidden(z + t), *const q = hidden(z + S + L::T - t);
     each<L::batches>([&](auto b) {
         each<L::R2>([&](auto k) {
@@ -88,16 +89,6 @@ template <class L> __device__ __forceinline__ void store_halves(cx *z, const cx 
     }
 }
 
-template <class L> __device__ __forceinline__ void halves_forward(cx *v, cx *sm, int t, const cx *twiddle, cx *z, bool live)
-{
-    static_assert(L::even && L::in_warp && L::R2 % 2 == 0);
-    samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
-    __syncwarp();
-    frequencies_in<L, L::row_pitch, 1>(v, sm, t);
-    if (live)
-        store_halves<L>(z, v, t);
-}
-
 template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_rows(const grid_args a)
 {
     extern __shared__ cx shared[];
@@ -107,44 +98,46 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_r
     const grid_tile tile = a.tile[0][a.strip0 + blockIdx.y];
     const int samples = tile.n + a.axis[0].taps - 1, at = (int)a.in.box.lo[0];
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values];
+    cx v[L::values], m;
+    bool clean = false;
 
     const int p = live ? row_from(a, y) : -1, q = live ? row_from(a, y + L::R2) : -1;
     const convolve_axis x = a.axis[0];
-    typed((char *)a.in.data, a.type_in, [&](auto *data) {
-        const auto *const plane = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane;
-        const auto *const up = plane + (p - a.in.box.lo[1]) * a.in.pitch, *const down = plane + (q - a.in.box.lo[1]) * a.in.pitch;
-        if (p >= 0 && q >= 0 && tile.origin >= x.first && tile.origin + samples <= x.first + x.count) {
-            const auto *const r = hidden(up + (tile.origin - at + t)), *const s = hidden(down + (tile.origin - at + t));
-            each<L::R1>([&](auto j) {
-                v[j] = {0, 0};
-                if (t + L::R2 * j < samples)
-                    v[j] = {(float)__ldg(r + L::R2 * j), (float)__ldg(s + L::R2 * j)};
-            });
-        } else {
-            each<L::R1>([&](auto j) {
-                const int i = t + L::R2 * j, from = i < samples ? sample_from(x, tile.origin + i) : -1;
-                v[j] = {from >= 0 && p >= 0 ? (float)__ldg(up + (from - at)) : 0,
-                        from >= 0 && q >= 0 ? (float)__ldg(down + (from - at)) : 0};
-            });
+    do {
+        typed((char *)a.in.data, a.type_in, [&](auto *data) {
+            const auto *const plane = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane;
+            const auto *const up = plane + (p - a.in.box.lo[1]) * a.in.pitch,
+                              *const down = plane + (q - a.in.box.lo[1]) * a.in.pitch;
+            if (p >= 0 && q >= 0 && tile.origin >= x.first && tile.origin + samples <= x.first + x.count) {
+                const auto *const r = hidden(up + (tile.origin - at + t)), *const s = hidden(down + (tile.origin - at + t));
+                each<L::R1>([&](auto j) {
+                    v[j] = {0, 0};
+                    if (t + L::R2 * j < samples)
+                        v[j] = {(float)__ldg(r + L::R2 * j), (float)__ldg(s + L::R2 * j)};
+                });
+            } else {
+                each<L::R1>([&](auto j) {
+                    const int i = t + L::R2 * j, from = i < samples ? sample_from(x, tile.origin + i) : -1;
+                    v[j] = {from >= 0 && p >= 0 ? (float)__ldg(up + (from - at)) : 0,
+                            from >= 0 && q >= 0 ? (float)__ldg(down + (from - at)) : 0};
+                });
+            }
+        });
+        if (clean) {
+            make_finite<L>(v);
+            __syncwarp();
         }
-    });
-    cx m = line_sum<L>(sum_of<L>(v), sm, t);
-    if (any_of_line<L>(!is_finite(m))) {
-        if (!is_finite(m))
-            *a.bad = 1;
-        each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
-        m = line_sum<L>(sum_of<L>(v), sm, t);
-    }
-    m = {m.re * (1.0f / L::T), m.im * (1.0f / L::T)};
-    each<L::R1>([&](auto j) { v[j] = v[j] - m; });
+        m = line_mean<L>(v);
+    } while (!line_forward<L>(v, m, sm, t, a.twiddle, clean, a.bad) && (clean = true));
+    if (!live)
+        return;
     const int64_t strip = (int64_t)blockIdx.z * a.strips + blockIdx.y;
-    if (live && t == 0) {
+    if (t == 0) {
         float *const to = a.mean + strip * a.blocks * 2 * L::R2 + row;
         to[0] = m.re;
         to[L::R2] = m.im;
     }
-    halves_forward<L>(v, sm, t, a.twiddle, a.lines + (strip * a.blocks * L::R2 + pair) * half_of<L>::row, live);
+    store_halves<L>(a.lines + (strip * a.blocks * L::R2 + pair) * half_of<L>::row, v, t);
 }
 
 /* Rows of a kernel, which begins at its centre: only pairs that are not 0. */
@@ -165,8 +158,9 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads) grid_taps
         const int k = tap(t + L::R2 * j, a.axis[0].centre);
         v[j] = {live && k < n && up < m ? __ldg(kernel + up * n + k) : 0, live && k < n && down < m ? __ldg(kernel + down * n + k) : 0};
     });
-    halves_forward<L>(v, shared + line * L::row_size, t, a.twiddle,
-                      a.kernel_lines + ((int64_t)blockIdx.y * pairs + pair) * half_of<L>::row, live);
+    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle, true, nullptr);
+    if (live)
+        store_halves<L>(a.kernel_lines + ((int64_t)blockIdx.y * pairs + pair) * half_of<L>::row, v, t);
 }
 
 /* Two columns at once, with the same twiddle factors. */
@@ -416,7 +410,7 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
         return;
     const int z = a.z0 + (int)blockIdx.z, lo = max(tile.lo, (int)a.out.box.lo[0]), hi = min(tile.lo + tile.n, (int)a.out.box.hi[0]);
     const int x0 = tile.origin + t;
-    const float *const after = hidden(a.after[0] + x0);
+    const float after = fmaf((float)(t - L::T / 2), tile.slope, tile.middle);
     const bool edge = a.inside && (clips(a.axis[0], lo) || clips(a.axis[0], hi - 1) || clips(a.axis[1], y));
     grid_tile down = {};
     if (edge) /* the one that this row is in */
@@ -429,7 +423,7 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
             const int x = x0 + L::R2 * j;
             if (x >= lo && x < hi) {
                 const cx s = v[j] + m;
-                float value = fmaf(__ldg(after + L::R2 * j), s.im - s.re, s.re);
+                float value = fmaf(fmaf((float)(L::R2 * j), tile.slope, after), s.im - s.re, s.re);
                 if (edge)
                     value *= grid_renormalizing(a, tile, down, x, y);
                 store_as(o + L::R2 * j, value);

@@ -62,14 +62,25 @@ __device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sampl
     });
 }
 
-/* Forward and out, in natural order; all threads of the block are here. */
-template <class L> __device__ __forceinline__ void row_forward(cx *v, cx *sm, int t, cx *out, const cx *twiddle, bool live)
+/* About the mean of two tiles of a row, from a few samples. */
+template <class L, class Sample>
+__device__ __forceinline__ cx few_samples(const rows_args &a, const Sample *row, int x0, bool clean)
 {
-    samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
-    meet_line<L>();
-    frequencies_in<L, L::row_pitch, 1>(v, sm, t);
-    if (!live)
-        return;
+    const int at = (int)a.in.box.lo[0], samples = samples_of(a.x);
+    cx m = {0, 0};
+    each<4>([&](auto q) {
+        const int i = L::T / 8 * (2 * q + 1);
+        const int from = i < samples ? sample_from(a.x, x0 + i) : -1;
+        const int next = i < samples ? sample_from(a.x, x0 + a.x.valid + i) : -1;
+        const cx v = {from < 0 ? 0 : (float)__ldg(row + (from - at)), next < 0 ? 0 : (float)__ldg(row + (next - at))};
+        m = m + (clean ? cx{finite_or_0(v.re), finite_or_0(v.im)} : v);
+    });
+    return {0.25f * m.re, 0.25f * m.im};
+}
+
+/* In natural order. */
+template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *v, int t)
+{
     out = hidden(out + t);
     each<L::batches>([&](auto b) {
         if (L::even || t + b * L::R2 < L::R1)
@@ -85,28 +96,35 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     const int row = blockIdx.x * ROWS + line;
     const bool live = row < a.rows;
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values];
+    cx v[L::values], m;
+    bool clean = false;
 
-    if (live) {
-        const int64_t at = (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
-        const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
-        typed((char *)a.in.data, a.type, [&](auto *data) { load_pair<L>(v, a, data + at, x0, t); });
-    } else {
-        each<L::R1>([&](auto j) { v[j] = {0, 0}; });
-    }
-    cx m = line_sum<L>(sum_of<L>(v), sm, t);
-    if (any_of_line<L>(!is_finite(m))) {
-        if (!is_finite(m))
-            *a.bad = 1;
-        each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
-        m = line_sum<L>(sum_of<L>(v), sm, t);
-    }
-    m = {m.re * (1.0f / L::T), m.im * (1.0f / L::T)};
-    each<L::R1>([&](auto j) { v[j] = v[j] - m; });
-    if (live && t == 0)
+    do {
+        m = {0, 0};
+        if (live) {
+            const int64_t at = (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane
+                               + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
+            const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
+            typed((char *)a.in.data, a.type, [&](auto *data) {
+                load_pair<L>(v, a, data + at, x0, t);
+                if (!L::in_warp)
+                    m = few_samples<L>(a, data + at, x0, clean);
+            });
+        } else {
+            each<L::R1>([&](auto j) { v[j] = {0, 0}; });
+        }
+        if (clean)
+            make_finite<L>(v);
+        if constexpr (L::in_warp)
+            m = line_mean<L>(v);
+        if (clean)
+            meet_line<L>(); /* the exchange is free again */
+    } while (!line_forward<L>(v, m, sm, t, (const cx *)a.twiddle, clean, a.bad) && (clean = true));
+    if (!live)
+        return;
+    if (t == 0)
         ((cx *)a.mean)[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
-    cx *const out = (cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
-    row_forward<L>(v, sm, t, out, (const cx *)a.twiddle, live);
+    store_row<L>((cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T, v, t);
 }
 
 template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads) taps_kernel(const taps_args a)
@@ -121,7 +139,9 @@ template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads)
         const int i = t + L::R2 * j + a.centre, k = i >= L::T ? i - L::T : i;
         v[j] = {live && k < a.n ? __ldg(a.taps + row * a.pitch + k) : 0, 0};
     });
-    row_forward<L>(v, shared + line * L::row_size, t, (cx *)a.out + row * L::T, (const cx *)a.twiddle, live);
+    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, (const cx *)a.twiddle, true, nullptr);
+    if (live)
+        store_row<L>((cx *)a.out + row * L::T, v, t);
 }
 
 /* A row back to its place, 16 bytes at a time where all is as it is and aligned. `pixel` has the pair's outputs side by
@@ -134,7 +154,7 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
     const int64_t at = (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
     const bool edge = (a.sums || a.factor) && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
                                  || clips(a.axis[2], z));
-    if (a.type == VP_F32 && a.ending.with == CONVOLVE_ONLY && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
+    if (a.type == VP_F32 && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
         float *const q = hidden((float *)o.data + at + 4 * t);
         const float4 *const p = (const float4 *)pixel + t;
         each<L::T / 2 / L::R2>([&](auto k) {
@@ -147,20 +167,11 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
         });
         return;
     }
-    const convolve_ending &e = a.ending;
-    const auto at_start_of = [&](const vp_area &o) {
-        return (const float *)o.data + (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
-    };
-    const bool inside = y >= e.box.lo[1] && y < e.box.hi[1] && z >= e.box.lo[2] && z < e.box.hi[2];
     for (int i = t; i < n; i += L::R2) {
         float v = pixel[i];
         if (edge)
             v *= a.sums ? renormalizing(a.sums, a.axis, x0 + i, y, z)
                         : a.factor[(y - o.box.lo[1]) * a.factor_pitch + (x0 + i - o.box.lo[0])];
-        if (e.with == CONVOLVE_RATIO)
-            v = inside && x0 + i >= e.box.lo[0] && x0 + i < e.box.hi[0] && v > e.dark ? __fdiv_rn(at_start_of(e.other)[i], v) : 0;
-        else if (e.with == CONVOLVE_PRODUCT)
-            v *= at_start_of(e.other)[i] * (e.third.data ? at_start_of(e.third)[i] : 1);
         store_sample((char *)o.data, at + i, a.type, v);
     }
 }
@@ -256,12 +267,12 @@ template <int PITCH> __device__ __forceinline__ int64_t pitch_of(int64_t pitch)
     return PITCH ? PITCH : pitch;
 }
 
-template <class L, int PITCH, bool FOLDS>
+template <class L, int PITCH, bool FOLD>
 __device__ __forceinline__ void load_column(cx *v, const columns_args &a, const cx *in, int tile, int t)
 {
     const int64_t pitch = pitch_of<PITCH>(a.in_pitch);
     const int y0 = tile * a.axis.valid - a.axis.behind();
-    if (FOLDS && a.fold) {
+    if constexpr (FOLD) {
         each<L::R1>([&](auto j) {
             const int i = t + L::R2 * j + a.axis.centre, k = i >= L::T ? i - L::T : i;
             v[j] = k < a.axis.taps ? load_far(in + k * pitch) : cx{0, 0};
@@ -342,7 +353,7 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
         samples_in<L, P, GROUP>(v, sm, t, twiddle);
         store_column<L, PITCH>(v, a, out, tile, t);
     } else {
-        load_column<L, PITCH, MODE != COLUMNS_CONVOLVE>(v, a, in, tile, t);
+        load_column<L, PITCH, MODE == COLUMNS_TAPS || MODE == COLUMNS_SPECTRUM>(v, a, in, tile, t);
         if constexpr (MODE == COLUMNS_CONVOLVE) {
             convolve_column<L, GROUP>(v, sm, t, twiddle, spectrum);
             store_column<L, PITCH>(v, a, out, tile, t);
@@ -398,7 +409,7 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
         const dim3 grid((unsigned)(a.lanes / GROUP * a.repeats), (unsigned)a.tiles, (unsigned)a.outers);
         const dim3 block(GROUP * L::threads);
         const bool known = a.in_pitch == L::T && a.out_pitch == L::T; /* x has the same length */
-        if constexpr (MODE != COLUMNS_SPECTRUM)
+        if constexpr (MODE != COLUMNS_SPECTRUM && MODE != COLUMNS_TAPS)
             if (known)
                 return vp_start(err, stream, columns_kernel<L, GROUP, COLUMN_BLOCKS, MODE, L::T>, grid, block,
                                 column_shared, a);
@@ -410,6 +421,7 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
         case COLUMNS_CONVOLVE: return start<COLUMNS_CONVOLVE>(err, stream, a);
         case COLUMNS_FORWARD: return start<COLUMNS_FORWARD>(err, stream, a);
         case COLUMNS_BACK: return start<COLUMNS_BACK>(err, stream, a);
+        case COLUMNS_TAPS: return start<COLUMNS_TAPS>(err, stream, a);
         default: return start<COLUMNS_SPECTRUM>(err, stream, a);
         }
     }

@@ -22,20 +22,6 @@ struct convolve_axis {
     __host__ __device__ int behind() const { return taps - 1 - centre; }
 };
 
-/* What becomes of results as they are stored. `other` and `third` are f32 images of the output's size. */
-enum convolve_with {
-    CONVOLVE_ONLY,
-    CONVOLVE_RATIO,  /* within `box`, where it is above `dark`: what is in `other` divided by it; else 0 */
-    CONVOLVE_PRODUCT /* times what is in `other` and in `third` (NULL: 1) */
-};
-
-struct convolve_ending {
-    convolve_with with;
-    vp_area other, third;
-    vp_box box;
-    float dark;
-};
-
 /* Rows forward: tiles 2 p and 2 p + 1 of a row as one complex line, natural order, the line's mean taken off. */
 struct rows_args {
     vp_area in;
@@ -71,7 +57,6 @@ struct columns_args {
     int lanes;                     /* with one spectrum */
     int repeats;                   /* as many lanes side by side, 1 or more */
     int tile0, tiles, outers;
-    bool fold;                     /* row i is tap (i + centre) mod T of a kernel of axis.taps */
     bool backwards;                /* the last tiles first: what they read was written last */
     float scale;                   /* of a spectrum */
 };
@@ -84,7 +69,6 @@ struct back_args {
     int64_t mean_pair, mean_plane;
     vp_area out;
     int type;
-    convolve_ending ending;
     convolve_axis axis[3];
     int pair0, y0, rows, z0;
     const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
@@ -93,7 +77,8 @@ struct back_args {
     const complex_value *twiddle;
 };
 
-enum columns_mode { COLUMNS_CONVOLVE, COLUMNS_FORWARD, COLUMNS_BACK, COLUMNS_SPECTRUM };
+/* TAPS and SPECTRUM: forward, of a kernel; row i is tap (i + centre) mod T. */
+enum columns_mode { COLUMNS_CONVOLVE, COLUMNS_FORWARD, COLUMNS_BACK, COLUMNS_TAPS, COLUMNS_SPECTRUM };
 
 struct convolve_length {
     int T, R1, R2;                 /* a twiddle table has T values, W(T)^(k1 n2) at k1 * R2 + n2 */
@@ -105,7 +90,8 @@ struct convolve_length {
     int (*back)(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes);
 };
 
-extern const convolve_length convolve_128, convolve_256, convolve_288, convolve_320, convolve_512, convolve_1024;
+extern const convolve_length convolve_128, convolve_256, convolve_288, convolve_320, convolve_384, convolve_512, convolve_640,
+    convolve_1024;
 
 }
 

@@ -78,37 +78,33 @@ template <class L> __global__ void __launch_bounds__(ROWS_THREADS) source_rows(c
         return;
     const bool live = row < a.rows;
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values];
+    cx v[L::values], m;
+    bool clean = false;
 
-    typed((char *)a.in.data, a.type, [&](auto *data) {
-        const auto *const p = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch
-                              - a.in.box.lo[0];
-        const auto weighted = [&](int i, int at) {
-            const int q = live && i < samples ? sample_from(x, at) : -1;
-            return q < 0 ? 0 : (float)__ldg(p + q) * a.weights[0].of(node, at);
-        };
-        each<L::R1>([&](auto j) {
-            const int i = t + L::R2 * j;
-            v[j] = {weighted(i, x0 + i), weighted(i, x0 + x.valid + i)};
+    do {
+        typed((char *)a.in.data, a.type, [&](auto *data) {
+            const auto *const p = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane
+                                  + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch - a.in.box.lo[0];
+            const auto weighted = [&](int i, int at) {
+                const int q = live && i < samples ? sample_from(x, at) : -1;
+                return q < 0 ? 0 : (float)__ldg(p + q) * a.weights[0].of(node, at);
+            };
+            each<L::R1>([&](auto j) {
+                const int i = t + L::R2 * j;
+                v[j] = {weighted(i, x0 + i), weighted(i, x0 + x.valid + i)};
+            });
         });
-    });
-    cx m = line_sum<L>(sum_of<L>(v), sm, t);
-    if (any_of_line<L>(!is_finite(m))) {
-        if (!is_finite(m))
-            *a.bad = 1;
-        each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
-        m = line_sum<L>(sum_of<L>(v), sm, t);
-    }
-    m = {m.re * (1.0f / L::T), m.im * (1.0f / L::T)};
-    each<L::R1>([&](auto j) { v[j] = v[j] - m; });
-    const int64_t at = (((int64_t)blockIdx.z * a.pairs + pair) * a.slots + slot) * a.rows + row;
-    if (live && t == 0)
-        a.mean[at] = m;
-    samples_out<L, L::row_pitch, 1>(v, sm, t, a.twiddle[0]);
-    __syncwarp();
-    frequencies_in<L, L::row_pitch, 1>(v, sm, t);
+        if (clean) {
+            make_finite<L>(v);
+            __syncwarp();
+        }
+        m = line_mean<L>(v);
+    } while (!line_forward<L>(v, m, sm, t, a.twiddle[0], clean, a.bad) && (clean = true));
     if (!live)
         return;
+    const int64_t at = (((int64_t)blockIdx.z * a.pairs + pair) * a.slots + slot) * a.rows + row;
+    if (t == 0)
+        a.mean[at] = m;
     cx *const out = hidden(a.lines + at * L::T + t);
     each<L::batches>([&](auto b) { each<L::R2>([&](auto k) { out[b * L::R2 + L::R1 * k] = v[b * L::R2 + k]; }); });
 }
@@ -299,7 +295,10 @@ source_cut make_cut(const vp_op *op)
         const int64_t T = l.passes->T, x = (T - p->n[0] + 1) / 4 * 4, y = T - p->n[1] + 1;
         if (x < 4 || y < 1)
             continue;
-        const double cost = (double)(2 * vp_groups(op->image[0], 2 * x) * vp_groups(op->image[1], y)) * (double)(T * T);
+        const double across = 1 + (double)(2 * x + p->n[0]) * (double)p->nodes[0] / (double)op->image[0];
+        const double down = 1 + (double)T * (double)p->nodes[1] / (double)op->image[1]; /* nodes that a tile sees */
+        const double cost = (double)(vp_groups(op->image[0], 2 * x) * vp_groups(op->image[1], y) * T * T)
+                            * (std::min(across, (double)p->nodes[0]) * (std::min(down, (double)p->nodes[1]) + 1) + 1);
         if (c.length && cost >= least)
             continue;
         least = cost;
@@ -440,7 +439,6 @@ int source_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
     columns.axis = axis_of(op, 1, c.valid[1]);
     columns.lanes = c.T;
     columns.repeats = columns.tiles = columns.outers = 1;
-    columns.fold = true;
     columns.scale = (float)(1 / ((double)c.T * c.T));
     for (int64_t i = 0; i < p->nodes[0] * p->nodes[1]; i++) {
         rows.taps = t.kernels + i * p->n[0] * p->n[1];

@@ -228,6 +228,7 @@ gauss_commands() {
         t "img-gauss --sigma 1.5 --derivative 1,0,0 $IN/$type.tif -o out.tif"
         t "img-log --sigma 1.5 $IN/$type.tif -o out.tif"
         t "img-convolve -k $IN/page.tif --normalize --edge nearest $IN/$type.tif -o out.tif"
+        t "img-deconvolve -k $IN/page.tif -n 3 $IN/$type.tif -o out.tif"
         t "img-log --sigma 3,1,2 $IN/$type.tif -o out.tif"
     done
     for type in u32 i64 f64; do

@@ -271,6 +271,18 @@ img-convolve-options() {
     any_of "" "--correlate" "--normalize" "--normalize --type same"
 }
 
+img-deconvolve-options() {
+    local w h d=1
+    one_of 1 4 7 12; w=$R
+    one_of 1 3 8; h=$R
+    if [ -z "$FLAT" ] && [ "$D" != 1 ]; then one_of 1 1 3; d=$R; fi
+    if [ "$d" = 3 ]; then SEEK=all; fi
+    perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
+        img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
+    OPTIONS+=(-k kernel.tif -n 2)
+    any_of "" "--accelerate" "--tv 0.01" "--method wiener"
+}
+
 img-math-options() {
     READ=("${READ[@]:0:2}") # --2d means nothing to it
     one_of "a * 3 + x - y * z" "if(a > 100, page, sqrt(abs(a)))" "clip(a, 10, 90) / (1 + page)"

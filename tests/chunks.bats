@@ -16,6 +16,10 @@ plans() { ok env VOXPIPE_PLUGINS="$BUILD/pretend" DEVICES="cpu cuda:0 cuda:0,1,2
     plans img-convolve
 }
 
+@test "img-deconvolve: the bytes of one chunk under 208 plans" {
+    plans img-deconvolve
+}
+
 @test "img-local: the bytes of one chunk under 208 plans" {
     plans img-local
 }

@@ -18,6 +18,7 @@ img-math      | vol.tif      | -e 2*a+z
 img-gauss     | vol.tif      | --sigma 2
 img-log       | vol.tif      | --sigma 2
 img-convolve  | vol.tif      | -k kernel.tif
+img-deconvolve| vol.tif      | -k kernel.tif -n 3
 img-local     | vol.tif      | --radius 1
 img-morph     | vol.tif      | --op close --radius 2
 img-morphrecon| vol.tif      | --fill-holes

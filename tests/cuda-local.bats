@@ -210,6 +210,16 @@ alike() {
     done
 }
 
+@test "img-deconvolve: the CPU's results within 1e-5" {
+    needs_gpu
+    noise kernel.tif 11x8x1 u8
+    noise a.tif 150x70x3 u8
+    for device in cpu cuda; do
+        img-deconvolve --device $device -k kernel.tif -n 10 a.tif -o $device.tif
+    done
+    ok img-cmp --max-rel-l2 1e-5 cuda.tif cpu.tif
+}
+
 @test "img-math: the CPU's bits, and the same samples counted that do not fit" {
     needs_gpu
     for type in f32 u8 u16 i16; do

@@ -15,6 +15,7 @@ operation() {
     img-nlmeans) echo --h 3 --search 2 ;;
     img-sat) echo --exclusive ;;
     img-convolve) echo -k kernel.tif ;;
+    img-deconvolve) echo -k kernel.tif -n 3 ;;
     *) return 1 ;;
     esac
 }

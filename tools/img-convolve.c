@@ -7,13 +7,14 @@
 
 struct params {
     struct vp_kernel_params kernel;
-    bool correlate;
+    bool correlate, normalize;
     int edge, type;
     struct vp_image_params image;
 };
 
 static const struct vp_opt options[] = {
     VP_OPTIONS(struct params, kernel, vp_kernel_options),
+    VP_FLAG(struct params, normalize, "normalize", 0, .help = "divide each kernel by the sum of its samples"),
     VP_FLAG(struct params, correlate, "correlate", 0, .group = "Filter",
             .help = "correlation: the kernel is not turned around"),
     VP_CHOICE(struct params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
@@ -58,7 +59,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     const struct vp_convolve_given g = {.n = {k.n[0], k.n[1], k.n[2]}, .nodes = {k.nodes[0], k.nodes[1]},
                                         .kernels = k.samples, .node = {k.node[0], k.node[1]}, .correlate = p->correlate,
-                                        .normalize = p->kernel.normalize, .weights = (enum vp_weights)p->kernel.weights,
+                                        .normalize = p->normalize, .weights = (enum vp_weights)p->kernel.weights,
                                         .edge = (enum vp_edge)p->edge};
     if (vp_convolve_local(&op, &g, im.size, im.type, p->type ? im.type : VP_F32, err)
         || vp_chain_add(&chain, &op, err))

@@ -234,11 +234,17 @@ INLINE void dft(int r, bool back, struct cv *y)
 /* ---- stages ---- */
 
 /* Memory that is wanted soon, asked for a little at a time while something is computed. */
-struct soon { const char *at, *end; };
+struct soon { const char *at, *end; bool twice; };
 
 INLINE void fetch(struct soon *s, int vectors)
 {
     if (s->at >= s->end)
+        return;
+#pragma GCC unroll 16
+    for (int i = 0; i < vectors; i++)
+        __builtin_prefetch(s->at + 64 * i, 0, 2);
+    s->at += 64 * vectors;
+    if (!s->twice)
         return;
 #pragma GCC unroll 16
     for (int i = 0; i < vectors; i++)
@@ -473,7 +479,7 @@ static void product_back(const struct vp_line *l, const float *x, const float *k
     const int last = l->stages - 1;
     int64_t blocks = l->n / l->radix[last];
     struct cv *const y = (struct cv *)to;
-    struct soon soon = {(const char *)next, next ? (const char *)(next + l->n * 2 * LANES) : NULL};
+    struct soon soon = {(const char *)next, next ? (const char *)(next + l->n * 2 * LANES) : NULL, last == 1};
 
     first_back(l->radix[last], (const struct cv *)x, (const struct cv *)k, y, blocks, l->turn[last]);
     for (int s = last - 1; s >= 0; s--) {

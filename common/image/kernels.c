@@ -31,7 +31,6 @@ const struct vp_opt vp_kernel_options[] = {
               .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * in). "
                       "source is what optics do, every point of light spreads as the kernel of its place says: out = sum "
                       "of K * (W in). The two differ where kernels change much within their own size."),
-    VP_FLAG(struct vp_kernel_params, normalize, "normalize", 0, .help = "divide each kernel by the sum of its samples"),
     VP_OPT_END,
 };
 

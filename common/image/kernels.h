@@ -13,7 +13,6 @@ struct vp_kernel_params {
     struct vp_size grid;   /* --grid */
     const char *positions; /* --positions */
     int weights;           /* --weights: enum vp_weights */
-    bool normalize;        /* --normalize */
 };
 extern const struct vp_opt vp_kernel_options[];
 

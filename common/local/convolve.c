@@ -19,18 +19,19 @@ static const double DIRECT_MAC = 0.0175, DIRECT_BASE = 0.65, SEPARABLE_TAP = 0.0
 static const double ROW = 5.5;       /* to gather and scatter an element of a row */
 static const double LOAD = 0.17, STORE = 0.45; /* of a sample */
 /* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
-static const double NEAR = 1 << 20, MOST_BYTES = 12 << 20;
+static const double NEAR = 1 << 20, MOST_BYTES = 11 << 20;
+static const double LINE = 40;       /* to begin a row of samples or results of a volume */
 
 /* ---- tiles ---- */
 
 enum { QUICK = 4096 };
 /* Spectra of a grid that are kept from part to part; more than that are made a few rows of nodes at a time. */
-static const uint64_t SPECTRA = 64 << 20;
+static const uint64_t SPECTRA = 32 << 20;
 
 /* What it costs that a tile leaves the second-level cache. */
 static double far(double bytes)
 {
-    return 1 + 0.4 * pow(bytes / NEAR, 0.6);
+    return 1 + 0.4 * pow(fmin(bytes / NEAR, 4), 0.6);
 }
 
 struct trial { int64_t tile[3], piece[3], pieces[3], out[3]; double cost; };
@@ -55,7 +56,7 @@ static double price(const struct vp_convolve_params *p, const int64_t image[3], 
     const double column = half * vp_line_cost(t->tile[first] / 2) / 2, row = x * vp_line_cost(t->tile[0]) / 2;
     const double wide = first == 2 ? rows * y * (vp_line_cost(t->tile[1]) / 2 + 2) : 0;
     const double samples = x * y * half * 2, outputs = (double)(t->out[0] * t->out[1] * t->out[2]), move = x * ROW / 2;
-    double there, back, tiles = 1, all = outputs;
+    double there, back, tiles = 1, all = outputs, outside = 0;
 
     if (c->tiles == VP_STRIPS) {
         const double share = (double)t->out[0] / x;
@@ -71,19 +72,16 @@ static double price(const struct vp_convolve_params *p, const int64_t image[3], 
         for (int a = 0; a < 2; a++)
             if (p->nodes[a] > 1)
                 terms *= fmin((double)p->nodes[a], 2 + (double)t->tile[a] * (double)p->nodes[a] / (double)image[a]);
-        there = pieces * (blocks * (y * column + wide) + samples * LOAD) * sqrt(terms)
+        there = pieces * (blocks * (y * column + wide) + samples * (LOAD + LINE / x)) * sqrt(terms)
                 + pieces * terms * y * rows / 16 * (row + move * 1.5);
         back = y * rows / 16 * (row + move) + blocks * (y * column + wide) * (double)t->out[0] / x;
-        if (image[0] < t->out[0]) /* what lies beyond a small image is made, too */
-            all *= (double)image[0] / (double)t->out[0];
-        if (image[1] < t->out[1])
-            all *= (double)image[1] / (double)t->out[1];
+        outside = (double)t->out[1] * (double)t->out[2] * LINE;
     }
-    if (c->tiles == VP_STRIPS) {
-        all *= (double)image[1] / (ceil((double)image[1] / (double)t->out[1]) * (double)t->out[1]);
-        all *= (double)image[0] / (ceil((double)image[0] / (double)t->out[0]) * (double)t->out[0]);
+    for (int a = 0; a < 2 && c->tiles != VP_CELLS; a++) { /* what lies beyond the image is made, too */
+        const double tiles_a = ceil((double)image[a] / (double)t->out[a]);
+        all *= (double)image[a] / (tiles_a * (double)t->out[a]);
     }
-    return ((there + back) * far(samples * 4) * tiles + outputs * tiles * STORE) / all;
+    return ((there + back) * far(samples * 4) * tiles + outputs * tiles * STORE + outside) / all;
 }
 
 /* Whether there is such a tile; its outputs. */
@@ -404,9 +402,7 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     for (int a = 0; c->tiles == VP_CELLS && a < 2; a++)
         if (cut_cells(c, p, a, err))
             return -1;
-    c->node_rows = p->nodes[1];
-    if (c->tiles == VP_CELLS && vp_convolve_spectra(p) > SPECTRA)
-        c->node_rows = vp_max64(2, (int64_t)(SPECTRA / 2 / (vp_convolve_spectra(p) / (uint64_t)p->nodes[1])));
+    c->keeps = c->tiles != VP_CELLS || vp_convolve_spectra(p) <= SPECTRA;
     return 0;
 }
 
@@ -504,7 +500,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
     if (p->sums)
         op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
-    if (c->method == VP_FFT && c->node_rows == p->nodes[1])
+    if (c->method == VP_FFT && c->keeps)
         op->holds += vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
         op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);

@@ -28,7 +28,6 @@
 
 enum {
     CHUNK = 8,   /* blocks of columns that are loaded, and stored, together */
-    GROUP = 4,   /* frequencies of z that are transformed along y together */
     MOST = 4096 / 4, /* blocks of a tile */
     PAST = 64    /* floats beside a row that may be touched */
 };
@@ -52,20 +51,20 @@ static struct sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
     s.groups = (s.half + lanes - 1) / lanes;
     s.rows = s.groups * lanes;
     s.spectrum = s.mid * s.groups * s.x * s.e;
-    s.load = (CHUNK + 1) * 16;
+    s.load = c->tiles == VP_GENERAL ? (c->tile[0] / 16 | 1) * 16 : (CHUNK + 1) * 16; /* odd: no two rows in one place of the cache */
     return s;
 }
 
 /* A thread's buffers. */
 struct work {
     struct sizes s;
-    const float *spectra;     /* [row of nodes modulo c->node_rows][node][piece] */
+    const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
+    int64_t node_rows;
     float *f;                 /* [block][mid][row]: columns' frequencies */
     float *g[2];              /* cells, strips: of what comes back */
     float *x, *y[2];          /* rows */
     float *sum;               /* products of several terms: [mid][group][x] */
     float *load, *store[2];   /* rows of samples */
-    float *wide;
     float *less;              /* means of columns, for each of a strip's or tile's, and behind them */
     double *means;            /* the same */
     float *more[2];           /* what kernels make of them, for each column of output */
@@ -84,6 +83,14 @@ static float *take(char *mem, size_t *at, int64_t floats)
 
     *at += vp_round64((size_t)(floats + PAST) * sizeof *p);
     return p;
+}
+
+/* Whether products of several terms are added up before the way back. */
+static bool needs_sum(const struct vp_convolve_params *p)
+{
+    const struct vp_convolve_cpu *c = p->cpu;
+
+    return c->tiles == VP_GENERAL && p->nodes[0] * p->nodes[1] * c->pieces[0] * c->pieces[1] * c->pieces[2] > 1;
 }
 
 /* Columns that a strip's or a run of tiles' means are kept for. */
@@ -108,11 +115,10 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->x = take(mem, &at, s.x * s.e);
     w->y[0] = take(mem, &at, cells ? s.x * s.e : 0);
     w->y[1] = take(mem, &at, cells ? s.x * s.e : 0);
-    w->sum = take(mem, &at, general ? s.spectrum : 0);
+    w->sum = take(mem, &at, needs_sum(p) ? s.spectrum : 0);
     w->load = take(mem, &at, rows * s.load);
     w->store[0] = take(mem, &at, rows * s.load);
     w->store[1] = take(mem, &at, cells ? rows * s.load : 0);
-    w->wide = take(mem, &at, s.mid > 1 ? s.mid * GROUP * s.e : 0);
     w->less = take(mem, &at, columns_of(c, out));
     w->means = (double *)(void *)take(mem, &at, 2 * columns_of(c, out));
     w->more[0] = take(mem, &at, c->tile[0]);
@@ -130,20 +136,28 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     return vp_round64(at);
 }
 
-/* Of the spectra that are in the scratch. */
-static uint64_t rows_bytes(const struct vp_convolve_params *p)
+/* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; many give many threads enough to do before
+ * all wait for the next ones. */
+static int64_t node_rows(const struct vp_convolve_params *p, int threads)
+{
+    return p->cpu->keeps || p->cpu->tiles != VP_CELLS ? p->nodes[1] : vp_min64(p->nodes[1], vp_min64(vp_max64(2, threads / 2), 16));
+}
+
+/* Bytes of the spectra that are in the scratch. */
+static uint64_t rows_bytes(const struct vp_convolve_params *p, int threads)
 {
     const struct vp_convolve_cpu *c = p->cpu;
-    const uint64_t size = (uint64_t)(p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float);
 
-    return c->node_rows < p->nodes[1] ? vp_round64((size_t)c->node_rows * size) : 0;
+    if (c->keeps || c->tiles != VP_CELLS)
+        return 0;
+    return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float));
 }
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads)
 {
     enum { SOME = 1 << 20, LARGE = 4 << 20 }; /* memory of that size gets large pages, without which 5 % are lost */
     struct work w;
-    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads + rows_bytes(op->params);
+    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads + rows_bytes(op->params, threads);
 
     return bytes > SOME && bytes < LARGE ? LARGE : bytes;
 }
@@ -164,13 +178,7 @@ static void along_y(const struct vp_convolve_cpu *c, const struct work *w, float
     const struct sizes *s = &w->s;
     const struct vp_line *l = &c->along[1];
 
-    for (int64_t k = 0; k < s->rows; k += GROUP) {
-        for (int64_t y = 0; y < s->mid; y++)
-            memcpy(w->wide + y * GROUP * s->e, block + (y * s->rows + k) * s->e, (size_t)(GROUP * s->e) * sizeof *block);
-        (back ? c->fft->back : c->fft->forward)(l, w->wide, GROUP);
-        for (int64_t y = 0; y < s->mid; y++)
-            memcpy(block + (y * s->rows + k) * s->e, w->wide + y * GROUP * s->e, (size_t)(GROUP * s->e) * sizeof *block);
-    }
+    (back ? c->fft->back : c->fft->forward)(l, block, s->rows);
 }
 
 /* The blocks of columns, from the middle index `mid` on. */
@@ -251,8 +259,12 @@ static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_
 
     pthread_mutex_lock(&c->lock);
     if (!c->spectra || c->made_for != c->fft) {
-        free(c->spectra);
-        c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(p), "the kernels' transforms", err);
+        if (c->made_for) {
+            free(c->spectra);
+            c->spectra = NULL;
+        }
+        if (!c->spectra)
+            c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(p), "the kernels' transforms", err);
         rc = c->spectra ? 0 : -1;
         if (!rc)
             make_spectra(p, c->spectra, 0, p->nodes[0] * p->nodes[1], scratch, bytes, out, threads);
@@ -392,7 +404,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
 
 static const float *spectrum_at(const struct vp_convolve_job *j, const struct work *w, int64_t u, int64_t v)
 {
-    return w->spectra + (v % j->c->node_rows * j->p->nodes[0] + u) * w->s.spectrum;
+    return w->spectra + (v % w->node_rows * j->p->nodes[0] + u) * w->s.spectrum;
 }
 
 /* Rows of a cell's tile, all that is between the columns of samples and those of results. */
@@ -527,20 +539,18 @@ static void load_tile(const struct vp_convolve_job *j, struct work *w, const int
 
     for (int i = 0; i < 16; i++)
         less[i] = weighted ? 0 : mean;
-    for (int64_t mid = 0; mid < s->mid; mid++)
-        for (int64_t b = 0; b < s->blocks; b += CHUNK * 16 / s->lanes) {
-            const int64_t n = vp_min64(s->blocks - b, CHUNK * 16 / s->lanes);
-            for (int64_t r = 0; r < rows; r++) {
-                const int64_t y = origin[1] + (c->first == 1 ? r : mid), z = origin[2] + (c->first == 1 ? 0 : r);
-                float *const row = w->load + r * s->load;
-                w->bad |= vp_convolve_load(j, row, origin[0] + b * s->lanes, n * s->lanes, y, z);
-                if (weighted)
-                    weigh_row(j, row, mean, vp_convolve_weight(p, 1, v, y), origin[0] + b * s->lanes, n * s->lanes, y, z);
-            }
-            for (int64_t i = 0; i < n; i++)
-                c->fft->columns(&c->along[c->first], w->load + i * s->lanes, s->load, less,
-                                w->f + ((b + i) * s->mid + mid) * s->rows * s->e);
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t y = origin[1] + (c->first == 1 ? r : mid), z = origin[2] + (c->first == 1 ? 0 : r);
+            float *const row = w->load + r * s->load;
+            w->bad |= vp_convolve_load(j, row, origin[0], s->x, y, z);
+            if (weighted)
+                weigh_row(j, row, mean, vp_convolve_weight(p, 1, v, y), origin[0], s->x, y, z);
         }
+        for (int64_t b = 0; b < s->blocks; b++)
+            c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
+                            w->f + (b * s->mid + mid) * s->rows * s->e);
+    }
     for (int64_t b = 0; b < s->blocks && s->mid > 1; b++)
         along_y(c, w, w->f + b * s->mid * s->rows * s->e, false);
 }
@@ -579,6 +589,62 @@ static void nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo,
         --*b;
 }
 
+/* Rows of a tile of one kernel in one piece: what they become stays in the blocks of columns. */
+static void convolve_rows(const struct vp_convolve_job *j, struct work *w)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+    const float *k = w->spectra;
+    float *f[MOST];
+
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        pointers(s, w->f, mid, f, s->blocks);
+        for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e) {
+            c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
+            c->fft->convolve(&c->along[0], w->x, k);
+            c->fft->scatter(w->x + (c->piece[0] - 1) * s->e, f, g * s->lanes, c->out[0] / s->lanes);
+        }
+    }
+}
+
+/* Rows of a tile, times a spectrum, to or onto the sum; those of node u by its weights where there are several. */
+static void add_rows(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t u, bool weighted, const float *k,
+                     bool more)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+    float *sum = w->sum, *f[MOST];
+
+    for (int64_t i = 0; weighted && i < s->x; i++)
+        w->more[1][i] = vp_convolve_weight(j->p, 0, u, x + i);
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        pointers(s, w->f, mid, f, s->blocks);
+        for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e, sum += s->x * s->e) {
+            c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
+            for (int64_t i = 0; weighted && i < s->x; i++)
+                c->isa->scale(w->x + i * s->e, w->more[1][i], s->e);
+            c->fft->forward(&c->along[0], w->x, 1);
+            c->fft->product(sum, w->x, k, s->x, more);
+        }
+    }
+}
+
+/* The sum back to rows in the blocks of columns. */
+static void sum_back(const struct vp_convolve_job *j, struct work *w)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+    float *sum = w->sum, *f[MOST];
+
+    for (int64_t mid = 0; mid < s->mid; mid++) {
+        pointers(s, w->f, mid, f, s->blocks);
+        for (int64_t g = 0; g < s->groups; g++, sum += s->x * s->e) {
+            c->fft->back(&c->along[0], sum, 1);
+            c->fft->scatter(sum + (c->piece[0] - 1) * s->e, f, g * s->lanes, c->out[0] / s->lanes);
+        }
+    }
+}
+
 /* The result of one tile at `at`, into the output, or to `to` if that is not NULL: [z][y][x] of out[], and with weights of
  * the source the result of samples that have `mean` taken off. */
 static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], float *to, float mean)
@@ -589,8 +655,7 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     const int first = c->first;
     const bool weighted = p->nodes[0] * p->nodes[1] > 1;
     const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], block = s->mid * s->rows * s->e;
-    const int64_t lost = c->piece[first] - 1, over = c->piece[0] - 1, new = c->out[0] / s->lanes;
-    float *f[MOST];
+    const int64_t lost = c->piece[first] - 1, new = c->out[0] / s->lanes;
     bool more = false;
 
     for (int64_t q = 0; q < pieces; q++) {
@@ -604,53 +669,35 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
         }
         for (int64_t v = v0; v <= v1; v++) {
             load_tile(j, w, origin, v, mean);
-            for (int64_t u = u0; u <= u1; u++) {
-                const float *k = w->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum;
-                float *sum = w->sum;
-                for (int64_t i = 0; weighted && i < s->x; i++)
-                    w->more[1][i] = vp_convolve_weight(p, 0, u, origin[0] + i);
-                for (int64_t mid = 0; mid < s->mid; mid++) {
-                    pointers(s, w->f, mid, f, s->blocks);
-                    for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e, sum += s->x * s->e) {
-                        c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
-                        for (int64_t i = 0; weighted && i < s->x; i++)
-                            c->isa->scale(w->x + i * s->e, w->more[1][i], s->e);
-                        c->fft->forward(&c->along[0], w->x, 1);
-                        c->fft->product(sum, w->x, k, s->x, more);
-                    }
-                }
+            for (int64_t u = u0; u <= u1 && needs_sum(p); u++) {
+                add_rows(j, w, origin[0], u, weighted, w->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum, more);
                 more = true;
             }
         }
     }
-    float *sum = w->sum;
-    for (int64_t mid = 0; mid < s->mid; mid++) {
-        pointers(s, w->f, mid, f, s->blocks);
-        for (int64_t g = 0; g < s->groups; g++, sum += s->x * s->e) {
-            c->fft->back(&c->along[0], sum, 1);
-            c->fft->scatter(sum + over * s->e, f, g * s->lanes, new);
-        }
-    }
+    if (needs_sum(p))
+        sum_back(j, w);
+    else
+        convolve_rows(j, w);
     const float add = weighted ? 0 : (float)((double)mean * c->total[0]);
+    for (int64_t i = 0; i < c->out[0]; i++)
+        w->more[0][i] = add;
     for (int64_t b = 0; b < new && s->mid > 1; b++)
         along_y(c, w, w->f + b * block, true);
     for (int64_t y = 0; y < (first == 2 ? c->out[1] : 1); y++) {
         const int64_t mid = first == 2 ? c->piece[1] - 1 + y : 0;
-        for (int64_t i = 0; i < c->out[0]; i += CHUNK * 16) {
-            const int64_t m = vp_min64(c->out[0] - i, CHUNK * 16);
-            for (int64_t k = 0; k < m; k += s->lanes)
-                c->fft->columns_back(&c->along[first], w->f + (i + k) / s->lanes * block + mid * s->rows * s->e,
-                                     w->store[0] + k - lost * s->load, s->load, lost, lost + c->out[first]);
-            for (int64_t r = 0; r < c->out[first]; r++) {
-                float *const row = w->store[0] + r * s->load;
-                const int64_t oy = first == 1 ? r : y, oz = first == 1 ? 0 : r;
-                for (int64_t k = 0; k < m; k++)
-                    row[k] += add;
-                if (to)
-                    memcpy(to + (oz * c->out[1] + oy) * c->out[0] + i, row, (size_t)m * sizeof *to);
-                else
-                    vp_convolve_store(j, row, at[0] + i, m, at[1] + oy, at[2] + oz);
+        for (int64_t b = 0; b < new; b++)
+            c->fft->columns_back(&c->along[first], w->f + b * block + mid * s->rows * s->e,
+                                 w->store[0] + b * s->lanes - lost * s->load, s->load, lost, lost + c->out[first]);
+        for (int64_t r = 0; r < c->out[first]; r++) {
+            float *const row = w->store[0] + r * s->load;
+            const int64_t oy = first == 1 ? r : y, oz = first == 1 ? 0 : r;
+            if (to) {
+                memcpy(to + (oz * c->out[1] + oy) * c->out[0], row, (size_t)c->out[0] * sizeof *to);
+                continue;
             }
+            c->isa->add(row, w->more[0], c->out[0]);
+            vp_convolve_store(j, row, at[0], c->out[0], at[1] + oy, at[2] + oz);
         }
     }
 }
@@ -822,6 +869,7 @@ static int run_tiles(const struct vp_convolve_job *j, const int64_t from[3], con
         struct work w;
         lay_out(&w, j->p, out, scratch + (size_t)omp_get_thread_num() * bytes);
         w.spectra = spectra;
+        w.node_rows = node_rows(j->p, threads);
         #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < runs * n[1] * n[2]; i++) {
             const int64_t x = i % runs * run, y = i / runs % n[1], z = i / runs / n[1];
@@ -850,17 +898,17 @@ static int run_rows(const struct vp_convolve_job *j, const int64_t from[3], cons
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
-    const int64_t nodes = p->nodes[0], size = nodes * sizes_of(c, c->fft->lanes).spectrum;
+    const int64_t nodes = p->nodes[0], size = nodes * sizes_of(c, c->fft->lanes).spectrum, most = node_rows(p, threads);
     int64_t made = 0; /* rows of nodes so far */
     int rc = 0;
 
     for (int64_t y = from[1]; y < from[1] + n[1] && !rc;) {
         const int64_t first = vp_max64(c->cell[1][y] - 1, 0);
         int64_t end = y, last = first;
-        while (end < from[1] + n[1] && vp_min64(c->cell[1][end], p->nodes[1] - 1) - first < c->node_rows)
+        while (end < from[1] + n[1] && vp_min64(c->cell[1][end], p->nodes[1] - 1) - first < most)
             last = vp_min64(c->cell[1][end++], p->nodes[1] - 1);
         for (int64_t v = vp_max64(made, first); v <= last; v++)
-            make_spectra(p, rows + v % c->node_rows * size, v * nodes, (v + 1) * nodes, scratch, bytes, &j->out->box, threads);
+            make_spectra(p, rows + v % most * size, v * nodes, (v + 1) * nodes, scratch, bytes, &j->out->box, threads);
         made = last + 1;
         const int64_t at[3] = {from[0], y, from[2]}, some[3] = {n[0], end - y, n[2]};
         rc = run_tiles(j, at, some, rows, scratch, bytes, threads, err);
@@ -884,8 +932,8 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
         cells_of(c, out, a, &from[a], &n[a]);
         n[a] -= from[a];
     }
-    if (c->node_rows < p->nodes[1])
-        return run_rows(j, from, n, (float *)scratch, (char *)scratch + rows_bytes(p), bytes, threads, err);
+    if (!c->keeps && c->tiles == VP_CELLS)
+        return run_rows(j, from, n, (float *)scratch, (char *)scratch + rows_bytes(p, threads), bytes, threads, err);
     return keep_spectra(p, scratch, bytes, out, threads, err)
            || run_tiles(j, from, n, c->spectra, scratch, bytes, threads, err) ? -1 : 0;
 }

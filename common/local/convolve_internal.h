@@ -32,7 +32,7 @@ struct vp_convolve_cpu {
     /* cells: where tiles begin (and the last ends), and the cell of each */
     int64_t *at[2], *cell[2], n_at[2];
     int64_t shift;             /* cells: columns that a tile may begin before its first one, to share blocks of 16 */
-    int64_t node_rows;         /* of spectra that are in memory at a time: all of them, or some in the scratch */
+    bool keeps;                /* all spectra stay; else those of some rows of nodes are in the scratch */
     double *across;            /* sums of the kernels' columns, in the order of samples, for each node */
     double *total;             /* of each kernel */
     pthread_mutex_t lock;

@@ -62,8 +62,7 @@ static double measure(const struct job *j, int threads, int times, char text[110
             const double t = now(threads);
             if (j->nodes > 1) { /* spectra are part of it */
                 struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)c.stage[0].params)->cpu;
-                free(cpu->spectra);
-                cpu->spectra = NULL;
+                cpu->made_for = NULL;
             }
             vp_chain_apply(&c, &from, out, threads, &err);
             const double s = now(threads) - t;

@@ -223,23 +223,16 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
         p.centre[a] = p.n[a] / 2;
         op.halo[a] = p.n[a] / 2;
     }
-    const int64_t taps = p.n[0] * p.n[1] * p.n[2];
-    float *const turned = get((size_t)taps * sizeof *turned);
-    struct vp_deconvolve_params deconvolve = {.iterations = j->iterations, .least = 0.01f};
-    for (int64_t i = 0; i < taps; i++)
-        turned[i] = kernels[taps - 1 - i];
     for (int a = 0; a < 2; a++) {
         make_nodes(n[a], j->nodes, &node[a], &start[a], &after[a]);
         p.node[a] = node[a];
         p.start[a] = start[a];
         p.after[a] = after[a];
     }
-    deconvolve.blur = deconvolve.back = p;
-    deconvolve.back.kernels = turned;
-    for (int a = 0; a < 3; a++)
-        deconvolve.back.centre[a] = p.n[a] - 1 - p.centre[a];
-    if (j->iterations)
-        op.params = &deconvolve;
+    const struct vp_deconvolve_given given = {.kernel = {.n = {p.n[0], p.n[1], p.n[2]}, .nodes = {1, 1}, .kernels = kernels},
+                                              .iterations = j->iterations};
+    if (j->iterations && vp_deconvolve_local(&op, &given, n, VP_F32, VP_F32, &err))
+        die(&err);
     snprintf(size, sizeof size, "%lldx%lldx%lld, %lldx%lld kernels of %lldx%lldx%lld", (long long)n[0], (long long)n[1],
              (long long)n[2], (long long)j->nodes, (long long)j->nodes, (long long)p.n[0], (long long)p.n[1],
              (long long)p.n[2]);
@@ -302,7 +295,8 @@ out:
     free(in);
     free(out);
     free(kernels);
-    free(turned);
+    if (op.free)
+        op.free(op.params);
     free(ms);
 }
 

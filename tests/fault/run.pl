@@ -65,6 +65,7 @@ img-gauss --sigma 2 $in/vol.tif -o %
 img-gauss --sigma 1 <$in/vol.tif -o %
 img-log --sigma 2 $in/vol.tif -o %
 img-convolve -k $in/kernel.tif $in/vol.tif -o %
+img-deconvolve -k $in/kernel.tif -n 3 $in/vol.tif -o %
 img-local --radius 1 $in/vol.tif -o %
 img-local --stat mean --radius 2 $in/vol.tif -o %
 img-morph --op close --radius 2 $in/vol.tif -o %

@@ -15,7 +15,7 @@
 #include "local/morph.h"
 #include "image/morphrecon_derive.h"
 #include "local/nlmeans.h"
-#include "local/convolve.h"
+#include "local/deconvolve.h"
 #include "local/wiener.h"
 #include "image/image_run.h"
 #include "plans.h"
@@ -31,9 +31,9 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, MATH, RECON, FAMILIES };
+enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, DECONVOLVE, MATH, RECON, FAMILIES };
 static const char *const NAME[FAMILIES] = {"img-gauss",     "img-log",    "img-local",    "img-morph", "img-nlmeans",
-                                           "img-threshold", "img-wiener", "img-convolve", "img-math",  "img-morphrecon"};
+                                           "img-threshold", "img-wiener", "img-convolve", "img-deconvolve", "img-math",  "img-morphrecon"};
 
 static struct set {
     const char *name;
@@ -435,6 +435,11 @@ static void draw(struct params *p, const struct scene *s, enum family family)
     case CONVOLVE:
         draw_convolve(p, s);
         break;
+    case DECONVOLVE:
+        draw_convolve(p, s);
+        p->iterations = dice(1, 3);
+        p->h = dice(0, 1);
+        break;
     default:
         p->expression =
             s->stacks == 1 ? ONE_TEXT("a * 3 + x - y * z", "if(a > 100, page, sqrt(abs(a)))", "a",
@@ -507,6 +512,11 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     case CONVOLVE:
         convolve.kernels = p->kernels;
         rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
+        break;
+    case DECONVOLVE:
+        convolve.kernels = p->kernels;
+        rc = vp_deconvolve_local(&op, &(struct vp_deconvolve_given){.kernel = convolve, .iterations = p->iterations,
+                                 .accelerate = p->h > 0}, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     default:
         if (vp_math_parse(&m, p->expression, s->stacks, s->held, err))
@@ -1091,7 +1101,7 @@ static bool test_family(enum family family, int plans, uint64_t seed)
     CHECK_INT(n.unlike, 0);
     CHECK(!ok || n.runs >= plans);
     if (ok && plans >= 200) {
-        CHECK(n.bands >= plans / 50 && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
+        CHECK((family == DECONVOLVE || n.bands >= plans / 50) && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
         for (int i = 0; i < n_sets; i++) {
             const bool streams = sets[i].kind.name ? !n.without : family <= LOG; /* CPU: where something is kept */
             CHECK(n.on[i] + n.without > plans / (2 * n_sets));

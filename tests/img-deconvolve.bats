@@ -1,0 +1,72 @@
+# img-deconvolve: its options and messages; that results are right is in unit/deconvolve_test.c.
+load helper
+
+setup_file() {
+    export PATH="${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/bin:$PATH" LC_ALL=C
+    cd "$BATS_FILE_TMPDIR" || exit 1
+    ct-phantom --volume 64x48x2 -o sharp.tif
+    img-cat --region 0:9,0:7 --pages 0:1 sharp.tif | img-math 'exp(-((x-4)^2 + (y-3)^2)/4)' -o kernel.tif
+    img-convolve -k kernel.tif --normalize --edge mirror sharp.tif -o blurred.tif
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    set -o pipefail
+    cp "$BATS_FILE_TMPDIR"/* .
+}
+
+# apart A: the rms of what A differs from the sharp image
+apart() {
+    run img-cmp "$1" sharp.tif
+    awk '/rms error/ { print $3 }' <<<"$output"
+}
+
+@test "every method comes nearer to what was blurred, page by page" {
+    near=$(apart blurred.tif)
+    for how in "" "--accelerate" "--tv 0.002" "--method wiener --noise 1e-4" "--type same"; do
+        read -ra options <<<"$how"
+        ok img-deconvolve -k kernel.tif "${options[@]}" blurred.tif -o out.tif
+        awk -v a="$(apart out.tif)" -v b="$near" 'BEGIN { if (!(a < 0.85 * b)) { print a, b; exit 1 } }'
+    done
+    # pages stand alone, whatever comes with them, from a pipe too
+    img-deconvolve -k kernel.tif --accelerate blurred.tif -o both.tif
+    img-cat --pages 1:2 blurred.tif | img-deconvolve -k kernel.tif --accelerate | cat > one.tif
+    img-cat --pages 1:2 both.tif -o want.tif
+    ok img-cmp want.tif one.tif
+}
+
+@test "iterations and residual: told with -v, kept by --stats, and where to stop" {
+    img-deconvolve -k kernel.tif -n 5 -v blurred.tif -o out.tif 2>log --stats stats.json
+    grep -q 'page 1: ended after 5 iterations: residual 0.0' log
+    [ "$(grep -c 'page 0: [1-4] iterations: residual' log)" = 4 ]
+    grep -q '"iterations": 5' stats.json
+    grep -q '"residual": 0.0' stats.json
+    img-deconvolve -k kernel.tif -n 1000 --stop 0.2 blurred.tif -o out.tif --stats stats.json
+    n=$(grep -o '"iterations": [0-9]*' stats.json | grep -o '[0-9]*$')
+    [ "$n" -gt 2 ]
+    [ "$n" -lt 100 ]
+}
+
+@test "a grid of the same kernel is that kernel; a volume has a kernel of its own" {
+    img-cat kernel.tif kernel.tif kernel.tif kernel.tif -o grid.tif
+    img-deconvolve -k kernel.tif -n 10 blurred.tif -o want.tif
+    for weights in output source; do
+        ok img-deconvolve -k grid.tif --grid 2x2 --weights $weights -n 10 blurred.tif -o out.tif
+        ok img-cmp --atol 1e-6 want.tif out.tif
+    done
+    ct-phantom --volume 24x24x16 -o sharp.tif
+    noise k.tif 5x5x5 u8
+    img-math 'exp(-((x-2)^2 + (y-2)^2 + (z-2)^2)/2)' k.tif --type f32 -o deep.tif
+    img-convolve -k deep.tif --normalize --edge mirror sharp.tif -o blurred.tif
+    ok img-deconvolve -k deep.tif --accelerate blurred.tif -o out.tif
+    awk -v a="$(apart out.tif)" -v b="$(apart blurred.tif)" 'BEGIN { if (!(a < 0.6 * b)) { print a, b; exit 1 } }'
+}
+
+@test "what is wrong is said in a line" {
+    fails 2 "--kernel is missing" img-deconvolve blurred.tif
+    fails 2 "--iterations" img-deconvolve -k kernel.tif -n 0 blurred.tif
+    fails 1 "add up to 0" img-deconvolve -k <(img-math 'a * 0' kernel.tif) blurred.tif
+    img-cat kernel.tif kernel.tif -o deep.tif
+    fails 2 "deconvolve needs all of them" img-deconvolve -k deep.tif --raw-in 20x20:u8 - </dev/zero
+    fails 3 "the smallest portion takes" img-deconvolve -k kernel.tif --memory 200K blurred.tif
+}

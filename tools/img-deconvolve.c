@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-deconvolve: what an image was before it was blurred by a kernel that is known. */
+#include "base/stats.h"
+#include "base/tool.h"
+#include "image/image_run.h"
+#include "image/kernels.h"
+#include "local/deconvolve.h"
+
+#include <math.h>
+#include <pthread.h>
+
+struct params {
+    struct vp_kernel_params kernel;
+    int method, type;
+    int64_t iterations;
+    double stop, tv, background, noise;
+    bool accelerate;
+    struct vp_image_params image;
+};
+
+static const struct vp_opt options[] = {
+    VP_OPTIONS(struct params, kernel, vp_kernel_options),
+    VP_CHOICE(struct params, method, "method", 0, "richardson-lucy|wiener", .metavar = "NAME", .def = "richardson-lucy",
+              .group = "Method", .help = "richardson-lucy or wiener",
+              .more = "richardson-lucy is for counts of light: the result is never negative and as likely as can be under "
+                      "Poisson noise, approached from a constant; more iterations are sharper and noisier. wiener is the "
+                      "least squares that keep noise down by --noise, by as many steps of conjugate gradients."),
+    VP_INT(struct params, iterations, "iterations", 'n', .metavar = "N", .def = "30", .min = 1, .max = 100000,
+           .help = "at most so many iterations"),
+    VP_REAL(struct params, stop, "stop", 0, .metavar = "X", .def = "0", .max = 1,
+            .help = "end where an iteration takes less than this part of the residual",
+            .more = "The residual is the rms of what the blurred result differs from the input, in units of the input's "
+                    "rms: -v shows it for every iteration, --stats keeps the last. 0.01 ends when an iteration brings "
+                    "less than 1 %. 0 does all iterations."),
+    VP_REAL(struct params, tv, "tv", 0, .metavar = "X", .def = "0", .max = 0.5,
+            .help = "damping by total variation, such as 0.002 (richardson-lucy)",
+            .more = "Noise between edges is smoothed, edges stay (Dey et al. 2006)."),
+    VP_FLAG(struct params, accelerate, "accelerate", 0,
+            .help = "look ahead along the last step: as good after a third of the iterations (richardson-lucy)",
+            .more = "Biggs and Andrews 1997. It takes three more volumes of memory."),
+    VP_REAL(struct params, background, "background", 0, .metavar = "VALUE", .def = "0", .min = -INFINITY, .max = INFINITY,
+            .help = "what the input has beside the blurred object, everywhere"),
+    VP_REAL(struct params, noise, "noise", 0, .metavar = "X", .def = "0.001", .max = INFINITY,
+            .help = "ratio of the power of noise to that of the signal (wiener)"),
+    VP_CHOICE(struct params, type, "type", 't', "f32|same", .metavar = "TYPE", .def = "f32",
+              .help = "sample type of the output: f32, or same as the input's"),
+    VP_OPTIONS(struct params, image, vp_image_options),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"Blur an image, and take the blur away again.",
+     "ct-phantom --volume 96x96x1 -o disc.tif\n"
+     "img-cat --region 0:15,0:15 disc.tif | img-math 'exp(-((x-7)^2 + (y-7)^2)/8)' -o kernel.tif\n"
+     "img-convolve -k kernel.tif --normalize disc.tif -o blurred.tif\n"
+     "img-deconvolve -k kernel.tif -n 50 --accelerate blurred.tif -o sharp.tif"},
+    {"Noise kept down, and no more iterations than are worth it.",
+     "img-deconvolve -k kernel.tif --tv 0.002 --stop 0.005 blurred.tif -o clean.tif"},
+    {"Linear, for images that may be negative.",
+     "img-deconvolve -k kernel.tif --method wiener --noise 1e-4 blurred.tif -o wiener.tif"},
+    {0},
+};
+
+struct told { const struct vp_run *run; pthread_mutex_t lock; int64_t iterations, images; double residual; };
+
+static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bool last)
+{
+    struct told *t = ctx;
+
+    pthread_mutex_lock(&t->lock);
+    vp_note(t->run, "page %lld: %s%lld iterations: residual %.6g", (long long)page, last ? "ended after " : "",
+            (long long)iteration, residual);
+    if (last) {
+        t->images++;
+        t->iterations = iteration > t->iterations ? iteration : t->iterations;
+        t->residual = fmax(t->residual, residual);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    struct vp_image_params image = p->image;
+    struct told told = {.run = run_};
+    struct vp_images im = {0};
+    struct vp_kernels k = {0};
+    struct vp_chain chain = {0};
+    struct vp_op op;
+    int rc = -1;
+
+    image.values = true;
+    pthread_mutex_init(&told.lock, NULL);
+    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES, err) || vp_kernels_read(&k, run_, &p->kernel, &im, err))
+        goto out;
+    const struct vp_deconvolve_given g = {
+        .kernel = {.n = {k.n[0], k.n[1], k.n[2]}, .nodes = {k.nodes[0], k.nodes[1]}, .kernels = k.samples,
+                   .node = {k.node[0], k.node[1]}, .weights = (enum vp_weights)p->kernel.weights},
+        .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
+        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = tell, .ctx = &told};
+    if (vp_deconvolve_local(&op, &g, im.size, im.type, p->type ? im.type : VP_F32, err)
+        || vp_chain_add(&chain, &op, err))
+        goto out;
+    vp_kernels_free(&k);
+    rc = vp_images_run(&im, run_, &chain, NULL, err);
+    if (!rc && told.images) {
+        vp_stats_number(run_->stats, "iterations", (double)told.iterations);
+        vp_stats_number(run_->stats, "residual", told.residual);
+    }
+out:
+    pthread_mutex_destroy(&told.lock);
+    vp_kernels_free(&k);
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-deconvolve",
+    .operands = "[INPUT]...",
+    .summary = "take a known blur away: Richardson-Lucy, Wiener",
+    .description =
+        "Finds what blurred with the kernel gives the input: images, or with a kernel of several planes volumes; with "
+        "--grid or --positions the kernel changes over the image as in img-convolve (there is what the weights mean). "
+        "Each kernel is divided by its sum; Richardson-Lucy takes samples below 0, of kernel and input, as 0.\n\n"
+        "Nothing is made up beyond the edges: what is looked for is larger than the input by what the kernel reaches, "
+        "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
+        "NaN or infinite are left out in the same way, and filled in.\n\n"
+        "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as it "
+        "and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-convolve(1), img-psf(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_CUDA,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}
