@@ -205,18 +205,21 @@ INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, const vd *v, bool
 INLINE void sum_along(vd t[VP_SAT_GROUP], vd *before)
 {
     enum { PAIRS = VP_SAT_GROUP / 2 };
-    vd s[PAIRS];
-    for (int i = 0; i < PAIRS; i++)
-        s[i] = t[2 * i] + t[2 * i + 1];
-    for (int d = 1; d < PAIRS; d *= 2)
-        for (int i = PAIRS - 1; i >= d; i--)
-            s[i] += s[i - d];
-    for (int i = PAIRS - 1; i >= 0; i--) {
-        const vd left = (i ? s[i - 1] : (vd){0}) + *before, pair = t[2 * i] + t[2 * i + 1];
+    /* all five steps of one pair after the other, so that the compiler finds most of them in registers */
+    vd s1[PAIRS], s2[PAIRS], s4[PAIRS], s8[PAIRS], s16[PAIRS], last = {0};
+    #pragma GCC unroll 32
+    for (int i = 0; i < PAIRS; i++) {
+        const vd pair = t[2 * i] + t[2 * i + 1], left = last + *before;
+        s1[i] = pair;
+        s2[i] = i >= 1 ? s1[i] + s1[i - 1] : s1[i];
+        s4[i] = i >= 2 ? s2[i] + s2[i - 2] : s2[i];
+        s8[i] = i >= 4 ? s4[i] + s4[i - 4] : s4[i];
+        s16[i] = i >= 8 ? s8[i] + s8[i - 8] : s8[i];
+        last = i >= 16 ? s16[i] + s16[i - 16] : s16[i];
         t[2 * i] += left;
         t[2 * i + 1] = pair + left;
     }
-    *before += s[PAIRS - 1];
+    *before += last;
 }
 
 typedef void load_row(double *to, const void *from, int64_t x, bool square);
@@ -259,9 +262,9 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
                 h[VP_SAT_FEW + r] += h[VP_SAT_FEW + r - d];
             }
         const double half = *beside + h[VP_SAT_FEW - 1];
-        vd c;
+        vd c[VP_SAT_ROWS];
         for (int r = 0; r < VP_SAT_ROWS; r++)
-            c[r] = (r < VP_SAT_FEW ? *beside : half) + h[r];
+            c[r] = (vd){0} + ((r < VP_SAT_FEW ? *beside : half) + h[r]);
         for (int64_t g = x0; g < x1; g += VP_SAT_GROUP) {
             vd t[VP_SAT_GROUP];
             load_group(t, b, rows, g, load);
