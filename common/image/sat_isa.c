@@ -131,27 +131,6 @@ INLINE void transpose(vd to[8], const vd from[8])
         to[k] = __builtin_shuffle(b[k], b[k + 4], (vx){0, 1, 2, 3, 8, 9, 10, 11});
         to[k + 4] = __builtin_shuffle(b[k], b[k + 4], (vx){4, 5, 6, 7, 12, 13, 14, 15});
     }
-#elif defined(__AVX__) && !defined(__clang__)
-    typedef double v4 __attribute__((vector_size(32)));
-    typedef int64_t x4 __attribute__((vector_size(32)));
-    const double *const f = (const double *)from;
-    double *const t = (double *)to;
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 8; k += 4) { /* rows i ..., columns k ... */
-            v4 r[4], a[4];
-            for (int j = 0; j < 4; j++)
-                memcpy(&r[j], f + (i + j) * 8 + k, sizeof r[j]);
-            for (int j = 0; j < 4; j += 2) {
-                a[j] = __builtin_shuffle(r[j], r[j + 1], (x4){0, 4, 2, 6});
-                a[j + 1] = __builtin_shuffle(r[j], r[j + 1], (x4){1, 5, 3, 7});
-            }
-            for (int j = 0; j < 2; j++) {
-                r[j] = __builtin_shuffle(a[j], a[j + 2], (x4){0, 1, 4, 5});
-                r[j + 2] = __builtin_shuffle(a[j], a[j + 2], (x4){2, 3, 6, 7});
-            }
-            for (int j = 0; j < 4; j++)
-                memcpy(t + (k + j) * 8 + i, &r[j], sizeof r[j]);
-        }
 #else
     for (int i = 0; i < 8; i++)
         for (int r = 0; r < 8; r++)
