@@ -8,6 +8,7 @@ operation() {
     img-gauss | img-log) echo --sigma 2 ;;
     img-local) echo --stat mean --radius 2 ;;
     img-morph) echo --op erode --radius 3 ;;
+    img-morphrecon) echo --hmax 0.3 --chunk 23x17x5 ;;
     img-math) echo 'a*2+1' ;;
     img-threshold) echo --local niblack --window 7 ;;
     img-wiener) echo --radius 3 ;;

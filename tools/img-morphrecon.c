@@ -58,14 +58,42 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"Fill the pores of a foam, so that what is inside it can be counted.",
-     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-morphrecon --fill-holes vol.tif -o filled.tif"},
-    {"Reconstruct a marker under a mask.",
-     "img-math 'a - 0.005' vol.tif -o marker.tif\nimg-morphrecon marker.tif vol.tif -o plain.tif"},
+    {"The pores of a segmented volume: what filling its holes adds.",
+     "ct-phantom --volume 64x64x64 -o vol.tif\nimg-math 'a > 0.019' --type u8 vol.tif -o solid.tif\n"
+     "img-morphrecon --fill-holes solid.tif -o filled.tif\nimg-math 'a - b' --type u8 filled.tif solid.tif -o pores.tif"},
+    {"What is bright by 0.002 or more on uneven ground.", "img-morphrecon --hdome 0.002 vol.tif -o bright.tif"},
+    {"Only what does not touch the border.", "img-morphrecon --clear-border solid.tif -o inside.tif"},
     {"Minima that are deep enough to be markers of a watershed.",
      "img-morphrecon --hmin 0.002 vol.tif | img-morphrecon --regional-min > markers.tif"},
+    {"Components of a mask that hold a marker: reconstruction of two stacks.",
+     "img-math 'a > 0.03' --type u8 vol.tif -o marker.tif\nimg-morphrecon -q marker.tif solid.tif -o marked.tif"},
     {0},
 };
+
+static const char sections[] =
+    "RECIPES\n"
+    "With pictures in examples/pictures, each made by the commands beside it (the last one of them img-view).\n\n"
+    "Holes in what is segmented (morphrecon-holes.png: a slice of HTC 2022, its holes filled, the holes): img-morphrecon "
+    "--fill-holes seg.tif -o filled.tif; img-math 'a - b' filled.tif seg.tif -o holes.tif. In a volume a pore that a crack "
+    "leads out of is no hole, even if it looks like one in every slice; --2d asks slice by slice.\n\n"
+    "Bright spots on uneven ground (morphrecon-cells.png: foci in nuclei): img-morphrecon --hdome 300 cells.tif. The height "
+    "is that above the surroundings: a spot on a bright ground counts as much as one on a dark ground, and no more than "
+    "300 of a bright one. Noise is a dome, too, as high as it is: smooth before (img-gauss), or take away what is small "
+    "(img-morphrecon --open 1) behind it.\n\n"
+    "Not what is cut off by the border (morphrecon-border.png: galaxies): img-morphrecon --clear-border field.tif. Of grey "
+    "images the ground should be near 0: subtract it first, as with img-morph --op tophat.\n\n"
+    "Markers of a watershed (morphrecon-minima.png: a retina): img-gauss --sigma 2 eye.tif | img-morphrecon --hmin 5 | "
+    "img-morphrecon --regional-min. Without --hmin every dip of the noise is a minimum; 5 is the depth from which on "
+    "they count.\n\n"
+    "LARGE IMAGES\n"
+    "An image that fits in memory with its result is worked on as a whole, in one visit. A larger one is visited twice, chunk "
+    "by chunk: first each chunk is reconstructed by itself, and what its outside can see of it is noted, a small part "
+    "of its samples; that is solved for all chunks as a whole; then each chunk is finished. So every sample is read twice "
+    "and written once, whatever the image, and the result is the same to the bit. --plan says which way is taken, --stats "
+    "counts. What is noted is in memory as far as it goes, else in $TMPDIR.\n\n"
+    "What comes from a pipe is copied first if it is a volume (or pages too large for that are), to memory up to a quarter of "
+    "--memory, else to $TMPDIR; the plan says where. Pages that stand alone flow through one by one. To write chunks in the "
+    "order in which they are made, a page larger than memory needs -o.";
 
 /* Which of them was asked for; -1 if more than one. */
 static int derived(const struct vp_run *run, struct vp_err *err)
@@ -189,6 +217,7 @@ static const struct vp_tool tool = {
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections = sections,
     .see_also = "img-morph(1), img-math(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = run,

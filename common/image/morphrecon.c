@@ -158,7 +158,9 @@ static bool in_mask(const struct keys *k)
 static uint64_t work_bytes(const struct keys *k, bool forest, int threads)
 {
     const uint64_t fill = vp_morphrecon_scratch(k->p->key, k->n, k->p->connectivity, threads);
-    const uint64_t trees = forest ? area_bytes(k, sizeof(int32_t)) * 3 : 0;
+    const uint64_t trees = !forest ? 0
+                           : area_bytes(k, sizeof(int32_t))
+                                 + vp_morphrecon_forest_bytes(k->p->key, k->n, k->p->connectivity, threads);
     return fill > trees ? fill : trees;
 }
 
@@ -337,12 +339,10 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
                                       .voxels = (uint32_t)vp_shell_voxels(&shell)};
     each_of_shell(&k, &shell, (char *)e + vp_entry_value(), FROM_MARKER);
     each_of_shell(&k, &shell, (char *)e + vp_entry_mask(k.p->key, e->voxels), FROM_MASK);
-    const int64_t places = (int64_t)(area_bytes(&k, sizeof(int32_t)) / sizeof(int32_t));
     struct vp_forest f = {.key = k.p->key, .size = {k.n[0], k.n[1], k.n[2]}, .stride = k.stride, .plane = k.plane,
                           .guard = k.guard, .value = k.marker[0], .mask = k.mask[0],
                           .connectivity = k.p->connectivity, .parent = (int32_t *)k.rest + k.guard,
-                          .list = (uint32_t *)k.rest + places, .sorted = (uint32_t *)k.rest + 2 * places,
-                          .shell = shell};
+                          .scratch = k.rest + area_bytes(&k, sizeof(int32_t)), .shell = shell};
     if (k.flat) {
         f.shell.size[1] = shell.size[2];
         f.shell.lo[1] = shell.lo[2];
@@ -350,7 +350,7 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
         f.shell.size[2] = 1;
         f.shell.lo[2] = f.shell.hi[2] = false;
     }
-    vp_morphrecon_forest(&f, e);
+    vp_morphrecon_forest(&f, e, threads);
     free(k.own);
     return 0;
 }

@@ -122,7 +122,7 @@ VP_ANYWHERE static inline uint64_t vp_key_lowest(enum vp_key key)
  * counted for VP_MARKER_GIVEN only):
  *   GIVEN   the key of the sample; NaN counts as the lowest
  *   SHIFT   integers: g - h, at least 0; floats: the key of v - h (erosion: v + h), computed in the type of v
- *   LESS    g - 1, at least 0
+ *   LESS    g - 1 if g is above vp_key_lowest(), else g
  *   BORDER  g if vp_morphrecon_at_border() (an axis of one voxel has no edge), else floor
  *   SEED    g at the seed, else floor
  * The result from key r and the mask's sample v of key g:

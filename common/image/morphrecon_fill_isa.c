@@ -232,9 +232,9 @@ INLINE bool write_face(void *to, const void *from, size_t bytes)
     return changed != 0;
 }
 
-/* Rounds of sweeps before what is left is done pixel by pixel; pixels at the faces with which a visit begins so at
- * once, and how many steps it then takes before it goes over to sweeps. */
-enum { ROUNDS = 4, FEW = 24, STEPS = 512 };
+/* When a tile is better done pixel by pixel: at FEW pixels that are raised from outside, unless that takes more than
+ * STEPS; at FEW that a round of sweeps has raised; after so many ROUNDS. */
+enum { FEW = 24, STEPS = 512, ROUNDS = 4 };
 
 /* The bits of the neighbours behind faces that have changed. */
 INLINE uint32_t neighbours(unsigned faces, int reach)

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For one type of keys, K, named KEY: included by morphrecon_forest.c once for each. */
+/* For one type of keys, K, named KEY, with edges EDGE: included by morphrecon_forest.c once for each. */
 
-/* All places of the list in the order of their masks, the largest first; the result is in one of the two lists. */
-static uint32_t *NAME(sorted)(const K *mask, uint32_t *list, uint32_t *other, int64_t n)
+/* What stands at these places, the largest key first; the result is in one of the two lists. */
+static uint32_t *NAME(sorted)(const K *key, size_t step, uint32_t *list, uint32_t *other, int64_t n)
 {
-    enum { DIGIT = sizeof(K) > 1 ? 1 << 11 : 1 << 8, BITS = sizeof(K) > 1 ? 11 : 8 };
-    uint32_t count[DIGIT + 1];
+    enum { BITS = sizeof(K) > 1 ? 11 : 8, DIGIT = 1 << BITS };
+    uint32_t count[DIGIT];
     for (int shift = 0; shift < 8 * (int)sizeof(K); shift += BITS) {
         memset(count, 0, sizeof count);
         for (int64_t i = 0; i < n; i++)
-            count[DIGIT - 1 - (mask[list[i]] >> shift & (DIGIT - 1)) + 1]++;
+            count[DIGIT - 1 - (key[list[i] * step] >> shift & (DIGIT - 1))]++;
+        uint32_t at = 0;
         bool same = false;
-        for (int d = 1; d <= DIGIT && !same; d++)
+        for (int d = 0; d < DIGIT && !same; d++) {
             same = count[d] == (uint32_t)n;
+            const uint32_t here = count[d];
+            count[d] = at;
+            at += here;
+        }
         if (same)
             continue;
-        for (int d = 0; d < DIGIT; d++)
-            count[d + 1] += count[d];
         for (int64_t i = 0; i < n; i++)
-            other[count[DIGIT - 1 - (mask[list[i]] >> shift & (DIGIT - 1))]++] = list[i];
+            other[count[DIGIT - 1 - (key[list[i] * step] >> shift & (DIGIT - 1))]++] = list[i];
         uint32_t *const swap = list;
         list = other;
         other = swap;
@@ -26,78 +29,158 @@ static uint32_t *NAME(sorted)(const K *mask, uint32_t *list, uint32_t *other, in
     return list;
 }
 
-static void NAME(forest)(const struct vp_forest *f, struct vp_morphrecon_entry *e)
+/* Two sets become one; where both stand for a node, that is an edge. The root of both. */
+static inline int32_t NAME(join)(int32_t *parent, int32_t root, int32_t other, K cap, EDGE *edge, uint32_t *edges)
+{
+    if (parent[root] == NOBODY) {
+        parent[root] = other;
+        return other;
+    }
+    if (parent[other] != NOBODY)
+        edge[(*edges)++] = (EDGE){(uint32_t)(-2 - parent[root]), (uint32_t)(-2 - parent[other]), cap};
+    parent[other] = root;
+    return root;
+}
+
+/* p is in its set now, and that with those of its neighbours that are in sets. */
+static inline void NAME(add)(int32_t *parent, int32_t p, K cap, const int64_t *around, int neighbours, EDGE *edge,
+                             uint32_t *edges)
+{
+    int32_t root = p;
+    parent[p] = parent[p] == SEEN ? NOBODY : -2 - (parent[p] - LATER);
+    for (int k = 0; k < neighbours; k++) {
+        if (parent[p + around[k]] < PROCESSED)
+            continue;
+        const int32_t other = find(parent, (int32_t)(p + around[k]));
+        root = other == root ? root : NAME(join)(parent, root, other, cap, edge, edges);
+    }
+}
+
+/* The forest of a tile: nodes are its voxels at faces to other tiles and of the box's shell, by their places. They go to
+ * node[], edges to edge[]. */
+static void NAME(tile)(const struct vp_forest *f, const struct vp_box *b, struct bench *bench, uint32_t *node,
+                       uint32_t *nodes, EDGE *edge, uint32_t *edges)
 {
     const K *const value = f->value, *const mask = f->mask;
+    K *const key = (K *)bench->key;
+    int32_t *const parent = bench->parent + bench->guard;
+    const struct vp_shell shell = shell_of(f, b);
+    int64_t n = 0;
+
+    *nodes = *edges = 0;
+    for (int64_t z = b->lo[2]; z < b->hi[2]; z++)
+        for (int64_t y = b->lo[1]; y < b->hi[1]; y++) {
+            const int64_t from = z * f->plane + y * f->stride + b->lo[0];
+            const int32_t to = (int32_t)((z - b->lo[2]) * bench->plane + (y - b->lo[1]) * bench->stride);
+            const bool all = vp_shell_at(&shell, 2, z - b->lo[2]) || vp_shell_at(&shell, 1, y - b->lo[1]);
+            for (int64_t x = 0; x < shell.size[0]; x++) {
+                const bool may = value[from + x] < mask[from + x];
+                key[to + x] = mask[from + x];
+                parent[to + x] = may ? SEEN : WALL;
+                bench->list[n] = (uint32_t)(to + x);
+                n += may;
+                if (may && (all || vp_shell_at(&shell, 0, x))) {
+                    parent[to + x] = (int32_t)(LATER + from + x);
+                    node[(*nodes)++] = (uint32_t)(from + x);
+                }
+            }
+            for (int64_t x = shell.size[0]; x < bench->stride; x++)
+                parent[to + x] = WALL;
+        }
+    if (*nodes == 0)
+        return;
+    const int64_t rows = (b->hi[2] - b->lo[2] - 1) * bench->plane + (b->hi[1] - b->lo[1]) * bench->stride;
+    for (int64_t z = 0; z < b->hi[2] - b->lo[2]; z++) /* between planes, and behind the last */
+        for (int64_t i = (b->hi[1] - b->lo[1]) * bench->stride; i < bench->plane; i++)
+            parent[z * bench->plane + i] = WALL;
+    for (int64_t i = 0; i < bench->guard; i++)
+        parent[rows + i] = WALL;
+    const uint32_t *const list = NAME(sorted)(key, 1, bench->list, bench->other, n);
+    for (int64_t i = 0; i < n; i++)
+        NAME(add)(parent, (int32_t)list[i], key[list[i]], bench->around, bench->neighbours, edge, edges);
+}
+
+/* All tiles have told their nodes and edges: the same again with these alone, and the shell's voxels as nodes. */
+static void NAME(whole)(const struct vp_forest *f, struct vp_morphrecon_entry *e, uint32_t *const list[4], int64_t n,
+                        const EDGE *inner, int64_t m, const int64_t *around, int neighbours)
+{
+    const K *const mask = f->mask;
     int32_t *const parent = f->parent;
     EDGE *edge = (EDGE *)((char *)e + vp_entry_edge(KEY, e->voxels));
-    int64_t around[VP_MAX_NEIGHBOURS], offset[VP_MAX_NEIGHBOURS][3], n = 0;
-    const int neighbours = vp_morphrecon_neighbours(f->connectivity, offset);
-    uint32_t edges = 0, node = 0;
+    uint32_t edges = 0, number = 0;
 
-    for (int i = 0; i < neighbours; i++)
-        around[i] = offset[i][2] * f->plane + offset[i][1] * f->stride + offset[i][0];
-    for (int64_t i = -f->guard; i < f->size[2] * f->plane + f->guard; i++)
-        parent[i] = WALL;
-    for (int64_t z = 0; z < f->size[2]; z++)
-        for (int64_t y = 0; y < f->size[1]; y++) {
-            const int64_t at = z * f->plane + y * f->stride;
-            for (int64_t x = 0; x < f->size[0]; x++)
-                parent[at + x] = value[at + x] < mask[at + x] ? UNSEEN : WALL;
-        }
-    /* what of these regions the shell can see */
-    for (int64_t z = 0; z < f->size[2]; z++)
-        for (int64_t y = 0; y < f->size[1]; y++) {
-            const bool all = vp_shell_at(&f->shell, 2, z) || vp_shell_at(&f->shell, 1, y);
-            const int64_t at = z * f->plane + y * f->stride;
-            for (int64_t x = 0; x < f->size[0]; x += all || x == f->size[0] - 1 ? 1 : f->size[0] - 1)
-                if ((all || vp_shell_at(&f->shell, 0, x)) && parent[at + x] == UNSEEN) {
-                    parent[at + x] = SEEN;
-                    f->list[n++] = (uint32_t)(at + x);
-                }
-        }
     for (int64_t i = 0; i < n; i++)
-        for (int k = 0; k < neighbours; k++) {
-            const int64_t to = f->list[i] + around[k];
-            if (parent[to] == UNSEEN) {
-                parent[to] = SEEN;
-                f->list[n++] = (uint32_t)to;
-            }
-        }
-    const uint32_t *const list = NAME(sorted)(mask, f->list, f->sorted, n);
-    /* a root that stands for a node of the shell says which; so for a start do these nodes */
-    for (int64_t z = 0; z < f->size[2]; z++)
+        parent[list[0][i]] = SEEN;
+    for (int64_t z = 0; z < f->size[2]; z++) /* a root that stands for a voxel of the shell says for which */
         for (int64_t y = 0; y < f->size[1]; y++) {
             const bool all = vp_shell_at(&f->shell, 2, z) || vp_shell_at(&f->shell, 1, y);
             const int64_t at = z * f->plane + y * f->stride;
             for (int64_t x = 0; x < f->size[0]; x += all || x == f->size[0] - 1 ? 1 : f->size[0] - 1)
                 if (all || vp_shell_at(&f->shell, 0, x)) {
                     if (parent[at + x] == SEEN)
-                        parent[at + x] = LATER + (int32_t)node;
-                    node++;
+                        parent[at + x] = LATER + (int32_t)number;
+                    number++;
                 }
         }
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t p = list[i];
-        int32_t root = (int32_t)p;
-        parent[p] = parent[p] == SEEN ? NOBODY : -2 - (parent[p] - LATER);
-        for (int k = 0; k < neighbours; k++) {
-            if (parent[p + around[k]] < PROCESSED)
-                continue;
-            const int32_t other = find(parent, (int32_t)(p + around[k]));
-            if (other == root)
-                continue;
-            if (parent[root] == NOBODY) {
-                parent[root] = other;
-                root = other;
-            } else {
-                if (parent[other] != NOBODY)
-                    edge[edges++] = (EDGE){(uint32_t)(-2 - parent[root]), (uint32_t)(-2 - parent[other]), mask[p]};
-                parent[other] = root;
-            }
+    const uint32_t *const node = NAME(sorted)(mask, 1, list[0], list[1], n);
+    const size_t low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof inner->cap / sizeof(K) - 1;
+    const uint32_t *const best =
+        NAME(sorted)((const K *)&inner->cap + low, sizeof(EDGE) / sizeof(K), list[2], list[3], m);
+    for (int64_t i = 0, j = 0; i < n || j < m;) {
+        if (i < n && (j == m || mask[node[i]] >= (K)inner[best[j]].cap)) {
+            NAME(add)(parent, (int32_t)node[i], mask[node[i]], around, neighbours, edge, &edges);
+            i++;
+            continue;
         }
+        const EDGE *const way = &inner[best[j++]];
+        const int32_t a = find(parent, (int32_t)way->a), b = find(parent, (int32_t)way->b);
+        if (a != b)
+            NAME(join)(parent, a, b, (K)way->cap, edge, &edges);
     }
     e->edges = edges;
     e->nodes = e->voxels;
     e->bytes = vp_entry_edge(KEY, e->voxels) + edges * sizeof(EDGE);
+}
+
+static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads)
+{
+    struct plan p;
+    plan(&p, f->size, f->connectivity, sizeof(EDGE), threads);
+    int64_t around[VP_MAX_NEIGHBOURS], offset[VP_MAX_NEIGHBOURS][3] = {{0}}, n = 0, m = 0;
+    const int neighbours = vp_morphrecon_neighbours(f->connectivity, offset);
+    char *const base = f->scratch;
+    int64_t *const first = (int64_t *)base;
+    uint32_t *const nodes = (uint32_t *)(first + p.tiles + 1), *const edges = nodes + p.tiles;
+    uint32_t *const list[4] = {(uint32_t *)(base + p.lists), (uint32_t *)(base + p.lists) + p.nodes,
+                               (uint32_t *)(base + p.lists) + 2 * p.nodes, (uint32_t *)(base + p.lists) + 3 * p.nodes};
+    EDGE *const inner = (EDGE *)(base + p.edges);
+
+    for (int i = 0; i < neighbours; i++)
+        around[i] = offset[i][2] * f->plane + offset[i][1] * f->stride + offset[i][0];
+    first[0] = 0;
+    for (int64_t i = 0; i < p.tiles; i++) {
+        const struct vp_box b = tile_of(&p, i);
+        const struct vp_shell s = shell_of(f, &b);
+        first[i + 1] = first[i] + vp_shell_voxels(&s);
+    }
+    #pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        struct bench bench;
+        set_up(&bench, &p, offset, base + p.benches + (size_t)omp_get_thread_num() * p.bench);
+        #pragma omp for schedule(dynamic, 8)
+        for (int64_t i = 0; i < p.tiles; i++) {
+            const struct vp_box b = tile_of(&p, i);
+            NAME(tile)(f, &b, &bench, list[0] + first[i], &nodes[i], inner + first[i], &edges[i]);
+        }
+        #pragma omp for schedule(static)
+        for (int64_t i = -f->guard; i < f->size[2] * f->plane + f->guard; i++)
+            f->parent[i] = WALL;
+    }
+    for (int64_t i = 0; i < p.tiles; i++) { /* without the gaps */
+        memmove(list[0] + n, list[0] + first[i], nodes[i] * sizeof *list[0]);
+        n += nodes[i];
+        for (uint32_t k = 0; k < edges[i]; k++)
+            list[2][m++] = (uint32_t)(first[i] + k);
+    }
+    NAME(whole)(f, e, list, n, inner, m, around, neighbours);
 }

@@ -26,12 +26,13 @@ struct vp_forest {
     const void *value, *mask;
     int connectivity;
     int32_t *parent;
-    uint32_t *list, *sorted;
+    void *scratch;      /* vp_morphrecon_forest_bytes() */
     struct vp_shell shell;
 };
 
 /* The edges of the box's entry, of which the header says `voxels`. */
-void vp_morphrecon_forest(const struct vp_forest *f, struct vp_morphrecon_entry *e);
+uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int connectivity, int threads);
+void vp_morphrecon_forest(struct vp_forest *f, struct vp_morphrecon_entry *e, int threads);
 
 /* vp_op.solve */
 int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_t box[3], uint64_t memory,

@@ -10,7 +10,7 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
     const T *const v = samples, *const m = given;
     K *const to = marker, *const g = mask;
     const bool erosion = p->erosion;
-    const K floor = (K)p->floor;
+    const K floor = (K)p->floor, lowest = (K)vp_key_lowest(p->key);
     uint64_t clipped = 0, nan = 0;
 
     if ((const void *)g != samples)
@@ -22,7 +22,7 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
     switch (p->marker) {
     case VP_MARKER_GIVEN:
         for (int64_t i = 0; i < n; i++) {
-            const K k = TO_KEY(m[i], erosion), least = REAL && m[i] != m[i] ? (K)vp_key_lowest(p->key) : k;
+            const K k = TO_KEY(m[i], erosion), least = REAL && m[i] != m[i] ? lowest : k;
             clipped += least > g[i] && (!REAL || g[i] > 0);
             to[i] = least < g[i] ? least : g[i];
         }
@@ -38,7 +38,7 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
         break;
     case VP_MARKER_LESS:
         for (int64_t i = 0; i < n; i++)
-            to[i] = (K)(g[i] - (g[i] > 0));
+            to[i] = (K)(g[i] - (g[i] > lowest));
         break;
     case VP_MARKER_BORDER:
     case VP_MARKER_SEED:

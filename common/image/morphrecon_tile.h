@@ -218,13 +218,35 @@ INLINE bool F(flood_of)(const struct vp_recon *r, struct F(room) *c, const struc
     return true;
 }
 
+/* Queues what differs from `before`, unless that is more than `most`. */
+APART bool F(queue_changed)(struct F(room) *c, unsigned *tail, int most)
+{
+    int count = 0;
+
+    for (int i = 0; i < N; i += BYTES / S)
+        count += lanes(S, differ(get(c->j + i), get(c->before + i)));
+    if (count > most)
+        return false;
+    for (int i = 0; i < N; i += BYTES / S) {
+        uint64_t bits = differ(get(c->j + i), get(c->before + i));
+        while (bits) {
+            const int k = __builtin_ctzll(bits) / S;
+            bits &= ~((((uint64_t)1 << S) - 1) << k * S);
+            F(push)(c, tail, (unsigned)(i + k));
+        }
+    }
+    return true;
+}
+
 /* From here to a tile that is stable; whether jt is it, too. */
 INLINE bool F(settle_of)(struct F(room) *c, const struct F(place) *at, const int reach)
 {
+    unsigned tail = 0;
+
     for (int round = 0;; round++) {
         bool raised = false, later = false, first; /* before the last axis; and after what would have to see it */
 
-        if (round == ROUNDS)
+        if (round > 0)
             memcpy(c->before, c->j, sizeof c->j);
 #if BZ > 1
         raised = F(sweep_z)(c, reach, false);
@@ -242,23 +264,18 @@ INLINE bool F(settle_of)(struct F(room) *c, const struct F(place) *at, const int
 #endif
         if (round > 0 && !raised)
             return true;
+        /* What was raised since all was stable along x is all that can raise anything. */
+        if (round > 0 && F(queue_changed)(c, &tail, round < ROUNDS ? FEW : N))
+            break;
         if (!F(sweep_x)(c) && !later)
             return true;
-        if (round == ROUNDS)
-            break;
     }
     T *j[BZ];
     const T *g[BZ];
-    unsigned tail = 0;
     for (int z = 0; z < BZ; z++) {
         j[z] = c->j + z * BX * BY;
         g[z] = c->g + z * BX * BY;
     }
-    for (int i = 0; i < N; i += BYTES / S)
-        if (differ(get(c->j + i), get(c->before + i)))
-            for (int k = i; k < i + BYTES / S; k++)
-                if (c->j[k] != c->before[k])
-                    F(push)(c, &tail, (unsigned)k);
     F(flood_of)(NULL, c, at, j, g, BX, tail, reach, INT64_MAX, NULL);
     return false;
 }
@@ -440,8 +457,8 @@ APART bool F(load)(const struct vp_recon *r, const struct F(place) *at, const vo
                 sum = collect(sum, get(to + i * BX + k * (BYTES / S)), zero());
             continue;
         }
-        for (int k = 0; k < BX; k += PAD)
-            __builtin_prefetch(from + BX + k);
+        for (int k = 0; k < BX; k += PAD) /* of the next tile */
+            __builtin_prefetch(from + BX + k, 0, 2);
         #pragma GCC unroll 8
         for (int k = 0; k < NX; k++) {
             const vec v = get(from + k * (BYTES / S));

@@ -234,11 +234,14 @@ static void make_scene(struct scene *s, int number)
     *p = (struct vp_morphrecon_params){.type = TYPES[number % 5], .connectivity = CONNECTIVITY[number / 5 % 5],
                                        .erosion = dice(0, 1), .told = &s->told};
     const bool flat = p->connectivity == 4 || p->connectivity == 8;
-    s->n[0] = dice(1, flat ? 40 : 18);
-    s->n[1] = dice(1, flat ? 40 : 14);
-    s->n[2] = flat ? 1 : dice(1, 14);
+    const bool large = number % 8 == 3; /* several tiles of a box */
+    s->n[0] = dice(1, flat ? (large ? 190 : 40) : large ? 70 : 18);
+    s->n[1] = dice(1, flat ? (large ? 150 : 40) : large ? 40 : 14);
+    s->n[2] = flat ? 1 : dice(1, large ? 34 : 14);
     p->marker = (enum vp_morphrecon_marker)(dice(0, 2) ? VP_MARKER_GIVEN : dice(VP_MARKER_GIVEN, VP_MARKER_SEED));
     p->result = (enum vp_morphrecon_result)(dice(0, 2) ? VP_RECON_VALUE : dice(VP_RECON_VALUE, VP_RECON_MARK));
+    if (p->marker == VP_MARKER_LESS) /* one key less than 0 is -0 */
+        p->result = VP_RECON_MARK;
     p->h = vp_type_is_float(p->type) ? 0.3 : (double)dice(0, 40);
     const bool zero = dice(0, 1);
     const double lowest_ = p->erosion ? highest(p->type) : lowest(p->type);
@@ -332,7 +335,7 @@ static bool make_plan(const struct scene *s, const struct vp_problem *p, struct 
                                  .lanes = (int)dice(1, 3), .twice = dice(0, 3) > 0};
         plan->window = vp_min64(planes, plan->slab + dice(0, 3));
         for (int a = 0; a < 3; a++)
-            plan->part[a] = plan->twice ? dice(1, n[a]) : n[a];
+            plan->part[a] = plan->twice ? dice(n[a] > 40 ? n[a] / 3 : 1, n[a]) : n[a];
         plan->part[2] = vp_min64(plan->part[2], plan->slab);
         if (plan->twice && dice(0, 1)) {
             plan->band = dice(1, n[1]);
@@ -340,7 +343,8 @@ static bool make_plan(const struct scene *s, const struct vp_problem *p, struct 
             plan->part[1] = vp_min64(plan->part[1], plan->band);
         }
         if (vp_plan_try(plan, p)) {
-            plan->entries = dice(0, 1) ? 1000 : 1 << 20;
+            static const uint64_t held[] = {1000, 1 << 20, 1 << 30}; /* some of it; all; and no memory is left to solve in */
+            plan->entries = held[dice(0, 2)];
             return true;
         }
     }

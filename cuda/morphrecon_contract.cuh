@@ -1,0 +1,938 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reconstruction by contraction, for any image, however its paths wind: Boruvka's rounds over voxels, then over what is
+ * left of each tile.
+ *
+ * Let v be the largest capacity (lesser of both masks) among the edges of a vertex u, and w at the other end of such an
+ * edge. Then R(u) = max(marker(u), min(v, R(w))) exactly: whatever way comes into u brings v at most, and w offers that.
+ * So u hooks to w: it is told by R(w), and w takes over its edges, and its marker as min(v, marker(u)). Along a chain of
+ * hooks capacities never fall, so of the chain only its end counts: R(u) = max(marker(u), min(v, R(end))). Every round
+ * at least halves the number of components that still have edges. Ties are broken by hashed numbers, or a flat
+ * corridor would be one chain.
+ *
+ * In a tile a component whose best edge leaves the tile is stuck: it becomes a node. What else is to know of the tile is
+ * a forest of the best ways between its nodes: the same rounds without the edges that leave. Nodes are few (under one
+ * voxel in a hundred in most images, at most one for each voxel at the tile's border), and solved with the edges
+ * between tiles in the same way, by all multiprocessors together.
+ *
+ * A voxel whose value is its mask needs nothing any more: it gives what it has to its neighbours and is left out, so
+ * after the queue of active tiles little is left to contract. */
+#ifndef VP_MORPHRECON_CONTRACT_CUH
+#define VP_MORPHRECON_CONTRACT_CUH
+
+#include "morphrecon.cuh"
+
+#include <type_traits>
+
+namespace vp
+{
+
+/* ---- places ---- */
+
+/* A tile in shared memory, with a border of one voxel of the tiles around it. */
+template <class U, int CONN> struct tile_of {
+    typedef directions<CONN> D;
+    static constexpr bool FLAT = D::FLAT;
+    static constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T, P = T * T * DEPTH;
+    static constexpr int W = T + 2, HALO = W * W * (FLAT ? 1 : W);
+    static constexpr int RIM = FLAT ? 4 * T - 4 : P - (T - 2) * (T - 2) * (T - 2); /* voxels at the border */
+
+    static __device__ __forceinline__ void split(int p, int &x, int &y, int &z)
+    {
+        x = p % T;
+        y = p / T % T;
+        z = p / (T * T);
+    }
+    static __device__ __forceinline__ int with_halo(int x, int y, int z)
+    {
+        return ((FLAT ? 0 : z + 1) * W + y + 1) * W + x + 1;
+    }
+    static __device__ __forceinline__ bool inside(int x, int y, int z)
+    {
+        return x >= 0 && x < T && y >= 0 && y < T && z >= 0 && z < DEPTH;
+    }
+    __host__ __device__ static constexpr int step(int k) /* in the tile */
+    {
+        return (D::z(k) * T + D::y(k)) * T + D::x(k);
+    }
+    __host__ __device__ static constexpr int halo_step(int k)
+    {
+        return (D::z(k) * W + D::y(k)) * W + D::x(k);
+    }
+    /* Pairs of neighbours, one of them here and one in a tile further on. */
+    static constexpr int crossings()
+    {
+        int n = 0;
+        for (int k = 0; k < D::N; k++)
+            n += P - (T - (D::x(k) != 0)) * (T - (D::y(k) != 0)) * (DEPTH - (D::z(k) != 0));
+        return n;
+    }
+};
+
+/* Where the tile begins that has a voxel beside this tile, whose place in it x, y, z become; -1 outside the image. */
+template <class TILE>
+__device__ __forceinline__ int64_t tile_beside(const recon_shape &s, int tx, int ty, int tz, int &x, int &y, int &z)
+{
+    constexpr int T = TILE::T, DEPTH = TILE::DEPTH;
+    tx += x < 0 ? -1 : x >= T;
+    ty += y < 0 ? -1 : y >= T;
+    tz += z < 0 ? -1 : z >= DEPTH;
+    if (tx < 0 || ty < 0 || tz < 0 || tx >= s.t[0] || ty >= s.t[1] || tz >= s.t[2])
+        return -1;
+    x &= T - 1;
+    y &= T - 1;
+    z &= DEPTH - 1;
+    return ((int64_t)(tz * s.t[1] + ty) * s.t[0] + tx) * TILE::P;
+}
+
+/* A strict order of a tile's voxels that looks like none. */
+__device__ __forceinline__ uint32_t mixed(uint32_t p)
+{
+    p ^= p >> 5;
+    p = p * 0x2c5u & 0xfff;
+    p ^= p >> 7;
+    p = p * 0x58du & 0xfff;
+    return p ^ p >> 6;
+}
+
+/* Numbers of edges in another order. */
+constexpr uint32_t inverse_of(uint32_t odd)
+{
+    uint32_t x = odd;
+    for (int i = 0; i < 6; i++)
+        x *= 2 - odd * x;
+    return x;
+}
+constexpr uint32_t MIX16 = 0x9e3b, UNMIX16 = inverse_of(MIX16) & 0xffff;
+constexpr uint32_t MIX32 = 0x9e3779b1u, UNMIX32 = inverse_of(MIX32);
+
+/* ---- the best edge of a component of a tile ---- */
+
+/* Capacity, then the mixed number of the edge with a bit above it: 0 is no edge. */
+template <class U> struct best_words {
+    typedef typename std::conditional<sizeof(U) == 1, uint32_t, unsigned long long>::type word;
+    enum { SCANS = 1 };
+};
+template <> struct best_words<uint64_t> {
+    typedef unsigned long long word;
+    enum { SCANS = 2 }; /* first the capacity, then the number */
+};
+
+template <class U, int CONN> struct contract_memory {
+    typedef tile_of<U, CONN> TILE;
+    enum { MOST = TILE::P / 2 }; /* basins: no two of their peaks are neighbours */
+    U mask[TILE::HALO];
+    uint16_t basin[TILE::P]; /* of a voxel: first the place of a higher one, then a basin, then a node */
+    union {
+        uint16_t number[TILE::P]; /* of a peak */
+        struct {
+            uint16_t label[MOST], parent[MOST];
+        } of;
+    };
+    typename std::conditional<(directions<CONN>::N > 8), uint16_t, uint8_t>::type live[TILE::P]; /* edges of a voxel
+        that are still of use: bits of directions. Looked at by one thread only */
+    alignas(16) U through[MOST];
+    union {
+        U gives[TILE::HALO]; /* voxels that need nothing: their values */
+        struct {
+            wide<U> marker[MOST], leaving[MOST];
+            union {
+                typename best_words<U>::word best[MOST];
+                uint16_t node[MOST]; /* of a component, between the rounds */
+            };
+            uint32_t which[sizeof(U) == 8 ? MOST : 1];
+        } c;
+    };
+    int basins, nodes;
+    uint32_t base, tile;
+};
+
+template <class U> struct contract_job {
+    recon_buffers<U> b;
+    recon_shape s;
+    bool outside[6]; /* at the faces of the box others touch it: below and above in x, y, z */
+    bool solve;      /* not only the graph but what comes of it */
+};
+
+template <class T> __device__ __forceinline__ void raise(T *p, T v)
+{
+    if (*(volatile T *)p < v)
+        atomicMax(p, v);
+}
+
+/* Rounds of Boruvka over n vertices of a tile, to which voxels belong by s.basin[]. FOREST: all edges are within the tile, and every one that is used is kept. */
+template <class U, int CONN, int THREADS, bool FOREST>
+__device__ void rounds(contract_memory<U, CONN> &s, int n, const recon_buffers<U> &b)
+{
+    typedef tile_of<U, CONN> TILE;
+    typedef directions<CONN> D;
+    typedef typename best_words<U>::word word;
+    constexpr int EACH = TILE::P / THREADS, SCANS = best_words<U>::SCANS;
+    const int thread = (int)threadIdx.x;
+
+    for (;;) {
+        for (int c = thread; c < n; c += THREADS) {
+            s.c.best[c] = 0;
+            if (SCANS == 2)
+                s.c.which[c] = 0;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int scan = 0; scan < SCANS; scan++) {
+#pragma unroll(D::N <= 4 ? 2 : 1)
+            for (int i = 0; i < EACH; i++) {
+                const int p = i * THREADS + thread;
+                const uint32_t live = s.live[p];
+                uint32_t left = live;
+                if (!live)
+                    continue;
+                int x, y, z;
+                TILE::split(p, x, y, z);
+                const int h = TILE::with_halo(x, y, z);
+                const uint32_t mine = s.of.label[s.basin[p]];
+                const U g = s.mask[h];
+                word own = 0;
+                uint32_t own_which = 0;
+#pragma unroll
+                for (int k = 0; k < D::N; k++) {
+                    if (!(live >> k & 1))
+                        continue;
+                    const uint32_t other = s.of.label[s.basin[p + TILE::step(k)]];
+                    if (other == mine) {
+                        left &= ~(1u << k);
+                        continue;
+                    }
+                    const U capacity = min(g, s.mask[h + TILE::halo_step(k)]);
+                    const uint32_t id = 1u << 16 | ((uint32_t)(p * D::N + k) * MIX16 & 0xffff);
+                    if (SCANS == 1) {
+                        const word key = (word)capacity << 17 | id;
+                        own = max(own, key);
+                        raise(&s.c.best[other], key);
+                    } else if (scan == 0) {
+                        own = max(own, (word)capacity);
+                        raise(&s.c.best[other], (word)capacity);
+                    } else {
+                        if ((word)capacity == s.c.best[other])
+                            raise(&s.c.which[other], id);
+                        if ((word)capacity == s.c.best[mine])
+                            own_which = max(own_which, id);
+                    }
+                }
+                if (left != live)
+                    s.live[p] = left;
+                if (scan == 0 && own)
+                    raise(&s.c.best[mine], own);
+                if (scan == 1 && own_which)
+                    raise(&s.c.which[mine], own_which);
+            }
+            __syncthreads();
+        }
+        int hooked = 0;
+        for (int c = thread; c < n; c += THREADS) {
+            if (s.of.label[c] != c)
+                continue;
+            const word key = s.c.best[c];
+            const uint32_t id = SCANS == 1 ? (uint32_t)key & 0x1ffff : s.c.which[c];
+            const U capacity = (U)(SCANS == 1 ? key >> 17 : key);
+            if (!id || (!FOREST && capacity < (U)s.c.leaving[c]))
+                continue;
+            const uint32_t e = (id & 0xffff) * UNMIX16 & 0xffff;
+            const int k = (int)(e % D::N), p = (int)(e / D::N);
+            int q = p;
+#pragma unroll
+            for (int j = 0; j < D::N; j++)
+                q += j == k ? TILE::step(j) : 0;
+            const uint32_t at_p = s.of.label[s.basin[p]], at_q = s.of.label[s.basin[q]];
+            const uint32_t other = at_p == (uint32_t)c ? at_q : at_p;
+            /* both want this edge: the lower number stays */
+            const bool same = s.c.best[other] == key && (SCANS == 1 || s.c.which[other] == id)
+                              && (FOREST || capacity >= (U)s.c.leaving[other]);
+            if (same && (uint32_t)c < other)
+                continue;
+            s.of.parent[c] = (uint16_t)other;
+            s.through[c] = capacity;
+            hooked = 1;
+            if (FOREST) {
+                b.from[s.base + c] = s.base + s.basin[p];
+                b.to[s.base + c] = s.base + s.basin[q];
+                b.capacity[s.base + c] = capacity;
+            }
+        }
+        if (!__syncthreads_or(hooked))
+            break;
+        for (int c = thread; c < n; c += THREADS) {
+            const uint32_t was = s.of.label[c];
+            uint32_t end = was, up;
+            while ((up = *(volatile uint16_t *)&s.of.parent[end]) != end)
+                end = up;
+            s.of.label[c] = (uint16_t)end;
+            if (was == (uint32_t)c && end != was) {
+                s.of.parent[c] = (uint16_t)end;
+                if (!FOREST) {
+                    raise(&s.c.marker[end], (wide<U>)min((U)s.c.marker[c], s.through[c]));
+                    raise(&s.c.leaving[end], s.c.leaving[c]);
+                }
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* The graph within tiles, one at a time. Cost: a few rounds, each over the voxels that still touch another component. */
+template <class U, int CONN, int THREADS> __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CONN> &s)
+{
+    typedef contract_memory<U, CONN> memory;
+    typedef tile_of<U, CONN> TILE;
+    typedef directions<CONN> D;
+    constexpr int T = TILE::T, P = TILE::P, EACH = P / THREADS, BASINS = (memory::MOST + THREADS - 1) / THREADS;
+    const recon_buffers<U> &b = job.b;
+    const int thread = (int)threadIdx.x;
+
+    for (;;) {
+        __syncthreads();
+        if (thread == 0) {
+            s.tile = atomicAdd(&b.control->ticket[0], 1u);
+            s.basins = s.nodes = 0;
+        }
+        __syncthreads();
+        const int tile = (int)s.tile;
+        if (tile >= job.s.tiles)
+            break;
+        const int tx = tile % job.s.t[0], ty = tile / job.s.t[0] % job.s.t[1], tz = tile / (job.s.t[0] * job.s.t[1]);
+        const int64_t at = (int64_t)tile * P;
+
+        /* masks; a voxel that needs nothing gives, and is out */
+        for (int h = thread; h < TILE::HALO; h += THREADS) {
+            int x = h % TILE::W - 1, y = h / TILE::W % TILE::W - 1, z = TILE::FLAT ? 0 : h / (TILE::W * TILE::W) - 1;
+            const int64_t t = TILE::inside(x, y, z) ? at : tile_beside<TILE>(job.s, tx, ty, tz, x, y, z);
+            const int i = voxel_at<U, TILE::FLAT>(x, y, z);
+            const U g = t < 0 ? (U)0 : b.mask[t + i], v = t < 0 ? (U)0 : b.value[t + i];
+            s.mask[h] = v == g ? (U)0 : g;
+            s.gives[h] = v == g ? g : (U)0;
+        }
+        __syncthreads();
+
+        /* the highest neighbour that is not lower */
+#pragma unroll(D::N <= 4 ? 2 : 1)
+        for (int i = 0; i < EACH; i++) {
+            const int p = i * THREADS + thread;
+            int x, y, z;
+            TILE::split(p, x, y, z);
+            const int h = TILE::with_halo(x, y, z);
+            const U g = s.mask[h];
+            const bool rim = x == 0 || y == 0 || x == T - 1 || y == T - 1 || (!TILE::FLAT && (z == 0 || z == T - 1));
+            U value = b.value[at + voxel_at<U, TILE::FLAT>(x, y, z)], best = g, gift = 0;
+            uint32_t rank = mixed(p);
+            int higher = p;
+            if (g) {
+#pragma unroll
+                for (int k = 0; k < 2 * D::N; k++) {
+                    const int sign = k < D::N ? 1 : -1, d = k < D::N ? k : k - D::N;
+                    const int to = h + sign * TILE::halo_step(d);
+                    const U other = s.mask[to];
+                    gift = max(gift, s.gives[to]);
+                    if (other < best || (rim && !TILE::inside(x + sign * D::x(d), y + sign * D::y(d), z + sign * D::z(d))))
+                        continue;
+                    const uint32_t r = mixed(p + sign * TILE::step(d));
+                    if (other > best || r > rank) {
+                        best = other;
+                        rank = r;
+                        higher = p + sign * TILE::step(d);
+                    }
+                }
+                value = max(value, min(g, gift));
+            }
+            b.low[at + p] = value;
+            s.basin[p] = (uint16_t)higher;
+        }
+        __syncthreads();
+        /* to the peak: places only ever change to higher ones of the same way */
+        for (;;) {
+            int moved = 0;
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const int p = i * THREADS + thread;
+                volatile uint16_t *const up = s.basin;
+                const uint32_t q = up[p], r = up[q];
+                if (r != q) {
+                    up[p] = up[r];
+                    moved = 1;
+                }
+            }
+            if (!__syncthreads_or(moved))
+                break;
+        }
+        /* basins get numbers */
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int p = i * THREADS + thread;
+            int x, y, z;
+            TILE::split(p, x, y, z);
+            const bool peak = s.basin[p] == p && s.mask[TILE::with_halo(x, y, z)];
+            const uint32_t peaks = __ballot_sync(~0u, peak);
+            int first = 0;
+            if (peaks) {
+                if (thread % 32 == 0)
+                    first = atomicAdd(&s.basins, __popc(peaks));
+                first = __shfl_sync(~0u, first, 0);
+            }
+            if (s.basin[p] == p)
+                s.number[p] = (uint16_t)(peak ? first + __popc(peaks & ((1u << thread % 32) - 1)) : NO_NODE);
+        }
+        __syncthreads();
+        const int n = s.basins;
+        uint16_t own[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            own[i] = s.number[s.basin[i * THREADS + thread]];
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            s.basin[i * THREADS + thread] = own[i];
+        for (int c = thread; c < n; c += THREADS) {
+            s.of.label[c] = s.of.parent[c] = (uint16_t)c;
+            s.c.marker[c] = s.c.leaving[c] = 0;
+        }
+        __syncthreads();
+        /* edges between them, the best edge that leaves the tile, the highest marker */
+#pragma unroll(D::N <= 4 ? 2 : 1)
+        for (int i = 0; i < EACH; i++) {
+            const int p = i * THREADS + thread;
+            int x, y, z;
+            TILE::split(p, x, y, z);
+            const int h = TILE::with_halo(x, y, z);
+            const U g = s.mask[h];
+            uint32_t live = 0;
+            s.live[p] = 0;
+            if (!g)
+                continue;
+            const bool rim = x == 0 || y == 0 || x == T - 1 || y == T - 1 || (!TILE::FLAT && (z == 0 || z == T - 1));
+            const uint32_t mine = s.basin[p];
+            U leaving = 0;
+#pragma unroll
+            for (int k = 0; k < D::N; k++) {
+                const U other = s.mask[h + TILE::halo_step(k)];
+                if (rim && !TILE::inside(x + D::x(k), y + D::y(k), z + D::z(k)))
+                    leaving = max(leaving, min(g, other));
+                else if (other && s.basin[p + TILE::step(k)] != mine)
+                    live |= 1u << k;
+            }
+            s.live[p] = live;
+            if (rim) {
+#pragma unroll
+                for (int k = 0; k < D::N; k++)
+                    if (!TILE::inside(x - D::x(k), y - D::y(k), z - D::z(k)))
+                        leaving = max(leaving, min(g, s.mask[h - TILE::halo_step(k)]));
+            }
+            if ((job.outside[0] && x + tx * T == 0) || (job.outside[1] && x + tx * T == job.s.n[0] - 1)
+                || (job.outside[2] && y + ty * T == 0) || (job.outside[3] && y + ty * T == job.s.n[1] - 1)
+                || (job.outside[4] && z + tz * TILE::DEPTH == 0)
+                || (job.outside[5] && z + tz * TILE::DEPTH == job.s.n[2] - 1))
+                leaving = g;
+            if (leaving)
+                raise(&s.c.leaving[mine], (wide<U>)leaving);
+            const U value = b.low[at + p];
+            if (value)
+                raise(&s.c.marker[mine], (wide<U>)value);
+        }
+        __syncthreads();
+        rounds<U, CONN, THREADS, false>(s, n, b);
+
+        /* components that are stuck are the nodes */
+        for (int c = thread; c < n; c += THREADS)
+            s.c.node[c] = s.of.label[c] == c && s.c.leaving[c] ? (uint16_t)atomicAdd(&s.nodes, 1) : (uint16_t)NO_NODE;
+        __syncthreads();
+        if (thread == 0)
+            b.base[tile] = s.base = atomicAdd(&b.control->nodes, (uint32_t)s.nodes);
+        /* R = max(low, min(high, R of the component)); of one without edges R is its marker */
+        U low[BASINS], high[BASINS];
+#pragma unroll
+        for (int i = 0; i < BASINS; i++) {
+            const int c = i * THREADS + thread;
+            low[i] = 0;
+            high[i] = (U)~(U)0;
+            if (c >= n)
+                continue;
+            int end = c;
+            for (int up; (up = s.of.parent[end]) != end; end = up) {
+                low[i] = max(low[i], min(high[i], (U)s.c.marker[end]));
+                high[i] = min(high[i], s.through[end]);
+            }
+            if (s.c.node[end] == NO_NODE) {
+                low[i] = max(low[i], min(high[i], (U)s.c.marker[end]));
+                high[i] = 0;
+            }
+        }
+        __syncthreads();
+        for (int c = thread; c < n; c += THREADS)
+            if (s.c.node[c] != NO_NODE) {
+                b.marker[s.base + s.c.node[c]] = s.c.marker[c];
+                b.capacity[s.base + s.c.node[c]] = 0;
+            }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < BASINS; i++) {
+            const int c = i * THREADS + thread;
+            if (c < n) {
+                s.c.marker[c] = low[i];
+                s.through[c] = high[i];
+            }
+        }
+        __syncthreads();
+        /* the same of voxels */
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int p = i * THREADS + thread;
+            int x, y, z;
+            TILE::split(p, x, y, z);
+            const U g = s.mask[TILE::with_halo(x, y, z)];
+            const uint32_t basin = s.basin[p];
+            uint32_t node = NO_NODE;
+            U upper = 0;
+            if (basin != NO_NODE) {
+                node = s.c.node[s.of.label[basin]];
+                upper = node == NO_NODE ? (U)0 : min(g, s.through[basin]);
+                const U lower = min(g, (U)s.c.marker[basin]);
+                if (lower > b.low[at + p])
+                    b.low[at + p] = lower;
+            }
+            b.high[at + p] = upper;
+            b.node[at + p] = (uint16_t)node;
+            own[i] = (uint16_t)node;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            s.basin[i * THREADS + thread] = own[i];
+        const int nodes = s.nodes;
+        for (int c = thread; c < nodes; c += THREADS)
+            s.of.label[c] = s.of.parent[c] = (uint16_t)c;
+        __syncthreads();
+#pragma unroll 1
+        for (int i = 0; i < EACH; i++) {
+            const int p = i * THREADS + thread;
+            uint32_t live = s.live[p];
+#pragma unroll
+            for (int k = 0; k < D::N; k++)
+                if ((live >> k & 1) && s.basin[p] == s.basin[p + TILE::step(k)])
+                    live &= ~(1u << k);
+            s.live[p] = live;
+        }
+        rounds<U, CONN, THREADS, true>(s, nodes, b);
+    }
+}
+
+/* ---- edges between tiles ---- */
+
+enum { CROSS_TABLE = 1024 };
+
+template <class U> struct cross_memory {
+    unsigned long long pair[CROSS_TABLE];
+    wide<U> capacity[CROSS_TABLE];
+    uint32_t count, base, tile;
+};
+
+/* Each pair of nodes once, as far as the table goes. */
+template <class U, int CONN, int THREADS> __device__ void cross_tiles(const contract_job<U> &job, cross_memory<U> &s)
+{
+    typedef tile_of<U, CONN> TILE;
+    typedef directions<CONN> D;
+    constexpr int T = TILE::T, P = TILE::P;
+    const recon_buffers<U> &b = job.b;
+    const int thread = (int)threadIdx.x;
+
+    const uint32_t nodes = load_now(&b.control->nodes);
+    for (int i = thread; i < CROSS_TABLE; i += THREADS)
+        s.pair[i] = s.capacity[i] = 0;
+    for (;;) {
+        __syncthreads();
+        if (thread == 0) {
+            s.tile = atomicAdd(&b.control->ticket[1], 1u);
+            s.count = 0;
+        }
+        __syncthreads();
+        const int tile = (int)s.tile;
+        if (tile >= job.s.tiles)
+            break;
+        const int tx = tile % job.s.t[0], ty = tile / job.s.t[0] % job.s.t[1], tz = tile / (job.s.t[0] * job.s.t[1]);
+        const int64_t at = (int64_t)tile * P;
+        const uint32_t base = b.base[tile];
+        for (int i = thread; i < (TILE::FLAT ? 4 * T : 6 * T * T); i += THREADS) { /* the tile's faces */
+            int x, y, z = 0;
+            bool again; /* at a face before this one */
+            if (TILE::FLAT) {
+                const int f = i / T, j = i % T;
+                x = f == 0 ? 0 : f == 1 ? T - 1 : j;
+                y = f == 2 ? 0 : f == 3 ? T - 1 : j;
+                again = f >= 2 && (x == 0 || x == T - 1);
+            } else {
+                const int f = i / (T * T), j = i % T, l = i / T % T;
+                x = f == 0 ? 0 : f == 1 ? T - 1 : j;
+                y = f == 2 ? 0 : f == 3 ? T - 1 : f < 2 ? j : l;
+                z = f == 4 ? 0 : f == 5 ? T - 1 : l;
+                again = (f >= 2 && (x == 0 || x == T - 1)) || (f >= 4 && (y == 0 || y == T - 1));
+            }
+            const int64_t p = at + (z * T + y) * T + x;
+            if (again || b.node[p] == NO_NODE)
+                continue;
+            const U g = b.mask[at + voxel_at<U, TILE::FLAT>(x, y, z)];
+            const uint32_t from = base + b.node[p];
+#pragma unroll
+            for (int k = 0; k < D::N; k++) {
+                int qx = x + D::x(k), qy = y + D::y(k), qz = z + D::z(k);
+                if (TILE::inside(qx, qy, qz))
+                    continue;
+                const int64_t t = tile_beside<TILE>(job.s, tx, ty, tz, qx, qy, qz), q = t + (qz * T + qy) * T + qx;
+                if (t < 0 || b.node[q] == NO_NODE)
+                    continue;
+                const U capacity = min(g, b.mask[t + voxel_at<U, TILE::FLAT>(qx, qy, qz)]);
+                const uint32_t to = b.base[t / P] + b.node[q];
+                const unsigned long long pair = (unsigned long long)(from + 1) << 32 | to;
+                uint32_t slot = from * 0x9e3779b1u ^ to * 0x85ebca6bu;
+                slot = (slot ^ slot >> 15) & (CROSS_TABLE - 1);
+                bool known = false;
+                for (int turn = 0; turn < 16 && !known; turn++, slot = (slot + 1) & (CROSS_TABLE - 1)) {
+                    unsigned long long there = *(volatile unsigned long long *)&s.pair[slot];
+                    if (there == 0)
+                        there = atomicCAS(&s.pair[slot], 0ull, pair);
+                    known = there == 0 || there == pair;
+                    if (known)
+                        raise(&s.capacity[slot], (wide<U>)capacity);
+                }
+                if (!known) {
+                    const uint32_t e = nodes + atomicAdd(&b.control->crossing, 1u);
+                    b.from[e] = from;
+                    b.to[e] = to;
+                    b.capacity[e] = capacity;
+                }
+            }
+        }
+        __syncthreads();
+        uint32_t mine = 0;
+        for (int i = thread; i < CROSS_TABLE; i += THREADS)
+            mine += s.pair[i] != 0;
+        uint32_t e = mine ? atomicAdd(&s.count, mine) : 0;
+        __syncthreads();
+        if (thread == 0)
+            s.base = nodes + atomicAdd(&b.control->crossing, s.count);
+        __syncthreads();
+        e += s.base;
+        for (int i = thread; i < CROSS_TABLE; i += THREADS) {
+            if (!s.pair[i])
+                continue;
+            b.from[e] = (uint32_t)(s.pair[i] >> 32) - 1;
+            b.to[e] = (uint32_t)s.pair[i];
+            b.capacity[e++] = (U)s.capacity[i];
+            s.pair[i] = s.capacity[i] = 0;
+        }
+    }
+}
+
+/* ---- all nodes ---- */
+
+enum { SOLVE_THREADS = 256, SOLVE_STEPS = 32 };
+
+/* All threads of the grid meet. */
+struct meeting {
+    recon_control *c;
+    uint32_t times;
+
+    __device__ void wait()
+    {
+        __syncthreads();
+        times++;
+        if (threadIdx.x == 0) {
+            __threadfence();
+            atomicAdd(&c->barrier, 1u);
+            while (load_now(&c->barrier) < times * gridDim.x)
+                __nanosleep(20);
+            __threadfence();
+            if (blockIdx.x == 0)
+                c->vote[(times + RECON_VOTES / 2) % RECON_VOTES] = 0;
+        }
+        __syncthreads();
+    }
+
+    /* Whether anybody says yes. */
+    __device__ bool any(bool yes)
+    {
+        uint32_t *const v = &c->vote[times % RECON_VOTES];
+        if (__syncthreads_or(yes) && threadIdx.x == 0)
+            atomicExch(v, 1u);
+        wait();
+        return load_now(v) != 0;
+    }
+};
+
+/* What the rounds are for. */
+enum solving {
+    ALL,    /* the result of every node */
+    INSIDE, /* of a box: components whose best edge leaves the box are stuck */
+    FOREST  /* the best ways between these: every edge that is used is told */
+};
+
+template <class U> struct solve_job {
+    recon_buffers<U> b;
+    uint32_t *count; /* FOREST: edges told, and where: (first + from, first + to, capacity) */
+    void *edge;
+    uint32_t first;
+};
+
+template <class U> struct edge_of {
+    uint32_t a, b, capacity;
+};
+template <> struct edge_of<uint64_t> {
+    uint32_t a, b;
+    uint64_t capacity;
+};
+
+/* Edges [first, end) are this thread block's; those that are of no use any more fall out. */
+template <class U, enum solving WHAT>
+__device__ uint32_t solve(const solve_job<U> &job, meeting &all, uint32_t *sums, uint32_t nodes, uint32_t first, uint32_t &end)
+{
+    typedef wide<U> word;
+    constexpr bool TWICE = sizeof(U) == 8;
+    const recon_buffers<U> &b = job.b;
+    const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    uint32_t round = 0;
+
+    for (uint32_t c = me; c < nodes; c += step) {
+        b.label[c] = b.parent[c] = c;
+        b.best[c] = 0;
+        if (TWICE)
+            b.which[c] = 0;
+    }
+    all.wait();
+    for (;; round++) {
+        uint32_t kept = first;
+        for (uint32_t e0 = first; e0 < end; e0 += SOLVE_THREADS) {
+            const uint32_t e = e0 + threadIdx.x;
+            uint32_t from = 0, to = 0;
+            U capacity = 0;
+            if (e < end && (capacity = b.capacity[e]) != 0) {
+                from = __ldcg(b.label + b.from[e]);
+                to = __ldcg(b.label + b.to[e]);
+            }
+            const bool keep = from != to;
+            const uint32_t who = __ballot_sync(~0u, keep);
+            if (lane == 0)
+                sums[warp] = __popc(who);
+            __syncthreads();
+            uint32_t before = 0, sum = 0;
+            for (int w = 0; w < SOLVE_THREADS / 32; w++) {
+                before += w < warp ? sums[w] : 0;
+                sum += sums[w];
+            }
+            if (keep) {
+                const uint32_t i = kept + before + __popc(who & ((1u << lane) - 1));
+                b.from[i] = from;
+                b.to[i] = to;
+                b.capacity[i] = capacity;
+                const unsigned long long key =
+                    TWICE ? (unsigned long long)capacity : (unsigned long long)capacity << 32 | (uint32_t)(i * MIX32);
+                if (__ldcg(b.best + from) < key)
+                    atomicMax(b.best + from, key);
+                if (__ldcg(b.best + to) < key)
+                    atomicMax(b.best + to, key);
+            }
+            kept += sum;
+            __syncthreads();
+        }
+        end = kept;
+        if (!all.any(end > first))
+            break;
+        if (TWICE) {
+            for (uint32_t e = first + threadIdx.x; e < end; e += SOLVE_THREADS) {
+                const unsigned long long capacity = b.capacity[e];
+                const uint32_t id = e * MIX32;
+                if (__ldcg(b.best + b.from[e]) == capacity)
+                    atomicMax(b.which + b.from[e], id);
+                if (__ldcg(b.best + b.to[e]) == capacity)
+                    atomicMax(b.which + b.to[e], id);
+            }
+            all.wait();
+        }
+        bool hooked = false;
+        for (uint32_t c = me; c < nodes; c += step) {
+            if (__ldcg(b.label + c) != c)
+                continue;
+            const unsigned long long key = __ldcg(b.best + c);
+            const word capacity = (word)(TWICE ? key : key >> 32);
+            if (!key || (WHAT == INSIDE && capacity < __ldcg(b.beyond + c)))
+                continue;
+            const uint32_t id = TWICE ? __ldcg(b.which + c) : (uint32_t)key, e = id * UNMIX32;
+            const uint32_t from = __ldcg(b.from + e), to = __ldcg(b.to + e), other = from == c ? to : from;
+            /* both want this edge: the lower number stays */
+            if (c < other && __ldcg(b.best + other) == key && (!TWICE || __ldcg(b.which + other) == id)
+                && (WHAT != INSIDE || capacity >= __ldcg(b.beyond + other)))
+                continue;
+            b.parent[c] = other;
+            b.through[c] = capacity;
+            hooked = true;
+            if (WHAT == FOREST)
+                ((edge_of<U> *)job.edge)[atomicAdd(job.count, 1u)] = {job.first + __ldcg(b.number + c),
+                                                                      job.first + __ldcg(b.number + other), (U)capacity};
+        }
+        if (!all.any(hooked))
+            break;
+        /* everybody to the end of its chain of hooks, which may be long: in leaps */
+        for (bool more = true; more;) {
+            more = false;
+            for (uint32_t c = me; c < nodes; c += step) {
+                const uint32_t was = __ldcg(b.label + c);
+                uint32_t at = was, up = __ldcg(b.parent + at);
+                for (int i = 0; i < SOLVE_STEPS && up != at; i++) {
+                    at = up;
+                    up = __ldcg(b.parent + at);
+                }
+                if (was == c) {
+                    b.best[c] = 0;
+                    if (TWICE)
+                        b.which[c] = 0;
+                }
+                if (at == was)
+                    continue;
+                if (was == c)
+                    b.parent[c] = at;
+                if (up != at) {
+                    more = true;
+                    continue;
+                }
+                b.label[c] = at;
+                if (was == c && WHAT == ALL) {
+                    const word v = b.through[c], m = __ldcg(b.marker + c);
+                    atomicMax(b.marker + at, v < m ? v : m);
+                }
+                if (was == c && WHAT == INSIDE)
+                    atomicMax(b.beyond + at, __ldcg(b.beyond + c));
+            }
+            more = all.any(more);
+        }
+    }
+    all.wait();
+    return round;
+}
+
+struct edge_part {
+    uint32_t first, end;
+};
+
+__device__ __forceinline__ edge_part own_edges(uint32_t edges)
+{
+    const uint64_t part = ((uint64_t)edges + gridDim.x - 1) / gridDim.x, start = part * blockIdx.x;
+    return {(uint32_t)(start < edges ? start : edges), (uint32_t)(start + part < edges ? start + part : edges)};
+}
+
+/* The values of all nodes. */
+template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, meeting &all, uint32_t *sums)
+{
+    typedef wide<U> word;
+    const solve_job<U> job = {b, NULL, NULL, 0};
+    const uint32_t nodes = load_now(&b.control->nodes);
+    edge_part mine = own_edges(nodes + load_now(&b.control->crossing));
+    const uint32_t rounds = solve<U, ALL>(job, all, sums, nodes, mine.first, mine.end);
+    for (uint32_t c = blockIdx.x * blockDim.x + threadIdx.x; c < nodes; c += gridDim.x * blockDim.x) {
+        word low = 0, high = (word)~(word)0;
+        uint32_t at = c;
+        for (uint32_t up; (up = __ldcg(b.parent + at)) != at; at = up) {
+            low = max(low, min(high, (word)__ldcg(b.marker + at)));
+            high = min(high, (word)__ldcg(b.through + at));
+        }
+        b.result[c] = max(low, min(high, (word)__ldcg(b.marker + at)));
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        b.control->rounds = rounds;
+}
+
+/* The nodes of a box become those of its entry: result[] is the least capacity on the way from a node to the one that
+ * it has become part of, number[] its number, or NO_NUMBER where nothing leads out of the box. */
+enum : uint32_t { NO_NUMBER = 0xffffffffu };
+
+template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kernel(solve_job<U> job)
+{
+    typedef wide<U> word;
+    typedef uint32_t memory[SOLVE_THREADS / 32];
+    VP_SHARED(memory, sums);
+    const recon_buffers<U> &b = job.b;
+    meeting all = {b.control, 0};
+    const uint32_t nodes = load_now(&b.control->nodes), me = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    edge_part mine = own_edges(nodes + b.control->crossing);
+    solve<U, INSIDE>(job, all, sums, nodes, mine.first, mine.end);
+    for (uint32_t c = me; c < nodes; c += step)
+        b.number[c] = __ldcg(b.label + c) == c && __ldcg(b.beyond + c) ? atomicAdd(&b.control->kept, 1u) : (uint32_t)NO_NUMBER;
+    all.wait();
+    for (uint32_t c = me; c < nodes; c += step) {
+        word high = (word)~(word)0;
+        uint32_t at = c;
+        for (uint32_t up; (up = __ldcg(b.parent + at)) != at; at = up)
+            high = min(high, (word)__ldcg(b.through + at));
+        b.result[c] = high;
+        if (at != c)
+            b.number[c] = __ldcg(b.number + at);
+    }
+    all.wait();
+    solve<U, FOREST>(job, all, sums, nodes, mine.first, mine.end);
+}
+
+/* ---- all of it ---- */
+
+/* What every voxel gets. */
+template <class U, int CONN> __device__ void apply(const recon_buffers<U> &b, int tiles)
+{
+    typedef tile_of<U, CONN> TILE;
+    struct alignas(4 * sizeof(U)) quad {
+        U v[4];
+    };
+    const int64_t n = (int64_t)tiles * TILE::P / 4, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        const int64_t tile = 4 * i / TILE::P;
+        int x, y, z;
+        TILE::split((int)(4 * i % TILE::P), x, y, z);
+        const uint32_t base = __ldcg(b.base + tile);
+        const uint2 four = __ldcg((const uint2 *)(b.node + 4 * i));
+        const uint32_t node[4] = {four.x & 0xffff, four.x >> 16, four.y & 0xffff, four.y >> 16};
+        const quad low = *(const quad *)(b.low + 4 * i), high = *(const quad *)(b.high + 4 * i);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            U v = low.v[k];
+            if (node[k] != NO_NODE)
+                v = max(v, min(high.v[k], (U)__ldcg(b.result + base + node[k])));
+            b.value[tile * TILE::P + voxel_at<U, TILE::FLAT>(x + k, y, z)] = v;
+        }
+    }
+}
+
+/* Thread blocks that are on the device together. Shared memory: masks, labels, and what is known of a tile's basins
+ * (about 14 bytes a voxel for bytes). Nothing is done where the queue of tiles left nothing. */
+template <class U, int CONN, int THREADS>
+__global__ void __launch_bounds__(THREADS, sizeof(U) == 1 ? 1024 / THREADS : 1) contract_kernel(contract_job<U> job)
+{
+    union memory {
+        contract_memory<U, CONN> tile;
+        cross_memory<U> cross;
+        uint32_t sums[THREADS / 32];
+    };
+    VP_SHARED(memory, s);
+    static_assert(THREADS == SOLVE_THREADS, "");
+    if (!load_now(&job.b.control->contract))
+        return;
+    meeting all = {job.b.control, 0};
+    contract_tiles<U, CONN, THREADS>(job, s.tile);
+    all.wait();
+    cross_tiles<U, CONN, THREADS>(job, s.cross);
+    if (!job.solve)
+        return;
+    all.wait();
+    solve_nodes<U>(job.b, all, s.sums);
+    all.wait();
+    apply<U, CONN>(job.b, job.s.tiles);
+}
+
+template <class U, int CONN> constexpr size_t contract_shared()
+{
+    return sizeof(contract_memory<U, CONN>) > sizeof(cross_memory<U>) ? sizeof(contract_memory<U, CONN>) : sizeof(cross_memory<U>);
+}
+
+}
+
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reconstruction of flat images by active tiles: one warp a tile, its values in registers.
+ *
+ * A lane has one word of every row: two neighbouring voxels of 8 or 16 bits, one of 32 or 64. A phase goes down all
+ * rows and up again, n = min(mask, max(value, the row before)); diagonals are taken on the way down, from the values
+ * before. Then the tile is transposed and the same phase works along x. When a phase that follows one of the other
+ * orientation changes nothing, the tile is stable: after a phase columns are stable but where a diagonal raised a
+ * voxel behind the sweep, and what that could still raise along its column is beside the voxel that raised it, so the
+ * phase of the other orientation sees it.
+ *
+ * Tiles wait in a queue; a tile that could raise a voxel of a neighbour puts it there. The result is the least fixed
+ * point, so the order is of no matter, and neither is reading a neighbour's border while it grows: whoever writes it
+ * looks at ours later. A visit costs the same however little it changes, and along a winding path one follows another:
+ * so the queue is given up when it goes on for too long for what it gets done, and the contraction does the rest. */
+#ifndef VP_MORPHRECON_TILES_CUH
+#define VP_MORPHRECON_TILES_CUH
+
+#include "morphrecon.cuh"
+
+namespace vp
+{
+
+/* ---- words ---- */
+
+template <class U> struct word_of {
+    typedef U type;
+    enum { VOXELS = 1 };
+    static __device__ __forceinline__ U larger(U a, U b) { return max(a, b); }
+    static __device__ __forceinline__ U smaller(U a, U b) { return min(a, b); }
+    static __device__ __forceinline__ U join(U a, U) { return a; }
+    static __device__ __forceinline__ U last(U w) { return w; } /* voxel of a word */
+    static __device__ __forceinline__ U first(U w) { return w; }
+    static __device__ __forceinline__ U left(U, U before) { return before; } /* neighbours of a word's voxels */
+    static __device__ __forceinline__ U right(U, U after) { return after; }
+    static __device__ __forceinline__ U load(const U *p) { return __ldcg(p); }
+};
+
+struct word_of_pair {
+    typedef uint32_t type;
+    enum { VOXELS = 2 };
+    static __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
+    static __device__ __forceinline__ uint32_t smaller(uint32_t a, uint32_t b) { return __vminu2(a, b); }
+    static __device__ __forceinline__ uint32_t join(uint32_t a, uint32_t b) { return a | b << 16; }
+    static __device__ __forceinline__ uint32_t last(uint32_t w) { return w >> 16; }
+    static __device__ __forceinline__ uint32_t first(uint32_t w) { return w & 0xffff; }
+    static __device__ __forceinline__ uint32_t left(uint32_t w, uint32_t before)
+    {
+        return __byte_perm(before, w, 0x5432);
+    }
+    static __device__ __forceinline__ uint32_t right(uint32_t w, uint32_t after)
+    {
+        return __byte_perm(w, after, 0x5432);
+    }
+};
+template <> struct word_of<uint8_t> : word_of_pair {
+    static __device__ __forceinline__ uint32_t load(const uint8_t *p)
+    {
+        return __byte_perm(__ldcg((const uint16_t *)p), 0, 0x4140);
+    }
+};
+template <> struct word_of<uint16_t> : word_of_pair {
+    static __device__ __forceinline__ uint32_t load(const uint16_t *p) { return __ldcg((const uint32_t *)p); }
+};
+
+/* The larger of both neighbours along the row. Lanes 0 and 31 have none on one side and see their own word there: of
+ * its voxels, those that this brings anywhere are neighbours too. */
+template <class W, class R> __device__ __forceinline__ R beside(R w)
+{
+    return W::larger(W::left(w, __shfl_up_sync(~0u, w, 1)), W::right(w, __shfl_down_sync(~0u, w, 1)));
+}
+
+/* ---- a tile in registers and in shared memory ---- */
+
+/* Two words of 16 bytes hold as many rows of bytes as one does in memory. */
+template <class U> struct tile_memory {
+    typedef typename word_of<U>::type R;
+    static constexpr int T = tile_side<U, true>;
+    static constexpr int ROWS = 16 / (int)sizeof(R);                          /* of a load from here, */
+    static constexpr int HIGH = strip_of<U>::HIGH;                            /* and from a tile in memory */
+    static constexpr int PITCH = sizeof(R) == 8 ? 33 : sizeof(U) == 2 ? 68 : 36; /* of the buffer for turning */
+    uint4 mask[2][T / ROWS * 32]; /* rows, and columns */
+    /* above, below, left, right: what comes in there, the mask that lies outside, and this tile's own values */
+    R in[4][32], beyond[4][32], end[4][32];
+    R corner_mask[2][32];
+    alignas(16) R turn[32 * PITCH];
+};
+
+/* Rows 0 and 1, or 2 and 3, or ... of the 8 in 16 bytes. */
+__device__ __forceinline__ uint2 two_rows(uint32_t w)
+{
+    return make_uint2(__byte_perm(w, 0, 0x4140), __byte_perm(w, 0, 0x4342));
+}
+
+template <class U> __device__ __forceinline__ void keep_mask(uint4 *to, const U *tile, int lane)
+{
+    typedef tile_memory<U> M;
+    const uint4 *const from = (const uint4 *)tile + lane;
+#pragma unroll
+    for (int q = 0; q < M::T / M::HIGH; q++) {
+        const uint4 v = __ldcg(from + q * 32);
+        if constexpr (sizeof(U) == 1) {
+            const uint2 a = two_rows(v.x), b = two_rows(v.y), c = two_rows(v.z), d = two_rows(v.w);
+            to[2 * q * 32 + lane] = make_uint4(a.x, a.y, b.x, b.y);
+            to[(2 * q + 1) * 32 + lane] = make_uint4(c.x, c.y, d.x, d.y);
+        } else {
+            to[q * 32 + lane] = v;
+        }
+    }
+}
+
+template <class U> __device__ __forceinline__ void take_tile(typename word_of<U>::type *j, const U *tile, int lane)
+{
+    typedef tile_memory<U> M;
+    const uint4 *const from = (const uint4 *)tile + lane;
+#pragma unroll
+    for (int q = 0; q < M::T / M::HIGH; q++) {
+        const uint4 v = __ldcg(from + q * 32);
+        const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            if constexpr (sizeof(U) == 1) {
+                const uint2 a = two_rows(w[k]);
+                j[8 * q + 2 * k] = a.x;
+                j[8 * q + 2 * k + 1] = a.y;
+            } else if constexpr (sizeof(U) == 8) {
+                if (k % 2)
+                    j[2 * q + k / 2] = (uint64_t)w[k] << 32 | w[k - 1];
+            } else {
+                j[4 * q + k] = w[k];
+            }
+        }
+    }
+}
+
+template <class U> __device__ __forceinline__ void put_tile(const typename word_of<U>::type *j, U *tile, int lane)
+{
+    typedef tile_memory<U> M;
+    uint4 *const to = (uint4 *)tile + lane;
+#pragma unroll
+    for (int q = 0; q < M::T / M::HIGH; q++) {
+        uint32_t w[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            if constexpr (sizeof(U) == 1)
+                w[k] = __byte_perm((uint32_t)j[8 * q + 2 * k], (uint32_t)j[8 * q + 2 * k + 1], 0x6420);
+            else if constexpr (sizeof(U) == 8)
+                w[k] = (uint32_t)((uint64_t)j[2 * q + k / 2] >> (k % 2 * 32));
+            else
+                w[k] = (uint32_t)j[4 * q + k];
+        }
+        __stcg(to + q * 32, make_uint4(w[0], w[1], w[2], w[3]));
+    }
+}
+
+/* Row k of the ROWS in 16 bytes of shared memory. */
+template <class U> __device__ __forceinline__ typename word_of<U>::type row_of(const uint4 &v, int k)
+{
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+    if constexpr (sizeof(typename word_of<U>::type) == 8)
+        return (uint64_t)w[2 * k + 1] << 32 | w[2 * k];
+    else
+        return w[k];
+}
+
+/* Rows become columns. */
+template <class U> __device__ __forceinline__ void turn(typename word_of<U>::type *j, tile_memory<U> &s, int lane)
+{
+    typedef tile_memory<U> M;
+    if constexpr (sizeof(U) == 1) { /* a word has 2 x 2 voxels, those of a column side by side */
+#pragma unroll
+        for (int k = 0; k < 32; k++)
+            s.turn[k * M::PITCH + lane] = __byte_perm(j[2 * k], j[2 * k + 1], 0x6240);
+        __syncwarp();
+        const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const uint4 v = from[i];
+            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                j[8 * i + 2 * k] = __byte_perm(w[k], 0, 0x4140);
+                j[8 * i + 2 * k + 1] = __byte_perm(w[k], 0, 0x4342);
+            }
+        }
+    } else if constexpr (sizeof(U) == 2) {
+#pragma unroll
+        for (int k = 0; k < 32; k++)
+            *(uint2 *)(s.turn + k * M::PITCH + 2 * lane) =
+                make_uint2(__byte_perm(j[2 * k], j[2 * k + 1], 0x5410), __byte_perm(j[2 * k], j[2 * k + 1], 0x7632));
+        __syncwarp();
+        const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            const uint4 v = from[i];
+            j[4 * i] = v.x;
+            j[4 * i + 1] = v.y;
+            j[4 * i + 2] = v.z;
+            j[4 * i + 3] = v.w;
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < 32; k++)
+            s.turn[k * M::PITCH + lane] = j[k];
+        __syncwarp();
+        if constexpr (sizeof(U) == 4) {
+            const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                const uint4 v = from[i];
+                j[4 * i] = v.x;
+                j[4 * i + 1] = v.y;
+                j[4 * i + 2] = v.z;
+                j[4 * i + 3] = v.w;
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < 32; k++)
+                j[k] = s.turn[lane * M::PITCH + k];
+        }
+    }
+    __syncwarp();
+}
+
+/* ---- a phase ---- */
+
+/* Down from the row `first` before, up from the row `last` behind; not 0 if anything changed. Bytes only grow, and 64
+ * of them have room in 16 bits: their sums tell, and are made by the other pipe of the multiprocessor (`one` is 1). */
+template <class U, bool DIAGONAL>
+__device__ __forceinline__ typename word_of<U>::type phase(typename word_of<U>::type *j, const uint4 *mask,
+                                                           typename word_of<U>::type first,
+                                                           typename word_of<U>::type last, int lane, uint32_t one)
+{
+    typedef word_of<U> W;
+    typedef typename W::type R;
+    typedef tile_memory<U> M;
+    constexpr bool SUMS = sizeof(U) == 1;
+    R d = first, changed = 0, above = 0, here = DIAGONAL ? beside<W>(j[0]) : R(0);
+    uint32_t before = 0, after = 0;
+
+#pragma unroll
+    for (int q = 0; q < M::T / M::ROWS; q++) {
+        const uint4 v = mask[q * 32 + lane];
+#pragma unroll
+        for (int k = 0; k < M::ROWS; k++) {
+            const int y = q * M::ROWS + k;
+            if (DIAGONAL) {
+                const R below = y + 1 < M::T ? beside<W>(j[y + 1 < M::T ? y + 1 : y]) : R(0);
+                d = W::larger(W::larger(above, below), d);
+                above = here;
+                here = below;
+            }
+            const R n = W::smaller(row_of<U>(v, k), W::larger(j[y], d));
+            if (SUMS)
+                before = (uint32_t)j[y] * one + before;
+            else
+                changed |= n ^ j[y];
+            d = j[y] = n;
+        }
+    }
+    d = last;
+#pragma unroll
+    for (int q = M::T / M::ROWS - 1; q >= 0; q--) {
+        const uint4 v = mask[q * 32 + lane];
+#pragma unroll
+        for (int k = M::ROWS - 1; k >= 0; k--) {
+            const int y = q * M::ROWS + k;
+            const R n = W::smaller(row_of<U>(v, k), W::larger(j[y], d));
+            if (SUMS)
+                after = (uint32_t)n * one + after;
+            else
+                changed |= n ^ j[y];
+            d = j[y] = n;
+        }
+    }
+    return SUMS ? R(before ^ after) : changed;
+}
+
+/* ---- a visit ---- */
+
+template <class U> struct flat_job {
+    recon_buffers<U> b;
+    int across, along, tiles; /* tiles of a row, rows of a plane */
+    /* Give up when so many nanoseconds have passed, and so many more for each visit; in any case after `most`. */
+    uint64_t least, each, most;
+    uint32_t one;
+};
+
+/* The neighbours to wake: bits of 3 x 3 around the tile. */
+template <class U, bool DIAGONAL>
+__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, tile_memory<U> &s, int lane,
+                                          uint32_t &phases)
+{
+    typedef word_of<U> W;
+    typedef typename W::type R;
+    constexpr int T = tile_side<U, true>, P = T * T, V = W::VOXELS;
+    const int tx = tile % job.across, ty = tile / job.across % job.along;
+    const int64_t at = (int64_t)tile * P, row = (int64_t)job.across * P;
+    U *const value = job.b.value + at;
+    const U *const mask = job.b.mask + at;
+    const bool has[4] = {ty > 0, ty + 1 < job.along, tx > 0, tx + 1 < job.across};
+    const bool at_corner = DIAGONAL && (lane == 0 ? has[2] : lane == 31 && has[3]);
+    R halo[4], j[T], corner[2] = {0, 0}; /* above, below; lane 0 has those at the left, 31 at the right */
+
+    /* the row or column of a neighbour that touches this tile */
+    const auto side = [&](const U *from, int e) -> R {
+        if (!has[e])
+            return 0;
+        if (e < 2)
+            return W::load(from + (e ? row : -row) + voxel_at<U, true>(V * lane, e ? 0 : T - 1, 0));
+        const U *const p = from + (e == 2 ? -P : P);
+        const int x = e == 2 ? T - 1 : 0;
+        return W::join((R)__ldcg(p + voxel_at<U, true>(x, V * lane, 0)), (R)__ldcg(p + voxel_at<U, true>(x, V * lane + V - 1, 0)));
+    };
+    const auto corner_of = [&](const U *from, int e) -> R {
+        return at_corner && has[e] ? (R)__ldcg(from + (e ? row : -row) + (lane ? P : -P) + voxel_at<U, true>(lane ? 0 : T - 1, e ? 0 : T - 1, 0))
+                                   : R(0);
+    };
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        halo[e] = side(value, e);
+    if (DIAGONAL) {
+        corner[0] = corner_of(value, 0);
+        corner[1] = corner_of(value, 1);
+    }
+    take_tile<U>(j, value, lane);
+    keep_mask<U>(s.mask[0], mask, lane);
+    keep_mask<U>(s.mask[1], job.b.turned + at, lane);
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        s.beyond[e][lane] = side(mask, e);
+    if (DIAGONAL) {
+        s.corner_mask[0][lane] = corner_of(mask, 0);
+        s.corner_mask[1][lane] = corner_of(mask, 1);
+    }
+
+    /* what comes from outside: with diagonals the largest of the three that touch a voxel */
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        R in = halo[e];
+        if (DIAGONAL) {
+            R before = __shfl_up_sync(~0u, in, 1), after = __shfl_down_sync(~0u, in, 1);
+            if (lane == 0)
+                before = e < 2 ? W::join(corner[e & 1], corner[e & 1]) : R(0);
+            if (lane == 31)
+                after = e < 2 ? corner[e & 1] : R(0);
+            in = W::larger(in, W::larger(W::left(in, before), W::right(in, after)));
+        }
+        s.in[e][lane] = in;
+    }
+    R any = 0;
+    for (int turned = 0, first = 1;; turned ^= 1, first = 0) {
+        const R c = phase<U, DIAGONAL>(j, s.mask[turned], s.in[2 * turned][lane], s.in[2 * turned + 1][lane], lane,
+                                               job.one);
+        phases++;
+        any |= c;
+        s.end[2 * turned][lane] = j[0];
+        s.end[2 * turned + 1][lane] = j[T - 1];
+        const bool stable = !first && !__any_sync(~0u, c != 0);
+        if (!stable || turned)
+            turn<U>(j, s, lane);
+        if (stable)
+            break;
+    }
+    if (!__any_sync(~0u, any != 0))
+        return 0; /* whoever could be raised by these values was woken when they came about, or has not been yet */
+    put_tile<U>(j, value, lane);
+
+    /* Who is raised by that, as it is by now. */
+    uint32_t wake = 0;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const R own = s.end[e][lane], out = DIAGONAL ? W::larger(own, beside<W>(own)) : own, now = side(value, e);
+        if (__any_sync(~0u, W::larger(W::smaller(s.beyond[e][lane], out), now) != now))
+            wake |= 1u << (e == 0 ? 1 : e == 1 ? 7 : e == 2 ? 3 : 5);
+    }
+    if (DIAGONAL) {
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const R own = s.end[e][lane], mine = lane ? W::last(own) : W::first(own);
+            const uint32_t who = __ballot_sync(~0u, min(s.corner_mask[e][lane], mine) > corner_of(value, e));
+            wake |= (who & 1) << (e ? 6 : 0) | who >> 31 << (e ? 8 : 2);
+        }
+    }
+    return wake;
+}
+
+/* ---- the queue ---- */
+
+enum : uint32_t { LEAVE = 0xffffffffu };
+
+/* Tell every warp that waits, or will, to leave: each takes one ticket more. */
+__device__ __forceinline__ void send_home(recon_control *c, uint32_t *slot, uint32_t mask, int lane)
+{
+    uint32_t first = 0;
+    if (lane == 0)
+        first = atomicAdd(&c->tail, gridDim.x);
+    first = __shfl_sync(~0u, first, 0);
+    for (uint32_t i = lane; i < gridDim.x; i += 32)
+        atomicExch(&slot[(first + i) & mask], (uint32_t)LEAVE);
+}
+
+__device__ __forceinline__ void give(recon_control *c, uint32_t *slot, uint32_t mask, uint32_t tile)
+{
+    const uint32_t ticket = atomicAdd(&c->tail, 1u);
+    atomicExch(&slot[ticket & mask], tile + 1);
+}
+
+#ifdef RECON_CLOCKS
+#define LAP(i) (now = clock64(), laps[i] += now - then, then = now)
+#else
+#define LAP(i) ((void)0)
+#endif
+
+/* Blocks of one warp, as many as have room. They need not be on the device together: who waits, waits for one that
+ * is. Registers: the tile. Shared memory: the mask twice, what lies around, and the buffer for turning. */
+template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_kernel(flat_job<U> job)
+{
+    typedef tile_memory<U> memory;
+    VP_SHARED(memory, s);
+    recon_control *const c = job.b.control;
+    const int lane = (int)threadIdx.x;
+    const uint64_t start = nanoseconds();
+    const uint32_t mask = job.b.slots - 1;
+    uint32_t visits = 0, phases = 0;
+#ifdef RECON_CLOCKS
+    long long then = clock64(), now, laps[8] = {0};
+#endif
+
+    for (;;) {
+        uint32_t id = 0, given_up = 0;
+        if (lane == 0) {
+            const uint32_t ticket = atomicAdd(&c->head, 1u);
+            uint32_t *const slot = &job.b.slot[ticket & mask];
+            while (!(id = load_now(slot))) {
+                const uint64_t passed = nanoseconds() - start;
+                if (passed > job.most || passed > job.least + job.each * ticket) {
+                    given_up = atomicExch(&c->stop, 1u) == 0;
+                    id = LEAVE;
+                    break;
+                }
+                __nanosleep(64);
+            }
+            if (id != LEAVE) {
+                atomicExch(slot, 0u);
+                atomicExch(&job.b.state[id - 1], 2u);
+                if (load_now(&c->stop))
+                    id = LEAVE;
+                fence();
+            }
+        }
+        id = __shfl_sync(~0u, id, 0);
+        LAP(0);
+        if (__shfl_sync(~0u, given_up, 0))
+            send_home(c, job.b.slot, mask, lane);
+        if (id == LEAVE)
+            break;
+        const uint32_t tile = id - 1;
+        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, s, lane, phases);
+        visits++;
+        LAP(1);
+        fence();
+        __syncwarp();
+        LAP(2);
+        if (lane < 9 && (wake >> lane & 1)) {
+            const uint32_t other = tile + (lane / 3 - 1) * job.across + (lane % 3 - 1);
+            if (atomicOr(&job.b.state[other], 1u) == 0) {
+                atomicAdd(&c->pending, 1);
+                give(c, job.b.slot, mask, other);
+            }
+        }
+        __syncwarp();
+        LAP(3);
+        uint32_t last = 0;
+        if (lane == 0) {
+            if (atomicAnd(&job.b.state[tile], ~2u) & 1)
+                give(c, job.b.slot, mask, tile);
+            else
+                last = atomicSub(&c->pending, 1) == 1;
+        }
+        LAP(4);
+        if (__shfl_sync(~0u, last, 0))
+            send_home(c, job.b.slot, mask, lane);
+    }
+    if (lane == 0) {
+        atomicAdd(&c->visits, visits);
+        atomicAdd(&c->phases, phases);
+        if (load_now(&c->stop))
+            c->contract = 1;
+#ifdef RECON_CLOCKS
+        for (int i = 0; i < 5; i++)
+            atomicAdd(&c->clocks[i], (unsigned long long)laps[i]);
+#endif
+    }
+}
+
+}
+
+#endif
