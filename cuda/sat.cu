@@ -18,6 +18,10 @@ bool is_native(enum vp_type t)
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     const struct vp_sat *const p = (const struct vp_sat *)op->params;
+    if (p->volume && op->out == VP_F32) {
+        snprintf(why, size, "no kernel for volumes of f32 sums");
+        return false;
+    }
     if (p->sum[0] != VP_SAT_F64 || is_native(op->in))
         return true;
     snprintf(why, size, "no kernel for tables of %s in %s", vp_type_name(op->in), vp_type_name(op->out));

@@ -13,8 +13,10 @@
 #include "launch.cuh"
 #include "local.h"
 
+extern "C" {
 #include "base/size.h"
 #include "image/sat.h"
+}
 
 #include <cstdio>
 #include <cstring>
@@ -120,21 +122,6 @@ __device__ __forceinline__ A before(const uint64_t *own, const uint64_t *all, in
 
 template <class T, int N> struct alignas(sizeof(T) * N) vec { T v[N]; };
 
-/* What another block of threads has written: not from the first cache. */
-template <class T, int N> __device__ __forceinline__ vec<T, N> load_written(const T *p)
-{
-    vec<T, N> r;
-    static_assert(sizeof r == 16 || sizeof r == 8, "");
-    if constexpr (sizeof(r) == 16) {
-        const uint4 x = __ldcg((const uint4 *)p);
-        memcpy(&r, &x, 16);
-    } else {
-        const uint2 x = __ldcg((const uint2 *)p);
-        memcpy(&r, &x, 8);
-    }
-    return r;
-}
-
 template <class T, int N> __device__ __forceinline__ void store_once(T *p, const vec<T, N> &r)
 {
     if constexpr (sizeof(r) == 16) {
@@ -163,7 +150,7 @@ struct job {
     const void *start;             /* that row as it was before the launch */
     int64_t carried_row;
     bool volume;
-    unsigned *ticket, *flags;      /* a tile of a plane is made */
+    unsigned *ticket;
     uint64_t *rows, *rows_all, *columns, *segments, *corners; /* per plane: rows_of() ... numbers each */
     int64_t per_plane;             /* words of all these */
 };
@@ -395,13 +382,6 @@ __global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
             p = ((const A *)j.start)[own];
         above[tid] = a;
         carried[tid] = p;
-        if (j.volume && plane > 0 && tid == 0) {
-            const unsigned *flag = j.flags + (plane - 1) * tiles + (int64_t)tile.y * j.across + tile.x;
-            unsigned is;
-            do
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is) : "l"(flag) : "memory");
-            while (!is);
-        }
         __syncthreads();
 
         const bool told = in_segment == j.segment - 1 && warp == WARPS - 1 && tile.y < j.down - 1;
@@ -413,38 +393,20 @@ __global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
             for (int g = 0; g < G; g++) {
                 const int k0 = (g * 32 + lane) * V;
                 const int64_t x = x0 + k0;
-                vec<A, V> made, plane_before;
                 vec<Out, V> result;
                 if (x >= j.nx || y >= j.ny)
                     continue;
                 const bool all = x + V <= j.nx;
-                A *const kept = (A *)j.carried + y * j.carried_row + x;
-                if (j.volume) {
-                    const Out *const last = out - j.out_plane + y * j.out_row + x; /* rows are as long as vectors want */
-                    if (plane == 0 && j.nothing)
-                        memset(&plane_before, 0, sizeof plane_before);
-                    else if constexpr (std::is_same<A, Out>::value)
-                        plane_before = plane > 0 ? load_written<A, V>(last) : load_written<A, V>(kept);
-                    else
-                        plane_before = load_written<A, V>(kept);
-                }
 #pragma unroll
                 for (int k = 0; k < V; k++) {
                     const A off = sum_of[warp][k0 + k] + (corner + above[k0 + k]);
-                    A m = carried[k0 + k] + (v[r][g][k] + (cr + off));
+                    const A m = carried[k0 + k] + (v[r][g][k] + (cr + off));
                     if (r == R - 1 && told)
                         slot<A>::put(segments + ((int64_t)(tile.y / j.segment) * j.width + x + k) * W, m);
                     if (y == j.ny - 1 && !j.volume && x + k < j.nx)
                         ((A *)j.carried)[x + k] = m;
-                    if (j.volume)
-                        m = plane_before.v[k] + m;
-                    made.v[k] = m;
                     result.v[k] = (Out)m;
                 }
-                if (j.volume && (!std::is_same<A, Out>::value || plane == j.planes - 1))
-                    for (int k = 0; k < V; k++)
-                        if (x + k < j.nx)
-                            kept[k] = made.v[k];
                 Out *const to = out + y * j.out_row + x;
                 if (all)
                     store_once<Out, V>(to, result);
@@ -454,13 +416,7 @@ __global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
                             to[k] = result.v[k];
             }
         }
-        if (j.volume)
-            __threadfence();
-        __syncthreads(); /* of sum_of, and all of the tile is written */
-        if (j.volume && tid == 0)
-            asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(j.flags + plane * tiles + (int64_t)tile.y * j.across + tile.x),
-                         "r"(1u)
-                         : "memory");
+        __syncthreads(); /* of sum_of */
         tile = after;
     }
 }
@@ -470,10 +426,10 @@ __global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
 struct sizes {
     int64_t across, down, width, high, planes, segments;
     int64_t rows, rows_all, columns, segment_rows, corners; /* words of a plane */
-    int64_t per_plane, words, flags;
+    int64_t per_plane, words;
 };
 
-template <class A> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes, bool volume, int segment)
+template <class A> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes, int segment)
 {
     constexpr int64_t W = slot<A>::words;
     sizes s;
@@ -490,13 +446,14 @@ template <class A> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes, bool v
     s.corners = s.down * s.across * W;
     s.per_plane = s.rows + s.rows_all + s.columns + s.segment_rows + s.corners;
     s.words = s.per_plane * planes;
-    s.flags = volume ? s.across * s.down * planes : 0;
     return s;
 }
 
+enum { TICKET = 256 }; /* bytes */
+
 static inline uint64_t bytes_of(const sizes &s)
 {
-    return 256 + ((uint64_t)s.flags * 4 + 255) / 256 * 256 + (uint64_t)(s.words + s.width) * 8;
+    return TICKET + (uint64_t)(s.words + s.width) * 8;
 }
 
 /* Of a segment in tiles: integers may have any. */
@@ -507,8 +464,46 @@ template <class A> int segment_of(const struct vp_sat *p)
 
 template <class A> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
 {
-    return bytes_of(sizes_of<A>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1, p->volume,
-                                segment_of<A>(p)));
+    return bytes_of(sizes_of<A>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1, segment_of<A>(p)));
+}
+
+/* The tables of planes become that of the volume, from the plane that is carried on; a thread has some columns of a row. */
+template <class A> __global__ void __launch_bounds__(128) pile_kernel(const job j)
+{
+    enum { N = 16 / sizeof(A), AHEAD = 8 };
+    const int64_t x = (blockIdx.x * (int64_t)128 + threadIdx.x) * N;
+    if (x >= j.nx)
+        return;
+    const bool all = x + N <= j.nx;
+    for (int64_t y = blockIdx.y; y < j.ny; y += gridDim.y) {
+        A *const kept = (A *)j.carried + y * j.carried_row + x, *out = (A *)j.out + y * j.out_row + x;
+        vec<A, N> sum, next[AHEAD];
+        if (j.nothing)
+            memset(&sum, 0, sizeof sum);
+        else
+            sum = *(const vec<A, N> *)kept;
+        for (int64_t z = 0; z < j.planes; z += AHEAD) {
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) /* rows are as long as vectors want */
+                if (z + i < j.planes)
+                    next[i] = *(const vec<A, N> *)(out + i * j.out_plane);
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++)
+                if (z + i < j.planes) {
+#pragma unroll
+                    for (int k = 0; k < N; k++)
+                        sum.v[k] = sum.v[k] + next[i].v[k];
+                    if (all)
+                        store_once<A, N>(out + i * j.out_plane, sum);
+                    else
+                        for (int k = 0; k < N && x + k < j.nx; k++)
+                            out[i * j.out_plane + k] = sum.v[k];
+                }
+            out += AHEAD * j.out_plane;
+        }
+        for (int k = 0; k < N && x + k < j.nx; k++)
+            kept[k] = sum.v[k];
+    }
 }
 
 /* What was before is added to a part that was made without: a row to all rows, in volumes a plane to all planes. */
@@ -566,33 +561,39 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     j.nothing = args->visit == VP_LOCAL || out->box.lo[2] == 0;
     j.carried = state;
     j.carried_row = p->width;
-    const sizes s = sizes_of<A>(j.nx, j.ny, j.planes, p->volume, j.segment);
+    const sizes s = sizes_of<A>(j.nx, j.ny, j.planes, j.segment);
     j.across = (int)s.across;
     j.down = (int)s.down;
     j.width = s.width;
-    char *scratch = (char *)args->scratch;
+    char *const scratch = (char *)args->scratch;
     j.ticket = (unsigned *)scratch;
-    j.flags = (unsigned *)(scratch + 256);
-    uint64_t *words = (uint64_t *)(scratch + 256 + ((uint64_t)s.flags * 4 + 255) / 256 * 256);
-    j.rows = words;
+    j.rows = (uint64_t *)(scratch + TICKET);
     j.rows_all = j.rows + s.rows;
     j.columns = j.rows_all + s.rows_all;
     j.segments = j.columns + s.columns;
     j.corners = j.segments + s.segment_rows;
     j.per_plane = s.per_plane;
     j.start = j.rows + s.words;
-    if (!j.volume && !j.nothing
-        && vp_gpu_check(err, cudaMemcpyAsync((void *)j.start, state, (size_t)j.nx * sizeof(A), cudaMemcpyDeviceToDevice,
-                                             args->queue->stream), "cannot copy on the CUDA device"))
-        return -1;
-    cudaError_t e = cudaMemsetAsync(scratch, 0, (size_t)((char *)words - scratch), args->queue->stream);
+    const cudaStream_t stream = args->queue->stream;
+    cudaError_t e = cudaMemsetAsync(scratch, 0, TICKET, stream);
     if (e == cudaSuccess)
-        e = cudaMemsetAsync(words, 0xff, (size_t)s.words * 8, args->queue->stream);
+        e = cudaMemsetAsync(j.rows, 0xff, (size_t)s.words * 8, stream);
+    if (e == cudaSuccess && !j.volume && !j.nothing)
+        e = cudaMemcpyAsync((void *)j.start, state, (size_t)j.nx * sizeof(A), cudaMemcpyDeviceToDevice, stream);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot clear memory on the CUDA device");
     const int64_t tiles = s.across * s.down * s.planes, most = 2 * (int64_t)args->queue->sms;
-    return vp_start(err, args->queue->stream, table_kernel<In, A, Out, SQUARE>, dim3((unsigned)vp_min64(tiles, most)),
-                    dim3(WARPS * 32), waiting_bytes<In, A>(), j);
+    if (vp_start(err, stream, table_kernel<In, A, Out, SQUARE>, dim3((unsigned)vp_min64(tiles, most)), dim3(WARPS * 32),
+                 waiting_bytes<In, A>(), j))
+        return -1;
+    if (!j.volume)
+        return 0;
+    enum { PILE = 128 * 16 / sizeof(A), ROWS = 32768 };
+    const dim3 grid((unsigned)((j.nx + PILE - 1) / PILE), (unsigned)vp_min64(j.ny, ROWS));
+    if constexpr (std::is_same<A, Out>::value)
+        return vp_start(err, stream, pile_kernel<A>, grid, dim3(128), 0, j);
+    else
+        return vp_fail(err, VP_ERUN, "no kernel for volumes of rounded sums"); /* has() has refused them */
 }
 
 /* Table `which` of integers (sat_integers.cu); those of sums in f64 are in sat.cu. */

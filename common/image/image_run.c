@@ -80,9 +80,9 @@ out:
             rc = -1;
         im->reader[k] = NULL;
     }
-    if (vp_close(run, im->reader[0], writer[0], rc != 0, err))
-        rc = -1;
     if (vp_close(run, NULL, writer[1], rc != 0, err))
+        rc = -1;
+    if (vp_close(run, im->reader[0], writer[0], rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;
     im->n = 0;

@@ -131,27 +131,6 @@ INLINE void transpose(vd to[8], const vd from[8])
         to[k] = __builtin_shuffle(b[k], b[k + 4], (vx){0, 1, 2, 3, 8, 9, 10, 11});
         to[k + 4] = __builtin_shuffle(b[k], b[k + 4], (vx){4, 5, 6, 7, 12, 13, 14, 15});
     }
-#elif defined(__AVX__) && !defined(__clang__)
-    typedef double v4 __attribute__((vector_size(32)));
-    typedef int64_t x4 __attribute__((vector_size(32)));
-    const double *const f = (const double *)from;
-    double *const t = (double *)to;
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 8; k += 4) { /* rows i ..., columns k ... */
-            v4 r[4], a[4];
-            for (int j = 0; j < 4; j++)
-                memcpy(&r[j], f + (i + j) * 8 + k, sizeof r[j]);
-            for (int j = 0; j < 4; j += 2) {
-                a[j] = __builtin_shuffle(r[j], r[j + 1], (x4){0, 4, 2, 6});
-                a[j + 1] = __builtin_shuffle(r[j], r[j + 1], (x4){1, 5, 3, 7});
-            }
-            for (int j = 0; j < 2; j++) {
-                r[j] = __builtin_shuffle(a[j], a[j + 2], (x4){0, 1, 4, 5});
-                r[j + 2] = __builtin_shuffle(a[j], a[j + 2], (x4){2, 3, 6, 7});
-            }
-            for (int j = 0; j < 4; j++)
-                memcpy(t + (k + j) * 8 + i, &r[j], sizeof r[j]);
-        }
 #else
     for (int i = 0; i < 8; i++)
         for (int r = 0; r < 8; r++)
@@ -205,18 +184,21 @@ INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, const vd *v, bool
 INLINE void sum_along(vd t[VP_SAT_GROUP], vd *before)
 {
     enum { PAIRS = VP_SAT_GROUP / 2 };
-    vd s[PAIRS];
-    for (int i = 0; i < PAIRS; i++)
-        s[i] = t[2 * i] + t[2 * i + 1];
-    for (int d = 1; d < PAIRS; d *= 2)
-        for (int i = PAIRS - 1; i >= d; i--)
-            s[i] += s[i - d];
-    for (int i = PAIRS - 1; i >= 0; i--) {
-        const vd left = (i ? s[i - 1] : (vd){0}) + *before, pair = t[2 * i] + t[2 * i + 1];
+    /* all five steps of one pair after the other, so that the compiler finds most of them in registers */
+    vd s1[PAIRS], s2[PAIRS], s4[PAIRS], s8[PAIRS], s16[PAIRS], last = {0};
+    #pragma GCC unroll 32
+    for (int i = 0; i < PAIRS; i++) {
+        const vd pair = t[2 * i] + t[2 * i + 1], left = last + *before;
+        s1[i] = pair;
+        s2[i] = i >= 1 ? s1[i] + s1[i - 1] : s1[i];
+        s4[i] = i >= 2 ? s2[i] + s2[i - 2] : s2[i];
+        s8[i] = i >= 4 ? s4[i] + s4[i - 4] : s4[i];
+        s16[i] = i >= 8 ? s8[i] + s8[i - 8] : s8[i];
+        last = i >= 16 ? s16[i] + s16[i - 16] : s16[i];
         t[2 * i] += left;
         t[2 * i + 1] = pair + left;
     }
-    *before += s[PAIRS - 1];
+    *before += last;
 }
 
 typedef void load_row(double *to, const void *from, int64_t x, bool square);
@@ -259,9 +241,9 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
                 h[VP_SAT_FEW + r] += h[VP_SAT_FEW + r - d];
             }
         const double half = *beside + h[VP_SAT_FEW - 1];
-        vd c;
+        vd c[VP_SAT_ROWS];
         for (int r = 0; r < VP_SAT_ROWS; r++)
-            c[r] = (r < VP_SAT_FEW ? *beside : half) + h[r];
+            c[r] = (vd){0} + ((r < VP_SAT_FEW ? *beside : half) + h[r]);
         for (int64_t g = x0; g < x1; g += VP_SAT_GROUP) {
             vd t[VP_SAT_GROUP];
             load_group(t, b, rows, g, load);
