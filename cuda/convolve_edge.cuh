@@ -56,12 +56,6 @@ template <class L> __device__ __forceinline__ cx line_mean(const cx *v)
     return {m.re * (0.25f / L::threads), m.im * (0.25f / L::threads)};
 }
 
-/* Whether it is so for any thread of those that meet. */
-template <class L> __device__ __forceinline__ bool any_of_line(bool yes)
-{
-    return L::in_warp ? __any_sync(~0u, yes) : __syncthreads_or(yes);
-}
-
 __device__ __forceinline__ bool is_finite(cx a)
 {
     return fabsf(a.re) + fabsf(a.im) <= FLT_MAX;
@@ -77,20 +71,14 @@ template <class L> __device__ __forceinline__ void make_finite(cx *v)
     each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
 }
 
-/* A line without its mean forward; all threads of the block are here. False: a sample was not finite, so no frequency
- * is, and the line has to be loaded again, with zeros in their place. */
-template <class L>
-__device__ __forceinline__ bool line_forward(cx *v, cx m, cx *sm, int t, const cx *twiddle, bool clean, int *bad)
+/* A line without its mean forward; all threads of the block are here. A sample that is not finite leaves no frequency
+ * that is. */
+template <class L> __device__ __forceinline__ void line_forward(cx *v, cx m, cx *sm, int t, const cx *twiddle)
 {
     each<L::R1>([&](auto j) { v[j] = v[j] - m; });
     samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
     meet_line<L>();
     frequencies_in<L, L::row_pitch, 1>(v, sm, t);
-    if (clean || !any_of_line<L>(!is_finite(v[0])))
-        return true;
-    if (!is_finite(v[0]))
-        *bad = 1;
-    return false;
 }
 
 }

@@ -89,55 +89,59 @@ template <class L> __device__ __forceinline__ void store_halves(cx *z, const cx 
     }
 }
 
-template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_rows(const grid_args a)
+/* AGAIN: as in rows_kernel (convolve_pass.cuh). */
+template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_rows(const grid_args a)
 {
+    if (AGAIN && !*a.bad)
+        return;
     extern __shared__ cx shared[];
     const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads, pair = blockIdx.x * ROWS + line;
-    const bool live = pair < a.blocks * L::R2;
+    const int64_t strip = (int64_t)blockIdx.z * a.strips + blockIdx.y;
+    cx *const out = a.lines + (strip * a.blocks * L::R2 + pair) * half_of<L>::row;
+    const bool live = pair < a.blocks * L::R2 && (!AGAIN || !is_finite(*out));
     const int row = pair / L::R2 * 2 * L::R2 + pair % L::R2, y = a.first_block * 2 * L::R2 + row;
     const grid_tile tile = a.tile[0][a.strip0 + blockIdx.y];
     const int samples = tile.n + a.axis[0].taps - 1, at = (int)a.in.box.lo[0];
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values], m;
-    bool clean = false;
+    cx v[L::values];
 
     const int p = live ? row_from(a, y) : -1, q = live ? row_from(a, y + L::R2) : -1;
     const convolve_axis x = a.axis[0];
-    do {
-        typed((char *)a.in.data, a.type_in, [&](auto *data) {
-            const auto *const plane = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane;
-            const auto *const up = plane + (p - a.in.box.lo[1]) * a.in.pitch,
-                              *const down = plane + (q - a.in.box.lo[1]) * a.in.pitch;
-            if (p >= 0 && q >= 0 && tile.origin >= x.first && tile.origin + samples <= x.first + x.count) {
-                const auto *const r = hidden(up + (tile.origin - at + t)), *const s = hidden(down + (tile.origin - at + t));
-                each<L::R1>([&](auto j) {
-                    v[j] = {0, 0};
-                    if (t + L::R2 * j < samples)
-                        v[j] = {(float)__ldg(r + L::R2 * j), (float)__ldg(s + L::R2 * j)};
-                });
-            } else {
-                each<L::R1>([&](auto j) {
-                    const int i = t + L::R2 * j, from = i < samples ? sample_from(x, tile.origin + i) : -1;
-                    v[j] = {from >= 0 && p >= 0 ? (float)__ldg(up + (from - at)) : 0,
-                            from >= 0 && q >= 0 ? (float)__ldg(down + (from - at)) : 0};
-                });
-            }
-        });
-        if (clean) {
-            make_finite<L>(v);
-            __syncwarp();
+    typed((char *)a.in.data, a.type_in, [&](auto *data) {
+        const auto *const plane = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane;
+        const auto *const up = plane + (p - a.in.box.lo[1]) * a.in.pitch,
+                          *const down = plane + (q - a.in.box.lo[1]) * a.in.pitch;
+        if (p >= 0 && q >= 0 && tile.origin >= x.first && tile.origin + samples <= x.first + x.count) {
+            const auto *const r = hidden(up + (tile.origin - at + t)), *const s = hidden(down + (tile.origin - at + t));
+            each<L::R1>([&](auto j) {
+                v[j] = {0, 0};
+                if (t + L::R2 * j < samples)
+                    v[j] = {(float)__ldg(r + L::R2 * j), (float)__ldg(s + L::R2 * j)};
+            });
+        } else {
+            each<L::R1>([&](auto j) {
+                const int i = t + L::R2 * j, from = i < samples ? sample_from(x, tile.origin + i) : -1;
+                v[j] = {from >= 0 && p >= 0 ? (float)__ldg(up + (from - at)) : 0,
+                        from >= 0 && q >= 0 ? (float)__ldg(down + (from - at)) : 0};
+            });
         }
-        m = line_mean<L>(v);
-    } while (!line_forward<L>(v, m, sm, t, a.twiddle, clean, a.bad) && (clean = true));
+    });
+    if (AGAIN) {
+        make_finite<L>(v);
+        __syncwarp();
+    }
+    const cx m = line_mean<L>(v);
+    line_forward<L>(v, m, sm, t, a.twiddle);
     if (!live)
         return;
-    const int64_t strip = (int64_t)blockIdx.z * a.strips + blockIdx.y;
+    if (!AGAIN && !is_finite(v[0]))
+        *a.bad = 1;
     if (t == 0) {
         float *const to = a.mean + strip * a.blocks * 2 * L::R2 + row;
         to[0] = m.re;
         to[L::R2] = m.im;
     }
-    store_halves<L>(a.lines + (strip * a.blocks * L::R2 + pair) * half_of<L>::row, v, t);
+    store_halves<L>(out, v, t);
 }
 
 /* Rows of a kernel, which begins at its centre: only pairs that are not 0. */
@@ -158,7 +162,7 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads) grid_taps
         const int k = tap(t + L::R2 * j, a.axis[0].centre);
         v[j] = {live && k < n && up < m ? __ldg(kernel + up * n + k) : 0, live && k < n && down < m ? __ldg(kernel + down * n + k) : 0};
     });
-    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle, true, nullptr);
+    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle);
     if (live)
         store_halves<L>(a.kernel_lines + ((int64_t)blockIdx.y * pairs + pair) * half_of<L>::row, v, t);
 }
@@ -456,7 +460,8 @@ template <class L, int BLOCKS> struct grid_length_of {
         const dim3 means(1, (unsigned)a.rows, (unsigned)(a.strips * planes));
         const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_groups(a.strips, a.walk) * planes));
         const dim3 back((unsigned)vp_groups(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
-        return vp_start(err, stream, grid_rows<L>, rows, dim3(ROWS * L::threads), row_shared, a)
+        return vp_start(err, stream, grid_rows<L, false>, rows, dim3(ROWS * L::threads), row_shared, a)
+                       || vp_start(err, stream, grid_rows<L, true>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_means<L>, means, dim3(MEANS_ROWS), 0, a)
                        || vp_start(err, stream, grid_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads), column_shared, a)
                        || vp_start(err, stream, grid_back<L>, back, dim3(ROWS * L::threads), row_shared, a)

@@ -53,6 +53,19 @@ __device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sampl
             v[L::R1 - 1] = {(float)__ldg(p + L::R2 * (L::R1 - 1)), (float)__ldg(q + L::R2 * (L::R1 - 1))};
         return;
     }
+    if (x.rule == VP_EDGE_ZERO) {
+        const Sample *const p = hidden(row + (x0 - at + t)), *const q = hidden(p + x.valid);
+        const int place = x0 - x.first + t;
+        each<L::R1>([&](auto j) {
+            const bool seen = j + 1 < L::R1 || last < samples;
+            v[j] = {0, 0};
+            if (seen && (unsigned)(place + L::R2 * j) < (unsigned)x.count)
+                v[j].re = (float)__ldg(p + L::R2 * j);
+            if (seen && (unsigned)(place + x.valid + L::R2 * j) < (unsigned)x.count)
+                v[j].im = (float)__ldg(q + L::R2 * j);
+        });
+        return;
+    }
     const Sample *const p = hidden(row - at);
     each<L::R1>([&](auto j) {
         const int i = t + L::R2 * j;
@@ -88,43 +101,45 @@ template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *
     });
 }
 
-template <class L, int ROWS, int BLOCKS>
+/* AGAIN: lines with a sample that is not finite, if there are any, with zeros in the place of those. */
+template <class L, int ROWS, int BLOCKS, bool AGAIN>
 __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const rows_args a)
 {
+    if (AGAIN && !*a.bad)
+        return;
     extern __shared__ cx shared[];
     const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
     const int row = blockIdx.x * ROWS + line;
-    const bool live = row < a.rows;
+    cx *const out = (cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
+    const bool live = row < a.rows && (!AGAIN || !is_finite(*out));
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values], m;
-    bool clean = false;
+    cx v[L::values], m = {0, 0};
 
-    do {
-        m = {0, 0};
-        if (live) {
-            const int64_t at = (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane
-                               + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
-            const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
-            typed((char *)a.in.data, a.type, [&](auto *data) {
-                load_pair<L>(v, a, data + at, x0, t);
-                if (!L::in_warp)
-                    m = few_samples<L>(a, data + at, x0, clean);
-            });
-        } else {
-            each<L::R1>([&](auto j) { v[j] = {0, 0}; });
-        }
-        if (clean)
-            make_finite<L>(v);
-        if constexpr (L::in_warp)
-            m = line_mean<L>(v);
-        if (clean)
-            meet_line<L>(); /* the exchange is free again */
-    } while (!line_forward<L>(v, m, sm, t, (const cx *)a.twiddle, clean, a.bad) && (clean = true));
+    if (live) {
+        const int64_t at = (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
+        const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
+        typed((char *)a.in.data, a.type, [&](auto *data) {
+            load_pair<L>(v, a, data + at, x0, t);
+            if (!L::in_warp)
+                m = few_samples<L>(a, data + at, x0, AGAIN);
+        });
+    } else {
+        each<L::R1>([&](auto j) { v[j] = {0, 0}; });
+    }
+    if (AGAIN) {
+        make_finite<L>(v);
+        meet_line<L>(); /* all have looked at the line that was */
+    }
+    if constexpr (L::in_warp)
+        m = line_mean<L>(v);
+    line_forward<L>(v, m, sm, t, (const cx *)a.twiddle);
     if (!live)
         return;
     if (t == 0)
         ((cx *)a.mean)[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
-    store_row<L>((cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T, v, t);
+    if (!AGAIN && !is_finite(v[0]))
+        *a.bad = 1;
+    store_row<L>(out, v, t);
 }
 
 template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads) taps_kernel(const taps_args a)
@@ -139,7 +154,7 @@ template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads)
         const int i = t + L::R2 * j + a.centre, k = i >= L::T ? i - L::T : i;
         v[j] = {live && k < a.n ? __ldg(a.taps + row * a.pitch + k) : 0, 0};
     });
-    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, (const cx *)a.twiddle, true, nullptr);
+    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, (const cx *)a.twiddle);
     if (live)
         store_row<L>((cx *)a.out + row * L::T, v, t);
 }
@@ -287,6 +302,16 @@ __device__ __forceinline__ void load_column(cx *v, const columns_args &a, const 
                 p = hidden(p + L::R2 * pitch);
             }
         });
+    } else if (a.axis.rule == VP_EDGE_ZERO) {
+        const int place = y0 + t - a.axis.first, count = a.axis.count;
+        const cx *p = hidden(in + (y0 - a.in_first + t) * pitch);
+        each<L::R1>([&](auto j) {
+            v[j] = {0, 0};
+            if ((unsigned)(place + L::R2 * j) < (unsigned)count)
+                v[j] = load_far(PITCH ? p + (int64_t)L::R2 * PITCH * j : p);
+            if constexpr (!PITCH)
+                p = hidden(p + L::R2 * pitch);
+        });
     } else {
         const cx *const p = hidden(in);
         const convolve_axis axis = a.axis;
@@ -389,9 +414,11 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
 
     static int rows(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes)
     {
-        return vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS>,
-                        dim3((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
-                        dim3(ROWS * L::threads), row_shared, a);
+        const dim3 grid((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
+        if (vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS, false>, grid, block, row_shared, a))
+            return -1;
+        return a.type == VP_F32
+                   ? vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS, true>, grid, block, row_shared, a) : 0;
     }
     static int taps(vp_err *err, cudaStream_t stream, const taps_args &a)
     {

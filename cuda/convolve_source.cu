@@ -64,8 +64,11 @@ __device__ __forceinline__ void seen(const convolve_axis &a, int tile, int tiles
     to = min((tile + tiles) * a.valid, a.size) + a.centre;
 }
 
-template <class L> __global__ void __launch_bounds__(ROWS_THREADS) source_rows(const source_args a)
+/* AGAIN: as in rows_kernel (convolve_pass.cuh). */
+template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS_THREADS) source_rows(const source_args a)
 {
+    if (AGAIN && !*a.bad)
+        return;
     extern __shared__ cx shared[];
     constexpr int ROWS = ROWS_THREADS / L::threads;
     const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads, row = blockIdx.x * ROWS + line;
@@ -76,33 +79,33 @@ template <class L> __global__ void __launch_bounds__(ROWS_THREADS) source_rows(c
     const int node = a.weights[0].first(from) + slot, x0 = from, samples = samples_of(x);
     if (node > a.weights[0].last(to))
         return;
-    const bool live = row < a.rows;
+    const int64_t at = (((int64_t)blockIdx.z * a.pairs + pair) * a.slots + slot) * a.rows + row;
+    const bool live = row < a.rows && (!AGAIN || !is_finite(a.lines[at * L::T]));
     cx *const sm = shared + line * L::row_size;
-    cx v[L::values], m;
-    bool clean = false;
+    cx v[L::values];
 
-    do {
-        typed((char *)a.in.data, a.type, [&](auto *data) {
-            const auto *const p = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane
-                                  + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch - a.in.box.lo[0];
-            const auto weighted = [&](int i, int at) {
-                const int q = live && i < samples ? sample_from(x, at) : -1;
-                return q < 0 ? 0 : (float)__ldg(p + q) * a.weights[0].of(node, at);
-            };
-            each<L::R1>([&](auto j) {
-                const int i = t + L::R2 * j;
-                v[j] = {weighted(i, x0 + i), weighted(i, x0 + x.valid + i)};
-            });
+    typed((char *)a.in.data, a.type, [&](auto *data) {
+        const auto *const p = data + (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane
+                              + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch - a.in.box.lo[0];
+        const auto weighted = [&](int i, int at) {
+            const int q = live && i < samples ? sample_from(x, at) : -1;
+            return q < 0 ? 0 : (float)__ldg(p + q) * a.weights[0].of(node, at);
+        };
+        each<L::R1>([&](auto j) {
+            const int i = t + L::R2 * j;
+            v[j] = {weighted(i, x0 + i), weighted(i, x0 + x.valid + i)};
         });
-        if (clean) {
-            make_finite<L>(v);
-            __syncwarp();
-        }
-        m = line_mean<L>(v);
-    } while (!line_forward<L>(v, m, sm, t, a.twiddle[0], clean, a.bad) && (clean = true));
+    });
+    if (AGAIN) {
+        make_finite<L>(v);
+        __syncwarp();
+    }
+    const cx m = line_mean<L>(v);
+    line_forward<L>(v, m, sm, t, a.twiddle[0]);
     if (!live)
         return;
-    const int64_t at = (((int64_t)blockIdx.z * a.pairs + pair) * a.slots + slot) * a.rows + row;
+    if (!AGAIN && !is_finite(v[0]))
+        *a.bad = 1;
     if (t == 0)
         a.mean[at] = m;
     cx *const out = hidden(a.lines + at * L::T + t);
@@ -247,7 +250,8 @@ template <class L, int BLOCKS> struct source_length_of {
         const dim3 rows((unsigned)vp_groups(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
         const dim3 means((unsigned)vp_groups(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
         const dim3 columns(L::T / GROUP, (unsigned)tiles, (unsigned)(a.pairs * planes));
-        return vp_start(err, stream, source_rows<L>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size, a)
+        return vp_start(err, stream, source_rows<L, false>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size, a)
+                       || vp_start(err, stream, source_rows<L, true>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size, a)
                        || vp_start(err, stream, source_means, means, dim3(128), 0, a)
                        || vp_start(err, stream, source_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads),
                                    sizeof(cx) * columns_of<L, GROUP>::size, a)
