@@ -137,66 +137,95 @@ __device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64
     }
 }
 
-/* Flat tiles are taken strip by strip: 16 bytes of keys, a few rows of one or two voxels. In z = 1 of the grid the mask
- * once more, turned. Bricks run by run. */
-template <class S, bool FLAT> __global__ void __launch_bounds__(256) take_kernel(sample_job<S> j)
+/* A flat tile on its way, by rows. */
+template <class U> struct staged_tile {
+    static constexpr int T = tile_side<U, true>, N = 16 / (int)sizeof(U), PITCH = T + N, PIECES = T * T / N,
+                         WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
+    alignas(16) U v[T * PITCH];
+
+    __device__ __forceinline__ run_of<U, N> &run(int piece) { return *(run_of<U, N> *)(v + piece / (T / N) * PITCH + piece % (T / N) * N); }
+    /* Strip number `piece` of the tile, or of the tile with x and y exchanged. */
+    __device__ __forceinline__ run_of<U, N> strip(int piece) const
+    {
+        const U *const from = v + piece / 32 * HIGH * PITCH + piece % 32 * WIDE;
+        run_of<U, N> to;
+#pragma unroll
+        for (int r = 0; r < HIGH; r++)
+            *(run_of<U, WIDE> *)(to.v + r * WIDE) = *(const run_of<U, WIDE> *)(from + r * PITCH);
+        return to;
+    }
+    __device__ __forceinline__ run_of<U, N> turned_strip(int piece) const
+    {
+        const U *const from = v + piece % 32 * WIDE * PITCH + piece / 32 * HIGH;
+        run_of<U, N> to;
+#pragma unroll
+        for (int r = 0; r < WIDE; r++) {
+            const run_of<U, HIGH> row = *(const run_of<U, HIGH> *)(from + r * PITCH);
+#pragma unroll
+            for (int k = 0; k < HIGH; k++)
+                to.v[k * WIDE + r] = row.v[k];
+        }
+        return to;
+    }
+    __device__ __forceinline__ void put_strip(int piece, const run_of<U, N> &from)
+    {
+        U *const to = v + piece / 32 * HIGH * PITCH + piece % 32 * WIDE;
+#pragma unroll
+        for (int r = 0; r < HIGH; r++)
+            *(run_of<U, WIDE> *)(to + r * PITCH) = *(const run_of<U, WIDE> *)(from.v + r * WIDE);
+    }
+};
+
+enum { SAMPLE_THREADS = 256 };
+
+/* Where tile t begins, in voxels of the box. */
+template <int SIDE, int DEPTH> __device__ __forceinline__ void begin_of(const recon_shape &s, int t, int &x, int &y, int &z)
+{
+    x = t % s.t[0] * SIDE;
+    y = t / s.t[0] % s.t[1] * SIDE;
+    z = t / (s.t[0] * s.t[1]) * DEPTH;
+}
+
+/* A thread block has a tile at a time. */
+template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) take_kernel(sample_job<S> j)
 {
     typedef key<S> U;
-    constexpr int T = tile_side<U, FLAT>, N = 16 / (int)sizeof(U), P = T * T * (FLAT ? 1 : T), PIECES = P / N,
-                  WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
-    const int64_t pieces = (int64_t)j.s.tiles * PIECES, step = (int64_t)gridDim.x * blockDim.x;
+    constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T, N = 16 / (int)sizeof(U), PIECES = T * T * DEPTH / N;
+    typedef staged_tile<U> staged[2];
+    VP_SHARED(staged, by_rows);
     tally t = {0, 0};
 
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += step) {
-        const int tile = (int)(i / PIECES), piece = (int)(i % PIECES);
-        const int tx = tile % j.s.t[0] * T, ty = tile / j.s.t[0] % j.s.t[1] * T, tz = tile / (j.s.t[0] * j.s.t[1]) * (FLAT ? 1 : T);
-        run_of<U, N> mask = {}, value = {};
-        if constexpr (FLAT) {
-            const int a = piece / 32 * HIGH, b = piece % 32 * WIDE; /* along the strips, across them */
-            if (blockIdx.z == 0) {
-                const int n = min(WIDE, j.s.n[0] - tx - b);
-#pragma unroll
-                for (int r = 0; r < HIGH; r++) {
-                    run_of<U, WIDE> m, v;
-                    if (n <= 0 || ty + a + r >= j.s.n[1])
-                        break;
-                    keys_of<WIDE, S>(j, j.box.lo[0] + tx + b, j.box.lo[1] + ty + a + r, j.box.lo[2] + tz, n, m, v, t);
-#pragma unroll
-                    for (int k = 0; k < WIDE; k++) {
-                        mask.v[r * WIDE + k] = m.v[k];
-                        value.v[r * WIDE + k] = v.v[k];
-                    }
-                }
-                *(run_of<U, N> *)(j.b.mask + i * N) = mask;
-                *(run_of<U, N> *)(j.b.value + i * N) = value;
-            } else {
-                const int n = min(HIGH, j.s.n[0] - tx - a);
-#pragma unroll
-                for (int r = 0; r < WIDE; r++) {
-                    if (n <= 0 || ty + b + r >= j.s.n[1])
-                        break;
-                    const run_of<S, HIGH> v =
-                        read_run<HIGH, S>(j.in[1], j.box.lo[0] + tx + a, j.box.lo[1] + ty + b + r, j.box.lo[2] + tz, n);
-#pragma unroll
-                    for (int k = 0; k < HIGH; k++)
-                        mask.v[k * WIDE + r] = k < n ? key_of(v.v[k], j.erosion) : U(0);
-                }
-                *(run_of<U, N> *)(j.b.turned + i * N) = mask;
-            }
-        } else {
+    for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
+        int tx, ty, tz;
+        begin_of<T, DEPTH>(j.s, tile, tx, ty, tz);
+        run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
+                            *const values = (run_of<U, N> *)j.b.value + (int64_t)tile * PIECES,
+                            *const turned = FLAT ? (run_of<U, N> *)j.b.turned + (int64_t)tile * PIECES : NULL;
+        for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
             const int x = tx + piece % (T / N) * N, y = ty + piece / (T / N) % T, z = tz + piece / (T / N * T);
             const int n = min(N, j.s.n[0] - x);
+            run_of<U, N> mask = {}, value = {};
             if (n > 0 && y < j.s.n[1] && z < j.s.n[2])
                 keys_of<N, S>(j, j.box.lo[0] + x, j.box.lo[1] + y, j.box.lo[2] + z, n, mask, value, t);
-            *(run_of<U, N> *)(j.b.mask + i * N) = mask;
-            *(run_of<U, N> *)(j.b.value + i * N) = value;
+            (FLAT ? by_rows[0].run(piece) : masks[piece]) = mask;
+            (FLAT ? by_rows[1].run(piece) : values[piece]) = value;
         }
+        if (!FLAT)
+            continue;
+        __syncthreads();
+        for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
+            masks[piece] = by_rows[0].strip(piece);
+            values[piece] = by_rows[1].strip(piece);
+            turned[piece] = by_rows[0].turned_strip(piece);
+        }
+        __syncthreads();
     }
-    if (FLAT && blockIdx.z == 0) { /* all tiles are in the queue */
-        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.b.slots; i += step) {
-            j.b.slot[i] = i < j.s.tiles ? (uint32_t)i + 1 : 0;
-            if (i < j.s.tiles)
-                j.b.state[i] = 1;
+    if (FLAT) { /* all tiles are in the queue */
+        for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < j.b.slots; i += gridDim.x * blockDim.x) {
+            const bool is = i < (uint32_t)j.s.tiles;
+            j.b.slot[i] = is ? i + 1 : 0;
+            if (is)
+                j.b.state[i] = QUEUED | FROM_ROW;
         }
         if (blockIdx.x == 0 && threadIdx.x == 0)
             j.b.control->tail = (uint32_t)(j.b.control->pending = j.s.tiles);
@@ -252,32 +281,37 @@ __device__ __forceinline__ void results_of(const sample_job<S> &j, int64_t x, in
     }
 }
 
-template <class S, bool FLAT> __global__ void __launch_bounds__(256) give_kernel(sample_job<S> j)
+template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) give_kernel(sample_job<S> j)
 {
     typedef key<S> U;
-    constexpr int T = tile_side<U, FLAT>, N = 16 / (int)sizeof(U), P = T * T * (FLAT ? 1 : T), PIECES = P / N,
-                  WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
-    const int64_t pieces = (int64_t)j.s.tiles * PIECES;
+    constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T, N = 16 / (int)sizeof(U), PIECES = T * T * DEPTH / N;
+    typedef staged_tile<U> staged[2];
+    VP_SHARED(staged, by_rows);
+    const bool masked = j.result != VP_RECON_VALUE;
 
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += (int64_t)gridDim.x * blockDim.x) {
-        const int tile = (int)(i / PIECES), piece = (int)(i % PIECES);
-        const int tx = tile % j.s.t[0] * T, ty = tile / j.s.t[0] % j.s.t[1] * T, tz = tile / (j.s.t[0] * j.s.t[1]) * (FLAT ? 1 : T);
-        const int x = tx + (FLAT ? piece % 32 * WIDE : piece % (T / N) * N),
-                  y = ty + (FLAT ? piece / 32 * HIGH : piece / (T / N) % T), z = tz + (FLAT ? 0 : piece / (T / N * T));
-        const int n = min(FLAT ? WIDE : N, j.s.n[0] - x);
-        if (n <= 0 || y >= j.s.n[1] || z >= j.s.n[2])
-            continue;
-        const run_of<U, N> value = *(const run_of<U, N> *)(j.b.value + i * N);
-        run_of<U, N> mask = {};
-        if (j.result != VP_RECON_VALUE)
-            mask = *(const run_of<U, N> *)(j.b.mask + i * N);
-        if constexpr (FLAT) {
-#pragma unroll
-            for (int r = 0; r < HIGH; r++)
-                if (y + r < j.s.n[1])
-                    results_of<WIDE, S>(j, j.box.lo[0] + x, j.box.lo[1] + y + r, j.box.lo[2] + z, n, value.v + r * WIDE,
-                                        mask.v + r * WIDE);
-        } else {
+    for (int tile = blockIdx.x; tile < j.s.tiles; tile += gridDim.x) {
+        int tx, ty, tz;
+        begin_of<T, DEPTH>(j.s, tile, tx, ty, tz);
+        run_of<U, N> *const masks = (run_of<U, N> *)j.b.mask + (int64_t)tile * PIECES,
+                            *const values = (run_of<U, N> *)j.b.value + (int64_t)tile * PIECES;
+        if (FLAT) {
+            __syncthreads();
+            for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
+                by_rows[1].put_strip(piece, values[piece]);
+                if (masked)
+                    by_rows[0].put_strip(piece, masks[piece]);
+            }
+            __syncthreads();
+        }
+        for (int piece = threadIdx.x; piece < PIECES; piece += SAMPLE_THREADS) {
+            const int x = tx + piece % (T / N) * N, y = ty + piece / (T / N) % T, z = tz + piece / (T / N * T);
+            const int n = min(N, j.s.n[0] - x);
+            if (n <= 0 || y >= j.s.n[1] || z >= j.s.n[2])
+                continue;
+            const run_of<U, N> value = FLAT ? by_rows[1].run(piece) : values[piece];
+            run_of<U, N> mask = {};
+            if (masked)
+                mask = FLAT ? by_rows[0].run(piece) : masks[piece];
             results_of<N, S>(j, j.box.lo[0] + x, j.box.lo[1] + y, j.box.lo[2] + z, n, value.v, mask.v);
         }
     }
@@ -388,9 +422,9 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
     flat_job<U> job = {b, s.t[0], s.t[1], s.tiles, 0, 0, 0, 1};
     /* A visit takes 5 to 20 us and as many are under way as there are blocks, but one at a time on a winding path. The
      * contraction takes about 0.25 us a tile. */
-    job.least = 150000;
-    job.each = 60 * 132 / sms + 1;
-    job.most = 300000 + (uint64_t)s.tiles * 300 * 132 / sms;
+    job.least = 120000;
+    job.each = 45 * 132 / sms + 1;
+    job.most = 150000 + (uint64_t)s.tiles * 250 * 132 / sms;
     return vp_start(err, q->stream, kernel, dim3(together(kernel, q, 32, shared)), dim3(32), shared, job);
 }
 
@@ -543,10 +577,10 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     constexpr bool FLAT = TILE::FLAT;
     const recon_buffers<U> &b = shell.b;
     const int64_t most = (int64_t)(q->sms > 0 ? q->sms : 1) * 32, faces = shell_faces(shell);
-    const dim3 all((unsigned)vp_min64(vp_groups((int64_t)j.s.tiles * TILE::P * (int64_t)sizeof(S) / 16, 256), most)), twice(all.x, 1, FLAT ? 2 : 1),
-        rim((unsigned)vp_min64(vp_groups(faces, 256), most)), threads(256);
+    const size_t staged = FLAT ? 2 * sizeof(staged_tile<U>) : 0;
+    const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_groups(faces, 256), most)), threads(256);
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
-        || vp_start(err, q->stream, take_kernel<S, FLAT>, twice, threads, 0, j))
+        || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
         return -1;
     told(t, "take");
     if (visit == VP_FINISH
@@ -555,7 +589,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     if (fill<U, CONN>(b, j.s, q, t, err))
         return -1;
     if (visit != VP_SUMMARY) {
-        if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, threads, 0, j))
+        if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
             return -1;
         told(t, "give");
         return visit == VP_MAKE && shell.entry ? vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, false) : 0;

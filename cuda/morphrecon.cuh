@@ -122,7 +122,7 @@ template <class U> struct recon_buffers {
     U *turned;        /* masks of flat tiles with x and y exchanged */
     uint32_t *slot;   /* the queue, a power of two of them */
     uint32_t slots;
-    uint32_t *state;  /* of a tile: 1 queued, 2 under way */
+    uint32_t *state;  /* of a tile */
     /* The contraction: of voxels */
     U *low, *high;    /* value = max(low, min(high, value of the node)) */
     uint16_t *node;   /* number in its tile, NO_NODE */
@@ -140,6 +140,10 @@ template <class U> struct recon_buffers {
 };
 
 enum { NO_NODE = 0xffff };
+
+/* Tiles: whether one is to be visited (and who asked for it: a tile above, below or at a corner, one at the left or
+ * right), and whether somebody is there. */
+enum : uint32_t { QUEUED = 1, UNDER_WAY = 2, FROM_ROW = 4, FROM_COLUMN = 8 };
 
 __device__ __forceinline__ uint32_t load_now(const uint32_t *p)
 {
