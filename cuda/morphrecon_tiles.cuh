@@ -324,11 +324,12 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
             return W::load(from + (e ? row : -row) + voxel_at<U, true>(V * lane, e ? 0 : T - 1, 0));
         const U *const p = from + (e == 2 ? -P : P);
         const int x = e == 2 ? T - 1 : 0;
-        return W::join((R)__ldcg(p + voxel_at<U, true>(x, V * lane, 0)), (R)__ldcg(p + voxel_at<U, true>(x, V * lane + V - 1, 0)));
+        return W::join((R)__ldcg(p + voxel_at<U, true>(x, V * lane, 0)),
+                       (R)__ldcg(p + voxel_at<U, true>(x, V * lane + V - 1, 0)));
     };
     const auto corner_of = [&](const U *from, int e) -> R {
-        return at_corner && has[e] ? (R)__ldcg(from + (e ? row : -row) + (lane ? P : -P) + voxel_at<U, true>(lane ? 0 : T - 1, e ? 0 : T - 1, 0))
-                                   : R(0);
+        const U *const p = from + (e ? row : -row) + (lane ? P : -P);
+        return at_corner && has[e] ? (R)__ldcg(p + voxel_at<U, true>(lane ? 0 : T - 1, e ? 0 : T - 1, 0)) : R(0);
     };
 #pragma unroll
     for (int e = 0; e < 4; e++)
@@ -430,7 +431,8 @@ __device__ __forceinline__ void give(recon_control *c, uint32_t *slot, uint32_t 
 
 /* Blocks of one warp, as many as have room. They need not be on the device together: who waits, waits for one that
  * is. Registers: the tile. Shared memory: the mask twice, what lies around, and the buffer for turning. */
-template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_kernel(flat_job<U> job)
+template <class U, bool DIAGONAL>
+__global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_job<U> job)
 {
     typedef tile_memory<U> memory;
     VP_SHARED(memory, s);
@@ -459,7 +461,8 @@ template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_
             }
             if (id != LEAVE) {
                 atomicExch(slot, 0u);
-                turned = (atomicExch(&job.b.state[id - 1], (uint32_t)UNDER_WAY) & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
+                const uint32_t why = atomicExch(&job.b.state[id - 1], (uint32_t)UNDER_WAY);
+                turned = (why & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
                 if (load_now(&c->stop))
                     id = LEAVE;
                 fence();
