@@ -231,6 +231,13 @@ $(OBJ)/bench/rates: BENCHLIBS :=
 rates: $(OBJ)/bench/rates $(PLUGIN)
 	@$(if $(PLUGIN),VOXPIPE_PLUGINS="$(abspath $(dir $(PLUGIN)))") $<
 
+## model: the rates of this machine for ct-fdk --model, into model.txt: make model [RANKS_N=2] [DEVICE=auto] [DIR=folder]
+RANKS_N ?= 1
+$(OBJ)/bench/model: BENCHLIBS :=
+model: $(OBJ)/bench/model $(PLUGINS)
+	@VOXPIPE_PLUGINS="$(abspath $(O))/lib/voxpipe" $(if $(filter-out 1,$(RANKS_N)),mpirun -n $(RANKS_N)) $< $(or $(DEVICE),auto) $(DIR) >model.txt
+	@cat model.txt
+
 ## pairs: the speed of whole commands beside another build: make pairs BEFORE=DIR_OF_ITS_PROGRAMS [PAIRS='--device cuda']
 pairs: all
 	@bash tests/bench/pairs.sh "$(BEFORE)" "$(abspath $(BIN))" $(PAIRS)
@@ -300,7 +307,7 @@ help:
 	@echo
 	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
-.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates pairs docs install install-strip bundle uninstall sanitize clean help
+.PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

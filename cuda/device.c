@@ -14,12 +14,10 @@
 
 const struct vp_kind *vp_plugin(void);
 
-/* One line for each operation. */
 static const struct vp_kernel *const kernels[] = {
-    &vp_gpu_gauss, &vp_gpu_log,
-    &vp_gpu_min, &vp_gpu_max, &vp_gpu_rank, &vp_gpu_entropy, &vp_gpu_mean, &vp_gpu_var, &vp_gpu_std, &vp_gpu_wiener,
-    &vp_gpu_above, &vp_gpu_threshold, &vp_gpu_subtract, &vp_gpu_nlmeans, &vp_gpu_math,
-    &vp_gpu_morphrecon,
+#define VP_GPU_KERNEL(name) &vp_gpu_##name,
+    VP_GPU_KERNELS(VP_GPU_KERNEL)
+#undef VP_GPU_KERNEL
 };
 
 static int failed(struct vp_err *err, cudaError_t e)
@@ -52,6 +50,9 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
     info->total = total;
     info->driver = 128 << 20;
     info->speed = 1e-6 * khz * prop.multiProcessorCount;
+    info->id = 0;
+    for (size_t i = 0; i < sizeof prop.uuid.bytes; i++)
+        info->id = info->id * 1099511628211u + (unsigned char)prop.uuid.bytes[i];
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Local operations (common/run/op.h) on CUDA devices.
  *
- * To add an operation: cuda/NAME.cu defines one `const struct vp_kernel vp_gpu_NAME`, and the list in device.c names it.
+ * To add an operation: cuda/NAME.cu defines one `const struct vp_kernel vp_gpu_NAME`, and the list below names it.
  * The promise of run/op.h holds here too: the bits of an output voxel depend on the image and the
  * parameters, never on the boxes, the pitch, the lane or the device's number of multiprocessors. */
 #ifndef VP_LOCAL_CUDA_H
@@ -23,9 +23,31 @@ extern "C" {
 #include "queue.h"
 #include "run/op.h"
 
-extern const struct vp_kernel vp_gpu_gauss, vp_gpu_log, vp_gpu_min, vp_gpu_max, vp_gpu_rank, vp_gpu_entropy,
-    vp_gpu_mean, vp_gpu_var, vp_gpu_std, vp_gpu_wiener, vp_gpu_above, vp_gpu_threshold, vp_gpu_subtract, vp_gpu_nlmeans,
-    vp_gpu_math, vp_gpu_morphrecon;
+/* The kernels of operations, one line for each: vp_gpu_gauss is defined by gauss.cu and found as "gauss". */
+#define VP_GPU_KERNELS(X) \
+    X(gauss) \
+    X(log) \
+    X(min) \
+    X(max) \
+    X(rank) \
+    X(entropy) \
+    X(mean) \
+    X(var) \
+    X(std) \
+    X(wiener) \
+    X(above) \
+    X(threshold) \
+    X(subtract) \
+    X(nlmeans) \
+    X(math) \
+    X(convolve) \
+    X(deconvolve) \
+    X(sat) \
+    X(morphrecon)
+
+#define VP_GPU_KERNEL(name) extern const struct vp_kernel vp_gpu_##name;
+VP_GPU_KERNELS(VP_GPU_KERNEL)
+#undef VP_GPU_KERNEL
 
 #ifdef __cplusplus
 }

@@ -309,6 +309,8 @@ local_commands() {
         done
         t "img-nlmeans --h $sigma --search 2 $IN/$type.tif -o out.tif"
         t "img-nlmeans --2d --h $sigma --sigma $sigma --search 3 --type f32 $IN/$type.tif -o out.tif"
+        t "img-sat --exclusive $IN/$type.tif -o out.tif"
+        t "img-sat --3d $IN/$type.tif -o out.tif"
     done
     for type in u32 i64 f64; do
         for program in "img-local --stat max" "img-local --stat entropy" "img-morph --op open" img-wiener \
@@ -365,6 +367,10 @@ local_commands() {
     plans "img-morph --op tophat --shape ball --radius 4" $IN/big16.tif 200x150x9 30x30x30
     plans "img-wiener --radius 2 --noise 0.002" $IN/big.tif 200x150x9 64x64x10
     plans "img-wiener --2d --radius 3 --noise 0.002" $IN/page.tif 64x64 200x40
+    for how in "--gaussian 2" "--gaussian 3,1 --angle 30 --samples 3" "--gaussian 1,1,2 --shift 0.3,0,0.5" \
+        "--moffat 3 --size 31" "--airy 4 --obstruction 0.3" "--motion 7 --angle 20"; do
+        t "img-psf $how -o out.tif"
+    done
     plans "img-threshold --local niblack --window 7" $IN/big16.tif 200x150x5 40x40x40
     plans "img-threshold --otsu" $IN/big8.tif 200x150x5 64x20x7
     plans "img-nlmeans --h 0.3 --search 1 --patch 1" $IN/big.tif 200x150x9 64x64x10
@@ -468,7 +474,7 @@ stack_commands() {
         done
         perhaps "cat $IN/$f.tif | img-gauss | img-cat >out"
     done
-    for program in img-cat img-gauss img-local img-log img-math img-morph img-nlmeans img-threshold img-wiener \
+    for program in img-cat img-gauss img-local img-log img-math img-morph img-nlmeans img-psf img-threshold img-wiener \
         img-convert img-info img-cmp img-view ct-fdk ct-filter ct-backproject ct-normalize ct-phantom ct-reduce ct-geom; do
         perhaps "$program"
         perhaps "$program --nonsense $IN/f32.tif"

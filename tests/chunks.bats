@@ -37,7 +37,7 @@ plans() { ok env VOXPIPE_PLUGINS="$BUILD/pretend" DEVICES="cpu cuda:0 cuda:0,1,2
 }
 
 @test "img-threshold: the bytes of one chunk under 208 plans" {
-    ok bash "$BATS_TEST_DIRNAME/chunks.bash" img-threshold
+    plans img-threshold
 }
 
 @test "img-wiener: the bytes of one chunk under 208 plans" {

@@ -23,6 +23,8 @@ img-morph     | vol.tif      | --op close --radius 2
 img-morphrecon| vol.tif      | --fill-holes
 img-wiener    | vol.tif      | --noise 1e-7
 img-nlmeans   | vol.tif      | --h 0.01 --search 2
+img-psf       | -            | --gaussian 2,2,1
+img-sat       | vol.tif      | --exclusive
 img-threshold | vol.tif      | --local niblack --window 5
 img-view      | vol.tif      | --window 0,0.03'
 
@@ -51,7 +53,7 @@ each() {
 }
 
 # programs that read a stack from standard input / write a stack or image
-reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp) false ;; *) true ;; esac; }
+reads_stack() { case $1 in ct-geom | ct-phantom | img-cmp | img-psf) false ;; *) true ;; esac; }
 writes_binary() { case $1 in ct-geom | img-info | img-cmp) false ;; *) true ;; esac; }
 # exit status when the run fails: like diff(1), img-cmp keeps 1 for "different"
 trouble() { if [ "$1" = img-cmp ]; then echo 2; else echo 1; fi; }
@@ -199,6 +201,7 @@ with_file() {
         case $1 in
         ct-phantom) set -- ct-phantom - --volume 200x200x200 --radius 90 ;;
         ct-reduce | img-view) return 0 ;;
+        img-psf) set -- img-psf - --gaussian 20,20,20 --size 61 ;;
         ct-backproject | ct-fdk) set -- "$1" "$2" --volume 128x128x128 ;;
         *) set -- "$1" $big "${@:3}" ;;
         esac
@@ -421,7 +424,7 @@ with_file() {
 
 @test "--progress always shows a line at once, and clears it" {
     f() {
-        case $1 in ct-geom | img-view) return 0 ;; esac # nothing to wait for
+        case $1 in ct-geom | img-psf | img-view) return 0 ;; esac # nothing to wait for
         with_file "$@" --progress always >a.out 2>err
         [[ "$(tr '\r' '\n' <err)" == *"$1: "*" 0 "* && "$(tail -c 2 err)" == *$'\r' ]] || { cat -A err; return 1; }
         with_file "$@" --progress never >a.out 2>err

@@ -236,6 +236,19 @@ alike() {
     done
 }
 
+@test "img-sat: the CPU's bits, for images, volumes, squares and borders, on one GPU and on all" {
+    needs_gpu
+    for type in u8 u16 i16 f32; do
+        noise a.tif 1013x470x9 $type
+        for how in "" --3d "--squares squares.tif" "--exclusive --type $([ $type = f32 ] && echo f32 || echo auto)"; do
+            read -ra options <<<"$how"
+            same img-sat "${options[@]}" a.tif
+            ok img-sat --device cuda:0 "${options[@]}" a.tif -o gpu.tif
+            ok img-cmp gpu.tif cpu.tif
+        done
+    done
+}
+
 @test "windows: boxes do not change a bit of the GPU's result" {
     needs_gpu
     noise a.tif 150x70x30 f32

@@ -13,6 +13,7 @@ operation() {
     img-threshold) echo --local niblack --window 7 ;;
     img-wiener) echo --radius 3 ;;
     img-nlmeans) echo --h 3 --search 2 ;;
+    img-sat) echo --exclusive ;;
     img-convolve) echo -k kernel.tif ;;
     *) return 1 ;;
     esac

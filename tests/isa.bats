@@ -55,6 +55,8 @@ img-local --stat var --radius 2 bytes.tif
 img-local --stat entropy bytes.tif
 img-morph --op close --radius 2 vol.tif
 img-wiener --noise 1e-7 vol.tif
+img-sat vol.tif
+img-sat --type u64 counts.tif
 img-threshold --otsu vol.tif
 img-threshold --local niblack --window 5 vol.tif
 img-threshold --local sauvola --window 7 bytes.tif

@@ -58,7 +58,7 @@ static bool normalizes(const struct vp_run *run)
 static int prepare(struct vp_session *s, struct vp_run *run, const struct params *p, struct vp_err *err)
 {
     const bool normal = normalizes(run);
-    if (normal && vp_normalize_check(&p->normalize, err))
+    if (vp_ranked_input(s->ranked, run, err) || (normal && vp_normalize_check(&p->normalize, err)))
         return -1;
     if (p->normalize.transmission)
         return vp_fail(err, VP_EUSAGE,

@@ -129,10 +129,11 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
         const double each = mine * stored * all / m->rows, once = views * stored * (double)r->nv;
         t->load = fmax(over(each * a_host, model->load), over(fmin(each * p->ranks, once * hosts), model->load_all));
     }
-    t->filter = over(m->gather && model->filter_apart ? views / p->ranks * row * (double)r->nv : wanted, model->filter);
+    t->filter = over(m->gather && !p->filter_device ? views / p->ranks * row * (double)r->nv : wanted, model->filter);
     t->upload = over(wanted * sizeof(float), model->upload);
     t->backproject = over(slices * plane * mine, model->backproject);
-    const double work = model->filter_apart ? fmax(t->filter, t->backproject) : t->filter + t->backproject;
+    const bool apart = !p->on_host && !p->filter_device;
+    const double work = apart ? fmax(t->filter, t->backproject) : t->filter + t->backproject;
     t->compute = fmax(fmax(t->load, t->gather), fmax(t->upload, work));
     const double slab = slices * plane * sizeof(float);
     t->download = over(slab, model->download);
@@ -187,7 +188,8 @@ struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp
             }
         }
         /* subsets cost the promise of equal bits */
-        const double price = m.columns > 1 ? t.run / (1 - (p->of->rates ? p->of->rates : &vp_rates)->subsets_part) : t.run;
+        const struct vp_rates *rates = p->of->rates ? p->of->rates : &vp_rates;
+        const double price = m.columns > 1 ? t.run / (1 - rates->subsets_part) + rates->subsets_save : t.run;
         all[(*n)++] = (struct priced){m, price};
     }
     if (all && out)

@@ -29,7 +29,6 @@ struct vp_model {
 #define VP_MODEL_FIELD(name, what) double name;
     VP_MODEL(VP_MODEL_FIELD)
 #undef VP_MODEL_FIELD
-    bool filter_apart; /* the filter works beside the back-projection, not in turn with it */
 };
 
 /* Lines of `key = value`, # begins a comment; what is not said stays as it is. */
@@ -43,6 +42,8 @@ struct vp_mesh_problem {
     int64_t unit;       /* slabs are multiples of it, but for the last ones */
     bool mirror;        /* slabs of the lower half with their mirror images can be made */
     int64_t pair;       /* > 0: views have partners that far apart, and subsets hold both */
+    bool on_host;       /* the CPU back-projects, in turn with all else that it does */
+    bool filter_device; /* views are filtered where they are back-projected, once they are shared */
 };
 
 struct vp_mesh {
@@ -67,7 +68,7 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
                    const struct vp_mesh *m);
 
 /* All grids of so many ranks, the best first: those without subsets of the views give the bits of one process, and come
- * before others that save less than a quarter of the time. `gather`: -1 as is best, 0, 1. `slabs_apart`: not mirrored.
+ * before others that save less than a quarter of the time, or a tenth of a second. `gather`: -1 as is best, 0, 1. `slabs_apart`: not mirrored.
  * malloc'd; *n of them; NULL without memory or if no grid has a slice for every row (*n = 0). */
 struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
                                 bool slabs_apart, int *n);

@@ -86,6 +86,20 @@ static int agree(struct vp_ranked *r, int rc, const void *mine, size_t size, voi
     return rc;
 }
 
+static int no_file(const char *name, struct vp_err *err)
+{
+    vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give", name);
+    return vp_hint(err, "give the projections as files that all hosts can read");
+}
+
+int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
+{
+    bool standard = run->parsed.n_operands == 0;
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        standard = standard || !strcmp(run->parsed.operands[i], "-");
+    return r && standard ? no_file("standard input", err) : 0;
+}
+
 /* ---- the beginning ---- */
 
 /* Ranks of this host that may run on the same processors as this one. */
@@ -181,26 +195,53 @@ void vp_ranked_close(struct vp_ranked *r)
     free(r);
 }
 
-void vp_ranked_devices(const struct vp_ranked *r, struct vp_session *s)
+/* What a rank knows of the devices that it was given. */
+struct devices_word {
+    char host[64];
+    int n;
+    uint64_t first; /* which device its first one is: a launcher may give each rank one of its own, all as number 0 */
+};
+
+/* Of the devices that this rank found, those that are its own: ranks of a host that see the same share them. */
+static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
-    struct vp_device_info info;
-    struct vp_err ignored = VP_ERR_INIT;
+    struct vp_device_info info = {.free = 0};
+    struct devices_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the devices of ranks", err);
     const int n = job->n_devices;
-    if (!r || !r->ranks || job->kind->on_host)
-        return;
-    if (n >= r->places) {
-        const int first = n * r->place / r->places;
-        job->n_devices = n * (r->place + 1) / r->places - first;
+    int place = 0, places = 0;
+
+    memset(&mine, 0, sizeof mine);
+    if (!rc && !all)
+        rc = -1;
+    if (!rc && !job->kind->on_host)
+        rc = job->kind->info(s->devices[0], &info, err);
+    if (r->ranks)
+        memcpy(mine.host, r->ranks->host, sizeof mine.host);
+    mine.n = n;
+    mine.first = info.id;
+    rc = agree(r, rc, &mine, sizeof mine, all, err);
+    for (int i = 0; i < r->size && !rc && r->ranks; i++)
+        if (!memcmp(&all[i], &mine, sizeof mine)) {
+            place += i < r->rank;
+            places++;
+        }
+    free(all);
+    if (rc || !r->ranks || job->kind->on_host)
+        return rc;
+    if (n >= places) {
+        const int first = n * place / places;
+        job->n_devices = n * (place + 1) / places - first;
         job->devices = s->devices + first;
-        return;
+        return 0;
     }
-    job->devices = s->devices + r->place % n;
+    job->devices = s->devices + place % n;
     job->n_devices = 1;
     /* ranks that share a device share its memory, which none of them has taken yet */
-    const int with = (r->places - r->place % n + n - 1) / n;
-    if (!job->device_memory && !job->kind->info(job->devices[0], &info, &ignored))
+    const int with = (places - place % n + n - 1) / n;
+    if (!job->device_memory)
         job->device_memory = info.free / 20 * 19 / (uint64_t)with;
+    return 0;
 }
 
 /* ---- the plan ---- */
@@ -227,11 +268,8 @@ static void guess_model(struct vp_ranked *r, const struct vp_session *s, const s
 static int problem(struct vp_ranked *r, struct vp_session *s, struct vp_err *err)
 {
     struct vp_bp_plan probe;
-    if (!vp_views_seekable(s->source)) {
-        vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give",
-                vp_views_name(s->source));
-        return vp_hint(err, "give the projections as files that all hosts can read");
-    }
+    if (!vp_views_seekable(s->source))
+        return no_file(vp_views_name(s->source), err);
     if (s->job.want_subsets > 1)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets", s->job.want_subsets);
     if (vp_reconstruct_probe(&s->job, &probe, &r->filter_device, err))
@@ -241,11 +279,10 @@ static int problem(struct vp_ranked *r, struct vp_session *s, struct vp_err *err
     r->problem = (struct vp_mesh_problem){
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.kind->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
-        .pair = probe.partner};
+        .pair = probe.partner, .on_host = s->job.kind->on_host, .filter_device = r->filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
-    r->model.filter_apart = !s->job.kind->on_host && !r->filter_device;
     return 0;
 }
 
@@ -639,7 +676,7 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)
 {
-    if (agree(r, rc, NULL, 0, NULL, err))
+    if (share_devices(r, s, rc, err))
         return end(r, run, err);
     rc = problem(r, s, err);
     if (agree(r, rc, NULL, 0, NULL, err))

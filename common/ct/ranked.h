@@ -25,10 +25,10 @@ struct vp_ranked;
 /* Before the input is opened: find the other ranks. *r stays NULL where this process is alone and no plan for several is
  * asked for. Threads and memory that nobody gave a number are shared with the other ranks of the host. */
 int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err);
-/* How many, and those of this host. NULL: one. */
+/* How many. NULL: one. */
 int vp_ranked_count(const struct vp_ranked *r);
-/* Of the devices that were found, those of this rank. */
-void vp_ranked_devices(const struct vp_ranked *r, struct vp_session *s);
+/* Whether the input is one that all ranks can read. NULL is fine. */
+int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err);
 
 /* The rest of the run, of which all ranks know whether it has come so far (rc, *err): plan, show the plan, reconstruct,
  * write. 0; -1 where this rank has to say what is in *err; or an exit status where another one says it. */

@@ -135,7 +135,6 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     job->devices = s->devices;
     if (automatic && !job->kind->on_host)
         job->n_devices = s->ranked ? job->n_devices : vp_choose(&effort, job->n_devices);
-    vp_ranked_devices(s->ranked, s);
     job->any_order = vp_output_any_order(run);
     job->stats = run->stats;
     job->progress = run->progress;

@@ -19,6 +19,7 @@ struct vp_device_info {
     uint64_t free, total; /* bytes of its own memory; 0: it works in the host's */
     uint64_t driver;      /* of those that are free, what its driver may yet take: code, local memory */
     double speed;         /* to share work among devices: multiprocessors times GHz; 0: unknown */
+    uint64_t id;          /* of the device itself, whatever its number is in this process; 0: unknown */
 };
 
 /* Rows of bytes in planes, in the memory of the host or of a device. */

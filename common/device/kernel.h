@@ -80,6 +80,10 @@ struct vp_kernel {
     /* The step and the halo that it asks for instead of the operation's, where its tiles are not those of the CPU: they
      * hold the operation's own at first. Of chains of one operation. NULL: the same. */
     void (*demand)(const struct vp_op *op, int64_t step[3], int64_t halo[3]);
+    /* Bytes behind the table for what the device itself makes of it, and the making: queued once, when the table is
+     * there. NULL: none. */
+    uint64_t (*made)(const struct vp_op *op);
+    int (*make)(const struct vp_op *op, void *table, struct vp_queue *queue, struct vp_err *err);
 };
 
 #endif

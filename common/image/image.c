@@ -98,6 +98,13 @@ void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz)
     im->flat = false;
 }
 
+void vp_images_lines(struct vp_images *im)
+{
+    im->lines = true;
+    im->nz = im->size[2] = im->size[1];
+    im->size[1] = 1;
+}
+
 int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
                      struct vp_err *err)
 {

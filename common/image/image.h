@@ -38,6 +38,8 @@ struct vp_images {
     enum vp_type type; /* what operations get: the stack's own type, or i16 for i8 */
     double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
     bool seekable;     /* can be read twice */
+    bool lines;        /* see vp_images_lines */
+    const char *twin;  /* the file of the second result, where the operation has a twin */
     /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
     int64_t inner, nz, outer;
     bool single[VP_MAX_INPUTS]; /* stacks that are one page for all pages of the others */
@@ -65,6 +67,10 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
 /* For operations that look at single voxels: make all pages, whatever their axes, one image along z (size[2] is then
  * their number). Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */
 void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz);
+
+/* For operations that carry a value down the rows of pages that stand alone (--2d): a row is a plane of the engine, so
+ * size[] is the width, 1 and the height, and `outer` counts pages. */
+void vp_images_lines(struct vp_images *im);
 
 void vp_images_close(struct vp_images *im);
 

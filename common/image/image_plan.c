@@ -13,24 +13,35 @@ enum { STEP = 64 << 20 };
 static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
                          enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
 {
-    *p = (struct vp_problem){.chain = chain, .image = {im->size[0], im->size[1], im->size[2]}, .inner = im->inner,
+    const struct vp_op *last = &chain->stage[chain->n - 1];
+    *p = (struct vp_problem){.chain = chain, .lines = im->lines, .image = {im->size[0], im->size[1], im->size[2]}, .inner = im->inner,
                              .outer = im->outer, .threads = (int)run->common.threads,
                              .stored_out = vp_type_size(result)};
+    p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
     /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
     const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
     const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
-    const struct vp_stack out = {first->nx, first->ny, unknown ? -1 : 1, result, {0, NULL, NULL}};
-    const uint64_t least = writes ? vp_output_holds(run, &out, 0) : 0;
-    p->beside = writes ? vp_output_holds(run, &out, run->common.memory) : 0;
+    const struct vp_stack out = {first->nx + last->border[0], first->ny + last->border[im->lines ? 2 : 1],
+                                 unknown ? -1 : 1, result, {0, NULL, NULL}};
+    const struct vp_stack twin = {out.nx, out.ny, out.pages, last->twin_out, {0, NULL, NULL}};
+    const int results = writes + (writes && last->twin);
+    uint64_t least = 0;
+    for (int i = 0; i < results; i++) {
+        const struct vp_stack *s = i ? &twin : &out;
+        /* rows are collected to pages that are compressed or held back */
+        const uint64_t page = im->lines && (unknown || run->common.compress) ? vp_page_bytes(s) : 0;
+        least += vp_output_holds(run, s, 0) + page;
+        p->beside += vp_output_holds(run, s, run->common.memory) + page;
+    }
     *spare = p->beside - least;
     p->beside = p->beside > im->held ? p->beside : im->held;
     for (int k = 0; k < im->n; k++)
-        p->beside += vp_reader_holds(im->reader[k], true);
+        p->beside += vp_reader_holds(im->reader[k], !im->lines);
     for (int s = 0; s < chain->n; s++)
         p->beside += chain->stage[s].holds;
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
     p->once = !im->seekable;
-    p->rows = vp_output_any_order(run) && !unknown;
+    p->rows = vp_output_any_order(run) && !unknown && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
         if (im->single[k])

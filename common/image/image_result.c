@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "image/image_result.h"
 #include "image/report.h"
+#include "stack/axes.h"
 #include "stack/open.h"
 
 #include <math.h>
@@ -31,20 +32,43 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
     return vp_report_numbers(meta, "scale", 2, (const double[]){gain, 0});
 }
 
-int vp_images_result(const struct vp_images *im, struct vp_run *run, enum vp_type stored,
-                     const struct vp_result *result, struct vp_writer **writer, struct vp_err *err)
+/* The border of zeros makes it larger. */
+static int enlarge(const struct vp_images *im, struct vp_stack *out, const int64_t border[3])
 {
+    struct vp_axes axes;
+    out->nx += border[0];
+    out->ny += border[im->lines ? 2 : 1];
+    vp_axes_get(out, &axes);
+    const int z = vp_axes_z(&axes);
+    if (im->lines || !border[2] || axes.n < 2 || !axes.sized || z < 0)
+        return 0;
+    axes.size[z] += border[2];
+    return vp_axes_set(&out->meta, &axes);
+}
+
+int vp_images_result(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain,
+                     const struct vp_result *result, struct vp_writer *writer[2], struct vp_err *err)
+{
+    const struct vp_op *last = &chain->stage[chain->n - 1];
     struct vp_stack out = {0};
     int rc = -1;
 
-    if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || describe(&out.meta, result)) {
+    writer[0] = writer[1] = NULL;
+    if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || enlarge(im, &out, last->border)
+        || describe(&out.meta, result)) {
         vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
     } else {
-        out.type = stored;
+        out.type = vp_images_stored(im, chain);
         if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)
-            out.pages = im->inner * im->nz * im->outer;
-        rc = vp_open_output(run, &out, writer, err);
+            out.pages = im->lines ? im->outer : im->inner * (im->nz + last->border[2]) * im->outer;
+        rc = vp_open_output(run, &out, &writer[0], err);
+        out.type = last->twin_out;
+        rc = rc || (last->twin && vp_open_result(run, im->twin, &out, &writer[1], err)) ? -1 : 0;
     }
     vp_stack_free(&out);
+    if (rc) {
+        vp_writer_abort(writer[0]);
+        writer[0] = NULL;
+    }
     return rc;
 }

@@ -22,8 +22,8 @@ struct vp_result {
 
 /* The type of its samples in the file: the last stage's, or i8 again where i16 stood in for it. */
 enum vp_type vp_images_stored(const struct vp_images *im, const struct vp_chain *chain);
-/* Its metadata and length; then it is opened. */
-int vp_images_result(const struct vp_images *im, struct vp_run *run, enum vp_type stored,
-                     const struct vp_result *result, struct vp_writer **writer, struct vp_err *err);
+/* Its metadata and length; then it is opened. With a twin writer[1] is that of the second. */
+int vp_images_result(const struct vp_images *im, struct vp_run *run, const struct vp_chain *chain,
+                     const struct vp_result *result, struct vp_writer *writer[2], struct vp_err *err);
 
 #endif

@@ -51,10 +51,10 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     /* while a device starts, memory for a file in memory gets ready; others get nothing before all is well */
     const bool early = vp_output_any_order(run) && !run->common.plan;
     struct vp_image_job job;
-    struct vp_writer *writer = NULL;
+    struct vp_writer *writer[2] = {NULL};
     int rc = -1;
 
-    if (early && vp_images_result(im, run, stored, result, &writer, err))
+    if (early && vp_images_result(im, run, chain, result, writer, err))
         goto out;
     if (vp_images_plan(im, run, chain, stored, true, &job, err))
         goto out;
@@ -63,14 +63,14 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
         rc = 0;
         goto out;
     }
-    if (!early && vp_images_result(im, run, stored, result, &writer, err))
+    if (!early && vp_images_result(im, run, chain, result, writer, err))
         goto out;
-    if (job.plan.bands > 1 && !vp_writer_random(writer)) {
+    if (job.plan.bands > 1 && !vp_writer_random(writer[0])) {
         job.problem.rows = false;
         if (vp_images_plan_again(im, run, &job, err))
             goto out;
     }
-    struct vp_execute e = {.writer = writer, .stored_out = stored};
+    struct vp_execute e = {.writer = writer[0], .twin_writer = writer[1], .stored_out = stored};
     rc = execute(im, run, chain, &job, &e, err);
 out:
     for (int k = im->n - 1; k > 0; k--) {
@@ -80,7 +80,28 @@ out:
             rc = -1;
         im->reader[k] = NULL;
     }
-    if (vp_close(run, im->reader[0], writer, rc != 0, err))
+    if (vp_close(run, im->reader[0], writer[0], rc != 0, err))
+        rc = -1;
+    if (vp_close(run, NULL, writer[1], rc != 0, err))
+        rc = -1;
+    im->reader[0] = NULL;
+    im->n = 0;
+    return rc;
+}
+
+int vp_images_watch(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_images_watch *w,
+                    struct vp_err *err)
+{
+    struct vp_execute e = {.page = w->page, .twin_page = w->twin, .ctx = w->ctx,
+                           .stored_out = chain->stage[chain->n - 1].out};
+    struct vp_image_job job;
+    int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
+    if (!rc) {
+        vp_images_show(im, run, &job, e.stored_out);
+        if (!vp_plan_done(run))
+            rc = w->begin(w->ctx, err) || execute(im, run, chain, &job, &e, err) || w->end(w->ctx, err) ? -1 : 0;
+    }
+    if (vp_close(run, im->reader[0], NULL, rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;
     im->n = 0;

@@ -64,8 +64,13 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     int64_t halo[3];
 
     vp_chain_halo(p->chain, halo);
-    vp_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
-            count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
+    const char *plane = p->lines ? "row" : "page";
+    if (p->lines)
+        vp_plan(run, "image", "%lld x %lld, %s to %s", (long long)im->size[0], (long long)im->size[2],
+                vp_type_name(im->type), vp_type_name(stored_out));
+    else
+        vp_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
+                count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
     if (im->inner > 1 || im->outer != 1)
         vp_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
                 count(b, sizeof b, im->outer));
@@ -88,19 +93,19 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     if (plan->bands > 1)
         vp_plan(run, "bands", "%lld of %lld rows, one after the other", (long long)plan->bands, (long long)plan->band);
     if (endless)
-        vp_plan(run, "slabs", "%lld page%s of output each", (long long)(plan->slab * im->inner),
+        vp_plan(run, "slabs", "%lld %s%s of output each", (long long)(plan->slab * im->inner), plane,
                 plan->slab * im->inner > 1 ? "s" : "");
     else
-        vp_plan(run, "slabs", "%lld of %lld page%s of output each",
+        vp_plan(run, "slabs", "%lld of %lld %s%s of output each",
                 (long long)((p->image[2] * p->outer + plan->slab - 1) / plan->slab),
-                (long long)(plan->slab * im->inner), plan->slab * im->inner > 1 ? "s" : "");
+                (long long)(plan->slab * im->inner), plane, plan->slab * im->inner > 1 ? "s" : "");
     vp_plan(run, "chunks", "%lld x %lld x %lld, with the halo %lld x %lld x %lld; %lld x %lld x %lld of them a slab%s",
             (long long)plan->part[0], (long long)plan->part[1], (long long)plan->part[2], (long long)plan->in[0],
             (long long)plan->in[1], (long long)plan->in[2], (long long)plan->parts[0], (long long)plan->parts[1],
             (long long)plan->parts[2], plan->together > 1 ? ", a thread on each" : "");
-    vp_plan(run, "host", "%s of %s: %s for %lld pages of input, %s for %d slab%s of output, %s to work in",
+    vp_plan(run, "host", "%s of %s: %s for %lld %ss of input, %s for %d slab%s of output, %s to work in",
             vp_format_bytes(a, sizeof a, plan->host + p->beside), vp_format_bytes(b, sizeof b, p->memory + p->beside),
-            vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * im->inner),
+            vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * im->inner), plane,
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
     if (p->beside)

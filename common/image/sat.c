@@ -224,13 +224,8 @@ static uint64_t scratch_bytes(const struct vp_op *op, const struct vp_box *in, c
 /* What is carried: a row of each table, in volumes a plane. */
 static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int threads)
 {
-    const struct vp_sat *p = op->params;
-    const uint64_t n = (uint64_t)(p->width * (p->volume ? op->image[1] : 1));
     (void)out, (void)threads;
-    uint64_t bytes = 0;
-    for (int k = 0; k < p->tables; k++)
-        bytes += round64(n * vp_sat_size(p->sum[k]));
-    return bytes;
+    return vp_sat_carried(op, 0) + (op->twin ? vp_sat_carried(op, 1) : 0);
 }
 
 static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *kept, int strips)
@@ -245,7 +240,6 @@ static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *
         struct table *t = &j->table[k];
         const enum vp_sat_sum sum = j->p->sum[k];
         const enum vp_type type = k ? op->twin_out : op->out;
-        const int64_t carried = j->p->width * (j->p->volume ? op->image[1] : 1);
         t->rows = (sum == VP_SAT_U32 ? isa->u32 : sum == VP_SAT_U64 ? isa->u64 : isa->f64)[op->in];
         t->size = vp_sat_size(sum);
         t->out_size = vp_type_size(type);
@@ -253,7 +247,7 @@ static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *
         const size_t row = round64((size_t)j->p->width * t->size);
         t->plane = j->p->volume ? kept : NULL;
         t->above = j->p->volume ? scratch : kept;
-        kept += round64((size_t)carried * t->size);
+        kept += vp_sat_carried(op, k);
         scratch += j->p->volume ? row : 0;
         t->tile = t->group = t->corner = t->beside = NULL;
         if (sum != VP_SAT_F64)
@@ -305,8 +299,8 @@ static void join(const struct vp_op *op, void *before, const void *total, uint64
         else
             for (int64_t i = 0; i < n; i++)
                 ((double *)to)[i] += ((const double *)from)[i];
-        to += round64((size_t)n * vp_sat_size(p->sum[k]));
-        from += round64((size_t)n * vp_sat_size(p->sum[k]));
+        to += vp_sat_carried(op, k);
+        from += vp_sat_carried(op, k);
     }
 }
 
@@ -348,14 +342,13 @@ static enum vp_sat_sum sum_of(enum vp_type out)
     return vp_type_is_float(out) ? VP_SAT_F64 : vp_type_size(out) == 4 ? VP_SAT_U32 : VP_SAT_U64;
 }
 
-/* Planes of a segment of a volume: integers may be joined anywhere, and several devices want more than one. */
-static int64_t segment_planes(const struct vp_sat *p, const int64_t size[3])
+/* Integers may begin anywhere. */
+static int64_t step_of(const struct vp_sat *p)
 {
-    enum { VOXELS = 1 << 24, MOST = 16 };
     for (int k = 0; k < p->tables; k++)
         if (p->sum[k] == VP_SAT_F64)
-            return 1;
-    return vp_max64(1, vp_min64(MOST, VOXELS / (size[0] * size[1])));
+            return p->volume ? 1 : p->segment;
+    return p->volume ? 1 : 2 * VP_SAT_ROWS;
 }
 
 int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
@@ -373,9 +366,10 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,
                          .border = {r->exclusive, r->exclusive && r->volume, r->exclusive},
-                         .step = {size[0], size[1], r->volume ? segment_planes(p, size) : p->segment},
+                         .step = {size[0], size[1], step_of(p)},
                          .cost = (p->sum[0] == VP_SAT_F64 ? 0.8 : 0.4) * p->tables, .params = p, .free = free,
-                         .scratch = scratch_bytes, .keeps = keeps, .go_on = go_on, .carries = true, .join = join};
+                         .scratch = scratch_bytes, .keeps = keeps, .go_on = go_on, .carries = true,
+                         .join = r->out == VP_F32 ? NULL : join}; /* what is rounded cannot be added to */
     snprintf(op->text, sizeof op->text, "table of sums, %s%s%s%s, %s", r->volume ? "3-D" : "2-D",
              r->exclusive ? ", exclusive" : "", r->squares ? ", and of squares, " : "",
              r->squares ? vp_type_name(squares) : "", ((const struct vp_sat_isa *)p->isa)->name);

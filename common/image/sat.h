@@ -8,9 +8,9 @@
  * the sum of the groups before in the tile, 0 + s_31 + s_31 ... in order. l, of each row, is the sum of the tiles to the
  * left, added up in order.
  *
- * Along y. A segment is 256 rows (64 where an image is wider than 65536), a tile 64, in groups of 8. v is the sum of r
+ * Along y. A segment is 128 rows (32 where an image is wider than 65536), a tile 32, in groups of 4. v is the sum of r
  * over the rows of the group so far, in order; o that over the groups before in the tile, added up in order from 0; a that
- * over the tiles before in the segment. h are the prefix sums of l over the 8 rows of the group by doubling, q the sum of
+ * over the tiles before in the segment. h are the prefix sums of l over the 4 rows of the group by doubling, q the sum of
  * their totals over the groups before in the tile, t of these over the tiles before in the segment. Then
  *
  *     out = p + (v + ((q + h) + (o + (t + a))))
@@ -55,10 +55,18 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
 /* For tests: the code of one instruction set. False: there is none, or this processor cannot run it. */
 bool vp_sat_use(struct vp_op *op, const char *isa);
 
-/* Bytes of a number of a table's sums, and where the second table's begin in what is carried. */
+/* Bytes of a sum. */
 static inline size_t vp_sat_size(enum vp_sat_sum s)
 {
     return s == VP_SAT_U32 ? 4 : 8;
+}
+
+/* Bytes that are carried of a table: its last row, in volumes its last plane. The second table's follow the first's. */
+static inline uint64_t vp_sat_carried(const struct vp_op *op, int table)
+{
+    const struct vp_sat *p = (const struct vp_sat *)op->params;
+    const uint64_t n = (uint64_t)(p->width * (p->volume ? op->image[1] : 1));
+    return (n * vp_sat_size(p->sum[table]) + 63) / 64 * 64;
 }
 
 #endif

@@ -253,10 +253,15 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
         const int64_t x1 = x0 + VP_SAT_WIDE < b->columns ? x0 + VP_SAT_WIDE : b->columns;
         double *const corner = b->corner + x0 / VP_SAT_WIDE, *const beside = b->beside + x0 / VP_SAT_WIDE;
         vd h = lr, in_tile = (vd){0};
-        for (int d = 1; d < 8; d *= 2)
-            for (int r = 7; r >= d; r--)
+        for (int d = 1; d < VP_SAT_FEW; d *= 2)
+            for (int r = VP_SAT_FEW - 1; r >= d; r--) {
                 h[r] += h[r - d];
-        const vd c = *beside + h;
+                h[VP_SAT_FEW + r] += h[VP_SAT_FEW + r - d];
+            }
+        const double half = *beside + h[VP_SAT_FEW - 1];
+        vd c;
+        for (int r = 0; r < VP_SAT_ROWS; r++)
+            c[r] = (r < VP_SAT_FEW ? *beside : half) + h[r];
         for (int64_t g = x0; g < x1; g += VP_SAT_GROUP) {
             vd t[VP_SAT_GROUP];
             load_group(t, b, rows, g, load);
@@ -268,9 +273,14 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
                 memcpy(&p, above + x, sizeof p);
                 memcpy(&a, b->tile + x, sizeof a);
                 memcpy(&o, b->group + x, sizeof o);
-                const vd off = o + (*corner + a);
+                const vd above_tile = *corner + a;
+                vd off = o + above_tile;
                 for (int r = 0; r < rows; r++) {
-                    v = r ? v + row[r] : row[0];
+                    if (r == VP_SAT_FEW) {
+                        o += v;
+                        off = o + above_tile;
+                    }
+                    v = r % VP_SAT_FEW ? v + row[r] : row[r];
                     out = p + (v + (c[r] + off));
                     vd to = out;
                     if (planes) {
@@ -292,7 +302,7 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
                     memcpy(above + x, &out, sizeof out);
             }
         }
-        *beside += h[7];
+        *beside = half + h[VP_SAT_ROWS - 1];
         if (b->ends_tile) {
             *corner = b->ends_segment ? 0 : *corner + *beside;
             *beside = 0;

@@ -5,8 +5,9 @@
 
 #include "image/sat.h"
 
-/* Rows that are made together; columns that a group has, and a tile. */
-enum { VP_SAT_ROWS = 8, VP_SAT_GROUP = 64, VP_SAT_WIDE = 256, VP_SAT_HIGH = 64 };
+/* Rows that are made together, and that a group of them has where order matters; columns of a group and of a tile; rows
+ * of a tile. */
+enum { VP_SAT_ROWS = 8, VP_SAT_FEW = 4, VP_SAT_GROUP = 64, VP_SAT_WIDE = 256, VP_SAT_HIGH = 32 };
 
 /* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole groups. All arrays are of
  * the type that sums are taken in, begin at that column, and may be read and written to the end of a vector. */

@@ -15,15 +15,17 @@
 #include <string.h>
 
 /* Nanoseconds of an AVX-512 core at 4 GHz. */
-static const double DIRECT_MAC = 0.014, DIRECT_BASE = 0.6, SEPARABLE_TAP = 0.03, SEPARABLE_BASE = 1.2;
+static const double DIRECT_MAC = 0.0175, DIRECT_BASE = 0.65, SEPARABLE_TAP = 0.05, SEPARABLE_BASE = 0.8;
 static const double ROW = 5.5;       /* to gather and scatter an element of a row */
-static const double LOAD = 0.15, STORE = 0.35; /* of a sample */
+static const double LOAD = 0.17, STORE = 0.45; /* of a sample */
 /* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
 static const double NEAR = 1 << 20, MOST_BYTES = 12 << 20;
 
 /* ---- tiles ---- */
 
 enum { QUICK = 4096 };
+/* Spectra of a grid that are kept from part to part; more than that are made a few rows of nodes at a time. */
+static const uint64_t SPECTRA = 64 << 20;
 
 /* What it costs that a tile leaves the second-level cache. */
 static double far(double bytes)
@@ -95,7 +97,7 @@ static bool fill_in(const struct vp_convolve_params *p, struct trial *t)
             return false;
         t->out[a] = t->tile[a] - t->piece[a] + 1;
         if (a == 0)
-            t->out[a] = t->out[a] / 16 * 16;
+            t->out[a] = (t->out[a] - p->cpu->shift) / 16 * 16;
         if (a > first)
             t->out[a] = 1;
         if (t->out[a] < 1)
@@ -365,6 +367,9 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
 
     c->first = p->n[2] > 1 ? 2 : 1;
     c->tiles = c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
+    for (int64_t i = 0; c->tiles == VP_CELLS && i <= p->nodes[0]; i++)
+        if (p->start[0][i] < p->start[0][i + 1])
+            c->shift = vp_max64(c->shift, p->start[0][i] % 16);
     const bool found = choose_tiles(p, image, g->tile, &best);
     const double direct = one && macs < 4096 ? DIRECT_BASE + macs * DIRECT_MAC : INFINITY;
     const double separable = SEPARABLE_BASE + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SEPARABLE_TAP;
@@ -399,6 +404,9 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     for (int a = 0; c->tiles == VP_CELLS && a < 2; a++)
         if (cut_cells(c, p, a, err))
             return -1;
+    c->node_rows = p->nodes[1];
+    if (c->tiles == VP_CELLS && vp_convolve_spectra(p) > SPECTRA)
+        c->node_rows = vp_max64(2, (int64_t)(SPECTRA / 2 / (vp_convolve_spectra(p) / (uint64_t)p->nodes[1])));
     return 0;
 }
 
@@ -476,7 +484,8 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     }
     *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
-                                     .weights = g->weights, .edge = g->edge, .in = in, .out = out, .cpu = c};
+                                     .edge = g->edge, .in = in, .out = out, .cpu = c};
+    p->weights = g->nodes[0] * g->nodes[1] == 1 ? VP_WEIGHTS_OUTPUT : g->weights;
     memcpy(p->before, g->before, sizeof p->before);
     memcpy(p->behind, g->behind, sizeof p->behind);
     pthread_mutex_init(&c->lock, NULL);
@@ -495,7 +504,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
     if (p->sums)
         op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
-    if (c->method == VP_FFT)
+    if (c->method == VP_FFT && c->node_rows == p->nodes[1])
         op->holds += vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
         op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);
@@ -505,7 +514,7 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
         if (c->method == VP_FFT) { /* all samples of a tile, those too that only change how its results are rounded */
             const int64_t cut = c->tiles == VP_CELLS ? c->out[a] : 1; /* a box may have one row of a tile */
             op->halo[a] = vp_max64(c->pieces[a] * c->piece[a] - 1 - p->centre[a] + cut - 1,
-                                   p->centre[a] + c->tile[a] - c->piece[a] - c->out[a] + cut);
+                                   p->centre[a] + c->tile[a] - c->piece[a] - c->out[a] + cut) + (a == 0 ? c->shift : 0);
         }
         if (image[a] < VP_UNKNOWN)
             op->halo[a] = vp_min64(op->halo[a], image[a] - 1);

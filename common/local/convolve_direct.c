@@ -78,9 +78,10 @@ static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t
             bad |= vp_convolve_load(j, w->samples + z * plane + y * w->row, at[0] + p->centre[0] - (p->n[0] - 1), wide,
                                     at[1] + p->centre[1] - (p->n[1] - 1) + y, at[2] + p->centre[2] - (p->n[2] - 1) + z);
     const float *from = w->samples;
-    for (int a = 0; a < 2 && separable; a++) {
+    const int final = !separable ? 0 : p->n[2] > 1 ? 2 : p->n[1] > 1 ? 1 : 0; /* the pass that makes the results */
+    for (int a = 0; a < final; a++) {
         const int64_t n[3] = {a == 0 ? p->n[0] : 1, a == 1 ? p->n[1] : 1, 1}, rows = a == 0 ? high : size[1];
-        if (p->n[a] == 1)
+        if (p->n[a] == 1 && c->taps[a][3] == 1)
             continue;
         for (int64_t z = 0; z < deep; z++)
             for (int64_t y = 0; y < rows; y += 4) {
@@ -91,10 +92,11 @@ static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t
             }
         from = w->between[a];
     }
-    const int64_t last[3] = {separable ? 1 : p->n[0], separable ? 1 : p->n[1], p->n[2]};
+    const int64_t last[3] = {!separable || final == 0 ? p->n[0] : 1, !separable || final == 1 ? p->n[1] : 1,
+                             !separable || final == 2 ? p->n[2] : 1};
     for (int64_t z = 0; z < size[2]; z++)
         for (int64_t y = 0; y < size[1]; y += 4) {
-            four(j, from + z * plane + y * w->row, w->row, plane, c->taps[separable ? 2 : 0], last, w->out, size[0]);
+            four(j, from + z * plane + y * w->row, w->row, plane, c->taps[final], last, w->out, size[0]);
             for (int64_t i = 0; i < vp_min64(4, size[1] - y); i++)
                 vp_convolve_store(j, w->out[i], at[0], size[0], at[1] + y + i, at[2] + z);
         }
@@ -164,11 +166,12 @@ static bool is_product(const struct vp_convolve_params *p, float *const factor[3
     const double most = p->kernels[top];
     const int64_t at[3] = {top % p->n[0], top / p->n[0] % p->n[1], top / p->n[0] / p->n[1]};
     const int64_t step[3] = {1, p->n[0], p->n[0] * p->n[1]};
+    const int first = p->n[0] > 1 ? 0 : p->n[1] > 1 ? 1 : 2; /* has the scale: the others have 1 at the largest sample */
     if (most == 0)
         return false;
     for (int a = 0; a < 3; a++)
         for (int64_t i = 0; i < p->n[a]; i++)
-            factor[a][i] = (float)(p->kernels[top + (i - at[a]) * step[a]] / (a == 0 ? 1 : most));
+            factor[a][i] = (float)(p->kernels[top + (i - at[a]) * step[a]] / (a == first ? 1 : most));
     double off = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const double product = (double)factor[0][i % p->n[0]] * factor[1][i / p->n[0] % p->n[1]]

@@ -59,6 +59,7 @@ static struct sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
 /* A thread's buffers. */
 struct work {
     struct sizes s;
+    const float *spectra;     /* [row of nodes modulo c->node_rows][node][piece] */
     float *f;                 /* [block][mid][row]: columns' frequencies */
     float *g[2];              /* cells, strips: of what comes back */
     float *x, *y[2];          /* rows */
@@ -68,9 +69,12 @@ struct work {
     float *less;              /* means of columns, for each of a strip's or tile's, and behind them */
     double *means;            /* the same */
     float *more[2];           /* what kernels make of them, for each column of output */
-    float *image;             /* weights of the source at an edge that is renormalised: the tile's results, */
+    float *none;              /* zeros */
+    const void **row;         /* where the samples of a strip's or cell's rows are; NULL: zeros */
+    float *image;             /* weights of the source: the tile's results, */
     double *ones[2];          /* the same of ones, everywhere and in the image, */
-    double *rows[2], *place;  /* and what they are made of: sums along x, weights along it */
+    double *rows, *sums[2];   /* and what they are made of: sums along x; of a row or column up to each place, and of the
+                                 places times that */
     bool bad;
 };
 
@@ -93,7 +97,7 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     const struct vp_convolve_cpu *c = p->cpu;
     const struct sizes s = sizes_of(c, c->fft->lanes);
     const bool cells = c->tiles == VP_CELLS, general = c->tiles == VP_GENERAL;
-    const bool masked = p->edge == VP_EDGE_RENORMALIZE && p->weights == VP_WEIGHTS_SOURCE;
+    const bool sources = p->weights == VP_WEIGHTS_SOURCE;
     const int64_t f = s.blocks * s.mid * s.rows * s.e, rows = c->tile[c->first];
     size_t at = 0;
 
@@ -113,20 +117,35 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->means = (double *)(void *)take(mem, &at, 2 * columns_of(c, out));
     w->more[0] = take(mem, &at, c->tile[0]);
     w->more[1] = take(mem, &at, c->tile[0]);
-    w->image = take(mem, &at, masked ? c->out[0] * c->out[1] : 0);
+    w->none = take(mem, &at, CHUNK * 16);
+    if (mem)
+        memset(w->none, 0, CHUNK * 16 * sizeof *w->none);
+    w->row = (const void **)(void *)take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
+    w->image = take(mem, &at, sources ? c->out[0] * c->out[1] : 0);
     for (int i = 0; i < 2; i++) {
-        w->ones[i] = (double *)(void *)take(mem, &at, masked ? 2 * c->out[0] * c->out[1] : 0);
-        w->rows[i] = (double *)(void *)take(mem, &at, masked ? 2 * c->out[0] * p->n[1] : 0);
+        w->ones[i] = (double *)(void *)take(mem, &at, sources ? 2 * c->out[0] * c->out[1] : 0);
+        w->sums[i] = (double *)(void *)take(mem, &at, sources ? 2 * (vp_max64(p->n[0], p->n[1]) + 1) : 0);
     }
-    w->place = (double *)(void *)take(mem, &at, masked ? 2 * (c->out[0] + p->n[0]) : 0);
+    w->rows = (double *)(void *)take(mem, &at, sources ? 2 * c->out[0] * p->n[1] : 0);
     return vp_round64(at);
+}
+
+/* Of the spectra that are in the scratch. */
+static uint64_t rows_bytes(const struct vp_convolve_params *p)
+{
+    const struct vp_convolve_cpu *c = p->cpu;
+    const uint64_t size = (uint64_t)(p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float);
+
+    return c->node_rows < p->nodes[1] ? vp_round64((size_t)c->node_rows * size) : 0;
 }
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads)
 {
+    enum { SOME = 1 << 20, LARGE = 4 << 20 }; /* memory of that size gets large pages, without which 5 % are lost */
     struct work w;
+    const uint64_t bytes = lay_out(&w, op->params, out, NULL) * (uint64_t)threads + rows_bytes(op->params);
 
-    return lay_out(&w, op->params, out, NULL) * (uint64_t)threads;
+    return bytes > SOME && bytes < LARGE ? LARGE : bytes;
 }
 
 uint64_t vp_convolve_spectra(const struct vp_convolve_params *p)
@@ -206,28 +225,37 @@ static void spectrum_of(const struct vp_convolve_params *p, const struct work *w
     }
 }
 
+/* Those of nodes from `from` to `end` - 1 to `to`, each in the thread's buffers. */
+static void make_spectra(const struct vp_convolve_params *p, float *to, int64_t from, int64_t end, char *scratch, size_t bytes,
+                         const struct vp_box *out, int threads)
+{
+    const struct vp_convolve_cpu *c = p->cpu;
+    const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2];
+
+    #pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int64_t i = from * pieces; i < end * pieces; i++) {
+        const int64_t q = i % pieces;
+        struct work w;
+        lay_out(&w, p, out, scratch + (size_t)omp_get_thread_num() * bytes);
+        spectrum_of(p, &w, i / pieces, (const int64_t[3]){q % c->pieces[0], q / c->pieces[0] % c->pieces[1],
+                    q / c->pieces[0] / c->pieces[1]}, to + (i - from * pieces) * w.s.spectrum);
+    }
+}
+
 /* All spectra, once: whoever comes first makes them. */
-static int make_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, const struct vp_box *out,
+static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, const struct vp_box *out,
                         int threads, struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
-    const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], all = p->nodes[0] * p->nodes[1] * pieces;
     int rc = 0;
 
     pthread_mutex_lock(&c->lock);
     if (!c->spectra || c->made_for != c->fft) {
-        const struct sizes s = sizes_of(c, c->fft->lanes);
         free(c->spectra);
-        c->spectra = vp_alloc_raw((size_t)(all * s.spectrum), sizeof *c->spectra, "the kernels' transforms", err);
+        c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(p), "the kernels' transforms", err);
         rc = c->spectra ? 0 : -1;
-        #pragma omp parallel for num_threads(threads) schedule(dynamic)
-        for (int64_t i = 0; i < (rc ? 0 : all); i++) {
-            const int64_t q = i % pieces;
-            struct work w;
-            lay_out(&w, p, out, scratch + (size_t)omp_get_thread_num() * bytes);
-            spectrum_of(p, &w, i / pieces, (const int64_t[3]){q % c->pieces[0], q / c->pieces[0] % c->pieces[1],
-                        q / c->pieces[0] / c->pieces[1]}, c->spectra + i * s.spectrum);
-        }
+        if (!rc)
+            make_spectra(p, c->spectra, 0, p->nodes[0] * p->nodes[1], scratch, bytes, out, threads);
         c->made_for = c->fft;
     }
     pthread_mutex_unlock(&c->lock);
@@ -236,8 +264,22 @@ static int make_spectra(const struct vp_convolve_params *p, char *scratch, size_
 
 /* ---- columns of samples ---- */
 
+/* Where the rows of a tile are whose samples begin at y of plane z. */
+static void find_rows(const struct vp_convolve_job *j, struct work *w, int64_t y, int64_t z)
+{
+    const struct vp_box *box = &j->in->box;
+    const int64_t from_z = vp_convolve_place(j, 2, z), size = (int64_t)vp_type_size(j->p->in);
+
+    for (int64_t r = 0; r < j->c->tile[1]; r++) {
+        const int64_t from = vp_convolve_place(j, 1, y + r);
+        w->row[r] = from < 0 || from_z < 0 ? NULL
+                    : (const char *)j->in->plane[from_z - box->lo[2]]
+                          + ((from - box->lo[1]) * j->in->stride - box->lo[0]) * size;
+    }
+}
+
 /* n columns from x on of all rows of a tile whose samples begin at y of plane z, each minus its mean, transformed into
- * blocks that ring() names; the means go to means[]. */
+ * block[]; the means go to means[]. */
 static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y, int64_t z,
                          double *means, float *const *block)
 {
@@ -245,11 +287,19 @@ static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_
     const struct sizes *s = &w->s;
     const int64_t rows = c->tile[1];
     float *const less = w->less;
+    bool again = x < j->lo[0] || x + n > j->hi[0];
 
-    memset(less, 0, (size_t)n * sizeof *less);
-    for (int64_t r = 0; r < rows; r++) {
-        w->bad |= vp_convolve_load(j, w->load + r * s->load, x, n, y + r, z);
-        c->isa->add(less, w->load + r * s->load, n);
+    if (!again) {
+        c->isa->load_rows(w->load, s->load, w->row, rows, x, j->p->in, n, less);
+        for (int64_t i = 0; i < n; i++)
+            again = again || !isfinite(less[i]);
+    }
+    if (again) {
+        memset(less, 0, (size_t)n * sizeof *less);
+        for (int64_t r = 0; r < rows; r++) {
+            w->bad |= vp_convolve_load(j, w->load + r * s->load, x, n, y + r, z);
+            c->isa->add(less, w->load + r * s->load, n);
+        }
     }
     c->isa->scale(less, 1 / (float)rows, n);
     for (int64_t i = 0; i < n; i++) {
@@ -258,6 +308,37 @@ static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_
     }
     for (int64_t b = 0; b * s->lanes < n; b++)
         c->fft->columns(&c->along[1], w->load + b * s->lanes, s->load, less + b * s->lanes, block[b]);
+}
+
+/* Whether results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32, and no edge scales them. */
+static bool is_plain(const struct vp_convolve_job *j, int64_t x, int64_t n, int64_t y0, int64_t y1)
+{
+    const struct vp_convolve_params *p = j->p;
+    const struct vp_box *box = &j->out->box;
+
+    if (p->out != VP_F32 || x < box->lo[0] || x + n > box->hi[0] || y0 < box->lo[1] || y1 > box->hi[1])
+        return false;
+    return p->edge != VP_EDGE_RENORMALIZE
+           || (x - (p->n[0] - 1 - p->centre[0]) >= j->lo[0] && x + n + p->centre[0] <= j->hi[0]
+               && y0 - (p->n[1] - 1 - p->centre[1]) >= j->lo[1] && y1 + p->centre[1] <= j->hi[1]);
+}
+
+/* n columns of rows y0 ... y1 - 1 from w->store[0], each plus `more`. */
+static void store_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y0, int64_t y1,
+                          int64_t z, const float *more)
+{
+    const struct vp_box *box = &j->out->box;
+    const int64_t load = w->s.load;
+
+    if (is_plain(j, x, n, y0, y1)) {
+        float *const to = (float *)j->out->plane[z - box->lo[2]] + (y0 - box->lo[1]) * j->out->stride + x - box->lo[0];
+        j->c->isa->store_rows(to, j->out->stride, w->store[0], load, y1 - y0, more, n);
+        return;
+    }
+    for (int64_t r = 0; r < y1 - y0; r++) {
+        j->c->isa->add(w->store[0] + r * load, more, n);
+        vp_convolve_store(j, w->store[0] + r * load, x, n, y0 + r, z);
+    }
 }
 
 /* ---- strips: one kernel of images ---- */
@@ -276,6 +357,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
     int64_t have = 0;
 
     w->bad = false;
+    find_rows(j, w, top, z);
     for (int64_t b = 0; b < new; b++)
         g[b] = w->g[0] + b * block;
     for (int64_t x = x0, first = 0; x < x1; x += c->out[0], first += new) {
@@ -290,7 +372,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
             f[b] = w->f + (first + b) % s->blocks * block;
         for (int64_t q = 0; q < s->groups; q++) {
             c->fft->gather(w->x, (const float *const *)f, q * s->lanes, s->blocks);
-            c->fft->convolve(&c->along[0], w->x, c->spectra + q * s->x * s->e);
+            c->fft->convolve(&c->along[0], w->x, w->spectra + q * s->x * s->e);
             c->fft->scatter(w->x + over * s->e, g, q * s->lanes, new);
         }
         c->isa->line(w->more[0], w->means + first * s->lanes, c->across, p->n[0], c->out[0]);
@@ -299,11 +381,7 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
             const int64_t m = vp_min64(n - i, CHUNK * 16);
             for (int64_t k = 0; k < m; k += s->lanes)
                 c->fft->columns_back(&c->along[1], g[(i + k) / s->lanes], w->store[0] + k - lost * s->load, s->load, lost, hi);
-            for (int64_t r = 0; r < hi - lost; r++) {
-                float *const row = w->store[0] + r * s->load;
-                c->isa->add(row, w->more[0] + i, m);
-                vp_convolve_store(j, row, x + i, m, y0 + r, z);
-            }
+            store_columns(j, w, x + i, m, y0, y0 + hi - lost, z, w->more[0] + i);
         }
     }
     const struct vp_box box = {{x0, y0, z}, {x1, y0 + c->out[1], z + 1}};
@@ -312,97 +390,128 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
 
 /* ---- cells: a grid of kernels with weights of the output ---- */
 
-/* What node's kernel makes of the means of the columns. */
-static void make_more(const struct vp_convolve_job *j, struct work *w, int64_t node, float *to, int64_t n)
+static const float *spectrum_at(const struct vp_convolve_job *j, const struct work *w, int64_t u, int64_t v)
 {
-    j->c->isa->line(to, w->means, j->c->across + node * j->p->n[0], j->p->n[0], n);
+    return w->spectra + (v % j->c->node_rows * j->p->nodes[0] + u) * w->s.spectrum;
 }
 
-static int cell(const struct vp_convolve_job *j, struct work *w, int64_t ix, int64_t iy, int64_t z, struct vp_err *err)
+/* Rows of a cell's tile, all that is between the columns of samples and those of results. */
+static void cell_rows(const struct vp_convolve_job *j, struct work *w, float *const *f, float *const g[2][MOST],
+                      const int64_t u[2], const int64_t v[2], int64_t from, int64_t new, const float *before,
+                      const float *after)
+{
+    const struct vp_convolve_cpu *c = j->c;
+    const struct sizes *s = &w->s;
+
+    for (int64_t q = 0; q < s->groups; q++) {
+        c->fft->gather(w->x, (const float *const *)f, q * s->lanes, s->blocks);
+        c->fft->forward(&c->along[0], w->x, 1);
+        for (int64_t b = v[0]; b <= v[1]; b++) {
+            for (int64_t a = u[0]; a <= u[1]; a++) {
+                const float *const next = a < u[1]   ? spectrum_at(j, w, a + 1, b) + q * s->x * s->e
+                                          : b < v[1] ? spectrum_at(j, w, u[0], b + 1) + q * s->x * s->e
+                                          : q + 1 < s->groups ? spectrum_at(j, w, u[0], v[0]) + (q + 1) * s->x * s->e : NULL;
+                c->fft->product_back(&c->along[0], w->x, spectrum_at(j, w, a, b) + q * s->x * s->e, w->y[a - u[0]], next);
+            }
+            if (u[1] > u[0])
+                c->fft->scatter_sum(w->y[0] + from * s->e, w->y[1] + from * s->e, before, after, g[b - v[0]], q * s->lanes, new);
+            else
+                c->fft->scatter(w->y[0] + from * s->e, g[b - v[0]], q * s->lanes, new);
+        }
+    }
+}
+
+/* Tiles x0 ... x1 - 1 of row iy of tiles. Blocks of columns begin at multiples of 16 from the image's first tile on. */
+static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, int64_t x1, int64_t iy, int64_t z,
+                 struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const struct sizes *s = &w->s;
-    const int64_t x0 = c->at[0][ix], y0 = c->at[1][iy], cx = c->cell[0][ix], cy = c->cell[1][iy];
-    const int64_t n = c->at[0][ix + 1] - x0, rows = c->at[1][iy + 1] - y0, lost = p->n[1] - 1, over = p->n[0] - 1;
-    const int64_t u0 = vp_max64(cx - 1, 0), u1 = vp_min64(cx, p->nodes[0] - 1);
-    const int64_t v0 = vp_max64(cy - 1, 0), v1 = vp_min64(cy, p->nodes[1] - 1);
-    const int64_t block = s->rows * s->e, new = (n + s->lanes - 1) / s->lanes;
-    float before[MOST * 4], other[MOST * 4];
+    const int64_t y0 = c->at[1][iy], cy = c->cell[1][iy], rows = c->at[1][iy + 1] - y0, lost = p->n[1] - 1, over = p->n[0] - 1;
+    const int64_t v[2] = {vp_max64(cy - 1, 0), vp_min64(cy, p->nodes[1] - 1)}, top = y0 + p->centre[1] - lost;
+    const int64_t left = p->centre[0] - over, block = s->rows * s->e, hi = lost + rows, some = CHUNK * 16 / s->lanes;
+    const int64_t begin = c->at[0][x0] / 16 * 16 / s->lanes;
+    float before[MOST * 4], after[MOST * 4];
     float *f[MOST], *g[2][MOST];
+    int64_t have = begin; /* blocks, from the image's first on */
 
     w->bad = false;
+    find_rows(j, w, top, z);
     for (int64_t b = 0; b < s->blocks; b++) {
-        f[b] = w->f + b * block;
         g[0][b] = w->g[0] + b * block;
         g[1][b] = w->g[1] + b * block;
     }
-    for (int64_t b = 0; b < s->blocks; b += CHUNK * 16 / s->lanes) {
-        const int64_t m = vp_min64(s->blocks - b, CHUNK * 16 / s->lanes);
-        load_columns(j, w, x0 + p->centre[0] - over + b * s->lanes, m * s->lanes, y0 + p->centre[1] - lost, z,
-                     w->means + b * s->lanes, f + b);
-    }
-    const float *const after = p->after[0] + x0;
-    for (int64_t i = 0; i < new * s->lanes; i++) {
-        other[i] = i < n ? after[i] : 0;
-        before[i] = i < n ? 1 - after[i] : 0;
-    }
-    for (int64_t q = 0; q < s->groups; q++) {
-        c->fft->gather(w->x, (const float *const *)f, q * s->lanes, s->blocks);
-        c->fft->forward(&c->along[0], w->x, 1);
-        for (int64_t v = v0; v <= v1; v++) {
-            for (int64_t u = u0; u <= u1; u++) {
-                const float *const k = c->spectra + (v * p->nodes[0] + u) * s->spectrum + q * s->x * s->e;
-                const float *const next = u < u1 ? k + s->spectrum
-                                          : v < v1 ? k + (p->nodes[0] - (u1 - u0)) * s->spectrum : NULL;
-                c->fft->product_back(&c->along[0], w->x, k, w->y[u - u0], next);
-            }
-            if (u1 > u0)
-                c->fft->scatter_sum(w->y[0] + over * s->e, w->y[1] + over * s->e, before, other, g[v - v0], q * s->lanes, new);
-            else
-                c->fft->scatter(w->y[0] + over * s->e, g[v - v0], q * s->lanes, new);
+    for (int64_t ix = x0; ix < x1; ix++) {
+        const int64_t x = c->at[0][ix], n = c->at[0][ix + 1] - x, cx = c->cell[0][ix];
+        const int64_t u[2] = {vp_max64(cx - 1, 0), vp_min64(cx, p->nodes[0] - 1)}, new = (n + s->lanes - 1) / s->lanes;
+        const int64_t first = x / 16 * 16 / s->lanes, shift = x % 16;
+        have = vp_max64(have, first);
+        while (have < first + s->blocks) {
+            const int64_t m = vp_min64(first + s->blocks - have, some);
+            for (int64_t b = 0; b < m; b++)
+                f[b] = w->f + (have + b) % s->blocks * block;
+            load_columns(j, w, left + have * s->lanes, m * s->lanes, top, z, w->means + (have - begin) * s->lanes, f);
+            have += m;
         }
-    }
-    for (int64_t v = v0; v <= v1; v++) {
-        make_more(j, w, v * p->nodes[0] + u0, w->more[v - v0], n);
-        if (u1 > u0) {
-            make_more(j, w, v * p->nodes[0] + u1, w->less, n);
+        for (int64_t b = 0; b < s->blocks; b++)
+            f[b] = w->f + (first + b) % s->blocks * block;
+        for (int64_t i = 0; i < new * s->lanes; i++) {
+            after[i] = i < n ? p->after[0][x + i] : 0;
+            before[i] = i < n ? 1 - after[i] : 0;
+        }
+        cell_rows(j, w, f, g, u, v, over + shift, new, before, after);
+        for (int64_t b = v[0]; b <= v[1]; b++) {
+            const double *const means = w->means + (first - begin) * s->lanes + shift;
+            float *const more = w->more[b - v[0]];
+            c->isa->line(more, means, c->across + (b * p->nodes[0] + u[0]) * p->n[0], p->n[0], n);
+            if (u[1] == u[0])
+                continue;
+            c->isa->line(w->less, means, c->across + (b * p->nodes[0] + u[1]) * p->n[0], p->n[0], n);
             for (int64_t i = 0; i < n; i++)
-                w->more[v - v0][i] = w->more[v - v0][i] * before[i] + w->less[i] * other[i];
+                more[i] = more[i] * before[i] + w->less[i] * after[i];
         }
-    }
-    const int64_t hi = lost + rows;
-    for (int64_t i = 0; i < n; i += CHUNK * 16) {
-        const int64_t m = vp_min64(n - i, CHUNK * 16);
-        for (int64_t v = v0; v <= v1; v++)
-            for (int64_t k = 0; k < m; k += s->lanes)
-                c->fft->columns_back(&c->along[1], g[v - v0][(i + k) / s->lanes], w->store[v - v0] + k - lost * s->load,
-                                     s->load, lost, hi);
-        for (int64_t r = 0; r < rows; r++) {
-            float *const row = w->store[0] + r * s->load;
-            const float second = p->after[1][y0 + r];
-            if (v1 > v0)
+        for (int64_t i = 0; i < n; i += CHUNK * 16) {
+            const int64_t m = vp_min64(n - i, CHUNK * 16);
+            for (int64_t b = v[0]; b <= v[1]; b++)
+                for (int64_t k = 0; k < m; k += s->lanes)
+                    c->fft->columns_back(&c->along[1], g[b - v[0]][(i + k) / s->lanes],
+                                         w->store[b - v[0]] + k - lost * s->load, s->load, lost, hi);
+            if (v[1] == v[0]) {
+                store_columns(j, w, x + i, m, y0, y0 + rows, z, w->more[0] + i);
+                continue;
+            }
+            for (int64_t r = 0; r < rows; r++) {
+                float *const row = w->store[0] + r * s->load;
+                const float second = p->after[1][y0 + r];
                 c->isa->blend(row, row, w->more[0] + i, 1 - second, w->store[1] + r * s->load, w->more[1] + i, second, m);
-            else
-                c->isa->add(row, w->more[0] + i, m);
-            vp_convolve_store(j, row, x0 + i, m, y0 + r, z);
+            }
+            store_columns(j, w, x + i, m, y0, y0 + rows, z, w->none);
         }
     }
-    const struct vp_box box = {{x0, y0, z}, {x0 + n, y0 + rows, z + 1}};
+    const struct vp_box box = {{c->at[0][x0], y0, z}, {c->at[0][x1], y0 + rows, z + 1}};
     return w->bad ? vp_convolve_spoil(j, &box, err) : 0;
 }
 
 /* ---- general tiles ---- */
 
-/* A mean off the samples that exist. */
-static void take_off(const struct vp_convolve_job *j, float *row, float mean, int64_t x, int64_t n, int64_t y, int64_t z)
+/* Whether the samples beyond the edges are made of those that exist. */
+static bool makes_up(const struct vp_convolve_params *p)
 {
-    const int64_t a = vp_max64(j->lo[0] - x, 0), b = vp_min64(j->hi[0] - x, n);
+    return p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
+}
 
-    if (y < j->lo[1] || y >= j->hi[1] || z < j->lo[2] || z >= j->hi[2])
-        return;
-    for (int64_t i = a; i < b; i++)
-        row[i] -= mean;
+/* Weights of the source for a row, and the mean off it: off the samples that exist where the others are zeros. */
+static void weigh_row(const struct vp_convolve_job *j, float *row, float mean, float weight, int64_t x, int64_t n, int64_t y,
+                      int64_t z)
+{
+    const bool all = makes_up(j->p);
+    const int64_t a = all ? 0 : vp_max64(j->lo[0] - x, 0), b = all ? n : vp_min64(j->hi[0] - x, n);
+
+    if (all || (y >= j->lo[1] && y < j->hi[1] && z >= j->lo[2] && z < j->hi[2]))
+        for (int64_t i = a; i < b; i++)
+            row[i] -= mean;
+    j->c->isa->scale(row, weight, n);
 }
 
 /* Samples of a tile from origin[] on into frequencies along the first axis and y; those of node (u, v) by their weights
@@ -425,10 +534,8 @@ static void load_tile(const struct vp_convolve_job *j, struct work *w, const int
                 const int64_t y = origin[1] + (c->first == 1 ? r : mid), z = origin[2] + (c->first == 1 ? 0 : r);
                 float *const row = w->load + r * s->load;
                 w->bad |= vp_convolve_load(j, row, origin[0] + b * s->lanes, n * s->lanes, y, z);
-                if (weighted && mean != 0)
-                    take_off(j, row, mean, origin[0] + b * s->lanes, n * s->lanes, y, z);
                 if (weighted)
-                    c->isa->scale(row, vp_convolve_weight(p, 1, v, y), n * s->lanes);
+                    weigh_row(j, row, mean, vp_convolve_weight(p, 1, v, y), origin[0] + b * s->lanes, n * s->lanes, y, z);
             }
             for (int64_t i = 0; i < n; i++)
                 c->fft->columns(&c->along[c->first], w->load + i * s->lanes, s->load, less,
@@ -438,10 +545,12 @@ static void load_tile(const struct vp_convolve_job *j, struct work *w, const int
         along_y(c, w, w->f + b * s->mid * s->rows * s->e, false);
 }
 
-/* The mean of some rows of a tile. */
-static float mean_of(const struct vp_convolve_job *j, struct work *w, const int64_t origin[3])
+/* The mean of some rows of the tile whose results begin at at[] (of its first piece). */
+static float mean_of(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
 {
     const struct vp_convolve_cpu *c = j->c;
+    const int64_t origin[3] = {at[0] + j->p->centre[0] - (c->piece[0] - 1), at[1] + j->p->centre[1] - (c->piece[1] - 1),
+                               at[2] + j->p->centre[2] - (c->piece[2] - 1)};
     const int64_t step[3] = {0, c->tile[1] > 8 ? c->tile[1] / 8 : 1, c->tile[2] > 8 ? c->tile[2] / 8 : 1};
     double sum = 0, n = 0;
 
@@ -492,13 +601,11 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
         if (weighted) {
             nodes_near(p, 0, origin[0], origin[0] + c->tile[0], &u0, &u1);
             nodes_near(p, 1, origin[1], origin[1] + c->tile[1], &v0, &v1);
-        } else if (q == 0) {
-            mean = mean_of(j, w, origin);
         }
         for (int64_t v = v0; v <= v1; v++) {
             load_tile(j, w, origin, v, mean);
             for (int64_t u = u0; u <= u1; u++) {
-                const float *k = c->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum;
+                const float *k = w->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum;
                 float *sum = w->sum;
                 for (int64_t i = 0; weighted && i < s->x; i++)
                     w->more[1][i] = vp_convolve_weight(p, 0, u, origin[0] + i);
@@ -558,39 +665,97 @@ static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
     return true;
 }
 
-/* What the kernels make of ones with the weights of the source, everywhere and where samples are, in double: w->ones. */
-static void make_ones(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
+/* Weights of a node along an axis as a function that is linear between places: from at[i] to at[i + 1] - 1 (the first and
+ * the last go on for ever) alpha[i] + beta[i] q. With `there` it is 0 where no samples are. */
+struct pieces { int n; int64_t at[8]; double alpha[7], beta[7]; };
+
+static struct pieces pieces_of(const struct vp_convolve_job *j, int axis, int64_t node, bool there)
+{
+    const struct vp_convolve_params *p = j->p;
+    const double *at = p->node[axis];
+    const int64_t n = p->nodes[axis], ends[2] = {j->lo[axis], j->hi[axis]};
+    int64_t cut[5];
+    int cuts = 0;
+    struct pieces f = {0};
+
+    for (int64_t i = vp_max64(node - 1, 0); i <= vp_min64(node + 1, n - 1); i++)
+        cut[cuts++] = (int64_t)ceil(at[i]);
+    for (int e = 0; e < 2 && there; e++) {
+        int k = cuts++;
+        for (; k > 0 && cut[k - 1] > ends[e]; k--)
+            cut[k] = cut[k - 1];
+        cut[k] = ends[e];
+    }
+    for (int i = 0; i <= cuts; i++) {
+        const int64_t from = i ? cut[i - 1] : INT64_MIN / 4, end = i < cuts ? cut[i] : INT64_MAX / 4;
+        if (from >= end)
+            continue;
+        const double q = (double)from;
+        double alpha = 0, beta = 0;
+        if (node > 0 && q >= at[node - 1] && q < at[node]) {
+            beta = 1 / (at[node] - at[node - 1]);
+            alpha = -at[node - 1] * beta;
+        } else if (node < n - 1 && q >= at[node] && q < at[node + 1]) {
+            beta = -1 / (at[node + 1] - at[node]);
+            alpha = -at[node + 1] * beta;
+        } else if ((node == 0 && q < at[0]) || (node == n - 1 && q >= at[n - 1])) {
+            alpha = 1;
+        }
+        if (there && (from < ends[0] || from >= ends[1]))
+            alpha = beta = 0;
+        f.at[f.n] = from;
+        f.alpha[f.n] = alpha;
+        f.beta[f.n++] = beta;
+        f.at[f.n] = end;
+    }
+    return f;
+}
+
+/* Sum over k = 0 ... n - 1 of what sums[] are of, times f(q - k). */
+static double weighted_sum(const struct pieces *f, double *const sums[2], int64_t n, int64_t q)
+{
+    double sum = 0;
+
+    for (int i = 0; i < f->n; i++) {
+        const int64_t a = vp_min64(vp_max64(q - f->at[i + 1] + 1, 0), n), b = vp_max64(vp_min64(q - f->at[i] + 1, n), a);
+        if (b > a && (f->alpha[i] != 0 || f->beta[i] != 0))
+            sum += (f->alpha[i] + f->beta[i] * (double)q) * (sums[0][b] - sums[0][a]) - f->beta[i] * (sums[1][b] - sums[1][a]);
+    }
+    return sum;
+}
+
+/* What the kernels make of ones with the weights of the source, everywhere (0) or where samples are (1), in double. */
+static void make_ones(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], int which)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const int64_t wide = c->out[0], high = c->out[1], *n = p->n;
-    const int64_t x0 = at[0] + p->centre[0] - (n[0] - 1), y0 = at[1] + p->centre[1] - (n[1] - 1);
-    int64_t u0, u1, v0, v1;
+    int64_t lo[2], hi[2];
 
-    nodes_near(p, 0, x0, x0 + wide + n[0] - 1, &u0, &u1);
-    nodes_near(p, 1, y0, y0 + high + n[1] - 1, &v0, &v1);
-    for (int i = 0; i < 2; i++) {
-        memset(w->ones[i], 0, (size_t)(wide * high) * sizeof *w->ones[i]);
-        for (int64_t u = u0; u <= u1; u++) {
-            for (int64_t x = 0; x < wide + n[0] - 1; x++) {
-                const bool there = i == 0 || (x0 + x >= j->lo[0] && x0 + x < j->hi[0]);
-                w->place[x] = there ? vp_convolve_weight(p, 0, u, x0 + x) : 0;
+    for (int a = 0; a < 2; a++)
+        nodes_near(p, a, at[a] + p->centre[a] - (n[a] - 1), at[a] + c->out[a] + p->centre[a], &lo[a], &hi[a]);
+    memset(w->ones[which], 0, (size_t)(wide * high) * sizeof *w->ones[which]);
+    for (int64_t v = lo[1]; v <= hi[1]; v++) {
+        const struct pieces down = pieces_of(j, 1, v, which == 1);
+        for (int64_t u = lo[0]; u <= hi[0]; u++) {
+            const struct pieces across = pieces_of(j, 0, u, which == 1);
+            const float *k = p->kernels + (v * p->nodes[0] + u) * n[0] * n[1];
+            w->sums[0][0] = w->sums[1][0] = 0;
+            for (int64_t y = 0; y < n[1]; y++) {
+                for (int64_t x = 0; x < n[0]; x++) {
+                    w->sums[0][x + 1] = w->sums[0][x] + k[y * n[0] + x];
+                    w->sums[1][x + 1] = w->sums[1][x] + (double)x * k[y * n[0] + x];
+                }
+                for (int64_t x = 0; x < wide; x++)
+                    w->rows[y * wide + x] = weighted_sum(&across, w->sums, n[0], at[0] + x + p->centre[0]);
             }
-            for (int64_t v = v0; v <= v1; v++) {
-                const float *k = p->kernels + (v * p->nodes[0] + u) * n[0] * n[1];
-                double *const rows = w->rows[i];
-                memset(rows, 0, (size_t)(wide * n[1]) * sizeof *rows);
-                for (int64_t ky = 0; ky < n[1]; ky++)
-                    for (int64_t kx = 0; kx < n[0]; kx++)
-                        for (int64_t x = 0; x < wide; x++)
-                            rows[ky * wide + x] += k[ky * n[0] + kx] * w->place[x + n[0] - 1 - kx];
+            for (int64_t x = 0; x < wide; x++) {
+                for (int64_t y = 0; y < n[1]; y++) {
+                    w->sums[0][y + 1] = w->sums[0][y] + w->rows[y * wide + x];
+                    w->sums[1][y + 1] = w->sums[1][y] + (double)y * w->rows[y * wide + x];
+                }
                 for (int64_t y = 0; y < high; y++)
-                    for (int64_t ky = 0; ky < n[1]; ky++) {
-                        const int64_t q = y0 + y + n[1] - 1 - ky;
-                        const double weight = i == 0 || (q >= j->lo[1] && q < j->hi[1]) ? vp_convolve_weight(p, 1, v, q) : 0;
-                        for (int64_t x = 0; x < wide && weight != 0; x++)
-                            w->ones[i][y * wide + x] += weight * rows[ky * wide + x];
-                    }
+                    w->ones[which][y * wide + x] += weighted_sum(&down, w->sums, n[1], at[1] + y + p->centre[1]);
             }
         }
     }
@@ -599,16 +764,22 @@ static void make_ones(const struct vp_convolve_job *j, struct work *w, const int
 static int general(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], struct vp_err *err)
 {
     const struct vp_convolve_cpu *c = j->c;
-    const bool masked = j->p->edge == VP_EDGE_RENORMALIZE && j->p->weights == VP_WEIGHTS_SOURCE && !is_inside(j, at);
+    const bool sources = j->p->weights == VP_WEIGHTS_SOURCE;
+    const int64_t n = c->out[0] * c->out[1];
     struct vp_box box;
 
     w->bad = false;
-    const float mean = masked ? mean_of(j, w, at) : 0;
-    tile(j, w, at, masked ? w->image : NULL, mean);
-    if (masked) {
-        make_ones(j, w, at);
-        for (int64_t i = 0; i < c->out[0] * c->out[1]; i++)
-            w->image[i] = (float)((w->image[i] / w->ones[1][i] + mean) * w->ones[0][i]);
+    const float mean = mean_of(j, w, at);
+    tile(j, w, at, sources ? w->image : NULL, mean);
+    if (sources) {
+        const bool scaled = j->p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at);
+        if (scaled || makes_up(j->p))
+            make_ones(j, w, at, 0);
+        if (scaled || !makes_up(j->p))
+            make_ones(j, w, at, 1);
+        const double *const ones = w->ones[!makes_up(j->p)];
+        for (int64_t i = 0; i < n; i++)
+            w->image[i] = (float)(scaled ? (w->image[i] / w->ones[1][i] + mean) * w->ones[0][i] : w->image[i] + mean * ones[i]);
         for (int64_t y = 0; y < c->out[1]; y++)
             vp_convolve_store(j, w->image + y * c->out[0], at[0], c->out[0], at[1] + y, at[2]);
     }
@@ -632,42 +803,34 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
         ++*b;
 }
 
-int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
+/* Tiles from[] ... from[] + n[] - 1 of a box (of cells, numbers of tiles; else voxels and numbers). */
+static int run_tiles(const struct vp_convolve_job *j, const int64_t from[3], const int64_t n[3], const float *spectra,
+                     char *scratch, size_t bytes, int threads, struct vp_err *err)
 {
-    const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const struct vp_box *out = &j->out->box;
-    struct work ignored;
-    const size_t bytes = lay_out(&ignored, p, out, NULL);
-    int64_t from[3] = {out->lo[0], out->lo[1], out->lo[2]}, n[3];
-    int rc = make_spectra(p, scratch, bytes, out, threads, err);
+    int64_t run = c->tiles == VP_GENERAL ? 1 : n[0];
+    int rc = 0;
 
-    for (int a = 0; a < 3; a++)
-        n[a] = (vp_box_size(out, a) + c->out[a] - 1) / c->out[a];
-    if (c->tiles == VP_CELLS)
-        for (int a = 0; a < 2; a++) {
-            cells_of(c, out, a, &from[a], &n[a]);
-            n[a] -= from[a];
-        }
     /* runs of tiles along x: as long as there is enough to do for all threads */
-    int64_t run = c->tiles == VP_STRIPS ? n[0] : 1;
-    while (c->tiles == VP_STRIPS && run > 2 && threads > 1 && (n[0] + run - 1) / run * n[1] * n[2] < 6 * threads)
+    while (run > 2 && threads > 1 && (n[0] + run - 1) / run * n[1] * n[2] < 6 * threads)
         run = (run + 1) / 2;
-    const int64_t runs = (n[0] + run - 1) / run, all = rc ? 0 : runs * n[1] * n[2];
+    const int64_t runs = (n[0] + run - 1) / run;
     #pragma omp parallel num_threads(threads)
     {
         struct vp_err own = VP_ERR_INIT;
         struct work w;
-        lay_out(&w, p, out, (char *)scratch + (size_t)omp_get_thread_num() * bytes);
+        lay_out(&w, j->p, out, scratch + (size_t)omp_get_thread_num() * bytes);
+        w.spectra = spectra;
         #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < all; i++) {
+        for (int64_t i = 0; i < runs * n[1] * n[2]; i++) {
             const int64_t x = i % runs * run, y = i / runs % n[1], z = i / runs / n[1];
             int failed;
             if (c->tiles == VP_STRIPS)
                 failed = strip(j, &w, from[0] + x * c->out[0], vp_min64(from[0] + (x + run) * c->out[0], out->hi[0]),
                                from[1] + y * c->out[1], from[2] + z, &own);
             else if (c->tiles == VP_CELLS)
-                failed = cell(j, &w, from[0] + x, from[1] + y, from[2] + z, &own);
+                failed = cells(j, &w, from[0] + x, from[0] + vp_min64(x + run, n[0]), from[1] + y, from[2] + z, &own);
             else
                 failed = general(j, &w, (const int64_t[3]){from[0] + x * c->out[0], from[1] + y * c->out[1],
                                  from[2] + z * c->out[2]}, &own);
@@ -679,4 +842,50 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
         }
     }
     return rc;
+}
+
+/* Rows of cells in turn, with the spectra of the rows of nodes that they need, which follow each other in `rows`. */
+static int run_rows(const struct vp_convolve_job *j, const int64_t from[3], const int64_t n[3], float *rows, char *scratch,
+                    size_t bytes, int threads, struct vp_err *err)
+{
+    const struct vp_convolve_params *p = j->p;
+    const struct vp_convolve_cpu *c = j->c;
+    const int64_t nodes = p->nodes[0], size = nodes * sizes_of(c, c->fft->lanes).spectrum;
+    int64_t made = 0; /* rows of nodes so far */
+    int rc = 0;
+
+    for (int64_t y = from[1]; y < from[1] + n[1] && !rc;) {
+        const int64_t first = vp_max64(c->cell[1][y] - 1, 0);
+        int64_t end = y, last = first;
+        while (end < from[1] + n[1] && vp_min64(c->cell[1][end], p->nodes[1] - 1) - first < c->node_rows)
+            last = vp_min64(c->cell[1][end++], p->nodes[1] - 1);
+        for (int64_t v = vp_max64(made, first); v <= last; v++)
+            make_spectra(p, rows + v % c->node_rows * size, v * nodes, (v + 1) * nodes, scratch, bytes, &j->out->box, threads);
+        made = last + 1;
+        const int64_t at[3] = {from[0], y, from[2]}, some[3] = {n[0], end - y, n[2]};
+        rc = run_tiles(j, at, some, rows, scratch, bytes, threads, err);
+        y = end;
+    }
+    return rc;
+}
+
+int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
+{
+    const struct vp_convolve_params *p = j->p;
+    const struct vp_convolve_cpu *c = j->c;
+    const struct vp_box *out = &j->out->box;
+    struct work ignored;
+    const size_t bytes = lay_out(&ignored, p, out, NULL);
+    int64_t from[3] = {out->lo[0], out->lo[1], out->lo[2]}, n[3];
+
+    for (int a = 0; a < 3; a++)
+        n[a] = (vp_box_size(out, a) + c->out[a] - 1) / c->out[a];
+    for (int a = 0; c->tiles == VP_CELLS && a < 2; a++) {
+        cells_of(c, out, a, &from[a], &n[a]);
+        n[a] -= from[a];
+    }
+    if (c->node_rows < p->nodes[1])
+        return run_rows(j, from, n, (float *)scratch, (char *)scratch + rows_bytes(p), bytes, threads, err);
+    return keep_spectra(p, scratch, bytes, out, threads, err)
+           || run_tiles(j, from, n, c->spectra, scratch, bytes, threads, err) ? -1 : 0;
 }

@@ -31,10 +31,12 @@ struct vp_convolve_cpu {
     struct vp_line along[3];   /* transforms along x, y, z as far as there are any; of along[first] the half */
     /* cells: where tiles begin (and the last ends), and the cell of each */
     int64_t *at[2], *cell[2], n_at[2];
+    int64_t shift;             /* cells: columns that a tile may begin before its first one, to share blocks of 16 */
+    int64_t node_rows;         /* of spectra that are in memory at a time: all of them, or some in the scratch */
     double *across;            /* sums of the kernels' columns, in the order of samples, for each node */
     double *total;             /* of each kernel */
     pthread_mutex_t lock;
-    float *spectra;            /* [node][piece], made when the first part is run, of the lanes of `made_for` */
+    float *spectra;            /* [node][piece], made when the first part is run, of the lanes of `made_for`; or NULL */
     const struct vp_line_isa *made_for;
 };
 

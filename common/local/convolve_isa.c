@@ -2,30 +2,33 @@
 #include "local/convolve_isa.h"
 
 #include "base/isa.h"
+#include "base/size.h"
 
 #include <math.h>
 #include <string.h>
 
 static bool load_f32(float *to, const float *from, int64_t n)
 {
+    vf sum = {0};
+    float rest = 0;
     int64_t i = 0;
-    vi bad = {0};
-    bool any = false;
 
     for (; i + LANES <= n; i += LANES) {
         const vf v = *(const vf_u *)(from + i);
-        const vi good = v - v == 0;
-        *(vf_u *)(to + i) = (vf)((vi)v & good);
-        bad |= ~good;
+        *(vf_u *)(to + i) = v;
+        sum += v - v; /* 0, or NaN */
+    }
+    for (; i < n; i++) {
+        to[i] = from[i];
+        rest += from[i] - from[i];
     }
     for (int l = 0; l < LANES; l++)
-        any = any || bad[l];
-    for (; i < n; i++) {
-        const bool good = isfinite(from[i]);
-        to[i] = good ? from[i] : 0;
-        any = any || !good;
-    }
-    return any;
+        rest += sum[l];
+    if (rest == 0)
+        return false;
+    for (i = 0; i < n; i++)
+        to[i] = isfinite(from[i]) ? from[i] : 0;
+    return true;
 }
 
 static bool load(float *to, const void *from, enum vp_type type, int64_t n)
@@ -80,6 +83,77 @@ static void store(void *to, enum vp_type type, const float *from, int64_t n)
         return;
     default:
         store_f32(to, from, n);
+    }
+}
+
+/* So many vectors of columns are summed in registers. */
+enum { SIDE = 8, AHEAD = 2 };
+
+INLINE void load_side(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, int vectors, float *sum)
+{
+    vf s[SIDE];
+
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        s[v] = (vf){0};
+    for (int64_t r = 0; r < rows; r++, to += pitch) {
+        if (!row[r]) {
+            memset(to, 0, (size_t)vectors * sizeof(vf));
+            continue;
+        }
+        const float *const from = (const float *)row[r] + at;
+        const void *const next = r + AHEAD < rows ? row[r + AHEAD] : NULL;
+        if (next)
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; v += 16 / LANES)
+                __builtin_prefetch((const float *)next + at + v * LANES);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) {
+            const vf x = *(const vf_u *)(from + v * LANES);
+            *(vf_u *)(to + v * LANES) = x;
+            s[v] += x;
+        }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        *(vf_u *)(sum + v * LANES) = s[v];
+}
+
+static void load_rows(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, enum vp_type type,
+                      int64_t n, float *sum)
+{
+    if (type != VP_F32) {
+        memset(sum, 0, (size_t)n * sizeof *sum);
+        for (int64_t r = 0; r < rows; r++, to += pitch) {
+            if (!row[r]) {
+                memset(to, 0, (size_t)n * sizeof *to);
+                continue;
+            }
+            load(to, (const char *)row[r] + at * (int64_t)vp_type_size(type), type, n);
+            for (int64_t i = 0; i < n; i++)
+                sum[i] += to[i];
+        }
+        return;
+    }
+    int64_t i = 0;
+    for (; i + SIDE * LANES <= n; i += SIDE * LANES)
+        load_side(to + i, pitch, row, rows, at + i, SIDE, sum + i);
+    for (; i < n; i += LANES)
+        load_side(to + i, pitch, row, rows, at + i, 1, sum + i);
+}
+
+static void store_rows(float *to, int64_t stride, const float *from, int64_t pitch, int64_t rows, const float *more,
+                       int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++, to += stride, from += pitch) {
+        const int64_t head = vp_min64(-(int64_t)((uintptr_t)to / sizeof *to) & (LANES - 1), n);
+        int64_t i = 0;
+        for (; i < head; i++)
+            to[i] = from[i] + more[i];
+        for (; i + LANES <= n; i += LANES)
+            put_past(to + i, *(const vf_u *)(from + i) + *(const vf_u *)(more + i));
+        for (; i < n; i++)
+            to[i] = from[i] + more[i];
     }
 }
 
@@ -148,6 +222,14 @@ static void rows(const struct vp_convolve_rows *r)
             for (int64_t y = 0; y < r->ny + 3; y++) {
                 const float *const s = plane + y * r->row, *const t = taps + y * r->nx;
                 vf part[4][V];
+                if (r->nx == 1) {
+#pragma GCC unroll 2
+                    for (int v = 0; v < V; v++)
+#pragma GCC unroll 4
+                        for (int i = 0; i < 4; i++)
+                            sum[i][v] += *(const vf_u *)(s + v * LANES) * t[-i];
+                    continue;
+                }
                 for (int i = 0; i < 4; i++)
                     for (int v = 0; v < V; v++)
                         part[i][v] = (vf){0};
@@ -174,5 +256,5 @@ static void rows(const struct vp_convolve_rows *r)
     }
 }
 
-const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {TEXT(VP_ISA), load, store, add, scale, plus, blend, line,
+const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {TEXT(VP_ISA), load, store, load_rows, store_rows, add, scale, plus, blend, line,
                                                            rows};

@@ -41,6 +41,10 @@ static bool make_up(const struct vp_convolve_job *j, float *to, const void *plan
 {
     bool bad = false;
 
+    if (j->p->edge == VP_EDGE_ZERO || j->p->edge == VP_EDGE_RENORMALIZE) {
+        memset(to + from, 0, (size_t)(end - from) * sizeof *to);
+        return false;
+    }
     for (int64_t i = from; i < end; i++) {
         const int64_t at = vp_convolve_place(j, 0, x + i);
         const float v = at < 0 ? 0 : sample(j, plane, row + at);

@@ -21,7 +21,9 @@ struct vp_execute {
     enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
-    struct vp_writer *twin_writer;           /* of the second result, where there is one: as the two above */
+    /* Of the second result, where there is one: as the two above. Pages come plane by plane, those of the first result
+     * before those of the second. */
+    struct vp_writer *twin_writer;
     int (*twin_page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     int device[VP_MAX_DEVICES];              /* of the plan's devices: their numbers */
     struct vp_stats *stats;                  /* may be NULL */

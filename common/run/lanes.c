@@ -164,7 +164,7 @@ static uint64_t lay_out(struct vp_lanes *w)
                                       op->from[i] < 0 ? w->in[axis] : w->stage[op->from[i]].made[axis]);
         const uint64_t need = k->scratch ? k->scratch(op, most, stage->made) : 0;
         scratch = need > scratch ? need : scratch;
-        place(&a, k->table ? k->table(op) : 0, &stage->table);
+        place(&a, (k->table ? k->table(op) : 0) + (k->made ? k->made(op) : 0), &stage->table);
         if (s < c->n - 1)
             place(&a, area_bytes(stage->made, op->out), &stage->result);
     }
@@ -227,7 +227,8 @@ static int fill_tables(struct vp_lanes *w, struct vp_err *err)
         k->fill(op, host);
         const struct vp_pitched from = {host, (int64_t)bytes, (int64_t)bytes},
                                 to = {w->stage[s].table, (int64_t)bytes, (int64_t)bytes};
-        int rc = w->kind->copy(w->work, &to, &from, (const int64_t[3]){(int64_t)bytes, 1, 1}, VP_UP, err);
+        int rc = w->kind->copy(w->work, &to, &from, (const int64_t[3]){(int64_t)bytes, 1, 1}, VP_UP, err)
+                 || (k->make && k->make(op, w->stage[s].table, w->work, err));
         rc = rc || w->kind->mark(w->work, w->lane[0].worked, err) || w->kind->wait(w->lane[0].worked, err) ? -1 : 0;
         free(host);
         if (rc)

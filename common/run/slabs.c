@@ -284,9 +284,17 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     const int64_t samples = (r->nx + r->border[0]) * (r->y1 - r->y0 + r->border[1]);
     if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */
         vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
-    return write_result(r, s, 0, &(struct sink){e->writer, e->page, e->stored_out}, err)
-           || (last->twin && write_result(r, s, 1, &(struct sink){e->twin_writer, e->twin_page, last->twin_out}, err))
-               ? -1 : 0;
+    const struct sink first = {e->writer, e->page, e->stored_out}, second = {e->twin_writer, e->twin_page, last->twin_out};
+    if (e->writer || !last->twin)
+        return write_result(r, s, 0, &first, err) || (last->twin && write_result(r, s, 1, &second, err)) ? -1 : 0;
+    for (int64_t g = s->g0; g < s->g1; g++) { /* who looks at both gets them plane by plane */
+        struct slab plane = {.g0 = g, .g1 = g + 1};
+        for (int i = 0; i < 2; i++)
+            plane.out[i] = s->out[i] + (size_t)((g - s->g0) * r->inner) * r->page_out[i];
+        if (write_result(r, &plane, 0, &first, err) || write_result(r, &plane, 1, &second, err))
+            return -1;
+    }
+    return 0;
 }
 
 int vp_run_write(void *ctx, struct vp_err *err)

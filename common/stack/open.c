@@ -108,6 +108,12 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
         vp_fail(err, VP_EUSAGE, "standard output is a terminal");
         return vp_hint(err, "redirect, pipe, or use -o FILE (--force to override)");
     }
+    return vp_open_result(run, path, out, writer, err);
+}
+
+int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err)
+{
     struct vp_stack stack;
     if (vp_stack_copy(&stack, out))
         return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");

@@ -29,6 +29,10 @@ int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struc
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err);
 
+/* The same for a second result, in a file of its own. */
+int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err);
+
 /* Add that line to a header that is written otherwise. */
 int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err);
 

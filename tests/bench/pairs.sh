@@ -74,6 +74,8 @@ img-threshold sauvola 101^2, u8  | img-threshold --local sauvola --2d --window 1
 img-threshold otsu, u16          | img-threshold --otsu $u16 -o out
 img-nlmeans 3-D, f32             | img-nlmeans --h 0.1 --search 2 $few32 -o out
 img-nlmeans --2d, f32            | img-nlmeans --2d --h 0.1 --search 5 --type f32 $few32 -o out
+img-sat, u8                      | img-sat $u8 -o out
+img-sat, 3-D, f32                | img-sat --3d $f32 -o out
 ct-phantom, a scan               | ct-phantom -g $views --noise 1e4 -o out
 ct-normalize                     | ct-normalize --flat $flat --dark $dark $counts -o out
 ct-filter                        | ct-filter $scan -o out

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Peers where they are installed: the ramp filter of 1024^2 projections with SciPy's FFT, for the ratio to the
-figures that tests/bench prints in the same run; local operations of SciPy and OpenCV beside ours.
+figures that tests/bench prints in the same run; local operations of SciPy and OpenCV, and morphological reconstruction
+of scikit-image and DIPlib, beside ours.
 Argument: the build directory."""
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -99,6 +101,47 @@ def local_operations(build):
 
 
 local_operations(sys.argv[1] if len(sys.argv) > 1 else "build")
+
+
+# ---- morphological reconstruction: the same images, written by tests/bench/morphrecon_bench ----
+
+def reconstruction(build):
+    bench = os.path.join(build, "bench", "morphrecon_bench")
+    if not os.access(bench, os.X_OK):
+        print(f"(no {bench}: no peers of reconstruction)")
+        return
+    try:
+        from skimage.morphology import reconstruction as by_skimage
+    except ImportError:
+        by_skimage = None
+    try:
+        import diplib
+    except ImportError:
+        diplib = None
+    from scipy.ndimage import generate_binary_structure
+    for name in ("hmax-10-u8-8", "hmax-40-u8-4", "holes-u8-8", "holes-u8-4", "serpentine-u8-4", "hmax-10-u8-26",
+                 "holes-u8-26"):
+        with tempfile.TemporaryDirectory() as where:
+            size, nx, ny, nz, connectivity = map(int, subprocess.run(
+                [bench, "--write", where, name], capture_output=True, text=True, check=True).stdout.split())
+            shape = (nz, ny, nx) if nz > 1 else (ny, nx)
+            marker, mask = (np.fromfile(os.path.join(where, f), np.dtype(f"u{size}")).reshape(shape)
+                            for f in ("marker", "mask"))
+        ours = subprocess.run([bench, name], capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+        one, two = float(ours[1]) / 1e3, float(ours[3]) / 1e3
+        reach = {4: 1, 8: 2, 6: 1, 18: 2, 26: 3}[connectivity]
+        line = f"{name}: voxpipe {1e3 * one:.1f} ms with 1 thread, {1e3 * two:.1f} ms with 2"
+        if by_skimage:
+            footprint = generate_binary_structure(len(shape), reach)
+            theirs = best_of(lambda: by_skimage(marker, mask, footprint=footprint), 1)
+            line += f"; skimage reconstruction {theirs:.2f} s: {theirs / one:.0f} x, {theirs / two:.0f} x"
+        if diplib:
+            theirs = best_of(lambda: diplib.MorphologicalReconstruction(marker, mask, connectivity=reach), 2)
+            line += f"; DIPlib {theirs:.2f} s: {theirs / one:.0f} x, {theirs / two:.0f} x"
+        print(line, flush=True)
+
+
+reconstruction(sys.argv[1] if len(sys.argv) > 1 else "build")
 
 
 def seconds(work, rounds=3):

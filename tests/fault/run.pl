@@ -35,6 +35,7 @@ system("cd $in && {
     img-convert --raw-out vol.tif -o vol.raw
     img-cat --region 0:5,0:4 --pages 0:1 vol.tif | img-math 1+x*y -o kernel.tif
     mkdir folder && img-cat vol.tif -o folder/a.tif && img-cat vol.tif -o folder/b.tif && echo $in/vol.tif > list
+    echo 12 10 3 > places
 }") == 0 or die "the inputs could not be made\n";
 my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v } qw(nx ny pages);
 
@@ -71,6 +72,10 @@ img-morphrecon --hmax 0.002 --chunk 20x30x7 $in/vol.tif -o %
 img-morphrecon --open 1 <$in/vol.tif -o %
 img-wiener --noise 1e-7 $in/vol.tif -o %
 img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
+img-psf --moffat 3 -o %
+img-psf --from $in/vol.tif --positions $in/places --size 3x3x1 --given --negative -o %
+img-sat --exclusive $in/vol.tif -o %
+img-sat --3d --squares $in/squares.tif <$in/vol.tif -o %
 img-threshold --otsu $in/vol.tif -o %
 img-threshold --local mean --window 5 -o % <$in/vol.tif
 img-view --window 0,0.03 $in/vol.tif -o %

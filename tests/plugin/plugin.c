@@ -3,6 +3,7 @@
  * go the way to a device on machines without one. What a device computes there is the operation's own code for the CPU:
  * the bytes must be the same. */
 #include "../unit/pretend.h"
+#include "../unit/sat_apply.h"
 #include "build.h"
 
 const struct vp_kind *vp_plugin(void);
@@ -12,14 +13,6 @@ static int count(void)
 {
     const char *n = getenv("VOXPIPE_PRETEND");
     return n ? atoi(n) : 3;
-}
-
-/* What was before is added by kernels alone: such operations have none here. */
-static bool has(const struct vp_op *op, char *why, size_t size)
-{
-    if (op->carries)
-        snprintf(why, size, "pretended devices do not carry values");
-    return !op->carries;
 }
 
 static struct vp_kernel any;
@@ -35,7 +28,7 @@ __attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)
     static struct vp_kind table;
     pretend.fail_at = -1;
     any = *pretend_kernel("any");
-    any.has = has;
+    pretend_apply = sat_apply; /* the one operation that carries a value */
     table = pretended;
     table.build = VP_BUILD;
     table.name = "cuda";

@@ -187,63 +187,104 @@ static inline bool REF(ref_hybrid)(REF_T *marker, const REF_T *mask, const int64
     return ok;
 }
 
-struct REF(ref_item) { REF_T v; int64_t p; };
+/* What waits: a heap, or with narrow keys a stack for each. */
+struct REF(ref_item) { REF_T v; int64_t p, next; };
+
+struct REF(ref_queue) {
+    struct REF(ref_item) *item;
+    int64_t room, length, waiting;
+    int64_t *stack, free, top; /* the last items of the stacks, -1: none; items to use again; the largest key */
+};
+
+static inline bool REF(ref_put)(struct REF(ref_queue) *q, REF_T v, int64_t p)
+{
+    int64_t i = q->length;
+
+    if (q->length == q->room && (!q->stack || q->free < 0)) {
+        struct REF(ref_item) *const larger = realloc(q->item, (size_t)(q->room ? 2 * q->room : 1 << 16) * sizeof *larger);
+        if (!larger)
+            return false;
+        q->item = larger;
+        q->room = q->room ? 2 * q->room : 1 << 16;
+    }
+    q->waiting++;
+    if (q->stack) {
+        if (q->free >= 0) {
+            i = q->free;
+            q->free = q->item[i].next;
+        } else {
+            q->length++;
+        }
+        q->item[i] = (struct REF(ref_item)){v, p, q->stack[v]};
+        q->stack[v] = i;
+        q->top = (int64_t)v > q->top ? (int64_t)v : q->top;
+        return true;
+    }
+    for (q->length++; i > 0 && q->item[(i - 1) / 2].v < v; i = (i - 1) / 2)
+        q->item[i] = q->item[(i - 1) / 2];
+    q->item[i] = (struct REF(ref_item)){v, p, -1};
+    return true;
+}
+
+static inline struct REF(ref_item) REF(ref_take)(struct REF(ref_queue) *q)
+{
+    q->waiting--;
+    if (q->stack) {
+        while (q->stack[q->top] < 0)
+            q->top--;
+        const int64_t i = q->stack[q->top];
+        q->stack[q->top] = q->item[i].next;
+        q->item[i].next = q->free;
+        q->free = i;
+        return q->item[i];
+    }
+    const struct REF(ref_item) top = q->item[0], last = q->item[--q->length];
+    int64_t i = 0;
+    for (int64_t k; (k = 2 * i + 1) < q->length; i = k) {
+        k += k + 1 < q->length && q->item[k + 1].v > q->item[k].v;
+        if (q->item[k].v <= last.v)
+            break;
+        q->item[i] = q->item[k];
+    }
+    q->item[i] = last;
+    return top;
+}
 
 static inline bool REF(ref_priority)(REF_T *marker, const REF_T *mask, const int64_t size[3], int connectivity)
 {
     struct REF(ref) r;
-    struct REF(ref_item) *heap = NULL;
-    int64_t room = 0, length = 0;
+    struct REF(ref_queue) q = {.free = -1};
+    const size_t stacks = sizeof(REF_T) <= 2 ? (size_t)1 << 8 * (sizeof(REF_T) & 3) : 0;
     bool ok = REF(ref_open)(&r, marker, mask, size, connectivity);
     REF_T *const j = r.j, *const g = r.g;
 
-    for (int64_t scan = 0; ok && (scan < r.hi || length > 0);) {
-        int64_t p = scan;
-        const bool seed = scan < r.hi;
-        if (seed) { /* whoever can raise a neighbour is put in, below */
-            scan++;
-            if (j[p] == 0)
-                continue;
-        } else { /* the largest is taken out */
-            const struct REF(ref_item) top = heap[0], last = heap[--length];
-            int64_t i = 0;
-            for (int64_t k; (k = 2 * i + 1) < length; i = k) {
-                k += k + 1 < length && heap[k + 1].v > heap[k].v;
-                if (heap[k].v <= last.v)
-                    break;
-                heap[i] = heap[k];
-            }
-            heap[i] = last;
-            p = top.p;
-            if (j[p] != top.v)
-                continue; /* it was raised after that and put in again */
-        }
+    if (stacks > 0) {
+        q.stack = malloc(stacks * sizeof *q.stack);
+        ok = ok && q.stack;
+        for (size_t i = 0; i < stacks && ok; i++)
+            q.stack[i] = -1;
+    }
+    for (int64_t p = r.lo; p < r.hi && ok; p++) { /* whoever can raise a neighbour */
         const REF_T v = j[p];
+        bool can = false;
+        for (int k = 0; k < r.n && v > 0; k++)
+            can |= j[p + r.offset[k]] < v && j[p + r.offset[k]] < g[p + r.offset[k]];
+        ok = !can || REF(ref_put)(&q, v, p);
+    }
+    while (ok && q.waiting > 0) {
+        const struct REF(ref_item) top = REF(ref_take)(&q);
+        if (j[top.p] != top.v)
+            continue; /* it was raised after that and put in again */
         for (int k = 0; k < r.n && ok; k++) {
-            const int64_t q = p + r.offset[k];
-            if (j[q] >= v || j[q] >= g[q])
-                continue;
-            if (!seed)
-                j[q] = v < g[q] ? v : g[q];
-            if (length == room) {
-                struct REF(ref_item) *const larger = realloc(heap, (size_t)(room ? 2 * room : 1 << 16) * sizeof *heap);
-                if (!larger) {
-                    ok = false;
-                    break;
-                }
-                heap = larger;
-                room = room ? 2 * room : 1 << 16;
+            const int64_t p = top.p + r.offset[k];
+            if (j[p] < top.v && j[p] < g[p]) {
+                j[p] = top.v < g[p] ? top.v : g[p];
+                ok = REF(ref_put)(&q, j[p], p);
             }
-            const struct REF(ref_item) item = seed ? (struct REF(ref_item)){v, p} : (struct REF(ref_item)){j[q], q};
-            int64_t i = length++;
-            for (; i > 0 && heap[(i - 1) / 2].v < item.v; i = (i - 1) / 2)
-                heap[i] = heap[(i - 1) / 2];
-            heap[i] = item;
-            if (seed)
-                break;
         }
     }
-    free(heap);
+    free(q.item);
+    free(q.stack);
     REF(ref_close)(&r, marker);
     return ok;
 }

@@ -52,6 +52,7 @@ static struct {
     int64_t launched, fail_at;   /* the launch of that number fails, */
     bool late;                   /* or what it has started does */
     int shortages;               /* of memory, that come at random from now on */
+    bool tables;                 /* kernels have one, which takes the device some time to make */
 } pretend;
 static pthread_mutex_t pretend_lock = PTHREAD_MUTEX_INITIALIZER;   /* of `pretend` */
 static pthread_mutex_t device_lock[PRETEND_DEVICES];               /* of the queues and events of a device */
@@ -80,6 +81,7 @@ struct task {
     const struct vp_op *op;
     enum vp_visit visit;
     void *state;
+    const uint64_t *table;
     bool fails;
     struct vp_area in[VP_MAX_INPUTS], out[2];
     struct task *next;
@@ -108,6 +110,9 @@ static void unlock_device(int device)
     pthread_mutex_unlock(&device_lock[device % PRETEND_DEVICES]);
 }
 
+/* The table of every kernel, and behind it, made by the device, what it is not. */
+static const uint64_t PRETEND_TABLE = 0x5eed7ab1e;
+
 /* ---- what is queued, done ---- */
 
 static struct vp_part part_of_area(const struct vp_area *a, const struct vp_box *box, enum vp_type t, void ***planes)
@@ -130,6 +135,8 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
     const struct vp_area *in = t->in, *out = t->out;
     if (t->fails)
         return vp_fail(err, VP_ERUN, "a pretended device fell off the bus");
+    if (t->table && (t->table[0] != PRETEND_TABLE || t->table[1] != ~PRETEND_TABLE))
+        return vp_fail(err, VP_ERUN, "a kernel was launched before its table was there");
     if (t->visit == VP_APPLY) {
         pretend_apply(op, out, t->state);
         return 0;
@@ -389,7 +396,8 @@ static bool pretend_has(const struct vp_op *op, char *why, size_t size)
 
 static int pretend_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    struct task t = {.what = LAUNCH, .op = op, .out = {work->out[0]}, .visit = work->visit, .state = work->state};
+    struct task t = {.what = LAUNCH, .op = op, .out = {work->out[0]}, .visit = work->visit, .state = work->state,
+                     .table = work->table};
     pthread_mutex_lock(&pretend_lock);
     t.fails = pretend.launched++ == pretend.fail_at;
     const bool late = pretend.late;
@@ -419,12 +427,42 @@ static uint64_t pretend_state(const struct vp_op *op, const int64_t out[3])
     return bytes > op->tells ? bytes : op->tells;
 }
 
+static uint64_t pretend_number(const struct vp_op *op)
+{
+    (void)op;
+    return sizeof PRETEND_TABLE;
+}
+
+static void pretend_fill(const struct vp_op *op, void *table)
+{
+    (void)op;
+    memcpy(table, &PRETEND_TABLE, sizeof PRETEND_TABLE);
+}
+
+static int make_late(void *arg, struct vp_err *err)
+{
+    uint64_t *table;
+    (void)err;
+    memcpy(&table, arg, sizeof table);
+    table[1] = ~table[0];
+    return 0;
+}
+
+static int pretend_make(const struct vp_op *op, void *table, struct vp_queue *queue, struct vp_err *err)
+{
+    (void)op, (void)err;
+    return pretend_call(queue, make_late, &table, sizeof table);
+}
+
 static const struct vp_kernel *pretend_kernel(const char *name)
 {
     static const struct vp_kernel any = {.name = "any", .has = pretend_has, .state = pretend_state,
-                                         .launch = pretend_launch};
+                                         .launch = pretend_launch},
+                                  with_table = {.name = "any", .has = pretend_has, .state = pretend_state,
+                                                .table = pretend_number, .fill = pretend_fill, .made = pretend_number,
+                                                .make = pretend_make, .launch = pretend_launch};
     (void)name;
-    return &any;
+    return pretend.tables ? &with_table : &any;
 }
 
 static const struct vp_kind pretended = {

@@ -3,26 +3,10 @@
  * against sums in long double. */
 #include "image/sat.h"
 
-#include "base/err.h"
-#include "base/size.h"
-#include "test.h"
+#include "plans.h"
+#include "sat_apply.h"
 
-#include <stdlib.h>
-
-static uint64_t state = 88172645463325252u;
-
-static uint64_t next_random(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-static int64_t dice(int64_t lo, int64_t hi)
-{
-    return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1));
-}
+#include <signal.h>
 
 /* ---- what is wanted ---- */
 
@@ -58,8 +42,8 @@ static void rows_of(const double *a, double *r, double *sum, int64_t nx)
 /* The order that is written down, row by row. */
 static void want_floats(const double *a, double *out, int64_t nx, int64_t ny, int64_t segment)
 {
-    const int64_t tiles = (nx + 255) / 256, groups = (ny + 7) / 8;
-    double *r = malloc((size_t)(groups * 8 * nx) * sizeof *r), *l = calloc((size_t)(groups * 8 * tiles), sizeof *l);
+    const int64_t tiles = (nx + 255) / 256, groups = (ny + 3) / 4;
+    double *r = malloc((size_t)(groups * 4 * nx) * sizeof *r), *l = calloc((size_t)(groups * 4 * tiles), sizeof *l);
     for (int64_t y = 0; y < ny; y++) {
         double *sum = malloc((size_t)tiles * sizeof *sum), left = 0;
         rows_of(a + y * nx, r + y * nx, sum, nx);
@@ -72,22 +56,22 @@ static void want_floats(const double *a, double *out, int64_t nx, int64_t ny, in
     for (int64_t x = 0; x < nx; x++) {
         double p = 0, above = 0, o = 0, q = 0, t = 0;
         for (int64_t g = 0; g < groups; g++) {
-            double h[8], v = 0, last = 0;
-            for (int k = 0; k < 8; k++)
-                h[k] = l[(g * 8 + k) * tiles + x / 256];
-            prefix(h, 8);
-            for (int64_t y = g * 8; y < ny && y < g * 8 + 8; y++) {
-                v = y % 8 ? v + r[y * nx + x] : r[y * nx + x];
-                last = out[y * nx + x] = p + (v + ((q + h[y % 8]) + (o + (t + above))));
+            double h[4], v = 0, last = 0;
+            for (int k = 0; k < 4; k++)
+                h[k] = l[(g * 4 + k) * tiles + x / 256];
+            prefix(h, 4);
+            for (int64_t y = g * 4; y < ny && y < g * 4 + 4; y++) {
+                v = y % 4 ? v + r[y * nx + x] : r[y * nx + x];
+                last = out[y * nx + x] = p + (v + ((q + h[y % 4]) + (o + (t + above))));
             }
             o += v;
-            q += h[7];
+            q += h[3];
             if (g % 8 == 7) {
                 above += o;
                 t += q;
                 o = q = 0;
             }
-            if ((g + 1) * 8 % segment == 0) {
+            if ((g + 1) * 4 % segment == 0) {
                 p = last;
                 above = t = 0;
             }
@@ -239,7 +223,7 @@ static void test_tables(void)
             continue;
         }
         if (dice(0, 3) == 0)
-            p->segment = 64, op.step[2] = r.volume ? op.step[2] : 64;
+            p->segment = 32, op.step[2] = r.volume ? op.step[2] : 32;
         kinds[p->sum[0]]++;
         void *a = malloc((size_t)all * vp_type_size(in));
         fill(a, in, all);
@@ -281,7 +265,7 @@ static void test_precision(void)
     float *a = malloc(sizeof(float) * NX * NY);
     double *t = malloc(sizeof(double) * NX * NY), worst = 0;
     for (int64_t i = 0; i < NX * NY; i++)
-        a[i] = (float)(next_random() >> 40) / 16777216.f;
+        a[i] = (float)((double)(next_random() >> 40) * exp2(-24 - (double)dice(0, 19)));
     CHECK_INT(vp_sat_op(&op, &r, size, VP_F32, &err), 0);
     run_parts(&op, a, (void *const[]){t, NULL}, n, false, 2);
     for (int i = 0; i < 200; i++) {
@@ -318,8 +302,208 @@ static void test_types(void)
     CHECK_INT(vp_sat_check(VP_I32, VP_F64, &err), 0);
 }
 
+/* ---- plans ---- */
+
+static char dir[] = "/tmp/sat_test.XXXXXX";
+
+struct scene {
+    struct vp_sat_request r;
+    enum vp_type in;
+    int64_t n[3], inner, outer; /* one volume, or one page: n[2] is 1 */
+    struct vp_chain chain;
+    char path[64];
+    void *data, *want[2];
+};
+
+/* n[] as the engine sees it, and of the result. */
+static void engine_size(const struct scene *s, int64_t size[3], int64_t result[3])
+{
+    size[0] = s->n[0];
+    size[1] = s->r.volume ? s->n[1] : 1;
+    size[2] = s->r.volume ? s->n[2] : s->n[1];
+    for (int a = 0; a < 3; a++)
+        result[a] = size[a] + s->chain.stage[0].border[a];
+}
+
+/* The tables of all images one after the other, then with borders and with the pages of volumes interleaved. */
+static void want_of_scene(struct scene *s)
+{
+    const struct vp_op *op = &s->chain.stage[0];
+    const int64_t images = s->inner * s->outer, voxels = s->n[0] * s->n[1] * s->n[2];
+    int64_t size[3], large[3];
+    engine_size(s, size, large);
+    for (int k = 0; k < 1 + op->twin; k++) {
+        const enum vp_type to = k ? op->twin_out : op->out;
+        const size_t in = vp_type_size(s->in), out = vp_type_size(to);
+        s->want[k] = calloc((size_t)(large[0] * large[1] * large[2] * images), out);
+        void *image = malloc((size_t)voxels * in), *table = malloc((size_t)voxels * out);
+        for (int64_t i = 0; i < images; i++) {
+            for (int64_t z = 0; z < size[2]; z++)
+                memcpy((char *)image + (size_t)(z * size[0] * size[1]) * in,
+                       (char *)s->data + (size_t)(((i / s->inner * size[2] + z) * s->inner + i % s->inner) * size[0]
+                                                  * size[1]) * in, (size_t)(size[0] * size[1]) * in);
+            make_want(table, to, image, s->in, s->n, s->r.volume, k, ((struct vp_sat *)op->params)->segment);
+            for (int64_t z = 0; z < size[2]; z++)
+                for (int64_t y = 0; y < size[1]; y++) {
+                    const int64_t page = (i / s->inner * large[2] + z + op->border[2]) * s->inner + i % s->inner;
+                    memcpy((char *)s->want[k] + (size_t)((page * large[1] + y + op->border[1]) * large[0]
+                                                         + op->border[0]) * out,
+                           (char *)table + (size_t)((z * size[1] + y) * size[0]) * out, (size_t)size[0] * out);
+                }
+        }
+        free(image);
+        free(table);
+    }
+}
+
+static void make_scene(struct scene *s, int trial)
+{
+    static const enum vp_type outs[] = {VP_U32, VP_U64, VP_I32, VP_I64, VP_F64, VP_F32};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_writer *w = NULL;
+    struct vp_op op;
+    *s = (struct scene){.in = (enum vp_type)(trial % VP_N_TYPES), .inner = 1, .outer = dice(1, 3)};
+    do
+        s->r = (struct vp_sat_request){.volume = dice(0, 1), .exclusive = dice(0, 1), .squares = dice(0, 2) == 0,
+                                       .out = outs[dice(0, 5)]};
+    while (vp_sat_check(s->in, s->r.out, &err));
+    s->n[0] = dice(0, 3) ? dice(1, 60) : dice(1, 700);
+    s->n[1] = dice(0, 2) ? dice(1, 40) : s->r.volume ? dice(1, 60) : dice(1, 500);
+    s->n[2] = s->r.volume ? dice(1, 20) : 1;
+    s->inner = s->r.volume ? dice(1, 2) : 1;
+    const int64_t size[3] = {s->n[0], s->r.volume ? s->n[1] : 1, s->r.volume ? s->n[2] : s->n[1]};
+    err = (struct vp_err)VP_ERR_INIT;
+    CHECK_INT(vp_sat_op(&op, &s->r, size, s->in, &err), 0);
+    CHECK_INT(vp_chain_add(&s->chain, &op, &err), 0);
+    const struct vp_stack stack = {.nx = s->n[0], .ny = s->n[1], .pages = s->inner * s->n[2] * s->outer, .type = s->in};
+    const struct vp_writer_options o = {0};
+    const int64_t samples = s->n[0] * s->n[1] * stack.pages;
+    s->data = malloc((size_t)samples * vp_type_size(s->in));
+    fill(s->data, s->in, samples);
+    snprintf(s->path, sizeof s->path, "%s/in.tif", dir);
+    CHECK_INT(vp_writer_open(&w, s->path, &stack, &o, &err), 0);
+    CHECK_INT(vp_writer_pages(w, stack.pages, s->data, 1, &err), 0);
+    CHECK_INT(vp_writer_close(w, &err), 0);
+    want_of_scene(s);
+}
+
+struct both { struct got table[2]; };
+
+static int take_table(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    return take_page(&((struct both *)ctx)->table[0], page, samples, n, err);
+}
+
+static int take_squares(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    return take_page(&((struct both *)ctx)->table[1], page, samples, n, err);
+}
+
+/* 0 if the bytes are the wanted ones. */
+static int run_plan(struct scene *s, const struct vp_problem *p, const struct vp_plan *plan, bool piped)
+{
+    const struct vp_op *op = &s->chain.stage[0];
+    int64_t size[3], large[3];
+    engine_size(s, size, large);
+    const int64_t page = large[0] * large[1], pages = large[2] * s->inner * s->outer;
+    struct both got;
+    struct vp_err err = VP_ERR_INIT;
+    struct source source;
+    for (int k = 0; k < 2; k++) {
+        const size_t bytes = vp_type_size(k ? op->twin_out : op->out);
+        got.table[k] = (struct got){.data = malloc((size_t)(page * pages) * bytes), .size = bytes, .page = page,
+                                    .fail_at = -1};
+    }
+    struct vp_execute e = {.problem = p, .plan = plan, .chain = &s->chain, .held = s->in, .stored_out = op->out,
+                           .device = {1, 2, 3, 4}, .page = take_table, .twin_page = take_squares, .ctx = &got};
+    CHECK_INT(source_open(&source, s->path, NULL, piped, &err), 0);
+    e.reader[0] = source.reader;
+    int rc = vp_execute(&e, NULL, &err);
+    if (rc)
+        printf("%s\n", err.msg);
+    source_close(&source);
+    s->chain.stage[0].image[2] = size[2];
+    for (int k = 0; k < 1 + op->twin; k++) {
+        rc = rc || got.table[k].next != pages
+             || memcmp(got.table[k].data, s->want[k], (size_t)(page * pages) * got.table[k].size) ? -1 : 0;
+    }
+    free(got.table[0].data);
+    free(got.table[1].data);
+    return rc;
+}
+
+static void test_plans(void)
+{
+    int runs = 0, wrong = 0, side = 0, streams = 0, piped_runs = 0, types[VP_N_TYPES] = {0};
+    pretend_apply = sat_apply;
+    pretend.fail_at = -1;
+    for (int trial = 0; trial < 400; trial++) {
+        struct scene s;
+        make_scene(&s, trial);
+        int64_t size[3], large[3];
+        engine_size(&s, size, large);
+        struct vp_problem p = {.chain = &s.chain, .image = {size[0], size[1], size[2]}, .inner = s.inner,
+                               .outer = s.outer, .lines = !s.r.volume, .stored_in = vp_type_size(s.in), .stored_out = 8,
+                               .threads = (int)dice(1, 3), .memory = 1 << 30};
+        p.kind = trial % 3 ? &pretended : NULL;
+        p.devices = p.kind ? (int)dice(1, 3) : 0;
+        for (int d = 0; d < p.devices; d++)
+            p.free[d] = 1 << 30;
+        for (int i = 0; i < 6; i++) {
+            const int64_t step = vp_min64(s.chain.stage[0].step[2], size[2]);
+            const bool piped = dice(0, 2) == 0;
+            struct vp_plan plan;
+            struct vp_err err = VP_ERR_INIT;
+            bool made = i == 0 && !vp_plan_make(&plan, &p, &err);
+            CHECK(i || made);
+            for (int k = 0; k < 100 && !made; k++) { /* whole rows, or planes, of whole segments */
+                const int64_t depth = vp_min64(size[2], step * dice(1, 4));
+                plan = (struct vp_plan){.bands = 1, .band = size[1], .slab = depth, .slabs = (int)dice(1, 3),
+                                        .lanes = (int)dice(1, 3), .stream = dice(0, 1),
+                                        .part = {size[0], size[1], depth}, .window = depth * dice(1, 3)};
+                made = vp_plan_try(&plan, &p);
+            }
+            if (!made)
+                continue;
+            const int rc = run_plan(&s, &p, &plan, piped);
+            CHECK_INT(rc, 0);
+            if (rc)
+                printf("%s to %s%s%s, %s %lld x %lld x %lld, %lld side by side, %lld images, %s, %d workers, slab %lld\n",
+                       vp_type_name(s.in), vp_type_name(s.r.out), s.r.squares ? " and squares" : "",
+                       s.r.exclusive ? ", exclusive" : "", s.r.volume ? "volumes" : "images", (long long)s.n[0],
+                       (long long)s.n[1], (long long)s.n[2], (long long)s.inner, (long long)s.outer,
+                       p.kind ? "devices" : "CPU", plan.workers, (long long)plan.slab);
+            wrong += rc != 0;
+            runs++;
+            types[s.in]++;
+            side += plan.offset && plan.workers > 1;
+            streams += plan.stream;
+            piped_runs += piped;
+        }
+        unlink(s.path);
+        vp_chain_free(&s.chain);
+        free(s.data);
+        free(s.want[0]);
+        free(s.want[1]);
+    }
+    printf("%d plans, %d differ: %d streams, %d side by side on devices, %d from pipes; of each type", runs, wrong,
+           streams, side, piped_runs);
+    for (int t = 0; t < VP_N_TYPES; t++) {
+        printf(" %d", types[t]);
+        CHECK(types[t] >= 200);
+    }
+    printf("\n");
+    CHECK(side >= 100 && streams >= 500 && piped_runs >= 300);
+    CHECK_INT(pretend.open, 0);
+}
+
 int main(void)
 {
+    if (!mkdtemp(dir))
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    test_plans();
+    CHECK_INT(rmdir(dir), 0);
     test_types();
     test_tables();
     test_precision();

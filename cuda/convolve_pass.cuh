@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Kernels of the passes of convolve_pass.h for one length of transform.
+ *
+ * Rows: L::R2 threads a line, a line's values in registers, an exchange through shared memory; lines leave in natural
+ * order. A line's mean does not go through the transforms, which would round it as coarsely as it is large: it is taken
+ * off, and what the kernel makes of it is added when the line is back (means_kernel in convolve.cu).
+ * Columns: GROUP lanes beside each other (64 or 128 bytes of a row) by R2 threads each; forward, times the spectrum and
+ * back in one kernel, or one of these. A spectrum lies in the order of the registers that use it, two values beside
+ * each other. Samples outside the image are rows inside it that are read again, so no row is transformed twice.
+ *
+ * Bits: tiles are anchored to the image, all of a tile's samples are in the input of whoever makes it, and what lies
+ * beyond the last output's kernel counts as 0, wherever the input ends. */
+#ifndef VP_CONVOLVE_PASS_CUH
+#define VP_CONVOLVE_PASS_CUH
+
+#include "convolve_edge.cuh"
+#include "gpu_size.h"
+#include "launch.cuh"
+
+namespace vp
+{
+namespace
+{
+
+/* All weights over those that meet samples. */
+__device__ __forceinline__ float renormalizing(const double *sums, const convolve_axis axis[3], int x, int y, int z)
+{
+    int lo[3], hi[3];
+    taps_inside(axis[0], x, lo[0], hi[0]);
+    taps_inside(axis[1], y, lo[1], hi[1]);
+    taps_inside(axis[2], z, lo[2], hi[2]);
+    const int64_t row = axis[0].taps + 1, plane = row * (axis[1].taps + 1);
+    const auto at = [&](int i, int j, int k) { return __ldg(sums + k * plane + j * row + i); };
+    const auto in_plane = [&](int k) {
+        return at(hi[0], hi[1], k) - at(lo[0], hi[1], k) - (at(hi[0], lo[1], k) - at(lo[0], lo[1], k));
+    };
+    return (float)(at(axis[0].taps, axis[1].taps, axis[2].taps) / (in_plane(hi[2]) - in_plane(lo[2])));
+}
+
+/* ---- rows ---- */
+
+/* Two tiles of a row; `row` is its sample at in.box.lo[0]. */
+template <class L, class Sample>
+__device__ __forceinline__ void load_pair(cx *v, const rows_args &a, const Sample *row, int x0, int t)
+{
+    const int at = (int)a.in.box.lo[0], samples = samples_of(a.x), last = t + L::R2 * (L::R1 - 1);
+    const convolve_axis x = a.x;
+    if (x0 >= x.first && x0 + x.valid + L::T <= x.first + x.count) {
+        const Sample *const p = hidden(row + (x0 - at + t)), *const q = hidden(p + x.valid);
+        each<L::R1 - 1>([&](auto j) { v[j] = {(float)__ldg(p + L::R2 * j), (float)__ldg(q + L::R2 * j)}; });
+        v[L::R1 - 1] = {0, 0}; /* valid + taps - 1 may be a few less than T */
+        if (last < samples)
+            v[L::R1 - 1] = {(float)__ldg(p + L::R2 * (L::R1 - 1)), (float)__ldg(q + L::R2 * (L::R1 - 1))};
+        return;
+    }
+    const Sample *const p = hidden(row - at);
+    each<L::R1>([&](auto j) {
+        const int i = t + L::R2 * j;
+        const int from = i < samples ? sample_from(x, x0 + i) : -1;
+        const int next = i < samples ? sample_from(x, x0 + x.valid + i) : -1;
+        v[j] = {from < 0 ? 0 : (float)__ldg(p + from), next < 0 ? 0 : (float)__ldg(p + next)};
+    });
+}
+
+/* Forward and out, in natural order; all threads of the block are here. */
+template <class L> __device__ __forceinline__ void row_forward(cx *v, cx *sm, int t, cx *out, const cx *twiddle, bool live)
+{
+    samples_out<L, L::row_pitch, 1>(v, sm, t, twiddle);
+    meet_line<L>();
+    frequencies_in<L, L::row_pitch, 1>(v, sm, t);
+    if (!live)
+        return;
+    out = hidden(out + t);
+    each<L::batches>([&](auto b) {
+        if (L::even || t + b * L::R2 < L::R1)
+            each<L::R2>([&](auto k) { out[b * L::R2 + L::R1 * k] = v[b * L::R2 + k]; });
+    });
+}
+
+template <class L, int ROWS, int BLOCKS>
+__global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const rows_args a)
+{
+    extern __shared__ cx shared[];
+    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
+    const int row = blockIdx.x * ROWS + line;
+    const bool live = row < a.rows;
+    cx *const sm = shared + line * L::row_size;
+    cx v[L::values];
+
+    if (live) {
+        const int64_t at = (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
+        const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
+        typed((char *)a.in.data, a.type, [&](auto *data) { load_pair<L>(v, a, data + at, x0, t); });
+    } else {
+        each<L::R1>([&](auto j) { v[j] = {0, 0}; });
+    }
+    cx m = line_sum<L>(sum_of<L>(v), sm, t);
+    if (any_of_line<L>(!is_finite(m))) {
+        if (!is_finite(m))
+            *a.bad = 1;
+        each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
+        m = line_sum<L>(sum_of<L>(v), sm, t);
+    }
+    m = {m.re * (1.0f / L::T), m.im * (1.0f / L::T)};
+    each<L::R1>([&](auto j) { v[j] = v[j] - m; });
+    if (live && t == 0)
+        ((cx *)a.mean)[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
+    cx *const out = (cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
+    row_forward<L>(v, sm, t, out, (const cx *)a.twiddle, live);
+}
+
+template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads) taps_kernel(const taps_args a)
+{
+    extern __shared__ cx shared[];
+    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
+    const int64_t row = (int64_t)blockIdx.x * ROWS + line;
+    const bool live = row < a.rows;
+    cx v[L::values];
+
+    each<L::R1>([&](auto j) {
+        const int i = t + L::R2 * j + a.centre, k = i >= L::T ? i - L::T : i;
+        v[j] = {live && k < a.n ? __ldg(a.taps + row * a.pitch + k) : 0, 0};
+    });
+    row_forward<L>(v, shared + line * L::row_size, t, (cx *)a.out + row * L::T, (const cx *)a.twiddle, live);
+}
+
+/* A row back to its place, 16 bytes at a time where all is as it is and aligned. `pixel` has the pair's outputs side by
+ * side. */
+template <class L>
+__device__ __forceinline__ void store_pair(const back_args &a, const float *pixel, int t, int x0, int y, int z)
+{
+    const vp_area &o = a.out;
+    const int n = min(2 * a.axis[0].valid, (int)o.box.hi[0] - x0);
+    const int64_t at = (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
+    const bool edge = (a.sums || a.factor) && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
+                                 || clips(a.axis[2], z));
+    if (a.type == VP_F32 && a.ending.with == CONVOLVE_ONLY && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
+        float *const q = hidden((float *)o.data + at + 4 * t);
+        const float4 *const p = (const float4 *)pixel + t;
+        each<L::T / 2 / L::R2>([&](auto k) {
+            const int i = 4 * (t + L::R2 * k);
+            if (i + 3 < n)
+                __stcs((float4 *)(q + 4 * L::R2 * k), p[L::R2 * k]);
+            else if (i < n)
+                for (int e = 0; i + e < n; e++)
+                    q[4 * L::R2 * k + e] = pixel[i + e];
+        });
+        return;
+    }
+    const convolve_ending &e = a.ending;
+    const auto at_start_of = [&](const vp_area &o) {
+        return (const float *)o.data + (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
+    };
+    const bool inside = y >= e.box.lo[1] && y < e.box.hi[1] && z >= e.box.lo[2] && z < e.box.hi[2];
+    for (int i = t; i < n; i += L::R2) {
+        float v = pixel[i];
+        if (edge)
+            v *= a.sums ? renormalizing(a.sums, a.axis, x0 + i, y, z)
+                        : a.factor[(y - o.box.lo[1]) * a.factor_pitch + (x0 + i - o.box.lo[0])];
+        if (e.with == CONVOLVE_RATIO)
+            v = inside && x0 + i >= e.box.lo[0] && x0 + i < e.box.hi[0] && v > e.dark ? __fdiv_rn(at_start_of(e.other)[i], v) : 0;
+        else if (e.with == CONVOLVE_PRODUCT)
+            v *= at_start_of(e.other)[i] * (e.third.data ? at_start_of(e.third)[i] : 1);
+        store_sample((char *)o.data, at + i, a.type, v);
+    }
+}
+
+template <class L, int ROWS, int BLOCKS>
+__global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const back_args a)
+{
+    extern __shared__ cx shared[];
+    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
+    const int row = blockIdx.x * ROWS + line;
+    const bool live = row < a.rows;
+    const convolve_axis x = a.axis[0];
+    cx *const sm = shared + line * L::row_size;
+    cx v[L::values], m = {0, 0};
+
+    if (live) {
+        const cx *const in = hidden((const cx *)a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T
+                                    + t);
+        each<L::batches>([&](auto b) {
+            if (L::even || t + b * L::R2 < L::R1)
+                each<L::R2>([&](auto k) { v[b * L::R2 + k] = load_far(in + b * L::R2 + L::R1 * k); });
+        });
+        if (a.mean)
+            m = load_far((const cx *)a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
+    } else {
+        each<L::values>([&](auto j) { v[j] = {0, 0}; });
+    }
+    frequencies_out<L, L::row_pitch, 1>(v, sm, t);
+    meet_line<L>();
+    samples_in<L, L::row_pitch, 1>(v, sm, t, (const cx *)a.twiddle);
+    meet_line<L>(); /* the exchange is over: its memory takes the pixels */
+    /* two rows of a warp, half the banks apart */
+    float *const pixel = (float *)sm + (L::R2 == 16 ? line % 2 * 16 : 0);
+    static_assert(2 * L::row_size >= 2 * L::T + 16);
+    const int first = t - x.behind();
+    each<L::R1>([&](auto j) {
+        const int i = first + L::R2 * j;
+        if ((unsigned)i < (unsigned)x.valid) {
+            pixel[i] = v[j].re + m.re;
+            pixel[i + x.valid] = v[j].im + m.im;
+        }
+    });
+    meet_line<L>();
+    if (live)
+        store_pair<L>(a, pixel, t, 2 * (a.pair0 + (int)blockIdx.y) * x.valid, a.y0 + row, a.z0 + (int)blockIdx.z);
+}
+
+/* ---- columns ---- */
+
+/* Values r and r + 1 of a thread of a spectrum. */
+__device__ __forceinline__ void load_two(cx *h, const cx *p)
+{
+    const float4 v = __ldcg((const float4 *)p);
+    h[0] = {v.x, v.y};
+    h[1] = {v.z, v.w};
+}
+
+/* Samples forward, times the spectrum (this thread's; the next two values `block` threads on), samples again. As much
+ * of the spectrum as there are registers for is on its way before the barrier. */
+template <class L, int GROUP>
+__device__ __forceinline__ void convolve_column(cx *v, cx *sm, int t, const cx *twiddle, const cx *spectrum)
+{
+    constexpr int P = columns_of<L, GROUP>::pitch, two = 2 * GROUP * L::R2;
+    constexpr int ahead = L::R2 <= 16 ? L::R2 : L::R2 <= 20 ? 8 : 0;
+    cx h[L::R2];
+
+    samples_out<L, P, GROUP>(v, sm, t, twiddle);
+    spectrum = hidden(spectrum);
+    each<ahead / 2>([&](auto r) { load_two(h + 2 * r, spectrum + r * two); });
+    __syncthreads();
+    each<L::batches>([&](auto b) {
+        const int k1 = t + b * L::R2;
+        const cx *const own = spectrum + b * (L::R2 / 2) * two;
+        if constexpr (b == 0)
+            each<(L::R2 - ahead) / 2>([&](auto r) { load_two(h + ahead + 2 * r, own + (r + ahead / 2) * two); });
+        if (L::even || k1 < L::R1) {
+            each<L::R2>([&](auto n) { v[n] = sm[k1 * P + n * GROUP]; });
+            fourier<L::R2, false>(v);
+            each<L::R2>([&](auto r) { v[r] = times(v[r], h[r]); });
+            if constexpr (b + 1 < L::batches)
+                each<L::R2 / 2>([&](auto r) { load_two(h + 2 * r, own + (L::R2 / 2 + r) * two); });
+            fourier<L::R2, true>(v);
+            each<L::R2>([&](auto n) { sm[k1 * P + n * GROUP] = v[n]; });
+        }
+    });
+    __syncthreads();
+    samples_in<L, P, GROUP>(v, sm, t, twiddle);
+}
+
+/* PITCH: of the rows, if the compiler is to know it, or 0: its multiples are then no registers. */
+template <int PITCH> __device__ __forceinline__ int64_t pitch_of(int64_t pitch)
+{
+    return PITCH ? PITCH : pitch;
+}
+
+template <class L, int PITCH, bool FOLDS>
+__device__ __forceinline__ void load_column(cx *v, const columns_args &a, const cx *in, int tile, int t)
+{
+    const int64_t pitch = pitch_of<PITCH>(a.in_pitch);
+    const int y0 = tile * a.axis.valid - a.axis.behind();
+    if (FOLDS && a.fold) {
+        each<L::R1>([&](auto j) {
+            const int i = t + L::R2 * j + a.axis.centre, k = i >= L::T ? i - L::T : i;
+            v[j] = k < a.axis.taps ? load_far(in + k * pitch) : cx{0, 0};
+        });
+    } else if (y0 >= a.axis.first && y0 + L::T <= a.axis.first + a.axis.count) {
+        const cx *p = hidden(in + (y0 - a.in_first + t) * pitch);
+        each<L::R1>([&](auto j) {
+            if constexpr (PITCH) {
+                v[j] = load_far(p + (int64_t)L::R2 * PITCH * j);
+            } else {
+                v[j] = load_far(p);
+                p = hidden(p + L::R2 * pitch);
+            }
+        });
+    } else {
+        const cx *const p = hidden(in);
+        const convolve_axis axis = a.axis;
+        each<L::R1>([&](auto j) {
+            const int from = sample_from(axis, y0 + t + L::R2 * j);
+            v[j] = from < 0 ? cx{0, 0} : load_far(p + (from - a.in_first) * pitch);
+        });
+    }
+}
+
+template <class L, int PITCH>
+__device__ __forceinline__ void store_column(const cx *v, const columns_args &a, cx *out, int tile, int t)
+{
+    const int64_t pitch = pitch_of<PITCH>(a.out_pitch);
+    const int y0 = tile * a.axis.valid, n = min(a.axis.valid, a.axis.size - y0), first = t - a.axis.behind();
+    cx *p = hidden(out + (y0 + first - a.out_first) * pitch);
+    each<L::R1>([&](auto j) {
+        if ((unsigned)(first + L::R2 * j) < (unsigned)n) {
+            if constexpr (PITCH)
+                p[(int64_t)L::R2 * PITCH * j] = v[j];
+            else
+                *p = v[j];
+        }
+        if constexpr (!PITCH)
+            p = hidden(p + L::R2 * pitch);
+    });
+}
+
+template <class L, int GROUP, int BLOCKS, columns_mode MODE, int PITCH>
+__global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(const columns_args a)
+{
+    extern __shared__ cx shared[];
+    constexpr int P = columns_of<L, GROUP>::pitch, block = GROUP * L::threads;
+    const int lane = threadIdx.x % GROUP, t = threadIdx.x / GROUP;
+    const int groups = a.lanes / GROUP; /* blocks with one spectrum are neighbours */
+    int b = blockIdx.x, tile = blockIdx.y, outer = blockIdx.z;
+    if (a.backwards) {
+        tile = a.tiles - 1 - tile;
+        outer = a.outers - 1 - outer;
+    }
+    int repeat = 0;
+    if (a.repeats > 1) {
+        repeat = b % a.repeats;
+        b /= a.repeats;
+    }
+    const int64_t column = (int64_t)(repeat * groups + b) * GROUP + lane;
+    const cx *const in = (const cx *)a.in + outer * a.in_outer + column;
+    cx *const out = (cx *)a.out + outer * a.out_outer + column;
+    cx *const spectrum = (cx *)a.spectrum + (int64_t)b * (L::frequencies * block) + 2 * threadIdx.x;
+    const cx *const twiddle = (const cx *)a.twiddle;
+    cx *const sm = shared + lane;
+    cx v[L::values];
+    tile += a.tile0;
+
+    if constexpr (MODE == COLUMNS_BACK) {
+        const int64_t pitch = pitch_of<PITCH>(a.in_pitch);
+        const cx *const p = hidden(in + ((int64_t)(tile - a.in_first) * L::T + t) * pitch);
+        each<L::batches>([&](auto c) {
+            if (L::even || t + c * L::R2 < L::R1)
+                each<L::R2>([&](auto k) { v[c * L::R2 + k] = load_far(p + (int64_t)(c * L::R2 + L::R1 * k) * pitch); });
+        });
+        frequencies_out<L, P, GROUP>(v, sm, t);
+        __syncthreads();
+        samples_in<L, P, GROUP>(v, sm, t, twiddle);
+        store_column<L, PITCH>(v, a, out, tile, t);
+    } else {
+        load_column<L, PITCH, MODE != COLUMNS_CONVOLVE>(v, a, in, tile, t);
+        if constexpr (MODE == COLUMNS_CONVOLVE) {
+            convolve_column<L, GROUP>(v, sm, t, twiddle, spectrum);
+            store_column<L, PITCH>(v, a, out, tile, t);
+        } else {
+            samples_out<L, P, GROUP>(v, sm, t, twiddle);
+            __syncthreads();
+            frequencies_in<L, P, GROUP>(v, sm, t);
+            if constexpr (MODE == COLUMNS_SPECTRUM) {
+                each<L::frequencies>([&](auto r) {
+                    constexpr int i = (int)decltype(r)::value;
+                    spectrum[i / 2 * 2 * block + i % 2] = {v[i].re * a.scale, v[i].im * a.scale};
+                });
+            } else {
+                const int64_t pitch = pitch_of<PITCH>(a.out_pitch);
+                cx *const p = hidden(out + ((int64_t)(tile - a.out_first) * L::T + t) * pitch);
+                each<L::batches>([&](auto c) {
+                    if (L::even || t + c * L::R2 < L::R1)
+                        each<L::R2>([&](auto k) {
+                            p[(int64_t)(c * L::R2 + L::R1 * k) * pitch] = v[c * L::R2 + k];
+                        });
+                });
+            }
+        }
+    }
+}
+
+/* ---- a length ---- */
+
+/* Rows in a block of the rows, lanes in one of the columns, and how many blocks of each a multiprocessor is to have. */
+template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struct length_of {
+    static constexpr size_t row_shared = sizeof(cx) * ROWS * L::row_size;
+    static constexpr size_t column_shared = sizeof(cx) * columns_of<L, GROUP>::size;
+
+    static int rows(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes)
+    {
+        return vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS>,
+                        dim3((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
+                        dim3(ROWS * L::threads), row_shared, a);
+    }
+    static int taps(vp_err *err, cudaStream_t stream, const taps_args &a)
+    {
+        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_groups(a.rows, ROWS)),
+                        dim3(ROWS * L::threads), row_shared, a);
+    }
+    static int back(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes)
+    {
+        return vp_start(err, stream, back_kernel<L, ROWS, ROW_BLOCKS>,
+                        dim3((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
+                        dim3(ROWS * L::threads), row_shared, a);
+    }
+    template <columns_mode MODE> static int start(vp_err *err, cudaStream_t stream, const columns_args &a)
+    {
+        const dim3 grid((unsigned)(a.lanes / GROUP * a.repeats), (unsigned)a.tiles, (unsigned)a.outers);
+        const dim3 block(GROUP * L::threads);
+        const bool known = a.in_pitch == L::T && a.out_pitch == L::T; /* x has the same length */
+        if constexpr (MODE != COLUMNS_SPECTRUM)
+            if (known)
+                return vp_start(err, stream, columns_kernel<L, GROUP, COLUMN_BLOCKS, MODE, L::T>, grid, block,
+                                column_shared, a);
+        return vp_start(err, stream, columns_kernel<L, GROUP, COLUMN_BLOCKS, MODE, 0>, grid, block, column_shared, a);
+    }
+    static int columns(vp_err *err, cudaStream_t stream, const columns_args &a, columns_mode mode)
+    {
+        switch (mode) {
+        case COLUMNS_CONVOLVE: return start<COLUMNS_CONVOLVE>(err, stream, a);
+        case COLUMNS_FORWARD: return start<COLUMNS_FORWARD>(err, stream, a);
+        case COLUMNS_BACK: return start<COLUMNS_BACK>(err, stream, a);
+        default: return start<COLUMNS_SPECTRUM>(err, stream, a);
+        }
+    }
+    static constexpr convolve_length table = {L::T, L::R1, L::R2, GROUP, L::frequencies * GROUP * L::threads,
+                                              rows, taps, columns, back};
+};
+
+}
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passes of a convolution by overlap-save (convolve.cu says which, in which order), for each length of transform:
+ * what they are told, and how they start. */
+#ifndef VP_CONVOLVE_PASS_H
+#define VP_CONVOLVE_PASS_H
+
+#include "local.h"
+
+namespace vp
+{
+
+struct complex_value; /* two floats */
+
+/* An axis, cut into tiles: tile i makes outputs [i * valid, (i + 1) * valid) of [0, size), from samples that begin
+ * `behind()` before its first. Samples are at [first, first + count); others are made by the rule, as far as an output
+ * sees them. */
+struct convolve_axis {
+    int size, first, count, rule;
+    int taps, centre;
+    int valid;
+
+    __host__ __device__ int behind() const { return taps - 1 - centre; }
+};
+
+/* What becomes of results as they are stored. `other` and `third` are f32 images of the output's size. */
+enum convolve_with {
+    CONVOLVE_ONLY,
+    CONVOLVE_RATIO,  /* within `box`, where it is above `dark`: what is in `other` divided by it; else 0 */
+    CONVOLVE_PRODUCT /* times what is in `other` and in `third` (NULL: 1) */
+};
+
+struct convolve_ending {
+    convolve_with with;
+    vp_area other, third;
+    vp_box box;
+    float dark;
+};
+
+/* Rows forward: tiles 2 p and 2 p + 1 of a row as one complex line, natural order, the line's mean taken off. */
+struct rows_args {
+    vp_area in;
+    int type;
+    convolve_axis x;
+    int pair0, y0, rows, z0;       /* the first pair, row and plane, and rows of a plane */
+    complex_value *out;            /* of the first of each; a row of a plane is one line */
+    int64_t out_pair, out_plane;   /* in complex values */
+    complex_value *mean;           /* [plane][pair][row], in the same order as `out` */
+    int64_t mean_pair, mean_plane;
+    int *bad;                      /* 1 when a sample was not finite: it counts as 0 */
+    const complex_value *twiddle;
+};
+
+/* The same of a kernel's rows: tap k at place (k - centre) mod T, nothing taken off, no second tile. */
+struct taps_args {
+    const float *taps;
+    int n, centre, pitch;
+    int64_t rows;
+    complex_value *out;
+    const complex_value *twiddle;
+};
+
+struct columns_args {
+    const complex_value *in;
+    complex_value *out;
+    int64_t in_pitch, out_pitch;   /* from row to row; lanes are beside each other */
+    int64_t in_outer, out_outer;   /* from one image of lanes to the next */
+    int in_first, out_first;       /* the row that `in` (samples) and `out` (outputs) begin with; of tiles, the tile */
+    complex_value *spectrum;       /* of `lanes` lanes, in the order in which threads have it */
+    const complex_value *twiddle;
+    convolve_axis axis;
+    int lanes;                     /* with one spectrum */
+    int repeats;                   /* as many lanes side by side, 1 or more */
+    int tile0, tiles, outers;
+    bool fold;                     /* row i is tap (i + centre) mod T of a kernel of axis.taps */
+    bool backwards;                /* the last tiles first: what they read was written last */
+    float scale;                   /* of a spectrum */
+};
+
+/* Rows back, of what the columns made. */
+struct back_args {
+    const complex_value *in;
+    int64_t in_pair, in_plane;
+    const complex_value *mean;     /* what has to be added for the mean, [plane][pair][row]; NULL: nothing */
+    int64_t mean_pair, mean_plane;
+    vp_area out;
+    int type;
+    convolve_ending ending;
+    convolve_axis axis[3];
+    int pair0, y0, rows, z0;
+    const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
+    const float *factor;           /* or the factor of each voxel, [y][x] of `out` */
+    int64_t factor_pitch;
+    const complex_value *twiddle;
+};
+
+enum columns_mode { COLUMNS_CONVOLVE, COLUMNS_FORWARD, COLUMNS_BACK, COLUMNS_SPECTRUM };
+
+struct convolve_length {
+    int T, R1, R2;                 /* a twiddle table has T values, W(T)^(k1 n2) at k1 * R2 + n2 */
+    int group;                     /* lanes that a block of the columns has: divides all lanes */
+    int spectrum;                  /* complex values of `group` lanes of a spectrum */
+    int (*rows)(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes);
+    int (*taps)(vp_err *err, cudaStream_t stream, const taps_args &a);
+    int (*columns)(vp_err *err, cudaStream_t stream, const columns_args &a, columns_mode mode);
+    int (*back)(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes);
+};
+
+extern const convolve_length convolve_128, convolve_256, convolve_288, convolve_320, convolve_512, convolve_1024;
+
+}
+
+#endif

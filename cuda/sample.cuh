@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loads and stores of samples of any type, and what lies outside the image. */
+#ifndef VP_SAMPLE_CUH
+#define VP_SAMPLE_CUH
+
+#include "local.h"
+
+namespace vp
+{
+
+__device__ __forceinline__ float load_sample(const char *p, long long i, int type)
+{
+    switch (type) {
+    case VP_U8: return (float)__ldg(reinterpret_cast<const unsigned char *>(p) + i);
+    case VP_U16: return (float)__ldg(reinterpret_cast<const unsigned short *>(p) + i);
+    case VP_I16: return (float)__ldg(reinterpret_cast<const short *>(p) + i);
+    default: return __ldg(reinterpret_cast<const float *>(p) + i);
+    }
+}
+
+/* To nearest even, clamped; NaN is 0. */
+template <class Sample> __device__ __forceinline__ Sample sample_of(float v)
+{
+    int w;
+    if constexpr (sizeof(Sample) == 1)
+        asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(w) : "f"(v));
+    else if constexpr ((Sample)-1 < 0)
+        asm("cvt.rni.sat.s16.f32 %0, %1;" : "=r"(w) : "f"(v));
+    else
+        asm("cvt.rni.sat.u16.f32 %0, %1;" : "=r"(w) : "f"(v));
+    return (Sample)w;
+}
+
+template <> __device__ __forceinline__ float sample_of<float>(float v)
+{
+    return v;
+}
+
+/* f(samples of the type at p). */
+template <class F> __device__ __forceinline__ void typed(char *p, int type, const F &f)
+{
+    switch (type) {
+    case VP_U8: f(reinterpret_cast<unsigned char *>(p)); break;
+    case VP_U16: f(reinterpret_cast<unsigned short *>(p)); break;
+    case VP_I16: f(reinterpret_cast<short *>(p)); break;
+    default: f(reinterpret_cast<float *>(p));
+    }
+}
+
+template <class Sample> __device__ __forceinline__ void store_as(Sample *q, float v)
+{
+    __stcs(q, sample_of<Sample>(v));
+}
+
+__device__ __forceinline__ void store_sample(char *p, long long i, int type, float v)
+{
+    typed(p, type, [&](auto *q) { store_as(q + i, v); });
+}
+
+/* Where sample p of an axis of n is taken from, as vp_edge_from; -1: it is 0. */
+__device__ __forceinline__ int edge_from(int rule, int p, int n)
+{
+    if (p >= 0 && p < n)
+        return p;
+    switch (rule) {
+    case VP_EDGE_ZERO: return -1;
+    case VP_EDGE_MIRROR: {
+        const int q = p % (2 * n), r = q < 0 ? q + 2 * n : q;
+        return r < n ? r : 2 * n - 1 - r;
+    }
+    case VP_EDGE_WRAP: {
+        const int q = p % n;
+        return q < 0 ? q + n : q;
+    }
+    default: return p < 0 ? 0 : n - 1;
+    }
+}
+
+}
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `make model`: micro-benchmarks of this machine in the form that `ct-fdk --model FILE` reads (common/ct/mesh.h). Started
+ * by mpirun or srun, with as many ranks on a host as there will be, it measures them all at once: what ranks of a host
+ * share (storage) is added up, of what each has for itself the slowest counts, and what passes between ranks is there only
+ * then. Files lie in DIR ($TMPDIR or /tmp), which should be where projections and volumes will be: they are read back from
+ * storage, not from memory, where the system can be told so. usage: model [DEVICE [DIR]] */
+#include "base/err.h"
+#include "base/size.h"
+#include "ct/backproject.h"
+#include "ct/filter.h"
+#include "ct/mesh.h"
+#include "ct/slab.h"
+#include "device/device.h"
+#include "run/ranks.h"
+#include "run/rates.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMES = 3, BYTES = 512 << 20, STEP = 4 << 20 };
+
+static struct vp_model now;
+static struct vp_ranks *ranks; /* NULL: alone */
+static struct vp_err err = VP_ERR_INIT;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "model: error: %s\n", what);
+    exit(1);
+}
+
+static void check(int rc)
+{
+    if (rc)
+        die(err.msg);
+}
+
+static char *memory(size_t bytes)
+{
+    char *p = vp_alloc_raw(bytes, 1, "a buffer", &err);
+    if (!p)
+        die(err.msg);
+    memset(p, 1, bytes);
+    return p;
+}
+
+/* All ranks begin together. */
+static double begin(void)
+{
+    if (ranks)
+        check(vp_ranks_agree(ranks, 0, NULL, 0, NULL, &err));
+    return vp_now();
+}
+
+/* ---- storage ---- */
+
+static void measure_files(const char *dir)
+{
+    char path[4096], *page = memory(STEP);
+    double in = INFINITY, out = INFINITY;
+    bool bad = false;
+
+    for (int i = 0; i < TIMES; i++) {
+        snprintf(path, sizeof path, "%s/voxpipe-model.XXXXXX", dir);
+        const int fd = mkstemp(path);
+        if (fd < 0)
+            die("cannot make a file: expected a folder that can be written");
+        unlink(path);
+        double t = begin();
+#pragma omp parallel for schedule(dynamic) reduction(|| : bad)
+        for (int k = 0; k < BYTES / STEP; k++)
+            bad = bad || pwrite(fd, page, STEP, (off_t)k * STEP) != STEP;
+        bad = bad || fsync(fd);
+        out = fmin(out, vp_now() - t);
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        t = begin();
+#pragma omp parallel reduction(|| : bad)
+        {
+            char *mine = malloc(STEP);
+#pragma omp for schedule(dynamic)
+            for (int k = 0; k < BYTES / STEP; k++)
+                bad = bad || !mine || pread(fd, mine, STEP, (off_t)k * STEP) != STEP;
+            free(mine);
+        }
+        in = fmin(in, vp_now() - t);
+        close(fd);
+        if (bad)
+            die("cannot write and read a file of 512 MiB");
+    }
+    free(page);
+    now.load = BYTES / in;
+    now.store = BYTES / out;
+}
+
+/* ---- a filter and a back-projection, as a rank does them ---- */
+
+static void measure_copies(const struct vp_kind *k, int device)
+{
+    struct vp_queue *q;
+    struct vp_event *end;
+    void *there;
+    char *here = k->host_alloc(BYTES);
+    if (!here)
+        die("no memory that the device copies at full speed");
+    memset(here, 1, BYTES);
+    check(k->alloc(device, BYTES, &there, &err) || k->queue(device, &q, &err) || k->event(device, true, &end, &err));
+    const struct vp_pitched host = {here, BYTES, BYTES}, own = {there, BYTES, BYTES};
+    double took[2] = {INFINITY, INFINITY};
+    for (int i = 0; i < 2 * TIMES; i++) {
+        const double t = begin();
+        check(k->copy(q, i % 2 ? &host : &own, i % 2 ? &own : &host, (const int64_t[3]){BYTES, 1, 1},
+                      i % 2 ? VP_DOWN : VP_UP, &err)
+              || k->mark(q, end, &err) || k->wait(end, &err));
+        took[i % 2] = fmin(took[i % 2], vp_now() - t);
+    }
+    now.upload = BYTES / took[0];
+    now.download = BYTES / took[1];
+    k->unevent(end);
+    k->unqueue(q);
+    k->release(device, there);
+    k->host_free(here);
+}
+
+static void measure_work(const struct vp_kind *k, int device, int n, int views)
+{
+    const int threads = omp_get_max_threads();
+    struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = n, .nv = n, .du = 400.0 / n, .dv = 400.0 / n,
+                        .views = views};
+    const struct vp_grid grid = {.n = {n, n, n}, .voxel = {250.0 / n, 250.0 / n, 250.0 / n}};
+    struct vp_filter *f;
+    struct vp_view *view = NULL;
+    struct vp_scan scan;
+    const size_t samples = (size_t)n * (size_t)n * (size_t)views;
+    float *in = k->on_host ? (float *)memory(samples * sizeof *in) : k->host_alloc(samples * sizeof *in);
+
+    if (!(g.angle = calloc((size_t)views, sizeof *g.angle)) || !in)
+        die("not enough memory");
+    for (int i = 0; i < views; i++)
+        g.angle[i] = 360.0 * i / views;
+    memset(in, 0, samples * sizeof *in);
+    check(vp_geom_views(&g, &view, &scan, &err)
+          || vp_filter_open(&f, &(struct vp_filter_params){.cutoff = 1}, &g, view, &scan, threads, &err));
+    const bool filters = !k->on_host;
+    double kernel = INFINITY, filter = INFINITY, start = INFINITY;
+    for (int i = 0; i < TIMES; i++) {
+        const struct vp_bp_job job = {.views = view, .n_views = views, .last = views, .nu = n, .nv = n, .grid = &grid, .z1 = n,
+                                      .filter = filters ? f : NULL, .in_nu = n, .threads = threads, .device = device};
+        struct vp_slab *s;
+        struct vp_bp_stats stats;
+        uint64_t ticket;
+        double t = begin();
+        check(vp_slab_open(&s, k, &job, &err));
+        start = fmin(start, vp_now() - t);
+        t = vp_now();
+        if (!filters) {
+            vp_filter_views(f, 0, views, in, in);
+            filter = fmin(filter, vp_now() - t);
+            t = vp_now();
+        }
+        check(vp_slab_add(s, 0, views, 0, n, in, &ticket, &err) || vp_slab_flush(s, &err) || vp_slab_wait(s, ticket, &err));
+        kernel = fmin(kernel, vp_now() - t);
+        if (filters) {
+            vp_slab_stats(s, &stats);
+            kernel = i ? fmin(kernel, stats.kernel) : stats.kernel;
+            filter = fmin(filter, stats.filter);
+        }
+        vp_slab_close(s);
+    }
+    now.filter = (double)samples / filter;
+    now.backproject = (double)n * n * n * views / kernel;
+    now.start = start;
+    vp_filter_close(f);
+    free(view);
+    vp_geom_free(&g);
+    k->host_free(in);
+}
+
+/* ---- between ranks ---- */
+
+static void measure_messages(void)
+{
+    enum { MESSAGES = 64 };
+    const int n = ranks->size, to = (ranks->rank + n / 2) % n, from = (ranks->rank + n - n / 2) % n;
+    char *out = memory((size_t)MESSAGES * STEP), *in = memory((size_t)MESSAGES * STEP);
+    double views = INFINITY, sums = INFINITY;
+    for (int i = 0; i < TIMES; i++) {
+        struct vp_message *m[2 * MESSAGES];
+        const double t = begin();
+        for (int k = 0; k < MESSAGES; k++)
+            check(ranks->take(ranks, from, VP_LANE_VIEWS, in + (size_t)k * STEP, STEP, &m[k], &err)
+                  || ranks->send(ranks, to, VP_LANE_VIEWS, out + (size_t)k * STEP, STEP, &m[MESSAGES + k], &err));
+        check(vp_ranks_wait(ranks, m, 2 * MESSAGES, &err));
+        views = fmin(views, vp_now() - t);
+        float *a = (float *)out, *b = (float *)in;
+#pragma omp parallel for
+        for (size_t k = 0; k < (size_t)MESSAGES * STEP / sizeof *a; k++)
+            a[k] += b[k];
+        sums = fmin(sums, vp_now() - t);
+        memset(out, 0, (size_t)MESSAGES * STEP);
+    }
+    now.exchange = (double)MESSAGES * STEP / views;
+    now.reduce = (double)MESSAGES * STEP / sums;
+    free(out);
+    free(in);
+}
+
+/* Of all ranks: of a host, added up, or the slowest; then the slowest host. */
+static void put_together(void)
+{
+    struct all {
+        struct vp_model model;
+        char host[64];
+    } mine = {.model = now}, *all = calloc((size_t)ranks->size, sizeof *all);
+    memcpy(mine.host, ranks->host, sizeof mine.host);
+    if (!all)
+        die("not enough memory");
+    check(vp_ranks_gather(ranks, &mine, sizeof mine, all, &err));
+    double load = INFINITY, store = INFINITY;
+    for (int i = 0; i < ranks->size; i++) {
+        double in = 0, out = 0;
+        for (int k = 0; k < ranks->size; k++)
+            if (!strcmp(all[i].host, all[k].host)) {
+                in += all[k].model.load;
+                out += all[k].model.store;
+            }
+        load = fmin(load, in);
+        store = fmin(store, out);
+        now.filter = fmin(now.filter, all[i].model.filter);
+        now.backproject = fmin(now.backproject, all[i].model.backproject);
+        now.exchange = fmin(now.exchange, all[i].model.exchange);
+        now.reduce = fmin(now.reduce, all[i].model.reduce);
+        now.upload = fmin(now.upload, all[i].model.upload);
+        now.download = fmin(now.download, all[i].model.download);
+        now.start = fmax(now.start, all[i].model.start);
+    }
+    now.load = load;
+    now.store = store;
+    now.host_ranks = ranks->places;
+    free(all);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "auto", *tmp = getenv("TMPDIR"), *dir = argc > 2 ? argv[2] : tmp ? tmp : "/tmp";
+    const struct vp_kind *kind;
+    int *devices, n;
+
+    check(vp_ranks_open(&ranks, &err) || vp_devices_find(&kind, &devices, &n, name, &err));
+    omp_set_num_threads(vp_cores() > (ranks ? ranks->places : 1) ? vp_cores() / (ranks ? ranks->places : 1) : 1);
+    const int device = devices[(ranks ? ranks->place : 0) % n];
+    now.exchange = vp_rates.ranks_exchange;
+    now.reduce = vp_rates.ranks_exchange;
+    measure_files(dir);
+    if (!kind->on_host) {
+        measure_copies(kind, device);
+        measure_work(kind, device, 1024, 512);
+    } else {
+        measure_work(kind, device, 256, 64);
+    }
+    if (ranks) {
+        measure_messages();
+        put_together();
+    }
+    if (!ranks || ranks->rank == 0) {
+        printf("# ct-fdk --model; %s, %d rank%s%s\n", kind->name, ranks ? ranks->size : 1, ranks ? "s, " : "",
+               ranks ? ranks->library : ": exchange and reduce are guesses");
+#define LINE(name, what) printf("%-12s = %-12.4g # %s\n", #name, now.name, what);
+        VP_MODEL(LINE)
+    }
+    fflush(stdout);
+    vp_ranks_close(ranks, true);
+    free(devices);
+    return 0;
+}

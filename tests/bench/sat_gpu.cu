@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Summed area tables on a GPU: first the bits against the CPU, for random types, sizes and ways (part after part; segments
+ * from nothing, joined), then the seconds of tables that are on the device, clearing what is carried included, beside a
+ * kernel that only reads, converts and writes the same types, and beside three passes (sums of tiles, their prefix sums,
+ * tables of tiles), which read the input twice. Built by hand:
+ *     nvcc -O3 -std=c++17 -arch=sm_90 -Icommon -Icuda tests/bench/sat_gpu.cu cuda/sat.cu cuda/sat_integers.cu \
+ *         build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
+ * usage: sat_gpu [TRIALS [LARGEST]] */
+#include "local.h"
+#include "queue.h"
+
+extern "C" {
+#include "base/err.h"
+#include "base/size.h"
+#include "image/sat.h"
+}
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+static void must(cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess)
+        return;
+    printf("%s: %s\n", what, cudaGetErrorString(e));
+    exit(1);
+}
+
+static uint64_t state = 88172645463325252u;
+static uint64_t next_random()
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+static int64_t dice(int64_t lo, int64_t hi) { return lo + (int64_t)(next_random() % (uint64_t)(hi - lo + 1)); }
+
+static void fill(void *a, enum vp_type t, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t v = next_random();
+        if (t == VP_F32)
+            ((float *)a)[i] = (float)((double)(v >> 40) * exp2((double)(v % 9)) * (v & 512 ? 1 : -0.37));
+        else if (t == VP_F64)
+            ((double *)a)[i] = (double)(v >> 11) * exp2((double)(v % 9) - 40);
+        else
+            memcpy((char *)a + i * vp_type_size(t), &v, vp_type_size(t));
+    }
+}
+
+/* ---- bits ---- */
+
+struct scene {
+    bool volume;
+    int64_t n[3]; /* width, rows, planes or 1 */
+    struct vp_op op;
+    std::vector<char> in, want[2], got[2];
+};
+
+static int64_t along(const scene &s) { return s.volume ? s.n[2] : s.n[1]; }
+static int64_t plane(const scene &s) { return s.volume ? s.n[0] * s.n[1] : s.n[0]; }
+
+static void on_cpu(scene &s)
+{
+    const int64_t n = along(s);
+    const vp_box box = {{0, 0, 0}, {s.n[0], s.volume ? s.n[1] : 1, n}};
+    std::vector<void *> p((size_t)(3 * n));
+    for (int64_t z = 0; z < n; z++) {
+        p[z] = s.in.data() + z * plane(s) * vp_type_size(s.op.in);
+        p[n + z] = s.want[0].data() + z * plane(s) * vp_type_size(s.op.out);
+        p[2 * n + z] = s.want[1].data() + z * plane(s) * vp_type_size(s.op.twin_out);
+    }
+    const vp_part in = {box, s.n[0], p.data()}, out[2] = {{box, s.n[0], p.data() + n}, {box, s.n[0], p.data() + 2 * n}};
+    void *kept = aligned_alloc(64, s.op.keeps(&s.op, &box, 2));
+    memset(kept, 0, s.op.keeps(&s.op, &box, 2));
+    void *scratch = aligned_alloc(64, (s.op.scratch(&s.op, &box, &box, 2) + 63) / 64 * 64);
+    s.op.go_on(&s.op, &in, out, scratch, kept, 2, NULL);
+    free(kept);
+    free(scratch);
+}
+
+struct room { void *p = NULL; size_t n = 0; void *get(size_t want)
+{
+    if (want > n) {
+        cudaFree(p);
+        must(cudaMalloc(&p, want), "memory");
+        n = want;
+    }
+    return p;
+} };
+
+static int64_t pitch_of(int64_t nx, enum vp_type t) { return (int64_t)((nx * vp_type_size(t) + 15) / 16 * 16 / vp_type_size(t)); }
+
+static void on_gpu(scene &s, bool side_by_side, vp_queue *q)
+{
+    static room in, out[2], scratch, kept;
+    const int64_t n = along(s), rows = s.volume ? s.n[1] : 1, step = s.op.step[2];
+    const vp_box whole = {{0, 0, 0}, {s.n[0], rows, n}};
+    const uint64_t bytes = s.op.keeps(&s.op, &whole, 1);
+    void *const k = kept.get(bytes);
+    std::vector<char> carried(bytes), total(bytes);
+    must(cudaMemset(k, 0x5a, bytes), "memset");
+    for (int64_t z = 0; z < n;) {
+        const int64_t end = std::min(n, z + step * (side_by_side ? 1 : dice(1, 3)));
+        const vp_box box = {{0, 0, z}, {s.n[0], rows, end}};
+        const int64_t size[3] = {s.n[0], rows, end - z};
+        const int64_t pi = pitch_of(s.n[0], s.op.in);
+        const size_t is = vp_type_size(s.op.in);
+        const vp_area a = {box, pi, pi * rows, in.get(pi * rows * (end - z) * is)};
+        must(cudaMemset(a.data, 0xa5, pi * rows * (end - z) * is), "memset");
+        must(cudaMemcpy2D(a.data, pi * is, s.in.data() + z * plane(s) * is, s.n[0] * is, s.n[0] * is, rows * (end - z),
+                          cudaMemcpyHostToDevice), "up");
+        vp_area b[2];
+        for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
+            const enum vp_type t = i ? s.op.twin_out : s.op.out;
+            const int64_t p = pitch_of(s.n[0], t);
+            b[i] = {box, p, p * rows, out[i].get(p * rows * (end - z) * vp_type_size(t))};
+        }
+        const uint64_t sb = vp_gpu_sat.scratch(&s.op, size, size);
+        void *const sc = scratch.get(sb);
+        must(cudaMemset(sc, 0x77, sb), "memset");
+        vp_work w = {side_by_side ? VP_LOCAL : VP_MAKE, k, &a, b, NULL, sc, q};
+        struct vp_err err = VP_ERR_INIT;
+        if (vp_gpu_sat.launch(&s.op, &w, &err))
+            printf("%s\n", err.msg), exit(1);
+        if (side_by_side) {
+            must(cudaStreamSynchronize(q->stream), "kernel");
+            must(cudaMemcpy(total.data(), k, bytes, cudaMemcpyDeviceToHost), "down");
+            if (z == 0)
+                memset(carried.data(), 0, bytes);
+            must(cudaMemcpy(k, carried.data(), bytes, cudaMemcpyHostToDevice), "up");
+            w.visit = VP_APPLY;
+            if (vp_gpu_sat.launch(&s.op, &w, &err))
+                printf("%s\n", err.msg), exit(1);
+            s.op.join(&s.op, carried.data(), total.data(), bytes);
+        }
+        must(cudaStreamSynchronize(q->stream), "kernel");
+        for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
+            const size_t os = vp_type_size(i ? s.op.twin_out : s.op.out);
+            must(cudaMemcpy2D(s.got[i].data() + z * plane(s) * os, s.n[0] * os, b[i].data, b[i].pitch * os, s.n[0] * os,
+                              rows * (end - z), cudaMemcpyDeviceToHost), "down");
+        }
+        z = end;
+    }
+}
+
+static int compare(int trials, vp_queue *q)
+{
+    int runs = 0, bad = 0, joined = 0, kinds[4] = {0};
+    for (int trial = 0; trial < trials; trial++) {
+        static const enum vp_type outs[] = {VP_U32, VP_U64, VP_I32, VP_I64, VP_F64, VP_F32};
+        scene s;
+        vp_sat_request r = {};
+        r.volume = dice(0, 2) == 0;
+        r.squares = dice(0, 2) == 0;
+        r.out = outs[dice(0, 5)];
+        const enum vp_type in = (enum vp_type)(trial % VP_N_TYPES);
+        struct vp_err err = VP_ERR_INIT;
+        s.volume = r.volume;
+        s.n[0] = dice(0, 2) ? dice(1, 1500) : dice(1, 70);
+        s.n[1] = dice(0, 2) ? dice(1, 300) : dice(1, 1000);
+        s.n[2] = r.volume ? dice(1, 12) : 1;
+        const int64_t size[3] = {s.n[0], r.volume ? s.n[1] : 1, r.volume ? s.n[2] : s.n[1]};
+        char why[160];
+        if (vp_sat_check(in, r.out, &err) || vp_sat_op(&s.op, &r, size, in, &err) || !vp_gpu_sat.has(&s.op, why, sizeof why))
+            continue;
+        const int64_t all = s.n[0] * s.n[1] * s.n[2];
+        s.in.resize(all * 8);
+        fill(s.in.data(), in, all);
+        for (int i = 0; i < 2; i++) {
+            s.want[i].resize(all * 8);
+            s.got[i].resize(all * 8);
+        }
+        on_cpu(s);
+        const bool side = s.op.join && dice(0, 2) == 0;
+        on_gpu(s, side, q);
+        int64_t differ = 0;
+        for (int i = 0; i < (s.op.twin ? 2 : 1); i++) {
+            const size_t os = vp_type_size(i ? s.op.twin_out : s.op.out);
+            for (int64_t k = 0; k < all; k++)
+                differ += memcmp(s.want[i].data() + k * os, s.got[i].data() + k * os, os) != 0;
+        }
+        runs++;
+        joined += side;
+        kinds[s.volume]++;
+        bad += differ > 0;
+        if (differ && bad < 12)
+            printf("DIFFER %lld of %lld: %s to %s%s, %s %lld x %lld x %lld%s\n", (long long)differ, (long long)all,
+                   vp_type_name(in), vp_type_name(r.out), r.squares ? " and squares" : "", s.volume ? "volume" : "image",
+                   (long long)s.n[0], (long long)s.n[1], (long long)s.n[2], side ? ", segments" : "");
+        free(s.op.params);
+    }
+    printf("bits: %d tables (%d volumes, %d in segments), %d differ from the CPU\n", runs, kinds[1], joined, bad);
+    fflush(stdout);
+    return bad;
+}
+
+/* ---- seconds ---- */
+
+template <class In, class Out, int N> __global__ void __launch_bounds__(256) convert(const In *in, Out *out, size_t n)
+{
+    struct alignas(sizeof(In) * N) from { In v[N]; };
+    struct alignas(16) to { Out v[N]; };
+    for (size_t i = blockIdx.x * (size_t)256 + threadIdx.x; i < n / N; i += (size_t)gridDim.x * 256) {
+        const from a = ((const from *)in)[i];
+        to b;
+        for (int k = 0; k < N; k++)
+            b.v[k] = (Out)a.v[k];
+        if (sizeof(b) == 16)
+            __stcs((uint4 *)out + i, *(uint4 *)&b);
+        else
+            ((to *)out)[i] = b;
+    }
+}
+
+static double median(std::vector<float> v)
+{
+    std::sort(v.begin(), v.end());
+    return v[v.size() / 2];
+}
+
+template <class F> static double measure(cudaStream_t stream, int rounds, const F &f)
+{
+    cudaEvent_t a, b;
+    cudaEventCreate(&a);
+    cudaEventCreate(&b);
+    std::vector<float> ms;
+    for (int i = -1; i < rounds; i++) {
+        cudaEventRecord(a, stream);
+        f();
+        cudaEventRecord(b, stream);
+        must(cudaEventSynchronize(b), "kernel");
+        float t;
+        cudaEventElapsedTime(&t, a, b);
+        if (i >= 0)
+            ms.push_back(t);
+    }
+    cudaEventDestroy(a);
+    cudaEventDestroy(b);
+    return median(ms);
+}
+
+__global__ void noise(uint32_t *p, size_t n, bool floats)
+{
+    for (size_t i = blockIdx.x * (size_t)256 + threadIdx.x; i < n; i += (size_t)gridDim.x * 256) {
+        uint32_t v = (uint32_t)i * 2654435761u;
+        v = (v ^ v >> 15) * 0x846ca68bu;
+        p[i] = floats ? __float_as_uint((float)(v >> 8) * 8.166e-8f) : v;
+    }
+}
+
+template <class In, class Out>
+static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum vp_type in, enum vp_type out, bool volume,
+                    vp_queue *q)
+{
+    static room a, b, scratch, kept;
+    const size_t n = (size_t)(nx * ny * nz);
+    const int64_t size[3] = {nx, volume ? ny : 1, volume ? nz : ny};
+    vp_sat_request r = {};
+    r.volume = volume;
+    r.out = out;
+    vp_op op;
+    struct vp_err err = VP_ERR_INIT;
+    if (vp_sat_op(&op, &r, size, in, &err))
+        printf("%s\n", err.msg), exit(1);
+    void *const from = a.get(n * sizeof(In) + 4096), *const to = b.get(n * sizeof(Out) + 4096);
+    noise<<<2048, 256, 0, q->stream>>>((uint32_t *)from, n * sizeof(In) / 4, in == VP_F32);
+    const vp_box box = {{0, 0, 0}, {size[0], size[1], size[2]}};
+    const vp_area ia = {box, nx, nx * size[1], from}, oa = {box, nx, nx * size[1], to};
+    vp_work w = {VP_MAKE, kept.get(op.keeps(&op, &box, 1)), &ia, &oa, NULL, scratch.get(vp_gpu_sat.scratch(&op, size, size)), q};
+    const double table = measure(q->stream, 9, [&] {
+        if (vp_gpu_sat.launch(&op, &w, &err))
+            printf("%s\n", err.msg), exit(1);
+    });
+    double plain = 1e9;
+    for (int blocks : {q->sms * 8, q->sms * 16, q->sms * 64, (int)(n / 1024)})
+        plain = std::min(plain, measure(q->stream, 9, [&] {
+            convert<In, Out, (sizeof(Out) <= 4 ? 4 : 2)><<<blocks, 256, 0, q->stream>>>((const In *)from, (Out *)to, n);
+        }));
+    const double bytes = (double)n * (sizeof(In) + sizeof(Out));
+    printf("%-11s %5lld x %5lld x %4lld: table %8.4f ms %5.0f GB/s; plain kernel %8.4f ms %5.0f GB/s; %.3f of it\n", name,
+           (long long)nx, (long long)ny, (long long)nz, table, bytes / table * 1e-6, plain, bytes / plain * 1e-6,
+           plain / table);
+    fflush(stdout);
+    free(op.params);
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const int trials = argc > 1 ? atoi(argv[1]) : 400;
+    const int64_t most = argc > 2 ? atoll(argv[2]) : 16384;
+    vp_queue q = {};
+    cudaDeviceProp prop;
+    must(cudaGetDeviceProperties(&prop, 0), "device");
+    must(cudaStreamCreateWithFlags(&q.stream, cudaStreamNonBlocking), "stream");
+    q.sms = prop.multiProcessorCount;
+    printf("%s\n", prop.name);
+    const int bad = compare(trials, &q);
+    for (int64_t n = 8192; n <= most; n *= 2) {
+        time_of<float, double>("f32 -> f64", n, n, 1, VP_F32, VP_F64, false, &q);
+        time_of<float, float>("f32 -> f32", n, n, 1, VP_F32, VP_F32, false, &q);
+        time_of<uint8_t, uint32_t>("u8 -> u32", n, n, 1, VP_U8, VP_U32, false, &q);
+        time_of<uint8_t, uint64_t>("u8 -> u64", n, n, 1, VP_U8, VP_U64, false, &q);
+    }
+    time_of<uint8_t, uint64_t>("u8 -> u64", 1024, 1024, 1024, VP_U8, VP_U64, true, &q);
+    time_of<float, double>("f32 -> f64", 1024, 1024, 512, VP_F32, VP_F64, true, &q);
+    return bad > 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* img-sat: summed area tables of images and volumes. */
+#include "base/tool.h"
+#include "image/boxes.h"
+#include "image/image_run.h"
+#include "image/sat.h"
+#include "stack/reader.h"
+#include "stack/writer.h"
+
+#include <string.h>
+
+enum { AUTO, U32, U64, I32, I64, F32, F64 };
+
+struct params {
+    bool volume, exclusive;
+    int type;
+    const char *squares, *boxes;
+    bool json;
+    struct vp_image_params image;
+};
+
+static const struct vp_opt options[] = {
+    VP_FLAG(struct params, volume, "3d", 0, .group = "Table", .help = "of volumes: sums over x, y and z",
+            .more = "Otherwise every page is an image of its own. Pages along other axes than z (view, channel, time) are "
+                    "never mixed."),
+    VP_FLAG(struct params, exclusive, "exclusive", 'x',
+            .help = "begin with zeros: one row and column more (and with --3d a page)",
+            .more = "Entry (x, y) is then the sum of all samples before x and before y, as in cv2.integral; the sum over a "
+                    "box [x0, x1) x [y0, y1) is t[y1][x1] - t[y0][x1] - t[y1][x0] + t[y0][x0] without a test for the "
+                    "edge. Otherwise samples at x and y are in it, as in skimage.transform.integral_image."),
+    {.name = "squares", .letter = 's', .type = VP_T_OUTFILE, .offset = VP_FIELD(struct params, squares, const char *),
+     .metavar = "FILE", .help = "write the table of the squares, too, from the same reading",
+     .more = "FILE may be a pipe that another program reads (/dev/fd/N). Samples are u64 for integers, else f64."},
+    VP_CHOICE(struct params, type, "type", 't', "auto|u32|u64|i32|i64|f32|f64", .metavar = "TYPE", .def = "auto",
+              .help = "sample type of the table",
+              .more = "auto: f64 for f32 and f64; for integers 32 bits (u32, or i32 for signed ones) where no sum can "
+                      "leave that range, judged by size and type alone, else 64. Integers are summed up modulo 2^32 "
+                      "or 2^64, so the difference that is the sum over a box is right wherever that sum fits, even if "
+                      "the table has wrapped around. f32: sums are taken in f64 and rounded to 24 bits in the end, so "
+                      "the sum over a small box far from the origin may have no right digit left."),
+    VP_FILE(struct params, boxes, "boxes", 'b', .metavar = "FILE", .group = "Boxes",
+            .help = "no table: print sum, mean and standard deviation of boxes",
+            .more = "A line of FILE is a box: a name (optional), X0:X1, Y0:Y1, with --3d Z0:Z1, and the number of the page "
+                    "(with --3d of the volume) that it is of (optional: of each, from 0 on), with tabs, commas or blanks "
+                    "between them. Ranges are half open, as everywhere. Empty lines, lines that begin with # and a first "
+                    "line of words are passed over. All boxes are done in one pass, also of a pipe, in the order of the "
+                    "pages, then of the lines."),
+    VP_FLAG(struct params, json, "json", 0, .help = "print JSON instead of columns with tabs between them"),
+    VP_OPT_END,
+};
+
+static const struct vp_example examples[] = {
+    {"The table of an image, with a border of zeros.",
+     "ct-phantom --volume 64x48x1 | img-convert --type u8 --range 0,0.05 > image.tif\n"
+     "img-sat --exclusive image.tif -o table.tif"},
+    {"Tables of the values and of their squares, of a volume, from a pipe.",
+     "ct-phantom --volume 64x48x20 | img-sat --3d --squares squares.tif -o sums.tif"},
+    {"Mean and deviation in two boxes of every page.",
+     "ct-phantom --volume 64x48x4 -o vol.tif\nprintf 'left 4:20 10:30\\nright 40:60 10:30\\n' > boxes.txt\n"
+     "img-sat --boxes boxes.txt vol.tif"},
+    {0},
+};
+
+static int open_images(struct vp_images *im, struct vp_run *run, const struct params *p, struct vp_err *err)
+{
+    struct vp_image_params how = p->image;
+    how.flat = !p->volume;
+    how.values = true;
+    if (vp_images_open(im, run, &how, 1, (1u << VP_N_TYPES) - 1, err))
+        return -1;
+    if (p->volume && im->flat && vp_reader_stack(im->reader[0])->pages != 1) {
+        vp_fail(err, VP_EUSAGE, "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
+        return vp_hint(err, "without --3d each has a table of its own; img-convert --set axes=x,y,z makes them a volume");
+    }
+    if (!p->volume)
+        vp_images_lines(im);
+    im->twin = p->squares;
+    return 0;
+}
+
+/* The type of the table; how many samples an entry may sum up decides where none is given. */
+static enum vp_type type_of(const struct vp_images *im, const struct params *p)
+{
+    static const enum vp_type types[] = {[U32] = VP_U32, [U64] = VP_U64, [I32] = VP_I32, [I64] = VP_I64,
+                                         [F32] = VP_F32, [F64] = VP_F64};
+    double samples = 1;
+    for (int a = 0; a < 3; a++)
+        samples *= im->size[a] < VP_UNKNOWN ? (double)im->size[a] : 0;
+    return p->type == AUTO ? vp_sat_type(im->type, samples) : types[p->type];
+}
+
+/* ---- boxes ---- */
+
+struct list {
+    struct vp_boxes boxes;
+    const struct vp_run *run;
+    enum vp_type in;
+    int64_t inner, images;
+};
+
+static int begin(void *ctx, struct vp_err *err)
+{
+    struct list *l = ctx;
+    return vp_outfile_open(&l->boxes.out, l->run->common.output, err)
+           || vp_boxes_begin(&l->boxes, l->in, l->inner, l->images, err) ? -1 : 0;
+}
+
+static int sums(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    return vp_boxes_sums(&((struct list *)ctx)->boxes, page, samples, n, err);
+}
+
+static int squares(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    return vp_boxes_squares(&((struct list *)ctx)->boxes, page, samples, n, err);
+}
+
+static int end(void *ctx, struct vp_err *err)
+{
+    return vp_boxes_end(&((struct list *)ctx)->boxes, err);
+}
+
+static int measure_boxes(struct vp_images *im, struct vp_run *run_, struct vp_chain *chain, const struct params *p,
+                         const int64_t size[3], struct vp_err *err)
+{
+    struct list l = {.run = run_, .in = im->type, .inner = im->inner,
+                     .images = im->outer < VP_UNKNOWN ? im->inner * im->outer : VP_UNKNOWN};
+    const struct vp_images_watch watch = {begin, sums, squares, end, &l};
+    const int rc = vp_boxes_read(&l.boxes, p->boxes, size, p->volume, err);
+    l.boxes.json = p->json;
+    const int done = rc ? -1 : vp_images_watch(im, run_, chain, &watch, err);
+    vp_boxes_free(&l.boxes);
+    return done;
+}
+
+static int run(struct vp_run *run_, void *params, struct vp_err *err)
+{
+    const struct params *p = params;
+    const char *output = run_->common.output;
+    struct vp_images im = {0};
+    struct vp_chain chain = {0};
+    struct vp_op op;
+    int rc = -1;
+
+    if (p->squares && (!strcmp(p->squares, "-") || (output && !strcmp(p->squares, output))))
+        return vp_fail(err, VP_EUSAGE, "--squares %s: the table of squares needs a file of its own", p->squares);
+    if (p->boxes && (p->squares || p->exclusive || p->type != AUTO || run_->common.raw_out || run_->common.compress))
+        return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
+    if (p->json && !p->boxes)
+        return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
+    if (open_images(&im, run_, p, err))
+        goto out;
+    const int64_t size[3] = {im.size[0], im.lines ? im.size[2] : im.size[1], im.lines ? 1 : im.size[2]};
+    const struct vp_sat_request table = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
+                                         .out = type_of(&im, p)},
+                                both = {.volume = p->volume, .exclusive = true, .squares = true,
+                                        .out = vp_boxes_table(im.type)};
+    const struct vp_result result = {.values = VP_NO_VALUES, .quantity = ""};
+    if (vp_sat_op(&op, p->boxes ? &both : &table, im.size, im.type, err) || vp_chain_add(&chain, &op, err))
+        goto out;
+    rc = p->boxes ? measure_boxes(&im, run_, &chain, p, size, err) : vp_images_run(&im, run_, &chain, &result, err);
+out:
+    vp_chain_free(&chain);
+    vp_images_close(&im);
+    return rc;
+}
+
+static const struct vp_tool tool = {
+    .name = "img-sat",
+    .operands = "[INPUT]...",
+    .summary = "summed area tables (integral images) of images and volumes",
+    .description =
+        "Each entry of the table is the sum of all samples at or before its x and y (with --3d also at or before its z). "
+        "So the sum over any box is four entries added and subtracted (eight in a volume), however large it is.\n\n"
+        "Integers are exact. Floats are summed up in f64, in one order that is the same on every device; where a scale "
+        "is recorded it is undone first. Images and volumes of any size go through as a stream, in one pass: only "
+        "a band of rows is in memory (with --3d, of pages), and what is carried from one to the next.\n\n"
+        "--boxes FILE measures boxes without the table on disk: sum, mean and standard deviation (divided by the count), "
+        "thousands at a time, in memory that does not depend on their number of pages or their size. Of integers of "
+        "up to 16 bits they are exact (the sum to the last digit); of others the sums are taken in f64, so of a sum over "
+        "a small box in a large image as many digits are lost as it is smaller than the sum over all.\n\n"
+        "To smooth an image with a box, img-local(1) --stat mean (or std) is the way: it renormalises at the edges and "
+        "writes no table.\n\n"
+        "The bits of the result do not depend on threads, memory, chunks or devices.",
+    .options = options,
+    .params_size = sizeof(struct params),
+    .examples = examples,
+    .see_also = "img-local(1), img-reduce(1), voxpipe-stack(5)",
+    .flags = VP_TOOL_CUDA,
+    .run = run,
+};
+
+int main(int argc, char **argv)
+{
+    return vp_main(&tool, argc, argv);
+}
