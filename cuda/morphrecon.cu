@@ -67,11 +67,6 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratc
 
 /* ---- the kernels in order ---- */
 
-struct recon_times { /* for the benchmark: called between them */
-    void (*mark)(void *data, const char *what);
-    void *data;
-};
-
 /* As many blocks as are on the device together. */
 template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue *q, int threads, size_t shared)
 {
@@ -83,12 +78,6 @@ template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue 
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, kernel, threads, shared) != cudaSuccess || n < 1)
         n = 1;
     return (unsigned)n * (unsigned)(q->sms > 0 ? q->sms : 1);
-}
-
-static void told(const recon_times *t, const char *what)
-{
-    if (t)
-        t->mark(t->data, what);
 }
 
 /* Start a kernel whose thread blocks wait for each other: no more than are on the device together. */
@@ -131,27 +120,22 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
 
 /* The whole of it, marker and mask being in their tiles, all of them in the queue and the counters 0. */
 template <class U, int CONN>
-int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, const recon_times *t,
-         struct vp_err *err)
+int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, struct vp_err *err)
 {
     if constexpr (CONN == 4 || CONN == 8) {
         if (wave<U, CONN == 8>(b, s, q, err))
             return -1;
-        told(t, "wave");
     } else if (vp_gpu_check(err, cudaMemsetAsync(&b.control->contract, 1, 1, q->stream), "the CUDA device failed")) {
         return -1;
     }
-    if (contract<U, CONN>(b, s, NULL, q, err))
-        return -1;
-    told(t, "contract");
-    return 0;
+    return contract<U, CONN>(b, s, NULL, q, err);
 }
 
 /* ---- what is to be made ---- */
 
 template <class S, int CONN>
 int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit visit, const struct vp_queue *q,
-         const recon_times *t, struct vp_err *err)
+         struct vp_err *err)
 {
     typedef key<S> U;
     typedef tile_of<U, CONN> TILE;
@@ -164,16 +148,14 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
         || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
         return -1;
-    told(t, "take");
     if (visit == VP_FINISH
         && vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_RAISE>, rim, threads, 0, shell, faces))
         return -1;
-    if (fill<U, CONN>(b, j.s, q, t, err))
+    if (fill<U, CONN>(b, j.s, q, err))
         return -1;
     if (visit != VP_SUMMARY) {
         if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
             return -1;
-        told(t, "give");
         return visit == VP_MAKE && shell.entry
                    ? vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, false)
                    : 0;
@@ -189,7 +171,6 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_TELL>, rim, threads, 0, shell, faces)
         || vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, true))
         return -1;
-    told(t, "summary");
     return 0;
 }
 
@@ -322,7 +303,7 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         j.floor = (U)p->floor;
         j.lowest = (U)vp_key_lowest(p->key);
         j.b = shell.b;
-        return make<S, conn.value>(j, shell, work->visit, work->queue, NULL, err);
+        return make<S, conn.value>(j, shell, work->visit, work->queue, err);
     });
 }
 

@@ -104,9 +104,6 @@ struct recon_control {
     uint32_t phases;
     uint32_t contract; /* what follows the queue has something to do */
     uint32_t unused3[28];
-#ifdef RECON_CLOCKS
-    unsigned long long clocks[8];
-#endif
     uint32_t ticket[4]; /* tiles taken by the kernels of the contraction */
     uint32_t nodes, crossing;
     uint32_t barrier, rounds;

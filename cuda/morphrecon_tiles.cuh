@@ -423,12 +423,6 @@ __device__ __forceinline__ void give(recon_control *c, uint32_t *slot, uint32_t 
     atomicExch(&slot[ticket & mask], tile + 1);
 }
 
-#ifdef RECON_CLOCKS
-#define LAP(i) (now = clock64(), laps[i] += now - then, then = now)
-#else
-#define LAP(i) ((void)0)
-#endif
-
 /* Blocks of one warp, as many as have room. They need not be on the device together: who waits, waits for one that
  * is. Registers: the tile. Shared memory: the mask twice, what lies around, and the buffer for turning. */
 template <class U, bool DIAGONAL>
@@ -441,9 +435,6 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
     const uint64_t start = nanoseconds();
     const uint32_t mask = job.b.slots - 1;
     uint32_t visits = 0, phases = 0;
-#ifdef RECON_CLOCKS
-    long long then = clock64(), now, laps[8] = {0};
-#endif
 
     for (;;) {
         uint32_t id = 0, given_up = 0, turned = 0;
@@ -470,7 +461,6 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
         }
         id = __shfl_sync(~0u, id, 0);
         turned = __shfl_sync(~0u, turned, 0);
-        LAP(0);
         if (__shfl_sync(~0u, given_up, 0))
             send_home(c, job.b.slot, mask, lane);
         if (id == LEAVE)
@@ -478,10 +468,8 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
         const uint32_t tile = id - 1;
         const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)turned, s, lane, phases);
         visits++;
-        LAP(1);
         fence();
         __syncwarp();
-        LAP(2);
         if (lane < 9 && (wake >> lane & 1)) {
             const uint32_t other = tile + (lane / 3 - 1) * job.across + (lane % 3 - 1);
             if (atomicOr(&job.b.state[other], QUEUED | (lane / 3 == 1 ? FROM_COLUMN : FROM_ROW)) == 0) {
@@ -490,7 +478,6 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
             }
         }
         __syncwarp();
-        LAP(3);
         uint32_t last = 0;
         if (lane == 0) {
             if (atomicAnd(&job.b.state[tile], ~UNDER_WAY) & QUEUED)
@@ -498,7 +485,6 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
             else
                 last = atomicSub(&c->pending, 1) == 1;
         }
-        LAP(4);
         if (__shfl_sync(~0u, last, 0))
             send_home(c, job.b.slot, mask, lane);
     }
@@ -507,10 +493,6 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
         atomicAdd(&c->phases, phases);
         if (load_now(&c->stop))
             c->contract = 1;
-#ifdef RECON_CLOCKS
-        for (int i = 0; i < 5; i++)
-            atomicAdd(&c->clocks[i], (unsigned long long)laps[i]);
-#endif
     }
 }
 
