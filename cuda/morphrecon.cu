@@ -115,7 +115,8 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
     job.least = 120000;
     job.each = 45 * 132 / sms + 1;
     job.most = 150000 + (uint64_t)s.tiles * 250 * 132 / sms;
-    return vp_start(err, q->stream, kernel, dim3(together(kernel, q, 32, shared)), dim3(32), shared, job);
+    const dim3 blocks((unsigned)vp_min64(s.tiles, together(kernel, q, 32, shared)));
+    return vp_start(err, q->stream, kernel, blocks, dim3(32), shared, job);
 }
 
 /* The whole of it, marker and mask being in their tiles, all of them in the queue and the counters 0. */
