@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction: kernel "morphrecon" of image/morphrecon.h.
  *
- * Samples become keys in tiles (take), which are reconstructed, flat images by active tiles in registers first
- * (morphrecon_tiles.cuh), and what these leave, and solid images, by contraction (morphrecon_contract.cuh); then keys
- * become samples (give). Nothing is waited for: the queue of tiles decides on the device whether the contraction has
- * anything to do. */
-#include "footprint.cuh"
-#include "image/morphrecon.h"
-#include "morphrecon_contract.cuh"
+ * Samples become keys in tiles (morphrecon_samples.cuh), which are reconstructed, flat images by active tiles in
+ * registers first (morphrecon_tiles.cuh), and what these leave, and solid images, by contraction
+ * (morphrecon_contract.cuh, morphrecon_solve.cuh); then keys become samples. Nothing is waited for: the queue of tiles
+ * decides on the device whether the contraction has anything to do. */
+#include "morphrecon_samples.cuh"
+#include "morphrecon_shell.cuh"
 #include "morphrecon_tiles.cuh"
 
 #include <cstdio>
@@ -16,272 +15,6 @@ namespace
 {
 
 using namespace vp;
-
-/* ---- samples and keys ---- */
-
-__device__ __forceinline__ uint8_t key_of(uint8_t v, bool erosion) { return vp_key_u8(v, erosion); }
-__device__ __forceinline__ uint16_t key_of(uint16_t v, bool erosion) { return vp_key_u16(v, erosion); }
-__device__ __forceinline__ uint16_t key_of(int16_t v, bool erosion) { return vp_key_i16(v, erosion); }
-__device__ __forceinline__ uint32_t key_of(float v, bool erosion) { return vp_key_f32(v, erosion); }
-__device__ __forceinline__ uint64_t key_of(double v, bool erosion) { return vp_key_f64(v, erosion); }
-__device__ __forceinline__ void sample_of(uint8_t k, bool erosion, uint8_t &v) { v = vp_key_u8(k, erosion); }
-__device__ __forceinline__ void sample_of(uint16_t k, bool erosion, uint16_t &v) { v = vp_key_u16(k, erosion); }
-__device__ __forceinline__ void sample_of(uint16_t k, bool erosion, int16_t &v) { v = vp_i16_of_key(k, erosion); }
-__device__ __forceinline__ void sample_of(uint32_t k, bool erosion, float &v) { v = vp_f32_of_key(k, erosion); }
-__device__ __forceinline__ void sample_of(uint64_t k, bool erosion, double &v) { v = vp_f64_of_key(k, erosion); }
-
-template <class S> struct key_type {
-    typedef decltype(key_of(S(), false)) type;
-};
-template <class S> using key = typename key_type<S>::type;
-
-template <class S> struct sample_job {
-    vp_area in[2], out; /* marker and mask, or the mask alone twice */
-    struct vp_box box;
-    int64_t image[3], seed[3];
-    recon_shape s;
-    enum vp_morphrecon_marker marker;
-    enum vp_morphrecon_result result;
-    bool erosion;
-    double h;
-    key<S> floor, lowest;
-    recon_buffers<key<S>> b;
-};
-
-template <class T, int N> struct alignas(sizeof(T) * N) run_of {
-    T v[N];
-};
-
-/* Samples [x, x + N) of a row, of which `n` are there. */
-template <int N, class S> __device__ __forceinline__ run_of<S, N> read_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n)
-{
-    run_of<S, N> r = {};
-    const S *const from = vp_at<S>(a, x, y, z);
-    if (n == N && (uintptr_t)from % sizeof r == 0)
-        return *(const run_of<S, N> *)from;
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < n)
-            r.v[i] = from[i];
-    return r;
-}
-
-template <int N, class S>
-__device__ __forceinline__ void write_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n, const run_of<S, N> &r)
-{
-    S *const to = vp_at<S>(a, x, y, z);
-    if (n == N && (uintptr_t)to % sizeof r == 0) {
-        *(run_of<S, N> *)to = r;
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < n)
-            to[i] = r.v[i];
-}
-
-__device__ __forceinline__ float lowered(float v, double h, bool erosion) { return erosion ? v + (float)h : v - (float)h; }
-__device__ __forceinline__ double lowered(double v, double h, bool erosion) { return erosion ? v + h : v - h; }
-
-/* Samples that are counted. */
-struct tally {
-    uint32_t clipped, nan;
-};
-
-/* Keys of the n samples that are there of [x, x + N): mask and marker. */
-template <int N, class S>
-__device__ __forceinline__ void keys_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n, run_of<key<S>, N> &mask,
-                                        run_of<key<S>, N> &value, tally &t)
-{
-    typedef key<S> U;
-    const bool given = j.marker == VP_MARKER_GIVEN;
-    const run_of<S, N> v = read_run<N, S>(j.in[1], x, y, z, n);
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        mask.v[k] = k < n ? key_of(v.v[k], j.erosion) : U(0);
-        if (sizeof(S) >= 4)
-            t.nan += k < n && v.v[k] != v.v[k];
-    }
-    if (given) {
-        const run_of<S, N> m = read_run<N, S>(j.in[0], x, y, z, n);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            const U raw = m.v[k] != m.v[k] ? j.lowest : key_of(m.v[k], j.erosion);
-            t.clipped += k < n && raw > mask.v[k] && (sizeof(S) < 4 || mask.v[k] > 0);
-            if (sizeof(S) >= 4)
-                t.nan += k < n && m.v[k] != m.v[k];
-            value.v[k] = min(raw, mask.v[k]);
-        }
-    } else if (j.marker == VP_MARKER_SHIFT) {
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            if constexpr (sizeof(S) >= 4) {
-                value.v[k] = min(key_of(lowered(v.v[k], j.h, j.erosion), j.erosion), mask.v[k]);
-            } else {
-                value.v[k] = (U)(j.h >= mask.v[k] ? 0 : mask.v[k] - (int)j.h);
-            }
-        }
-    } else if (j.marker == VP_MARKER_LESS) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            value.v[k] = (U)(mask.v[k] - (mask.v[k] > j.lowest));
-    } else {
-        const bool border = j.marker == VP_MARKER_BORDER;
-        const int64_t inner[3] = {1, j.image[1], j.image[2]};
-        const bool row = border && vp_morphrecon_at_border(inner, 0, y, z), wide = j.image[0] > 1;
-        const int64_t first = border ? (wide ? -x : -1) : y == j.seed[1] && z == j.seed[2] ? j.seed[0] - x : -1,
-                      last = border && wide ? j.image[0] - 1 - x : -1;
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            value.v[k] = row || k == first || k == last ? mask.v[k] : min(j.floor, mask.v[k]);
-    }
-}
-
-/* Flat tiles are taken strip by strip: 16 bytes of keys, a few rows of one or two voxels. In z = 1 of the grid the mask
- * once more, turned. Bricks run by run. */
-template <class S, bool FLAT> __global__ void __launch_bounds__(256) take_kernel(sample_job<S> j)
-{
-    typedef key<S> U;
-    constexpr int T = tile_side<U, FLAT>, N = 16 / (int)sizeof(U), P = T * T * (FLAT ? 1 : T), PIECES = P / N,
-                  WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
-    const int64_t pieces = (int64_t)j.s.tiles * PIECES, step = (int64_t)gridDim.x * blockDim.x;
-    tally t = {0, 0};
-
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += step) {
-        const int tile = (int)(i / PIECES), piece = (int)(i % PIECES);
-        const int tx = tile % j.s.t[0] * T, ty = tile / j.s.t[0] % j.s.t[1] * T, tz = tile / (j.s.t[0] * j.s.t[1]) * (FLAT ? 1 : T);
-        run_of<U, N> mask = {}, value = {};
-        if constexpr (FLAT) {
-            const int a = piece / 32 * HIGH, b = piece % 32 * WIDE; /* along the strips, across them */
-            if (blockIdx.z == 0) {
-                const int n = min(WIDE, j.s.n[0] - tx - b);
-#pragma unroll
-                for (int r = 0; r < HIGH; r++) {
-                    run_of<U, WIDE> m, v;
-                    if (n <= 0 || ty + a + r >= j.s.n[1])
-                        break;
-                    keys_of<WIDE, S>(j, j.box.lo[0] + tx + b, j.box.lo[1] + ty + a + r, j.box.lo[2] + tz, n, m, v, t);
-#pragma unroll
-                    for (int k = 0; k < WIDE; k++) {
-                        mask.v[r * WIDE + k] = m.v[k];
-                        value.v[r * WIDE + k] = v.v[k];
-                    }
-                }
-                *(run_of<U, N> *)(j.b.mask + i * N) = mask;
-                *(run_of<U, N> *)(j.b.value + i * N) = value;
-            } else {
-                const int n = min(HIGH, j.s.n[0] - tx - a);
-#pragma unroll
-                for (int r = 0; r < WIDE; r++) {
-                    if (n <= 0 || ty + b + r >= j.s.n[1])
-                        break;
-                    const run_of<S, HIGH> v =
-                        read_run<HIGH, S>(j.in[1], j.box.lo[0] + tx + a, j.box.lo[1] + ty + b + r, j.box.lo[2] + tz, n);
-#pragma unroll
-                    for (int k = 0; k < HIGH; k++)
-                        mask.v[k * WIDE + r] = k < n ? key_of(v.v[k], j.erosion) : U(0);
-                }
-                *(run_of<U, N> *)(j.b.turned + i * N) = mask;
-            }
-        } else {
-            const int x = tx + piece % (T / N) * N, y = ty + piece / (T / N) % T, z = tz + piece / (T / N * T);
-            const int n = min(N, j.s.n[0] - x);
-            if (n > 0 && y < j.s.n[1] && z < j.s.n[2])
-                keys_of<N, S>(j, j.box.lo[0] + x, j.box.lo[1] + y, j.box.lo[2] + z, n, mask, value, t);
-            *(run_of<U, N> *)(j.b.mask + i * N) = mask;
-            *(run_of<U, N> *)(j.b.value + i * N) = value;
-        }
-    }
-    if (FLAT && blockIdx.z == 0) { /* all tiles are in the queue */
-        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.b.slots; i += step) {
-            j.b.slot[i] = i < j.s.tiles ? (uint32_t)i + 1 : 0;
-            if (i < j.s.tiles)
-                j.b.state[i] = 1;
-        }
-        if (blockIdx.x == 0 && threadIdx.x == 0)
-            j.b.control->tail = (uint32_t)(j.b.control->pending = j.s.tiles);
-    }
-    t.clipped = __reduce_add_sync(~0u, t.clipped);
-    t.nan = __reduce_add_sync(~0u, t.nan);
-    if (threadIdx.x % 32 == 0) {
-        if (t.clipped)
-            atomicAdd(&j.b.control->clipped, (unsigned long long)t.clipped);
-        if (t.nan)
-            atomicAdd(&j.b.control->nan, (unsigned long long)t.nan);
-    }
-}
-
-/* v is a NaN where there is one. */
-template <class S> __device__ __forceinline__ S difference(S v, key<S> g, key<S> r, bool erosion)
-{
-    S o;
-    sample_of(r, erosion, o);
-    return g == 0 ? v : r == g ? S(0) : erosion ? o - v : v - o;
-}
-
-/* The result of n samples, of keys that are `step` apart. */
-template <int N, class S>
-__device__ __forceinline__ void results_of(const sample_job<S> &j, int64_t x, int64_t y, int64_t z, int n, const key<S> *value,
-                                           const key<S> *mask)
-{
-    if (j.result == VP_RECON_MARK) {
-        run_of<uint8_t, N> mark;
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            mark.v[k] = value[k] != mask[k];
-        write_run<N, uint8_t>(j.out, x, y, z, n, mark);
-    } else if (j.result == VP_RECON_VALUE) {
-        run_of<S, N> v;
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            sample_of(value[k], j.erosion, v.v[k]);
-        write_run<N, S>(j.out, x, y, z, n, v);
-    } else if constexpr (sizeof(S) >= 4) {
-        run_of<S, N> v;
-        const run_of<S, N> of_mask = read_run<N, S>(j.in[1], x, y, z, n);
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            v.v[k] = difference(of_mask.v[k], mask[k], value[k], j.erosion);
-        write_run<N, S>(j.out, x, y, z, n, v);
-    } else {
-        run_of<key<S>, N> v;
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            v.v[k] = (key<S>)(mask[k] - value[k]);
-        write_run<N, key<S>>(j.out, x, y, z, n, v);
-    }
-}
-
-template <class S, bool FLAT> __global__ void __launch_bounds__(256) give_kernel(sample_job<S> j)
-{
-    typedef key<S> U;
-    constexpr int T = tile_side<U, FLAT>, N = 16 / (int)sizeof(U), P = T * T * (FLAT ? 1 : T), PIECES = P / N,
-                  WIDE = strip_of<U>::WIDE, HIGH = strip_of<U>::HIGH;
-    const int64_t pieces = (int64_t)j.s.tiles * PIECES;
-
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += (int64_t)gridDim.x * blockDim.x) {
-        const int tile = (int)(i / PIECES), piece = (int)(i % PIECES);
-        const int tx = tile % j.s.t[0] * T, ty = tile / j.s.t[0] % j.s.t[1] * T, tz = tile / (j.s.t[0] * j.s.t[1]) * (FLAT ? 1 : T);
-        const int x = tx + (FLAT ? piece % 32 * WIDE : piece % (T / N) * N),
-                  y = ty + (FLAT ? piece / 32 * HIGH : piece / (T / N) % T), z = tz + (FLAT ? 0 : piece / (T / N * T));
-        const int n = min(FLAT ? WIDE : N, j.s.n[0] - x);
-        if (n <= 0 || y >= j.s.n[1] || z >= j.s.n[2])
-            continue;
-        const run_of<U, N> value = *(const run_of<U, N> *)(j.b.value + i * N);
-        run_of<U, N> mask = {};
-        if (j.result != VP_RECON_VALUE)
-            mask = *(const run_of<U, N> *)(j.b.mask + i * N);
-        if constexpr (FLAT) {
-#pragma unroll
-            for (int r = 0; r < HIGH; r++)
-                if (y + r < j.s.n[1])
-                    results_of<WIDE, S>(j, j.box.lo[0] + x, j.box.lo[1] + y + r, j.box.lo[2] + z, n, value.v + r * WIDE,
-                                        mask.v + r * WIDE);
-        } else {
-            results_of<N, S>(j, j.box.lo[0] + x, j.box.lo[1] + y, j.box.lo[2] + z, n, value.v, mask.v);
-        }
-    }
-}
 
 /* ---- what is where ---- */
 
@@ -334,11 +67,6 @@ template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratc
 
 /* ---- the kernels in order ---- */
 
-struct recon_times { /* for the benchmark: called between them */
-    void (*mark)(void *data, const char *what);
-    void *data;
-};
-
 /* As many blocks as are on the device together. */
 template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue *q, int threads, size_t shared)
 {
@@ -352,15 +80,10 @@ template <class Kernel> unsigned together(Kernel *kernel, const struct vp_queue 
     return (unsigned)n * (unsigned)(q->sms > 0 ? q->sms : 1);
 }
 
-static void told(const recon_times *t, const char *what)
-{
-    if (t)
-        t->mark(t->data, what);
-}
-
 /* Start a kernel whose thread blocks wait for each other: no more than are on the device together. */
 template <class Job>
-int meet(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, const struct vp_queue *q, struct vp_err *err)
+int meet(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, const struct vp_queue *q,
+         struct vp_err *err)
 {
     const dim3 grid((unsigned)vp_min64(blocks, together(kernel, q, SOLVE_THREADS, shared)));
     return vp_gpu_check(err, launch_together(q->stream, kernel, grid, dim3(SOLVE_THREADS), shared, job),
@@ -369,7 +92,8 @@ int meet(void (*kernel)(Job), const Job &job, int64_t blocks, size_t shared, con
 
 /* The contraction, or only its graph. */
 template <class U, int CONN>
-int contract(const recon_buffers<U> &b, const recon_shape &s, const struct vp_shell *shell, const struct vp_queue *q, struct vp_err *err)
+int contract(const recon_buffers<U> &b, const recon_shape &s, const struct vp_shell *shell, const struct vp_queue *q,
+             struct vp_err *err)
 {
     contract_job<U> job = {b, s, {}, !shell};
     for (int a = 0; a < 3 && shell; a++) {
@@ -388,154 +112,30 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
     flat_job<U> job = {b, s.t[0], s.t[1], s.tiles, 0, 0, 0, 1};
     /* A visit takes 5 to 20 us and as many are under way as there are blocks, but one at a time on a winding path. The
      * contraction takes about 0.25 us a tile. */
-    job.least = 150000;
-    job.each = 60 * 132 / sms + 1;
-    job.most = 300000 + (uint64_t)s.tiles * 300 * 132 / sms;
-    return vp_start(err, q->stream, kernel, dim3(together(kernel, q, 32, shared)), dim3(32), shared, job);
+    job.least = 120000;
+    job.each = 45 * 132 / sms + 1;
+    job.most = 150000 + (uint64_t)s.tiles * 250 * 132 / sms;
+    const dim3 blocks((unsigned)vp_min64(s.tiles, together(kernel, q, 32, shared)));
+    return vp_start(err, q->stream, kernel, blocks, dim3(32), shared, job);
 }
 
 /* The whole of it, marker and mask being in their tiles, all of them in the queue and the counters 0. */
 template <class U, int CONN>
-int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, const recon_times *t, struct vp_err *err)
+int fill(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue *q, struct vp_err *err)
 {
     if constexpr (CONN == 4 || CONN == 8) {
         if (wave<U, CONN == 8>(b, s, q, err))
             return -1;
-        told(t, "wave");
     } else if (vp_gpu_check(err, cudaMemsetAsync(&b.control->contract, 1, 1, q->stream), "the CUDA device failed")) {
         return -1;
     }
-    if (contract<U, CONN>(b, s, NULL, q, err))
-        return -1;
-    told(t, "contract");
-    return 0;
-}
-
-/* ---- the shell of a box ---- */
-
-template <class U> struct shell_job {
-    recon_buffers<U> b;
-    recon_shape s;
-    struct vp_shell shell;
-    enum vp_key key;
-    uint32_t voxels;
-    char *entry;
-};
-
-/* Number i of the voxels of all faces: its place in the tiles and its number in the shell; -1 if this face is not of the
- * shell or the voxel belongs to a face before it. */
-struct shell_place {
-    int64_t tile, plain, key; /* tile; voxel, as the contraction counts them and as keys lie */
-};
-template <class U, bool FLAT> __device__ int64_t shell_voxel(const shell_job<U> &j, int64_t i, shell_place &place)
-{
-    constexpr int T = tile_side<U, FLAT>, DEPTH = FLAT ? 1 : T;
-    const int64_t *const n = j.shell.size, face[3] = {n[1] * n[2], n[0] * n[2], n[0] * n[1]};
-    int64_t v[3];
-    int a = 0, side = 0;
-    for (; i >= face[a]; side ^= 1) {
-        i -= face[a];
-        a += side;
-    }
-    if (side ? !j.shell.hi[a] : !j.shell.lo[a])
-        return -1;
-    v[a] = side ? n[a] - 1 : 0;
-    v[a == 0] = i % n[a == 0];
-    v[a == 2 ? 1 : 2] = i / n[a == 0];
-    for (int f = 0; f < a; f++)
-        if (vp_shell_at(&j.shell, f, v[f]))
-            return -1;
-    if (side && j.shell.lo[a] && v[a] == 0)
-        return -1;
-    const int x = (int)(v[0] % T), y = (int)(v[1] % T), z = (int)(v[2] % DEPTH);
-    place.tile = (v[2] / DEPTH * j.s.t[1] + v[1] / T) * j.s.t[0] + v[0] / T;
-    place.plain = place.tile * (T * T * DEPTH) + (z * T + y) * T + x;
-    place.key = place.tile * (T * T * DEPTH) + voxel_at<U, FLAT>(x, y, z);
-    return vp_shell_index(&j.shell, v[0], v[1], v[2]);
-}
-
-template <class U> int64_t shell_faces(const shell_job<U> &j)
-{
-    const int64_t *const n = j.shell.size;
-    return 2 * (n[1] * n[2] + n[0] * n[2] + n[0] * n[1]);
-}
-
-enum shell_step {
-    SHELL_RAISE, /* values are those of the entry, where they are higher */
-    SHELL_COUNT, /* the best way out of the box, to the nodes; */
-    SHELL_TELL   /* values, masks and the ways to nodes, to the entry */
-};
-
-template <class U, bool FLAT, enum shell_step STEP> __global__ void __launch_bounds__(256) shell_kernel(shell_job<U> j, int64_t faces)
-{
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < faces; i += (int64_t)gridDim.x * blockDim.x) {
-        shell_place place;
-        const int64_t v = shell_voxel<U, FLAT>(j, i, place), p = place.key;
-        if (v < 0)
-            continue;
-        U *const values = (U *)(j.entry + vp_entry_value());
-        if (STEP == SHELL_RAISE) {
-            j.b.value[p] = min(max(j.b.value[p], values[v]), j.b.mask[p]);
-            continue;
-        }
-        const uint32_t in_tile = j.b.node[place.plain], node = in_tile == NO_NODE ? 0 : j.b.base[place.tile] + in_tile;
-        if (STEP == SHELL_COUNT) {
-            if (in_tile != NO_NODE)
-                atomicMax(&j.b.beyond[node], (wide<U>)j.b.mask[p]);
-            continue;
-        }
-        values[v] = j.b.value[p];
-        ((U *)(j.entry + vp_entry_mask(j.key, j.voxels)))[v] = j.b.mask[p];
-        if (in_tile != NO_NODE && j.b.number[node] != NO_NUMBER) {
-            struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)j.entry;
-            ((edge_of<U> *)(j.entry + vp_entry_edge(j.key, j.voxels)))[atomicAdd(&e->edges, 1u)] = {
-                (uint32_t)v, j.voxels + j.b.number[node], (U)min((U)j.b.result[node], j.b.high[place.plain])};
-        }
-    }
-}
-
-/* Counters for the second contraction of a launch. */
-template <class U> __global__ void again_kernel(recon_buffers<U> b, struct vp_morphrecon_entry *e)
-{
-    recon_control *const c = b.control;
-    for (int i = 0; i < 4; i++)
-        c->ticket[i] = 0;
-    for (int i = 0; i < RECON_VOTES; i++)
-        c->vote[i] = 0;
-    c->nodes = c->crossing = c->barrier = c->kept = 0;
-    c->contract = 1;
-    e->edges = 0;
-}
-
-template <class U> __global__ void __launch_bounds__(256) clear_kernel(recon_buffers<U> b)
-{
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        b.control->barrier = 0;
-        for (int i = 0; i < RECON_VOTES; i++)
-            b.control->vote[i] = 0;
-    }
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < b.control->nodes; i += gridDim.x * blockDim.x)
-        b.beyond[i] = 0;
-}
-
-/* The header, last. */
-template <class U> __global__ void told_kernel(shell_job<U> j, bool summary)
-{
-    const recon_control *const c = j.b.control;
-    struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)j.entry;
-    e->clipped = c->clipped;
-    e->nan = c->nan;
-    e->voxels = j.voxels;
-    e->nodes = j.voxels + (summary ? c->kept : 0);
-    if (!summary)
-        e->edges = 0;
-    e->bytes = summary ? vp_entry_edge(j.key, j.voxels) + e->edges * vp_entry_edge_size(j.key) : sizeof *e;
+    return contract<U, CONN>(b, s, NULL, q, err);
 }
 
 /* ---- what is to be made ---- */
 
 template <class S, int CONN>
-int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit visit, const struct vp_queue *q, const recon_times *t,
+int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit visit, const struct vp_queue *q,
          struct vp_err *err)
 {
     typedef key<S> U;
@@ -543,22 +143,23 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     constexpr bool FLAT = TILE::FLAT;
     const recon_buffers<U> &b = shell.b;
     const int64_t most = (int64_t)(q->sms > 0 ? q->sms : 1) * 32, faces = shell_faces(shell);
-    const dim3 all((unsigned)vp_min64(vp_groups((int64_t)j.s.tiles * TILE::P * (int64_t)sizeof(S) / 16, 256), most)), twice(all.x, 1, FLAT ? 2 : 1),
-        rim((unsigned)vp_min64(vp_groups(faces, 256), most)), threads(256);
+    const size_t staged = FLAT ? 2 * sizeof(staged_tile<U>) : 0;
+    const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_groups(faces, 256), most)),
+        threads(256);
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
-        || vp_start(err, q->stream, take_kernel<S, FLAT>, twice, threads, 0, j))
+        || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
         return -1;
-    told(t, "take");
     if (visit == VP_FINISH
         && vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_RAISE>, rim, threads, 0, shell, faces))
         return -1;
-    if (fill<U, CONN>(b, j.s, q, t, err))
+    if (fill<U, CONN>(b, j.s, q, err))
         return -1;
     if (visit != VP_SUMMARY) {
-        if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, threads, 0, j))
+        if (vp_start(err, q->stream, give_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
             return -1;
-        told(t, "give");
-        return visit == VP_MAKE && shell.entry ? vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, false) : 0;
+        return visit == VP_MAKE && shell.entry
+                   ? vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, false)
+                   : 0;
     }
     struct vp_morphrecon_entry *const e = (struct vp_morphrecon_entry *)shell.entry;
     const solve_job<U> job = {b, &e->edges, shell.entry + vp_entry_edge(shell.key, shell.voxels), shell.voxels};
@@ -571,7 +172,6 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_TELL>, rim, threads, 0, shell, faces)
         || vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, true))
         return -1;
-    told(t, "summary");
     return 0;
 }
 
@@ -704,10 +304,10 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
         j.floor = (U)p->floor;
         j.lowest = (U)vp_key_lowest(p->key);
         j.b = shell.b;
-        return make<S, conn.value>(j, shell, work->visit, work->queue, NULL, err);
+        return make<S, conn.value>(j, shell, work->visit, work->queue, err);
     });
 }
 
 } // namespace
 
-const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state};
+const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state, NULL};

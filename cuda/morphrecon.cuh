@@ -104,9 +104,6 @@ struct recon_control {
     uint32_t phases;
     uint32_t contract; /* what follows the queue has something to do */
     uint32_t unused3[28];
-#ifdef RECON_CLOCKS
-    unsigned long long clocks[8];
-#endif
     uint32_t ticket[4]; /* tiles taken by the kernels of the contraction */
     uint32_t nodes, crossing;
     uint32_t barrier, rounds;
@@ -122,7 +119,7 @@ template <class U> struct recon_buffers {
     U *turned;        /* masks of flat tiles with x and y exchanged */
     uint32_t *slot;   /* the queue, a power of two of them */
     uint32_t slots;
-    uint32_t *state;  /* of a tile: 1 queued, 2 under way */
+    uint32_t *state;  /* of a tile */
     /* The contraction: of voxels */
     U *low, *high;    /* value = max(low, min(high, value of the node)) */
     uint16_t *node;   /* number in its tile, NO_NODE */
@@ -140,6 +137,10 @@ template <class U> struct recon_buffers {
 };
 
 enum { NO_NODE = 0xffff };
+
+/* Tiles: whether one is to be visited (and who asked for it: a tile above, below or at a corner, one at the left or
+ * right), and whether somebody is there. */
+enum : uint32_t { QUEUED = 1, UNDER_WAY = 2, FROM_ROW = 4, FROM_COLUMN = 8 };
 
 __device__ __forceinline__ uint32_t load_now(const uint32_t *p)
 {

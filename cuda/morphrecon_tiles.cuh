@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reconstruction of flat images by active tiles: one warp a tile, its values in registers.
  *
- * A lane has one word of every row: two neighbouring voxels of 8 or 16 bits, one of 32 or 64. A phase goes down all
- * rows and up again, n = min(mask, max(value, the row before)); diagonals are taken on the way down, from the values
- * before. Then the tile is transposed and the same phase works along x. When a phase that follows one of the other
- * orientation changes nothing, the tile is stable: after a phase columns are stable but where a diagonal raised a
- * voxel behind the sweep, and what that could still raise along its column is beside the voxel that raised it, so the
- * phase of the other orientation sees it.
+ * A lane has one word of every row: two neighbouring voxels of 8 or 16 bits, one of 32 or 64. A phase takes columns
+ * from both ends to the middle and back, n = min(mask, max(value, the row before)), after which no voxel can raise
+ * another of its column; diagonals are taken on the way to the middle, from the values before. Then the tile is
+ * transposed and the same phase works along x. When a phase that follows one of the other orientation changes nothing,
+ * the tile is stable in all directions.
  *
  * Tiles wait in a queue; a tile that could raise a voxel of a neighbour puts it there. The result is the least fixed
  * point, so the order is of no matter, and neither is reading a neighbour's border while it grows: whoever writes it
@@ -223,8 +222,9 @@ template <class U> __device__ __forceinline__ void turn(typename word_of<U>::typ
 
 /* ---- a phase ---- */
 
-/* Down from the row `first` before, up from the row `last` behind; not 0 if anything changed. Bytes only grow, and 64
- * of them have room in 16 bits: their sums tell, and are made by the other pipe of the multiprocessor (`one` is 1). */
+/* The row `first` lies before row 0, the row `last` behind the last one. From both ends to the middle, diagonals on the
+ * way, and from the middle to both ends: two chains side by side. Not 0 if anything changed. Bytes only grow, and 64 of
+ * them have room in 16 bits: their sums tell, and are made by the other pipe of the multiprocessor (`one` is 1). */
 template <class U, bool DIAGONAL>
 __device__ __forceinline__ typename word_of<U>::type phase(typename word_of<U>::type *j, const uint4 *mask,
                                                            typename word_of<U>::type first,
@@ -234,42 +234,57 @@ __device__ __forceinline__ typename word_of<U>::type phase(typename word_of<U>::
     typedef typename W::type R;
     typedef tile_memory<U> M;
     constexpr bool SUMS = sizeof(U) == 1;
-    R d = first, changed = 0, above = 0, here = DIAGONAL ? beside<W>(j[0]) : R(0);
+    constexpr int T = M::T, ROWS = M::ROWS, GROUPS = T / ROWS;
+    R down = first, up = last, changed = 0;
+    R above = 0, here = DIAGONAL ? beside<W>(j[0]) : R(0), below = 0, there = DIAGONAL ? beside<W>(j[T - 1]) : R(0);
     uint32_t before = 0, after = 0;
 
 #pragma unroll
-    for (int q = 0; q < M::T / M::ROWS; q++) {
-        const uint4 v = mask[q * 32 + lane];
+    for (int q = 0; q < GROUPS / 2; q++) {
+        const uint4 v = mask[q * 32 + lane], w = mask[(GROUPS - 1 - q) * 32 + lane];
 #pragma unroll
-        for (int k = 0; k < M::ROWS; k++) {
-            const int y = q * M::ROWS + k;
+        for (int k = 0; k < ROWS; k++) {
+            const int y = q * ROWS + k, z = T - 1 - y;
+            R mine = j[y], other = j[z];
             if (DIAGONAL) {
-                const R below = y + 1 < M::T ? beside<W>(j[y + 1 < M::T ? y + 1 : y]) : R(0);
-                d = W::larger(W::larger(above, below), d);
+                const bool middle = y + 1 == T / 2;
+                const R next = middle ? there : beside<W>(j[y + 1]), before_it = middle ? here : beside<W>(j[z - 1]);
+                mine = W::larger(mine, W::larger(above, next));
+                other = W::larger(other, W::larger(below, before_it));
                 above = here;
-                here = below;
+                here = next;
+                below = there;
+                there = before_it;
             }
-            const R n = W::smaller(row_of<U>(v, k), W::larger(j[y], d));
-            if (SUMS)
+            down = W::smaller(row_of<U>(v, k), W::larger(mine, down));
+            up = W::smaller(row_of<U>(w, ROWS - 1 - k), W::larger(other, up));
+            if (SUMS) {
                 before = (uint32_t)j[y] * one + before;
-            else
-                changed |= n ^ j[y];
-            d = j[y] = n;
+                before = (uint32_t)j[z] * one + before;
+            } else {
+                changed |= (down ^ j[y]) | (up ^ j[z]);
+            }
+            j[y] = down;
+            j[z] = up;
         }
     }
-    d = last;
+    R rise = up, fall = down;
 #pragma unroll
-    for (int q = M::T / M::ROWS - 1; q >= 0; q--) {
-        const uint4 v = mask[q * 32 + lane];
+    for (int q = GROUPS / 2 - 1; q >= 0; q--) {
+        const uint4 v = mask[q * 32 + lane], w = mask[(GROUPS - 1 - q) * 32 + lane];
 #pragma unroll
-        for (int k = M::ROWS - 1; k >= 0; k--) {
-            const int y = q * M::ROWS + k;
-            const R n = W::smaller(row_of<U>(v, k), W::larger(j[y], d));
-            if (SUMS)
-                after = (uint32_t)n * one + after;
-            else
-                changed |= n ^ j[y];
-            d = j[y] = n;
+        for (int k = ROWS - 1; k >= 0; k--) {
+            const int y = q * ROWS + k, z = T - 1 - y;
+            rise = W::smaller(row_of<U>(v, k), W::larger(j[y], rise));
+            fall = W::smaller(row_of<U>(w, ROWS - 1 - k), W::larger(j[z], fall));
+            if (SUMS) {
+                after = (uint32_t)rise * one + after;
+                after = (uint32_t)fall * one + after;
+            } else {
+                changed |= (rise ^ j[y]) | (fall ^ j[z]);
+            }
+            j[y] = rise;
+            j[z] = fall;
         }
     }
     return SUMS ? R(before ^ after) : changed;
@@ -285,9 +300,9 @@ template <class U> struct flat_job {
     uint32_t one;
 };
 
-/* The neighbours to wake: bits of 3 x 3 around the tile. */
+/* The neighbours to wake: bits of 3 x 3 around the tile. It begins along x if it is to be `turned`. */
 template <class U, bool DIAGONAL>
-__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, tile_memory<U> &s, int lane,
+__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int turned, tile_memory<U> &s, int lane,
                                           uint32_t &phases)
 {
     typedef word_of<U> W;
@@ -309,11 +324,12 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, tile
             return W::load(from + (e ? row : -row) + voxel_at<U, true>(V * lane, e ? 0 : T - 1, 0));
         const U *const p = from + (e == 2 ? -P : P);
         const int x = e == 2 ? T - 1 : 0;
-        return W::join((R)__ldcg(p + voxel_at<U, true>(x, V * lane, 0)), (R)__ldcg(p + voxel_at<U, true>(x, V * lane + V - 1, 0)));
+        return W::join((R)__ldcg(p + voxel_at<U, true>(x, V * lane, 0)),
+                       (R)__ldcg(p + voxel_at<U, true>(x, V * lane + V - 1, 0)));
     };
     const auto corner_of = [&](const U *from, int e) -> R {
-        return at_corner && has[e] ? (R)__ldcg(from + (e ? row : -row) + (lane ? P : -P) + voxel_at<U, true>(lane ? 0 : T - 1, e ? 0 : T - 1, 0))
-                                   : R(0);
+        const U *const p = from + (e ? row : -row) + (lane ? P : -P);
+        return at_corner && has[e] ? (R)__ldcg(p + voxel_at<U, true>(lane ? 0 : T - 1, e ? 0 : T - 1, 0)) : R(0);
     };
 #pragma unroll
     for (int e = 0; e < 4; e++)
@@ -348,14 +364,16 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, tile
         s.in[e][lane] = in;
     }
     R any = 0;
-    for (int turned = 0, first = 1;; turned ^= 1, first = 0) {
+    if (turned)
+        turn<U>(j, s, lane);
+    for (bool begin = true;; turned ^= 1, begin = false) {
         const R c = phase<U, DIAGONAL>(j, s.mask[turned], s.in[2 * turned][lane], s.in[2 * turned + 1][lane], lane,
                                                job.one);
         phases++;
         any |= c;
         s.end[2 * turned][lane] = j[0];
         s.end[2 * turned + 1][lane] = j[T - 1];
-        const bool stable = !first && !__any_sync(~0u, c != 0);
+        const bool stable = !begin && !__any_sync(~0u, c != 0);
         if (!stable || turned)
             turn<U>(j, s, lane);
         if (stable)
@@ -405,15 +423,10 @@ __device__ __forceinline__ void give(recon_control *c, uint32_t *slot, uint32_t 
     atomicExch(&slot[ticket & mask], tile + 1);
 }
 
-#ifdef RECON_CLOCKS
-#define LAP(i) (now = clock64(), laps[i] += now - then, then = now)
-#else
-#define LAP(i) ((void)0)
-#endif
-
 /* Blocks of one warp, as many as have room. They need not be on the device together: who waits, waits for one that
  * is. Registers: the tile. Shared memory: the mask twice, what lies around, and the buffer for turning. */
-template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_kernel(flat_job<U> job)
+template <class U, bool DIAGONAL>
+__global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_job<U> job)
 {
     typedef tile_memory<U> memory;
     VP_SHARED(memory, s);
@@ -422,12 +435,9 @@ template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_
     const uint64_t start = nanoseconds();
     const uint32_t mask = job.b.slots - 1;
     uint32_t visits = 0, phases = 0;
-#ifdef RECON_CLOCKS
-    long long then = clock64(), now, laps[8] = {0};
-#endif
 
     for (;;) {
-        uint32_t id = 0, given_up = 0;
+        uint32_t id = 0, given_up = 0, turned = 0;
         if (lane == 0) {
             const uint32_t ticket = atomicAdd(&c->head, 1u);
             uint32_t *const slot = &job.b.slot[ticket & mask];
@@ -442,42 +452,39 @@ template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_
             }
             if (id != LEAVE) {
                 atomicExch(slot, 0u);
-                atomicExch(&job.b.state[id - 1], 2u);
+                const uint32_t why = atomicExch(&job.b.state[id - 1], (uint32_t)UNDER_WAY);
+                turned = (why & (FROM_ROW | FROM_COLUMN)) == FROM_COLUMN;
                 if (load_now(&c->stop))
                     id = LEAVE;
                 fence();
             }
         }
         id = __shfl_sync(~0u, id, 0);
-        LAP(0);
+        turned = __shfl_sync(~0u, turned, 0);
         if (__shfl_sync(~0u, given_up, 0))
             send_home(c, job.b.slot, mask, lane);
         if (id == LEAVE)
             break;
         const uint32_t tile = id - 1;
-        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, s, lane, phases);
+        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)turned, s, lane, phases);
         visits++;
-        LAP(1);
         fence();
         __syncwarp();
-        LAP(2);
         if (lane < 9 && (wake >> lane & 1)) {
             const uint32_t other = tile + (lane / 3 - 1) * job.across + (lane % 3 - 1);
-            if (atomicOr(&job.b.state[other], 1u) == 0) {
+            if (atomicOr(&job.b.state[other], QUEUED | (lane / 3 == 1 ? FROM_COLUMN : FROM_ROW)) == 0) {
                 atomicAdd(&c->pending, 1);
                 give(c, job.b.slot, mask, other);
             }
         }
         __syncwarp();
-        LAP(3);
         uint32_t last = 0;
         if (lane == 0) {
-            if (atomicAnd(&job.b.state[tile], ~2u) & 1)
+            if (atomicAnd(&job.b.state[tile], ~UNDER_WAY) & QUEUED)
                 give(c, job.b.slot, mask, tile);
             else
                 last = atomicSub(&c->pending, 1) == 1;
         }
-        LAP(4);
         if (__shfl_sync(~0u, last, 0))
             send_home(c, job.b.slot, mask, lane);
     }
@@ -486,10 +493,6 @@ template <class U, bool DIAGONAL> __global__ void __launch_bounds__(32, 8) flat_
         atomicAdd(&c->phases, phases);
         if (load_now(&c->stop))
             c->contract = 1;
-#ifdef RECON_CLOCKS
-        for (int i = 0; i < 5; i++)
-            atomicAdd(&c->clocks[i], (unsigned long long)laps[i]);
-#endif
     }
 }
 

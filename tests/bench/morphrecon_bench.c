@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction in memory: ours with 1 and 2 threads (and all), and two ways that others take, which are
  * the references of the tests: Vincent's hybrid algorithm and the priority order. Minima of several rounds; results are
- * compared. `morphrecon_bench NAME...` measures these rows only, without the references; `morphrecon_bench --write DIR
+ * compared. Where there is a GPU, its time from samples to samples in its own memory. `morphrecon_bench NAME...` measures these rows only, without the references; `morphrecon_bench --write DIR
  * NAME` leaves its images as DIR/marker and DIR/mask and says what they are (tests/bench/peers.py gives them to others). */
 #include "../unit/morphrecon_ref.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "device/device.h"
 #include "image/morphrecon.h"
 
 #include <math.h>
@@ -197,6 +198,93 @@ static int ours(const struct row *row, enum vp_key key, void *j, const void *g, 
     return vp_morphrecon_fill(key, planes, mask, row->size[0], row->size, row->connectivity, scratch, threads, err);
 }
 
+/* The first GPU. */
+static const struct vp_kind *gpu;
+static int gpu_number;
+
+static void find_gpu(void)
+{
+    struct vp_err err = VP_ERR_INIT;
+    int *devices, n;
+
+    if (vp_devices_find(&gpu, &devices, &n, "cuda", &err)) {
+        gpu = NULL;
+        return;
+    }
+    gpu_number = devices[0];
+    free(devices);
+}
+
+/* Keys as samples, or samples as keys, where these differ. */
+static void convert(const struct row *row, void *image, int64_t n, bool to_keys)
+{
+    if (row->type != VP_F32)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        if (to_keys)
+            ((uint32_t *)image)[i] = vp_key_f32(((float *)image)[i], false);
+        else
+            ((float *)image)[i] = vp_f32_of_key(((uint32_t *)image)[i], false);
+}
+
+/* Seconds of the fastest of ROUNDS, 0: it failed. `other` gets the result. */
+static double on_gpu(const struct row *row, const void *marker, const void *mask, void *other, size_t bytes,
+                     struct vp_err *err)
+{
+    const struct vp_morphrecon_params given = {.type = row->type, .connectivity = row->connectivity,
+                                               .marker = VP_MARKER_GIVEN};
+    const int64_t *const n = row->size, size[3] = {(int64_t)bytes, 1, 1};
+    const struct vp_kernel *const kernel = gpu->kernel("morphrecon");
+    struct vp_event *start = NULL, *end = NULL;
+    struct vp_queue *queue = NULL;
+    void *image[3] = {0}, *scratch = NULL, *state = NULL;
+    struct vp_area area[3];
+    struct vp_op op;
+    double best = 0;
+
+    if (vp_morphrecon_op(&op, &given, n, err))
+        return 0;
+    int rc = gpu->queue(gpu_number, &queue, err) || gpu->event(gpu_number, false, &start, err)
+             || gpu->event(gpu_number, false, &end, err)
+             || gpu->alloc(gpu_number, kernel->scratch(&op, n, n), &scratch, err)
+             || gpu->alloc(gpu_number, kernel->state(&op, n), &state, err);
+    for (int k = 0; k < 3 && !rc; k++) {
+        rc = gpu->alloc(gpu_number, bytes, &image[k], err);
+        area[k] = (struct vp_area){{{0}, {n[0], n[1], n[2]}}, n[0], n[0] * n[1], image[k]};
+        if (!rc && k < 2) {
+            memcpy(other, k ? mask : marker, bytes);
+            convert(row, other, n[0] * n[1] * n[2], false);
+            rc = gpu->copy(queue, &(struct vp_pitched){image[k], size[0], size[0]},
+                           &(struct vp_pitched){other, size[0], size[0]}, size, VP_UP, err)
+                 || gpu->mark(queue, end, err) || gpu->wait(end, err);
+        }
+    }
+    const struct vp_work work = {.visit = VP_MAKE, .state = state, .in = area, .out = &area[2], .scratch = scratch,
+                                 .queue = queue};
+    for (int i = 0; i < ROUNDS && !rc; i++) {
+        rc = gpu->mark(queue, start, err) || kernel->launch(&op, &work, err) || gpu->mark(queue, end, err)
+             || gpu->wait(end, err);
+        const double seconds = rc ? 0 : gpu->between(start, end);
+        best = best == 0 ? seconds : fmin(best, seconds);
+    }
+    rc = rc || gpu->copy(queue, &(struct vp_pitched){other, size[0], size[0]},
+                         &(struct vp_pitched){image[2], size[0], size[0]}, size, VP_DOWN, err)
+         || gpu->mark(queue, end, err) || gpu->wait(end, err);
+    convert(row, other, n[0] * n[1] * n[2], true);
+    gpu->unqueue(queue);
+    gpu->unevent(start);
+    gpu->unevent(end);
+    for (int k = 0; k < 3; k++)
+        if (image[k])
+            gpu->release(gpu_number, image[k]);
+    if (scratch)
+        gpu->release(gpu_number, scratch);
+    if (state)
+        gpu->release(gpu_number, state);
+    op.free(op.params);
+    return rc ? 0 : best;
+}
+
 static int measure(const struct row *row, bool references, const char *write)
 {
     const int64_t n = row->size[0] * row->size[1] * row->size[2];
@@ -259,6 +347,13 @@ static int measure(const struct row *row, bool references, const char *write)
         printf(" %9.1f ms %6.1f x", 1e3 * best[4], best[4] / best[1]);
     else if (references)
         printf(" %21s", "-");
+    if (gpu) {
+        const double seconds = on_gpu(row, marker, mask, other, bytes, &err);
+        if (seconds == 0)
+            goto out;
+        equal &= !memcmp(other, j, bytes);
+        printf(" %8.3f ms", 1e3 * seconds);
+    }
     if (!equal)
         printf("  NOT EQUAL");
     printf("  %.2f bytes a sample\n", (double)room / (double)n);
@@ -282,10 +377,13 @@ int main(int argc, char **argv)
     int rc = 0;
 
     if (!write) {
+        find_gpu();
         printf("%-16s %11s %11s", "", "1 thread", "2 threads");
         if (vp_cores() > 2)
-            printf(" %8d thr.", vp_cores());
-        printf(argc == 1 ? " %12s %7s %12s %8s  scratch\n" : "\n", "hybrid", "", "priority", "");
+            printf(" %6d thr.", vp_cores());
+        if (argc == 1)
+            printf(" %12s %7s %12s %8s", "hybrid", "", "priority", "");
+        printf(gpu ? " %11s  scratch\n" : "  scratch\n", "GPU");
     }
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         bool wanted = argc == 1;
