@@ -208,7 +208,7 @@ static const struct vp_tool tool = {
         "upside down. The other options make the marker themselves, out of one stack.\n\n"
         "Pages along z are a volume, or with --2d each page is an image of its own; channels and times are never mixed. "
         "Samples are u8, u16, i8, i16, f32 or f64; masks of 0 and 1 or 255 are u8. MARKER and MASK have the same size and "
-        "type. Where the marker is above the mask (with --by erosion: below) it counts as the mask's, and how often is "
+        "type; one of a single page goes with every page of the other. Where the marker is above the mask (with --by erosion: below) it counts as the mask's, and how often is "
         "said.\n\n"
         "The result is exact: it is unique, and its samples are samples of the input. So its bits do not depend on "
         "threads, memory, chunks or devices.\n\n"
