@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction in memory: ours with 1 and 2 threads (and all), and two ways that others take, which are
  * the references of the tests: Vincent's hybrid algorithm and the priority order. Minima of several rounds; results are
- * compared. `morphrecon_bench NAME...` measures these rows only, without the references; `morphrecon_bench --write DIR
- * NAME` leaves its images as DIR/marker and DIR/mask and says what they are (tests/bench/peers.py gives them to others). */
+ * compared. `morphrecon_bench NAME...` measures these rows only, with --ours before them without the references;
+ * `morphrecon_bench --write DIR NAME` leaves the images as DIR/marker and DIR/mask and says what they are (peers.py gives
+ * them to others). */
 #include "../unit/morphrecon_ref.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -278,20 +279,21 @@ out:
 
 int main(int argc, char **argv)
 {
-    const bool write = argc == 4 && !strcmp(argv[1], "--write");
+    const bool write = argc == 4 && !strcmp(argv[1], "--write"), alone = argc > 1 && !strcmp(argv[1], "--ours");
+    const int first = write ? 3 : alone ? 2 : 1;
     int rc = 0;
 
     if (!write) {
         printf("%-16s %11s %11s", "", "1 thread", "2 threads");
         if (vp_cores() > 2)
             printf(" %8d thr.", vp_cores());
-        printf(argc == 1 ? " %12s %7s %12s %8s  scratch\n" : "\n", "hybrid", "", "priority", "");
+        printf(!alone ? " %12s %7s %12s %8s  scratch\n" : "\n", "hybrid", "", "priority", "");
     }
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        bool wanted = argc == 1;
-        for (int i = write ? 3 : 1; i < argc; i++)
+        bool wanted = argc == first;
+        for (int i = first; i < argc; i++)
             wanted |= !strcmp(argv[i], rows[r].name);
-        if (wanted && measure(&rows[r], argc == 1, write ? argv[2] : NULL))
+        if (wanted && measure(&rows[r], !alone, write ? argv[2] : NULL))
             rc = 1;
     }
     return rc;
