@@ -94,7 +94,8 @@ static void scale(float *image, int64_t n, double to)
 /* Noise at four scales, the largest the strongest; mean 128, deviation 45. NULL: no memory. */
 static float *texture(const int64_t n[3])
 {
-    static const double radius[2][4] = {{1, 4, 16, 64}, {0.7, 2, 8, 20}}, weight[2][4] = {{1, 2.5, 6, 14}, {1, 2, 5, 8}};
+    static const double radius[2][4] = {{1, 4, 16, 64}, {0.7, 2, 8, 20}},
+                        weight[2][4] = {{1, 2.5, 6, 14}, {1, 2, 5, 8}};
     const int64_t all = n[0] * n[1] * n[2];
     float *const image = calloc((size_t)all, sizeof *image), *const noise = malloc((size_t)all * sizeof *noise),
           *const copy = malloc((size_t)all * sizeof *copy), *const sum = malloc((size_t)(n[0] * n[1]) * sizeof *sum);
@@ -185,8 +186,8 @@ static bool make(const struct row *row, void *marker, void *mask)
 
 /* ---- times ---- */
 
-static int ours(const struct row *row, enum vp_key key, void *j, const void *g, void **planes, void *scratch, int threads,
-                struct vp_err *err)
+static int ours(const struct row *row, enum vp_key key, void *j, const void *g, void **planes, void *scratch,
+                int threads, struct vp_err *err)
 {
     const size_t plane = (size_t)(row->size[0] * row->size[1]) << key;
     const void **const mask = (const void **)planes + row->size[2];
