@@ -121,7 +121,7 @@ static int64_t go(struct work *w, void *room, int64_t lo, int64_t hi, bool back,
 
 static void take_part(struct work *w, char *room, int me, int threads)
 {
-    bool back = false;
+    bool back = 2 * me >= threads; /* from the ends inwards */
     int idle = 0;
 
     while (__atomic_load_n(&w->pending, __ATOMIC_ACQUIRE) > 0) {

@@ -2,8 +2,8 @@
 /* Morphological reconstruction inside a tile, compiled once for each instruction set.
  *
  * The fixed point is reached by sweeps: along y and z lanes are neighbours along x, and for x the tile is transposed,
- * so that a sweep is a chain of a maximum and a minimum for all lanes at once, and carries a value across the whole tile. Winding
- * paths take many sweeps, so what is not stable after a few is finished pixel by pixel, in the order in which pixels
+ * so that a sweep is a chain of a maximum and a minimum for all lanes at once, and carries a value across the tile.
+ * Winding paths take many sweeps, so what is not stable after a few is finished pixel by pixel, in the order in which pixels
  * were raised. The same is done at once where a visit begins with a few pixels. */
 #include "image/morphrecon_fill_isa.h"
 
@@ -153,8 +153,8 @@ INLINE vec least(int s, vec a, vec b)
 }
 INLINE vec collect(vec sum, vec a, vec b) { return sum | (a ^ b); }
 INLINE bool any(vec v) { return (((vec64)v)[0] | ((vec64)v)[1]) != 0; }
-#define PART(a, b, at) __builtin_shufflevector(a, b, at, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7, at + 8, \
-    at + 9, at + 10, at + 11, at + 12, at + 13, at + 14, at + 15)
+#define PART(a, b, at) __builtin_shufflevector(a, b, at, at + 1, at + 2, at + 3, at + 4, at + 5, at + 6, at + 7, \
+    at + 8, at + 9, at + 10, at + 11, at + 12, at + 13, at + 14, at + 15)
 INLINE vec up(int s, vec before, vec v)
 {
     return s == 1 ? PART(before, v, 15) : s == 2 ? PART(before, v, 14) : s == 4 ? PART(before, v, 12)
@@ -318,7 +318,8 @@ INLINE uint32_t neighbours(unsigned faces, int reach)
 #define NAME 64_3
 #include "image/morphrecon_tile.h"
 
-#define KIND(name) {{PASTE(BX_, name), PASTE(BY_, name), PASTE(BZ_, name)}, sizeof(struct PASTE(room_, name)), PASTE(visit_, name)}
+#define KIND(name) {{PASTE(BX_, name), PASTE(BY_, name), PASTE(BZ_, name)}, sizeof(struct PASTE(room_, name)), \
+                    PASTE(visit_, name)}
 
 const struct vp_recon_isa PASTE(vp_recon_, VP_ISA) = {
     TEXT(VP_ISA), {{KIND(8_2), KIND(16_2), KIND(32_2), KIND(64_2)}, {KIND(8_3), KIND(16_3), KIND(32_3), KIND(64_3)}}

@@ -1,4 +1,4 @@
-/* Inner part of morphrecon_fill.c: a visit of one tile, built once for each instruction set. Private to morphrecon_fill.c.
+/* Inner part of morphrecon_fill.c, private to it: a visit of one tile, built once for each instruction set.
  *
  * A tile whose samples are stable among themselves can change only through its faces. So what a tile shows its
  * neighbours, the samples at its faces, is kept beside the image, face by face and without gaps: a visit first looks

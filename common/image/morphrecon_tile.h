@@ -1,5 +1,5 @@
-/* Template of morphrecon_fill_isa.c: tiles of one type and size. T: the type, S: its bytes; BX, BY, BZ: the size, powers
- * of two, BZ being 1 in images of one plane; NAME: for the functions. */
+/* Template of morphrecon_fill_isa.c: tiles of one type and size. T: the type, S: its bytes; BX, BY, BZ: the size,
+ * powers of two, BZ being 1 in images of one plane; NAME: for the functions. */
 
 #define F(name) PASTE(name##_, NAME)
 #define ROWS (BY * BZ)
@@ -175,7 +175,8 @@ INLINE void F(show)(const struct vp_recon *r, const struct F(place) *at, int x, 
 /* Lets the pixels in the queue raise others, in the tile that begins at j[] and g[], until none is left; `r` is where
  * faces are shown, if they are. False: that took more than `steps` and was given up. */
 INLINE bool F(flood_of)(const struct vp_recon *r, struct F(room) *c, const struct F(place) *at, T *const *j,
-                     const T *const *g, int64_t stride, unsigned tail, const int reach, int64_t steps, unsigned *changed)
+                     const T *const *g, int64_t stride, unsigned tail, const int reach, int64_t steps,
+                      unsigned *changed)
 {
     for (unsigned head = 0; head != tail; head++) {
         const unsigned p = c->queue[head % N];
@@ -304,7 +305,7 @@ F_REACH(3)
 
 /* ---- what comes from outside ---- */
 
-/* What the samples at face f can be raised to by those beyond it; how many would be raised, unless the tile is fresh. */
+/* What the samples at face f can be raised to by those beyond it; how many would be, unless the tile is fresh. */
 APART int F(ask)(const struct vp_recon *r, struct F(room) *c, const struct F(place) *at, const int f, const int reach,
                   const bool fresh)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction in memory: ours with 1 and 2 threads (and all), and two ways that others take, which are
  * the references of the tests: Vincent's hybrid algorithm and the priority order. Minima of several rounds; results are
- * compared. Where there is a GPU, its time from samples to samples in its own memory. `morphrecon_bench NAME...` measures these rows only, without the references; `morphrecon_bench --write DIR
- * NAME` leaves its images as DIR/marker and DIR/mask and says what they are (tests/bench/peers.py gives them to others). */
+ * compared. Where there is a GPU, its time from samples to samples in its own memory. `morphrecon_bench NAME...` measures
+ * these rows only, with --ours before them without the references; `morphrecon_bench --write DIR NAME` leaves the images
+ * as DIR/marker and DIR/mask and says what they are (peers.py gives them to others). */
 #include "../unit/morphrecon_ref.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -94,7 +95,8 @@ static void scale(float *image, int64_t n, double to)
 /* Noise at four scales, the largest the strongest; mean 128, deviation 45. NULL: no memory. */
 static float *texture(const int64_t n[3])
 {
-    static const double radius[2][4] = {{1, 4, 16, 64}, {0.7, 2, 8, 20}}, weight[2][4] = {{1, 2.5, 6, 14}, {1, 2, 5, 8}};
+    static const double radius[2][4] = {{1, 4, 16, 64}, {0.7, 2, 8, 20}},
+                        weight[2][4] = {{1, 2.5, 6, 14}, {1, 2, 5, 8}};
     const int64_t all = n[0] * n[1] * n[2];
     float *const image = calloc((size_t)all, sizeof *image), *const noise = malloc((size_t)all * sizeof *noise),
           *const copy = malloc((size_t)all * sizeof *copy), *const sum = malloc((size_t)(n[0] * n[1]) * sizeof *sum);
@@ -185,8 +187,8 @@ static bool make(const struct row *row, void *marker, void *mask)
 
 /* ---- times ---- */
 
-static int ours(const struct row *row, enum vp_key key, void *j, const void *g, void **planes, void *scratch, int threads,
-                struct vp_err *err)
+static int ours(const struct row *row, enum vp_key key, void *j, const void *g, void **planes, void *scratch,
+                int threads, struct vp_err *err)
 {
     const size_t plane = (size_t)(row->size[0] * row->size[1]) << key;
     const void **const mask = (const void **)planes + row->size[2];
@@ -373,7 +375,8 @@ out:
 
 int main(int argc, char **argv)
 {
-    const bool write = argc == 4 && !strcmp(argv[1], "--write");
+    const bool write = argc == 4 && !strcmp(argv[1], "--write"), alone = argc > 1 && !strcmp(argv[1], "--ours");
+    const int first = write ? 3 : alone ? 2 : 1;
     int rc = 0;
 
     if (!write) {
@@ -381,15 +384,15 @@ int main(int argc, char **argv)
         printf("%-16s %11s %11s", "", "1 thread", "2 threads");
         if (vp_cores() > 2)
             printf(" %6d thr.", vp_cores());
-        if (argc == 1)
+        if (!alone)
             printf(" %12s %7s %12s %8s", "hybrid", "", "priority", "");
         printf(gpu ? " %11s  scratch\n" : "  scratch\n", "GPU");
     }
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        bool wanted = argc == 1;
-        for (int i = write ? 3 : 1; i < argc; i++)
+        bool wanted = argc == first;
+        for (int i = first; i < argc; i++)
             wanted |= !strcmp(argv[i], rows[r].name);
-        if (wanted && measure(&rows[r], argc == 1, write ? argv[2] : NULL))
+        if (wanted && measure(&rows[r], !alone, write ? argv[2] : NULL))
             rc = 1;
     }
     return rc;

@@ -129,7 +129,8 @@ def reconstruction(build):
             shape = (nz, ny, nx) if nz > 1 else (ny, nx)
             marker, mask = (np.fromfile(os.path.join(where, f), np.dtype(f"u{size}")).reshape(shape)
                             for f in ("marker", "mask"))
-        ours = subprocess.run([bench, name], capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+        ours = subprocess.run([bench, "--ours", name], capture_output=True, text=True,
+                              check=True).stdout.splitlines()[-1].split()
         one, two = float(ours[1]) / 1e3, float(ours[3]) / 1e3
         reach = {4: 1, 8: 2, 6: 1, 18: 2, 26: 3}[connectivity]
         line = f"{name}: voxpipe {1e3 * one:.1f} ms with 1 thread, {1e3 * two:.1f} ms with 2"

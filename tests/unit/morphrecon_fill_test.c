@@ -92,7 +92,8 @@ static void make_mask(uint32_t *image, enum mask kind, const int64_t n[3])
             image[i] = !wall && (y % 2 == 0 || x == (y % 4 == 1 ? n[0] - 1 : 0)) ? 200u << 24 : low;
             break;
         case COMB:
-            image[i] = !wall && (y == (z % 4 ? n[1] - 1 : 0) || x % 2 == 0) ? 100u << 24 | (uint32_t)(x % 97 << 24) : low;
+            image[i] = !wall && (y == (z % 4 ? n[1] - 1 : 0) || x % 2 == 0)
+                       ? 100u << 24 | (uint32_t)(x % 97 << 24) : low;
             break;
         default:
             image[i] = kind == FLAT ? 7u << 28 : low;

@@ -45,7 +45,8 @@ static void make(void *mask, void *marker, int key, const int64_t n[3])
 
     for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) {
         const int64_t x = i % n[0], y = i / n[0] % n[1], z = i / n[0] / n[1];
-        const double wave = 4 + sin((double)x * .21) + sin((double)y * .13 + (double)z * .3) + cos((double)(x + y) * .05);
+        const double wave = 4 + sin((double)x * .21) + sin((double)y * .13 + (double)z * .3)
+                            + cos((double)(x + y) * .05);
         uint64_t g = kind == 0 ? random_bits() >> 24 : kind == 1 ? (uint64_t)(wave * 32) : kind == 2
                    ? (uint64_t)random_below(few) : y % 2 == 0 || x == (y % 4 == 1 ? n[0] - 1 : 0) ? 200 : 3;
         g = key == 0 ? g : g << (key == 1 ? 7 : key == 2 ? 23 : 50) | (kind < 2 ? random_bits() & 0x7f : 0);
@@ -105,12 +106,12 @@ static void test(int number)
         set(value, key, i, node[k]);
     }
     CHECK(ref_hybrid(key, value, mask, n, connectivity));
-    const char *const edges = (const char *)e + vp_entry_edge(f.key, voxels);
+    const void *const edges = (const char *)e + vp_entry_edge(f.key, voxels);
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < e->edges; i++) {
-            const struct vp_morphrecon_edge32 *const narrow = (const struct vp_morphrecon_edge32 *)(const void *)edges + i;
-            const struct vp_morphrecon_edge64 *const wide = (const struct vp_morphrecon_edge64 *)(const void *)edges + i;
+            const struct vp_morphrecon_edge32 *const narrow = (const struct vp_morphrecon_edge32 *)edges + i;
+            const struct vp_morphrecon_edge64 *const wide = (const struct vp_morphrecon_edge64 *)edges + i;
             const uint32_t a = key == 3 ? wide->a : narrow->a, b = key == 3 ? wide->b : narrow->b;
             const uint64_t cap = key == 3 ? wide->cap : narrow->cap;
             for (int way = 0; way < 2; way++) {

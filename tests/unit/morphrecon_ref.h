@@ -1,6 +1,7 @@
 /* Two ways to reconstruct that others take, for keys of 1, 2, 4 and 8 bytes: what ours is held against.
  *
- * hybrid: Vincent's fast hybrid algorithm: a raster scan, a scan back, and a queue of the pixels that can still raise a neighbour.
+ * hybrid: Vincent's fast hybrid algorithm: a raster scan, a scan back, and a queue of the pixels that can still raise
+ *   a neighbour.
  * priority: largest values first: whoever leaves the heap is final. */
 #ifndef REF_T
 
@@ -101,7 +102,8 @@ static inline void REF(ref_close)(struct REF(ref) *r, REF_T *marker)
 {
     for (int64_t z = 0; z < r->size[2] && r->j; z++)
         for (int64_t y = 0; y < r->size[1]; y++)
-            memcpy(marker + (z * r->size[1] + y) * r->size[0], r->j + (z + r->from[2]) * r->plane + (y + 1) * r->row + 1,
+            memcpy(marker + (z * r->size[1] + y) * r->size[0],
+                   r->j + (z + r->from[2]) * r->plane + (y + 1) * r->row + 1,
                    (size_t)r->size[0] * sizeof(REF_T));
     free(r->j);
     free(r->g);
@@ -201,7 +203,8 @@ static inline bool REF(ref_put)(struct REF(ref_queue) *q, REF_T v, int64_t p)
     int64_t i = q->length;
 
     if (q->length == q->room && (!q->stack || q->free < 0)) {
-        struct REF(ref_item) *const larger = realloc(q->item, (size_t)(q->room ? 2 * q->room : 1 << 16) * sizeof *larger);
+        struct REF(ref_item) *const larger = realloc(q->item,
+                                                     (size_t)(q->room ? 2 * q->room : 1 << 16) * sizeof *larger);
         if (!larger)
             return false;
         q->item = larger;
