@@ -48,8 +48,8 @@ static const struct vp_opt options[] = {
                      "before, to find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
              .help = "above HIGH, and above LOW where that is connected with it",
-             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, leads "
-                     "to something above HIGH. With --below what is not above HIGH, where such a way leads to "
+             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, "
+                     "leads to something above HIGH. With --below what is not above HIGH, where such a way leads to "
                      "something that is not above LOW."),
     VP_REAL(struct params, weak, "weak", 0, .metavar = "D", .min = 0, .max = INFINITY,
             .help = "the same for any other threshold: neighbours of what is marked may miss it by D",
