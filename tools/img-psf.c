@@ -45,8 +45,8 @@ static const struct vp_opt options[] = {
     VP_FILE(struct params, from, "from", 0, .metavar = "IMAGE", .group = "From stars or beads",
             .help = "measure it in this image, or volume of beads",
             .more = "Around every place of --positions as many voxels as --size says, and six more on each side, are "
-                    "cut out. The median of those six is the background. The centre is found to a fraction of a voxel, and "
-                    "the star is moved onto a voxel there (Lanczos) and scaled to a sum of one. Of all of them the "
+                    "cut out. The median of those six is the background. The centre is found to a fraction of a voxel, "
+                    "and the star is moved onto a voxel there (Lanczos) and scaled to a sum of one. Of all of them the "
                     "mean is taken, brighter ones counting more, without samples farther than three sigma from their "
                     "median."),
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
