@@ -61,16 +61,16 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"A Gaussian of 1.5 pixels, and what blurs with it.",
-     "img-psf --gaussian 1.5 -o psf.tif\nct-phantom --volume 64x64x1 -o image.tif"},
+    {"A Gaussian of 1.5 pixels, and an image that it blurs.",
+     "img-psf --gaussian 1.5 -o psf.tif\nct-phantom --volume 64x64x1 | img-convolve --2d -k psf.tif > blurred.tif"},
     {"Stars through turbulent air, as pixels see them; a motion of 9 pixels, 30 degrees down from the x axis.",
      "img-psf --moffat 3.2 --beta 3 --samples 5 -o air.tif\nimg-psf --motion 9 --angle 30 -o motion.tif"},
     {"A confocal microscope's, longer along z.", "img-psf --gaussian 1.2,1.2,3 -o spot.tif"},
-    {"Measured: three stars, whose places are known to about a pixel.",
+    {"Measured, from stars whose places are known to about a pixel (here there is one).",
      "img-psf --gaussian 2 --shift 0.3,-0.2 --size 99 -o star.tif\n"
      "img-cat star.tif | img-math 'a * 1000 + 5' -o sky.tif\n"
      "echo 49 50 > stars.txt\n"
-     "img-psf --from sky.tif --positions stars.txt --size 21 -v -o measured.tif"},
+     "img-psf --from sky.tif --positions stars.txt --size 21 -o measured.tif"},
     {0},
 };
 
