@@ -40,19 +40,19 @@ static const struct vp_opt options[] = {
              .help = "move its centre from the middle of the kernel"),
     VP_INT(struct params, samples, "samples", 0, .metavar = "N", .def = "1", .min = 1, .max = 100,
            .help = "each pixel is the mean of N x N points of the formula",
-           .more = "1 is the value at its centre, as in img-gauss; with 5 and more it is what a pixel sees. A motion is "
-                   "always exact."),
+           .more = "1 is the value at its centre, as in img-gauss; with 5 and more it is what a pixel sees. A motion "
+                   "is always exact."),
     VP_FILE(struct params, from, "from", 0, .metavar = "IMAGE", .group = "From stars or beads",
             .help = "measure it in this image, or volume of beads",
-            .more = "Around every place of --positions as many voxels as --size says, and six more on each side, are cut "
-                    "out. The median of those six is the background. The centre is found to a fraction of a voxel, and "
-                    "the star is moved onto a voxel there (Lanczos) and scaled to a sum of one. Of all of them the mean "
-                    "is taken, brighter ones counting more, without samples farther than three sigma from their "
+            .more = "Around every place of --positions as many voxels as --size says, and six more on each side, are "
+                    "cut out. The median of those six is the background. The centre is found to a fraction of a voxel, "
+                    "and the star is moved onto a voxel there (Lanczos) and scaled to a sum of one. Of all of them the "
+                    "mean is taken, brighter ones counting more, without samples farther than three sigma from their "
                     "median."),
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
             .help = "where they are: a line x y, or x y z, for each",
-            .more = "In voxels from 0, to about a voxel; what follows # does not count. Stars whose surroundings are not "
-                    "all in the image are left out; -v tells which are and why."),
+            .more = "In voxels from 0, to about a voxel; what follows # does not count. Stars whose surroundings are "
+                    "not all in the image are left out; -v tells which are and why."),
     VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
@@ -61,16 +61,16 @@ static const struct vp_opt options[] = {
 };
 
 static const struct vp_example examples[] = {
-    {"A Gaussian of 1.5 pixels, and what blurs with it.",
-     "img-psf --gaussian 1.5 -o psf.tif\nct-phantom --volume 64x64x1 -o image.tif"},
+    {"A Gaussian of 1.5 pixels, and an image that it blurs.",
+     "img-psf --gaussian 1.5 -o psf.tif\nct-phantom --volume 64x64x1 | img-convolve --2d -k psf.tif > blurred.tif"},
     {"Stars through turbulent air, as pixels see them; a motion of 9 pixels, 30 degrees down from the x axis.",
      "img-psf --moffat 3.2 --beta 3 --samples 5 -o air.tif\nimg-psf --motion 9 --angle 30 -o motion.tif"},
     {"A confocal microscope's, longer along z.", "img-psf --gaussian 1.2,1.2,3 -o spot.tif"},
-    {"Measured: three stars, whose places are known to about a pixel.",
+    {"Measured, from stars whose places are known to about a pixel (here there is one).",
      "img-psf --gaussian 2 --shift 0.3,-0.2 --size 99 -o star.tif\n"
      "img-cat star.tif | img-math 'a * 1000 + 5' -o sky.tif\n"
      "echo 49 50 > stars.txt\n"
-     "img-psf --from sky.tif --positions stars.txt --size 21 -v -o measured.tif"},
+     "img-psf --from sky.tif --positions stars.txt --size 21 -o measured.tif"},
     {0},
 };
 
@@ -119,8 +119,8 @@ static int formula(const struct params *p, const struct vp_run *run, struct vp_p
     if (psf->shape == VP_PSF_MOTION)
         psf->width[0] = p->motion;
     if (w->n > most)
-        return vp_fail(err, VP_EUSAGE, "--%s: expected one to %d numbers, got %d", p->gaussian.n ? "gaussian" : "moffat",
-                       most, w->n);
+        return vp_fail(err, VP_EUSAGE, "--%s: expected one to %d numbers, got %d",
+                       p->gaussian.n ? "gaussian" : "moffat", most, w->n);
     for (int a = 0; a < 2 && w->n; a++)
         psf->width[a] = w->v[w->n > 1 ? a : 0];
     psf->width[2] = w->n == 3 ? w->v[2] : 0;

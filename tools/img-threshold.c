@@ -48,8 +48,8 @@ static const struct vp_opt options[] = {
                      "before, to find its smallest and largest value."),
     VP_REALS(struct params, hysteresis, "hysteresis", 0, .metavar = "LOW,HIGH", .group = "Hysteresis",
              .help = "above HIGH, and above LOW where that is connected with it",
-             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, leads "
-                     "to something above HIGH. With --below what is not above HIGH, where such a way leads to "
+             .more = "What is above LOW is marked where a way from neighbour to neighbour, all of them above LOW, "
+                     "leads to something above HIGH. With --below what is not above HIGH, where such a way leads to "
                      "something that is not above LOW."),
     VP_REAL(struct params, weak, "weak", 0, .metavar = "D", .min = 0, .max = INFINITY,
             .help = "the same for any other threshold: neighbours of what is marked may miss it by D",
@@ -69,8 +69,8 @@ static const struct vp_opt options[] = {
 static const struct vp_example examples[] = {
     {"What is denser than 0.015 per mm.",
      "ct-phantom --volume 64x64x64 -o vol.tif\nimg-threshold --at 0.015 vol.tif -o dense.tif"},
-    {"Object and air, the threshold found in the histogram and told.",
-     "img-threshold --otsu -v vol.tif -o object.tif"},
+    {"Object and air, the threshold found in the histogram (-v tells it).",
+     "img-threshold --otsu vol.tif -o object.tif"},
     {"On uneven ground, each page by itself: above the mean of 31 x 31 pixels by 0.001.",
      "img-threshold --local mean --2d --window 31 --offset -0.001 vol.tif -o bright.tif"},
     {"Dense parts with all that hangs together with them and is above 0.008.",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels for convolution: point spread functions by formula, and measured ones from stars or beads. All sum to one, and
- * have an odd size, so that a voxel is in the middle. */
+/* Kernels for convolution: point spread functions by formula, and measured ones from stars or beads. All sum to one,
+ * and have an odd size, so that a voxel is in the middle. */
 #ifndef VP_PSF_H
 #define VP_PSF_H
 
@@ -60,10 +60,10 @@ int vp_stars_open(struct vp_stars *s, const int64_t size[3], const int64_t image
                   struct vp_err *err);
 /* Page z of the image. */
 void vp_stars_page(struct vp_stars *s, const float *page, int64_t nx, int64_t z);
-/* After all pages: the kernel (of s->size). From each star the background is taken (the median of its margin), its centre
- * found (unless `given`, then it is where the list says), it is moved onto a voxel and scaled to a sum of one; then
- * they are averaged, brighter ones counting more, without samples that deviate by more than three sigma. What is below
- * 0 becomes 0 unless `negative`. -1: VP_ERUN, none is left. */
+/* After all pages: the kernel (of s->size). From each star the background is taken (the median of its margin), its
+ * centre found (unless `given`, then it is where the list says), it is moved onto a voxel and scaled to a sum of one;
+ * then they are averaged, brighter ones counting more, without samples that deviate by more than three sigma. What is
+ * below 0 becomes 0 unless `negative`. -1: VP_ERUN, none is left. */
 int vp_stars_average(struct vp_stars *s, bool given, bool negative, float *kernel, struct vp_err *err);
 void vp_stars_free(struct vp_stars *s);
 

@@ -173,8 +173,8 @@ static bool remove_background(const struct vp_stars *s, float *cut, double *work
     return true;
 }
 
-/* The centre: where a Gaussian window that is centred on it sees the centre of mass (SExtractor's windowed position). From
- * `c`, in voxels of what is cut out. False if it goes astray. */
+/* The centre: where a Gaussian window that is centred on it sees the centre of mass (SExtractor's windowed position).
+ * From `c`, in voxels of what is cut out. False if it goes astray. */
 static bool centre(const struct vp_stars *s, const float *cut, double c[3])
 {
     const double start[3] = {c[0], c[1], c[2]};

@@ -18,8 +18,8 @@ const struct vp_opt vp_adaptive_options[] = {
              .max = 2e6, .group = "Local thresholds", .help = "size of the neighbourhood, an odd number of voxels",
              .more = "One number for all axes, or one for each of x, y, z; 1 leaves an axis out. With --physical in "
                      "the unit of the voxel size: the voxels with centres up to half of it away. At the edge of the "
-                     "image the voxels that exist are used. On the CPU the time does not depend on the size of a box; nor "
-                     "does it on a GPU, for integers and windows of one plane."),
+                     "image the voxels that exist are used. On the CPU the time does not depend on the size of a box; "
+                     "nor does it on a GPU, for integers and windows of one plane."),
     VP_CHOICE(struct vp_adaptive_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
               .help = "box or ball (an ellipsoid where the sizes differ, slower)"),
     VP_REALS(struct vp_adaptive_params, k, "k", 'k', .metavar = "K",

@@ -213,8 +213,9 @@ int main(int argc, char **argv)
         measure(r, small, 1, &copied, &wrong);
         copied = INFINITY;
         const double s = measure(r, size, argc > 1 ? atoi(argv[1]) : 5, &copied, NULL);
-        printf("%-18s %lld^2 x %lld: %8.3f ms, a copy %.3f ms: %.2f of it; %lld samples or bins differ from the CPU's\n",
-               r->name, (long long)r->n, (long long)r->nz, 1e3 * s, 1e3 * copied, copied / s, (long long)wrong);
+        printf("%-18s %lld^2 x %lld: %8.3f ms, a copy %.3f ms: %.2f of it; "
+               "%lld samples or bins differ from the CPU's\n", r->name, (long long)r->n, (long long)r->nz,
+               1e3 * s, 1e3 * copied, copied / s, (long long)wrong);
         fflush(stdout);
     }
     free(devices);

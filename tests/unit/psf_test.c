@@ -47,8 +47,8 @@ static void gaussians(void)
     CHECK_NEAR(k[8 * 17 + 10] / k[8 * 17 + 8], exp(-.5), 1e-6);
     free(k);
     /* turned, shifted, wide: covariances of the turned ellipse, sampled means of pixels add 1/12 */
-    p = (struct vp_psf){.shape = VP_PSF_GAUSSIAN, .width = {3, 1.5, 0}, .angle = 30, .shift = {.3, -.4, 0}, .samples = 9,
-                        .size = {61, 61, 1}};
+    p = (struct vp_psf){.shape = VP_PSF_GAUSSIAN, .width = {3, 1.5, 0}, .angle = 30, .shift = {.3, -.4, 0},
+                        .samples = 9, .size = {61, 61, 1}};
     k = make(&p, true, &m);
     const double c = cos(M_PI / 6), s = sin(M_PI / 6);
     CHECK_NEAR(m.mean[0], .3, 1e-6);
