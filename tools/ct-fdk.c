@@ -36,7 +36,7 @@ static const struct vp_example examples[] = {
                                       "ct-phantom -g - -o scan.tif\n"
                                       "ct-fdk scan.tif -o vol.tif"},
     {"What would be done, with how much memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
-    {"How it would go on 64 ranks.", "ct-fdk scan.tif --voxel 0.01 --plan --ranks 64"},
+    {"How it would go on 64 ranks.", "ct-fdk scan.tif --voxel 0.05 --plan --ranks 64"},
     {"Quick look: one slice, coarse voxels, no volume on disk.",
      "ct-fdk --volume 64x64x1 scan.tif | img-view -o slice.png"},
     {"From raw counts, of 60000 photons a pixel in the open beam.",
