@@ -286,7 +286,8 @@ static int problem(struct vp_ranked *r, struct vp_session *s, const struct vp_ru
     r->problem = (struct vp_mesh_problem){
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.kind->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
-        .pair = probe.partner, .discards = discards(run->common.output), .on_host = s->job.kind->on_host, .filter_device = r->filter_device};
+        .pair = probe.partner, .discards = discards(run->common.output), .on_host = s->job.kind->on_host,
+        .filter_device = r->filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
