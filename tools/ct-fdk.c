@@ -36,7 +36,7 @@ static const struct vp_example examples[] = {
                                       "ct-phantom -g - -o scan.tif\n"
                                       "ct-fdk scan.tif -o vol.tif"},
     {"What would be done, with how much memory.", "ct-fdk scan.tif --memory 1GiB --plan"},
-    {"How it would go on 64 ranks.", "ct-fdk scan.tif --voxel 0.01 --plan --ranks 64"},
+    {"How it would go on 64 ranks.", "ct-fdk scan.tif --voxel 0.05 --plan --ranks 64"},
     {"Quick look: one slice, coarse voxels, no volume on disk.",
      "ct-fdk --volume 64x64x1 scan.tif | img-view -o slice.png"},
     {"From raw counts, of 60000 photons a pixel in the open beam.",
@@ -95,34 +95,36 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
 static const char sections[] =
     "MANY HOSTS\n"
-    "Started by an MPI launcher, as `mpirun -n 8 --hostfile hosts ct-fdk scan.tif -o vol.tif` or srun in a batch job of "
-    "Slurm, processes work together as ranks: on a grid of R slabs of the volume by C subsets of the views. Without a "
-    "launcher nothing is different. What speaks MPI is a plugin, voxpipe-mpi.so, built where mpicc is found; where ranks "
-    "are started and it is missing, they refuse to work. All ranks need the same command line, projections in files that "
-    "all can read, and -o FILE in a folder that all share: they write one file side by side, which appears under its name "
-    "when it is complete.\n\n"
-    "Each rank takes one GPU of its host, or several if there are more GPUs than ranks; if there are fewer, ranks share one "
-    "and its memory. On the CPU, ranks of a host divide the cores that they may run on (launchers bind ranks to few cores "
-    "unless told otherwise: mpirun --bind-to none). They divide its free memory; --memory, --device-memory and --threads "
-    "are for each rank.\n\n"
-    "With C = 1 the file is that of one process, to the byte. With more the partial sums of a slab are added in the order "
-    "of the subsets, each rank of a row adding its part of every slice: the same bits in every run, and those of one process "
-    "with --subsets C on as many GPUs. R is as small as memory allows or larger; of the grids that fit, the one that is "
-    "expected to take least is taken, one without subsets unless those save a quarter of the time. --grid overrides it.\n\n"
-    "Where one rank fails (a cut file, a full disk, too little memory), all stop: one of them says why, the exit status is "
-    "not 0, and an older volume stays as it was. Where one is killed the launcher ends the others; say so to srun: srun "
-    "--kill-on-bad-exit=1. mpirun of Open MPI 4 itself may hang when a rank is killed while it starts, unless "
-    "PMIX_MCA_gds=hash is in the environment.\n\n"
-    "--plan --ranks N shows the grid and what each stage would take on N ranks, without starting any: reading (T_load), "
-    "filtering, sharing views (T_allgather), copying them to the device, back-projection (T_bp), which overlap (T_compute), "
-    "then fetching slices, adding (T_reduce) and writing them (T_store), as modelled by Chen et al. 2019 (section 4.2). The "
-    "rates come from --model FILE, in which `make model` writes what it measures with as many ranks a host: load, filter, "
-    "exchange, upload, backproject, download, reduce and store, in bytes, samples or voxel updates a second, of a rank "
-    "(load and store of a host, load_all and store_all of the storage that all share); start, in seconds; host_ranks, the "
-    "ranks a host; memory, the bytes that a rank has for its slab. With --stats the first rank writes what all took: T_load "
-    "and so on are those of the slowest.\n\n"
-    "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and ct-reduce(1) adds "
-    "and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";
+    "Started by an MPI launcher, as `mpirun -n 8 --hostfile hosts ct-fdk scan.tif -o vol.tif` or srun in a batch "
+    "job of Slurm, processes work together as ranks: on a grid of R slabs of the volume by C subsets of the views. "
+    "Without a launcher nothing is different. What speaks MPI is a plugin, voxpipe-mpi.so, built where mpicc is "
+    "found; where ranks are started and it is missing, they refuse to work. All ranks need the same command line, "
+    "projections in files that all can read, and -o FILE in a folder that all share: they write one file side by "
+    "side, which appears under its name when it is complete.\n\n"
+    "Each rank takes one GPU of its host, or several if there are more GPUs than ranks; if there are fewer, ranks "
+    "share one and its memory. On the CPU, ranks of a host divide the cores that they may run on (launchers bind "
+    "ranks to few cores unless told otherwise: mpirun --bind-to none). They divide its free memory; --memory, "
+    "--device-memory and --threads are for each rank.\n\n"
+    "With C = 1 the file is that of one process, to the byte. With more the partial sums of a slab are added in the "
+    "order of the subsets, each rank of a row adding its part of every slice: the same bits in every run, and those "
+    "of one process with --subsets C on as many GPUs. R is as small as memory allows or larger; of the grids that "
+    "fit, the one that is expected to take least is taken, one without subsets unless those save a quarter of the "
+    "time. --grid overrides it.\n\n"
+    "Where one rank fails (a cut file, a full disk, too little memory), all stop: one of them says why, the exit "
+    "status is not 0, and an older volume stays as it was. Where one is killed the launcher ends the others; say so "
+    "to srun: srun --kill-on-bad-exit=1 (one that ends all with SIGKILL may leave a hidden .voxpipe-N-N.tmp beside "
+    "FILE). mpirun of Open MPI 4 itself may hang when a rank is killed while it starts, unless PMIX_MCA_gds=hash is "
+    "in the environment.\n\n"
+    "--plan --ranks N shows the grid and what each stage would take on N ranks, without starting any: reading "
+    "(T_load), filtering, sharing views (T_allgather), copying them to the device, back-projection (T_bp), which "
+    "overlap (T_compute), then fetching slices, adding (T_reduce) and writing them (T_store), as modelled by Chen "
+    "et al. 2019 (section 4.2). The rates come from --model FILE, in which `make model` writes what it measures "
+    "with as many ranks a host: load, filter, exchange, upload, backproject, download, reduce and store, in bytes, "
+    "samples or voxel updates a second, of a rank (load and store of a host, load_all and store_all of the storage "
+    "that all share); start, in seconds; host_ranks, the ranks a host; memory, the bytes that a rank has for its "
+    "slab. With --stats the first rank writes what all took: T_load and so on are those of the slowest.\n\n"
+    "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and "
+    "ct-reduce(1) adds and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";
 
 static const struct vp_tool tool = {
     .name = "ct-fdk",

@@ -57,7 +57,8 @@ int vp_model_read(struct vp_model *m, const char *path, struct vp_err *err)
         fclose(f);
     if (!rc && (m->load <= 0 || m->filter <= 0 || m->exchange <= 0 || m->backproject <= 0 || m->reduce <= 0
                 || m->store <= 0))
-        rc = vp_fail(err, VP_EUSAGE, "%s: expected load, filter, exchange, backproject, reduce and store above 0", path);
+        rc = vp_fail(err, VP_EUSAGE, "%s: expected load, filter, exchange, backproject, reduce and store above 0",
+                     path);
     return rc;
 }
 
@@ -106,7 +107,8 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
     const struct vp_reconstruct *r = p->of;
     const double plane = (double)r->grid->n[0] * (double)r->grid->n[1], volume = plane * (double)(r->z1 - r->z0);
     const double views = (double)(r->last - r->first), mine = views / m->columns, row = (double)r->in_nu;
-    const double hosts = model->host_ranks > 0 ? ceil(p->ranks / model->host_ranks) : p->hosts, a_host = p->ranks / hosts;
+    const double hosts = model->host_ranks > 0 ? ceil(p->ranks / model->host_ranks) : p->hosts;
+    const double a_host = p->ranks / hosts;
     double most = 0, all = 0, slices = 0; /* detector rows of a slab, and of all together; slices of the largest */
 
     for (int i = 0; i < m->rows; i++) {
@@ -138,7 +140,8 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
     const double slab = slices * plane * sizeof(float);
     t->download = over(slab, model->download);
     t->reduce = m->columns > 1 ? over(slab * (m->columns - 1) / m->columns, model->reduce) : 0;
-    t->store = p->discards ? 0 : fmax(over(volume * sizeof(float) / hosts, model->store), over(volume * sizeof(float), model->store_all));
+    const double bytes = p->discards ? 0 : volume * sizeof(float);
+    t->store = fmax(over(bytes / hosts, model->store), over(bytes, model->store_all));
     /* slices are fetched while those before are added and written */
     t->run = model->start + t->compute + fmax(t->download, t->reduce + t->store);
 }

@@ -278,7 +278,8 @@ static int problem(struct vp_ranked *r, struct vp_session *s, const struct vp_ru
     if (!vp_views_seekable(s->source))
         return no_file(vp_views_name(s->source), err);
     if (s->job.want_subsets > 1)
-        return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets", s->job.want_subsets);
+        return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets",
+                       s->job.want_subsets);
     if (vp_reconstruct_probe(&s->job, &probe, &r->filter_device, err))
         return -1;
     r->whole = s->job;
@@ -286,7 +287,8 @@ static int problem(struct vp_ranked *r, struct vp_session *s, const struct vp_ru
     r->problem = (struct vp_mesh_problem){
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.kind->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
-        .pair = probe.partner, .discards = discards(run->common.output), .on_host = s->job.kind->on_host, .filter_device = r->filter_device};
+        .pair = probe.partner, .discards = discards(run->common.output), .on_host = s->job.kind->on_host,
+        .filter_device = r->filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
@@ -313,9 +315,11 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
     r->feed = (struct vp_reconstruct_feed){.ctx = &r->sharing, .read = vp_sharing_read};
     job->sink = &r->sink;
     job->feed = m->gather ? &r->feed : NULL;
-    const uint64_t page = (uint64_t)job->grid->n[0] * (uint64_t)job->grid->n[1] * sizeof(float);
-    uint64_t more = m->gather ? vp_sharing_bytes(job, m->rows, job->kind->on_host ? 16 : 64) : 0;
-    more += m->columns > 1 ? 2 * (32 * page < (uint64_t)32 << 20 ? 32 * page : (uint64_t)32 << 20) + page : 0;
+    /* of the slices that come at once, at most (a slot of the output, ct/reconstruct_plan.c) */
+    const int64_t page = job->grid->n[0] * job->grid->n[1] * (int64_t)sizeof(float);
+    const int64_t group = vp_max64(vp_min64(32, (32 << 20) / page), 1);
+    const uint64_t more = (m->gather ? vp_sharing_bytes(job, m->rows, job->kind->on_host ? 16 : 64) : 0)
+                          + vp_adding_bytes(job, m->columns, group);
     job->memory = more < job->memory / 2 ? job->memory - more : job->memory / 2;
 }
 
@@ -400,7 +404,8 @@ static int no_grid(struct vp_ranked *r, struct vp_err *err)
 {
     char grid[64] = "no grid of the ranks";
     if (r->params->grid.n)
-        snprintf(grid, sizeof grid, "--grid %lldx%lld", (long long)r->params->grid.v[0], (long long)r->params->grid.v[1]);
+        snprintf(grid, sizeof grid, "--grid %lldx%lld", (long long)r->params->grid.v[0],
+                 (long long)r->params->grid.v[1]);
     vp_fail(err, VP_ERESOURCE, "%s fits: the slab of a rank does not find room in its memory", grid);
     return vp_hint(err, "start more ranks, on more hosts or devices, allow more --memory or --device-memory, or take "
                         "several runs with --slab");
@@ -421,7 +426,9 @@ static int choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *err)
     const struct vp_size *g = &r->params->grid;
     const int gather = r->params->gather == 0 ? -1 : r->params->gather == 1;
     int n = 0, rc = 0;
-    struct vp_mesh *m = check_grid(r, err) ? NULL : vp_mesh_choices(&r->problem, &r->model, gather, r->params->slab_files, &n);
+    struct vp_mesh *m = NULL;
+    if (!check_grid(r, err))
+        m = vp_mesh_choices(&r->problem, &r->model, gather, r->params->slab_files, &n);
     if (!m && !err->code)
         vp_fail(err, VP_EUSAGE, "%d ranks are more than there is work for", r->size);
     rc = agree(r, m ? 0 : -1, NULL, 0, NULL, err);
@@ -485,7 +492,8 @@ static int check_output(const struct vp_run *run, struct vp_err *err)
         return vp_hint(err, "use -o FILE, in a folder that all hosts share");
     }
     if (run->common.compress)
-        return vp_fail(err, VP_EUSAGE, "--compress: ranks write the pages in any order, which a compressed file cannot take");
+        return vp_fail(err, VP_EUSAGE,
+                       "--compress: ranks write the pages in any order, which a compressed file cannot take");
     if (!vp_output_any_order(run) && !discards(path))
         return vp_fail(err, VP_EUSAGE, "%s: ranks write a regular file", path);
     return 0;
@@ -510,8 +518,8 @@ static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run
     r->leads = r->rank == leader;
     r->path = apart ? slab_path(run->common.output, r->row) : strdup(run->common.output);
     all = vp_alloc((size_t)r->size, LONGEST, "the names of files", err);
-    rc = !all || !r->path || vp_session_header(s, run, apart ? r->z0 : r->whole.z0, apart ? r->z1 : r->whole.z1, &out, err)
-             ? -1 : 0;
+    const int64_t z0 = apart ? r->z0 : r->whole.z0, z1 = apart ? r->z1 : r->whole.z1;
+    rc = !all || !r->path || vp_session_header(s, run, z0, z1, &out, err) ? -1 : 0;
     const bool shared = !apart || r->mesh.columns > 1;
     if (!rc && r->leads
         && !(rc = (shared ? vp_writer_begin : vp_writer_open)(&r->writer, r->path, &out, &o, err))) {
@@ -560,7 +568,8 @@ static int close_outputs(struct vp_ranked *r, int rc, struct vp_err *err)
 
 static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct_result *result, struct vp_err *err)
 {
-    r->sharing = (struct vp_sharing){.ranks = r->ranks, .of = &s->job, .filter = s->job.filter && !s->plan.filter_device,
+    r->sharing = (struct vp_sharing){.ranks = r->ranks, .of = &s->job,
+                                     .filter = s->job.filter && !s->plan.filter_device,
                                      .first = r->column * r->mesh.rows, .n = r->mesh.rows, .it = r->row,
                                      .rows = (const int64_t (*)[2])r->rows, .repaired = &r->repaired};
     r->adding = (struct vp_adding){.ranks = r->ranks, .of = &s->job, .row = r->row, .rows = r->mesh.rows,
@@ -620,10 +629,11 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
     vp_stats_count(run->stats, "bytes_of_views_sent", most.sent);
     const struct vp_reconstruct *job = &r->whole;
     if (job->normalize)
-        vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->nv * (job->last - job->first), most.bad);
+        vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->nv * (job->last - job->first),
+                          most.bad);
     else if (most.bad)
-        vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader), r->mesh.gather ? "" : "at least ",
-                (long long)most.bad);
+        vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),
+                r->mesh.gather ? "" : "at least ", (long long)most.bad);
 }
 
 static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)

@@ -39,7 +39,8 @@ static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
 uint64_t vp_sharing_bytes(const struct vp_reconstruct *r, int ranks, int batch)
 {
     const uint64_t views = (uint64_t)(batch + ranks - 1) / (uint64_t)ranks;
-    return 2 * views * (uint64_t)(r->in_nu + (r->filter && r->nu > r->in_nu ? r->nu : 0)) * (uint64_t)r->nv * sizeof(float);
+    const uint64_t columns = (uint64_t)(r->in_nu + (r->filter && r->nu > r->in_nu ? r->nu : 0));
+    return 2 * views * columns * (uint64_t)r->nv * sizeof(float);
 }
 
 static int make_room(struct vp_sharing *s, int64_t views, struct vp_err *err)
@@ -184,7 +185,8 @@ static int64_t most_rows(const struct vp_reconstruct *r, int columns)
 
 uint64_t vp_adding_bytes(const struct vp_reconstruct *r, int columns, int64_t group)
 {
-    return columns > 1 ? (uint64_t)columns * (uint64_t)(group * most_rows(r, columns) * r->grid->n[0]) * sizeof(float) : 0;
+    const uint64_t rows = (uint64_t)(group * most_rows(r, columns));
+    return columns > 1 ? (uint64_t)columns * rows * (uint64_t)r->grid->n[0] * sizeof(float) : 0;
 }
 
 static int write_rows(struct vp_adding *a, int64_t z, int64_t n, int64_t y0, int64_t y1, const float *rows,
@@ -226,8 +228,8 @@ static int exchange(struct vp_adding *a, int64_t n, int64_t y0, int64_t y1, cons
         const int64_t w0 = y_of(a, c), w1 = y_of(a, c + 1);
         float *const to = a->partial + (size_t)(c - (c > a->it)) * part;
         for (int64_t i = 0; i < n; i++) {
-            if (a->ranks->take(a->ranks, other, VP_LANE_SLICES, to + (size_t)i * mine, mine * sizeof(float), &a->message[k++],
-                               err)
+            if (a->ranks->take(a->ranks, other, VP_LANE_SLICES, to + (size_t)i * mine, mine * sizeof(float),
+                               &a->message[k++], err)
                 || a->ranks->send(a->ranks, other, VP_LANE_SLICES, slices + (i * ny + w0) * nx,
                                   (size_t)((w1 - w0) * nx) * sizeof(float), &a->message[k++], err))
                 return -1;

@@ -754,8 +754,9 @@ static void tell(const struct run *w)
 {
     const struct vp_reconstruct *r = w->r;
     const struct totals *all = &w->all;
-    const double gigaupdates = (double)r->grid->n[0] * (double)r->grid->n[1] * (double)((r->half ? 2 : 1) * (r->z1 - r->z0)) *
-                               (double)(r->last - r->first) / w->p->columns / 1073741824.0;
+    const double slices = (double)((r->half ? 2 : 1) * (r->z1 - r->z0));
+    const double gigaupdates = (double)r->grid->n[0] * (double)r->grid->n[1] * slices * (double)(r->last - r->first) /
+                               w->p->columns / 1073741824.0;
     vp_stats_text(r->stats, "kernel", w->p->kernel);
     vp_stats_number(r->stats, "passes", (double)w->result->passes);
     vp_stats_number(r->stats, "gups", all->busy > 0 ? gigaupdates / all->busy : 0);

@@ -355,7 +355,8 @@ static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t 
 static double volume_bytes(const struct vp_reconstruct_plan *p)
 {
     const struct vp_reconstruct *r = p->of;
-    return (double)r->grid->n[0] * (double)r->grid->n[1] * (double)((r->half ? 2 : 1) * (r->z1 - r->z0)) * sizeof(float);
+    const double slices = (double)((r->half ? 2 : 1) * (r->z1 - r->z0));
+    return (double)r->grid->n[0] * (double)r->grid->n[1] * slices * sizeof(float);
 }
 
 /* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of

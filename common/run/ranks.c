@@ -41,8 +41,8 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
     }
     if (!plugin) {
         vp_fail(err, VP_ERESOURCE, "this is rank %d of %d, which cannot work together: %s", rank, size, why);
-        return vp_hint(err, "build voxpipe where mpicc is found (make MPI=1), or, if this is to be a run of its own, say "
-                            "--ranks 1");
+        return vp_hint(err, "build voxpipe where mpicc is found (make MPI=1), or, if this is to be a run of its own, "
+                            "say --ranks 1");
     }
     struct vp_ranks *r = plugin->open(err);
     if (!r)
@@ -50,8 +50,8 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
     if (r->size != size) {
         vp_fail(err, VP_ERESOURCE, "the launcher has started %d ranks, of which %s sees %d", size, r->library, r->size);
         vp_ranks_close(r, false);
-        return vp_hint(err, "use the launcher of the MPI that voxpipe was built with, or, with srun, one of the kinds that "
-                            "srun --mpi=list names");
+        return vp_hint(err, "use the launcher of the MPI that voxpipe was built with, or, with srun, one of the kinds "
+                            "that srun --mpi=list names");
     }
     if (vp_ranks_meet(r, err)) {
         vp_ranks_close(r, false);
@@ -166,8 +166,9 @@ static int gather(struct vp_ranks *r, const void *mine, size_t size, char *all, 
     for (int have = 1; have < n && !rc; have *= 2) {
         const int more = have < n - have ? have : n - have;
         struct vp_message *m[2] = {NULL, NULL};
-        if (r->take(r, (r->rank + have) % n, VP_LANE_ALL, from_me + (size_t)have * size, (size_t)more * size, &m[0], err)
-            || r->send(r, (r->rank + n - have) % n, VP_LANE_ALL, from_me, (size_t)more * size, &m[1], err))
+        const size_t bytes = (size_t)more * size;
+        if (r->take(r, (r->rank + have) % n, VP_LANE_ALL, from_me + (size_t)have * size, bytes, &m[0], err)
+            || r->send(r, (r->rank + n - have) % n, VP_LANE_ALL, from_me, bytes, &m[1], err))
             rc = -1;
         else
             rc = wait_for(r, m, 2, until, heed, err);
@@ -238,8 +239,8 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
 {
     const size_t step = (sizeof(struct word) + size + 7) / 8 * 8;
     struct vp_err own = rc ? *err : (struct vp_err)VP_ERR_INIT, trouble = VP_ERR_INIT;
-    char *said = vp_alloc(1, step, "what a rank says", &trouble), *words = vp_alloc((size_t)r->size, step, "what ranks say",
-                                                                                  &trouble);
+    char *said = vp_alloc(1, step, "what a rank says", &trouble);
+    char *words = vp_alloc((size_t)r->size, step, "what ranks say", &trouble);
     int got = said && words ? 0 : -1;
     if (!got) {
         fill((struct word *)said, r, rc, &own);
@@ -248,10 +249,12 @@ int vp_ranks_agree(struct vp_ranks *r, int rc, const void *mine, size_t size, vo
         /* who is well waits for as long as the others work: they say so if they stop, and then still come */
         got = gather(r, said, step, words, rc ? vp_now() + UNHEARD_SECONDS : 0, A_WHILE, &trouble);
     }
+    if (got)
+        r->speaker = r->rank;
     if (!got)
         got = conclude(r, words, step, err);
     else if (got > 0)
-        r->speaker = r->rank, got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
+        got = rc ? -1 : vp_fail(err, VP_ERUN, "another rank does not answer any more");
     else if (!rc)
         *err = trouble;
     for (int i = 0; i < r->size && !got && size; i++)
