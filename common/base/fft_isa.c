@@ -3,6 +3,7 @@
 #include "base/fft.h"
 
 #include "base/isa.h"
+#include "base/transpose.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -583,69 +584,14 @@ static void columns_back(const struct vp_line *l, float *x_, float *to, int64_t 
 
 /* ---- columns to rows and back ---- */
 
-/* Indices are written out: where they are computed, even in loops that unroll, GCC makes them anew at run time. */
-#if LANES == 16
-#define LO1(a, b) shuffle(a, b, (vi){0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29})
-#define HI1(a, b) shuffle(a, b, (vi){2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31})
-#define LO2(a, b) shuffle(a, b, (vi){0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29})
-#define HI2(a, b) shuffle(a, b, (vi){2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31})
-#define EVEN4(a, b) shuffle(a, b, (vi){0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27})
-#define ODD4(a, b) shuffle(a, b, (vi){4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31})
-#elif LANES == 8
-#define LO1(a, b) shuffle(a, b, (vi){0, 8, 1, 9, 4, 12, 5, 13})
-#define HI1(a, b) shuffle(a, b, (vi){2, 10, 3, 11, 6, 14, 7, 15})
-#define LO2(a, b) shuffle(a, b, (vi){0, 1, 8, 9, 4, 5, 12, 13})
-#define HI2(a, b) shuffle(a, b, (vi){2, 3, 10, 11, 6, 7, 14, 15})
-#define EVEN4(a, b) shuffle(a, b, (vi){0, 1, 2, 3, 8, 9, 10, 11})
-#define ODD4(a, b) shuffle(a, b, (vi){4, 5, 6, 7, 12, 13, 14, 15})
-#else
-#define LO1(a, b) shuffle(a, b, (vi){0, 4, 1, 5})
-#define HI1(a, b) shuffle(a, b, (vi){2, 6, 3, 7})
-#define LO2(a, b) shuffle(a, b, (vi){0, 1, 4, 5})
-#define HI2(a, b) shuffle(a, b, (vi){2, 3, 6, 7})
-#endif
-
-/* from[2 i] lane l -> to[2 l] lane i: the real (or imaginary) parts of LANES elements */
-INLINE void transpose(const vf *from, vf *to)
-{
-    vf u[LANES];
-
-#pragma GCC unroll 4
-    for (int g = 0; g < LANES / 4; g++) {
-        const vf a = from[8 * g], b = from[8 * g + 2], c = from[8 * g + 4], d = from[8 * g + 6];
-        const vf p = LO1(a, b), q = HI1(a, b), r = LO1(c, d), s = HI1(c, d);
-        u[4 * g] = LO2(p, r);
-        u[4 * g + 1] = HI2(p, r);
-        u[4 * g + 2] = LO2(q, s);
-        u[4 * g + 3] = HI2(q, s);
-    }
-    /* in quarter k of u[4 g + c] is column 4 k + c of rows 4 g ... 4 g + 3 */
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; c++) {
-#if LANES == 16
-        const vf e = EVEN4(u[c], u[4 + c]), o = ODD4(u[c], u[4 + c]);
-        const vf f = EVEN4(u[8 + c], u[12 + c]), p = ODD4(u[8 + c], u[12 + c]);
-        to[2 * c] = EVEN4(e, f);
-        to[2 * (8 + c)] = ODD4(e, f);
-        to[2 * (4 + c)] = EVEN4(o, p);
-        to[2 * (12 + c)] = ODD4(o, p);
-#elif LANES == 8
-        to[2 * c] = EVEN4(u[c], u[4 + c]);
-        to[2 * (4 + c)] = ODD4(u[c], u[4 + c]);
-#else
-        to[2 * c] = u[c];
-#endif
-    }
-}
-
 static void gather(float *x_, const float *const *from, int64_t at, int64_t blocks)
 {
     struct cv *x = (struct cv *)x_;
 
     for (int64_t b = 0; b < blocks; b++, x += LANES) {
         const struct cv *const f = (const struct cv *)from[b] + at;
-        transpose(&f->re, &x->re);
-        transpose(&f->im, &x->im);
+        transpose(&f->re, &x->re, 2);
+        transpose(&f->im, &x->im, 2);
     }
 }
 
@@ -655,8 +601,8 @@ static void scatter(const float *x_, float *const *to, int64_t at, int64_t block
 
     for (int64_t b = 0; b < blocks; b++, x += LANES) {
         struct cv *const t = (struct cv *)to[b] + at;
-        transpose(&x->re, &t->re);
-        transpose(&x->im, &t->im);
+        transpose(&x->re, &t->re, 2);
+        transpose(&x->im, &t->im, 2);
     }
 }
 
@@ -671,8 +617,8 @@ static void scatter_sum(const float *x_, const float *y_, const float *u, const 
 #pragma GCC unroll 16
         for (int l = 0; l < LANES; l++)
             s[l] = (struct cv){x[l].re * u[l] + y[l].re * v[l], x[l].im * u[l] + y[l].im * v[l]};
-        transpose(&s->re, &t->re);
-        transpose(&s->im, &t->im);
+        transpose(&s->re, &t->re, 2);
+        transpose(&s->im, &t->im, 2);
     }
 }
 

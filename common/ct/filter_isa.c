@@ -10,6 +10,7 @@
 #include "ct/filter_isa.h"
 
 #include "base/isa.h"
+#include "base/transpose.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -178,27 +179,6 @@ static void multiply(const struct vp_fft *f, struct cv *x)
     }
 }
 
-/* t[i] lane l <-> t[l] lane i */
-INLINE void transpose(vf *t)
-{
-#pragma GCC unroll 4
-    for (int s = 1; s < LANES; s *= 2) {
-        vi lo, hi;
-#pragma GCC unroll 16
-        for (int l = 0; l < LANES; l++) {
-            lo[l] = l & s ? LANES + l - s : l;
-            hi[l] = l & s ? LANES + l : l + s;
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++)
-            if (!(i & s)) {
-                const vf a = t[i], b = t[i + s];
-                t[i] = shuffle(a, b, lo);
-                t[i + s] = shuffle(a, b, hi);
-            }
-    }
-}
-
 INLINE vf load(const float *p, int64_t n)
 {
     vf v = {0};
@@ -229,7 +209,7 @@ INLINE void gather_with(const struct vp_fft_job *job, vf *x, int n_rows, bool ga
                 v *= load(job->gain2[l] + c, n);
             t[l] = v * job->scale[l];
         }
-        transpose(t);
+        transpose(t, t, 1);
         if (n == LANES) {
 #pragma GCC unroll 16
             for (int l = 0; l < LANES; l++)
@@ -263,7 +243,7 @@ static void scatter(const struct vp_fft_job *job, const vf *x)
             memset(t, 0, sizeof t);
             memcpy(t, x + c, (size_t)n * sizeof *x);
         }
-        transpose(t);
+        transpose(t, t, 1);
 #pragma GCC unroll 16
         for (int l = 0; l < LANES; l++) {
             if (l >= job->rows)

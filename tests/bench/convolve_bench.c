@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution in memory, one run:
  *
- *     convolve_bench [image|grid|volume|crossover|tiles] [THREADS]
+ *     convolve_bench [image|grid|volume|crossover|fftw] [THREADS]
+ *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
 #include "base/err.h"
 #include "base/size.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
 
+#include <fftw3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +81,58 @@ static double measure(const struct job *j, int threads, int times, char text[110
     return best;
 }
 
+/* The same job by FFTW's measured plans: overlap-save in square tiles, the best of some sizes. Milliseconds. */
+static double with_fftw(int64_t n, int64_t k, int64_t tile)
+{
+    const int64_t half = tile / 2 + 1, out = tile - k + 1;
+    struct vp_err err = VP_ERR_INIT;
+    float *image = vp_alloc((size_t)(n * n), sizeof *image, "", &err), *to = vp_alloc((size_t)(n * n), sizeof *to, "", &err);
+    float *part = vp_alloc((size_t)(tile * tile), sizeof *part, "", &err);
+    fftwf_complex *f = vp_alloc((size_t)(tile * half), sizeof *f, "", &err), *h = vp_alloc((size_t)(tile * half), sizeof *h, "", &err);
+    const fftwf_plan there = fftwf_plan_dft_r2c_2d((int)tile, (int)tile, part, f, FFTW_MEASURE);
+    const fftwf_plan back = fftwf_plan_dft_c2r_2d((int)tile, (int)tile, f, part, FFTW_MEASURE);
+    double best = 1e9;
+
+    for (int64_t i = 0; i < n * n; i++)
+        image[i] = uniform();
+    memset(part, 0, (size_t)(tile * tile) * sizeof *part);
+    for (int64_t i = 0; i < k * k; i++)
+        part[i / k * tile + i % k] = uniform() / (float)(tile * tile);
+    fftwf_execute(there);
+    memcpy(h, f, (size_t)(tile * half) * sizeof *h);
+    for (int trial = 0; trial < 3; trial++) {
+        const double t = now(1);
+        for (int64_t y = 0; y < n; y += out)
+            for (int64_t x = 0; x < n; x += out) {
+                const int64_t top = y + k / 2 - (k - 1), left = x + k / 2 - (k - 1);
+                for (int64_t r = 0; r < tile; r++) {
+                    const int64_t a = vp_max64(-left, 0), b = vp_min64(tile, n - left);
+                    memset(part + r * tile, 0, (size_t)tile * sizeof *part);
+                    if (top + r >= 0 && top + r < n)
+                        memcpy(part + r * tile + a, image + (top + r) * n + left + a, (size_t)(b - a) * sizeof *part);
+                }
+                fftwf_execute(there);
+                for (int64_t i = 0; i < tile * half; i++) {
+                    const float re = f[i][0] * h[i][0] - f[i][1] * h[i][1];
+                    f[i][1] = f[i][0] * h[i][1] + f[i][1] * h[i][0];
+                    f[i][0] = re;
+                }
+                fftwf_execute(back);
+                for (int64_t r = 0; r < vp_min64(out, n - y); r++)
+                    memcpy(to + (y + r) * n + x, part + (r + k - 1) * tile + k - 1, (size_t)vp_min64(out, n - x) * sizeof *to);
+            }
+        best = vp_min64((int64_t)((now(1) - t) * 1e9), (int64_t)(best * 1e9)) * 1e-9;
+    }
+    fftwf_destroy_plan(there);
+    fftwf_destroy_plan(back);
+    free(image);
+    free(to);
+    free(part);
+    free(f);
+    free(h);
+    return best * 1e3;
+}
+
 static void show(const struct job *j, int threads, int times)
 {
     char text[1100] = "";
@@ -97,6 +151,9 @@ int main(int argc, char **argv)
 
     if (!strcmp(what, "image")) {
         show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}}, threads, 5);
+    } else if (!strcmp(what, "fftw")) {
+        for (int64_t tile = 256; tile <= 1024; tile += tile < 512 ? 64 : 256)
+            printf("%9.2f ms FFTW, measured plans of %lld x %lld\n", with_fftw(4096, 101, tile), (long long)tile, (long long)tile);
     } else if (!strcmp(what, "grid")) {
         show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}}, threads, 5);
         show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}}, threads, 3);
