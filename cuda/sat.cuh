@@ -5,7 +5,8 @@
  *
  * A tile tells what is its own (the sums of its rows, of its columns, the corner) before it waits for anything; every
  * fourth adds what was before and tells that too. So a tile reads at most three numbers and one sum, whatever its place.
- * A number that has not come is all ones. Along y that sum is the last row of a segment. */
+ * A number that has not come is all ones. Along y that sum is the last row of a segment. Of a volume the planes are made
+ * side by side, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
@@ -33,11 +34,7 @@ enum { WARPS = 8, TILES = 4 }; /* of a block; that tell their own between two su
 template <class A> struct shape;
 template <> struct shape<double> { enum { rows = 4, each = 2, groups = 4, blocks = 2 }; };
 template <> struct shape<uint64_t> { enum { rows = 4, each = 2, groups = 4, blocks = 2 }; };
-#ifdef VP_SAT_SMALL
-template <> struct shape<uint32_t> { enum { rows = 4, each = 4, groups = 2, blocks = 4 }; };
-#else
 template <> struct shape<uint32_t> { enum { rows = 8, each = 4, groups = 2, blocks = 2 }; };
-#endif
 
 template <class A> constexpr int high() { return shape<A>::rows * WARPS; }
 template <class A> constexpr int wide() { return 32 * shape<A>::each * shape<A>::groups; }
@@ -155,7 +152,7 @@ struct job {
     int64_t carried_row;
     bool volume;
     unsigned *ticket;
-    uint64_t *rows, *rows_all, *columns, *segments, *corners; /* per plane: rows_of() ... numbers each */
+    uint64_t *rows, *rows_all, *columns, *segments, *corners; /* what is told, of each plane */
     int64_t per_plane;             /* words of all these */
 };
 
