@@ -5,7 +5,8 @@
  *
  * A tile tells what is its own (the sums of its rows, of its columns, the corner) before it waits for anything; every
  * fourth adds what was before and tells that too. So a tile reads at most three numbers and one sum, whatever its place.
- * A number that has not come is all ones. Along y that sum is the last row of a segment. */
+ * A number that has not come is all ones. Along y that sum is the last row of a segment. Of a volume the planes are made
+ * one after the other, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
@@ -29,11 +30,11 @@ namespace sat
 
 enum { WARPS = 8, TILES = 4 }; /* of a block; that tell their own between two sums of all */
 
-/* What a block of threads makes: `rows` of a warp, `groups` of `each` columns a lane. */
+/* What a block of threads makes: `rows` of a warp, `groups` of `each` columns a lane; blocks of a multiprocessor. */
 template <class A> struct shape;
-template <> struct shape<double> { enum { rows = 4, each = 2, groups = 4 }; };
-template <> struct shape<uint64_t> { enum { rows = 4, each = 2, groups = 4 }; };
-template <> struct shape<uint32_t> { enum { rows = 8, each = 4, groups = 2 }; };
+template <> struct shape<double> { enum { rows = 4, each = 2, groups = 4, blocks = 2 }; };
+template <> struct shape<uint64_t> { enum { rows = 4, each = 2, groups = 4, blocks = 2 }; };
+template <> struct shape<uint32_t> { enum { rows = 8, each = 4, groups = 2, blocks = 2 }; };
 
 template <class A> constexpr int high() { return shape<A>::rows * WARPS; }
 template <class A> constexpr int wide() { return 32 * shape<A>::each * shape<A>::groups; }
@@ -151,7 +152,7 @@ struct job {
     int64_t carried_row;
     bool volume;
     unsigned *ticket;
-    uint64_t *rows, *rows_all, *columns, *segments, *corners; /* per plane: rows_of() ... numbers each */
+    uint64_t *rows, *rows_all, *columns, *segments, *corners; /* what is told, of each plane */
     int64_t per_plane;             /* words of all these */
 };
 
@@ -223,7 +224,7 @@ template <class In, class A> __device__ __forceinline__ void ask(const job &j, c
 }
 
 template <class In, class A, class Out, bool SQUARE>
-__global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
+__global__ void __launch_bounds__(WARPS * 32, shape<A>::blocks) table_kernel(const job j)
 {
     using S = shape<A>;
     constexpr int R = S::rows, V = S::each, G = S::groups, TH = R * WARPS, TW = 32 * V * G, W = slot<A>::words;
@@ -234,7 +235,7 @@ __global__ void __launch_bounds__(WARPS * 32, 2) table_kernel(const job j)
     __shared__ A beside[WARPS], corner;
     __shared__ place coming[2];
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-    const int64_t tiles = (int64_t)j.across * j.down, high = (int64_t)j.down * TH;
+    const int64_t high = (int64_t)j.down * TH;
 
     if (tid == 0) {
         coming[0] = next_place(j);
@@ -582,7 +583,7 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
         e = cudaMemcpyAsync((void *)j.start, state, (size_t)j.nx * sizeof(A), cudaMemcpyDeviceToDevice, stream);
     if (e != cudaSuccess)
         return vp_gpu_fail(err, e, "cannot clear memory on the CUDA device");
-    const int64_t tiles = s.across * s.down * s.planes, most = 2 * (int64_t)args->queue->sms;
+    const int64_t tiles = s.across * s.down * s.planes, most = shape<A>::blocks * (int64_t)args->queue->sms;
     if (vp_start(err, stream, table_kernel<In, A, Out, SQUARE>, dim3((unsigned)vp_min64(tiles, most)), dim3(WARPS * 32),
                  waiting_bytes<In, A>(), j))
         return -1;
