@@ -3,8 +3,8 @@
  *
  * Images: rows forward, two tiles as one complex line; columns forward, times the spectrum, back; rows back. Volumes:
  * rows, y forward, z (forward, times the spectrum, back), y back, rows back, pair after pair of tiles along x. See
- * convolve_pass.cuh for the kernels. A tile has T samples and makes T - taps + 1 outputs along an axis; T is the cheapest
- * by the samples that all tiles together transform.
+ * convolve_pass.cuh for the kernels. A tile has T samples and makes T - taps + 1 outputs along an axis; T is the
+ * cheapest by the samples that all tiles together transform.
  *
  * Means. A row of a tile is transformed without its mean; what the kernel makes of the means is added at the end:
  * mean(y - k) times the kernel's row sums, over its rows (means_kernel). Rounding is then relative to the contrast of a
@@ -29,9 +29,9 @@ namespace
 const struct {
     const convolve_length *length;
     double row, column;
-} lengths[] = {{&convolve_128, 1.1, 1.1}, {&convolve_256, 1, 1}, {&convolve_288, 1.03, 1.03}, {&convolve_320, 1.04, 1.04},
-               {&convolve_384, 1.05, 1.05}, {&convolve_512, 1.02, 1.02}, {&convolve_640, 1.08, 1.12},
-               {&convolve_1024, 1.05, 1.28}};
+} lengths[] = {{&convolve_128, 1.1, 1.1},   {&convolve_256, 1, 1},       {&convolve_288, 1.03, 1.03},
+               {&convolve_320, 1.04, 1.04}, {&convolve_384, 1.05, 1.05}, {&convolve_512, 1.02, 1.02},
+               {&convolve_640, 1.08, 1.12}, {&convolve_1024, 1.05, 1.28}};
 
 enum {
     DEEP_MOST = 320,
@@ -63,8 +63,8 @@ const convolve_length *choose(int64_t size, int taps, bool rows)
     return best;
 }
 
-/* Along z, where it may be that nobody knows how many there will be: as along y, but a stack of few planes is not to be transformed as
- * if it had many. */
+/* Along z, where it may be that nobody knows how many there will be: as along y, but a stack of few planes is not to be
+ * transformed as if it had many. */
 const convolve_length *choose_deep(const convolve_length *y, int taps)
 {
     if (y->T <= DEEP_MOST && y->T >= 2 * taps)
@@ -187,7 +187,8 @@ template <int Z> __global__ void __launch_bounds__(MEANS_ROWS) means_kernel(cons
     }
     each<Z>([&](auto i) {
         if (row < a.rows && (int)blockIdx.z * Z + i < a.planes)
-            a.out[((int64_t)blockIdx.z * Z + i) * a.out_plane + blockIdx.y * a.out_pair + row] = {(float)re[i], (float)im[i]};
+            a.out[((int64_t)blockIdx.z * Z + i) * a.out_plane + blockIdx.y * a.out_pair + row] = {(float)re[i],
+                                                                                                  (float)im[i]};
     });
 }
 
@@ -315,12 +316,16 @@ bool has(const vp_op *op, char *why, size_t size)
 
 uint64_t table(const vp_op *op)
 {
-    return is_source(params_of(op)) ? source_table_bytes(op) : is_grid(params_of(op)) ? grid_table_bytes(op) : table_of(op, nullptr).bytes;
+    return is_source(params_of(op)) ? source_table_bytes(op)
+           : is_grid(params_of(op)) ? grid_table_bytes(op)
+                                    : table_of(op, nullptr).bytes;
 }
 
 uint64_t made(const vp_op *op)
 {
-    return is_source(params_of(op)) ? source_made_bytes(op) : is_grid(params_of(op)) ? grid_made_bytes(op) : table_of(op, nullptr).made;
+    return is_source(params_of(op)) ? source_made_bytes(op)
+           : is_grid(params_of(op)) ? grid_made_bytes(op)
+                                    : table_of(op, nullptr).made;
 }
 
 void fill(const vp_op *op, void *to)
@@ -420,10 +425,13 @@ room room_of(const convolve_cut &c, bool deep, int64_t pairs, const int64_t in[3
         r.mean = all.take<complex_value>(rows_in * (uint64_t)in[2]);
         r.means = all.take<complex_value>(rows_out * (uint64_t)out[2]);
     } else {
-        const uint64_t one = (rows_in + rows_out) * (x + 1) * sizeof(complex_value), most = std::max<uint64_t>(1, WORK / one);
+        const uint64_t one = (rows_in + rows_out) * (x + 1) * sizeof(complex_value),
+                       most = std::max<uint64_t>(1, WORK / one);
         r.pairs = (int)std::min<uint64_t>((uint64_t)pairs, most);
-        r.planes = r.pairs < pairs ? 1 : (int)std::min<uint64_t>((uint64_t)out[2], std::max<uint64_t>(1, std::min<uint64_t>(
-                                                                     most, 65535) / (uint64_t)pairs));
+        r.planes = r.pairs < pairs
+                       ? 1
+                       : (int)std::min<uint64_t>(
+                           (uint64_t)out[2], std::max<uint64_t>(1, std::min<uint64_t>(most, 65535) / (uint64_t)pairs));
         const uint64_t n = (uint64_t)r.pairs * (uint64_t)r.planes;
         r.lines = all.take<complex_value>(n * rows_in * x);
         r.back = all.take<complex_value>(n * rows_out * x);

@@ -58,8 +58,8 @@ void fill_twiddle(int T, int R1, int R2, complex_value *to);
 /* Sums of the kernels' rows. */
 void row_sums(const vp_convolve_params *p, float *to);
 
-/* Bytes for `count` of what takes `one` (with its share of everything) when at most `most` bytes are worked on at a time,
- * but one at least: enough for any smaller part, too, where more fit at a time. */
+/* Bytes for `count` of what takes `one` (with its share of everything) when at most `most` bytes are worked on at a
+ * time, but one at least: enough for any smaller part, too, where more fit at a time. */
 inline uint64_t room_for(uint64_t one, uint64_t count, uint64_t most)
 {
     const uint64_t all = one * count, some = all < most ? all : most;

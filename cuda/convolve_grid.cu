@@ -5,10 +5,10 @@
  * h0, h1 of the two nodes, v(y) the weight of the second, c the tile's centre and D the cell's height
  *
  *     (1 - v(y)) (h0 * I)(y) + v(y) (h1 * I)(y) = (g0 * I)(y) + (g1 * (r I))(y)        r(y) = (y - c) / D
- *     g1 = h1 - h0,  g0(k) = h0(k) + (v(c) + k / D) g1(k)                              for v(y) = v(c) + r(y - k) + k / D
+ *     g1 = h1 - h0,  g0(k) = h0(k) + (v(c) + k / D) g1(k)                for v(y) = v(c) + r(y - k) + k / D
  *
- * so a tile takes two transforms of columns forward (of I and r I), a 2 x 2 matrix of spectra (g0, g1 of the nodes on the
- * left and on the right), and two back; left and right share a complex row and are blended along x when it is back.
+ * so a tile takes two transforms of columns forward (of I and r I), a 2 x 2 matrix of spectra (g0, g1 of the nodes on
+ * the left and on the right), and two back; left and right share a complex row and are blended along x when it is back.
  * Rows y and y + R2 share a complex row on the way there, which columns want together in one thread. Spectra of a row
  * are kept for frequencies 0 ... T / 2 and for their negatives, beside each other (half_of): a column of a real image.
  *
@@ -151,7 +151,8 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads) grid_taps
     const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads, pair = blockIdx.x * ROWS + line;
     const int pairs = (a.before_blocks + a.after_blocks) * L::R2, n = a.axis[0].taps, m = a.axis[1].taps;
     const bool live = pair < pairs;
-    const int b = pair / L::R2, block = b < a.before_blocks ? b : b - a.before_blocks - a.after_blocks + L::T / (2 * L::R2);
+    const int b = pair / L::R2,
+              block = b < a.before_blocks ? b : b - a.before_blocks - a.after_blocks + L::T / (2 * L::R2);
     const int i = block * 2 * L::R2 + pair % L::R2;
     const auto tap = [&](int at, int centre) { return at + centre >= L::T ? at + centre - L::T : at + centre; };
     const int up = tap(i, a.axis[1].centre), down = tap(i + L::R2, a.axis[1].centre);
@@ -160,7 +161,8 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads) grid_taps
 
     each<L::R1>([&](auto j) {
         const int k = tap(t + L::R2 * j, a.axis[0].centre);
-        v[j] = {live && k < n && up < m ? __ldg(kernel + up * n + k) : 0, live && k < n && down < m ? __ldg(kernel + down * n + k) : 0};
+        v[j] = {live && k < n && up < m ? __ldg(kernel + up * n + k) : 0,
+                live && k < n && down < m ? __ldg(kernel + down * n + k) : 0};
     });
     line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle);
     if (live)
@@ -241,7 +243,8 @@ template <class L> __global__ void __launch_bounds__(GROUP *L::threads) grid_spe
         if (block < 0)
             return;
         const int64_t at = (int64_t)block * L::R2 * half::row;
-        const cx x = load_far(h0 + at), y = load_far(h0 + at + half::size), p = load_far(h1 + at), q = load_far(h1 + at + half::size);
+        const cx x = load_far(h0 + at), y = load_far(h0 + at + half::size), p = load_far(h1 + at),
+                 q = load_far(h1 + at + half::size);
         each<2>([&](auto second) {
             const int i = t + L::R2 * (2 * m + second), k = i + a.axis[1].centre >= L::T ? i - L::T : i;
             const cx u = second ? second_of(x, y) : first_of(x, y), d = (second ? second_of(p, q) : first_of(p, q)) - u;
@@ -251,14 +254,17 @@ template <class L> __global__ void __launch_bounds__(GROUP *L::threads) grid_spe
         });
     });
     two_forward<L>(v, w, shared + lane, t, a.twiddle);
-    float4 *const to = hidden(a.spectra + (((int64_t)blockIdx.z * a.nodes[0] + blockIdx.y) * half::groups + blockIdx.x) * half::spectrum
-                              + threadIdx.x);
+    float4 *const to = hidden(
+        a.spectra + (((int64_t)blockIdx.z * a.nodes[0] + blockIdx.y) * half::groups + blockIdx.x) * half::spectrum
+        + threadIdx.x);
     each<L::frequencies>([&](auto r) {
-        to[r * (GROUP * L::threads)] = make_float4(v[r].re * a.scale, v[r].im * a.scale, w[r].re * a.scale, w[r].im * a.scale);
+        to[r * (GROUP * L::threads)] =
+            make_float4(v[r].re * a.scale, v[r].im * a.scale, w[r].re * a.scale, w[r].im * a.scale);
     });
 }
 
-template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) grid_columns(const grid_args a)
+template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS)
+    grid_columns(const grid_args a)
 {
     extern __shared__ cx shared[];
     using half = half_of<L>;
@@ -267,8 +273,11 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     const int walks = (a.strips + a.walk - 1) / a.walk, plane = blockIdx.z / walks;
     const int s0 = blockIdx.z % walks * a.walk, s1 = min(s0 + a.walk, a.strips);
     const grid_tile tile = a.tile[1][a.row0 + blockIdx.y];
-    const float4 *const spectra = a.spectra + ((int64_t)(a.row0 + (int)blockIdx.y - a.spectra_row0) * a.nodes[0] * half::groups
-                                               + blockIdx.x) * half::spectrum + threadIdx.x;
+    const float4 *const spectra =
+        a.spectra
+        + ((int64_t)(a.row0 + (int)blockIdx.y - a.spectra_row0) * a.nodes[0] * half::groups + blockIdx.x)
+              * half::spectrum
+        + threadIdx.x;
     const auto spectrum_of = [&](int node) { return hidden(spectra + (int64_t)node * half::groups * half::spectrum); };
     const int first = tile.origin / (2 * L::R2) - a.first_block; /* the block of its rows that is the first */
     const int samples = tile.lo + tile.n + a.axis[1].centre - tile.origin;
@@ -293,7 +302,8 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
                 x = load_far(z + m * L::R2 * half::row);
                 y = load_far(z + m * L::R2 * half::row + half::size);
             }
-            const float r0 = (float)(t + L::R2 * 2 * m - L::T / 2) * tile.slope, r1 = (float)(t + L::R2 * (2 * m + 1) - L::T / 2) * tile.slope;
+            const float r0 = (float)(t + L::R2 * 2 * m - L::T / 2) * tile.slope,
+                        r1 = (float)(t + L::R2 * (2 * m + 1) - L::T / 2) * tile.slope;
             v[2 * m] = first_of(x, y);
             v[2 * m + 1] = i + L::R2 < samples ? second_of(x, y) : cx{0, 0};
             w[2 * m] = {r0 * v[2 * m].re, r0 * v[2 * m].im};
@@ -332,13 +342,16 @@ template <class L> __global__ void __launch_bounds__(MEANS_ROWS) grid_means(cons
     const int s = blockIdx.z % a.strips, plane = blockIdx.z / a.strips, n = a.axis[1].taps, seen = tile.n + n - 1;
     const grid_tile across = a.tile[0][a.strip0 + s];
     const int64_t strip = (int64_t)plane * a.strips + s;
-    const float *const m = a.mean + strip * a.blocks * 2 * L::R2 + (tile.lo - a.axis[1].behind() - a.first_block * 2 * L::R2);
+    const float *const m =
+        a.mean + strip * a.blocks * 2 * L::R2 + (tile.lo - a.axis[1].behind() - a.first_block * 2 * L::R2);
     for (int i = threadIdx.x; i < seen; i += MEANS_ROWS)
         means[i] = m[i];
     for (int i = threadIdx.x; i < n; i += MEANS_ROWS) {
-        const auto sum = [&](int down, int node) { return __ldg(a.sums + (int64_t)(down * a.nodes[0] + node) * n + i); };
-        weights[i] = make_float4(sum(tile.left, across.left), sum(tile.right, across.left), sum(tile.left, across.right),
-                                 sum(tile.right, across.right));
+        const auto sum = [&](int down, int node) {
+            return __ldg(a.sums + (int64_t)(down * a.nodes[0] + node) * n + i);
+        };
+        weights[i] = make_float4(sum(tile.left, across.left), sum(tile.right, across.left),
+                                 sum(tile.left, across.right), sum(tile.right, across.right));
     }
     __syncthreads();
     for (int i = threadIdx.x; i < tile.n; i += MEANS_ROWS) {
@@ -348,7 +361,8 @@ template <class L> __global__ void __launch_bounds__(MEANS_ROWS) grid_means(cons
             for (int k = k0; k < min(k0 + 16, n); k++) {
                 const float e = means[i + n - 1 - k];
                 const float4 w = weights[k];
-                part = make_float4(fmaf(e, w.x, part.x), fmaf(e, w.y, part.y), fmaf(e, w.z, part.z), fmaf(e, w.w, part.w));
+                part =
+                    make_float4(fmaf(e, w.x, part.x), fmaf(e, w.y, part.y), fmaf(e, w.z, part.z), fmaf(e, w.w, part.w));
             }
             sum[0] += part.x;
             sum[1] += part.y;
@@ -363,7 +377,8 @@ template <class L> __global__ void __launch_bounds__(MEANS_ROWS) grid_means(cons
 }
 
 /* All weights of a voxel over those that meet samples. */
-__device__ __forceinline__ float grid_renormalizing(const grid_args &a, const grid_tile &tx, const grid_tile &ty, int x, int y)
+__device__ __forceinline__ float grid_renormalizing(const grid_args &a, const grid_tile &tx, const grid_tile &ty, int x,
+                                                    int y)
 {
     const int n = a.axis[0].taps, m = a.axis[1].taps;
     int x0, x1, y0, y1;
@@ -386,7 +401,8 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
 {
     extern __shared__ cx shared[];
     constexpr int S = half_of<L>::size;
-    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads, row = blockIdx.x * ROWS + line, y = a.y0 + row;
+    const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads, row = blockIdx.x * ROWS + line,
+              y = a.y0 + row;
     const bool live = row < a.outputs && y >= a.out.box.lo[1] && y < a.out.box.hi[1];
     const grid_tile tile = a.tile[0][a.strip0 + blockIdx.y];
     const int64_t at = ((int64_t)blockIdx.z * a.strips + blockIdx.y) * a.outputs + row;
@@ -395,7 +411,8 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
 
     each<L::values>([&](auto j) { v[j] = {0, 0}; });
     if (live) {
-        const cx *const p = hidden(a.back + at * half_of<L>::row + t), *const q = hidden(a.back + at * half_of<L>::row + S + L::T - t);
+        const cx *const p = hidden(a.back + at * half_of<L>::row + t), *const q = hidden(a.back + at * half_of<L>::row
+                                                                                         + S + L::T - t);
         each<L::batches>([&](auto b) {
             each<L::R2>([&](auto k) {
                 constexpr int i = (int)decltype(b)::value * L::R2 + L::R1 * (int)decltype(k)::value;
@@ -412,7 +429,8 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
     samples_in<L, L::row_pitch, 1>(v, sm, t, a.twiddle);
     if (!live)
         return;
-    const int z = a.z0 + (int)blockIdx.z, lo = max(tile.lo, (int)a.out.box.lo[0]), hi = min(tile.lo + tile.n, (int)a.out.box.hi[0]);
+    const int z = a.z0 + (int)blockIdx.z, lo = max(tile.lo, (int)a.out.box.lo[0]),
+              hi = min(tile.lo + tile.n, (int)a.out.box.hi[0]);
     const int x0 = tile.origin + t;
     const float after = fmaf((float)(t - L::T / 2), tile.slope, tile.middle);
     const bool edge = a.inside && (clips(a.axis[0], lo) || clips(a.axis[0], hi - 1) || clips(a.axis[1], y));
@@ -422,7 +440,8 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
             if (y >= a.tile[1][a.row0 + i].lo)
                 down = a.tile[1][a.row0 + i];
     typed((char *)a.out.data, a.type_out, [&](auto *data) {
-        auto *const o = hidden(data + (z - a.out.box.lo[2]) * a.out.plane + (y - a.out.box.lo[1]) * a.out.pitch + (x0 - a.out.box.lo[0]));
+        auto *const o = hidden(data + (z - a.out.box.lo[2]) * a.out.plane + (y - a.out.box.lo[1]) * a.out.pitch
+                               + (x0 - a.out.box.lo[0]));
         each<L::R1>([&](auto j) {
             const int x = x0 + L::R2 * j;
             if (x >= lo && x < hi) {
@@ -445,8 +464,9 @@ template <class L, int BLOCKS> struct grid_length_of {
 
     static int spectra(vp_err *err, cudaStream_t stream, const grid_args &a)
     {
-        return vp_start(err, stream, grid_spectra<L>, dim3(half::groups, (unsigned)a.nodes[0], (unsigned)a.spectra_rows),
-                        dim3(GROUP * L::threads), column_shared, a);
+        return vp_start(err, stream, grid_spectra<L>,
+                        dim3(half::groups, (unsigned)a.nodes[0], (unsigned)a.spectra_rows), dim3(GROUP * L::threads),
+                        column_shared, a);
     }
     static int taps(vp_err *err, cudaStream_t stream, const grid_args &a)
     {
@@ -463,9 +483,11 @@ template <class L, int BLOCKS> struct grid_length_of {
         return vp_start(err, stream, grid_rows<L, false>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_rows<L, true>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_means<L>, means, dim3(MEANS_ROWS), 0, a)
-                       || vp_start(err, stream, grid_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads), column_shared, a)
+                       || vp_start(err, stream, grid_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads),
+                                   column_shared, a)
                        || vp_start(err, stream, grid_back<L>, back, dim3(ROWS * L::threads), row_shared, a)
-                   ? -1 : 0;
+                   ? -1
+                   : 0;
     }
 };
 
@@ -479,7 +501,8 @@ struct grid_length {
 template <class L, int BLOCKS> constexpr grid_length length_table()
 {
     using l = grid_length_of<L, BLOCKS>;
-    return {L::T, L::R1, L::R2, half_of<L>::row, half_of<L>::groups * half_of<L>::spectrum, l::spectra, l::taps, l::image};
+    return {L::T,       L::R1,   L::R2,   half_of<L>::row, half_of<L>::groups * half_of<L>::spectrum,
+            l::spectra, l::taps, l::image};
 }
 
 const grid_length lengths[] = {length_table<line<16, 8>, 6>(), length_table<line<16, 16>, 3>()};
@@ -606,7 +629,8 @@ grid_table grid_table_of(const vp_op *op, const grid_cut &c, void *base)
 
 bool keeps_spectra(const vp_op *op, const grid_cut &c)
 {
-    return c.tile[1].size() * (uint64_t)params_of(op)->nodes[0] * (uint64_t)c.length->spectrum * sizeof(float4) <= SPECTRA;
+    return c.tile[1].size() * (uint64_t)params_of(op)->nodes[0] * (uint64_t)c.length->spectrum * sizeof(float4)
+           <= SPECTRA;
 }
 
 /* Rows of tiles whose spectra are made at a time. */
@@ -626,14 +650,16 @@ struct grid_room {
 };
 
 /* For `strips` and `rows` of tiles; `outputs` rows that they make. */
-grid_room grid_room_of(const vp_op *op, const grid_cut &c, int64_t strips, int64_t rows, int64_t outputs, int64_t planes, void *base)
+grid_room grid_room_of(const vp_op *op, const grid_cut &c, int64_t strips, int64_t rows, int64_t outputs,
+                       int64_t planes, void *base)
 {
     pieces all = {(char *)base, 0};
     grid_room r = {};
     const int64_t unit = 2 * c.length->R2, band = std::min<int64_t>(rows, band_of(op, c));
     const int64_t lines = vp_groups(outputs + c.length->T + unit, unit) * unit;
     const uint64_t one = (uint64_t)(strips * ((lines / 2 + outputs) * (c.length->row + 1))) * sizeof(cx);
-    r.planes = (int)std::max<uint64_t>(1, std::min<uint64_t>({(uint64_t)planes, BAND / one, (uint64_t)(65535 / strips)}));
+    r.planes =
+        (int)std::max<uint64_t>(1, std::min<uint64_t>({(uint64_t)planes, BAND / one, (uint64_t)(65535 / strips)}));
     r.bad = all.take<int>(1);
     r.lines = all.take<cx>((uint64_t)(r.planes * strips * lines / 2 * c.length->row));
     r.back = all.take<cx>((uint64_t)(r.planes * strips * outputs * c.length->row));
@@ -776,7 +802,8 @@ int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
     tiles_of(c.tile[1], out.lo[1], out.hi[1], row0, rows);
     const auto ends = [&](int i) { return c.tile[1][(size_t)i].lo + c.tile[1][(size_t)i].n; };
     const int64_t planes = vp_box_size(&out, 2);
-    const grid_room r = grid_room_of(op, c, a.strips, rows, ends(row0 + rows - 1) - c.tile[1][(size_t)row0].lo, planes, work->scratch);
+    const grid_room r =
+        grid_room_of(op, c, a.strips, rows, ends(row0 + rows - 1) - c.tile[1][(size_t)row0].lo, planes, work->scratch);
     *bad = a.bad = r.bad;
     a.lines = r.lines;
     a.back = r.back;
@@ -804,7 +831,8 @@ int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
             const int n = (int)std::min<int64_t>(r.planes, planes - z);
             a.z0 = (int)(out.lo[2] + z);
             /* enough blocks for all multiprocessors */
-            const int64_t groups = (int64_t)c.length->row / 2 / GROUP * a.rows * n, want = 6 * (int64_t)work->queue->sms;
+            const int64_t groups = (int64_t)c.length->row / 2 / GROUP * a.rows * n,
+                          want = 6 * (int64_t)work->queue->sms;
             a.walk = (int)std::max<int64_t>(1, std::min<int64_t>(WALK, groups * a.strips / want));
             if (c.length->image(err, work->queue->stream, a, n))
                 return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Grids of kernels, with weights of the output (convolve_grid.cu) and of the source (convolve_source.cu), as convolve.cu
- * calls them: the functions of struct vp_kernel, but that *bad is where the flag of samples that are not finite lies. */
+/* Grids of kernels, with weights of the output (convolve_grid.cu) and of the source (convolve_source.cu), as
+ * convolve.cu calls them: the functions of struct vp_kernel, but that *bad is where the flag of samples that are not
+ * finite lies. */
 #ifndef VP_CONVOLVE_GRID_H
 #define VP_CONVOLVE_GRID_H
 

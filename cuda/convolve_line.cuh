@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Complex transforms of one line of R1 * R2 values by R2 threads: R1 values a thread, a transform of these in registers,
- * one exchange through shared memory, transforms of R2 values. With n = n2 + R2 j and k = k1 + R1 k2:
+/* Complex transforms of one line of R1 * R2 values by R2 threads: R1 values a thread, a transform of these in
+ * registers, one exchange through shared memory, transforms of R2 values. With n = n2 + R2 j and k = k1 + R1 k2:
  *
  *     X[k1 + R1 k2] = sum over n2 of W(T)^(n2 k1) W(R2)^(n2 k2) sum over j of W(R1)^(j k1) x[n2 + R2 j]
  *
@@ -97,7 +97,8 @@ template <int N, int K, bool BACK> __device__ __forceinline__ void turned_4(cx *
     using l1 = leaning<N, K, BACK>;
     using l2 = leaning<N, 2 * K, BACK>;
     using l3 = leaning<N, 3 * K, BACK>;
-    constexpr float f1 = l1::factor, f2 = l2::factor, f3 = (float)(l3::factor / (double)l1::factor), g = BACK ? f1 : -f1;
+    constexpr float f1 = l1::factor, f2 = l2::factor, f3 = (float)(l3::factor / (double)l1::factor),
+                    g = BACK ? f1 : -f1;
     const cx x1 = l1::lean(v[1]), x2 = l2::lean(v[2]), x3 = l3::lean(v[3]);
     const cx a = scaled_plus(f2, x2, v[0]), b = scaled_plus(-f2, x2, v[0]);
     const cx c = scaled_plus(f3, x3, x1), d = scaled_plus(-f3, x3, x1);
@@ -224,7 +225,8 @@ template <class L, int P, int Q> __device__ __forceinline__ void frequencies_out
     });
 }
 
-template <class L, int P, int Q> __device__ __forceinline__ void samples_in(cx *v, const cx *sm, int t, const cx *twiddle)
+template <class L, int P, int Q>
+__device__ __forceinline__ void samples_in(cx *v, const cx *sm, int t, const cx *twiddle)
 {
     twiddle = hidden(twiddle + t);
     sm += t * Q;

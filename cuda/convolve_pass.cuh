@@ -116,7 +116,8 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     cx v[L::values], m = {0, 0};
 
     if (live) {
-        const int64_t at = (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
+        const int64_t at =
+            (a.z0 + blockIdx.z - a.in.box.lo[2]) * a.in.plane + (a.y0 + row - a.in.box.lo[1]) * a.in.pitch;
         const int x0 = 2 * (a.pair0 + (int)blockIdx.y) * a.x.valid - a.x.behind();
         typed((char *)a.in.data, a.type, [&](auto *data) {
             load_pair<L>(v, a, data + at, x0, t);
@@ -167,8 +168,9 @@ __device__ __forceinline__ void store_pair(const back_args &a, const float *pixe
     const vp_area &o = a.out;
     const int n = min(2 * a.axis[0].valid, (int)o.box.hi[0] - x0);
     const int64_t at = (z - o.box.lo[2]) * o.plane + (y - o.box.lo[1]) * o.pitch + (x0 - o.box.lo[0]);
-    const bool edge = (a.sums || a.factor) && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y)
-                                 || clips(a.axis[2], z));
+    const bool edge =
+        (a.sums || a.factor)
+        && (clips(a.axis[0], x0) || clips(a.axis[0], x0 + n - 1) || clips(a.axis[1], y) || clips(a.axis[2], z));
     if (a.type == VP_F32 && !edge && at % 4 == 0 && (uintptr_t)o.data % 16 == 0) {
         float *const q = hidden((float *)o.data + at + 4 * t);
         const float4 *const p = (const float4 *)pixel + t;
@@ -203,8 +205,8 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const ba
     cx v[L::values], m = {0, 0};
 
     if (live) {
-        const cx *const in = hidden((const cx *)a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T
-                                    + t);
+        const cx *const in =
+            hidden((const cx *)a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
         each<L::batches>([&](auto b) {
             if (L::even || t + b * L::R2 < L::R1)
                 each<L::R2>([&](auto k) { v[b * L::R2 + k] = load_far(in + b * L::R2 + L::R1 * k); });

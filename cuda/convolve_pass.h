@@ -90,9 +90,8 @@ struct convolve_length {
     int (*back)(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes);
 };
 
-extern const convolve_length convolve_128, convolve_256, convolve_288, convolve_320, convolve_384, convolve_512, convolve_640,
-    convolve_1024;
-
+extern const convolve_length convolve_128, convolve_256, convolve_288, convolve_320, convolve_384, convolve_512,
+    convolve_640, convolve_1024;
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution with a grid of kernels whose weights belong to the samples (local/convolve.h), image by image.
  *
- * Tiles are those of one kernel (convolve.cu). Rows are transformed once for each node across that a pair of tiles sees,
- * times the node's weights along x; a block of the columns goes through the nodes that its tile sees, takes the weights
- * along y as it loads, and adds up the products with the nodes' spectra, so all nodes share one way back. Samples
- * outside the image have the weights of the places where they would be: both tables of weights reach over the edge by
- * the kernel.
+ * Tiles are those of one kernel (convolve.cu). Rows are transformed once for each node across that a pair of tiles
+ * sees, times the node's weights along x; a block of the columns goes through the nodes that its tile sees, takes the
+ * weights along y as it loads, and adds up the products with the nodes' spectra, so all nodes share one way back.
+ * Samples outside the image have the weights of the places where they would be: both tables of weights reach over the
+ * edge by the kernel.
  *
  * VP_EDGE_RENORMALIZE: voxels whose kernel crosses the edge add up their weights one by one (renormalize_kernel). */
 #include "convolve_edge.cuh"
@@ -113,7 +113,8 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS_THREADS) s
 }
 
 /* Both axes have the same length. */
-template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) source_columns(const source_args a)
+template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS)
+    source_columns(const source_args a)
 {
     extern __shared__ cx shared[];
     constexpr int P = columns_of<L, GROUP>::pitch, block = GROUP * L::threads;
@@ -132,8 +133,9 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     for (int node = first; node <= last; node++)
         for (int down = top; down <= bottom; down++) {
             const int t = hidden_index(threadIdx.x) / GROUP;
-            const cx *const in = hidden(a.lines + ((((int64_t)plane * a.pairs + pair) * a.slots + node - first) * a.rows - a.y0) * L::T
-                                        + column);
+            const cx *const in =
+                hidden(a.lines + ((((int64_t)plane * a.pairs + pair) * a.slots + node - first) * a.rows - a.y0) * L::T
+                       + column);
             each<L::R1>([&](auto j) {
                 const int p = y0 + t + L::R2 * j, q = p < y1 ? sample_from(y, p) : -1;
                 v[j] = {0, 0};
@@ -161,7 +163,8 @@ template <class L, int BLOCKS> __global__ void __launch_bounds__(GROUP *L::threa
     __syncthreads();
     samples_in<L, P, GROUP>(v, sm, t, a.twiddle[1]);
     const int out = tile * y.valid, n = min(y.valid, y.size - out), place = t - y.behind();
-    cx *const o = hidden(a.back + (((int64_t)plane * a.pairs + pair) * a.out_rows + out + place - a.out_y0) * L::T + column);
+    cx *const o =
+        hidden(a.back + (((int64_t)plane * a.pairs + pair) * a.out_rows + out + place - a.out_y0) * L::T + column);
     each<L::R1>([&](auto j) {
         if ((unsigned)(place + L::R2 * j) < (unsigned)n)
             o[(int64_t)L::R2 * L::T * j] = v[j];
@@ -225,7 +228,8 @@ __global__ void __launch_bounds__(256) renormalize_kernel(const source_args a)
                   py = y - ky + a.axis[1].centre + a.weights[1].behind;
         const int cx_ = __ldg(a.weights[0].cell + px), cy = __ldg(a.weights[1].cell + py);
         const float u = __ldg(a.weights[0].after + px), v = __ldg(a.weights[1].after + py);
-        const int l = max(cx_ - 1, 0), r = min(cx_, nodes - 1), up = max(cy - 1, 0), down = min(cy, a.weights[1].nodes - 1);
+        const int l = max(cx_ - 1, 0), r = min(cx_, nodes - 1), up = max(cy - 1, 0),
+                  down = min(cy, a.weights[1].nodes - 1);
         const auto at = [&](int j, int c) { return __ldg(a.kernels + (int64_t)(j * nodes + c) * taps + k); };
         const float high = fmaf(u, at(up, r), (1 - u) * at(up, l)), low = fmaf(u, at(down, r), (1 - u) * at(down, l));
         const float w = fmaf(v, low, (1 - v) * high);
@@ -250,12 +254,15 @@ template <class L, int BLOCKS> struct source_length_of {
         const dim3 rows((unsigned)vp_groups(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
         const dim3 means((unsigned)vp_groups(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
         const dim3 columns(L::T / GROUP, (unsigned)tiles, (unsigned)(a.pairs * planes));
-        return vp_start(err, stream, source_rows<L, false>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size, a)
-                       || vp_start(err, stream, source_rows<L, true>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size, a)
+        return vp_start(err, stream, source_rows<L, false>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size,
+                        a)
+                       || vp_start(err, stream, source_rows<L, true>, rows, dim3(ROWS_THREADS),
+                                   sizeof(cx) * ROWS * L::row_size, a)
                        || vp_start(err, stream, source_means, means, dim3(128), 0, a)
                        || vp_start(err, stream, source_columns<L, BLOCKS>, columns, dim3(GROUP * L::threads),
                                    sizeof(cx) * columns_of<L, GROUP>::size, a)
-                   ? -1 : 0;
+                   ? -1
+                   : 0;
     }
 };
 
@@ -378,7 +385,8 @@ source_room source_room_of(const source_cut &c, int64_t rows, const int64_t out[
     pieces all = {(char *)base, 0};
     source_room r = {};
     const int64_t pairs = vp_groups(out[0], 2 * (int64_t)c.valid[0]), out_rows = out[1], planes = out[2];
-    const uint64_t one = (uint64_t)((c.slots * rows + out_rows) * (c.T + 1)) * sizeof(cx), most = std::max<uint64_t>(1, WORK / one);
+    const uint64_t one = (uint64_t)((c.slots * rows + out_rows) * (c.T + 1)) * sizeof(cx),
+                   most = std::max<uint64_t>(1, WORK / one);
     r.pairs = (int)std::min<uint64_t>({(uint64_t)pairs, most, (uint64_t)(65535 / c.slots)});
     r.planes = r.pairs < pairs ? 1 : (int)std::min<uint64_t>((uint64_t)planes, std::max<uint64_t>(1, std::min<uint64_t>(
                                                                  most, 65535) / (uint64_t)pairs));
@@ -488,7 +496,8 @@ int source_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
         a.weights[i] = {t.cell[i], t.after[i], a.axis[i].behind(), (int)p->nodes[i]};
         a.twiddle[i] = t.twiddle;
     }
-    const int pair0 = (int)(out.lo[0] / (2 * c.valid[0])), pairs = (int)vp_groups(out.hi[0], 2 * (int64_t)c.valid[0]) - pair0;
+    const int pair0 = (int)(out.lo[0] / (2 * c.valid[0])),
+              pairs = (int)vp_groups(out.hi[0], 2 * (int64_t)c.valid[0]) - pair0;
     const int64_t planes = vp_box_size(&out, 2);
     a.y0 = (int)std::max<int64_t>(in.lo[1], a.axis[1].first);
     a.rows = (int)std::min<int64_t>(in.hi[1], a.axis[1].first + a.axis[1].count) - a.y0;
@@ -526,7 +535,8 @@ int source_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
     if (p->sums) {
         back.factor = r.factor;
         back.factor_pitch = out_size[0];
-        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_groups(out_size[0] * out_size[1], 8)), dim3(256), 0, a))
+        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_groups(out_size[0] * out_size[1], 8)),
+                     dim3(256), 0, a))
             return -1;
     }
     for (int q = 0; q < pairs; q += r.pairs)

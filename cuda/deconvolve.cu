@@ -223,7 +223,8 @@ struct update {
     }
 };
 
-/* The step that was made from y, on the one before, which it replaces. Sums: their product, the square of the latter. */
+/* The step that was made from y, on the one before, which it replaces. Sums: their product, the square of the latter.
+ */
 struct learn {
     static constexpr bool counts = true;
     frame f;
@@ -440,8 +441,8 @@ class deconvolution {
     template <class F> int each_voxel(const F &f, sums *to = nullptr)
     {
         const int64_t blocks = vp_groups(r.f.voxels, SPAN);
-        if (vp_start(err, stream, voxels_kernel<F>, dim3((unsigned)blocks), dim3(THREADS), F::counts ? THREADS * sizeof(sums) : 0,
-                     f, r.f.voxels, r.block))
+        if (vp_start(err, stream, voxels_kernel<F>, dim3((unsigned)blocks), dim3(THREADS),
+                     F::counts ? THREADS * sizeof(sums) : 0, f, r.f.voxels, r.block))
             return -1;
         if (!F::counts)
             return 0;
@@ -456,7 +457,8 @@ class deconvolution {
     int apply(const convolution &c, int from, int to)
     {
         const vp_box all = {{0, 0, 0}, {r.f.n[0], r.f.n[1], r.f.n[2]}};
-        const vp_area in = {all, r.f.pitch, r.f.pitch * r.f.n[1], r.f.v[from]}, out = {all, in.pitch, in.plane, r.f.v[to]};
+        const vp_area in = {all, r.f.pitch, r.f.pitch * r.f.n[1], r.f.v[from]},
+                      out = {all, in.pitch, in.plane, r.f.v[to]};
         vp_work w = {};
         w.in = &in;
         w.out = &out;

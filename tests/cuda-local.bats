@@ -205,6 +205,7 @@ alike() {
         for edge in renormalize nearest mirror zero wrap; do
             alike img-convolve -k kernel.tif --normalize --edge $edge a.tif
             alike img-convolve -k kernels.tif --grid 3x2 --normalize --edge $edge a.tif
+            alike img-convolve -k kernels.tif --grid 3x2 --weights source --normalize --edge $edge a.tif
             alike img-convolve -k deep.tif --correlate --edge $edge a.tif
         done
     done
@@ -268,7 +269,7 @@ alike() {
         'img-morph --op tophat --radius 2,5,3' 'img-wiener --noise 0.1 --radius 2' \
         'img-nlmeans --h 0.3 --search 2 --patch 1' 'img-threshold --otsu' \
         'img-threshold --local niblack --window 7,5,3' 'img-threshold --local mean --window 31,9,1' \
-        'img-math a*x+y-z' 'img-convolve -k kernel.tif'; do
+        'img-math a*x+y-z' 'img-convolve -k kernel.tif' 'img-convolve -k kernel.tif --correlate --edge mirror'; do
         read -ra command <<<"$program"
         "${command[@]}" --device cuda a.tif -o want.tif
         for chunk in 150x70x1 150x70x7 37x70x30 61x11x9; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution and deconvolution on the first GPU, data resident: milliseconds by the device's clock, spectra of kernels made before, and
- * the largest error at random voxels against the direct sum in float64, over the largest value.
- * usage: gpu_convolve_bench [REPEATS [FIRST [LAST]]] of the list of jobs, from 0 on */
+/* Convolution and deconvolution on the first GPU, data resident: milliseconds by the device's clock, spectra of kernels
+ * made before, and the largest error at random voxels against the direct sum in float64, over the largest value. usage:
+ * gpu_convolve_bench [REPEATS [FIRST [LAST]]] of the list of jobs, from 0 on */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,8 @@ static float *make_kernels(const struct job *j)
     const int64_t *n = j->kernel, size = n[0] * n[1] * n[2];
     float *k = get((size_t)(j->nodes * j->nodes * size) * sizeof *k);
     for (int64_t node = 0; node < j->nodes * j->nodes; node++) {
-        const double down = (double)(node / j->nodes) / (double)j->nodes, across = (double)(node % j->nodes) / (double)j->nodes;
+        const double down = (double)(node / j->nodes) / (double)j->nodes,
+                     across = (double)(node % j->nodes) / (double)j->nodes;
         const double a = 3.14159265358979 / 2 * (down + across), wide = (0.03 + 0.12 * down) * (double)n[0],
                      high = (0.03 + 0.08 * across) * (double)n[1];
         float *const to = k + node * size;
@@ -81,7 +82,8 @@ static float *make_kernels(const struct job *j)
             const double x = (double)(i % n[0] - n[0] / 2), y = (double)(i / n[0] % n[1] - n[1] / 2),
                          z = (double)(i / n[0] / n[1] - n[2] / 2);
             const double u = (cos(a) * x + sin(a) * y) / wide, v = (cos(a) * y - sin(a) * x) / high, w = z / wide;
-            to[i] = (float)(exp(-0.5 * (u * u + v * v + w * w)) * (0.9 + 0.2 * (double)random_of((uint64_t)(node * size + i))));
+            to[i] = (float)(exp(-0.5 * (u * u + v * v + w * w))
+                            * (0.9 + 0.2 * (double)random_of((uint64_t)(node * size + i))));
             sum += (double)to[i];
         }
         for (int64_t i = 0; i < size; i++)
@@ -129,15 +131,18 @@ static double weight_of(const struct vp_convolve_params *p, int64_t node, int64_
     return weight;
 }
 
-static double reference(const struct vp_convolve_params *p, const int64_t image[3], const float *in, const int64_t at[3])
+static double reference(const struct vp_convolve_params *p, const int64_t image[3], const float *in,
+                        const int64_t at[3])
 {
     const int64_t taps = p->n[0] * p->n[1] * p->n[2];
     const bool source = p->weights == VP_WEIGHTS_SOURCE;
     double sum = 0;
     for (int64_t node = 0; node < p->nodes[0] * p->nodes[1]; node++) {
         const double weight = source ? 1 : weight_of(p, node, at[0], at[1]);
-        const double away = fabs(p->node[0][node % p->nodes[0]] - (double)at[0]) * (double)p->nodes[0] / (double)image[0];
-        const double down = fabs(p->node[1][node / p->nodes[0]] - (double)at[1]) * (double)p->nodes[1] / (double)image[1];
+        const double away =
+            fabs(p->node[0][node % p->nodes[0]] - (double)at[0]) * (double)p->nodes[0] / (double)image[0];
+        const double down =
+            fabs(p->node[1][node / p->nodes[0]] - (double)at[1]) * (double)p->nodes[1] / (double)image[1];
         if (weight == 0 || (source && p->nodes[0] > 1 && (away > 3 || down > 3))) /* beyond what the kernel sees */
             continue;
         const float *const k = p->kernels + node * taps;
@@ -146,7 +151,8 @@ static double reference(const struct vp_convolve_params *p, const int64_t image[
             const int64_t x = at[0] - i % p->n[0] + p->centre[0], y = at[1] - i / p->n[0] % p->n[1] + p->centre[1],
                           z = at[2] - i / p->n[0] / p->n[1] + p->centre[2];
             if (x >= 0 && y >= 0 && z >= 0 && x < image[0] && y < image[1] && z < image[2])
-                one += (double)k[i] * (double)in[(z * image[1] + y) * image[0] + x] * (source ? weight_of(p, node, x, y) : 1);
+                one += (double)k[i] * (double)in[(z * image[1] + y) * image[0] + x]
+                       * (source ? weight_of(p, node, x, y) : 1);
         }
         sum += weight * one;
     }
@@ -229,8 +235,8 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
         p.start[a] = start[a];
         p.after[a] = after[a];
     }
-    const struct vp_deconvolve_given given = {.kernel = {.n = {p.n[0], p.n[1], p.n[2]}, .nodes = {1, 1}, .kernels = kernels},
-                                              .iterations = j->iterations};
+    const struct vp_deconvolve_given given = {
+        .kernel = {.n = {p.n[0], p.n[1], p.n[2]}, .nodes = {1, 1}, .kernels = kernels}, .iterations = j->iterations};
     if (j->iterations && vp_deconvolve_local(&op, &given, n, VP_F32, VP_F32, &err))
         die(&err);
     snprintf(size, sizeof size, "%lldx%lldx%lld, %lldx%lld kernels of %lldx%lldx%lld", (long long)n[0], (long long)n[1],
@@ -247,7 +253,8 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
         die(&err);
     const uint64_t table = kernel->table(&op), room = kernel->scratch(&op, n, n), bytes = (uint64_t)voxels * sizeof *in;
     const uint64_t made = kernel->made ? kernel->made(&op) : 0;
-    void *const filled = get(table), *const t = take(gpu, device, table + made), *const scratch = take(gpu, device, room);
+    void *const filled = get(table), *const t = take(gpu, device, table + made),
+                *const scratch = take(gpu, device, room);
     void *const a = take(gpu, device, bytes + VP_ALIGN), *const b = take(gpu, device, bytes + VP_ALIGN);
     const struct vp_box whole = {{0, 0, 0}, {n[0], n[1], n[2]}};
     const struct vp_area source = {whole, n[0], n[0] * n[1], a}, result = {whole, n[0], n[0] * n[1], b};
@@ -263,7 +270,8 @@ static void measure(const struct vp_kind *gpu, int device, const struct job *j, 
         once = fmin(once, 1e3 * gpu->between(from, to));
     }
     for (int i = -3; i < repeats; i++) {
-        if (gpu->mark(q, from, &err) || kernel->launch(&op, &work, &err) || gpu->mark(q, to, &err) || gpu->wait(to, &err))
+        if (gpu->mark(q, from, &err) || kernel->launch(&op, &work, &err) || gpu->mark(q, to, &err)
+            || gpu->wait(to, &err))
             die(&err);
         if (i >= 0)
             ms[i] = 1e3 * gpu->between(from, to);
