@@ -109,7 +109,7 @@ int wave(const recon_buffers<U> &b, const recon_shape &s, const struct vp_queue 
     auto *const kernel = flat_kernel<U, DIAGONAL>;
     const size_t shared = sizeof(tile_memory<U>);
     const uint64_t sms = q->sms > 0 ? (uint64_t)q->sms : 1;
-    flat_job<U> job = {b, s.t[0], s.t[1], s.tiles, 0, 0, 0, 1};
+    flat_job<U> job = {b, s.t[0], s.t[1], 0, 0, 0, 1};
     /* A visit takes 5 to 20 us and as many are under way as there are blocks, but one at a time on a winding path. The
      * contraction takes about 0.25 us a tile. */
     job.least = 120000;
@@ -310,4 +310,5 @@ int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state, NULL};
+const struct vp_kernel vp_gpu_morphrecon = {"morphrecon", has, scratch, NULL, NULL, launch, state, NULL, NULL,
+                                           NULL};

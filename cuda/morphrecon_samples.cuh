@@ -187,6 +187,17 @@ __device__ __forceinline__ void begin_of(const recon_shape &s, int t, int &x, in
     z = t / (s.t[0] * s.t[1]) * DEPTH;
 }
 
+/* When a flat tile is visited first: every second of every second row, then those that touch these at corners, then the
+ * others, so that neighbours are not under way together, and most see what their neighbours have become. */
+__device__ __forceinline__ int turn_of(const recon_shape &s, int tile)
+{
+    const int nx = s.t[0], ny = s.t[1], tx = tile % nx, ty = tile / nx % ny, plane = tile / (nx * ny);
+    const int even = (nx + 1) / 2, odd = nx / 2, high = (ny + 1) / 2, low = ny / 2;
+    const int before = ty % 2 == 0 ? (tx % 2 == 0 ? 0 : even * high + odd * low)
+                                   : (tx % 2 == 1 ? even * high : even * high + odd * low + odd * high);
+    return plane * nx * ny + before + ty / 2 * (tx % 2 ? odd : even) + tx / 2;
+}
+
 /* A thread block has a tile at a time. */
 template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) take_kernel(sample_job<S> j)
 {
@@ -223,10 +234,12 @@ template <class S, bool FLAT> __global__ void __launch_bounds__(SAMPLE_THREADS) 
     }
     if (FLAT) { /* all tiles are in the queue */
         for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < j.b.slots; i += gridDim.x * blockDim.x) {
-            const bool is = i < (uint32_t)j.s.tiles;
-            j.b.slot[i] = is ? i + 1 : 0;
-            if (is)
+            if (i < (uint32_t)j.s.tiles) {
+                j.b.slot[turn_of(j.s, (int)i)] = i + 1;
                 j.b.state[i] = QUEUED | FROM_ROW;
+            } else {
+                j.b.slot[i] = 0;
+            }
         }
         if (blockIdx.x == 0 && threadIdx.x == 0)
             j.b.control->tail = (uint32_t)(j.b.control->pending = j.s.tiles);

@@ -294,10 +294,10 @@ __device__ __forceinline__ typename word_of<U>::type phase(typename word_of<U>::
 
 template <class U> struct flat_job {
     recon_buffers<U> b;
-    int across, along, tiles; /* tiles of a row, rows of a plane */
+    int across, along; /* tiles of a row, rows of a plane */
     /* Give up when so many nanoseconds have passed, and so many more for each visit; in any case after `most`. */
     uint64_t least, each, most;
-    uint32_t one;
+    uint32_t one; /* 1, which the compiler must not know */
 };
 
 /* The neighbours to wake: bits of 3 x 3 around the tile. It begins along x if it is to be `turned`. */
@@ -368,7 +368,7 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
         turn<U>(j, s, lane);
     for (bool begin = true;; turned ^= 1, begin = false) {
         const R c = phase<U, DIAGONAL>(j, s.mask[turned], s.in[2 * turned][lane], s.in[2 * turned + 1][lane], lane,
-                                               job.one);
+                                       job.one);
         phases++;
         any |= c;
         s.end[2 * turned][lane] = j[0];
@@ -461,6 +461,7 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
         }
         id = __shfl_sync(~0u, id, 0);
         turned = __shfl_sync(~0u, turned, 0);
+        __syncwarp();
         if (__shfl_sync(~0u, given_up, 0))
             send_home(c, job.b.slot, mask, lane);
         if (id == LEAVE)
