@@ -6,7 +6,7 @@
  * A tile tells what is its own (the sums of its rows, of its columns, the corner) before it waits for anything; every
  * fourth adds what was before and tells that too. So a tile reads at most three numbers and one sum, whatever its place.
  * A number that has not come is all ones. Along y that sum is the last row of a segment. Of a volume the planes are made
- * one after the other, and piled up in a second kernel. */
+ * side by side, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
@@ -195,8 +195,9 @@ __device__ __forceinline__ place next_place(const job &j)
     place p;
     const int64_t tiles = (int64_t)j.across * j.down;
     p.number = atomicAdd(j.ticket, 1u);
-    p.plane = p.number / tiles;
-    const int2 t = tile_of(p.number % tiles, j.across, j.down);
+    /* the same tile of all planes, so that what it waits for was made long ago */
+    const int2 t = tile_of(min(p.number / j.planes, tiles - 1), j.across, j.down);
+    p.plane = p.number / j.planes < tiles ? p.number % j.planes : j.planes;
     p.x = t.x;
     p.y = t.y;
     return p;
