@@ -6,8 +6,9 @@
  * with every row one comes in and one goes, both fetched a turn before. Their running sums over the strip are in shared
  * memory, and a window is the difference of two of them.
  *
- * Registers: EACH column sums, those of TOGETHER rows, and their samples. Shared memory: TOGETHER times COLUMNS + 1
- * states. Global: every sample is read twice, as four at once, and once as itself; the strips overlap by a window.
+ * Registers: EACH column sums, what comes and what goes. Shared memory: COLUMNS + 1 states. Global: every sample is
+ * read twice, as four at once, and once as itself; the strips overlap by a window.
+ * Cost: of masks most samples are decided in float32, the others and all else in float64.
  * Limits: a window of at most COLUMNS / 4 * 3 columns. */
 #ifndef VP_MOMENTS_SLIDE_CUH
 #define VP_MOMENTS_SLIDE_CUH
@@ -21,13 +22,18 @@ enum {
     SLIDERS = 256, /* threads */
     EACH = 4,
     COLUMNS = SLIDERS * EACH,
-    TOGETHER = 2, /* rows that are summed up between two waits */
+    RESIDENT = 4, /* thread blocks of a multiprocessor, at least */
     REACH_MOST = COLUMNS * 3 / 8,
     SEGMENTS = 1056 /* thread blocks that fill a device */
 };
 
 template <class S> struct alignas(EACH * sizeof(S)) four {
     S v[EACH];
+};
+
+/* EACH running sums, stored at once. */
+template <class A> struct alignas(16) running {
+    A v[EACH];
 };
 
 /* EACH column sums of N kinds. */
@@ -82,26 +88,61 @@ __device__ __forceinline__ uint64_t widened(uint64_t sum)
     return sum;
 }
 
-template <class S, class O, class A, int N>
-__global__ void __launch_bounds__(SLIDERS)
-    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f)
+/* The limit in float32, which most samples are clearly above or not. */
+struct rough {
+    float base, mean, std, both;
+    bool of_use;
+};
+
+__device__ __forceinline__ float real(uint32_t v)
 {
-    __shared__ __align__(16) A edge[TOGETHER][N][COLUMNS + EACH]; /* [i]: of the columns before i */
-    __shared__ A warps[TOGETHER][N][SLIDERS / 32];
+    return (float)(int32_t)v;
+}
+__device__ __forceinline__ float real(uint64_t v)
+{
+    return (float)(int64_t)v;
+}
+
+/* Whether x is above the limit, if there is no doubt of it: of k samples with that sum and sum of squares. Float64
+ * takes longer than all else; float32 may be wrong by about 2^-20 of what is added and subtracted. */
+template <int N, class A>
+__device__ __forceinline__ bool clear(const rough &l, const struct vp_limit &limit, A sum, A squares, uint32_t k,
+                                      int32_t x, uint8_t &mark)
+{
+    const float n = (float)k, s = real(sum), mean = l.mean * s;
+    float left = n * ((float)x - l.base) - mean, most = n * (fabsf((float)x) + fabsf(l.base)) + fabsf(mean);
+    if (N == 2) {
+        const uint64_t a = (uint64_t)(sizeof(A) == 4 ? (int64_t)(int32_t)sum : (int64_t)sum);
+        const uint64_t spread = (uint64_t)k * squares - a * a;
+        const float root = sqrtf((float)(uint32_t)(spread >> 32) * 0x1p32f + (float)(uint32_t)spread);
+        left = n * left - (n * l.std + l.both * s) * root;
+        most = n * most + (n * fabsf(l.std) + fabsf(l.both * s)) * root;
+    }
+    mark = (left > 0) != limit.below ? limit.mark : 0;
+    return fabsf(left) > most * 0x1p-17f;
+}
+
+template <class S, class O, class A, int N>
+__global__ void __launch_bounds__(SLIDERS, RESIDENT)
+    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f,
+                 rough l)
+{
+    __shared__ __align__(16) A edge[N][COLUMNS + EACH]; /* [i]: of the columns before i */
+    __shared__ A warps[N][SLIDERS / 32];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;
     const int64_t x0 = out.box.lo[0] + (int64_t)blockIdx.x * width, x1 = min(x0 + width, out.box.hi[0]);
-    const int64_t y0 = out.box.lo[1] + (int64_t)blockIdx.y * rows, y1 = min(y0 + rows, out.box.hi[1]);
+    const int y0 = (int)out.box.lo[1] + (int)blockIdx.y * rows, y1 = (int)min((int64_t)y0 + rows, out.box.hi[1]);
     const int64_t n = in.box.hi[0] - in.box.lo[0], from = x0 - reach.x - in.box.lo[0];
     const int64_t strip = from - ((from % EACH) + EACH) % EACH, c = strip + t * EACH;
     const int shift = (int)(from - strip), span = 2 * reach.x + 1, out_n = (int)(x1 - x0);
     const int left = c < 0 ? 0 : (int)min(n - c, (int64_t)EACH); /* columns of this thread, from its first on */
     const int first = (int)in.box.lo[1], last = (int)in.box.hi[1];
-    double wide[EACH]; /* samples of a row of the windows that this thread completes */
+    uint32_t wide[EACH]; /* samples of a row of the windows that this thread completes */
 
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const int64_t x = x0 + t + i * SLIDERS;
-        wide[i] = (double)(min(x + reach.x, image_x - 1) - max(x - reach.x, (int64_t)0) + 1);
+        wide[i] = (uint32_t)(min(x + reach.x, image_x - 1) - max(x - reach.x, (int64_t)0) + 1);
     }
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
         const S *const column = vp_at<S>(in, in.box.lo[0], in.box.lo[1], z) + (left > 0 ? c : 0);
@@ -110,87 +151,71 @@ __global__ void __launch_bounds__(SLIDERS)
             return fetch(column + (is ? (int64_t)(y - first) * in.pitch : 0), left, is);
         };
         columns<A, N> sum = {};
-        for (int y = (int)y0 - reach.y; y < (int)y0 + reach.y; y++)
+        for (int y = y0 - reach.y; y < y0 + reach.y; y++)
             enter(sum, row(y));
-        four<S> comes[TOGETHER], goes[TOGETHER];
-#pragma unroll
-        for (int r = 0; r < TOGETHER; r++) {
-            comes[r] = row((int)y0 + r + reach.y);
-            goes[r] = r ? row((int)y0 + r - reach.y - 1) : four<S>();
-        }
-        for (int y = (int)y0; y < (int)y1; y += TOGETHER) {
-            A own[TOGETHER][EACH][N], before[TOGETHER][N];
-            S samples[TOGETHER][EACH];
-#pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-                enter(sum, comes[r]);
-                leave(sum, goes[r]);
-#pragma unroll
-                for (int j = 0; j < EACH; j++)
-#pragma unroll
-                    for (int k = 0; k < N; k++)
-                        own[r][j][k] = sum.v[j][k];
-            }
+        four<S> comes = row(y0 + reach.y), goes = {};
+        for (int y = y0; y < y1; y++) {
+            A before[N];
+            S samples[EACH];
+            enter(sum, comes);
+            leave(sum, goes);
             /* on their way while the sums are made */
+            const S *const p = vp_at<S>(in, x0, y, z);
 #pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-                const S *const p = vp_at<S>(in, x0, y + r, z);
+            for (int i = 0; i < EACH; i++)
+                samples[i] = t + i * SLIDERS < out_n ? p[t + i * SLIDERS] : (S)0;
+            comes = row(y + 1 + reach.y);
+            goes = row(y - reach.y);
 #pragma unroll
-                for (int i = 0; i < EACH; i++)
-                    samples[r][i] = t + i * SLIDERS < out_n && y + r < (int)y1 ? p[t + i * SLIDERS] : (S)0;
-                comes[r] = row(y + TOGETHER + r + reach.y);
-                goes[r] = row(y + TOGETHER + r - reach.y - 1);
+            for (int k = 0; k < N; k++) {
+                const A own = sum.v[0][k] + sum.v[1][k] + sum.v[2][k] + sum.v[3][k];
+                A run = own;
+#pragma unroll
+                for (int d = 1; d < 32; d *= 2) {
+                    const A other = __shfl_up_sync(~0u, run, d);
+                    run += lane >= d ? other : (A)0;
+                }
+                if (lane == 31)
+                    warps[k][warp] = run;
+                before[k] = run - own;
             }
-#pragma unroll
-            for (int r = 0; r < TOGETHER; r++)
-#pragma unroll
-                for (int k = 0; k < N; k++) {
-                    const A mine = own[r][0][k] + own[r][1][k] + own[r][2][k] + own[r][3][k];
-                    A run = mine;
-#pragma unroll
-                    for (int d = 1; d < 32; d *= 2) {
-                        const A other = __shfl_up_sync(~0u, run, d);
-                        run += lane >= d ? other : (A)0;
-                    }
-                    if (lane == 31)
-                        warps[r][k][warp] = run;
-                    before[r][k] = run - mine;
-                }
             __syncthreads();
 #pragma unroll
-            for (int r = 0; r < TOGETHER; r++)
+            for (int k = 0; k < N; k++) {
 #pragma unroll
-                for (int k = 0; k < N; k++) {
+                for (int w = 0; w < SLIDERS / 32; w++)
+                    before[k] += w < warp ? warps[k][w] : (A)0;
+                running<A> sums;
 #pragma unroll
-                    for (int w = 0; w < SLIDERS / 32; w++)
-                        before[r][k] += w < warp ? warps[r][k][w] : (A)0;
-#pragma unroll
-                    for (int j = 0; j < EACH; j++) {
-                        edge[r][k][t * EACH + j] = before[r][k];
-                        before[r][k] += own[r][j][k];
-                    }
-                    if (t == SLIDERS - 1)
-                        edge[r][k][COLUMNS] = before[r][k];
+                for (int j = 0; j < EACH; j++) {
+                    sums.v[j] = before[k];
+                    before[k] += sum.v[j][k];
                 }
+                *(running<A> *)&edge[k][t * EACH] = sums;
+                if (t == SLIDERS - 1)
+                    edge[k][COLUMNS] = before[k];
+            }
             __syncthreads();
+            const uint32_t tall = (uint32_t)(min(y + reach.y, (int)image_y - 1) - max(y - reach.y, 0) + 1);
+            O *const to = vp_at<O>(out, x0, y, z);
 #pragma unroll
-            for (int r = 0; r < TOGETHER; r++) {
-                if (y + r >= (int)y1)
+            for (int i = 0; i < EACH; i++) {
+                const int o = t + i * SLIDERS, a = o + shift;
+                if (o >= out_n)
                     break;
-                const double tall =
-                    (double)(min(y + r + reach.y, (int)image_y - 1) - max(y + r - reach.y, 0) + 1);
-                O *const to = vp_at<O>(out, x0, y + r, z);
-#pragma unroll
-                for (int i = 0; i < EACH; i++) {
-                    const int o = t + i * SLIDERS, a = o + shift;
-                    if (o >= out_n)
-                        break;
-                    state<uint64_t, N> s;
-                    s.v[0] = widened((A)(edge[r][0][a + span] - edge[r][0][a]));
-                    if (N == 2)
-                        s.v[N - 1] = (A)(edge[r][N - 1][a + span] - edge[r][N - 1][a]);
-                    to[o] = stored<O>(result(f, s, wide[i] * tall, (double)samples[r][i], whole<O>::IS));
+                const A one = edge[0][a + span] - edge[0][a];
+                const A two = N == 2 ? edge[N - 1][a + span] - edge[N - 1][a] : (A)0;
+                const uint32_t k = wide[i] * tall;
+                uint8_t mark;
+                if (sizeof(O) == 1 && l.of_use && clear<N>(l, f.limit, one, two, k, (int32_t)samples[i], mark)) {
+                    to[o] = (O)mark;
+                    continue;
                 }
+                state<uint64_t, N> s;
+                s.v[0] = widened(one);
+                if (N == 2)
+                    s.v[N - 1] = two;
+                to[o] = stored<O>(result(f, s, (double)k, (double)samples[i], whole<O>::IS));
             }
         }
         __syncthreads(); /* before the next plane */
@@ -204,13 +229,29 @@ bool slides(const struct vp_op *op)
            reach.x <= REACH_MOST;
 }
 
+static double top_of(const struct vp_op *op)
+{
+    return op->in == VP_U8 ? 255 : op->in == VP_U16 ? 65535 : 32768;
+}
+
+static double most_of(const struct vp_op *op, int3 reach)
+{
+    return (double)vp_min64(2 * (int64_t)reach.x + 1, op->image[0]) *
+           (double)vp_min64(2 * (int64_t)reach.y + 1, op->image[1]);
+}
+
 /* Whether sums of 32 bits are enough. */
 bool narrow(const struct vp_op *op, int3 reach, bool squares)
 {
-    const double top = op->in == VP_U8 ? 255 : op->in == VP_U16 ? 65535 : 32768;
-    const double n = (double)vp_min64(2 * (int64_t)reach.x + 1, op->image[0]) *
-                     (double)vp_min64(2 * (int64_t)reach.y + 1, op->image[1]);
+    const double n = most_of(op, reach), top = top_of(op);
     return n * top < 0x1p31 && (!squares || n * top * top < 0x1p32);
+}
+
+/* The most that n sum(x^2) can be. */
+double products(const struct vp_op *op, int3 reach)
+{
+    const double all = most_of(op, reach) * top_of(op);
+    return all * all;
 }
 
 template <class S, class O, int N>
@@ -224,11 +265,14 @@ int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 re
     rows = vp_max64(rows, vp_groups(high, 65535));
     const dim3 grid((unsigned)strips, (unsigned)vp_groups(high, rows), vp_grid_depth(planes));
     const int2 two = make_int2(reach.x, reach.y);
+    const struct vp_limit &m = f.limit;
+    const rough l = {(float)m.base, (float)m.mean, (float)m.std, (float)m.both,
+                     f.moment == VP_ABOVE && (N == 1 || products(op, reach) < 0x1p63)};
     if (narrow(op, reach, N == 2))
         return vp_start(err, stream, slide_kernel<S, O, uint32_t, N>, grid, dim3(SLIDERS), 0, in, out, two,
-                        op->image[0], op->image[1], width, (int)rows, f);
+                        op->image[0], op->image[1], width, (int)rows, f, l);
     return vp_start(err, stream, slide_kernel<S, O, uint64_t, N>, grid, dim3(SLIDERS), 0, in, out, two, op->image[0],
-                    op->image[1], width, (int)rows, f);
+                    op->image[1], width, (int)rows, f, l);
 }
 
 } // namespace
