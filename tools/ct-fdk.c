@@ -121,7 +121,8 @@ static const char sections[] =
     "et al. 2019 (section 4.2). The rates come from --model FILE, in which `make model` writes what it measures "
     "with as many ranks a host: load, filter, exchange, upload, backproject, download, reduce and store, in bytes, "
     "samples or voxel updates a second, of a rank (load and store of a host, load_all and store_all of the storage "
-    "that all share); start, in seconds; host_ranks, the ranks a host; memory, the bytes that a rank has for its "
+    "that all share; backproject where the detector has as many samples a side as the volume, backproject_fine and "
+    "backproject_coarse where it has twice and half as many); start, in seconds; host_ranks, the ranks a host; memory, the bytes that a rank has for its "
     "slab. With --stats the first rank writes what all took: T_load and so on are those of the slowest.\n\n"
     "Without MPI the same is done by independent jobs: each reconstructs a --slab from some --views, and "
     "ct-reduce(1) adds and joins them; examples/cluster has a Makefile for it, and a batch script for Slurm.";

@@ -101,6 +101,16 @@ static double over(double amount, double rate)
     return rate > 0 ? amount / rate : 0;
 }
 
+/* Voxels updated a second, between what the model says for details of the detector and of the volume. */
+static double backprojects(const struct vp_model *m, const struct vp_reconstruct *r)
+{
+    const int64_t *n = r->grid->n;
+    const double side = cbrt((double)n[0] * (double)n[1] * (double)n[2]);
+    const double finer = log2(sqrt((double)r->in_nu * (double)r->nv) / side);
+    const double other = finer > 0 ? m->backproject_fine : m->backproject_coarse;
+    return other > 0 ? m->backproject * pow(other / m->backproject, fmin(fabs(finer), 1)) : m->backproject;
+}
+
 void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, const struct vp_model *model,
                    const struct vp_mesh *m)
 {
@@ -133,7 +143,7 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
     }
     t->filter = over(m->gather && !p->filter_device ? views / p->ranks * row * (double)r->nv : wanted, model->filter);
     t->upload = over(wanted * sizeof(float), model->upload);
-    t->backproject = over(slices * plane * mine, model->backproject);
+    t->backproject = over(slices * plane * mine, backprojects(model, r));
     const bool apart = !p->on_host && !p->filter_device;
     const double work = apart ? fmax(t->filter, t->backproject) : t->filter + t->backproject;
     t->compute = fmax(fmax(t->load, t->gather), fmax(t->upload, work));

@@ -17,6 +17,8 @@
     X(exchange, "bytes of views that a rank takes from others") \
     X(upload, "bytes that a rank copies to its device; 0: it has none") \
     X(backproject, "voxels that a rank updates with a view each") \
+    X(backproject_fine, "the same where the detector has twice as many samples a side as the volume; 0: the same") \
+    X(backproject_coarse, "and where it has half as many; 0: the same") \
     X(download, "bytes that a rank copies from its device; 0: it has none") \
     X(reduce, "bytes of its slab that a rank adds to those of others, with sending and taking") \
     X(store, "bytes of the volume that a host writes to storage") \

@@ -71,6 +71,13 @@ static void times_are_those_of_the_paper(void)
     CHECK_NEAR(t.gather, 0, 0);
     CHECK_NEAR(t.filter, samples / 2 * (double)most / 2e6, 1e-12);
     CHECK_NEAR(t.backproject, voxels / 3 * 45 / 5e6, 1e-12);
+    /* detectors finer than the volume, by a part of an octave */
+    m.backproject_fine = 2e6;
+    m.backproject_coarse = 1e6;
+    vp_mesh_times(&t, &p, &m, &mesh);
+    CHECK_NEAR(t.backproject, voxels / 3 * 45 / (5e6 * pow(0.4, log2(sqrt(64.0 * 48) / cbrt(voxels)))), 1e-9);
+    m = model;
+    vp_mesh_times(&t, &p, &m, &mesh);
     CHECK_NEAR(t.compute, fmax(t.load, t.filter + t.backproject), 1e-12);
     CHECK_NEAR(t.reduce, voxels / 3 * 4 / 2 / 7e6, 1e-12);
     CHECK_NEAR(t.store, voxels * 4 / 2 / 11e6, 1e-12);
