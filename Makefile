@@ -100,7 +100,7 @@ GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compu
 HOPPER_ARCH ?= -gencode arch=compute_90a,code=sm_90a \
     $(if $(findstring compute_100,$(shell $(NVCC) --list-gpu-arch 2>/dev/null)),-gencode arch=compute_100a$(comma)code=sm_100a)
 NVCCFLAGS ?=
-NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden -Icommon -Icuda
+NVFLAGS  = -O3 -std=c++17 $(NVCCFLAGS) -Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers,-fvisibility=hidden -Icommon -Icuda
 GPUHASH := $(if $(PLUGIN),$(call hash,$(NVCC) $(GPU_ARCH) $(HOPPER_ARCH) $(NVCCFLAGS)))
 CUDAOBJ := $(patsubst %,$(OBJ)/$(GPUHASH)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c)))
 

@@ -152,11 +152,11 @@ many.tif"
         launcher=$!
         sleep "0.$((RANDOM % 10))$((RANDOM % 10))"
         victims=()
-        for wait in 1 2 3 4 5 6 7 8 9 10; do
-            mapfile -t victims < <(pgrep -P $launcher ct-fdk)
-            [ ${#victims[@]} -eq 0 ] || break
+        for ((wait = 0; wait < 200 && ${#victims[@]} == 0; wait++)); do
             sleep 0.1
+            mapfile -t victims < <(pgrep -P $launcher ct-fdk)
         done
+        [ ${#victims[@]} -gt 0 ] || { echo "no rank to kill at $i"; return 1; }
         kill -9 "${victims[$((RANDOM % ${#victims[@]}))]}"
         begun=$SECONDS
         status=0

@@ -51,7 +51,7 @@ static const struct vp_opt options[] = {
 
 static const struct vp_example examples[] = {
     {"The table of an image, with a border of zeros.",
-     "ct-phantom --volume 64x48x1 | img-convert --type u8 --range 0,0.05 > image.tif\n"
+     "ct-phantom --volume 64x48x1 | img-convert --type u8 --window 0,0.05 > image.tif\n"
      "img-sat --exclusive image.tif -o table.tif"},
     {"Tables of the values and of their squares, of a volume, from a pipe.",
      "ct-phantom --volume 64x48x20 | img-sat --3d --squares squares.tif -o sums.tif"},

@@ -536,6 +536,8 @@ static bool may_differ(const struct vp_chain *c, const struct scene *s)
     for (int i = 0; i < c->n; i++) {
         const struct vp_op *op = &c->stage[i];
         const char *k = op->kernel;
+        if (!strcmp(k, "convolve") || !strcmp(k, "deconvolve")) /* by other transforms */
+            return true;
         if ((op->in == VP_F32 || op->out == VP_F32)
             && (!strcmp(k, "mean") || !strcmp(k, "var") || !strcmp(k, "std") || !strcmp(k, "wiener")
                 || !strcmp(k, "above")))
@@ -972,6 +974,7 @@ static bool device_want(struct scene *s, const struct params *p, struct count *n
         return !t.set;
     now = t.set;
     if (vp_lanes_have(t.set->under, &c, why, sizeof why)) {
+        vp_lanes_demand(t.set->under, &c);
         t.problem = problem_of(&t, s, &c);
         t.problem.devices = 1;
         const bool fits = vp_plan_try(&t.plan, &t.problem);
@@ -1018,6 +1021,8 @@ static int try_plan(const struct params *p, const struct scene *s, struct count 
         n->without++;
         t.set = &cpu;
     }
+    if (t.set->real) /* as vp_images_plan does */
+        vp_lanes_demand(t.set->under, &c);
     for (int i = 0; i < 40 && !made; i++)
         made = make_plan(&t, s, &c);
     const bool ok = !made || check_run(&t, p, s, &c, lost);
