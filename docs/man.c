@@ -264,6 +264,7 @@ static void man_environment(const struct vp_help *d, FILE *out)
         {"VOXPIPE_THREADS", "threads",
          "The number of threads where --threads is not given; after it, OMP_NUM_THREADS."},
         {"VOXPIPE_MEMORY", "memory", "The memory to use where --memory is not given."},
+        {"VOXPIPE_DEVICE_MEMORY", "device", "The most memory to take of each device; all that is free if it is not set."},
         {"TMPDIR", "spool", "Where --spool keeps its copy; /tmp if it is not set."},
         {"NO_COLOR", NULL, "If it is set and not empty, messages have no colour."},
     };

@@ -54,6 +54,16 @@ setup() {
     done
 }
 
+@test "no more of a device is taken than VOXPIPE_DEVICE_MEMORY allows" {
+    ok img-gauss --sigma 2 --device cuda --raw-in 1024x1024:f32le large.raw -o out.tif --plan
+    [[ "$output" == *" of 896.0 MiB"* ]]
+    export VOXPIPE_DEVICE_MEMORY=80MiB
+    ok img-gauss --sigma 2 --device cuda --raw-in 1024x1024:f32le large.raw -o out.tif --plan
+    [[ "$output" == *" of 64.0 MiB"* ]]
+    export VOXPIPE_DEVICE_MEMORY=much
+    fails 2 "VOXPIPE_DEVICE_MEMORY: expected a size, found 'much'" img-gauss --sigma 2 --device cuda small.tif
+}
+
 @test "a device that is not there is asked for in vain; auto does without" {
     fails 3 "device cuda:3: there are 3 CUDA devices" img-gauss --sigma 2 --device cuda:3 small.tif
     export VOXPIPE_PRETEND=0

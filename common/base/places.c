@@ -39,6 +39,12 @@ const char *vp_tmpdir(void)
     return dir && *dir ? dir : "/tmp";
 }
 
+const char *vp_device_memory(void)
+{
+    const char *text = getenv("VOXPIPE_DEVICE_MEMORY"); /* ENVVAR VOXPIPE_DEVICE_MEMORY: the most to take of a device */
+    return text && *text ? text : NULL;
+}
+
 const char *vp_plugins(void)
 {
     const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of the plugins */

@@ -14,6 +14,8 @@ FILE *vp_fopen(const char *path, const char *mode);
 const char *vp_tmpdir(void);
 /* An open file in that folder that has no name and is gone with the process; -1 with errno. */
 int vp_unnamed_file(const char *dir);
+/* $VOXPIPE_DEVICE_MEMORY, NULL if it is not set. */
+const char *vp_device_memory(void);
 /* $VOXPIPE_PLUGINS, NULL if it is not set. */
 const char *vp_plugins(void);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices by name, from the plugin. */
 #include "base/err.h"
+#include "base/places.h"
+#include "base/size.h"
 #include "device/device.h"
 #include "device/plugin.h"
 #include "build.h"
@@ -46,6 +48,37 @@ static const struct vp_kind *open_plugin(char *why, size_t size)
     return NULL;
 }
 
+/* The plugin's devices as if no more than `most` bytes of each were free. */
+static struct {
+    struct vp_kind kind;
+    const struct vp_kind *of;
+    uint64_t most;
+} limited;
+
+static int limited_info(int device, struct vp_device_info *info, struct vp_err *err)
+{
+    const int rc = limited.of->info(device, info, err);
+    if (!rc && info->free > limited.most)
+        info->free = limited.most;
+    return rc;
+}
+
+static int limit(const struct vp_kind **kind, struct vp_err *err)
+{
+    const char *text = vp_device_memory();
+    if (!text || *kind == &limited.kind)
+        return 0;
+    if (!vp_parse_bytes(text, &limited.most) || !limited.most) {
+        vp_fail(err, VP_EUSAGE, "VOXPIPE_DEVICE_MEMORY: expected a size, found '%s'", text);
+        return vp_hint(err, "a size is a number of bytes, or 512M, 4GiB");
+    }
+    limited.of = *kind;
+    limited.kind = **kind;
+    limited.kind.info = limited_info;
+    *kind = &limited.kind;
+    return 0;
+}
+
 /* The number after `*at`, which moves behind it. */
 static int next_number(const char **at)
 {
@@ -80,8 +113,11 @@ int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const ch
     pthread_mutex_lock(&plugin_lock);
     const struct vp_kind *plugin = cpu ? NULL : open_plugin(why, sizeof why);
     const int count = plugin ? plugin->count() : 0;
+    const int wrong = plugin ? limit(&plugin, err) : 0;
     pthread_mutex_unlock(&plugin_lock);
     *devices = NULL;
+    if (wrong)
+        return -1;
     if (cpu || (automatic && count == 0)) {
         *kind = &vp_cpu;
         *n = 1;
