@@ -131,6 +131,13 @@ static const struct vp_tool tool = {
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,
+    .sections =
+        "PICTURE\n"
+        "examples/pictures/deconvolve.png shows a part of the Hubble deep field as it is, as it would be seen through "
+        "the optics of a survey camera, whose point spread function was measured and changes over the field, and "
+        "restored from that: img-convolve -k psf.tif --grid 8x8 sky.tif -o blurred.tif; img-deconvolve -k psf.tif "
+        "--grid 8x8 -n 60 --accelerate blurred.tif -o restored.tif. Of the whole image the rms difference to what it "
+        "was is 10.9 grey values blurred and 4.6 restored.",
     .see_also = "img-convolve(1), img-psf(1), voxpipe-stack(5)",
     .flags = VP_TOOL_CUDA,
     .run = run,
