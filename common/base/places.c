@@ -62,7 +62,8 @@ int vp_launched(int *rank)
 {
     /* a batch script of Slurm has SLURM_NTASKS and SLURM_PROCID, too: only what srun starts is in a step with tasks */
     const char *const known[][2] = {
-        {getenv("OMPI_COMM_WORLD_SIZE"), getenv("OMPI_COMM_WORLD_RANK")}, /* ENVVAR OMPI_COMM_WORLD_SIZE: of Open MPI's mpirun: this is one of so many ranks */
+        /* ENVVAR OMPI_COMM_WORLD_SIZE: of Open MPI's mpirun: this is one of so many ranks */
+        {getenv("OMPI_COMM_WORLD_SIZE"), getenv("OMPI_COMM_WORLD_RANK")},
         {getenv("PMI_SIZE"), getenv("PMI_RANK")}, /* ENVVAR PMI_SIZE: the same, of MPICH's and others' */
         {getenv("SLURM_STEP_NUM_TASKS"), getenv("SLURM_PROCID")}, /* ENVVAR SLURM_STEP_NUM_TASKS: the same, of srun */
     };

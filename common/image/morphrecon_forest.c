@@ -184,34 +184,8 @@ uint64_t vp_morphrecon_forest_bytes(enum vp_key key, const int64_t size[3], int 
     return p.bytes;
 }
 
-#define EDGE struct vp_morphrecon_edge32
-#define K uint8_t
-#define KEY VP_KEY_U8
-#define NAME(name) name##_u8
-#include "image/morphrecon_forest.h"
-#undef K
-#undef KEY
-#undef NAME
-#define K uint16_t
-#define KEY VP_KEY_U16
-#define NAME(name) name##_u16
-#include "image/morphrecon_forest.h"
-#undef K
-#undef KEY
-#undef NAME
-#define K uint32_t
-#define KEY VP_KEY_U32
-#define NAME(name) name##_u32
-#include "image/morphrecon_forest.h"
-#undef K
-#undef KEY
-#undef NAME
-#undef EDGE
-#define EDGE struct vp_morphrecon_edge64
-#define K uint64_t
-#define KEY VP_KEY_U64
-#define NAME(name) name##_u64
-#include "image/morphrecon_forest.h"
+#define EACH_KEY "image/morphrecon_forest.h"
+#include "image/morphrecon_keys.h"
 
 int vp_morphrecon_neighbours(int connectivity, int64_t offset[VP_MAX_NEIGHBOURS][3])
 {

@@ -132,34 +132,8 @@ static inline int64_t node_at(const struct around around[27], const int64_t at[3
                                                   at[2] - a->shift[2]);
 }
 
-#define EDGE struct vp_morphrecon_edge32
-#define K uint8_t
-#define KEY VP_KEY_U8
-#define NAME(name) name##_u8
-#include "image/morphrecon_solve.h"
-#undef K
-#undef KEY
-#undef NAME
-#define K uint16_t
-#define KEY VP_KEY_U16
-#define NAME(name) name##_u16
-#include "image/morphrecon_solve.h"
-#undef K
-#undef KEY
-#undef NAME
-#define K uint32_t
-#define KEY VP_KEY_U32
-#define NAME(name) name##_u32
-#include "image/morphrecon_solve.h"
-#undef K
-#undef KEY
-#undef NAME
-#undef EDGE
-#define EDGE struct vp_morphrecon_edge64
-#define K uint64_t
-#define KEY VP_KEY_U64
-#define NAME(name) name##_u64
-#include "image/morphrecon_solve.h"
+#define EACH_KEY "image/morphrecon_solve.h"
+#include "image/morphrecon_keys.h"
 
 /* What the headers of an image's entries say. */
 static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, struct vp_err *err)
