@@ -10,75 +10,53 @@
 
 /* ---- what is wanted ---- */
 
-static void prefix(double *s, int n)
+/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it along
+ * x, and to h, of each row, its sum. */
+static void want_tile(const double *a, double r[64][128], double h[64], int64_t nx, int64_t x0, int64_t y0, int high)
 {
-    for (int d = 1; d < n; d *= 2)
-        for (int i = n - 1; i >= d; i--)
-            s[i] += s[i - d];
-}
-
-/* Sums along x within tiles, and of each row the sum of each tile. */
-static void rows_of(const double *a, double *r, double *sum, int64_t nx)
-{
-    double group[64], s[32];
-    for (int64_t tile = 0; tile * 256 < nx; tile++) {
-        double g = 0;
-        for (int64_t x0 = tile * 256; x0 < tile * 256 + 256; x0 += 64) {
-            for (int i = 0; i < 64; i++)
-                group[i] = x0 + i < nx ? a[x0 + i] : 0;
+    double u[128], w[128] = {0}, o[128] = {0};
+    for (int y = 0; y < high; y++) {
+        double b = 0;
+        for (int x = 0; x < 128; x++) {
+            const double v = x0 + x < nx ? a[(y0 + y) * nx + x0 + x] : 0;
+            if (y && y % 8 == 0)
+                o[x] = o[x] + w[x];
+            w[x] = y % 8 ? w[x] + v : v;
+            u[x] = o[x] + w[x];
+        }
+        for (int half = 0; half < 128; half += 64) {
+            double s[32];
             for (int i = 0; i < 32; i++)
-                s[i] = group[2 * i] + group[2 * i + 1];
-            prefix(s, 32);
-            for (int i = 0; i < 64 && x0 + i < nx; i++) {
-                const double left = (i > 1 ? s[i / 2 - 1] : 0) + g;
-                r[x0 + i] = (i % 2 ? group[i - 1] + group[i] : group[i]) + left;
+                s[i] = u[half + 2 * i] + u[half + 2 * i + 1];
+            for (int d = 1; d < 32; d *= 2)
+                for (int i = 31; i >= d; i--)
+                    s[i] = s[i] + s[i - d];
+            for (int i = 0; i < 32; i++) {
+                const double e = (i ? s[i - 1] : 0) + b, *pair = u + half + 2 * i;
+                r[y][half + 2 * i] = pair[0] + e;
+                r[y][half + 2 * i + 1] = (pair[0] + pair[1]) + e;
             }
-            g += s[31];
+            b = b + s[31];
         }
-        sum[tile] = g;
+        h[y] = b;
     }
 }
 
-/* The order that is written down, row by row. */
-static void want_floats(const double *a, double *out, int64_t nx, int64_t ny, int64_t segment)
+static void want_floats(const double *a, double *out, int64_t nx, int64_t ny)
 {
-    const int64_t tiles = (nx + 255) / 256, groups = (ny + 3) / 4;
-    double *r = malloc((size_t)(groups * 4 * nx) * sizeof *r), *l = calloc((size_t)(groups * 4 * tiles), sizeof *l);
-    for (int64_t y = 0; y < ny; y++) {
-        double *sum = malloc((size_t)tiles * sizeof *sum), left = 0;
-        rows_of(a + y * nx, r + y * nx, sum, nx);
-        for (int64_t t = 0; t < tiles; t++) {
-            l[y * tiles + t] = left;
-            left += sum[t];
-        }
-        free(sum);
-    }
-    for (int64_t x = 0; x < nx; x++) {
-        double p = 0, above = 0, o = 0, q = 0, t = 0;
-        for (int64_t g = 0; g < groups; g++) {
-            double h[4], v = 0, last = 0;
-            for (int k = 0; k < 4; k++)
-                h[k] = l[(g * 4 + k) * tiles + x / 256];
-            prefix(h, 4);
-            for (int64_t y = g * 4; y < ny && y < g * 4 + 4; y++) {
-                v = y % 4 ? v + r[y * nx + x] : r[y * nx + x];
-                last = out[y * nx + x] = p + (v + ((q + h[y % 4]) + (o + (t + above))));
-            }
-            o += v;
-            q += h[3];
-            if (g % 8 == 7) {
-                above += o;
-                t += q;
-                o = q = 0;
-            }
-            if ((g + 1) * 4 % segment == 0) {
-                p = last;
-                above = t = 0;
+    for (int64_t y0 = 0; y0 < ny; y0 += 64) {
+        const int high = (int)vp_min64(64, ny - y0);
+        double left[64] = {0};
+        for (int64_t x0 = 0; x0 < nx; x0 += 128) {
+            double r[64][128], h[64];
+            want_tile(a, r, h, nx, x0, y0, high);
+            for (int y = 0; y < high; y++) {
+                for (int64_t x = x0; x < nx && x < x0 + 128; x++)
+                    out[(y0 + y) * nx + x] = (y0 ? out[(y0 - 1) * nx + x] : 0) + (r[y][x - x0] + left[y]);
+                left[y] = left[y] + h[y];
             }
         }
     }
-    free(r);
-    free(l);
 }
 
 static double sample_of(const void *a, enum vp_type t, int64_t i)
@@ -101,8 +79,8 @@ static uint64_t bits_of(const void *a, enum vp_type t, int64_t i)
 }
 
 /* The whole table of one kind into out (of type `to`). */
-static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t, const int64_t n[3], bool volume, bool square,
-                      int64_t segment)
+static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t, const int64_t n[3], bool volume,
+                      bool square)
 {
     const int64_t page = n[0] * n[1], all = page * n[2];
     if (!vp_type_is_float(to)) {
@@ -142,7 +120,7 @@ static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t,
         d[i] = square ? d[i] * d[i] : d[i];
     }
     for (int64_t z = 0; z < n[2]; z++) {
-        want_floats(d + z * page, table + z * page, n[0], n[1], segment);
+        want_floats(d + z * page, table + z * page, n[0], n[1]);
         for (int64_t i = 0; i < page && volume; i++)
             table[z * page + i] = (z ? table[(z - 1) * page + i] : 0) + table[z * page + i];
     }
@@ -222,8 +200,6 @@ static void test_tables(void)
             free(p);
             continue;
         }
-        if (dice(0, 3) == 0)
-            p->segment = 32, op.step[2] = r.volume ? op.step[2] : 32;
         kinds[p->sum[0]]++;
         void *a = malloc((size_t)all * vp_type_size(in));
         fill(a, in, all);
@@ -233,7 +209,7 @@ static void test_tables(void)
         run_parts(&op, a, got, n, r.volume, threads);
         for (int k = 0; k < p->tables; k++) {
             const enum vp_type to = k ? op.twin_out : op.out;
-            make_want(want[k], to, a, in, n, r.volume, k, p->segment);
+            make_want(want[k], to, a, in, n, r.volume, k);
             const bool same = !memcmp(want[k], got[k], (size_t)all * vp_type_size(to));
             CHECK(same);
             if (!same)
@@ -342,7 +318,7 @@ static void want_of_scene(struct scene *s)
                 memcpy((char *)image + (size_t)(z * size[0] * size[1]) * in,
                        (char *)s->data + (size_t)(((i / s->inner * size[2] + z) * s->inner + i % s->inner) * size[0]
                                                   * size[1]) * in, (size_t)(size[0] * size[1]) * in);
-            make_want(table, to, image, s->in, s->n, s->r.volume, k, ((struct vp_sat *)op->params)->segment);
+            make_want(table, to, image, s->in, s->n, s->r.volume, k);
             for (int64_t z = 0; z < size[2]; z++)
                 for (int64_t y = 0; y < size[1]; y++) {
                     const int64_t page = (i / s->inner * large[2] + z + op->border[2]) * s->inner + i % s->inner;
@@ -456,7 +432,7 @@ static void test_plans(void)
             struct vp_err err = VP_ERR_INIT;
             bool made = i == 0 && !vp_plan_make(&plan, &p, &err);
             CHECK(i || made);
-            for (int k = 0; k < 100 && !made; k++) { /* whole rows, or planes, of whole segments */
+            for (int k = 0; k < 100 && !made; k++) { /* whole rows, of whole tiles, or planes */
                 const int64_t depth = vp_min64(size[2], step * dice(1, 4));
                 plan = (struct vp_plan){.bands = 1, .band = size[1], .slab = depth, .slabs = (int)dice(1, 3),
                                         .lanes = (int)dice(1, 3), .stream = dice(0, 1),
