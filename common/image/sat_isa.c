@@ -111,31 +111,32 @@ INTEGERS(int64_t, _i64)
 /* ---- sums in f64 ---- */
 
 typedef double vd __attribute__((vector_size(4 * LANES)));
-enum { WIDTH = LANES / 2, PAIRS = VP_SAT_HALF / LANES }; /* samples of a vector; vectors of the pairs of half a tile */
+enum {
+    WIDTH = LANES / 2,            /* samples of a vector */
+    PAIRS = VP_SAT_HALF / LANES,  /* vectors of the pairs of half a tile */
+    TOGETHER = LANES / 4          /* rows whose sums along x are made at once, as one alone is waiting most of the time */
+};
 
-/* What is d lanes before b in a and b; of two vectors the even lanes, the odd ones, and these side by side again; the last
- * lane everywhere. */
+/* Two vectors of columns become one of the even columns and one of the odd ones, and the other way round. That swaps within
+ * 128 bits, so pairs are in another order than columns: of eight 0 4 1 5 2 6 3 7. BEFORE(a, b, d): what is d pairs before
+ * b in a and b; LAST: the last pair everywhere. */
 #if LANES == 16
-#define BEFORE(a, b, d)                                                                                                \
-    __builtin_shufflevector(a, b, 8 - (d), 9 - (d), 10 - (d), 11 - (d), 12 - (d), 13 - (d), 14 - (d), 15 - (d))
-#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
-#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
-#define FIRSTS(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define SECONDS(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 7, 14, 8, 9, 10, 11, 12, 13)
+#define BEFORE2(a, b) __builtin_shufflevector(a, b, 5, 12, 7, 14, 8, 9, 10, 11)
+#define BEFORE4(a, b) __builtin_shufflevector(a, b, 1, 8, 3, 10, 5, 12, 7, 14)
 #define LAST(a) __builtin_shufflevector(a, a, 7, 7, 7, 7, 7, 7, 7, 7)
 #elif LANES == 8
-#define BEFORE(a, b, d) __builtin_shufflevector(a, b, 4 - (d), 5 - (d), 6 - (d), 7 - (d))
-#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define FIRSTS(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define SECONDS(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 3, 6, 4, 5)
+#define BEFORE2(a, b) __builtin_shufflevector(a, b, 1, 4, 3, 6)
 #define LAST(a) __builtin_shufflevector(a, a, 3, 3, 3, 3)
 #else
-#define BEFORE(a, b, d) __builtin_shufflevector(a, b, 2 - (d), 3 - (d))
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 3)
-#define FIRSTS(a, b) EVENS(a, b)
-#define SECONDS(a, b) ODDS(a, b)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 1, 2)
 #define LAST(a) ODDS(a, a)
 #endif
 
@@ -165,134 +166,157 @@ LOAD(double, _f64)
 
 typedef void load_row(double *to, const void *from, int64_t x, bool square);
 
-/* The columns of half a tile: `even` ones and `odd` ones. */
-struct columns { vd even[PAIRS], odd[PAIRS]; };
-
-INLINE void split(struct columns *to, const double *from)
+INLINE vd get(const double *from)
 {
-    for (int i = 0; i < PAIRS; i++) {
-        vd a, b;
-        memcpy(&a, from + 2 * i * WIDTH, sizeof a);
-        memcpy(&b, from + (2 * i + 1) * WIDTH, sizeof b);
-        to->even[i] = EVENS(a, b);
-        to->odd[i] = ODDS(a, b);
-    }
+    vd v;
+    memcpy(&v, from, sizeof v);
+    return v;
 }
 
-/* load: NULL: f32 */
-INLINE void load_half(struct columns *to, const struct vp_sat_rows *b, int r, int64_t x, load_row *load)
+INLINE void set(double *to, vd v)
 {
-    typedef float narrow __attribute__((vector_size(2 * LANES)));
-    if (load) {
+    memcpy(to, &v, sizeof v);
+}
+
+INLINE vd widen_f32(const float *from)
+{
+#if defined(__AVX512F__)
+    return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#elif defined(__AVX2__)
+    return _mm256_cvtps_pd(_mm_loadu_ps(from));
+#else
+    vd v;
+    for (int i = 0; i < WIDTH; i++)
+        v[i] = (double)from[i];
+    return v;
+#endif
+}
+
+/* Of half a tile: the sums along y of the even columns, and those of the pairs. */
+struct sums { vd even[PAIRS], pair[PAIRS]; };
+
+/* The sums along y of half a tile; what is below its rows goes on from b->group. load: NULL: f32. */
+INLINE void sum_down(struct sums u[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x, load_row *load)
+{
+    double *const group = b->group + x;
+    vd w[2 * PAIRS] = {{0}};
+    for (int r = 0; r < rows; r++) {
         _Alignas(64) double row[VP_SAT_HALF];
-        load(row, b->src[r], x, b->square);
-        split(to, row);
-        return;
+        if (load)
+            load(row, b->src[r], x, b->square);
+        #pragma GCC unroll 16
+        for (int i = 0; i < PAIRS; i++) {
+            const float *const f = (const float *)b->src[r] + x + i * LANES;
+            const vd one = load ? get(row + i * LANES) : widen_f32(f);
+            const vd two = load ? get(row + i * LANES + WIDTH) : widen_f32(f + WIDTH);
+            const vd even = EVENS(one, two), odd = ODDS(one, two);
+            w[2 * i] = r ? w[2 * i] + even : even;
+            w[2 * i + 1] = r ? w[2 * i + 1] + odd : odd;
+            const vd u0 = get(group + i * LANES) + w[2 * i], u1 = get(group + i * LANES + WIDTH) + w[2 * i + 1];
+            u[r].even[i] = u0;
+            u[r].pair[i] = u0 + u1;
+        }
     }
-    for (int i = 0; i < PAIRS; i++) {
-        narrow n[2];
-        memcpy(n, (const float *)b->src[r] + x + i * LANES, sizeof n);
-        const vd one = __builtin_convertvector(n[0], vd), two = __builtin_convertvector(n[1], vd);
-        to->even[i] = EVENS(one, two);
-        to->odd[i] = ODDS(one, two);
-    }
+    #pragma GCC unroll 32
+    for (int i = 0; i < 2 * PAIRS; i++)
+        set(group + i * WIDTH, b->ends_tile ? (vd){0} : get(group + i * WIDTH) + w[i]);
 }
 
-/* Sums along x within half a tile, `left` being the sum of the half before; that of this one in all lanes. */
-INLINE vd sum_along(struct columns *u, vd left)
+/* The 32 prefix sums of pairs, of n rows. */
+INLINE void sum_along(vd s[][PAIRS], int n)
 {
     const vd zero = {0};
-    vd pair[PAIRS], s[PAIRS];
-    for (int i = 0; i < PAIRS; i++)
-        s[i] = pair[i] = u->even[i] + u->odd[i];
-    for (int i = PAIRS - 1; i >= 0; i--)
-        s[i] += BEFORE(i ? s[i - 1] : zero, s[i], 1);
+#define ALL_BY(d)                                                                                                      \
+    _Pragma("GCC unroll 16")                                                                                           \
+    for (int i = PAIRS - 1; i >= 0; i--)                                                                               \
+        _Pragma("GCC unroll 8")                                                                                        \
+        for (int r = 0; r < n; r++)                                                                                    \
+            s[r][i] += BEFORE##d(i ? s[r][i - 1] : zero, s[r][i]);
+    ALL_BY(1)
 #if LANES > 4
-    for (int i = PAIRS - 1; i >= 0; i--)
-        s[i] += BEFORE(i ? s[i - 1] : zero, s[i], 2);
+    ALL_BY(2)
 #endif
 #if LANES > 8
-    for (int i = PAIRS - 1; i >= 0; i--)
-        s[i] += BEFORE(i ? s[i - 1] : zero, s[i], 4);
+    ALL_BY(4)
 #endif
+#undef ALL_BY
+    #pragma GCC unroll 4
     for (int d = 1; d < PAIRS; d *= 2)
+        #pragma GCC unroll 16
         for (int i = PAIRS - 1; i >= d; i--)
-            s[i] += s[i - d];
-    for (int i = 0; i < PAIRS; i++) {
-        const vd e = BEFORE(i ? s[i - 1] : zero, s[i], 1) + left;
-        u->even[i] += e;
-        u->odd[i] = pair[i] + e;
-    }
-    return LAST(s[PAIRS - 1]);
+            #pragma GCC unroll 8
+            for (int r = 0; r < n; r++)
+                s[r][i] += s[r][i - d];
 }
 
-INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v, bool past)
+INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v, bool past, bool planes)
 {
-    typedef float narrow __attribute__((vector_size(2 * LANES)));
+    if (b->ends_tile && r == VP_SAT_ROWS - 1)
+        set((double *)b->above + x, v);
+    if (planes) {
+        double *const plane = (double *)b->plane[r] + x;
+        v = get(plane) + v;
+        set(plane, v);
+    }
     if (b->f32) {
+        typedef float narrow __attribute__((vector_size(2 * LANES)));
         const narrow n = __builtin_convertvector(v, narrow);
         memcpy((float *)b->dst[r] + x, &n, sizeof n);
     } else if (past) {
         put_past((float *)((double *)b->dst[r] + x), (vf)v);
     } else {
-        memcpy((double *)b->dst[r] + x, &v, sizeof v);
+        set((double *)b->dst[r] + x, v);
     }
 }
 
-/* Row r from the sums u along y, and the sum h of what is left of the tile; p is the row above the tile. */
-INLINE void put_half(const struct vp_sat_rows *b, int r, int64_t x, const struct columns *u, const struct columns *p, vd h,
-                     bool past, bool planes)
+/* Row r of half a tile: u are the sums along y, s the prefix sums of their pairs, `left` that of the half before, h of the
+ * tiles before. */
+INLINE void put_half(const struct vp_sat_rows *b, int r, int64_t x, const struct sums *u, const vd s[PAIRS], vd left,
+                     const vd p[2 * PAIRS], vd h, bool past, bool planes)
 {
-    const bool keep = b->ends_tile && r == VP_SAT_ROWS - 1;
+    #pragma GCC unroll 16
     for (int i = 0; i < PAIRS; i++) {
-        const vd even = p->even[i] + (u->even[i] + h), odd = p->odd[i] + (u->odd[i] + h);
-        vd out[2] = {FIRSTS(even, odd), SECONDS(even, odd)};
-        if (keep)
-            memcpy((double *)b->above + x + i * LANES, out, sizeof out);
-        if (planes) {
-            vd plane[2];
-            double *const at = (double *)b->plane[r] + x + i * LANES;
-            memcpy(plane, at, sizeof plane);
-            out[0] = plane[0] + out[0];
-            out[1] = plane[1] + out[1];
-            memcpy(at, out, sizeof out);
-        }
-        put(b, r, x + i * LANES, out[0], past);
-        put(b, r, x + i * LANES + WIDTH, out[1], past);
+        const vd e = BEFORE1(i ? s[i - 1] : (vd){0}, s[i]) + left;
+        const vd even = p[2 * i] + ((u->even[i] + e) + h), odd = p[2 * i + 1] + ((u->pair[i] + e) + h);
+        put(b, r, x + i * LANES, EVENS(even, odd), past, planes);
+        put(b, r, x + i * LANES + WIDTH, ODDS(even, odd), past, planes);
     }
 }
 
 /* `rows`, `past` and `planes` are constants; load: NULL: f32. */
 INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool planes, load_row *load)
 {
+    const int together = rows == VP_SAT_ROWS ? TOGETHER : 1;
     vd h[VP_SAT_ROWS], g[VP_SAT_ROWS];
     for (int r = 0; r < rows; r++)
         h[r] = (vd){0} + ((double *)b->left)[r];
     for (int64_t x = 0; x < b->columns; x += VP_SAT_HALF) {
         const bool first = x % VP_SAT_WIDE == 0;
-        struct columns p, w, o, *const group = (struct columns *)(void *)(b->group + x);
-        split(&p, (double *)b->above + x);
-        memcpy(&o, group, sizeof o);
-        for (int r = 0; r < rows; r++) {
-            struct columns u;
-            load_half(&u, b, r, x, load);
-            for (int i = 0; i < PAIRS; i++) {
-                w.even[i] = r ? w.even[i] + u.even[i] : u.even[i];
-                w.odd[i] = r ? w.odd[i] + u.odd[i] : u.odd[i];
-                u.even[i] = o.even[i] + w.even[i];
-                u.odd[i] = o.odd[i] + w.odd[i];
-            }
-            const vd left = first ? (vd){0} : g[r];
-            g[r] = left + sum_along(&u, left);
-            put_half(b, r, x, &u, &p, h[r], past, planes);
-            if (!first)
-                h[r] += g[r];
-        }
+        vd p[2 * PAIRS];
+        struct sums u[VP_SAT_ROWS];
         for (int i = 0; i < PAIRS; i++) {
-            o.even[i] = b->ends_tile ? (vd){0} : o.even[i] + w.even[i];
-            o.odd[i] = b->ends_tile ? (vd){0} : o.odd[i] + w.odd[i];
+            const double *const above = (double *)b->above + x + i * LANES;
+            p[2 * i] = EVENS(get(above), get(above + WIDTH));
+            p[2 * i + 1] = ODDS(get(above), get(above + WIDTH));
         }
-        memcpy(group, &o, sizeof o);
+        sum_down(u, b, rows, x, load);
+        for (int r = 0; r < rows; r += together) {
+            vd s[TOGETHER][PAIRS];
+            #pragma GCC unroll 8
+            for (int k = 0; k < together; k++)
+                #pragma GCC unroll 16
+                for (int i = 0; i < PAIRS; i++)
+                    s[k][i] = u[r + k].pair[i];
+            sum_along(s, together);
+            #pragma GCC unroll 8
+            for (int k = 0; k < together; k++) {
+                const vd left = first ? (vd){0} : g[r + k];
+                put_half(b, r + k, x, &u[r + k], s[k], left, p, h[r + k], past, planes);
+                g[r + k] = left + LAST(s[k][PAIRS - 1]);
+                if (!first)
+                    h[r + k] += g[r + k];
+            }
+        }
     }
     for (int r = 0; r < rows; r++)
         ((double *)b->left)[r] = h[r][0];
