@@ -82,6 +82,11 @@ static void times_are_those_of_the_paper(void)
     CHECK_NEAR(t.reduce, voxels / 3 * 4 / 2 / 7e6, 1e-12);
     CHECK_NEAR(t.store, voxels * 4 / 2 / 11e6, 1e-12);
     CHECK_NEAR(t.run, t.compute + t.reduce + t.store, 1e-12);
+    /* slices that leave while others are made: the longer counts, and the last part of the other */
+    mesh.parts = 10;
+    vp_mesh_times(&t, &p, &m, &mesh);
+    CHECK_NEAR(t.run, fmax(t.compute, t.reduce + t.store) + (t.reduce + t.store) / 10, 1e-12);
+    mesh.parts = 0;
     /* read once, each rank a sixth, and filtered there; two thirds of a subset's rows come from the others */
     mesh.gather = true;
     vp_mesh_times(&t, &p, &m, &mesh);
