@@ -446,7 +446,7 @@ static int choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *err)
     if (!rc)
         rc = no_grid(r, err);
     if (rc > 0) {
-        r->mesh.parts = s->plan.stay && r->mesh.columns == 1 ? VP_SLAB_PARTS : 1;
+        r->mesh.parts = s->plan.stay ? VP_SLAB_PARTS : 1;
         vp_mesh_times(&r->times, &r->problem, &r->model, &r->mesh);
     }
     return rc < 0 ? -1 : 0;
