@@ -202,8 +202,10 @@ int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *e
     free(m);
     if (!rc)
         rc = no_grid(r, err);
-    if (rc > 0)
+    if (rc > 0) {
+        r->mesh.parts = s->plan.stay ? VP_SLAB_PARTS : 1;
         vp_mesh_times(&r->times, &r->problem, &r->model, &r->mesh);
+    }
     return rc < 0 ? -1 : 0;
 }
 
