@@ -68,26 +68,13 @@ static void free_outputs(struct vp_stages *w)
 
 /* ---- the beginning of a pass ---- */
 
-static void close_slabs(struct vp_stages *w)
+static int open_volume(struct vp_stages *w, struct vp_err *err)
 {
-    for (int i = 0; i < w->p->parts; i++) {
-        vp_slab_close(w->worker[i].slab);
-        w->worker[i].slab = NULL;
-    }
-}
-
-/* Every device allocates for itself. */
-static int open_slabs(struct vp_stages *w, struct vp_err *err)
-{
-    int rc = 0;
-#pragma omp parallel for num_threads(w->p->parts) schedule(static, 1) reduction(min : rc) if (w->p->parts > 1)
-    for (int i = 0; i < w->p->parts; i++) {
-        const struct vp_bp_job job = vp_reconstruct_job(w->p, &w->p->part[i]);
-        struct vp_err why = VP_ERR_INIT;
-        w->worker[i].began = vp_now() - w->start;
-        if (vp_slab_open(&w->worker[i].slab, w->r->kind, &job, &why))
-            rc = vp_err_keep(err, &why);
-    }
+    struct vp_bp_job *job = vp_alloc((size_t)w->p->parts, sizeof *job, "the slabs", err);
+    for (int i = 0; job && i < w->p->parts; i++)
+        job[i] = vp_reconstruct_job(w->p, &w->p->part[i]);
+    const int rc = job ? vp_volume_open(&w->volume, w->r->kind, job, w->p->parts, err) : -1;
+    free(job);
     return rc;
 }
 
@@ -139,12 +126,11 @@ static int open_pass(struct vp_stages *w, struct vp_err *err)
         begin_source(w);
         if (early && vp_stages_read(w, err))
             return -1;
-        if (!open_slabs(w, err))
+        if (!open_volume(w, err))
             return early ? 0 : vp_stages_read(w, err);
         const bool again = err->code == VP_ERESOURCE && !vp_stages_on_host(w) && attempt < ATTEMPTS;
         /* what a pipe has brought of sinograms, which are held, must not be lost */
         vp_stages_stop_reading(w, !again, err);
-        close_slabs(w);
         w->result->bad = w->p->made ? w->result->bad : 0;
         if (!again || plan_again(w, w->p->made, true, err))
             return -1;
@@ -159,16 +145,15 @@ static void add_stats(struct vp_stages *w)
     struct vp_stages_totals *all = &w->all;
     double kernel = 0, phase = 0, first = 0;
     for (int i = 0; i < w->p->parts; i++) {
-        const double began = w->worker[i].began;
         struct vp_bp_stats one;
-        vp_slab_stats(w->worker[i].slab, &one);
+        vp_slab_stats(w->volume.slab[i], &one);
         w->took[i] = one.kernel;
         all->sum.filter += one.filter;
         all->sum.uploaded += one.uploaded;
         all->sum.downloaded += one.downloaded;
         kernel = one.kernel > kernel ? one.kernel : kernel;
-        phase = began + one.phase > phase ? began + one.phase : phase;
-        first = began + one.first > first ? began + one.first : first;
+        phase = one.phase > phase ? one.phase : phase;
+        first = one.first > first ? one.first : first;
     }
     all->sum.kernel += kernel;
     all->sum.phase += phase;
@@ -200,7 +185,7 @@ static int run_pass(struct vp_stages *w, struct vp_err *err)
         add_stats(w);
     t = vp_now();
     vp_stages_stop_reading(w, true, &ignored);
-    close_slabs(w);
+    vp_volume_close(&w->volume);
     vp_stats_time(w->r->stats, "close", vp_now() - t);
     return rc;
 }
@@ -257,9 +242,9 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
     int rc = 0;
 
     memset(result, 0, sizeof *result);
-    w.worker = calloc((size_t)r->n_devices, sizeof *w.worker);
+    w.ticket = calloc((size_t)r->n_devices * VP_RECONSTRUCT_SLOTS, sizeof *w.ticket);
     w.took = calloc((size_t)r->n_devices, sizeof *w.took);
-    if (!w.worker || !w.took)
+    if (!w.ticket || !w.took)
         rc = vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * p->passes);
     if (!rc)
@@ -274,7 +259,7 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
         tell(&w);
     }
     vp_reconstruct_plan_free(&w.own);
-    free(w.worker);
+    free(w.ticket);
     free(w.took);
     return rc;
 }

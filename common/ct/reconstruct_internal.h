@@ -5,6 +5,7 @@
 
 #include "base/ring.h"
 #include "ct/reconstruct.h"
+#include "ct/volume.h"
 #include "device/device.h"
 #include "run/thread.h"
 
@@ -46,7 +47,7 @@ struct vp_stages_source {
     int64_t v0, v1; /* rows that are read */
     struct vp_ring ring;
     int64_t first[VP_RECONSTRUCT_SLOTS];
-    int count[VP_RECONSTRUCT_SLOTS], subset[VP_RECONSTRUCT_SLOTS];
+    int count[VP_RECONSTRUCT_SLOTS];
     int partners[VP_RECONSTRUCT_SLOTS]; /* that many more follow, from view first + partner on */
     bool count_bad;  /* the first pass counts, the others see the same samples */
     double begun, done; /* when the first view was there, and the last */
@@ -76,13 +77,6 @@ struct vp_stages_sink {
     struct vp_thread thread;
 };
 
-/* What a device is at, that makes part i of a plan. */
-struct worker {
-    struct vp_slab *slab;
-    double began;                /* to be opened */
-    uint64_t ticket[VP_RECONSTRUCT_SLOTS]; /* of the views in each slot */
-};
-
 /* Of all passes. */
 struct vp_stages_totals {
     struct vp_bp_stats sum;
@@ -94,7 +88,8 @@ struct vp_stages {
     const struct vp_reconstruct_plan *p; /* of this pass: that of the beginning, or `own` */
     struct vp_reconstruct_plan own;
     struct vp_reconstruct_result *result;
-    struct worker *worker; /* n_devices, */
+    struct vp_volume volume; /* what the pass makes: a slab for each part of its plan */
+    uint64_t *ticket;      /* of the views in each slot, n_devices of each, */
     double *took;          /* and what the kernels of each took in the last pass; 0: not measured */
     struct vp_stages_buffers buffers;
     struct vp_stages_source source;

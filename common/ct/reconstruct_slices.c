@@ -82,11 +82,11 @@ static int fetch(struct vp_stages *w, int i, int64_t z, int64_t n, float *out, s
     int rc = 0;
 
     if (subsets == 1)
-        return vp_slab_slices(w->worker[i].slab, z, n, out, err);
+        return vp_slab_slices(w->volume.slab[i], z, n, out, err);
 #pragma omp parallel for num_threads(subsets) schedule(static, 1) reduction(min : rc)
     for (int c = 0; c < subsets; c++) {
         struct vp_err why = VP_ERR_INIT;
-        if (vp_slab_slices(w->worker[i + c].slab, z, n, c ? partial[c - 1] : out, &why))
+        if (vp_slab_slices(w->volume.slab[i + c], z, n, c ? partial[c - 1] : out, &why))
             rc = vp_err_keep(err, &why);
     }
     if (rc)
@@ -131,7 +131,7 @@ static int store_part(struct vp_stages *w, int i, int of, int64_t z0, int64_t z1
 {
     int rc = 0;
     for (int64_t z = z0, end; z < z1 && !rc; z = end) {
-        for (end = z; end < z1 && vp_slab_part_of(w->worker[i].slab, end) == of;)
+        for (end = z; end < z1 && vp_slab_part_of(w->volume.slab[i], end) == of;)
             end++;
         rc = store_range(w, i, z, end, err);
         end += end == z;
@@ -144,7 +144,7 @@ static int store_parts(struct vp_stages *w, struct vp_err *err)
 {
     int parts = 1, rc = 0;
     for (int i = 0; i < w->p->parts; i += w->p->subsets)
-        parts = (int)vp_max64(parts, vp_slab_parts(w->worker[i].slab));
+        parts = (int)vp_max64(parts, vp_slab_parts(w->volume.slab[i]));
     for (int of = 0; of < parts; of++)
         for (int i = 0; i < w->p->parts && !rc; i += w->p->subsets) {
             const struct vp_bp_part *part = &w->p->part[i];

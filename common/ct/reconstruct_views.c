@@ -37,8 +37,8 @@ static int read_run(struct vp_stages *w, int64_t first, int n, float *to, struct
                                   (long long)(first + got), (long long)w->r->n_views);
 }
 
-/* Views [first, end) of a subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on errors. */
-static int read_batch(struct vp_stages *w, int subset, int64_t first, int64_t end, int most, struct vp_err *err)
+/* Views [first, end), all of one subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on errors. */
+static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most, struct vp_err *err)
 {
     struct vp_stages_source *s = &w->source;
     const int64_t partner = w->p->partner;
@@ -56,7 +56,6 @@ static int read_batch(struct vp_stages *w, int subset, int64_t first, int64_t en
     const double t = vp_now();
     s->first[slot] = first;
     s->count[slot] = n;
-    s->subset[slot] = subset;
     s->partners[slot] = partner ? n : 0;
     if (read_run(w, first, n, *to, err) || (partner && read_run(w, first + partner, n, *to + (size_t)n * view, err)))
         return -1;
@@ -87,7 +86,7 @@ static int read_views(void *arg, struct vp_err *err)
             const int64_t first = round ? (part->first / step + round) * step : part->first;
             if (first < end) {
                 more = true;
-                rc = read_batch(w, c, first, end, step, err);
+                rc = read_batch(w, first, end, step, err);
             }
         }
     }
@@ -120,12 +119,14 @@ int vp_stages_stop_reading(struct vp_stages *w, bool now, struct vp_err *err)
 
 /* ---- computing ---- */
 
+static uint64_t *ticket_of(const struct vp_stages *w, int slot)
+{
+    return w->ticket + slot * w->r->n_devices;
+}
+
 static int wait_slot(struct vp_stages *w, int slot, struct vp_err *err)
 {
-    for (int i = 0; i < w->p->parts; i++)
-        if (vp_slab_wait(w->worker[i].slab, w->worker[i].ticket[slot], err))
-            return -1;
-    return 0;
+    return vp_volume_wait(&w->volume, ticket_of(w, slot), err);
 }
 
 /* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
@@ -162,18 +163,15 @@ static void spread(const struct vp_stages *w, int n, float *q)
             memmove(q + (i * nv + v0) * nu, q + i * rows * nu, (size_t)(rows * nu) * sizeof *q);
 }
 
-/* To all devices that sum up the subset. */
+/* To the devices, of which each takes what is of its subset. */
 static int hand_over(struct vp_stages *w, int slot, int64_t first, int64_t n, const float *p, struct vp_err *err)
 {
     const double t = vp_now();
-    const int64_t v0 = vp_stages_on_host(w) ? 0 : w->source.v0, v1 = vp_stages_on_host(w) ? w->r->nv : w->source.v1;
-    for (int i = 0; i < w->p->parts; i++) {
-        struct worker *d = &w->worker[i];
-        if (w->p->part[i].subset != w->source.subset[slot])
-            d->ticket[slot] = 0;
-        else if (vp_slab_add(d->slab, first, n, v0, v1, p, &d->ticket[slot], err))
-            return -1;
-    }
+    const bool whole = vp_stages_on_host(w);
+    const struct vp_projections views = {.first = first, .n = n, .v0 = whole ? 0 : w->source.v0,
+                                         .v1 = whole ? w->r->nv : w->source.v1, .samples = p};
+    if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, ticket_of(w, slot), err))
+        return -1;
     vp_stats_time(w->r->stats, "backproject", vp_now() - t);
     vp_progress_add(w->r->progress, n);
     return 0;
@@ -246,8 +244,7 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
     if (vp_stages_stop_reading(w, rc != 0, rc ? &ignored : err))
         rc = -1;
     const double t = vp_now();
-    for (int i = 0; i < w->p->parts && !rc; i++)
-        rc = vp_slab_flush(w->worker[i].slab, err);
+    rc = rc ? rc : vp_adjoint_end(&w->volume, err);
     if (before >= 0 && !rc)
         rc = wait_slot(w, before, err);
     vp_stats_time(w->r->stats, "backproject", vp_now() - t);
