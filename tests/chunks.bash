@@ -268,6 +268,8 @@ img-convolve-options() {
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif)
     edge
+    if [ "${OPTIONS[*]: -1}" != renormalize ]; then any_of "" "--crop full"; fi
+    if [ "$w" -le $W ] && [ "$h" -le $H ] && [ "$d" -le $D ]; then any_of "" "" "--crop valid"; fi
     any_of "" "--correlate" "--normalize" "--normalize --type same"
 }
 
