@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum {
-    PARTS = 16,     /* of the slab, at the end, at most */
+    PARTS = VP_SLAB_PARTS,
     IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do, */
     FIRST_RUN = 8,  /* and at the beginning: such a run only writes the volume */
     MOST_PIECE = 64 /* views a piece */

@@ -50,6 +50,8 @@ struct vp_bp_stats {
 };
 
 struct vp_kind;
+enum { VP_SLAB_PARTS = 16 }; /* in which its slices leave, at most */
+
 struct vp_slab;
 
 /* What a slab takes; nothing stays allocated. VP_ERESOURCE where memory falls short. */
