@@ -104,20 +104,21 @@ plan() {
         HOW+=(--chunk "${w}x${h}x$d")
     fi
     one_of 1 1 2 3; HOW+=(-j "$R")
-    one_of 2500K 4M 20M 1G; HOW+=(-m "$R")
+    # shellcheck disable=SC2086
+    one_of $MEMORY; HOW+=(-m "$R")
     one_of file "standard input" pipe; FROM=$R
     # shellcheck disable=SC2086
     one_of $DEVICES; HOW+=(--device "$R")
 }
 
 # some_plans PROGRAM CASES: random images and options, 8 plans of each. A program's function below sets OPTIONS, and
-# SEEK if a pipe cannot give what they need.
+# SEEK if a pipe cannot give what they need, and MEMORY where it takes more.
 some_plans() {
     local program=$1 cases=$2 case try
     samples
     for ((case = 0; case < cases; case++)); do
         image
-        OPTIONS=() SEEK=
+        OPTIONS=() SEEK= MEMORY="2500K 4M 20M 1G"
         "$program-options"
         "$program" "${OPTIONS[@]}" "${READ[@]}" --raw-out -q -j 1 -m 1G --chunk "${W}x${H}x$D" $IN > want
         [ -s want ]
@@ -268,6 +269,9 @@ img-convolve-options() {
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif)
     edge
+    if [ "${OPTIONS[*]: -1}" != renormalize ]; then any_of "" "--crop full"; fi
+    MEMORY="10M 20M 1G"
+    if [ "$w" -le $W ] && [ "$h" -le $H ] && [ "$d" -le $D ]; then any_of "" "" "--crop valid"; fi
     any_of "" "--correlate" "--normalize" "--normalize --type same"
 }
 

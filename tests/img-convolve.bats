@@ -93,6 +93,52 @@ kernel() {
     ok img-cmp --atol 3e-7 want.tif b.tif
 }
 
+@test "--crop full and valid: sizes, places, metadata, from a pipe" {
+    noise a.tif 40x30x12 f32
+    img-convert --set 'voxel=0.5,0.5,2mm' --set 'origin=10,20,30' a.tif -o b.tif
+    kernel delta.tif 6x5x3 'x == 3 and y == 2 and z == 1'
+    kernel k.tif 6x5x3 'a'
+    # around the image a delta makes nothing; sample 3, 2, 1 lies on the voxel
+    ok img-convolve -k delta.tif --crop full b.tif -o full.tif
+    [ "$(img-info --value nx,ny,pages full.tif | xargs)" = "45 34 14" ]
+    [ "$(img-info --value origin full.tif)" = "8.5 19 28" ]
+    img-cat --region 3:43,2:32 --pages 1:13 full.tif -o got.tif
+    ok img-cmp --atol 1e-4 a.tif got.tif
+    img-cat --region 0:3,0:34 --pages 0:1 full.tif | img-math 'abs(a) < 1e-4' -o none.tif
+    [ "$(img-info --value min none.tif)" = 1 ]
+    ok img-convolve -k k.tif --crop valid b.tif -o valid.tif
+    [ "$(img-info --value nx,ny,pages valid.tif | xargs)" = "35 26 10" ]
+    [ "$(img-info --value origin valid.tif)" = "11 21 32" ]
+    # what is valid is in the middle of full, and of same whatever its edges are
+    img-convolve -k k.tif --crop full b.tif -o full.tif
+    img-cat --region 5:40,4:30 --pages 2:12 full.tif -o got.tif
+    ok img-cmp --atol 1e-4 --rtol 1e-6 valid.tif got.tif
+    img-convolve -k k.tif --edge mirror b.tif | img-cat --region 2:37,2:28 --pages 1:11 -o got.tif
+    ok img-cmp --atol 1e-4 --rtol 1e-6 valid.tif got.tif
+    for crop in full valid; do
+        cat b.tif | img-convolve -k k.tif --crop $crop --chunk 7x9x3 > piped.tif
+        ok img-cmp $crop.tif piped.tif
+    done
+    # channels and times keep theirs
+    img-cat a.tif | img-convert --set axes='x y channel z time' --set sizes='2 3 2' -o five.tif
+    ok img-convolve -k k.tif --crop full five.tif -o full.tif
+    [ "$(img-info --value pages full.tif)" = 20 ]
+    [ "$(img-info --value sizes full.tif)" = "2 5 2" ]
+    ok img-convolve -k k.tif --crop valid five.tif -o valid.tif
+    [ "$(img-info --value pages valid.tif)" = 4 ]
+    ok img-convolve -k k.tif --crop full five.tif --plan
+    [[ "$output" == *"45 x 34 x 5"* ]]
+    # a sum of 0 needs no other rule where no edge is
+    kernel laplace.tif 3x3x1 '9 * (x == 1 and y == 1) - 1'
+    ok img-convolve -k laplace.tif --crop valid a.tif -o out.tif
+    ok img-convolve -k laplace.tif --crop full a.tif -o out.tif
+    kernel deep.tif 3x3x13 1
+    fails 1 "--crop valid: a kernel of 13 samples along z, but the image has 12" img-convolve -k deep.tif --crop valid a.tif
+    cat a.tif | img-cat --raw-out - > a.raw
+    fails 1 "has 12 pages: expected at least 13" img-convolve -k deep.tif --crop valid --raw-in 40x30:f32le - < <(cat a.raw)
+    fails 2 "--crop full --edge renormalize" img-convolve -k k.tif --crop full --edge renormalize a.tif
+}
+
 @test "values, not what is stored; channels apart" {
     noise a.tif 30x20x4 u8
     img-convert --scale 0.5,10 a.tif -o scaled.tif

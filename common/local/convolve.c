@@ -267,15 +267,30 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
             k[i * n + (g->correlate ? n - 1 - v : v)] = one;
         }
     }
-    for (int a = 0; a < 3; a++)
-        p->centre[a] = g->correlate ? p->n[a] - 1 - p->n[a] / 2 : p->n[a] / 2;
     return 0;
 }
 
-static int make_nodes(struct vp_convolve_params *p, const struct vp_convolve_given *g, int axis, int64_t n,
-                      struct vp_err *err)
+/* What there is a result of. Valid results are counted from where the last sample of the kernel lies on, so that no place in
+ * the image has a number below 0. */
+static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3])
 {
-    const int64_t nodes = p->nodes[axis], size = n - p->before[axis] - p->behind[axis];
+    struct vp_convolve_params *p = op->params;
+
+    for (int a = 0; a < 3; a++) {
+        const int64_t over = p->n[a] - 1, centre = g->correlate ? over - p->n[a] / 2 : p->n[a] / 2;
+        p->centre[a] = g->crop == VP_CROP_VALID ? over : centre;
+        p->first[a] = g->crop == VP_CROP_VALID ? over - centre : g->crop == VP_CROP_FULL ? -centre : 0;
+        op->before[a] = g->crop == VP_CROP_FULL ? centre : 0;
+        op->behind[a] = g->crop == VP_CROP_FULL ? over - centre : g->crop == VP_CROP_VALID ? -over : 0;
+        op->image[a] = size[a] >= VP_UNKNOWN ? VP_UNKNOWN : size[a] + op->before[a] + op->behind[a];
+    }
+}
+
+static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size, struct vp_err *err)
+{
+    struct vp_convolve_params *p = op->params;
+    const int64_t nodes = p->nodes[axis], n = op->image[axis];
+    const double shift = (double)(p->weights == VP_WEIGHTS_SOURCE ? op->before[axis] : -p->first[axis]);
     double *node = vp_alloc_raw((size_t)nodes, sizeof *node, "nodes", err);
     int64_t *start = vp_alloc_raw((size_t)nodes + 2, sizeof *start, "nodes", err);
     float *after = vp_alloc_raw((size_t)n, sizeof *after, "weights", err);
@@ -287,7 +302,7 @@ static int make_nodes(struct vp_convolve_params *p, const struct vp_convolve_giv
         return -1;
     for (int64_t i = 0; i < nodes; i++) {
         node[i] = (g->node[axis] ? g->node[axis][i] : ((double)i + 0.5) * (double)size / (double)nodes - 0.5)
-                  + (double)p->before[axis];
+                  + shift;
         if (!isfinite(node[i]) || (i && node[i] <= node[i - 1]))
             return vp_fail(err, VP_ERUN, "the nodes along %c: expected positions that grow, got %g after %g", 'x' + axis,
                            node[i], i ? node[i - 1] : 0);
@@ -333,7 +348,7 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     return sums ? 0 : -1;
 }
 
-static int check(const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in, enum vp_type out,
+static int check(const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in, enum vp_type out,
                  struct vp_err *err)
 {
     if (!(VP_CONVOLVE_TYPES & 1u << in) || (out != in && out != VP_F32))
@@ -348,8 +363,17 @@ static int check(const struct vp_convolve_given *g, const int64_t image[3], enum
         if (g->n[a] < 1 || g->n[a] > most)
             return vp_fail(err, VP_ERUN, "a kernel of %lld x %lld x %lld samples: expected at most %lld a side",
                            (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], (long long)most);
-        if (image[a] - g->before[a] - g->behind[a] < 1)
-            return vp_fail(err, VP_EUSAGE, "no voxel exists");
+    }
+    for (int a = 0; a < 3 && g->crop == VP_CROP_VALID; a++)
+        if (g->n[a] > size[a]) {
+            vp_fail(err, VP_ERUN, "--crop valid: a kernel of %lld samples along %c, but the image has %lld: expected one that "
+                    "fits into it", (long long)g->n[a], 'x' + a, (long long)size[a]);
+            return vp_hint(err, "--crop same and full take any kernel");
+        }
+    if (g->crop == VP_CROP_FULL && g->edge == VP_EDGE_RENORMALIZE) {
+        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the rim of the result next to nothing of a kernel is in the "
+                "image: expected another rule");
+        return vp_hint(err, "--edge zero is the full convolution; --crop same renormalizes");
     }
     return 0;
 }
@@ -423,8 +447,8 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     struct vp_convolve_job j = {.op = op, .p = p, .c = p->cpu, .in = in, .out = out};
 
     for (int a = 0; a < 3; a++) {
-        j.lo[a] = p->before[a];
-        j.hi[a] = op->image[a] - p->behind[a];
+        j.lo[a] = op->before[a];
+        j.hi[a] = op->image[a] - op->behind[a];
     }
     return (p->cpu->method == VP_FFT ? vp_convolve_fft : vp_convolve_direct)(&j, mem, threads, err);
 }
@@ -432,6 +456,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
 static void describe(struct vp_op *op)
 {
     static const char *const edges[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
+    static const char *const crops[] = {"", "full, ", "valid, "};
     const struct vp_convolve_params *p = op->params;
     const struct vp_convolve_cpu *c = p->cpu;
     char kernels[96], how[96];
@@ -448,7 +473,9 @@ static void describe(struct vp_op *op)
                  (long long)c->tile[2]);
     else
         snprintf(how, sizeof how, "%s", c->method == VP_DIRECT ? "direct" : "separable");
-    const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s, ", kernels, edges[p->edge]);
+    const bool valid = p->crop == VP_CROP_VALID; /* no edge */
+    const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s%s%s", kernels, crops[p->crop],
+                           valid ? "" : edges[p->edge], valid ? "" : ", ");
     if (n > 0 && (size_t)n < sizeof op->text)
         snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, c->isa->name);
 }
@@ -466,7 +493,28 @@ bool vp_convolve_use(struct vp_op *op, const char *isa)
     return true;
 }
 
-int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in,
+/* How far from a result samples are looked at: all of a tile, those too that only change how its results are rounded, and
+ * what lies beyond an edge is made of samples that may be as far on the other side. */
+static int64_t halo_of(const struct vp_op *op, int axis)
+{
+    const struct vp_convolve_params *p = op->params;
+    const struct vp_convolve_cpu *c = p->cpu;
+    const bool makes_up = p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
+    int64_t halo = vp_max64(p->centre[axis], p->n[axis] - 1 - p->centre[axis]);
+
+    if (c->method == VP_FFT) {
+        const int64_t cut = c->tiles == VP_CELLS ? c->out[axis] : 1; /* a box may have one row of a tile */
+        halo = vp_max64(c->pieces[axis] * c->piece[axis] - 1 - p->centre[axis] + cut - 1,
+                        p->centre[axis] + c->tile[axis] - c->piece[axis] - c->out[axis] + cut) + (axis == 0 ? c->shift : 0);
+    }
+    if (p->crop == VP_CROP_FULL && makes_up)
+        halo += 2 * vp_max64(op->before[axis], op->behind[axis]);
+    if (op->image[axis] >= VP_UNKNOWN)
+        return halo;
+    return vp_min64(halo, vp_max64(op->image[axis], vp_op_input(op, axis)) - 1);
+}
+
+int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
                       enum vp_type out, struct vp_err *err)
 {
     struct vp_convolve_params *p = calloc(1, sizeof *p);
@@ -480,18 +528,18 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     }
     *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
-                                     .edge = g->edge, .in = in, .out = out, .cpu = c};
+                                     .edge = g->crop == VP_CROP_VALID ? VP_EDGE_ZERO : g->edge, .crop = g->crop, .in = in,
+                                     .out = out, .cpu = c};
     p->weights = g->nodes[0] * g->nodes[1] == 1 ? VP_WEIGHTS_OUTPUT : g->weights;
-    memcpy(p->before, g->before, sizeof p->before);
-    memcpy(p->behind, g->behind, sizeof p->behind);
     pthread_mutex_init(&c->lock, NULL);
     c->isa = VP_ISA_FIND(vp_convolve, NULL);
     c->fft = vp_line_isa(NULL);
     *op = (struct vp_op){.kernel = "convolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
                          .free = release, .scratch = scratch, .run = run};
-    if (check(g, image, in, out, err) || make_kernels(p, g, err) || make_nodes(p, g, 0, image[0], err)
-        || make_nodes(p, g, 1, image[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
-        || add_up(p, err) || make_method(p, g, image, &cost, err)) {
+    make_crop(op, g, size);
+    if (check(g, size, in, out, err) || make_kernels(p, g, err) || make_nodes(op, g, 0, size[0], err)
+        || make_nodes(op, g, 1, size[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
+        || add_up(p, err) || make_method(p, g, op->image, &cost, err)) {
         release(p);
         *op = (struct vp_op){0};
         return -1;
@@ -503,17 +551,9 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     if (c->method == VP_FFT && c->keeps)
         op->holds += vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
-        op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);
-        op->image[a] = image[a];
+        op->halo[a] = halo_of(op, a);
         op->whole[a] = p->edge == VP_EDGE_WRAP && p->n[a] > 1;
         op->step[a] = c->method == VP_FFT && c->tiles != VP_CELLS ? c->out[a] : 1;
-        if (c->method == VP_FFT) { /* all samples of a tile, those too that only change how its results are rounded */
-            const int64_t cut = c->tiles == VP_CELLS ? c->out[a] : 1; /* a box may have one row of a tile */
-            op->halo[a] = vp_max64(c->pieces[a] * c->piece[a] - 1 - p->centre[a] + cut - 1,
-                                   p->centre[a] + c->tile[a] - c->piece[a] - c->out[a] + cut) + (a == 0 ? c->shift : 0);
-        }
-        if (image[a] < VP_UNKNOWN)
-            op->halo[a] = vp_min64(op->halo[a], image[a] - 1);
     }
     describe(op);
     return 0;

@@ -47,6 +47,7 @@ static double hat(const double *node, int64_t n, int64_t i, double x)
     return 1;
 }
 
+/* The result at voxel at[] of the image, which may lie beyond it. */
 static double naive(const struct setting *s, const double *v, const double *kernels, const int64_t at[3])
 {
     const struct vp_convolve_given *g = &s->g;
@@ -63,14 +64,14 @@ static double naive(const struct setting *s, const double *v, const double *kern
                 int64_t from = 0, inside = 1, step = 1;
                 double weight = 0;
                 for (int a = 0; a < 3; a++, step *= s->image[a - 1]) {
-                    const int64_t off = k[a] - n[a] / 2, real = s->image[a] - g->before[a] - g->behind[a];
+                    const int64_t off = k[a] - n[a] / 2;
                     q[a] = g->correlate ? at[a] + off : at[a] - off;
-                    int64_t p = q[a] - g->before[a];
-                    if (p < 0 || p >= real) {
+                    int64_t p = q[a];
+                    if (p < 0 || p >= s->image[a]) {
                         inside = 0;
-                        p = g->edge == VP_EDGE_RENORMALIZE ? -1 : vp_edge_from(g->edge, p, real);
+                        p = g->edge == VP_EDGE_RENORMALIZE ? -1 : vp_edge_from(g->edge, p, s->image[a]);
                     }
-                    from = p < 0 || from < 0 ? -1 : from + (p + g->before[a]) * step;
+                    from = p < 0 || from < 0 ? -1 : from + p * step;
                 }
                 for (int64_t j = 0; j < g->nodes[1]; j++)
                     for (int64_t i = 0; i < g->nodes[0]; i++) {
@@ -90,13 +91,24 @@ static double naive(const struct setting *s, const double *v, const double *kern
 
 /* ---- random settings ---- */
 
+/* The first voxel that there is a result of, and how many there are. */
+static void size_of(const struct setting *s, int64_t first[3], int64_t n[3])
+{
+    for (int a = 0; a < 3; a++) {
+        const int64_t over = s->g.n[a] - 1, before = s->g.correlate ? over - s->g.n[a] / 2 : s->g.n[a] / 2;
+        const int crop = s->g.crop;
+        first[a] = crop == VP_CROP_FULL ? -before : crop == VP_CROP_VALID ? over - before : 0;
+        n[a] = s->image[a] + (crop == VP_CROP_FULL ? over : crop == VP_CROP_VALID ? -over : 0);
+    }
+}
+
 static void make_setting(struct setting *s, float *kernels, double *exact)
 {
     struct vp_convolve_given *g = &s->g;
     const int64_t n = g->n[0] * g->n[1] * g->n[2];
 
     for (int a = 0; a < 2; a++) {
-        const double part = (double)(s->image[a] - g->before[a] - g->behind[a]) / (double)g->nodes[a];
+        const double part = (double)s->image[a] / (double)g->nodes[a];
         for (int64_t i = 0; i < g->nodes[a]; i++)
             s->node[a][i] = ((double)i + 0.5 + (g->nodes[a] > 1 ? 0.6 * (uniform() - 0.5) : 0)) * part - 0.5;
         g->node[a] = s->node[a];
@@ -116,12 +128,14 @@ static void make_setting(struct setting *s, float *kernels, double *exact)
 /* One setting against the definition with every instruction set, and in random boxes. */
 static double compare(struct setting *s, enum vp_type in, enum vp_type type, int boxes)
 {
-    const int64_t n[3] = {s->image[0], s->image[1], s->image[2]}, voxels = n[0] * n[1] * n[2];
+    int64_t n[3], first[3];
+    size_of(s, first, n);
+    const int64_t voxels = s->image[0] * s->image[1] * s->image[2], results = n[0] * n[1] * n[2];
     const int64_t kernel = s->g.n[0] * s->g.n[1] * s->g.n[2] * s->g.nodes[0] * s->g.nodes[1];
     float *kernels = malloc((size_t)kernel * sizeof *kernels);
     double *exact = malloc((size_t)kernel * sizeof *exact), *v = malloc((size_t)voxels * sizeof *v), worst = 0;
-    char *image = malloc((size_t)voxels * vp_type_size(in)), *out = malloc((size_t)voxels * vp_type_size(type));
-    double *want = malloc((size_t)voxels * sizeof *want), most = 0;
+    char *image = malloc((size_t)voxels * vp_type_size(in)), *out = malloc((size_t)results * vp_type_size(type));
+    double *want = malloc((size_t)results * sizeof *want), most = 0;
     const void *from = image;
 
     make_setting(s, kernels, exact);
@@ -135,21 +149,20 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
         }
         v[i] = sample(image, in, i);
     }
-    for (int64_t i = 0; i < voxels; i++) {
-        want[i] = naive(s, v, exact, (const int64_t[]){i % n[0], i / n[0] % n[1], i / n[0] / n[1]});
+    for (int64_t i = 0; i < results; i++) {
+        want[i] = naive(s, v, exact, (const int64_t[]){first[0] + i % n[0], first[1] + i / n[0] % n[1],
+                                                       first[2] + i / n[0] / n[1]});
         most = fmax(most, fabs(want[i]));
     }
-    for (int a = 0; a < 2; a++)
-        for (int64_t i = 0; i < s->g.nodes[a]; i++)
-            s->node[a][i] -= (double)s->g.before[a]; /* as they are given */
     for (size_t k = 0; k < sizeof ISAS / sizeof *ISAS; k++) {
         struct vp_err err = VP_ERR_INIT;
         struct vp_chain c = {0};
         struct vp_op op;
-        CHECK_INT(vp_convolve_local(&op, &s->g, n, in, type, &err), 0);
+        CHECK_INT(vp_convolve_local(&op, &s->g, s->image, in, type, &err), 0);
         CHECK_STR(err.msg, "");
         if (err.code)
             break;
+        CHECK(!memcmp(op.image, n, sizeof n) && !memcmp(((struct vp_convolve_params *)op.params)->first, first, sizeof first));
         CHECK(k < 2 || vp_convolve_use(&op, ISAS[k]));
         if (!vp_convolve_use(&op, ISAS[k])) {
             op.free(op.params);
@@ -161,11 +174,11 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
         CHECK_INT(vp_chain_apply(&c, &from, out, 2, &err), 0);
         CHECK_STR(err.msg, "");
         double off = 0;
-        for (int64_t i = 0; i < voxels; i++)
+        for (int64_t i = 0; i < results; i++)
             off = fmax(off, fabs(sample(out, type, i) - want[i]) - (type == VP_F32 ? 0 : 0.5));
         CHECK(off / most <= 5e-7);
         if (!(off / most <= 5e-7))
-            printf("%s: %g of the maximum, image %lld %lld %lld\n", op.text, off / most, (long long)n[0], (long long)n[1],
+            printf("%s: %g of the maximum, result %lld %lld %lld\n", op.text, off / most, (long long)n[0], (long long)n[1],
                    (long long)n[2]);
         worst = fmax(worst, off / most);
         if (boxes && k != 1)
@@ -225,20 +238,25 @@ static void test_volumes(void)
     }
 }
 
-/* Voxels around the image that do not exist (--crop full). */
-static void test_full(void)
+/* Results that are larger and smaller than the image: of images and volumes, one kernel and grids, every edge. */
+static void test_crop(void)
 {
-    for (int i = 0; i < 10; i++) {
-        struct setting s = {.image = {random_in(20, 60), random_in(20, 50), i % 2 ? 1 : 7},
-                            .g = {.n = {random_in(1, 12), random_in(1, 12), i % 2 ? 1 : 3}, .nodes = {1, 1}}};
-        for (int a = 0; a < 3; a++) {
-            s.g.before[a] = s.g.n[a] / 2;
-            s.g.behind[a] = s.g.n[a] - 1 - s.g.n[a] / 2;
-        }
-        s.g.edge = VP_EDGE_ZERO;
-        s.g.nodes[0] = i % 4 == 1 ? 2 : 1;
-        s.g.method = i % 3 || s.g.nodes[0] > 1 ? "fft" : "direct";
-        compare(&s, VP_F32, VP_F32, 1);
+    for (int i = 0; i < 48; i++) {
+        const int kind = i / 4 % 4;
+        const bool deep = kind == 1, grid = kind > 1;
+        struct setting s = {.image = {random_in(12, 60), random_in(12, 40), deep ? random_in(5, 9) : 1 + i % 2},
+                            .g = {.n = {random_in(1, 12), random_in(1, 12), deep ? random_in(2, 5) : 1}, .nodes = {1, 1},
+                                  .crop = i % 2 ? VP_CROP_VALID : VP_CROP_FULL, .edge = EDGES[1 + i % 8 / 2]}};
+        if (i % 7 == 0 && s.g.crop == VP_CROP_FULL) /* larger than the image */
+            s.g.n[i % 2] = 70;
+        if (i % 7 == 1 && s.g.crop == VP_CROP_VALID) /* as large as that */
+            s.g.n[1] = s.image[1];
+        s.g.weights = kind == 3 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+        s.g.nodes[0] = grid ? random_in(1, 3) : 1;
+        s.g.nodes[1] = grid ? random_in(1, 3) : 1;
+        s.g.correlate = i / 2 % 3 == 0;
+        s.g.method = grid ? NULL : i % 3 ? "fft" : "direct";
+        compare(&s, i % 5 ? VP_F32 : VP_U16, VP_F32, 1);
     }
 }
 
@@ -387,16 +405,21 @@ static void test_errors(void)
     const float k[9] = {-1, -1, -1, -1, 8, -1, -1, -1, -1}, bad[1] = {NAN};
     struct vp_op op;
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         struct vp_convolve_given g = {.n = {3, 3, 1}, .nodes = {1, 1}, .kernels = k, .edge = VP_EDGE_ZERO};
         struct vp_err err = VP_ERR_INIT;
-        g.edge = i == 0 ? VP_EDGE_RENORMALIZE : VP_EDGE_ZERO;
+        g.edge = i == 0 || i == 5 ? VP_EDGE_RENORMALIZE : VP_EDGE_ZERO;
+        g.crop = i == 5 ? VP_CROP_FULL : VP_CROP_SAME;
         g.normalize = i == 1;
         if (i == 2) {
             g.kernels = bad;
             g.n[0] = g.n[1] = 1;
         }
-        g.before[0] = i == 3 ? 20 : 0;
+        if (i == 3) {
+            g.crop = VP_CROP_VALID;
+            g.n[0] = 21;
+            g.n[1] = 1;
+        }
         CHECK_INT(vp_convolve_local(&op, &g, image, i == 4 ? VP_F64 : VP_F32, VP_F32, &err), -1);
         CHECK(err.msg[0]);
     }
@@ -408,7 +431,7 @@ int main(void)
     test_images();
     test_grids();
     test_volumes();
-    test_full();
+    test_crop();
     test_large();
     test_separable();
     test_nan();
