@@ -429,6 +429,7 @@ static void draw(struct params *p, const struct scene *s, enum family family)
         p->at = (double)ONE_OF(-3, 0, 60, 100) * grey(s) + (double)dice(0, 1) / 2;
         p->adaptive = (struct vp_adaptive_params){.method = (int)dice(0, 3), .shape = dice(0, 4) == 0,
                                                   .r = 30 * grey(s), .offset = (double)dice(-1, 1) * grey(s)};
+        p->adaptive.edge = p->given ? VP_EDGE_RENORMALIZE : edge(p);
         p->adaptive.window.n = 1;
         p->adaptive.window.v[0] = (double)(p->adaptive.shape ? ONE_OF(3, 5) : ONE_OF(1, 3, 5, 41));
         if (p->given)
@@ -514,7 +515,8 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
             struct vp_limit limit;
             rc = vp_adaptive_limit(&limit, &p->adaptive, &im, 0, p->below, 255, err)
                  || vp_adaptive_window(&f, &p->adaptive, &im, err)
-                 || vp_moments_above(&op, &limit, &f, size, s->held, err) || vp_chain_add(c, &op, err);
+                 || vp_moments_above(&op, &limit, &f, (enum vp_edge)p->adaptive.edge, size, s->held, err)
+                 || vp_chain_add(c, &op, err);
         }
         break;
     case RECON:
