@@ -2,6 +2,7 @@
 /* Convolution in memory, one run:
  *
  *     convolve_bench [image|grid|volume|crossover|fftw] [THREADS]
+ *     convolve_bench table [MOST]         grids of kernels with 1, 2, 4 ... MOST (or all) threads: speed-up and efficiency
  *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
 #include "base/err.h"
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Of one thread the time of the processor: others may have it in between. */
 static double now(int threads)
@@ -81,6 +84,12 @@ static double measure(const struct job *j, int threads, int times, char text[110
     return best;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* The same job by FFTW's measured plans: overlap-save in square tiles, the best of some sizes. Milliseconds. */
 static double with_fftw(int64_t n, int64_t k, int64_t tile)
 {
@@ -133,6 +142,142 @@ static double with_fftw(int64_t n, int64_t k, int64_t tile)
     return best * 1e3;
 }
 
+/* ---- more and more threads ---- */
+
+enum { STEPS = 8 };
+
+/* A grid of kernels, its operation, the image and the result. */
+struct grid { struct vp_chain c; float *in, *out, *k; void *scratch; };
+
+static void grid_open(struct grid *g, int64_t size, int64_t nodes, int threads)
+{
+    const int64_t image[3] = {size, size, 1}, kernels = 100 * 100 * nodes * nodes;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_op op;
+
+    *g = (struct grid){.in = vp_alloc((size_t)(size * size), sizeof *g->in, "", &err),
+                       .out = vp_alloc((size_t)(size * size), sizeof *g->out, "", &err),
+                       .k = vp_alloc((size_t)kernels, sizeof *g->k, "", &err)};
+    if (!g->in || !g->out || !g->k)
+        exit(1);
+    for (int64_t i = 0; i < size * size; i++)
+        g->in[i] = uniform();
+    for (int64_t i = 0; i < kernels; i++)
+        g->k[i] = uniform();
+    const struct vp_convolve_given given = {.n = {100, 100, 1}, .nodes = {nodes, nodes}, .kernels = g->k, .edge = VP_EDGE_ZERO};
+    if (vp_convolve_local(&op, &given, image, VP_F32, VP_F32, &err) || vp_chain_add(&g->c, &op, &err)
+        || !(g->scratch = vp_alloc_raw(1, vp_chain_bytes(&g->c, &(struct vp_box){{0}, {size, size, 1}}, threads), "", &err)))
+        exit(1);
+}
+
+/* Seconds of the clock, and of all processors together. */
+static double grid_run(struct grid *g, int threads, double *work)
+{
+    enum { REST_NS = 10 * 1000 * 1000 }; /* threads that had work before look for more for a while */
+    const int64_t *n = g->c.stage[0].image;
+    const struct vp_box box = {{0}, {n[0], n[1], n[2]}};
+    const struct vp_part in = {box, n[0], (void **)&g->in}, out = {box, n[0], (void **)&g->out};
+    struct vp_err err = VP_ERR_INIT;
+
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    const double t = vp_now(), w = now(1);
+    ((struct vp_convolve_params *)g->c.stage[0].params)->cpu->made_for = NULL; /* spectra are part of it */
+    if (vp_chain_run(&g->c, &in, &out, g->scratch, threads, &err))
+        exit(1);
+    *work = now(1) - w;
+    return vp_now() - t;
+}
+
+static void grid_close(struct grid *g)
+{
+    vp_chain_free(&g->c);
+    free(g->in);
+    free(g->out);
+    free(g->k);
+    free(g->scratch);
+}
+
+/* Seconds a run where so many processes of one thread each have an image of their own: what the processors can do, with
+ * their clocks and memory shared, if nothing had to be waited for. The mean of all. */
+static double copies(int64_t size, int64_t nodes, int processes, int times)
+{
+    int start[2], said[2];
+    double sum = 0;
+
+    if (pipe(start) || pipe(said))
+        exit(1);
+    fflush(stdout);
+    for (int p = 0; p < processes; p++)
+        if (!fork()) {
+            struct grid g;
+            double work, t = 0;
+            char c;
+            grid_open(&g, size, nodes, 1);
+            grid_run(&g, 1, &work);
+            close(start[1]);
+            if (write(said[1], &t, sizeof t) < 0 || read(start[0], &c, 1) < 0)
+                _exit(1);
+            for (int i = 0; i < times; i++)
+                t += grid_run(&g, 1, &work) / times;
+            _exit(write(said[1], &t, sizeof t) != sizeof t);
+        }
+    close(start[0]);
+    for (int i = 0; i < 2 * processes; i++) {
+        double t;
+        if (read(said[0], &t, sizeof t) != sizeof t)
+            exit(1);
+        sum += t;
+        if (i == processes - 1)
+            close(start[1]);
+    }
+    close(said[0]);
+    close(said[1]);
+    while (wait(NULL) > 0)
+        ;
+    return sum / processes;
+}
+
+static void table(int most)
+{
+    for (int64_t size = 1024, nodes = 8; size <= 4096; size *= 2, nodes *= 2) {
+        const int rounds = size == 4096 ? 5 : size == 2048 ? 15 : 40;
+        double wall[STEPS], work[STEPS], alone = 0;
+        struct grid g;
+        int steps = 0;
+
+        for (int t = 1; t <= most && steps < STEPS; t *= 2)
+            wall[steps++] = 1e9;
+        double *all = malloc((size_t)(rounds * steps) * sizeof *all);
+        grid_open(&g, size, nodes, most);
+        for (int r = -1; all && r < rounds; r++)
+            for (int s = 0; s < steps; s++) {
+                double w, t = grid_run(&g, 1 << s, &w);
+                if (r < 0)
+                    continue;
+                all[s * rounds + r] = t;
+                if (t < wall[s]) {
+                    wall[s] = t;
+                    work[s] = w;
+                }
+            }
+        printf("%lld^2, %lld x %lld kernels of 100^2: %s\n", (long long)size, (long long)nodes, (long long)nodes,
+               g.c.stage[0].text);
+        for (int s = 0; all && s < steps; s++) {
+            const double one = copies(size, nodes, 1 << s, size == 4096 ? 2 : size == 2048 ? 6 : 20);
+            qsort(all + s * rounds, (size_t)rounds, sizeof *all, by_value);
+            const double middle = all[s * rounds + rounds / 2];
+            alone = s ? alone : one;
+            printf("%4d threads %9.2f ms (median %.2f)  speed-up %6.2f (%.2f)  efficiency %5.1f %% (%.1f)  of processors %.2f ms"
+                   "  separate processes %5.1f %%\n", 1 << s, wall[s] * 1e3, middle * 1e3, wall[0] / wall[s],
+                   all[rounds / 2] / middle, 100 * wall[0] / wall[s] / (1 << s), 100 * all[rounds / 2] / middle / (1 << s),
+                   work[s] * 1e3, 100 * alone / one);
+            fflush(stdout);
+        }
+        free(all);
+        grid_close(&g);
+    }
+}
+
 static void show(const struct job *j, int threads, int times)
 {
     char text[1100] = "";
@@ -159,6 +304,8 @@ int main(int argc, char **argv)
         show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}}, threads, 3);
     } else if (!strcmp(what, "volume")) {
         show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}}, threads, 3);
+    } else if (!strcmp(what, "table")) {
+        table(argc > 2 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     } else if (!strcmp(what, "crossover")) {
         for (int64_t n = 3; n <= 21; n += 2) {
             show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}}, threads, 3);
