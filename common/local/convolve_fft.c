@@ -147,7 +147,7 @@ static bool stay(const struct vp_convolve_cpu *c)
  * for the rows of tiles before theirs. */
 static int64_t node_rows(const struct vp_convolve_params *p, int threads)
 {
-    const int64_t rows = threads > 1 ? vp_min64(vp_max64(4, threads / 2), 16) : 2;
+    const int64_t rows = threads > 1 ? vp_min64(vp_max64(4, threads / 2 + 2), 16) : 2;
 
     return stay(p->cpu) ? p->nodes[1] : vp_min64(p->nodes[1], rows);
 }
@@ -878,6 +878,8 @@ static bool next_task(struct tasks *t, struct task *k)
         }
     } else if (t->left > 0) {
         int64_t n = t->threads > 1 ? t->left / (SHARE * t->threads) : t->n[0];
+        if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all are within as many rows as have their spectra there */
+            n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads);
         n = t->j->c->tiles == VP_GENERAL ? 1 : vp_min64(vp_max64(n, 1), t->n[0] - t->x);
         *k = (struct task){.row = t->y, .i = t->x, .z = t->z, .n = n};
         t->left -= n;

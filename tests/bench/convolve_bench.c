@@ -170,21 +170,18 @@ static void grid_open(struct grid *g, int64_t size, int64_t nodes, int threads)
         exit(1);
 }
 
-/* Seconds of the clock, and of all processors together. */
-static double grid_run(struct grid *g, int threads, double *work)
+/* Seconds by the clock. */
+static double grid_run(struct grid *g, int threads)
 {
-    enum { REST_NS = 10 * 1000 * 1000 }; /* threads that had work before look for more for a while */
     const int64_t *n = g->c.stage[0].image;
     const struct vp_box box = {{0}, {n[0], n[1], n[2]}};
     const struct vp_part in = {box, n[0], (void **)&g->in}, out = {box, n[0], (void **)&g->out};
     struct vp_err err = VP_ERR_INIT;
+    const double t = vp_now();
 
-    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
-    const double t = vp_now(), w = now(1);
     ((struct vp_convolve_params *)g->c.stage[0].params)->cpu->made_for = NULL; /* spectra are part of it */
     if (vp_chain_run(&g->c, &in, &out, g->scratch, threads, &err))
         exit(1);
-    *work = now(1) - w;
     return vp_now() - t;
 }
 
@@ -197,8 +194,9 @@ static void grid_close(struct grid *g)
     free(g->scratch);
 }
 
-/* Seconds a run where so many processes of one thread each have an image of their own: what the processors can do, with
- * their clocks and memory shared, if nothing had to be waited for. The mean of all. */
+/* The least seconds of a run where so many processes of one thread each have an image of their own, or with `size` 0 do
+ * transforms in the first-level cache: what the processors can do, with their memory and clocks shared, or with their
+ * clocks alone, if nothing had to be waited for. The mean of all processes. */
 static double copies(int64_t size, int64_t nodes, int processes, int times)
 {
     int start[2], said[2];
@@ -209,24 +207,35 @@ static double copies(int64_t size, int64_t nodes, int processes, int times)
     fflush(stdout);
     for (int p = 0; p < processes; p++)
         if (!fork()) {
+            struct vp_err err = VP_ERR_INIT;
+            const struct vp_line_isa *isa = vp_line_isa(NULL);
+            struct vp_line line;
             struct grid g;
-            double work, t = 0;
+            double best = 1e9;
             char c;
-            grid_open(&g, size, nodes, 1);
-            grid_run(&g, 1, &work);
-            close(start[1]);
-            if (write(said[1], &t, sizeof t) < 0 || read(start[0], &c, 1) < 0)
+            float *x = vp_alloc(128 * 2 * 16, sizeof *x, "", &err);
+            if (!x || vp_line_make(&line, 128, false, NULL, &err))
                 _exit(1);
-            for (int i = 0; i < times; i++)
-                t += grid_run(&g, 1, &work) / times;
-            _exit(write(said[1], &t, sizeof t) != sizeof t);
+            if (size)
+                grid_open(&g, size, nodes, 1);
+            close(start[1]);
+            if (write(said[1], &best, sizeof best) < 0 || read(start[0], &c, 1) < 0)
+                _exit(1);
+            for (int i = 0; i < times; i++) {
+                double t = vp_now();
+                for (int k = 0; k < 5000 && !size; k++)
+                    isa->forward(&line, x, 1);
+                t = size ? grid_run(&g, 1) : vp_now() - t;
+                best = t < best ? t : best;
+            }
+            _exit(write(said[1], &best, sizeof best) != sizeof best);
         }
     close(start[0]);
     for (int i = 0; i < 2 * processes; i++) {
         double t;
         if (read(said[0], &t, sizeof t) != sizeof t)
             exit(1);
-        sum += t;
+        sum += i < processes ? 0 : t;
         if (i == processes - 1)
             close(start[1]);
     }
@@ -239,42 +248,39 @@ static double copies(int64_t size, int64_t nodes, int processes, int times)
 
 static void table(int most)
 {
+    enum { TURNS = 4 };
+
     for (int64_t size = 1024, nodes = 8; size <= 4096; size *= 2, nodes *= 2) {
-        const int rounds = size == 4096 ? 5 : size == 2048 ? 15 : 40;
-        double wall[STEPS], work[STEPS], alone = 0;
+        const int runs = size == 4096 ? 2 : size == 2048 ? 6 : 20, all = TURNS * runs;
+        double time[STEPS][TURNS * 20], apart[STEPS], clocks[STEPS];
         struct grid g;
         int steps = 0;
 
         for (int t = 1; t <= most && steps < STEPS; t *= 2)
-            wall[steps++] = 1e9;
-        double *all = malloc((size_t)(rounds * steps) * sizeof *all);
+            steps++;
         grid_open(&g, size, nodes, most);
-        for (int r = -1; all && r < rounds; r++)
+        for (int turn = 0; turn < TURNS; turn++)
             for (int s = 0; s < steps; s++) {
-                double w, t = grid_run(&g, 1 << s, &w);
-                if (r < 0)
-                    continue;
-                all[s * rounds + r] = t;
-                if (t < wall[s]) {
-                    wall[s] = t;
-                    work[s] = w;
-                }
+                nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* threads that had work look for more for a while */
+                grid_run(&g, 1 << s);
+                for (int r = 0; r < runs; r++)
+                    time[s][turn * runs + r] = grid_run(&g, 1 << s);
             }
-        printf("%lld^2, %lld x %lld kernels of 100^2: %s\n", (long long)size, (long long)nodes, (long long)nodes,
-               g.c.stage[0].text);
-        for (int s = 0; all && s < steps; s++) {
-            const double one = copies(size, nodes, 1 << s, size == 4096 ? 2 : size == 2048 ? 6 : 20);
-            qsort(all + s * rounds, (size_t)rounds, sizeof *all, by_value);
-            const double middle = all[s * rounds + rounds / 2];
-            alone = s ? alone : one;
-            printf("%4d threads %9.2f ms (median %.2f)  speed-up %6.2f (%.2f)  efficiency %5.1f %% (%.1f)  of processors %.2f ms"
-                   "  separate processes %5.1f %%\n", 1 << s, wall[s] * 1e3, middle * 1e3, wall[0] / wall[s],
-                   all[rounds / 2] / middle, 100 * wall[0] / wall[s] / (1 << s), 100 * all[rounds / 2] / middle / (1 << s),
-                   work[s] * 1e3, 100 * alone / one);
-            fflush(stdout);
-        }
-        free(all);
         grid_close(&g);
+        for (int s = 0; s < steps; s++) {
+            qsort(time[s], (size_t)all, sizeof **time, by_value);
+            apart[s] = copies(size, nodes, 1 << s, 2 * runs);
+            clocks[s] = copies(0, 0, 1 << s, 20);
+        }
+        printf("%lld^2, %lld x %lld kernels of 100^2\n threads       ms   median   speed-up   efficiency   of separate processes:"
+               " that of theirs   of clocks alone\n", (long long)size, (long long)nodes, (long long)nodes);
+        for (int s = 0; s < steps; s++) {
+            const double speed_up = time[0][0] / time[s][0], separate = apart[0] / apart[s];
+            printf("%8d %8.2f %8.2f %10.2f %10.1f %% %22.1f %% %14.1f %% %15.1f %%\n", 1 << s, time[s][0] * 1e3,
+                   time[s][all / 2] * 1e3, speed_up, 100 * speed_up / (1 << s), 100 * speed_up / (1 << s) / separate,
+                   100 * separate, 100 * clocks[0] / clocks[s]);
+        }
+        fflush(stdout);
     }
 }
 
