@@ -44,9 +44,9 @@ endif
 ALLCFLAGS = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Icommon -I$(OBJ) $(WARN) \
             -fopenmp -fPIC -fno-math-errno -ffp-contract=off $(CFLAGS) $(SANFLAGS)
 LIBS    := -ltiff -lz -lm -lpthread -ldl
-# OpenMP's runtime goes into the programs where it can: base/tool.c then speaks to it before it starts
+# OpenMP's runtime goes into the programs where it can: tool/tool.c then speaks to it before it starts
 GOMPLIB := $(if $(CLANG),,$(filter /%,$(shell $(CC) -print-file-name=libgomp.a)))
-# ... and it speaks through us: base/openmp.c
+# ... and it speaks through us: tool/openmp.c
 GOMP     = $(if $(GOMPLIB),$(GOMPLIB) -Wl$(comma)--wrap=gomp_fatal$(comma)--wrap=gomp_error $(LIB))
 LINKFLAGS = $(if $(GOMP),$(filter-out -fopenmp,$(ALLCFLAGS)),$(ALLCFLAGS))
 BENCHLIBS := -lfftw3f          # what the benchmarks compare with
@@ -120,8 +120,8 @@ $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -MMD -MP -MT $@ -c -o $@ $<
 
 # compiled again when the commit is another one, and nothing else is
-$(OBJ)/common/base/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
-$(OBJ)/common/base/version.o: $(OBJ)/version
+$(OBJ)/common/tool/version.o: ALLCFLAGS += -DVP_VERSION='"$(VERSION)"'
+$(OBJ)/common/tool/version.o: $(OBJ)/version
 $(OBJ)/version: FORCE
 	@mkdir -p $(@D) && { echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@; }
 

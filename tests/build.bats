@@ -5,9 +5,9 @@ setup_file() { unset MAKEFLAGS MFLAGS MAKELEVEL VERSION; }
 
 # tree DIR: what the Makefile needs, and little to compile
 tree() {
-    mkdir -p "$1/common/base"
+    mkdir -p "$1/common"
     cp "$ROOT/Makefile" "$ROOT/VERSION" "$1"
-    cp "$ROOT"/common/base/* "$1/common/base"
+    cp -r "$ROOT"/common/base "$ROOT"/common/tool "$1/common"
 }
 
 # commit DIR: a repository of its own with one commit more
@@ -26,7 +26,7 @@ value() { make -C "$1" -s -p -n CUDA=0 2>/dev/null | sed -n "s/^$2 :\\{0,2\\}= /
     echo build >t/.gitignore
     commit t
     obj=$(value t OBJ)
-    both=("$obj/common/base/version.o" "$obj/common/base/places.o")
+    both=("$obj/common/tool/version.o" "$obj/common/base/places.o")
     make -C t -s CUDA=0 "${both[@]}"
     grep -qF "$(cat VERSION 2>/dev/null || cat t/VERSION)+$(git -C t describe --always)" "t/${both[0]}"
     commit t

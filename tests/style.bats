@@ -43,3 +43,32 @@ EOF
 END
     ok perl "$ROOT/tests/style.pl" good.bats
 }
+
+@test "rooms know each other in one direction, and only programs know what a program was told" {
+    ok perl "$ROOT/tests/layers.pl" "$ROOT"
+}
+
+# bends FILE TEXT: the check finds the file where its line is TEXT
+bends() {
+    mkdir -p "house/${1%/*}"
+    echo "$2" > "house/$1"
+    run perl "$ROOT/tests/layers.pl" house
+    rm "house/$1"
+    [ "$status" -eq 1 ] || { echo "not found: $1: $2"; return 1; }
+    [[ "$output" == *"$1:1:"* ]] || { echo "$output"; return 1; }
+}
+
+@test "the check of the rooms finds what it is for" {
+    bends common/local/gauss.c '#include "tool/open.h"'
+    bends common/run/plan.c '#include "local/gauss.h"'
+    bends common/stack/reader.h 'struct vp_run;'
+    bends common/image/select.c 'int vp_select(const struct vp_run *run);'
+    bends cuda/gauss.cu '#include "tool/image.h"'
+    bends tools/img-gauss.c '#include "device/choose.h"'
+    mkdir -p house/common/attic
+    run perl "$ROOT/tests/layers.pl" house
+    [ "$status" -eq 1 ]
+    rmdir house/common/attic
+    echo '#include "run/op.h"' > house/common/local/gauss.c
+    ok perl "$ROOT/tests/layers.pl" house
+}

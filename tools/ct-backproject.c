@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-backproject: filtered projections in, attenuation volume out. The views stream through; one volume
  * (or the slab of it that fits the memory) is held. */
-#include "base/tool.h"
-#include "ct/session.h"
 #include "stack/reader.h"
+#include "tool/session.h"
+#include "tool/tool.h"
 
 #include <string.h>
 

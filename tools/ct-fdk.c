@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ct-fdk: normalise, filter and back-project in one process whose stages overlap; the same bits as the
  * pipeline of ct-normalize, ct-filter and ct-backproject. */
-#include "base/tool.h"
 #include "ct/filter.h"
-#include "ct/normalize.h"
-#include "ct/ranked.h"
-#include "ct/session.h"
+#include "tool/flats.h"
 #include "stack/reader.h"
+#include "tool/ranked.h"
+#include "tool/session.h"
+#include "tool/tool.h"
 
 #include <string.h>
 

@@ -3,11 +3,11 @@
  * stream through; a few are held. */
 #include "base/size.h"
 #include "base/stats.h"
-#include "base/tool.h"
 #include "ct/filter.h"
 #include "ct/quantity.h"
 #include "run/pages.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * few pages are held. */
 #include "base/size.h"
 #include "base/stats.h"
-#include "base/tool.h"
-#include "ct/normalize.h"
+#include "tool/flats.h"
 #include "run/pages.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-cat: stacks joined, pages picked, regions cut; metadata and scan geometry follow the pixels. */
 #include "base/size.h"
-#include "base/tool.h"
 #include "image/label.h"
 #include "image/select.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 struct params {
     struct vp_select_params select;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
  * status. */
-#include "base/tool.h"
 #include "image/compare.h"
 #include "image/report.h"
 #include "image/select.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 #include <math.h>
 #include <string.h>

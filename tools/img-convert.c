@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-convert: another sample type, with one scale for the whole stack that is recorded in the metadata;
  * compression and raw output come with the common options. */
-#include "base/tool.h"
 #include "image/channel.h"
 #include "image/label.h"
 #include "image/report.h"
 #include "image/statistics.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-convolve: convolution with a kernel, or with a grid of kernels that change over the image. */
-#include "base/tool.h"
-#include "image/image_run.h"
-#include "image/kernels.h"
 #include "local/convolve.h"
+#include "tool/image_run.h"
+#include "tool/kernels.h"
+#include "tool/tool.h"
 
 struct params {
     struct vp_kernel_params kernel;

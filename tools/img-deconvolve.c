@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-deconvolve: what an image was before it was blurred by a kernel that is known. */
 #include "base/stats.h"
-#include "base/tool.h"
-#include "image/image_run.h"
-#include "image/kernels.h"
 #include "local/deconvolve.h"
+#include "tool/image_run.h"
+#include "tool/kernels.h"
+#include "tool/tool.h"
 
 #include <math.h>
 #include <pthread.h>

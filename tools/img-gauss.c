@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-gauss: Gaussian filter of images and volumes, its derivatives, and its complement (high-pass). */
-#include "base/tool.h"
+#include "tool/tool.h"
 #include "local/gauss.h"
-#include "image/image_run.h"
+#include "tool/image_run.h"
 
 #include <math.h>
 

@@ -2,9 +2,9 @@
 /* img-info: what a stack is (from its header), and what its samples are (statistics, histogram,
  * percentiles), as text, JSON or bare values for scripts. */
 #include "base/text.h"
-#include "base/tool.h"
 #include "image/info.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 #include <stdlib.h>
 

@@ -2,11 +2,11 @@
 /* img-local: a statistic of the neighbourhood of every voxel: mean, median, minimum, maximum, standard deviation,
  * variance, entropy, percentile; box or ellipsoid, any size. Contract: at the edge of the image the voxels that exist
  * count; the samples do not depend on how the work is cut. */
-#include "base/tool.h"
+#include "tool/tool.h"
 #include "local/entropy.h"
-#include "local/stat.h"
-#include "image/image_run.h"
-#include "image/range.h"
+#include "tool/stat.h"
+#include "tool/image_run.h"
+#include "tool/range.h"
 
 struct params {
     struct vp_stat_params stat;

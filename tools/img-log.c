@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-log: Laplacian of Gaussian of images and volumes. */
-#include "base/tool.h"
+#include "tool/tool.h"
 #include "local/log.h"
-#include "image/image_run.h"
+#include "tool/image_run.h"
 
 #include <math.h>
 

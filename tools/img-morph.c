@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-morph: erosion, dilation and what is made of them, with boxes and balls. */
-#include "base/tool.h"
 #include "local/morph.h"
-#include "image/image_run.h"
+#include "tool/image_run.h"
+#include "tool/neighbourhood.h"
+#include "tool/tool.h"
 
 struct params {
     int op;

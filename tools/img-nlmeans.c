@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-nlmeans: non-local means, which takes noise out by averaging voxels with similar surroundings. Contract: at the
  * edge of the image the voxels that exist count; the samples do not depend on how the work is cut. */
-#include "base/tool.h"
+#include "tool/tool.h"
 #include "local/nlmeans.h"
-#include "image/image_run.h"
+#include "tool/image_run.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-psf: kernels for img-convolve: point spread functions by formula, or measured from stars and beads. */
-#include "base/tool.h"
+#include "tool/tool.h"
 #include "base/size.h"
 #include "image/psf.h"
 #include "run/pages.h"
-#include "stack/open.h"
+#include "tool/open.h"
 
 #include <math.h>
 #include <stdlib.h>

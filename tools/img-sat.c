@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-sat: summed area tables of images and volumes. */
-#include "base/tool.h"
 #include "image/boxes.h"
-#include "image/image_run.h"
 #include "image/sat.h"
 #include "stack/reader.h"
 #include "stack/writer.h"
+#include "tool/image_run.h"
+#include "tool/tool.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-threshold: masks of what is brighter (or darker) than a threshold: one that is given, one found in the histogram
  * of the image, or one that follows the neighbourhood. Contract: results do not depend on how the work is cut. */
-#include "base/tool.h"
-#include "image/image_run.h"
 #include "image/morphrecon_derive.h"
-#include "image/range.h"
 #include "image/threshold.h"
-#include "local/adaptive.h"
+#include "tool/adaptive.h"
+#include "tool/image_run.h"
+#include "tool/range.h"
+#include "tool/tool.h"
 
 #include <math.h>
 

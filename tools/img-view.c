@@ -2,9 +2,9 @@
 /* img-view: a PNG of a slice, of three orthogonal slices, or of a montage, with a robust or a given
  * window. */
 #include "base/size.h"
-#include "base/tool.h"
 #include "image/render.h"
-#include "stack/open.h"
+#include "tool/open.h"
+#include "tool/tool.h"
 
 #include <math.h>
 #include <stdlib.h>

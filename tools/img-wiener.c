@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
-#include "base/tool.h"
 #include "local/wiener.h"
-#include "image/image_run.h"
+#include "tool/image_run.h"
+#include "tool/neighbourhood.h"
+#include "tool/noise.h"
+#include "tool/tool.h"
 
 #include <math.h>
 

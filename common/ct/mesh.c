@@ -152,8 +152,11 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
     t->reduce = m->columns > 1 ? over(slab * (m->columns - 1) / m->columns, model->reduce) : 0;
     const double bytes = p->discards ? 0 : volume * sizeof(float);
     t->store = fmax(over(bytes / hosts, model->store), over(bytes, model->store_all));
-    /* slices are fetched while those before are added and written */
-    t->run = model->start + t->compute + fmax(t->download, t->reduce + t->store);
+    /* slices are fetched while those before are added and written; those of a slab in parts begin when the views are
+     * there and the first part is made, and the last part leaves when all is made */
+    const double leave = fmax(t->download, t->reduce + t->store), parts = fmax(m->parts, 1);
+    const double feed = parts > 1 ? fmax(fmax(t->load, t->gather), fmax(t->upload, t->filter)) : t->compute;
+    t->run = model->start + fmax(t->compute + leave / parts, feed + (parts > 1 ? t->compute / parts : 0) + leave);
 }
 
 /* ---- the choice ---- */

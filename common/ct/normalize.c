@@ -11,7 +11,6 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "base/tool.h"
 
 #include <assert.h>
 #include <math.h>
@@ -619,28 +618,8 @@ size_t vp_normalize_bytes(const struct vp_normalize *n)
            + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float);
 }
 
-void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
-                       const struct vp_normalize_report *rep, int64_t samples, int64_t bad)
+struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
-    const double percent = samples > 0 ? 100 * (double)rep->floored / (double)samples : 0;
-
-    if (n->n_unlit)
-        vp_warn(run,
-                "%lld of %lld pixels are dead, their flat not above the dark field; filled in from their "
-                "neighbours",
-                (long long)n->n_unlit, (long long)(n->nu * n->nv));
-    if (n->n_dead > n->n_unlit)
-        vp_note(run, "%lld pixels are dead in the mask; filled in from their neighbours",
-                (long long)(n->n_dead - n->n_unlit));
-    if (bad)
-        vp_warn(run, "%lld samples are NaN or infinite; filled in from their neighbours", (long long)bad);
-    if (rep->zingers)
-        vp_note(run, "%lld zingers (%.3g %% of the samples) were replaced", (long long)rep->zingers,
-                100 * (double)rep->zingers / (double)samples);
-    if (percent > 1)
-        vp_warn(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
-                (long long)rep->floored, percent, (double)n->floor);
-    else if (rep->floored)
-        vp_note(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
-                (long long)rep->floored, percent, (double)n->floor);
+    return (struct vp_normalize_facts){.pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit,
+                                       .floor = n->floor};
 }

@@ -11,7 +11,6 @@
 #include "ct/quantity.h"
 
 struct vp_reader;
-struct vp_run;
 
 struct vp_normalize_params {
     struct vp_strings flat;   /* --flat: each a set, interpolated linearly over the scan */
@@ -25,7 +24,6 @@ struct vp_normalize_params {
     const char *dead;         /* --dead FILE: a page nv x nu (in both layouts); non-zero pixels are dead */
     bool transmission;        /* --no-log: stop at the transmission (no floor) */
 };
-extern const struct vp_opt vp_normalize_options[];
 
 struct vp_normalize;
 
@@ -41,11 +39,6 @@ int vp_normalize_open(struct vp_normalize **n, const struct vp_normalize_params 
                       int64_t views, const float *const *flats, int n_flats, const float *dark,
                       const uint8_t *dead, struct vp_err *err);
 
-/* vp_normalize_open with the files of the options, read and averaged; for ct-normalize and ct-fdk. nv and
- * views may be -1: nv is then that of the flats. In layout sinograms flats and darks are sinograms too: a
- * page a detector row, its rows averaged. */
-int vp_normalize_load(struct vp_normalize **n, struct vp_run *run, const struct vp_normalize_params *p,
-                      int64_t nu, int64_t nv, int64_t views, bool sinograms, struct vp_err *err);
 /* Detector rows it knows; -1 if every row is treated alike (no flat, dark or mask). */
 int64_t vp_normalize_rows(const struct vp_normalize *n);
 size_t vp_normalize_bytes(const struct vp_normalize *n);   /* memory it holds */
@@ -69,9 +62,12 @@ void vp_normalize_views(const struct vp_normalize *n, int64_t first, int64_t cou
 void vp_normalize_sinograms(const struct vp_normalize *n, int64_t first, int64_t count, int64_t views,
                             const float *in, float *out, struct vp_normalize_report *rep);
 
-/* Say (warnings, notes) what was repaired of `samples` samples, `bad` of which were NaN or infinite. */
-void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
-                       const struct vp_normalize_report *rep, int64_t samples, int64_t bad);
+/* What there is to tell of it. */
+struct vp_normalize_facts {
+    int64_t pixels, dead, unlit; /* unlit: of the dead ones, those whose flat is not above the dark field */
+    double floor;
+};
+struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n);
 void vp_normalize_close(struct vp_normalize *n);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef VP_BOXES_H
 #define VP_BOXES_H
 
-#include "image/image.h"
+#include "run/op.h"
 
 struct vp_outfile;
 

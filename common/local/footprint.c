@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Boxes and ellipsoids as neighbourhoods: their options, their voxels as spans along x. */
+/* Boxes and ellipsoids as neighbourhoods: their voxels as spans along x. */
 #include "local/footprint.h"
 
 #include "base/err.h"
-#include "image/image.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,32 +10,6 @@
 #include <string.h>
 
 #define SLACK 1e-6
-#define RADIUS_MAX 1e6
-
-const struct vp_opt vp_footprint_options[] = {
-    VP_REALS(struct vp_footprint_params, radius, "radius", 'r', .metavar = "R|RX,RY,RZ", .def = "1",
-             .min = 0, .max = RADIUS_MAX, .group = "Neighbourhood",
-             .help = "how far the neighbourhood reaches, in voxels",
-             .more = "One number for all axes, or one for each of x, y, z; 0 leaves an axis out. The neighbourhood "
-                     "holds the voxels whose centres are at most so far away: --radius 1 is 3 x 3 x 3 voxels as a "
-                     "box and the six neighbours with the voxel itself as a ball. With --physical in the unit of the "
-                     "voxel size. At the edge of the image the voxels that exist are used."),
-    VP_CHOICE(struct vp_footprint_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
-              .help = "box or ball (an ellipsoid where the radii differ)"),
-    VP_OPT_END,
-};
-
-int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
-                      struct vp_err *err)
-{
-    double radius[3];
-
-    if (vp_image_lengths(im, "radius", &p->radius, radius, err))
-        return -1;
-    if (im->size[2] == 1)
-        radius[2] = 0;
-    return vp_footprint_init(f, p->shape ? VP_BALL : VP_BOX, radius, err);
-}
 
 /* The largest n with (n/r)^2 <= left, -1 if there is none. */
 static int64_t half_length(double r, double left)
@@ -72,8 +45,9 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
 
     *f = (struct vp_footprint){.shape = shape, .count = 1};
     for (int a = 0; a < 3; a++) {
-        if (!(radius[a] >= 0 && radius[a] <= RADIUS_MAX))
-            return vp_fail(err, VP_EUSAGE, "--radius: expected 0 to %.0f voxels, got %g", RADIUS_MAX, radius[a]);
+        if (!(radius[a] >= 0 && radius[a] <= VP_RADIUS_MAX))
+            return vp_fail(err, VP_EUSAGE, "--radius: expected 0 to %.0f voxels, got %g", VP_RADIUS_MAX,
+                           radius[a]);
         f->radius[a] = radius[a];
         r[a] = radius[a] + SLACK;
         f->reach[a] = (int64_t)floor(r[a]);

@@ -10,10 +10,9 @@
 #ifndef VP_FOOTPRINT_H
 #define VP_FOOTPRINT_H
 
-#include "base/opt.h"
 #include "run/op.h"
 
-struct vp_images;
+#define VP_RADIUS_MAX 1e6
 
 enum vp_shape { VP_BOX, VP_BALL };
 
@@ -30,13 +29,7 @@ struct vp_footprint {
     struct vp_span *span;
 };
 
-struct vp_footprint_params { struct vp_reals radius; int shape; };
-extern const struct vp_opt vp_footprint_options[];
-
-/* From a program's options (radii by vp_image_lengths). -1: VP_EUSAGE. */
-int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
-                      struct vp_err *err);
-/* Radii in voxels, each in [0, 1e6]; a ball in at most 2^31 voxels (radius 644), else VP_EUSAGE. */
+/* Radii in voxels, each in [0, VP_RADIUS_MAX]; a ball in at most 2^31 voxels (radius 644), else VP_EUSAGE. */
 int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err);
 /* Operations keep one of their own. VP_ERESOURCE. */
 int vp_footprint_copy(struct vp_footprint *dst, const struct vp_footprint *src, struct vp_err *err);

@@ -24,7 +24,7 @@ struct vp_limit {
     uint8_t mark; /* what they become; others become 0 */
 };
 
-/* params of the kernels "mean", "var", "std", (local/wiener.h) "wiener" and (local/adaptive.h) "above" */
+/* params of the kernels "mean", "var", "std", (local/wiener.h) "wiener" and (local thresholds) "above" */
 struct vp_moments_params {
     enum vp_moment moment;
     bool sample;            /* VP_VAR, VP_STD: divided by n - 1 (0 where n is 1) instead of n */

@@ -5,16 +5,8 @@
 
 #include "local/moments.h"
 
-struct vp_images;
-struct vp_run;
-
 /* Types as vp_moments_local. Kernel "wiener", params struct vp_moments_params. */
 int vp_wiener_local(struct vp_op *op, double noise, const struct vp_footprint *f, const int64_t image[3],
                     enum vp_type in, enum vp_type out, struct vp_err *err);
-
-/* The noise where none is given: the mean of the local variances over all images (those that are finite), in a pass of
- * its own. With --plan it is -1, unknown, and nothing is read. */
-int vp_wiener_noise(struct vp_images *im, struct vp_run *run, const struct vp_footprint *f, double *noise,
-                    struct vp_err *err);
 
 #endif

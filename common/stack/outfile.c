@@ -2,7 +2,7 @@
 /* Output files that appear whole or not at all: a temporary file beside the target, renamed at the end. */
 #include "base/err.h"
 #include "base/places.h"
-#include "base/tool.h"
+#include "base/signals.h"
 #include "stack/outfile.h"
 #include <errno.h>
 #include <fcntl.h>

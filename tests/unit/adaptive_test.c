@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "boxes.h"
-#include "image/image.h"
-#include "local/adaptive.h"
+#include "tool/adaptive.h"
+#include "tool/image.h"
 
 #include <math.h>
 

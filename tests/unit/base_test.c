@@ -4,10 +4,11 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/progress.h"
+#include "base/signals.h"
 #include "base/size.h"
 #include "base/stats.h"
-#include "base/tool.h"
 #include "test.h"
+#include "tool/tool.h"
 
 #include <ctype.h>
 #include <errno.h>

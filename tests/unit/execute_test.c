@@ -3,9 +3,9 @@
  * symmetric and knows where the edges of the image are; the devices are pretended ones, which copy as real ones do. */
 #include "base/progress.h"
 #include "base/stats.h"
-#include "base/tool.h"
-#include "image/range.h"
-#include "image/image_run.h"
+#include "tool/tool.h"
+#include "tool/range.h"
+#include "tool/image_run.h"
 #include "plans.h"
 
 static char dir[] = "/tmp/execute_test.XXXXXX";

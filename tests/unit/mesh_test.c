@@ -82,6 +82,19 @@ static void times_are_those_of_the_paper(void)
     CHECK_NEAR(t.reduce, voxels / 3 * 4 / 2 / 7e6, 1e-12);
     CHECK_NEAR(t.store, voxels * 4 / 2 / 11e6, 1e-12);
     CHECK_NEAR(t.run, t.compute + t.reduce + t.store, 1e-12);
+    /* slices that leave while others are made: the first part as soon as it is made, the last at the end */
+    mesh.parts = 10;
+    m.load = 1e9;
+    for (int quick = 0; quick < 2; quick++) {
+        m.store = quick ? 11e9 : 11e4;
+        m.reduce = quick ? 7e9 : 7e6;
+        vp_mesh_times(&t, &p, &m, &mesh);
+        const double leave = t.reduce + t.store, feed = fmax(t.load, t.filter);
+        CHECK((quick != 0) == (t.compute + leave / 10 > feed + t.compute / 10 + leave));
+        CHECK_NEAR(t.run, fmax(t.compute + leave / 10, feed + t.compute / 10 + leave), 1e-12);
+    }
+    m = model;
+    mesh.parts = 0;
     /* read once, each rank a sixth, and filtered there; two thirds of a subset's rows come from the others */
     mesh.gather = true;
     vp_mesh_times(&t, &p, &m, &mesh);

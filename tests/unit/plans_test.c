@@ -7,8 +7,8 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
-#include "local/adaptive.h"
-#include "local/stat.h"
+#include "tool/adaptive.h"
+#include "tool/stat.h"
 #include "local/log.h"
 #include "image/math.h"
 #include "image/threshold.h"
@@ -17,7 +17,7 @@
 #include "local/nlmeans.h"
 #include "local/deconvolve.h"
 #include "local/wiener.h"
-#include "image/image_run.h"
+#include "tool/image_run.h"
 #include "plans.h"
 
 #include <malloc.h>

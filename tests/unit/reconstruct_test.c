@@ -1441,7 +1441,7 @@ struct grid_run {
     atomic_int failed;
 };
 
-/* One rank of a grid, as ct/ranked.c has it work. */
+/* One rank of a grid, as tool/ranked.c has it work. */
 static void be_rank(struct vp_ranks *ranks, void *arg)
 {
     struct grid_run *g = arg;

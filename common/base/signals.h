@@ -1,0 +1,12 @@
+/* What is cleaned up when a program ends before its time. */
+#ifndef VP_SIGNALS_H
+#define VP_SIGNALS_H
+
+/* Have fn called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is raised again), and when
+ * it exits; fn must be async-signal-safe. At most four; the same one again is ignored. */
+void vp_at_signal(void (*fn)(void));
+
+/* Once, before the work: by vp_main(). */
+void vp_signals_install(void);
+
+#endif

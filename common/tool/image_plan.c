@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/image_plan.h"
+#include "base/size.h"
+#include "device/choose.h"
+#include "tool/open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEP = 64 << 20 };
+
+static void make_problem(const struct vp_images *im, const struct vp_run *run, const struct vp_chain *chain,
+                         enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
+{
+    const struct vp_op *last = &chain->stage[chain->n - 1];
+    *p = (struct vp_problem){.chain = chain, .lines = im->lines, .image = {im->size[0], im->size[1], im->size[2]}, .inner = im->inner,
+                             .outer = im->outer, .threads = (int)run->common.threads,
+                             .stored_out = vp_type_size(result)};
+    p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
+    /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
+    const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
+    const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
+    const struct vp_stack out = {first->nx + last->border[0], first->ny + last->border[im->lines ? 2 : 1],
+                                 unknown ? -1 : 1, result, {0, NULL, NULL}};
+    const struct vp_stack twin = {out.nx, out.ny, out.pages, last->twin_out, {0, NULL, NULL}};
+    const int results = writes + (writes && last->twin);
+    uint64_t least = 0;
+    for (int i = 0; i < results; i++) {
+        const struct vp_stack *s = i ? &twin : &out;
+        /* rows are collected to pages that are compressed or held back */
+        const uint64_t page = im->lines && (unknown || run->common.compress) ? vp_page_bytes(s) : 0;
+        least += vp_output_holds(run, s, 0) + page;
+        p->beside += vp_output_holds(run, s, run->common.memory) + page;
+    }
+    *spare = p->beside - least;
+    p->beside = p->beside > im->held ? p->beside : im->held;
+    for (int k = 0; k < im->n; k++)
+        p->beside += vp_reader_holds(im->reader[k], !im->lines);
+    for (int s = 0; s < chain->n; s++)
+        p->beside += chain->stage[s].holds;
+    p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
+    p->once = !im->seekable;
+    p->rows = vp_output_any_order(run) && !unknown && !im->lines;
+    for (int k = 0; k < im->n; k++) {
+        p->single[k] = im->single[k];
+        if (im->single[k])
+            continue;
+        p->stored_in += vp_type_size(vp_reader_stack(im->reader[k])->type);
+        p->rows = p->rows && vp_reader_concurrent(im->reader[k]);
+    }
+    for (int a = 0; a < im->params.chunk.n; a++)
+        p->chunk[a] = im->params.chunk.v[a];
+    if (im->params.chunk.n == 1)
+        p->chunk[1] = p->chunk[2] = p->chunk[0];
+}
+
+/* Voxels of all images; a great many if a pipe does not say. */
+static double voxels_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    return (double)im->size[0] * (double)im->size[1] * (p->image[2] < VP_UNKNOWN ? (double)p->image[2] : 1e9)
+           * (p->outer < VP_UNKNOWN ? (double)p->outer : 1e9) * (double)p->inner;
+}
+
+/* For what `auto` means. */
+static struct vp_effort effort_of(const struct vp_images *im, const struct vp_problem *p)
+{
+    const struct vp_rates *rates = p->rates ? p->rates : &vp_rates;
+    double cost = 0;
+
+    for (int s = 0; s < p->chain->n; s++)
+        cost += p->chain->stage[s].cost;
+    return (struct vp_effort){.on_cpu = voxels_of(im, p) * cost * 1e-9 / (double)p->threads,
+                              .start = rates->device_start, .work = voxels_of(im, p) * (double)p->stored_in,
+                              .all = rates->devices_all};
+}
+
+/* The devices that --device names, if they can run the chain. */
+static int find_devices(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
+{
+    struct vp_problem *p = &j->problem;
+    const bool automatic = !strcmp(run->common.device, "auto");
+    int *devices = NULL, n = 0;
+    char why[256] = "";
+    int rc = 0;
+
+    p->kind = NULL;
+    if (!(run->tool->flags & VP_TOOL_CUDA) || !strcmp(run->common.device, "cpu"))
+        return 0;
+    const struct vp_effort effort = effort_of(im, p);
+    if (automatic && !vp_choose(&effort, 1))
+        return 0;
+    const struct vp_kind *kind = NULL;
+    if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
+        return -1;
+    if (kind->on_host) {
+        if (*vp_devices_refused())
+            vp_warn(run, "on the CPU: %s", vp_devices_refused());
+        goto out;
+    }
+    if (!vp_lanes_have(kind, p->chain, why, sizeof why)) {
+        if (automatic)
+            vp_note(run, "on the CPU: %s: %s", kind->name, why);
+        else
+            rc = vp_fail(err, VP_ERESOURCE, "device %s: %s", run->common.device, why),
+            vp_hint(err, "use --device cpu, or auto");
+        goto out;
+    }
+    if (automatic)
+        n = vp_choose(&effort, n);
+    p->devices = 0;
+    for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
+        struct vp_device_info info = {0};
+        rc = kind->info(devices[i], &info, err);
+        if (i == 0)
+            snprintf(j->name, sizeof j->name, "%s", info.name);
+        j->device[p->devices] = devices[i];
+        p->free[p->devices++] = info.free / 10 * 9 / STEP * STEP; /* like devices get like plans */
+    }
+    if (!rc)
+        p->kind = kind;
+    else if (automatic) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        rc = 0;
+    }
+out:
+    free(devices);
+    return rc;
+}
+
+int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
+{
+    if (!vp_plan_make(&j->plan, &j->problem, err))
+        return 0;
+    if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+        const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)j->problem.beside);
+        j->problem.beside -= spare;
+        j->problem.memory += spare;
+        *err = (struct vp_err)VP_ERR_INIT;
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
+    if (j->problem.kind && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
+        vp_note(run, "on the CPU: %s", err->msg);
+        *err = (struct vp_err)VP_ERR_INIT;
+        j->problem.kind = NULL;
+        memcpy(j->chain->stage[0].step, j->step, sizeof j->step);
+        memcpy(j->chain->stage[0].halo, j->halo, sizeof j->halo);
+        if (!vp_plan_make(&j->plan, &j->problem, err))
+            return 0;
+    }
+    if (err->code != VP_ERESOURCE)
+        return -1;
+    return vp_hint(err, j->problem.rows ? "allow more with --memory"
+                        : im->seekable
+                            ? "allow more with --memory, or give uncompressed files, and one to write with -o"
+                            : "allow more with --memory, or give files (or --spool), and one to write with -o");
+}
+
+static void by_rows(struct vp_image_job *j, bool yes, const int64_t size[3])
+{
+    int64_t *const image[2] = {j->problem.image, j->chain->stage[0].image}, *const chunk = j->problem.chunk;
+    for (int i = 0; i < 2; i++) {
+        image[i][0] = size[0];
+        image[i][1] = yes ? 1 : size[1];
+        image[i][2] = yes ? size[1] : 1;
+    }
+    const int64_t high = chunk[1];
+    if (yes && chunk[0]) {
+        chunk[1] = 1;
+        chunk[2] = high;
+    }
+    j->problem.lines = yes;
+}
+
+/* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan that
+ * is there. */
+static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
+                        struct vp_err *err)
+{
+    const struct vp_op *op = vp_chain_twice(j->chain);
+    const struct vp_image_job before = *j;
+    struct vp_err why = VP_ERR_INIT;
+    bool single = false;
+    for (int k = 0; k < im->n; k++)
+        single = single || im->single[k];
+    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || j->problem.kind || single
+        || j->problem.once || (planned && !j->plan.twice))
+        return -1;
+    by_rows(j, true, im->size);
+    if (!vp_images_plan_again(im, run, j, &why) && (!planned || j->plan.seconds < before.plan.seconds)) {
+        *err = (struct vp_err)VP_ERR_INIT;
+        return 0;
+    }
+    *j = before;
+    by_rows(j, false, im->size);
+    memcpy(j->problem.chunk, before.problem.chunk, sizeof before.problem.chunk);
+    return -1;
+}
+
+int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_chain *chain, enum vp_type stored,
+                   bool writes, struct vp_image_job *j, struct vp_err *err)
+{
+    for (int s = 0; s < chain->n; s++)
+        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN) {
+            vp_fail(err, VP_EUSAGE,
+                    "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                    vp_reader_name(im->reader[0]), chain->stage[s].kernel);
+            return vp_hint(err, "give a file, or --spool");
+        }
+    memset(j, 0, sizeof *j);
+    make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
+    j->problem.rows = j->problem.rows && writes;
+    j->chain = chain;
+    memcpy(j->step, chain->stage[0].step, sizeof j->step);
+    memcpy(j->halo, chain->stage[0].halo, sizeof j->halo);
+    if (find_devices(im, run, j, err))
+        return -1;
+    if (j->problem.kind)
+        vp_lanes_demand(j->problem.kind, chain);
+    const int rc = vp_images_plan_again(im, run, j, err);
+    return writes && !plan_by_rows(im, run, j, !rc, err) ? 0 : rc;
+}

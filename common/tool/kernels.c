@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/kernels.h"
+
+#include "base/err.h"
+#include "base/places.h"
+#include "base/size.h"
+#include "tool/open.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct vp_opt vp_kernel_options[] = {
+    VP_FILE(struct vp_kernel_params, kernel, "kernel", 'k', .metavar = "FILE", .group = "Kernel",
+            .help = "the kernel, or with --grid one on each page (must be given)",
+            .more = "A stack like any other. One page is a kernel for images, which every slice of a volume gets, too; "
+                    "several pages are one for volumes. The sample that lies on the voxel is number n / 2 of n along "
+                    "each axis, counted from 0: the middle one where n is odd."),
+    VP_SIZE(struct vp_kernel_params, grid, "grid", 0, .metavar = "NXxNY",
+            .help = "a kernel for each of NX by NY equal parts of the image",
+            .more = "The pages are the kernels, row by row. Each stands for the middle of its part; between these middles "
+                    "the kernels (or what they make of the image) are weighted bilinearly, beyond the outermost they "
+                    "stay the same. One number is for both."),
+    VP_FILE(struct vp_kernel_params, positions, "positions", 0, .metavar = "FILE",
+            .help = "a kernel for each of the places that FILE lists",
+            .more = "A line for each page, in their order: x y, in pixels from 0, or page x y; what follows # does not "
+                    "count. The places have to be those of a rectangular grid, in any order, with any distances."),
+    VP_CHOICE(struct vp_kernel_params, weights, "weights", 0, "output|source", .metavar = "WHOSE", .def = "output",
+              .help = "weights of a grid's kernels: those of the output pixel, or of the source",
+              .more = "output is the weighted sum of what each kernel makes of the image: out(p) = sum of W(p) (K * in). "
+                      "source is what optics do, every point of light spreads as the kernel of its place says: out = sum "
+                      "of K * (W in). The two differ where kernels change much within their own size."),
+    VP_OPT_END,
+};
+
+/* ---- places ---- */
+
+struct places { double *x, *y; int64_t n; };
+
+/* The numbers of a line: x and y of which page. */
+static int read_line(const char *path, int64_t number, char *line, struct places *p, int64_t room, struct vp_err *err)
+{
+    double v[4];
+    int n = 0;
+
+    line[strcspn(line, "#\r\n")] = '\0';
+    for (char *at = line, *end; n < 4; at = end + strspn(end, " \t,")) {
+        v[n] = strtod(at, &end);
+        if (end == at) {
+            if (*(at + strspn(at, " \t,")))
+                n = 4;
+            break;
+        }
+        n++;
+    }
+    if (n == 0)
+        return 0;
+    const double page = n == 3 ? v[0] : (double)p->n, x = v[n == 3], y = v[(n == 3) + 1];
+    if (n == 1 || n == 4 || !isfinite(x) || !isfinite(y))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y, or page x y", path, (long long)number);
+    if (p->n >= room)
+        return vp_fail(err, VP_ERUN, "%s: more places than the %lld kernels", path, (long long)room);
+    if (!(page >= 0 && page < (double)room) || page != floor(page) || !isnan(p->x[(int64_t)page]))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected a page of 0 to %lld that no other line names, got %g", path,
+                       (long long)number, (long long)room - 1, page);
+    p->x[(int64_t)page] = x;
+    p->y[(int64_t)page] = y;
+    p->n++;
+    return 0;
+}
+
+static int read_places(const char *path, struct places *p, int64_t kernels, struct vp_err *err)
+{
+    FILE *f = vp_fopen(path, "r");
+    char *line = NULL;
+    size_t size = 0;
+    int rc = 0;
+
+    if (!f)
+        return vp_fail_errno(err, "%s", path);
+    for (int64_t i = 0; i < kernels; i++)
+        p->x[i] = NAN;
+    for (int64_t number = 1; !rc && getline(&line, &size, f) >= 0; number++)
+        rc = read_line(path, number, line, p, kernels, err);
+    if (!rc && ferror(f))
+        rc = vp_fail_errno(err, "%s", path);
+    free(line);
+    fclose(f);
+    if (!rc && p->n < kernels)
+        rc = vp_fail(err, VP_ERUN, "%s: %lld places, but %lld kernels", path, (long long)p->n, (long long)kernels);
+    return rc;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The different values among n, in order; those that differ by no more than a thousandth of a pixel are one. */
+static int64_t different(double *to, const double *from, int64_t n)
+{
+    int64_t count = 0;
+
+    memcpy(to, from, (size_t)n * sizeof *to);
+    qsort(to, (size_t)n, sizeof *to, by_value);
+    for (int64_t i = 0; i < n; i++)
+        if (count == 0 || to[i] - to[count - 1] > 1e-3)
+            to[count++] = to[i];
+    return count;
+}
+
+static int64_t index_of(const double *v, int64_t n, double x)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++)
+        best = fabs(v[i] - x) < fabs(v[best] - x) ? i : best;
+    return best;
+}
+
+/* Pages into the order of the grid that their places make: order[node] is the page. */
+static int make_grid(struct vp_kernels *k, const char *path, const struct places *p, int64_t *order, struct vp_err *err)
+{
+    for (int a = 0; a < 2; a++)
+        k->nodes[a] = different(k->node[a], a ? p->y : p->x, p->n);
+    if (k->nodes[0] * k->nodes[1] != p->n)
+        return vp_fail(err, VP_ERUN, "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
+                       path, (long long)p->n, (long long)k->nodes[0], (long long)k->nodes[1]);
+    for (int64_t i = 0; i < p->n; i++)
+        order[i] = -1;
+    for (int64_t i = 0; i < p->n; i++) {
+        const int64_t at = index_of(k->node[1], k->nodes[1], p->y[i]) * k->nodes[0] + index_of(k->node[0], k->nodes[0], p->x[i]);
+        if (order[at] >= 0)
+            return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", path, (long long)order[at],
+                           (long long)i);
+        order[at] = i;
+    }
+    return 0;
+}
+
+/* ---- the file ---- */
+
+static int check(const struct vp_kernel_params *p, const struct vp_stack *s, const struct vp_images *im, const char *name,
+                 struct vp_err *err)
+{
+    if (p->grid.n && p->positions)
+        return vp_fail(err, VP_EUSAGE, "--grid and --positions: expected one of them");
+    if (p->grid.n > 2)
+        return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
+    if (s->pages < 0) {
+        vp_fail(err, VP_ERUN, "%s: how many pages it has is not known", name);
+        return vp_hint(err, "give a file, or --spool");
+    }
+    if (p->grid.n) {
+        const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
+        if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
+            return vp_fail(err, VP_ERUN, "%s: %lld page%s: --grid %lldx%lld expects a kernel on each of %lld", name,
+                           (long long)s->pages, s->pages == 1 ? "" : "s", (long long)nx, (long long)ny,
+                           (long long)nx * (long long)ny);
+    } else if (!p->positions && s->pages > 1 && im->flat) {
+        vp_fail(err, VP_ERUN, "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
+                (long long)s->pages);
+        return vp_hint(err, "--grid says that they are a grid of kernels");
+    }
+    return 0;
+}
+
+static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const struct vp_kernel_params *p,
+                        const struct vp_stack *s, struct vp_err *err)
+{
+    const int64_t pages = s->pages, page = s->nx * s->ny;
+    const bool grid = p->grid.n || p->positions;
+    struct places places = {0};
+    int64_t *order = NULL;
+    int rc = -1;
+
+    k->n[0] = s->nx;
+    k->n[1] = s->ny;
+    k->n[2] = grid ? 1 : pages;
+    k->nodes[0] = p->grid.n ? p->grid.v[0] : 1;
+    k->nodes[1] = p->grid.n == 2 ? p->grid.v[1] : k->nodes[0];
+    if (vp_memory_claim((uint64_t)pages * (uint64_t)page * 3 * sizeof(float), "kernels", vp_reader_name(reader), err))
+        return -1;
+    k->samples = vp_alloc_raw((size_t)pages, (size_t)page * sizeof *k->samples, "the kernels", err);
+    order = vp_alloc_raw((size_t)pages, sizeof *order, "the kernels", err);
+    places.x = vp_alloc_raw((size_t)pages, sizeof *places.x, "places", err);
+    places.y = vp_alloc_raw((size_t)pages, sizeof *places.y, "places", err);
+    if (!k->samples || !order || !places.x || !places.y)
+        goto out;
+    for (int64_t i = 0; i < pages; i++)
+        order[i] = i;
+    if (p->positions) {
+        k->node[0] = vp_alloc_raw((size_t)pages, sizeof *k->node[0], "places", err);
+        k->node[1] = vp_alloc_raw((size_t)pages, sizeof *k->node[1], "places", err);
+        if (!k->node[0] || !k->node[1] || read_places(p->positions, &places, pages, err)
+            || make_grid(k, p->positions, &places, order, err))
+            goto out;
+    }
+    for (int64_t i = 0; i < pages; i++) {
+        int64_t at = 0;
+        while (order[at] != i)
+            at++;
+        const int got = vp_reader_next_f32(reader, k->samples + at * page, err);
+        if (got != 1) {
+            if (got == 0)
+                vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
+                        (long long)i);
+            goto out;
+        }
+    }
+    rc = 0;
+out:
+    free(order);
+    free(places.x);
+    free(places.y);
+    return rc;
+}
+
+int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_kernel_params *p,
+                    const struct vp_images *im, struct vp_err *err)
+{
+    struct vp_reader *reader = NULL;
+
+    *k = (struct vp_kernels){.nodes = {1, 1}};
+    if (!p->kernel) {
+        vp_fail(err, VP_EUSAGE, "--kernel is missing: which one?");
+        return vp_hint(err, "give a stack that holds it: -k kernel.tif");
+    }
+    if (vp_open_mask(run, p->kernel, &reader, err))
+        return -1;
+    const struct vp_stack *s = vp_reader_stack(reader);
+    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(k, reader, p, s, err) ? -1 : 0;
+    struct vp_err late = VP_ERR_INIT;
+    if (vp_reader_close(reader, rc ? &late : err))
+        rc = -1;
+    if (rc)
+        vp_kernels_free(k);
+    return rc;
+}
+
+void vp_kernels_free(struct vp_kernels *k)
+{
+    free(k->samples);
+    free(k->node[0]);
+    free(k->node[1]);
+    *k = (struct vp_kernels){0};
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inputs and outputs of a program, with the common options applied. */
+#include "tool/open.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "stack/outfile.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_paths(struct vp_run *run, const char *const *paths, int n, const struct vp_reader_options *o,
+                      struct vp_reader **reader, struct vp_err *err)
+{
+    bool standard = n == 0;
+    for (int i = 0; i < n; i++)
+        standard = standard || !strcmp(paths[i], "-");
+    if (standard && isatty(STDIN_FILENO)) {
+        vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a stack");
+        return vp_hint(err, "name a file, or send one through a pipe");
+    }
+    if (vp_reader_open(reader, paths, n, o, err))
+        return -1;
+    const char *path;
+    for (int64_t i = 0; (path = vp_reader_path(*reader, i)); i++)
+        if (vp_stats_apart(run, path, err)) {
+            vp_reader_close(*reader, NULL);
+            *reader = NULL;
+            return -1;
+        }
+    if (vp_reader_lost(*reader))
+        vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
+                "or use --spool", vp_reader_name(*reader), vp_reader_lost(*reader));
+    return 0;
+}
+
+int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
+                 struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold,
+                                        .samples = samples, .output = run->common.output};
+    return open_paths(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
+}
+
+int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
+{
+    return vp_open_held(run, 0, VP_AS_STORED, reader, err);
+}
+
+int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
+                  struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool,
+                                        .output = run->common.output};
+    return open_paths(run, paths, n, &o, reader, err);
+}
+
+int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err)
+{
+    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .samples = VP_AS_VALUES,
+                                        .output = run->common.output};
+    return open_paths(run, paths, n, &o, reader, err);
+}
+
+int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
+{
+    const struct vp_reader_options o = {.spool = run->common.spool, .samples = VP_AS_VALUES, .output = run->common.output};
+    return open_paths(run, &path, 1, &o, reader, err);
+}
+
+/* One line, whatever an argument held. */
+static int add_history(struct vp_meta *m, const char *text)
+{
+    char *line = text && *text ? strdup(text) : NULL;
+    if (!line)
+        return text && *text ? -1 : 0;
+    for (char *p = line; *p; p++)
+        if (*p == '\n' || *p == '\r' || *p == '\t')
+            *p = ' ';
+    for (size_t n = strlen(line); n && line[n - 1] == ' '; n--)
+        line[n - 1] = '\0';
+    const int rc = vp_meta_add(m, "history", line + strspn(line, " "));
+    free(line);
+    return rc;
+}
+
+static struct vp_writer_options output_options(const struct vp_run *run)
+{
+    return (struct vp_writer_options){.raw = run->common.raw_out, .compress = (enum vp_compress)run->common.compress};
+}
+
+uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, uint64_t memory)
+{
+    const struct vp_writer_options o = output_options(run);
+    return vp_writer_holds(out, &o, memory);
+}
+
+int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err)
+{
+    return add_history(&out->meta, run->history)
+               ? vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata") : 0;
+}
+
+int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err)
+{
+    const char *path = run->common.output;
+    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO)) {
+        vp_fail(err, VP_EUSAGE, "standard output is a terminal");
+        return vp_hint(err, "redirect, pipe, or use -o FILE (--force to override)");
+    }
+    return vp_open_result(run, path, out, writer, err);
+}
+
+int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err)
+{
+    struct vp_stack stack;
+    if (vp_stack_copy(&stack, out))
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
+    if (vp_output_history(run, &stack, err)) {
+        vp_stack_free(&stack);
+        return -1;
+    }
+    const struct vp_writer_options o = output_options(run);
+    const int rc = vp_writer_open(writer, path, &stack, &o, err);
+    vp_stack_free(&stack);
+    return rc;
+}
+
+bool vp_output_any_order(const struct vp_run *run)
+{
+    return vp_outfile_is_new(run->common.output) && !run->common.compress;
+}
+
+int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,
+             struct vp_err *err)
+{
+    struct vp_err late = VP_ERR_INIT;
+    if (reader) {
+        vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(reader));
+        if (!failed && vp_reader_disagrees(reader))
+            vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
+                    vp_reader_disagrees(reader));
+    }
+    /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
+     */
+    const int rc = vp_reader_close(reader, failed ? &late : err);
+    if (failed || rc) {
+        vp_writer_abort(writer);
+        return -1;
+    }
+    if (!writer)
+        return 0;
+    vp_stats_count(run->stats, "bytes_written", vp_writer_bytes(writer));
+    return vp_writer_close(writer, err);
+}

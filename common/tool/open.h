@@ -1,0 +1,51 @@
+/* Inputs and outputs of a program, with the common options applied. */
+#ifndef VP_OPEN_H
+#define VP_OPEN_H
+
+#include "stack/reader.h"
+#include "stack/writer.h"
+#include "tool/tool.h"
+
+/* The operands, or standard input (refused with VP_EUSAGE if that is a terminal), as one stack. */
+int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err);
+
+/* One given path (an option like --flat, or one operand) as a stack. */
+int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
+                  struct vp_err *err);
+
+/* Paths, or the operands, as one stack of values: recorded scales are undone (VP_AS_VALUES). This is for programs that
+ * compute with values, or name some in their options; the others carry a scale along. */
+int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err);
+
+/* A mask as a stack of values; --raw-in is not about it. */
+int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err);
+
+/* vp_open_input for programs that treat one page other than several: of a raw pipe that does not say how many there are
+ * a first page of at most `hold` bytes is read, and `pages` is 1 if nothing follows. */
+int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
+                 struct vp_err *err);
+
+/* -o or standard output. `out`'s metadata is written with this run's history line added. */
+int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err);
+
+/* The same for a second result, in a file of its own. */
+int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,
+                   struct vp_err *err);
+
+/* Add that line to a header that is written otherwise. */
+int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err);
+
+/* Bytes that such an output keeps beside the pages in flight, where there is so much memory: see vp_writer_holds. */
+uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, uint64_t memory);
+
+/* Whether it will be a file that is written in any order if its length is known: to open it changes nothing yet that
+ * anybody sees. */
+bool vp_output_any_order(const struct vp_run *run);
+
+/* Close input and output after the work: bytes go to run->stats; on an error of the work
+ * (failed = true) the output is thrown away. Returns 0, or -1 with err. Both may be NULL. */
+int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *writer, bool failed,
+             struct vp_err *err);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool/range.h"
+
+#include "base/err.h"
+#include "image/statistics.h"
+#include "run/pages.h"
+#include "stack/reader.h"
+#include "tool/image.h"
+#include "tool/tool.h"
+
+struct range {
+    struct vp_extent extent;
+    enum vp_type type;
+    int64_t page; /* samples */
+};
+
+static int add_pages(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct range *r = ctx;
+
+    (void)page;
+    (void)out;
+    (void)err;
+    vp_extent_add(&r->extent, in, r->type, n * r->page);
+    return n;
+}
+
+int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], struct vp_err *err)
+{
+    struct vp_reader *reader = im->reader[0];
+    const struct vp_stack *stack = vp_reader_stack(reader);
+    struct range r = {.type = stack->type, .page = stack->nx * stack->ny};
+    struct vp_pages pages = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
+                           .progress = run->progress, .stage = "range", .work = add_pages, .ctx = &r};
+
+    if (!im->seekable) {
+        vp_fail(err, VP_EUSAGE, "%s: the range for the bins needs the samples twice, which a pipe cannot give",
+                vp_reader_name(reader));
+        return vp_hint(err, "give --range LO,HI, or --spool");
+    }
+    if (vp_pages_fit(&pages, err)) {
+        err->hint[0] = '\0';
+        return vp_hint(err, "allow more with --memory, or give --range LO,HI");
+    }
+    if (run->common.plan)
+        return 0;
+    if (vp_pages_run(&pages, err) || vp_reader_seek(reader, 0, err))
+        return -1;
+    if (!r.extent.any)
+        return vp_fail(err, VP_ERUN, "%s: no sample is finite", vp_reader_name(reader));
+    range[0] = r.extent.min;
+    range[1] = r.extent.max;
+    return 0;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every step that all ranks take ends with an agreement: they go on together or stop together. */
+#include "tool/ranked_internal.h"
+
+#include "base/progress.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "device/device.h"
+#include "tool/flats.h"
+
+#include <math.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct vp_opt vp_ranked_options[] = {
+    {.name = "grid", .type = VP_T_SIZE, .offset = VP_FIELD(struct vp_ranked_params, grid, struct vp_size),
+     .metavar = "RxC", .group = "Many hosts",
+     .help = "R slabs of the volume by C subsets of the views (default: choose)",
+     .more = "R times C is the number of ranks. With C = 1 the volume is that of one process to the bit; with more it is "
+             "the same in every run of that C, and differs by rounding (less than 1e-6, relative L2). What is chosen "
+             "fits the memory of all ranks, and is expected to take least; subsets of the views only where they save a "
+             "quarter of the time."},
+    {.name = "gather", .type = VP_T_CHOICE, .offset = VP_FIELD(struct vp_ranked_params, gather, int),
+     .choices = "auto|yes|no", .metavar = "WHEN", .def = "auto",
+     .help = "whether ranks share the views that they read: auto, yes, no",
+     .more = "yes: of the views that a column of the grid needs, each of its ranks reads its part, normalises it (and "
+             "filters it where the CPU does that), and sends the others the detector rows that their slabs need. no: "
+             "each reads the rows that it needs. auto reads twice where that is faster, as from the memory of one host. "
+             "The volume does not depend on it."},
+    {.name = "slab-files", .type = VP_T_FLAG, .offset = VP_FIELD(struct vp_ranked_params, slab_files, bool),
+     .help = "write a file for each slab: FILE with -0, -1, ... before its ending",
+     .more = "For file systems that do not let several hosts write one file. ct-reduce(1) --join makes a volume of them."},
+    {.name = "ranks", .type = VP_T_INT, .offset = VP_FIELD(struct vp_ranked_params, ranks, int64_t), .min = 0,
+     .max = 1 << 20, .metavar = "N", .def = "0", .help = "with --plan: as if there were N ranks",
+     .more = "Without --plan only 1 is allowed: this process works alone, whatever started it."},
+    {.name = "model", .type = VP_T_FILE, .offset = VP_FIELD(struct vp_ranked_params, model, const char *),
+     .metavar = "FILE", .help = "rates of storage, network and ranks, for --plan and the choice of the grid",
+     .more = "Lines of `key = value`, which `make model` measures: see MANY HOSTS."},
+    VP_OPT_END,
+};
+
+int vp_ranked_count(const struct vp_ranked *r)
+{
+    return r ? r->size : 1;
+}
+
+int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err)
+{
+    if (r->ranks)
+        return vp_ranks_agree(r->ranks, rc, mine, size, all, err);
+    if (!rc && size)
+        memcpy(all, mine, size);
+    return rc;
+}
+
+int vp_ranked_no_file(const char *name, struct vp_err *err)
+{
+    vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give", name);
+    return vp_hint(err, "give the projections as files that all hosts can read");
+}
+
+int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
+{
+    bool standard = run->parsed.n_operands == 0;
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        standard = standard || !strcmp(run->parsed.operands[i], "-");
+    return r && standard ? vp_ranked_no_file("standard input", err) : 0;
+}
+
+/* ---- the beginning ---- */
+
+/* Ranks of this host that may run on the same processors as this one. */
+static int count_busy(struct vp_ranked *r, struct vp_err *err)
+{
+    struct where {
+        char host[sizeof r->ranks->host];
+        cpu_set_t may;
+    } mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the places of ranks", err);
+    memset(&mine, 0, sizeof mine);
+    memcpy(mine.host, r->ranks->host, sizeof mine.host);
+    const bool known = !sched_getaffinity(0, sizeof mine.may, &mine.may);
+    const int rc = all ? vp_ranks_gather(r->ranks, &mine, sizeof mine, all, err) : -1;
+    r->busy = 0;
+    for (int i = 0; i < r->size && !rc; i++) {
+        cpu_set_t both;
+        CPU_AND(&both, &mine.may, &all[i].may);
+        r->busy += !strcmp(all[i].host, mine.host) && (!known || CPU_COUNT(&both) > 0);
+    }
+    free(all);
+    return rc;
+}
+
+/* Only the first rank speaks, shows progress and writes statistics. */
+static void hush(struct vp_run *run)
+{
+    run->common.quiet = true;
+    run->common.verbose = false;
+    run->common.stats = NULL;
+    vp_progress_free(run->progress);
+    run->progress = vp_progress_new(run->tool->name, false, false);
+}
+
+static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
+{
+    if (vp_ranks_open(&r->ranks, err) || !r->ranks)
+        return r->ranks || err->code ? -1 : 0;
+    r->rank = r->ranks->rank;
+    r->size = r->ranks->size;
+    r->hosts = r->ranks->hosts;
+    r->place = r->ranks->place;
+    r->places = r->ranks->places;
+    if (count_busy(r, err))
+        return -1;
+    if (r->rank > 0)
+        hush(run);
+    if (run->all_threads) {
+        run->common.threads = vp_max64(run->common.threads / r->busy, 1);
+        omp_set_num_threads((int)run->common.threads);
+        vp_stats_number(run->stats, "threads", (double)run->common.threads);
+    }
+    if (run->all_memory)
+        run->common.memory /= (uint64_t)r->places;
+    return 0;
+}
+
+int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err)
+{
+    struct vp_ranked *r = calloc(1, sizeof *r);
+    int rc = 0;
+    *out = NULL;
+    if (!r)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    r->params = p;
+    r->size = r->hosts = r->places = r->busy = 1;
+    if (p->ranks > 1 && !run->common.plan) {
+        rc = vp_fail(err, VP_EUSAGE, "--ranks %lld without --plan", (long long)p->ranks);
+        vp_hint(err, "a launcher starts ranks: mpirun -n %lld %s ...", (long long)p->ranks, run->tool->name);
+    } else if (p->ranks > 1) {
+        r->size = r->hosts = (int)p->ranks;
+    } else if (p->ranks == 0) {
+        rc = join(r, run, err);
+    }
+    if (!rc && r->size == 1 && (p->grid.n || p->slab_files)) {
+        rc = vp_fail(err, VP_EUSAGE, "--%s: this process works alone", p->grid.n ? "grid" : "slab-files");
+        vp_hint(err, "a launcher starts ranks: mpirun -n N %s ...", run->tool->name);
+    }
+    if (rc || r->size == 1) {
+        vp_ranked_close(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+void vp_ranked_close(struct vp_ranked *r)
+{
+    if (!r)
+        return;
+    vp_ranks_close(r->ranks, r->ranks && !r->ranks->stopped);
+    free(r->rows);
+    free(r->path);
+    free(r);
+}
+
+/* What a rank knows of the devices that it was given. */
+struct devices_word {
+    char host[64];
+    int n;
+    uint64_t first; /* which device its first one is: a launcher may give each rank one of its own, all as number 0 */
+};
+
+/* Of the devices that this rank found, those that are its own: ranks of a host that see the same share them. */
+static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, struct vp_err *err)
+{
+    struct vp_reconstruct *job = &s->job;
+    struct vp_device_info info = {.free = 0};
+    struct devices_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the devices of ranks", err);
+    const int n = job->n_devices;
+    int place = 0, places = 0;
+
+    memset(&mine, 0, sizeof mine);
+    if (!rc && !all)
+        rc = -1;
+    if (!rc && !job->kind->on_host)
+        rc = job->kind->info(s->devices[0], &info, err);
+    if (r->ranks)
+        memcpy(mine.host, r->ranks->host, sizeof mine.host);
+    mine.n = n;
+    mine.first = info.id;
+    rc = vp_ranked_agree(r, rc, &mine, sizeof mine, all, err);
+    for (int i = 0; i < r->size && !rc && r->ranks; i++)
+        if (!memcmp(&all[i], &mine, sizeof mine)) {
+            place += i < r->rank;
+            places++;
+        }
+    free(all);
+    if (rc || !r->ranks || job->kind->on_host)
+        return rc;
+    if (n >= places) {
+        const int first = n * place / places;
+        job->n_devices = n * (place + 1) / places - first;
+        job->devices = s->devices + first;
+        return 0;
+    }
+    job->devices = s->devices + place % n;
+    job->n_devices = 1;
+    /* ranks that share a device share its memory, which none of them has taken yet */
+    const int with = (places - place % n + n - 1) / n;
+    if (!job->device_memory)
+        job->device_memory = info.free / 20 * 19 / (uint64_t)with;
+    return 0;
+}
+
+/* ---- the work ---- */
+
+static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct_result *result, struct vp_err *err)
+{
+    r->sharing = (struct vp_sharing){.ranks = r->ranks, .of = &s->job,
+                                     .filter = s->job.filter && !s->plan.filter_device,
+                                     .first = r->column * r->mesh.rows, .n = r->mesh.rows, .it = r->row,
+                                     .rows = (const int64_t (*)[2])r->rows, .repaired = &r->repaired};
+    r->adding = (struct vp_adding){.ranks = r->ranks, .of = &s->job, .row = r->row, .rows = r->mesh.rows,
+                                   .columns = r->mesh.columns, .it = r->column, .writer = r->writer,
+                                   .z0 = r->params->slab_files ? r->z0 : r->whole.z0, .group = s->plan.group};
+    int rc = vp_reconstruct_run(&s->plan, NULL, result, err);
+    if (!rc && r->mesh.gather)
+        rc = vp_sharing_finish(&r->sharing, err);
+    if (rc)
+        vp_ranks_stop(r->ranks);
+    return rc;
+}
+
+/* What each rank has done, in seconds and counts; of all the most, and the sums. */
+struct done_word {
+    double load, work, gather, compute, reduce, store, run;
+    uint64_t sent;
+    int64_t bad;
+    struct vp_normalize_report repaired;
+};
+
+static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
+{
+    struct done_word most = all[0];
+    for (int i = 1; i < r->size; i++) {
+        const struct done_word *w = &all[i];
+        most.load = fmax(most.load, w->load);
+        most.work = fmax(most.work, w->work);
+        most.gather = fmax(most.gather, w->gather);
+        most.compute = fmax(most.compute, w->compute);
+        most.reduce = fmax(most.reduce, w->reduce);
+        most.store = fmax(most.store, w->store);
+        most.run = fmax(most.run, w->run);
+        most.sent += w->sent;
+        /* views that were read once count once; those that several ranks read were seen by each, in part */
+        most.bad = r->mesh.gather ? most.bad + w->bad : vp_max64(most.bad, w->bad);
+        if (r->mesh.gather) {
+            most.repaired.floored += w->repaired.floored;
+            most.repaired.zingers += w->repaired.zingers;
+            most.repaired.dead += w->repaired.dead;
+        }
+    }
+    char grid[48];
+    snprintf(grid, sizeof grid, "%dx%d", r->mesh.rows, r->mesh.columns);
+    vp_stats_number(run->stats, "ranks", r->size);
+    vp_stats_number(run->stats, "hosts", r->hosts);
+    vp_stats_text(run->stats, "grid", grid);
+    vp_stats_text(run->stats, "gather", r->mesh.gather ? "yes" : "no");
+    vp_stats_number(run->stats, "T_load", most.load);
+    vp_stats_number(run->stats, "T_prepare", most.work);
+    vp_stats_number(run->stats, "T_allgather", most.gather);
+    vp_stats_number(run->stats, "T_compute", most.compute);
+    vp_stats_number(run->stats, "T_reduce", most.reduce);
+    vp_stats_number(run->stats, "T_store", most.store);
+    vp_stats_number(run->stats, "T_run", most.run);
+    vp_stats_number(run->stats, "T_run_expected", r->times.run);
+    vp_stats_count(run->stats, "bytes_of_views_sent", most.sent);
+    const struct vp_reconstruct *job = &r->whole;
+    if (job->normalize)
+        vp_normalize_tell(job->normalize, run, &most.repaired, job->in_nu * job->nv * (job->last - job->first),
+                          most.bad);
+    else if (most.bad)
+        vp_warn(run, "%s: %s%lld samples are NaN or infinite", vp_reader_name(s->reader),
+                r->mesh.gather ? "" : "at least ", (long long)most.bad);
+}
+
+static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_reconstruct_result result = {0};
+    struct done_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "what ranks did", err);
+    const double start = vp_now();
+    int rc = vp_ranked_agree(r, all ? 0 : -1, NULL, 0, NULL, err);
+    if (!rc)
+        rc = vp_ranked_open_outputs(r, s, run, err);
+    if (rc) {
+        vp_writer_abort(r->writer);
+        r->writer = NULL;
+        free(all);
+        return -1;
+    }
+    rc = work(r, s, &result, err);
+    rc = vp_ranked_close_outputs(r, rc, err);
+    memset(&mine, 0, sizeof mine);
+    mine = (struct done_word){.load = r->mesh.gather ? r->sharing.load : result.read, .work = r->sharing.work,
+                              .gather = r->sharing.gather, .compute = result.compute, .reduce = r->adding.reduce,
+                              .store = r->adding.store, .run = vp_now() - start, .sent = r->sharing.sent,
+                              .bad = r->mesh.gather ? r->sharing.bad : result.bad,
+                              .repaired = r->mesh.gather ? r->repaired : result.repaired};
+    if (!rc)
+        rc = vp_ranked_agree(r, 0, &mine, sizeof mine, all, err);
+    vp_sharing_free(&r->sharing, !rc);
+    vp_adding_free(&r->adding, !rc);
+    if (!rc && r->rank == 0)
+        tell(r, s, run, all);
+    free(all);
+    return rc;
+}
+
+/* One rank says why, and the others stay until it has, for a launcher ends all when the first one does. */
+static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
+{
+    struct vp_err ignored = VP_ERR_INIT;
+    const int code = err->code ? err->code : VP_ERUN;
+    if (!r->ranks)
+        return -1;
+    if (r->ranks->speaker == r->rank) {
+        run->common.quiet = false;
+        vp_report(run, err);
+    }
+    if (!r->ranks->stopped)
+        r->ranks->stopped = r->ranks->speaker + 1; /* so that nobody waits for long */
+    run->common.stats = NULL;
+    vp_ranks_agree(r->ranks, 0, NULL, 0, NULL, &ignored);
+    return code;
+}
+
+int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)
+{
+    if (share_devices(r, s, rc, err))
+        return end(r, run, err);
+    rc = vp_ranked_problem(r, s, run, err);
+    if (vp_ranked_agree(r, rc, NULL, 0, NULL, err))
+        return end(r, run, err);
+    if (vp_ranked_choose(r, s, err))
+        return end(r, run, err);
+    vp_stats_text(run->stats, "device", s->job.kind->name);
+    if (s->job.filter)
+        vp_stats_text(run->stats, "filter_on", r->filter_device ? "gpu" : "cpu");
+    if (r->rank == 0) {
+        vp_ranked_show(r, run);
+        vp_session_show(s, run);
+        (void)vp_plan_done(run);
+    }
+    if (run->common.plan)
+        return 0;
+    return reconstruct(r, s, run, err) ? end(r, run, err) : 0;
+}

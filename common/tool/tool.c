@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* vp_main(): what every program does before and after its work. The only place of the library that
+ * reads the environment, prints messages and knows about terminals and signals. */
+#include "tool/tool.h"
+#include "tool/help.h"
+#include "base/isa.h"
+#include "base/places.h"
+#include "base/plain.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "base/size.h"
+#include "base/stats.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 4096 };
+
+/* ---- the common options ---- */
+
+#define IO "Input and output"
+#define COMMON "Common options"
+
+#define STDIN_NAME "/dev/fd/0"
+#define STDOUT_NAME "/dev/fd/1"
+
+static const struct vp_opt common_options[] = {
+    VP_OUTFILE(struct vp_common, output, "output", 'o', .metavar = "FILE", .group = IO,
+        .help = "write to FILE instead of standard output",
+        .more = "A regular file appears under its name only when it is complete: a failed or interrupted run "
+                "leaves an existing file as it was. It may be one of the inputs."),
+    VP_CHOICE(struct vp_common, compress, "compress", 0, "none|deflate|zstd", .metavar = "METHOD",
+        .def = "none", .group = IO, .help = "compress the pages of FILE",
+        .more = "Only with --output: what goes through a pipe is never compressed. The samples are the "
+                "same. Deflate opens in ImageJ, ITK, OpenCV and all the rest; zstd, which comes with a "
+                "predictor, in programs whose libtiff knows it."),
+    VP_STRING(struct vp_common, raw_in, "raw-in", 0, .metavar = "SPEC", .group = IO,
+        .help = "inputs are bare samples, as 2048x2048:u16le[,skip=1024]",
+        .more = "SPEC is WIDTHxHEIGHT:TYPE, the type one of u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 followed "
+                "by le (little endian) or be (big endian); skip is the number of bytes before the first "
+                "sample. The input must hold whole pages, to the byte."),
+    VP_FLAG(struct vp_common, raw_out, "raw-out", 0, .group = IO,
+        .help = "write bare samples, little endian, without a header"),
+    VP_FLAG(struct vp_common, spool, "spool", 0, .group = IO,
+        .help = "copy piped input that must be read out of order to $TMPDIR",
+        .more = "For a TIFF that does not come in stream order, or work that reads its input more than once. "
+                "The copy has no name and vanishes with the program."),
+    VP_FLAG(struct vp_common, force, "force", 0, .group = IO,
+        .help = "write binary output even to a terminal"),
+    VP_STRING(struct vp_common, device, "device", 'd', .metavar = "DEVICE", .def = "auto", .group = COMMON,
+        .choices = "auto|cpu|cuda", .help = "run on auto, cpu, cuda or cuda:0,2",
+        .more = "A device that is asked for and cannot be had ends the program with status 3; it never "
+                "falls back to another one. auto takes the best one there is."),
+    VP_INT(struct vp_common, threads, "threads", 'j', .metavar = "N", .min = 1, .max = MAX_THREADS,
+        .group = COMMON, .help = "threads on the CPU (default: the cores it may use)",
+        .more = "The result does not depend on it."),
+    VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.9e19,
+        .group = COMMON, .help = "memory to use, as 800M or 6.5GiB (default: 80 % of what is free)",
+        .more = "What samples and tables may take, also those that decoders and compressors hold; a program itself "
+                "takes 5 to 9 MB beside it. Work whose smallest portion does not fit is refused with status 3 before "
+                "anything is read. The result does not depend on it."),
+    VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
+        .help = "print what would be done and exit",
+        .more = "Only headers are read, and nothing is written."),
+    VP_OUTFILE(struct vp_common, stats, "stats", 0, .metavar = "FILE", .group = COMMON,
+        .help = "write times and byte counts to FILE as JSON",
+        .more = "One object: seconds in all and for each stage, peak memory in bytes, and counters of the "
+                "program. Written when the run succeeds; - is standard output. An input or the result is refused. If "
+                "FILE cannot be written after all, the exit status is 1, but the result is complete."),
+    VP_CHOICE(struct vp_common, progress, "progress", 0, "auto|always|never", .metavar = "WHEN",
+        .def = "auto", .group = COMMON, .help = "show progress on standard error: auto, always, never",
+        .more = "auto shows it on a terminal after a second, unless the output goes to standard output: of a pipeline "
+                "only the last program shows it. always shows it at once, wherever standard error goes."),
+    VP_FLAG(struct vp_common, quiet, "quiet", 'q', .group = COMMON, .help = "say nothing but errors"),
+    VP_FLAG(struct vp_common, verbose, "verbose", 'v', .group = COMMON,
+        .help = "say what is done, and how long it took"),
+    VP_FLAG(struct vp_common, help, "help", 'h', .group = COMMON, .help = "print this help and exit"),
+    VP_FLAG(struct vp_common, version, "version", 'V', .group = COMMON, .help = "print the version and exit"),
+    VP_OPT_END
+};
+
+static bool takes_operands(const struct vp_tool *tool)
+{
+    return tool->operands && *tool->operands;
+}
+
+static bool has_common(const struct vp_tool *tool, const char *name)
+{
+    const unsigned f = tool->flags;
+    const bool stack_in = !(f & VP_TOOL_SOURCE) || (takes_operands(tool) && !(f & VP_TOOL_TEXT));
+    const struct { const char *name; bool has; } rule[] = {
+        {"output", !(f & (VP_TOOL_NO_OUTPUT | VP_TOOL_DIFF))},
+        {"compress", !(f & (VP_TOOL_TEXT | VP_TOOL_NO_STACK))},
+        {"raw-out", !(f & (VP_TOOL_TEXT | VP_TOOL_NO_STACK))},
+        {"raw-in", stack_in},
+        {"spool", stack_in},
+        {"force", !(f & VP_TOOL_TEXT)},
+        {"device", !(f & VP_TOOL_NO_DEVICE)},
+    };
+    for (size_t i = 0; i < sizeof rule / sizeof *rule; i++)
+        if (!strcmp(rule[i].name, name))
+            return rule[i].has;
+    return true;
+}
+
+void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON])
+{
+    int n = 0;
+    for (const struct vp_opt *row = common_options; row->type != VP_T_END; row++)
+        if (has_common(tool, row->name)) {
+            out[n] = *row;
+            out[n++].history = false;
+        }
+    out[n] = (struct vp_opt)VP_OPT_END;
+}
+
+static const struct vp_opt *common_row(const char *name)
+{
+    const struct vp_opt *row = common_options;
+    while (strcmp(row->name, name))
+        row++;
+    return row;
+}
+
+/* ---- messages ---- */
+
+/* "NAME: error: text" with the word in colour on a terminal. File names and metadata may hold anything: a message is
+ * one line and cannot drive the terminal. */
+static void say(const char *program, const char *word, const char *colour, const char *text)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    const bool coloured = colour && isatty(STDERR_FILENO) && !(no_color && *no_color)
+                          && !(term && !strcmp(term, "dumb"));
+    fflush(stdout);
+    FILE *text_of = vp_text_open(), *f = text_of ? text_of : stderr; /* in one piece, if there is memory for it */
+    if (!word)
+        fprintf(f, "%s: ", program);
+    else if (coloured)
+        fprintf(f, "%s: \033[%sm%s:\033[0m ", program, colour, word);
+    else
+        fprintf(f, "%s: %s: ", program, word);
+    vp_put_plain(f, text);
+    putc('\n', f);
+    char *line = text_of ? vp_text_close(text_of, NULL) : NULL;
+    if (line)
+        fputs(line, stderr);
+    free(line);
+}
+
+void vp_warn(const struct vp_run *run, const char *fmt, ...)
+{
+    if (run->common.quiet)
+        return;
+    char text[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vp_format_line(text, sizeof text, fmt, ap);
+    va_end(ap);
+    vp_progress_clear(run->progress);
+    say(run->tool->name, "warning", "1;33", text);
+}
+
+void vp_note(const struct vp_run *run, const char *fmt, ...)
+{
+    if (!run->common.verbose)
+        return;
+    char text[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vp_format_line(text, sizeof text, fmt, ap);
+    va_end(ap);
+    vp_progress_clear(run->progress);
+    say(run->tool->name, NULL, NULL, text);
+}
+
+int vp_report(const struct vp_run *run, const struct vp_err *err)
+{
+    const char *name = run->tool->name;
+    vp_progress_clear(run->progress);
+    say(name, "error", "1;31", err->msg[0] ? err->msg : "failed without a reason (please report this)");
+    if (err->hint[0])
+        say(name, "hint", "1;36", err->hint);
+    if (err->code == VP_EUSAGE)
+        fprintf(stderr, "Try '%s --help'.\n", name);
+    if (run->tool->flags & VP_TOOL_DIFF)
+        return 2;
+    return err->code ? err->code : VP_ERUN;
+}
+
+bool vp_given(const struct vp_run *run, const char *option)
+{
+    return vp_opt_given(&run->parsed, option);
+}
+
+/* ---- the plan ---- */
+
+struct plan {
+    int n;
+    struct line { char *key, *value; } *lines;
+};
+
+void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...)
+{
+    if (!run->common.plan && !run->common.verbose)
+        return;
+    if (!run->plan_lines)
+        run->plan_lines = calloc(1, sizeof(struct plan));
+    struct plan *plan = run->plan_lines;
+    struct line *grown = plan ? realloc(plan->lines, ((size_t)plan->n + 1) * sizeof *grown) : NULL;
+    if (!grown)
+        return;
+    plan->lines = grown;
+    char *value = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&value, fmt, ap) < 0)
+        value = NULL;
+    va_end(ap);
+    plan->lines[plan->n++] = (struct line){strdup(key), value};
+}
+
+bool vp_plan_done(struct vp_run *run)
+{
+    const struct plan *plan = run->plan_lines;
+    int width = 0;
+    for (int i = 0; plan && i < plan->n; i++)
+        if (plan->lines[i].key && (int)strlen(plan->lines[i].key) > width)
+            width = (int)strlen(plan->lines[i].key);
+    for (int i = 0; plan && i < plan->n; i++) {
+        const char *key = plan->lines[i].key ? plan->lines[i].key : "";
+        const char *value = plan->lines[i].value ? plan->lines[i].value : "";
+        const int pad = width + 1 - (int)strlen(key);
+        if (run->common.plan) {
+            printf("%s:%*s", key, pad, "");
+            vp_put_plain(stdout, value);
+            putchar('\n');
+        } else
+            vp_note(run, "%s:%*s%s", key, pad, "", value);
+    }
+    return run->common.plan;
+}
+
+static void free_plan(struct plan *plan)
+{
+    for (int i = 0; plan && i < plan->n; i++) {
+        free(plan->lines[i].key);
+        free(plan->lines[i].value);
+    }
+    free(plan ? plan->lines : NULL);
+    free(plan);
+}
+
+/* ---- the device ---- */
+
+/* auto, cpu, cuda, cuda:0,2 */
+static bool device_well_formed(const char *device)
+{
+    if (!strcmp(device, "auto") || !strcmp(device, "cpu") || !strcmp(device, "cuda"))
+        return true;
+    if (strncmp(device, "cuda:", 5))
+        return false;
+    for (const char *s = device + 5;; s++) {
+        const size_t n = strspn(s, "0123456789");
+        if (n < 1 || n > 4)
+            return false;
+        s += n;
+        if (!*s)
+            return true;
+        if (*s != ',')
+            return false;
+    }
+}
+
+int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
+{
+    const char *device = run->common.device;
+    /* the environment speaks to all programs of a pipeline, also to those that have nothing for a GPU */
+    if (!device || strncmp(device, "cuda", 4) || !vp_given(run, "device"))
+        return 0;
+    vp_fail(err, VP_ERESOURCE, "device %s: %s works on the CPU only", device, run->tool->name);
+    return vp_hint(err, "use --device cpu, or auto");
+}
+
+/* ---- streams ---- */
+
+/* A closed standard stream would be the next file opened, and messages would end up in an output.
+ * Hold the number with a descriptor that fails when it is used. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
+            return;
+}
+
+/* Flush and close standard output; what was written must have arrived. The stream itself stays open:
+ * say() still flushes it. */
+static int close_stdout(struct vp_err *err)
+{
+    errno = 0;
+    const bool bad = fflush(stdout) || ferror(stdout);
+    /* a writer that has closed it has also checked it */
+    if (bad || (close(STDOUT_FILENO) && errno != EBADF)) {
+        if (errno == EPIPE) { /* SIGPIPE was inherited as ignored: end as everybody else in a pipeline */
+            signal(SIGPIPE, SIG_DFL);
+            raise(SIGPIPE);
+        }
+        if (!errno)
+            errno = EIO;
+        return vp_fail_errno(err, "standard output");
+    }
+    return 0;
+}
+
+/* ---- vp_main ---- */
+
+static void version(const struct vp_tool *tool)
+{
+    printf("%s (voxpipe) %s\n", tool->name, vp_version);
+#ifdef __clang__
+    printf("clang %s", __clang_version__);
+#else
+    printf("gcc %s", __VERSION__);
+#endif
+    printf("; OpenMP %d; %s\n", _OPENMP,
+#ifdef __x86_64__
+           "x86-64"
+#elif defined __aarch64__
+           "aarch64"
+#else
+           "generic"
+#endif
+    );
+}
+
+/* Option > environment > default. */
+static int from_environment(struct vp_run *run, const char *name, const char *variable, struct vp_err *err)
+{
+    const char *text = getenv(variable);
+    if (!text || !*text || !has_common(run->tool, name) || vp_given(run, name))
+        return 0;
+    return vp_opt_set_from(variable, common_row(name), &run->common, text, err);
+}
+
+static int resolve_common(struct vp_run *run, struct vp_err *err)
+{
+    struct vp_common *c = &run->common;
+    if (from_environment(run, "device", "VOXPIPE_DEVICE", err)
+        || from_environment(run, "threads", "VOXPIPE_THREADS", err)
+        || from_environment(run, "memory", "VOXPIPE_MEMORY", err))
+        return -1;
+    const char *isa = getenv("VOXPIPE_ISA"); /* ENVVAR VOXPIPE_ISA: the most that is used of the processor */
+    if (isa && *isa && !vp_isa_limit(isa))
+        return vp_fail(err, VP_EUSAGE, "VOXPIPE_ISA: '%s': expected generic, avx2 or avx512", isa);
+    if (has_common(run->tool, "device") && !device_well_formed(c->device))
+        return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a device: expected auto, cpu, cuda or cuda:0,2",
+                       vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);
+    run->all_threads = !c->threads;
+    run->all_memory = !c->memory;
+    if (!c->threads) {
+        const char *omp = getenv("OMP_NUM_THREADS"); /* batch systems set it to what a job may use */
+        c->threads = omp && *omp ? omp_get_max_threads() : vp_cores();
+    }
+    if (c->threads > MAX_THREADS)
+        c->threads = MAX_THREADS;
+    omp_set_num_threads((int)c->threads);
+    if (!c->memory)
+        c->memory = vp_memory_available() / 5 * 4;
+    if (!c->memory)
+        c->memory = 1;
+    if (c->memory > INT64_MAX) /* as much as there is */
+        c->memory = INT64_MAX;
+    vp_memory_limit(c->memory);
+    return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
+}
+
+static bool to_stdout(const char *path)
+{
+    return !path || !strcmp(path, "-");
+}
+
+/* The open descriptor that path names, or -1. */
+static int descriptor_of(const char *path)
+{
+    if (to_stdout(path) || !strcmp(path, "/dev/stdout"))
+        return STDOUT_FILENO;
+    if (!strcmp(path, "/dev/stderr"))
+        return STDERR_FILENO;
+    if (!strncmp(path, "/dev/fd/", 8) && path[8] && !path[8 + strspn(path + 8, "0123456789")])
+        return atoi(path + 8);
+    return -1;
+}
+
+/* A name that promises another kind of file than what is written. Endings that are not listed promise nothing. */
+static int check_ending(const struct vp_run *run, struct vp_err *err)
+{
+    static const char tiff[] = " tif tiff btf tf8 ", raw[] = " raw ", png[] = " png ";
+    static const char others[] = " png jpg jpeg jp2 bmp gif webp tif tiff btf tf8 raw mha mhd nrrd nhdr nii h5 hdf "
+                                 "hdf5 dcm npy npz zarr vtk vti vtr pdf txt csv xml json geom zip gz zst xz bz2 7z ";
+    const struct vp_common *c = &run->common;
+    const bool picture = run->tool->flags & VP_TOOL_NO_STACK;
+    const char *const good = picture ? png : c->raw_out ? raw : tiff;
+    const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
+    char word[12], low[8];
+    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= sizeof low)
+        return 0;
+    size_t n = 0;
+    for (; dot[1 + n]; n++)
+        low[n] = dot[1 + n] >= 'A' && dot[1 + n] <= 'Z' ? (char)(dot[1 + n] + 32) : dot[1 + n];
+    snprintf(word, sizeof word, " %.*s ", (int)n, low);
+    if (strchr(word + 1, ' ') != word + n + 1 || strstr(good, word) || !strstr(others, word))
+        return 0;
+    const bool is_tiff = strstr(tiff, word), is_raw = strstr(raw, word);
+    vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
+            picture ? "a PNG" : c->raw_out ? "samples without a header" : "TIFF");
+    return picture                     ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
+           : c->raw_out && is_tiff     ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")
+           : is_raw                    ? vp_hint(err, "add --raw-out, or give a name that ends in .tif")
+           : !c->raw_out && strstr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
+               ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
+               : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
+}
+
+static int check_common(const struct vp_run *run, struct vp_err *err)
+{
+    const struct vp_common *c = &run->common;
+    const unsigned flags = run->tool->flags;
+    if (run->parsed.n_operands && !takes_operands(run->tool))
+        return vp_fail(err, VP_EUSAGE, "'%s': no operand is expected", run->parsed.operands[0]);
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        if (!*run->parsed.operands[i])
+            return vp_fail(err, VP_EUSAGE, "operand %d is empty: expected %s", i + 1, run->tool->operands);
+    if (check_ending(run, err))
+        return -1;
+    if (c->quiet && c->verbose)
+        return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
+    if (c->compress && c->raw_out)
+        return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
+    if (c->compress && to_stdout(c->output)) {
+        vp_fail(err, VP_EUSAGE, "--compress: standard output cannot be compressed");
+        return vp_hint(err, "use -o FILE");
+    }
+    const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
+    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO) {
+        vp_fail(err, VP_EUSAGE, "--stats: standard output already holds the result");
+        return vp_hint(err, "use --stats FILE or --stats /dev/stderr");
+    }
+    if (binary && !c->force && isatty(STDOUT_FILENO))
+        return vp_fail(err, VP_EUSAGE, "standard output is a terminal; redirect, pipe, or use -o FILE "
+                       "(--force to override)");
+    return 0;
+}
+
+/* A stream for path. The names of open descriptors are duplicated: opening /dev/stderr anew would cut
+ * the file that it was redirected to. */
+static FILE *open_report(const char *path)
+{
+    const int fd = descriptor_of(path);
+    if (fd < 0)
+        return vp_fopen(path, "we");
+    fflush(stdout);
+    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    FILE *f = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!f && copy >= 0)
+        close(copy);
+    return f;
+}
+
+/* Whether path may be written: found out before a long run, not after it. */
+static int check_stats(const char *path, struct vp_err *err)
+{
+    struct stat st;
+    if (!to_stdout(path) && !stat(path, &st) && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (to_stdout(path) || !access(path, W_OK))
+        return 0;
+    char *folder = errno == ENOENT ? vp_folder(path) : NULL;
+    const int rc = folder && !access(folder, W_OK) ? 0 : vp_fail_errno(err, "%s", path);
+    free(folder);
+    return rc;
+}
+
+static int write_stats(const struct vp_run *run, struct vp_err *err)
+{
+    const char *path = run->common.stats;
+    if (!path)
+        return 0;
+    FILE *f = open_report(path);
+    bool ok = f && !vp_stats_write(run->stats, run->tool->name, f);
+    if (f && fclose(f))
+        ok = false;
+    return ok ? 0 : vp_fail_errno(err, "the result is complete, but its statistics are not: %s", path);
+}
+
+static bool want_progress(const struct vp_run *run)
+{
+    const struct vp_common *c = &run->common;
+    if (c->progress)
+        return c->progress == 1;
+    /* a report is the end of its pipeline, wherever it goes */
+    return !c->quiet && isatty(STDERR_FILENO) && (!to_stdout(c->output) || (run->tool->flags & VP_TOOL_TEXT));
+}
+
+int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *err)
+{
+    const char *stats = run->common.stats;
+    if (!stats || !strcmp(path, "-") || !vp_same_file(to_stdout(stats) ? STDOUT_NAME : stats, path))
+        return 0;
+    return vp_fail(err, VP_EUSAGE, "--stats: %s is the input or the output", stats);
+}
+
+struct apart {
+    const struct vp_run *run;
+    struct vp_err *err;
+};
+
+static int stats_apart(void *ctx, const struct vp_opt *row, const char *path)
+{
+    const struct apart *a = ctx;
+    const bool list = *path == '@' && (!row || row->type != VP_T_OUTFILE);
+    if (row && !strcmp(row->name, "stats"))
+        return 0;
+    return vp_stats_apart(a->run, path, a->err) || (list && vp_stats_apart(a->run, path + 1, a->err)) ? -1 : 0;
+}
+
+/* --stats over the output or an input would destroy it. Inputs that a list or a folder holds are seen when they are
+ * opened. */
+static int check_stats_target(const struct vp_run *run, struct vp_err *err)
+{
+    const struct vp_common *c = &run->common;
+    /* text may go where the statistics go if both go through one descriptor */
+    const bool text = (run->tool->flags & VP_TOOL_TEXT || c->plan) && descriptor_of(c->stats) >= 0;
+    if (to_stdout(c->output) && !text && vp_stats_apart(run, STDOUT_NAME, err))
+        return -1;
+    return vp_stats_apart(run, STDIN_NAME, err)
+           || vp_parsed_files(&run->parsed, stats_apart, &(struct apart){run, err}) ? -1 : 0;
+}
+
+/* The work between a parse that went well and the end. */
+static int work(struct vp_run *run, void *params, struct vp_err *err)
+{
+    if (check_common(run, err) || resolve_common(run, err)
+        || (run->common.stats && (check_stats_target(run, err) || check_stats(run->common.stats, err))))
+        return -1;
+    run->stats = vp_stats_new();
+    run->progress = vp_progress_new(run->tool->name, want_progress(run), !run->common.progress);
+    run->history = vp_opt_history(&run->parsed, run->tool->name);
+    if (!run->stats || !run->progress || !run->history)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    if (has_common(run->tool, "device") && !(run->tool->flags & VP_TOOL_CUDA))
+        vp_stats_text(run->stats, "device", "cpu");
+    vp_stats_number(run->stats, "threads", (double)run->common.threads);
+    vp_signals_install();
+    const double start = vp_now();
+    const int status = run->tool->run(run, params, err);
+    vp_progress_clear(run->progress);
+    if (status < 0 || run->common.plan)
+        return status;
+    char peak[32];
+    vp_note(run, "%.3g s, peak memory %s", vp_now() - start,
+            vp_format_bytes(peak, sizeof peak, vp_memory_peak()));
+    return write_stats(run, err) ? -1 : status;
+}
+
+/* --help and --version: texts instead of work. */
+static bool texts(const struct vp_run *run, const struct vp_opt *common)
+{
+    if (run->common.help)
+        vp_help_print(&(struct vp_help){run->tool, common}, stdout);
+    else if (run->common.version)
+        version(run->tool);
+    else
+        return false;
+    return true;
+}
+
+/* OpenMP threads that have nothing to do spin for milliseconds by default, which takes the cores from the other
+ * programs of a pipeline: four filters in a row on two cores took three times as long. The runtime looks at the
+ * environment once, in a constructor; ours comes before it where the runtime is linked statically. */
+__attribute__((constructor(101))) static void spin_little(void)
+{
+    if (getenv("OMP_WAIT_POLICY")) /* ENVVAR OMP_WAIT_POLICY: active lets idle threads spin */
+        return;
+#ifdef __clang__
+    setenv("KMP_BLOCKTIME", "0", 0);
+#else
+    setenv("GOMP_SPINCOUNT", "10000", 0);
+#endif
+}
+
+/* Whether another rank says it; who leaves too early has a launcher end that one. */
+static bool silent(const struct vp_tool *tool)
+{
+    int rank = 0;
+    if (tool->flags & VP_TOOL_RANKS && vp_launched(&rank) > 1 && rank > 0)
+        nanosleep(&(struct timespec){0, 500000000}, NULL);
+    return rank > 0;
+}
+
+int vp_main(const struct vp_tool *tool, int argc, char **argv)
+{
+    static const struct vp_opt no_options[] = {VP_OPT_END};
+    struct vp_opt common[VP_MAX_COMMON];
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_run run = {.tool = tool};
+
+    vp_openmp_status(tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE);
+    hold_standard_streams();
+    vp_tool_common(tool, common);
+    /* one block holds the common options and the tool's, so that one table describes both */
+    const size_t after = (sizeof run.common + 63) / 64 * 64;
+    char *params = vp_alloc(1, after + tool->params_size, "parameters", &err);
+    const struct vp_opt table[] = {
+        {.type = VP_T_TABLE, .offset = after, .table = tool->options ? tool->options : no_options},
+        {.type = VP_T_TABLE, .offset = 0, .table = common},
+        VP_OPT_END
+    };
+    int status = -1;
+    if (params && !vp_opt_defaults(table, params, &err)
+        && !vp_opt_parse(table, params, argc, argv, &run.parsed, &err)) {
+        memcpy(&run.common, params, sizeof run.common);
+        if (!run.common.device)
+            run.common.device = "auto";
+        status = texts(&run, common) ? 0 : work(&run, params + after, &err);
+    }
+    if (status >= 0 && close_stdout(&err))
+        status = -1;
+    if (status < 0 && (run.history || !silent(tool))) /* before the work what is wrong is wrong for all ranks */
+        status = vp_report(&run, &err);
+    else if (status < 0)
+        status = err.code;
+    vp_progress_free(run.progress);
+    vp_stats_free(run.stats);
+    vp_parsed_free(&run.parsed);
+    free_plan(run.plan_lines);
+    free(run.history);
+    free(params);
+    return status;
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/perl
+# The rooms of the house know each other in one direction (ARCHITECTURE.md): layers.pl DIR names what breaks that.
+use strict;
+use warnings;
+
+my %may = (
+    base => '', stack => 'base', device => 'base', geom => 'base stack', run => 'base stack device',
+    ct => 'base stack geom device run', local => 'base stack run', image => 'base stack geom run local',
+    tool => 'base stack geom device run ct local image',
+    tools => 'base stack geom run ct local image tool', # never a device
+    cuda => 'base device run ct local image', mpi => 'base run',
+);
+my $bad = 0;
+
+sub complain { print "@_\n"; $bad = 1 }
+
+chdir $ARGV[0] or die "$ARGV[0]: $!";
+for my $dir (glob 'common/*/') {
+    my ($room) = $dir =~ m{/(\w+)/};
+    complain("$dir: a room that tests/layers.pl does not know") if !exists $may{$room};
+}
+for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c') {
+    my ($room) = $file =~ m{^(?:common/)?(\w+)/};
+    my %to = map { $_ => 1 } $room, split ' ', $may{$room} // next;
+    open my $in, '<', $file or die "$file: $!";
+    while (<$in>) {
+        complain("$file:$.: $room/ knows $1/: expected one of ", join ' ', sort keys %to)
+            if m{^\s*#\s*include "(\w+)/} && !$to{$1};
+        complain("$file:$.: struct vp_run belongs to the programs (tools/, common/tool/)")
+            if /\bstruct vp_run\b/ && $room ne 'tool' && $room ne 'tools';
+    }
+}
+exit $bad;
