@@ -866,7 +866,7 @@ static void want_spectra(struct tasks *t)
 
 static bool next_task(struct tasks *t, struct task *k)
 {
-    enum { SHARE = 3 }; /* what is left is cut into so many runs a thread: long ones at first, which share columns */
+    enum { SHARE = 2 }; /* what is left is cut into so many runs a thread: long ones at first, which share columns */
     bool any = true;
 
     pthread_mutex_lock(&t->lock);
@@ -881,7 +881,9 @@ static bool next_task(struct tasks *t, struct task *k)
         if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all are within as many rows as have their spectra there */
             n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads);
         n = t->j->c->tiles == VP_GENERAL ? 1 : vp_min64(vp_max64(n, 1), t->n[0] - t->x);
-        *k = (struct task){.row = t->y, .i = t->x, .z = t->z, .n = n};
+        /* cells at the edges take less than others: those of the first row come last where the order is free */
+        const bool turned = t->j->c->tiles == VP_CELLS && t->ring == t->j->p->nodes[1];
+        *k = (struct task){.row = (t->y + turned) % t->n[1], .i = t->x, .z = t->z, .n = n};
         t->left -= n;
         t->x += n;
         if (t->x == t->n[0]) {
