@@ -20,7 +20,7 @@ enum {
     LINE = 64,
     RING = 16,            /* groups of rows that a strip may be ahead of the next */
     MAX_STRIPS = 64,
-    PAST_BYTES = 1 << 20, /* of a result that goes past the caches */
+    PAST_BYTES = 1 << 24, /* of a result that goes past the caches: a part that is written next does not */
     PATIENCE = 200        /* looks before a thread gives way */
 };
 

@@ -131,9 +131,9 @@ static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t,
 
 /* ---- what is got ---- */
 
-/* Part by part, along rows of an image or planes of a volume. */
+/* Part by part (or an image, or a volume, at once), along rows of an image or planes of a volume. */
 static void run_parts(const struct vp_op *op, const void *a, void *const out[2], const int64_t n[3], bool volume,
-                      int threads)
+                      int threads, bool at_once)
 {
     const int64_t page = n[0] * n[1], along = volume ? n[2] : n[1];
     const int64_t plane = volume ? page : n[0], step = op->step[2];
@@ -144,7 +144,7 @@ static void run_parts(const struct vp_op *op, const void *a, void *const out[2],
         char *kept = aligned_alloc(64, bytes), *scratch = aligned_alloc(64, (op->scratch(op, &all, &all, threads) + 63) / 64 * 64);
         memset(kept, 0, bytes);
         for (int64_t z = 0; z < along;) {
-            int64_t end = vp_min64(along, z + step * dice(1, 3));
+            const int64_t end = at_once ? along : vp_min64(along, z + step * dice(1, 3));
             void **plane_in = malloc((size_t)(end - z) * 3 * sizeof *plane_in), **plane_out = plane_in + (end - z);
             const struct vp_box box = {{0, 0, z}, {n[0], volume ? n[1] : 1, end}};
             struct vp_part in = {box, n[0], plane_in}, to[2] = {{box, n[0], plane_out}, {box, n[0], plane_out + (end - z)}};
@@ -206,7 +206,7 @@ static void test_tables(void)
         void *want[2] = {malloc((size_t)all * 8), malloc((size_t)all * 8)};
         void *got[2] = {malloc((size_t)all * 8), r.squares ? malloc((size_t)all * 8) : NULL};
         const int threads = (int)dice(1, 5);
-        run_parts(&op, a, got, n, r.volume, threads);
+        run_parts(&op, a, got, n, r.volume, threads, false);
         for (int k = 0; k < p->tables; k++) {
             const enum vp_type to = k ? op.twin_out : op.out;
             make_want(want[k], to, a, in, n, r.volume, k);
@@ -230,6 +230,46 @@ static void test_tables(void)
     CHECK(kinds[0] > 20 && kinds[1] > 20 && kinds[2] > 100);
 }
 
+/* Results so large that they go past the caches. */
+static void test_large(void)
+{
+    static const struct { enum vp_type in, out; bool volume, squares; } kinds[] = {
+        {VP_U8, VP_U32, false, false}, {VP_U16, VP_U64, false, true}, {VP_U8, VP_U64, true, false},
+        {VP_F32, VP_F64, false, true}, {VP_F32, VP_F64, true, false}, {VP_F64, VP_F64, false, false}};
+    const int64_t all = 1568 * 3300;
+    void *a = aligned_alloc(64, (size_t)all * 8), *want = malloc((size_t)all * 8);
+    void *got[2] = {aligned_alloc(64, (size_t)all * 8), aligned_alloc(64, (size_t)all * 8)};
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
+        static const char *const sets[] = {"avx512", "avx2", "generic"};
+        const struct vp_sat_request r = {.volume = kinds[i].volume, .squares = kinds[i].squares, .out = kinds[i].out};
+        const int64_t n[3] = {1568, r.volume ? 1100 : 3300, r.volume ? 3 : 1};
+        const int64_t size[3] = {n[0], r.volume ? n[1] : 1, r.volume ? n[2] : n[1]};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_op op;
+        CHECK_INT(vp_sat_op(&op, &r, size, kinds[i].in, &err), 0);
+        fill(a, kinds[i].in, all);
+        for (int k = 0; k < 2; k++) {
+            const enum vp_type to = k ? op.twin_out : op.out;
+            if (k && !op.twin)
+                continue;
+            make_want(want, to, a, kinds[i].in, n, r.volume, k);
+            for (int s = 0; s < 3; s++) {
+                void *const out[2] = {got[0], op.twin ? got[1] : NULL};
+                if (!vp_sat_use(&op, sets[s]))
+                    continue;
+                memset(got[k], 0, (size_t)all * 8);
+                run_parts(&op, a, out, n, r.volume, 2, true);
+                CHECK(!memcmp(want, got[k], (size_t)all * vp_type_size(to)));
+            }
+        }
+        free(op.params);
+    }
+    free(a);
+    free(want);
+    free(got[0]);
+    free(got[1]);
+}
+
 /* Means of boxes of a table of f32, against sums in long double. */
 static void test_precision(void)
 {
@@ -243,7 +283,7 @@ static void test_precision(void)
     for (int64_t i = 0; i < NX * NY; i++)
         a[i] = (float)((double)(next_random() >> 40) * exp2(-24 - (double)dice(0, 19)));
     CHECK_INT(vp_sat_op(&op, &r, size, VP_F32, &err), 0);
-    run_parts(&op, a, (void *const[]){t, NULL}, n, false, 2);
+    run_parts(&op, a, (void *const[]){t, NULL}, n, false, 2, true);
     for (int i = 0; i < 200; i++) {
         const int64_t x0 = dice(1, NX - 60), y0 = dice(1, NY - 60), x1 = x0 + dice(3, 50), y1 = y0 + dice(3, 50);
         long double sum = 0;
@@ -482,6 +522,7 @@ int main(void)
     CHECK_INT(rmdir(dir), 0);
     test_types();
     test_tables();
+    test_large();
     test_precision();
     return test_done();
 }
