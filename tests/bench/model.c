@@ -133,7 +133,9 @@ static double measure_work(const struct vp_kind *k, int device, int n, int nu, i
     const int threads = omp_get_max_threads(), slices = k->on_host ? n / 2 : n;
     struct vp_geom g = {.beam = VP_CONE, .sod = 1000, .sdd = 1500, .nu = nu, .nv = nu, .du = 400.0 / nu, .dv = 400.0 / nu,
                         .views = views};
-    const struct vp_grid grid = {.n = {n, n, n}, .voxel = {250.0 / n, 250.0 / n, 250.0 / n}};
+    /* the field of view, as most people take it: kernels are made for a detector and a volume of like fineness */
+    const double voxel = 266.0 / n;
+    const struct vp_grid grid = {.n = {n, n, n}, .voxel = {voxel, voxel, voxel}};
     struct vp_filter *f;
     struct vp_view *view = NULL;
     struct vp_scan scan;
