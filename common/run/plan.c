@@ -25,7 +25,7 @@ enum { MAX_SIZES = 4096, EVERY_SIZE = 1024, FEW = 8 };
 /* As large as that, or more, and a multiple of the step or all of n. */
 static int64_t snap(int64_t size, int64_t step, int64_t n)
 {
-    return vp_min64(n, vp_plan_parts(size, step) * step);
+    return vp_min64(n, vp_div_up(size, step) * step);
 }
 
 /* Sizes of equal parts of n, largest first; of the large ones those that differ by 1 %. Only `given` if it is not 0. */
@@ -37,12 +37,12 @@ static int sizes_of(int64_t n, int64_t given, int64_t step, int64_t size[MAX_SIZ
         return 1;
     }
     for (int64_t parts = 1; count < MAX_SIZES;) {
-        const int64_t s = vp_plan_parts(n, parts), snapped = snap(s, step, n);
+        const int64_t s = vp_div_up(n, parts), snapped = snap(s, step, n);
         if (!count || snapped != size[count - 1])
             size[count++] = snapped;
         if (s == 1)
             break;
-        parts = vp_plan_parts(n, s > EVERY_SIZE ? s - s / 128 : s - 1); /* the least number that makes them so small */
+        parts = vp_div_up(n, s > EVERY_SIZE ? s - s / 128 : s - 1); /* the least number that makes them so small */
     }
     return count;
 }
@@ -115,10 +115,10 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
     struct vp_plan_model *m = s->m;
     const int64_t most = m->input_n, least = vp_plan_window(m, &plan);
     const int64_t full = plan.stream && m->device ? plan.lanes * plan.slab : plan.slab;
-    const int64_t ahead[] = {full, 0, vp_plan_parts(full, 2), vp_plan_parts(full, 8)};
+    const int64_t ahead[] = {full, 0, vp_div_up(full, 2), vp_div_up(full, 8)};
     const int kinds = s->rough ? 2 : (int)(sizeof ahead / sizeof *ahead);
     const int most_slabs =
-        (int)vp_min64(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3, vp_plan_parts(m->n, plan.slab));
+        (int)vp_min64(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3, vp_div_up(m->n, plan.slab));
     for (int i = 0; i < kinds; i++)
         for (int slabs = most_slabs; slabs > 0; slabs -= s->rough && slabs > 1 ? slabs - 1 : 1) {
             plan.window = vp_min64(most, least + ahead[i]);
@@ -135,12 +135,12 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
 static struct vp_plan cpu_plan(const struct vp_plan_model *m, int64_t band)
 {
     const int64_t *chunk = m->p->chunk;
-    struct vp_plan plan = {.band = band, .bands = vp_plan_parts(m->image[1], band),
+    struct vp_plan plan = {.band = band, .bands = vp_div_up(m->image[1], band),
                            .part = {snap(chunk[0] ? chunk[0] : m->image[0], m->step[0], m->image[0]),
                                     snap(chunk[1] ? chunk[1] : band, m->step[1], band), 1}};
     /* boxes that are visited twice have much to do that only goes one after the other: a box for each thread */
     if (m->twice && !m->boxed && !chunk[0])
-        plan.part[0] = vp_plan_parts(plan.part[0], m->p->threads);
+        plan.part[0] = vp_div_up(plan.part[0], m->p->threads);
     return plan;
 }
 
@@ -217,14 +217,14 @@ static void search_slabs(struct search *s, struct vp_plan plan, int64_t deepest,
     const int64_t given = m->p->chunk[2];
     const int most_cuts = s->rough ? 2 : 5;
     for (int i = 0; i < slabs && !tired(s); i++) {
-        const int64_t length = vp_min64(slab[i], m->image[2]), least = vp_plan_parts(length, deepest);
+        const int64_t length = vp_min64(slab[i], m->image[2]), least = vp_div_up(length, deepest);
         plan.slab = slab[i];
         plan.part[2] = 0;
         if (!host_holds(s, plan, slab[i]))
             continue;
         for (int64_t cuts = least; cuts < least + most_cuts; cuts++) {
             const int64_t depth = m->whole[2] ? m->image[2]
-                                              : snap(given ? given : vp_plan_parts(length, cuts), m->step[2], length);
+                                              : snap(given ? given : vp_div_up(length, cuts), m->step[2], length);
             if (depth == plan.part[2])
                 continue;
             plan.part[2] = depth;
@@ -272,12 +272,12 @@ static void change(const struct vp_plan_model *m, struct vp_plan *plan, int axis
     if (axis == 4) {
         plan->part[1] = plan->part[1] == plan->band ? size : vp_min64(plan->part[1], size);
         plan->band = size;
-        plan->bands = vp_plan_parts(m->image[1], size);
+        plan->bands = vp_div_up(m->image[1], size);
     } else if (axis == 2) {
         plan->slab = size;
         const int64_t length = vp_min64(size, m->image[2]);
         plan->part[2] = snap(p->chunk[2]                  ? p->chunk[2]
-                             : m->device && !plan->stream ? vp_plan_parts(length, cuts)
+                             : m->device && !plan->stream ? vp_div_up(length, cuts)
                                                           : length, m->step[2], length);
     } else {
         plan->part[axis == 3 ? 2 : axis] = size;
@@ -357,7 +357,7 @@ static void search_columns(struct search *s, struct sizes *l, double step, struc
     const int wides = thin(l->wide, sizes_of(m->image[0], wide, m->step[0], l->wide), step);
     const int bands = thin(l->band, sizes_of(m->image[1], high, m->step[1], l->band), step);
     for (int b = 0; b < bands && !tired(s); b++) {
-        struct vp_plan plan = {.band = l->band[b], .bands = vp_plan_parts(m->image[1], l->band[b])};
+        struct vp_plan plan = {.band = l->band[b], .bands = vp_div_up(m->image[1], l->band[b])};
         const int64_t given = m->whole[1] ? plan.band : p->chunk[1];
         const int highs = thin(l->high, sizes_of(plan.band, given, m->step[1], l->high), step);
         for (int x = 0; x < wides && !tired(s); x++) {

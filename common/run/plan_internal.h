@@ -33,11 +33,6 @@ struct vp_plan_model {
 
 extern const char *const vp_plan_limits[2]; /* the host's memory, the device's */
 
-static inline int64_t vp_plan_parts(int64_t n, int64_t part)
-{
-    return (n + part - 1) / part;
-}
-
 /* Sum of the lengths of all parts of an axis with a halo on both sides, clipped. */
 double vp_plan_looked(int64_t n, int64_t part, double halo, bool whole);
 /* `reach` is the caller's to free. */

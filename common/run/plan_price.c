@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a plan takes and what it costs. The price is a rough time at the rates of one table (rates.h): bytes read, written
- * and copied, work on halos that more than one part does, the first planes in and the last ones out (nothing overlaps
- * those), and memory that must be made. Only ratios matter: results do not depend on the plan. */
+/* What a plan takes and what it costs. The price is a rough time at the rates of one table (rates.h): bytes read,
+ * written and copied, work on halos that more than one part does, the first planes in and the last ones out (nothing
+ * overlaps those), and memory that must be made. Only ratios matter: results do not depend on the plan. */
 #include "run/plan_internal.h"
 
 #include "base/err.h"
@@ -17,7 +17,7 @@ enum { SMALL_PART = 1 << 17, GUESS_PLANES = 2048 };
 
 double vp_plan_looked(int64_t n, int64_t part, double halo, bool whole)
 {
-    const int64_t count = vp_plan_parts(n, part), h = (int64_t)halo;
+    const int64_t count = vp_div_up(n, part), h = (int64_t)halo;
     if (count <= 1 || whole)
         return (double)count * (double)n;
     /* ends that lie inside, and starts */
@@ -47,7 +47,7 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     const bool endless = p->image[2] >= VP_UNKNOWN;
     if (endless)
         m->image[2] = GUESS_PLANES;
-    const int64_t outer = p->outer < VP_UNKNOWN ? p->outer : vp_plan_parts(GUESS_PLANES, m->image[2]);
+    const int64_t outer = p->outer < VP_UNKNOWN ? p->outer : vp_div_up(GUESS_PLANES, m->image[2]);
     m->n = m->image[2] * outer;
     m->input_n = endless || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : m->input[2] * outer;
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
@@ -126,7 +126,7 @@ static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
 
 int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
-    const int64_t images = vp_plan_parts(plan->slab, m->image[2]);
+    const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
         return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
     /* where one image follows another more planes of input than of output do */
@@ -148,7 +148,7 @@ static bool add_entries(const struct vp_plan_model *m, struct vp_plan *plan)
     double voxels = 1, boxes = (double)p->inner * (double)p->outer;
     for (int a = 0; a < 3; a++) {
         voxels *= (double)plan->part[a];
-        boxes *= (double)vp_plan_parts(m->image[a], plan->part[a]);
+        boxes *= (double)vp_div_up(m->image[a], plan->part[a]);
     }
     if (voxels > INT32_MAX)
         return false;
@@ -162,7 +162,7 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
     const struct vp_problem *p = m->p;
     const double nx = (double)m->image[0], inner = (double)p->inner, input_nx = (double)m->input[0];
     const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->input[1]);
-    const int64_t columns = vp_plan_parts(m->image[0], plan->part[0]) * vp_plan_parts(plan->band, plan->part[1]) * p->inner;
+    const int64_t columns = vp_div_up(m->image[0], plan->part[0]) * vp_div_up(plan->band, plan->part[1]) * p->inner;
 
     const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
     for (int a = 0; a < 3; a++)
@@ -191,7 +191,7 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
         plan->workers = plan->stream ? (int)columns : p->devices;
     } else {
         const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
-        const int64_t all = columns * vp_plan_parts(plan->slab, m->image[2]);
+        const int64_t all = columns * vp_div_up(plan->slab, m->image[2]);
         plan->lanes = 0;
         if ((voxels <= SMALL_PART || m->twice) && all > 1 && !m->carries)
             plan->together = (int)vp_min64(p->threads, all);
@@ -205,9 +205,9 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
     }
     if (plan->window < vp_plan_window(m, plan))
         return false;
-    plan->parts[0] = vp_plan_parts(m->image[0], plan->part[0]);
-    plan->parts[1] = vp_plan_parts(plan->band, plan->part[1]);
-    plan->parts[2] = vp_plan_parts(plan->slab, plan->part[2]);
+    plan->parts[0] = vp_div_up(m->image[0], plan->part[0]);
+    plan->parts[1] = vp_div_up(plan->band, plan->part[1]);
+    plan->parts[2] = vp_div_up(plan->slab, plan->part[2]);
     for (int a = 0; a < 3; a++)
         plan->in[a] = with_halo(m, a, plan->part[a]);
     for (int d = 0; d < p->devices; d++)
@@ -299,7 +299,7 @@ bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
 static double parts_along(const struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
 {
     const int64_t slab = vp_min64(plan->slab, m->image[2]);
-    return (double)vp_plan_parts(m->image[2], slab) * (double)vp_plan_parts(slab, depth);
+    return (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, depth);
 }
 
 /* Seconds to solve what the first of two visits has found. */
@@ -308,7 +308,7 @@ static double solved(const struct vp_plan_model *m, const struct vp_plan *plan)
     const struct vp_box box = middle(m, plan->part);
     double boxes = (double)m->p->inner * (double)m->p->outer;
     for (int a = 0; a < 3; a++)
-        boxes *= (double)vp_plan_parts(m->image[a], plan->part[a]);
+        boxes *= (double)vp_div_up(m->image[a], plan->part[a]);
     return boxes * (double)m->twice->summary(m->twice, &box) * m->rates->solve;
 }
 
@@ -320,7 +320,7 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
     const double rows = vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
     const double visits = m->twice ? 2 : 1, read = visits * m->voxels * rows / ny * (double)p->stored_in * rates->read;
     const double write = m->voxels * (double)p->stored_out * rates->write;
-    const double slabs = visits * (double)vp_plan_parts(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
+    const double slabs = visits * (double)vp_div_up(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
     const double ahead = fmin(1, (double)(plan->window - vp_plan_window(m, plan)) / (double)plan->slab);
     const bool all_at_once = plan->window >= vp_min64(m->n, m->input_n);
     const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
@@ -334,11 +334,11 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
     plan->copied = 0;
     if (!m->device) {
         double busy = visits * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
-        const double deep = (double)vp_plan_parts(m->image[2], plan->part[2]) * n / (double)m->image[2];
+        const double deep = (double)vp_div_up(m->image[2], plan->part[2]) * n / (double)m->image[2];
         /* what is kept goes through memory for each part; threads do not make that quicker */
         const double again = (double)plan->kept * (double)plan->bands * deep * rates->move;
         const double parts = (double)plan->parts[0] *
-                             (double)vp_plan_parts(m->image[1], vp_min64(plan->part[1], plan->band)) *
+                             (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band)) *
                              deep * (double)p->inner;
         /* reading and writing take the cores, too */
         const double all = (busy + read + write) / p->threads + again;
@@ -361,7 +361,7 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
         plan->copied *= visits;
         const double copies = m->voxels * (plan->copied * in + out) * rates->bus;
         const double columns = (double)plan->parts[0] * (double)p->inner * n / (double)m->image[2]
-                               * (double)vp_plan_parts(m->image[1], vp_min64(plan->part[1], plan->band));
+                               * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band));
         double alone = 0;
         const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * in
                             + (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2] * out;
