@@ -7,6 +7,7 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
+#include "base/fft64.h"
 #include "tool/adaptive.h"
 #include "tool/stat.h"
 #include "local/log.h"
@@ -174,6 +175,7 @@ struct params {
     bool given, below; /* a threshold */
     struct vp_convolve_given convolve;
     float kernels[6 * 24 * 20];
+    double exact[6 * 24 * 20];
     const char *expression;
     enum vp_type out; /* VP_N_TYPES: the program's choice */
 };
@@ -376,8 +378,11 @@ static void draw_convolve(struct params *p, const struct scene *s)
             g->n[a] = g->n[a] > s->n[a] ? s->n[a] : g->n[a];
         say(p, " --crop valid (%dx%dx%d)", (int)g->n[0], (int)g->n[1], (int)g->n[2]);
     }
-    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++)
+    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++) {
         p->kernels[i] = (float)dice(1, 999) / 1000;
+        p->exact[i] = (double)p->kernels[i] / 3;
+    }
+    g->fft = &vp_fftw;
     p->out = g->normalize ? out_type(p) : VP_F32;
 }
 
@@ -523,6 +528,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         break;
     case CONVOLVE:
         convolve.kernels = p->kernels;
+        convolve.exact = p->exact;
         rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     case DECONVOLVE:
@@ -595,7 +601,7 @@ static void make_stack(struct scene *s, int k, const int64_t image[3], int64_t p
     for (int64_t i = 0; i < n; i++) {
         const int64_t x = i % image[0], y = i / image[0] % image[1], z = i / image[0] / image[1];
         v[i] = (double)((x / 7 + y / 5 + z / 3) % 5 * 40 + dice(0, 49));
-        if (type == VP_F32)
+        if (vp_type_is_float(type))
             v[i] = s->odd && dice(0, 400) == 0 ? NAN : v[i] / 7 - 12 + (double)dice(0, 99) / 1000;
         else if (type == VP_I8)
             v[i] -= 128;
@@ -629,7 +635,9 @@ static void make_scene(struct scene *s, enum family family)
     }
     s->stored[0] = s->stored[1] = types[dice(0, 5)];
     s->held = s->stored[0] == VP_I8 && family != MATH ? VP_I16 : s->stored[0];
-    s->odd = s->held == VP_F32 && dice(0, 3) == 0;
+    if (family == CONVOLVE && s->held == VP_F32 && &vp_fftw && dice(0, 1))
+        s->stored[0] = s->stored[1] = s->held = VP_F64;
+    s->odd = vp_type_is_float(s->held) && dice(0, 3) == 0;
     if (family == MATH) { /* all pages are one image along z */
         s->stacks = (int)dice(1, 2);
         s->single = s->stacks == 2 && dice(0, 2) == 0;
