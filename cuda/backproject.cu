@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Back-projection on a CUDA device: memory, launches, what has been summed. */
 #include "backproject_choice.cuh"
+#include "launch.cuh"
 
 #include <new>
 
@@ -216,6 +217,25 @@ const float *where(const struct vp_devbp *b, int64_t z, int64_t *run)
     return NULL;
 }
 
+__global__ void blend_volumes(float *y, const float *x, float a, float keep, int64_t n)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        const float kept = keep != 0 ? __fmul_rn(keep, y[i]) : 0;
+        y[i] = !x ? kept : keep != 0 ? __fadd_rn(__fmul_rn(a, x[i]), kept) : __fmul_rn(a, x[i]);
+    }
+}
+
+int blend(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err *err)
+{
+    constexpr int THREADS = 256, WAVES = 8;
+    const int64_t n = (int64_t)(b->plan.bytes_volume / sizeof(float));
+    const int64_t blocks = vp_min64((n + THREADS - 1) / THREADS, (int64_t)WAVES * b->c.processors);
+    if (vp_gpu_check(err, cudaSetDevice(b->device), "cannot use the device"))
+        return -1;
+    return vp_start(err, b->stream, blend_volumes, dim3((unsigned)blocks), dim3(THREADS), 0, b->vol, x, a, keep, n);
+}
+
 void close(struct vp_devbp *b)
 {
     delete b;
@@ -223,4 +243,5 @@ void close(struct vp_devbp *b)
 
 } // namespace
 
-const struct vp_backproject_kernels vp_gpu_backproject = {plan, open, pack, run, parts, part_of, where, close};
+const struct vp_backproject_kernels vp_gpu_backproject = {plan,    open,  pack,  run, parts,
+                                                          part_of, where, blend, close};

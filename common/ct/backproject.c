@@ -526,6 +526,7 @@ int vp_backproject_flush(struct vp_backproject *b, struct vp_err *err)
 {
     (void)err;
     process_batch(b);
+    b->next_view = 0;
     return 0;
 }
 
@@ -633,6 +634,59 @@ void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n,
 void vp_backproject_slice(const struct vp_backproject *b, int64_t z, float *out)
 {
     vp_backproject_slices(b, z, 1, out);
+}
+
+/* --- slices in ------------------------------------------------------------------------------------------ */
+
+/* Row y of `run` slices; `to` is the lowest address of column 0's voxels. */
+static void put_row(const struct vp_backproject *b, float *to, int64_t column, bool down, int64_t run, int64_t y,
+                    const float *in)
+{
+    const int64_t slice = b->nx * b->ny;
+    to += y / TILE * b->tiles_x * b->tile_floats + y % TILE * TILE * column;
+    for (int64_t x = 0; x < b->nx; x++)
+        for (int64_t d = 0; d < run; d++)
+            to[x / TILE * b->tile_floats + x % TILE * column + d] = in[(down ? run - 1 - d : d) * slice + y * b->nx + x];
+}
+
+void vp_backproject_put(struct vp_backproject *b, int64_t z, int64_t n, const float *in)
+{
+    while (n > 0) {
+        int64_t column;
+        bool down;
+        const int64_t run = run_of_slices(b, z, n, &down);
+        float *to = b->volume + (voxel_place(b, down ? z + run - 1 : z, &column) - b->volume);
+        const bool worth = run * b->nx * b->ny >= WORTH_THREADS;
+#pragma omp parallel for num_threads(b->threads) schedule(static, TILE) if (worth)
+        for (int64_t y = 0; y < b->ny; y++)
+            put_row(b, to, column, down, run, y, in);
+        in += run * b->nx * b->ny;
+        z += run;
+        n -= run;
+    }
+}
+
+static bool same_shape(const struct vp_backproject *a, const struct vp_backproject *b)
+{
+    return a->nx == b->nx && a->ny == b->ny && a->nz == b->nz && a->z0 == b->z0 && a->z1 == b->z1 && a->few == b->few
+           && a->mirror == b->mirror && a->tile_floats == b->tile_floats;
+}
+
+int vp_backproject_blend(struct vp_backproject *b, float a, const struct vp_backproject *x, float keep,
+                         struct vp_err *err)
+{
+    if (x && !same_shape(b, x))
+        return vp_fail(err, VP_ERUN, "the volumes lie differently in memory: %s, and %s", b->text, x->text);
+#pragma omp parallel for num_threads(b->threads) schedule(static)
+    for (int64_t t = 0; t < b->tiles; t++) {
+        float *to = b->volume + t * b->tile_floats;
+        const float *from = x ? x->volume + t * x->tile_floats : NULL;
+        for (int64_t i = 0; i < b->tile_floats; i++) {
+            const float kept = keep != 0 ? keep * to[i] : 0;
+            to[i] = !from ? kept : keep != 0 ? a * from[i] + kept : a * from[i];
+        }
+    }
+    return 0;
 }
 
 /* --- definition ----------------------------------------------------------------------------------------- */

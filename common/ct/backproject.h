@@ -27,7 +27,7 @@ const char *vp_backproject_describe(const struct vp_backproject *b);
 int vp_backproject_kernel(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
                           const struct vp_grid *grid, char *text, size_t size, struct vp_err *err);
 /* n filtered views starting with view `first` (each nv x nu, row major). Calls come in increasing order of
- * views; gaps are allowed (--views). */
+ * views; gaps are allowed (--views). After flush any view may begin: what comes is added to what there is. */
 int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
                        struct vp_err *err);
 /* Rows of the detector that slab [z0, z1) needs in any view, with the interpolation margin: [*v0, *v1). */
@@ -40,6 +40,12 @@ void vp_backproject_slice(const struct vp_backproject *b, int64_t z, float *out)
 /* Slices z, ..., z + n - 1 one after the other into out, with the threads of `open`: by far the faster way
  * for n = 32 or more (single slices read the volume with gaps). */
 void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out);
+/* Between flush and the next view: slices z, ..., z + n - 1 become those of `in`; and the slab becomes
+ * a x + keep times what it is, each product rounded, of another one of the same shape (NULL: none; keep 0: what
+ * it holds does not count). -1 where the shapes differ. */
+void vp_backproject_put(struct vp_backproject *b, int64_t z, int64_t n, const float *in);
+int vp_backproject_blend(struct vp_backproject *b, float a, const struct vp_backproject *x, float keep,
+                         struct vp_err *err);
 void vp_backproject_close(struct vp_backproject *b);
 
 /* The definition, per voxel, in float64, for tests and benchmarks: voxel (i, j, k) of the grid. */

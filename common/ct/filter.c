@@ -3,11 +3,7 @@
  * Computerized Tomographic Imaging (1988), ch. 3.
  *
  * Kernel: the band-limited ramp sampled in space (eq. 61: 1/4, 0, -1/(pi n)^2 at unit pitch), so that its
- * mean is right, and transformed as such. Short scans: Parker, Med. Phys. 9 (1982) 254, for longer arcs as Silver,
- * Med. Phys. 27 (2000) 773, and Wesarg et al., Med. Phys. 29 (2002) 372, generalised him. Offset detector:
- * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that these weights need grows with the gantry angle b:
- * the ray's direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g). Both are taken from the
- * matrices, so neither the sense of rotation nor a mirrored detector can turn it round.
+ * mean is right, and transformed as such. Weights of rays that are measured twice: filter_weights.c.
  *
  * Cosine, for a detector that may face anywhere. In the plane of a fan, with the rays' angle g from the ray to the
  * axis at distance R, the source moving across that ray, and L the distance from the source to the point x,
@@ -24,12 +20,11 @@
  *     weight = (|S| e.y / |y|) |det M| / |(m2 - v m3).z'|
  * before the ramp in pixels, and 1 / w^2 after it. Perpendicular to e this is sod fu times the cosine. A ball at the
  * origin comes out right for any matrices: its projection is round, so the direction of the rows does not matter. */
-#include "ct/filter.h"
+#include "ct/filter_internal.h"
 
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "ct/filter_isa.h"
 #include "geom/draft.h"
 #include "run/rates.h"
 
@@ -40,7 +35,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double PI = 3.14159265358979323846;
 #define WINDOWS "ram-lak|shepp-logan|cosine|hamming|hann"
 static const char *const window_name[] = {"ram-lak", "shepp-logan", "cosine", "hamming", "hann"};
 static const char *const weights_name[] = {"auto", "no", "parker", "wang"};
@@ -73,31 +67,7 @@ const struct vp_opt vp_filter_options[] = {
     VP_OPT_END,
 };
 
-struct vp_filter {
-    struct vp_fft fft;
-    const struct vp_filter_isa *isa;
-    int64_t nu, nv, views, pad;
-    int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
-    bool wide;                     /* they are put out */
-    int threads;
-    enum vp_redundancy redundancy;
-    int32_t *place;
-    float *coef, *twiddle, *fall;
-    float *scale;                  /* one a view */
-    float *weight;                 /* n_weight a view, or NULL */
-    int64_t n_weight;
-    struct vp_filter_fan *fan;     /* one a view, or NULL: weights belong to columns */
-    float *cosine;                 /* nv x nu if all views have the same, */
-    bool folded;                   /* with the redundancy weights if all views have the same of these too; else */
-    struct vp_filter_lens *lens;   /* one a view; both NULL: no cosine */
-    double *response;              /* of the kernel, m + 1 */
-    float *scratch;
-    size_t scratch_step;           /* floats a thread */
-    size_t bytes;
-    char text[80], describe[128], warning[192];
-};
-
-static void *take(struct vp_filter *f, int64_t count, size_t size, const char *what, struct vp_err *err)
+void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char *what, struct vp_err *err)
 {
     void *p = vp_alloc(count > 0 ? (size_t)count : 1, size, what, err);
 
@@ -108,37 +78,29 @@ static void *take(struct vp_filter *f, int64_t count, size_t size, const char *w
 
 /* ---- the transform and the kernel ---- */
 
-/* Arithmetic of one stage an element, and the stages of m: false if m has other factors than 2, 3, 5. */
-static bool factor(int64_t m, struct vp_fft *fft, double *cost)
+/* How many samples of a window a kernel is made of: results depend on it, a little. As if a transform of 2, 3, 4 and 5 had
+ * that length of at least m which takes the least arithmetic; none takes less than 3.5 log2 an element. */
+static int64_t samples_of_window(int64_t m)
 {
     static const struct { int r; double cost; } stage[] = {{5, 13}, {3, 9.5}, {2, 5}, {4, 7}};
-
-    fft->m = m;
-    fft->stages = 0;
-    *cost = 0;
-    for (int i = 0; i < 4; i++)
-        for (int64_t r = stage[i].r; m % r == 0; m /= r) {
-            if (r == 2 && __builtin_ctzll((unsigned long long)m) % 2 == 0)
-                break;                             /* fours do it */
-            fft->radix[fft->stages++] = (int)r;
-            *cost += stage[i].cost * (double)fft->m;
-        }
-    return m == 1;
-}
-
-/* The length of at least m that takes the least arithmetic. No length takes less than 3.5 log2 an element. */
-static void choose(int64_t m, struct vp_fft *best)
-{
     double least = INFINITY;
+    int64_t best = m;
 
     for (int64_t n = m; 3.5 * (double)n * log2((double)n) < least; n++) {
-        struct vp_fft fft = {0};
-        double cost;
-        if (factor(n, &fft, &cost) && cost < least) {
+        int64_t rest = n;
+        double cost = 0;
+        for (int i = 0; i < 4; i++)
+            for (const int64_t r = stage[i].r; rest % r == 0; rest /= r) {
+                if (r == 2 && __builtin_ctzll((unsigned long long)rest) % 2 == 0)
+                    break; /* fours do it */
+                cost += stage[i].cost * (double)n;
+            }
+        if (rest == 1 && cost < least) {
             least = cost;
-            *best = fft;
+            best = n;
         }
     }
+    return best;
 }
 
 static double window(int kind, double x)
@@ -172,80 +134,68 @@ static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, 
         h[k] *= window(p->window, (double)k / (double)m / p->cutoff);
 }
 
+int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err)
+{
+    const int64_t reach = vp_max64(t->pad, t->before) + t->nu + vp_max64(t->pad, t->after) - 1, most = vp_max64(2 * t->m, n);
+    double *in = vp_alloc((size_t)most, 2 * sizeof *in, "the kernel", err);
+    double *taps = vp_alloc((size_t)most, 2 * sizeof *taps, "the kernel", err);
+    int rc = in && taps ? 0 : -1;
+
+    for (int64_t k = 0; !rc && k < 2 * t->m; k++)
+        in[2 * k] = t->response[k <= t->m ? k : 2 * t->m - k];
+    rc = rc || vp_dft(in, taps, 2 * t->m, err) ? -1 : 0;
+    for (int64_t l = 0; !rc && l < n; l++) {
+        const double tap = l > reach ? 0 : (l ? 2 : 1) * taps[2 * l] / (double)(2 * t->m);
+        const double angle = -PI / 2 * (double)l / (double)n;
+        in[2 * l] = tap * cos(angle);
+        in[2 * l + 1] = tap * sin(angle);
+    }
+    rc = rc || vp_dft(in, taps, n, err) ? -1 : 0;
+    for (int64_t k = 0; !rc && k < n; k++)
+        out[k] = taps[2 * k] / (double)n;
+    free(in);
+    free(taps);
+    return rc;
+}
+
+/* The transform, and what it is multiplied with. */
 static int make_transform(struct vp_filter *f, const struct vp_filter_params *p, struct vp_err *err)
 {
-    choose(f->nu + vp_max64(f->pad, f->before) + vp_max64(f->pad, f->after), &f->fft);
-    const int64_t m = f->fft.m;
-    double *turn = NULL, *h;
-    int32_t *at = NULL;
+    const int64_t need = f->nu + vp_max64(f->pad, f->before) + vp_max64(f->pad, f->after);
+    const int64_t m = f->m = samples_of_window(need);
+    double *at_roots = NULL, *cosine = vp_alloc_raw((size_t)(2 * m), sizeof *cosine, "the kernel", err);
     int rc = -1;
 
-    int64_t twiddles = 0;
-    for (int64_t s = 0, len = m; s < f->fft.stages; len /= f->fft.radix[s++])
-        twiddles += 2 * (len - len / f->fft.radix[s]);
-    f->twiddle = take(f, twiddles, sizeof *f->twiddle, "the transform", err);
-    f->place = take(f, 2 * (m / 2 + 1), sizeof *f->place, "the transform", err);
-    f->coef = take(f, 4 * (m / 2 + 1), sizeof *f->coef, "the kernel", err);
-    turn = vp_alloc_raw((size_t)(2 * m), sizeof *turn, "the kernel", err);
-    h = f->response = take(f, m + 1, sizeof *h, "the kernel", err);
-    at = vp_alloc_raw((size_t)m, 2 * sizeof *at, "the transform", err);
-    if (!f->twiddle || !f->place || !f->coef || !turn || !h || !at)
+    f->response = vp_filter_take(f, m + 1, sizeof *f->response, "the kernel", err);
+    if (!cosine || !f->response || vp_line_make_rows(&f->line, need, err))
         goto out;
-
-    /* cos(pi k / m); sin is a quarter turn (m / 2 may be no integer) away */
+    const int64_t n = f->line.n;
+    f->weigh = vp_filter_take(f, n, sizeof *f->weigh, "the kernel", err);
+    at_roots = vp_alloc_raw((size_t)n, sizeof *at_roots, "the kernel", err);
+    if (!f->weigh || !at_roots)
+        goto out;
     for (int64_t k = 0; k < 2 * m; k++)
-        turn[k] = cos(PI * (double)k / (double)m);
-    make_kernel(h, m, p, turn);
+        cosine[k] = cos(PI * (double)k / (double)m);
+    make_kernel(f->response, m, p, cosine);
 
-    float *w = f->twiddle;
-    for (int64_t s = 0, len = m; s < f->fft.stages; len /= f->fft.radix[s++]) {
-        const int r = f->fft.radix[s];
-        f->fft.twiddle[s] = w;
-        for (int64_t j = 0; j < len / r; j++)
-            for (int i = 1; i < r; i++) {
-                *w++ = (float)cos(2 * PI * (double)(i * j) / (double)len);
-                *w++ = (float)-sin(2 * PI * (double)(i * j) / (double)len);
-            }
-    }
-
-    /* where each frequency lies after the forward transform: its digits in the mixed radix, reversed */
-    int32_t *const holds = at + m;
-    for (int64_t k = 0; k < m; k++) {
-        int64_t place = 0, rest = k, len = m;
-        for (int s = 0; s < f->fft.stages; s++) {
-            len /= f->fft.radix[s];
-            place += rest % f->fft.radix[s] * len;
-            rest /= f->fft.radix[s];
-        }
-        at[k] = (int32_t)place;
-        holds[place] = (int32_t)k;
-    }
-    int64_t n = 0;
-    for (int64_t i = 0; i < m; i++) {
-        const int64_t k = holds[i], mirror = (m - k) % m;
-        if (at[mirror] < i)
-            continue;
-        f->place[2 * n] = (int32_t)i;
-        f->place[2 * n + 1] = at[mirror];
-        f->coef[4 * n] = (float)turn[k];
-        f->coef[4 * n + 1] = (float)-sin(PI * (double)k / (double)m);
-        f->coef[4 * n + 2] = (float)(h[k] / (4 * (double)m));
-        f->coef[4 * n + 3] = (float)(h[m - k] / (4 * (double)m));
-        n++;
-    }
-    f->fft.pairs = n;
-    f->fft.place = f->place;
-    f->fft.coef = f->coef;
+    struct vp_filter_tables t;
+    vp_filter_get_tables(f, &t);
+    t.before = f->before;
+    t.after = f->after;
+    if (vp_filter_response(&t, n, at_roots, err))
+        goto out;
+    for (int64_t i = 0; i < n; i++)
+        f->weigh[i] = (float)at_roots[vp_line_root(&f->line, i)];
     rc = 0;
 out:
-    free(turn);
-    free(at);
+    free(cosine);
+    free(at_roots);
     return rc;
 }
 
 static int make_fall(struct vp_filter *f, struct vp_err *err)
 {
-    f->fall = take(f, f->pad, sizeof *f->fall, "the padding", err);
+    f->fall = vp_filter_take(f, f->pad, sizeof *f->fall, "the padding", err);
     if (!f->fall)
         return -1;
     for (int64_t i = 0; i < f->pad; i++)
@@ -317,7 +267,7 @@ static void cosine_row(const struct vp_filter *f, const struct vp_filter_lens *l
 
 static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct vp_err *err)
 {
-    f->lens = take(f, f->views, sizeof *f->lens, "the cosine weights", err);
+    f->lens = vp_filter_take(f, f->views, sizeof *f->lens, "the cosine weights", err);
     if (!f->lens)
         return -1;
     bool same = true;
@@ -328,358 +278,11 @@ static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct 
     }
     if (!same)
         return 0;
-    f->cosine = take(f, f->nu * f->nv, sizeof *f->cosine, "the cosine weights", err);
+    f->cosine = vp_filter_take(f, f->nu * f->nv, sizeof *f->cosine, "the cosine weights", err);
     if (!f->cosine)
         return -1;
     for (int64_t v = 0; v < f->nv; v++)
         cosine_row(f, &f->lens[0], v, f->cosine + v * f->nu);
-    return 0;
-}
-
-/* ---- rays that are measured twice ---- */
-
-static double square(double x) { return x * x; }
-
-/* Position of the view in the arc, radians from its start. */
-static double arc_position(double angle, const struct vp_scan *scan)
-{
-    double b = fmod(angle - scan->start, 2 * PI);
-
-    if (b < 0)
-        b += 2 * PI;
-    if (b > scan->arc)                 /* in the gap by rounding: to the nearer end */
-        b = b - scan->arc < 2 * PI - b ? scan->arc : 0;
-    return b;
-}
-
-/* Rises from 0 to 1 as t does. */
-static double smooth_step(double t)
-{
-    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(PI / 2 * t));
-}
-
-/* The weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the other
- * end: Parker's where `common` is no longer than `slope`, else Wesarg's, one half between two slopes of that length.
- * The other measurement is common - from from its end, and has the rest. */
-static double shared(double from, double common, double slope)
-{
-    if (common <= slope)
-        return square(sin(PI / 2 * from / common));
-    return 0.5 * (smooth_step(from / slope) + smooth_step((from - common) / slope + 1));
-}
-
-/* Slopes are as long as Parker's are for the shortest arc that this fan allows, or 30 degrees. */
-static double parker(double b, double g, const struct vp_scan *scan)
-{
-    const double d = (scan->arc - PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), PI / 6);
-
-    if (b < 2 * (d - g))
-        return shared(b, 2 * (d - g), slope);
-    if (b > PI - 2 * g && d + g > 0)
-        return shared(scan->arc - b, 2 * (d + g), slope);
-    return 1;
-}
-
-/* For an arc that Parker's weights do not fit: smooth over the ends, shared by what was measured twice. */
-static double shared_smoothly(double b, double g, const struct vp_scan *scan)
-{
-    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - PI) / 2 + fan;
-    double other = b + PI + 2 * g;
-
-    if (other >= 2 * PI)
-        other -= 2 * PI;
-    if (other > scan->arc || ramp <= 0)
-        return 1;
-    const double end_b = fmin(b, scan->arc - b), end_o = fmin(other, scan->arc - other);
-    const double cb = end_b < ramp ? square(sin(PI / 2 * end_b / ramp)) : 1;
-    const double co = end_o < ramp ? square(sin(PI / 2 * end_o / ramp)) : 1;
-    return cb + co > 0 ? cb / (cb + co) : 0.5;
-}
-
-/* g and the fan angle `limit` of the overlap's edge, positive towards the side that sees further. Up to `flat` both
- * sides count for one half. */
-static double wang(double g, double limit, double flat)
-{
-    if (g >= limit)
-        return 1;
-    if (g <= -limit)
-        return 0;
-    if (flat > 0)
-        return 0.5 * (1 + copysign(smooth_step((fabs(g) - flat) / (limit - flat)), g));
-    return 0.5 * (1 + sin(PI / 2 * g / limit));
-}
-
-/* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
- * is the quotient of two numbers linear in (u, v). Parallel: the distance from the origin; the second is 1. */
-struct fan { double across[3], ahead[3]; };
-
-static struct fan fan_of(const struct vp_view *view)
-{
-    const double s = sin(view->angle), c = cos(view->angle);
-    const bool parallel = vp_view_parallel(view);
-    double y[3][3];
-    struct fan fan;
-
-    vp_view_rays(view, y);
-    for (int i = 0; i < 3; i++) {
-        fan.across[i] = y[i][0] * c + y[i][1] * s;
-        fan.ahead[i] = parallel ? i == 2 : y[i][0] * s - y[i][1] * c;
-    }
-    return fan;
-}
-
-static double linear(const double a[3], double u, double v)
-{
-    return a[0] * u + a[1] * v + a[2];
-}
-
-static double tangent(const struct fan *fan, double u, double v)
-{
-    return linear(fan->across, u, v) / linear(fan->ahead, u, v);
-}
-
-/* The fan angles of the detector's two sides, to the edges of the pixels: of all rows the nearest to the axis. */
-static void sides(const struct vp_filter *f, const struct vp_view *view, bool tilted, double *lo, double *hi)
-{
-    const double edge[2] = {-0.5, (double)f->nu - 0.5};
-    double at[2];
-
-    for (int i = 0; i < 2; i++) {
-        at[i] = vp_view_fan(view, edge[i]);
-        if (!tilted)
-            continue;
-        const struct fan fan = fan_of(view);
-        const bool parallel = vp_view_parallel(view);
-        const double t0 = tangent(&fan, edge[i], 0), t1 = tangent(&fan, edge[i], (double)(f->nv - 1));
-        const double t = at[i] < 0 ? fmax(t0, t1) : fmin(t0, t1);
-        at[i] = parallel ? t : atan(t);
-    }
-    *lo = fmin(at[0], at[1]);
-    *hi = fmax(at[0], at[1]);
-}
-
-/* The fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows. Filtered
- * along tilted rows, only views of equal weight make up for each other where the object changes along z: there both
- * sides count for one half in three quarters of the overlap, or in all but the outer 8 pixels of a narrow one. */
-static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool tilted, double *flat)
-{
-    double limit = INFINITY, pixel = 0;
-
-    *flat = 0;
-
-    for (int64_t k = 0; k < f->views; k++) {
-        double lo, hi;
-        sides(f, &views[k], tilted, &lo, &hi);
-        limit = fmin(limit, fmin(-lo, hi));
-        pixel = fmax(pixel, (hi - lo) / (double)f->nu);
-    }
-    if (tilted)
-        *flat = fmax(0, limit - fmax(limit / 4, 8 * pixel));
-    if (limit >= pixel)
-        return limit;
-    snprintf(f->warning, sizeof f->warning,
-             "the tilted detector does not reach past the rotation axis in all its rows: some rays are missing");
-    return pixel;
-}
-
-/* The ramp's tails on the side that the detector does not see belong to the result, as far out as the other
- * side sees. */
-static void extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
-{
-    for (int64_t k = 0; k < f->views; k++)
-        for (int end = 0; end < (tilted ? 2 : 1); end++) {
-            double center = views[k].P[3] / views[k].P[11];
-            if (tilted) {
-                const struct fan fan = fan_of(&views[k]);
-                center = -linear(fan.across, 0, end ? (double)(f->nv - 1) : 0) / fan.across[0];
-            }
-            const double less = fmax(fmin(2 * center - (double)(f->nu - 1), (double)f->nu), -(double)f->nu);
-            f->before = vp_max64(f->before, (int64_t)ceil(-less - 1e-6));
-            f->after = vp_max64(f->after, (int64_t)ceil(less - 1e-6));
-        }
-}
-
-struct weights {
-    const struct vp_scan *scan;
-    bool smooth, tilted;
-    double limit, flat; /* wang_limit */
-};
-
-static double weight_of(const struct vp_filter *f, const struct weights *w, const struct vp_view *view, double g)
-{
-    if (f->redundancy == VP_RED_WANG) {
-        const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
-        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit, w->flat);
-    }
-    const double b = arc_position(view->angle, w->scan);
-    return w->smooth ? shared_smoothly(b, g, w->scan) : parker(b, g, w->scan);
-}
-
-/* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, half a pixel or less
- * apart, and each view says which step a pixel is at. */
-static int make_fans(struct vp_filter *f, const struct vp_view *views, double *first, double *step, struct vp_err *err)
-{
-    const double u1 = (double)(f->nu - 1), v1 = (double)(f->nv - 1);
-    double lo = INFINITY, hi = -INFINITY;
-    struct vp_filter_fan *to = f->fan = take(f, f->views, sizeof *f->fan, "the redundancy weights", err);
-
-    if (!to)
-        return -1;
-    *step = INFINITY;
-    for (int64_t k = 0; k < f->views; k++) {
-        const struct fan fan = fan_of(&views[k]);
-        for (int corner = 0; corner < 4; corner++) {
-            const double u = corner & 1 ? u1 : 0, v = corner & 2 ? v1 : 0;
-            if (!(linear(fan.ahead, u, v) > 0))
-                return vp_fail(err, VP_ERUN, "view %lld: a ray leads away from the rotation axis (z): no weights for "
-                               "rays that are measured twice", (long long)k);
-            lo = fmin(lo, tangent(&fan, u, v));
-            hi = fmax(hi, tangent(&fan, u, v));
-        }
-        *step = fmin(*step, fabs(tangent(&fan, u1, v1 / 2) - tangent(&fan, 0, v1 / 2)) / fmax(2 * u1, 1));
-    }
-    const double steps = ceil((hi - lo) / *step);
-    if (!(steps >= 0 && steps < 64 * (double)f->nu + 64))
-        return vp_fail(err, VP_ERUN, "the views are too different for weights of rays that are measured twice");
-    f->n_weight = (int64_t)steps + 2;
-    *first = lo;
-    for (int64_t k = 0; k < f->views; k++) {
-        const struct fan fan = fan_of(&views[k]);
-        const double unit = linear(fan.ahead, u1 / 2, v1 / 2);
-        double top[3], bottom[3];
-        for (int i = 0; i < 3; i++) {
-            top[i] = (fan.across[i] - lo * fan.ahead[i]) / *step / unit;
-            bottom[i] = fan.ahead[i] / unit;
-        }
-        to[k] = (struct vp_filter_fan){(float)top[2], (float)top[0], (float)top[1], (float)bottom[2], (float)bottom[0],
-                                       (float)bottom[1]};
-    }
-    return 0;
-}
-
-static int make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
-                        bool smooth, struct vp_err *err)
-{
-    struct weights w = {scan, smooth, !scan->untilted, 0, 0};
-    double first = 0, step = 1;
-
-    f->n_weight = f->nu;
-    if (f->redundancy == VP_RED_NONE)
-        return 0;
-    if (f->redundancy == VP_RED_WANG)
-        w.limit = wang_limit(f, views, w.tilted, &w.flat);
-    if (w.tilted && make_fans(f, views, &first, &step, err))
-        return -1;
-    f->weight = take(f, f->views * f->n_weight, sizeof *f->weight, "the redundancy weights", err);
-    if (!f->weight)
-        return -1;
-    #pragma omp parallel for schedule(static)
-    for (int64_t k = 0; k < f->views; k++) {
-        const bool parallel = vp_view_parallel(&views[k]);
-        for (int64_t i = 0; i < f->n_weight; i++) {
-            const double t = first + (double)i * step;
-            const double g = !w.tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
-            f->weight[k * f->n_weight + i] = (float)weight_of(f, &w, &views[k], g);
-        }
-    }
-    return 0;
-}
-
-/* Columns [u0, u1) of row v. */
-static void weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out)
-{
-    const struct vp_filter_fan fan = f->fan[view];
-    const float *const weight = f->weight + view * f->n_weight, last = (float)(f->n_weight - 1);
-    const float row = (float)v;
-
-    for (int64_t u = u0; u < u1; u++) {
-        const float column = (float)u;
-        float at = (fan.a0 + fan.au * column + fan.av * row) / (fan.b0 + fan.bu * column + fan.bv * row);
-        at = at > 0 ? at < last ? at : last : 0;
-        const int64_t i = at < last ? (int64_t)at : f->n_weight - 2;
-        out[u - u0] = weight[i] + (at - (float)i) * (weight[i + 1] - weight[i]);
-    }
-}
-
-static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *b)
-{
-    /* a rounding or two of the largest term */
-    const float column = 1e-6f * fabsf(b->au), angle = 3e-7f * fabsf(b->b0);
-
-    return fabsf(a->a0 - b->a0) <= 3e-7f * fabsf(b->a0) + column && fabsf(a->au - b->au) <= column
-           && fabsf(a->av - b->av) <= column && fabsf(a->b0 - b->b0) <= angle && fabsf(a->bu - b->bu) <= angle * 1e-4f
-           && fabsf(a->bv - b->bv) <= angle * 1e-4f;
-}
-
-/* One table for all views saves finding the weights of every row. */
-static int fold(struct vp_filter *f, struct vp_err *err)
-{
-    bool same = f->fan && (f->cosine || !f->lens);
-
-    for (int64_t k = 1; k < f->views && same; k++)
-        same = same_fan(&f->fan[k], &f->fan[0])
-               && !memcmp(f->weight + k * f->n_weight, f->weight, (size_t)f->n_weight * sizeof *f->weight);
-    if (!same)
-        return 0;
-    float *row = vp_alloc_raw((size_t)f->nu, sizeof *row, "the redundancy weights", err);
-    const bool alone = !f->cosine;
-    if (row && alone)
-        f->cosine = take(f, f->nu * f->nv, sizeof *f->cosine, "the redundancy weights", err);
-    if (!row || !f->cosine) {
-        free(row);
-        return -1;
-    }
-    for (int64_t v = 0; v < f->nv; v++) {
-        float *const to = f->cosine + v * f->nu;
-        weight_row(f, 0, v, 0, f->nu, row);
-        for (int64_t u = 0; u < f->nu; u++)
-            to[u] = alone ? row[u] : to[u] * row[u];
-    }
-    free(row);
-    f->folded = true;
-    return 0;
-}
-
-/* Which weights; *smooth: the arc is too short for Parker's. */
-static int resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth,
-                   struct vp_err *err)
-{
-    const double degrees = 180 / PI, arc = scan->arc * degrees;
-    const double need = 180 + 2 * degrees * fmax(-scan->half_fan_lo, scan->half_fan_hi);
-    const double step = arc / (double)(f->views > 1 ? f->views - 1 : 1);
-    const bool is_short = scan->kind == VP_SCAN_SHORT;
-
-    f->redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
-                  : is_short ? VP_RED_PARKER : scan->offset ? VP_RED_WANG : VP_RED_NONE;
-    *smooth = is_short && f->redundancy == VP_RED_PARKER && arc + step < need;
-    if (asked == VP_RED_PARKER) {
-        if (scan->kind == VP_SCAN_PARALLEL)
-            return vp_fail(err, VP_EUSAGE,
-                           "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
-        if (!is_short)
-            return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
-        if (*smooth) {
-            vp_fail(err, VP_EUSAGE,
-                    "--weights parker: needs an arc of %.6g degrees (180 and the fan), the scan covers %.6g",
-                    need, arc);
-            return vp_hint(err, "use --weights auto: smooth weights over what there is");
-        }
-    }
-    if (f->redundancy == VP_RED_WANG) {
-        if (scan->kind != VP_SCAN_FULL)
-            return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
-                           arc);
-        if (scan->overlap < 1) {
-            vp_fail(err, VP_EUSAGE, "%sthe detector does not reach past the rotation axis (%.6g pixels)",
-                    asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
-            return vp_hint(err, "check the detector's offset-u");
-        }
-    }
-    if (*smooth)
-        snprintf(f->warning, sizeof f->warning,
-                 "the arc of %.6g degrees is shorter than 180 and the fan (%.6g): "
-                 "some rays are missing, expect streaks and shading",
-                 arc, need);
     return 0;
 }
 
@@ -697,7 +300,7 @@ static int make_scale(struct vp_filter *f, const struct vp_view *views, const st
         factor = 0.5;
     if (scan->kind == VP_SCAN_SHORT && f->redundancy == VP_RED_NONE)
         factor = PI / sum;
-    f->scale = take(f, f->views, sizeof *f->scale, "the views' weights", err);
+    f->scale = vp_filter_take(f, f->views, sizeof *f->scale, "the views' weights", err);
     if (!f->scale)
         return -1;
     for (int64_t k = 0; k < f->views; k++)
@@ -716,6 +319,7 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     if (!f)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     f->isa = VP_ISA_FIND(vp_filter, NULL);
+    f->fft = vp_line_isa(f->isa->name);
     f->nu = g->nu;
     f->nv = g->nv;
     f->views = g->views;
@@ -727,24 +331,24 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
         goto fail;
     }
     f->pad = (int64_t)pad;
-    if (resolve(f, p->redundancy, scan, &smooth, err))
+    if (vp_filter_resolve(f, p->redundancy, scan, &smooth, err))
         goto fail;
     if (f->redundancy == VP_RED_WANG)
-        extend(f, views, !scan->untilted);
+        vp_filter_extend(f, views, !scan->untilted);
     if (make_transform(f, p, err) || make_fall(f, err)
-        || make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
-        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || fold(f, err))
+        || vp_filter_make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
+        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_fold(f, err))
         goto fail;
 
     const int64_t rows = (f->lens && !f->cosine) + (f->fan && !f->folded);
-    f->scratch_step = (size_t)(2 * f->fft.m + rows * f->nu + 15) / 16 * 16 * VP_FFT_LANES;
-    f->scratch = take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
+    f->scratch_step = (size_t)(2 * f->line.n + rows * f->nu + 15) / 16 * 16 * VP_FILTER_LANES;
+    f->scratch = vp_filter_take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
     snprintf(f->text, sizeof f->text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
              smooth ? "smooth short-scan" : weights_name[f->redundancy]);
     snprintf(f->describe, sizeof f->describe, "%s, fft length %lld, %s", f->text,
-             (long long)(2 * f->fft.m), f->isa->name);
+             (long long)(2 * f->line.n), f->isa->name);
     *out = f;
     return 0;
 fail:
@@ -779,7 +383,7 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
                           : f->isa->lanes == 16        ? r->filter_avx512
                                                        : r->filter_avx2;
 
-    return sample * (double)f->fft.m / (double)f->nu / f->threads;
+    return sample * (double)f->line.n / (double)f->nu / f->threads;
 }
 
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
@@ -799,9 +403,11 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
 {
     const struct vp_filter_isa *found = VP_ISA_FIND(vp_filter, isa);
 
-    if (found)
-        f->isa = found;
-    return found;
+    if (!found)
+        return false;
+    f->isa = found;
+    f->fft = vp_line_isa(found->name);
+    return true;
 }
 
 double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v)
@@ -809,7 +415,7 @@ double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int6
     float w = f->weight && !f->fan ? f->weight[view * f->nu + u] : 1;
 
     if (f->fan)
-        weight_row(f, view, v, u, u + 1, &w);
+        vp_filter_weight_row(f, view, v, u, u + 1, &w);
     return (double)w;
 }
 
@@ -817,7 +423,7 @@ void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
 {
     *t = (struct vp_filter_tables){.nu = f->nu, .nv = f->nv, .views = f->views, .pad = f->pad, .fall = f->fall,
                                    .before = f->wide ? f->before : 0, .after = f->wide ? f->after : 0,
-                                   .m = f->fft.m, .response = f->response, .scale = f->scale,
+                                   .m = f->m, .response = f->response, .scale = f->scale,
                                    .weight = f->weight, .n_weight = f->n_weight, .fan = f->fan,
                                    .lens = f->lens, .text = f->text};
 }
@@ -835,9 +441,9 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
     #pragma omp parallel num_threads(f->threads) if (blocks > 1)
     {
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
-        float *const cosines = scratch + 2 * f->fft.m * VP_FFT_LANES;
-        float *const weights = cosines + (f->lens && !f->cosine ? f->nu * VP_FFT_LANES : 0);
-        struct vp_fft_job job = {.fft = &f->fft, .nu = f->nu, .left = vp_max64(f->pad, f->before),
+        float *const cosines = scratch + 2 * f->line.n * VP_FILTER_LANES;
+        float *const weights = cosines + (f->lens && !f->cosine ? f->nu * VP_FILTER_LANES : 0);
+        struct vp_filter_job job = {.line = &f->line, .fft = f->fft, .response = f->weigh, .nu = f->nu, .left = vp_max64(f->pad, f->before),
                                  .pad = f->pad, .fall = f->fall, .nu_out = nu_out,
                                  .before = f->wide ? f->before : 0};
 
@@ -853,7 +459,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
                 job.gain2[i] = f->folded || !f->weight ? NULL
                              : f->fan ? weights + i * f->nu : f->weight + view * f->nu;
                 if (f->fan && !f->folded)
-                    weight_row(f, view, v, 0, f->nu, weights + i * f->nu);
+                    vp_filter_weight_row(f, view, v, 0, f->nu, weights + i * f->nu);
                 if (f->lens && !f->cosine) {
                     cosine_row(f, &f->lens[view], v, cosines + i * f->nu);
                     job.gain[i] = cosines + i * f->nu;
@@ -884,9 +490,8 @@ void vp_filter_close(struct vp_filter *f)
 {
     if (!f)
         return;
-    free(f->place);
-    free(f->coef);
-    free(f->twiddle);
+    vp_line_free(&f->line);
+    free(f->weigh);
     free(f->fall);
     free(f->scale);
     free(f->weight);

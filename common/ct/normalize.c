@@ -620,5 +620,6 @@ size_t vp_normalize_bytes(const struct vp_normalize *n)
 
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
-    return (struct vp_normalize_facts){.pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor};
+    return (struct vp_normalize_facts){.pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit,
+                                       .floor = n->floor};
 }

@@ -17,14 +17,13 @@
 
 #include "ct/filter.h"
 #include "ct/normalize.h"
+#include "ct/slab.h"
 #include "geom/geom.h"
 #include "stack/views.h"
 #include "stack/writer.h"
 
 struct vp_kind;
 struct vp_crew;
-struct vp_bp_part;
-struct vp_bp_plan;
 struct vp_progress;
 struct vp_ranks;
 struct vp_rates;
@@ -76,6 +75,14 @@ struct vp_reconstruct {
     struct vp_ranks *ranks;       /* stop when one of them does; NULL: alone */
     struct vp_stats *stats;       /* may be NULL */
     struct vp_progress *progress; /* may be NULL */
+};
+
+/* What one device makes in a pass: a slab, from a subset of the views. */
+struct vp_bp_part {
+    int device, subset;
+    int64_t z0, z1;      /* slices (of the lower half, if mirrored) */
+    int64_t first, last; /* views; of the first half of the scan, and their partners, if those come together */
+    struct vp_bp_plan plan;
 };
 
 /* How it is made, from a pass on. */

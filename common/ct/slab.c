@@ -13,14 +13,12 @@
  * and most of what they lack is run at the end, while the lower ones leave.
  *
  * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
-#include "ct/slab.h"
+#include "ct/slab_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
 #include "ct/backproject.h"
-#include "ct/slab_kernels.h"
-#include "device/device.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -30,12 +28,8 @@
 enum {
     PARTS = VP_SLAB_PARTS,
     IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do, */
-    FIRST_RUN = 8,  /* and at the beginning: such a run only writes the volume */
-    MOST_PIECE = 64 /* views a piece */
+    FIRST_RUN = 8   /* and at the beginning: such a run only writes the volume */
 };
-static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
-static const uint64_t RUN_BYTES = (uint64_t)2 << 30;  /* raw views of a run, at most */
-static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* of the ring; orbits that wait are as many */
 
 struct span {
     struct vp_event *from, *to;
@@ -47,19 +41,6 @@ struct clock {
     int n, room;
 };
 
-struct layout {
-    struct vp_devbp_problem problem;
-    struct vp_devbp_plan plan;
-    struct vp_devfilter_plan filter;
-    int64_t o0, o1;      /* orbits that come */
-    int64_t run;         /* orbits from which on a run pays */
-    int64_t slots;       /* orbits that are packed and not yet run, at most */
-    int64_t v0, v1;      /* rows on the device */
-    int64_t piece_views, pieces;
-    uint64_t piece_bytes, wide_bytes, bytes;
-    uint64_t room;       /* bytes that the device has */
-};
-
 struct piece {
     struct vp_event *uploaded, *consumed;
 };
@@ -68,7 +49,7 @@ struct vp_slab {
     const struct vp_kind *kind;
     struct vp_bp_job job;
     struct vp_backproject *host; /* on the CPU this is all */
-    struct layout l;
+    struct vp_slab_layout l;
     double *P;
     struct vp_devbp *b;
     struct vp_devfilter *filter;
@@ -76,6 +57,8 @@ struct vp_slab {
     struct vp_devbp_memory memory;
     void *tables, *raw, *wide; /* the filter's; the ring; filtered views where they are wider */
     struct piece *piece;       /* of the ring */
+    bool adding;       /* views come; between back-projections they do not, */
+    bool holds;        /* and then, or at the first of them, the volume holds something */
     uint64_t turn;     /* pieces so far */
     int64_t packed;    /* orbits before this one are complete */
     int parts;         /* 1 until flush, unless views stay */
@@ -85,135 +68,6 @@ struct vp_slab {
     struct clock runs, packing, filtering;
     uint64_t bytes_up, bytes_down;
 };
-
-/* ---- the plan ---- */
-
-static void keep_a_row(int64_t nv, int64_t *v0, int64_t *v1)
-{
-    if (*v0 >= *v1) { /* the slab sees nothing: a row that nothing is taken from */
-        *v0 = vp_min64(*v0, nv - 1);
-        *v1 = *v0 + 1;
-    }
-}
-
-static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, struct vp_err *err)
-{
-    plan->host = vp_backproject_bytes(j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, j->threads);
-    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, &plan->v0, &plan->v1);
-    keep_a_row(j->nv, &plan->v0, &plan->v1);
-    plan->z_step = 1;
-    return vp_backproject_kernel(j->views, j->n_views, j->nu, j->nv, j->grid, plan->kernel, sizeof plan->kernel, err);
-}
-
-/* Matrices of all views; malloc'd. */
-static double *matrices(const struct vp_bp_job *job)
-{
-    double *P = malloc((size_t)job->n_views * 12 * sizeof *P);
-    for (int64_t s = 0; P && s < job->n_views; s++)
-        vp_backproject_matrix(&job->views[s], job->grid, P + 12 * s);
-    return P;
-}
-
-/* Sizes of the rings, for runs of about `run` orbits, and for `ahead` orbits before them. */
-static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t run, int64_t ahead)
-{
-    const int64_t R = l->plan.views_per_orbit, rows = l->v1 - l->v0, orbits = l->o1 - l->o0;
-    const uint64_t view = (uint64_t)rows * (uint64_t)job->in_nu * sizeof(float);
-    int64_t piece = (int64_t)(PIECE_BYTES / view);
-    piece = piece < 1 ? 1 : vp_min64(piece, MOST_PIECE);
-    l->run = vp_min64(run, orbits);
-    l->piece_views = vp_min64(piece, l->run);
-    ahead = vp_min64(ahead > l->run ? ahead : l->run, orbits);
-    l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
-    l->slots = job->stay || (R == 2 && !job->any_order) ? orbits : vp_min64(ahead + 2 * l->run, orbits);
-    l->piece_bytes = (uint64_t)l->piece_views * view;
-    l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
-                        ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
-                        : 0;
-    l->bytes = l->plan.bytes_volume + (uint64_t)l->slots * l->plan.bytes_orbit + l->plan.bytes_fixed +
-               (uint64_t)l->pieces * l->piece_bytes + l->wide_bytes + (job->filter ? l->filter.bytes : 0);
-}
-
-/* The problem as the kernels see it, and what it takes: rings as large as they are useful if there is room for them,
- * smaller ones otherwise. Pairs of views half a turn apart need the whole scan on the device if the views come in
- * increasing order; where it cannot hold them, or a part of the views is wanted, views go alone. */
-static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, const double *P, struct layout *l,
-                   struct vp_err *err)
-{
-    struct vp_device_info device;
-    if (kind->info(job->device, &device, err))
-        return -1;
-    l->room = device.free > device.driver ? device.free - device.driver : 0;
-    if (job->device_memory && job->device_memory < l->room)
-        l->room = job->device_memory;
-
-    struct vp_devbp_problem *p = &l->problem;
-    *p = (struct vp_devbp_problem){.P = P, .n_views = job->n_views, .nu = job->nu, .nv = job->nv,
-                                   .nx = job->grid->n[0], .ny = job->grid->n[1], .nz = job->grid->n[2],
-                                   .z0 = job->z0, .z1 = job->z1, .mirrored = job->mirrored, .device = job->device};
-    if (!job->pairs && (job->first > 0 || job->last < job->n_views))
-        p->limit = VP_DEVBP_NO_ROTATION;
-    memset(&l->filter, 0, sizeof l->filter);
-    if (job->filter && kind->filter->plan(job->filter, job->device, &l->filter, err))
-        return -1;
-    for (;;) {
-        if (kind->backproject->plan(p, &l->plan, err))
-            return -1;
-        l->v0 = l->plan.v0, l->v1 = l->plan.v1;
-        keep_a_row(job->nv, &l->v0, &l->v1);
-        const int64_t R = l->plan.views_per_orbit;
-        if (job->pairs && R != 2)
-            return vp_fail(err, VP_ERUN, "pairs of views were given for a scan that has none");
-        l->o0 = R == 1 || job->pairs ? job->first : 0;
-        l->o1 = R == 1 || job->pairs ? job->last : l->plan.orbits;
-        const uint64_t orbit = (uint64_t)(R * (l->v1 - l->v0) * job->in_nu) * sizeof(float);
-        int64_t run = vp_min64(l->plan.good_batch, (int64_t)(RUN_BYTES / orbit));
-        run = vp_min64(run, (l->o1 - l->o0) / 4); /* the last runs leave the device in parts */
-        run = run < 8 ? 8 : run;
-        size_rings(job, l, run, (int64_t)(RING_BYTES / orbit));
-        if (l->bytes > l->room)
-            size_rings(job, l, run, run);
-        for (; l->bytes > l->room && run > 1; size_rings(job, l, run, run))
-            run /= 2;
-        if (l->bytes <= l->room || R == 1 || job->any_order)
-            break;
-        p->limit |= VP_DEVBP_NO_ROTATION;
-    }
-    p->orbits = l->slots;
-    return 0;
-}
-
-static int plan_on_device(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *out,
-                          struct vp_err *err)
-{
-    struct layout l = {.bytes = 0};
-    double *P = matrices(job);
-    if (!P)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    const int rc = lay_out(kind, job, P, &l, err);
-    free(P);
-    if (rc)
-        return -1;
-    snprintf(out->kernel, sizeof out->kernel, "%s", l.plan.kernel);
-    snprintf(out->filter, sizeof out->filter, "%s", l.filter.kernel);
-    out->filter_seconds = l.filter.seconds;
-    out->host = (uint64_t)job->n_views * 12 * sizeof *P;
-    out->device = l.bytes;
-    out->room = l.room;
-    out->v0 = l.v0;
-    out->v1 = l.v1;
-    out->partner = l.plan.views_per_orbit == 2 ? l.plan.orbits : 0;
-    out->together = l.run;
-    out->z_step = l.plan.z_step;
-    out->mirror = l.plan.mirror;
-    return 0;
-}
-
-int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err)
-{
-    memset(plan, 0, sizeof *plan);
-    return kind->on_host ? plan_on_host(job, plan, err) : plan_on_device(kind, job, plan, err);
-}
 
 /* ---- clocks ---- */
 
@@ -333,7 +187,7 @@ static int make_queues(struct vp_slab *s, struct vp_err *err)
 static int fill(struct vp_slab *s, struct vp_err *err)
 {
     const struct vp_bp_job *job = &s->job;
-    const struct layout *l = &s->l;
+    const struct vp_slab_layout *l = &s->l;
     const struct vp_kind *k = s->kind;
     if (make_queues(s, err) || k->alloc(job->device, l->plan.bytes_volume, &s->memory.volume, err)
         || k->alloc(job->device, (uint64_t)l->slots * l->plan.bytes_orbit, &s->memory.packed, err)
@@ -360,9 +214,9 @@ static int too_little(const struct vp_slab *s, struct vp_err *err)
 static int open_on_device(struct vp_slab *s, struct vp_err *err)
 {
     const double start = vp_now();
-    if (!(s->P = matrices(&s->job)))
+    if (!(s->P = vp_slab_matrices(&s->job)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (lay_out(s->kind, &s->job, s->P, &s->l, err))
+    if (vp_slab_lay_out(s->kind, &s->job, s->P, &s->l, err))
         return -1;
     if (!(s->piece = calloc((size_t)s->l.pieces, sizeof *s->piece)))
         return vp_fail(err, VP_ERESOURCE, "out of memory");
@@ -372,11 +226,6 @@ static int open_on_device(struct vp_slab *s, struct vp_err *err)
         return too_little(s, err);
     if (fill(s, err))
         return err->code == VP_ERESOURCE ? too_little(s, err) : -1;
-    s->packed = s->l.o0;
-    /* half as many as at the end, when they are run once: what is left over when a run ends counts more here */
-    s->parts = s->job.stay ? (s->kind->backproject->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
-    for (int i = 0; i < PARTS; i++)
-        s->next[i] = s->packed;
     return 0;
 }
 
@@ -406,6 +255,17 @@ int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct 
 
 /* ---- the work ---- */
 
+/* The first of some views. */
+static void begin(struct vp_slab *s)
+{
+    s->adding = true;
+    s->packed = s->l.o0;
+    /* half as many as at the end, when they are run once: what is left over when a run ends counts more here */
+    s->parts = s->job.stay ? (s->kind->backproject->parts(s->b, 2 * PARTS) + 1) / 2 : 1;
+    for (int i = 0; i < PARTS; i++)
+        s->next[i] = s->packed;
+}
+
 /* Orbits that are complete and were not run into this part. */
 static int64_t pending(const struct vp_slab *s, int part)
 {
@@ -418,7 +278,7 @@ static int run(struct vp_slab *s, int part, int64_t n, struct vp_err *err)
     if (n <= 0)
         return 0;
     if (clock_start(s, &s->runs, err)
-        || s->kind->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0, err)
+        || s->kind->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0 && !s->holds, err)
         || clock_stop(s, &s->runs, err))
         return -1;
     s->next[part] += n;
@@ -490,7 +350,7 @@ static int filter(struct vp_slab *s, int64_t first, int64_t k, const float *raw,
 static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, int64_t v1, const float *proj,
                      struct vp_err *err)
 {
-    const struct layout *l = &s->l;
+    const struct vp_slab_layout *l = &s->l;
     const bool second = l->plan.views_per_orbit == 2 && first >= l->plan.orbits;
     const int64_t orbit = second ? first - l->plan.orbits : first;
     const size_t at = (size_t)(s->turn % (uint64_t)l->pieces);
@@ -518,12 +378,16 @@ int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t
                 uint64_t *ticket, struct vp_err *err)
 {
     *ticket = 0;
-    if (s->kind->on_host) /* whole views: the caller spreads what it has of one */
+    if (s->kind->on_host) { /* whole views: the caller spreads what it has of one */
+        s->adding = true;
         return vp_backproject_add(s->host, first, n, proj, err);
+    }
     const int64_t half = s->l.plan.views_per_orbit == 2 ? s->l.plan.orbits : s->job.n_views;
     if (v0 > s->l.v0 || v1 < s->l.v1)
         return vp_fail(err, VP_ERUN, "detector rows %lld to %lld were given, %lld to %lld are needed", (long long)v0,
                        (long long)v1, (long long)s->l.v0, (long long)s->l.v1);
+    if (!s->adding)
+        begin(s);
     while (n > 0) {
         int64_t k = vp_min64(n, s->l.piece_views);
         if (first < half && first + k > half)
@@ -546,7 +410,7 @@ int vp_slab_wait(struct vp_slab *s, uint64_t ticket, struct vp_err *err)
 
 static int flush_on_device(struct vp_slab *s, struct vp_err *err)
 {
-    if (s->packed <= s->l.o0)
+    if (!s->adding || s->packed <= s->l.o0)
         return vp_fail(err, VP_ERUN, "no views came");
     if (s->parts == 1 && pending(s, 0) > 0) {
         s->parts = s->kind->backproject->parts(s->b, PARTS);
@@ -561,24 +425,32 @@ static int flush_on_device(struct vp_slab *s, struct vp_err *err)
 
 int vp_slab_flush(struct vp_slab *s, struct vp_err *err)
 {
-    return s->kind->on_host ? vp_backproject_flush(s->host, err) : flush_on_device(s, err);
+    if (s->kind->on_host ? vp_backproject_flush(s->host, err) : flush_on_device(s, err))
+        return -1;
+    s->adding = false;
+    s->holds = true;
+    return 0;
 }
 
-static int copy_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct vp_err *err)
+/* ---- what is kept ---- */
+
+static int copy_slices(struct vp_slab *s, struct vp_queue *queue, int64_t z, int64_t n, float *slices, enum vp_way way,
+                       struct vp_err *err)
 {
     const int64_t page = s->job.grid->n[0] * s->job.grid->n[1];
     while (n > 0) {
         int64_t k = 0;
-        const float *from = s->kind->backproject->where(s->b, z, &k);
-        if (!from)
+        const float *at = s->kind->backproject->where(s->b, z, &k);
+        if (!at)
             return vp_fail(err, VP_ERUN, "slice %lld is not in the slab", (long long)z);
         k = vp_min64(k, n);
         const int64_t bytes = k * page * (int64_t)sizeof(float);
-        const struct vp_pitched to = {out, bytes, bytes}, there = {(void *)(uintptr_t)from, bytes, bytes};
-        if (s->kind->copy(s->down, &to, &there, (const int64_t[3]){bytes, 1, 1}, VP_DOWN, err))
+        const struct vp_pitched here = {slices, bytes, bytes}, there = {(void *)(uintptr_t)at, bytes, bytes};
+        const bool up = way == VP_UP;
+        if (s->kind->copy(queue, up ? &there : &here, up ? &here : &there, (const int64_t[3]){bytes, 1, 1}, way, err))
             return -1;
-        s->bytes_down += (uint64_t)bytes;
-        out += k * page;
+        *(up ? &s->bytes_up : &s->bytes_down) += (uint64_t)bytes;
+        slices += k * page;
         z += k;
         n -= k;
     }
@@ -595,21 +467,94 @@ int vp_slab_part_of(const struct vp_slab *s, int64_t z)
     return vp_slab_parts(s) > 1 ? s->kind->backproject->part_of(s->b, z, s->parts) : 0;
 }
 
+bool vp_slab_has(const struct vp_slab *s, int64_t z)
+{
+    const int64_t mirrored = s->job.mirrored ? s->job.grid->n[2] - 1 - z : -1;
+    return (z >= s->job.z0 && z < s->job.z1) || (mirrored >= s->job.z0 && mirrored < s->job.z1);
+}
+
+bool vp_slab_wants(const struct vp_slab *s, int64_t view)
+{
+    const int64_t of = s->job.pairs && view >= s->l.plan.orbits ? view - s->l.plan.orbits : view;
+    return of >= s->job.first && of < s->job.last;
+}
+
+static int views_come(struct vp_err *err)
+{
+    return vp_fail(err, VP_ERUN, "the volume was asked for while views come");
+}
+
+/* All of it is as `work` has left it. */
+static int settle(struct vp_slab *s, struct vp_err *err)
+{
+    s->holds = true;
+    s->parts = 1;
+    return s->kind->mark(s->work, s->ready[0], err);
+}
+
+/* What nothing was added to is zero. */
+static int clear(struct vp_slab *s, struct vp_err *err)
+{
+    if (s->holds)
+        return 0;
+    return s->kind->backproject->blend(s->b, 0, NULL, 0, err) || settle(s, err) ? -1 : 0;
+}
+
+int vp_slab_put(struct vp_slab *s, int64_t z, int64_t n, const float *slices, struct vp_err *err)
+{
+    if (s->adding)
+        return views_come(err);
+    if (s->kind->on_host) {
+        vp_backproject_put(s->host, z, n, slices);
+        return 0;
+    }
+    const int rc = clear(s, err) || copy_slices(s, s->work, z, n, (float *)(uintptr_t)slices, VP_UP, err);
+    return settle(s, err) || s->kind->wait(s->ready[0], err) || rc ? -1 : 0;
+}
+
+static bool same_layout(const struct vp_slab *a, const struct vp_slab *b)
+{
+    const struct vp_bp_job *i = &a->job, *k = &b->job;
+    return a->kind == b->kind && i->device == k->device && i->z0 == k->z0 && i->z1 == k->z1
+           && i->mirrored == k->mirrored && !memcmp(i->grid->n, k->grid->n, sizeof i->grid->n)
+           && a->l.plan.bytes_volume == b->l.plan.bytes_volume && !strcmp(a->l.plan.kernel, b->l.plan.kernel);
+}
+
+int vp_slab_blend(struct vp_slab *y, float a, struct vp_slab *x, float keep, struct vp_err *err)
+{
+    const struct vp_kind *k = y->kind;
+    if (x && !same_layout(y, x))
+        return vp_fail(err, VP_ERUN, "the slabs lie differently in memory: %s, and %s", y->l.plan.kernel,
+                       x->l.plan.kernel);
+    if (y->adding || (x && x->adding))
+        return views_come(err);
+    if (k->on_host)
+        return vp_backproject_blend(y->host, a, x ? x->host : NULL, keep, err);
+    if (clear(y, err) || (x && (clear(x, err) || k->after(y->work, x->ready[x->parts - 1], err)))
+        || k->backproject->blend(y->b, a, x ? x->memory.volume : NULL, keep, err) || settle(y, err))
+        return -1;
+    return x ? k->after(x->work, y->ready[0], err) : 0;
+}
+
 int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct vp_err *err)
 {
     const struct vp_kind *k = s->kind;
     int part = 0;
+    if (s->adding)
+        return views_come(err);
     if (k->on_host) {
         vp_backproject_slices(s->host, z, n, out);
         return 0;
     }
+    if (clear(s, err))
+        return -1;
     for (int64_t i = z; i < z + n && s->parts > 1; i++) {
         const int of = vp_slab_part_of(s, i);
         part = of > part ? of : part;
     }
     if (k->after(s->down, s->ready[part], err))
         return -1;
-    const int rc = copy_slices(s, z, n, out, err);
+    const int rc = copy_slices(s, s->down, z, n, out, VP_DOWN, err);
     /* what was queued before an error goes into `out` as well */
     return k->mark(s->down, s->copied, err) || k->wait(s->copied, err) || rc ? -1 : 0;
 }

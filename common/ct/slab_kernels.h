@@ -90,6 +90,9 @@ struct vp_backproject_kernels {
     /* Where slice z of the whole grid's numbering is (nx x ny samples), and how many follow it there in memory, itself
      * included. NULL if it is not in the slab. */
     const float *(*where)(const struct vp_devbp *b, int64_t z, int64_t *run);
+    /* Queue: the slab becomes a x + keep times what it is, each product rounded. x: another slab of the same problem,
+     * or NULL; keep 0: what the slab holds is not looked at. */
+    int (*blend)(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err *err);
     void (*close)(struct vp_devbp *b); /* once nothing of it is queued any more */
 };
 

@@ -3,8 +3,8 @@
  * from operands to a volume on the output. */
 #include "base/size.h"
 #include "base/stats.h"
-#include "ct/reconstruct_internal.h"
 #include "device/choose.h"
+#include "device/device.h"
 #include "run/rates.h"
 #include "tool/flats.h"
 #include "tool/open.h"

@@ -330,8 +330,8 @@ static void check_gaps(void)
         CHECK_INT(vp_backproject_add(b, 30, 1, proj + 30 * view, &err), 0);
         for (int64_t k = 70; k < 100; k += way ? 30 : 1)
             CHECK_INT(vp_backproject_add(b, k, way ? 30 : 1, proj + k * view, &err), 0);
-        CHECK_INT(vp_backproject_flush(b, &err), 0);
         CHECK_INT(vp_backproject_add(b, 99, 1, proj, &err), -1); /* out of order */
+        CHECK_INT(vp_backproject_flush(b, &err), 0);
         for (int64_t z = 0; z < s.grid.n[2]; z++)
             vp_backproject_slice(b, z, out[way] + z * slice);
         vp_backproject_close(b);

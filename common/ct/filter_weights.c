@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rays that are measured twice, and their weights. Short scans: Parker, Med. Phys. 9 (1982) 254, for longer arcs as
+ * Silver, Med. Phys. 27 (2000) 773, and Wesarg et al., Med. Phys. 29 (2002) 372, generalised him. Offset detector:
+ * Wang, Med. Phys. 29 (2002) 1634. The fan angle g that these weights need grows with the gantry angle b: the ray's
+ * direction is b + g, and (b, g) is measured again at (b + pi + 2 g, -g). Both are taken from the matrices, so neither
+ * the sense of rotation nor a mirrored detector can turn it round. */
+#include "ct/filter_internal.h"
+
+#include "base/err.h"
+#include "base/size.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double square(double x) { return x * x; }
+
+/* Position of the view in the arc, radians from its start. */
+static double arc_position(double angle, const struct vp_scan *scan)
+{
+    double b = fmod(angle - scan->start, 2 * PI);
+
+    if (b < 0)
+        b += 2 * PI;
+    if (b > scan->arc)                 /* in the gap by rounding: to the nearer end */
+        b = b - scan->arc < 2 * PI - b ? scan->arc : 0;
+    return b;
+}
+
+/* Rises from 0 to 1 as t does. */
+static double smooth_step(double t)
+{
+    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(PI / 2 * t));
+}
+
+/* The weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the other
+ * end: Parker's where `common` is no longer than `slope`, else Wesarg's, one half between two slopes of that length.
+ * The other measurement is common - from from its end, and has the rest. */
+static double shared(double from, double common, double slope)
+{
+    if (common <= slope)
+        return square(sin(PI / 2 * from / common));
+    return 0.5 * (smooth_step(from / slope) + smooth_step((from - common) / slope + 1));
+}
+
+/* Slopes are as long as Parker's are for the shortest arc that this fan allows, or 30 degrees. */
+static double parker(double b, double g, const struct vp_scan *scan)
+{
+    const double d = (scan->arc - PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), PI / 6);
+
+    if (b < 2 * (d - g))
+        return shared(b, 2 * (d - g), slope);
+    if (b > PI - 2 * g && d + g > 0)
+        return shared(scan->arc - b, 2 * (d + g), slope);
+    return 1;
+}
+
+/* For an arc that Parker's weights do not fit: smooth over the ends, shared by what was measured twice. */
+static double shared_smoothly(double b, double g, const struct vp_scan *scan)
+{
+    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - PI) / 2 + fan;
+    double other = b + PI + 2 * g;
+
+    if (other >= 2 * PI)
+        other -= 2 * PI;
+    if (other > scan->arc || ramp <= 0)
+        return 1;
+    const double end_b = fmin(b, scan->arc - b), end_o = fmin(other, scan->arc - other);
+    const double cb = end_b < ramp ? square(sin(PI / 2 * end_b / ramp)) : 1;
+    const double co = end_o < ramp ? square(sin(PI / 2 * end_o / ramp)) : 1;
+    return cb + co > 0 ? cb / (cb + co) : 0.5;
+}
+
+/* g and the fan angle `limit` of the overlap's edge, positive towards the side that sees further. Up to `flat` both
+ * sides count for one half. */
+static double wang(double g, double limit, double flat)
+{
+    if (g >= limit)
+        return 1;
+    if (g <= -limit)
+        return 0;
+    if (flat > 0)
+        return 0.5 * (1 + copysign(smooth_step((fabs(g) - flat) / (limit - flat)), g));
+    return 0.5 * (1 + sin(PI / 2 * g / limit));
+}
+
+/* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
+ * is the quotient of two numbers linear in (u, v). Parallel: the distance from the origin; the second is 1. */
+struct fan { double across[3], ahead[3]; };
+
+static struct fan fan_of(const struct vp_view *view)
+{
+    const double s = sin(view->angle), c = cos(view->angle);
+    const bool parallel = vp_view_parallel(view);
+    double y[3][3];
+    struct fan fan;
+
+    vp_view_rays(view, y);
+    for (int i = 0; i < 3; i++) {
+        fan.across[i] = y[i][0] * c + y[i][1] * s;
+        fan.ahead[i] = parallel ? i == 2 : y[i][0] * s - y[i][1] * c;
+    }
+    return fan;
+}
+
+static double linear(const double a[3], double u, double v)
+{
+    return a[0] * u + a[1] * v + a[2];
+}
+
+static double tangent(const struct fan *fan, double u, double v)
+{
+    return linear(fan->across, u, v) / linear(fan->ahead, u, v);
+}
+
+/* The fan angles of the detector's two sides, to the edges of the pixels: of all rows the nearest to the axis. */
+static void sides(const struct vp_filter *f, const struct vp_view *view, bool tilted, double *lo, double *hi)
+{
+    const double edge[2] = {-0.5, (double)f->nu - 0.5};
+    double at[2];
+
+    for (int i = 0; i < 2; i++) {
+        at[i] = vp_view_fan(view, edge[i]);
+        if (!tilted)
+            continue;
+        const struct fan fan = fan_of(view);
+        const bool parallel = vp_view_parallel(view);
+        const double t0 = tangent(&fan, edge[i], 0), t1 = tangent(&fan, edge[i], (double)(f->nv - 1));
+        const double t = at[i] < 0 ? fmax(t0, t1) : fmin(t0, t1);
+        at[i] = parallel ? t : atan(t);
+    }
+    *lo = fmin(at[0], at[1]);
+    *hi = fmax(at[0], at[1]);
+}
+
+/* The fan angle up to which both sides of the detector see in all views and, if it is tilted, in all rows. Filtered
+ * along tilted rows, only views of equal weight make up for each other where the object changes along z: there both
+ * sides count for one half in three quarters of the overlap, or in all but the outer 8 pixels of a narrow one. */
+static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool tilted, double *flat)
+{
+    double limit = INFINITY, pixel = 0;
+
+    *flat = 0;
+
+    for (int64_t k = 0; k < f->views; k++) {
+        double lo, hi;
+        sides(f, &views[k], tilted, &lo, &hi);
+        limit = fmin(limit, fmin(-lo, hi));
+        pixel = fmax(pixel, (hi - lo) / (double)f->nu);
+    }
+    if (tilted)
+        *flat = fmax(0, limit - fmax(limit / 4, 8 * pixel));
+    if (limit >= pixel)
+        return limit;
+    snprintf(f->warning, sizeof f->warning,
+             "the tilted detector does not reach past the rotation axis in all its rows: some rays are missing");
+    return pixel;
+}
+
+void vp_filter_extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
+{
+    for (int64_t k = 0; k < f->views; k++)
+        for (int end = 0; end < (tilted ? 2 : 1); end++) {
+            double center = views[k].P[3] / views[k].P[11];
+            if (tilted) {
+                const struct fan fan = fan_of(&views[k]);
+                center = -linear(fan.across, 0, end ? (double)(f->nv - 1) : 0) / fan.across[0];
+            }
+            const double less = fmax(fmin(2 * center - (double)(f->nu - 1), (double)f->nu), -(double)f->nu);
+            f->before = vp_max64(f->before, (int64_t)ceil(-less - 1e-6));
+            f->after = vp_max64(f->after, (int64_t)ceil(less - 1e-6));
+        }
+}
+
+struct weights {
+    const struct vp_scan *scan;
+    bool smooth, tilted;
+    double limit, flat; /* wang_limit */
+};
+
+static double weight_of(const struct vp_filter *f, const struct weights *w, const struct vp_view *view, double g)
+{
+    if (f->redundancy == VP_RED_WANG) {
+        const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
+        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit, w->flat);
+    }
+    const double b = arc_position(view->angle, w->scan);
+    return w->smooth ? shared_smoothly(b, g, w->scan) : parker(b, g, w->scan);
+}
+
+/* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, half a pixel or less
+ * apart, and each view says which step a pixel is at. */
+static int make_fans(struct vp_filter *f, const struct vp_view *views, double *first, double *step, struct vp_err *err)
+{
+    const double u1 = (double)(f->nu - 1), v1 = (double)(f->nv - 1);
+    double lo = INFINITY, hi = -INFINITY;
+    struct vp_filter_fan *to = f->fan = vp_filter_take(f, f->views, sizeof *f->fan, "the redundancy weights", err);
+
+    if (!to)
+        return -1;
+    *step = INFINITY;
+    for (int64_t k = 0; k < f->views; k++) {
+        const struct fan fan = fan_of(&views[k]);
+        for (int corner = 0; corner < 4; corner++) {
+            const double u = corner & 1 ? u1 : 0, v = corner & 2 ? v1 : 0;
+            if (!(linear(fan.ahead, u, v) > 0))
+                return vp_fail(err, VP_ERUN, "view %lld: a ray leads away from the rotation axis (z): no weights for "
+                               "rays that are measured twice", (long long)k);
+            lo = fmin(lo, tangent(&fan, u, v));
+            hi = fmax(hi, tangent(&fan, u, v));
+        }
+        *step = fmin(*step, fabs(tangent(&fan, u1, v1 / 2) - tangent(&fan, 0, v1 / 2)) / fmax(2 * u1, 1));
+    }
+    const double steps = ceil((hi - lo) / *step);
+    if (!(steps >= 0 && steps < 64 * (double)f->nu + 64))
+        return vp_fail(err, VP_ERUN, "the views are too different for weights of rays that are measured twice");
+    f->n_weight = (int64_t)steps + 2;
+    *first = lo;
+    for (int64_t k = 0; k < f->views; k++) {
+        const struct fan fan = fan_of(&views[k]);
+        const double unit = linear(fan.ahead, u1 / 2, v1 / 2);
+        double top[3], bottom[3];
+        for (int i = 0; i < 3; i++) {
+            top[i] = (fan.across[i] - lo * fan.ahead[i]) / *step / unit;
+            bottom[i] = fan.ahead[i] / unit;
+        }
+        to[k] = (struct vp_filter_fan){(float)top[2], (float)top[0], (float)top[1], (float)bottom[2], (float)bottom[0],
+                                       (float)bottom[1]};
+    }
+    return 0;
+}
+
+int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
+                        bool smooth, struct vp_err *err)
+{
+    struct weights w = {scan, smooth, !scan->untilted, 0, 0};
+    double first = 0, step = 1;
+
+    f->n_weight = f->nu;
+    if (f->redundancy == VP_RED_NONE)
+        return 0;
+    if (f->redundancy == VP_RED_WANG)
+        w.limit = wang_limit(f, views, w.tilted, &w.flat);
+    if (w.tilted && make_fans(f, views, &first, &step, err))
+        return -1;
+    f->weight = vp_filter_take(f, f->views * f->n_weight, sizeof *f->weight, "the redundancy weights", err);
+    if (!f->weight)
+        return -1;
+    #pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < f->views; k++) {
+        const bool parallel = vp_view_parallel(&views[k]);
+        for (int64_t i = 0; i < f->n_weight; i++) {
+            const double t = first + (double)i * step;
+            const double g = !w.tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
+            f->weight[k * f->n_weight + i] = (float)weight_of(f, &w, &views[k], g);
+        }
+    }
+    return 0;
+}
+
+void vp_filter_weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out)
+{
+    const struct vp_filter_fan fan = f->fan[view];
+    const float *const weight = f->weight + view * f->n_weight, last = (float)(f->n_weight - 1);
+    const float row = (float)v;
+
+    for (int64_t u = u0; u < u1; u++) {
+        const float column = (float)u;
+        float at = (fan.a0 + fan.au * column + fan.av * row) / (fan.b0 + fan.bu * column + fan.bv * row);
+        at = at > 0 ? at < last ? at : last : 0;
+        const int64_t i = at < last ? (int64_t)at : f->n_weight - 2;
+        out[u - u0] = weight[i] + (at - (float)i) * (weight[i + 1] - weight[i]);
+    }
+}
+
+static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *b)
+{
+    /* a rounding or two of the largest term */
+    const float column = 1e-6f * fabsf(b->au), angle = 3e-7f * fabsf(b->b0);
+
+    return fabsf(a->a0 - b->a0) <= 3e-7f * fabsf(b->a0) + column && fabsf(a->au - b->au) <= column
+           && fabsf(a->av - b->av) <= column && fabsf(a->b0 - b->b0) <= angle && fabsf(a->bu - b->bu) <= angle * 1e-4f
+           && fabsf(a->bv - b->bv) <= angle * 1e-4f;
+}
+
+int vp_filter_fold(struct vp_filter *f, struct vp_err *err)
+{
+    bool same = f->fan && (f->cosine || !f->lens);
+
+    for (int64_t k = 1; k < f->views && same; k++)
+        same = same_fan(&f->fan[k], &f->fan[0])
+               && !memcmp(f->weight + k * f->n_weight, f->weight, (size_t)f->n_weight * sizeof *f->weight);
+    if (!same)
+        return 0;
+    float *row = vp_alloc_raw((size_t)f->nu, sizeof *row, "the redundancy weights", err);
+    const bool alone = !f->cosine;
+    if (row && alone)
+        f->cosine = vp_filter_take(f, f->nu * f->nv, sizeof *f->cosine, "the redundancy weights", err);
+    if (!row || !f->cosine) {
+        free(row);
+        return -1;
+    }
+    for (int64_t v = 0; v < f->nv; v++) {
+        float *const to = f->cosine + v * f->nu;
+        vp_filter_weight_row(f, 0, v, 0, f->nu, row);
+        for (int64_t u = 0; u < f->nu; u++)
+            to[u] = alone ? row[u] : to[u] * row[u];
+    }
+    free(row);
+    f->folded = true;
+    return 0;
+}
+
+int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth,
+                   struct vp_err *err)
+{
+    const double degrees = 180 / PI, arc = scan->arc * degrees;
+    const double need = 180 + 2 * degrees * fmax(-scan->half_fan_lo, scan->half_fan_hi);
+    const double step = arc / (double)(f->views > 1 ? f->views - 1 : 1);
+    const bool is_short = scan->kind == VP_SCAN_SHORT;
+
+    f->redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
+                  : is_short ? VP_RED_PARKER : scan->offset ? VP_RED_WANG : VP_RED_NONE;
+    *smooth = is_short && f->redundancy == VP_RED_PARKER && arc + step < need;
+    if (asked == VP_RED_PARKER) {
+        if (scan->kind == VP_SCAN_PARALLEL)
+            return vp_fail(err, VP_EUSAGE,
+                           "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
+        if (!is_short)
+            return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
+        if (*smooth) {
+            vp_fail(err, VP_EUSAGE,
+                    "--weights parker: needs an arc of %.6g degrees (180 and the fan), the scan covers %.6g",
+                    need, arc);
+            return vp_hint(err, "use --weights auto: smooth weights over what there is");
+        }
+    }
+    if (f->redundancy == VP_RED_WANG) {
+        if (scan->kind != VP_SCAN_FULL)
+            return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
+                           arc);
+        if (scan->overlap < 1) {
+            vp_fail(err, VP_EUSAGE, "%sthe detector does not reach past the rotation axis (%.6g pixels)",
+                    asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
+            return vp_hint(err, "check the detector's offset-u");
+        }
+    }
+    if (*smooth)
+        snprintf(f->warning, sizeof f->warning,
+                 "the arc of %.6g degrees is shorter than 180 and the fan (%.6g): "
+                 "some rays are missing, expect streaks and shading",
+                 arc, need);
+    return 0;
+}

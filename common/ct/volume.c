@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ct/volume.h"
+
+#include "base/err.h"
+#include "base/size.h"
+#include "device/device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int vp_volume_open(struct vp_volume *v, const struct vp_kind *kind, const struct vp_bp_job *job, int n,
+                   struct vp_err *err)
+{
+    int rc = 0;
+    *v = (struct vp_volume){.kind = kind, .page = job->grid->n[0] * job->grid->n[1], .slabs = n,
+                            .slab = calloc((size_t)n, sizeof *v->slab)};
+    if (!v->slab)
+        return vp_fail(err, VP_ERESOURCE, "out of memory");
+#pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
+    for (int i = 0; i < n; i++) {
+        struct vp_err why = VP_ERR_INIT;
+        if (vp_slab_open(&v->slab[i], kind, &job[i], &why))
+            rc = vp_err_keep(err, &why);
+    }
+    if (rc)
+        vp_volume_close(v);
+    return rc;
+}
+
+void vp_volume_close(struct vp_volume *v)
+{
+    for (int i = 0; i < v->slabs && v->slab; i++)
+        vp_slab_close(v->slab[i]);
+    free(v->slab);
+    *v = (struct vp_volume){.slabs = 0};
+}
+
+int vp_adjoint(const struct vp_projections *p, struct vp_volume *v, enum vp_weight weight, uint64_t *ticket,
+               struct vp_err *err)
+{
+    assert(weight == VP_WEIGHT_FDK);
+    for (int i = 0; i < v->slabs; i++) {
+        ticket[i] = 0;
+        if (vp_slab_wants(v->slab[i], p->first)
+            && vp_slab_add(v->slab[i], p->first, p->n, p->v0, p->v1, p->samples, &ticket[i], err))
+            return -1;
+    }
+    return 0;
+}
+
+int vp_volume_wait(struct vp_volume *v, const uint64_t *ticket, struct vp_err *err)
+{
+    for (int i = 0; i < v->slabs; i++)
+        if (vp_slab_wait(v->slab[i], ticket[i], err))
+            return -1;
+    return 0;
+}
+
+int vp_adjoint_end(struct vp_volume *v, struct vp_err *err)
+{
+    for (int i = 0; i < v->slabs; i++)
+        if (vp_slab_flush(v->slab[i], err))
+            return -1;
+    return 0;
+}
+
+/* The slab that has slice z, and how many from there on, at most n. */
+static struct vp_slab *find(const struct vp_volume *v, int64_t z, int64_t n, int64_t *run, struct vp_err *err)
+{
+    for (int i = 0; i < v->slabs; i++) {
+        if (!vp_slab_has(v->slab[i], z))
+            continue;
+        *run = 1;
+        while (*run < n && vp_slab_has(v->slab[i], z + *run))
+            ++*run;
+        return v->slab[i];
+    }
+    vp_fail(err, VP_ERUN, "slice %lld is not in the volume", (long long)z);
+    return NULL;
+}
+
+int vp_volume_get(struct vp_volume *v, int64_t z, int64_t n, float *slices, struct vp_err *err)
+{
+    int64_t run;
+    for (const int64_t end = z + n; z < end; z += run) {
+        struct vp_slab *s = find(v, z, end - z, &run, err);
+        if (!s || vp_slab_slices(s, z, run, slices, err))
+            return -1;
+        slices += run * v->page;
+    }
+    return 0;
+}
+
+int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, const float *slices, struct vp_err *err)
+{
+    int64_t run;
+    for (const int64_t end = z + n; z < end; z += run) {
+        struct vp_slab *s = find(v, z, end - z, &run, err);
+        if (!s || vp_slab_put(s, z, run, slices, err))
+            return -1;
+        slices += run * v->page;
+    }
+    return 0;
+}
+
+int vp_volume_blend(struct vp_volume *y, float a, struct vp_volume *x, float b, struct vp_err *err)
+{
+    if (x && x->slabs != y->slabs)
+        return vp_fail(err, VP_ERUN, "volumes of %d and %d slabs", y->slabs, x->slabs);
+    for (int i = 0; i < y->slabs; i++)
+        if (vp_slab_blend(y->slab[i], a, x ? x->slab[i] : NULL, b, err))
+            return -1;
+    return 0;
+}
