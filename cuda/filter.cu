@@ -10,7 +10,6 @@ extern "C" {
 #include "run/rates.h"
 }
 
-#include <complex>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -46,65 +45,6 @@ const method methods[] = {
 };
 
 /* ---- the host ---- */
-
-using complex = std::complex<double>;
-
-/* out[k] = sum of in[i step] exp(-2 pi i k i / n), any n; root: exp(-2 pi i j / (n step)) at j */
-void transform(const complex *in, int64_t step, complex *out, int64_t n, const complex *root)
-{
-    int64_t p = 2;
-    while (p < n && n % p)
-        p++;
-    if (n <= p) {
-        for (int64_t k = 0; k < n; k++) {
-            out[k] = 0;
-            for (int64_t i = 0; i < n; i++)
-                out[k] += in[i * step] * root[i * k % n * step];
-        }
-        return;
-    }
-    const int64_t q = n / p;
-    std::vector<complex> part(p);
-    for (int64_t r = 0; r < p; r++)
-        transform(in + r * step, step * p, out + r * q, q, root);
-    for (int64_t k = 0; k < q; k++) {
-        for (int64_t r = 0; r < p; r++)
-            part[r] = out[r * q + k];
-        for (int64_t j = 0; j < p; j++) {
-            complex sum = 0;
-            for (int64_t r = 0; r < p; r++)
-                sum += part[r] * root[r * (k + j * q) % n * step];
-            out[j * q + k] = sum;
-        }
-    }
-}
-
-std::vector<complex> transform(const std::vector<complex> &in)
-{
-    const int64_t n = (int64_t)in.size();
-    std::vector<complex> root(n), out(n);
-    for (int64_t k = 0; k < n; k++)
-        root[k] = std::polar(1.0, -2 * PI * (double)k / (double)n);
-    transform(in.data(), 1, out.data(), n, root.data());
-    return out;
-}
-
-/* The response at frequencies k + 1/4 of N of the taps up to `reach` that the host's filter has: windowed or not, they
- * are its taps whatever the length of its transform is. */
-std::vector<double> make_response(const vp_filter_tables &t, int64_t reach, int N)
-{
-    std::vector<complex> h(2 * t.m), z(N);
-    std::vector<double> out(N);
-    for (int64_t k = 0; k < 2 * t.m; k++)
-        h[k] = t.response[k <= t.m ? k : 2 * t.m - k];
-    const std::vector<complex> taps = transform(h);
-    for (int64_t l = 0; l <= reach; l++)
-        z[l] = std::polar((l ? 2 : 1) * taps[l].real() / (double)(2 * t.m), -PI / 2 * (double)l / N);
-    const std::vector<complex> spectrum = transform(z);
-    for (int k = 0; k < N; k++)
-        out[k] = spectrum[k].real() / N;
-    return out;
-}
 
 /* What lies where in the tables, in bytes. */
 struct layout {
@@ -160,10 +100,10 @@ int choose(const vp_filter_tables &t, int device, layout *l, struct vp_devfilter
     return 0;
 }
 
-std::vector<char> make_tables(const vp_filter_tables &t, const layout &l)
+int make_tables(const vp_filter_tables &t, const layout &l, std::vector<char> &all, struct vp_err *err)
 {
     const method &how = *l.how;
-    std::vector<char> all(l.bytes);
+    all.resize(l.bytes);
     const auto root = [](double k, double n) { return cx{(float)cos(2 * PI * k / n), (float)-sin(2 * PI * k / n)}; };
 
     /* the first stage's factors also turn element j of N by j / (4 N) */
@@ -183,7 +123,9 @@ std::vector<char> make_tables(const vp_filter_tables &t, const layout &l)
     }
 
     /* frequency k lies where its digits, reversed, say; the last digit is the output of the last butterfly */
-    const std::vector<double> response = make_response(t, l.need - 1, how.n);
+    std::vector<double> response(how.n);
+    if (vp_filter_response(&t, how.n, response.data(), err))
+        return -1;
     float *const h = (float *)(all.data() + l.response);
     const int64_t rl = how.radix[how.stages - 1];
     for (int64_t k = 0; k < how.n; k++) {
@@ -209,7 +151,7 @@ std::vector<char> make_tables(const vp_filter_tables &t, const layout &l)
                                                      (float)(1 / from.f), (float)from.bend, (float)from.head,
                                                      (float)from.lean, (float)from.rise, (float)from.tip};
     }
-    return all;
+    return 0;
 }
 
 } // namespace
@@ -242,7 +184,9 @@ int open_filter(vp_devfilter *f, const struct vp_filter *host, int device, struc
         vp_gpu_check(err, cudaFuncSetAttribute(f->l.how->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                (int)f->l.how->shared), "filter"))
         return -1;
-    const std::vector<char> tables = make_tables(f->t, f->l);
+    std::vector<char> tables;
+    if (make_tables(f->t, f->l, tables, err))
+        return -1;
     cudaError_t e = cudaMemcpyAsync(f->tables, tables.data(), tables.size(), cudaMemcpyHostToDevice, f->stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(f->stream);

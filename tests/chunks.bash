@@ -268,6 +268,12 @@ img-convolve-options() {
     perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif)
+    below 2
+    if [ "$TYPE$R" = f32le0 ] && ldd "$(command -v img-convolve)" | grep -q libfftw3; then
+        img-convert --raw-in "${W}x$H:f32le" --type f64 --raw-out image.raw > f64.raw
+        TYPE=f64le READ=(--raw-in "${W}x$H:f64le" "${READ[@]:2}")
+        mv f64.raw image.raw
+    fi
     edge
     if [ "${OPTIONS[*]: -1}" != renormalize ]; then any_of "" "--crop full"; fi
     MEMORY="10M 20M 1G"

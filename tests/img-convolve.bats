@@ -151,6 +151,34 @@ kernel() {
     [ "$output" = f32 ]
 }
 
+@test "f64 in f64: digits, types, grids, the same bytes in any way" {
+    ldd "$(command -v img-convolve)" | grep -q libfftw3 || skip "built without FFTW"
+    noise n.tif 90x70x3 u16
+    img-math 'a / 7 + 1e9' --type f64 n.tif -o a.tif
+    kernel k.tif 23x16x1 'a'
+    kernel delta.tif 9x7x1 'x == 4 and y == 3'
+    ok img-convolve -k delta.tif --edge nearest a.tif -o b.tif
+    [ "$(img-info --value type b.tif)" = f64 ]
+    ok img-cmp --atol 2e-6 a.tif b.tif
+    # a constant stays one, to digits that f32 has not
+    img-math '1234567890.125 + 0 * a' --type f64 n.tif -o c.tif
+    kernel grid.tif 21x18x6 'a + x * z'
+    for how in "k.tif" "grid.tif --grid 3x2" "grid.tif --grid 3x2 --weights source"; do
+        read -ra options <<<"$how"
+        ok img-convolve -k "${options[@]}" --normalize c.tif -o b.tif
+        [[ "$how" == *source ]] || ok img-cmp --atol 1e-5 c.tif b.tif
+        img-convolve -k "${options[@]}" --normalize -j 1 a.tif -o one.tif
+        cat a.tif | img-convolve -k "${options[@]}" --normalize -j 3 --chunk 50x20x2 > many.tif
+        ok img-cmp one.tif many.tif
+        # f32 is that, rounded
+        img-convolve -k "${options[@]}" --normalize --type f32 a.tif -o f32.tif
+        img-convert --type f32 one.tif -o want.tif
+        ok img-cmp want.tif f32.tif
+    done
+    ok img-convolve -k k.tif --plan a.tif
+    [[ "$output" == *"f64 to f64"*"in f64"* ]]
+}
+
 @test "what is wrong is said in a line, with the way out" {
     noise a.tif 20x20x3 f32
     noise f64.tif 20x20x1 f32
@@ -166,7 +194,10 @@ kernel() {
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]
     ok img-convolve -k laplace.tif --edge nearest a.tif -o out.tif
     fails 1 "--normalize: the samples of kernel 0 add up to 0" img-convolve -k laplace.tif --normalize --edge zero a.tif
-    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-convolve -k k.tif d.tif
+    img-convert --type u32 f64.tif -o u32.tif
+    fails 1 "expected samples of u8, u16, i8, i16, f32 or f64, got u32" img-convolve -k k.tif u32.tif
+    ldd "$(command -v img-convolve)" | grep -q libfftw3 ||
+        fails 1 "which this program was built without (FFTW)" img-convolve -k k.tif d.tif
     printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
     fails 1 "6 places of 6 different x and 6 different y: expected a rectangular grid" \
         img-convolve -k stack.tif --positions at.txt a.tif

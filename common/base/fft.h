@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fourier transforms in float32 for convolution, made of lines: LANES transforms side by side, one in each lane of the
+/* Fourier transforms in float32 for convolution (local/convolve.c, ct/filter.c), made of lines: LANES transforms side by side, one in each lane of the
  * vectors. An element of a line is a complex vector, 2 * lanes floats: real parts, then imaginary ones. As lanes never
  * meet, the bits of one do not depend on what is in the others.
  *
@@ -20,7 +20,7 @@
 
 struct vp_err;
 
-enum { VP_LINE_STAGES = 6, VP_LINE_MAX = 4096 };
+enum { VP_LINE_STAGES = 10 };
 
 struct vp_line {
     int64_t n;
@@ -28,13 +28,17 @@ struct vp_line {
     float *turn[VP_LINE_STAGES]; /* of every block radix - 1 complex numbers; NULL: they are 1 */
 };
 
-/* n is a product of 2, 3, 5 and 7, 2 to VP_LINE_MAX. radix: the stages, ended by 0, of 2 to 10, 12, 15 and 16; NULL: those
+/* n is a product of 2, 3, 5 and 7, from 2 on. radix: the stages, ended by 0, of 2 to 10, 12, 15 and 16; NULL: those
  * that are quick. */
 int vp_line_make(struct vp_line *l, int64_t n, bool cyclic, const int *radix, struct vp_err *err);
 void vp_line_free(struct vp_line *l);
 /* Nanoseconds of a forward transform and one back for an element of 16 lanes, where n is one of the lengths that are
  * quick; else 0. Measured once: for choices, which must not differ from machine to machine. */
 double vp_line_cost(int64_t n);
+/* A line for vp_line_isa.weigh, of at least so many elements: the length that is quickest. */
+int vp_line_make_rows(struct vp_line *l, int64_t least, struct vp_err *err);
+/* Element i of what forward gives is the value at the root exp(2 pi i (k + 1/4) / n), cyclic exp(2 pi i k / n): this k. */
+int64_t vp_line_root(const struct vp_line *l, int64_t i);
 
 /* The transforms for one instruction set. Everything is aligned to 64 bytes unless it is said. */
 struct vp_line_isa {
@@ -56,6 +60,9 @@ struct vp_line_isa {
                         int64_t blocks);
     /* Forward, times k, back. */
     void (*convolve)(const struct vp_line *l, float *x, const float *k);
+    /* The same of n real rows, with one real factor k[] for each element (the spectrum of a symmetric kernel has them):
+     * only the real parts are read and written, the others are taken as 0 and left as rubbish. Not cyclic. */
+    void (*weigh)(const struct vp_line *l, float *x, const float *k);
     /* y = x k, back; meanwhile the n elements at `next` (or NULL) are fetched. */
     void (*product_back)(const struct vp_line *l, const float *x, const float *k, float *y, const float *next);
     /* y = x k, or y += x k */
@@ -64,5 +71,9 @@ struct vp_line_isa {
 
 /* For "avx512", "avx2" or "generic", NULL: the best; NULL where this processor has not got it. */
 const struct vp_line_isa *vp_line_isa(const char *name);
+
+/* out[k] = sum of in[i] exp(-2 pi i k i / n) in double, for tables: n complex numbers each, quick if n is a product of small
+ * ones. */
+int vp_dft(const double *in, double *out, int64_t n, struct vp_err *err);
 
 #endif

@@ -475,6 +475,130 @@ static void convolve(const struct vp_line *l, float *x, const float *k)
     convolve_part(l, 0, (struct cv *)x, (const struct cv *)k, 0, l->n);
 }
 
+/* ---- real rows, times real factors ---- */
+
+/* The first stage: there are no imaginary parts yet. */
+INLINE void real_block(int r, struct cv *x, int64_t q, const float *w)
+{
+    for (int64_t j = 0; j < q; j++) {
+        struct cv y[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++) {
+            const vf v = x[j + i * q].re;
+            y[i] = i ? (struct cv){v * w[2 * i - 2], v * w[2 * i - 1]} : (struct cv){v, {0}};
+        }
+        dft(r, false, y);
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++)
+            x[j + i * q] = y[i];
+    }
+}
+
+/* The last stage back: there are none any more. */
+INLINE void real_block_back(int r, struct cv *x, int64_t q, const float *w)
+{
+    for (int64_t j = 0; j < q; j++) {
+        struct cv y[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++)
+            y[i] = x[j + i * q];
+        dft(r, true, y);
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++)
+            x[j + i * q].re = i ? y[i].re * w[2 * i - 2] + y[i].im * w[2 * i - 1] : y[i].re;
+    }
+}
+
+INLINE void weighed_middle_of(int r, struct cv *x, const float *k, int64_t blocks, const float *w)
+{
+    for (int64_t b = 0; b < blocks; b++, x += r, k += r, w += 2 * (r - 1)) {
+        struct cv y[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++)
+            y[i] = i ? turned(x[i], w[2 * i - 2], w[2 * i - 1], false) : x[i];
+        dft(r, false, y);
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++)
+            y[i] = (struct cv){y[i].re * k[i], y[i].im * k[i]};
+        dft(r, true, y);
+#pragma GCC unroll 16
+        for (int i = 0; i < r; i++)
+            x[i] = i ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
+    }
+}
+
+static void real_stage(int r, struct cv *x, int64_t q, const float *w)
+{
+#define CALL(R) real_block(R, x, q, w)
+    FOR_RADIX(r, CALL)
+#undef CALL
+}
+
+static void real_stage_back(int r, struct cv *x, int64_t q, const float *w)
+{
+#define CALL(R) real_block_back(R, x, q, w)
+    FOR_RADIX(r, CALL)
+#undef CALL
+}
+
+static void weighed_middle(int r, struct cv *x, const float *k, int64_t blocks, const float *w)
+{
+#define CALL(R) weighed_middle_of(R, x, k, blocks, w)
+    FOR_RADIX(r, CALL)
+#undef CALL
+}
+
+/* Stages from `s` on of `blocks` blocks, of len elements together, the first of which is number b; depth first while they
+ * are large. */
+static void weigh_part(const struct vp_line *l, int s, struct cv *x, const float *k, int64_t b, int64_t blocks, int64_t len)
+{
+    const int last = l->stages - 1;
+    const int from = s;
+
+    if (s < last && len > NEAR) { /* one block */
+        const int r = l->radix[s];
+        const int64_t q = len / r;
+        forward_stage(r, x, 1, q, turns(l, s, b));
+        for (int i = 0; i < r; i++)
+            weigh_part(l, s + 1, x + i * q, k + i * q, b * r + i, 1, q);
+        back_stage(r, x, 1, q, turns(l, s, b));
+        return;
+    }
+    for (; s < last; s++) {
+        forward_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
+        b *= l->radix[s];
+        blocks *= l->radix[s];
+    }
+    weighed_middle(l->radix[s], x, k, blocks, turns(l, s, b));
+    while (s-- > from) {
+        b /= l->radix[s];
+        blocks /= l->radix[s];
+        back_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
+    }
+}
+
+static void weigh(const struct vp_line *l, float *x_, const float *k)
+{
+    struct cv *const x = (struct cv *)x_;
+    const int r = l->radix[0];
+    const int64_t q = l->n / r;
+
+    if (l->stages == 1) {
+        for (int64_t i = 0; i < l->n; i++)
+            x[i].im = (vf){0};
+        weighed_middle(r, x, k, 1, l->turn[0]);
+        return;
+    }
+    real_stage(r, x, q, l->turn[0]);
+    if (l->n > NEAR) {
+        for (int i = 0; i < r; i++)
+            weigh_part(l, 1, x + i * q, k + i * q, i, 1, q);
+    } else {
+        weigh_part(l, 1, x, k, 0, r, l->n);
+    }
+    real_stage_back(r, x, q, l->turn[0]);
+}
+
 static void product_back(const struct vp_line *l, const float *x, const float *k, float *to, const float *next)
 {
     const int last = l->stages - 1;
@@ -624,4 +748,4 @@ static void scatter_sum(const float *x_, const float *y_, const float *u, const 
 
 extern const struct vp_line_isa PASTE(vp_line_, VP_ISA);
 const struct vp_line_isa PASTE(vp_line_, VP_ISA) = {TEXT(VP_ISA), LANES, forward, back, columns, columns_back, gather,
-                                                    scatter, scatter_sum, convolve, product_back, product};
+                                                    scatter, scatter_sum, convolve, weigh, product_back, product};

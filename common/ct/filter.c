@@ -78,37 +78,29 @@ void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char
 
 /* ---- the transform and the kernel ---- */
 
-/* Arithmetic of one stage an element, and the stages of m: false if m has other factors than 2, 3, 5. */
-static bool factor(int64_t m, struct vp_fft *fft, double *cost)
+/* How many samples of a window a kernel is made of: results depend on it, a little. As if a transform of 2, 3, 4 and 5 had
+ * that length of at least m which takes the least arithmetic; none takes less than 3.5 log2 an element. */
+static int64_t samples_of_window(int64_t m)
 {
     static const struct { int r; double cost; } stage[] = {{5, 13}, {3, 9.5}, {2, 5}, {4, 7}};
-
-    fft->m = m;
-    fft->stages = 0;
-    *cost = 0;
-    for (int i = 0; i < 4; i++)
-        for (int64_t r = stage[i].r; m % r == 0; m /= r) {
-            if (r == 2 && __builtin_ctzll((unsigned long long)m) % 2 == 0)
-                break;                             /* fours do it */
-            fft->radix[fft->stages++] = (int)r;
-            *cost += stage[i].cost * (double)fft->m;
-        }
-    return m == 1;
-}
-
-/* The length of at least m that takes the least arithmetic. No length takes less than 3.5 log2 an element. */
-static void choose(int64_t m, struct vp_fft *best)
-{
     double least = INFINITY;
+    int64_t best = m;
 
     for (int64_t n = m; 3.5 * (double)n * log2((double)n) < least; n++) {
-        struct vp_fft fft = {0};
-        double cost;
-        if (factor(n, &fft, &cost) && cost < least) {
+        int64_t rest = n;
+        double cost = 0;
+        for (int i = 0; i < 4; i++)
+            for (const int64_t r = stage[i].r; rest % r == 0; rest /= r) {
+                if (r == 2 && __builtin_ctzll((unsigned long long)rest) % 2 == 0)
+                    break; /* fours do it */
+                cost += stage[i].cost * (double)n;
+            }
+        if (rest == 1 && cost < least) {
             least = cost;
-            *best = fft;
+            best = n;
         }
     }
+    return best;
 }
 
 static double window(int kind, double x)
@@ -142,74 +134,62 @@ static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, 
         h[k] *= window(p->window, (double)k / (double)m / p->cutoff);
 }
 
+int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err)
+{
+    const int64_t reach = vp_max64(t->pad, t->before) + t->nu + vp_max64(t->pad, t->after) - 1, most = vp_max64(2 * t->m, n);
+    double *in = vp_alloc((size_t)most, 2 * sizeof *in, "the kernel", err);
+    double *taps = vp_alloc((size_t)most, 2 * sizeof *taps, "the kernel", err);
+    int rc = in && taps ? 0 : -1;
+
+    for (int64_t k = 0; !rc && k < 2 * t->m; k++)
+        in[2 * k] = t->response[k <= t->m ? k : 2 * t->m - k];
+    rc = rc || vp_dft(in, taps, 2 * t->m, err) ? -1 : 0;
+    for (int64_t l = 0; !rc && l < n; l++) {
+        const double tap = l > reach ? 0 : (l ? 2 : 1) * taps[2 * l] / (double)(2 * t->m);
+        const double angle = -PI / 2 * (double)l / (double)n;
+        in[2 * l] = tap * cos(angle);
+        in[2 * l + 1] = tap * sin(angle);
+    }
+    rc = rc || vp_dft(in, taps, n, err) ? -1 : 0;
+    for (int64_t k = 0; !rc && k < n; k++)
+        out[k] = taps[2 * k] / (double)n;
+    free(in);
+    free(taps);
+    return rc;
+}
+
+/* The transform, and what it is multiplied with. */
 static int make_transform(struct vp_filter *f, const struct vp_filter_params *p, struct vp_err *err)
 {
-    choose(f->nu + vp_max64(f->pad, f->before) + vp_max64(f->pad, f->after), &f->fft);
-    const int64_t m = f->fft.m;
-    double *turn = NULL, *h;
-    int32_t *at = NULL;
+    const int64_t need = f->nu + vp_max64(f->pad, f->before) + vp_max64(f->pad, f->after);
+    const int64_t m = f->m = samples_of_window(need);
+    double *at_roots = NULL, *cosine = vp_alloc_raw((size_t)(2 * m), sizeof *cosine, "the kernel", err);
     int rc = -1;
 
-    int64_t twiddles = 0;
-    for (int64_t s = 0, len = m; s < f->fft.stages; len /= f->fft.radix[s++])
-        twiddles += 2 * (len - len / f->fft.radix[s]);
-    f->twiddle = vp_filter_take(f, twiddles, sizeof *f->twiddle, "the transform", err);
-    f->place = vp_filter_take(f, 2 * (m / 2 + 1), sizeof *f->place, "the transform", err);
-    f->coef = vp_filter_take(f, 4 * (m / 2 + 1), sizeof *f->coef, "the kernel", err);
-    turn = vp_alloc_raw((size_t)(2 * m), sizeof *turn, "the kernel", err);
-    h = f->response = vp_filter_take(f, m + 1, sizeof *h, "the kernel", err);
-    at = vp_alloc_raw((size_t)m, 2 * sizeof *at, "the transform", err);
-    if (!f->twiddle || !f->place || !f->coef || !turn || !h || !at)
+    f->response = vp_filter_take(f, m + 1, sizeof *f->response, "the kernel", err);
+    if (!cosine || !f->response || vp_line_make_rows(&f->line, need, err))
         goto out;
-
-    /* cos(pi k / m); sin is a quarter turn (m / 2 may be no integer) away */
+    const int64_t n = f->line.n;
+    f->weigh = vp_filter_take(f, n, sizeof *f->weigh, "the kernel", err);
+    at_roots = vp_alloc_raw((size_t)n, sizeof *at_roots, "the kernel", err);
+    if (!f->weigh || !at_roots)
+        goto out;
     for (int64_t k = 0; k < 2 * m; k++)
-        turn[k] = cos(PI * (double)k / (double)m);
-    make_kernel(h, m, p, turn);
+        cosine[k] = cos(PI * (double)k / (double)m);
+    make_kernel(f->response, m, p, cosine);
 
-    float *w = f->twiddle;
-    for (int64_t s = 0, len = m; s < f->fft.stages; len /= f->fft.radix[s++]) {
-        const int r = f->fft.radix[s];
-        f->fft.twiddle[s] = w;
-        for (int64_t j = 0; j < len / r; j++)
-            for (int i = 1; i < r; i++) {
-                *w++ = (float)cos(2 * PI * (double)(i * j) / (double)len);
-                *w++ = (float)-sin(2 * PI * (double)(i * j) / (double)len);
-            }
-    }
-
-    /* where each frequency lies after the forward transform: its digits in the mixed radix, reversed */
-    int32_t *const holds = at + m;
-    for (int64_t k = 0; k < m; k++) {
-        int64_t place = 0, rest = k, len = m;
-        for (int s = 0; s < f->fft.stages; s++) {
-            len /= f->fft.radix[s];
-            place += rest % f->fft.radix[s] * len;
-            rest /= f->fft.radix[s];
-        }
-        at[k] = (int32_t)place;
-        holds[place] = (int32_t)k;
-    }
-    int64_t n = 0;
-    for (int64_t i = 0; i < m; i++) {
-        const int64_t k = holds[i], mirror = (m - k) % m;
-        if (at[mirror] < i)
-            continue;
-        f->place[2 * n] = (int32_t)i;
-        f->place[2 * n + 1] = at[mirror];
-        f->coef[4 * n] = (float)turn[k];
-        f->coef[4 * n + 1] = (float)-sin(PI * (double)k / (double)m);
-        f->coef[4 * n + 2] = (float)(h[k] / (4 * (double)m));
-        f->coef[4 * n + 3] = (float)(h[m - k] / (4 * (double)m));
-        n++;
-    }
-    f->fft.pairs = n;
-    f->fft.place = f->place;
-    f->fft.coef = f->coef;
+    struct vp_filter_tables t;
+    vp_filter_get_tables(f, &t);
+    t.before = f->before;
+    t.after = f->after;
+    if (vp_filter_response(&t, n, at_roots, err))
+        goto out;
+    for (int64_t i = 0; i < n; i++)
+        f->weigh[i] = (float)at_roots[vp_line_root(&f->line, i)];
     rc = 0;
 out:
-    free(turn);
-    free(at);
+    free(cosine);
+    free(at_roots);
     return rc;
 }
 
@@ -339,6 +319,7 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     if (!f)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     f->isa = VP_ISA_FIND(vp_filter, NULL);
+    f->fft = vp_line_isa(f->isa->name);
     f->nu = g->nu;
     f->nv = g->nv;
     f->views = g->views;
@@ -360,14 +341,14 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
         goto fail;
 
     const int64_t rows = (f->lens && !f->cosine) + (f->fan && !f->folded);
-    f->scratch_step = (size_t)(2 * f->fft.m + rows * f->nu + 15) / 16 * 16 * VP_FFT_LANES;
+    f->scratch_step = (size_t)(2 * f->line.n + rows * f->nu + 15) / 16 * 16 * VP_FILTER_LANES;
     f->scratch = vp_filter_take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
     snprintf(f->text, sizeof f->text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
              smooth ? "smooth short-scan" : weights_name[f->redundancy]);
     snprintf(f->describe, sizeof f->describe, "%s, fft length %lld, %s", f->text,
-             (long long)(2 * f->fft.m), f->isa->name);
+             (long long)(2 * f->line.n), f->isa->name);
     *out = f;
     return 0;
 fail:
@@ -402,7 +383,7 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
                           : f->isa->lanes == 16        ? r->filter_avx512
                                                        : r->filter_avx2;
 
-    return sample * (double)f->fft.m / (double)f->nu / f->threads;
+    return sample * (double)f->line.n / (double)f->nu / f->threads;
 }
 
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
@@ -422,9 +403,11 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
 {
     const struct vp_filter_isa *found = VP_ISA_FIND(vp_filter, isa);
 
-    if (found)
-        f->isa = found;
-    return found;
+    if (!found)
+        return false;
+    f->isa = found;
+    f->fft = vp_line_isa(found->name);
+    return true;
 }
 
 double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v)
@@ -440,7 +423,7 @@ void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
 {
     *t = (struct vp_filter_tables){.nu = f->nu, .nv = f->nv, .views = f->views, .pad = f->pad, .fall = f->fall,
                                    .before = f->wide ? f->before : 0, .after = f->wide ? f->after : 0,
-                                   .m = f->fft.m, .response = f->response, .scale = f->scale,
+                                   .m = f->m, .response = f->response, .scale = f->scale,
                                    .weight = f->weight, .n_weight = f->n_weight, .fan = f->fan,
                                    .lens = f->lens, .text = f->text};
 }
@@ -458,9 +441,9 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
     #pragma omp parallel num_threads(f->threads) if (blocks > 1)
     {
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
-        float *const cosines = scratch + 2 * f->fft.m * VP_FFT_LANES;
-        float *const weights = cosines + (f->lens && !f->cosine ? f->nu * VP_FFT_LANES : 0);
-        struct vp_fft_job job = {.fft = &f->fft, .nu = f->nu, .left = vp_max64(f->pad, f->before),
+        float *const cosines = scratch + 2 * f->line.n * VP_FILTER_LANES;
+        float *const weights = cosines + (f->lens && !f->cosine ? f->nu * VP_FILTER_LANES : 0);
+        struct vp_filter_job job = {.line = &f->line, .fft = f->fft, .response = f->weigh, .nu = f->nu, .left = vp_max64(f->pad, f->before),
                                  .pad = f->pad, .fall = f->fall, .nu_out = nu_out,
                                  .before = f->wide ? f->before : 0};
 
@@ -507,9 +490,8 @@ void vp_filter_close(struct vp_filter *f)
 {
     if (!f)
         return;
-    free(f->place);
-    free(f->coef);
-    free(f->twiddle);
+    vp_line_free(&f->line);
+    free(f->weigh);
     free(f->fall);
     free(f->scale);
     free(f->weight);

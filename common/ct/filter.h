@@ -77,6 +77,9 @@ struct vp_filter_tables {
     const char *text;                  /* "ramp ram-lak, cutoff 1, no weights" */
 };
 void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t);
+/* out[k], k = 0 ... n - 1: 1 / n times the response, at frequencies k + 1/4 of n, of the kernel's taps as far as any output
+ * needs; they are the same for all n. */
+int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err);
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */
 bool vp_filter_use(struct vp_filter *f, const char *isa);

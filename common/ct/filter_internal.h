@@ -2,21 +2,24 @@
 #ifndef VP_FILTER_INTERNAL_H
 #define VP_FILTER_INTERNAL_H
 
+#include "base/fft.h"
 #include "ct/filter.h"
 #include "ct/filter_isa.h"
 
 static const double PI = 3.14159265358979323846;
 
 struct vp_filter {
-    struct vp_fft fft;
+    struct vp_line line;           /* the transform, */
+    float *weigh;                  /* what it multiplies with, */
+    const struct vp_line_isa *fft; /* and its code, of as many lanes as */
     const struct vp_filter_isa *isa;
+    int64_t m;                     /* the window is sampled at the frequencies of 2 m samples */
     int64_t nu, nv, views, pad;
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
     bool wide;                     /* they are put out */
     int threads;
     enum vp_redundancy redundancy;
-    int32_t *place;
-    float *coef, *twiddle, *fall;
+    float *fall;
     float *scale;                  /* one a view */
     float *weight;                 /* n_weight a view, or NULL */
     int64_t n_weight;

@@ -190,6 +190,11 @@ static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params 
     return 0;
 }
 
+static double kernel_at(const struct vp_convolve_params *p, int64_t i)
+{
+    return p->exact ? p->exact[i] : p->kernels[i];
+}
+
 /* What a kernel makes of columns that are constant: sums of its columns, the last one first. */
 static int add_up(struct vp_convolve_params *p, struct vp_err *err)
 {
@@ -200,12 +205,12 @@ static int add_up(struct vp_convolve_params *p, struct vp_err *err)
     c->total = vp_alloc((size_t)nodes, sizeof *c->total, "sums of kernels", err);
     if (!c->across || !c->total)
         return -1;
-    const float *k = p->kernels;
+    int64_t k = 0;
     for (int64_t i = 0; i < nodes; i++)
         for (int64_t r = 0; r < p->n[1] * p->n[2]; r++)
             for (int64_t x = 0; x < p->n[0]; x++, k++) {
-                c->across[i * p->n[0] + p->n[0] - 1 - x] += *k;
-                c->total[i] += *k;
+                c->across[i * p->n[0] + p->n[0] - 1 - x] += kernel_at(p, k);
+                c->total[i] += kernel_at(p, k);
             }
     return 0;
 }
@@ -229,6 +234,7 @@ static void release(void *params)
         free(c->across);
         free(c->total);
         free(c->spectra);
+        vp_convolve_f64_free(c->exact);
         pthread_mutex_destroy(&c->lock);
         free(c);
     }
@@ -239,6 +245,7 @@ static void release(void *params)
             free((void *)(uintptr_t)p->node[a]);
         }
         free((void *)(uintptr_t)p->kernels);
+        free((void *)(uintptr_t)p->exact);
         free((void *)(uintptr_t)p->sums);
         free(p);
     }
@@ -247,24 +254,30 @@ static void release(void *params)
 static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_given *g, struct vp_err *err)
 {
     const int64_t n = p->n[0] * p->n[1] * p->n[2], nodes = p->nodes[0] * p->nodes[1];
-    float *k = vp_alloc_raw((size_t)(n * nodes), sizeof *k, "the kernels", err);
+    const bool exact = p->in == VP_F64;
+    void *const k = vp_alloc_raw((size_t)(n * nodes), exact ? sizeof(double) : sizeof(float), "the kernels", err);
 
-    p->kernels = k;
+    p->exact = exact ? k : NULL;
+    p->kernels = exact ? NULL : k;
     if (!k)
         return -1;
     for (int64_t i = 0; i < nodes; i++) {
-        const float *from = g->kernels + i * n;
         double sum = 0;
-        for (int64_t v = 0; v < n; v++) {
-            sum += from[v];
-            if (!isfinite(from[v]))
-                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)v);
+        for (int64_t v = i * n; v < (i + 1) * n; v++) {
+            const double one = exact ? g->exact[v] : g->kernels[v];
+            sum += one;
+            if (!isfinite(one))
+                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)(v - i * n));
         }
         if (g->normalize && sum == 0)
             return vp_fail(err, VP_ERUN, "--normalize: the samples of kernel %lld add up to 0", (long long)i);
         for (int64_t v = 0; v < n; v++) {
-            const float one = g->normalize ? (float)(from[v] / sum) : from[v];
-            k[i * n + (g->correlate ? n - 1 - v : v)] = one;
+            const int64_t from = i * n + v, to = i * n + (g->correlate ? n - 1 - v : v);
+            const double one = (exact ? g->exact[from] : g->kernels[from]) / (g->normalize ? sum : 1);
+            if (exact)
+                ((double *)k)[to] = one;
+            else
+                ((float *)k)[to] = (float)one;
         }
     }
     return 0;
@@ -324,7 +337,7 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     const int64_t row = p->n[0] + 1, plane = row * (p->n[1] + 1), all = plane * (p->n[2] + 1);
     const int64_t nodes = p->nodes[0] * p->nodes[1];
     double *sums = vp_alloc((size_t)(nodes * all), sizeof *sums, "sums of kernels", err);
-    const float *k = p->kernels;
+    int64_t k = 0;
 
     p->sums = sums;
     for (int64_t i = 0; sums && i < nodes; i++) {
@@ -334,8 +347,8 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
                 double along = 0;
                 for (int64_t x = 1; x <= p->n[0]; x++, k++) {
                     double *const at = s + z * plane + y * row + x;
-                    along += *k;
-                    most += fabs((double)*k);
+                    along += kernel_at(p, k);
+                    most += fabs(kernel_at(p, k));
                     *at = along + at[-row] + at[-plane] - at[-plane - row];
                 }
             }
@@ -351,9 +364,13 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
 static int check(const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in, enum vp_type out,
                  struct vp_err *err)
 {
-    if (!(VP_CONVOLVE_TYPES & 1u << in) || (out != in && out != VP_F32))
-        return vp_fail(err, VP_EUSAGE, "convolution takes u8, u16, i16 and f32 to the same or f32, not %s to %s",
+    if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
+        return vp_fail(err, VP_EUSAGE, "convolution takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s",
                        vp_type_name(in), vp_type_name(out));
+    if (in == VP_F64 && !g->fft) {
+        vp_fail(err, VP_ERUN, "f64 samples take transforms in f64, which this program was built without (FFTW)");
+        return vp_hint(err, "img-convert --type f32 makes samples of f32; make FFTW=1 builds it with FFTW");
+    }
     if (g->n[2] > 1 && g->nodes[0] * g->nodes[1] > 1) {
         vp_fail(err, VP_ERUN, "a grid of kernels of %lld planes: expected kernels of one plane", (long long)g->n[2]);
         return vp_hint(err, "one kernel may have several");
@@ -379,7 +396,7 @@ static int check(const struct vp_convolve_given *g, const int64_t size[3], enum 
 }
 
 static int make_method(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
-                       double *cost, struct vp_err *err)
+                       const int64_t size[3], double *cost, struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
     const bool one = p->nodes[0] * p->nodes[1] == 1;
@@ -387,6 +404,8 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     const char *const name = g->method ? g->method : "";
     struct trial best;
 
+    if (p->in == VP_F64)
+        return vp_convolve_f64_make(p, g, image, size, cost, err);
     c->first = p->n[2] > 1 ? 2 : 1;
     c->tiles = c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
     for (int64_t i = 0; c->tiles == VP_CELLS && i <= p->nodes[0]; i++)
@@ -437,6 +456,8 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
     const struct vp_convolve_params *p = op->params;
 
     (void)in;
+    if (p->exact)
+        return vp_convolve_f64_scratch(op, threads);
     return (p->cpu->method == VP_FFT ? vp_convolve_fft_scratch : vp_convolve_direct_scratch)(op, out, threads);
 }
 
@@ -450,6 +471,8 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
         j.lo[a] = op->before[a];
         j.hi[a] = op->image[a] - op->behind[a];
     }
+    if (p->exact)
+        return vp_convolve_f64(&j, mem, threads, err);
     return (p->cpu->method == VP_FFT ? vp_convolve_fft : vp_convolve_direct)(&j, mem, threads, err);
 }
 
@@ -468,11 +491,11 @@ static void describe(struct vp_op *op)
                  (long long)p->nodes[0], (long long)p->nodes[1], (long long)p->n[0], (long long)p->n[1],
                  (long long)p->n[2], p->weights == VP_WEIGHTS_SOURCE ? "source" : "output");
     if (c->method == VP_FFT)
-        snprintf(how, sizeof how, "tiles %lld x %lld x %lld of transforms %lld x %lld x %lld", (long long)c->out[0],
+        snprintf(how, sizeof how, "tiles %lld x %lld x %lld of transforms %lld x %lld x %lld%s", (long long)c->out[0],
                  (long long)c->out[1], (long long)c->out[2], (long long)c->tile[0], (long long)c->tile[1],
-                 (long long)c->tile[2]);
+                 (long long)c->tile[2], p->exact ? " in f64" : "");
     else
-        snprintf(how, sizeof how, "%s", c->method == VP_DIRECT ? "direct" : "separable");
+        snprintf(how, sizeof how, "%s%s", c->method == VP_DIRECT ? "direct" : "separable", p->exact ? " in f64" : "");
     const bool valid = p->crop == VP_CROP_VALID; /* no edge */
     const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s%s%s", kernels, crops[p->crop],
                            valid ? "" : edges[p->edge], valid ? "" : ", ");
@@ -539,17 +562,17 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
     make_crop(op, g, size);
     if (check(g, size, in, out, err) || make_kernels(p, g, err) || make_nodes(op, g, 0, size[0], err)
         || make_nodes(op, g, 1, size[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
-        || add_up(p, err) || make_method(p, g, op->image, &cost, err)) {
+        || add_up(p, err) || make_method(p, g, op->image, size, &cost, err)) {
         release(p);
         *op = (struct vp_op){0};
         return -1;
     }
     op->cost = cost;
-    op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
+    op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * vp_type_size(in == VP_F64 ? in : VP_F32);
     if (p->sums)
         op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
-    if (c->method == VP_FFT && c->keeps)
-        op->holds += vp_convolve_spectra(p);
+    if (c->method == VP_FFT && (p->exact ? c->exact->keeps : c->keeps))
+        op->holds += p->exact ? vp_convolve_f64_spectra(p) : vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
         op->halo[a] = halo_of(op, a);
         op->whole[a] = p->edge == VP_EDGE_WRAP && p->n[a] > 1;

@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <math.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,11 +137,19 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     return vp_round64(at);
 }
 
-/* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; many give many threads enough to do before
- * all wait for the next ones. */
+/* Whether all spectra stay in memory. */
+static bool stay(const struct vp_convolve_cpu *c)
+{
+    return c->keeps || c->tiles != VP_CELLS;
+}
+
+/* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; several threads need more, or they would wait
+ * for the rows of tiles before theirs. */
 static int64_t node_rows(const struct vp_convolve_params *p, int threads)
 {
-    return p->cpu->keeps || p->cpu->tiles != VP_CELLS ? p->nodes[1] : vp_min64(p->nodes[1], vp_min64(vp_max64(2, threads / 2), 16));
+    const int64_t rows = threads > 1 ? vp_min64(vp_max64(4, threads / 2 + 2), 16) : 2;
+
+    return stay(p->cpu) ? p->nodes[1] : vp_min64(p->nodes[1], rows);
 }
 
 /* Bytes of the spectra that are in the scratch. */
@@ -148,7 +157,7 @@ static uint64_t rows_bytes(const struct vp_convolve_params *p, int threads)
 {
     const struct vp_convolve_cpu *c = p->cpu;
 
-    if (c->keeps || c->tiles != VP_CELLS)
+    if (stay(c))
         return 0;
     return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float));
 }
@@ -231,47 +240,6 @@ static void spectrum_of(const struct vp_convolve_params *p, const struct work *w
             c->fft->forward(&c->along[0], to, 1);
         }
     }
-}
-
-/* Those of nodes from `from` to `end` - 1 to `to`, each in the thread's buffers. */
-static void make_spectra(const struct vp_convolve_params *p, float *to, int64_t from, int64_t end, char *scratch, size_t bytes,
-                         const struct vp_box *out, int threads)
-{
-    const struct vp_convolve_cpu *c = p->cpu;
-    const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2];
-
-    #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t i = from * pieces; i < end * pieces; i++) {
-        const int64_t q = i % pieces;
-        struct work w;
-        lay_out(&w, p, out, scratch + (size_t)omp_get_thread_num() * bytes);
-        spectrum_of(p, &w, i / pieces, (const int64_t[3]){q % c->pieces[0], q / c->pieces[0] % c->pieces[1],
-                    q / c->pieces[0] / c->pieces[1]}, to + (i - from * pieces) * w.s.spectrum);
-    }
-}
-
-/* All spectra, once: whoever comes first makes them. */
-static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_t bytes, const struct vp_box *out,
-                        int threads, struct vp_err *err)
-{
-    struct vp_convolve_cpu *c = p->cpu;
-    int rc = 0;
-
-    pthread_mutex_lock(&c->lock);
-    if (!c->spectra || c->made_for != c->fft) {
-        if (c->made_for) {
-            free(c->spectra);
-            c->spectra = NULL;
-        }
-        if (!c->spectra)
-            c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(p), "the kernels' transforms", err);
-        rc = c->spectra ? 0 : -1;
-        if (!rc)
-            make_spectra(p, c->spectra, 0, p->nodes[0] * p->nodes[1], scratch, bytes, out, threads);
-        c->made_for = c->fft;
-    }
-    pthread_mutex_unlock(&c->lock);
-    return rc;
 }
 
 /* ---- columns of samples ---- */
@@ -576,19 +544,6 @@ static float mean_of(const struct vp_convolve_job *j, struct work *w, const int6
     return isfinite((float)(sum / n)) ? (float)(sum / n) : 0;
 }
 
-/* Nodes whose weight is not nothing somewhere in lo ... hi - 1. */
-static void nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b)
-{
-    const int64_t n = p->nodes[axis];
-
-    *a = 0;
-    while (*a < n - 1 && p->node[axis][*a + 1] <= (double)lo)
-        ++*a;
-    *b = n - 1;
-    while (*b > *a && p->node[axis][*b - 1] >= (double)(hi - 1))
-        --*b;
-}
-
 /* Rows of a tile of one kernel in one piece: what they become stays in the blocks of columns. */
 static void convolve_rows(const struct vp_convolve_job *j, struct work *w)
 {
@@ -664,8 +619,8 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
         for (int a = 0; a < 3; a++)
             origin[a] = at[a] + p->centre[a] - piece[a] * c->piece[a] - (c->piece[a] - 1);
         if (weighted) {
-            nodes_near(p, 0, origin[0], origin[0] + c->tile[0], &u0, &u1);
-            nodes_near(p, 1, origin[1], origin[1] + c->tile[1], &v0, &v1);
+            vp_convolve_nodes_near(p, 0, origin[0], origin[0] + c->tile[0], &u0, &u1);
+            vp_convolve_nodes_near(p, 1, origin[1], origin[1] + c->tile[1], &v0, &v1);
         }
         for (int64_t v = v0; v <= v1; v++) {
             load_tile(j, w, origin, v, mean);
@@ -780,7 +735,7 @@ static void make_ones(const struct vp_convolve_job *j, struct work *w, const int
     int64_t lo[2], hi[2];
 
     for (int a = 0; a < 2; a++)
-        nodes_near(p, a, at[a] + p->centre[a] - (n[a] - 1), at[a] + c->out[a] + p->centre[a], &lo[a], &hi[a]);
+        vp_convolve_nodes_near(p, a, at[a] + p->centre[a] - (n[a] - 1), at[a] + c->out[a] + p->centre[a], &lo[a], &hi[a]);
     memset(w->ones[which], 0, (size_t)(wide * high) * sizeof *w->ones[which]);
     for (int64_t v = lo[1]; v <= hi[1]; v++) {
         const struct pieces down = pieces_of(j, 1, v, which == 1);
@@ -850,69 +805,202 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
         ++*b;
 }
 
-/* Tiles from[] ... from[] + n[] - 1 of a box (of cells, numbers of tiles; else voxels and numbers). */
-static int run_tiles(const struct vp_convolve_job *j, const int64_t from[3], const int64_t n[3], const float *spectra,
-                     char *scratch, size_t bytes, int threads, struct vp_err *err)
+/* What is left to do of a box: spectra, and runs of tiles along x. Whoever takes a task waits only for tasks that were taken
+ * before it, so nobody waits in a circle, and there is no point where all wait for all. */
+struct tasks {
+    const struct vp_convolve_job *j;
+    int64_t from[3], n[3];     /* tiles (of cells their numbers; else voxels, and how many tiles) */
+    int threads;
+    bool make;                 /* the spectra, too */
+    float *spectra;
+    int64_t kinds;             /* of a row of nodes */
+    int64_t ring;              /* rows of nodes that are in memory */
+    pthread_mutex_t lock;      /* of what comes next: */
+    int64_t y, z, x, left;     /* tiles, and how many */
+    int64_t node, end;         /* rows of nodes, */
+    int64_t spectrum;          /* and of the first of them */
+    int64_t *made, *done;      /* spectra of each row of nodes, tiles of each row of tiles */
+};
+
+struct task { bool spectrum; int64_t row, i, z, n; };
+
+/* Rows of nodes that row y of tiles needs, v[0] ... v[1]. */
+static void rows_of(const struct tasks *t, int64_t y, int64_t v[2])
 {
+    const struct vp_convolve_cpu *c = t->j->c;
+    const int64_t last = t->j->p->nodes[1] - 1, cell = c->tiles == VP_CELLS ? c->cell[1][t->from[1] + y] : 0;
+
+    v[0] = c->tiles == VP_CELLS ? vp_max64(cell - 1, 0) : 0;
+    v[1] = c->tiles == VP_CELLS ? vp_min64(cell, last) : last;
+}
+
+/* The spectra that come before row y: its own, and the next row's if they have room beside them. */
+static void want_spectra(struct tasks *t)
+{
+    int64_t now[2], next[2];
+
+    if (!t->make || t->end == t->j->p->nodes[1])
+        return;
+    rows_of(t, t->y, now);
+    t->node = vp_max64(t->node, now[0]);
+    t->end = vp_max64(t->end, now[1] + 1);
+    if (t->y + 1 >= t->n[1])
+        return;
+    rows_of(t, t->y + 1, next);
+    if (next[1] - now[0] < t->ring)
+        t->end = vp_max64(t->end, next[1] + 1);
+}
+
+static bool next_task(struct tasks *t, struct task *k)
+{
+    enum { SHARE = 2 }; /* what is left is cut into so many runs a thread: long ones at first, which share columns */
+    bool any = true;
+
+    pthread_mutex_lock(&t->lock);
+    if (t->node < t->end) {
+        *k = (struct task){.spectrum = true, .row = t->node, .i = t->spectrum++};
+        if (t->spectrum == t->kinds) {
+            t->spectrum = 0;
+            t->node++;
+        }
+    } else if (t->left > 0) {
+        int64_t n = t->threads > 1 ? t->left / (SHARE * t->threads) : t->n[0];
+        if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all are within as many rows as have their spectra there */
+            n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads);
+        n = t->j->c->tiles == VP_GENERAL ? 1 : vp_min64(vp_max64(n, 1), t->n[0] - t->x);
+        /* cells at the edges take less than others: those of the first row come last where the order is free */
+        const bool turned = t->j->c->tiles == VP_CELLS && t->ring == t->j->p->nodes[1];
+        *k = (struct task){.row = (t->y + turned) % t->n[1], .i = t->x, .z = t->z, .n = n};
+        t->left -= n;
+        t->x += n;
+        if (t->x == t->n[0]) {
+            t->x = 0;
+            t->z++;
+        }
+        if (t->z == t->n[2]) {
+            t->z = 0;
+            t->y++;
+            if (t->left > 0)
+                want_spectra(t);
+        }
+    } else {
+        any = false;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return any;
+}
+
+static void await(const int64_t *count, int64_t n)
+{
+    enum { SPINS = 1000 };
+
+    for (int i = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < n; i++)
+        if (i > SPINS)
+            sched_yield();
+}
+
+static void do_spectrum(struct tasks *t, const struct work *w, const struct task *k)
+{
+    const struct vp_convolve_params *p = t->j->p;
+    const int64_t *pieces = t->j->c->pieces, some = pieces[0] * pieces[1] * pieces[2], q = k->i % some;
+    int64_t v[2];
+
+    for (int64_t y = 0; y < t->n[1] && k->row >= t->ring; y++) { /* whose place it takes */
+        rows_of(t, y, v);
+        if (v[0] > k->row - t->ring)
+            break;
+        await(&t->done[y], t->n[0] * t->n[2]);
+    }
+    spectrum_of(p, w, k->row * p->nodes[0] + k->i / some,
+                (const int64_t[3]){q % pieces[0], q / pieces[0] % pieces[1], q / pieces[0] / pieces[1]},
+                t->spectra + (k->row % t->ring * t->kinds + k->i) * w->s.spectrum);
+    __atomic_add_fetch(&t->made[k->row], 1, __ATOMIC_RELEASE);
+}
+
+static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struct vp_err *err)
+{
+    const struct vp_convolve_job *j = t->j;
     const struct vp_convolve_cpu *c = j->c;
-    const struct vp_box *out = &j->out->box;
-    int64_t run = c->tiles == VP_GENERAL ? 1 : n[0];
+    const int64_t x = t->from[0] + k->i, y = t->from[1] + k->row, z = t->from[2] + k->z;
+    int64_t v[2];
+    int rc;
+
+    rows_of(t, k->row, v);
+    for (; t->make && v[0] <= v[1]; v[0]++)
+        await(&t->made[v[0]], t->kinds);
+    if (c->tiles == VP_CELLS) {
+        rc = cells(j, w, x, x + k->n, y, z, err);
+    } else {
+        const int64_t at[3] = {t->from[0] + k->i * c->out[0], t->from[1] + k->row * c->out[1], t->from[2] + k->z * c->out[2]};
+        rc = c->tiles == VP_GENERAL
+                 ? general(j, w, at, err)
+                 : strip(j, w, at[0], vp_min64(at[0] + k->n * c->out[0], j->out->box.hi[0]), at[1], at[2], err);
+    }
+    __atomic_add_fetch(&t->done[k->row], k->n, __ATOMIC_RELEASE);
+    return rc;
+}
+
+/* All of a box. */
+static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err *err)
+{
+    const struct vp_convolve_params *p = t->j->p;
     int rc = 0;
 
-    /* runs of tiles along x: as long as there is enough to do for all threads */
-    while (run > 2 && threads > 1 && (n[0] + run - 1) / run * n[1] * n[2] < 6 * threads)
-        run = (run + 1) / 2;
-    const int64_t runs = (n[0] + run - 1) / run;
-    #pragma omp parallel num_threads(threads)
+    t->left = t->n[0] * t->n[1] * t->n[2];
+    t->made = vp_alloc((size_t)(p->nodes[1] + t->n[1]), sizeof *t->made, "a list of tiles", err);
+    if (!t->made)
+        return -1;
+    t->done = t->made + p->nodes[1];
+    if (t->make && t->ring == p->nodes[1])
+        t->end = p->nodes[1]; /* also those that this box has no use for, if they are to stay */
+    want_spectra(t);
+    pthread_mutex_init(&t->lock, NULL);
+    #pragma omp parallel num_threads(t->threads)
     {
         struct vp_err own = VP_ERR_INIT;
+        struct task task;
         struct work w;
-        lay_out(&w, j->p, out, scratch + (size_t)omp_get_thread_num() * bytes);
-        w.spectra = spectra;
-        w.node_rows = node_rows(j->p, threads);
-        #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < runs * n[1] * n[2]; i++) {
-            const int64_t x = i % runs * run, y = i / runs % n[1], z = i / runs / n[1];
-            int failed;
-            if (c->tiles == VP_STRIPS)
-                failed = strip(j, &w, from[0] + x * c->out[0], vp_min64(from[0] + (x + run) * c->out[0], out->hi[0]),
-                               from[1] + y * c->out[1], from[2] + z, &own);
-            else if (c->tiles == VP_CELLS)
-                failed = cells(j, &w, from[0] + x, from[0] + vp_min64(x + run, n[0]), from[1] + y, from[2] + z, &own);
-            else
-                failed = general(j, &w, (const int64_t[3]){from[0] + x * c->out[0], from[1] + y * c->out[1],
-                                 from[2] + z * c->out[2]}, &own);
-            if (failed) {
+        lay_out(&w, p, &t->j->out->box, scratch + (size_t)omp_get_thread_num() * bytes);
+        w.spectra = t->spectra;
+        w.node_rows = t->ring;
+        while (next_task(t, &task)) {
+            if (task.spectrum) {
+                do_spectrum(t, &w, &task);
+            } else if (do_tiles(t, &w, &task, &own)) {
                 vp_err_keep(err, &own);
                 #pragma omp atomic write
                 rc = -1;
             }
         }
     }
+    pthread_mutex_destroy(&t->lock);
+    free(t->made);
     return rc;
 }
 
-/* Rows of cells in turn, with the spectra of the rows of nodes that they need, which follow each other in `rows`. */
-static int run_rows(const struct vp_convolve_job *j, const int64_t from[3], const int64_t n[3], float *rows, char *scratch,
-                    size_t bytes, int threads, struct vp_err *err)
+/* With spectra that stay: whoever comes first makes them. */
+static int run_keeping(struct tasks *t, char *scratch, size_t bytes, struct vp_err *err)
 {
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
-    const int64_t nodes = p->nodes[0], size = nodes * sizes_of(c, c->fft->lanes).spectrum, most = node_rows(p, threads);
-    int64_t made = 0; /* rows of nodes so far */
+    struct vp_convolve_cpu *c = t->j->p->cpu;
     int rc = 0;
 
-    for (int64_t y = from[1]; y < from[1] + n[1] && !rc;) {
-        const int64_t first = vp_max64(c->cell[1][y] - 1, 0);
-        int64_t end = y, last = first;
-        while (end < from[1] + n[1] && vp_min64(c->cell[1][end], p->nodes[1] - 1) - first < most)
-            last = vp_min64(c->cell[1][end++], p->nodes[1] - 1);
-        for (int64_t v = vp_max64(made, first); v <= last; v++)
-            make_spectra(p, rows + v % most * size, v * nodes, (v + 1) * nodes, scratch, bytes, &j->out->box, threads);
-        made = last + 1;
-        const int64_t at[3] = {from[0], y, from[2]}, some[3] = {n[0], end - y, n[2]};
-        rc = run_tiles(j, at, some, rows, scratch, bytes, threads, err);
-        y = end;
+    pthread_mutex_lock(&c->lock);
+    const bool make = t->make = !c->spectra || c->made_for != c->fft;
+    if (make) {
+        if (c->made_for) {
+            free(c->spectra);
+            c->spectra = NULL;
+        }
+        if (!c->spectra)
+            c->spectra = vp_alloc_raw(1, (size_t)vp_convolve_spectra(t->j->p), "the kernels' transforms", err);
+    }
+    t->spectra = c->spectra;
+    if (!make)
+        pthread_mutex_unlock(&c->lock);
+    rc = t->spectra ? run_tasks(t, scratch, bytes, err) : -1;
+    if (make) {
+        c->made_for = rc ? c->made_for : c->fft;
+        pthread_mutex_unlock(&c->lock);
     }
     return rc;
 }
@@ -924,16 +1012,18 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
     const struct vp_box *out = &j->out->box;
     struct work ignored;
     const size_t bytes = lay_out(&ignored, p, out, NULL);
-    int64_t from[3] = {out->lo[0], out->lo[1], out->lo[2]}, n[3];
+    struct tasks t = {.j = j, .from = {out->lo[0], out->lo[1], out->lo[2]}, .threads = threads, .ring = node_rows(p, threads),
+                      .kinds = p->nodes[0] * c->pieces[0] * c->pieces[1] * c->pieces[2]};
 
     for (int a = 0; a < 3; a++)
-        n[a] = (vp_box_size(out, a) + c->out[a] - 1) / c->out[a];
+        t.n[a] = (vp_box_size(out, a) + c->out[a] - 1) / c->out[a];
     for (int a = 0; c->tiles == VP_CELLS && a < 2; a++) {
-        cells_of(c, out, a, &from[a], &n[a]);
-        n[a] -= from[a];
+        cells_of(c, out, a, &t.from[a], &t.n[a]);
+        t.n[a] -= t.from[a];
     }
-    if (!c->keeps && c->tiles == VP_CELLS)
-        return run_rows(j, from, n, (float *)scratch, (char *)scratch + rows_bytes(p, threads), bytes, threads, err);
-    return keep_spectra(p, scratch, bytes, out, threads, err)
-           || run_tiles(j, from, n, c->spectra, scratch, bytes, threads, err) ? -1 : 0;
+    if (stay(c))
+        return run_keeping(&t, scratch, bytes, err);
+    t.make = true;
+    t.spectra = scratch;
+    return run_tasks(&t, (char *)scratch + rows_bytes(p, threads), bytes, err);
 }

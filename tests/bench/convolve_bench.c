@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution in memory, one run:
  *
- *     convolve_bench [image|grid|volume|crossover|fftw] [THREADS]
+ *     convolve_bench [image|grid|volume|f64|crossover|fftw] [THREADS]
+ *     convolve_bench table [MOST]         grids of kernels with 1, 2, 4 ... MOST (or all) threads: speed-up and efficiency
  *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
 #include "base/err.h"
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Of one thread the time of the processor: others may have it in between. */
 static double now(int threads)
@@ -25,7 +28,7 @@ static double now(int threads)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-struct job { int64_t image[3], n[3], nodes; const char *method; int64_t tile[3]; };
+struct job { int64_t image[3], n[3], nodes; const char *method; int64_t tile[3]; enum vp_type type; /* f64; else f32 */ };
 
 static float uniform(void)
 {
@@ -47,16 +50,24 @@ static double measure(const struct job *j, int threads, int times, char text[110
     double best = 1e9;
     float *in = vp_alloc((size_t)voxels, sizeof *in, "", &err), *out = vp_alloc((size_t)voxels, sizeof *out, "", &err);
     float *k = vp_alloc((size_t)kernel, sizeof *k, "", &err);
-    const void *from = in;
+    const bool wide = j->type == VP_F64;
+    double *in64 = wide ? vp_alloc((size_t)voxels, sizeof *in64, "", &err) : NULL;
+    double *out64 = wide ? vp_alloc((size_t)voxels, sizeof *out64, "", &err) : NULL, *k64 = vp_alloc((size_t)kernel, sizeof *k64, "", &err);
+    const void *from = wide ? (void *)in64 : in;
+    const enum vp_type type = wide ? VP_F64 : VP_F32;
 
-    for (int64_t i = 0; i < voxels; i++)
+    for (int64_t i = 0; i < voxels; i++) {
         in[i] = uniform();
+        if (wide)
+            in64[i] = in[i];
+    }
     for (int64_t i = 0; i < kernel; i++)
-        k[i] = j->method && !strcmp(j->method, "separable") ? 1 : uniform();
+        k64[i] = k[i] = j->method && !strcmp(j->method, "separable") ? 1 : uniform();
     struct vp_convolve_given g = {.n = {j->n[0], j->n[1], j->n[2]}, .nodes = {j->nodes, j->nodes}, .kernels = k,
+                                  .exact = k64, .fft = &vp_fftw,
                                   .edge = VP_EDGE_ZERO, .method = j->method,
                                   .tile = {j->tile[0], j->tile[1], j->tile[2]}};
-    if (!vp_convolve_local(&op, &g, j->image, VP_F32, VP_F32, &err)) {
+    if (!vp_convolve_local(&op, &g, j->image, type, type, &err)) {
         memcpy(text, op.text, 160);
         *predicted = op.cost;
         vp_chain_add(&c, &op, &err);
@@ -65,8 +76,12 @@ static double measure(const struct job *j, int threads, int times, char text[110
             if (j->nodes > 1) { /* spectra are part of it */
                 struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)c.stage[0].params)->cpu;
                 cpu->made_for = NULL;
+                if (wide) {
+                    free(cpu->exact->spectra);
+                    cpu->exact->spectra = NULL;
+                }
             }
-            vp_chain_apply(&c, &from, out, threads, &err);
+            vp_chain_apply(&c, &from, wide ? (void *)out64 : out, threads, &err);
             const double s = now(threads) - t;
             best = s < best ? s : best;
         }
@@ -78,7 +93,16 @@ static double measure(const struct job *j, int threads, int times, char text[110
     free(in);
     free(out);
     free(k);
+    free(in64);
+    free(out64);
+    free(k64);
     return best;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 /* The same job by FFTW's measured plans: overlap-save in square tiles, the best of some sizes. Milliseconds. */
@@ -133,6 +157,148 @@ static double with_fftw(int64_t n, int64_t k, int64_t tile)
     return best * 1e3;
 }
 
+/* ---- more and more threads ---- */
+
+enum { STEPS = 8 };
+
+/* A grid of kernels, its operation, the image and the result. */
+struct grid { struct vp_chain c; float *in, *out, *k; void *scratch; };
+
+static void grid_open(struct grid *g, int64_t size, int64_t nodes, int threads)
+{
+    const int64_t image[3] = {size, size, 1}, kernels = 100 * 100 * nodes * nodes;
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_op op;
+
+    *g = (struct grid){.in = vp_alloc((size_t)(size * size), sizeof *g->in, "", &err),
+                       .out = vp_alloc((size_t)(size * size), sizeof *g->out, "", &err),
+                       .k = vp_alloc((size_t)kernels, sizeof *g->k, "", &err)};
+    if (!g->in || !g->out || !g->k)
+        exit(1);
+    for (int64_t i = 0; i < size * size; i++)
+        g->in[i] = uniform();
+    for (int64_t i = 0; i < kernels; i++)
+        g->k[i] = uniform();
+    const struct vp_convolve_given given = {.n = {100, 100, 1}, .nodes = {nodes, nodes}, .kernels = g->k, .edge = VP_EDGE_ZERO};
+    if (vp_convolve_local(&op, &given, image, VP_F32, VP_F32, &err) || vp_chain_add(&g->c, &op, &err)
+        || !(g->scratch = vp_alloc_raw(1, vp_chain_bytes(&g->c, &(struct vp_box){{0}, {size, size, 1}}, threads), "", &err)))
+        exit(1);
+}
+
+/* Seconds by the clock. */
+static double grid_run(struct grid *g, int threads)
+{
+    const int64_t *n = g->c.stage[0].image;
+    const struct vp_box box = {{0}, {n[0], n[1], n[2]}};
+    const struct vp_part in = {box, n[0], (void **)&g->in}, out = {box, n[0], (void **)&g->out};
+    struct vp_err err = VP_ERR_INIT;
+    const double t = vp_now();
+
+    ((struct vp_convolve_params *)g->c.stage[0].params)->cpu->made_for = NULL; /* spectra are part of it */
+    if (vp_chain_run(&g->c, &in, &out, g->scratch, threads, &err))
+        exit(1);
+    return vp_now() - t;
+}
+
+static void grid_close(struct grid *g)
+{
+    vp_chain_free(&g->c);
+    free(g->in);
+    free(g->out);
+    free(g->k);
+    free(g->scratch);
+}
+
+/* The least seconds of a run where so many processes of one thread each have an image of their own, or with `size` 0 do
+ * transforms in the first-level cache: what the processors can do, with their memory and clocks shared, or with their
+ * clocks alone, if nothing had to be waited for. The mean of all processes. */
+static double copies(int64_t size, int64_t nodes, int processes, int times)
+{
+    int start[2], said[2];
+    double sum = 0;
+
+    if (pipe(start) || pipe(said))
+        exit(1);
+    fflush(stdout);
+    for (int p = 0; p < processes; p++)
+        if (!fork()) {
+            struct vp_err err = VP_ERR_INIT;
+            const struct vp_line_isa *isa = vp_line_isa(NULL);
+            struct vp_line line;
+            struct grid g;
+            double best = 1e9;
+            char c;
+            float *x = vp_alloc(128 * 2 * 16, sizeof *x, "", &err);
+            if (!x || vp_line_make(&line, 128, false, NULL, &err))
+                _exit(1);
+            if (size)
+                grid_open(&g, size, nodes, 1);
+            close(start[1]);
+            if (write(said[1], &best, sizeof best) < 0 || read(start[0], &c, 1) < 0)
+                _exit(1);
+            for (int i = 0; i < times; i++) {
+                double t = vp_now();
+                for (int k = 0; k < 5000 && !size; k++)
+                    isa->forward(&line, x, 1);
+                t = size ? grid_run(&g, 1) : vp_now() - t;
+                best = t < best ? t : best;
+            }
+            _exit(write(said[1], &best, sizeof best) != sizeof best);
+        }
+    close(start[0]);
+    for (int i = 0; i < 2 * processes; i++) {
+        double t;
+        if (read(said[0], &t, sizeof t) != sizeof t)
+            exit(1);
+        sum += i < processes ? 0 : t;
+        if (i == processes - 1)
+            close(start[1]);
+    }
+    close(said[0]);
+    close(said[1]);
+    while (wait(NULL) > 0)
+        ;
+    return sum / processes;
+}
+
+static void table(int most)
+{
+    enum { TURNS = 4 };
+
+    for (int64_t size = 1024, nodes = 8; size <= 4096; size *= 2, nodes *= 2) {
+        const int runs = size == 4096 ? 2 : size == 2048 ? 6 : 20, all = TURNS * runs;
+        double time[STEPS][TURNS * 20], apart[STEPS], clocks[STEPS];
+        struct grid g;
+        int steps = 0;
+
+        for (int t = 1; t <= most && steps < STEPS; t *= 2)
+            steps++;
+        grid_open(&g, size, nodes, most);
+        for (int turn = 0; turn < TURNS; turn++)
+            for (int s = 0; s < steps; s++) {
+                nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* threads that had work look for more for a while */
+                grid_run(&g, 1 << s);
+                for (int r = 0; r < runs; r++)
+                    time[s][turn * runs + r] = grid_run(&g, 1 << s);
+            }
+        grid_close(&g);
+        for (int s = 0; s < steps; s++) {
+            qsort(time[s], (size_t)all, sizeof **time, by_value);
+            apart[s] = copies(size, nodes, 1 << s, 2 * runs);
+            clocks[s] = copies(0, 0, 1 << s, 20);
+        }
+        printf("%lld^2, %lld x %lld kernels of 100^2\n threads       ms   median   speed-up   efficiency   of separate processes:"
+               " that of theirs   of clocks alone\n", (long long)size, (long long)nodes, (long long)nodes);
+        for (int s = 0; s < steps; s++) {
+            const double speed_up = time[0][0] / time[s][0], separate = apart[0] / apart[s];
+            printf("%8d %8.2f %8.2f %10.2f %10.1f %% %22.1f %% %14.1f %% %15.1f %%\n", 1 << s, time[s][0] * 1e3,
+                   time[s][all / 2] * 1e3, speed_up, 100 * speed_up / (1 << s), 100 * speed_up / (1 << s) / separate,
+                   100 * separate, 100 * clocks[0] / clocks[s]);
+        }
+        fflush(stdout);
+    }
+}
+
 static void show(const struct job *j, int threads, int times)
 {
     char text[1100] = "";
@@ -150,30 +316,41 @@ int main(int argc, char **argv)
     const int threads = argc > 2 ? atoi(argv[2]) : 1;
 
     if (!strcmp(what, "image")) {
-        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}}, threads, 5);
+        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}, VP_F32}, threads, 5);
     } else if (!strcmp(what, "fftw")) {
         for (int64_t tile = 256; tile <= 1024; tile += tile < 512 ? 64 : 256)
             printf("%9.2f ms FFTW, measured plans of %lld x %lld\n", with_fftw(4096, 101, tile), (long long)tile, (long long)tile);
+    } else if (!strcmp(what, "f64")) {
+        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}, VP_F64}, threads, 3);
+        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}, VP_F64}, threads, 3);
+        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}, VP_F64}, threads, 2);
+        for (int64_t n = 3; n <= 21; n += 6) {
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}, VP_F64}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "separable", {0}, VP_F64}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}, VP_F64}, threads, 3);
+        }
     } else if (!strcmp(what, "grid")) {
-        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}}, threads, 5);
-        show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}}, threads, 3);
+        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}, VP_F32}, threads, 5);
+        show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}, VP_F32}, threads, 3);
     } else if (!strcmp(what, "volume")) {
-        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}}, threads, 3);
+        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}, VP_F32}, threads, 3);
+    } else if (!strcmp(what, "table")) {
+        table(argc > 2 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     } else if (!strcmp(what, "crossover")) {
         for (int64_t n = 3; n <= 21; n += 2) {
-            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}}, threads, 3);
-            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "separable", {0}}, threads, 3);
-            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}, VP_F32}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "separable", {0}, VP_F32}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}, VP_F32}, threads, 3);
         }
     } else if (!strcmp(what, "tile")) {
-        struct job j = {{atoi(argv[3]), atoi(argv[3]), 1}, {atoi(argv[4]), atoi(argv[4]), 1}, atoi(argv[5]), "fft", {0}};
+        struct job j = {{atoi(argv[3]), atoi(argv[3]), 1}, {atoi(argv[4]), atoi(argv[4]), 1}, atoi(argv[5]), "fft", {0}, VP_F32};
         for (int i = 6; i + 1 < argc; i += 2) {
             j.tile[0] = atoi(argv[i]);
             j.tile[1] = atoi(argv[i + 1]);
             show(&j, threads, 3);
         }
     } else if (!strcmp(what, "box")) {
-        struct job j = {{256, 256, 256}, {31, 31, 31}, 1, "fft", {0}};
+        struct job j = {{256, 256, 256}, {31, 31, 31}, 1, "fft", {0}, VP_F32};
         for (int i = 3; i + 2 < argc; i += 3) {
             for (int a = 0; a < 3; a++)
                 j.tile[a] = atoi(argv[i + a]);

@@ -16,6 +16,10 @@ for program in "$build"/bench/*; do
 done
 
 echo
+echo "== convolution with grids of kernels, with more and more threads"
+"$build"/bench/convolve_bench table
+
+echo
 echo "== ct-fdk, file to file: 512^2 x 512 views to 512^3, $(nproc) cores"
 ct-geom --sod 1000 --sdd 1500 --detector 512x512 --pitch 0.78125 --views 512 -o "$dir/scan.geom"
 ct-phantom -g "$dir/scan.geom" -o "$dir/scan.tif"

@@ -3,6 +3,7 @@
  * against the whole; transforms against theirs. */
 #include "base/err.h"
 #include "base/fft.h"
+#include "base/fft64.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
 #include "local/gauss.h"
@@ -27,6 +28,7 @@ static double sample(const void *image, enum vp_type type, int64_t i)
     case VP_U8: return ((const uint8_t *)image)[i];
     case VP_U16: return ((const uint16_t *)image)[i];
     case VP_I16: return ((const int16_t *)image)[i];
+    case VP_F64: return ((const double *)image)[i];
     default: return ((const float *)image)[i];
     }
 }
@@ -52,7 +54,8 @@ static double naive(const struct setting *s, const double *v, const double *kern
 {
     const struct vp_convolve_given *g = &s->g;
     const int64_t *n = g->n, size = n[0] * n[1] * n[2];
-    double sum = 0, all = 0, in = 0, w[2][8];
+    long double sum = 0, all = 0, in = 0;
+    double w[2][8];
     int64_t k[3], q[3];
 
     for (int a = 0; a < 2; a++)
@@ -84,9 +87,9 @@ static double naive(const struct setting *s, const double *v, const double *kern
                     }
                 all += weight;
                 in += inside ? weight : 0;
-                sum += from < 0 ? 0 : weight * v[from];
+                sum += from < 0 ? 0 : (long double)weight * v[from];
             }
-    return g->edge == VP_EDGE_RENORMALIZE ? sum * all / in : sum;
+    return (double)(g->edge == VP_EDGE_RENORMALIZE ? sum * all / in : sum);
 }
 
 /* ---- random settings ---- */
@@ -102,7 +105,7 @@ static void size_of(const struct setting *s, int64_t first[3], int64_t n[3])
     }
 }
 
-static void make_setting(struct setting *s, float *kernels, double *exact)
+static void make_setting(struct setting *s, float *kernels, double *raw, double *exact)
 {
     struct vp_convolve_given *g = &s->g;
     const int64_t n = g->n[0] * g->n[1] * g->n[2];
@@ -116,13 +119,16 @@ static void make_setting(struct setting *s, float *kernels, double *exact)
     for (int64_t k = 0; k < g->nodes[0] * g->nodes[1]; k++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++) {
-            kernels[k * n + i] = (float)(uniform() * exp(-0.02 * (double)(i % 17)) / (double)n);
-            sum += kernels[k * n + i];
+            raw[k * n + i] = uniform() * exp(-0.02 * (double)(i % 17)) / (double)n;
+            kernels[k * n + i] = (float)raw[k * n + i];
+            raw[k * n + i] = g->fft ? raw[k * n + i] : kernels[k * n + i];
+            sum += raw[k * n + i];
         }
         for (int64_t i = 0; i < n; i++)
-            exact[k * n + i] = kernels[k * n + i] / (g->normalize ? sum : 1);
+            exact[k * n + i] = raw[k * n + i] / (g->normalize ? sum : 1);
     }
     g->kernels = kernels;
+    g->exact = raw;
 }
 
 /* One setting against the definition with every instruction set, and in random boxes. */
@@ -133,18 +139,22 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
     const int64_t voxels = s->image[0] * s->image[1] * s->image[2], results = n[0] * n[1] * n[2];
     const int64_t kernel = s->g.n[0] * s->g.n[1] * s->g.n[2] * s->g.nodes[0] * s->g.nodes[1];
     float *kernels = malloc((size_t)kernel * sizeof *kernels);
+    const double most_off = in == VP_F64 && type == VP_F64 ? 1e-14 : in == VP_F64 ? 6e-8 : 5e-7;
+    double *raw = malloc((size_t)kernel * sizeof *raw);
     double *exact = malloc((size_t)kernel * sizeof *exact), *v = malloc((size_t)voxels * sizeof *v), worst = 0;
     char *image = malloc((size_t)voxels * vp_type_size(in)), *out = malloc((size_t)results * vp_type_size(type));
     double *want = malloc((size_t)results * sizeof *want), most = 0;
     const void *from = image;
 
-    make_setting(s, kernels, exact);
+    s->g.fft = in == VP_F64 ? &vp_fftw : NULL;
+    make_setting(s, kernels, raw, exact);
     for (int64_t i = 0; i < voxels; i++) {
         const int r = (int)(random_bits() % 200);
         switch (in) {
         case VP_U8: ((uint8_t *)image)[i] = (uint8_t)r; break;
         case VP_U16: ((uint16_t *)(void *)image)[i] = (uint16_t)(r + 3000); break;
         case VP_I16: ((int16_t *)(void *)image)[i] = (int16_t)(r - 100); break;
+        case VP_F64: ((double *)(void *)image)[i] = uniform(); break;
         default: ((float *)(void *)image)[i] = (float)uniform();
         }
         v[i] = sample(image, in, i);
@@ -168,16 +178,20 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
             op.free(op.params);
             continue;
         }
-        if (k == 2 && s->g.nodes[1] > 2) /* spectra of few rows of nodes at a time, as of a large grid */
-            ((struct vp_convolve_params *)op.params)->cpu->keeps = false;
+        if (k == 2 && s->g.nodes[1] > 2) { /* spectra of few rows of nodes at a time, as of a large grid */
+            struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)op.params)->cpu;
+            cpu->keeps = false;
+            if (cpu->exact)
+                cpu->exact->keeps = false;
+        }
         CHECK_INT(vp_chain_add(&c, &op, &err), 0);
         CHECK_INT(vp_chain_apply(&c, &from, out, 2, &err), 0);
         CHECK_STR(err.msg, "");
         double off = 0;
         for (int64_t i = 0; i < results; i++)
-            off = fmax(off, fabs(sample(out, type, i) - want[i]) - (type == VP_F32 ? 0 : 0.5));
-        CHECK(off / most <= 5e-7);
-        if (!(off / most <= 5e-7))
+            off = fmax(off, fabs(sample(out, type, i) - want[i]) - (vp_type_is_float(type) ? 0 : 0.5));
+        CHECK(off / most <= most_off);
+        if (!(off / most <= most_off))
             printf("%s: %g of the maximum, result %lld %lld %lld\n", op.text, off / most, (long long)n[0], (long long)n[1],
                    (long long)n[2]);
         worst = fmax(worst, off / most);
@@ -186,6 +200,7 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
         vp_chain_free(&c);
     }
     free(kernels);
+    free(raw);
     free(exact);
     free(v);
     free(want);
@@ -272,6 +287,117 @@ static void test_large(void)
     compare(&deep, VP_F32, VP_F32, 1);
 }
 
+/* All in f64, where there are transforms: every method, edge, model of weights and crop. */
+static void test_f64(void)
+{
+    static const char *const methods[] = {"fft", "direct", NULL};
+    if (!&vp_fftw) {
+        printf("built without FFTW: nothing in f64\n");
+        return;
+    }
+    for (int i = 0; i < 60; i++) {
+        const int kind = i / 5 % 4;
+        const bool deep = kind == 1, grid = kind > 1;
+        struct setting s = {.image = {random_in(12, 60), random_in(12, 40), deep ? random_in(5, 9) : 1},
+                            .g = {.n = {random_in(1, 14), random_in(1, 14), deep ? random_in(2, 5) : 1}, .nodes = {1, 1},
+                                  .edge = EDGES[i % 5], .crop = (enum vp_crop)(i / 20 % 3)}};
+        if (s.g.crop == VP_CROP_VALID)
+            for (int a = 0; a < 2; a++)
+                s.g.n[a] = s.g.n[a] > s.image[a] ? s.image[a] : s.g.n[a];
+        if (s.g.crop == VP_CROP_FULL && s.g.edge == VP_EDGE_RENORMALIZE)
+            s.g.crop = VP_CROP_SAME;
+        s.g.weights = kind == 3 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+        s.g.nodes[0] = grid ? random_in(1, 4) : 1;
+        s.g.nodes[1] = grid ? random_in(1, 3) : 1;
+        s.g.correlate = i / 2 % 3 == 0;
+        s.g.normalize = i % 4 == 0;
+        s.g.method = grid ? NULL : methods[i % 3];
+        compare(&s, VP_F64, i % 9 ? VP_F64 : VP_F32, i % 7 == 0);
+    }
+    struct setting far = {.image = {30, 20, 1}, .g = {.n = {2300, 3, 1}, .nodes = {1, 1}, .edge = VP_EDGE_MIRROR, .method = "fft"}};
+    compare(&far, VP_F64, VP_F64, 1);
+}
+
+/* What is too large for the definition: in f32 against the same in f64. */
+static void test_oracle(void)
+{
+    const int64_t image[3] = {900, 700, 1}, voxels = 900 * 700;
+    float *in = malloc((size_t)voxels * sizeof *in), *out = malloc((size_t)voxels * sizeof *out), *k;
+    double *in64 = malloc((size_t)voxels * sizeof *in64), *out64 = malloc((size_t)voxels * sizeof *out64), *k64;
+    const void *from = in, *from64 = in64;
+
+    for (int64_t i = 0; i < voxels; i++)
+        in64[i] = in[i] = (float)(uniform() + (double)(i % 900) / 300);
+    for (int grid = 0; grid < 3 && &vp_fftw; grid++) {
+        struct vp_convolve_given g = {.n = {101, 80, 1}, .nodes = {grid ? 6 : 1, grid ? 5 : 1}, .edge = VP_EDGE_MIRROR,
+                                      .weights = grid > 1 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT, .fft = &vp_fftw};
+        const int64_t n = g.n[0] * g.n[1] * g.nodes[0] * g.nodes[1];
+        double off = 0, most = 0;
+        k = malloc((size_t)n * sizeof *k);
+        k64 = malloc((size_t)n * sizeof *k64);
+        for (int64_t i = 0; i < n; i++)
+            k64[i] = k[i] = (float)uniform();
+        g.kernels = k;
+        g.exact = k64;
+        for (int wide = 0; wide < 2; wide++) {
+            struct vp_err err = VP_ERR_INIT;
+            struct vp_chain c = {0};
+            struct vp_op op;
+            const enum vp_type type = wide ? VP_F64 : VP_F32;
+            CHECK_INT(vp_convolve_local(&op, &g, image, type, type, &err), 0);
+            CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+            CHECK_INT(vp_chain_apply(&c, wide ? &from64 : &from, wide ? (void *)out64 : out, 2, &err), 0);
+            vp_chain_free(&c);
+        }
+        for (int64_t i = 0; i < voxels; i++) {
+            off = fmax(off, fabs(out[i] - out64[i]));
+            most = fmax(most, fabs(out64[i]));
+        }
+        CHECK(off <= 5e-7 * most && off > 0);
+        free(k);
+        free(k64);
+    }
+    free(in);
+    free(out);
+    free(in64);
+    free(out64);
+}
+
+/* The same in f64: a product to the last digits, and one that was rounded to f32. */
+static void test_separable_f64(const struct vp_convolve_given *given, const int64_t image[3])
+{
+    static double k[105], in[40 * 30 * 20], out[2][40 * 30 * 20];
+    struct vp_convolve_given g = *given;
+    struct vp_err err = VP_ERR_INIT;
+    const void *from = in;
+    struct vp_op op;
+    double off = 0, most = 0;
+
+    g.exact = k;
+    g.fft = &vp_fftw;
+    for (int i = 0; i < 105; i++)
+        k[i] = (1 + i % 7 * 0.3) * (2 - i / 7 % 5 * 0.7) * (0.5 + i / 35);
+    for (int i = 0; i < 40 * 30 * 20; i++)
+        in[i] = uniform();
+    for (int way = 0; way < 2; way++) {
+        struct vp_chain c = {0};
+        g.method = way ? "direct" : "separable";
+        CHECK_INT(vp_convolve_local(&op, &g, image, VP_F64, VP_F64, &err), 0);
+        CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+        CHECK_INT(vp_chain_apply(&c, &from, out[way], 2, &err), 0);
+        check_boxes(&c.stage[0], in, out[way], 2);
+        vp_chain_free(&c);
+    }
+    for (int i = 0; i < 40 * 30 * 20; i++) {
+        off = fmax(off, fabs(out[0][i] - out[1][i]));
+        most = fmax(most, fabs(out[1][i]));
+    }
+    CHECK(off <= 1e-14 * most && off > 0);
+    k[3] = (float)k[3];
+    g.method = "separable";
+    CHECK_INT(vp_convolve_local(&op, &g, image, VP_F64, VP_F64, &err), -1);
+}
+
 /* Products are found, and what is none is not. */
 static void test_separable(void)
 {
@@ -304,6 +430,8 @@ static void test_separable(void)
         most = fmax(most, fabs((double)direct[i]));
     }
     CHECK(off < 1e-6 * most && off > 0);
+    if (&vp_fftw)
+        test_separable_f64(&g, image);
     k[3] += 1e-4f;
     g.method = "separable";
     CHECK_INT(vp_convolve_local(&op, &g, image, VP_F32, VP_F32, &err), -1);
@@ -353,15 +481,33 @@ static void test_nan(void)
 
 /* ---- transforms ---- */
 
+/* How far a delta at d, weighed as the kernel that is 1/2 at e and at -e would weigh it (1 if that is one place), is off. */
+static double weighed(const struct vp_line_isa *isa, const struct vp_line *l, float *x, float *k, int64_t d, int64_t e)
+{
+    const int64_t n = l->n, w = isa->lanes;
+    double off = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        k[i] = (float)(cos(2 * M_PI * (double)e * ((double)vp_line_root(l, i) + 0.25) / (double)n) / (double)n);
+        for (int64_t j = 0; j < 2 * w; j++)
+            x[i * 2 * w + j] = j < w ? (float)(i == d) : NAN; /* imaginary parts are not read */
+    }
+    isa->weigh(l, x, k);
+    for (int64_t i = 0; i < n; i++)
+        off = fmax(off, fabs(x[i * 2 * w] - 0.5 * ((i == d + e) + (i == d - e))));
+    return off;
+}
+
 /* A transform evaluates at the roots, in whatever order, and the way back gives what was there times n; any two values of
  * the product of two transforms are those of a cyclic convolution. */
 static void test_lines(void)
 {
     struct vp_err err = VP_ERR_INIT;
+    enum { LONGEST = 1200 };
     float *x = NULL, *k = NULL;
 
-    CHECK(!posix_memalign((void **)&x, 64, VP_LINE_MAX * 32 * sizeof *x) && !posix_memalign((void **)&k, 64, VP_LINE_MAX * 32 * sizeof *k));
-    for (int64_t n = 2; n <= 1200; n += n < 130 ? 1 : n / 8)
+    CHECK(!posix_memalign((void **)&x, 64, LONGEST * 32 * sizeof *x) && !posix_memalign((void **)&k, 64, LONGEST * 32 * sizeof *k));
+    for (int64_t n = 2; n <= LONGEST; n += n < 130 ? 1 : n / 8)
         for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++)
             for (int cyclic = 0; cyclic < 2; cyclic++) {
                 const struct vp_line_isa *isa = vp_line_isa(ISAS[i]);
@@ -393,6 +539,8 @@ static void test_lines(void)
                     off = fmax(off, fabs(x[j * 2 * w + w] - (j == at && turned)));
                 }
                 CHECK_NEAR(off, 0, 2e-6);
+                off = cyclic ? 0 : weighed(isa, &l, x, k, d, e);
+                CHECK_NEAR(off, 0, 2e-6);
                 vp_line_free(&l);
             }
     free(x);
@@ -420,7 +568,7 @@ static void test_errors(void)
             g.n[0] = 21;
             g.n[1] = 1;
         }
-        CHECK_INT(vp_convolve_local(&op, &g, image, i == 4 ? VP_F64 : VP_F32, VP_F32, &err), -1);
+        CHECK_INT(vp_convolve_local(&op, &g, image, i == 4 ? VP_F64 : VP_F32, VP_F32, &err), -1); /* f64 without transforms */
         CHECK(err.msg[0]);
     }
 }
@@ -433,6 +581,8 @@ int main(void)
     test_volumes();
     test_crop();
     test_large();
+    test_f64();
+    test_oracle();
     test_separable();
     test_nan();
     test_errors();
