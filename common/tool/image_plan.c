@@ -91,6 +91,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
     if (automatic && !vp_choose(&effort, 1))
         return 0;
     const struct vp_kind *kind = NULL;
+    vp_devices_only(run->common.device);
     if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
         return -1;
     if (kind->on_host) {
@@ -109,6 +110,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
     if (automatic)
         n = vp_choose(&effort, n);
     p->devices = 0;
+    if (n > 1)
+        vp_devices_start(kind, devices, (int)vp_min64(n, VP_MAX_DEVICES));
     for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
         struct vp_device_info info = {0};
         rc = kind->info(devices[i], &info, err);
