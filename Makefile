@@ -24,6 +24,9 @@ NVCC    ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/loca
 # MPI the same, where mpicc is found: for ct-fdk on many hosts.
 MPI     ?= auto
 MPICC   ?= $(firstword $(shell command -v mpicc 2>/dev/null))
+# FFTW in double precision, for the two programs that work in f64: where it is found, 1 insists, 0 leaves f64 out. It is under
+# the GNU GPL, so programs that are linked with it are passed on under its terms: bundles have it only with FFTW=1.
+FFTW    ?= auto
 WERROR  ?= 0
 V       ?= 0
 
@@ -94,6 +97,15 @@ $(error MPI=1, but there is no mpicc: set MPICC=/path/to/mpicc)
 endif
 endif
 PLUGINS := $(PLUGIN) $(RANKS)
+WITHFFTW := img-convolve img-deconvolve
+ifneq ($(FFTW),0)
+FFTWLIBS := $(shell pkg-config --libs fftw3 2>/dev/null || { echo '\#include <fftw3.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo -lfftw3; })
+ifneq ($(FFTWLIBS),)
+FFTWOBJ := $(OBJ)/fftw/fftw.o
+else ifeq ($(FFTW),1)
+$(error FFTW=1, but there is no fftw3.h: install FFTW 3 (libfftw3-dev))
+endif
+endif
 comma := ,
 CUDAROOT := $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU_ARCH ?= -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90,code=sm_90
@@ -147,13 +159,18 @@ $(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/common/run/ranks.o
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 
+# linked anew when FFTW comes or goes
+$(OBJ)/fftw.use: FORCE
+	@mkdir -p $(@D) && { echo '$(FFTW) $(FFTWLIBS)' | cmp -s - $@ || echo '$(FFTW) $(FFTWLIBS)' >$@; }
+$(foreach i,$(WITHFFTW:%=bin/%) $(if $(filter 1,$(FFTW)),$(WITHFFTW:%=bundle/%)) unit/convolve_test unit/deconvolve_test unit/plans_test bench/convolve_bench,$(eval $(OBJ)/$(i): $(FFTWOBJ) $(OBJ)/fftw.use) \
+    $(eval $(OBJ)/$(i): MORELIBS := $(FFTWOBJ) $(FFTWLIBS)))
 $(OBJ)/bin/%: $(OBJ)/tools/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/unit/docs_test: $(OBJ)/docs/man.o $(OBJ)/docs/completions.o
 $(OBJ)/unit/%: $(OBJ)/tests/unit/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter-out $(OBJ)/fftw/%,$(filter %.o,$^)) $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(LIBS)
 $(OBJ)/bench/%: $(OBJ)/tests/bench/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(BENCHLIBS) $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) $(MORELIBS) $(BENCHLIBS) $(LIBS)
 $(OBJ)/replay/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(OBJ)/tests/fuzz/replay.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDFLAGS) $(GOMP) $(LIBS)
 $(OBJ)/fuzzer/%: $(OBJ)/tests/fuzz/%_fuzz.o $(OBJ)/tests/fuzz/fuzz.o $(LIB)
@@ -273,7 +290,8 @@ BUNDLE ?= bundle
 STRIP  ?= strip
 # The programs of a bundle find its libraries beside them. Others do not look there: what lies beside a copy may be anybody's.
 $(OBJ)/bundle/%: $(OBJ)/tools/%.o $(LIB)
-	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(LIBS)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(LINKFLAGS) -o $@ $< $(LIB) $(LDFLAGS) $(GOMP) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/voxpipe' $(MORELIBS) $(LIBS)
+$(WITHFFTW:%=$(OBJ)/bundle/%): $(OBJ)/fftw.use
 
 ## bundle: a folder that runs on another Linux machine without root: programs, plugin, libraries and their notices, man pages
 bundle: all $(TOOLS:%=$(OBJ)/bundle/%)
@@ -305,7 +323,7 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
+	@echo '  O=DIR CUDA=auto|0|1 MPI=auto|0|1 FFTW=auto|0|1 CC=gcc CFLAGS=-O3 PREFIX=/usr/local DESTDIR= SAN=address,undefined WERROR=1 V=1'
 
 .PHONY: FORCE all unit tests check fuzz fuzzers check-faults check-isa tsan demo bench rates model pairs docs install install-strip bundle uninstall sanitize clean help
 .SECONDARY:

@@ -83,8 +83,8 @@ convolve_axis axis_of(const vp_op *op, int axis, int valid)
     const vp_convolve_params *const p = params_of(op);
     convolve_axis a = {};
     a.size = clamped(op->image[axis]);
-    a.first = (int)p->before[axis];
-    a.count = clamped(op->image[axis] - p->before[axis] - p->behind[axis]);
+    a.first = (int)op->before[axis];
+    a.count = clamped(op->image[axis] - op->before[axis] - op->behind[axis]);
     a.rule = p->edge == VP_EDGE_RENORMALIZE ? VP_EDGE_ZERO : p->edge;
     a.taps = (int)p->n[axis];
     a.centre = (int)p->centre[axis];
@@ -476,7 +476,7 @@ void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
         step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : c.valid[a];
         halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]);
         if (seen_again)
-            halo[a] += 2 * std::max(p->before[a], p->behind[a]);
+            halo[a] += 2 * std::max(op->before[a], op->behind[a]);
     }
 }
 

@@ -774,7 +774,7 @@ void grid_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
         return;
     for (int a = 0; a < 3; a++) {
         step[a] = 1;
-        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]) + 2 * std::max(p->before[a], p->behind[a]);
+        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]) + 2 * std::max(op->before[a], op->behind[a]);
         if (a < 2)
             halo[a] += c.most[a] - 1 + (a == 1 ? 2 * c.length->R2 - 1 : 0);
     }

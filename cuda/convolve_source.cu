@@ -470,7 +470,7 @@ void source_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
         return;
     for (int a = 0; a < 3; a++) {
         step[a] = a == 0 ? 2 * c.valid[0] : a == 1 ? c.valid[1] : 1;
-        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]) + 2 * std::max(p->before[a], p->behind[a]);
+        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]) + 2 * std::max(op->before[a], op->behind[a]);
     }
 }
 

@@ -170,6 +170,10 @@ constexpr auto params = vp_params<vp_moments_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
+    if (params(op)->edge != VP_EDGE_RENORMALIZE) {
+        snprintf(why, size, "no kernel for voxels beyond the edge");
+        return false;
+    }
     if (params(op)->moment == VP_ABOVE && op->out == VP_U8 && (VP_MOMENTS_TYPES & 1u << op->in))
         return true;
     if ((VP_MOMENTS_TYPES & 1u << op->in) && (VP_MOMENTS_TYPES & 1u << op->out) &&

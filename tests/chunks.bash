@@ -104,20 +104,21 @@ plan() {
         HOW+=(--chunk "${w}x${h}x$d")
     fi
     one_of 1 1 2 3; HOW+=(-j "$R")
-    one_of 2500K 4M 20M 1G; HOW+=(-m "$R")
+    # shellcheck disable=SC2086
+    one_of $MEMORY; HOW+=(-m "$R")
     one_of file "standard input" pipe; FROM=$R
     # shellcheck disable=SC2086
     one_of $DEVICES; HOW+=(--device "$R")
 }
 
 # some_plans PROGRAM CASES: random images and options, 8 plans of each. A program's function below sets OPTIONS, and
-# SEEK if a pipe cannot give what they need.
+# SEEK if a pipe cannot give what they need, and MEMORY where it takes more.
 some_plans() {
     local program=$1 cases=$2 case try
     samples
     for ((case = 0; case < cases; case++)); do
         image
-        OPTIONS=() SEEK=
+        OPTIONS=() SEEK= MEMORY="2500K 4M 20M 1G"
         "$program-options"
         "$program" "${OPTIONS[@]}" "${READ[@]}" --raw-out -q -j 1 -m 1G --chunk "${W}x${H}x$D" $IN > want
         [ -s want ]
@@ -267,7 +268,16 @@ img-convolve-options() {
     perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif)
+    below 2
+    if [ "$TYPE$R" = f32le0 ] && ldd "$(command -v img-convolve)" | grep -q libfftw3; then
+        img-convert --raw-in "${W}x$H:f32le" --type f64 --raw-out image.raw > f64.raw
+        TYPE=f64le READ=(--raw-in "${W}x$H:f64le" "${READ[@]:2}")
+        mv f64.raw image.raw
+    fi
     edge
+    if [ "${OPTIONS[*]: -1}" != renormalize ]; then any_of "" "--crop full"; fi
+    MEMORY="10M 20M 1G"
+    if [ "$w" -le $W ] && [ "$h" -le $H ] && [ "$d" -le $D ]; then any_of "" "" "--crop valid"; fi
     any_of "" "--correlate" "--normalize" "--normalize --type same"
 }
 

@@ -93,6 +93,52 @@ kernel() {
     ok img-cmp --atol 3e-7 want.tif b.tif
 }
 
+@test "--crop full and valid: sizes, places, metadata, from a pipe" {
+    noise a.tif 40x30x12 f32
+    img-convert --set 'voxel=0.5,0.5,2mm' --set 'origin=10,20,30' a.tif -o b.tif
+    kernel delta.tif 6x5x3 'x == 3 and y == 2 and z == 1'
+    kernel k.tif 6x5x3 'a'
+    # around the image a delta makes nothing; sample 3, 2, 1 lies on the voxel
+    ok img-convolve -k delta.tif --crop full b.tif -o full.tif
+    [ "$(img-info --value nx,ny,pages full.tif | xargs)" = "45 34 14" ]
+    [ "$(img-info --value origin full.tif)" = "8.5 19 28" ]
+    img-cat --region 3:43,2:32 --pages 1:13 full.tif -o got.tif
+    ok img-cmp --atol 1e-4 a.tif got.tif
+    img-cat --region 0:3,0:34 --pages 0:1 full.tif | img-math 'abs(a) < 1e-4' -o none.tif
+    [ "$(img-info --value min none.tif)" = 1 ]
+    ok img-convolve -k k.tif --crop valid b.tif -o valid.tif
+    [ "$(img-info --value nx,ny,pages valid.tif | xargs)" = "35 26 10" ]
+    [ "$(img-info --value origin valid.tif)" = "11 21 32" ]
+    # what is valid is in the middle of full, and of same whatever its edges are
+    img-convolve -k k.tif --crop full b.tif -o full.tif
+    img-cat --region 5:40,4:30 --pages 2:12 full.tif -o got.tif
+    ok img-cmp --atol 1e-4 --rtol 1e-6 valid.tif got.tif
+    img-convolve -k k.tif --edge mirror b.tif | img-cat --region 2:37,2:28 --pages 1:11 -o got.tif
+    ok img-cmp --atol 1e-4 --rtol 1e-6 valid.tif got.tif
+    for crop in full valid; do
+        cat b.tif | img-convolve -k k.tif --crop $crop --chunk 7x9x3 > piped.tif
+        ok img-cmp $crop.tif piped.tif
+    done
+    # channels and times keep theirs
+    img-cat a.tif | img-convert --set axes='x y channel z time' --set sizes='2 3 2' -o five.tif
+    ok img-convolve -k k.tif --crop full five.tif -o full.tif
+    [ "$(img-info --value pages full.tif)" = 20 ]
+    [ "$(img-info --value sizes full.tif)" = "2 5 2" ]
+    ok img-convolve -k k.tif --crop valid five.tif -o valid.tif
+    [ "$(img-info --value pages valid.tif)" = 4 ]
+    ok img-convolve -k k.tif --crop full five.tif --plan
+    [[ "$output" == *"45 x 34 x 5"* ]]
+    # a sum of 0 needs no other rule where no edge is
+    kernel laplace.tif 3x3x1 '9 * (x == 1 and y == 1) - 1'
+    ok img-convolve -k laplace.tif --crop valid a.tif -o out.tif
+    ok img-convolve -k laplace.tif --crop full a.tif -o out.tif
+    kernel deep.tif 3x3x13 1
+    fails 1 "--crop valid: a kernel of 13 samples along z, but the image has 12" img-convolve -k deep.tif --crop valid a.tif
+    cat a.tif | img-cat --raw-out - > a.raw
+    fails 1 "has 12 pages: expected at least 13" img-convolve -k deep.tif --crop valid --raw-in 40x30:f32le - < <(cat a.raw)
+    fails 2 "--crop full --edge renormalize" img-convolve -k k.tif --crop full --edge renormalize a.tif
+}
+
 @test "values, not what is stored; channels apart" {
     noise a.tif 30x20x4 u8
     img-convert --scale 0.5,10 a.tif -o scaled.tif
@@ -103,6 +149,34 @@ kernel() {
     ok img-cmp --atol 1e-3 want.tif b.tif
     ok img-info --value type b.tif
     [ "$output" = f32 ]
+}
+
+@test "f64 in f64: digits, types, grids, the same bytes in any way" {
+    ldd "$(command -v img-convolve)" | grep -q libfftw3 || skip "built without FFTW"
+    noise n.tif 90x70x3 u16
+    img-math 'a / 7 + 1e9' --type f64 n.tif -o a.tif
+    kernel k.tif 23x16x1 'a'
+    kernel delta.tif 9x7x1 'x == 4 and y == 3'
+    ok img-convolve -k delta.tif --edge nearest a.tif -o b.tif
+    [ "$(img-info --value type b.tif)" = f64 ]
+    ok img-cmp --atol 2e-6 a.tif b.tif
+    # a constant stays one, to digits that f32 has not
+    img-math '1234567890.125 + 0 * a' --type f64 n.tif -o c.tif
+    kernel grid.tif 21x18x6 'a + x * z'
+    for how in "k.tif" "grid.tif --grid 3x2" "grid.tif --grid 3x2 --weights source"; do
+        read -ra options <<<"$how"
+        ok img-convolve -k "${options[@]}" --normalize c.tif -o b.tif
+        [[ "$how" == *source ]] || ok img-cmp --atol 1e-5 c.tif b.tif
+        img-convolve -k "${options[@]}" --normalize -j 1 a.tif -o one.tif
+        cat a.tif | img-convolve -k "${options[@]}" --normalize -j 3 --chunk 50x20x2 > many.tif
+        ok img-cmp one.tif many.tif
+        # f32 is that, rounded
+        img-convolve -k "${options[@]}" --normalize --type f32 a.tif -o f32.tif
+        img-convert --type f32 one.tif -o want.tif
+        ok img-cmp want.tif f32.tif
+    done
+    ok img-convolve -k k.tif --plan a.tif
+    [[ "$output" == *"f64 to f64"*"in f64"* ]]
 }
 
 @test "what is wrong is said in a line, with the way out" {
@@ -120,7 +194,10 @@ kernel() {
     [[ "$stderr" == *"hint: "*"--edge nearest"* ]]
     ok img-convolve -k laplace.tif --edge nearest a.tif -o out.tif
     fails 1 "--normalize: the samples of kernel 0 add up to 0" img-convolve -k laplace.tif --normalize --edge zero a.tif
-    fails 1 "expected samples of u8, u16, i8, i16 or f32, got f64" img-convolve -k k.tif d.tif
+    img-convert --type u32 f64.tif -o u32.tif
+    fails 1 "expected samples of u8, u16, i8, i16, f32 or f64, got u32" img-convolve -k k.tif u32.tif
+    ldd "$(command -v img-convolve)" | grep -q libfftw3 ||
+        fails 1 "which this program was built without (FFTW)" img-convolve -k k.tif d.tif
     printf '1 1\n2 2\n3 3\n4 4\n5 5\n6 6\n' > at.txt
     fails 1 "6 places of 6 different x and 6 different y: expected a rectangular grid" \
         img-convolve -k stack.tif --positions at.txt a.tif

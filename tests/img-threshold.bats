@@ -66,6 +66,36 @@ mask() { numbers "$1" C; }
     ok img-cmp b.tif c.tif
 }
 
+@test "rules for edges: what the first pixel is compared with" {
+    pixels 6x1:u8 a.tif '10,20,30,200,30,20'
+    # means of five around the first one: of 3 that exist 20; 30 20|10 20 30: 22; 20 10|10 20 30: 18; 10 10|10 20 30: 16
+    while read -r edge below above; do
+        ok img-threshold --2d --local mean --window 5,1 --edge "$edge" --offset "$below" a.tif -o b.tif
+        [ "$(mask b.tif | cut -d ' ' -f 1)" = 0 ]
+        ok img-threshold --2d --local mean --window 5,1 --edge "$edge" --offset "$above" a.tif -o b.tif
+        [ "$(mask b.tif | cut -d ' ' -f 1)" = 255 ]
+    done <<'END'
+renormalize 9.9 10.1
+nearest 5.9 6.1
+mirror 7.9 8.1
+wrap 11.9 12.1
+zero 1.9 2.1
+END
+    # a zero is a value: stored as 50, v is 10 v - 500
+    img-convert --type u16 --scale 0.1,50 a.tif -o b.tif
+    ok img-threshold --2d --local mean --window 5,1 --edge zero --offset 2.1 b.tif -o c.tif
+    [ "$(mask c.tif | cut -d ' ' -f 1)" = 255 ]
+    ok img-threshold --2d --local bradley --k 0 --window 5,1 --edge zero b.tif -o b.tif
+    ok img-threshold --2d --local mean --window 5,1 --edge zero a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    # a window that is larger than the image, twice mirrored; a line is its own mirror image along y
+    ok img-threshold --2d --local niblack --window 31 --edge mirror a.tif -o b.tif
+    ok img-threshold --2d --local niblack --window 31,1 --edge mirror a.tif -o c.tif
+    ok img-cmp b.tif c.tif
+    fails 2 "--edge goes with --local, not with --at" img-threshold --at 3 --edge mirror a.tif
+    fails 2 "--edge" img-threshold --local mean --edge reflect a.tif
+}
+
 @test "thresholds of the histogram are told, and what is above them is marked" {
     pixels 10x1:u8 a.tif '1,2,2,3,2, 9,8,9,10,9'
     for how in otsu li isodata; do
@@ -210,6 +240,8 @@ mask() { numbers "$1" C; }
     noise f.tif 37x29x17 f32
     for args in "--at 0.4" "--otsu" "--triangle --2d" "--local mean --window 7" "--local niblack --window 5,9,3" \
                 "--local sauvola --r 0.3 --window 9 --2d" "--local bradley --shape ball --window 7" \
+                "--local niblack --edge mirror --window 9,5,41" "--local mean --edge nearest --shape ball --window 5" \
+                "--local mean --edge zero --window 9 --weak 0.1" "--local niblack --2d --edge wrap --window 11" \
                 "--hysteresis 0.5,0.9" "--local mean --window 9 --weak 0.1" "--li --weak 0.1"; do
         for f in a.tif f.tif; do
             # shellcheck disable=SC2086

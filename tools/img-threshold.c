@@ -91,7 +91,7 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
         {"at", AT, VP_AT}, {"hysteresis", AT, VP_AT}, {"local", LOCAL, VP_AT}, {"otsu", GLOBAL, VP_OTSU},
         {"triangle", GLOBAL, VP_TRIANGLE},
         {"li", GLOBAL, VP_LI}, {"yen", GLOBAL, VP_YEN}, {"isodata", GLOBAL, VP_ISODATA}};
-    static const char *const of_local[] = {"window", "shape", "k", "r", "offset"}, *const of_bins[] = {"bins", "range"};
+    static const char *const of_local[] = {"window", "shape", "edge", "k", "r", "offset"}, *const of_bins[] = {"bins", "range"};
     const char *first = NULL;
 
     *how = NONE;
@@ -138,7 +138,8 @@ static int add_local(struct vp_chain *c, const struct params *p, const struct vp
 
     if (!vp_adaptive_limit(&limit, &p->local, im, p->below ? -weak : weak, p->below, (uint8_t)p->value, err)
         && !vp_adaptive_window(&f, &p->local, im, err)
-        && !vp_moments_above(&op, &limit, &f, im->size, im->type, err) && !vp_chain_add(c, &op, err))
+        && !vp_moments_above(&op, &limit, &f, (enum vp_edge)p->local.edge, im->size, im->type, err)
+        && !vp_chain_add(c, &op, err))
         rc = 0;
     vp_footprint_free(&f);
     return rc;
@@ -267,8 +268,10 @@ static const struct vp_tool tool = {
         "neighbourhood, is never marked.\n\n"
         "Formulas and names are those of scikit-image (threshold_local, threshold_niblack, threshold_sauvola, "
         "threshold_otsu and so on). At the edge of the image the local ones use the voxels that exist, where "
-        "scikit-image mirrors the image; elsewhere the masks are equal, but for voxels that lie on their threshold: "
-        "here integers are compared without rounding errors.\n\n"
+        "scikit-image makes some up; elsewhere the masks are equal, but for voxels that lie on their threshold: here "
+        "integers are compared without rounding errors. With --edge mirror, nearest, zero or wrap they are those of "
+        "threshold_local's modes reflect, nearest, constant and wrap up to the edge. (threshold_niblack and "
+        "threshold_sauvola mirror about the middle of the last pixel, as none of these does.)\n\n"
         "The bits of the result do not depend on threads, memory or chunks. On a GPU they are the CPU's, but for local "
         "thresholds of f32, where samples that lie on their threshold to within rounding may be on its other side.",
     .options = options,

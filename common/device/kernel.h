@@ -52,7 +52,7 @@ enum vp_visit {
 struct vp_work {
     enum vp_visit visit;
     void *state;               /* of state() bytes */
-    /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to the image; their
+    /* op->inputs areas of type op->in: each has at least out->box grown by the halo and clipped to what there is; their
      * boxes (and pitches) may differ. */
     const struct vp_area *in;
     const struct vp_area *out; /* every voxel of out->box is to be written, nothing beside it; two where the operation

@@ -25,7 +25,7 @@ static bool parse_range(const char *text, int64_t *lo, int64_t *hi, bool alone)
     char *end;
     errno = 0;
     *lo = strtoll(text, &end, 10);
-    if (end == text || errno)
+    if (end == text || errno || *lo == INT64_MAX)
         return false;
     *hi = *lo + 1;
     if (!*end)

@@ -20,8 +20,7 @@ enum {
     LINE = 64,
     RING = 16,            /* groups of rows that a strip may be ahead of the next */
     MAX_STRIPS = 64,
-    WIDE_IMAGE = 65536,   /* columns */
-    PAST_BYTES = 1 << 20, /* of a result that goes past the caches */
+    PAST_BYTES = 1 << 24, /* of a result that goes past the caches: a part that is written next does not */
     PATIENCE = 200        /* looks before a thread gives way */
 };
 
@@ -31,13 +30,13 @@ struct strip {
     _Alignas(LINE) double left[RING][2][VP_SAT_ROWS];
 };
 
-/* Of one table. All arrays have op->width numbers, those of tiles as many as there are tiles. */
+/* Of one table. All arrays have p->width numbers. */
 struct table {
     void (*rows)(const struct vp_sat_rows *r);
     size_t size, out_size;   /* bytes of a sum, of a sample of the result */
     bool f32;
     char *above, *plane;     /* the row that is carried; the plane that is carried, or NULL */
-    double *tile, *group, *corner, *beside;
+    double *group;           /* floats: see struct vp_sat_rows */
 };
 
 struct job {
@@ -81,7 +80,7 @@ struct spare {
 static void make_columns(const struct job *j, const struct table *t, struct vp_sat_rows *b, int64_t n,
                          struct spare *spare)
 {
-    const int64_t direct = n % VP_SAT_GROUP ? n / VP_SAT_WIDE * VP_SAT_WIDE : n;
+    const int64_t direct = n % VP_SAT_HALF ? n / VP_SAT_WIDE * VP_SAT_WIDE : n;
     struct vp_sat_rows rest = *b;
 
     b->columns = direct;
@@ -93,15 +92,11 @@ static void make_columns(const struct job *j, const struct table *t, struct vp_s
     if (n == direct)
         return;
     const size_t in = (size_t)(n - direct) * j->in_size, out = (size_t)(n - direct) * t->out_size;
-    rest.columns = round_to(n - direct, VP_SAT_GROUP);
+    rest.columns = round_to(n - direct, VP_SAT_HALF);
     rest.past = false;
     rest.above = (char *)rest.above + (size_t)direct * t->size;
-    if (t->tile) {
-        rest.tile += direct;
+    if (t->group)
         rest.group += direct;
-        rest.corner += direct / VP_SAT_WIDE;
-        rest.beside += direct / VP_SAT_WIDE;
-    }
     for (int r = 0; r < b->rows; r++) {
         memcpy(spare->in[r], (const char *)b->src[r] + (size_t)direct * j->in_size, in);
         memset(spare->in[r] + in, 0, (size_t)rest.columns * j->in_size - in);
@@ -124,13 +119,8 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
     const int64_t first = group * VP_SAT_ROWS, y = j->first + first, end = y + VP_SAT_ROWS;
     struct vp_sat_rows b = {
         .rows = (int)vp_min64(VP_SAT_ROWS, j->rows - first), .square = which == 1, .f32 = t->f32, .left = left,
-        .above = t->above + (size_t)x * t->size, .ends_tile = end % VP_SAT_HIGH == 0, .ends_segment = end % j->p->segment == 0};
-    if (t->tile) {
-        b.tile = t->tile + x;
-        b.group = t->group + x;
-        b.corner = t->corner + x / VP_SAT_WIDE;
-        b.beside = t->beside + x / VP_SAT_WIDE;
-    }
+        .above = t->above + (size_t)x * t->size, .ends_tile = end % VP_SAT_HIGH == 0,
+        .group = t->group ? t->group + x : NULL};
     for (int r = 0; r < b.rows; r++) {
         const int64_t at = first + r;
         b.src[r] = (const char *)(j->p->volume ? j->in->plane[plane] : j->in->plane[at])
@@ -145,16 +135,11 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
 /* Nothing is above the first row. In an image what is carried stays. */
 static void begin_table(const struct job *j, const struct table *t, int64_t x, int64_t n)
 {
-    const size_t bytes = (size_t)round_to(n, VP_SAT_GROUP) * t->size;
-    const int64_t tile = x / VP_SAT_WIDE, tiles = round_to(n, VP_SAT_WIDE) / VP_SAT_WIDE;
+    const size_t bytes = (size_t)round_to(n, VP_SAT_HALF) * t->size;
     if (j->p->volume)
         memset(t->above + (size_t)x * t->size, 0, bytes);
-    if (!t->tile)
-        return;
-    memset(t->tile + x, 0, bytes);
-    memset(t->group + x, 0, bytes);
-    memset(t->corner + tile, 0, (size_t)tiles * sizeof(double));
-    memset(t->beside + tile, 0, (size_t)tiles * sizeof(double));
+    if (t->group)
+        memset(t->group + x, 0, bytes);
 }
 
 static void wait_until(const _Atomic int64_t *done, int64_t n)
@@ -207,8 +192,7 @@ static size_t table_bytes(const struct vp_op *op, int which)
 {
     const struct vp_sat *p = op->params;
     const size_t row = round64((size_t)p->width * vp_sat_size(p->sum[which]));
-    const size_t tiles = round64((size_t)tiles_of(op) * sizeof(double));
-    return (p->volume ? row : 0) + (p->sum[which] == VP_SAT_F64 ? 2 * row + 2 * tiles : 0);
+    return (p->volume ? row : 0) + (p->sum[which] == VP_SAT_F64 ? row : 0);
 }
 
 static uint64_t scratch_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
@@ -231,7 +215,6 @@ static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int thre
 static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *kept, int strips)
 {
     const struct vp_sat_isa *isa = j->p->isa;
-    const size_t tiles = round64((size_t)j->tiles * sizeof(double));
     j->strip = (struct strip *)scratch;
     j->spare = scratch + (size_t)strips * sizeof *j->strip;
     j->spare_bytes = sizeof(struct spare);
@@ -249,14 +232,8 @@ static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *
         t->above = j->p->volume ? scratch : kept;
         kept += vp_sat_carried(op, k);
         scratch += j->p->volume ? row : 0;
-        t->tile = t->group = t->corner = t->beside = NULL;
-        if (sum != VP_SAT_F64)
-            continue;
-        t->tile = (double *)scratch;
-        t->group = (double *)(scratch + row);
-        t->corner = (double *)(scratch + 2 * row);
-        t->beside = (double *)(scratch + 2 * row + tiles);
-        scratch += 2 * row + 2 * tiles;
+        t->group = sum == VP_SAT_F64 ? (double *)(void *)scratch : NULL;
+        scratch += t->group ? row : 0;
     }
 }
 
@@ -281,7 +258,7 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
     return 0;
 }
 
-/* One segment after those before it. */
+/* What is added up after what was before it. */
 static void join(const struct vp_op *op, void *before, const void *total, uint64_t bytes)
 {
     const struct vp_sat *p = op->params;
@@ -347,7 +324,7 @@ static int64_t step_of(const struct vp_sat *p)
 {
     for (int k = 0; k < p->tables; k++)
         if (p->sum[k] == VP_SAT_F64)
-            return p->volume ? 1 : p->segment;
+            return p->volume ? 1 : VP_SAT_HIGH;
     return p->volume ? 1 : 2 * VP_SAT_ROWS;
 }
 
@@ -361,8 +338,8 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
-                         .segment = size[0] > WIDE_IMAGE ? VP_SAT_HIGH : 4 * VP_SAT_HIGH,
-                         .width = round_to(size[0], VP_SAT_GROUP), .isa = VP_ISA_FIND(vp_sat, NULL)};
+                         .segment = VP_SAT_HIGH,
+                         .width = round_to(size[0], VP_SAT_HALF), .isa = VP_ISA_FIND(vp_sat, NULL)};
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,
                          .border = {r->exclusive, r->exclusive && r->volume, r->exclusive},

@@ -1,26 +1,31 @@
 /* Summed area tables: out(y, x) is the sum of all samples at or before y and x, or in volumes at or before z, y and x.
- * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one order
- * that nothing but the image's width decides, on every device:
+ * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one order, on
+ * every device:
  *
- * Along x. A tile is 256 columns wide, in groups of 64. Within a group: of pairs of columns (2 i, 2 i + 1) the sums s_i,
- * their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then
- * r(2 i) = a(2 i) + (s_(i - 1) + g) and r(2 i + 1) = (a(2 i) + a(2 i + 1)) + (s_(i - 1) + g), where s_(-1) is 0 and g
- * the sum of the groups before in the tile, 0 + s_31 + s_31 ... in order. l, of each row, is the sum of the tiles to the
- * left, added up in order.
+ * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its rows
+ * are in groups of 8, its columns in two halves of 64. Within a tile
  *
- * Along y. A segment is 128 rows (32 where an image is wider than 65536), a tile 32, in groups of 4. v is the sum of r
- * over the rows of the group so far, in order; o that over the groups before in the tile, added up in order from 0; a that
- * over the tiles before in the segment. h are the prefix sums of l over the 4 rows of the group by doubling, q the sum of
- * their totals over the groups before in the tile, t of these over the tiles before in the segment. Then
+ * - along y: w is the sum of the samples of a column over the rows of the group so far, in order; o that of the last w of
+ *   the groups before in the tile, in order from 0; u = o + w.
+ * - along x, in each row of half a tile: of pairs of columns (2 i, 2 i + 1) the sums s_i = u(2 i) + u(2 i + 1), their 32
+ *   prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then with
+ *   e_i = s_(i - 1) + g, where s_(-1) is 0 and g, 0 in the first half, 0 + s_31 of the first in the second,
+ *   r(2 i) = u(2 i) + e_i and r(2 i + 1) = (u(2 i) + u(2 i + 1)) + e_i.
  *
- *     out = p + (v + ((q + h) + (o + (t + a))))
+ * b, of each row of a tile, is (0 + s_31 of its first half) + s_31 of its second, h the sum of b over the tiles to the left,
+ * in order from 0. Then
  *
- * with p the last row of the segment before, 0 in the first. In a volume that is the table f of a plane, and
+ *     out = p + (r + h)
+ *
+ * with p the last row of the tile above, 0 in the first. In a volume that is the table f of a plane, and
  * out(z) = out(z - 1) + f(z), out(-1) being 0. Everything that is 0 is added as well (so there is no -0 in a table). */
 #ifndef VP_SAT_H
 #define VP_SAT_H
 
 #include "run/op.h"
+
+/* Rows and columns of a tile, rows of a group of them, columns of half a tile. */
+enum { VP_SAT_HIGH = 64, VP_SAT_WIDE = 128, VP_SAT_ROWS = 8, VP_SAT_HALF = 64 };
 
 /* What sums are taken in. */
 enum vp_sat_sum { VP_SAT_U32, VP_SAT_U64, VP_SAT_F64, VP_SAT_SUMS };
@@ -31,7 +36,7 @@ struct vp_sat {
     bool volume;
     int tables;               /* 2: the twin is the table of squares */
     enum vp_sat_sum sum[2];
-    int64_t segment;          /* rows */
+    int64_t segment;          /* VP_SAT_HIGH */
     int64_t width;            /* of rows that are carried: the image's, rounded up to 64 */
     const void *isa;          /* struct vp_sat_isa */
 };

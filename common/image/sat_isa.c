@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of summed area tables. Integers wrap, so any order of additions gives their bits: eight rows at a time, each
- * summed up within a vector. Sums in f64 are taken in the order of sat.h: a vector holds one column of eight rows, so
- * that what goes along x there is one addition for all of them. */
+ * summed up within a vector. Sums in f64 are taken in the order of sat.h: vectors hold every other column of a row, so that
+ * its pairs are sums of two of them. */
 #include "image/sat_isa.h"
 
 #include "base/isa.h"
@@ -110,45 +110,47 @@ INTEGERS(int64_t, _i64)
 
 /* ---- sums in f64 ---- */
 
-typedef double vd __attribute__((vector_size(64)));
+typedef double vd __attribute__((vector_size(4 * LANES)));
+enum {
+    WIDTH = LANES / 2,            /* samples of a vector */
+    PAIRS = VP_SAT_HALF / LANES,  /* vectors of the pairs of half a tile */
+    TOGETHER = LANES / 4          /* rows whose sums along x are made at once, as one alone is waiting most of the time */
+};
 
-/* to[i][r] = from[r][i] */
-INLINE void transpose(vd to[8], const vd from[8])
-{
-#if defined(__AVX512F__) && !defined(__clang__)
-    typedef int64_t vx __attribute__((vector_size(64)));
-    vd a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = __builtin_shuffle(from[i], from[i + 1], (vx){0, 8, 2, 10, 4, 12, 6, 14});
-        a[i + 1] = __builtin_shuffle(from[i], from[i + 1], (vx){1, 9, 3, 11, 5, 13, 7, 15});
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 2; k++) { /* columns k, k + 4 and k + 2, k + 6 of rows i ... i + 3 */
-            b[i + k] = __builtin_shuffle(a[i + k], a[i + k + 2], (vx){0, 1, 8, 9, 4, 5, 12, 13});
-            b[i + k + 2] = __builtin_shuffle(a[i + k], a[i + k + 2], (vx){2, 3, 10, 11, 6, 7, 14, 15});
-        }
-    for (int k = 0; k < 4; k++) {
-        to[k] = __builtin_shuffle(b[k], b[k + 4], (vx){0, 1, 2, 3, 8, 9, 10, 11});
-        to[k + 4] = __builtin_shuffle(b[k], b[k + 4], (vx){4, 5, 6, 7, 12, 13, 14, 15});
-    }
+/* Two vectors of columns become one of the even columns and one of the odd ones, and the other way round. That swaps within
+ * 128 bits, so pairs are in another order than columns: of eight 0 4 1 5 2 6 3 7. BEFORE(a, b, d): what is d pairs before
+ * b in a and b; LAST: the last pair everywhere. */
+#if LANES == 16
+#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 7, 14, 8, 9, 10, 11, 12, 13)
+#define BEFORE2(a, b) __builtin_shufflevector(a, b, 5, 12, 7, 14, 8, 9, 10, 11)
+#define BEFORE4(a, b) __builtin_shufflevector(a, b, 1, 8, 3, 10, 5, 12, 7, 14)
+#define LAST(a) __builtin_shufflevector(a, a, 7, 7, 7, 7, 7, 7, 7, 7)
+#elif LANES == 8
+#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 3, 6, 4, 5)
+#define BEFORE2(a, b) __builtin_shufflevector(a, b, 1, 4, 3, 6)
+#define LAST(a) __builtin_shufflevector(a, a, 3, 3, 3, 3)
 #else
-    for (int i = 0; i < 8; i++)
-        for (int r = 0; r < 8; r++)
-            to[i][r] = from[r][i];
+#define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define ODDS(a, b) __builtin_shufflevector(a, b, 1, 3)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 1, 2)
+#define LAST(a) ODDS(a, a)
 #endif
-}
 
-/* A group of columns of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a
- * square and a sum at once. */
+/* Half a tile of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a square
+ * and a sum at once. */
 #define LOAD(IN, SUFFIX)                                                                                               \
     __attribute__((noinline)) static void load##SUFFIX(double *to, const void *from, int64_t x, bool square)           \
     {                                                                                                                  \
         const IN *const a = (const IN *)from + x;                                                                      \
         if (square)                                                                                                    \
-            for (int i = 0; i < VP_SAT_GROUP; i++)                                                                     \
+            for (int i = 0; i < VP_SAT_HALF; i++)                                                                      \
                 to[i] = (double)a[i] * (double)a[i];                                                                   \
         else                                                                                                           \
-            for (int i = 0; i < VP_SAT_GROUP; i++)                                                                     \
+            for (int i = 0; i < VP_SAT_HALF; i++)                                                                      \
                 to[i] = (double)a[i];                                                                                  \
     }
 LOAD(uint8_t, _u8)
@@ -162,136 +164,162 @@ LOAD(int64_t, _i64)
 LOAD(float, _f32)
 LOAD(double, _f64)
 
-INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, const vd *v, bool past)
-{
-    if (b->f32) {
-        typedef float v8 __attribute__((vector_size(32)));
-        const v8 narrow = __builtin_convertvector(*v, v8);
-        memcpy((float *)b->dst[r] + x, &narrow, sizeof narrow);
-    } else if (past) {
-        double *to = (double *)b->dst[r] + x;
-        vf piece[64 / sizeof(vf)];
-        memcpy(piece, v, sizeof *v);
-        for (size_t i = 0; i < 64 / sizeof(vf); i++)
-            put_past((float *)to + i * LANES, piece[i]);
-    } else {
-        memcpy((double *)b->dst[r] + x, v, sizeof *v);
-    }
-}
-
-/* The eight rows of a group of columns, in columns: sums along x within the tile; `before` is the sum of the groups
- * before in it. */
-INLINE void sum_along(vd t[VP_SAT_GROUP], vd *before)
-{
-    enum { PAIRS = VP_SAT_GROUP / 2 };
-    /* all five steps of one pair after the other, so that the compiler finds most of them in registers */
-    vd s1[PAIRS], s2[PAIRS], s4[PAIRS], s8[PAIRS], s16[PAIRS], last = {0};
-    #pragma GCC unroll 32
-    for (int i = 0; i < PAIRS; i++) {
-        const vd pair = t[2 * i] + t[2 * i + 1], left = last + *before;
-        s1[i] = pair;
-        s2[i] = i >= 1 ? s1[i] + s1[i - 1] : s1[i];
-        s4[i] = i >= 2 ? s2[i] + s2[i - 2] : s2[i];
-        s8[i] = i >= 4 ? s4[i] + s4[i - 4] : s4[i];
-        s16[i] = i >= 8 ? s8[i] + s8[i - 8] : s8[i];
-        last = i >= 16 ? s16[i] + s16[i - 16] : s16[i];
-        t[2 * i] += left;
-        t[2 * i + 1] = pair + left;
-    }
-    *before += last;
-}
-
 typedef void load_row(double *to, const void *from, int64_t x, bool square);
 
-/* One row of t[] from every eight columns of eight rows. */
-INLINE void load_group(vd t[VP_SAT_GROUP], const struct vp_sat_rows *b, int rows, int64_t x, load_row *load)
+INLINE vd get(const double *from)
 {
-    vd all[VP_SAT_ROWS][VP_SAT_GROUP / 8];
-    for (int r = 0; r < rows && load; r++)
-        load((double *)all[r], b->src[r], x, b->square);
-    for (int64_t i = 0; i < VP_SAT_GROUP; i += 8) {
-        vd row[8] = {{0}};
-        for (int r = 0; r < rows; r++) {
-            typedef float v8 __attribute__((vector_size(32)));
-            v8 from;
-            if (load) {
-                row[r] = all[r][i / 8];
-                continue;
-            }
-            memcpy(&from, (const float *)b->src[r] + x + i, sizeof from);
-            row[r] = __builtin_convertvector(from, vd);
+    vd v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+INLINE void set(double *to, vd v)
+{
+    memcpy(to, &v, sizeof v);
+}
+
+INLINE vd widen_f32(const float *from)
+{
+#if defined(__AVX512F__)
+    return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#elif defined(__AVX2__)
+    return _mm256_cvtps_pd(_mm_loadu_ps(from));
+#else
+    vd v;
+    for (int i = 0; i < WIDTH; i++)
+        v[i] = (double)from[i];
+    return v;
+#endif
+}
+
+/* Of half a tile: the sums along y of the even columns, and those of the pairs. */
+struct sums { vd even[PAIRS], pair[PAIRS]; };
+
+/* The sums along y of half a tile; what is below its rows goes on from b->group. load: NULL: f32. */
+INLINE void sum_down(struct sums u[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x, load_row *load)
+{
+    double *const group = b->group + x;
+    vd w[2 * PAIRS] = {{0}};
+    for (int r = 0; r < rows; r++) {
+        _Alignas(64) double row[VP_SAT_HALF];
+        if (load)
+            load(row, b->src[r], x, b->square);
+        #pragma GCC unroll 16
+        for (int i = 0; i < PAIRS; i++) {
+            const float *const f = (const float *)b->src[r] + x + i * LANES;
+            const vd one = load ? get(row + i * LANES) : widen_f32(f);
+            const vd two = load ? get(row + i * LANES + WIDTH) : widen_f32(f + WIDTH);
+            const vd even = EVENS(one, two), odd = ODDS(one, two);
+            w[2 * i] = r ? w[2 * i] + even : even;
+            w[2 * i + 1] = r ? w[2 * i + 1] + odd : odd;
+            const vd u0 = get(group + i * LANES) + w[2 * i], u1 = get(group + i * LANES + WIDTH) + w[2 * i + 1];
+            u[r].even[i] = u0;
+            u[r].pair[i] = u0 + u1;
         }
-        transpose(t + i, row);
+    }
+    #pragma GCC unroll 32
+    for (int i = 0; i < 2 * PAIRS; i++)
+        set(group + i * WIDTH, b->ends_tile ? (vd){0} : get(group + i * WIDTH) + w[i]);
+}
+
+/* The 32 prefix sums of pairs, of n rows. */
+INLINE void sum_along(vd s[][PAIRS], int n)
+{
+    const vd zero = {0};
+#define ALL_BY(d)                                                                                                      \
+    _Pragma("GCC unroll 16")                                                                                           \
+    for (int i = PAIRS - 1; i >= 0; i--)                                                                               \
+        _Pragma("GCC unroll 8")                                                                                        \
+        for (int r = 0; r < n; r++)                                                                                    \
+            s[r][i] += BEFORE##d(i ? s[r][i - 1] : zero, s[r][i]);
+    ALL_BY(1)
+#if LANES > 4
+    ALL_BY(2)
+#endif
+#if LANES > 8
+    ALL_BY(4)
+#endif
+#undef ALL_BY
+    #pragma GCC unroll 4
+    for (int d = 1; d < PAIRS; d *= 2)
+        #pragma GCC unroll 16
+        for (int i = PAIRS - 1; i >= d; i--)
+            #pragma GCC unroll 8
+            for (int r = 0; r < n; r++)
+                s[r][i] += s[r][i - d];
+}
+
+INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v, bool past, bool planes)
+{
+    if (b->ends_tile && r == VP_SAT_ROWS - 1)
+        set((double *)b->above + x, v);
+    if (planes) {
+        double *const plane = (double *)b->plane[r] + x;
+        v = get(plane) + v;
+        set(plane, v);
+    }
+    if (b->f32) {
+        typedef float narrow __attribute__((vector_size(2 * LANES)));
+        const narrow n = __builtin_convertvector(v, narrow);
+        memcpy((float *)b->dst[r] + x, &n, sizeof n);
+    } else if (past) {
+        put_past((float *)((double *)b->dst[r] + x), (vf)v);
+    } else {
+        set((double *)b->dst[r] + x, v);
+    }
+}
+
+/* Row r of half a tile: u are the sums along y, s the prefix sums of their pairs, `left` that of the half before, h of the
+ * tiles before. */
+INLINE void put_half(const struct vp_sat_rows *b, int r, int64_t x, const struct sums *u, const vd s[PAIRS], vd left,
+                     const vd p[2 * PAIRS], vd h, bool past, bool planes)
+{
+    #pragma GCC unroll 16
+    for (int i = 0; i < PAIRS; i++) {
+        const vd e = BEFORE1(i ? s[i - 1] : (vd){0}, s[i]) + left;
+        const vd even = p[2 * i] + ((u->even[i] + e) + h), odd = p[2 * i + 1] + ((u->pair[i] + e) + h);
+        put(b, r, x + i * LANES, EVENS(even, odd), past, planes);
+        put(b, r, x + i * LANES + WIDTH, ODDS(even, odd), past, planes);
     }
 }
 
 /* `rows`, `past` and `planes` are constants; load: NULL: f32. */
 INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool planes, load_row *load)
 {
-    double *const above = b->above, *const left = b->left;
-    vd lr;
-    memcpy(&lr, left, sizeof lr);
-    for (int64_t x0 = 0; x0 < b->columns; x0 += VP_SAT_WIDE) {
-        const int64_t x1 = x0 + VP_SAT_WIDE < b->columns ? x0 + VP_SAT_WIDE : b->columns;
-        double *const corner = b->corner + x0 / VP_SAT_WIDE, *const beside = b->beside + x0 / VP_SAT_WIDE;
-        vd h = lr, in_tile = (vd){0};
-        for (int d = 1; d < VP_SAT_FEW; d *= 2)
-            for (int r = VP_SAT_FEW - 1; r >= d; r--) {
-                h[r] += h[r - d];
-                h[VP_SAT_FEW + r] += h[VP_SAT_FEW + r - d];
-            }
-        const double half = *beside + h[VP_SAT_FEW - 1];
-        vd c[VP_SAT_ROWS];
-        for (int r = 0; r < VP_SAT_ROWS; r++)
-            c[r] = (vd){0} + ((r < VP_SAT_FEW ? *beside : half) + h[r]);
-        for (int64_t g = x0; g < x1; g += VP_SAT_GROUP) {
-            vd t[VP_SAT_GROUP];
-            load_group(t, b, rows, g, load);
-            sum_along(t, &in_tile);
-            for (int64_t i = 0; i < VP_SAT_GROUP; i += 8) {
-                const int64_t x = g + i;
-                vd row[8], v = {0}, out = {0}, p, a, o;
-                transpose(row, t + i);
-                memcpy(&p, above + x, sizeof p);
-                memcpy(&a, b->tile + x, sizeof a);
-                memcpy(&o, b->group + x, sizeof o);
-                const vd above_tile = *corner + a;
-                vd off = o + above_tile;
-                for (int r = 0; r < rows; r++) {
-                    if (r == VP_SAT_FEW) {
-                        o += v;
-                        off = o + above_tile;
-                    }
-                    v = r % VP_SAT_FEW ? v + row[r] : row[r];
-                    out = p + (v + (c[r] + off));
-                    vd to = out;
-                    if (planes) {
-                        double *const plane = (double *)b->plane[r] + x;
-                        memcpy(&to, plane, sizeof to);
-                        to += out;
-                        memcpy(plane, &to, sizeof to);
-                    }
-                    put(b, r, x, &to, past);
-                }
-                o += v;
-                if (b->ends_tile) {
-                    a = b->ends_segment ? (vd){0} : a + o;
-                    memcpy(b->tile + x, &a, sizeof a);
-                    o = (vd){0};
-                }
-                memcpy(b->group + x, &o, sizeof o);
-                if (b->ends_segment)
-                    memcpy(above + x, &out, sizeof out);
+    const int together = rows == VP_SAT_ROWS ? TOGETHER : 1;
+    vd h[VP_SAT_ROWS], g[VP_SAT_ROWS];
+    for (int r = 0; r < rows; r++)
+        h[r] = (vd){0} + ((double *)b->left)[r];
+    for (int64_t x = 0; x < b->columns; x += VP_SAT_HALF) {
+        const bool first = x % VP_SAT_WIDE == 0;
+        vd p[2 * PAIRS];
+        struct sums u[VP_SAT_ROWS];
+        for (int i = 0; i < PAIRS; i++) {
+            const double *const above = (double *)b->above + x + i * LANES;
+            p[2 * i] = EVENS(get(above), get(above + WIDTH));
+            p[2 * i + 1] = ODDS(get(above), get(above + WIDTH));
+        }
+        sum_down(u, b, rows, x, load);
+        for (int r = 0; r < rows; r += together) {
+            vd s[TOGETHER][PAIRS];
+            #pragma GCC unroll 8
+            for (int k = 0; k < together; k++)
+                #pragma GCC unroll 16
+                for (int i = 0; i < PAIRS; i++)
+                    s[k][i] = u[r + k].pair[i];
+            sum_along(s, together);
+            #pragma GCC unroll 8
+            for (int k = 0; k < together; k++) {
+                const vd left = first ? (vd){0} : g[r + k];
+                put_half(b, r + k, x, &u[r + k], s[k], left, p, h[r + k], past, planes);
+                g[r + k] = left + LAST(s[k][PAIRS - 1]);
+                if (!first)
+                    h[r + k] += g[r + k];
             }
         }
-        *beside = half + h[VP_SAT_ROWS - 1];
-        if (b->ends_tile) {
-            *corner = b->ends_segment ? 0 : *corner + *beside;
-            *beside = 0;
-        }
-        lr += in_tile;
     }
-    memcpy(left, &lr, sizeof lr);
+    for (int r = 0; r < rows; r++)
+        ((double *)b->left)[r] = h[r][0];
 }
 
 static void make_any(const struct vp_sat_rows *b, load_row *load)
@@ -319,12 +347,7 @@ FLOATS(_f64)
 
 static void f64_f32(const struct vp_sat_rows *b)
 {
-#ifdef __AVX512F__
-    const bool direct = true;
-#else
-    const bool direct = false; /* the compiler would convert one by one */
-#endif
-    if (b->rows < VP_SAT_ROWS || b->square || !direct)
+    if (b->rows < VP_SAT_ROWS || b->square)
         make_any(b, load_f32);
     else if (b->past && !b->plane[0])
         make_f64(b, VP_SAT_ROWS, true, false, NULL);

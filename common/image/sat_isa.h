@@ -5,12 +5,8 @@
 
 #include "image/sat.h"
 
-/* Rows that are made together, and that a group of them has where order matters; columns of a group and of a tile; rows
- * of a tile. */
-enum { VP_SAT_ROWS = 8, VP_SAT_FEW = 4, VP_SAT_GROUP = 64, VP_SAT_WIDE = 256, VP_SAT_HIGH = 32 };
-
-/* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole groups. All arrays are of
- * the type that sums are taken in, begin at that column, and may be read and written to the end of a vector. */
+/* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole halves of tiles. All arrays
+ * are of the type that sums are taken in, begin at that column, and may be read and written to the end of a vector. */
 struct vp_sat_rows {
     const void *src[VP_SAT_ROWS];
     void *dst[VP_SAT_ROWS];
@@ -20,12 +16,11 @@ struct vp_sat_rows {
     bool f32;                /* the result of sums in f64 */
     bool past;               /* past the caches: all of dst[] begin where a line of them does */
     void *left;              /* of each row: the sum of what is left of here; then of all to the end */
-    void *above;             /* the last row of the segment before (integers: the last row) */
+    void *above;             /* the last row of the tiles above (integers: the last row) */
     void *plane[VP_SAT_ROWS];/* the plane before, which becomes this one; NULL: there is none */
-    /* floats: */
-    double *tile, *group;    /* sums of the tiles above within the segment, and of the groups of rows above in the tile */
-    double *corner, *beside; /* a number for each tile: what is left of the tiles above, and of the rows above in it */
-    bool ends_tile, ends_segment; /* with these rows */
+    double *group;           /* floats: sums of the groups of rows above in the tile: of half of its columns, the even ones
+                              * and then the odd ones */
+    bool ends_tile;          /* with these rows */
 };
 
 /* [type of samples]; NULL where that cannot be */

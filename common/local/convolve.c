@@ -190,6 +190,11 @@ static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params 
     return 0;
 }
 
+static double kernel_at(const struct vp_convolve_params *p, int64_t i)
+{
+    return p->exact ? p->exact[i] : p->kernels[i];
+}
+
 /* What a kernel makes of columns that are constant: sums of its columns, the last one first. */
 static int add_up(struct vp_convolve_params *p, struct vp_err *err)
 {
@@ -200,12 +205,12 @@ static int add_up(struct vp_convolve_params *p, struct vp_err *err)
     c->total = vp_alloc((size_t)nodes, sizeof *c->total, "sums of kernels", err);
     if (!c->across || !c->total)
         return -1;
-    const float *k = p->kernels;
+    int64_t k = 0;
     for (int64_t i = 0; i < nodes; i++)
         for (int64_t r = 0; r < p->n[1] * p->n[2]; r++)
             for (int64_t x = 0; x < p->n[0]; x++, k++) {
-                c->across[i * p->n[0] + p->n[0] - 1 - x] += *k;
-                c->total[i] += *k;
+                c->across[i * p->n[0] + p->n[0] - 1 - x] += kernel_at(p, k);
+                c->total[i] += kernel_at(p, k);
             }
     return 0;
 }
@@ -229,6 +234,7 @@ static void release(void *params)
         free(c->across);
         free(c->total);
         free(c->spectra);
+        vp_convolve_f64_free(c->exact);
         pthread_mutex_destroy(&c->lock);
         free(c);
     }
@@ -239,6 +245,7 @@ static void release(void *params)
             free((void *)(uintptr_t)p->node[a]);
         }
         free((void *)(uintptr_t)p->kernels);
+        free((void *)(uintptr_t)p->exact);
         free((void *)(uintptr_t)p->sums);
         free(p);
     }
@@ -247,35 +254,56 @@ static void release(void *params)
 static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_given *g, struct vp_err *err)
 {
     const int64_t n = p->n[0] * p->n[1] * p->n[2], nodes = p->nodes[0] * p->nodes[1];
-    float *k = vp_alloc_raw((size_t)(n * nodes), sizeof *k, "the kernels", err);
+    const bool exact = p->in == VP_F64;
+    void *const k = vp_alloc_raw((size_t)(n * nodes), exact ? sizeof(double) : sizeof(float), "the kernels", err);
 
-    p->kernels = k;
+    p->exact = exact ? k : NULL;
+    p->kernels = exact ? NULL : k;
     if (!k)
         return -1;
     for (int64_t i = 0; i < nodes; i++) {
-        const float *from = g->kernels + i * n;
         double sum = 0;
-        for (int64_t v = 0; v < n; v++) {
-            sum += from[v];
-            if (!isfinite(from[v]))
-                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)v);
+        for (int64_t v = i * n; v < (i + 1) * n; v++) {
+            const double one = exact ? g->exact[v] : g->kernels[v];
+            sum += one;
+            if (!isfinite(one))
+                return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)(v - i * n));
         }
         if (g->normalize && sum == 0)
             return vp_fail(err, VP_ERUN, "--normalize: the samples of kernel %lld add up to 0", (long long)i);
         for (int64_t v = 0; v < n; v++) {
-            const float one = g->normalize ? (float)(from[v] / sum) : from[v];
-            k[i * n + (g->correlate ? n - 1 - v : v)] = one;
+            const int64_t from = i * n + v, to = i * n + (g->correlate ? n - 1 - v : v);
+            const double one = (exact ? g->exact[from] : g->kernels[from]) / (g->normalize ? sum : 1);
+            if (exact)
+                ((double *)k)[to] = one;
+            else
+                ((float *)k)[to] = (float)one;
         }
     }
-    for (int a = 0; a < 3; a++)
-        p->centre[a] = g->correlate ? p->n[a] - 1 - p->n[a] / 2 : p->n[a] / 2;
     return 0;
 }
 
-static int make_nodes(struct vp_convolve_params *p, const struct vp_convolve_given *g, int axis, int64_t n,
-                      struct vp_err *err)
+/* What there is a result of. Valid results are counted from where the last sample of the kernel lies on, so that no place in
+ * the image has a number below 0. */
+static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3])
 {
-    const int64_t nodes = p->nodes[axis], size = n - p->before[axis] - p->behind[axis];
+    struct vp_convolve_params *p = op->params;
+
+    for (int a = 0; a < 3; a++) {
+        const int64_t over = p->n[a] - 1, centre = g->correlate ? over - p->n[a] / 2 : p->n[a] / 2;
+        p->centre[a] = g->crop == VP_CROP_VALID ? over : centre;
+        p->first[a] = g->crop == VP_CROP_VALID ? over - centre : g->crop == VP_CROP_FULL ? -centre : 0;
+        op->before[a] = g->crop == VP_CROP_FULL ? centre : 0;
+        op->behind[a] = g->crop == VP_CROP_FULL ? over - centre : g->crop == VP_CROP_VALID ? -over : 0;
+        op->image[a] = size[a] >= VP_UNKNOWN ? VP_UNKNOWN : size[a] + op->before[a] + op->behind[a];
+    }
+}
+
+static int make_nodes(const struct vp_op *op, const struct vp_convolve_given *g, int axis, int64_t size, struct vp_err *err)
+{
+    struct vp_convolve_params *p = op->params;
+    const int64_t nodes = p->nodes[axis], n = op->image[axis];
+    const double shift = (double)(p->weights == VP_WEIGHTS_SOURCE ? op->before[axis] : -p->first[axis]);
     double *node = vp_alloc_raw((size_t)nodes, sizeof *node, "nodes", err);
     int64_t *start = vp_alloc_raw((size_t)nodes + 2, sizeof *start, "nodes", err);
     float *after = vp_alloc_raw((size_t)n, sizeof *after, "weights", err);
@@ -287,7 +315,7 @@ static int make_nodes(struct vp_convolve_params *p, const struct vp_convolve_giv
         return -1;
     for (int64_t i = 0; i < nodes; i++) {
         node[i] = (g->node[axis] ? g->node[axis][i] : ((double)i + 0.5) * (double)size / (double)nodes - 0.5)
-                  + (double)p->before[axis];
+                  + shift;
         if (!isfinite(node[i]) || (i && node[i] <= node[i - 1]))
             return vp_fail(err, VP_ERUN, "the nodes along %c: expected positions that grow, got %g after %g", 'x' + axis,
                            node[i], i ? node[i - 1] : 0);
@@ -309,7 +337,7 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     const int64_t row = p->n[0] + 1, plane = row * (p->n[1] + 1), all = plane * (p->n[2] + 1);
     const int64_t nodes = p->nodes[0] * p->nodes[1];
     double *sums = vp_alloc((size_t)(nodes * all), sizeof *sums, "sums of kernels", err);
-    const float *k = p->kernels;
+    int64_t k = 0;
 
     p->sums = sums;
     for (int64_t i = 0; sums && i < nodes; i++) {
@@ -319,8 +347,8 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
                 double along = 0;
                 for (int64_t x = 1; x <= p->n[0]; x++, k++) {
                     double *const at = s + z * plane + y * row + x;
-                    along += *k;
-                    most += fabs((double)*k);
+                    along += kernel_at(p, k);
+                    most += fabs(kernel_at(p, k));
                     *at = along + at[-row] + at[-plane] - at[-plane - row];
                 }
             }
@@ -333,12 +361,16 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     return sums ? 0 : -1;
 }
 
-static int check(const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in, enum vp_type out,
+static int check(const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in, enum vp_type out,
                  struct vp_err *err)
 {
-    if (!(VP_CONVOLVE_TYPES & 1u << in) || (out != in && out != VP_F32))
-        return vp_fail(err, VP_EUSAGE, "convolution takes u8, u16, i16 and f32 to the same or f32, not %s to %s",
+    if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
+        return vp_fail(err, VP_EUSAGE, "convolution takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s",
                        vp_type_name(in), vp_type_name(out));
+    if (in == VP_F64 && !g->fft) {
+        vp_fail(err, VP_ERUN, "f64 samples take transforms in f64, which this program was built without (FFTW)");
+        return vp_hint(err, "img-convert --type f32 makes samples of f32; make FFTW=1 builds it with FFTW");
+    }
     if (g->n[2] > 1 && g->nodes[0] * g->nodes[1] > 1) {
         vp_fail(err, VP_ERUN, "a grid of kernels of %lld planes: expected kernels of one plane", (long long)g->n[2]);
         return vp_hint(err, "one kernel may have several");
@@ -348,14 +380,23 @@ static int check(const struct vp_convolve_given *g, const int64_t image[3], enum
         if (g->n[a] < 1 || g->n[a] > most)
             return vp_fail(err, VP_ERUN, "a kernel of %lld x %lld x %lld samples: expected at most %lld a side",
                            (long long)g->n[0], (long long)g->n[1], (long long)g->n[2], (long long)most);
-        if (image[a] - g->before[a] - g->behind[a] < 1)
-            return vp_fail(err, VP_EUSAGE, "no voxel exists");
+    }
+    for (int a = 0; a < 3 && g->crop == VP_CROP_VALID; a++)
+        if (g->n[a] > size[a]) {
+            vp_fail(err, VP_ERUN, "--crop valid: a kernel of %lld samples along %c, but the image has %lld: expected one that "
+                    "fits into it", (long long)g->n[a], 'x' + a, (long long)size[a]);
+            return vp_hint(err, "--crop same and full take any kernel");
+        }
+    if (g->crop == VP_CROP_FULL && g->edge == VP_EDGE_RENORMALIZE) {
+        vp_fail(err, VP_EUSAGE, "--crop full --edge renormalize: at the rim of the result next to nothing of a kernel is in the "
+                "image: expected another rule");
+        return vp_hint(err, "--edge zero is the full convolution; --crop same renormalizes");
     }
     return 0;
 }
 
 static int make_method(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
-                       double *cost, struct vp_err *err)
+                       const int64_t size[3], double *cost, struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
     const bool one = p->nodes[0] * p->nodes[1] == 1;
@@ -363,6 +404,8 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     const char *const name = g->method ? g->method : "";
     struct trial best;
 
+    if (p->in == VP_F64)
+        return vp_convolve_f64_make(p, g, image, size, cost, err);
     c->first = p->n[2] > 1 ? 2 : 1;
     c->tiles = c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
     for (int64_t i = 0; c->tiles == VP_CELLS && i <= p->nodes[0]; i++)
@@ -413,6 +456,8 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
     const struct vp_convolve_params *p = op->params;
 
     (void)in;
+    if (p->exact)
+        return vp_convolve_f64_scratch(op, threads);
     return (p->cpu->method == VP_FFT ? vp_convolve_fft_scratch : vp_convolve_direct_scratch)(op, out, threads);
 }
 
@@ -423,15 +468,18 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     struct vp_convolve_job j = {.op = op, .p = p, .c = p->cpu, .in = in, .out = out};
 
     for (int a = 0; a < 3; a++) {
-        j.lo[a] = p->before[a];
-        j.hi[a] = op->image[a] - p->behind[a];
+        j.lo[a] = op->before[a];
+        j.hi[a] = op->image[a] - op->behind[a];
     }
+    if (p->exact)
+        return vp_convolve_f64(&j, mem, threads, err);
     return (p->cpu->method == VP_FFT ? vp_convolve_fft : vp_convolve_direct)(&j, mem, threads, err);
 }
 
 static void describe(struct vp_op *op)
 {
     static const char *const edges[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
+    static const char *const crops[] = {"", "full, ", "valid, "};
     const struct vp_convolve_params *p = op->params;
     const struct vp_convolve_cpu *c = p->cpu;
     char kernels[96], how[96];
@@ -443,12 +491,14 @@ static void describe(struct vp_op *op)
                  (long long)p->nodes[0], (long long)p->nodes[1], (long long)p->n[0], (long long)p->n[1],
                  (long long)p->n[2], p->weights == VP_WEIGHTS_SOURCE ? "source" : "output");
     if (c->method == VP_FFT)
-        snprintf(how, sizeof how, "tiles %lld x %lld x %lld of transforms %lld x %lld x %lld", (long long)c->out[0],
+        snprintf(how, sizeof how, "tiles %lld x %lld x %lld of transforms %lld x %lld x %lld%s", (long long)c->out[0],
                  (long long)c->out[1], (long long)c->out[2], (long long)c->tile[0], (long long)c->tile[1],
-                 (long long)c->tile[2]);
+                 (long long)c->tile[2], p->exact ? " in f64" : "");
     else
-        snprintf(how, sizeof how, "%s", c->method == VP_DIRECT ? "direct" : "separable");
-    const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s, ", kernels, edges[p->edge]);
+        snprintf(how, sizeof how, "%s%s", c->method == VP_DIRECT ? "direct" : "separable", p->exact ? " in f64" : "");
+    const bool valid = p->crop == VP_CROP_VALID; /* no edge */
+    const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s%s%s", kernels, crops[p->crop],
+                           valid ? "" : edges[p->edge], valid ? "" : ", ");
     if (n > 0 && (size_t)n < sizeof op->text)
         snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, c->isa->name);
 }
@@ -466,7 +516,28 @@ bool vp_convolve_use(struct vp_op *op, const char *isa)
     return true;
 }
 
-int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in,
+/* How far from a result samples are looked at: all of a tile, those too that only change how its results are rounded, and
+ * what lies beyond an edge is made of samples that may be as far on the other side. */
+static int64_t halo_of(const struct vp_op *op, int axis)
+{
+    const struct vp_convolve_params *p = op->params;
+    const struct vp_convolve_cpu *c = p->cpu;
+    const bool makes_up = p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
+    int64_t halo = vp_max64(p->centre[axis], p->n[axis] - 1 - p->centre[axis]);
+
+    if (c->method == VP_FFT) {
+        const int64_t cut = c->tiles == VP_CELLS ? c->out[axis] : 1; /* a box may have one row of a tile */
+        halo = vp_max64(c->pieces[axis] * c->piece[axis] - 1 - p->centre[axis] + cut - 1,
+                        p->centre[axis] + c->tile[axis] - c->piece[axis] - c->out[axis] + cut) + (axis == 0 ? c->shift : 0);
+    }
+    if (p->crop == VP_CROP_FULL && makes_up)
+        halo += 2 * vp_max64(op->before[axis], op->behind[axis]);
+    if (op->image[axis] >= VP_UNKNOWN)
+        return halo;
+    return vp_min64(halo, vp_max64(op->image[axis], vp_op_input(op, axis)) - 1);
+}
+
+int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
                       enum vp_type out, struct vp_err *err)
 {
     struct vp_convolve_params *p = calloc(1, sizeof *p);
@@ -480,40 +551,32 @@ int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     }
     *p = (struct vp_convolve_params){.n = {g->n[0], g->n[1], g->n[2]}, .nodes = {g->nodes[0], g->nodes[1]},
-                                     .edge = g->edge, .in = in, .out = out, .cpu = c};
+                                     .edge = g->crop == VP_CROP_VALID ? VP_EDGE_ZERO : g->edge, .crop = g->crop, .in = in,
+                                     .out = out, .cpu = c};
     p->weights = g->nodes[0] * g->nodes[1] == 1 ? VP_WEIGHTS_OUTPUT : g->weights;
-    memcpy(p->before, g->before, sizeof p->before);
-    memcpy(p->behind, g->behind, sizeof p->behind);
     pthread_mutex_init(&c->lock, NULL);
     c->isa = VP_ISA_FIND(vp_convolve, NULL);
     c->fft = vp_line_isa(NULL);
     *op = (struct vp_op){.kernel = "convolve", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
                          .free = release, .scratch = scratch, .run = run};
-    if (check(g, image, in, out, err) || make_kernels(p, g, err) || make_nodes(p, g, 0, image[0], err)
-        || make_nodes(p, g, 1, image[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
-        || add_up(p, err) || make_method(p, g, image, &cost, err)) {
+    make_crop(op, g, size);
+    if (check(g, size, in, out, err) || make_kernels(p, g, err) || make_nodes(op, g, 0, size[0], err)
+        || make_nodes(op, g, 1, size[1], err) || (p->edge == VP_EDGE_RENORMALIZE && make_sums(p, err))
+        || add_up(p, err) || make_method(p, g, op->image, size, &cost, err)) {
         release(p);
         *op = (struct vp_op){0};
         return -1;
     }
     op->cost = cost;
-    op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * sizeof(float);
+    op->holds = (uint64_t)(p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1] * p->n[2]) * vp_type_size(in == VP_F64 ? in : VP_F32);
     if (p->sums)
         op->holds += (uint64_t)(p->nodes[0] * p->nodes[1] * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) * sizeof(double);
-    if (c->method == VP_FFT && c->keeps)
-        op->holds += vp_convolve_spectra(p);
+    if (c->method == VP_FFT && (p->exact ? c->exact->keeps : c->keeps))
+        op->holds += p->exact ? vp_convolve_f64_spectra(p) : vp_convolve_spectra(p);
     for (int a = 0; a < 3; a++) {
-        op->halo[a] = vp_max64(p->centre[a], p->n[a] - 1 - p->centre[a]);
-        op->image[a] = image[a];
+        op->halo[a] = halo_of(op, a);
         op->whole[a] = p->edge == VP_EDGE_WRAP && p->n[a] > 1;
         op->step[a] = c->method == VP_FFT && c->tiles != VP_CELLS ? c->out[a] : 1;
-        if (c->method == VP_FFT) { /* all samples of a tile, those too that only change how its results are rounded */
-            const int64_t cut = c->tiles == VP_CELLS ? c->out[a] : 1; /* a box may have one row of a tile */
-            op->halo[a] = vp_max64(c->pieces[a] * c->piece[a] - 1 - p->centre[a] + cut - 1,
-                                   p->centre[a] + c->tile[a] - c->piece[a] - c->out[a] + cut) + (a == 0 ? c->shift : 0);
-        }
-        if (image[a] < VP_UNKNOWN)
-            op->halo[a] = vp_min64(op->halo[a], image[a] - 1);
     }
     describe(op);
     return 0;

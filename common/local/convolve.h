@@ -19,18 +19,24 @@
 
 #include "run/op.h"
 
+struct vp_fft64;
+
 enum vp_weights { VP_WEIGHTS_OUTPUT, VP_WEIGHTS_SOURCE };
+/* Which voxels there are results for: those of the image, all that a kernel's sample reaches, those whose kernel lies in the
+ * image. Weights of a grid go on beyond the image: those of the outermost nodes. */
+enum vp_crop { VP_CROP_SAME, VP_CROP_FULL, VP_CROP_VALID };
 
 #define VP_CONVOLVE_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-/* op->params: all that a result depends on, for every device. One input, u8 u16 i16 f32; the result is the same (rounded
- * to nearest even, clamped) or f32. op->halo[a] is vp_max64(centre, n - 1 - centre) at least (more, and op->step, are for
+/* op->params: all that a result depends on, for every device. One input, u8 u16 i16 f32, and on the CPU f64, for which all is
+ * done in f64; the result is the same (rounded to nearest even, clamped) or f32. op->halo[a] is vp_max64(centre, n - 1 - centre) at least (more, and op->step, are for
  * the CPU's tiles: a device's kernel states its own, vp_kernel.demand); op->whole[] is set where the edge is wrapped. */
 struct vp_convolve_params {
     int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for those of images */
-    int64_t centre[3];         /* the one that lies on the voxel */
+    int64_t centre[3];         /* the one that lies on the voxel of the same number (VP_CROP_VALID: the last one) */
     int64_t nodes[2];          /* across, down; 1, 1: one kernel */
-    const float *kernels;      /* [node down][node across][z][y][x], as they are to be used */
+    const float *kernels;      /* [node down][node across][z][y][x], as they are to be used; */
+    const double *exact;       /* of f64 these instead */
     /* Along x and y (a = 0, 1), for voxels 0 ... op->image[a] - 1: cell c, of nodes[a] + 1, is from start[a][c] on
      * (start[a][nodes[a] + 1] is op->image[a]; cells may be empty) and lies between nodes c - 1 and c. The weight of node
      * c is after[a][p], that of node c - 1 is 1 - after[a][p]: 1 in cell 0, 0 in the last. */
@@ -39,10 +45,10 @@ struct vp_convolve_params {
     const double *node[2];     /* where the nodes are, ascending: after = (p - node[c - 1]) / (node[c] - node[c - 1]) */
     enum vp_weights weights;
     enum vp_edge edge;
-    /* --crop full: voxels of op->image before and behind those that exist. Samples are only at before[a] <= p <
-     * op->image[a] - behind[a]; that is the image that the rules for edges speak of. What lies elsewhere in an input area
-     * is undefined. */
-    int64_t before[3], behind[3];
+    /* Samples are only at op->before[a] <= p < op->image[a] - op->behind[a]: that is the image that the rules for edges
+     * speak of. The first result is that of voxel first[a] of it. */
+    enum vp_crop crop;
+    int64_t first[3];
     /* VP_EDGE_RENORMALIZE, else NULL: for each node n[2] + 1 by n[1] + 1 by n[0] + 1 sums, of all its kernel's samples
      * with lesser indices along each axis: S_inside of a node from eight of them. */
     const double *sums;
@@ -53,20 +59,22 @@ struct vp_convolve_params {
 /* What to make of it. */
 struct vp_convolve_given {
     int64_t n[3], nodes[2];
-    const float *kernels;      /* copied */
+    const float *kernels;      /* copied; */
+    const double *exact;       /* of f64 these */
+    const struct vp_fft64 *fft; /* of f64: the program's transforms; NULL: it has none, and f64 is refused */
     const double *node[2];     /* or NULL: the middles of nodes[a] equal parts of the image */
     bool correlate, normalize; /* in(p + (k - centre)) instead; each kernel divided by its sum */
     enum vp_weights weights;
     enum vp_edge edge;
-    int64_t before[3], behind[3];
+    enum vp_crop crop;
     const char *method;        /* NULL: the cheapest by a table of costs; "direct", "separable", "fft" */
     int64_t tile[3];           /* of transforms along x, y, z, each a quick length (that along y, of volumes that along z,
                                   twice one); 0: chosen by that table */
 };
 
-/* An operation on images of image[] voxels (with those of before and behind; image[2] may be VP_UNKNOWN). A kernel of
- * images is used on every page of a volume. */
-int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t image[3], enum vp_type in,
+/* An operation on images of size[] voxels (size[2] may be VP_UNKNOWN). A kernel of images is used on every page of a
+ * volume. */
+int vp_convolve_local(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in,
                       enum vp_type out, struct vp_err *err);
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic" (NULL: the best) from now on for this operation;

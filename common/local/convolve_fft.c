@@ -544,19 +544,6 @@ static float mean_of(const struct vp_convolve_job *j, struct work *w, const int6
     return isfinite((float)(sum / n)) ? (float)(sum / n) : 0;
 }
 
-/* Nodes whose weight is not nothing somewhere in lo ... hi - 1. */
-static void nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b)
-{
-    const int64_t n = p->nodes[axis];
-
-    *a = 0;
-    while (*a < n - 1 && p->node[axis][*a + 1] <= (double)lo)
-        ++*a;
-    *b = n - 1;
-    while (*b > *a && p->node[axis][*b - 1] >= (double)(hi - 1))
-        --*b;
-}
-
 /* Rows of a tile of one kernel in one piece: what they become stays in the blocks of columns. */
 static void convolve_rows(const struct vp_convolve_job *j, struct work *w)
 {
@@ -632,8 +619,8 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
         for (int a = 0; a < 3; a++)
             origin[a] = at[a] + p->centre[a] - piece[a] * c->piece[a] - (c->piece[a] - 1);
         if (weighted) {
-            nodes_near(p, 0, origin[0], origin[0] + c->tile[0], &u0, &u1);
-            nodes_near(p, 1, origin[1], origin[1] + c->tile[1], &v0, &v1);
+            vp_convolve_nodes_near(p, 0, origin[0], origin[0] + c->tile[0], &u0, &u1);
+            vp_convolve_nodes_near(p, 1, origin[1], origin[1] + c->tile[1], &v0, &v1);
         }
         for (int64_t v = v0; v <= v1; v++) {
             load_tile(j, w, origin, v, mean);
@@ -748,7 +735,7 @@ static void make_ones(const struct vp_convolve_job *j, struct work *w, const int
     int64_t lo[2], hi[2];
 
     for (int a = 0; a < 2; a++)
-        nodes_near(p, a, at[a] + p->centre[a] - (n[a] - 1), at[a] + c->out[a] + p->centre[a], &lo[a], &hi[a]);
+        vp_convolve_nodes_near(p, a, at[a] + p->centre[a] - (n[a] - 1), at[a] + c->out[a] + p->centre[a], &lo[a], &hi[a]);
     memset(w->ones[which], 0, (size_t)(wide * high) * sizeof *w->ones[which]);
     for (int64_t v = lo[1]; v <= hi[1]; v++) {
         const struct pieces down = pieces_of(j, 1, v, which == 1);

@@ -5,6 +5,7 @@
 #define VP_CONVOLVE_INTERNAL_H
 
 #include "base/fft.h"
+#include "base/fft64.h"
 #include "local/convolve.h"
 #include "local/convolve_isa.h"
 
@@ -16,6 +17,16 @@ enum vp_convolve_tiles {
     VP_STRIPS,  /* one kernel of images: tiles in a row share the transforms of their columns */
     VP_CELLS,   /* a grid with weights of the output: tiles within cells */
     VP_GENERAL  /* volumes, weights of the source, kernels in pieces */
+};
+
+/* Of f64 samples. */
+struct vp_convolve_f64 {
+    const struct vp_fft64 *fft;
+    void *plan;
+    double *taps[3];           /* separable: along each axis, in the order of samples; direct: all of them in taps[0] */
+    bool keeps;                /* all spectra stay; else each is made where it is needed */
+    double *spectra;           /* [node], of `values` numbers, made when the first part is run */
+    int64_t samples, values;   /* of a tile, of its frequencies */
 };
 
 struct vp_convolve_cpu {
@@ -38,6 +49,7 @@ struct vp_convolve_cpu {
     pthread_mutex_t lock;
     float *spectra;            /* [node][piece], made when the first part is run, of the lanes of `made_for`; or NULL */
     const struct vp_line_isa *made_for;
+    struct vp_convolve_f64 *exact; /* of f64, else NULL: what there is instead of taps, lines and spectra */
 };
 
 /* One call of run(). */
@@ -57,8 +69,13 @@ bool vp_convolve_load(const struct vp_convolve_job *j, float *to, int64_t x, int
 void vp_convolve_store(const struct vp_convolve_job *j, float *v, int64_t x, int64_t n, int64_t y, int64_t z);
 /* NaN to all results in `box` that a sample reaches which is not finite. */
 int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box, struct vp_err *err);
+/* What the edge's rule multiplies a result with: of one kernel, or with weights of the output. */
+double vp_convolve_scale(const struct vp_convolve_job *j, const int64_t at[3]);
 /* The weight of node `node` along an axis at q. */
 float vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q);
+double vp_convolve_weight_f64(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q);
+/* Nodes a ... b whose weight is not nothing somewhere in lo ... hi - 1. */
+void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b);
 
 uint64_t vp_convolve_fft_scratch(const struct vp_op *op, const struct vp_box *out, int threads);
 int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
@@ -71,5 +88,14 @@ int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, st
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err);
 /* Whether the kernel is a product of one along each axis; then their taps are made. */
 bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *err);
+
+/* Of f64: the method, for results of image[] voxels made of size[], and what it costs. */
+int vp_convolve_f64_make(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
+                         const int64_t size[3], double *cost, struct vp_err *err);
+uint64_t vp_convolve_f64_scratch(const struct vp_op *op, int threads);
+int vp_convolve_f64(const struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
+/* Bytes of all spectra. */
+uint64_t vp_convolve_f64_spectra(const struct vp_convolve_params *p);
+void vp_convolve_f64_free(struct vp_convolve_f64 *f);
 
 #endif

@@ -256,5 +256,36 @@ static void rows(const struct vp_convolve_rows *r)
     }
 }
 
+typedef double vd __attribute__((vector_size(4 * LANES)));
+typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
+
+static void products(const struct vp_convolve_products *p)
+{
+    enum { V = 4, EACH = LANES / 2 };
+
+    for (int64_t x = 0; x < p->n; x += V * EACH) {
+        vd sum[V], part[V];
+        for (int v = 0; v < V; v++)
+            sum[v] = (vd){0};
+        for (int64_t z = 0; z < p->nz; z++)
+            for (int64_t y = 0; y < p->ny; y++) {
+                const double *const s = p->from + z * p->plane + y * p->row + x, *const t = p->taps + (z * p->ny + y) * p->nx;
+#pragma GCC unroll 4
+                for (int v = 0; v < V; v++)
+                    part[v] = (vd){0};
+                for (int64_t k = 0; k < p->nx; k++)
+#pragma GCC unroll 4
+                    for (int v = 0; v < V; v++)
+                        part[v] += *(const vd_u *)(s + k + v * EACH) * t[k];
+#pragma GCC unroll 4
+                for (int v = 0; v < V; v++)
+                    sum[v] += part[v];
+            }
+#pragma GCC unroll 4
+        for (int v = 0; v < V; v++)
+            *(vd_u *)(p->to + x + v * EACH) = sum[v];
+    }
+}
+
 const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {TEXT(VP_ISA), load, store, load_rows, store_rows, add, scale, plus, blend, line,
-                                                           rows};
+                                                           rows, products};

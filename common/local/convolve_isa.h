@@ -18,6 +18,16 @@ struct vp_convolve_rows {
     int64_t n;                  /* columns; as many as complete a whole number of 16 are written */
 };
 
+/* The same in f64, for one row: to[x] = sum of from[z * plane + y * row + x + k] taps[(z * ny + y) * nx + k]. */
+struct vp_convolve_products {
+    const double *from;
+    int64_t row, plane;
+    const double *taps;
+    int64_t nx, ny, nz;
+    double *to;
+    int64_t n;                  /* columns; as many as complete a whole number of 32 are written */
+};
+
 struct vp_convolve_isa {
     const char *name;
     /* n samples as floats; what is not finite becomes 0, and the result is true. */
@@ -40,6 +50,7 @@ struct vp_convolve_isa {
     /* to[i] = sum of x[i + k] taps[k], in double */
     void (*line)(float *to, const double *x, const double *taps, int64_t n_taps, int64_t n);
     void (*rows)(const struct vp_convolve_rows *r);
+    void (*products)(const struct vp_convolve_products *p);
 };
 
 extern const struct vp_convolve_isa vp_convolve_avx512, vp_convolve_avx2, vp_convolve_generic;

@@ -94,25 +94,42 @@ static double sum_of(const struct vp_convolve_params *p, int64_t node, const int
     return FLAT(b[2]) - FLAT(a[2]);
 }
 
+static double weight_of(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
+{
+    return p->nodes[axis] == 1 ? 1 : p->exact ? vp_convolve_weight_f64(p, axis, node, q) : vp_convolve_weight(p, axis, node, q);
+}
+
 /* S / S_inside of a voxel: of one kernel, or with weights of the output. */
-static float scale_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3])
+static double scale_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3])
 {
     const struct vp_convolve_params *p = j->p;
     double all = 0, in = 0;
 
     for (int64_t v = 0; v < p->nodes[1]; v++) {
-        const double wy = p->nodes[1] > 1 ? vp_convolve_weight(p, 1, v, at[1]) : 1;
+        const double wy = weight_of(p, 1, v, at[1]);
         if (wy == 0)
             continue;
         for (int64_t u = 0; u < p->nodes[0]; u++) {
-            const double w = wy * (p->nodes[0] > 1 ? vp_convolve_weight(p, 0, u, at[0]) : 1);
+            const double w = wy * weight_of(p, 0, u, at[0]);
             if (w == 0)
                 continue;
             all += w * j->c->total[v * p->nodes[0] + u];
             in += w * sum_of(p, v * p->nodes[0] + u, a, b);
         }
     }
-    return in != 0 ? (float)(all / in) : 0;
+    return in != 0 ? all / in : 0;
+}
+
+double vp_convolve_scale(const struct vp_convolve_job *j, const int64_t at[3])
+{
+    int64_t a[3], b[3];
+    bool whole = true;
+
+    for (int axis = 0; axis < 3; axis++) {
+        inside(j, axis, at[axis], &a[axis], &b[axis]);
+        whole = whole && b[axis] - a[axis] == j->p->n[axis];
+    }
+    return whole ? 1 : scale_at(j, at, a, b);
 }
 
 static void renormalize(const struct vp_convolve_job *j, float *v, int64_t x, int64_t n, int64_t y, int64_t z)
@@ -134,7 +151,7 @@ static void renormalize(const struct vp_convolve_job *j, float *v, int64_t x, in
             continue;
         }
         if (!(row && one && known))
-            last = scale_at(j, at, a, b);
+            last = (float)scale_at(j, at, a, b);
         known = row;
         v[at[0] - x] *= last;
     }
@@ -154,9 +171,10 @@ void vp_convolve_store(const struct vp_convolve_job *j, float *v, int64_t x, int
     j->c->isa->store(plane + at * (int64_t)vp_type_size(j->p->out), j->p->out, v + x0 - x, x1 - x0);
 }
 
-float vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
+/* The weight of node c that is after x, whose number is returned (nodes: there is none). */
+static int64_t cell_at(const struct vp_convolve_params *p, int axis, double x, double *after)
 {
-    const double *at = p->node[axis], x = (double)q;
+    const double *at = p->node[axis];
     const int64_t n = p->nodes[axis];
     int64_t c = 0; /* nodes up to here */
 
@@ -169,8 +187,37 @@ float vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t n
             half = step;
         }
     }
-    const float after = c == 0 ? 1 : c == n ? 0 : (float)((x - at[c - 1]) / (at[c] - at[c - 1]));
+    *after = c == 0 ? 1 : c == n ? 0 : (x - at[c - 1]) / (at[c] - at[c - 1]);
+    return c;
+}
+
+float vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
+{
+    double exact;
+    const int64_t c = cell_at(p, axis, (double)q, &exact);
+    const float after = (float)exact;
+
     return node == c ? after : node == c - 1 ? 1 - after : 0;
+}
+
+double vp_convolve_weight_f64(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
+{
+    double after;
+    const int64_t c = cell_at(p, axis, (double)q, &after);
+
+    return node == c ? after : node == c - 1 ? 1 - after : 0;
+}
+
+void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b)
+{
+    const int64_t n = p->nodes[axis];
+
+    *a = 0;
+    while (*a < n - 1 && p->node[axis][*a + 1] <= (double)lo)
+        ++*a;
+    *b = n - 1;
+    while (*b > *a && p->node[axis][*b - 1] >= (double)(hi - 1))
+        --*b;
 }
 
 /* ---- samples that are not finite ---- */
@@ -195,10 +242,12 @@ static void mark_row(const struct vp_convolve_job *j, unsigned char *mark, int64
     if (from_y < 0 || from_z < 0)
         return;
     const struct vp_box *box = &j->in->box;
-    const float *row = (const float *)j->in->plane[from_z - box->lo[2]] + (from_y - box->lo[1]) * j->in->stride;
+    const void *const plane = j->in->plane[from_z - box->lo[2]];
+    const int64_t row = (from_y - box->lo[1]) * j->in->stride - box->lo[0];
     for (int64_t i = 0; i < n; i++) {
         const int64_t from = vp_convolve_place(j, 0, x + i);
-        mark[i] = from >= 0 && !isfinite(row[from - box->lo[0]]);
+        mark[i] = from >= 0 && !(j->p->in == VP_F64 ? isfinite(((const double *)plane)[row + from])
+                                                    : isfinite(((const float *)plane)[row + from]));
     }
 }
 
@@ -233,11 +282,13 @@ int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box,
     for (int64_t z = b.lo[2]; z < b.hi[2]; z++)
         for (int64_t y = b.lo[1]; y < b.hi[1]; y++) {
             const unsigned char *const row = mark + ((z - b.lo[2]) * n[1] + y - b.lo[1]) * n[0];
-            float *const to = (float *)j->out->plane[z - j->out->box.lo[2]]
-                              + (y - j->out->box.lo[1]) * j->out->stride - j->out->box.lo[0];
+            void *const to = j->out->plane[z - j->out->box.lo[2]];
+            const int64_t at = (y - j->out->box.lo[1]) * j->out->stride - j->out->box.lo[0];
             for (int64_t x = b.lo[0]; x < b.hi[0]; x++)
-                if (row[x - b.lo[0]])
-                    to[x] = NAN;
+                if (row[x - b.lo[0]] && j->p->out == VP_F64)
+                    ((double *)to)[at + x] = NAN;
+                else if (row[x - b.lo[0]])
+                    ((float *)to)[at + x] = NAN;
         }
     free(mark);
     return 0;

@@ -490,6 +490,7 @@ static int make(struct vp_deconvolve_params *p, const struct vp_deconvolve_given
 
     k.kernels = cleaned;
     k.edge = VP_EDGE_ZERO;
+    k.crop = VP_CROP_SAME; /* the frame is larger already */
     k.normalize = true;
     k.method = NULL;
     double *node[2] = {NULL, NULL};

@@ -20,12 +20,12 @@ static int kind_of(enum vp_type type)
 }
 
 /* The largest number of samples that a neighbourhood can have. */
-static double most(const struct vp_op *op, const struct vp_footprint *f)
+static double most(const struct vp_op *op, const struct vp_footprint *f, enum vp_edge edge)
 {
     double n = 1;
 
     for (int a = 0; a < 3; a++)
-        n *= (double)vp_min64(2 * op->halo[a] + 1, op->image[a]);
+        n *= (double)(edge ? 2 * f->reach[a] + 1 : vp_min64(2 * op->halo[a] + 1, op->image[a]));
     return f->shape == VP_BOX ? n : fmin(n, (double)f->count);
 }
 
@@ -50,11 +50,11 @@ static struct vp_window window_of(const struct vp_op *op, struct vp_moments_ctx 
 {
     const struct vp_moments_params *p = op->params;
     const int kind = kind_of(p->in);
-    const enum vp_sums s = sums_of(p, most(op, &p->f));
+    const enum vp_sums s = sums_of(p, most(op, &p->f, p->edge));
 
     *ctx = (struct vp_moments_ctx){p, s};
     return (struct vp_window){
-        .op = op, .f = &p->f, .ctx = ctx, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
+        .op = op, .f = &p->f, .edge = p->edge, .ctx = ctx, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
         .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
         .lanes = !p->spreads ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2,
         .begin = p->isa->begin, .across = p->isa->across[kind][s],
@@ -93,12 +93,13 @@ static void free_params(void *params)
 static void describe(struct vp_op *op)
 {
     const struct vp_moments_params *p = op->params;
+    static const char *const edges[] = {"", ", nearest", ", mirrored", ", zero", ", wrapped"};
     char text[100], noise[40] = "";
 
     if (p->moment == VP_WIENER)
         snprintf(noise, sizeof noise, p->noise >= 0 ? ", noise %g" : ", noise to be estimated", p->noise);
-    snprintf(op->text, sizeof op->text, "%s%s, %s%s, %s", op->kernel, p->sample ? " of a sample" : "",
-             vp_footprint_text(&p->f, text, sizeof text), noise, p->isa->name);
+    snprintf(op->text, sizeof op->text, "%s%s, %s%s%s, %s", op->kernel, p->sample ? " of a sample" : "",
+             vp_footprint_text(&p->f, text, sizeof text), edges[p->edge], noise, p->isa->name);
 }
 
 static int make(struct vp_op *op, const struct vp_moments_params *want, const struct vp_footprint *f,
@@ -125,10 +126,13 @@ static int make(struct vp_op *op, const struct vp_moments_params *want, const st
               : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans,
     };
     vp_footprint_halo(f, image, op->halo);
+    for (int a = 0; a < 3; a++)
+        op->whole[a] = p->edge == VP_EDGE_WRAP && f->reach[a] > 0;
     /* sums of squares are kept modulo 2^64 */
-    if (in != VP_F32 && most(op, f) >= 0x1p32) {
+    if (in != VP_F32 && most(op, f, p->edge) >= 0x1p32) {
+        const double n = most(op, f, p->edge);
         free_params(p);
-        return vp_fail(err, VP_EUSAGE, "%s: a neighbourhood of %.3g voxels is too large", name, most(op, f));
+        return vp_fail(err, VP_EUSAGE, "%s: a neighbourhood of %.3g voxels is too large", name, n);
     }
     describe(op);
     return 0;
@@ -150,10 +154,10 @@ int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const
     return make(op, &p, f, image, err);
 }
 
-int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f,
+int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err)
 {
-    const struct vp_moments_params p = {.moment = VP_ABOVE, .in = in, .out = VP_U8, .limit = *limit,
+    const struct vp_moments_params p = {.moment = VP_ABOVE, .in = in, .out = VP_U8, .limit = *limit, .edge = edge,
                                          .spreads = limit->std != 0 || limit->both != 0};
 
     return make(op, &p, f, image, err);

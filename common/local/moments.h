@@ -30,6 +30,7 @@ struct vp_moments_params {
     bool sample;            /* VP_VAR, VP_STD: divided by n - 1 (0 where n is 1) instead of n */
     double noise;           /* VP_WIENER: variance of the noise */
     struct vp_limit limit;  /* VP_ABOVE */
+    enum vp_edge edge;      /* VP_ABOVE; others VP_EDGE_RENORMALIZE: the samples that exist */
     bool spreads;           /* the variance is wanted, not only the mean */
     enum vp_type in, out;
     struct vp_footprint f;
@@ -42,9 +43,9 @@ struct vp_moments_params {
 int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 
-/* Which samples are above the limit, as u8. Of integers the bits are those of exact arithmetic but for the roundings of
+/* Which samples are above the limit, as u8; a neighbourhood that crosses the edge has the samples that its rule makes. Of integers the bits are those of exact arithmetic but for the roundings of
  * the limit's own factors, the same on every processor and device. */
-int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f,
+int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err);
 
 /* Run with "avx512", "avx2" or "generic" (for tests), NULL: the best; false if this processor cannot. */

@@ -2,6 +2,8 @@
 /* Boxes and balls swept over an image: see window.h. */
 #include "local/window.h"
 
+#include "local/gauss.h"
+
 #include <omp.h>
 #include <stdbool.h>
 #include <string.h>
@@ -22,6 +24,12 @@ static bool is_ball(const struct vp_window *w)
 
 struct layout { size_t lane, row, yring, zring, wide, acc, total; int64_t yslots, zslots, widths; };
 
+/* Under an edge's rule: samples of an input row that is made up. */
+static size_t line_bytes(const struct vp_window *w, int64_t n)
+{
+    return w->edge ? vp_round64((size_t)(n + 2 * w->op->halo[0]) * w->size) : 0;
+}
+
 static struct layout layout_of(const struct vp_window *w, const int64_t n[3])
 {
     const int64_t *r = w->op->halo;
@@ -30,7 +38,7 @@ static struct layout layout_of(const struct vp_window *w, const int64_t n[3])
     const int64_t rows = vp_min64(n[1] + 2 * r[1], w->op->image[1]), planes = n[2] + 2 * r[2];
 
     l.row = l.lane * (size_t)w->lanes;
-    l.total = l.row + vp_round64(w->row_bytes(w, n[0]));
+    l.total = l.row + vp_round64(w->row_bytes(w, n[0])) + line_bytes(w, n[0]);
     if (w->counts)
         l.total += vp_round64((size_t)n[0] * sizeof(int32_t));
     if (is_ball(w)) {
@@ -107,14 +115,6 @@ static struct tiles split(const struct vp_window *w, const struct vp_box *out, i
     return best;
 }
 
-uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads)
-{
-    const struct tiles t = split(w, out, threads);
-
-    (void)in;
-    return (uint64_t)layout_of(w, t.size).total * (uint64_t)threads;
-}
-
 static const char *at(const struct vp_part *p, size_t size, int64_t x, int64_t y, int64_t z)
 {
     return (const char *)p->plane[z - p->box.lo[2]]
@@ -181,6 +181,9 @@ static void close_block(const struct vp_tile *t, const struct axis *a, int64_t i
 struct march {
     struct vp_tile *t;
     const struct vp_part *in, *out;
+    const int64_t *image;                    /* that there is */
+    int64_t shift[3];                        /* of places, from those of that image */
+    char *line;
     struct layout l;
     struct axis y, z;
     char *room;                              /* a row */
@@ -192,13 +195,43 @@ struct march {
     int64_t counted[4];                      /* what `count` was made for */
 };
 
-static void finish(const struct march *m, const void *state, int64_t y, int64_t z)
+/* The samples of the row (y, z) from t->in.lo[0] on, which the edge's rule may have to make. */
+static const char *source(const struct march *m, int64_t y, int64_t z)
 {
     const struct vp_window *w = m->t->w;
-    const int64_t x = m->t->out.lo[0];
+    const int64_t lo = m->t->in.lo[0] - m->shift[0], hi = m->t->in.hi[0] - m->shift[0];
+    if (!w->edge)
+        return at(m->in, w->size, lo, y, z);
+    y = vp_edge_from(w->edge, y - m->shift[1], m->image[1]);
+    z = vp_edge_from(w->edge, z - m->shift[2], m->image[2]);
+    if (y < 0 || z < 0)
+        return memset(m->line, 0, (size_t)(hi - lo) * w->size);
+    if (lo >= 0 && hi <= m->image[0])
+        return at(m->in, w->size, lo, y, z);
+    const int64_t from = vp_max64(lo, 0), end = vp_min64(hi, m->image[0]);
+    memcpy(m->line + (size_t)(from - lo) * w->size, at(m->in, w->size, from, y, z), (size_t)(end - from) * w->size);
+    for (int64_t x = lo; x < hi; x = x + 1 == from ? end : x + 1) {
+        const int64_t other = vp_edge_from(w->edge, x, m->image[0]);
+        if (other < 0)
+            memset(m->line + (size_t)(x - lo) * w->size, 0, w->size);
+        else
+            memcpy(m->line + (size_t)(x - lo) * w->size, at(m->in, w->size, other, y, z), w->size);
+    }
+    return m->line;
+}
 
-    w->finish(m->t, (void *)at(m->out, w->out_size, x, y, z), state, at(m->in, w->size, x, y, z),
-              extent(&m->y, y) * extent(&m->z, z));
+/* The row (y, z) of the output is done; `times` rows have t->count samples each. */
+static void finish(const struct march *m, const void *state, int64_t y, int64_t z, int64_t times)
+{
+    const struct vp_window *w = m->t->w;
+    const int64_t x = m->t->out.lo[0] - m->shift[0], row = y - m->shift[1], plane = z - m->shift[2];
+
+    w->finish(m->t, (void *)at(m->out, w->out_size, x, row, plane), state, at(m->in, w->size, x, row, plane), times);
+}
+
+static void finish_box(const struct march *m, const void *state, int64_t y, int64_t z)
+{
+    finish(m, state, y, z, extent(&m->y, y) * extent(&m->z, z));
 }
 
 /* Where the states of row y of plane z, complete in x and y, go. */
@@ -212,15 +245,15 @@ static void finish_plane_row(const struct march *m, int64_t y, int64_t p)
 {
     const size_t row = (size_t)(y - m->t->out.lo[1]) * m->l.row;
 
-    finish(m, window_at(m->t, &m->z, p, m->zring + row, m->l.row * (size_t)vp_box_size(&m->t->out, 1),
-                        m->zprefix + row, m->room, (double)extent(&m->y, y)), y, p);
+    finish_box(m, window_at(m->t, &m->z, p, m->zring + row, m->l.row * (size_t)vp_box_size(&m->t->out, 1),
+                            m->zprefix + row, m->room, (double)extent(&m->y, y)), y, p);
 }
 
 /* Row y of plane z is complete in x and y. */
 static void row_done(const struct march *m, const void *state, int64_t y, int64_t z)
 {
     if (m->z.r == 0) {
-        finish(m, state, y, z);
+        finish_box(m, state, y, z);
         return;
     }
     char *prefix = m->zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
@@ -247,7 +280,7 @@ static void march_plane(const struct march *m, int64_t z)
     const struct axis *a = &m->y;
 
     for (int64_t y = a->first; y <= a->last; y++) {
-        const char *src = at(m->in, t->w->size, t->in.lo[0], y, z);
+        const char *src = source(m, y, z);
         if (a->r == 0) {
             char *place = m->z.r ? zplace(m, y, z) : m->room;
             t->w->across(t, src, place);
@@ -329,13 +362,11 @@ static char *acc_row(const struct march *m, int64_t y, int64_t p)
 static void finish_ball(struct march *m, int64_t p)
 {
     const struct vp_tile *t = m->t;
-    const struct vp_window *w = t->w;
-    const int64_t x = t->out.lo[0];
 
     for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++) {
-        if (w->counts)
+        if (t->w->counts)
             count_ball(m, y, p);
-        w->finish(t, (void *)at(m->out, w->out_size, x, y, p), acc_row(m, y, p), at(m->in, w->size, x, y, p), 1);
+        finish(m, acc_row(m, y, p), y, p, 1);
     }
     m->seen[(p - t->out.lo[2]) % m->l.zslots] = 0;
 }
@@ -393,7 +424,7 @@ static void march_ball(struct march *m)
     find_levels(m);
     for (int64_t z = t->in.lo[2]; z < t->in.hi[2]; z++) {
         for (int64_t y = t->in.lo[1]; y < t->in.hi[1]; y++) {
-            w->load(t, at(m->in, w->size, t->in.lo[0], y, z));
+            w->load(t, source(m, y, z));
             for (int64_t h = 0; h < m->l.widths; h++)
                 w->grow(t, wide_row(m, y, h), h ? wide_row(m, y, h - 1) : NULL, h);
         }
@@ -426,7 +457,8 @@ static void *take(char **rest, size_t bytes)
     return p;
 }
 
-static void run_tile(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out,
+/* image: that there is; box: in places of w's. */
+static void run_tile(const struct vp_window *w, const int64_t image[3], const struct vp_part *in, const struct vp_part *out,
                      const struct vp_box *box, char *scratch)
 {
     struct vp_tile t = {.w = w, .out = *box, .n = vp_box_size(box, 0)};
@@ -437,12 +469,15 @@ static void run_tile(const struct vp_window *w, const struct vp_part *in, const 
         t.in.lo[a] = vp_max64(box->lo[a] - r[a], 0);
         t.in.hi[a] = vp_min64(box->hi[a] + r[a], w->op->image[a]);
     }
-    struct march m = {.t = &t, .in = in, .out = out, .l = layout_of(w, size), .counted = {1}};
+    struct march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size), .counted = {1}};
+    for (int a = 0; a < 3; a++)
+        m.shift[a] = w->edge ? r[a] : 0;
     m.y = axis_of(&t, 1, m.l.yslots);
     m.z = axis_of(&t, 2, m.l.zslots);
     t.lane = m.l.lane;
     t.rows = take(&scratch, w->row_bytes(w, t.n));
     m.room = take(&scratch, m.l.row);
+    m.line = take(&scratch, line_bytes(w, t.n));
     if (w->counts)
         m.count = take(&scratch, (size_t)t.n * sizeof *m.count);
     t.count = m.count;
@@ -466,11 +501,39 @@ static void run_tile(const struct vp_window *w, const struct vp_part *in, const 
     march_box(&m);
 }
 
+/* The window on the image with what its edges are made of, which `op` becomes. */
+static struct vp_window extended(const struct vp_window *w, struct vp_op *op)
+{
+    struct vp_window all = *w;
+
+    if (!w->edge)
+        return all;
+    *op = *w->op;
+    for (int a = 0; a < 3; a++) {
+        op->halo[a] = w->f->reach[a];
+        op->image[a] += 2 * op->halo[a];
+    }
+    all.op = op;
+    return all;
+}
+
+uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads)
+{
+    struct vp_op op;
+    const struct vp_window all = extended(w, &op);
+    const struct tiles t = split(&all, out, threads);
+
+    (void)in;
+    return (uint64_t)layout_of(&all, t.size).total * (uint64_t)threads;
+}
+
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads)
 {
-    const struct tiles s = split(w, &out->box, threads);
-    const size_t step = layout_of(w, s.size).total;
+    struct vp_op op;
+    const struct vp_window all = extended(w, &op);
+    const struct tiles s = split(&all, &out->box, threads);
+    const size_t step = layout_of(&all, s.size).total;
     const int64_t total = s.parts[0] * s.parts[1] * s.parts[2];
 
     #pragma omp parallel num_threads((int)vp_min64(threads, total))
@@ -483,8 +546,10 @@ void vp_window_run(const struct vp_window *w, const struct vp_part *in, const st
             for (int a = 0; a < 3; a++) {
                 box.lo[a] = out->box.lo[a] + place[a] * s.size[a];
                 box.hi[a] = vp_min64(box.lo[a] + s.size[a], out->box.hi[a]);
+                box.lo[a] += w->edge ? all.op->halo[a] : 0;
+                box.hi[a] += w->edge ? all.op->halo[a] : 0;
             }
-            run_tile(w, in, out, &box, mine);
+            run_tile(&all, w->op->image, in, out, &box, mine);
         }
     }
 }

@@ -6,7 +6,8 @@
  * is cut in blocks as long as the window, so a window is the end of one block and the start of the next, both
  * accumulated once: three combinations a voxel whatever the radius, of disjoint parts, nothing is ever taken away
  * again. Blocks start at the image's first voxel, so which parts are combined in which order depends on the place in
- * the image alone. A ball is the sum of its spans along x: each row is accumulated once for every length of span, one
+ * the image alone. Under a rule that makes samples up beyond the edges, the image is one that has these on every side,
+ * and no window is cut. A ball is the sum of its spans along x: each row is accumulated once for every length of span, one
  * plane gives the discs for every |dz|, and each disc goes to the planes dz above and below. */
 #ifndef VP_WINDOW_H
 #define VP_WINDOW_H
@@ -16,7 +17,7 @@
 
 struct vp_window;
 
-/* A box of the output, worked on by one thread. */
+/* A box of the output, worked on by one thread. Places are those of the image with what its edges are made of. */
 struct vp_tile {
     const struct vp_window *w;
     struct vp_box out, in;   /* `in`: out grown by the halo, clipped to the image */
@@ -28,6 +29,7 @@ struct vp_tile {
 
 struct vp_window {
     const struct vp_op *op;  /* image, halo */
+    enum vp_edge edge;       /* VP_EDGE_RENORMALIZE: windows are cut */
     const struct vp_footprint *f;
     const void *ctx;            /* of the functions below */
     size_t size;                /* bytes of an input sample */

@@ -69,17 +69,28 @@ static void join(struct vp_box *b, const struct vp_box *with)
     }
 }
 
-/* What `op` reads to fill `out`. */
-static struct vp_box support(const struct vp_op *op, const struct vp_box *out)
+struct vp_box vp_op_support(const struct vp_op *op, const struct vp_box *out)
 {
     struct vp_box in = *out;
     if (is_empty(out))
         return in;
     for (int a = 0; a < 3; a++) {
-        in.lo[a] = op->whole[a] || out->lo[a] < op->halo[a] ? 0 : out->lo[a] - op->halo[a];
-        in.hi[a] = op->whole[a] || out->hi[a] > op->image[a] - op->halo[a] ? op->image[a] : out->hi[a] + op->halo[a];
+        const int64_t end = op->image[a] >= VP_UNKNOWN ? op->image[a] : op->image[a] - op->behind[a];
+        in.lo[a] = op->whole[a] ? op->before[a] : vp_max64(op->before[a], out->lo[a] - op->halo[a]);
+        in.hi[a] = op->whole[a] ? end : vp_min64(end, out->hi[a] + op->halo[a]);
     }
     return in;
+}
+
+int64_t vp_op_input(const struct vp_op *op, int axis)
+{
+    const int64_t n = op->image[axis];
+    return n >= VP_UNKNOWN ? n : n - op->before[axis] - op->behind[axis];
+}
+
+int64_t vp_op_grows(const struct vp_op *op, int axis)
+{
+    return op->before[axis] + op->behind[axis] + op->border[axis];
 }
 
 void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given)
@@ -92,7 +103,7 @@ void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct v
         made[c->n - 1] = *out;
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
-        const struct vp_box in = support(op, &made[s]);
+        const struct vp_box in = vp_op_support(op, &made[s]);
         if (!is_empty(&made[s]))
             for (int i = 0; i < op->inputs; i++)
                 join(op->from[i] < 0 ? &given[~op->from[i]] : &made[op->from[i]], &in);
@@ -188,7 +199,7 @@ static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_b
     vp_chain_boxes(c, out, l->made, l->given);
     for (int s = 0; s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
-        const struct vp_box *box = &l->made[s], in = support(op, box);
+        const struct vp_box *box = &l->made[s], in = vp_op_support(op, box);
         const bool ours = s < c->n - 1 && !is_empty(box);
         int last = s;
         for (int next = s + 1; next < c->n; next++)
@@ -240,7 +251,7 @@ int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct v
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     for (int s = 0; !rc && s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
-        const struct vp_box *box = &l.made[s], need = support(op, box);
+        const struct vp_box *box = &l.made[s], need = vp_op_support(op, box);
         if (is_empty(box))
             continue;
         void **plane = (void **)((char *)scratch + l.view[s].at);
@@ -297,8 +308,8 @@ int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const str
 int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err)
 {
     const struct vp_op *last = &c->stage[c->n - 1];
-    const int64_t nx = last->image[0], ny = last->image[1], nz = last->image[2];
-    const struct vp_box whole = {{0, 0, 0}, {nx, ny, nz}};
+    const struct vp_box out_box = {{0, 0, 0}, {last->image[0], last->image[1], last->image[2]}};
+    struct vp_box in_box = out_box;
     struct vp_part part[VP_MAX_INPUTS + 1];
     enum vp_type type[VP_MAX_INPUTS + 1] = {0};
     int rc = -1;
@@ -308,18 +319,25 @@ int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, i
             if (c->stage[s].from[i] < 0)
                 type[~c->stage[s].from[i]] = c->stage[s].in;
     type[c->stacks] = last->out;
-    void **plane = malloc((size_t)(c->stacks + 1) * (size_t)nz * sizeof *plane);
-    void *scratch = vp_alloc_raw(1, vp_chain_bytes(c, &whole, threads), "buffers between operations", err);
+    for (int a = 0; a < 3; a++) {
+        in_box.lo[a] = last->before[a];
+        in_box.hi[a] -= last->behind[a];
+    }
+    const int64_t most = vp_max64(vp_box_size(&in_box, 2), vp_box_size(&out_box, 2));
+    void **plane = malloc((size_t)(c->stacks + 1) * (size_t)most * sizeof *plane);
+    void *scratch = vp_alloc_raw(1, vp_chain_bytes(c, &out_box, threads), "buffers between operations", err);
     if (!plane)
         vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (!plane || !scratch)
         goto out;
     for (int k = 0; k <= c->stacks; k++) {
+        const struct vp_box *box = k < c->stacks ? &in_box : &out_box;
+        const int64_t nx = vp_box_size(box, 0), ny = vp_box_size(box, 1);
         char *base = k < c->stacks ? (char *)(uintptr_t)in[k] : out;
-        void **p = plane + (int64_t)k * nz;
-        for (int64_t z = 0; z < nz; z++)
+        void **p = plane + (int64_t)k * most;
+        for (int64_t z = 0; z < vp_box_size(box, 2); z++)
             p[z] = base + (size_t)(z * nx * ny) * vp_type_size(type[k]);
-        part[k] = (struct vp_part){whole, nx, p};
+        part[k] = (struct vp_part){*box, nx, p};
     }
     rc = vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
 out:

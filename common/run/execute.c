@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The executor. Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of
- * time g / nz. Plane g lies in slot g % window; what the oldest unfinished slab needs is the low end of what must
- * stay. All waiting is on one condition, all state that threads share is under one lock. */
+ * time g / nz; those of the input by its nz. Plane g of that lies in slot g % window; what the oldest unfinished slab needs
+ * is the low end of what must stay. All waiting is on one condition, all state that threads share is under one lock. */
 #include "run/execute_internal.h"
 #include "base/err.h"
 #include "base/progress.h"
@@ -47,8 +47,8 @@ static void release(struct run *r)
 static int allocate(struct run *r, struct vp_err *err)
 {
     const struct vp_plan *plan = r->plan;
-    const int64_t rows = plan->bands > 1 ? vp_min64(r->ny, plan->band + 2 * r->halo[1]) : r->ny;
-    const size_t page = (size_t)(r->nx * rows) * r->in_size;
+    const int64_t ny = r->input_n[1], rows = plan->bands > 1 ? vp_min64(ny, plan->band + 2 * r->halo[1]) : ny;
+    const size_t page = (size_t)(r->input_n[0] * rows) * r->in_size;
     const size_t out = (size_t)((r->nx + r->border[0]) * (plan->band + r->border[1]) * r->inner);
     bool ok = true;
 
@@ -169,14 +169,15 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
 {
     r->y0 = band * r->plan->band;
     r->y1 = vp_min64(r->y0 + r->plan->band, r->ny);
-    r->ya = r->whole[1] ? 0 : vp_max64(0, r->y0 - r->halo[1]);
-    r->yb = r->whole[1] ? r->ny : vp_min64(r->ny, r->y1 + r->halo[1]);
-    r->page_in = (size_t)(r->nx * (r->yb - r->ya)) * r->in_size;
+    const int64_t first = r->before[1], end = first + r->input_n[1];
+    r->ya = r->whole[1] ? first : vp_max64(first, r->y0 - r->halo[1]);
+    r->yb = r->whole[1] ? end : vp_min64(end, r->y1 + r->halo[1]);
+    r->page_in = (size_t)(r->input_n[0] * (r->yb - r->ya)) * r->in_size;
     for (int i = 0; i < r->outputs; i++)
         r->page_out[i] = (size_t)((r->nx + r->border[0]) * (r->y1 - r->y0 + r->border[1])) * r->out_size[i];
     r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
     r->along = (r->y1 - r->y0 + r->plan->part[1] - 1) / r->plan->part[1];
-    r->have = r->from_nothing ? r->total : 0;
+    r->have = r->from_nothing ? r->input_total : 0;
     r->next = r->made = r->done = r->written = 0;
     r->end = r->from_nothing;
     r->settled = false;
@@ -248,6 +249,8 @@ static void describe_chain(struct run *r)
     const struct vp_op *last = &c->stage[c->n - 1];
     r->outputs = last->twin ? 2 : 1;
     r->border = last->border;
+    r->before = last->before;
+    r->behind = last->behind;
     r->out_size[0] = vp_type_size(last->out);
     r->out_size[1] = last->twin ? vp_type_size(last->twin_out) : 0;
     vp_chain_halo(c, r->halo);
@@ -271,7 +274,7 @@ static void describe_pages(struct run *r)
     r->patience = PATIENCE_OF_PAGES_NS;
     static const int64_t none[3];
     r->outputs = 1;
-    r->border = none;
+    r->border = r->before = r->behind = none;
     r->from_nothing = !p->reader;
     r->stacks = r->from_nothing ? 0 : 1;
     r->pipe = p->reader && !vp_reader_seekable(p->reader);
@@ -297,11 +300,15 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->ny = p->image[1];
     r->nz = p->image[2];
     r->inner = p->inner;
-    r->total = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : r->nz * p->outer;
+    const bool endless = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
+    r->total = endless ? VP_UNKNOWN : r->nz * p->outer;
     if (e->pages)
         describe_pages(r);
     else
         describe_chain(r);
+    for (int a = 0; a < 3; a++)
+        r->input_n[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - r->before[a] - r->behind[a];
+    r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * p->outer;
     r->by_device = e->plan->device;
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);

@@ -42,7 +42,8 @@ static int64_t carried(const struct worker *w, const struct column *c, const str
     const struct column *b = &w->before;
     if (!b->slab || b->time != c->time || b->channel != c->channel || b->ix != c->ix || b->iy != c->iy || b->z != c->z)
         return 0;
-    const int64_t end = r->whole[2] ? r->nz : vp_min64(r->nz, c->z + r->halo[2]);
+    const int64_t last = r->before[2] + r->input_n[2];
+    const int64_t end = r->whole[2] ? last : vp_min64(last, c->z + r->halo[2]);
     return vp_max64(0, end - in->lo[2]);
 }
 
@@ -85,8 +86,8 @@ static bool is_here(const struct run *r, const struct column *c)
 {
     if (r->carries && r->plan->stream && c->z > 0) /* the device had what was carried */
         return false;
-    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
-    return start + (r->whole[2] ? 0 : vp_max64(0, c->z - r->halo[2])) >= vp_run_kept(r, c->slab->g0);
+    return vp_run_input_start(r, c->time) + (r->whole[2] ? 0 : vp_run_input_z(r, c->z - r->halo[2]))
+           >= vp_run_kept(r, c->slab->g0);
 }
 
 /* It cannot go on with less. */
@@ -207,7 +208,7 @@ static int join_segment(struct worker *w, const struct segment *s, const void *t
 {
     struct run *r = w->r;
     const struct column *c = &s->column;
-    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
+    const int64_t start = vp_run_start(r, c->time);
     struct carried *carried = &r->carried[(c->channel * r->along + c->iy) * r->across + c->ix];
     int rc = 0;
     pthread_mutex_lock(&r->lock);

@@ -62,7 +62,9 @@ struct run {
     const struct vp_problem *p;
     const struct vp_plan *plan;
     int64_t nx, ny, inner;
-    int64_t nz, total;        /* of the stream in planes; VP_UNKNOWN before the end of a pipe */
+    int64_t nz, total;        /* of the output in planes; VP_UNKNOWN before the end of a pipe */
+    int64_t input_n[3], input_total; /* the same of the input, */
+    const int64_t *before, *behind;  /* and where it lies: op->before, op->behind */
     int64_t halo[3];
     int64_t step;             /* planes: parts begin at multiples of it */
     const struct vp_op *carries; /* the operation that carries a value along z; or NULL */
@@ -72,7 +74,7 @@ struct run {
     int outputs;              /* 2: the operation has a twin */
     const int64_t *border;    /* of zeros before the output, per axis */
     size_t in_size, out_size[2]; /* bytes of a sample in memory */
-    int64_t y0, y1, ya, yb;   /* rows of the band: output, input */
+    int64_t y0, y1, ya, yb;   /* rows of the band: output, input (of the image: from before[1] on) */
     int64_t across, along;    /* parts of a row of the band, of its height */
     char *input[VP_MAX_INPUTS];
     size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory, the output's with its border */
@@ -87,8 +89,8 @@ struct run {
 
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    int64_t have;             /* planes read */
-    int64_t next;             /* plane at which the next slab starts */
+    int64_t have;             /* planes of input read */
+    int64_t next;             /* plane of output at which the next slab starts */
     int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
     bool end, settled, stop, pipe;
     struct vp_err err;
@@ -96,10 +98,16 @@ struct run {
     int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
 };
 
-/* The time of plane g of the stream, and the first plane after those that output up to plane g1 needs. */
+/* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where the
+ * output of a time begins, and its input. */
 int64_t vp_run_time(const struct run *r, int64_t g);
+int64_t vp_run_start(const struct run *r, int64_t time);
+int64_t vp_run_input_start(const struct run *r, int64_t time);
+/* Planes z of the image that are in the input, as planes of that: kept within it. */
+int64_t vp_run_input_z(const struct run *r, int64_t z);
+/* The first plane of input after those that output up to plane g1 needs. */
 int64_t vp_run_needed(const struct run *r, int64_t g1);
-/* The lowest plane that stays in the window while output from plane g on is to be made. */
+/* The lowest plane of input that stays in the window while output from plane g on is to be made. */
 int64_t vp_run_kept(const struct run *r, int64_t g);
 /* Column i of a slab. */
 struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);

@@ -44,6 +44,10 @@ struct vp_op {
      * the executor sets it before any box is run that lies within the halo of the true end. So run() reads it at each
      * call, and tables along z are made by distance from the edge, not for every z. */
     int64_t image[3];
+    /* Where the input lies in image[], if it is not as large: so many voxels of the image come before its first and
+     * behind its last one (a result that is larger); below 0, the input begins so much earlier, ends so much later (one
+     * that is smaller). An input box is clipped to what there is. |before|, |behind| <= halo; one input, one stage. */
+    int64_t before[3], behind[3];
     int inputs;
     int from[VP_MAX_INPUTS]; /* where each input comes from: s >= 0 is the result of stage s of the chain, ~k is
                                 stack k of the program's inputs. All of type `in`. */
@@ -67,7 +71,7 @@ struct vp_op {
     /* Bytes that run() needs beside its parts. NULL: none. */
     uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
     /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo
-     * and clipped to the image, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not
+     * and clipped to what the inputs have, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not
      * overlap. */
     int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
@@ -123,6 +127,13 @@ int vp_chain_add(struct vp_chain *c, const struct vp_op *op, struct vp_err *err)
 void vp_chain_free(struct vp_chain *c);
 /* The stage that visits boxes twice, or NULL. */
 struct vp_op *vp_chain_twice(const struct vp_chain *c);
+
+/* What `op` looks at to make `out`; and how many voxels its inputs have along an axis (VP_UNKNOWN before the end of a
+ * pipe). */
+struct vp_box vp_op_support(const struct vp_op *op, const struct vp_box *out);
+int64_t vp_op_input(const struct vp_op *op, int axis);
+/* How many voxels more the output has along an axis than the inputs, with its border; below 0: fewer. */
+int64_t vp_op_grows(const struct vp_op *op, int axis);
 
 /* What each stage must make (made[s]) and what each stack must give (given[k]) so that the last stage can fill `out`:
  * boxes grown by the halos of all later stages and clipped to the image. */

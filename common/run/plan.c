@@ -31,6 +31,8 @@ struct model {
     bool device;
     int64_t looks;              /* so far, at plans and at what a device needs */
     int64_t image[3], n;        /* guessed where unknown; planes of the stream */
+    int64_t input[3], input_n;  /* the same of the input, but VP_UNKNOWN where unknown */
+    int64_t less;               /* planes that the image has less than the input */
     int64_t halo[3], step[3];
     bool whole[3];
     bool carries;               /* a value along z: no part by itself */
@@ -80,11 +82,16 @@ static int make_model(struct model *m, const struct vp_problem *p, bool twice, s
     *m = (struct model){.p = p, .rates = p->rates ? p->rates : &vp_rates, .stages = c->n,
                         .device = p->kind && !p->kind->on_host};
     memcpy(m->image, p->image, sizeof m->image);
+    const struct vp_op *last = &c->stage[c->n - 1];
+    for (int a = 0; a < 3; a++)
+        m->input[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - last->before[a] - last->behind[a];
+    m->less = vp_max64(0, -last->before[2]) + vp_max64(0, -last->behind[2]);
     const bool endless = p->image[2] >= VP_UNKNOWN;
     if (endless)
         m->image[2] = GUESS_PLANES;
     const int64_t outer = p->outer < VP_UNKNOWN ? p->outer : parts_of(GUESS_PLANES, m->image[2]);
     m->n = m->image[2] * outer;
+    m->input_n = endless || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : m->input[2] * outer;
     m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
     m->reach = calloc(n, 4 * sizeof *m->reach + sizeof *m->cost);
     if (!m->reach)
@@ -113,7 +120,6 @@ static int make_model(struct model *m, const struct vp_problem *p, bool twice, s
     }
     for (int k = 0; k < c->stacks; k++)
         m->stacks += !p->single[k];
-    const struct vp_op *last = &c->stage[c->n - 1];
     m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
     m->border = last->border[0] || last->border[1] || last->border[2];
     m->twice = whole ? NULL : can;
@@ -158,16 +164,18 @@ static struct vp_box middle(const struct model *m, const int64_t part[3])
 
 static int64_t with_halo(const struct model *m, int a, int64_t part)
 {
-    return m->whole[a] ? m->p->image[a] : vp_min64(m->p->image[a], part + 2 * m->halo[a]);
+    return m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
 }
 
 /* Planes of the window that a slab must have; of `depth` planes of output. */
 static int64_t least_window(const struct model *m, const struct vp_plan *plan)
 {
-    const int64_t total = m->p->outer >= VP_UNKNOWN || m->p->image[2] >= VP_UNKNOWN ? VP_UNKNOWN : m->n;
+    const int64_t images = parts_of(plan->slab, m->image[2]);
     if (m->whole[2])
-        return vp_min64(total, parts_of(plan->slab, m->image[2]) * m->image[2] + m->image[2]);
-    return vp_min64(total, plan->slab + (plan->stream ? m->halo[2] : 2 * m->halo[2]));
+        return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
+    /* where one image follows another more planes of input than of output do */
+    const int64_t between = m->p->outer == 1 ? 0 : images * m->less;
+    return vp_min64(m->input_n, plan->slab + between + (plan->stream ? m->halo[2] + m->less : 2 * m->halo[2] + m->less));
 }
 
 static void add_bytes(uint64_t *sum, double a, double b, double c, double d)
@@ -197,8 +205,8 @@ static bool add_entries(const struct model *m, struct vp_plan *plan)
 static bool derive(const struct model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
-    const double nx = (double)m->image[0], inner = (double)p->inner;
-    const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->image[1]);
+    const double nx = (double)m->image[0], inner = (double)p->inner, input_nx = (double)m->input[0];
+    const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->input[1]);
     const int64_t columns = parts_of(m->image[0], plan->part[0]) * parts_of(plan->band, plan->part[1]) * p->inner;
 
     const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
@@ -250,8 +258,8 @@ static bool derive(const struct model *m, struct vp_plan *plan)
     for (int d = 0; d < p->devices; d++)
         plan->depth[d] = plan->part[2]; /* until fits() knows better */
     plan->input = plan->output = plan->scratch = plan->on_device = 0;
-    add_bytes(&plan->input, (double)plan->window, inner, nx * rows, (double)(m->in_size * (size_t)m->stacks));
-    add_bytes(&plan->input, nx, rows, (double)m->in_size, (double)(p->chain->stacks - m->stacks));
+    add_bytes(&plan->input, (double)plan->window, inner, input_nx * rows, (double)(m->in_size * (size_t)m->stacks));
+    add_bytes(&plan->input, input_nx, rows, (double)m->in_size, (double)(p->chain->stacks - m->stacks));
     const int64_t *border = p->chain->stage[p->chain->n - 1].border;
     add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
               (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
@@ -361,7 +369,7 @@ static void price(struct model *m, struct vp_plan *plan)
     const double write = m->voxels * (double)p->stored_out * rates->write;
     const double slabs = visits * (double)parts_of(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
     const double ahead = fmin(1, (double)(plan->window - least_window(m, plan)) / (double)plan->slab);
-    const bool all_at_once = plan->window >= m->n;
+    const bool all_at_once = plan->window >= vp_min64(m->n, m->input_n);
     const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
     const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
     const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
@@ -535,8 +543,7 @@ static bool consider(struct search *s, struct vp_plan *plan)
 static void consider_buffers(struct search *s, struct vp_plan plan)
 {
     struct model *m = s->m;
-    const bool endless = m->p->outer >= VP_UNKNOWN || m->p->image[2] >= VP_UNKNOWN;
-    const int64_t most = endless ? VP_UNKNOWN : m->n, least = least_window(m, &plan);
+    const int64_t most = m->input_n, least = least_window(m, &plan);
     const int64_t full = plan.stream && m->device ? plan.lanes * plan.slab : plan.slab;
     const int64_t ahead[] = {full, 0, parts_of(full, 2), parts_of(full, 8)};
     const int kinds = s->rough ? 2 : (int)(sizeof ahead / sizeof *ahead);
@@ -626,7 +633,7 @@ static bool host_holds(struct search *s, struct vp_plan plan, int64_t slab)
     struct vp_plan roomy = plan; /* as it would be with more memory */
     roomy.stream = m->carries;
     roomy.slabs = 2;
-    roomy.window = vp_min64(least_window(m, &roomy) + slab, m->n);
+    roomy.window = vp_min64(least_window(m, &roomy) + slab, vp_min64(m->n, m->input_n));
     if (derive(m, &roomy)) {
         price(m, &roomy);
         refuse(s, &plan, 0, roomy.seconds);

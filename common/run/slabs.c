@@ -14,7 +14,7 @@
 
 static bool all_made(const struct run *r)
 {
-    return r->end && r->next == r->have;
+    return r->settled && r->next == r->total;
 }
 
 /* Make the next slab if its input and a buffer are there. `patient`: only a full one, as long as more input may come.
@@ -24,12 +24,14 @@ static bool make_slab(struct run *r, bool patient)
     if (r->end && !r->settled) {
         if (r->done < r->made) /* nothing that runs may see the length change */
             return false;
-        r->total = r->have;
+        r->input_total = r->have;
         if (r->nz >= VP_UNKNOWN) {
-            r->nz = r->total;
+            r->input_n[2] = r->have;
+            r->nz = r->have > 0 ? r->have + r->before[2] + r->behind[2] : 0;
             for (int s = 0; r->e->chain && s < r->e->chain->n; s++)
                 r->e->chain->stage[s].image[2] = r->nz;
         }
+        r->total = r->nz > 0 ? r->have / r->input_n[2] * r->nz : 0;
         r->settled = true;
         pthread_cond_broadcast(&r->moved);
     }
@@ -45,7 +47,7 @@ static bool make_slab(struct run *r, bool patient)
             g1--;
     }
     if (r->step > 1 && g1 < r->total) { /* the next slab begins at a step of its image, too */
-        const int64_t z1 = g1 - (r->nz >= VP_UNKNOWN ? 0 : vp_run_time(r, g1) * r->nz);
+        const int64_t z1 = g1 - vp_run_start(r, vp_run_time(r, g1));
         g1 -= z1 % r->step;
     }
     if (g1 <= r->next)
@@ -66,7 +68,7 @@ struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
     const int64_t n = r->across * r->along;
     struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
                        .time = vp_run_time(r, s->g0) + i / n / r->inner};
-    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c.time * r->nz;
+    const int64_t start = vp_run_start(r, c.time);
     c.z = vp_max64(s->g0 - start, 0);
     c.z1 = vp_min64(s->g1 - start, r->nz);
     return c;
@@ -75,7 +77,7 @@ struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
 /* Nothing more will come. Under the lock. */
 static bool finished(const struct run *r)
 {
-    return r->stop || (all_made(r) && r->settled);
+    return r->stop || all_made(r);
 }
 
 /* The next column for a worker. Under the lock. */
@@ -148,8 +150,7 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
                       void **pointers)
 {
     const struct vp_plan *plan = r->plan;
-    const int64_t start = r->nz >= VP_UNKNOWN ? 0 : c->time * r->nz;
-    const int64_t image[3] = {r->nx, r->ny, r->nz};
+    const int64_t start = vp_run_start(r, c->time), input_start = vp_run_input_start(r, c->time);
     struct vp_box o, i;
     o.lo[0] = c->ix * plan->part[0];
     o.hi[0] = vp_min64(o.lo[0] + plan->part[0], r->nx);
@@ -159,19 +160,20 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
     o.hi[2] = vp_min64(c->z + depth, c->z1);
     c->z = o.hi[2];
     for (int a = 0; a < 3; a++) {
-        i.lo[a] = r->whole[a] ? 0 : vp_max64(0, o.lo[a] - r->halo[a]);
-        i.hi[a] = r->whole[a] ? image[a] : vp_min64(image[a], o.hi[a] + r->halo[a]);
+        const int64_t first = r->before[a], end = first + r->input_n[a];
+        i.lo[a] = r->whole[a] ? first : vp_max64(first, o.lo[a] - r->halo[a]);
+        i.hi[a] = r->whole[a] ? end : vp_min64(end, o.hi[a] + r->halo[a]);
+        if (a == 2 && r->kept && o.lo[2] > 0)
+            i.lo[2] = vp_min64(end, o.lo[2] + r->halo[2]); /* the part before has had the others */
     }
-    if (r->kept && o.lo[2] > 0)
-        i.lo[2] = vp_min64(image[2], o.lo[2] + r->halo[2]); /* the part before has had the others */
     const int64_t deep = vp_box_size(&i, 2);
-    const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->nx + i.lo[0]) * r->in_size;
+    const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->input_n[0] + i.lo[0] - r->before[0]) * r->in_size;
     for (int k = 0; k < r->stacks; k++, pointers += deep) {
         for (int64_t z = 0; z < deep; z++)
             pointers[z] = r->input[k] + in_at
-                          + (r->p->single[k] ? 0 : (size_t)((start + i.lo[2] + z) % plan->window) * r->slot
+                          + (r->p->single[k] ? 0 : (size_t)((input_start + i.lo[2] - r->before[2] + z) % plan->window) * r->slot
                                                    + (size_t)c->channel * r->page_in);
-        in[k] = (struct vp_part){i, r->nx, pointers};
+        in[k] = (struct vp_part){i, r->input_n[0], pointers};
     }
     const int64_t row = r->nx + r->border[0];
     const size_t at = (size_t)((r->border[1] + o.lo[1] - r->y0) * row + r->border[0] + o.lo[0]);
@@ -193,7 +195,7 @@ void **vp_run_pointers(const struct run *r, struct vp_err *err)
 {
     size_t n = pointers_of_part(r);
     if (r->whole[2])
-        n = (size_t)(r->nz * r->stacks + r->plan->part[2] * r->outputs);
+        n = (size_t)(r->input_n[2] * r->stacks + r->plan->part[2] * r->outputs);
     return vp_alloc_raw(n, sizeof(void *), "a part", err);
 }
 

@@ -18,26 +18,38 @@ int64_t vp_run_time(const struct run *r, int64_t g)
     return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
 }
 
+int64_t vp_run_start(const struct run *r, int64_t time)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : time * r->nz;
+}
+
+int64_t vp_run_input_start(const struct run *r, int64_t time)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : time * r->input_n[2];
+}
+
+int64_t vp_run_input_z(const struct run *r, int64_t z)
+{
+    return vp_min64(r->input_n[2], vp_max64(0, z - r->before[2]));
+}
+
 /* The first plane after those that output up to plane g1 needs. */
 int64_t vp_run_needed(const struct run *r, int64_t g1)
 {
     if (g1 == 0)
         return 0;
-    const int64_t t = vp_run_time(r, g1 - 1), z1 = r->nz >= VP_UNKNOWN ? g1 : g1 - t * r->nz;
-    const int64_t z = r->whole[2] ? r->nz : vp_min64(r->nz, z1 + r->halo[2]);
-    return r->nz >= VP_UNKNOWN ? z : t * r->nz + z;
+    const int64_t t = vp_run_time(r, g1 - 1), z1 = g1 - vp_run_start(r, t);
+    return vp_run_input_start(r, t) + (r->whole[2] ? r->input_n[2] : vp_run_input_z(r, z1 + r->halo[2]));
 }
 
 /* The first plane that output from plane g on needs. What a stream has on its devices, or its operation has kept of it,
  * need not stay here. */
 int64_t vp_run_kept(const struct run *r, int64_t g)
 {
-    const int64_t t = vp_run_time(r, g), start = r->nz >= VP_UNKNOWN ? 0 : t * r->nz, z = g - start;
-    if (z == 0)
-        return start;
-    if (r->plan->stream)
+    const int64_t t = vp_run_time(r, g), z = g - vp_run_start(r, t);
+    if (z > 0 && r->plan->stream)
         return vp_run_needed(r, g);
-    return r->whole[2] ? start : start + vp_max64(0, z - r->halo[2]);
+    return vp_run_input_start(r, t) + (r->whole[2] || z == 0 ? 0 : vp_run_input_z(r, z - r->halo[2]));
 }
 
 /* The lowest plane that must stay. Under the lock. */
@@ -110,7 +122,7 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
         return read_pages(r, g, n, err);
     struct vp_reader *reader = e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
-    const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->nx * (r->yb - r->ya);
+    const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->input_n[0] * (r->yb - r->ya);
     const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
     const int threads = r->io_threads;
     int64_t got = pages;
@@ -126,8 +138,8 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     struct vp_wanted w = {VP_NEXT, pages, .threads = threads};
     if (r->plan->bands > 1) {
         w.page = g * inner;
-        w.y0 = r->ya;
-        w.y1 = r->yb;
+        w.y0 = r->ya - r->before[1];
+        w.y1 = r->yb - r->before[1];
     }
     got = vp_reader_read(reader, &w, to, err);
     if (got > 0 && stored != e->held) {
@@ -154,7 +166,7 @@ static int check_ends(struct run *r, struct vp_err *err)
         const int more = vp_reader_stack(reader)->pages < 0 ? vp_reader_skip(reader, 1, err) : 0;
         if (more)
             return more < 0 ? -1 : vp_fail(err, VP_ERUN, "%s has more pages than the %lld of %s",
-                                           vp_reader_name(reader), (long long)(r->total * r->inner), known);
+                                           vp_reader_name(reader), (long long)(r->input_total * r->inner), known);
     }
     return 0;
 }
@@ -183,10 +195,10 @@ static int read_all(struct run *r, struct vp_err *err)
     for (;;) {
         pthread_mutex_lock(&r->lock);
         int64_t room = 0;
-        while (!r->stop && r->have < r->total && (room = low_plane(r) + r->plan->window - r->have) <= 0)
+        while (!r->stop && r->have < r->input_total && (room = low_plane(r) + r->plan->window - r->have) <= 0)
             pthread_cond_wait(&r->moved, &r->lock);
-        const bool go = !r->stop && r->have < r->total;
-        const int64_t g = r->have, n = go ? vp_min64(vp_min64(room, batch), r->total - g) : 0;
+        const bool go = !r->stop && r->have < r->input_total;
+        const int64_t g = r->have, n = go ? vp_min64(vp_min64(room, batch), r->input_total - g) : 0;
         pthread_mutex_unlock(&r->lock);
         if (!go)
             break;
@@ -218,14 +230,17 @@ static int read_all(struct run *r, struct vp_err *err)
     pthread_mutex_unlock(&r->lock);
     if (stopped)
         return 0;
-    if (r->total < VP_UNKNOWN && r->have < r->total)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r),
-                       (long long)(r->total * r->inner), (long long)(r->have * r->inner));
-    if (r->nz < VP_UNKNOWN && r->have % r->nz)
-        return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
-                       vp_reader_name(r->e->reader[0]), (long long)(r->nz * r->inner),
+    const int64_t total = r->input_total, nz = r->input_n[2], shrinks = -r->before[2] - r->behind[2];
+    if (total < VP_UNKNOWN && r->have < total)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r), (long long)(total * r->inner),
                        (long long)(r->have * r->inner));
-    if (r->total < VP_UNKNOWN && !r->e->pages && check_ends(r, err))
+    if (nz < VP_UNKNOWN && r->have % nz)
+        return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
+                       vp_reader_name(r->e->reader[0]), (long long)(nz * r->inner), (long long)(r->have * r->inner));
+    if (nz >= VP_UNKNOWN && r->have > 0 && r->have <= shrinks)
+        return vp_fail(err, VP_ERUN, "%s has %lld pages: expected at least %lld, for a result of one", name_of(r),
+                       (long long)(r->have * r->inner), (long long)((shrinks + 1) * r->inner));
+    if (total < VP_UNKNOWN && !r->e->pages && check_ends(r, err))
         return -1;
     pthread_mutex_lock(&r->lock);
     r->end = true;

@@ -72,7 +72,7 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
             return vp_fail_errno(err, "%s", name);
         }
         at += at < 0 ? 0 : n;
-        for (int i = first; i < 2; i++) {
+        for (int i = first; i < 2 && n > 0; i++) {
             const size_t k = (size_t)n < v[i].iov_len ? (size_t)n : v[i].iov_len;
             v[i].iov_base = (char *)v[i].iov_base + k;
             v[i].iov_len -= k;

@@ -17,11 +17,14 @@ const struct vp_opt vp_adaptive_options[] = {
     VP_REALS(struct vp_adaptive_params, window, "window", 'w', .metavar = "W|WX,WY,WZ", .def = "15", .min = 0,
              .max = 2e6, .group = "Local thresholds", .help = "size of the neighbourhood, an odd number of voxels",
              .more = "One number for all axes, or one for each of x, y, z; 1 leaves an axis out. With --physical in "
-                     "the unit of the voxel size: the voxels with centres up to half of it away. At the edge of the "
-                     "image the voxels that exist are used. On the CPU the time does not depend on the size of a box; "
+                     "the unit of the voxel size: the voxels with centres up to half of it away. On the CPU the time does not depend on the size of a box; "
                      "nor does it on a GPU, for integers and windows of one plane."),
     VP_CHOICE(struct vp_adaptive_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
               .help = "box or ball (an ellipsoid where the sizes differ, slower)"),
+    VP_CHOICE(struct vp_adaptive_params, edge, "edge", 0, VP_EDGE_CHOICES, .metavar = "RULE", .def = "renormalize",
+              .help = "beyond the edge: renormalize|nearest|mirror|zero|wrap",
+              .more = "renormalize: only the voxels that exist count. The others make voxels up as img-gauss(1) does, as "
+                      "many as the neighbourhood lacks: mirror is c b a | a b c. Not on a GPU."),
     VP_REALS(struct vp_adaptive_params, k, "k", 'k', .metavar = "K",
              .help = "factor of niblack and sauvola (default: 0.2) and bradley (0.15)"),
     VP_REAL(struct vp_adaptive_params, r, "r", 'r', .metavar = "R", .min = 0, .max = INFINITY,
@@ -53,7 +56,7 @@ int vp_adaptive_check(const struct vp_adaptive_params *p, struct vp_err *err)
 
 bool vp_adaptive_of_values(const struct vp_adaptive_params *p)
 {
-    return p->offset != 0 || p->method == VP_LOCAL_BRADLEY || (p->method == VP_LOCAL_SAUVOLA && p->r > 0);
+    return p->offset != 0 || p->edge == VP_EDGE_ZERO || p->method == VP_LOCAL_BRADLEY || (p->method == VP_LOCAL_SAUVOLA && p->r > 0);
 }
 
 int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, const struct vp_images *im,
@@ -98,7 +101,7 @@ int vp_adaptive_window(struct vp_footprint *f, const struct vp_adaptive_params *
         /* whole radii for what is counted in voxels: half a voxel more changes nothing but a ball */
         size[a] = im->params.physical ? size[a] / 2 : (size[a] - 1) / 2;
     }
-    if (im->size[2] == 1)
+    if (im->size[2] == 1 && p->edge == VP_EDGE_RENORMALIZE) /* others put voxels before and behind the only page, too */
         size[2] = 0;
     return vp_footprint_init(f, p->shape ? VP_BALL : VP_BOX, size, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thresholds that follow the neighbourhood. With the mean m and the standard deviation s of the samples that exist
- * around a voxel it is above its threshold where its sample is larger than
+/* Thresholds that follow the neighbourhood. With the mean m and the standard deviation s of the samples around a
+ * voxel it is above its threshold where its sample is larger than
  *
  *     mean      m - offset
  *     niblack   m - k s - offset                    (Niblack 1986)
@@ -22,7 +22,7 @@ enum vp_adaptive { VP_LOCAL_MEAN, VP_LOCAL_NIBLACK, VP_LOCAL_SAUVOLA, VP_LOCAL_B
 struct vp_adaptive_params {
     int method;
     struct vp_reals window;
-    int shape;
+    int shape, edge; /* enum vp_edge */
     struct vp_reals k; /* one, or none */
     double r, offset;  /* r: 0 where not given */
 };

@@ -39,6 +39,7 @@ struct vp_images {
     double gain;       /* of the scale that is carried: of samples, for what options say of values; else 1 */
     bool seekable;     /* can be read twice */
     bool lines;        /* see vp_images_lines */
+    int64_t corner[3]; /* where the result's first voxel is in the input; below 0: before that */
     const char *twin;  /* the file of the second result, where the operation has a twin */
     /* pages = inner * nz * outer; VP_UNKNOWN where the end of a pipe tells */
     int64_t inner, nz, outer;

@@ -14,14 +14,16 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
                          enum vp_type result, bool writes, struct vp_problem *p, uint64_t *spare)
 {
     const struct vp_op *last = &chain->stage[chain->n - 1];
-    *p = (struct vp_problem){.chain = chain, .lines = im->lines, .image = {im->size[0], im->size[1], im->size[2]}, .inner = im->inner,
+    *p = (struct vp_problem){.chain = chain, .lines = im->lines, .inner = im->inner,
                              .outer = im->outer, .threads = (int)run->common.threads,
                              .stored_out = vp_type_size(result)};
+    for (int a = 0; a < 3; a++)
+        p->image[a] = im->size[a] >= VP_UNKNOWN ? VP_UNKNOWN : im->size[a] + last->before[a] + last->behind[a];
     p->stored_out += last->twin ? vp_type_size(last->twin_out) : 0;
     /* what readers and the writer keep; the page that a pipe was looked at for goes before one is held back */
     const bool unknown = im->nz >= VP_UNKNOWN || im->outer >= VP_UNKNOWN;
     const struct vp_stack *first = vp_reader_stack(im->reader[im->first]);
-    const struct vp_stack out = {first->nx + last->border[0], first->ny + last->border[im->lines ? 2 : 1],
+    const struct vp_stack out = {first->nx + vp_op_grows(last, 0), first->ny + vp_op_grows(last, im->lines ? 2 : 1),
                                  unknown ? -1 : 1, result, {0, NULL, NULL}};
     const struct vp_stack twin = {out.nx, out.ny, out.pages, last->twin_out, {0, NULL, NULL}};
     const int results = writes + (writes && last->twin);

@@ -5,11 +5,26 @@
 #include "tool/open.h"
 
 #include <math.h>
+#include <string.h>
 
 enum vp_type vp_images_stored(const struct vp_images *im, const struct vp_chain *chain)
 {
     const enum vp_type out = chain->stage[chain->n - 1].out;
     return im->all_i8 && im->type == VP_I16 && out == VP_I16 ? VP_I8 : out;
+}
+
+/* Where the first voxel is now. */
+static int move_origin(struct vp_meta *meta, const int64_t corner[3])
+{
+    double voxel[3], origin[3];
+
+    if (!(corner[0] || corner[1] || corner[2]) || !vp_meta_numbers(meta, "origin", 3, origin))
+        return 0;
+    if (!vp_meta_numbers(meta, "voxel", 3, voxel))
+        return vp_meta_set(meta, "origin", NULL);
+    for (int a = 0; a < 3; a++)
+        origin[a] += (double)corner[a] * voxel[a];
+    return vp_report_numbers(meta, "origin", 3, origin);
 }
 
 /* What the samples now are. */
@@ -32,17 +47,29 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
     return vp_report_numbers(meta, "scale", 2, (const double[]){gain, 0});
 }
 
-/* The border of zeros makes it larger. */
-static int enlarge(const struct vp_images *im, struct vp_stack *out, const int64_t border[3])
+/* Projections of another size are not those that the geometry speaks of. */
+static int lose_geometry(struct vp_meta *meta)
 {
+    for (int i = meta->n - 1; i >= 0; i--)
+        if (i < meta->n && !strncmp(meta->key[i], "geom.", 5) && vp_meta_set(meta, meta->key[i], NULL))
+            return -1;
+    return 0;
+}
+
+/* The result may be larger or smaller than the input. */
+static int resize(const struct vp_images *im, struct vp_stack *out, const struct vp_op *op)
+{
+    const int64_t more[3] = {vp_op_grows(op, 0), vp_op_grows(op, im->lines ? 2 : 1), im->lines ? 0 : vp_op_grows(op, 2)};
     struct vp_axes axes;
-    out->nx += border[0];
-    out->ny += border[im->lines ? 2 : 1];
+    out->nx += more[0];
+    out->ny += more[1];
+    if ((more[0] || more[1]) && lose_geometry(&out->meta))
+        return -1;
     vp_axes_get(out, &axes);
     const int z = vp_axes_z(&axes);
-    if (im->lines || !border[2] || axes.n < 2 || !axes.sized || z < 0)
+    if (!more[2] || axes.n < 2 || !axes.sized || z < 0)
         return 0;
-    axes.size[z] += border[2];
+    axes.size[z] += more[2];
     return vp_axes_set(&out->meta, &axes);
 }
 
@@ -54,13 +81,13 @@ int vp_images_result(const struct vp_images *im, struct vp_run *run, const struc
     int rc = -1;
 
     writer[0] = writer[1] = NULL;
-    if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || enlarge(im, &out, last->border)
-        || describe(&out.meta, result)) {
+    if (vp_stack_copy(&out, vp_reader_stack(im->reader[im->first])) || resize(im, &out, last)
+        || move_origin(&out.meta, im->corner) || describe(&out.meta, result)) {
         vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata");
     } else {
         out.type = vp_images_stored(im, chain);
         if (im->outer < VP_UNKNOWN && im->nz < VP_UNKNOWN)
-            out.pages = im->lines ? im->outer : im->inner * (im->nz + last->border[2]) * im->outer;
+            out.pages = im->lines ? im->outer : im->inner * (im->nz + vp_op_grows(last, 2)) * im->outer;
         rc = vp_open_output(run, &out, &writer[0], err);
         out.type = last->twin_out;
         rc = rc || (last->twin && vp_open_result(run, im->twin, &out, &writer[1], err)) ? -1 : 0;

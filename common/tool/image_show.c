@@ -58,8 +58,11 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     const struct vp_problem *p = &j->problem;
     const struct vp_plan *plan = &j->plan;
     const bool endless = p->image[2] >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
-    const double voxels = endless ? 0 : (double)p->image[0] * (double)p->image[1] * (double)p->image[2]
-                                            * (double)p->inner * (double)p->outer;
+    const struct vp_op *last = &p->chain->stage[p->chain->n - 1];
+    const double images = (double)p->inner * (double)p->outer;
+    const double voxels = endless ? 0 : (double)p->image[0] * (double)p->image[1] * (double)p->image[2] * images;
+    const double input = endless ? 0 : (double)vp_op_input(last, 0) * (double)vp_op_input(last, 1)
+                                           * (double)vp_op_input(last, 2) * images;
     const int y = p->lines ? 2 : 1, z = 3 - y;
     char a[32], b[32], c[32], d[32];
     int64_t halo[3];
@@ -72,6 +75,10 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     else
         vp_plan(run, "image", "%lld x %lld x %s, %s to %s", (long long)im->size[0], (long long)im->size[1],
                 count(a, sizeof a, im->size[2]), vp_type_name(im->type), vp_type_name(stored_out));
+    if (vp_op_grows(last, 0) || vp_op_grows(last, y) || vp_op_grows(last, z))
+        vp_plan(run, "result", "%lld x %lld x %s", (long long)(p->image[0] + last->border[0]),
+                (long long)(p->image[y] + last->border[y]),
+                count(a, sizeof a, p->lines ? 1 : endless ? VP_UNKNOWN : p->image[2] + last->border[2]));
     if (im->inner > 1 || im->outer != 1)
         vp_plan(run, "images", "%s side by side, %s after one another", count(a, sizeof a, im->inner),
                 count(b, sizeof b, im->outer));
@@ -84,7 +91,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_plan(run, "volume", "as long as the pipe, read %.3f times", plan->read);
     else
         vp_plan(run, "volume", "%s of input, read %.3f times; %s of output",
-                vp_format_bytes(a, sizeof a, (uint64_t)(voxels * (double)p->stored_in)), plan->read,
+                vp_format_bytes(a, sizeof a, (uint64_t)(input * (double)p->stored_in)), plan->read,
                 vp_format_bytes(b, sizeof b, (uint64_t)(voxels * (double)p->stored_out)));
     if (plan->twice)
         vp_plan(run, "visits", "two: every chunk is looked at, what is found is solved as a whole (at most %s of it in "
@@ -116,7 +123,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
                 vp_format_bytes(a, sizeof a, plan->kept));
     if (plan->device)
-        show_device(run, j, voxels * (double)vp_type_size(im->type) * im->n,
+        show_device(run, j, input * (double)vp_type_size(im->type) * im->n,
                     vp_format_bytes(a, sizeof a,
                                     (uint64_t)(voxels * (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))));
     vp_plan(run, "threads", "%d", p->threads);

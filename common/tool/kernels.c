@@ -169,12 +169,14 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
 }
 
 static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const struct vp_kernel_params *p,
-                        const struct vp_stack *s, struct vp_err *err)
+                        const struct vp_stack *s, bool exact, struct vp_err *err)
 {
     const int64_t pages = s->pages, page = s->nx * s->ny;
     const bool grid = p->grid.n || p->positions;
+    const size_t size = exact ? sizeof *k->exact : sizeof *k->samples;
     struct places places = {0};
     int64_t *order = NULL;
+    void *own = NULL;
     int rc = -1;
 
     k->n[0] = s->nx;
@@ -182,13 +184,16 @@ static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const st
     k->n[2] = grid ? 1 : pages;
     k->nodes[0] = p->grid.n ? p->grid.v[0] : 1;
     k->nodes[1] = p->grid.n == 2 ? p->grid.v[1] : k->nodes[0];
-    if (vp_memory_claim((uint64_t)pages * (uint64_t)page * 3 * sizeof(float), "kernels", vp_reader_name(reader), err))
+    if (vp_memory_claim((uint64_t)pages * (uint64_t)page * 3 * size, "kernels", vp_reader_name(reader), err))
         return -1;
-    k->samples = vp_alloc_raw((size_t)pages, (size_t)page * sizeof *k->samples, "the kernels", err);
+    void *const samples = vp_alloc_raw((size_t)pages, (size_t)page * size, "the kernels", err);
+    k->samples = exact ? NULL : samples;
+    k->exact = exact ? samples : NULL;
+    own = exact ? vp_alloc_raw((size_t)page, vp_type_size(s->type), "a kernel", err) : NULL;
     order = vp_alloc_raw((size_t)pages, sizeof *order, "the kernels", err);
     places.x = vp_alloc_raw((size_t)pages, sizeof *places.x, "places", err);
     places.y = vp_alloc_raw((size_t)pages, sizeof *places.y, "places", err);
-    if (!k->samples || !order || !places.x || !places.y)
+    if (!samples || (exact && !own) || !order || !places.x || !places.y)
         goto out;
     for (int64_t i = 0; i < pages; i++)
         order[i] = i;
@@ -203,16 +208,19 @@ static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const st
         int64_t at = 0;
         while (order[at] != i)
             at++;
-        const int got = vp_reader_next_f32(reader, k->samples + at * page, err);
+        const int got = exact ? vp_reader_next(reader, own, err) : vp_reader_next_f32(reader, k->samples + at * page, err);
         if (got != 1) {
             if (got == 0)
                 vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
                         (long long)i);
             goto out;
         }
+        if (exact)
+            vp_convert(k->exact + at * page, VP_F64, own, s->type, page, 1, 0);
     }
     rc = 0;
 out:
+    free(own);
     free(order);
     free(places.x);
     free(places.y);
@@ -232,7 +240,7 @@ int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_ke
     if (vp_open_mask(run, p->kernel, &reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(reader);
-    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(k, reader, p, s, err) ? -1 : 0;
+    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(k, reader, p, s, im->type == VP_F64, err) ? -1 : 0;
     struct vp_err late = VP_ERR_INIT;
     if (vp_reader_close(reader, rc ? &late : err))
         rc = -1;
@@ -244,6 +252,7 @@ int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_ke
 void vp_kernels_free(struct vp_kernels *k)
 {
     free(k->samples);
+    free(k->exact);
     free(k->node[0]);
     free(k->node[1]);
     *k = (struct vp_kernels){0};

@@ -18,7 +18,8 @@ extern const struct vp_opt vp_kernel_options[];
 
 struct vp_kernels {
     int64_t n[3], nodes[2];
-    float *samples;        /* [node down][node across][z][y][x] */
+    float *samples;        /* [node down][node across][z][y][x]; */
+    double *exact;         /* instead for images of f64 */
     double *node[2];       /* where nodes are along x and y; NULL: in the middles of equal parts */
 };
 

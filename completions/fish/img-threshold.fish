@@ -8,6 +8,7 @@ complete -c img-threshold -l isodata -d 'of the histogram: half-way between the 
 complete -c img-threshold -l local -s l -x -a 'mean niblack sauvola bradley' -d 'of the neighbourhood: mean|niblack|sauvola|bradley'
 complete -c img-threshold -l window -s w -x -d 'size of the neighbourhood, an odd number of voxels'
 complete -c img-threshold -l shape -x -a 'box ball' -d 'box or ball (an ellipsoid where the sizes differ, slower)'
+complete -c img-threshold -l edge -x -a 'renormalize nearest mirror zero wrap' -d 'beyond the edge: renormalize|nearest|mirror|zero|wrap'
 complete -c img-threshold -l k -s k -x -d 'factor of niblack and sauvola (default: 0.2) and bradley (0.15)'
 complete -c img-threshold -l r -s r -x -d 'sauvola: the largest standard deviation there can be'
 complete -c img-threshold -l offset -x -d 'take V from every threshold'

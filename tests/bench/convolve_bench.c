@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution in memory, one run:
  *
- *     convolve_bench [image|grid|volume|crossover|fftw] [THREADS]
+ *     convolve_bench [image|grid|volume|f64|crossover|fftw] [THREADS]
  *     convolve_bench table [MOST]         grids of kernels with 1, 2, 4 ... MOST (or all) threads: speed-up and efficiency
  *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
@@ -28,7 +28,7 @@ static double now(int threads)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-struct job { int64_t image[3], n[3], nodes; const char *method; int64_t tile[3]; };
+struct job { int64_t image[3], n[3], nodes; const char *method; int64_t tile[3]; enum vp_type type; /* f64; else f32 */ };
 
 static float uniform(void)
 {
@@ -50,16 +50,24 @@ static double measure(const struct job *j, int threads, int times, char text[110
     double best = 1e9;
     float *in = vp_alloc((size_t)voxels, sizeof *in, "", &err), *out = vp_alloc((size_t)voxels, sizeof *out, "", &err);
     float *k = vp_alloc((size_t)kernel, sizeof *k, "", &err);
-    const void *from = in;
+    const bool wide = j->type == VP_F64;
+    double *in64 = wide ? vp_alloc((size_t)voxels, sizeof *in64, "", &err) : NULL;
+    double *out64 = wide ? vp_alloc((size_t)voxels, sizeof *out64, "", &err) : NULL, *k64 = vp_alloc((size_t)kernel, sizeof *k64, "", &err);
+    const void *from = wide ? (void *)in64 : in;
+    const enum vp_type type = wide ? VP_F64 : VP_F32;
 
-    for (int64_t i = 0; i < voxels; i++)
+    for (int64_t i = 0; i < voxels; i++) {
         in[i] = uniform();
+        if (wide)
+            in64[i] = in[i];
+    }
     for (int64_t i = 0; i < kernel; i++)
-        k[i] = j->method && !strcmp(j->method, "separable") ? 1 : uniform();
+        k64[i] = k[i] = j->method && !strcmp(j->method, "separable") ? 1 : uniform();
     struct vp_convolve_given g = {.n = {j->n[0], j->n[1], j->n[2]}, .nodes = {j->nodes, j->nodes}, .kernels = k,
+                                  .exact = k64, .fft = &vp_fftw,
                                   .edge = VP_EDGE_ZERO, .method = j->method,
                                   .tile = {j->tile[0], j->tile[1], j->tile[2]}};
-    if (!vp_convolve_local(&op, &g, j->image, VP_F32, VP_F32, &err)) {
+    if (!vp_convolve_local(&op, &g, j->image, type, type, &err)) {
         memcpy(text, op.text, 160);
         *predicted = op.cost;
         vp_chain_add(&c, &op, &err);
@@ -68,8 +76,12 @@ static double measure(const struct job *j, int threads, int times, char text[110
             if (j->nodes > 1) { /* spectra are part of it */
                 struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)c.stage[0].params)->cpu;
                 cpu->made_for = NULL;
+                if (wide) {
+                    free(cpu->exact->spectra);
+                    cpu->exact->spectra = NULL;
+                }
             }
-            vp_chain_apply(&c, &from, out, threads, &err);
+            vp_chain_apply(&c, &from, wide ? (void *)out64 : out, threads, &err);
             const double s = now(threads) - t;
             best = s < best ? s : best;
         }
@@ -81,6 +93,9 @@ static double measure(const struct job *j, int threads, int times, char text[110
     free(in);
     free(out);
     free(k);
+    free(in64);
+    free(out64);
+    free(k64);
     return best;
 }
 
@@ -301,32 +316,41 @@ int main(int argc, char **argv)
     const int threads = argc > 2 ? atoi(argv[2]) : 1;
 
     if (!strcmp(what, "image")) {
-        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}}, threads, 5);
+        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}, VP_F32}, threads, 5);
     } else if (!strcmp(what, "fftw")) {
         for (int64_t tile = 256; tile <= 1024; tile += tile < 512 ? 64 : 256)
             printf("%9.2f ms FFTW, measured plans of %lld x %lld\n", with_fftw(4096, 101, tile), (long long)tile, (long long)tile);
+    } else if (!strcmp(what, "f64")) {
+        show(&(struct job){{4096, 4096, 1}, {101, 101, 1}, 1, NULL, {0}, VP_F64}, threads, 3);
+        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}, VP_F64}, threads, 3);
+        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}, VP_F64}, threads, 2);
+        for (int64_t n = 3; n <= 21; n += 6) {
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}, VP_F64}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "separable", {0}, VP_F64}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}, VP_F64}, threads, 3);
+        }
     } else if (!strcmp(what, "grid")) {
-        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}}, threads, 5);
-        show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}}, threads, 3);
+        show(&(struct job){{1024, 1024, 1}, {100, 100, 1}, 8, NULL, {0}, VP_F32}, threads, 5);
+        show(&(struct job){{4096, 4096, 1}, {100, 100, 1}, 32, NULL, {0}, VP_F32}, threads, 3);
     } else if (!strcmp(what, "volume")) {
-        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}}, threads, 3);
+        show(&(struct job){{256, 256, 256}, {31, 31, 31}, 1, NULL, {0}, VP_F32}, threads, 3);
     } else if (!strcmp(what, "table")) {
         table(argc > 2 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     } else if (!strcmp(what, "crossover")) {
         for (int64_t n = 3; n <= 21; n += 2) {
-            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}}, threads, 3);
-            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "separable", {0}}, threads, 3);
-            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "direct", {0}, VP_F32}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "separable", {0}, VP_F32}, threads, 3);
+            show(&(struct job){{2048, 2048, 1}, {n, n, 1}, 1, "fft", {0}, VP_F32}, threads, 3);
         }
     } else if (!strcmp(what, "tile")) {
-        struct job j = {{atoi(argv[3]), atoi(argv[3]), 1}, {atoi(argv[4]), atoi(argv[4]), 1}, atoi(argv[5]), "fft", {0}};
+        struct job j = {{atoi(argv[3]), atoi(argv[3]), 1}, {atoi(argv[4]), atoi(argv[4]), 1}, atoi(argv[5]), "fft", {0}, VP_F32};
         for (int i = 6; i + 1 < argc; i += 2) {
             j.tile[0] = atoi(argv[i]);
             j.tile[1] = atoi(argv[i + 1]);
             show(&j, threads, 3);
         }
     } else if (!strcmp(what, "box")) {
-        struct job j = {{256, 256, 256}, {31, 31, 31}, 1, "fft", {0}};
+        struct job j = {{256, 256, 256}, {31, 31, 31}, 1, "fft", {0}, VP_F32};
         for (int i = 3; i + 2 < argc; i += 3) {
             for (int a = 0; a < 3; a++)
                 j.tile[a] = atoi(argv[i + a]);

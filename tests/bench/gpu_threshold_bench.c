@@ -61,7 +61,7 @@ static void make(struct vp_op *op, const struct row *r, const int64_t size[3])
     const struct vp_threshold_params t = {.method = r->method, .limit = 100, .mark = 255, .bins = 256, .hi = 1};
 
     if (r->window ? vp_footprint_init(&f, VP_BOX, radius, &err)
-                        || vp_moments_above(op, &r->limit, &f, size, r->type, &err)
+                        || vp_moments_above(op, &r->limit, &f, VP_EDGE_RENORMALIZE, size, r->type, &err)
                   : vp_threshold_op(op, &t, size, r->type, &err))
         die(&err);
     vp_footprint_free(&f);

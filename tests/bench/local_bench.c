@@ -46,7 +46,7 @@ static int make_sauvola(struct vp_op *op, const struct row *row, const struct vp
 {
     const struct vp_limit limit = {.mean = .8, .both = .2 / 127.5, .mark = 255};
 
-    return vp_moments_above(op, &limit, f, row->size, row->type, err);
+    return vp_moments_above(op, &limit, f, VP_EDGE_RENORMALIZE, row->size, row->type, err);
 }
 
 static int make_wiener(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)

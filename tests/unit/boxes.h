@@ -4,6 +4,7 @@
 #define VP_BOXES_H
 
 #include "base/err.h"
+#include "base/size.h"
 #include "run/op.h"
 #include "test.h"
 
@@ -36,9 +37,12 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
     struct vp_box in = *out;
     struct vp_err err = VP_ERR_INIT;
 
+    int64_t m[3]; /* of the input, and where that is */
     for (int a = 0; a < 3; a++) {
-        in.lo[a] = in.lo[a] - op->halo[a] - slack < 0 || op->whole[a] ? 0 : in.lo[a] - op->halo[a] - slack;
-        in.hi[a] = in.hi[a] + op->halo[a] + slack > n[a] || op->whole[a] ? n[a] : in.hi[a] + op->halo[a] + slack;
+        const int64_t first = op->before[a], end = n[a] - op->behind[a];
+        in.lo[a] = in.lo[a] - op->halo[a] - slack < first || op->whole[a] ? first : in.lo[a] - op->halo[a] - slack;
+        in.hi[a] = in.hi[a] + op->halo[a] + slack > end || op->whole[a] ? end : in.hi[a] + op->halo[a] + slack;
+        m[a] = end - first;
     }
     if (kept)
         in.lo[2] = from;
@@ -51,7 +55,8 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
         ip[z] = malloc((size_t)((iy - 1) * is + ix) * si);
         for (int64_t y = 0; y < iy; y++)
             memcpy((char *)ip[z] + (size_t)(y * is) * si,
-                   (const char *)image + (size_t)(((in.lo[2] + z) * n[1] + in.lo[1] + y) * n[0] + in.lo[0]) * si,
+                   (const char *)image + (size_t)(((in.lo[2] - op->before[2] + z) * m[1] + in.lo[1] - op->before[1] + y) * m[0]
+                                                  + in.lo[0] - op->before[0]) * si,
                    (size_t)ix * si);
     }
     for (int64_t z = 0; z < oz; z++) {
@@ -60,7 +65,7 @@ static int local_part(const struct vp_op *op, const void *image, void *result, c
     }
     const struct vp_part pi = {in, is, ip}, po = {*out, os, op_};
     void *scratch = NULL;
-    if (!op->whole[2] && out->hi[2] + op->halo[2] < n[2])
+    if (!op->whole[2] && out->hi[2] + op->halo[2] < vp_min64(n[2], n[2] - op->behind[2]))
         here.image[2] = VP_UNKNOWN;
     const uint64_t bytes = op->scratch ? op->scratch(&here, &in, out, threads) : 0;
     if (bytes && posix_memalign(&scratch, 64, bytes))

@@ -3,6 +3,7 @@
  * against the whole; transforms against theirs. */
 #include "base/err.h"
 #include "base/fft.h"
+#include "base/fft64.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
 #include "local/gauss.h"
@@ -27,6 +28,7 @@ static double sample(const void *image, enum vp_type type, int64_t i)
     case VP_U8: return ((const uint8_t *)image)[i];
     case VP_U16: return ((const uint16_t *)image)[i];
     case VP_I16: return ((const int16_t *)image)[i];
+    case VP_F64: return ((const double *)image)[i];
     default: return ((const float *)image)[i];
     }
 }
@@ -47,11 +49,13 @@ static double hat(const double *node, int64_t n, int64_t i, double x)
     return 1;
 }
 
+/* The result at voxel at[] of the image, which may lie beyond it. */
 static double naive(const struct setting *s, const double *v, const double *kernels, const int64_t at[3])
 {
     const struct vp_convolve_given *g = &s->g;
     const int64_t *n = g->n, size = n[0] * n[1] * n[2];
-    double sum = 0, all = 0, in = 0, w[2][8];
+    long double sum = 0, all = 0, in = 0;
+    double w[2][8];
     int64_t k[3], q[3];
 
     for (int a = 0; a < 2; a++)
@@ -63,14 +67,14 @@ static double naive(const struct setting *s, const double *v, const double *kern
                 int64_t from = 0, inside = 1, step = 1;
                 double weight = 0;
                 for (int a = 0; a < 3; a++, step *= s->image[a - 1]) {
-                    const int64_t off = k[a] - n[a] / 2, real = s->image[a] - g->before[a] - g->behind[a];
+                    const int64_t off = k[a] - n[a] / 2;
                     q[a] = g->correlate ? at[a] + off : at[a] - off;
-                    int64_t p = q[a] - g->before[a];
-                    if (p < 0 || p >= real) {
+                    int64_t p = q[a];
+                    if (p < 0 || p >= s->image[a]) {
                         inside = 0;
-                        p = g->edge == VP_EDGE_RENORMALIZE ? -1 : vp_edge_from(g->edge, p, real);
+                        p = g->edge == VP_EDGE_RENORMALIZE ? -1 : vp_edge_from(g->edge, p, s->image[a]);
                     }
-                    from = p < 0 || from < 0 ? -1 : from + (p + g->before[a]) * step;
+                    from = p < 0 || from < 0 ? -1 : from + p * step;
                 }
                 for (int64_t j = 0; j < g->nodes[1]; j++)
                     for (int64_t i = 0; i < g->nodes[0]; i++) {
@@ -83,20 +87,31 @@ static double naive(const struct setting *s, const double *v, const double *kern
                     }
                 all += weight;
                 in += inside ? weight : 0;
-                sum += from < 0 ? 0 : weight * v[from];
+                sum += from < 0 ? 0 : (long double)weight * v[from];
             }
-    return g->edge == VP_EDGE_RENORMALIZE ? sum * all / in : sum;
+    return (double)(g->edge == VP_EDGE_RENORMALIZE ? sum * all / in : sum);
 }
 
 /* ---- random settings ---- */
 
-static void make_setting(struct setting *s, float *kernels, double *exact)
+/* The first voxel that there is a result of, and how many there are. */
+static void size_of(const struct setting *s, int64_t first[3], int64_t n[3])
+{
+    for (int a = 0; a < 3; a++) {
+        const int64_t over = s->g.n[a] - 1, before = s->g.correlate ? over - s->g.n[a] / 2 : s->g.n[a] / 2;
+        const int crop = s->g.crop;
+        first[a] = crop == VP_CROP_FULL ? -before : crop == VP_CROP_VALID ? over - before : 0;
+        n[a] = s->image[a] + (crop == VP_CROP_FULL ? over : crop == VP_CROP_VALID ? -over : 0);
+    }
+}
+
+static void make_setting(struct setting *s, float *kernels, double *raw, double *exact)
 {
     struct vp_convolve_given *g = &s->g;
     const int64_t n = g->n[0] * g->n[1] * g->n[2];
 
     for (int a = 0; a < 2; a++) {
-        const double part = (double)(s->image[a] - g->before[a] - g->behind[a]) / (double)g->nodes[a];
+        const double part = (double)s->image[a] / (double)g->nodes[a];
         for (int64_t i = 0; i < g->nodes[a]; i++)
             s->node[a][i] = ((double)i + 0.5 + (g->nodes[a] > 1 ? 0.6 * (uniform() - 0.5) : 0)) * part - 0.5;
         g->node[a] = s->node[a];
@@ -104,68 +119,80 @@ static void make_setting(struct setting *s, float *kernels, double *exact)
     for (int64_t k = 0; k < g->nodes[0] * g->nodes[1]; k++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++) {
-            kernels[k * n + i] = (float)(uniform() * exp(-0.02 * (double)(i % 17)) / (double)n);
-            sum += kernels[k * n + i];
+            raw[k * n + i] = uniform() * exp(-0.02 * (double)(i % 17)) / (double)n;
+            kernels[k * n + i] = (float)raw[k * n + i];
+            raw[k * n + i] = g->fft ? raw[k * n + i] : kernels[k * n + i];
+            sum += raw[k * n + i];
         }
         for (int64_t i = 0; i < n; i++)
-            exact[k * n + i] = kernels[k * n + i] / (g->normalize ? sum : 1);
+            exact[k * n + i] = raw[k * n + i] / (g->normalize ? sum : 1);
     }
     g->kernels = kernels;
+    g->exact = raw;
 }
 
 /* One setting against the definition with every instruction set, and in random boxes. */
 static double compare(struct setting *s, enum vp_type in, enum vp_type type, int boxes)
 {
-    const int64_t n[3] = {s->image[0], s->image[1], s->image[2]}, voxels = n[0] * n[1] * n[2];
+    int64_t n[3], first[3];
+    size_of(s, first, n);
+    const int64_t voxels = s->image[0] * s->image[1] * s->image[2], results = n[0] * n[1] * n[2];
     const int64_t kernel = s->g.n[0] * s->g.n[1] * s->g.n[2] * s->g.nodes[0] * s->g.nodes[1];
     float *kernels = malloc((size_t)kernel * sizeof *kernels);
+    const double most_off = in == VP_F64 && type == VP_F64 ? 1e-14 : in == VP_F64 ? 6e-8 : 5e-7;
+    double *raw = malloc((size_t)kernel * sizeof *raw);
     double *exact = malloc((size_t)kernel * sizeof *exact), *v = malloc((size_t)voxels * sizeof *v), worst = 0;
-    char *image = malloc((size_t)voxels * vp_type_size(in)), *out = malloc((size_t)voxels * vp_type_size(type));
-    double *want = malloc((size_t)voxels * sizeof *want), most = 0;
+    char *image = malloc((size_t)voxels * vp_type_size(in)), *out = malloc((size_t)results * vp_type_size(type));
+    double *want = malloc((size_t)results * sizeof *want), most = 0;
     const void *from = image;
 
-    make_setting(s, kernels, exact);
+    s->g.fft = in == VP_F64 ? &vp_fftw : NULL;
+    make_setting(s, kernels, raw, exact);
     for (int64_t i = 0; i < voxels; i++) {
         const int r = (int)(random_bits() % 200);
         switch (in) {
         case VP_U8: ((uint8_t *)image)[i] = (uint8_t)r; break;
         case VP_U16: ((uint16_t *)(void *)image)[i] = (uint16_t)(r + 3000); break;
         case VP_I16: ((int16_t *)(void *)image)[i] = (int16_t)(r - 100); break;
+        case VP_F64: ((double *)(void *)image)[i] = uniform(); break;
         default: ((float *)(void *)image)[i] = (float)uniform();
         }
         v[i] = sample(image, in, i);
     }
-    for (int64_t i = 0; i < voxels; i++) {
-        want[i] = naive(s, v, exact, (const int64_t[]){i % n[0], i / n[0] % n[1], i / n[0] / n[1]});
+    for (int64_t i = 0; i < results; i++) {
+        want[i] = naive(s, v, exact, (const int64_t[]){first[0] + i % n[0], first[1] + i / n[0] % n[1],
+                                                       first[2] + i / n[0] / n[1]});
         most = fmax(most, fabs(want[i]));
     }
-    for (int a = 0; a < 2; a++)
-        for (int64_t i = 0; i < s->g.nodes[a]; i++)
-            s->node[a][i] -= (double)s->g.before[a]; /* as they are given */
     for (size_t k = 0; k < sizeof ISAS / sizeof *ISAS; k++) {
         struct vp_err err = VP_ERR_INIT;
         struct vp_chain c = {0};
         struct vp_op op;
-        CHECK_INT(vp_convolve_local(&op, &s->g, n, in, type, &err), 0);
+        CHECK_INT(vp_convolve_local(&op, &s->g, s->image, in, type, &err), 0);
         CHECK_STR(err.msg, "");
         if (err.code)
             break;
+        CHECK(!memcmp(op.image, n, sizeof n) && !memcmp(((struct vp_convolve_params *)op.params)->first, first, sizeof first));
         CHECK(k < 2 || vp_convolve_use(&op, ISAS[k]));
         if (!vp_convolve_use(&op, ISAS[k])) {
             op.free(op.params);
             continue;
         }
-        if (k == 2 && s->g.nodes[1] > 2) /* spectra of few rows of nodes at a time, as of a large grid */
-            ((struct vp_convolve_params *)op.params)->cpu->keeps = false;
+        if (k == 2 && s->g.nodes[1] > 2) { /* spectra of few rows of nodes at a time, as of a large grid */
+            struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)op.params)->cpu;
+            cpu->keeps = false;
+            if (cpu->exact)
+                cpu->exact->keeps = false;
+        }
         CHECK_INT(vp_chain_add(&c, &op, &err), 0);
         CHECK_INT(vp_chain_apply(&c, &from, out, 2, &err), 0);
         CHECK_STR(err.msg, "");
         double off = 0;
-        for (int64_t i = 0; i < voxels; i++)
-            off = fmax(off, fabs(sample(out, type, i) - want[i]) - (type == VP_F32 ? 0 : 0.5));
-        CHECK(off / most <= 5e-7);
-        if (!(off / most <= 5e-7))
-            printf("%s: %g of the maximum, image %lld %lld %lld\n", op.text, off / most, (long long)n[0], (long long)n[1],
+        for (int64_t i = 0; i < results; i++)
+            off = fmax(off, fabs(sample(out, type, i) - want[i]) - (vp_type_is_float(type) ? 0 : 0.5));
+        CHECK(off / most <= most_off);
+        if (!(off / most <= most_off))
+            printf("%s: %g of the maximum, result %lld %lld %lld\n", op.text, off / most, (long long)n[0], (long long)n[1],
                    (long long)n[2]);
         worst = fmax(worst, off / most);
         if (boxes && k != 1)
@@ -173,6 +200,7 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
         vp_chain_free(&c);
     }
     free(kernels);
+    free(raw);
     free(exact);
     free(v);
     free(want);
@@ -225,20 +253,25 @@ static void test_volumes(void)
     }
 }
 
-/* Voxels around the image that do not exist (--crop full). */
-static void test_full(void)
+/* Results that are larger and smaller than the image: of images and volumes, one kernel and grids, every edge. */
+static void test_crop(void)
 {
-    for (int i = 0; i < 10; i++) {
-        struct setting s = {.image = {random_in(20, 60), random_in(20, 50), i % 2 ? 1 : 7},
-                            .g = {.n = {random_in(1, 12), random_in(1, 12), i % 2 ? 1 : 3}, .nodes = {1, 1}}};
-        for (int a = 0; a < 3; a++) {
-            s.g.before[a] = s.g.n[a] / 2;
-            s.g.behind[a] = s.g.n[a] - 1 - s.g.n[a] / 2;
-        }
-        s.g.edge = VP_EDGE_ZERO;
-        s.g.nodes[0] = i % 4 == 1 ? 2 : 1;
-        s.g.method = i % 3 || s.g.nodes[0] > 1 ? "fft" : "direct";
-        compare(&s, VP_F32, VP_F32, 1);
+    for (int i = 0; i < 48; i++) {
+        const int kind = i / 4 % 4;
+        const bool deep = kind == 1, grid = kind > 1;
+        struct setting s = {.image = {random_in(12, 60), random_in(12, 40), deep ? random_in(5, 9) : 1 + i % 2},
+                            .g = {.n = {random_in(1, 12), random_in(1, 12), deep ? random_in(2, 5) : 1}, .nodes = {1, 1},
+                                  .crop = i % 2 ? VP_CROP_VALID : VP_CROP_FULL, .edge = EDGES[1 + i % 8 / 2]}};
+        if (i % 7 == 0 && s.g.crop == VP_CROP_FULL) /* larger than the image */
+            s.g.n[i % 2] = 70;
+        if (i % 7 == 1 && s.g.crop == VP_CROP_VALID) /* as large as that */
+            s.g.n[1] = s.image[1];
+        s.g.weights = kind == 3 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+        s.g.nodes[0] = grid ? random_in(1, 3) : 1;
+        s.g.nodes[1] = grid ? random_in(1, 3) : 1;
+        s.g.correlate = i / 2 % 3 == 0;
+        s.g.method = grid ? NULL : i % 3 ? "fft" : "direct";
+        compare(&s, i % 5 ? VP_F32 : VP_U16, VP_F32, 1);
     }
 }
 
@@ -252,6 +285,117 @@ static void test_large(void)
     compare(&far, VP_F32, VP_F32, 1);
     compare(&tall, VP_F32, VP_F32, 1);
     compare(&deep, VP_F32, VP_F32, 1);
+}
+
+/* All in f64, where there are transforms: every method, edge, model of weights and crop. */
+static void test_f64(void)
+{
+    static const char *const methods[] = {"fft", "direct", NULL};
+    if (!&vp_fftw) {
+        printf("built without FFTW: nothing in f64\n");
+        return;
+    }
+    for (int i = 0; i < 60; i++) {
+        const int kind = i / 5 % 4;
+        const bool deep = kind == 1, grid = kind > 1;
+        struct setting s = {.image = {random_in(12, 60), random_in(12, 40), deep ? random_in(5, 9) : 1},
+                            .g = {.n = {random_in(1, 14), random_in(1, 14), deep ? random_in(2, 5) : 1}, .nodes = {1, 1},
+                                  .edge = EDGES[i % 5], .crop = (enum vp_crop)(i / 20 % 3)}};
+        if (s.g.crop == VP_CROP_VALID)
+            for (int a = 0; a < 2; a++)
+                s.g.n[a] = s.g.n[a] > s.image[a] ? s.image[a] : s.g.n[a];
+        if (s.g.crop == VP_CROP_FULL && s.g.edge == VP_EDGE_RENORMALIZE)
+            s.g.crop = VP_CROP_SAME;
+        s.g.weights = kind == 3 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT;
+        s.g.nodes[0] = grid ? random_in(1, 4) : 1;
+        s.g.nodes[1] = grid ? random_in(1, 3) : 1;
+        s.g.correlate = i / 2 % 3 == 0;
+        s.g.normalize = i % 4 == 0;
+        s.g.method = grid ? NULL : methods[i % 3];
+        compare(&s, VP_F64, i % 9 ? VP_F64 : VP_F32, i % 7 == 0);
+    }
+    struct setting far = {.image = {30, 20, 1}, .g = {.n = {2300, 3, 1}, .nodes = {1, 1}, .edge = VP_EDGE_MIRROR, .method = "fft"}};
+    compare(&far, VP_F64, VP_F64, 1);
+}
+
+/* What is too large for the definition: in f32 against the same in f64. */
+static void test_oracle(void)
+{
+    const int64_t image[3] = {900, 700, 1}, voxels = 900 * 700;
+    float *in = malloc((size_t)voxels * sizeof *in), *out = malloc((size_t)voxels * sizeof *out), *k;
+    double *in64 = malloc((size_t)voxels * sizeof *in64), *out64 = malloc((size_t)voxels * sizeof *out64), *k64;
+    const void *from = in, *from64 = in64;
+
+    for (int64_t i = 0; i < voxels; i++)
+        in64[i] = in[i] = (float)(uniform() + (double)(i % 900) / 300);
+    for (int grid = 0; grid < 3 && &vp_fftw; grid++) {
+        struct vp_convolve_given g = {.n = {101, 80, 1}, .nodes = {grid ? 6 : 1, grid ? 5 : 1}, .edge = VP_EDGE_MIRROR,
+                                      .weights = grid > 1 ? VP_WEIGHTS_SOURCE : VP_WEIGHTS_OUTPUT, .fft = &vp_fftw};
+        const int64_t n = g.n[0] * g.n[1] * g.nodes[0] * g.nodes[1];
+        double off = 0, most = 0;
+        k = malloc((size_t)n * sizeof *k);
+        k64 = malloc((size_t)n * sizeof *k64);
+        for (int64_t i = 0; i < n; i++)
+            k64[i] = k[i] = (float)uniform();
+        g.kernels = k;
+        g.exact = k64;
+        for (int wide = 0; wide < 2; wide++) {
+            struct vp_err err = VP_ERR_INIT;
+            struct vp_chain c = {0};
+            struct vp_op op;
+            const enum vp_type type = wide ? VP_F64 : VP_F32;
+            CHECK_INT(vp_convolve_local(&op, &g, image, type, type, &err), 0);
+            CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+            CHECK_INT(vp_chain_apply(&c, wide ? &from64 : &from, wide ? (void *)out64 : out, 2, &err), 0);
+            vp_chain_free(&c);
+        }
+        for (int64_t i = 0; i < voxels; i++) {
+            off = fmax(off, fabs(out[i] - out64[i]));
+            most = fmax(most, fabs(out64[i]));
+        }
+        CHECK(off <= 5e-7 * most && off > 0);
+        free(k);
+        free(k64);
+    }
+    free(in);
+    free(out);
+    free(in64);
+    free(out64);
+}
+
+/* The same in f64: a product to the last digits, and one that was rounded to f32. */
+static void test_separable_f64(const struct vp_convolve_given *given, const int64_t image[3])
+{
+    static double k[105], in[40 * 30 * 20], out[2][40 * 30 * 20];
+    struct vp_convolve_given g = *given;
+    struct vp_err err = VP_ERR_INIT;
+    const void *from = in;
+    struct vp_op op;
+    double off = 0, most = 0;
+
+    g.exact = k;
+    g.fft = &vp_fftw;
+    for (int i = 0; i < 105; i++)
+        k[i] = (1 + i % 7 * 0.3) * (2 - i / 7 % 5 * 0.7) * (0.5 + i / 35);
+    for (int i = 0; i < 40 * 30 * 20; i++)
+        in[i] = uniform();
+    for (int way = 0; way < 2; way++) {
+        struct vp_chain c = {0};
+        g.method = way ? "direct" : "separable";
+        CHECK_INT(vp_convolve_local(&op, &g, image, VP_F64, VP_F64, &err), 0);
+        CHECK_INT(vp_chain_add(&c, &op, &err), 0);
+        CHECK_INT(vp_chain_apply(&c, &from, out[way], 2, &err), 0);
+        check_boxes(&c.stage[0], in, out[way], 2);
+        vp_chain_free(&c);
+    }
+    for (int i = 0; i < 40 * 30 * 20; i++) {
+        off = fmax(off, fabs(out[0][i] - out[1][i]));
+        most = fmax(most, fabs(out[1][i]));
+    }
+    CHECK(off <= 1e-14 * most && off > 0);
+    k[3] = (float)k[3];
+    g.method = "separable";
+    CHECK_INT(vp_convolve_local(&op, &g, image, VP_F64, VP_F64, &err), -1);
 }
 
 /* Products are found, and what is none is not. */
@@ -286,6 +430,8 @@ static void test_separable(void)
         most = fmax(most, fabs((double)direct[i]));
     }
     CHECK(off < 1e-6 * most && off > 0);
+    if (&vp_fftw)
+        test_separable_f64(&g, image);
     k[3] += 1e-4f;
     g.method = "separable";
     CHECK_INT(vp_convolve_local(&op, &g, image, VP_F32, VP_F32, &err), -1);
@@ -407,17 +553,22 @@ static void test_errors(void)
     const float k[9] = {-1, -1, -1, -1, 8, -1, -1, -1, -1}, bad[1] = {NAN};
     struct vp_op op;
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         struct vp_convolve_given g = {.n = {3, 3, 1}, .nodes = {1, 1}, .kernels = k, .edge = VP_EDGE_ZERO};
         struct vp_err err = VP_ERR_INIT;
-        g.edge = i == 0 ? VP_EDGE_RENORMALIZE : VP_EDGE_ZERO;
+        g.edge = i == 0 || i == 5 ? VP_EDGE_RENORMALIZE : VP_EDGE_ZERO;
+        g.crop = i == 5 ? VP_CROP_FULL : VP_CROP_SAME;
         g.normalize = i == 1;
         if (i == 2) {
             g.kernels = bad;
             g.n[0] = g.n[1] = 1;
         }
-        g.before[0] = i == 3 ? 20 : 0;
-        CHECK_INT(vp_convolve_local(&op, &g, image, i == 4 ? VP_F64 : VP_F32, VP_F32, &err), -1);
+        if (i == 3) {
+            g.crop = VP_CROP_VALID;
+            g.n[0] = 21;
+            g.n[1] = 1;
+        }
+        CHECK_INT(vp_convolve_local(&op, &g, image, i == 4 ? VP_F64 : VP_F32, VP_F32, &err), -1); /* f64 without transforms */
         CHECK(err.msg[0]);
     }
 }
@@ -428,8 +579,10 @@ int main(void)
     test_images();
     test_grids();
     test_volumes();
-    test_full();
+    test_crop();
     test_large();
+    test_f64();
+    test_oracle();
     test_separable();
     test_nan();
     test_errors();

@@ -126,8 +126,11 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             plan->part[a] = n[a];
     }
     const int64_t images = (plan->slab + n[2] - 1) / n[2];
-    const int64_t least = whole[2] ? (images + 1) * n[2] : plan->slab + (plan->stream ? 1 : 2) * halo[2];
-    plan->window = (least < planes ? least : planes) + dice(0, 5);
+    const struct vp_op *last = &c->stage[c->n - 1];
+    const int64_t grows = last->before[2] + last->behind[2], less = vp_max64(0, -grows), input = (n[2] - grows) * outer;
+    const int64_t least = whole[2] ? (images + 1) * (n[2] - grows)
+                                   : plan->slab + (plan->stream ? 1 : 2) * halo[2] + (1 + (outer > 1 ? images : 0)) * less;
+    plan->window = (least < input ? least : input) + dice(0, 5);
     return vp_plan_try(plan, p);
 }
 

@@ -7,6 +7,7 @@
  *
  * $VOXPIPE_DEVICES lists sets of devices, in the words of --device: "cpu cuda:0 cuda:0,1"; each plan takes one of them.
  * pretend:N are N pretended devices (plans.h). */
+#include "base/fft64.h"
 #include "tool/adaptive.h"
 #include "tool/stat.h"
 #include "local/log.h"
@@ -174,13 +175,15 @@ struct params {
     bool given, below; /* a threshold */
     struct vp_convolve_given convolve;
     float kernels[6 * 24 * 20];
+    double exact[6 * 24 * 20];
     const char *expression;
     enum vp_type out; /* VP_N_TYPES: the program's choice */
 };
 
 /* What a run works on: pages in files. */
 struct scene {
-    int64_t n[3], inner, outer; /* of the images, as they are planned for */
+    int64_t n[3], inner, outer; /* of the images */
+    int64_t result[3];          /* of what is made of one, as it is planned for */
     int64_t slices, channels;   /* for math: page p is slice p / channels % slices */
     bool flat, single, odd;     /* pages stand alone; the second stack is one page; there are NaN */
     int stacks;
@@ -366,8 +369,20 @@ static void draw_convolve(struct params *p, const struct scene *s)
         g->weights ? "source" : "output", g->method ? g->method : "auto", g->correlate ? " --correlate" : "",
         g->normalize ? " --normalize" : "");
     g->edge = edge(p);
-    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++)
-        p->kernels[i] = (float)dice(0, 999) / 1000;
+    if (dice(0, 2) == 0 && g->edge != VP_EDGE_RENORMALIZE) {
+        g->crop = VP_CROP_FULL;
+        say(p, " --crop full");
+    } else if (dice(0, 2) == 0) {
+        g->crop = VP_CROP_VALID;
+        for (int a = 0; a < 3; a++)
+            g->n[a] = g->n[a] > s->n[a] ? s->n[a] : g->n[a];
+        say(p, " --crop valid (%dx%dx%d)", (int)g->n[0], (int)g->n[1], (int)g->n[2]);
+    }
+    for (size_t i = 0; i < sizeof p->kernels / sizeof *p->kernels; i++) {
+        p->kernels[i] = (float)dice(1, 999) / 1000;
+        p->exact[i] = (double)p->kernels[i] / 3;
+    }
+    g->fft = &vp_fftw;
     p->out = g->normalize ? out_type(p) : VP_F32;
 }
 
@@ -414,6 +429,7 @@ static void draw(struct params *p, const struct scene *s, enum family family)
         p->at = (double)ONE_OF(-3, 0, 60, 100) * grey(s) + (double)dice(0, 1) / 2;
         p->adaptive = (struct vp_adaptive_params){.method = (int)dice(0, 3), .shape = dice(0, 4) == 0,
                                                   .r = 30 * grey(s), .offset = (double)dice(-1, 1) * grey(s)};
+        p->adaptive.edge = p->given ? VP_EDGE_RENORMALIZE : edge(p);
         p->adaptive.window.n = 1;
         p->adaptive.window.v[0] = (double)(p->adaptive.shape ? ONE_OF(3, 5) : ONE_OF(1, 3, 5, 41));
         if (p->given)
@@ -499,7 +515,8 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
             struct vp_limit limit;
             rc = vp_adaptive_limit(&limit, &p->adaptive, &im, 0, p->below, 255, err)
                  || vp_adaptive_window(&f, &p->adaptive, &im, err)
-                 || vp_moments_above(&op, &limit, &f, size, s->held, err) || vp_chain_add(c, &op, err);
+                 || vp_moments_above(&op, &limit, &f, (enum vp_edge)p->adaptive.edge, size, s->held, err)
+                 || vp_chain_add(c, &op, err);
         }
         break;
     case RECON:
@@ -511,6 +528,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         break;
     case CONVOLVE:
         convolve.kernels = p->kernels;
+        convolve.exact = p->exact;
         rc = vp_convolve_local(&op, &convolve, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     case DECONVOLVE:
@@ -561,9 +579,14 @@ static int64_t pages_of(const struct scene *s)
     return s->inner * s->n[2] * s->outer;
 }
 
+static int64_t results_of(const struct scene *s)
+{
+    return s->inner * s->result[2] * s->outer;
+}
+
 static size_t result_bytes(const struct scene *s)
 {
-    return (size_t)(s->n[0] * s->n[1] * pages_of(s)) * vp_type_size(s->stored_out);
+    return (size_t)(s->result[0] * s->result[1] * results_of(s)) * vp_type_size(s->stored_out);
 }
 
 /* Blocks of grey with noise, so that differences and ties both occur. */
@@ -578,7 +601,7 @@ static void make_stack(struct scene *s, int k, const int64_t image[3], int64_t p
     for (int64_t i = 0; i < n; i++) {
         const int64_t x = i % image[0], y = i / image[0] % image[1], z = i / image[0] / image[1];
         v[i] = (double)((x / 7 + y / 5 + z / 3) % 5 * 40 + dice(0, 49));
-        if (type == VP_F32)
+        if (vp_type_is_float(type))
             v[i] = s->odd && dice(0, 400) == 0 ? NAN : v[i] / 7 - 12 + (double)dice(0, 99) / 1000;
         else if (type == VP_I8)
             v[i] -= 128;
@@ -612,7 +635,9 @@ static void make_scene(struct scene *s, enum family family)
     }
     s->stored[0] = s->stored[1] = types[dice(0, 5)];
     s->held = s->stored[0] == VP_I8 && family != MATH ? VP_I16 : s->stored[0];
-    s->odd = s->held == VP_F32 && dice(0, 3) == 0;
+    if (family == CONVOLVE && s->held == VP_F32 && &vp_fftw && dice(0, 1))
+        s->stored[0] = s->stored[1] = s->held = VP_F64;
+    s->odd = vp_type_is_float(s->held) && dice(0, 3) == 0;
     if (family == MATH) { /* all pages are one image along z */
         s->stacks = (int)dice(1, 2);
         s->single = s->stacks == 2 && dice(0, 2) == 0;
@@ -648,9 +673,9 @@ static void free_scene(struct scene *s)
 static int make_want(struct scene *s, struct vp_chain *c, int64_t *lost, struct vp_err *err)
 {
     const size_t size = vp_type_size(s->held), made = vp_type_size(s->made), out = vp_type_size(s->stored_out);
-    const int64_t page = s->n[0] * s->n[1];
+    const int64_t page = s->n[0] * s->n[1], made_page = s->result[0] * s->result[1];
     const size_t voxels = (size_t)(page * s->n[2]);
-    char *in[2] = {malloc(voxels * size), malloc(voxels * size)}, *result = malloc(voxels * made);
+    char *in[2] = {malloc(voxels * size), malloc(voxels * size)}, *result = malloc((size_t)(made_page * s->result[2]) * made);
     const void *given[2] = {in[0], in[1]};
     int rc = 0;
 
@@ -663,9 +688,10 @@ static int make_want(struct scene *s, struct vp_chain *c, int64_t *lost, struct 
                        (char *)s->data[k] + (k && s->single ? 0 : (size_t)((first + z * s->inner) * page) * size),
                        (size_t)page * size);
         rc = vp_chain_apply(c, given, result, 1, err);
-        for (int64_t z = 0; z < s->n[2]; z++)
-            vp_convert((char *)s->want[0] + (size_t)((first + z * s->inner) * page) * out, s->stored_out,
-                       result + (size_t)(z * page) * made, s->made, page, 1, 0);
+        const int64_t first_made = i / s->inner * s->result[2] * s->inner + i % s->inner;
+        for (int64_t z = 0; z < s->result[2]; z++)
+            vp_convert((char *)s->want[0] + (size_t)((first_made + z * s->inner) * made_page) * out, s->stored_out,
+                       result + (size_t)(z * made_page) * made, s->made, made_page, 1, 0);
     }
     if (lost)
         s->lost[0] += *lost;
@@ -765,9 +791,9 @@ static void show_running(int sig)
 static int run(const struct trial *t, const struct params *p, const struct scene *s, struct vp_chain *c,
                const int64_t *lost_of_math, void **data, int64_t *lost, struct vp_err *err)
 {
-    const int64_t page = s->n[0] * s->n[1], pages = pages_of(s);
+    const int64_t page = s->result[0] * s->result[1], pages = results_of(s);
     const struct vp_writer_options raw_out = {.raw = true};
-    const struct vp_stack out = {.nx = s->n[0], .ny = s->n[1], .pages = t->unknown ? -1 : pages,
+    const struct vp_stack out = {.nx = s->result[0], .ny = s->result[1], .pages = t->unknown ? -1 : pages,
                                  .type = s->stored_out};
     struct vp_op *last = &c->stage[c->n - 1];
     struct vp_execute e = {.problem = &t->problem, .plan = &t->plan, .chain = c, .held = s->held,
@@ -786,9 +812,9 @@ static int run(const struct trial *t, const struct params *p, const struct scene
     running.p = p;
     running.s = s;
     running.c = c;
-    memcpy(tally.n, s->n, sizeof tally.n);
+    memcpy(tally.n, s->result, sizeof tally.n);
     tally.last = last;
-    tally.count = calloc((size_t)(page * s->n[2]), sizeof *tally.count);
+    tally.count = calloc((size_t)(page * s->result[2]), sizeof *tally.count);
     if (t->problem.kind) {
         memcpy(e.device, t->set->device, (size_t)t->set->n * sizeof *e.device);
     } else {
@@ -823,10 +849,10 @@ static int run(const struct trial *t, const struct params *p, const struct scene
         rc = vp_fail(err, VP_ERUN, "the file has not the %lld pages that it should have", (long long)pages);
     if (!rc && !t->file && got.next != pages)
         rc = vp_fail(err, VP_ERUN, "expected %lld pages, got %lld", (long long)pages, (long long)got.next);
-    for (int64_t i = 0; i < page * s->n[2] && !rc; i++)
+    for (int64_t i = 0; i < page * s->result[2] && !rc; i++)
         if (tally.count[i] != s->inner * s->outer)
             rc = vp_fail(err, VP_ERUN, "voxel %lld, %lld, %lld was made %d times in %lld images",
-                         (long long)(i % s->n[0]), (long long)(i / s->n[0] % s->n[1]), (long long)(i / page),
+                         (long long)(i % s->result[0]), (long long)(i / s->result[0] % s->result[1]), (long long)(i / page),
                          tally.count[i], (long long)(s->inner * s->outer));
     *lost = lost_of_math ? *lost_of_math : 0;
     *data = got.data;
@@ -840,8 +866,8 @@ static bool is_right(const void *got, const void *want, const struct scene *s)
 {
     const size_t size = vp_type_size(s->stored_out);
     int64_t at = 0;
-    const int64_t wrong = compare(got, want, s->stored_out, s->n[0] * s->n[1] * pages_of(s), &at);
-    const int64_t page = at / (s->n[0] * s->n[1]);
+    const int64_t *n = s->result, wrong = compare(got, want, s->stored_out, n[0] * n[1] * results_of(s), &at);
+    const int64_t page = at / (n[0] * n[1]);
     double g, w;
 
     if (!wrong)
@@ -849,9 +875,8 @@ static bool is_right(const void *got, const void *want, const struct scene *s)
     vp_convert(&g, VP_F64, (const char *)got + (size_t)at * size, s->stored_out, 1, 1, 0);
     vp_convert(&w, VP_F64, (const char *)want + (size_t)at * size, s->stored_out, 1, 1, 0);
     printf("%lld voxels differ, the first at x %lld, y %lld, z %lld, channel %lld, time %lld: expected %.17g, "
-           "got %.17g\n", (long long)wrong, (long long)(at % s->n[0]), (long long)(at / s->n[0] % s->n[1]),
-           (long long)(page / s->inner % s->n[2]), (long long)(page % s->inner),
-           (long long)(page / s->inner / s->n[2]), w, g);
+           "got %.17g\n", (long long)wrong, (long long)(at % n[0]), (long long)(at / n[0] % n[1]),
+           (long long)(page / s->inner % n[2]), (long long)(page % s->inner), (long long)(page / s->inner / n[2]), w, g);
     return false;
 }
 
@@ -878,7 +903,7 @@ static bool check_run(const struct trial *t, const struct params *p, const struc
 
 static struct vp_problem problem_of(const struct trial *t, const struct scene *s, const struct vp_chain *c)
 {
-    struct vp_problem p = {.chain = c, .image = {s->n[0], s->n[1], s->n[2]}, .inner = s->inner, .outer = s->outer,
+    struct vp_problem p = {.chain = c, .image = {s->result[0], s->result[1], s->result[2]}, .inner = s->inner, .outer = s->outer,
                            .single = {false, s->single}, .stored_out = vp_type_size(s->stored_out), .threads = 1,
                            .memory = 1 << 30};
     for (int k = 0; k < s->stacks; k++)
@@ -899,7 +924,7 @@ static struct vp_problem problem_of(const struct trial *t, const struct scene *s
 static double parts_of(const struct trial *t, const struct scene *s)
 {
     const struct vp_plan *plan = &t->plan;
-    const int64_t n[3] = {s->n[0], s->n[1], s->n[2]};
+    const int64_t *n = s->result;
     double parts = (double)(s->inner * s->outer);
     for (int a = 0; a < 3; a++)
         parts *= (double)((n[a] + plan->part[a] - 1) / plan->part[a]);
@@ -914,7 +939,7 @@ static bool is_short(const struct trial *t, const struct scene *s, const struct 
     double voxels = 1;
     vp_chain_halo(c, halo);
     for (int a = 0; a < 3; a++) /* half the work is done where it looks */
-        voxels *= (double)vp_min64(s->n[a], t->plan.part[a] + halo[a]);
+        voxels *= (double)vp_min64(vp_max64(s->n[a], s->result[a]), t->plan.part[a] + halo[a]);
     return t->set->real ? parts <= MOST_PARTS : parts * (voxels * cost_of(c) + 0.01) <= LONGEST;
 }
 
@@ -930,8 +955,8 @@ static bool make_plan(struct trial *t, const struct scene *s, struct vp_chain *c
     if (t->chosen) {
         p->rows = t->file && !t->piped;
         for (int a = 0; a < 3 && dice(0, 3); a++)
-            p->chunk[a] = dice(1, a == 2 && t->unknown ? 20 : s->n[a]);
-        const uint64_t bytes = (uint64_t)(s->n[0] * s->n[1] * pages_of(s)) * (p->stored_in + p->stored_out);
+            p->chunk[a] = dice(1, a == 2 && t->unknown ? 20 : s->result[a]);
+        const uint64_t bytes = (uint64_t)vp_max64(s->n[0] * s->n[1] * pages_of(s), s->result[0] * s->result[1] * results_of(s)) * (p->stored_in + p->stored_out);
         if (dice(0, 1))
             p->memory = bytes * (uint64_t)dice(4, 40) / 8 + 4096;
         for (int d = 0; d < p->devices; d++)
@@ -939,7 +964,7 @@ static bool make_plan(struct trial *t, const struct scene *s, struct vp_chain *c
         return !vp_plan_make(&t->plan, p, &err) && is_short(t, s, c) && !(t->plan.twice && t->piped);
     }
     const bool bands = t->file && !t->piped && dice(0, 2) > 0;
-    if (!random_plan(&t->plan, p, s->n, s->outer, bands) || !is_short(t, s, c) || (t->plan.twice && t->piped))
+    if (!random_plan(&t->plan, p, s->result, s->outer, bands) || !is_short(t, s, c) || (t->plan.twice && t->piped))
         return false;
     struct vp_problem less = *p;
     struct vp_plan plan = t->plan;
@@ -959,8 +984,9 @@ struct count { int runs, on[MAX_SETS], streams[MAX_SETS], bands, piped, files, c
  * it, where the bits cannot be others, is another question. */
 static bool device_want(struct scene *s, const struct params *p, struct count *n)
 {
-    struct trial t = {.plan = {.bands = 1, .band = s->n[1], .slabs = 1, .slab = s->n[2] * s->outer,
-                               .window = s->n[2] * s->outer, .part = {s->n[0], s->n[1], s->n[2]}, .lanes = 1}};
+    const int64_t *r = s->result;
+    struct trial t = {.plan = {.bands = 1, .band = r[1], .slabs = 1, .slab = r[2] * s->outer,
+                               .window = s->n[2] * s->outer, .part = {r[0], r[1], r[2]}, .lanes = 1}};
     struct vp_err err = VP_ERR_INIT;
     struct vp_chain c;
     int64_t *lost;
@@ -1072,7 +1098,9 @@ static bool test_family(enum family family, int plans, uint64_t seed)
         for (int i = 0; i < 20 && !fits && ok; i++) {
             draw(&p, &s, family);
             ok = !make_chain(&c, &p, &s, false, &lost, &err);
-            if (ok && (double)(s.n[0] * s.n[1] * pages_of(&s)) * cost_of(&c) <= LONGEST / 2) {
+            for (int a = 0; ok && a < 3; a++)
+                s.result[a] = s.n[a] + c.stage[c.n - 1].before[a] + c.stage[c.n - 1].behind[a];
+            if (ok && (double)(s.result[0] * s.result[1] * results_of(&s)) * cost_of(&c) <= LONGEST / 2) {
                 s.made = c.stage[c.n - 1].out;
                 s.stored_out = s.stored[0] == VP_I8 && s.held == VP_I16 && s.made == VP_I16 ? VP_I8 : s.made;
                 ok = !make_want(&s, &c, lost, &err);

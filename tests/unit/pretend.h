@@ -142,11 +142,7 @@ static int run_on_areas(const struct task *t, struct vp_err *err)
         return 0;
     }
     struct vp_part given[VP_MAX_INPUTS], to[2];
-    struct vp_box box = out->box;
-    for (int a = 0; a < 3; a++) {
-        box.lo[a] = op->whole[a] ? 0 : vp_max64(0, box.lo[a] - op->halo[a]);
-        box.hi[a] = op->whole[a] ? op->image[a] : vp_min64(op->image[a], box.hi[a] + op->halo[a]);
-    }
+    const struct vp_box box = vp_op_support(op, &out->box);
     const int64_t depth = vp_box_size(&box, 2) * op->inputs + 2 * vp_box_size(&out->box, 2);
     void **planes = malloc((size_t)depth * sizeof *planes), **p = planes;
     for (int i = 0; i < op->inputs; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pretended devices do for VP_APPLY of summed area tables: what was before a segment is added to it. */
+/* What pretended devices do for VP_APPLY of summed area tables: what was before a part is added to it. */
 #ifndef VP_SAT_APPLY_H
 #define VP_SAT_APPLY_H
 

@@ -10,75 +10,53 @@
 
 /* ---- what is wanted ---- */
 
-static void prefix(double *s, int n)
+/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it along
+ * x, and to h, of each row, its sum. */
+static void want_tile(const double *a, double r[64][128], double h[64], int64_t nx, int64_t x0, int64_t y0, int high)
 {
-    for (int d = 1; d < n; d *= 2)
-        for (int i = n - 1; i >= d; i--)
-            s[i] += s[i - d];
-}
-
-/* Sums along x within tiles, and of each row the sum of each tile. */
-static void rows_of(const double *a, double *r, double *sum, int64_t nx)
-{
-    double group[64], s[32];
-    for (int64_t tile = 0; tile * 256 < nx; tile++) {
-        double g = 0;
-        for (int64_t x0 = tile * 256; x0 < tile * 256 + 256; x0 += 64) {
-            for (int i = 0; i < 64; i++)
-                group[i] = x0 + i < nx ? a[x0 + i] : 0;
+    double u[128], w[128] = {0}, o[128] = {0};
+    for (int y = 0; y < high; y++) {
+        double b = 0;
+        for (int x = 0; x < 128; x++) {
+            const double v = x0 + x < nx ? a[(y0 + y) * nx + x0 + x] : 0;
+            if (y && y % 8 == 0)
+                o[x] = o[x] + w[x];
+            w[x] = y % 8 ? w[x] + v : v;
+            u[x] = o[x] + w[x];
+        }
+        for (int half = 0; half < 128; half += 64) {
+            double s[32];
             for (int i = 0; i < 32; i++)
-                s[i] = group[2 * i] + group[2 * i + 1];
-            prefix(s, 32);
-            for (int i = 0; i < 64 && x0 + i < nx; i++) {
-                const double left = (i > 1 ? s[i / 2 - 1] : 0) + g;
-                r[x0 + i] = (i % 2 ? group[i - 1] + group[i] : group[i]) + left;
+                s[i] = u[half + 2 * i] + u[half + 2 * i + 1];
+            for (int d = 1; d < 32; d *= 2)
+                for (int i = 31; i >= d; i--)
+                    s[i] = s[i] + s[i - d];
+            for (int i = 0; i < 32; i++) {
+                const double e = (i ? s[i - 1] : 0) + b, *pair = u + half + 2 * i;
+                r[y][half + 2 * i] = pair[0] + e;
+                r[y][half + 2 * i + 1] = (pair[0] + pair[1]) + e;
             }
-            g += s[31];
+            b = b + s[31];
         }
-        sum[tile] = g;
+        h[y] = b;
     }
 }
 
-/* The order that is written down, row by row. */
-static void want_floats(const double *a, double *out, int64_t nx, int64_t ny, int64_t segment)
+static void want_floats(const double *a, double *out, int64_t nx, int64_t ny)
 {
-    const int64_t tiles = (nx + 255) / 256, groups = (ny + 3) / 4;
-    double *r = malloc((size_t)(groups * 4 * nx) * sizeof *r), *l = calloc((size_t)(groups * 4 * tiles), sizeof *l);
-    for (int64_t y = 0; y < ny; y++) {
-        double *sum = malloc((size_t)tiles * sizeof *sum), left = 0;
-        rows_of(a + y * nx, r + y * nx, sum, nx);
-        for (int64_t t = 0; t < tiles; t++) {
-            l[y * tiles + t] = left;
-            left += sum[t];
-        }
-        free(sum);
-    }
-    for (int64_t x = 0; x < nx; x++) {
-        double p = 0, above = 0, o = 0, q = 0, t = 0;
-        for (int64_t g = 0; g < groups; g++) {
-            double h[4], v = 0, last = 0;
-            for (int k = 0; k < 4; k++)
-                h[k] = l[(g * 4 + k) * tiles + x / 256];
-            prefix(h, 4);
-            for (int64_t y = g * 4; y < ny && y < g * 4 + 4; y++) {
-                v = y % 4 ? v + r[y * nx + x] : r[y * nx + x];
-                last = out[y * nx + x] = p + (v + ((q + h[y % 4]) + (o + (t + above))));
-            }
-            o += v;
-            q += h[3];
-            if (g % 8 == 7) {
-                above += o;
-                t += q;
-                o = q = 0;
-            }
-            if ((g + 1) * 4 % segment == 0) {
-                p = last;
-                above = t = 0;
+    for (int64_t y0 = 0; y0 < ny; y0 += 64) {
+        const int high = (int)vp_min64(64, ny - y0);
+        double left[64] = {0};
+        for (int64_t x0 = 0; x0 < nx; x0 += 128) {
+            double r[64][128], h[64];
+            want_tile(a, r, h, nx, x0, y0, high);
+            for (int y = 0; y < high; y++) {
+                for (int64_t x = x0; x < nx && x < x0 + 128; x++)
+                    out[(y0 + y) * nx + x] = (y0 ? out[(y0 - 1) * nx + x] : 0) + (r[y][x - x0] + left[y]);
+                left[y] = left[y] + h[y];
             }
         }
     }
-    free(r);
-    free(l);
 }
 
 static double sample_of(const void *a, enum vp_type t, int64_t i)
@@ -101,8 +79,8 @@ static uint64_t bits_of(const void *a, enum vp_type t, int64_t i)
 }
 
 /* The whole table of one kind into out (of type `to`). */
-static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t, const int64_t n[3], bool volume, bool square,
-                      int64_t segment)
+static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t, const int64_t n[3], bool volume,
+                      bool square)
 {
     const int64_t page = n[0] * n[1], all = page * n[2];
     if (!vp_type_is_float(to)) {
@@ -142,7 +120,7 @@ static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t,
         d[i] = square ? d[i] * d[i] : d[i];
     }
     for (int64_t z = 0; z < n[2]; z++) {
-        want_floats(d + z * page, table + z * page, n[0], n[1], segment);
+        want_floats(d + z * page, table + z * page, n[0], n[1]);
         for (int64_t i = 0; i < page && volume; i++)
             table[z * page + i] = (z ? table[(z - 1) * page + i] : 0) + table[z * page + i];
     }
@@ -153,9 +131,9 @@ static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t,
 
 /* ---- what is got ---- */
 
-/* Part by part, along rows of an image or planes of a volume. */
+/* Part by part (or an image, or a volume, at once), along rows of an image or planes of a volume. */
 static void run_parts(const struct vp_op *op, const void *a, void *const out[2], const int64_t n[3], bool volume,
-                      int threads)
+                      int threads, bool at_once)
 {
     const int64_t page = n[0] * n[1], along = volume ? n[2] : n[1];
     const int64_t plane = volume ? page : n[0], step = op->step[2];
@@ -166,7 +144,7 @@ static void run_parts(const struct vp_op *op, const void *a, void *const out[2],
         char *kept = aligned_alloc(64, bytes), *scratch = aligned_alloc(64, (op->scratch(op, &all, &all, threads) + 63) / 64 * 64);
         memset(kept, 0, bytes);
         for (int64_t z = 0; z < along;) {
-            int64_t end = vp_min64(along, z + step * dice(1, 3));
+            const int64_t end = at_once ? along : vp_min64(along, z + step * dice(1, 3));
             void **plane_in = malloc((size_t)(end - z) * 3 * sizeof *plane_in), **plane_out = plane_in + (end - z);
             const struct vp_box box = {{0, 0, z}, {n[0], volume ? n[1] : 1, end}};
             struct vp_part in = {box, n[0], plane_in}, to[2] = {{box, n[0], plane_out}, {box, n[0], plane_out + (end - z)}};
@@ -222,18 +200,16 @@ static void test_tables(void)
             free(p);
             continue;
         }
-        if (dice(0, 3) == 0)
-            p->segment = 32, op.step[2] = r.volume ? op.step[2] : 32;
         kinds[p->sum[0]]++;
         void *a = malloc((size_t)all * vp_type_size(in));
         fill(a, in, all);
         void *want[2] = {malloc((size_t)all * 8), malloc((size_t)all * 8)};
         void *got[2] = {malloc((size_t)all * 8), r.squares ? malloc((size_t)all * 8) : NULL};
         const int threads = (int)dice(1, 5);
-        run_parts(&op, a, got, n, r.volume, threads);
+        run_parts(&op, a, got, n, r.volume, threads, false);
         for (int k = 0; k < p->tables; k++) {
             const enum vp_type to = k ? op.twin_out : op.out;
-            make_want(want[k], to, a, in, n, r.volume, k, p->segment);
+            make_want(want[k], to, a, in, n, r.volume, k);
             const bool same = !memcmp(want[k], got[k], (size_t)all * vp_type_size(to));
             CHECK(same);
             if (!same)
@@ -254,6 +230,46 @@ static void test_tables(void)
     CHECK(kinds[0] > 20 && kinds[1] > 20 && kinds[2] > 100);
 }
 
+/* Results so large that they go past the caches. */
+static void test_large(void)
+{
+    static const struct { enum vp_type in, out; bool volume, squares; } kinds[] = {
+        {VP_U8, VP_U32, false, false}, {VP_U16, VP_U64, false, true}, {VP_U8, VP_U64, true, false},
+        {VP_F32, VP_F64, false, true}, {VP_F32, VP_F64, true, false}, {VP_F64, VP_F64, false, false}};
+    const int64_t all = 1568 * 3300;
+    void *a = aligned_alloc(64, (size_t)all * 8), *want = malloc((size_t)all * 8);
+    void *got[2] = {aligned_alloc(64, (size_t)all * 8), aligned_alloc(64, (size_t)all * 8)};
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++) {
+        static const char *const sets[] = {"avx512", "avx2", "generic"};
+        const struct vp_sat_request r = {.volume = kinds[i].volume, .squares = kinds[i].squares, .out = kinds[i].out};
+        const int64_t n[3] = {1568, r.volume ? 1100 : 3300, r.volume ? 3 : 1};
+        const int64_t size[3] = {n[0], r.volume ? n[1] : 1, r.volume ? n[2] : n[1]};
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_op op;
+        CHECK_INT(vp_sat_op(&op, &r, size, kinds[i].in, &err), 0);
+        fill(a, kinds[i].in, all);
+        for (int k = 0; k < 2; k++) {
+            const enum vp_type to = k ? op.twin_out : op.out;
+            if (k && !op.twin)
+                continue;
+            make_want(want, to, a, kinds[i].in, n, r.volume, k);
+            for (int s = 0; s < 3; s++) {
+                void *const out[2] = {got[0], op.twin ? got[1] : NULL};
+                if (!vp_sat_use(&op, sets[s]))
+                    continue;
+                memset(got[k], 0, (size_t)all * 8);
+                run_parts(&op, a, out, n, r.volume, 2, true);
+                CHECK(!memcmp(want, got[k], (size_t)all * vp_type_size(to)));
+            }
+        }
+        free(op.params);
+    }
+    free(a);
+    free(want);
+    free(got[0]);
+    free(got[1]);
+}
+
 /* Means of boxes of a table of f32, against sums in long double. */
 static void test_precision(void)
 {
@@ -267,7 +283,7 @@ static void test_precision(void)
     for (int64_t i = 0; i < NX * NY; i++)
         a[i] = (float)((double)(next_random() >> 40) * exp2(-24 - (double)dice(0, 19)));
     CHECK_INT(vp_sat_op(&op, &r, size, VP_F32, &err), 0);
-    run_parts(&op, a, (void *const[]){t, NULL}, n, false, 2);
+    run_parts(&op, a, (void *const[]){t, NULL}, n, false, 2, true);
     for (int i = 0; i < 200; i++) {
         const int64_t x0 = dice(1, NX - 60), y0 = dice(1, NY - 60), x1 = x0 + dice(3, 50), y1 = y0 + dice(3, 50);
         long double sum = 0;
@@ -342,7 +358,7 @@ static void want_of_scene(struct scene *s)
                 memcpy((char *)image + (size_t)(z * size[0] * size[1]) * in,
                        (char *)s->data + (size_t)(((i / s->inner * size[2] + z) * s->inner + i % s->inner) * size[0]
                                                   * size[1]) * in, (size_t)(size[0] * size[1]) * in);
-            make_want(table, to, image, s->in, s->n, s->r.volume, k, ((struct vp_sat *)op->params)->segment);
+            make_want(table, to, image, s->in, s->n, s->r.volume, k);
             for (int64_t z = 0; z < size[2]; z++)
                 for (int64_t y = 0; y < size[1]; y++) {
                     const int64_t page = (i / s->inner * large[2] + z + op->border[2]) * s->inner + i % s->inner;
@@ -456,7 +472,7 @@ static void test_plans(void)
             struct vp_err err = VP_ERR_INIT;
             bool made = i == 0 && !vp_plan_make(&plan, &p, &err);
             CHECK(i || made);
-            for (int k = 0; k < 100 && !made; k++) { /* whole rows, or planes, of whole segments */
+            for (int k = 0; k < 100 && !made; k++) { /* whole rows, of whole tiles, or planes */
                 const int64_t depth = vp_min64(size[2], step * dice(1, 4));
                 plan = (struct vp_plan){.bands = 1, .band = size[1], .slab = depth, .slabs = (int)dice(1, 3),
                                         .lanes = (int)dice(1, 3), .stream = dice(0, 1),
@@ -506,6 +522,7 @@ int main(void)
     CHECK_INT(rmdir(dir), 0);
     test_types();
     test_tables();
+    test_large();
     test_precision();
     return test_done();
 }
