@@ -43,7 +43,9 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
         p->beside += chain->stage[s].holds;
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
     p->once = !im->seekable;
-    p->rows = vp_output_any_order(run) && !unknown && !im->lines;
+    /* of a page that is alone, bands follow each other */
+    const bool alone = p->image[2] == 1 && p->inner == 1 && p->outer == 1 && !run->common.compress;
+    p->rows = (vp_output_any_order(run) || alone) && !unknown && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
         if (im->single[k])
