@@ -272,8 +272,8 @@ INLINE void sum_down(quads t[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows
     }
 }
 
-/* The 32 prefix sums of quads, of n rows. */
-INLINE void sum_along(vd to[][QUADS], const quads *t, int n)
+/* The 32 prefix sums of quads, of n rows, behind a 0. */
+INLINE void sum_along(vd to[][1 + QUADS], const quads *t, int n)
 {
     const vd zero = {0};
     vd s[TOGETHER][QUADS];
@@ -304,29 +304,44 @@ INLINE void sum_along(vd to[][QUADS], const quads *t, int n)
             for (int r = 0; r < n; r++)
                 s[r][i] += s[r][i - d];
     #pragma GCC unroll 8
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < n; r++) {
+        to[r][0] = zero;
         #pragma GCC unroll 16
         for (int i = 0; i < QUADS; i++)
-            to[r][i] = s[r][i];
+            to[r][1 + i] = s[r][i];
+    }
 }
 
-INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v, bool past, bool planes)
+/* Four vectors of the result from column x of row r on. */
+INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v[4], bool past, bool planes)
 {
     if (b->ends_tile && r == VP_SAT_ROWS - 1)
-        set((double *)b->above + x, v);
+        for (int k = 0; k < 4; k++)
+            set((double *)b->above + x + k * WIDTH, v[k]);
     if (planes) {
         double *const plane = (double *)b->plane[r] + x;
-        v = get(plane) + v;
-        set(plane, v);
+        #pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            v[k] = get(plane + k * WIDTH) + v[k];
+            set(plane + k * WIDTH, v[k]);
+        }
     }
     if (b->f32) {
         typedef float narrow __attribute__((vector_size(2 * LANES)));
-        const narrow n = __builtin_convertvector(v, narrow);
-        memcpy((float *)b->dst[r] + x, &n, sizeof n);
-    } else if (past) {
-        put_past((float *)((double *)b->dst[r] + x), (vf)v);
-    } else {
-        set((double *)b->dst[r] + x, v);
+        float *const to = (float *)b->dst[r] + x;
+        for (int k = 0; k < 4; k++) {
+            const narrow n = __builtin_convertvector(v[k], narrow);
+            memcpy(to + k * WIDTH, &n, sizeof n);
+        }
+        return;
+    }
+    double *const to = (double *)b->dst[r] + x;
+    #pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        if (past)
+            put_past((float *)(to + k * WIDTH), (vf)v[k]);
+        else
+            set(to + k * WIDTH, v[k]);
     }
 }
 
@@ -339,7 +354,7 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
         h[r] = (vd){0} + ((double *)b->left)[r];
     for (int64_t x0 = 0; x0 < b->columns; x0 += VP_SAT_WIDE) {
         quads t[VP_SAT_ROWS];
-        vd s[VP_SAT_ROWS][QUADS];
+        vd s[VP_SAT_ROWS][1 + QUADS];
         sum_down(t, b, rows, x0, load);
         for (int r = 0; r < rows; r += together)
             sum_along(s + r, t + r, together);
@@ -351,19 +366,17 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
                 p[k] = get((double *)b->above + x + k * WIDTH);
             part(p);
             for (int r = 0; r < rows; r++) {
-                const vd e = BEFORE1(i ? s[r][i - 1] : (vd){0}, s[r][i]);
+                const vd e = BEFORE1(s[r][i], s[r][i + 1]);
                 vd out[4];
                 #pragma GCC unroll 4
                 for (int k = 0; k < 4; k++)
                     out[k] = p[k] + ((t[r][i][k] + e) + h[r]);
                 unite(out);
-                #pragma GCC unroll 4
-                for (int k = 0; k < 4; k++)
-                    put(b, r, x + k * WIDTH, out[k], past, planes);
+                put(b, r, x, out, past, planes);
             }
         }
         for (int r = 0; r < rows; r++)
-            h[r] += LAST(s[r][QUADS - 1]);
+            h[r] += LAST(s[r][QUADS]);
     }
     for (int r = 0; r < rows; r++)
         ((double *)b->left)[r] = h[r][0];
