@@ -55,7 +55,7 @@ void demand(const struct vp_op *op, int64_t step[3], int64_t[3])
     for (int k = 0; k < p->tables; k++)
         if (p->sum[k] == VP_SAT_F64)
             return;
-    step[2] = p->volume ? vp_max64(1, vp_min64(PLANES, VOXELS / (op->image[0] * op->image[1]))) : ROWS;
+    step[2] = p->volume ? vp_max64(1, vp_min64(PLANES, VOXELS / (op->image[0] * op->image[1]))) : (int64_t)ROWS;
 }
 
 template <class In>

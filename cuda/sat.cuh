@@ -327,13 +327,23 @@ template <class In, class A> __device__ __forceinline__ void ask(const job &j, c
     const In *in = (const In *)j.in + t.plane * j.in_plane + y0 * j.in_row + x0;
     char *const to = waiting + ((warp * R + r0) * TW + c) * sizeof(In);
     const bool all = (int64_t)(t.x + 1) * TW <= j.nx && (int64_t)(t.y + 1) * (R * WARPS) <= j.ny;
+    if (all) {
 #pragma unroll
-    for (int r = 0; r < R; r += STEP) {
+        for (int r = 0; r < R; r += STEP) {
 #pragma unroll
-        for (int k = 0; k < PER; k++)
-            if (all || (x0 + k * 32 * E < j.nx && y0 + r < j.ny))
+            for (int k = 0; k < PER; k++)
                 copy_async<16>(to + (r * TW + k * 32 * E) * sizeof(In), in + k * 32 * E);
-        in += STEP * j.in_row;
+            in += STEP * j.in_row;
+        }
+    } else {
+#pragma unroll 1
+        for (int r = 0; r < R; r += STEP) {
+#pragma unroll
+            for (int k = 0; k < PER; k++)
+                if (x0 + k * 32 * E < j.nx && y0 + r < j.ny)
+                    copy_async<16>(to + (r * TW + k * 32 * E) * sizeof(In), in + k * 32 * E);
+            in += STEP * j.in_row;
+        }
     }
     copies_close();
 }
