@@ -344,9 +344,9 @@ int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, i
         rc = vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
         goto out;
     }
-    kept = vp_alloc_raw(1, vp_chain_keeps(c, &whole, threads), "what is carried on", err);
+    kept = vp_alloc_raw(1, vp_chain_keeps(c, &out_box, threads), "what is carried on", err);
     if (kept) {
-        memset(kept, 0, vp_chain_keeps(c, &whole, threads));
+        memset(kept, 0, vp_chain_keeps(c, &out_box, threads));
         rc = vp_chain_go_on(c, part, &part[c->stacks], scratch, kept, threads, err);
     }
 out:
