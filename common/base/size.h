@@ -10,6 +10,8 @@ struct vp_err;
 
 static inline int64_t vp_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t vp_max64(int64_t a, int64_t b) { return a > b ? a : b; }
+/* How many times `by` it takes to hold a. */
+static inline int64_t vp_div_up(int64_t a, int64_t by) { return (a + by - 1) / by; }
 /* Up to whole lines of the cache. */
 static inline size_t vp_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 

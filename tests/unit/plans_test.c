@@ -572,6 +572,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         break;
     case DECONVOLVE:
         convolve.kernels = p->kernels;
+        convolve.exact = p->exact;
         rc = vp_deconvolve_local(&op, &(struct vp_deconvolve_given){.kernel = convolve, .iterations = p->iterations,
                                  .accelerate = p->h > 0}, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
@@ -685,7 +686,7 @@ static void make_scene(struct scene *s, enum family family)
         }
     }
     s->held = s->stored[0] == VP_I8 && family != MATH && family != SAT ? VP_I16 : s->stored[0];
-    if (family == CONVOLVE && s->held == VP_F32 && &vp_fftw && dice(0, 1))
+    if ((family == CONVOLVE || family == DECONVOLVE) && s->held == VP_F32 && &vp_fftw && dice(0, 1))
         s->stored[0] = s->stored[1] = s->held = VP_F64;
     s->odd = vp_type_is_float(s->held) && dice(0, 3) == 0;
     if (family == MATH) { /* all pages are one image along z */

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a plan takes and what it costs. The price is a rough time at the rates of one table (rates.h): bytes read,
+ * written and copied, work on halos that more than one part does, the first planes in and the last ones out (nothing
+ * overlaps those), and memory that must be made. Only ratios matter: results do not depend on the plan. */
+#include "run/plan_internal.h"
+
+#include "base/err.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parts of fewer voxels are given to a thread each. */
+enum { SMALL_PART = 1 << 17, GUESS_PLANES = 2048 };
+
+double vp_plan_looked(int64_t n, int64_t part, double halo, bool whole)
+{
+    const int64_t count = vp_div_up(n, part), h = (int64_t)halo;
+    if (count <= 1 || whole)
+        return (double)count * (double)n;
+    /* ends that lie inside, and starts */
+    const int64_t inside = n > h ? vp_min64((n - h) / part, count) : 0, before = vp_min64(h / part + 1, count),
+                  after = count - before;
+    const double ends = (double)part * (double)inside * (double)(inside + 1) / 2 + (double)inside * halo
+                        + (double)(count - inside) * (double)n;
+    const double starts =
+        (double)part * ((double)(count - 1) * (double)count - (double)(before - 1) * (double)before) / 2 -
+        (double)after * halo;
+    return ends - starts;
+}
+
+int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twice, struct vp_err *err)
+{
+    const struct vp_chain *c = p->chain;
+    const struct vp_op *can = vp_chain_twice(c);
+    const bool whole = can && can->run && !twice; /* parts are images */
+    const size_t n = (size_t)c->n;
+    *m = (struct vp_plan_model){.p = p, .rates = p->rates ? p->rates : &vp_rates, .stages = c->n,
+                        .device = p->kind && !p->kind->on_host};
+    memcpy(m->image, p->image, sizeof m->image);
+    const struct vp_op *last = &c->stage[c->n - 1];
+    for (int a = 0; a < 3; a++)
+        m->input[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - last->before[a] - last->behind[a];
+    m->less = vp_max64(0, -last->before[2]) + vp_max64(0, -last->behind[2]);
+    const bool endless = p->image[2] >= VP_UNKNOWN;
+    if (endless)
+        m->image[2] = GUESS_PLANES;
+    const int64_t outer = p->outer < VP_UNKNOWN ? p->outer : vp_div_up(GUESS_PLANES, m->image[2]);
+    m->n = m->image[2] * outer;
+    m->input_n = endless || p->outer >= VP_UNKNOWN ? VP_UNKNOWN : m->input[2] * outer;
+    m->voxels = (double)m->image[0] * (double)m->image[1] * (double)m->n * (double)p->inner;
+    m->reach = calloc(n, 4 * sizeof *m->reach + sizeof *m->cost);
+    if (!m->reach)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    m->own = m->reach + n;
+    m->made = m->own + n;
+    m->looked = m->made + n;
+    m->cost = (double *)(m->looked + n);
+    for (int s = c->n - 1; s >= 0; s--) {
+        const struct vp_op *op = &c->stage[s];
+        m->carries = m->carries || op->carries;
+        for (int a = 0; a < 3; a++)
+            m->step[a] = whole ? m->image[a] : vp_max64(m->step[a], vp_max64(op->step[a], 1));
+        m->cost[s] = (op->cost > 0 ? op->cost : 1) * 1e-9;
+        for (int a = 0; a < 3; a++) {
+            m->own[s][a] = (double)op->halo[a];
+            m->whole[a] = m->whole[a] || op->whole[a];
+            const double reach = m->reach[s][a] + (double)op->halo[a];
+            for (int i = 0; i < op->inputs; i++)
+                if (op->from[i] >= 0)
+                    m->reach[op->from[i]][a] = fmax(m->reach[op->from[i]][a], reach);
+        }
+        for (int i = 0; i < op->inputs; i++)
+            if (op->from[i] < 0)
+                m->in_size = vp_type_size(op->in);
+    }
+    for (int k = 0; k < c->stacks; k++)
+        m->stacks += !p->single[k];
+    m->out_size = vp_type_size(last->out) + (last->twin ? vp_type_size(last->twin_out) : 0);
+    m->border = last->border[0] || last->border[1] || last->border[2];
+    m->twice = whole ? NULL : can;
+    m->boxed = m->twice && m->twice->step[0] > 0;
+    m->entries = p->memory / 4;
+    vp_chain_halo(c, m->halo);
+    return 0;
+}
+
+double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
+{
+    const int64_t part[3] = {plan->part[0], vp_max64(1, vp_min64(plan->part[1], plan->band)), depth};
+    for (int a = 0; a < 3; a++) {
+        const int64_t n = m->image[a], cut = vp_min64(part[a], n);
+        if (cut == m->cut[a])
+            continue;
+        m->cut[a] = cut;
+        for (int s = 0; s < m->stages; s++) {
+            m->made[s][a] = vp_plan_looked(n, cut, m->reach[s][a], m->whole[a]) / (double)n;
+            m->looked[s][a] = vp_plan_looked(n, cut, m->reach[s][a] + m->own[s][a], m->whole[a]) / (double)n;
+        }
+    }
+    double sum = 0;
+    for (int s = 0; s < m->stages; s++) /* half of an operation that goes axis by axis is done where it looks */
+        sum += m->cost[s] * (m->made[s][0] * m->made[s][1] * m->made[s][2]
+                             + m->looked[s][0] * m->looked[s][1] * m->looked[s][2]) / 2;
+    return sum * m->voxels;
+}
+
+/* Part of at most part[] in the middle of the image, where no halo is clipped if that can be. */
+static struct vp_box middle(const struct vp_plan_model *m, const int64_t part[3])
+{
+    struct vp_box b;
+    for (int a = 0; a < 3; a++) {
+        const int64_t n = m->p->image[a], size = vp_min64(part[a], n);
+        b.lo[a] = n >= VP_UNKNOWN ? vp_min64(VP_UNKNOWN / 2, m->halo[a]) : (n - size) / 2;
+        b.hi[a] = b.lo[a] + size;
+    }
+    return b;
+}
+
+static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
+{
+    return m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
+}
+
+int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    const int64_t images = vp_div_up(plan->slab, m->image[2]);
+    if (m->whole[2])
+        return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
+    /* where one image follows another more planes of input than of output do */
+    const int64_t between = m->p->outer == 1 ? 0 : images * m->less;
+    return vp_min64(m->input_n, plan->slab + between + (plan->stream ? m->halo[2] + m->less : 2 * m->halo[2] + m->less));
+}
+
+static void add_bytes(uint64_t *sum, double a, double b, double c, double d)
+{
+    const double n = a * b * c * d;
+    *sum = n >= 1e18 || *sum > (uint64_t)1e18 ? (uint64_t)2e18 : *sum + (uint64_t)n;
+}
+
+/* Memory for what the first of two visits finds. False: not with these boxes. */
+static bool add_entries(const struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    const struct vp_box box = middle(m, plan->part);
+    double voxels = 1, boxes = (double)p->inner * (double)p->outer;
+    for (int a = 0; a < 3; a++) {
+        voxels *= (double)plan->part[a];
+        boxes *= (double)vp_div_up(m->image[a], plan->part[a]);
+    }
+    if (voxels > INT32_MAX)
+        return false;
+    add_bytes(&plan->entries, (double)m->twice->summary(m->twice, &box), boxes, 1, 1);
+    plan->entries = plan->entries < m->entries ? plan->entries : m->entries;
+    return true;
+}
+
+bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    const double nx = (double)m->image[0], inner = (double)p->inner, input_nx = (double)m->input[0];
+    const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->input[1]);
+    const int64_t columns = vp_div_up(m->image[0], plan->part[0]) * vp_div_up(plan->band, plan->part[1]) * p->inner;
+
+    const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
+    for (int a = 0; a < 3; a++)
+        if (plan->part[a] % m->step[a] && plan->part[a] < ends[a])
+            return false;
+    for (int a = 0; m->boxed && a < 3; a++)
+        if (plan->part[a] != vp_min64(m->step[a], m->image[a]))
+            return false;
+    plan->twice = m->twice;
+    plan->entries = 0;
+    if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % plan->part[1]) || !add_entries(m, plan)))
+        return false;
+    if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
+        return false;
+    plan->offset = m->carries && m->device && !plan->stream;
+    if (m->carries && !plan->stream && !(plan->offset && m->p->chain->stage[0].join && plan->slab == plan->part[2]
+                                         && plan->slab == vp_min64(m->step[2], m->image[2])))
+        return false;
+    plan->device = m->device;
+    plan->together = 1;
+    plan->workers = 1;
+    plan->kept = 0;
+    if (m->device) {
+        if (plan->stream && columns > VP_MAX_WORKERS)
+            return false;
+        plan->workers = plan->stream ? (int)columns : p->devices;
+    } else {
+        const double voxels = (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2];
+        const int64_t all = columns * vp_div_up(plan->slab, m->image[2]);
+        plan->lanes = 0;
+        if ((voxels <= SMALL_PART || m->twice) && all > 1 && !m->carries)
+            plan->together = (int)vp_min64(p->threads, all);
+        if (plan->stream) {
+            const struct vp_box box = middle(m, plan->part);
+            const uint64_t one = plan->together > 1 ? 0 : vp_chain_keeps(p->chain, &box, p->threads);
+            if (one == 0)
+                return false;
+            add_bytes(&plan->kept, (double)one, (double)columns, 1, 1);
+        }
+    }
+    if (plan->window < vp_plan_window(m, plan))
+        return false;
+    plan->parts[0] = vp_div_up(m->image[0], plan->part[0]);
+    plan->parts[1] = vp_div_up(plan->band, plan->part[1]);
+    plan->parts[2] = vp_div_up(plan->slab, plan->part[2]);
+    for (int a = 0; a < 3; a++)
+        plan->in[a] = with_halo(m, a, plan->part[a]);
+    for (int d = 0; d < p->devices; d++)
+        plan->depth[d] = plan->part[2]; /* until vp_plan_fits() knows better */
+    plan->input = plan->output = plan->scratch = plan->on_device = 0;
+    add_bytes(&plan->input, (double)plan->window, inner, input_nx * rows, (double)(m->in_size * (size_t)m->stacks));
+    add_bytes(&plan->input, input_nx, rows, (double)m->in_size, (double)(p->chain->stacks - m->stacks));
+    const int64_t *border = p->chain->stage[p->chain->n - 1].border;
+    add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
+              (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
+    plan->host = plan->input + plan->output + plan->kept + plan->entries;
+    return true;
+}
+
+/* Workers of device d. */
+static int workers_of(const struct vp_problem *p, const struct vp_plan *plan, int d)
+{
+    return plan->stream ? plan->workers / p->devices + (d < plan->workers % p->devices) : 1;
+}
+
+/* Bytes of a worker whose parts have so many planes of output. */
+static uint64_t part_bytes(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
+{
+    const int64_t in[3] = {with_halo(m, 0, plan->part[0]), with_halo(m, 1, plan->part[1]), with_halo(m, 2, depth)};
+    const int64_t out[3] = {plan->part[0], plan->part[1], depth};
+    m->looks++;
+    return vp_lanes_bytes(m->p->kind, m->p->chain, in, out, plan->lanes);
+}
+
+int64_t vp_plan_deepest(struct vp_plan_model *m, const struct vp_plan *plan, uint64_t room, int64_t most)
+{
+    if (part_bytes(m, plan, most) <= room)
+        return most;
+    int64_t lo = 0, hi = m->whole[2] ? 0 : most - 1;
+    while (lo < hi) {
+        const int64_t depth = lo + (hi - lo + 1) / 2;
+        if (part_bytes(m, plan, depth) <= room)
+            lo = depth;
+        else
+            hi = depth - 1;
+    }
+    return lo;
+}
+
+const char *const vp_plan_limits[] = {"memory", "device memory"};
+
+bool vp_plan_fits(struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    plan->limit = vp_plan_limits[0];
+    if (plan->host > p->memory)
+        return false;
+    if (!m->device) {
+        const struct vp_box box = middle(m, plan->part);
+        const uint64_t host = plan->host;
+        for (;;) {
+            const uint64_t one = vp_chain_bytes(p->chain, &box, plan->together > 1 ? 1 : p->threads);
+            plan->scratch = 0;
+            add_bytes(&plan->scratch, (double)one, plan->together, 1, 1);
+            plan->host = host + plan->scratch;
+            plan->scratch += plan->kept;
+            if (plan->host <= p->memory || plan->together == 1 || !m->twice)
+                return plan->host <= p->memory;
+            plan->together = 1; /* large parts: all threads on one at a time will do */
+        }
+    }
+    plan->limit = vp_plan_limits[1];
+    bool fit = false;
+    for (int d = 0; d < p->devices; d++) {
+        const int workers = workers_of(p, plan, d);
+        plan->depth[d] = 0;
+        if (!workers)
+            continue;
+        plan->depth[d] = vp_plan_deepest(m, plan, p->free[d] / (uint64_t)workers, plan->part[2]);
+        if (plan->depth[d] < plan->part[2])
+            plan->depth[d] = plan->offset || m->twice ? 0 : plan->depth[d] / m->step[2] * m->step[2];
+        if (plan->depth[d] == 0 && plan->stream)
+            return false;
+        if (plan->depth[d] == 0)
+            continue; /* the others do without it */
+        const uint64_t all = part_bytes(m, plan, plan->depth[d]) * (uint64_t)workers;
+        plan->on_device = all > plan->on_device ? all : plan->on_device;
+        fit = fit || plan->depth[d] == plan->part[2];
+    }
+    return fit;
+}
+
+/* Parts of a column through one image. */
+static double parts_along(const struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
+{
+    const int64_t slab = vp_min64(plan->slab, m->image[2]);
+    return (double)vp_div_up(m->image[2], slab) * (double)vp_div_up(slab, depth);
+}
+
+/* Seconds to solve what the first of two visits has found. */
+static double solved(const struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    const struct vp_box box = middle(m, plan->part);
+    double boxes = (double)m->p->inner * (double)m->p->outer;
+    for (int a = 0; a < 3; a++)
+        boxes *= (double)vp_div_up(m->image[a], plan->part[a]);
+    return boxes * (double)m->twice->summary(m->twice, &box) * m->rates->solve;
+}
+
+void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
+{
+    const struct vp_problem *p = m->p;
+    const struct vp_rates *rates = m->rates;
+    const double ny = (double)m->image[1], n = (double)m->n;
+    const double rows = vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
+    const double visits = m->twice ? 2 : 1, read = visits * m->voxels * rows / ny * (double)p->stored_in * rates->read;
+    const double write = m->voxels * (double)p->stored_out * rates->write;
+    const double slabs = visits * (double)vp_div_up(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
+    const double ahead = fmin(1, (double)(plan->window - vp_plan_window(m, plan)) / (double)plan->slab);
+    const bool all_at_once = plan->window >= vp_min64(m->n, m->input_n);
+    const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
+    const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
+    const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
+    const double found = m->twice ? solved(m, plan) : 0;
+    /* bands are read and written in pieces that do not follow each other */
+    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * rates->piece : 0;
+
+    plan->read = visits * rows / ny;
+    plan->copied = 0;
+    if (!m->device) {
+        double busy = visits * vp_plan_work(m, plan, plan->stream ? m->image[2] : plan->part[2]);
+        const double deep = (double)vp_div_up(m->image[2], plan->part[2]) * n / (double)m->image[2];
+        /* what is kept goes through memory for each part; threads do not make that quicker */
+        const double again = (double)plan->kept * (double)plan->bands * deep * rates->move;
+        const double parts = (double)plan->parts[0] *
+                             (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band)) *
+                             deep * (double)p->inner;
+        /* reading and writing take the cores, too */
+        const double all = (busy + read + write) / p->threads + again;
+        busy = busy / p->threads + again + parts * (plan->together > 1 ? rates->small_part : rates->part);
+        /* what is not overlapped costs more than it seems where storage is slower than assumed; and so does work where
+         * it is faster, or where the cores have the other programs of a pipe to run */
+        plan->seconds = fmax(fmax(fmax(busy + waited + blocked, read), write), all) + (waited + blocked) * 0.25 + busy
+                        + first + last + pieces + found
+                        + (plan->read - 1) * m->voxels * (double)p->stored_in * rates->again
+                        + slabs * rates->slab + (double)plan->host * rates->fresh;
+    } else {
+        const double lx = vp_plan_looked(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
+        const double ly =
+            vp_plan_looked(m->image[1], vp_min64(plan->part[1], plan->band), (double)m->halo[1], m->whole[1]);
+        const double lz = plan->stream ? (double)m->image[2]
+                                       : vp_plan_looked(m->image[2], vp_min64(plan->slab, m->image[2]),
+                                                       (double)m->halo[2], m->whole[2]);
+        plan->copied = lx * ly * lz / ((double)m->image[0] * ny * (double)m->image[2]);
+        const double in = (double)(m->in_size * (size_t)p->chain->stacks), out = (double)m->out_size;
+        plan->copied *= visits;
+        const double copies = m->voxels * (plan->copied * in + out) * rates->bus;
+        const double columns = (double)plan->parts[0] * (double)p->inner * n / (double)m->image[2]
+                               * (double)vp_div_up(m->image[1], vp_min64(plan->part[1], plan->band));
+        double alone = 0;
+        const double part = (double)plan->in[0] * (double)plan->in[1] * (double)plan->in[2] * in
+                            + (double)plan->part[0] * (double)plan->part[1] * (double)plan->part[2] * out;
+        /* parts of a worker under way: beside a slab that is written; upload, work and download want one each */
+        double own = (double)plan->parts[2];
+        if (!plan->stream)
+            own *= (double)(plan->parts[0] * plan->parts[1] * p->inner) / p->devices;
+        const double flight = fmin(plan->lanes, own * (plan->slabs > 1 ? plan->slabs - 1 : 1));
+        const double serial = flight > 2 ? 1 : flight > 1 ? 1.2 : 2;
+        double rate = 0, slowest = 0;
+        for (int d = 0; d < p->devices; d++) {
+            const int workers = workers_of(p, plan, d);
+            if (workers && plan->depth[d] > 0) {
+                /* of all the work, if this device did it alone */
+                if (d == 0 || plan->depth[d] != plan->depth[d - 1])
+                    alone = copies * serial + visits * vp_plan_work(m, plan, plan->depth[d]) / rates->device_cores
+                            + (plan->offset ? m->voxels * out * rates->offset : 0)
+                            + visits * columns * parts_along(m, plan, plan->depth[d]) * rates->bus_call;
+                rate += 1 / alone;
+                slowest = fmax(slowest, alone * workers / plan->workers);
+            }
+        }
+        const double busy = (plan->stream ? slowest : 1 / rate) + part * rates->bus;
+        plan->seconds = busy + (read + write) * 0.1 + waited + blocked + first + last + pieces + found
+                        + slabs * rates->slab + (double)plan->host * rates->pinned;
+    }
+}
+
+bool vp_plan_try(struct vp_plan *plan, const struct vp_problem *p)
+{
+    struct vp_plan_model m;
+    struct vp_err ignored = VP_ERR_INIT;
+    if (vp_plan_model(&m, p, plan->twice, &ignored))
+        return false;
+    const bool ok = vp_plan_derive(&m, plan) && vp_plan_fits(&m, plan);
+    if (ok)
+        vp_plan_price(&m, plan);
+    free(m.reach);
+    return ok;
+}
