@@ -52,9 +52,9 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
     return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
-/* The same, but where the device can (compute capability 9.0), the kernel may begin while the one before it in the stream,
- * which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it needs
- * what that one writes. */
+/* The same, but where the device can (compute capability 9.0), the kernel may begin while the one before it in the
+ * stream, which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait)
+ * before it needs what that one writes. */
 template <class... P, class... A>
 int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)

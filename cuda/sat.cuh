@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables in one pass: a block of threads makes a tile and learns by look-back what is left of it and above it,
- * in the order of image/sat.h whoever comes first.
+/* Summed area tables in one pass: a block of threads makes a tile and learns by look-back what is left of it and above
+ * it, in the order of image/sat.h whoever comes first.
  *
  * Samples come to shared memory and stay there as they are; a warp has some rows of the tile, a lane four neighbouring
  * columns. First the sums down the warp's rows, from which a thread knows what its columns come to above its rows; with
@@ -13,9 +13,10 @@
  * them so). Tiles are taken in such an order that whatever a block waits for is with blocks of a lower number, and
  * blocks start in the order of their numbers, as all look-back on this hardware takes for granted.
  *
- * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 64) bytes a
- * sample of floats. What it costs is instructions (of floats about 100 for 128 samples of a row), hardly memory: samples
- * are read once. Of a volume the planes are made side by side, and piled up in a second kernel. */
+ * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 64) bytes
+ * a sample of floats. Samples are read once; what it costs beside memory is instructions, of floats about 150 of a warp
+ * for 128 samples, and the way to shared memory, which shuffles take, too. Rows begin at multiples of 16 bytes. Of a
+ * volume the planes are made side by side, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
@@ -315,8 +316,8 @@ __device__ __forceinline__ place place_of(const job &j, unsigned t)
     return place{(int)(s - b * j.across), (int)y, plane, y < j.down};
 }
 
-/* Asks for the samples of a tile, a warp for its rows, 16 bytes a lane. Of what is not there anything will do, for nothing
- * depends on it. */
+/* Asks for the samples of a tile, a warp for its rows, 16 bytes a lane. Of what is not there anything will do, for
+ * nothing depends on it. */
 template <class In, class A> __device__ __forceinline__ void ask(const job &j, const place &t, char *waiting)
 {
     constexpr int R = shape<In, A>::rows, TW = wide<In, A>(), E = 16 / sizeof(In), ROW = TW / E; /* lanes of a row */
@@ -355,8 +356,8 @@ template <class In, class A> struct common {
     A left[WARPS][shape<In, A>::rows], total[WARPS];
 };
 
-/* A thread's part of a tile: in columns lane * EACH of each group, rows of its warp. Integers: column k of a lane stands
- * for columns 0 to k of it. */
+/* A thread's part of a tile: in columns lane * EACH of each group, rows of its warp. Integers: column k of a lane
+ * stands for columns 0 to k of it. */
 template <class In, class A, bool SQUARE> struct piece {
     using four_t = typename four<In>::type;
     static constexpr bool FLOATS = std::is_same<A, double>::value;
@@ -460,8 +461,8 @@ template <class In, class A, bool SQUARE> struct piece {
         return own;
     }
 
-    /* Sums along x of a row of the tile. u: sums down; of integers along the lane's columns already. `to_all` is added to
-     * integers (floats have their own order). */
+    /* Sums along x of a row of the tile. u: sums down; of integers along the lane's columns already. `to_all` is added
+     * to integers (floats have their own order). */
     static __device__ __forceinline__ void along(const A (&u)[G][EACH], A to_all, A (&r)[G][EACH])
     {
         if constexpr (FLOATS) {
@@ -570,7 +571,7 @@ template <class In, class A, bool SQUARE> struct piece {
             for (int k = 0; k < N; k++)
                 v.v[k] = (Out)m[k];
             store_once<Out, N>(out, v);
-        } else if constexpr (ALL) { /* neighbours have each other's halves, so that what is stored at a time has no gaps */
+        } else if constexpr (ALL) { /* neighbours have each other's halves: what is stored at a time has no gaps */
             const bool odd = lane & 1;
             vec<Out, N> first, second;
 #pragma unroll
@@ -693,7 +694,8 @@ template <class A> __global__ void __launch_bounds__(256) clear_kernel(const job
     for (int64_t plane = blockIdx.y; plane < j.planes; plane += gridDim.y) {
         const int64_t first = j.columns - j.rows, high = (int64_t)j.high * W, wide = (int64_t)j.wide * W;
         ulonglong2 *const words = (ulonglong2 *)(j.rows + plane * j.per_plane);
-        for (int64_t i = (blockIdx.x * (int64_t)256 + threadIdx.x) * 2; i < j.per_plane; i += gridDim.x * (int64_t)512) {
+        const int64_t step = gridDim.x * (int64_t)512;
+        for (int64_t i = (blockIdx.x * (int64_t)256 + threadIdx.x) * 2; i < j.per_plane; i += step) {
             uint64_t v[2] = {~0ull, ~0ull};
             if (i < high || (i >= first && i < first + wide))
 #pragma unroll
