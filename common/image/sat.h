@@ -1,15 +1,15 @@
 /* Summed area tables: out(y, x) is the sum of all samples at or before y and x, or in volumes at or before z, y and x.
- * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one order, on
- * every device:
+ * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one
+ * order, on every device:
  *
- * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its rows
- * are in groups of 8. Within a tile
+ * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its
+ * rows are in groups of 8. Within a tile
  *
- * - along y: w is the sum of the samples of a column over the rows of the group so far, in order; o that of the last w of
- *   the groups before in the tile, in order from 0; u = o + w.
- * - along x, in each row: of quads of columns (4 i ... 4 i + 3) t_0 = u(4 i), t_k = t_(k - 1) + u(4 i + k) and s_i = t_3, their 32
- *   prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then with e_i = s_(i - 1), where
- *   s_(-1) is 0, r(4 i + k) = t_k + e_i.
+ * - along y: w is the sum of the samples of a column over the rows of the group so far, in order; o that of the last w
+ *   of the groups before in the tile, in order from 0; u = o + w.
+ * - along x, in each row: of quads of columns (4 i ... 4 i + 3) t_0 = u(4 i), t_k = t_(k - 1) + u(4 i + k) and
+ *   s_i = t_3, their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then with
+ *   e_i = s_(i - 1), where s_(-1) is 0, r(4 i + k) = t_k + e_i.
  *
  * h, of each row of a tile, is the sum of s_31 over the tiles to the left, in order from 0. Then
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of summed area tables. Integers wrap, so any order of additions gives their bits: eight rows at a time, each
- * summed up within a vector. Sums in f64 are taken in the order of sat.h: vectors hold every fourth column of a row, so that
- * its quads are sums of four of them. */
+ * summed up within a vector. Sums in f64 are taken in the order of sat.h: vectors hold every fourth column of a row, so
+ * that its quads are sums of four of them. */
 #include "image/sat_isa.h"
 
 #include "base/isa.h"
@@ -117,8 +117,8 @@ enum {
     TOGETHER = LANES / 4                /* rows whose sums along x are made at once, as one alone is waiting mostly */
 };
 
-/* Two vectors lane by lane, the even ones and the odd ones; quads d before b in a and b; the last quad everywhere. Quads
- * are in the order that `part` puts them in: of eight 0 2 1 3 4 6 5 7. */
+/* Two vectors lane by lane, the even ones and the odd ones; quads d before b in a and b; the last quad everywhere.
+ * Quads are in the order that `part` puts them in: of eight 0 2 1 3 4 6 5 7. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)

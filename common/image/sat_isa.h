@@ -5,8 +5,8 @@
 
 #include "image/sat.h"
 
-/* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole tiles. All arrays are of the
- * type that sums are taken in, begin at that column, and may be read and written to the end of these. */
+/* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole tiles. All arrays are of
+ * the type that sums are taken in, begin at that column, and may be read and written to the end of these. */
 struct vp_sat_rows {
     const void *src[VP_SAT_ROWS];
     void *dst[VP_SAT_ROWS];

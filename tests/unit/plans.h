@@ -128,7 +128,7 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
     for (int s = 0; s < c->n; s++)
         if (c->stage[s].carries) { /* whole planes, a step or more of them */
             const int64_t step = c->stage[s].step[2];
-            plan->stream = plan->stream || dice(0, 1) || !c->stage[s].join;
+            plan->stream = plan->stream || !p->kind || !c->stage[s].join;
             plan->part[0] = n[0];
             plan->part[1] = n[1];
             plan->band = n[1];

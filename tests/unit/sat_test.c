@@ -10,8 +10,8 @@
 
 /* ---- what is wanted ---- */
 
-/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it along
- * x, and to h, of each row, its sum. */
+/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it
+ * along x, and to h, of each row, its sum. */
 static void want_tile(const double *a, double r[64][128], double h[64], int64_t nx, int64_t x0, int64_t y0, int high)
 {
     double u[128], w[128] = {0}, o[128] = {0};
