@@ -34,6 +34,7 @@ uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
     uint64_t most = 0;
     for (int k = 0; k < p->tables; k++) { /* one after the other */
         const uint64_t bytes = p->sum[k] != VP_SAT_F64 ? bytes_of_integers(op, k, out)
+                               : marches(op)           ? march_bytes(out)
                                : op->in == VP_F32      ? bytes_of<float, double>(p, out)
                                                        : bytes_of<double, double>(p, out);
         most = bytes > most ? bytes : most;
@@ -62,6 +63,8 @@ template <class In>
 int floats(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
 {
     const struct vp_area *out = &args->out[which];
+    if (marches(op))
+        return march(op, args, which, state, err);
     if (which)
         return run<In, double, double, true>(op, args, out, state, err);
     return op->out == VP_F32 ? run<In, double, float, false>(op, args, out, state, err)

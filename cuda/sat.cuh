@@ -876,9 +876,35 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }
 
+/* f of a sample of this type, for sums in A. */
+template <class A, class F> auto of_type(enum vp_type type, const F &f)
+{
+    switch (type) {
+    case VP_U8: return f(uint8_t());
+    case VP_U16: return f(uint16_t());
+    case VP_I8: return f(int8_t());
+    case VP_I16: return f(int16_t());
+    case VP_U32: return f(uint32_t());
+    default: break;
+    }
+    if constexpr (sizeof(A) == 8)
+        return type == VP_I32 ? f(int32_t()) : f(uint64_t());
+    else
+        return f(uint32_t());
+}
+
 /* Table `which` of integers (sat_integers.cu); those of sums in f64 are in sat.cu. */
 int integers(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
 uint64_t bytes_of_integers(const struct vp_op *op, int which, const int64_t out[3]);
+
+/* The same of volumes (sat_volume.cu), but for VP_APPLY. */
+int volume(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
+uint64_t volume_bytes(const struct vp_op *op, int which, const int64_t out[3]);
+
+/* The same of volumes of floats (sat_volume_floats.cu), of those that are made there. */
+bool marches(const struct vp_op *op);
+int march(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
+uint64_t march_bytes(const int64_t out[3]);
 
 } // namespace sat
 } // namespace vp

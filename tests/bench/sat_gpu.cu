@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Summed area tables on a GPU: first the bits against the CPU, for random types, sizes and ways (part after part; segments
- * from nothing, joined), then the seconds of tables that are on the device, clearing what is carried included, beside a
- * kernel that only reads, converts and writes the same types. Two forms of the table: that of cuda/sat.cuh,
+ * from nothing, joined), and tables of more than 2^31 samples against what they must be; then the seconds of tables that
+ * are on the device, clearing what is carried included, beside a kernel that only reads, converts and writes the same types. Two forms of the table: that of cuda/sat.cuh,
  * with one pass, and that of sat_three.cuh, which has three (sums of tiles, their prefix sums, tables of tiles: the samples
  * are read twice, so that of the bandwidth (in + out) / (2 in + out) is the most there is). Built by hand:
  *     nvcc -O3 -std=c++17 -arch=sm_90 -Icommon -Icuda tests/bench/sat_gpu.cu cuda/sat.cu cuda/sat_integers.cu \
- *         build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
+ *         cuda/sat_volume.cu cuda/sat_volume_floats.cu build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
  * usage: sat_gpu [TRIALS [LARGEST]] */
 #include "sat_three.cuh"
 
@@ -97,17 +97,19 @@ struct room { void *p = NULL; size_t n = 0; void *get(size_t want)
 
 static int64_t pitch_of(int64_t nx, enum vp_type t) { return (int64_t)((nx * vp_type_size(t) + 15) / 16 * 16 / vp_type_size(t)); }
 
+/* In parts of random size, or in one. */
 static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
 {
     static room in, out[2], scratch, kept;
     const int64_t n = along(s), rows = s.volume ? s.n[1] : 1, step = s.op.step[2];
     const vp_box whole = {{0, 0, 0}, {s.n[0], rows, n}};
+    const int64_t at_once = dice(0, 3) ? dice(1, 3) : n / step + 1;
     const uint64_t bytes = s.op.keeps(&s.op, &whole, 1);
     void *const k = kept.get(bytes);
     std::vector<char> carried(bytes), total(bytes);
     must(cudaMemset(k, 0x5a, bytes), "memset");
     for (int64_t z = 0; z < n;) {
-        const int64_t end = std::min(n, z + step * (side_by_side ? 1 : dice(1, 3)));
+        const int64_t end = std::min(n, z + step * (side_by_side ? 1 : at_once));
         const vp_box box = {{0, 0, z}, {s.n[0], rows, end}};
         const int64_t size[3] = {s.n[0], rows, end - z};
         const int64_t pi = pitch_of(s.n[0], s.op.in);
@@ -170,6 +172,19 @@ static int compare(int trials, vp_queue *q)
         s.n[0] = dice(0, 2) ? dice(1, 1500) : dice(1, 70);
         s.n[1] = dice(0, 2) ? dice(1, 300) : dice(1, 1000);
         s.n[2] = r.volume ? dice(1, 12) : 1;
+        if (r.volume && dice(0, 2) == 0) { /* many slabs */
+            s.n[0] = dice(1, 300);
+            s.n[1] = dice(1, 150);
+            s.n[2] = dice(9, 100);
+        } else if (r.volume && in == VP_F32) { /* many tiles */
+            s.n[0] = dice(1281, 1500);
+            s.n[1] = dice(577, 900);
+            s.n[2] = dice(1, 5);
+        } else if (r.volume && dice(0, 20) == 0) { /* more planes than are made at a time */
+            s.n[0] = dice(1, 4);
+            s.n[1] = dice(1, 3);
+            s.n[2] = dice(65530, 66000);
+        }
         const int64_t size[3] = {s.n[0], r.volume ? s.n[1] : 1, r.volume ? s.n[2] : s.n[1]};
         char why[160];
         if (vp_sat_check(in, r.out, &err) || vp_sat_op(&s.op, &r, size, in, &err) || !vp_gpu_sat.has(&s.op, why, sizeof why))
@@ -206,6 +221,82 @@ static int compare(int trials, vp_queue *q)
            looked, bad);
     fflush(stdout);
     return bad;
+}
+
+/* ---- more than 2^31 samples ---- */
+
+/* a(z, y, x) = f(z) g(y) h(x) + another such product of random numbers; with capitals for their sums the table is F G H
+ * + the other. Two of each, one after the other. */
+struct product { uint8_t *of[3]; uint64_t *sum[3]; int64_t n[3]; };
+
+__global__ void make_product(product p, uint8_t *out, int64_t n)
+{
+    for (int64_t i = blockIdx.x * (int64_t)256 + threadIdx.x; i < n; i += (int64_t)gridDim.x * 256) {
+        const int64_t at[3] = {i % p.n[0], i / p.n[0] % p.n[1], i / p.n[0] / p.n[1]};
+        unsigned v = 0;
+        for (int k = 0; k < 2; k++)
+            v += p.of[0][k * p.n[0] + at[0]] * p.of[1][k * p.n[1] + at[1]] * p.of[2][k * p.n[2] + at[2]];
+        out[i] = (uint8_t)v;
+    }
+}
+
+template <class T> __global__ void check_product(product p, const T *table, int64_t n, unsigned long long *bad)
+{
+    for (int64_t i = blockIdx.x * (int64_t)256 + threadIdx.x; i < n; i += (int64_t)gridDim.x * 256) {
+        const int64_t at[3] = {i % p.n[0], i / p.n[0] % p.n[1], i / p.n[0] / p.n[1]};
+        uint64_t v = 0;
+        for (int k = 0; k < 2; k++)
+            v += p.sum[0][k * p.n[0] + at[0]] * p.sum[1][k * p.n[1] + at[1]] * p.sum[2][k * p.n[2] + at[2]];
+        if (table[i] != (T)v)
+            atomicAdd(bad, 1ull);
+    }
+}
+
+template <class T> static int64_t beyond(bool volume, int64_t nx, int64_t ny, int64_t nz, vp_queue *q)
+{
+    product p = {{}, {}, {nx, ny, nz}};
+    const int64_t n = nx * ny * nz, size[3] = {nx, volume ? ny : 1, volume ? nz : ny};
+    for (int a = 0; a < 3; a++) {
+        must(cudaMallocManaged(&p.of[a], 2 * p.n[a]), "memory");
+        must(cudaMallocManaged(&p.sum[a], 2 * p.n[a] * 8), "memory");
+        for (int64_t i = 0; i < 2 * p.n[a]; i++) {
+            p.of[a][i] = (uint8_t)dice(p.n[a] == 1, p.n[a] == 1 ? 1 : 5); /* 2 * 5^3 is a byte */
+            p.sum[a][i] = (i % p.n[a] ? p.sum[a][i - 1] : 0) + p.of[a][i];
+        }
+    }
+    vp_sat_request r = {};
+    r.volume = volume;
+    r.out = sizeof(T) == 4 ? VP_U32 : VP_U64;
+    vp_op op;
+    struct vp_err err = VP_ERR_INIT;
+    uint8_t *from;
+    T *to;
+    char *scratch, *kept;
+    unsigned long long *bad;
+    const vp_box box = {{0, 0, 0}, {size[0], size[1], size[2]}};
+    if (vp_sat_op(&op, &r, size, VP_U8, &err))
+        printf("%s\n", err.msg), exit(1);
+    must(cudaMalloc(&from, n + 4096), "memory");
+    must(cudaMalloc(&to, n * sizeof(T) + 4096), "memory");
+    must(cudaMalloc(&scratch, vp_gpu_sat.scratch(&op, size, size)), "memory");
+    must(cudaMalloc(&kept, op.keeps(&op, &box, 1)), "memory");
+    must(cudaMallocManaged(&bad, 8), "memory");
+    *bad = 0;
+    make_product<<<4096, 256, 0, q->stream>>>(p, from, n);
+    const vp_area ia = {box, nx, nx * size[1], from}, oa = {box, nx, nx * size[1], to};
+    vp_work w = {VP_MAKE, kept, &ia, &oa, NULL, scratch, q};
+    if (vp_gpu_sat.launch(&op, &w, &err))
+        printf("%s\n", err.msg), exit(1);
+    check_product<T><<<4096, 256, 0, q->stream>>>(p, to, n, bad);
+    must(cudaStreamSynchronize(q->stream), "kernel");
+    const int64_t differ = (int64_t)*bad;
+    printf("%s of %lld x %lld x %lld u8 to %zu bits: %lld of %lld differ\n", volume ? "volume" : "image", (long long)nx,
+           (long long)ny, (long long)nz, sizeof(T) * 8, (long long)differ, (long long)n);
+    for (int a = 0; a < 3; a++)
+        cudaFree(p.of[a]), cudaFree(p.sum[a]);
+    cudaFree(from), cudaFree(to), cudaFree(scratch), cudaFree(kept), cudaFree(bad);
+    free(op.params);
+    return differ;
 }
 
 /* ---- seconds ---- */
@@ -319,7 +410,10 @@ int main(int argc, char **argv)
     must(cudaStreamCreateWithFlags(&q.stream, cudaStreamNonBlocking), "stream");
     q.sms = prop.multiProcessorCount;
     printf("%s\n", prop.name);
-    const int bad = compare(trials, &q);
+    int64_t bad = compare(trials, &q);
+    if (most > 8192)
+        bad += beyond<uint64_t>(true, 2000, 1999, 600, &q) + beyond<uint32_t>(true, 2000, 1999, 600, &q)
+               + beyond<uint64_t>(false, 50000, 50000, 1, &q) + beyond<uint32_t>(false, 50000, 50000, 1, &q);
     for (int64_t n = 8192; n <= most; n *= 2) {
         time_of<float, double>("f32 -> f64", n, n, 1, VP_F32, VP_F64, false, &q);
         time_of<float, float>("f32 -> f32", n, n, 1, VP_F32, VP_F32, false, &q);
@@ -327,6 +421,10 @@ int main(int argc, char **argv)
         time_of<uint8_t, uint64_t>("u8 -> u64", n, n, 1, VP_U8, VP_U64, false, &q);
     }
     time_of<uint8_t, uint64_t>("u8 -> u64", 1024, 1024, 1024, VP_U8, VP_U64, true, &q);
+    time_of<uint8_t, uint32_t>("u8 -> u32", 1024, 1024, 1024, VP_U8, VP_U32, true, &q);
+    time_of<uint16_t, uint64_t>("u16 -> u64", 1024, 1024, 1024, VP_U16, VP_U64, true, &q);
+    time_of<uint32_t, uint64_t>("u32 -> u64", 1024, 1024, 512, VP_U32, VP_U64, true, &q);
+    time_of<uint64_t, uint64_t>("u64 -> u64", 1024, 1024, 512, VP_U64, VP_U64, true, &q);
     time_of<float, double>("f32 -> f64", 1024, 1024, 512, VP_F32, VP_F64, true, &q);
     return bad > 0;
 }

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tables of volumes of integers (sat_volume.cu) and of floats (sat_volume_floats.cu) share. */
+#ifndef VP_SAT_VOLUME_CUH
+#define VP_SAT_VOLUME_CUH
+
+#include "copy.cuh"
+#include "sat.cuh"
+
+namespace vp
+{
+namespace sat
+{
+namespace volumes
+{
+
+enum { WIDE = 128 }; /* columns of a tile */
+
+/* N samples in the words that they were read as: a vector of bytes would be taken apart and stored. */
+template <class In, int N> struct packed {
+    static constexpr int BYTES = (int)sizeof(In) * N;
+    using few = std::conditional_t<BYTES == 4, unsigned, unsigned short>;
+    using words = std::conditional_t<BYTES == 16, uint4, std::conditional_t<BYTES == 8, uint2, few>>;
+    unsigned word[(BYTES + 3) / 4];
+    __device__ __forceinline__ void load(const In *p)
+    {
+        const words w = *(const words *)p;
+        if constexpr (BYTES == 2)
+            word[0] = w;
+        else
+            memcpy(word, &w, BYTES);
+    }
+    __device__ __forceinline__ In at(int k) const
+    {
+        if constexpr (sizeof(In) == 8)
+            return (In)((uint64_t)word[2 * k + 1] << 32 | word[2 * k]);
+        else if constexpr (std::is_same<In, float>::value)
+            return __uint_as_float(word[k]);
+        else if constexpr (sizeof(In) == 4)
+            return (In)word[k];
+        else if constexpr (sizeof(In) == 2)
+            return (In)(word[k / 2] >> 16 * (k % 2));
+        else
+            return (In)(word[k / 4] >> 8 * (k % 4));
+    }
+};
+
+/* Of N values of each lane the sums over lanes whose numbers differ in bits FIRST ... LAST / 2: each step leaves a lane
+ * half of its values, the upper half where its bit is set. What is left is in the first of them. */
+template <int N, int FIRST, int LAST, class T> __device__ __forceinline__ void sum_lanes(T *v, int lane)
+{
+    if constexpr (FIRST < LAST && N > 1) {
+        const bool upper = lane & FIRST;
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            const T kept = upper ? v[i + N / 2] : v[i], sent = upper ? v[i] : v[i + N / 2];
+            v[i] = kept + __shfl_xor_sync(~0u, sent, FIRST);
+        }
+        sum_lanes<N / 2, 2 * FIRST, LAST>(v, lane);
+    } else if constexpr (FIRST < LAST) {
+        v[0] += __shfl_xor_sync(~0u, v[0], FIRST);
+        sum_lanes<1, 2 * FIRST, LAST>(v, lane);
+    }
+}
+
+/* Which of N values that is. */
+template <int N, int FIRST> __device__ __forceinline__ int left_of(int lane)
+{
+    int at = 0;
+#pragma unroll
+    for (int n = N / 2, d = FIRST; n && d < 32; n /= 2, d *= 2)
+        at += lane & d ? n : 0;
+    return at;
+}
+
+/* Prefix sums over the lanes, by doubling. */
+template <class T> __device__ __forceinline__ T scan(T s, int lane)
+{
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const T t = __shfl_up_sync(~0u, s, d);
+        if (lane >= d)
+            s += t;
+    }
+    return s;
+}
+
+/* The table of the last plane is what is carried on. */
+template <class A>
+int carry_on(void *state, int64_t state_row, const A *last, int64_t row, int64_t nx, int64_t ny, cudaStream_t stream,
+             struct vp_err *err)
+{
+    const cudaError_t e = cudaMemcpy2DAsync(state, (size_t)state_row * sizeof(A), last, (size_t)row * sizeof(A),
+                                            (size_t)nx * sizeof(A), (size_t)ny, cudaMemcpyDeviceToDevice, stream);
+    return vp_gpu_check(err, e, "cannot copy on the CUDA device");
+}
+
+} // namespace volumes
+} // namespace sat
+} // namespace vp
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Summed area tables of volumes of f32, in the order of image/sat.h: the samples are read twice, the table is written
+ * once. What is left of a tile and above it is made before (edges_kernel, left_kernel, above_kernel), for all planes
+ * side by side; then a block has a tile, and goes with it through all planes (march_kernel). Volumes whose planes have
+ * too few tiles to keep a device busy in that way are made by sat.cuh. */
+#include "sat_volume.cuh"
+
+namespace vp
+{
+namespace sat
+{
+namespace
+{
+
+using namespace volumes;
+
+enum {
+    HIGH = VP_SAT_HIGH,
+    STRIPS = 8,  /* warps of a block, and rows of each of them */
+    DEPTH = 8,   /* planes of a block that makes edges */
+    STAGES = 3,  /* planes in shared memory */
+    ENOUGH = 100 /* tiles */
+};
+static_assert(HIGH == STRIPS * STRIPS && (int)WIDE == VP_SAT_WIDE, "");
+
+struct float_job {
+    const float *in;
+    double *out;
+    int64_t nx, ny, planes, in_row, in_plane, out_row, out_plane;
+    int64_t across, down, width, high;
+    const double *carried; /* a plane, or NULL */
+    int64_t carried_row;
+    /* [plane][tile across][row], [plane][tile down][column]: first sums of the tile's rows and its last row, then what
+     * is left of it and above it */
+    double *left, *above;
+};
+
+/* A lane has four columns of the warp's rows. Of columns that are not there anything will do: nothing depends on it. */
+using four = packed<float, 4>;
+
+template <bool SQUARE> __device__ __forceinline__ double in_sums(float a)
+{
+    return SQUARE ? __dmul_rn(a, a) : (double)a;
+}
+
+/* One row more of the warp's: w of image/sat.h. */
+template <bool SQUARE> __device__ __forceinline__ void add_row(double (&w)[4], const four &a, bool first)
+{
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        w[k] = first ? in_sums<SQUARE>(a.at(k)) : w[k] + in_sums<SQUARE>(a.at(k));
+}
+
+/* t of image/sat.h. */
+__device__ __forceinline__ void add_columns(double (&t)[4], const double (&o)[4], const double (&w)[4])
+{
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        t[k] = k ? t[k - 1] + (o[k] + w[k]) : o[k] + w[k];
+}
+
+/* e of image/sat.h. */
+__device__ __forceinline__ double sums_before(const double (&t)[4], int lane)
+{
+    const double before = __shfl_up_sync(~0u, scan(t[3], lane), 1);
+    return lane ? before : 0;
+}
+
+/* The sum of the warp's rows to all, and o of image/sat.h from all: what the warps before have, in order. */
+__device__ __forceinline__ void exchange_rows(double (&o)[4], const double (&w)[4], double (*of)[WIDE], int warp,
+                                              int lane)
+{
+#pragma unroll
+    for (int k = 0; k < 4; k += 2)
+        *(vec<double, 2> *)&of[warp][lane * 4 + k] = vec<double, 2>{{w[k], w[k + 1]}};
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        o[k] = 0;
+#pragma unroll
+    for (int i = 0; i < STRIPS - 1; i++)
+        if (i < warp)
+#pragma unroll
+            for (int k = 0; k < 4; k += 2) {
+                const vec<double, 2> v = *(const vec<double, 2> *)&of[i][lane * 4 + k];
+                o[k] += v.v[0];
+                o[k + 1] += v.v[1];
+            }
+}
+
+/* Of every tile and plane the sums of its rows, and its last row. */
+template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 2) edges_kernel(const float_job j)
+{
+    __shared__ __align__(16) double exchange[2][STRIPS][WIDE];
+    const int tid = (int)threadIdx.x, warp = tid >> 5, lane = tid & 31;
+    const int64_t tiles = j.across * j.down, tile = blockIdx.x % tiles, tx = tile % j.across, ty = tile / j.across,
+                  x0 = tx * WIDE + lane * 4, y0 = ty * HIGH + warp * STRIPS, z0 = blockIdx.x / tiles * DEPTH,
+                  z1 = min(z0 + DEPTH, j.planes);
+    const float *in = j.in + z0 * j.in_plane + y0 * j.in_row + x0;
+    const int rows = x0 < j.nx ? (int)min(j.ny - y0, (int64_t)STRIPS) : 0;
+    four raw[STRIPS], now[STRIPS];
+    memset(raw, 0, sizeof raw);
+#pragma unroll
+    for (int r = 0; r < STRIPS; r++)
+        if (r < rows)
+            raw[r].load(in + r * j.in_row);
+    for (int64_t z = z0; z < z1; z++) {
+#pragma unroll
+        for (int r = 0; r < STRIPS; r++)
+            now[r] = raw[r];
+        in += j.in_plane;
+        if (z + 1 < z1)
+#pragma unroll
+            for (int r = 0; r < STRIPS; r++)
+                if (r < rows)
+                    raw[r].load(in + r * j.in_row);
+        double w[4], o[4], t[4], sum[STRIPS];
+#pragma unroll
+        for (int r = 0; r < STRIPS; r++)
+            add_row<SQUARE>(w, now[r], r == 0);
+        exchange_rows(o, w, exchange[z & 1], warp, lane);
+#pragma unroll
+        for (int r = 0; r < STRIPS; r++) {
+            add_row<SQUARE>(w, now[r], r == 0);
+            add_columns(t, o, w);
+            sum[r] = t[3];
+        }
+        if (warp == STRIPS - 1 && ty < j.down - 1) {
+            const double e = sums_before(t, lane);
+            double *const to = j.above + (z * j.down + ty) * j.width + x0;
+#pragma unroll
+            for (int k = 0; k < 4; k += 2)
+                *(vec<double, 2> *)(to + k) = vec<double, 2>{{t[k] + e, t[k + 1] + e}};
+        }
+        sum_lanes<STRIPS, 1, 32>(sum, lane);
+        if (lane < STRIPS)
+            j.left[(z * j.across + tx) * j.high + y0 + left_of<STRIPS, 1>(lane)] = sum[0];
+    }
+}
+
+/* Sums of rows become those of the tiles to the left: H of image/sat.h. */
+__global__ void __launch_bounds__(128) left_kernel(const float_job j)
+{
+    enum { AHEAD = 8 };
+    const int64_t i = blockIdx.x * (int64_t)128 + threadIdx.x, plane = i / j.high;
+    if (plane >= j.planes)
+        return;
+    double *p = j.left + plane * j.across * j.high + i % j.high, sum = 0, next[AHEAD] = {};
+    for (int64_t t = 0; t < j.across; t += AHEAD, p += AHEAD * j.high) {
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (t + a < j.across)
+                next[a] = p[a * j.high];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (t + a < j.across) {
+                p[a * j.high] = sum;
+                sum += next[a];
+            }
+    }
+}
+
+/* Last rows of tiles become those of the plane's table above a tile: p of image/sat.h. */
+__global__ void __launch_bounds__(128) above_kernel(const float_job j)
+{
+    enum { AHEAD = 8 };
+    const int64_t i = blockIdx.x * (int64_t)128 + threadIdx.x, plane = i / j.width, x = i % j.width;
+    if (plane >= j.planes)
+        return;
+    const double *left = j.left + (plane * j.across + x / WIDE) * j.high + HIGH - 1;
+    double *p = j.above + plane * j.down * j.width + x, sum = 0, next[AHEAD] = {}, corner[AHEAD] = {};
+    for (int64_t t = 0; t < j.down; t += AHEAD, p += AHEAD * j.width, left += AHEAD * HIGH) {
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (t + a < j.down - 1) {
+                next[a] = p[a * j.width];
+                corner[a] = left[a * HIGH];
+            }
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (t + a < j.down) {
+                p[a * j.width] = sum;
+                sum = sum + (next[a] + corner[a]);
+            }
+    }
+}
+
+enum { RAW = HIGH * WIDE * 4, STAGE = RAW + (WIDE + HIGH) * 8 }; /* bytes */
+
+template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_kernel(const float_job j)
+{
+    extern __shared__ __align__(16) char stages[];
+    __shared__ __align__(16) double exchange[2][STRIPS][WIDE];
+    const int tid = (int)threadIdx.x, warp = tid >> 5, lane = tid & 31;
+    const int64_t tx = blockIdx.x % j.across, ty = blockIdx.x / j.across, x0 = tx * WIDE, x = x0 + lane * 4,
+                  y0 = ty * HIGH + warp * STRIPS;
+    const int rows = (int)max(min(j.ny - y0, (int64_t)STRIPS), (int64_t)0),
+              columns = (int)max(min(j.nx - x, (int64_t)4), (int64_t)0);
+    const auto ask = [&](int64_t z) {
+        if (z < j.planes) {
+            char *const to = stages + z % STAGES * STAGE;
+            const float *const from = j.in + z * j.in_plane + y0 * j.in_row + x;
+#pragma unroll
+            for (int r = 0; r < STRIPS; r++)
+                if (r < rows && columns > 0)
+                    copy_async<16>(to + ((warp * STRIPS + r) * WIDE + lane * 4) * 4, from + r * j.in_row);
+            const double *const above = j.above + (z * j.down + ty) * j.width + x0,
+                         *const left = j.left + (z * j.across + tx) * j.high + ty * HIGH;
+            if (tid < (WIDE + HIGH) / 2)
+                copy_async<16>(to + RAW + tid * 16, tid < WIDE / 2 ? above + tid * 2 : left + tid * 2 - WIDE);
+        }
+        copies_close();
+    };
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; i++)
+        ask(i);
+    double out[STRIPS][4]; /* of the plane before */
+#pragma unroll
+    for (int r = 0; r < STRIPS; r++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            out[r][k] = j.carried && r < rows && k < columns ? j.carried[(y0 + r) * j.carried_row + x + k] : 0;
+    double *first = j.out + y0 * j.out_row + x;
+    for (int64_t z = 0; z < j.planes; z++, first += j.out_plane) {
+        copies_wait<STAGES - 2>();
+        __syncwarp();
+        const char *const stage = stages + z % STAGES * STAGE;
+        const float *const raw = (const float *)stage + warp * STRIPS * WIDE + lane * 4;
+        const double *const above = (const double *)(stage + RAW) + lane * 4,
+                     *const left = (const double *)(stage + RAW) + WIDE + warp * STRIPS;
+        double w[4], o[4], t[4], p[4];
+        four a;
+#pragma unroll
+        for (int r = 0; r < STRIPS; r++) {
+            a.load(raw + r * WIDE);
+            add_row<SQUARE>(w, a, r == 0);
+        }
+        exchange_rows(o, w, exchange[z & 1], warp, lane);
+        ask(z + STAGES - 1); /* all have done with the plane before */
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            p[k] = above[k];
+        double *at = first;
+#pragma unroll
+        for (int r = 0; r < STRIPS; r++, at += j.out_row) {
+            a.load(raw + r * WIDE);
+            add_row<SQUARE>(w, a, r == 0);
+            add_columns(t, o, w);
+            const double e = sums_before(t, lane), l = left[r];
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                out[r][k] = out[r][k] + (p[k] + ((t[k] + e) + l));
+            if (r < rows && columns == 4) {
+#pragma unroll
+                for (int k = 0; k < 4; k += 2)
+                    store_once<double, 2>(at + k, vec<double, 2>{{out[r][k], out[r][k + 1]}});
+            } else if (r < rows) {
+#pragma unroll
+                for (int k = 0; k < 3; k++)
+                    if (k < columns)
+                        at[k] = out[r][k];
+            }
+        }
+    }
+}
+
+float_job job_of(int64_t nx, int64_t ny, int64_t planes)
+{
+    float_job j = {};
+    j.nx = nx;
+    j.ny = ny;
+    j.planes = planes;
+    j.across = (nx + WIDE - 1) / WIDE;
+    j.down = (ny + HIGH - 1) / HIGH;
+    j.width = j.across * WIDE;
+    j.high = j.down * HIGH;
+    return j;
+}
+
+template <bool SQUARE> int run_march(const float_job &j, cudaStream_t stream, struct vp_err *err)
+{
+    const auto grid = [](int64_t n, int64_t each) { return dim3((unsigned)((n + each - 1) / each)); };
+    const int64_t tiles = j.across * j.down;
+    if (vp_start(err, stream, edges_kernel<SQUARE>, dim3((unsigned)(tiles * ((j.planes + DEPTH - 1) / DEPTH))),
+                 dim3(STRIPS * 32), 0, j)
+        || vp_start(err, stream, left_kernel, grid(j.planes * j.high, 128), dim3(128), 0, j)
+        || vp_start(err, stream, above_kernel, grid(j.planes * j.width, 128), dim3(128), 0, j))
+        return -1;
+    return vp_start(err, stream, march_kernel<SQUARE>, grid(tiles, 1), dim3(STRIPS * 32), STAGES * STAGE, j);
+}
+
+} // namespace
+
+bool marches(const struct vp_op *op)
+{
+    const float_job j = job_of(op->image[0], op->image[1], 1);
+    return ((const struct vp_sat *)op->params)->volume && op->in == VP_F32 && j.across * j.down >= ENOUGH;
+}
+
+uint64_t march_bytes(const int64_t out[3])
+{
+    const float_job j = job_of(out[0], out[1], out[2]);
+    return (uint64_t)(j.planes * (j.across * j.high + j.down * j.width)) * sizeof(double);
+}
+
+int march(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
+{
+    const vp_area &in = args->in[0], &out = args->out[which];
+    const cudaStream_t stream = args->queue->stream;
+    float_job j = job_of(op->image[0], op->image[1], vp_box_size(&out.box, 2));
+    j.in = (const float *)in.data + (out.box.lo[2] - in.box.lo[2]) * in.plane;
+    j.out = (double *)out.data;
+    j.in_row = in.pitch;
+    j.in_plane = in.plane;
+    j.out_row = out.pitch;
+    j.out_plane = out.plane;
+    j.carried = args->visit == VP_LOCAL || out.box.lo[2] == 0 ? NULL : (const double *)state;
+    j.carried_row = ((const struct vp_sat *)op->params)->width;
+    j.left = (double *)args->scratch;
+    j.above = j.left + j.planes * j.across * j.high;
+    if (which ? run_march<true>(j, stream, err) : run_march<false>(j, stream, err))
+        return -1;
+    const double *const last = j.out + (j.planes - 1) * j.out_plane;
+    return carry_on<double>(state, j.carried_row, last, j.out_row, j.nx, j.ny, stream, err);
+}
+
+} // namespace sat
+} // namespace vp
