@@ -27,6 +27,17 @@ template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t share
                                 (int)(vp_shared_most() - a.sharedSizeBytes));
 }
 
+/* Let as many thread blocks of `kernel` share a multiprocessor as its shared memory holds: left to itself the driver may
+ * leave more of that to the first cache. */
+template <class Kernel> cudaError_t vp_prefer_shared(Kernel *kernel)
+{
+    cudaFuncAttributes a;
+    const cudaError_t e = cudaFuncGetAttributes(&a, kernel);
+    if (e != cudaSuccess || a.preferredShmemCarveout == cudaSharedmemCarveoutMaxShared)
+        return e;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+}
+
 /* kernel<<<blocks, threads, shared, stream>>>(args...), and whether it started: of several launches in a row,
  * cudaGetLastError() after the last one does not tell. */
 template <class... P, class... A>

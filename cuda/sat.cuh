@@ -869,8 +869,10 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     j.columns = j.rows + s.rows;
     const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 8 * args->queue->sms),
                       (unsigned)vp_min64(j.planes, 32768));
-    if (vp_start(err, stream, clear_kernel<A>, clears, dim3(256), 0, j)
-        || vp_start_early(err, stream, table_kernel<In, A, Out, SQUARE>, dim3(blocks), dim3(THREADS),
+    const auto kernel = table_kernel<In, A, Out, SQUARE>;
+    if (vp_gpu_check(err, vp_prefer_shared(kernel), "cannot start a CUDA kernel")
+        || vp_start(err, stream, clear_kernel<A>, clears, dim3(256), 0, j)
+        || vp_start_early(err, stream, kernel, dim3(blocks), dim3(THREADS),
                           sizeof(In) * high<In, A>() * wide<In, A>(), j))
         return -1;
     return j.volume ? pile<A, Out>(j, stream, err) : 0;

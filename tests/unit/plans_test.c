@@ -375,7 +375,8 @@ static void draw_sat(struct params *p, const struct scene *s)
     t->volume = s->n[1] > 1;
     do
         t->out = (enum vp_type)ONE_OF(VP_U32, VP_U64, VP_I32, VP_I64, VP_F64, VP_F32);
-    while (vp_sat_check(s->held, t->out, &err) || (t->volume && t->out == VP_F32)); /* of which devices have no kernel */
+    while (vp_sat_check(s->held, t->out, &err) || vp_type_is_float(t->out) != vp_type_is_float(s->held)
+           || (t->volume && t->out == VP_F32)); /* of which devices have no kernel */
     say(p, "%s --type %s (%s)", t->volume ? " --3d" : "", vp_type_name(t->out), vp_type_name(s->held));
 }
 
@@ -1054,6 +1055,7 @@ static bool device_want(struct scene *s, const struct params *p, struct count *n
         vp_lanes_demand(t.set->under, &c);
         t.problem = problem_of(&t, s, &c);
         t.problem.devices = 1;
+        t.plan.stream = c.stage[0].carries;
         const bool fits = vp_plan_try(&t.plan, &t.problem);
         ok = fits && !run(&t, p, s, &c, lost, &s->want[1], &s->lost[1], &err);
         if (!ok)
