@@ -27,17 +27,6 @@ template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t share
                                 (int)(vp_shared_most() - a.sharedSizeBytes));
 }
 
-/* Let as many thread blocks of `kernel` share a multiprocessor as its shared memory holds: left to itself the driver may
- * leave more of that to the first cache. */
-template <class Kernel> cudaError_t vp_prefer_shared(Kernel *kernel)
-{
-    cudaFuncAttributes a;
-    const cudaError_t e = cudaFuncGetAttributes(&a, kernel);
-    if (e != cudaSuccess || a.preferredShmemCarveout == cudaSharedmemCarveoutMaxShared)
-        return e;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-}
-
 /* kernel<<<blocks, threads, shared, stream>>>(args...), and whether it started: of several launches in a row,
  * cudaGetLastError() after the last one does not tell. */
 template <class... P, class... A>
@@ -65,7 +54,8 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
 
 /* The same, but where the device can (compute capability 9.0), the kernel may begin while the one before it in the
  * stream, which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait)
- * before it needs what that one writes. */
+ * before it needs what that one writes. vp_allow_shared() comes before both launches, for it takes as long as a small
+ * kernel. */
 template <class... P, class... A>
 int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)
@@ -73,7 +63,6 @@ int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...)
     int device = 0, major = 0;
     cudaLaunchAttribute early = {};
     cudaLaunchConfig_t c = {};
-    cudaError_t e = shared ? vp_allow_shared(kernel, shared) : cudaSuccess;
     if (cudaGetDevice(&device) == cudaSuccess)
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -84,9 +73,7 @@ int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...)
     c.stream = stream;
     c.attrs = &early;
     c.numAttrs = major >= 9;
-    if (e == cudaSuccess)
-        e = cudaLaunchKernelEx(&c, kernel, P(args)...);
-    return vp_gpu_check(err, e, "cannot start a CUDA kernel");
+    return vp_gpu_check(err, cudaLaunchKernelEx(&c, kernel, P(args)...), "cannot start a CUDA kernel");
 }
 
 #endif

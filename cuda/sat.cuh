@@ -552,9 +552,10 @@ template <class In, class A, bool SQUARE> struct piece {
 #pragma unroll
             for (int g = 0; g < G; g++) {
                 write<ALL, Out>(out + g * 32 * EACH, m[g], x0 + column(g), j.nx);
-                if (!ALL && carried && y0 + r == j.ny - 1)
+                if ((!ALL || r == R - 1) && carried && y0 + r == j.ny - 1)
+#pragma unroll
                     for (int k = 0; k < EACH; k++)
-                        if (x0 + column(g) + k < j.nx)
+                        if (ALL || x0 + column(g) + k < j.nx)
                             carried[x0 + column(g) + k] = m[g][k];
             }
             out += j.out_row;
@@ -594,9 +595,8 @@ template <class In, class A, bool SQUARE> struct piece {
     template <class Out> __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A> &s)
     {
         A *const carried = j.volume ? NULL : (A *)j.carried;
-        const bool last = carried && t.y == (int)j.down - 1;
-        if ((int64_t)(t.x + 1) * TW <= j.nx && (int64_t)(t.y + 1) * (R * WARPS) <= j.ny && !last)
-            make<true, Out>(j, t, s, NULL);
+        if ((int64_t)(t.x + 1) * TW <= j.nx && (int64_t)(t.y + 1) * (R * WARPS) <= j.ny)
+            make<true, Out>(j, t, s, carried);
         else
             make<false, Out>(j, t, s, carried);
     }
@@ -870,10 +870,10 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 8 * args->queue->sms),
                       (unsigned)vp_min64(j.planes, 32768));
     const auto kernel = table_kernel<In, A, Out, SQUARE>;
-    if (vp_gpu_check(err, vp_prefer_shared(kernel), "cannot start a CUDA kernel")
+    const size_t shared = sizeof(In) * high<In, A>() * wide<In, A>();
+    if (vp_gpu_check(err, vp_allow_shared(kernel, shared), "cannot start a CUDA kernel")
         || vp_start(err, stream, clear_kernel<A>, clears, dim3(256), 0, j)
-        || vp_start_early(err, stream, kernel, dim3(blocks), dim3(THREADS),
-                          sizeof(In) * high<In, A>() * wide<In, A>(), j))
+        || vp_start_early(err, stream, kernel, dim3(blocks), dim3(THREADS), shared, j))
         return -1;
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }
