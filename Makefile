@@ -141,7 +141,7 @@ $(OBJ)/$(GPUHASH)/cuda/%.c.o: cuda/%.c Makefile
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -fvisibility=hidden -Icuda -I$(CUDAROOT)/include -MMD -MP -MT $@ -c -o $@ $<
 $(OBJ)/$(GPUHASH)/cuda/%.cu.o: cuda/%.cu Makefile
 	$(call say,NVCC,$<)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) $(if $(findstring hopper,$<),$(HOPPER_ARCH),$(GPU_ARCH)) -MD -MP -MT $@ -MF $(@:.o=.d) -c -o $@ $<
-# exports one function; the CUDA runtime is linked in, so that only the driver has to be there
+# exports two functions; the CUDA runtime is linked in, so that only the driver has to be there
 $(PLUGIN): $(CUDAOBJ) $(LIB) $(O)/flags
 	$(call say,LD,$@)mkdir -p $(@D) && $(NVCC) -shared -o $@.tmp $(CUDAOBJ) $(LIB) -Xlinker --exclude-libs,ALL -Xcompiler -fopenmp -Xlinker -rpath,'$$ORIGIN' -lpthread -lm && mv -f $@.tmp $@
 

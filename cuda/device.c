@@ -13,6 +13,7 @@
 #include <string.h>
 
 const struct vp_kind *vp_plugin(void);
+int vp_plugin_show(const int *device, int n);
 
 static const struct vp_kernel *const kernels[] = {
 #define VP_GPU_KERNEL(name) &vp_gpu_##name,
@@ -23,6 +24,50 @@ static const struct vp_kernel *const kernels[] = {
 static int failed(struct vp_err *err, cudaError_t e)
 {
     return vp_gpu_check(err, e, "the CUDA device failed");
+}
+
+/* What devices were called before they were shown alone. */
+static const int *called;
+static int n_called;
+
+static int name_of(int device)
+{
+    return device < n_called ? called[device] : device;
+}
+
+/* Token number `i` of a list with commas; NULL: there is none. */
+static const char *token(const char *list, int i)
+{
+    for (; list && i > 0; i--) {
+        list = strchr(list, ',');
+        list += list != NULL;
+    }
+    return list;
+}
+
+/* CUDA_VISIBLE_DEVICES: what it holds already is a list of which these are numbers. CUDA starts every device that it
+ * shows, 0.1 to 0.2 s each. */
+__attribute__((visibility("default"))) int vp_plugin_show(const int *device, int n)
+{
+    const char *given = getenv("CUDA_VISIBLE_DEVICES");
+    char list[1024] = "", one[128];
+    size_t at = 0;
+
+    for (int i = 0; i < n; i++) {
+        const char *from = given ? token(given, device[i]) : NULL;
+        if (given && !from)
+            return -1;
+        if (from)
+            snprintf(one, sizeof one, "%.*s", (int)strcspn(from, ","), from);
+        else
+            snprintf(one, sizeof one, "%d", device[i]);
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? "," : "", one);
+        if (at >= sizeof list)
+            return -1;
+    }
+    called = device;
+    n_called = n;
+    return setenv("CUDA_VISIBLE_DEVICES", list, 1);
 }
 
 static int count(void)
@@ -67,7 +112,7 @@ static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
     if (e == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         return vp_fail(err, VP_ERESOURCE, "no %.1f MiB of memory left on CUDA device %d", (double)bytes / 1048576,
-                       device);
+                       name_of(device));
     }
     return failed(err, e);
 }

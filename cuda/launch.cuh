@@ -52,4 +52,30 @@ int vp_start(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3
     return vp_gpu_check(err, e, "cannot start a CUDA kernel");
 }
 
+/* The same, but where the device can (compute capability 9.0), the kernel may begin while the one before it in the stream,
+ * which has said so (griddepcontrol.launch_dependents), still runs; it waits itself (griddepcontrol.wait) before it needs
+ * what that one writes. */
+template <class... P, class... A>
+int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
+                   size_t shared, const A &...args)
+{
+    int device = 0, major = 0;
+    cudaLaunchAttribute early = {};
+    cudaLaunchConfig_t c = {};
+    cudaError_t e = shared ? vp_allow_shared(kernel, shared) : cudaSuccess;
+    if (cudaGetDevice(&device) == cudaSuccess)
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    c.gridDim = blocks;
+    c.blockDim = threads;
+    c.dynamicSmemBytes = shared;
+    c.stream = stream;
+    c.attrs = &early;
+    c.numAttrs = major >= 9;
+    if (e == cudaSuccess)
+        e = cudaLaunchKernelEx(&c, kernel, P(args)...);
+    return vp_gpu_check(err, e, "cannot start a CUDA kernel");
+}
+
 #endif

@@ -33,9 +33,9 @@ uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
     const struct vp_sat *const p = (const struct vp_sat *)op->params;
     uint64_t most = 0;
     for (int k = 0; k < p->tables; k++) { /* one after the other */
-        const uint64_t bytes = p->sum[k] == VP_SAT_U32   ? bytes_of<uint32_t>(p, out)
-                               : p->sum[k] == VP_SAT_U64 ? bytes_of<uint64_t>(p, out)
-                                                         : bytes_of<double>(p, out);
+        const uint64_t bytes = p->sum[k] != VP_SAT_F64 ? bytes_of_integers(op, k, out)
+                               : op->in == VP_F32      ? bytes_of<float, double>(p, out)
+                                                       : bytes_of<double, double>(p, out);
         most = bytes > most ? bytes : most;
     }
     return most;

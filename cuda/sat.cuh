@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Summed area tables in one pass: a block of threads makes a tile and learns by look-back what is left of it and above it,
- * in the order of image/sat.h whoever comes first. Tiles are taken in the order of diagonals, so whatever a block waits
- * for is with blocks that came before it.
+ * in the order of image/sat.h whoever comes first.
  *
- * A tile tells what is its own (the sums of its rows, of its columns, the corner) before it waits for anything; every
- * fourth adds what was before and tells that too. So a tile reads at most three numbers and one sum, whatever its place.
- * A number that has not come is all ones. Along y that sum is the last row of a segment. Of a volume the planes are made
- * side by side, and piled up in a second kernel. */
+ * Samples come to shared memory and stay there as they are; a warp has some rows of the tile, a lane four neighbouring
+ * columns. First the sums down the warp's rows, from which a thread knows what its columns come to above its rows; with
+ * that the sums of all rows of the tile, by a tree over the lanes. These are told before anything is waited for. Then
+ * h, the sum of the rows to the left, by which the last row of the tile (without what is above it) is known, and told,
+ * too; then p, what is above. In the end row after row, from the samples once more: down, along x, + h, + p, to memory.
+ *
+ * A tile tells its own, every fourth the sum of all so far in its place. So a tile reads that and at most three more,
+ * whatever its place; these are 8-byte words, and one that has not come has ones in its upper half (clear_kernel makes
+ * them so). Tiles are taken in such an order that whatever a block waits for is with blocks of a lower number, and
+ * blocks start in the order of their numbers, as all look-back on this hardware takes for granted.
+ *
+ * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 64) bytes a
+ * sample of floats. What it costs is instructions (of floats about 100 for 128 samples of a row), hardly memory: samples
+ * are read once. Of a volume the planes are made side by side, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
@@ -28,16 +37,26 @@ namespace vp
 namespace sat
 {
 
-enum { WARPS = 8, TILES = 4 }; /* of a block; that tell their own between two sums of all */
+enum { WARPS = 8, THREADS = 32 * WARPS, EACH = 4 }; /* columns of a lane */
+enum { TILES = 4 };                                 /* the last of so many tells the sum of all */
 
-/* What a block of threads makes: `rows` of a warp, `groups` of `each` columns a lane; blocks of a multiprocessor. */
-template <class A> struct shape;
-template <> struct shape<double> { enum { rows = 4, each = 2, groups = 4, blocks = 2 }; };
-template <> struct shape<uint64_t> { enum { rows = 4, each = 2, groups = 4, blocks = 2 }; };
-template <> struct shape<uint32_t> { enum { rows = 8, each = 4, groups = 2, blocks = 2 }; };
+/* What a block of threads makes: `rows` of a warp, `groups` of 128 columns. That of floats is part of their order. */
+template <class In, class A> struct shape {
+    enum { rows = sizeof(In) < 4 ? 16 : 8, groups = 1 };
+};
+template <class In> struct shape<In, uint32_t> {
+    enum { rows = sizeof(In) == 1 ? 32 : 16, groups = sizeof(In) < 4 ? 2 : 1 };
+};
+/* Blocks of a multiprocessor, as measured. */
+template <class In, class A, class Out> constexpr int blocks()
+{
+    return sizeof(In) < sizeof(A) && sizeof(A) == 8 && (sizeof(Out) == 4 || sizeof(In) < 4) ? 4 : 3;
+}
 
-template <class A> constexpr int high() { return shape<A>::rows * WARPS; }
-template <class A> constexpr int wide() { return 32 * shape<A>::each * shape<A>::groups; }
+template <class In, class A> VP_ANYWHERE constexpr int high() { return shape<In, A>::rows * WARPS; }
+template <class In, class A> VP_ANYWHERE constexpr int wide() { return 32 * EACH * shape<In, A>::groups; }
+static_assert(high<float, double>() == VP_SAT_HIGH && wide<float, double>() == VP_SAT_WIDE
+              && high<double, double>() == VP_SAT_HIGH && VP_SAT_HIGH / WARPS == VP_SAT_ROWS, "");
 
 /* ---- numbers that are waited for ---- */
 
@@ -53,69 +72,67 @@ __device__ __forceinline__ void tell(uint64_t *p, uint64_t v)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/* A number takes so many words, none of which is all ones. */
+__device__ __forceinline__ void tell(uint64_t *p, uint64_t v, uint64_t w)
+{
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(v), "l"(w) : "memory");
+}
+
+/* A number as words. */
 template <class A> struct slot;
 template <> struct slot<double> {
     enum { words = 1 };
-    static __device__ __forceinline__ void put(uint64_t *p, double v)
+    static __device__ __forceinline__ uint64_t word(double v, int)
     {
         const uint64_t bits = (uint64_t)__double_as_longlong(v);
-        tell(p, bits == ~0ull ? 0x7fffffffffffffffull : bits); /* one NaN for another */
+        return bits >> 32 == 0xffffffffu ? 0x7fffffffffffffffull : bits; /* one NaN for another */
     }
-    static __device__ __forceinline__ bool get(const uint64_t *p, double &v)
-    {
-        const uint64_t bits = look(p);
-        v = __longlong_as_double((long long)bits);
-        return bits != ~0ull;
-    }
+    static __device__ __forceinline__ double number(const uint64_t *w) { return __longlong_as_double((long long)*w); }
 };
 template <> struct slot<uint32_t> {
     enum { words = 1 };
-    static __device__ __forceinline__ void put(uint64_t *p, uint32_t v) { tell(p, v); }
-    static __device__ __forceinline__ bool get(const uint64_t *p, uint32_t &v)
-    {
-        const uint64_t bits = look(p);
-        v = (uint32_t)bits;
-        return bits != ~0ull;
-    }
+    static __device__ __forceinline__ uint64_t word(uint32_t v, int) { return v; }
+    static __device__ __forceinline__ uint32_t number(const uint64_t *w) { return (uint32_t)*w; }
 };
 template <> struct slot<uint64_t> {
     enum { words = 2 };
-    static __device__ __forceinline__ void put(uint64_t *p, uint64_t v)
-    {
-        asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v & 0xffffffffull) : "memory");
-        asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p + 1), "l"(v >> 32) : "memory");
-    }
-    static __device__ __forceinline__ bool get(const uint64_t *p, uint64_t &v)
-    {
-        const uint64_t lo = look(p), hi = look(p + 1);
-        v = (hi << 32) | (lo & 0xffffffffull);
-        return lo != ~0ull && hi != ~0ull;
-    }
+    static __device__ __forceinline__ uint64_t word(uint64_t v, int k) { return k ? v >> 32 : v & 0xffffffffu; }
+    static __device__ __forceinline__ uint64_t number(const uint64_t *w) { return w[1] << 32 | w[0]; }
 };
 
-/* The sum before tile i of those that lie `step` numbers apart in `own`: that of the last four of four (at `all`), and
- * those since, in order. */
-template <class A>
-__device__ __forceinline__ A before(const uint64_t *own, const uint64_t *all, int64_t step, int64_t all_step, int i)
+template <class A> __device__ __forceinline__ void put(uint64_t *at, A v)
+{
+    if constexpr (slot<A>::words == 2)
+        tell(at, slot<A>::word(v, 0), slot<A>::word(v, 1));
+    else
+        tell(at, slot<A>::word(v, 0));
+}
+
+/* The sum of what tiles 0 to i - 1 have told: at w what was before tile 0, at w + step what tile 0 tells, and so on. */
+template <class A> __device__ __forceinline__ A before(const uint64_t *w, unsigned step, int i)
 {
     constexpr int W = slot<A>::words;
-    const int n = i % TILES, g = i / TILES;
-    A part[TILES - 1], sum = 0;
+    const int n = i % TILES;
+    w += (size_t)((unsigned)(i - n) * step) * W;
+    uint64_t v[TILES][W];
     bool here;
     do {
         here = true;
 #pragma unroll
-        for (int k = 0; k < TILES - 1; k++)
-            if (k < n && !slot<A>::get(own + ((int64_t)(g * TILES + k) * step) * W, part[k]))
-                here = false;
-        if (g > 0 && all && !slot<A>::get(all + (int64_t)(g - 1) * all_step * W, sum))
-            here = false;
-    } while (!here);
+        for (int k = 0; k < TILES; k++) /* some twice rather than a test of each */
 #pragma unroll
-    for (int k = 0; k < TILES - 1; k++)
-        if (k < n)
-            sum += part[k];
+            for (int h = 0; h < W; h++)
+                v[k][h] = look(w + (size_t)(step * min(k, n)) * W + h);
+#pragma unroll
+        for (int k = 0; k < TILES; k++)
+#pragma unroll
+            for (int h = 0; h < W; h++)
+                here = here && (unsigned)(v[k][h] >> 32) != 0xffffffffu;
+    } while (!here);
+    A sum = slot<A>::number(v[0]);
+#pragma unroll
+    for (int k = 1; k < TILES; k++)
+        if (k <= n)
+            sum += slot<A>::number(v[k]);
     return sum;
 }
 
@@ -125,348 +142,584 @@ template <class T, int N> struct alignas(sizeof(T) * N) vec { T v[N]; };
 
 template <class T, int N> __device__ __forceinline__ void store_once(T *p, const vec<T, N> &r)
 {
-    if constexpr (sizeof(r) == 16) {
-        uint4 x;
-        memcpy(&x, &r, 16);
-        __stcs((uint4 *)p, x);
+    static_assert(sizeof r == 16, "");
+    uint4 x;
+    memcpy(&x, &r, 16);
+    __stcs((uint4 *)p, x);
+}
+
+/* Four samples of a lane; bytes as one word, whose sums one instruction takes. */
+template <class In> struct four { using type = vec<In, EACH>; };
+template <> struct four<uint8_t> { using type = uint32_t; };
+template <> struct four<int8_t> { using type = uint32_t; };
+
+template <class In, class A, bool SQUARE> __device__ __forceinline__ A value_of(In v)
+{
+    const A a = (A)v;
+    if constexpr (!SQUARE)
+        return a;
+    else if constexpr (std::is_same<A, double>::value)
+        return __dmul_rn(a, a);
+    else
+        return a * a;
+}
+
+template <class In, class A, bool SQUARE> __device__ __forceinline__ A value_of(const typename four<In>::type &q, int k)
+{
+    if constexpr (sizeof(In) == 1)
+        return value_of<In, A, SQUARE>((In)(q >> (8 * k)));
+    else
+        return value_of<In, A, SQUARE>(q.v[k]);
+}
+
+/* Integers: to t[k] is added the sum of the first k + 1 samples. Returns that of all. */
+template <class In, class A, bool SQUARE>
+__device__ __forceinline__ A add_sums(A (&t)[EACH], const typename four<In>::type &q)
+{
+    if constexpr (sizeof(In) == 1 && !SQUARE) {
+        A all = 0;
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const unsigned ones = 0x01010101u >> (24 - 8 * k);
+            all = std::is_signed<In>::value ? (A)__dp4a((int)q, (int)ones, 0) : (A)__dp4a(q, ones, 0u);
+            t[k] = sizeof(A) == 4 && !std::is_signed<In>::value ? (A)__dp4a(q, ones, (unsigned)t[k]) : t[k] + all;
+        }
+        return all;
     } else {
-        uint2 x;
-        memcpy(&x, &r, 8);
-        __stcs((uint2 *)p, x);
+        A all = 0;
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            all += value_of<In, A, SQUARE>(q, k);
+            t[k] += all;
+        }
+        return all;
     }
 }
 
-/* ---- the kernel ---- */
+/* ---- sums over the lanes of a warp ---- */
+
+/* What the lane D before this one has, 0 where there is none. */
+template <int D> __device__ __forceinline__ uint64_t from_left(uint64_t s)
+{
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 ".reg .b32 l, h;\n"
+                 "mov.b64 {l, h}, %0;\n"
+                 "shfl.sync.up.b32 l|p, l, %1, 0, 0xffffffff;\n"
+                 "shfl.sync.up.b32 h|p, h, %1, 0, 0xffffffff;\n"
+                 "selp.b32 l, l, 0, p;\n"
+                 "selp.b32 h, h, 0, p;\n"
+                 "mov.b64 %0, {l, h};\n"
+                 "}"
+                 : "+l"(s)
+                 : "n"(D));
+    return s;
+}
+template <int D> __device__ __forceinline__ double from_left(double s)
+{
+    return __longlong_as_double((long long)from_left<D>((uint64_t)__double_as_longlong(s)));
+}
+template <int D> __device__ __forceinline__ uint32_t from_left(uint32_t s)
+{
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "shfl.sync.up.b32 %0|p, %0, %1, 0, 0xffffffff;\n"
+                 "selp.b32 %0, %0, 0, p;\n"
+                 "}"
+                 : "+r"(s)
+                 : "n"(D));
+    return s;
+}
+
+/* Prefix sums. (Nothing is -0 here, so 0 may be added.) */
+template <class A> __device__ __forceinline__ A scan(A s)
+{
+    s = s + from_left<1>(s);
+    s = s + from_left<2>(s);
+    s = s + from_left<4>(s);
+    s = s + from_left<8>(s);
+    return s + from_left<16>(s);
+}
+
+/* Lane l gets the sum over all lanes of f(l % N), by a tree; f is called with first, first + 1 and so on. */
+template <int N, class F> __device__ __forceinline__ auto tree(const F &f, int first, int lane)
+{
+    if constexpr (N == 1) {
+        return f(first);
+    } else {
+        const auto a = tree<N / 2>(f, first, lane);
+        const auto b = tree<N / 2>(f, first + N / 2, lane);
+        const bool up = lane & (N / 2);
+        return (up ? b : a) + __shfl_xor_sync(~0u, up ? a : b, N / 2);
+    }
+}
+template <int N, class F> __device__ __forceinline__ auto totals(const F &f, int lane)
+{
+    auto v = tree<N>(f, 0, lane);
+#pragma unroll
+    for (int d = N; d < 32; d *= 2)
+        v += __shfl_xor_sync(~0u, v, d);
+    return v;
+}
+
+/* ---- tiles ---- */
+
+/* n / d for n below 2^31. */
+struct divisor { unsigned magic, shift; };
+
+static inline divisor divisor_of(unsigned d)
+{
+    unsigned l = 0;
+    while (((uint64_t)1 << l) < d)
+        l++;
+    return {(unsigned)((((uint64_t)1 << (31 + l)) + d - 1) / d), l};
+}
+
+__device__ __forceinline__ unsigned over(unsigned n, divisor d)
+{
+    return __umulhi(2 * n, d.magic) >> d.shift;
+}
 
 struct job {
     const void *in;
     void *out;
     int64_t nx, ny, planes;        /* of the part; images: rows are ny, planes 1 */
     int64_t in_row, in_plane, out_row, out_plane; /* samples from one to the next */
-    int across, down;              /* tiles */
-    int64_t width;                 /* of a row of numbers that are told */
-    int segment;                   /* tiles */
+    unsigned across, down, band;   /* tiles; rows of tiles that go forward together */
+    divisor by_planes, by_band, by_across;
+    unsigned wide, high;           /* of all tiles: numbers of a row, of a column of those that are told */
     bool nothing;                  /* was before: what is carried in counts as 0 */
     void *carried;                 /* a row, in volumes a plane of rows of carried_row numbers */
-    const void *start;             /* that row as it was before the launch */
     int64_t carried_row;
     bool volume;
-    unsigned *ticket;
-    uint64_t *rows, *rows_all, *columns, *segments, *corners; /* what is told, of each plane */
-    int64_t per_plane;             /* words of all these */
+    uint64_t *rows, *columns;      /* what is told, of each plane: of rows by tile and y, of columns by tile and x */
+    int64_t per_plane;             /* words */
 };
 
-/* Tile of the grid across x down with this place in the order of diagonals. */
-__device__ __forceinline__ int2 tile_of(int64_t t, int across, int down)
+struct place { int x, y; unsigned plane; bool here; };
+
+/* Rows of tiles go forward in bands, each a tile behind the one above it; where a band ends, the next begins. The same
+ * tile of all planes is made one after the other, so that what it waits for was made long ago. */
+__device__ __forceinline__ place place_of(const job &j, unsigned t)
 {
-    const int64_t small = min(across, down), large = max(across, down), all = small * large;
-    const bool tail = t >= all - small * (small - 1) / 2;
-    if (t >= small * (small - 1) / 2 && !tail) {
-        t -= small * (small - 1) / 2;
-        const int64_t d = small - 1 + t / small, first = max((int64_t)0, d - across + 1), i = first + t % small;
-        return make_int2((int)(d - i), (int)i);
+    unsigned plane = 0;
+    if (j.planes > 1) {
+        const unsigned n = over(t, j.by_planes);
+        plane = t - n * (unsigned)j.planes;
+        t = n;
     }
-    const int64_t u = tail ? all - 1 - t : t; /* the last diagonals are the first ones backwards */
-    int64_t d = (int64_t)((sqrt(8.0 * (double)u + 1) - 1) / 2);
-    while (d * (d + 1) / 2 > u)
-        d--;
-    while ((d + 1) * (d + 2) / 2 <= u)
-        d++;
-    const int64_t i = u - d * (d + 1) / 2;
-    return tail ? make_int2((int)(across - 1 - (d - i)), (int)(down - 1 - i)) : make_int2((int)(d - i), (int)i);
+    const unsigned c = over(t, j.by_band), i = t - c * j.band;
+    if (c < i)
+        return place{0, 0, 0, false};
+    const unsigned s = c - i, b = over(s, j.by_across), y = b * j.band + i;
+    return place{(int)(s - b * j.across), (int)y, plane, y < j.down};
 }
 
-/* Where samples wait in shared memory: each thread reads what it asked for itself. Of two bytes their word is taken. */
-template <class In, class A> VP_ANYWHERE constexpr int piece()
-{
-    return sizeof(In) * shape<A>::each < 4 ? 4 : (int)sizeof(In) * shape<A>::each;
-}
-
-template <class In, class A> VP_ANYWHERE constexpr size_t waiting_bytes()
-{
-    return (size_t)piece<In, A>() * shape<A>::rows * shape<A>::groups * WARPS * 32;
-}
-
-/* A tile: its place in the order, and where that is. */
-struct place { int64_t number; int x, y; int64_t plane; };
-
-__device__ __forceinline__ place next_place(const job &j)
-{
-    place p;
-    const int64_t tiles = (int64_t)j.across * j.down;
-    p.number = atomicAdd(j.ticket, 1u);
-    /* the same tile of all planes, so that what it waits for was made long ago */
-    const int2 t = tile_of(min(p.number / j.planes, tiles - 1), j.across, j.down);
-    p.plane = p.number / j.planes < tiles ? p.number % j.planes : j.planes;
-    p.x = t.x;
-    p.y = t.y;
-    return p;
-}
-
-/* Ask for the samples of a tile; of columns that are not there anything will do, for nothing depends on them. */
+/* Asks for the samples of a tile, a warp for its rows, 16 bytes a lane. Of what is not there anything will do, for nothing
+ * depends on it. */
 template <class In, class A> __device__ __forceinline__ void ask(const job &j, const place &t, char *waiting)
 {
-    using S = shape<A>;
-    constexpr int R = S::rows, V = S::each, G = S::groups, B = piece<In, A>();
-    const int tid = threadIdx.x, lane = tid & 31;
-    const int64_t y0 = ((int64_t)t.y * WARPS + (tid >> 5)) * R, x0 = (int64_t)t.x * (32 * V * G) + lane * V;
-    const char *const in = (const char *)j.in + t.plane * j.in_plane * (int64_t)sizeof(In);
-    if (t.plane < j.planes)
+    constexpr int R = shape<In, A>::rows, TW = wide<In, A>(), E = 16 / sizeof(In), ROW = TW / E; /* lanes of a row */
+    constexpr int STEP = ROW < 32 ? 32 / ROW : 1, PER = ROW > 32 ? ROW / 32 : 1;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int c = lane % ROW * E, r0 = lane / ROW;
+    const int64_t y0 = (int64_t)t.y * (R * WARPS) + warp * R + r0, x0 = (int64_t)t.x * TW + c;
+    const In *in = (const In *)j.in + t.plane * j.in_plane + y0 * j.in_row + x0;
+    char *const to = waiting + ((warp * R + r0) * TW + c) * sizeof(In);
+    const bool all = (int64_t)(t.x + 1) * TW <= j.nx && (int64_t)(t.y + 1) * (R * WARPS) <= j.ny;
 #pragma unroll
-        for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r += STEP) {
 #pragma unroll
-            for (int g = 0; g < G; g++) {
-                const int64_t x = x0 + g * (32 * V);
-                if (x < j.nx && y0 + r < j.ny)
-                    copy_async<B>(waiting + ((r * G + g) * (WARPS * 32) + tid) * B,
-                                  (const char *)((uintptr_t)(in + ((y0 + r) * j.in_row + x) * (int64_t)sizeof(In)) & ~(uintptr_t)(B - 1)));
-            }
+        for (int k = 0; k < PER; k++)
+            if (all || (x0 + k * 32 * E < j.nx && y0 + r < j.ny))
+                copy_async<16>(to + (r * TW + k * 32 * E) * sizeof(In), in + k * 32 * E);
+        in += STEP * j.in_row;
+    }
     copies_close();
 }
 
-template <class In, class A, class Out, bool SQUARE>
-__global__ void __launch_bounds__(WARPS * 32, shape<A>::blocks) table_kernel(const job j)
-{
-    using S = shape<A>;
-    constexpr int R = S::rows, V = S::each, G = S::groups, TH = R * WARPS, TW = 32 * V * G, W = slot<A>::words;
-    constexpr int B = piece<In, A>();
-    extern __shared__ __align__(16) char waiting[];
-    __shared__ __align__(16) A sum_of[WARPS][TW]; /* of the columns of each warp, then of the warps before it */
-    __shared__ __align__(16) A above[TW], carried[TW];
-    __shared__ A beside[WARPS], corner;
-    __shared__ place coming[2];
-    const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-    const int64_t high = (int64_t)j.down * TH;
+/* What threads of a block share. The last warp's sums are of use to no other, so the last row has their place. */
+template <class In, class A> struct common {
+    alignas(16) A sum_of[WARPS][wide<In, A>()]; /* of the columns, over the rows of each warp */
+    alignas(16) A above[wide<In, A>()];
+    A left[WARPS][shape<In, A>::rows], total[WARPS];
+};
 
-    if (tid == 0) {
-        coming[0] = next_place(j);
-        coming[1] = next_place(j);
+/* A thread's part of a tile: in columns lane * EACH of each group, rows of its warp. Integers: column k of a lane stands
+ * for columns 0 to k of it. */
+template <class In, class A, bool SQUARE> struct piece {
+    using four_t = typename four<In>::type;
+    static constexpr bool FLOATS = std::is_same<A, double>::value;
+    enum { R = shape<In, A>::rows, G = shape<In, A>::groups, TW = 32 * EACH * G };
+    const char *mine;
+    int warp, lane;
+    A w[G][EACH], o[G][EACH]; /* sums down the warp's rows; down the rows above them */
+
+    __device__ __forceinline__ piece(const char *waiting)
+    {
+        warp = threadIdx.x >> 5;
+        lane = threadIdx.x & 31;
+        mine = waiting + (warp * R * TW + lane * EACH) * sizeof(In);
     }
-    __syncthreads();
-    place tile = coming[0];
+    __device__ __forceinline__ int column(int g) const { return (g * 32 + lane) * EACH; }
+    __device__ __forceinline__ four_t samples(int r, int g) const
+    {
+        return *(const four_t *)(mine + (r * TW + g * 32 * EACH) * sizeof(In));
+    }
+
+    /* Sums down the warp's rows. Integers: also the sum over row `lane` and those above it in the warp. */
+    __device__ __forceinline__ A go_down(common<In, A> &s)
+    {
+        A own = 0;
+#pragma unroll
+        for (int g = 0; g < G; g++)
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                w[g][k] = 0;
+        if constexpr (FLOATS) {
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                const four_t q = samples(r, 0);
+#pragma unroll
+                for (int k = 0; k < EACH; k++) {
+                    const A a = value_of<In, A, SQUARE>(q, k);
+                    w[0][k] = r ? w[0][k] + a : a;
+                }
+            }
+        } else {
+            own = totals<R>([&](int r) {
+                A row = 0;
+#pragma unroll
+                for (int g = 0; g < G; g++)
+                    row += add_sums<In, A, SQUARE>(w[g], samples(r, g));
+                return row;
+            }, lane);
+#pragma unroll
+            for (int d = 1; d < R; d *= 2) {
+                const A t = __shfl_up_sync(~0u, own, d, R);
+                if (lane % R >= d)
+                    own += t;
+            }
+            if (lane == R - 1)
+                s.total[warp] = own;
+        }
+#pragma unroll
+        for (int g = 0; g < G; g++)
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                s.sum_of[warp][column(g) + k] = w[g][k];
+        return own;
+    }
+
+    /* Then, when all warps have: what is above the warp's rows. */
+    __device__ __forceinline__ void take_above(const common<In, A> &s)
+    {
+#pragma unroll
+        for (int g = 0; g < G; g++)
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                o[g][k] = 0;
+#pragma unroll
+        for (int i = 0; i < WARPS - 1; i++)
+            if (i < warp)
+#pragma unroll
+                for (int g = 0; g < G; g++)
+#pragma unroll
+                    for (int k = 0; k < EACH; k++)
+                        o[g][k] += s.sum_of[i][column(g) + k];
+    }
+
+    /* The sum along row `lane` of the tile, so far down. own: what go_down() has returned. */
+    __device__ __forceinline__ A sum_along(const common<In, A> &s, A own)
+    {
+        if constexpr (FLOATS) {
+            own = totals<R>([&](int r) {
+                const four_t q = samples(r, 0);
+                A t = 0;
+#pragma unroll
+                for (int k = 0; k < EACH; k++) {
+                    const A a = value_of<In, A, SQUARE>(q, k), u = o[0][k] + (w[0][k] = r ? w[0][k] + a : a);
+                    t = k ? t + u : u;
+                }
+                return t;
+            }, lane);
+        } else {
+            for (int i = 0; i < warp; i++)
+                own += s.total[i];
+        }
+        return own;
+    }
+
+    /* Sums along x of a row of the tile. u: sums down; of integers along the lane's columns already. `to_all` is added to
+     * integers (floats have their own order). */
+    static __device__ __forceinline__ void along(const A (&u)[G][EACH], A to_all, A (&r)[G][EACH])
+    {
+        if constexpr (FLOATS) {
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                r[0][k] = k ? r[0][k - 1] + u[0][k] : u[0][k];
+            const A e = from_left<1>(scan(r[0][EACH - 1]));
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                r[0][k] = r[0][k] + e;
+        } else {
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                const A all = u[g][EACH - 1], s = scan(all), e = s - all + to_all;
+                if (g < G - 1)
+                    to_all += __shfl_sync(~0u, s, 31);
+#pragma unroll
+                for (int k = 0; k < EACH; k++)
+                    r[g][k] = u[g][k] + e;
+            }
+        }
+    }
+
+    /* The last row of the tile as it is without what is left and above, by the last warp. */
+    __device__ __forceinline__ void end(common<In, A> &s) const
+    {
+        A u[G][EACH], r[G][EACH];
+#pragma unroll
+        for (int g = 0; g < G; g++)
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                u[g][k] = o[g][k] + w[g][k];
+        along(u, 0, r);
+#pragma unroll
+        for (int g = 0; g < G; g++)
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                s.sum_of[WARPS - 1][column(g) + k] = r[g][k];
+    }
+
+    /* The rows of the table, with what is left and above. carried: where the last row of all goes, or NULL. */
+    template <bool ALL, class Out>
+    __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A> &s, A *carried)
+    {
+        const int64_t x0 = (int64_t)t.x * TW, y0 = ((int64_t)t.y * WARPS + warp) * R;
+        Out *out = (Out *)j.out + t.plane * j.out_plane + y0 * j.out_row + x0 + lane * EACH;
+        const int rows = ALL ? (int)R : (int)min((int64_t)R, j.ny - y0);
+        if constexpr (FLOATS) {
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                w[0][k] = 0;
+        } else { /* what is above is a sum along x, too: of its differences */
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                const int c = column(g);
+                const A first = c ? s.above[c - 1] : (A)0;
+#pragma unroll
+                for (int k = 0; k < EACH; k++)
+                    o[g][k] += s.above[c + k] - first;
+            }
+        }
+#pragma unroll(ALL ? (int)R : 1)
+        for (int r = 0; r < (ALL ? (int)R : rows); r++) {
+            if constexpr (sizeof(Out) < sizeof(A))
+                asm volatile("" ::: "memory"); /* what is above is read anew: registers are few where blocks are four */
+            const A h = s.left[warp][r];
+            A m[G][EACH];
+            if constexpr (FLOATS) {
+                const four_t q = samples(r, 0);
+                A u[G][EACH];
+#pragma unroll
+                for (int k = 0; k < EACH; k++) {
+                    const A a = value_of<In, A, SQUARE>(q, k);
+                    w[0][k] = ALL && r == 0 ? a : w[0][k] + a; /* 0 + -0 is 0, and so is o + -0 */
+                    u[0][k] = o[0][k] + w[0][k];
+                }
+                along(u, 0, m);
+#pragma unroll
+                for (int k = 0; k < EACH; k++)
+                    m[0][k] = s.above[column(0) + k] + (m[0][k] + h);
+            } else {
+#pragma unroll
+                for (int g = 0; g < G; g++)
+                    add_sums<In, A, SQUARE>(o[g], samples(r, g));
+                along(o, h, m);
+            }
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                write<ALL, Out>(out + g * 32 * EACH, m[g], x0 + column(g), j.nx);
+                if (!ALL && carried && y0 + r == j.ny - 1)
+                    for (int k = 0; k < EACH; k++)
+                        if (x0 + column(g) + k < j.nx)
+                            carried[x0 + column(g) + k] = m[g][k];
+            }
+            out += j.out_row;
+        }
+    }
+
+    template <bool ALL, class Out>
+    __device__ __forceinline__ void write(Out *out, const A (&m)[EACH], int64_t x, int64_t nx) const
+    {
+        constexpr int N = 16 / sizeof(Out);
+        if constexpr (ALL && N == EACH) {
+            vec<Out, N> v;
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                v.v[k] = (Out)m[k];
+            store_once<Out, N>(out, v);
+        } else if constexpr (ALL) { /* neighbours have each other's halves, so that what is stored at a time has no gaps */
+            const bool odd = lane & 1;
+            vec<Out, N> first, second;
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                const A got = __shfl_xor_sync(~0u, odd ? m[k] : m[k + N], 1);
+                first.v[k] = (Out)(odd ? got : m[k]);
+                second.v[k] = (Out)(odd ? m[k + N] : got);
+            }
+            Out *const to = out - (odd ? N : 0);
+            store_once<Out, N>(to, first);
+            store_once<Out, N>(to + EACH, second);
+        } else {
+#pragma unroll
+            for (int k = 0; k < EACH; k++)
+                if (x + k < nx)
+                    out[k] = (Out)m[k];
+        }
+    }
+
+    template <class Out> __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A> &s)
+    {
+        A *const carried = j.volume ? NULL : (A *)j.carried;
+        const bool last = carried && t.y == (int)j.down - 1;
+        if ((int64_t)(t.x + 1) * TW <= j.nx && (int64_t)(t.y + 1) * (R * WARPS) <= j.ny && !last)
+            make<true, Out>(j, t, s, NULL);
+        else
+            make<false, Out>(j, t, s, carried);
+    }
+};
+
+/* ---- the kernel ---- */
+
+/* What the kernel before in the stream has written can be read. */
+__device__ __forceinline__ void kernel_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* The next kernel in the stream may begin with what does not need what this one writes. */
+__device__ __forceinline__ void kernel_go()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+template <class In, class A, class Out, bool SQUARE>
+__global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(const job j)
+{
+    constexpr int R = shape<In, A>::rows, TW = wide<In, A>(), W = slot<A>::words;
+    extern __shared__ __align__(16) char waiting[];
+    __shared__ common<In, A> s;
+    const place tile = place_of(j, blockIdx.x);
+    if (!tile.here)
+        return;
     ask<In, A>(j, tile, waiting);
-    for (int turn = 1; tile.plane < j.planes; turn ^= 1) {
-        const int64_t plane = tile.plane;
-        const int64_t x0 = (int64_t)tile.x * TW, y0 = (int64_t)tile.y * TH + warp * R;
-        Out *const out = (Out *)j.out + plane * j.out_plane;
-        const int64_t words = plane * j.per_plane;
-        uint64_t *const rows = j.rows + words, *const rows_all = j.rows_all + words, *const columns = j.columns + words,
-                        *const segments = j.segments + words, *const corners = j.corners + words;
-        const int in_segment = tile.y % j.segment;
-        const bool below = in_segment < j.segment - 1 && tile.y < j.down - 1; /* a tile of the segment */
+    piece<In, A, SQUARE> t(waiting);
+    const int tid = threadIdx.x, warp = t.warp, lane = t.lane;
+    copies_wait<0>();
+    __syncwarp();
+    A own = t.go_down(s);
+    __syncthreads();
+    t.take_above(s);
+    own = t.sum_along(s, own);
 
-        /* sums along x in the tile, then along y of the warp's rows */
-        copies_wait<0>();
-        A v[R][G][V], row_sum = 0;
+    const bool beside = tile.x < (int)j.across - 1, below = tile.y < (int)j.down - 1;
+    const bool x_end = tile.x % TILES == TILES - 1, y_end = tile.y % TILES == TILES - 1;
+    uint64_t *const rows = j.rows + tile.plane * j.per_plane + (size_t)((tile.y * WARPS + warp) * R + lane) * W;
+    uint64_t *const columns = j.columns + tile.plane * j.per_plane + (size_t)(tile.x * TW) * W;
+    uint64_t *const row_told = rows + (size_t)((unsigned)(tile.x + 1) * j.high) * W;
+    uint64_t *const columns_told = columns + (size_t)((unsigned)(tile.y + 1) * j.wide) * W;
+    A *const end = s.sum_of[WARPS - 1];
+    kernel_wait();
+    if (lane < R && !x_end && beside)
+        put(row_told, own);
+    if (warp == WARPS - 1 && below)
+        t.end(s);
+    if (lane < R) {
+        const A h = before<A>(rows, j.high, tile.x);
+        if (x_end && beside)
+            put(row_told, h + own);
+        s.left[warp][lane] = h;
+    }
+    __syncwarp();
+    if (warp == WARPS - 1 && below) {
+        const A h = s.left[warp][R - 1];
 #pragma unroll
-        for (int r = 0; r < R; r++) {
-            A left = 0;
+        for (int g = 0; g < t.G; g++)
 #pragma unroll
-            for (int g = 0; g < G; g++) {
-                vec<In, V> raw;
-                const char *const at = waiting + ((r * G + g) * (WARPS * 32) + tid) * B;
-                memcpy(&raw, at + (sizeof raw < 4 ? (lane & 1) * 2 : 0), sizeof raw);
-#pragma unroll
-                for (int k = 0; k < V; k++) {
-                    A a = (A)raw.v[k];
-                    if constexpr (std::is_same<A, double>::value)
-                        a = SQUARE ? __dmul_rn(a, a) : a;
-                    else
-                        a = SQUARE ? a * a : a;
-                    v[r][g][k] = k ? v[r][g][k - 1] + a : a;
+            for (int k = 0; k < EACH; k += 2) {
+                const int c = t.column(g) + k;
+                const A a = end[c] + h, b = end[c + 1] + h;
+                if (y_end) {
+                    end[c] = a;
+                    end[c + 1] = b;
+                } else if constexpr (W == 1) {
+                    tell(columns_told + c, slot<A>::word(a, 0), slot<A>::word(b, 0));
+                } else {
+                    put(columns_told + c * W, a);
+                    put(columns_told + (c + 1) * W, b);
                 }
-                A s = v[r][g][V - 1];
-#pragma unroll
-                for (int d = 1; d < 32; d *= 2) {
-                    const A t = __shfl_up_sync(~0u, s, d);
-                    if (lane >= d)
-                        s += t;
-                }
-                A e = __shfl_up_sync(~0u, s, 1);
-                e = (lane ? e : (A)0) + left;
-                left += __shfl_sync(~0u, s, 31);
-#pragma unroll
-                for (int k = 0; k < V; k++)
-                    v[r][g][k] += e;
             }
-            if (lane == r)
-                row_sum = left;
-        }
-        if (lane < R && tile.x < j.across - 1)
-            slot<A>::put(rows + ((int64_t)tile.x * high + y0 + lane) * W, row_sum);
-#pragma unroll
-        for (int r = 1; r < R; r++)
-#pragma unroll
-            for (int g = 0; g < G; g++)
-#pragma unroll
-                for (int k = 0; k < V; k++)
-                    v[r][g][k] += v[r - 1][g][k];
-#pragma unroll
-        for (int g = 0; g < G; g++) {
-            vec<A, V> last;
-#pragma unroll
-            for (int k = 0; k < V; k++)
-                last.v[k] = v[R - 1][g][k];
-            *(vec<A, V> *)&sum_of[warp][(g * 32 + lane) * V] = last;
-        }
-        __syncthreads();
+    }
+    A p = 0;
+    if (tid < TW)
+        s.above[tid] = p = before<A>(columns + tid * W, j.wide, tile.y);
+    __syncthreads();
+    if (tid < TW && y_end && below)
+        put(columns_told + tid * W, p + end[tid]);
+    t.template make<Out>(j, tile, s);
+}
 
-        /* the samples of the next tile come while this one waits for its neighbours */
-        const place after = coming[turn];
-        ask<In, A>(j, after, waiting);
-        if (tid == 32)
-            coming[turn ^ 1] = next_place(j);
-
-        /* columns: a thread has one; its own are told before anything is waited for */
-        static_assert(TW == WARPS * 32, "");
-        A o = 0;
+/* No number has come, but those before the first tiles: left of all 0, above what is carried in. */
+template <class A> __global__ void __launch_bounds__(256) clear_kernel(const job j)
+{
+    constexpr int W = slot<A>::words, N = 2 / W; /* numbers of 16 bytes */
+    kernel_go();
+    for (int64_t plane = blockIdx.y; plane < j.planes; plane += gridDim.y) {
+        const int64_t first = j.columns - j.rows, high = (int64_t)j.high * W, wide = (int64_t)j.wide * W;
+        ulonglong2 *const words = (ulonglong2 *)(j.rows + plane * j.per_plane);
+        for (int64_t i = (blockIdx.x * (int64_t)256 + threadIdx.x) * 2; i < j.per_plane; i += gridDim.x * (int64_t)512) {
+            uint64_t v[2] = {~0ull, ~0ull};
+            if (i < high || (i >= first && i < first + wide))
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            const A s = sum_of[w][tid];
-            sum_of[w][tid] = o;
-            o += s;
-        }
-        if (below)
-            slot<A>::put(columns + ((int64_t)tile.y * j.width + x0 + tid) * W, o);
-        /* a first look at what is above: the tiles of the segment, and the last row before it */
-        const int64_t own = x0 + tid;
-        A part[TILES - 1], p = 0;
-        const auto look_above = [&] {
-            bool here = true;
-            if (own >= j.nx)
-                return true;
-#pragma unroll
-            for (int i = 0; i < TILES - 1; i++)
-                if (i < in_segment
-                    && !slot<A>::get(columns + ((int64_t)(tile.y - in_segment + i) * j.width + own) * W, part[i]))
-                    here = false;
-            if (tile.y >= j.segment
-                && !slot<A>::get(segments + ((int64_t)(tile.y / j.segment - 1) * j.width + own) * W, p))
-                here = false;
-            return here;
-        };
-        bool seen = look_above();
-        /* what is left of the rows */
-        A l = 0;
-        if (lane < R) {
-            l = before<A>(rows + (y0 + lane) * W, rows_all + (y0 + lane) * W, high, high, tile.x);
-            if (tile.x % TILES == TILES - 1 && tile.x < j.across - 1)
-                slot<A>::put(rows_all + ((int64_t)(tile.x / TILES) * high + y0 + lane) * W, l + row_sum);
-        }
-#pragma unroll
-        for (int d = 1; d < R; d *= 2) {
-            const A t = __shfl_up_sync(~0u, l, d);
-            if (lane >= d)
-                l += t;
-        }
-        if (lane == R - 1)
-            beside[warp] = l;
-        __syncthreads();
-        A q = 0;
-        for (int w = 0; w < warp; w++)
-            q += beside[w];
-        const A c = q + l; /* of row `lane` */
-        if (warp == WARPS - 1 && lane == R - 1) {
-            /* what is left of the tiles above in the segment */
-            if (below)
-                slot<A>::put(corners + ((int64_t)tile.y * j.across + tile.x) * W, q + l);
-            corner = before<A>(corners + ((int64_t)(tile.y - in_segment) * j.across + tile.x) * W, NULL, j.across, 0,
-                               in_segment);
-        }
-        while (!seen)
-            seen = look_above();
-        A a = 0;
-#pragma unroll
-        for (int i = 0; i < TILES - 1; i++)
-            if (i < in_segment)
-                a += part[i];
-        if (tile.y < j.segment && !j.volume && !j.nothing && own < j.nx)
-            p = ((const A *)j.start)[own];
-        above[tid] = a;
-        carried[tid] = p;
-        __syncthreads();
-
-        const bool told = in_segment == j.segment - 1 && warp == WARPS - 1 && tile.y < j.down - 1;
-#pragma unroll
-        for (int r = R - 1; r >= 0; r--) { /* others wait for the last row */
-            const A cr = __shfl_sync(~0u, c, r);
-            const int64_t y = y0 + r;
-#pragma unroll
-            for (int g = 0; g < G; g++) {
-                const int k0 = (g * 32 + lane) * V;
-                const int64_t x = x0 + k0;
-                vec<Out, V> result;
-                if (x >= j.nx || y >= j.ny)
-                    continue;
-                const bool all = x + V <= j.nx;
-#pragma unroll
-                for (int k = 0; k < V; k++) {
-                    const A off = sum_of[warp][k0 + k] + (corner + above[k0 + k]);
-                    const A m = carried[k0 + k] + (v[r][g][k] + (cr + off));
-                    if (r == R - 1 && told)
-                        slot<A>::put(segments + ((int64_t)(tile.y / j.segment) * j.width + x + k) * W, m);
-                    if (y == j.ny - 1 && !j.volume && x + k < j.nx)
-                        ((A *)j.carried)[x + k] = m;
-                    result.v[k] = (Out)m;
+                for (int k = 0; k < 2; k++) {
+                    const int64_t x = (i - first) / 2 * N + k / W;
+                    const bool kept = i >= first && !j.nothing && !j.volume && x < j.nx;
+                    v[k] = slot<A>::word(kept ? ((const A *)j.carried)[x] : (A)0, k % W);
                 }
-                Out *const to = out + y * j.out_row + x;
-                if (all)
-                    store_once<Out, V>(to, result);
-                else
-                    for (int k = 0; k < V; k++)
-                        if (x + k < j.nx)
-                            to[k] = result.v[k];
-            }
+            words[i / 2] = make_ulonglong2(v[0], v[1]);
         }
-        __syncthreads(); /* of sum_of */
-        tile = after;
     }
 }
 
 /* ---- launching ---- */
 
 struct sizes {
-    int64_t across, down, width, high, planes, segments;
-    int64_t rows, rows_all, columns, segment_rows, corners; /* words of a plane */
-    int64_t per_plane, words;
+    int64_t across, down, wide, high;
+    int64_t rows, per_plane, words;
 };
 
-template <class A> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes, int segment)
+template <class In, class A> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes)
 {
-    constexpr int64_t W = slot<A>::words;
     sizes s;
-    s.across = (nx + wide<A>() - 1) / wide<A>();
-    s.down = (ny + high<A>() - 1) / high<A>();
-    s.width = s.across * wide<A>();
-    s.high = s.down * high<A>();
-    s.planes = planes;
-    s.segments = (s.down + segment - 1) / segment;
-    s.rows = s.across * s.high * W;
-    s.rows_all = (s.across + TILES - 1) / TILES * s.high * W;
-    s.columns = s.down * s.width * W;
-    s.segment_rows = s.segments * s.width * W;
-    s.corners = s.down * s.across * W;
-    s.per_plane = s.rows + s.rows_all + s.columns + s.segment_rows + s.corners;
+    s.across = (nx + wide<In, A>() - 1) / wide<In, A>();
+    s.down = (ny + high<In, A>() - 1) / high<In, A>();
+    s.wide = s.across * wide<In, A>();
+    s.high = s.down * high<In, A>();
+    s.rows = (s.across + 1) * s.high * slot<A>::words;
+    s.per_plane = s.rows + (s.down + 1) * s.wide * slot<A>::words;
     s.words = s.per_plane * planes;
     return s;
 }
 
-enum { TICKET = 256 }; /* bytes */
-
-static inline uint64_t bytes_of(const sizes &s)
+template <class In, class A> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
 {
-    return TICKET + (uint64_t)(s.words + s.width) * 8;
-}
-
-/* Of a segment in tiles: integers may have any. */
-template <class A> int segment_of(const struct vp_sat *p)
-{
-    return std::is_same<A, double>::value ? (int)(p->segment / high<A>()) : (int)TILES;
-}
-
-template <class A> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
-{
-    return bytes_of(sizes_of<A>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1, segment_of<A>(p)));
+    return (uint64_t)sizes_of<In, A>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1).words * 8;
 }
 
 /* The tables of planes become that of the volume, from the plane that is carried on; a thread has some columns of a row. */
@@ -541,8 +794,9 @@ int add(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     return vp_start(err, args->queue->stream, add_kernel<A>, grid, dim3(256), 0, j);
 }
 
-template <class In, class A, class Out, bool SQUARE>
-int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
+/* The job of a part, but for its words and tiles. */
+template <class In>
+job job_of(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state)
 {
     const struct vp_sat *const p = (const struct vp_sat *)op->params;
     const vp_area &in = args->in[0];
@@ -552,44 +806,38 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     j.nx = op->image[0];
     j.ny = p->volume ? op->image[1] : deep;
     j.planes = p->volume ? deep : 1;
-    const int64_t skip = out->box.lo[2] - in.box.lo[2];
-    j.in = (const In *)in.data + skip * in.plane;
+    j.in = (const In *)in.data + (out->box.lo[2] - in.box.lo[2]) * in.plane;
     j.out = out->data;
     j.in_row = p->volume ? in.pitch : in.plane;
     j.out_row = p->volume ? out->pitch : out->plane;
     j.in_plane = in.plane;
     j.out_plane = out->plane;
-    j.segment = segment_of<A>(p);
     j.nothing = args->visit == VP_LOCAL || out->box.lo[2] == 0;
     j.carried = state;
     j.carried_row = p->width;
-    const sizes s = sizes_of<A>(j.nx, j.ny, j.planes, j.segment);
-    j.across = (int)s.across;
-    j.down = (int)s.down;
-    j.width = s.width;
-    char *const scratch = (char *)args->scratch;
-    j.ticket = (unsigned *)scratch;
-    j.rows = (uint64_t *)(scratch + TICKET);
-    j.rows_all = j.rows + s.rows;
-    j.columns = j.rows_all + s.rows_all;
-    j.segments = j.columns + s.columns;
-    j.corners = j.segments + s.segment_rows;
+    return j;
+}
+
+template <class In, class A> unsigned take_tiles(job &j, const sizes &s)
+{
+    enum { BAND = 128 };
+    j.across = (unsigned)s.across;
+    j.down = (unsigned)s.down;
+    j.wide = (unsigned)s.wide;
+    j.high = (unsigned)s.high;
     j.per_plane = s.per_plane;
-    j.start = j.rows + s.words;
-    const cudaStream_t stream = args->queue->stream;
-    cudaError_t e = cudaMemsetAsync(scratch, 0, TICKET, stream);
-    if (e == cudaSuccess)
-        e = cudaMemsetAsync(j.rows, 0xff, (size_t)s.words * 8, stream);
-    if (e == cudaSuccess && !j.volume && !j.nothing)
-        e = cudaMemcpyAsync((void *)j.start, state, (size_t)j.nx * sizeof(A), cudaMemcpyDeviceToDevice, stream);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "cannot clear memory on the CUDA device");
-    const int64_t tiles = s.across * s.down * s.planes, most = shape<A>::blocks * (int64_t)args->queue->sms;
-    if (vp_start(err, stream, table_kernel<In, A, Out, SQUARE>, dim3((unsigned)vp_min64(tiles, most)), dim3(WARPS * 32),
-                 waiting_bytes<In, A>(), j))
-        return -1;
-    if (!j.volume)
-        return 0;
+    /* as many rows of tiles as a row has tiles at most, for a band must not meet its own end */
+    const unsigned most = (unsigned)vp_min64(BAND, s.across), bands = (j.down + most - 1) / most;
+    j.band = (j.down + bands - 1) / bands;
+    j.by_planes = divisor_of((unsigned)j.planes);
+    j.by_band = divisor_of(j.band);
+    j.by_across = divisor_of(j.across);
+    return (bands * j.across + j.band - 1) * j.band * (unsigned)j.planes; /* blocks: some have nothing to do */
+}
+
+/* The planes that were made become a volume. */
+template <class A, class Out> int pile(const job &j, cudaStream_t stream, struct vp_err *err)
+{
     enum { PILE = 128 * 16 / sizeof(A), ROWS = 32768 };
     const dim3 grid((unsigned)((j.nx + PILE - 1) / PILE), (unsigned)vp_min64(j.ny, ROWS));
     if constexpr (std::is_same<A, Out>::value)
@@ -598,8 +846,27 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
         return vp_fail(err, VP_ERUN, "no kernel for volumes of rounded sums"); /* has() has refused them */
 }
 
+template <class In, class A, class Out, bool SQUARE>
+int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
+{
+    const cudaStream_t stream = args->queue->stream;
+    job j = job_of<In>(op, args, out, state);
+    const sizes s = sizes_of<In, A>(j.nx, j.ny, j.planes);
+    const unsigned blocks = take_tiles<In, A>(j, s);
+    j.rows = (uint64_t *)args->scratch;
+    j.columns = j.rows + s.rows;
+    const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 8 * args->queue->sms),
+                      (unsigned)vp_min64(j.planes, 32768));
+    if (vp_start(err, stream, clear_kernel<A>, clears, dim3(256), 0, j)
+        || vp_start_early(err, stream, table_kernel<In, A, Out, SQUARE>, dim3(blocks), dim3(THREADS),
+                          sizeof(In) * high<In, A>() * wide<In, A>(), j))
+        return -1;
+    return j.volume ? pile<A, Out>(j, stream, err) : 0;
+}
+
 /* Table `which` of integers (sat_integers.cu); those of sums in f64 are in sat.cu. */
 int integers(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
+uint64_t bytes_of_integers(const struct vp_op *op, int which, const int64_t out[3]);
 
 } // namespace sat
 } // namespace vp

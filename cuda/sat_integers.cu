@@ -7,38 +7,50 @@ namespace vp
 namespace sat
 {
 
-template <class A, bool SQUARE>
-static int of_type(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state,
-                   struct vp_err *err)
+/* f of a sample of this type, for sums in A. */
+template <class A, class F> static auto of_type(enum vp_type type, const F &f)
 {
-    switch (op->in) {
-    case VP_U8: return run<uint8_t, A, A, SQUARE>(op, args, out, state, err);
-    case VP_U16: return run<uint16_t, A, A, SQUARE>(op, args, out, state, err);
-    case VP_I8: return run<int8_t, A, A, SQUARE>(op, args, out, state, err);
-    case VP_I16: return run<int16_t, A, A, SQUARE>(op, args, out, state, err);
-    case VP_U32: return run<uint32_t, A, A, SQUARE>(op, args, out, state, err);
+    switch (type) {
+    case VP_U8: return f(uint8_t());
+    case VP_U16: return f(uint16_t());
+    case VP_I8: return f(int8_t());
+    case VP_I16: return f(int16_t());
+    case VP_U32: return f(uint32_t());
     default: break;
     }
-    if constexpr (sizeof(A) == 8) {
-        if (op->in == VP_I32)
-            return run<int32_t, A, A, SQUARE>(op, args, out, state, err);
-        return run<uint64_t, A, A, SQUARE>(op, args, out, state, err);
-    } else {
-        return run<uint32_t, A, A, SQUARE>(op, args, out, state, err);
-    }
+    if constexpr (sizeof(A) == 8)
+        return type == VP_I32 ? f(int32_t()) : f(uint64_t());
+    else
+        return f(uint32_t());
+}
+
+template <class A, bool SQUARE>
+static int make(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state,
+                struct vp_err *err)
+{
+    return of_type<A>(op->in, [&](auto sample) {
+        return run<decltype(sample), A, A, SQUARE>(op, args, out, state, err);
+    });
 }
 
 int integers(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
 {
     const struct vp_sat *const p = (const struct vp_sat *)op->params;
     const struct vp_area *out = &args->out[which];
+    const bool small = p->sum[which] == VP_SAT_U32;
     if (args->visit == VP_APPLY)
-        return p->sum[which] == VP_SAT_U32 ? add<uint32_t>(op, args, out, state, err)
-                                           : add<uint64_t>(op, args, out, state, err);
+        return small ? add<uint32_t>(op, args, out, state, err) : add<uint64_t>(op, args, out, state, err);
     if (which)
-        return of_type<uint64_t, true>(op, args, out, state, err);
-    return p->sum[which] == VP_SAT_U32 ? of_type<uint32_t, false>(op, args, out, state, err)
-                                       : of_type<uint64_t, false>(op, args, out, state, err);
+        return make<uint64_t, true>(op, args, out, state, err);
+    return small ? make<uint32_t, false>(op, args, out, state, err) : make<uint64_t, false>(op, args, out, state, err);
+}
+
+uint64_t bytes_of_integers(const struct vp_op *op, int which, const int64_t out[3])
+{
+    const struct vp_sat *const p = (const struct vp_sat *)op->params;
+    if (p->sum[which] == VP_SAT_U32)
+        return of_type<uint32_t>(op->in, [&](auto sample) { return bytes_of<decltype(sample), uint32_t>(p, out); });
+    return of_type<uint64_t>(op->in, [&](auto sample) { return bytes_of<decltype(sample), uint64_t>(p, out); });
 }
 
 } // namespace sat

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Installs what a Debian or Ubuntu machine lacks to build voxpipe; with `test` or `bench`, to test or measure it.
+# Installs what a Debian or Ubuntu machine lacks to build voxpipe; with `test`, to test it.
 # Says what it installs; does nothing where nothing is missing. Needs root or sudo only if it installs.
 set -eu
 
-want="gcc libc6-dev make libtiff-dev zlib1g-dev"
+want="gcc libc6-dev make libtiff-dev zlib1g-dev libfftw3-dev"
 [ "${1:-build}" != test ] || want="$want bats libtiff-tools mandoc libopenmpi-dev openmpi-bin procps iproute2"
-[ "${1:-build}" != bench ] || want="$want libfftw3-dev"
 
 missing=
 for package in $want; do
@@ -16,7 +15,7 @@ done
 
 if ! command -v apt-get >/dev/null 2>&1; then
     # not a Debian: trust what is there if it builds, and say what is needed if it does not
-    echo "this machine has no apt-get; voxpipe needs: gcc make libtiff zlib (bats for the tests)" >&2
+    echo "this machine has no apt-get; voxpipe needs: gcc make libtiff zlib (FFTW for f64, bats for the tests)" >&2
     exit 0
 fi
 run=

@@ -65,6 +65,9 @@ done <"$out/libraries"
 rm "$out/libraries"
 runtime=$(${CC:-cc} -print-file-name=libgomp.a)
 case $runtime in /*) note libgomp-in-the-programs "$runtime" ;; esac
+if [ -e "$lib/libfftw3.so.3" ]; then
+    echo "img-convolve and img-deconvolve are linked with FFTW here, and so under the GNU GPL: pass them on under its terms" >>"$notices/README"
+fi
 [ -z "$plugin" ] || echo "voxpipe-cuda.so holds NVIDIA's CUDA runtime: its terms are those of the CUDA toolkit (EULA)" >>"$notices/README"
 
 for file in "$out"/bin/* "$lib"/*; do

@@ -254,6 +254,16 @@ img-nlmeans-options() {
     any_of "" "--type f32" "--sigma 3"
 }
 
+# samples of f32 become f64, sometimes, where there is FFTW
+to_f64() {
+    below 2
+    if [ "$TYPE$R" = f32le0 ] && [[ "$(ldd "$(command -v img-convolve)")" == *libfftw3* ]]; then
+        img-convert --raw-in "${W}x$H:f32le" --type f64 --raw-out image.raw > f64.raw
+        TYPE=f64le READ=(--raw-in "${W}x$H:f64le" "${READ[@]:2}")
+        mv f64.raw image.raw
+    fi
+}
+
 img-convolve-options() {
     local w h d
     one_of 1 4 7 12 30; w=$R
@@ -268,12 +278,7 @@ img-convolve-options() {
     perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif)
-    below 2
-    if [ "$TYPE$R" = f32le0 ] && ldd "$(command -v img-convolve)" | grep -q libfftw3; then
-        img-convert --raw-in "${W}x$H:f32le" --type f64 --raw-out image.raw > f64.raw
-        TYPE=f64le READ=(--raw-in "${W}x$H:f64le" "${READ[@]:2}")
-        mv f64.raw image.raw
-    fi
+    to_f64
     edge
     if [ "${OPTIONS[*]: -1}" != renormalize ]; then any_of "" "--crop full"; fi
     MEMORY="10M 20M 1G"
@@ -290,6 +295,7 @@ img-deconvolve-options() {
     perl -e 'srand $ARGV[3]; print pack "f<*", map { rand } 1 .. $ARGV[0] * $ARGV[1] * $ARGV[2]' "$w" "$h" "$d" "$SEED" |
         img-convert --raw-in "${w}x$h:f32le" -o kernel.tif
     OPTIONS+=(-k kernel.tif -n 2)
+    to_f64
     any_of "" "--accelerate" "--tv 0.01" "--method wiener"
 }
 

@@ -207,6 +207,12 @@ alike() {
             alike img-convolve -k kernels.tif --grid 3x2 --normalize --edge $edge a.tif
             alike img-convolve -k kernels.tif --grid 3x2 --weights source --normalize --edge $edge a.tif
             alike img-convolve -k deep.tif --correlate --edge $edge a.tif
+            alike img-convolve -k deep.tif --crop valid a.tif
+            if [ $edge = renormalize ]; then continue; fi
+            for k in kernel.tif deep.tif "kernels.tif --grid 3x2" "kernels.tif --grid 3x2 --weights source"; do
+                # shellcheck disable=SC2086
+                alike img-convolve -k $k --crop full --edge $edge a.tif
+            done
         done
     done
 }

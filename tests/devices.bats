@@ -64,8 +64,16 @@ setup() {
     fails 2 "VOXPIPE_DEVICE_MEMORY: expected a size, found 'much'" img-gauss --sigma 2 --device cuda small.tif
 }
 
+@test "devices of a list are those of the list, in its order" {
+    ok img-gauss --sigma 2 --device cuda:2 --raw-in 1024x1024:f32le large.raw -o out.tif --plan
+    [[ "$output" == *"device:    1 x pretended device 2"* ]]
+    ok img-gauss --sigma 2 --device cuda:1,0 --raw-in 1024x1024:f32le large.raw -o out.tif --plan
+    [[ "$output" == *"device:    2 x pretended device 1"* ]]
+}
+
 @test "a device that is not there is asked for in vain; auto does without" {
-    fails 3 "device cuda:3: there are 3 CUDA devices" img-gauss --sigma 2 --device cuda:3 small.tif
+    fails 3 "device cuda:3: no such CUDA device" img-gauss --sigma 2 --device cuda:3 small.tif
+    fails 3 "device cuda:1,3: there are not all of these CUDA devices" img-gauss --sigma 2 --device cuda:1,3 small.tif
     export VOXPIPE_PRETEND=0
     fails 3 "device cuda: there are 0 CUDA devices" img-gauss --sigma 2 --device cuda small.tif
     ok img-gauss --sigma 2 --raw-in 1024x1024:f32le large.raw -o out.tif --plan

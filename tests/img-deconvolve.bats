@@ -62,6 +62,24 @@ apart() {
     awk -v a="$(apart out.tif)" -v b="$(apart blurred.tif)" 'BEGIN { if (!(a < 0.6 * b)) { print a, b; exit 1 } }'
 }
 
+# residual NAME: of NAME.json
+residual() { grep -o '"residual": [0-9.e-]*' "$1.json" | grep -o '[0-9.e-]*$'; }
+
+@test "f64 in f64: nearer to what was blurred than f32 can be" {
+    [[ "$(ldd "$(command -v img-deconvolve)")" == *libfftw3* ]] || skip "built without FFTW"
+    img-convert --type f64 sharp.tif -o wide.tif
+    img-convolve -k kernel.tif --normalize --edge mirror wide.tif -o blurred64.tif
+    ok img-deconvolve -k kernel.tif -n 20 blurred64.tif -o out.tif
+    [ "$(img-info --value type out.tif)" = f64 ]
+    img-deconvolve -k kernel.tif -n 20 blurred.tif -o f32.tif
+    ok img-cmp --max-rel-l2 1e-4 out.tif f32.tif
+    # the least squares: what is left goes on to fall where f32 ends
+    for in in blurred blurred64; do
+        img-deconvolve -k kernel.tif --method wiener --noise 0 -n 300 $in.tif -o out.tif --stats $in.json
+    done
+    awk -v a="$(residual blurred)" -v b="$(residual blurred64)" 'BEGIN { if (!(b < 0.999 * a)) { print a, b; exit 1 } }'
+}
+
 @test "what is wrong is said in a line" {
     fails 2 "--kernel is missing" img-deconvolve blurred.tif
     fails 2 "--iterations" img-deconvolve -k kernel.tif -n 0 blurred.tif

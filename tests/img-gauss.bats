@@ -226,3 +226,15 @@ load helper
         img-gauss --sigma 2 --memory "$bytes" $chunk a.tif -o b.tif
     done
 }
+
+@test "a page that is alone goes to a pipe in bands, too, where memory is short" {
+    noise a.tif 1500x3000x1 f32
+    img-gauss --sigma 2 a.tif -o want.tif
+    fails 3 "the smallest portion takes" sh -c 'cat a.tif | img-gauss -m 16M --sigma 2 >got.tif'
+    img-gauss -m 16M --sigma 2 a.tif | cmp - want.tif
+    img-gauss -m 16M --sigma 2 --raw-out a.tif >got.raw
+    img-gauss --sigma 2 --raw-out a.tif -o want.raw
+    cmp got.raw want.raw
+    noise b.tif 1500x3000x2 f32
+    fails 3 "the smallest portion takes" sh -c 'img-gauss --2d -m 16M --sigma 2 b.tif >got.tif'
+}

@@ -8,7 +8,7 @@ my %may = (
     ct => 'base stack geom device run', local => 'base stack run', image => 'base stack geom run local',
     tool => 'base stack geom device run ct local image',
     tools => 'base stack geom run ct local image tool', # never a device
-    cuda => 'base device run ct local image', mpi => 'base run',
+    cuda => 'base device run ct local image', mpi => 'base run', fftw => 'base',
 );
 my $bad = 0;
 
@@ -19,7 +19,7 @@ for my $dir (glob 'common/*/') {
     my ($room) = $dir =~ m{/(\w+)/};
     complain("$dir: a room that tests/layers.pl does not know") if !exists $may{$room};
 }
-for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c') {
+for my $file (glob 'common/*/*.[ch] tools/*.c cuda/*.c cuda/*.h cuda/*.cu cuda/*.cuh mpi/*.c fftw/*.c') {
     my ($room) = $file =~ m{^(?:common/)?(\w+)/};
     my %to = map { $_ => 1 } $room, split ' ', $may{$room} // next;
     open my $in, '<', $file or die "$file: $!";

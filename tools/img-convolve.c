@@ -37,9 +37,9 @@ static const struct vp_opt options[] = {
                       "outermost kernels; places are those in the input. The metadata's `origin` moves with the first "
                       "voxel; the geometry of projections, which have another size now, is left out.\n\n"
                       "full and valid are those of scipy.signal.fftconvolve and, with --correlate, correlate (and with "
-                      "--edge mirror or wrap full is convolve2d's with boundary symm or wrap). same is SciPy's for kernels "
-                      "of odd sizes; of even ones, it begins at sample K / 2 of full, as in scipy.ndimage.convolve, and "
-                      "in scipy.signal one before."),
+                      "--edge mirror or wrap full is convolve2d's with boundary symm or wrap). same is that of "
+                      "scipy.ndimage.convolve and correlate; scipy.signal's begins a voxel before it where a kernel of "
+                      "even size is convolved with."),
     VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
               .help = "sample type of the output: f32, or same as the input's",
               .more = "auto is f64 for f64, and else f32. To integers results are rounded to the nearest (halves to even) and clamped to the range of the "
@@ -114,11 +114,11 @@ static const struct vp_tool tool = {
         "--grid or --positions the kernel changes over the image, as in instruments that blur every corner in a way of "
         "its own. Pages along z are a volume; channels and times are never mixed. Samples are u8, u16, i8, i16, "
         "f32 or f64.\n\n"
-        "Results are within 5e-7 of the largest one of what the sum in f64 gives. Of f64 samples all is done in f64, on the "
-        "CPU, by transforms of FFTW: they are within 1e-14 (a program that was built without FFTW refuses them). Their bits do not depend on threads, "
-        "memory or chunks: tiles lie where the image says, and the choice of a method depends on the sizes of kernel "
-        "and image alone. A NaN or an infinite sample makes NaN of every voxel that the kernel spreads it to, and of no "
-        "other.",
+        "Results are within 5e-7 of the largest one of what the sum in f64 gives; those of f64 samples, for which all is done "
+        "in f64 (on the CPU, by transforms of FFTW: a program that was built without it refuses them), within 1e-14. Their "
+        "bits do not depend on threads, memory or chunks: tiles lie where the image says, and the choice of a method depends "
+        "on the sizes of kernel and image alone. A NaN or an infinite sample makes NaN of every voxel that the kernel spreads "
+        "it to, and of no other.",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-deconvolve: what an image was before it was blurred by a kernel that is known. */
+#include "base/fft64.h"
 #include "base/stats.h"
 #include "local/deconvolve.h"
 #include "tool/image_run.h"
@@ -8,6 +9,8 @@
 
 #include <math.h>
 #include <pthread.h>
+
+enum { AUTO, F32, SAME };
 
 struct params {
     struct vp_kernel_params kernel;
@@ -42,8 +45,9 @@ static const struct vp_opt options[] = {
             .help = "what the input has beside the blurred object, everywhere"),
     VP_REAL(struct params, noise, "noise", 0, .metavar = "X", .def = "0.001", .max = INFINITY,
             .help = "ratio of the power of noise to that of the signal (wiener)"),
-    VP_CHOICE(struct params, type, "type", 't', "f32|same", .metavar = "TYPE", .def = "f32",
-              .help = "sample type of the output: f32, or same as the input's"),
+    VP_CHOICE(struct params, type, "type", 't', "auto|f32|same", .metavar = "TYPE", .def = "auto",
+              .help = "sample type of the output: f32, or same as the input's",
+              .more = "auto is f64 for f64, and else f32."),
     VP_OPTIONS(struct params, image, vp_image_options),
     VP_OPT_END,
 };
@@ -78,6 +82,11 @@ static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bo
     pthread_mutex_unlock(&t->lock);
 }
 
+static enum vp_type type_of(const struct params *p, enum vp_type in)
+{
+    return p->type == SAME || (p->type == AUTO && in == VP_F64) ? in : VP_F32;
+}
+
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
 {
     const struct params *p = params;
@@ -91,14 +100,15 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     image.values = true;
     pthread_mutex_init(&told.lock, NULL);
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES, err) || vp_kernels_read(&k, run_, &p->kernel, &im, err))
+    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&k, run_, &p->kernel, &im, err))
         goto out;
     const struct vp_deconvolve_given g = {
         .kernel = {.n = {k.n[0], k.n[1], k.n[2]}, .nodes = {k.nodes[0], k.nodes[1]}, .kernels = k.samples,
+                   .exact = k.exact, .fft = &vp_fftw,
                    .node = {k.node[0], k.node[1]}, .weights = (enum vp_weights)p->kernel.weights},
         .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
         .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = tell, .ctx = &told};
-    if (vp_deconvolve_local(&op, &g, im.size, im.type, p->type ? im.type : VP_F32, err)
+    if (vp_deconvolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)
         || vp_chain_add(&chain, &op, err))
         goto out;
     vp_kernels_free(&k);
@@ -127,7 +137,9 @@ static const struct vp_tool tool = {
         "and what it gives there may be anything. So bright things at or beyond an edge do not ring. Samples that are "
         "NaN or infinite are left out in the same way, and filled in.\n\n"
         "All of an image (or volume) is worked on at once and must fit the memory, with 6 volumes of f32 as large as it "
-        "and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads.",
+        "and the kernel together, 8 with --accelerate or wiener. The bits of the result do not depend on threads. Of f64 samples "
+        "all is done in f64, on the CPU and in twice the memory, by transforms of FFTW (a program that was built without "
+        "FFTW refuses them).",
     .options = options,
     .params_size = sizeof(struct params),
     .examples = examples,

@@ -91,7 +91,8 @@ static int choose(const struct vp_run *run, const struct params *p, enum how *ho
         {"at", AT, VP_AT}, {"hysteresis", AT, VP_AT}, {"local", LOCAL, VP_AT}, {"otsu", GLOBAL, VP_OTSU},
         {"triangle", GLOBAL, VP_TRIANGLE},
         {"li", GLOBAL, VP_LI}, {"yen", GLOBAL, VP_YEN}, {"isodata", GLOBAL, VP_ISODATA}};
-    static const char *const of_local[] = {"window", "shape", "edge", "k", "r", "offset"}, *const of_bins[] = {"bins", "range"};
+    static const char *const of_local[] = {"window", "shape", "edge", "k", "r", "offset"};
+    static const char *const of_bins[] = {"bins", "range"};
     const char *first = NULL;
 
     *how = NONE;

@@ -69,11 +69,21 @@ extern const struct vp_kind vp_cpu;
 
 /* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
 #define VP_PLUGIN_SYMBOL "vp_plugin"
+/* And what it may export: `int vp_plugin_show(const int *device, int n)`, called before all else: of all devices only these
+ * will be used, and are numbers 0 ... n - 1 from now on, as far as they exist. -1: that cannot be had. */
+#define VP_PLUGIN_SHOW "vp_plugin_show"
 
 /* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd.
  * auto is every GPU if there is one, else the CPU: how many are worth it is for the caller to say. VP_ERESOURCE if what
  * is asked for by name cannot be had, saying why. */
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
+
+/* For programs, before the first _find: this name is the only one that it will be asked for. Drivers start all devices
+ * that they show, one after the other; if it is a list ("cuda:0"), those beside it need not be started. */
+void vp_devices_only(const char *name);
+
+/* Start these devices, all at the same time; what fails will fail again when they are used. */
+void vp_devices_start(const struct vp_kind *kind, const int *devices, int n);
 
 /* Why a plugin that was found was not loaded, where `auto` took the CPU instead; "" if there is nothing to say. */
 const char *vp_devices_refused(void);

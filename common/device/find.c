@@ -24,6 +24,10 @@ const char *vp_devices_refused(void)
     return refused;
 }
 
+static int (*show)(const int *device, int n);
+/* The devices that are shown alone, if there are any. */
+static int *shown, n_shown;
+
 /* The plugin is opened once and stays. NULL with the reason in `why` if it is not there or does not fit. */
 static const struct vp_kind *open_plugin(char *why, size_t size)
 {
@@ -40,8 +44,10 @@ static const struct vp_kind *open_plugin(char *why, size_t size)
     const struct vp_kind *(*get)(void);
     *(void **)&get = dlsym(lib, VP_PLUGIN_SYMBOL);
     const struct vp_kind *k = get ? get() : NULL;
-    if (k && k->build == VP_BUILD)
+    if (k && k->build == VP_BUILD) {
+        *(void **)&show = dlsym(lib, VP_PLUGIN_SHOW);
         return opened = k;
+    }
     Dl_info from;
     snprintf(why, size, "%.200s belongs to another build of voxpipe",
              get && dladdr(*(void **)&get, &from) ? from.dli_fname : "voxpipe-cuda.so");
@@ -105,6 +111,33 @@ static int listed(const char *list, int **devices)
     return n;
 }
 
+void vp_devices_only(const char *name)
+{
+    char why[sizeof refused];
+    int *devices = NULL;
+
+    pthread_mutex_lock(&plugin_lock);
+    if (!strncmp(name, "cuda:", 5) && !n_shown && open_plugin(why, sizeof why) && show) {
+        const int n = listed(name + 5, &devices);
+        if (n > 0 && !show(devices, n)) {
+            shown = devices;
+            n_shown = n;
+            devices = NULL;
+        }
+    }
+    pthread_mutex_unlock(&plugin_lock);
+    free(devices);
+}
+
+/* The number that device `number` has now. */
+static int number_now(int number)
+{
+    for (int i = 0; i < n_shown; i++)
+        if (shown[i] == number)
+            return i;
+    return n_shown ? INT_MAX : number;
+}
+
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err)
 {
     char why[sizeof refused] = "";
@@ -140,12 +173,19 @@ int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const ch
     if (!*devices)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     bool there = *n > 0;
-    for (int i = 0; i < *n; i++)
+    for (int i = 0; i < *n; i++) {
+        (*devices)[i] = some ? number_now((*devices)[i]) : (*devices)[i];
         there &= (*devices)[i] < count;
+    }
     if (there)
         return 0;
     free(*devices);
     *devices = NULL;
+    if (n_shown) {
+        vp_fail(err, VP_ERESOURCE, "device %s: %s CUDA device%s", name, n_shown > 1 ? "there are not all of these" : "no such",
+                n_shown > 1 ? "s" : "");
+        return vp_hint(err, "use --device cpu, or auto");
+    }
     vp_fail(err, VP_ERESOURCE, "device %s: there %s %d CUDA device%s", name, count == 1 ? "is" : "are", count,
             count == 1 ? "" : "s");
     return vp_hint(err, "use --device cpu, or auto");
@@ -172,6 +212,21 @@ static void *warm_device(void *arg)
     return NULL;
 }
 
+void vp_devices_start(const struct vp_kind *kind, const int *devices, int n)
+{
+    struct warm *w = calloc((size_t)(n > 0 ? n : 1), sizeof *w);
+
+    for (int i = 0; w && i < n; i++) {
+        w[i].kind = kind;
+        w[i].device = devices[i];
+        w[i].started = !pthread_create(&w[i].thread, NULL, warm_device, &w[i]);
+    }
+    for (int i = 0; w && i < n; i++)
+        if (w[i].started)
+            pthread_join(w[i].thread, NULL);
+    free(w);
+}
+
 static void *warm_all(void *arg)
 {
     char *name = arg;
@@ -180,17 +235,8 @@ static void *warm_all(void *arg)
     int *devices, n;
 
     if (!vp_devices_find(&kind, &devices, &n, name, &ignored)) {
-        n = kind == &vp_cpu ? 0 : strcmp(name, "auto") ? n : 1; /* auto may be content with one */
-        struct warm *w = calloc((size_t)(n > 0 ? n : 1), sizeof *w);
-        for (int i = 0; w && i < n; i++) {
-            w[i].kind = kind;
-            w[i].device = devices[i];
-            w[i].started = !pthread_create(&w[i].thread, NULL, warm_device, &w[i]);
-        }
-        for (int i = 0; w && i < n; i++)
-            if (w[i].started)
-                pthread_join(w[i].thread, NULL);
-        free(w);
+        if (kind != &vp_cpu)
+            vp_devices_start(kind, devices, strcmp(name, "auto") ? n : 1); /* auto may be content with one */
         free(devices);
     }
     free(name);

@@ -71,16 +71,16 @@ static int strips_of(const struct vp_op *op, int threads)
 
 /* ---- one strip ---- */
 
-/* What is in the last columns that make no whole group goes through memory that may be read and written beyond. */
+/* What is in the last columns that make no whole tile goes through memory that may be read and written beyond. */
 struct spare {
     _Alignas(LINE) char in[VP_SAT_ROWS][VP_SAT_WIDE * 8], out[VP_SAT_ROWS][VP_SAT_WIDE * 8];
 };
 
-/* `n` columns of the rows of b: those that make whole groups first. */
+/* `n` columns of the rows of b: those that make whole tiles first. */
 static void make_columns(const struct job *j, const struct table *t, struct vp_sat_rows *b, int64_t n,
                          struct spare *spare)
 {
-    const int64_t direct = n % VP_SAT_HALF ? n / VP_SAT_WIDE * VP_SAT_WIDE : n;
+    const int64_t direct = n / VP_SAT_WIDE * VP_SAT_WIDE;
     struct vp_sat_rows rest = *b;
 
     b->columns = direct;
@@ -92,7 +92,7 @@ static void make_columns(const struct job *j, const struct table *t, struct vp_s
     if (n == direct)
         return;
     const size_t in = (size_t)(n - direct) * j->in_size, out = (size_t)(n - direct) * t->out_size;
-    rest.columns = round_to(n - direct, VP_SAT_HALF);
+    rest.columns = round_to(n - direct, VP_SAT_WIDE);
     rest.past = false;
     rest.above = (char *)rest.above + (size_t)direct * t->size;
     if (t->group)
@@ -135,7 +135,7 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
 /* Nothing is above the first row. In an image what is carried stays. */
 static void begin_table(const struct job *j, const struct table *t, int64_t x, int64_t n)
 {
-    const size_t bytes = (size_t)round_to(n, VP_SAT_HALF) * t->size;
+    const size_t bytes = (size_t)round_to(n, VP_SAT_WIDE) * t->size;
     if (j->p->volume)
         memset(t->above + (size_t)x * t->size, 0, bytes);
     if (t->group)
@@ -339,7 +339,7 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
                          .segment = VP_SAT_HIGH,
-                         .width = round_to(size[0], VP_SAT_HALF), .isa = VP_ISA_FIND(vp_sat, NULL)};
+                         .width = round_to(size[0], VP_SAT_WIDE), .isa = VP_ISA_FIND(vp_sat, NULL)};
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,
                          .border = {r->exclusive, r->exclusive && r->volume, r->exclusive},

@@ -1,19 +1,17 @@
 /* Summed area tables: out(y, x) is the sum of all samples at or before y and x, or in volumes at or before z, y and x.
- * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one order, on
- * every device:
+ * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one
+ * order, on every device:
  *
- * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its rows
- * are in groups of 8, its columns in two halves of 64. Within a tile
+ * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its
+ * rows are in groups of 8. Within a tile
  *
- * - along y: w is the sum of the samples of a column over the rows of the group so far, in order; o that of the last w of
- *   the groups before in the tile, in order from 0; u = o + w.
- * - along x, in each row of half a tile: of pairs of columns (2 i, 2 i + 1) the sums s_i = u(2 i) + u(2 i + 1), their 32
- *   prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then with
- *   e_i = s_(i - 1) + g, where s_(-1) is 0 and g, 0 in the first half, 0 + s_31 of the first in the second,
- *   r(2 i) = u(2 i) + e_i and r(2 i + 1) = (u(2 i) + u(2 i + 1)) + e_i.
+ * - along y: w is the sum of the samples of a column over the rows of the group so far, in order; o that of the last w
+ *   of the groups before in the tile, in order from 0; u = o + w.
+ * - along x, in each row: of quads of columns (4 i ... 4 i + 3) t_0 = u(4 i), t_k = t_(k - 1) + u(4 i + k) and
+ *   s_i = t_3, their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then with
+ *   e_i = s_(i - 1), where s_(-1) is 0, r(4 i + k) = t_k + e_i.
  *
- * b, of each row of a tile, is (0 + s_31 of its first half) + s_31 of its second, h the sum of b over the tiles to the left,
- * in order from 0. Then
+ * h, of each row of a tile, is the sum of s_31 over the tiles to the left, in order from 0. Then
  *
  *     out = p + (r + h)
  *
@@ -24,8 +22,8 @@
 
 #include "run/op.h"
 
-/* Rows and columns of a tile, rows of a group of them, columns of half a tile. */
-enum { VP_SAT_HIGH = 64, VP_SAT_WIDE = 128, VP_SAT_ROWS = 8, VP_SAT_HALF = 64 };
+/* Rows and columns of a tile, rows of a group of them. */
+enum { VP_SAT_HIGH = 64, VP_SAT_WIDE = 128, VP_SAT_ROWS = 8 };
 
 /* What sums are taken in. */
 enum vp_sat_sum { VP_SAT_U32, VP_SAT_U64, VP_SAT_F64, VP_SAT_SUMS };
@@ -37,7 +35,7 @@ struct vp_sat {
     int tables;               /* 2: the twin is the table of squares */
     enum vp_sat_sum sum[2];
     int64_t segment;          /* VP_SAT_HIGH */
-    int64_t width;            /* of rows that are carried: the image's, rounded up to 64 */
+    int64_t width;            /* of rows that are carried: the image's, rounded up to VP_SAT_WIDE */
     const void *isa;          /* struct vp_sat_isa */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of summed area tables. Integers wrap, so any order of additions gives their bits: eight rows at a time, each
- * summed up within a vector. Sums in f64 are taken in the order of sat.h: vectors hold every other column of a row, so that
- * its pairs are sums of two of them. */
+ * summed up within a vector. Sums in f64 are taken in the order of sat.h: vectors hold every fourth column of a row, so
+ * that its quads are sums of four of them. */
 #include "image/sat_isa.h"
 
 #include "base/isa.h"
@@ -112,26 +112,25 @@ INTEGERS(int64_t, _i64)
 
 typedef double vd __attribute__((vector_size(4 * LANES)));
 enum {
-    WIDTH = LANES / 2,            /* samples of a vector */
-    PAIRS = VP_SAT_HALF / LANES,  /* vectors of the pairs of half a tile */
-    TOGETHER = LANES / 4          /* rows whose sums along x are made at once, as one alone is waiting most of the time */
+    WIDTH = LANES / 2,                  /* samples of a vector */
+    QUADS = VP_SAT_WIDE / (4 * WIDTH),  /* vectors of a column of four, of a tile */
+    TOGETHER = LANES / 4                /* rows whose sums along x are made at once, as one alone is waiting mostly */
 };
 
-/* Two vectors of columns become one of the even columns and one of the odd ones, and the other way round. That swaps within
- * 128 bits, so pairs are in another order than columns: of eight 0 4 1 5 2 6 3 7. BEFORE(a, b, d): what is d pairs before
- * b in a and b; LAST: the last pair everywhere. */
+/* Two vectors lane by lane, the even ones and the odd ones; quads d before b in a and b; the last quad everywhere.
+ * Quads are in the order that `part` puts them in: of eight 0 2 1 3 4 6 5 7. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
-#define BEFORE1(a, b) __builtin_shufflevector(a, b, 7, 14, 8, 9, 10, 11, 12, 13)
-#define BEFORE2(a, b) __builtin_shufflevector(a, b, 5, 12, 7, 14, 8, 9, 10, 11)
-#define BEFORE4(a, b) __builtin_shufflevector(a, b, 1, 8, 3, 10, 5, 12, 7, 14)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 7, 10, 8, 9, 11, 14, 12, 13)
+#define BEFORE2(a, b) __builtin_shufflevector(a, b, 5, 8, 7, 10, 9, 12, 11, 14)
+#define BEFORE4(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 8, 9, 10, 11)
 #define LAST(a) __builtin_shufflevector(a, a, 7, 7, 7, 7, 7, 7, 7, 7)
 #elif LANES == 8
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
-#define BEFORE1(a, b) __builtin_shufflevector(a, b, 3, 6, 4, 5)
-#define BEFORE2(a, b) __builtin_shufflevector(a, b, 1, 4, 3, 6)
+#define BEFORE1(a, b) __builtin_shufflevector(a, b, 3, 4, 5, 6)
+#define BEFORE2(a, b) __builtin_shufflevector(a, b, 2, 3, 4, 5)
 #define LAST(a) __builtin_shufflevector(a, a, 3, 3, 3, 3)
 #else
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2)
@@ -140,17 +139,63 @@ enum {
 #define LAST(a) ODDS(a, a)
 #endif
 
-/* Half a tile of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a square
+/* Four vectors of columns become one of the first columns of all quads, one of the second ones ... */
+INLINE void part(vd v[4])
+{
+    const vd a = v[0], b = v[1], c = v[2], d = v[3];
+#if LANES == 16
+    const vd ab0 = EVENS(a, b), ab1 = ODDS(a, b), cd0 = EVENS(c, d), cd1 = ODDS(c, d);
+    v[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5, 8, 9, 12, 13);
+    v[1] = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5, 8, 9, 12, 13);
+    v[2] = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7, 10, 11, 14, 15);
+    v[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7, 10, 11, 14, 15);
+#elif LANES == 8
+    const vd ab0 = EVENS(a, b), ab1 = ODDS(a, b), cd0 = EVENS(c, d), cd1 = ODDS(c, d);
+    v[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
+    v[1] = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
+    v[2] = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
+    v[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
+#else
+    v[0] = EVENS(a, c);
+    v[1] = ODDS(a, c);
+    v[2] = EVENS(b, d);
+    v[3] = ODDS(b, d);
+#endif
+}
+
+/* ... and back. */
+INLINE void unite(vd v[4])
+{
+    const vd even01 = EVENS(v[0], v[1]), odd01 = ODDS(v[0], v[1]), even23 = EVENS(v[2], v[3]), odd23 = ODDS(v[2], v[3]);
+#if LANES == 16
+    v[0] = __builtin_shufflevector(even01, even23, 0, 1, 8, 9, 2, 3, 10, 11);
+    v[1] = __builtin_shufflevector(odd01, odd23, 0, 1, 8, 9, 2, 3, 10, 11);
+    v[2] = __builtin_shufflevector(even01, even23, 4, 5, 12, 13, 6, 7, 14, 15);
+    v[3] = __builtin_shufflevector(odd01, odd23, 4, 5, 12, 13, 6, 7, 14, 15);
+#elif LANES == 8
+    v[0] = __builtin_shufflevector(even01, even23, 0, 1, 4, 5);
+    v[1] = __builtin_shufflevector(odd01, odd23, 0, 1, 4, 5);
+    v[2] = __builtin_shufflevector(even01, even23, 2, 3, 6, 7);
+    v[3] = __builtin_shufflevector(odd01, odd23, 2, 3, 6, 7);
+#else
+    v[0] = even01;
+    v[1] = even23;
+    v[2] = odd01;
+    v[3] = odd23;
+#endif
+}
+
+/* A tile of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a square
  * and a sum at once. */
 #define LOAD(IN, SUFFIX)                                                                                               \
     __attribute__((noinline)) static void load##SUFFIX(double *to, const void *from, int64_t x, bool square)           \
     {                                                                                                                  \
         const IN *const a = (const IN *)from + x;                                                                      \
         if (square)                                                                                                    \
-            for (int i = 0; i < VP_SAT_HALF; i++)                                                                      \
+            for (int i = 0; i < VP_SAT_WIDE; i++)                                                                      \
                 to[i] = (double)a[i] * (double)a[i];                                                                   \
         else                                                                                                           \
-            for (int i = 0; i < VP_SAT_HALF; i++)                                                                      \
+            for (int i = 0; i < VP_SAT_WIDE; i++)                                                                      \
                 to[i] = (double)a[i];                                                                                  \
     }
 LOAD(uint8_t, _u8)
@@ -185,50 +230,61 @@ INLINE vd widen_f32(const float *from)
 #elif defined(__AVX2__)
     return _mm256_cvtps_pd(_mm_loadu_ps(from));
 #else
-    vd v;
-    for (int i = 0; i < WIDTH; i++)
-        v[i] = (double)from[i];
-    return v;
+    typedef float narrow __attribute__((vector_size(2 * LANES)));
+    narrow v;
+    memcpy(&v, from, sizeof v);
+    return __builtin_convertvector(v, vd);
 #endif
 }
 
-/* Of half a tile: the sums along y of the even columns, and those of the pairs. */
-struct sums { vd even[PAIRS], pair[PAIRS]; };
+/* Of a row of a tile: in each quad the sums of one, two, three and four columns, of the sums along y. */
+typedef vd quads[QUADS][4];
 
-/* The sums along y of half a tile; what is below its rows goes on from b->group. load: NULL: f32. */
-INLINE void sum_down(struct sums u[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x, load_row *load)
+/* These of all rows; what is below them goes on from b->group. load: NULL: f32. */
+INLINE void sum_down(quads t[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x, load_row *load)
 {
-    double *const group = b->group + x;
-    vd w[2 * PAIRS] = {{0}};
-    for (int r = 0; r < rows; r++) {
-        _Alignas(64) double row[VP_SAT_HALF];
-        if (load)
-            load(row, b->src[r], x, b->square);
-        #pragma GCC unroll 16
-        for (int i = 0; i < PAIRS; i++) {
-            const float *const f = (const float *)b->src[r] + x + i * LANES;
-            const vd one = load ? get(row + i * LANES) : widen_f32(f);
-            const vd two = load ? get(row + i * LANES + WIDTH) : widen_f32(f + WIDTH);
-            const vd even = EVENS(one, two), odd = ODDS(one, two);
-            w[2 * i] = r ? w[2 * i] + even : even;
-            w[2 * i + 1] = r ? w[2 * i + 1] + odd : odd;
-            const vd u0 = get(group + i * LANES) + w[2 * i], u1 = get(group + i * LANES + WIDTH) + w[2 * i + 1];
-            u[r].even[i] = u0;
-            u[r].pair[i] = u0 + u1;
+    _Alignas(64) double all[VP_SAT_ROWS][VP_SAT_WIDE];
+    for (int r = 0; r < rows && load; r++)
+        load(all[r], b->src[r], x, b->square);
+    for (int i = 0; i < QUADS; i++) {
+        double *const group = b->group + x + i * 4 * WIDTH;
+        vd w[4] = {{0}}, o[4];
+        #pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            o[k] = get(group + k * WIDTH);
+        for (int r = 0; r < rows; r++) {
+            vd v[4], sum = {0};
+            #pragma GCC unroll 4
+            for (int k = 0; k < 4; k++)
+                v[k] = load ? get(all[r] + (i * 4 + k) * WIDTH)
+                            : widen_f32((const float *)b->src[r] + x + (i * 4 + k) * WIDTH);
+            part(v);
+            #pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) {
+                w[k] = r ? w[k] + v[k] : v[k];
+                sum = k ? sum + (o[k] + w[k]) : o[k] + w[k];
+                t[r][i][k] = sum;
+            }
         }
+        #pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            set(group + k * WIDTH, b->ends_tile ? (vd){0} : o[k] + w[k]);
     }
-    #pragma GCC unroll 32
-    for (int i = 0; i < 2 * PAIRS; i++)
-        set(group + i * WIDTH, b->ends_tile ? (vd){0} : get(group + i * WIDTH) + w[i]);
 }
 
-/* The 32 prefix sums of pairs, of n rows. */
-INLINE void sum_along(vd s[][PAIRS], int n)
+/* The 32 prefix sums of quads, of n rows, behind a 0. */
+INLINE void sum_along(vd to[][1 + QUADS], const quads *t, int n)
 {
     const vd zero = {0};
+    vd s[TOGETHER][QUADS];
+    #pragma GCC unroll 8
+    for (int r = 0; r < n; r++)
+        #pragma GCC unroll 16
+        for (int i = 0; i < QUADS; i++)
+            s[r][i] = t[r][i][3];
 #define ALL_BY(d)                                                                                                      \
     _Pragma("GCC unroll 16")                                                                                           \
-    for (int i = PAIRS - 1; i >= 0; i--)                                                                               \
+    for (int i = QUADS - 1; i >= 0; i--)                                                                               \
         _Pragma("GCC unroll 8")                                                                                        \
         for (int r = 0; r < n; r++)                                                                                    \
             s[r][i] += BEFORE##d(i ? s[r][i - 1] : zero, s[r][i]);
@@ -241,45 +297,51 @@ INLINE void sum_along(vd s[][PAIRS], int n)
 #endif
 #undef ALL_BY
     #pragma GCC unroll 4
-    for (int d = 1; d < PAIRS; d *= 2)
+    for (int d = 1; d < QUADS; d *= 2)
         #pragma GCC unroll 16
-        for (int i = PAIRS - 1; i >= d; i--)
+        for (int i = QUADS - 1; i >= d; i--)
             #pragma GCC unroll 8
             for (int r = 0; r < n; r++)
                 s[r][i] += s[r][i - d];
+    #pragma GCC unroll 8
+    for (int r = 0; r < n; r++) {
+        to[r][0] = zero;
+        #pragma GCC unroll 16
+        for (int i = 0; i < QUADS; i++)
+            to[r][1 + i] = s[r][i];
+    }
 }
 
-INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v, bool past, bool planes)
+/* Four vectors of the result from column x of row r on. */
+INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v[4], bool past, bool planes)
 {
     if (b->ends_tile && r == VP_SAT_ROWS - 1)
-        set((double *)b->above + x, v);
+        for (int k = 0; k < 4; k++)
+            set((double *)b->above + x + k * WIDTH, v[k]);
     if (planes) {
         double *const plane = (double *)b->plane[r] + x;
-        v = get(plane) + v;
-        set(plane, v);
+        #pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            v[k] = get(plane + k * WIDTH) + v[k];
+            set(plane + k * WIDTH, v[k]);
+        }
     }
     if (b->f32) {
         typedef float narrow __attribute__((vector_size(2 * LANES)));
-        const narrow n = __builtin_convertvector(v, narrow);
-        memcpy((float *)b->dst[r] + x, &n, sizeof n);
-    } else if (past) {
-        put_past((float *)((double *)b->dst[r] + x), (vf)v);
-    } else {
-        set((double *)b->dst[r] + x, v);
+        float *const to = (float *)b->dst[r] + x;
+        for (int k = 0; k < 4; k++) {
+            const narrow n = __builtin_convertvector(v[k], narrow);
+            memcpy(to + k * WIDTH, &n, sizeof n);
+        }
+        return;
     }
-}
-
-/* Row r of half a tile: u are the sums along y, s the prefix sums of their pairs, `left` that of the half before, h of the
- * tiles before. */
-INLINE void put_half(const struct vp_sat_rows *b, int r, int64_t x, const struct sums *u, const vd s[PAIRS], vd left,
-                     const vd p[2 * PAIRS], vd h, bool past, bool planes)
-{
-    #pragma GCC unroll 16
-    for (int i = 0; i < PAIRS; i++) {
-        const vd e = BEFORE1(i ? s[i - 1] : (vd){0}, s[i]) + left;
-        const vd even = p[2 * i] + ((u->even[i] + e) + h), odd = p[2 * i + 1] + ((u->pair[i] + e) + h);
-        put(b, r, x + i * LANES, EVENS(even, odd), past, planes);
-        put(b, r, x + i * LANES + WIDTH, ODDS(even, odd), past, planes);
+    double *const to = (double *)b->dst[r] + x;
+    #pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        if (past)
+            put_past((float *)(to + k * WIDTH), (vf)v[k]);
+        else
+            set(to + k * WIDTH, v[k]);
     }
 }
 
@@ -287,36 +349,34 @@ INLINE void put_half(const struct vp_sat_rows *b, int r, int64_t x, const struct
 INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool planes, load_row *load)
 {
     const int together = rows == VP_SAT_ROWS ? TOGETHER : 1;
-    vd h[VP_SAT_ROWS], g[VP_SAT_ROWS];
+    vd h[VP_SAT_ROWS];
     for (int r = 0; r < rows; r++)
         h[r] = (vd){0} + ((double *)b->left)[r];
-    for (int64_t x = 0; x < b->columns; x += VP_SAT_HALF) {
-        const bool first = x % VP_SAT_WIDE == 0;
-        vd p[2 * PAIRS];
-        struct sums u[VP_SAT_ROWS];
-        for (int i = 0; i < PAIRS; i++) {
-            const double *const above = (double *)b->above + x + i * LANES;
-            p[2 * i] = EVENS(get(above), get(above + WIDTH));
-            p[2 * i + 1] = ODDS(get(above), get(above + WIDTH));
-        }
-        sum_down(u, b, rows, x, load);
-        for (int r = 0; r < rows; r += together) {
-            vd s[TOGETHER][PAIRS];
-            #pragma GCC unroll 8
-            for (int k = 0; k < together; k++)
-                #pragma GCC unroll 16
-                for (int i = 0; i < PAIRS; i++)
-                    s[k][i] = u[r + k].pair[i];
-            sum_along(s, together);
-            #pragma GCC unroll 8
-            for (int k = 0; k < together; k++) {
-                const vd left = first ? (vd){0} : g[r + k];
-                put_half(b, r + k, x, &u[r + k], s[k], left, p, h[r + k], past, planes);
-                g[r + k] = left + LAST(s[k][PAIRS - 1]);
-                if (!first)
-                    h[r + k] += g[r + k];
+    for (int64_t x0 = 0; x0 < b->columns; x0 += VP_SAT_WIDE) {
+        quads t[VP_SAT_ROWS];
+        vd s[VP_SAT_ROWS][1 + QUADS];
+        sum_down(t, b, rows, x0, load);
+        for (int r = 0; r < rows; r += together)
+            sum_along(s + r, t + r, together);
+        for (int i = 0; i < QUADS; i++) { /* few columns of all rows, then the next */
+            const int64_t x = x0 + i * 4 * WIDTH;
+            vd p[4];
+            #pragma GCC unroll 4
+            for (int k = 0; k < 4; k++)
+                p[k] = get((double *)b->above + x + k * WIDTH);
+            part(p);
+            for (int r = 0; r < rows; r++) {
+                const vd e = BEFORE1(s[r][i], s[r][i + 1]);
+                vd out[4];
+                #pragma GCC unroll 4
+                for (int k = 0; k < 4; k++)
+                    out[k] = p[k] + ((t[r][i][k] + e) + h[r]);
+                unite(out);
+                put(b, r, x, out, past, planes);
             }
         }
+        for (int r = 0; r < rows; r++)
+            h[r] += LAST(s[r][QUADS]);
     }
     for (int r = 0; r < rows; r++)
         ((double *)b->left)[r] = h[r][0];

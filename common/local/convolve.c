@@ -361,16 +361,22 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
     return sums ? 0 : -1;
 }
 
+int vp_convolve_types(const char *what, enum vp_type in, enum vp_type out, const struct vp_fft64 *fft, struct vp_err *err)
+{
+    if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
+        return vp_fail(err, VP_EUSAGE, "%s takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s", what,
+                       vp_type_name(in), vp_type_name(out));
+    if (in != VP_F64 || fft)
+        return 0;
+    vp_fail(err, VP_ERUN, "f64 samples take transforms in f64, which this program was built without (FFTW)");
+    return vp_hint(err, "img-convert --type f32 makes samples of f32; make FFTW=1 builds it with FFTW");
+}
+
 static int check(const struct vp_convolve_given *g, const int64_t size[3], enum vp_type in, enum vp_type out,
                  struct vp_err *err)
 {
-    if ((!(VP_CONVOLVE_TYPES & 1u << in) && in != VP_F64) || (out != in && out != VP_F32))
-        return vp_fail(err, VP_EUSAGE, "convolution takes u8, u16, i16, f32 and f64 to the same or f32, not %s to %s",
-                       vp_type_name(in), vp_type_name(out));
-    if (in == VP_F64 && !g->fft) {
-        vp_fail(err, VP_ERUN, "f64 samples take transforms in f64, which this program was built without (FFTW)");
-        return vp_hint(err, "img-convert --type f32 makes samples of f32; make FFTW=1 builds it with FFTW");
-    }
+    if (vp_convolve_types("convolution", in, out, g->fft, err))
+        return -1;
     if (g->n[2] > 1 && g->nodes[0] * g->nodes[1] > 1) {
         vp_fail(err, VP_ERUN, "a grid of kernels of %lld planes: expected kernels of one plane", (long long)g->n[2]);
         return vp_hint(err, "one kernel may have several");

@@ -38,7 +38,7 @@ struct vp_deconvolve_given {
     void *ctx;
 };
 
-/* op->params. One input, u8 u16 i16 f32; the result is the same or f32. */
+/* op->params. One input, u8 u16 i16 f32, and on the CPU f64, for which all is done in f64; the result is the same or f32. */
 struct vp_deconvolve_params {
     struct vp_deconvolve_given g; /* without what points to the kernels */
     enum vp_type in, out;

@@ -54,8 +54,8 @@ static struct vp_window window_of(const struct vp_op *op, struct vp_moments_ctx 
 
     *ctx = (struct vp_moments_ctx){p, s};
     return (struct vp_window){
-        .op = op, .f = &p->f, .edge = p->edge, .ctx = ctx, .size = vp_type_size(p->in), .out_size = vp_type_size(p->out),
-        .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
+        .op = op, .f = &p->f, .edge = p->edge, .ctx = ctx, .size = vp_type_size(p->in),
+        .out_size = vp_type_size(p->out), .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
         .lanes = !p->spreads ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2,
         .begin = p->isa->begin, .across = p->isa->across[kind][s],
         .combine = p->isa->combine[s], .load = p->isa->load[kind][s], .grow = p->isa->grow[s],

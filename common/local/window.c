@@ -458,8 +458,8 @@ static void *take(char **rest, size_t bytes)
 }
 
 /* image: that there is; box: in places of w's. */
-static void run_tile(const struct vp_window *w, const int64_t image[3], const struct vp_part *in, const struct vp_part *out,
-                     const struct vp_box *box, char *scratch)
+static void run_tile(const struct vp_window *w, const int64_t image[3], const struct vp_part *in,
+                     const struct vp_part *out, const struct vp_box *box, char *scratch)
 {
     struct vp_tile t = {.w = w, .out = *box, .n = vp_box_size(box, 0)};
     const int64_t size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};

@@ -332,6 +332,7 @@ int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, i
     struct vp_box in_box = out_box;
     struct vp_part part[VP_MAX_INPUTS + 1];
     enum vp_type type[VP_MAX_INPUTS + 1] = {0};
+    void *kept = NULL;
     int rc = -1;
 
     for (int s = 0; s < c->n; s++)
@@ -359,8 +360,17 @@ int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, i
             p[z] = base + (size_t)(z * nx * ny) * vp_type_size(type[k]);
         part[k] = (struct vp_part){*box, nx, p};
     }
-    rc = vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
+    if (!last->carries) {
+        rc = vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
+        goto out;
+    }
+    kept = vp_alloc_raw(1, vp_chain_keeps(c, &out_box, threads), "what is carried on", err);
+    if (kept) {
+        memset(kept, 0, vp_chain_keeps(c, &out_box, threads));
+        rc = vp_chain_go_on(c, part, &part[c->stacks], scratch, kept, threads, err);
+    }
 out:
+    free(kept);
     free(scratch);
     free(plane);
     return rc;

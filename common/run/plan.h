@@ -32,7 +32,8 @@ struct vp_problem {
     uint64_t memory;               /* of the host */
     uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
     bool once;                     /* the input can be read once only */
-    bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
+    bool rows;                     /* rows of pages can be read in any order, and written (or there is one page), so
+                                      there may be bands */
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;
     uint64_t free[VP_MAX_DEVICES]; /* bytes that may be taken on each */

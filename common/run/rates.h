@@ -45,9 +45,9 @@
     X(device_alloc, 5e11, "bytes/s", "of a device's memory, allocated", "a guess") \
     X(subsets_save, 0.1, "s", "that subsets must save: they cost the promise of equal bits", "a guess") \
     X(subsets_part, 0.25, "of the whole", "that they must save, too", "a guess") \
-    X(filter_avx512, 4.7e-9, "s/sample", "of the transform, filtered by one thread", "XEON16: 4.2 to 5.6 ns") \
-    X(filter_avx2, 5.7e-9, "s/sample", "the same", "XEON16: 5.0 to 6.4 ns") \
-    X(filter_generic, 9e-9, "s/sample", "the same", "XEON16: 7.4 to 10.2 ns")
+    X(filter_avx512, 3.6e-9, "s/sample", "of the transform, filtered by one thread", "XEON16: 4.7 ns / 1.3") \
+    X(filter_avx2, 4.9e-9, "s/sample", "the same", "XEON16: 5.7 ns / 1.16") \
+    X(filter_generic, 7.8e-9, "s/sample", "the same", "XEON16: 9 ns / 1.16")
 
 struct vp_rates {
 #define VP_RATES_FIELD(name, value, unit, what, where) double name;

@@ -243,6 +243,8 @@ static int put_pages(struct run *r, const struct sink *to, int64_t page, int64_t
         return vp_writer_lines(to->writer, n, samples, r->io_threads, err);
     if (r->plan->bands == 1)
         return vp_writer_pages(to->writer, n, samples, r->io_threads, err);
+    if (!vp_writer_random(to->writer)) /* of one page */
+        return vp_writer_lines(to->writer, rows, samples, r->io_threads, err);
     return vp_writer_bands(to->writer, page, n, r->y0, r->y1, samples, r->io_threads, err);
 }
 

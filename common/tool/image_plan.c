@@ -43,7 +43,9 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
         p->beside += chain->stage[s].holds;
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
     p->once = !im->seekable;
-    p->rows = vp_output_any_order(run) && !unknown && !im->lines;
+    /* of a page that is alone, bands follow each other */
+    const bool alone = p->image[2] == 1 && p->inner == 1 && p->outer == 1 && !run->common.compress;
+    p->rows = (vp_output_any_order(run) || alone) && !unknown && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
         if (im->single[k])
@@ -93,6 +95,7 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
     if (automatic && !vp_choose(&effort, 1))
         return 0;
     const struct vp_kind *kind = NULL;
+    vp_devices_only(run->common.device);
     if (vp_devices_find(&kind, &devices, &n, run->common.device, err))
         return -1;
     if (kind->on_host) {
@@ -111,6 +114,8 @@ static int find_devices(const struct vp_images *im, struct vp_run *run, struct v
     if (automatic)
         n = vp_choose(&effort, n);
     p->devices = 0;
+    if (n > 1)
+        vp_devices_start(kind, devices, (int)vp_min64(n, VP_MAX_DEVICES));
     for (int i = 0; i < n && p->devices < VP_MAX_DEVICES && !rc; i++) {
         struct vp_device_info info = {0};
         rc = kind->info(devices[i], &info, err);

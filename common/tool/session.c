@@ -80,6 +80,7 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
                     struct vp_err *err)
 {
     const bool automatic = !strcmp(run->common.device, "auto");
+    vp_devices_only(run->common.device);
     if (!automatic)
         vp_devices_warm(run->common.device);
     if (vp_open_values(run, run->parsed.operands, run->parsed.n_operands, &s->reader, err))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolution beside SciPy, OpenCV and a recipe in NumPy: convolve_peers.py CONVOLVE_BENCH [image|grid|volume]...
+"""Convolution beside SciPy, OpenCV and a recipe in NumPy: convolve_peers.py CONVOLVE_BENCH [image|grid|volume|f64]...
 
 One thread each, in one run, alternating; seconds of the processor, so that what else runs counts little. Of several times
 the least. The recipe convolves with each kernel of a grid the part that its weights reach, and adds up."""
@@ -88,6 +88,13 @@ def main():
         print("256^3 with one kernel of 31^3")
         show("scipy.signal.fftconvolve", least(lambda: signal.fftconvolve(volume, kernel, "same"), 2), mine)
         show("scipy.signal.oaconvolve", least(lambda: signal.oaconvolve(volume, kernel, "same"), 1), mine)
+    if "f64" in wanted:
+        mine = np.minimum(ours(bench, "f64"), ours(bench, "f64"))
+        for size, kernel, of in (((4096, 4096), (101, 101), mine[0]), ((256, 256, 256), (31, 31, 31), mine[2])):
+            image, kernel = rng.random(size), rng.random(kernel)
+            print("f64:", "x".join(map(str, size)), "with one kernel of", "x".join(map(str, kernel.shape)))
+            show("scipy.signal.fftconvolve", least(lambda: signal.fftconvolve(image, kernel, "same"), 2), of)
+            show("scipy.signal.oaconvolve", least(lambda: signal.oaconvolve(image, kernel, "same"), 1), of)
 
 
 main()

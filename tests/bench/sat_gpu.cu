@@ -122,7 +122,7 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
             const int64_t p = pitch_of(s.n[0], t);
             b[i] = {box, p, p * rows, out[i].get(p * rows * (end - z) * vp_type_size(t))};
         }
-        const uint64_t sb = lookback ? vp::three::bytes_of<double>((const vp_sat *)s.op.params, size)
+        const uint64_t sb = lookback ? vp::three::bytes_of<float, double>((const vp_sat *)s.op.params, size)
                                      : vp_gpu_sat.scratch(&s.op, size, size);
         void *const sc = scratch.get(sb);
         must(cudaMemset(sc, 0x77, sb), "memset");
@@ -288,7 +288,7 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
     double passes = NAN;
     if constexpr (std::is_same<In, float>::value || sizeof(Out) == 4) {
         using A = std::conditional_t<std::is_same<In, float>::value, double, Out>;
-        w.scratch = scratch.get(vp::three::bytes_of<A>((const vp_sat *)op.params, size));
+        w.scratch = scratch.get(vp::three::bytes_of<In, A>((const vp_sat *)op.params, size));
         passes = measure(q->stream, 9, [&] {
             if (vp::three::run<In, A, Out, false>(&op, &w, &oa, (char *)w.state, &err))
                 printf("%s\n", err.msg), exit(1);

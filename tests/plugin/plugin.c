@@ -7,12 +7,35 @@
 #include "build.h"
 
 const struct vp_kind *vp_plugin(void);
+int vp_plugin_show(const int *device, int n);
 
-/* As many as $VOXPIPE_PRETEND says; 3 if it says nothing. */
+static const int *shown;
+static int n_shown;
+
+__attribute__((visibility("default"))) int vp_plugin_show(const int *device, int n)
+{
+    shown = device;
+    n_shown = n;
+    return 0;
+}
+
+/* As many as $VOXPIPE_PRETEND says; 3 if it says nothing. Of those that are shown, up to the first that is not there. */
 static int count(void)
 {
     const char *n = getenv("VOXPIPE_PRETEND");
-    return n ? atoi(n) : 3;
+    const int all = n ? atoi(n) : 3;
+    int there = 0;
+    while (there < n_shown && shown[there] < all)
+        there++;
+    return shown ? there : all;
+}
+
+static int info(int device, struct vp_device_info *info, struct vp_err *err)
+{
+    const int rc = pretended.info(device, info, err);
+    if (shown)
+        snprintf(info->name, sizeof info->name, "pretended device %d", shown[device]);
+    return rc;
 }
 
 static struct vp_kernel any;
@@ -33,6 +56,7 @@ __attribute__((visibility("default"))) const struct vp_kind *vp_plugin(void)
     table.build = VP_BUILD;
     table.name = "cuda";
     table.count = count;
+    table.info = info;
     table.kernel = kernel;
     return &table;
 }

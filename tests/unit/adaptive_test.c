@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Local thresholds: the formula in long double (of integers: in exact sums), for all types, shapes and instruction
- * sets, for every rule for edges; in random boxes; what lies exactly on its threshold; NaN. And what methods and options are of it. */
+ * sets, for every rule for edges; in random boxes; what lies exactly on its threshold; NaN. And what methods and
+ * options are of it. */
 #include "base/err.h"
 #include "base/size.h"
 #include "boxes.h"

@@ -2,6 +2,7 @@
 /* Deconvolution against its definition in float64, and what it promises: blur is taken away, edges do not ring, what is
  * not finite is left out, threads change nothing. */
 #include "base/err.h"
+#include "base/fft64.h"
 #include "local/deconvolve.h"
 #include "boxes.h"
 #include "test.h"
@@ -123,12 +124,13 @@ static void naive(const struct system *s, const int64_t image[3], const float *d
 static int apply(const struct vp_deconvolve_given *g, const int64_t image[3], const void *in, enum vp_type type, void *out,
                  int threads)
 {
+    const enum vp_type result = type == VP_F64 ? VP_F64 : VP_F32;
     struct vp_err err = VP_ERR_INIT;
     struct vp_chain c = {0};
     struct vp_op op;
     const void *from = in;
 
-    CHECK_INT(vp_deconvolve_local(&op, g, image, type, VP_F32, &err), 0);
+    CHECK_INT(vp_deconvolve_local(&op, g, image, type, result, &err), 0);
     CHECK_STR(err.msg, "");
     if (err.code)
         return -1;
@@ -168,6 +170,19 @@ static void test_definition(void)
         for (int64_t i = 0; i < m; i++) {
             off = fmax(off, fabs(out[i] - want[i]));
             most = fmax(most, fabs(want[i]));
+        }
+        if (&vp_fftw) { /* in f64 */
+            double exact[6 * 64], data64[300], out64[300], off64 = 0;
+            for (int i = 0; i < 6 * 64; i++)
+                exact[i] = kernels[i];
+            for (int64_t i = 0; i < m; i++)
+                data64[i] = data[i];
+            g.kernel.exact = exact;
+            g.kernel.fft = &vp_fftw;
+            apply(&g, image, data64, VP_F64, out64, 2);
+            for (int64_t i = 0; i < m; i++)
+                off64 = fmax(off64, fabs(out64[i] - want[i]));
+            CHECK(off64 < 1e-12 * most);
         }
         CHECK(off < 1e-5 * most);
         if (!(off < 1e-5 * most))

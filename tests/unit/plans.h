@@ -125,6 +125,19 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
         for (int a = 0; !plan->twice && a < 3; a++)
             plan->part[a] = n[a];
     }
+    for (int s = 0; s < c->n; s++)
+        if (c->stage[s].carries) { /* whole planes, a step or more of them */
+            const int64_t step = c->stage[s].step[2];
+            plan->stream = plan->stream || !p->kind || !c->stage[s].join;
+            plan->part[0] = n[0];
+            plan->part[1] = n[1];
+            plan->band = n[1];
+            plan->bands = 1;
+            plan->part[2] = plan->stream ? dice(1, (n[2] + step - 1) / step) * step : step;
+            plan->part[2] = plan->part[2] < n[2] ? plan->part[2] : n[2];
+            plan->slab = plan->stream ? dice(1, (planes + step - 1) / step) * step : plan->part[2];
+            plan->slab = plan->slab < planes ? plan->slab : planes;
+        }
     const int64_t images = (plan->slab + n[2] - 1) / n[2];
     const struct vp_op *last = &c->stage[c->n - 1];
     const int64_t grows = last->before[2] + last->behind[2], less = vp_max64(0, -grows), input = (n[2] - grows) * outer;

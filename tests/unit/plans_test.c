@@ -12,6 +12,7 @@
 #include "tool/stat.h"
 #include "local/log.h"
 #include "image/math.h"
+#include "image/sat.h"
 #include "image/threshold.h"
 #include "local/morph.h"
 #include "image/morphrecon_derive.h"
@@ -32,9 +33,11 @@ static const double MOST_PARTS = 400;
 
 static char dir[] = "/tmp/plans_test.XXXXXX";
 
-enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, DECONVOLVE, MATH, RECON, FAMILIES };
+enum family { GAUSS, LOG, LOCAL, MORPH, NLMEANS, THRESHOLD, WIENER, CONVOLVE, DECONVOLVE, MATH, RECON, SAT,
+              FAMILIES };
 static const char *const NAME[FAMILIES] = {"img-gauss",     "img-log",    "img-local",    "img-morph", "img-nlmeans",
-                                           "img-threshold", "img-wiener", "img-convolve", "img-deconvolve", "img-math",  "img-morphrecon"};
+                                           "img-threshold", "img-wiener", "img-convolve", "img-deconvolve", "img-math",  "img-morphrecon",
+                                           "img-sat"};
 
 static struct set {
     const char *name;
@@ -93,7 +96,7 @@ static int counted_finish(const struct vp_op *op, const struct vp_part *in, cons
 
 static int counted_launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
 {
-    if (op == tally.last && work->visit != VP_SUMMARY)
+    if (op == tally.last && work->visit != VP_SUMMARY && work->visit != VP_LOCAL)
         add_tally(&work->out->box);
     return now->under->kernel(op->kernel)->launch(op, work, err);
 }
@@ -123,6 +126,23 @@ static void *canary_alloc(size_t n)
 {
     void *p = now->under->host_alloc(n);
     return p ? memset(p, 0xA5, n) : NULL;
+}
+
+/* What was before, to a part of a table that was made without (as a pretended device has it). */
+static void add_before(const struct vp_op *op, const struct vp_area *out, const void *state)
+{
+    const struct vp_sat *p = op->params;
+    for (int64_t z = 0; z < vp_box_size(&out->box, 2); z++)
+        for (int64_t y = 0; y < vp_box_size(&out->box, 1); y++)
+            for (int64_t x = 0; x < vp_box_size(&out->box, 0); x++) {
+                const int64_t at = z * out->plane + y * out->pitch + x, from = y * p->width + x;
+                if (p->sum[0] == VP_SAT_U32)
+                    ((uint32_t *)out->data)[at] += ((const uint32_t *)state)[from];
+                else if (p->sum[0] == VP_SAT_U64)
+                    ((uint64_t *)out->data)[at] += ((const uint64_t *)state)[from];
+                else
+                    ((double *)out->data)[at] = ((const double *)state)[from] + ((double *)out->data)[at];
+            }
 }
 
 /* ---- the devices ---- */
@@ -168,6 +188,7 @@ struct params {
     struct vp_footprint_params window;
     enum vp_morph morph;
     struct vp_morphrecon_want recon;
+    struct vp_sat_request table;
     int64_t iterations, search[3], patch[3];
     double range[2], h, noise;
     struct vp_adaptive_params adaptive;
@@ -346,6 +367,18 @@ static void draw_recon(struct params *p, const struct scene *s)
         w->erosion ? " --by erosion" : "");
 }
 
+/* An image is a stack of its rows here, as the engine has it. */
+static void draw_sat(struct params *p, const struct scene *s)
+{
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_sat_request *t = &p->table;
+    t->volume = s->n[1] > 1;
+    do
+        t->out = (enum vp_type)ONE_OF(VP_U32, VP_U64, VP_I32, VP_I64, VP_F64, VP_F32);
+    while (vp_sat_check(s->held, t->out, &err) || (t->volume && t->out == VP_F32)); /* of which devices have no kernel */
+    say(p, "%s --type %s (%s)", t->volume ? " --3d" : "", vp_type_name(t->out), vp_type_name(s->held));
+}
+
 static void draw_convolve(struct params *p, const struct scene *s)
 {
     static const char *const method[] = {NULL, "fft", "direct"};
@@ -442,6 +475,9 @@ static void draw(struct params *p, const struct scene *s, enum family family)
     case RECON:
         draw_recon(p, s);
         break;
+    case SAT:
+        draw_sat(p, s);
+        break;
     case WIENER:
         p->noise = (double)ONE_OF(0, 30, 500) * grey(s) * grey(s);
         say(p, " --noise %g", p->noise);
@@ -522,6 +558,9 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
     case RECON:
         rc = vp_morphrecon_chain(c, &p->recon, size, s->flat, s->held, err);
         break;
+    case SAT:
+        rc = vp_sat_op(&op, &p->table, size, s->held, err) || vp_chain_add(c, &op, err);
+        break;
     case WIENER:
         rc = vp_footprint_make(&f, &p->window, &im, err)
              || vp_wiener_local(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
@@ -533,6 +572,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         break;
     case DECONVOLVE:
         convolve.kernels = p->kernels;
+        convolve.exact = p->exact;
         rc = vp_deconvolve_local(&op, &(struct vp_deconvolve_given){.kernel = convolve, .iterations = p->iterations,
                                  .accelerate = p->h > 0}, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
@@ -605,6 +645,8 @@ static void make_stack(struct scene *s, int k, const int64_t image[3], int64_t p
             v[i] = s->odd && dice(0, 400) == 0 ? NAN : v[i] / 7 - 12 + (double)dice(0, 99) / 1000;
         else if (type == VP_I8)
             v[i] -= 128;
+        else if (type == VP_U32 || type == VP_I32)
+            v[i] = v[i] * 2e7 + (double)dice(0, 9999999) - (type == VP_I32 ? 2147483648. : 0);
         else if (type != VP_U8)
             v[i] = v[i] * 200 + (double)dice(0, 199) - (type == VP_I16 ? 25600 : 0);
     }
@@ -634,8 +676,17 @@ static void make_scene(struct scene *s, enum family family)
         times = dice(1, 3);
     }
     s->stored[0] = s->stored[1] = types[dice(0, 5)];
-    s->held = s->stored[0] == VP_I8 && family != MATH ? VP_I16 : s->stored[0];
-    if (family == CONVOLVE && s->held == VP_F32 && &vp_fftw && dice(0, 1))
+    if (family == SAT) {
+        s->stored[0] = (enum vp_type)ONE_OF(VP_U8, VP_U16, VP_U32, VP_I8, VP_I16, VP_I32, VP_F32, VP_F64);
+        s->flat = false;
+        if (dice(0, 2)) {
+            s->n[0] = dice(1, ONE_OF(300, 300, 70, 9, 1));
+            s->n[1] = 1;
+            s->n[2] = dice(1, ONE_OF(400, 400, 150, 9, 1));
+        }
+    }
+    s->held = s->stored[0] == VP_I8 && family != MATH && family != SAT ? VP_I16 : s->stored[0];
+    if ((family == CONVOLVE || family == DECONVOLVE) && s->held == VP_F32 && &vp_fftw && dice(0, 1))
         s->stored[0] = s->stored[1] = s->held = VP_F64;
     s->odd = vp_type_is_float(s->held) && dice(0, 3) == 0;
     if (family == MATH) { /* all pages are one image along z */
@@ -1134,7 +1185,7 @@ static bool test_family(enum family family, int plans, uint64_t seed)
     CHECK_INT(n.unlike, 0);
     CHECK(!ok || n.runs >= plans);
     if (ok && plans >= 200) {
-        CHECK((family == DECONVOLVE || n.bands >= plans / 50) && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
+        CHECK((family == DECONVOLVE || family == SAT || n.bands >= plans / 50) && n.piped >= plans / 10 && n.files >= plans / 10 && n.chosen >= plans / 50);
         for (int i = 0; i < n_sets; i++) {
             const bool streams = sets[i].kind.name ? !n.without : family <= LOG; /* CPU: where something is kept */
             CHECK(n.on[i] + n.without > plans / (2 * n_sets));
@@ -1160,6 +1211,7 @@ int main(int argc, char **argv)
     signal(SIGSEGV, show_running);
 #endif
     pretend.fail_at = -1;
+    pretend_apply = add_before;
     for (char *name; (name = strtok_r(rest, " ", &rest));)
         if (n_sets == MAX_SETS || !add_set(name))
             return 1;

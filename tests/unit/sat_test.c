@@ -10,35 +10,29 @@
 
 /* ---- what is wanted ---- */
 
-/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it along
- * x, and to h, of each row, its sum. */
+/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it
+ * along x, and to h, of each row, its sum. */
 static void want_tile(const double *a, double r[64][128], double h[64], int64_t nx, int64_t x0, int64_t y0, int high)
 {
     double u[128], w[128] = {0}, o[128] = {0};
     for (int y = 0; y < high; y++) {
-        double b = 0;
+        double s[32], t[128];
         for (int x = 0; x < 128; x++) {
             const double v = x0 + x < nx ? a[(y0 + y) * nx + x0 + x] : 0;
             if (y && y % 8 == 0)
                 o[x] = o[x] + w[x];
             w[x] = y % 8 ? w[x] + v : v;
             u[x] = o[x] + w[x];
+            t[x] = x % 4 ? t[x - 1] + u[x] : u[x];
         }
-        for (int half = 0; half < 128; half += 64) {
-            double s[32];
-            for (int i = 0; i < 32; i++)
-                s[i] = u[half + 2 * i] + u[half + 2 * i + 1];
-            for (int d = 1; d < 32; d *= 2)
-                for (int i = 31; i >= d; i--)
-                    s[i] = s[i] + s[i - d];
-            for (int i = 0; i < 32; i++) {
-                const double e = (i ? s[i - 1] : 0) + b, *pair = u + half + 2 * i;
-                r[y][half + 2 * i] = pair[0] + e;
-                r[y][half + 2 * i + 1] = (pair[0] + pair[1]) + e;
-            }
-            b = b + s[31];
-        }
-        h[y] = b;
+        for (int i = 0; i < 32; i++)
+            s[i] = t[4 * i + 3];
+        for (int d = 1; d < 32; d *= 2)
+            for (int i = 31; i >= d; i--)
+                s[i] = s[i] + s[i - d];
+        for (int x = 0; x < 128; x++)
+            r[y][x] = t[x] + (x < 4 ? 0 : s[x / 4 - 1]);
+        h[y] = s[31];
     }
 }
 
