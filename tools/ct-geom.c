@@ -2,7 +2,7 @@
 /* ct-geom: makes a scan geometry from options, or reads one in any form it knows and puts the options over
  * it; writes it as a geometry file, or explains it. Text only: no pixels are touched. */
 #include "geom/geom.h"
-#include "stack/writer.h"
+#include "stack/outfile.h"
 #include "tool/tool.h"
 #include <stdlib.h>
 #include <string.h>

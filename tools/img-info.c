@@ -3,6 +3,7 @@
  * percentiles), as text, JSON or bare values for scripts. */
 #include "base/text.h"
 #include "image/info.h"
+#include "stack/outfile.h"
 #include "tool/open.h"
 #include "tool/tool.h"
 

@@ -2,8 +2,8 @@
 /* img-sat: summed area tables of images and volumes. */
 #include "image/boxes.h"
 #include "image/sat.h"
+#include "stack/outfile.h"
 #include "stack/reader.h"
-#include "stack/writer.h"
 #include "tool/image_run.h"
 #include "tool/tool.h"
 

@@ -3,6 +3,7 @@
  * window. */
 #include "base/size.h"
 #include "image/render.h"
+#include "stack/outfile.h"
 #include "tool/open.h"
 #include "tool/tool.h"
 

@@ -10,7 +10,6 @@
 #include "geom/geom.h"
 #include "ct/quantity.h"
 
-struct vp_reader;
 
 struct vp_normalize_params {
     struct vp_strings flat;   /* --flat: each a set, interpolated linearly over the scan */
@@ -42,9 +41,6 @@ int vp_normalize_open(struct vp_normalize **n, const struct vp_normalize_params 
 /* Detector rows it knows; -1 if every row is treated alike (no flat, dark or mask). */
 int64_t vp_normalize_rows(const struct vp_normalize *n);
 size_t vp_normalize_bytes(const struct vp_normalize *n);   /* memory it holds */
-
-/* Mean of all pages of a stack, as f32 (summed in double). */
-int vp_mean_page(struct vp_reader *r, float *out, struct vp_err *err);
 
 /* What was repaired; added to atomically by the functions below, which also take NULL. */
 struct vp_normalize_report {

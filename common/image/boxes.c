@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "image/report.h"
-#include "stack/writer.h"
+#include "stack/outfile.h"
 
 #include <errno.h>
 #include <math.h>

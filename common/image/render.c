@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "image/statistics.h"
+#include "stack/outfile.h"
 #include "stack/reader.h"
-#include "stack/writer.h"
 
 #include <math.h>
 #include <stdlib.h>

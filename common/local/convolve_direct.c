@@ -109,12 +109,9 @@ int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, st
     const struct vp_box *out = &j->out->box;
     struct work ignored;
     const size_t bytes = lay_out(&ignored, p, NULL);
-    const int64_t side[3] = {SIDE[0], SIDE[1], p->n[2] > 1 ? SIDE[2] : 1};
-    int64_t n[3];
+    const int64_t side[3] = {SIDE[0], SIDE[1], p->n[2] > 1 ? SIDE[2] : 1}, n = vp_box_tiles(out, side);
     int rc = 0;
 
-    for (int a = 0; a < 3; a++)
-        n[a] = (vp_box_size(out, a) + side[a] - 1) / side[a];
     #pragma omp parallel num_threads(threads)
     {
         struct vp_err own = VP_ERR_INIT;
@@ -123,15 +120,9 @@ int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, st
         memset(mem, 0, bytes); /* the ends of rows are read, though never used */
         lay_out(&w, p, mem);
         #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) {
-            const int64_t where[3] = {i % n[0], i / n[0] % n[1], i / n[0] / n[1]};
-            struct vp_box box;
-            int64_t size[3];
-            for (int a = 0; a < 3; a++) {
-                box.lo[a] = out->lo[a] + where[a] * side[a];
-                box.hi[a] = vp_min64(box.lo[a] + side[a], out->hi[a]);
-                size[a] = vp_box_size(&box, a);
-            }
+        for (int64_t i = 0; i < n; i++) {
+            const struct vp_box box = vp_box_tile(out, side, i);
+            const int64_t size[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
             if (block(j, &w, box.lo, size) && vp_convolve_spoil(j, &box, &own)) {
                 vp_err_keep(err, &own);
                 #pragma omp atomic write

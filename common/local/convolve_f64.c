@@ -403,13 +403,11 @@ int vp_convolve_f64(const struct vp_convolve_job *j, void *scratch, int threads,
     const bool tiles = c->method == VP_FFT;
     const int64_t side[3] = {tiles ? c->out[0] : WIDE, tiles ? c->out[1] : HIGH, tiles ? c->out[2] : p->n[2] > 1 ? DEEP : 1};
     const size_t bytes = bytes_of_thread(p);
-    int64_t n[3];
+    const int64_t n = vp_box_tiles(out, side);
     int rc = 0;
 
     if (tiles && keep_spectra(p, scratch, bytes, threads, err))
         return -1;
-    for (int a = 0; a < 3; a++)
-        n[a] = (vp_box_size(out, a) + side[a] - 1) / side[a];
     #pragma omp parallel num_threads(threads)
     {
         struct vp_err own = VP_ERR_INIT;
@@ -423,15 +421,9 @@ int vp_convolve_f64(const struct vp_convolve_job *j, void *scratch, int threads,
             lay_out_block(&b, p, mem);
         }
         #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < n[0] * n[1] * n[2]; i++) {
-            const int64_t where[3] = {i % n[0], i / n[0] % n[1], i / n[0] / n[1]};
-            struct vp_box box;
-            int64_t size[3];
-            for (int a = 0; a < 3; a++) {
-                box.lo[a] = out->lo[a] + where[a] * side[a];
-                box.hi[a] = vp_min64(box.lo[a] + side[a], out->hi[a]);
-                size[a] = vp_box_size(&box, a);
-            }
+        for (int64_t i = 0; i < n; i++) {
+            const struct vp_box box = vp_box_tile(out, side, i);
+            const int64_t size[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
             const bool bad = tiles ? make_tile(j, &w, box.lo) : make_block(j, &b, box.lo, size);
             if (bad && vp_convolve_spoil(j, &box, &own)) {
                 vp_err_keep(err, &own);

@@ -300,24 +300,17 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
                struct vp_err *err)
 {
     const struct vp_nlmeans_params *p = op->params;
-    const int64_t *side = side_of(p);
-    int64_t n[3];
+    const int64_t *side = side_of(p), n = vp_box_tiles(&out->box, side);
 
     (void)err;
-    for (int a = 0; a < 3; a++)
-        n[a] = (vp_box_size(&out->box, a) + side[a] - 1) / side[a];
     #pragma omp parallel num_threads(threads)
     {
         struct work w = {.p = p, .image = op->image};
         const size_t bytes = lay_out(&w, p, NULL);
         lay_out(&w, p, (char *)mem + (size_t)omp_get_thread_num() * bytes);
         #pragma omp for schedule(dynamic)
-        for (int64_t u = 0; u < n[0] * n[1] * n[2]; u++) {
-            const int64_t where[3] = {u % n[0], u / n[0] % n[1], u / n[0] / n[1]};
-            for (int a = 0; a < 3; a++) {
-                w.tile.lo[a] = out->box.lo[a] + where[a] * side[a];
-                w.tile.hi[a] = vp_min64(w.tile.lo[a] + side[a], out->box.hi[a]);
-            }
+        for (int64_t u = 0; u < n; u++) {
+            w.tile = vp_box_tile(&out->box, side, u);
             one_tile(&w, in, out);
         }
     }

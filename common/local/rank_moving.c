@@ -11,17 +11,11 @@
 #include <string.h>
 
 /* Tiles of the output, each one unit of work. Floats are ranked within what a tile reads. */
-struct tiles { int64_t side[3], n[3]; };
+struct tiles { int64_t side[3]; };
 
 static struct tiles cut(const struct vp_rank_params *p, const struct vp_box *out)
 {
-    struct tiles t = {.side = {vp_box_size(out, 0), 8, 1}};
-
-    if (p->type == VP_F32)
-        t = (struct tiles){.side = {128, 64, 64}};
-    for (int a = 0; a < 3; a++)
-        t.n[a] = (vp_box_size(out, a) + t.side[a] - 1) / t.side[a];
-    return t;
+    return p->type == VP_F32 ? (struct tiles){{128, 64, 64}} : (struct tiles){{vp_box_size(out, 0), 8, 1}};
 }
 
 struct moving {
@@ -269,16 +263,11 @@ void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const 
     const struct vp_rank_params *p = op->params;
     const struct memory at = memory_of(p, &in->box, &out->box);
     const struct tiles t = cut(p, &out->box);
-    const int64_t units = t.n[0] * t.n[1] * t.n[2];
+    const int64_t units = vp_box_tiles(&out->box, t.side);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t u = 0; u < units; u++) {
-        const int64_t where[3] = {u % t.n[0], u / t.n[0] % t.n[1], u / t.n[0] / t.n[1]};
-        struct vp_box tile;
-        for (int a = 0; a < 3; a++) {
-            tile.lo[a] = out->box.lo[a] + where[a] * t.side[a];
-            tile.hi[a] = vp_min64(tile.lo[a] + t.side[a], out->box.hi[a]);
-        }
+        const struct vp_box tile = vp_box_tile(&out->box, t.side, u);
         move_tile(p, op->image, in, out, &tile, &at, mem + (size_t)omp_get_thread_num() * at.bytes);
     }
 }

@@ -93,6 +93,26 @@ int64_t vp_op_grows(const struct vp_op *op, int axis)
     return op->before[axis] + op->behind[axis] + op->border[axis];
 }
 
+int64_t vp_box_tiles(const struct vp_box *of, const int64_t side[3])
+{
+    int64_t n = 1;
+    for (int a = 0; a < 3; a++)
+        n *= vp_div_up(vp_box_size(of, a), side[a]);
+    return n;
+}
+
+struct vp_box vp_box_tile(const struct vp_box *of, const int64_t side[3], int64_t i)
+{
+    struct vp_box box;
+    for (int a = 0; a < 3; a++) {
+        const int64_t n = vp_div_up(vp_box_size(of, a), side[a]);
+        box.lo[a] = of->lo[a] + i % n * side[a];
+        box.hi[a] = vp_min64(box.lo[a] + side[a], of->hi[a]);
+        i /= n;
+    }
+    return box;
+}
+
 void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given)
 {
     for (int s = 0; s < c->n; s++)

@@ -135,6 +135,10 @@ int64_t vp_op_input(const struct vp_op *op, int axis);
 /* How many voxels more the output has along an axis than the inputs, with its border; below 0: fewer. */
 int64_t vp_op_grows(const struct vp_op *op, int axis);
 
+/* The boxes of such sides that `of` is cut into, the last of each axis cut off: how many, and the i-th, x fastest. */
+int64_t vp_box_tiles(const struct vp_box *of, const int64_t side[3]);
+struct vp_box vp_box_tile(const struct vp_box *of, const int64_t side[3], int64_t i);
+
 /* What each stage must make (made[s]) and what each stack must give (given[k]) so that the last stage can fill `out`:
  * boxes grown by the halos of all later stages and clipped to the image. */
 void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given);

@@ -38,12 +38,13 @@ static int find(const struct vp_meta *m, const char *key)
     return -1;
 }
 
-/* All lines of `key` but line `but`, in one pass. */
-static void remove_lines(struct vp_meta *m, const char *key, int but)
+/* All lines whose key begins with `key`, and ends with it if `whole`, but line `but`; in one pass. */
+static void remove_lines(struct vp_meta *m, const char *key, bool whole, int but)
 {
+    const size_t n = strlen(key);
     int kept = 0;
     for (int i = 0; i < m->n; i++) {
-        if (i != but && !strcmp(m->key[i], key)) {
+        if (i != but && !strncmp(m->key[i], key, n) && !(whole && m->key[i][n])) {
             free(m->key[i]);
             free(m->value[i]);
             continue;
@@ -106,7 +107,7 @@ int vp_meta_set(struct vp_meta *m, const char *key, const char *value)
     } else if (value) {
         return vp_meta_add(m, key, value);
     }
-    remove_lines(m, key, value ? at : -1);
+    remove_lines(m, key, true, value ? at : -1);
     return 0;
 }
 
@@ -131,20 +132,7 @@ int vp_meta_add(struct vp_meta *m, const char *key, const char *value)
 
 void vp_meta_remove_prefix(struct vp_meta *m, const char *prefix)
 {
-    const size_t len = strlen(prefix);
-    int kept = 0;
-    for (int i = 0; i < m->n; i++) {
-        if (!strncmp(m->key[i], prefix, len)) {
-            free(m->key[i]);
-            free(m->value[i]);
-            continue;
-        }
-        m->key[kept] = m->key[i];
-        m->value[kept] = m->value[i];
-        kept++;
-    }
-    /* the capacity rule of grow(): arrays larger than it thinks are only reallocated smaller */
-    m->n = kept;
+    remove_lines(m, prefix, false, -1);
 }
 
 int vp_meta_copy(struct vp_meta *dst, const struct vp_meta *src)

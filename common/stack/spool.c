@@ -3,8 +3,8 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "stack/outfile.h"
 #include "stack/source.h"
-#include "stack/writer.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>

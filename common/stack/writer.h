@@ -76,19 +76,4 @@ int vp_writer_close(struct vp_writer *w, struct vp_err *err);
 /* Throw away: unlink the temporary file. NULL is allowed. */
 void vp_writer_abort(struct vp_writer *w);
 
-/* Write all of buf to fd: loops over short writes and EINTR. On EPIPE with SIGPIPE ignored, restores
- * the default and re-raises. For tools that write text or PNG as well. */
-int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err);
-
-/* Atomic output of any other kind of file (PNG, geometry text): a FILE-like handle on a temporary
- * file beside `path`, or standard output. */
-struct vp_outfile;
-int vp_outfile_open(struct vp_outfile **f, const char *path, struct vp_err *err);
-int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err);
-int vp_outfile_close(struct vp_outfile *f, struct vp_err *err);   /* flush, check, rename; frees */
-void vp_outfile_abort(struct vp_outfile *f);
-
-/* Unlink every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
-void vp_outputs_unlink(void);
-
 #endif

@@ -47,7 +47,8 @@ const struct vp_opt vp_normalize_options[] = {
 };
 #undef P
 
-int vp_mean_page(struct vp_reader *r, float *out, struct vp_err *err)
+/* Mean of all pages of a stack, as f32 (summed in double). */
+static int mean_page(struct vp_reader *r, float *out, struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(r);
     size_t n;
@@ -139,7 +140,7 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
                 (long long)s->nx, (long long)rows, (long long)nu, (long long)*nv);
     else if (!check_memory(run, pages, nu, *nv, err) &&
              (*out = vp_alloc_raw((size_t)nu, (size_t)*nv * sizeof(float), "a flat field", err)))
-        rc = sinograms ? mean_rows(r, *nv, *out, err) : vp_mean_page(r, *out, err);
+        rc = sinograms ? mean_rows(r, *nv, *out, err) : mean_page(r, *out, err);
     if (vp_reader_close(r, rc ? NULL : err))
         rc = -1;
     return rc;

@@ -156,30 +156,30 @@ static void say(const char *program, const char *word, const char *colour, const
     free(line);
 }
 
+static void tell(const struct vp_run *run, const char *word, const char *colour, const char *fmt, va_list ap)
+{
+    char text[2048];
+    vp_format_line(text, sizeof text, fmt, ap);
+    vp_progress_clear(run->progress);
+    say(run->tool->name, word, colour, text);
+}
+
 void vp_warn(const struct vp_run *run, const char *fmt, ...)
 {
-    if (run->common.quiet)
-        return;
-    char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    vp_format_line(text, sizeof text, fmt, ap);
+    if (!run->common.quiet)
+        tell(run, "warning", "1;33", fmt, ap);
     va_end(ap);
-    vp_progress_clear(run->progress);
-    say(run->tool->name, "warning", "1;33", text);
 }
 
 void vp_note(const struct vp_run *run, const char *fmt, ...)
 {
-    if (!run->common.verbose)
-        return;
-    char text[2048];
     va_list ap;
     va_start(ap, fmt);
-    vp_format_line(text, sizeof text, fmt, ap);
+    if (run->common.verbose)
+        tell(run, NULL, NULL, fmt, ap);
     va_end(ap);
-    vp_progress_clear(run->progress);
-    say(run->tool->name, NULL, NULL, text);
 }
 
 int vp_report(const struct vp_run *run, const struct vp_err *err)

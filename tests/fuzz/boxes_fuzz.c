@@ -3,7 +3,7 @@
  * up to its size. */
 #include "fuzz.h"
 #include "image/boxes.h"
-#include "stack/writer.h"
+#include "stack/outfile.h"
 
 #include <string.h>
 #include <unistd.h>

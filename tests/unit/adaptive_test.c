@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "boxes.h"
+#include "samples.h"
 #include "tool/adaptive.h"
 #include "tool/image.h"
 
@@ -12,24 +13,6 @@
 
 static const char *const ISAS[] = {"generic", "avx2", "avx512"};
 static const enum vp_type TYPES[] = {VP_U8, VP_U16, VP_I16, VP_F32};
-
-static double sample(const void *p, enum vp_type type, int64_t i)
-{
-    return type == VP_U8 ? ((const uint8_t *)p)[i] : type == VP_U16 ? ((const uint16_t *)p)[i]
-         : type == VP_I16 ? ((const int16_t *)p)[i] : (double)((const float *)p)[i];
-}
-
-static void put(void *p, enum vp_type type, int64_t i, double v)
-{
-    if (type == VP_U8)
-        ((uint8_t *)p)[i] = (uint8_t)v;
-    else if (type == VP_U16)
-        ((uint16_t *)p)[i] = (uint16_t)v;
-    else if (type == VP_I16)
-        ((int16_t *)p)[i] = (int16_t)v;
-    else
-        ((float *)p)[i] = (float)v;
-}
 
 static bool holds(const struct vp_footprint *f, int64_t dx, int64_t dy, int64_t dz)
 {

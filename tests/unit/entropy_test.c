@@ -3,19 +3,10 @@
 #include "base/err.h"
 #include "local/entropy.h"
 #include "boxes.h"
+#include "samples.h"
 #include "test.h"
 
 #include <stdlib.h>
-
-static double sample(const void *image, enum vp_type type, int64_t i)
-{
-    switch (type) {
-    case VP_U8: return ((const uint8_t *)image)[i];
-    case VP_U16: return ((const uint16_t *)image)[i];
-    case VP_I16: return ((const int16_t *)image)[i];
-    default: return ((const float *)image)[i];
-    }
-}
 
 /* The histogram as the help text has it, and its entropy; NaN if there is nothing. */
 static double naive(const void *image, enum vp_type type, const int64_t n[3], const struct vp_footprint *f, int bins,

@@ -2,16 +2,11 @@
 /* Minima and maxima against the definition, for all types, shapes and instruction sets, and in random boxes. */
 #include "base/err.h"
 #include "boxes.h"
+#include "samples.h"
 #include "local/morph.h"
 
 static const char *const ISAS[] = {"generic", "avx2", "avx512"};
 static const enum vp_type TYPES[] = {VP_U8, VP_U16, VP_I16, VP_F32};
-
-static double sample(const void *p, enum vp_type type, int64_t i)
-{
-    return type == VP_U8 ? ((const uint8_t *)p)[i] : type == VP_U16 ? ((const uint16_t *)p)[i]
-         : type == VP_I16 ? ((const int16_t *)p)[i] : (double)((const float *)p)[i];
-}
 
 static void fill(void *p, enum vp_type type, int64_t n, bool specials)
 {

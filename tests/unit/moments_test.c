@@ -3,30 +3,13 @@
  * shapes and instruction sets, and in random boxes. */
 #include "base/err.h"
 #include "boxes.h"
+#include "samples.h"
 #include "local/moments.h"
 
 #include <float.h>
 
 static const char *const ISAS[] = {"generic", "avx2", "avx512"};
 static const enum vp_type TYPES[] = {VP_U8, VP_U16, VP_I16, VP_F32};
-
-static double sample(const void *p, enum vp_type type, int64_t i)
-{
-    return type == VP_U8 ? ((const uint8_t *)p)[i] : type == VP_U16 ? ((const uint16_t *)p)[i]
-         : type == VP_I16 ? ((const int16_t *)p)[i] : (double)((const float *)p)[i];
-}
-
-static void put(void *p, enum vp_type type, int64_t i, double v)
-{
-    if (type == VP_U8)
-        ((uint8_t *)p)[i] = (uint8_t)v;
-    else if (type == VP_U16)
-        ((uint16_t *)p)[i] = (uint16_t)v;
-    else if (type == VP_I16)
-        ((int16_t *)p)[i] = (int16_t)v;
-    else
-        ((float *)p)[i] = (float)v;
-}
 
 static double uniform(void)
 {

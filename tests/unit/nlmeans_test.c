@@ -4,21 +4,12 @@
 #include "local/nlmeans.h"
 #include "local/nlmeans_isa.h"
 #include "boxes.h"
+#include "samples.h"
 #include "test.h"
 
 #include <stdlib.h>
 
 static const char *const ISAS[] = {"avx512", "avx2", "generic"};
-
-static double sample(const void *image, enum vp_type type, int64_t i)
-{
-    switch (type) {
-    case VP_U8: return ((const uint8_t *)image)[i];
-    case VP_U16: return ((const uint16_t *)image)[i];
-    case VP_I16: return ((const int16_t *)image)[i];
-    default: return ((const float *)image)[i];
-    }
-}
 
 static bool inside(const int64_t n[3], int64_t x, int64_t y, int64_t z)
 {

@@ -2,7 +2,7 @@
 /* Pictures: resizing and gray values against their definition; PNG read back by a decoder of our own. */
 #include "base/err.h"
 #include "image/render.h"
-#include "stack/writer.h"
+#include "stack/outfile.h"
 #include "test.h"
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "stacks.h"
 #include "base/err.h"
 #include "stack/foreign.h"
+#include "stack/outfile.h"
 #include "stack/reader.h"
 #include "stack/views.h"
 #include "stack/writer.h"

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "boxes.h"
+#include "samples.h"
 #include "image/threshold.h"
 #include "run/store.h"
 
@@ -120,12 +121,6 @@ static void odd_histograms(void)
 }
 
 /* ---- the operation ---- */
-
-static double sample(const void *p, enum vp_type type, int64_t i)
-{
-    return type == VP_U8 ? ((const uint8_t *)p)[i] : type == VP_U16 ? ((const uint16_t *)p)[i]
-         : type == VP_I16 ? ((const int16_t *)p)[i] : (double)((const float *)p)[i];
-}
 
 static void make(void *p, enum vp_type type, int64_t n)
 {

@@ -2,6 +2,7 @@
 /* Wiener's filter against its formula in float64, and what it is for: noise goes, edges stay. */
 #include "base/err.h"
 #include "boxes.h"
+#include "samples.h"
 #include "local/wiener.h"
 
 #include <float.h>
@@ -34,12 +35,6 @@ static double naive(const double *image, const int64_t at[3], const int64_t r[3]
     var /= n;
     const double x = image[(at[2] * NY + at[1]) * NX + at[0]];
     return mean + fmax(0, var - noise) / fmax(var, noise > 0 ? noise : DBL_MIN) * (x - mean);
-}
-
-static double sample(const void *p, enum vp_type type, int64_t i)
-{
-    return type == VP_U8 ? ((const uint8_t *)p)[i] : type == VP_U16 ? ((const uint16_t *)p)[i]
-         : type == VP_I16 ? ((const int16_t *)p)[i] : (double)((const float *)p)[i];
 }
 
 static void formula(void)
