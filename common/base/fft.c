@@ -165,7 +165,7 @@ int vp_dft(const double *in, double *out, int64_t n, struct vp_err *err)
     if (!root)
         return -1;
     for (int64_t k = 0; k < n; k++)
-        root[k] = CMPLX(cos(-2 * M_PI * (double)k / (double)n), sin(-2 * M_PI * (double)k / (double)n));
+        root[k] = cos(-2 * M_PI * (double)k / (double)n) + sin(-2 * M_PI * (double)k / (double)n) * I;
     dft((const double complex *)in, 1, (double complex *)out, n, root);
     free(root);
     return 0;
