@@ -142,12 +142,6 @@ bool covers(const column_kernel &k, const vp_orbit_shape &shape)
     return shape.s_min >= k.s_lower && shape.s_max <= k.s_upper;
 }
 
-/* Sets of one kind add up alike, whatever the width of their tiles. */
-column_set sums_of(column_set set)
-{
-    return set == SET_WIDE ? SET_UNIT : set;
-}
-
 /* Rows around the middle when they are not fixed by bins. */
 void open_window(column_kernel *k, const vp_orbit_shape &shape)
 {
@@ -243,7 +237,7 @@ int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
             lower.z0 = 0, lower.z1 = other.Z == 2 ? p->nz : 1, lower.mirrored = false;
             if (choose_tiled(s, &lower, &other, mirror, shared_limit, &tiled, err))
                 return -1;
-            tiled = tiled && sums_of(other.column.set) == sums_of(c->column.set);
+            tiled = tiled && other.column.set == c->column.set;
         }
         for (int set = 0; set < SETS && !tiled; set++) {
             column_portable(c->R, c->Z, (column_set)set, &c->column);
@@ -300,7 +294,7 @@ void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *
 {
     static const char *const names[] = {"columns", "columns", "3x4 matrices", "3x4 matrices",
                                         "3x4 matrices in float64"};
-    static const char *const sets[] = {"s 0.5", "s 1", "s 1 (wide)", "s 2", "any s"};
+    static const char *const sets[] = {"s 0.5", "s 1", "s 2", "any s"};
     const bool columns = c.columns();
     memset(plan, 0, sizeof *plan);
     if (columns)

@@ -464,8 +464,7 @@ struct pack_args {
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream);
 
-/* SET_WIDE: as SET_UNIT, for tiles that are a little wider: a volume to the corners of the field of view, and fine. */
-enum column_set { SET_HALF, SET_UNIT, SET_WIDE, SET_DOUBLE, SET_ANY, SETS };
+enum column_set { SET_HALF, SET_UNIT, SET_DOUBLE, SET_ANY, SETS };
 
 struct column_kernel {
     int views, channels_z; /* R, Z */
@@ -485,7 +484,6 @@ template <class F> auto with_variant(int views, int channels_z, column_set set, 
         switch (set) {
         case SET_HALF: return f(r, z, std::integral_constant<column_set, SET_HALF>());
         case SET_UNIT: return f(r, z, std::integral_constant<column_set, SET_UNIT>());
-        case SET_WIDE: return f(r, z, std::integral_constant<column_set, SET_WIDE>());
         case SET_DOUBLE: return f(r, z, std::integral_constant<column_set, SET_DOUBLE>());
         default: return f(r, z, std::integral_constant<column_set, SET_ANY>());
         }

@@ -289,8 +289,6 @@ template <>
 struct slices16<SET_UNIT> : method<16, bins<bin<4, 5, 6, 7>, bin<6, 7, 14, 15>, bin<14, 15, 16, 15>, bin<16, 15, 8, 7>,
                                             bin<8, 7, 5, 4>>> {
 };
-template <> struct slices16<SET_WIDE> : slices16<SET_UNIT> {
-};
 template <>
 struct slices16<SET_DOUBLE> : method<16, bins<bin<8, 5, 26, 15>, bin<26, 15, 28, 15>, bin<28, 15, 2, 1>,
                                               bin<2, 1, 32, 15>, bin<32, 15, 34, 15>, bin<34, 15, 38, 15>>> {
@@ -318,9 +316,9 @@ constexpr int square_root_up(int n)
 constexpr int shared_pitch(int M, column_set set)
 {
     const int x = 8 * warps_of(M).x - 1, y = 4 * warps_of(M).y - 1, step = 32 / M;
-    const int most = set == SET_HALF ? 62 : set == SET_UNIT || set == SET_WIDE ? 123 : 246; /* texels a 100 voxels */
+    const int most = set == SET_HALF ? 62 : set == SET_UNIT ? 123 : 246; /* texels a 100 voxels */
     const int need = square_root_up((x * x + y * y) * 100) * most / 1000 + 2 + 4 / M - 1;
-    return set == SET_ANY ? 0 : (need + step / 2 - 1) / step * step + step / 2 + (set == SET_WIDE ? step : 0);
+    return set == SET_ANY ? 0 : (need + step / 2 - 1) / step * step + step / 2;
 }
 
 using column_function = void (*)(const CUtensorMap, const column_args, int, int, int);

@@ -297,8 +297,6 @@ template <>
 struct slices8<SET_UNIT>
     : method<8, bins<bin<2, 3, 4, 5>, bin<4, 5, 6, 7>, bin<6, 7, 8, 7>, bin<8, 7, 6, 5>, bin<6, 5, 4, 3>>> {
 };
-template <> struct slices8<SET_WIDE> : slices8<SET_UNIT> {
-};
 template <>
 struct slices8<SET_DOUBLE>
     : method<8, bins<bin<8, 5, 12, 7>, bin<12, 7, 2, 1>, bin<2, 1, 16, 7>, bin<16, 7, 12, 5>, bin<12, 5, 8, 3>>> {

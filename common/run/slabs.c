@@ -22,7 +22,7 @@ static bool all_made(const struct run *r)
 static bool make_slab(struct run *r, bool patient)
 {
     if (r->end && !r->settled) {
-        if (r->done < r->made) /* nothing that runs may see the length change */
+        if (r->written < r->made) /* nobody who works or writes may see the length change */
             return false;
         r->input_total = r->have;
         if (r->nz >= VP_UNKNOWN) {
