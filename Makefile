@@ -13,7 +13,7 @@ MANDIR  ?= $(PREFIX)/share/man
 BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPDIR  ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
-ifeq ($(origin CC),default)
+ifneq ($(filter default undefined,$(origin CC)),) # undefined: make in make, which has no defaults
 CC      := gcc
 endif
 CFLAGS  ?= -O3 -g
