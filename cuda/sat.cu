@@ -48,7 +48,7 @@ uint64_t state(const struct vp_op *op, const int64_t out[3])
     return op->keeps(op, &box, 1);
 }
 
-/* Integers may begin anywhere, and several devices want more than the CPU of a segment. */
+/* Integers may begin anywhere, and several devices want larger parts than the CPU. */
 void demand(const struct vp_op *op, int64_t step[3], int64_t[3])
 {
     enum { ROWS = 256, PLANES = 16, VOXELS = 1 << 24 };

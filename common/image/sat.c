@@ -338,7 +338,6 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
-                         .segment = VP_SAT_HIGH,
                          .width = round_to(size[0], VP_SAT_WIDE), .isa = VP_ISA_FIND(vp_sat, NULL)};
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,

@@ -34,7 +34,6 @@ struct vp_sat {
     bool volume;
     int tables;               /* 2: the twin is the table of squares */
     enum vp_sat_sum sum[2];
-    int64_t segment;          /* VP_SAT_HIGH */
     int64_t width;            /* of rows that are carried: the image's, rounded up to VP_SAT_WIDE */
     const void *isa;          /* struct vp_sat_isa */
 };
