@@ -84,6 +84,8 @@ void vp_run_close_device(struct worker *w)
  * along on the device does not, even if it is still there because another device is behind. */
 static bool is_here(const struct run *r, const struct column *c)
 {
+    if (r->flow)
+        return true;
     if (r->carries && r->plan->stream && c->z > 0) /* the device had what was carried */
         return false;
     return vp_run_input_start(r, c->time) + (r->whole[2] ? 0 : vp_run_input_z(r, c->z - r->halo[2]))

@@ -65,8 +65,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     }
     if (!early && vp_images_result(im, run, chain, result, writer, err))
         goto out;
-    const bool alone = job.problem.image[2] == 1 && job.problem.inner == 1 && job.problem.outer == 1;
-    if (job.plan.bands > 1 && !alone && !vp_writer_random(writer[0])) {
+    if (job.plan.bands > 1 && !job.plan.flow && !vp_writer_random(writer[0])) {
         job.problem.rows = false;
         if (vp_images_plan_again(im, run, &job, err))
             goto out;
