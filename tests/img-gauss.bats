@@ -228,17 +228,15 @@ load helper
 }
 
 @test "pages that do not look at each other come and go in bands where memory is short, through pipes, too" {
-    noise a.tif 1500x3000x1 f32
+    tall a.tif 1
     img-gauss --sigma 2 a.tif -o want.tif
     img-gauss -m 16M --sigma 2 a.tif | cmp - want.tif
     cat a.tif | img-gauss -m 16M --sigma 2 --stats stats.json | cmp - want.tif
-    peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
-    [ "$peak" -gt 1000000 ]
-    [ "$peak" -le 24000000 ] # of pages of 18 MB
+    took_at_most 24000000
     img-gauss -m 16M --sigma 2 --raw-out a.tif >got.raw
     img-gauss --sigma 2 --raw-out a.tif -o want.raw
     cmp got.raw want.raw
-    noise b.tif 1500x3000x3 f32
+    tall b.tif 3
     img-gauss --2d --sigma 2 b.tif -o want.tif
     img-gauss --2d -m 16M --sigma 2 b.tif | cmp - want.tif
     cat b.tif | img-gauss --2d -m 16M --sigma 2 | cmp - want.tif

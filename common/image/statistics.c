@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096, GROUP = 256, LANES = 8, EXTENT_PART = 1 << 16 };
+enum { BLOCK = VP_MOMENTS_BLOCK, GROUP = 256, LANES = 8, EXTENT_PART = 1 << 16 };
 
 static const char *at(const void *samples, enum vp_type type, int64_t i)
 {

@@ -5,6 +5,9 @@
 
 #include "stack/stack.h"
 
+/* Sums are taken over blocks of so many samples, from the first that is added on. */
+enum { VP_MOMENTS_BLOCK = 4096 };
+
 /* Zero-initialise ({0}); min, max and mean mean something if n > 0. */
 struct vp_moments {
     int64_t n, nan, inf; /* finite samples; the others are counted apart and not used */

@@ -290,6 +290,8 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
 {
     if (r->e->visit == VP_SUMMARY)
         return 0;
+    if (r->e->pages && r->e->writer && r->flow)
+        return vp_writer_lines(r->e->writer, s->rows.y1 - s->rows.y0, vp_run_pages_out(r, s), r->io_threads, err);
     if (r->e->pages)
         return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, vp_run_pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;

@@ -78,10 +78,29 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
+/* n bands of pages that go through a function, the first being plane g. */
+static int64_t read_page_rows(struct run *r, int64_t g, int64_t n, struct vp_err *err)
+{
+    const struct vp_pages *p = r->e->pages;
+    for (int64_t i = g; i < g + n; i++) {
+        const struct rows rows = vp_run_rows_of(r, i);
+        const int64_t more = rows.y1 - rows.y0;
+        char *to = r->input[0] + (size_t)(i % r->plan->window) * r->slot;
+        const int64_t got = p->read_rows ? more * p->read_rows(p->source, i / r->plan->bands, rows.y0, rows.y1, to,
+                                                               r->io_threads, err)
+                                         : vp_reader_lines(p->reader, more, to, r->io_threads, err);
+        if (got < more)
+            return got < 0 ? -1 : i - g;
+    }
+    return n;
+}
+
 /* n pages from page g on into the window. Returns how many came. */
 static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
+    if (r->flow)
+        return read_page_rows(r, g, n, err);
     void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of pages", err);
     int64_t got = -1;
     for (int64_t i = 0; to && i < n; i++)

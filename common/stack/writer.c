@@ -523,7 +523,7 @@ int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int thread
 {
     const int64_t ny = w->stack.ny;
     const size_t row = w->page_bytes / (size_t)ny;
-    const bool whole = w->hold || w->libtiff;
+    const bool whole = !vp_writer_by_rows(w);
     if (whole && !w->collected && !(w->collected = vp_alloc_raw(1, w->page_bytes, "a page of output", err)))
         return -1;
     for (const char *from = rows; n > 0;) {
@@ -540,6 +540,11 @@ int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int thread
         w->written += !w->line && !whole;
     }
     return 0;
+}
+
+bool vp_writer_by_rows(const struct vp_writer *w)
+{
+    return !w->hold && !w->libtiff;
 }
 
 bool vp_writer_random(const struct vp_writer *w)

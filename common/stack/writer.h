@@ -42,6 +42,9 @@ int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threa
  * many come, a page is collected first. Not mixed with the functions above within a page. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
 
+/* Whether those rows are written as they come; otherwise pages are collected. */
+bool vp_writer_by_rows(const struct vp_writer *w);
+
 /* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
 bool vp_writer_random(const struct vp_writer *w);
 /* Rows [y0, y1) of page `page`, in any order and from several threads at once; only if vp_writer_random, and not
