@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 2048, GROUP = 256, LANES = 4 };
+enum { BLOCK = VP_COMPARE_BLOCK, GROUP = 256, LANES = 4 };
 
 struct inputs {
     const void *a, *b, *mask;
@@ -171,7 +171,7 @@ static void merge(struct vp_compare *c, const struct vp_compare *p, int64_t page
         c->a = p->a;
         c->b = p->b;
         c->x = p->x;
-        c->y = p->y;
+        c->y = c->row + p->y;
         c->page = page;
     }
     c->min_b = c->n == 0 || p->min_b < c->min_b ? p->min_b : c->min_b;

@@ -557,7 +557,7 @@ static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
 /* Where selected pages come from. */
 struct picker {
     const struct vp_select *s;
-    struct vp_pages *pages;
+    struct vp_reader *reader;
     size_t sample;              /* bytes */
     void *page;                 /* what a region is cut out of; NULL: whole rows are wanted */
     int64_t strip;              /* rows of it, where rows are asked for */
@@ -566,7 +566,7 @@ struct picker {
 /* Page `at` of the input, which lies behind the last one if it is a pipe. 1, 0: it is not there, -1. */
 static int read_page(const struct picker *k, int64_t at, void *to, struct vp_err *err)
 {
-    struct vp_reader *const r = k->pages->reader;
+    struct vp_reader *const r = k->reader;
     int got = vp_reader_seekable(r) ? 1 - 2 * (vp_reader_seek(r, at, err) < 0)
                                     : vp_reader_skip(r, at - vp_reader_position(r), err);
     if (got > 0)
@@ -579,7 +579,7 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
 {
     const struct picker *const k = source;
     const struct vp_select *const s = k->s;
-    struct vp_reader *const r = k->pages->reader;
+    struct vp_reader *const r = k->reader;
     struct vp_wanted w = {.y0 = s->y0, .y1 = s->y1, .threads = threads};
 
     for (int64_t done = 0; done < n;) {
@@ -612,7 +612,7 @@ static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, 
 {
     const struct picker *const k = source;
     const struct vp_select *const s = k->s;
-    struct vp_reader *const r = k->pages->reader;
+    struct vp_reader *const r = k->reader;
     const bool pipe = !vp_reader_seekable(r);
     const int64_t at = vp_select_page(s, i), first = s->y0 + y0, end = s->y0 + y1;
     const int64_t from = pipe && y0 == 0 ? 0 : first, last = pipe && end == s->y1 ? s->ny : end;
@@ -634,12 +634,18 @@ static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, 
     return 1;
 }
 
-int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
+/* Rows that such a strip has. */
+static int64_t strip_of(const struct vp_stack *s)
 {
     enum { STRIP = 1 << 20 };
+    return vp_min64(s->ny, STRIP * s->ny / (int64_t)vp_page_bytes(s) + 1);
+}
+
+int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
+{
     const struct vp_stack *in = vp_reader_stack(p->reader);
     const bool whole = s->x0 == 0 && s->x1 == s->nx && s->y0 == 0 && s->y1 == s->ny;
-    struct picker k = {.s = s, .pages = p, .sample = vp_type_size(in->type)};
+    struct picker k = {.s = s, .reader = p->reader, .sample = vp_type_size(in->type), .strip = strip_of(in)};
     size_t page = (size_t)(s->nx * s->ny) * k.sample;
     int64_t more = 0;
     int rc = -1;
@@ -650,10 +656,8 @@ int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *
         p->in_place = true;
     }
     const bool rows = vp_pages_by_rows(p);
-    if (rows) {
-        k.strip = vp_min64(s->ny, STRIP * s->ny / (int64_t)page + 1);
+    if (rows)
         page = (size_t)(s->nx * k.strip) * k.sample;
-    }
     const bool cut = !vp_select_is_all(s) && (rows || !whole); /* out of k.page */
     if (!vp_select_is_all(s)) {
         p->read = read_selected;
@@ -742,6 +746,31 @@ int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, co
     b->at = want;
     if (b->part)
         crop(s, b->part, b->page, vp_type_size(type));
+    return 0;
+}
+
+int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, int64_t y0, int64_t n, const void **rows,
+                   struct vp_err *err)
+{
+    const struct vp_stack *own = vp_reader_stack(b->reader);
+    struct picker k = {.s = s, .reader = b->reader, .sample = vp_type_size(own->type), .strip = strip_of(own)};
+    const size_t strip = (size_t)(own->nx * k.strip) * k.sample;
+
+    if (!b->page && !(b->page = vp_alloc_raw(1, strip, "rows", err)))
+        return -1;
+    if (n > b->rows) {
+        free(b->part);
+        b->rows = 0;
+        if (!(b->part = vp_alloc_raw((size_t)n, (size_t)(s->x1 - s->x0) * k.sample, "rows", err)))
+            return -1;
+        b->rows = n;
+    }
+    k.page = b->page;
+    *rows = b->part;
+    const int got = read_rows(&k, i, y0, y0 + n, b->part, 1, err);
+    if (got <= 0)
+        return got < 0 ? -1 : too_few(vp_reader_name(b->reader), vp_select_page(s, i), b->next, err);
+    b->next = vp_max64(b->next, vp_select_page(s, i) + (s->y0 + y0 + n == s->y1));
     return 0;
 }
 

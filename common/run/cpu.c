@@ -77,8 +77,10 @@ static int work_on_pages(struct run *r, struct slab *s, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
     const int64_t n = s->g1 - s->g0;
-    if (r->flow)
-        p->rows = s->rows.y1 - s->rows.y0;
+    if (r->flow) {
+        p->row = s->rows.y0;
+        p->rows = s->rows.y1 - p->row;
+    }
     s->pages = p->work ? p->work(p->ctx, r->flow ? s->g0 / r->plan->bands : s->g0, (int)n, vp_run_pages_in(r, s),
                                  r->e->writer ? vp_run_pages_out(r, s) : NULL, err) : n;
     p->done += r->flow ? s->rows.y1 == r->ny : n;

@@ -60,14 +60,15 @@ static int64_t least_rows(const struct vp_pages *p, size_t page)
 static int count_pages(const struct vp_pages *p, uint64_t *pages, int64_t *rows, struct vp_err *err)
 {
     size_t in = in_bytes(p), both, out = (p->writer || !p->reader) && !p->in_place ? p->out_bytes : 0;
-    uint64_t room = UINT64_MAX;
+    uint64_t room = UINT64_MAX, other = p->other_bytes;
     *rows = 0;
     if (vp_pages_by_rows(p)) {
         *rows = least_rows(p, in);
         in = in / (size_t)p->height * (size_t)*rows;
-        out = out / (size_t)p->height * (size_t)*rows;
+        out = out / (size_t)p->height * (size_t)*rows + other / (size_t)p->height * (size_t)*rows;
+        other = 0;
     }
-    const uint64_t beside = p->beside + (p->reader ? vp_reader_holds(p->reader, !p->as_f32 && !*rows) : 0);
+    const uint64_t beside = p->beside + other + (p->reader ? vp_reader_holds(p->reader, !p->as_f32 && !*rows) : 0);
     if ((p->reader && !in) || !vp_add_size(&both, in, out) || !both)
         return vp_fail(err, VP_ERESOURCE, "%s: pages of this size cannot be held", name_of(p));
     if (p->memory)

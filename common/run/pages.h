@@ -27,6 +27,7 @@ struct vp_pages {
      * (for sums over blocks of them; 0: any). */
     int64_t height, step;
     bool whole;                   /* pages must be whole all the same */
+    size_t other_bytes;           /* of a page, or its rows, of another stack that work() holds beside those in hand */
     int64_t count;                /* pages; 0: to the end of the input */
     struct vp_writer *writer;     /* NULL: nothing is written (`out` is NULL then) */
     size_t out_bytes;             /* of an output page */
@@ -41,10 +42,10 @@ struct vp_pages {
     /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In order, one
      * call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of `out`), or -1.
      * NULL: pages go on as they are (in_place). Where there is a height the n pages have `rows` rows each: all, or n is 1
-     * and they are the next ones of that page. */
+     * and they are those from `row` on. */
     int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
-    int64_t rows;
+    int64_t row, rows;
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */
     int64_t done;                 /* out: pages handed to work */
 };
