@@ -215,21 +215,29 @@ static void spectrum_of(const struct vp_convolve_params *p, const struct work *w
         at[a] = piece[a] * c->piece[a];
         n[a] = vp_min64(c->piece[a], p->n[a] - at[a]);
     }
-    const int64_t blocks = (n[0] + s->lanes - 1) / s->lanes, mids = s->mid > 1 ? n[1] : 1;
-    memset(w->f, 0, (size_t)(s->blocks * s->mid * s->rows * s->e) * sizeof *w->f);
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t x = b * s->lanes, m = vp_min64(s->lanes, n[0] - x);
+    const int64_t blocks = (n[0] + s->lanes - 1) / s->lanes, mids = s->mid > 1 ? n[1] : 1, some = CHUNK * 16;
+    if (s->mid > 1)
+        memset(w->f, 0, (size_t)(blocks * s->mid * s->rows * s->e) * sizeof *w->f);
+    for (int64_t x = 0; x < n[0]; x += some) {
+        const int64_t m = vp_min64(some, n[0] - x), b0 = x / s->lanes, b1 = vp_min64((x + some) / s->lanes, blocks);
+        for (int64_t r = 0; r < rows; r++) { /* zeros beside and below the kernel */
+            const int64_t i = r < n[first] ? m : 0;
+            memset(w->load + r * s->load + i, 0, (size_t)((b1 - b0) * s->lanes - i) * sizeof *w->load);
+        }
         for (int64_t mid = 0; mid < mids; mid++) {
-            memset(w->load, 0, (size_t)(rows * s->lanes) * sizeof *w->load);
             for (int64_t r = 0; r < n[first]; r++) {
                 const int64_t y = first == 1 ? r : mid, z = first == 1 ? 0 : r;
                 const float *k = p->kernels + ((node * p->n[2] + at[2] + z) * p->n[1] + at[1] + y) * p->n[0] + at[0] + x;
                 for (int64_t i = 0; i < m; i++)
-                    w->load[r * s->lanes + i] = k[i] * scale;
+                    w->load[r * s->load + i] = k[i] * scale;
             }
-            c->fft->columns(&c->along[first], w->load, s->lanes, none, w->f + (b * s->mid + mid) * s->rows * s->e);
+            for (int64_t b = b0; b < b1; b++) {
+                float *const f = w->f + (b * s->mid + mid) * s->rows * s->e;
+                c->fft->columns(&c->along[first], w->load + (b - b0) * s->lanes, s->load, none, f);
+                memset(f + s->half * s->e, 0, (size_t)((s->rows - s->half) * s->e) * sizeof *f);
+            }
         }
-        if (s->mid > 1)
+        for (int64_t b = b0; b < b1 && s->mid > 1; b++)
             along_y(c, w, w->f + b * s->mid * s->rows * s->e, false);
     }
     for (int64_t mid = 0; mid < s->mid; mid++) {
