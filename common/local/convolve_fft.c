@@ -906,8 +906,9 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
         ++*b;
 }
 
-/* What is left to do of a box: spectra, and runs of tiles along x. Whoever takes a task waits only for tasks that were taken
- * before it, so nobody waits in a circle, and there is no point where all wait for all. */
+/* What is left to do of a box: runs of tiles along x. Whoever takes one makes first those spectra that it needs and nobody has
+ * begun, which so are in the caches of a processor that reads them, and then waits for the others. He waits only for tiles that
+ * were taken before his, so nobody waits in a circle, and there is no point where all wait for all. */
 struct tasks {
     const struct vp_convolve_job *j;
     int64_t from[3], n[3];     /* tiles (of cells their numbers; else voxels, and how many tiles) */
@@ -918,14 +919,14 @@ struct tasks {
     int64_t ring;              /* rows of nodes that are in memory */
     pthread_mutex_t lock;      /* of what comes next: */
     int64_t y, z, x, left;     /* tiles, and how many */
-    int64_t node, end;         /* rows of nodes, */
-    int64_t spectrum;          /* and of the first of them */
-    int64_t *made, *done;      /* spectra of each row of nodes, tiles of each row of tiles */
-    int64_t tiles;             /* that are done */
+    int64_t *made;             /* of each spectrum BEGUN or MADE */
+    int64_t *done, tiles;      /* tiles of each row of tiles that are done, and of all */
     struct loop *loop;         /* of each thread */
 };
 
-struct task { bool spectrum; int64_t row, i, z, n; };
+enum { BEGUN = 1, MADE };
+
+struct task { int64_t row, i, z, n; };
 
 /* Rows of nodes that row y of tiles needs, v[0] ... v[1]. */
 static void rows_of(const struct tasks *t, int64_t y, int64_t v[2])
@@ -937,43 +938,16 @@ static void rows_of(const struct tasks *t, int64_t y, int64_t v[2])
     v[1] = c->tiles == VP_CELLS ? vp_min64(cell, last) : last;
 }
 
-/* The spectra that come before row y: its own, and the next row's if they have room beside them. */
-static void want_spectra(struct tasks *t)
-{
-    int64_t now[2], next[2];
-
-    if (!t->make || t->end == t->j->p->nodes[1])
-        return;
-    rows_of(t, t->y, now);
-    t->node = vp_max64(t->node, now[0]);
-    t->end = vp_max64(t->end, now[1] + 1);
-    if (t->y + 1 >= t->n[1])
-        return;
-    rows_of(t, t->y + 1, next);
-    if (next[1] - now[0] < t->ring)
-        t->end = vp_max64(t->end, next[1] + 1);
-}
-
 static bool next_task(struct tasks *t, struct task *k)
 {
-    enum { SHARE = 2 }; /* what is left is cut into so many runs a thread: long ones at first, which share columns */
-    bool any = true;
-
     pthread_mutex_lock(&t->lock);
-    if (t->node < t->end) {
-        *k = (struct task){.spectrum = true, .row = t->node, .i = t->spectrum++};
-        if (t->spectrum == t->kinds) {
-            t->spectrum = 0;
-            t->node++;
-        }
-    } else if (t->left > 0) {
-        int64_t n = t->threads > 1 ? t->left / (SHARE * t->threads) : t->n[0];
+    const bool any = t->left > 0;
+    if (any) { /* long runs at first, which share columns and spectra */
+        int64_t n = t->threads > 1 ? t->left / t->threads : t->n[0];
         if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all are within as many rows as have their spectra there */
             n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads);
         n = t->j->c->tiles == VP_GENERAL ? 1 : vp_min64(vp_max64(n, 1), t->n[0] - t->x);
-        /* cells at the edges take less than others: those of the first row come last where the order is free */
-        const bool turned = t->j->c->tiles == VP_CELLS && t->ring == t->j->p->nodes[1];
-        *k = (struct task){.row = (t->y + turned) % t->n[1], .i = t->x, .z = t->z, .n = n};
+        *k = (struct task){.row = t->y, .i = t->x, .z = t->z, .n = n};
         t->left -= n;
         t->x += n;
         if (t->x == t->n[0]) {
@@ -983,32 +957,43 @@ static bool next_task(struct tasks *t, struct task *k)
         if (t->z == t->n[2]) {
             t->z = 0;
             t->y++;
-            if (t->left > 0)
-                want_spectra(t);
         }
-    } else {
-        any = false;
     }
     pthread_mutex_unlock(&t->lock);
     return any;
 }
 
-static void do_spectrum(struct tasks *t, struct work *w, const struct task *k)
+static void make_spectrum(struct tasks *t, struct work *w, int64_t row, int64_t i)
 {
     const struct vp_convolve_params *p = t->j->p;
-    const int64_t *pieces = t->j->c->pieces, some = pieces[0] * pieces[1] * pieces[2], q = k->i % some;
+    const int64_t *pieces = t->j->c->pieces, some = pieces[0] * pieces[1] * pieces[2], q = i % some;
     int64_t v[2];
 
-    for (int64_t y = 0; y < t->n[1] && k->row >= t->ring; y++) { /* whose place it takes */
+    for (int64_t y = 0; y < t->n[1] && row >= t->ring; y++) { /* whose place it takes */
         rows_of(t, y, v);
-        if (v[0] > k->row - t->ring)
+        if (v[0] > row - t->ring)
             break;
         await(&t->done[y], t->n[0] * t->n[2]);
     }
-    spectrum_of(p, w, k->row * p->nodes[0] + k->i / some,
+    spectrum_of(p, w, row * p->nodes[0] + i / some,
                 (const int64_t[3]){q % pieces[0], q / pieces[0] % pieces[1], q / pieces[0] / pieces[1]},
-                t->spectra + (k->row % t->ring * t->kinds + k->i) * w->s.spectrum);
-    __atomic_add_fetch(&t->made[k->row], 1, __ATOMIC_RELEASE);
+                t->spectra + (row % t->ring * t->kinds + i) * w->s.spectrum);
+}
+
+/* Spectra a ... b of rows v[0] ... v[1] of nodes, as far as nobody has begun them; and if they are wanted, all of them. */
+static void make_spectra(struct tasks *t, struct work *w, const int64_t v[2], int64_t a, int64_t b, bool wanted)
+{
+    for (int64_t row = v[0]; row <= v[1]; row++)
+        for (int64_t i = a; i <= b; i++) {
+            int64_t *const made = &t->made[row * t->kinds + i], none = 0;
+            if (__atomic_compare_exchange_n(made, &none, BEGUN, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+                make_spectrum(t, w, row, i);
+                __atomic_store_n(made, MADE, __ATOMIC_RELEASE);
+            }
+        }
+    for (int64_t row = v[0]; row <= v[1] && wanted; row++)
+        for (int64_t i = a; i <= b; i++)
+            await(&t->made[row * t->kinds + i], MADE);
 }
 
 static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struct vp_err *err)
@@ -1016,13 +1001,15 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
     const struct vp_convolve_job *j = t->j;
     const struct vp_convolve_cpu *c = j->c;
     const int64_t x = t->from[0] + k->i, y = t->from[1] + k->row, z = t->from[2] + k->z;
+    const bool cut = c->tiles == VP_CELLS;
     int64_t v[2];
     int rc;
 
     rows_of(t, k->row, v);
-    for (; t->make && v[0] <= v[1]; v[0]++)
-        await(&t->made[v[0]], t->kinds);
-    if (c->tiles == VP_CELLS) {
+    if (t->make)
+        make_spectra(t, w, v, cut ? vp_max64(c->cell[0][x] - 1, 0) : 0,
+                     cut ? vp_min64(c->cell[0][x + k->n - 1], t->kinds - 1) : t->kinds - 1, true);
+    if (cut) {
         rc = cells(j, w, x, x + k->n, y, z, err);
     } else {
         const int64_t at[3] = {t->from[0] + k->i * c->out[0], t->from[1] + k->row * c->out[1], t->from[2] + k->z * c->out[2]};
@@ -1058,21 +1045,18 @@ static void help(struct tasks *t, struct work *w)
 static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err *err)
 {
     const struct vp_convolve_params *p = t->j->p;
+    const int64_t rows[2] = {0, p->nodes[1] - 1};
     int rc = 0;
 
     t->left = t->n[0] * t->n[1] * t->n[2];
-    t->made = vp_alloc((size_t)(p->nodes[1] + t->n[1]), sizeof *t->made, "a list of tiles", err);
-    if (!t->made)
-        return -1;
-    t->done = t->made + p->nodes[1];
+    t->made = vp_alloc((size_t)(p->nodes[1] * t->kinds + t->n[1]), sizeof *t->made, "a list of tiles", err);
     t->loop = vp_alloc((size_t)t->threads, sizeof *t->loop, "a list of loops", err);
-    if (!t->loop) {
+    if (!t->made || !t->loop) {
         free(t->made);
+        free(t->loop);
         return -1;
     }
-    if (t->make && t->ring == p->nodes[1])
-        t->end = p->nodes[1]; /* also those that this box has no use for, if they are to stay */
-    want_spectra(t);
+    t->done = t->made + p->nodes[1] * t->kinds;
     pthread_mutex_init(&t->lock, NULL);
     #pragma omp parallel num_threads(t->threads)
     {
@@ -1083,15 +1067,14 @@ static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err
         w.spectra = t->spectra;
         w.node_rows = t->ring;
         w.loop = t->threads > 1 ? &t->loop[omp_get_thread_num()] : NULL;
-        while (next_task(t, &task)) {
-            if (task.spectrum) {
-                do_spectrum(t, &w, &task);
-            } else if (do_tiles(t, &w, &task, &own)) {
+        while (next_task(t, &task))
+            if (do_tiles(t, &w, &task, &own)) {
                 vp_err_keep(err, &own);
                 #pragma omp atomic write
                 rc = -1;
             }
-        }
+        if (t->make && t->ring == p->nodes[1]) /* also those that this box has no use for, if they are to stay */
+            make_spectra(t, &w, rows, 0, t->kinds - 1, false);
         if (t->threads > 1)
             help(t, &w);
     }
