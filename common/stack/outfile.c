@@ -296,16 +296,6 @@ const char *vp_outfile_name(const struct vp_outfile *f)
     return f->name;
 }
 
-bool vp_outfile_is_pipe(const struct vp_outfile *f)
-{
-    return f->pipe;
-}
-
-bool vp_outfile_is_temporary(const struct vp_outfile *f)
-{
-    return f->slot >= 0;
-}
-
 int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err)
 {
     return vp_write_all(f->fd, buf, n, f->name, err);
