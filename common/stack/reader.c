@@ -686,12 +686,18 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
         rc = vp_reader_step(r, false, page, NULL, err);
         if (rc == 1 && r->stack.pages >= 0 && pages == r->stack.pages)
             rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)pages);
+        if (rc == 1 && !held && bytes > memory - kept.bytes) {
+            close(kept.fd);
+            free(page);
+            return 1;
+        }
         if (rc == 1 && vp_kept_write(&kept, page, bytes, err))
             rc = -1;
     }
     free(page);
     if (!rc) {
-        *held = kept.in_memory ? kept.bytes : 0;
+        if (held)
+            *held = kept.in_memory ? kept.bytes : 0;
         return become(r, kept.fd, pages, err);
     }
     if (open)
