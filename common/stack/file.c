@@ -292,14 +292,11 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
     const struct vp_stack *s = &source->stack;
     const size_t size = vp_type_size(s->type), row = (size_t)s->nx * size, n = (size_t)(y1 - y0) * row;
     if (f->decode) {
-        const uint64_t before = f->libtiff ? vp_libtiff_reader_bytes(f->libtiff) : 0;
-        if (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, err))
+        if (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, &source->bytes, err))
             return -1;
         const int64_t image = page / source->channels;
-        const int rc = vp_libtiff_reader_rows(f->libtiff, f->pages[image].ifd, s, image, page % source->channels,
-                                              source->channels, y0, y1, buf, err);
-        source->bytes += vp_libtiff_reader_bytes(f->libtiff) - before;
-        return rc;
+        return vp_libtiff_reader_rows(f->libtiff, f->pages[image].ifd, s, image, page % source->channels,
+                                      source->channels, y0, y1, buf, err);
     }
     const int64_t entry = f->one_directory ? 0 : page;
     const uint64_t behind = f->one_directory ? (uint64_t)page * vp_page_bytes(s) : 0;

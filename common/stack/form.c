@@ -35,6 +35,7 @@ static void judge_colours(struct vp_form *f)
             snprintf(f->problem, n, "a palette of %u samples of %u bits: expected one of at most 16", f->samples,
                      f->bits);
         f->channels = 3;
+        f->wide_map = f->wide_map && !f->coarse_map;
         f->type = f->wide_map ? VP_U16 : VP_U8;
     } else if (f->photometric == PHOTO_YCBCR) {
         if (f->samples != 3 || f->bits != 8 || f->format != 1)
@@ -79,17 +80,6 @@ void vp_form_judge(struct vp_form *f)
     }
     f->direct = !*f->problem && f->samples == 1 && f->channels == 1 && f->orientation == 1 &&
                 f->bits == 8 * vp_type_size(f->type);
-}
-
-void vp_form_map(struct vp_form *f, const uint64_t *map, int64_t n)
-{
-    f->coarse_map = true;
-    f->wide_map = false;
-    for (int64_t i = 0; i < n; i++)
-        f->coarse_map = f->coarse_map && map[i] < 256;
-    /* 8 bits come as v * 257, or as v * 256. */
-    for (int64_t i = 0; i < n && !f->coarse_map; i++)
-        f->wide_map = f->wide_map || ((map[i] & 0xff) && (map[i] & 0xff) != map[i] >> 8);
 }
 
 size_t vp_form_row_bytes(const struct vp_form *f, int64_t n)
