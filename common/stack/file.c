@@ -53,9 +53,8 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
         if (t->page < 0)
             return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->name,
                            (unsigned long long)f->size);
-        return vp_fail(
-            err, VP_ERUN, "%s: page %lld: truncated: expected its directory up to byte %llu, got %llu bytes",
-            t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)f->size);
+        return vp_tiff_fail(t, err, "truncated: expected its directory up to byte %llu, got %llu bytes",
+                            (unsigned long long)(offset + n), (unsigned long long)f->size);
     }
     const bool inside = offset >= f->window_at && offset + n <= f->window_at + f->window_n;
     if (!inside && n <= WINDOW) {
@@ -73,8 +72,7 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
     if (got < 0)
         return vp_fail_errno(err, "%s", t->name);
     if ((size_t)got < n)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", t->name,
-                       (long long)t->page);
+        return vp_tiff_fail(t, err, "truncated while it is read");
     return 0;
 }
 
@@ -94,16 +92,14 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
         uint64_t have = 0;
         for (int64_t i = 0; i < d->n_strips; i++) {
             if (d->offset[i] > f->size || d->count[i] > f->size - d->offset[i])
-                return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %s up to byte %llu, got %llu bytes",
-                               f->source.name, (long long)page, kind,
-                               (unsigned long long)(d->offset[i] + d->count[i]), (unsigned long long)f->size);
+                return vp_tiff_fail(&f->tiff, err, "truncated: expected %s up to byte %llu, got %llu bytes", kind,
+                                    (unsigned long long)(d->offset[i] + d->count[i]), (unsigned long long)f->size);
             have += d->count[i];
         }
         have = have ? have : f->size;
         const double bytes = (double)vp_form_row_bytes(&d->form, d->form.nx) * (double)d->form.ny;
         if (bytes / EXPANSION > (double)have)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: %llu bytes of %s cannot hold %.0f", f->source.name,
-                           (long long)page, (unsigned long long)have, kind, bytes);
+            return vp_tiff_fail(&f->tiff, err, "%llu bytes of %s cannot hold %.0f", (unsigned long long)have, kind, bytes);
         f->decode = true;
         for (int whole = 0; whole < 2; whole++) {
             const uint64_t need = vp_libtiff_need(d, whole);
@@ -190,8 +186,7 @@ static int walk(struct file *f, uint64_t first, bool all, struct vp_err *err)
     for (uint64_t at = first; at && !rc; at = d.next) {
         f->tiff.page = n;
         if (at == mark) {
-            rc = vp_fail(err, VP_ERUN, "%s: page %lld: the chain of directories returns to byte %llu",
-                         f->source.name, (long long)n, (unsigned long long)at);
+            rc = vp_tiff_fail(&f->tiff, err, "the chain of directories returns to byte %llu", (unsigned long long)at);
             break;
         }
         if (++lap == power) {

@@ -3,6 +3,7 @@
  * BigTIFF (2007). What a file claims is checked before memory is taken for it. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/foreign.h"
 #include "stack/tiff.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -519,8 +520,7 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
-        rc = vp_meta_setf(&s->meta, "voxel", "%.9g %.9g", 10 / xres, 10 / yres) ||
-             vp_meta_set(&s->meta, "unit", "mm");
+        rc = vp_meta_voxel(&s->meta, 10 / xres, 10 / yres, 0);
     if (rc) {
         vp_stack_free(s);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", t->name);
