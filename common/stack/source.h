@@ -17,6 +17,8 @@ struct vp_source {
     const char *lost;        /* what a pipe has too far behind the samples to be kept ("description"), or NULL */
     uint64_t need;           /* memory that it takes while it is open: tables and metadata */
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
+    bool scaled;             /* values are made of what it holds (vp_type_of_values, vp_unscale with `scale`), by the reader */
+    double scale[2];
     _Atomic uint64_t bytes;  /* read so far */
     char *name;
     /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
@@ -53,10 +55,6 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
 int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
-
-/* Put a source of values in front of *s, which it owns then (on failure it is closed): stored = value * scale[0] +
- * scale[1] is undone (vp_unscale) into vp_type_of_values; no scale is left in the metadata. */
-int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err *err);
 
 /* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
  * -1. */
