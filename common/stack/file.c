@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TIFF from a file that can be read anywhere. All directories are walked at open, so the number of pages and
+/* TIFF, or samples alone, from a file that can be read anywhere. All directories are walked at open, so the number of pages and
  * any cut are known before work starts. Plain strips are read straight to where they belong; pages that need
  * a decoder go through libtiff. */
 #include "base/err.h"
@@ -35,7 +35,7 @@ struct file {
     int fd;
     uint64_t size;
     struct page *pages; /* one an image: `channels` pages of the stack */
-    bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
+    bool one_directory; /* an ImageJ stack, or samples alone: pages[0] stands for all, one behind the other */
     bool decode; /* some page needs libtiff */
     struct vp_libtiff_reader *libtiff;
     pthread_mutex_t lock; /* of all below, for rows() in several threads */
@@ -295,7 +295,7 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
     }
     const int64_t entry = f->one_directory ? 0 : page;
     const uint64_t behind = f->one_directory ? (uint64_t)page * vp_page_bytes(s) : 0;
-    const int rc = f->pages[entry].data
+    const int rc = f->one_directory || f->pages[entry].data
                        ? read_at(f, page, f->pages[entry].data + behind + (uint64_t)y0 * row, buf, n, err)
                        : strips(f, page, y0, y1, buf, row, err);
     if (!rc && f->tiff.swap)
@@ -325,15 +325,17 @@ static void close_file(struct vp_source *source)
     free(f);
 }
 
-int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+/* `pages`: of its table; NULL without memory. */
+static struct file *new_file(int fd, const char *name, int64_t pages, struct vp_err *err)
 {
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(name);
-    if (!f || !copy) {
+    if (!f || !copy || (pages && !(f->pages = calloc((size_t)pages, sizeof *f->pages)))) {
         free(f);
         free(copy);
         close(fd);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        return NULL;
     }
     f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file,
                                    .seekable = true, .channels = 1};
@@ -341,6 +343,27 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     f->fd = fd;
     f->ifd_page = -1;
     pthread_mutex_init(&f->lock, NULL);
+    return f;
+}
+
+int vp_source_file_of(struct vp_source **out, int fd, const char *name, const struct vp_samples_at *r, struct vp_err *err)
+{
+    struct file *f = new_file(fd, name, 1, err);
+    if (!f)
+        return -1;
+    f->source.stack = r->stack;
+    f->source.by_rows = f->one_directory = true;
+    f->pages[0].data = r->skip;
+    f->tiff.swap = r->swap;
+    *out = &f->source;
+    return 0;
+}
+
+int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+{
+    struct file *f = new_file(fd, name, 0, err);
+    if (!f)
+        return -1;
     struct stat st;
     uint64_t first;
     unsigned char start[8];

@@ -55,6 +55,13 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
 int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
+/* Nothing but samples of pages, one behind the other, from byte `skip` on; of a pipe may be known how many. A pipe whose
+ * pages take at most `hold` bytes is looked at, whether it is a single one: that is an image, several are a volume, and
+ * some must know that at once, as they do of a file. */
+struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; };
+int vp_source_file_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r, struct vp_err *err);
+int vp_source_stream_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r, size_t hold,
+                        struct vp_err *err);
 
 /* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
  * -1. */
