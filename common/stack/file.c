@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TIFF, or samples alone, from a file that can be read anywhere. All directories are walked at open, so the number of pages and
- * any cut are known before work starts. Plain strips are read straight to where they belong; pages that need
+/* TIFF, or samples alone, from a file that can be read anywhere. All directories are walked at open, so the number of
+ * pages and any cut are known before work starts. Plain strips are read straight to where they belong; pages that need
  * a decoder go through libtiff. */
 #include "base/err.h"
 #include "base/size.h"
@@ -56,23 +56,20 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
         return vp_tiff_fail(t, err, "truncated: expected its directory up to byte %llu, got %llu bytes",
                             (unsigned long long)(offset + n), (unsigned long long)f->size);
     }
-    const bool inside = offset >= f->window_at && offset + n <= f->window_at + f->window_n;
-    if (!inside && n <= WINDOW) {
-        const int64_t got = vp_pread_all(f->fd, f->window, WINDOW, offset);
+    const bool windowed = n <= WINDOW;
+    if (!windowed || offset < f->window_at || offset + n > f->window_at + f->window_n) {
+        const int64_t got = vp_pread_all(f->fd, windowed ? f->window : buf, windowed ? WINDOW : n, offset);
         if (got < 0)
             return vp_fail_errno(err, "%s", t->name);
-        f->window_at = offset;
-        f->window_n = (size_t)got;
+        if ((size_t)got < n)
+            return vp_tiff_fail(t, err, "truncated while it is read");
+        if (windowed) {
+            f->window_at = offset;
+            f->window_n = (size_t)got;
+        }
     }
-    if (offset >= f->window_at && offset + n <= f->window_at + f->window_n) {
+    if (windowed)
         memcpy(buf, f->window + (offset - f->window_at), n);
-        return 0;
-    }
-    const int64_t got = vp_pread_all(f->fd, buf, n, offset);
-    if (got < 0)
-        return vp_fail_errno(err, "%s", t->name);
-    if ((size_t)got < n)
-        return vp_tiff_fail(t, err, "truncated while it is read");
     return 0;
 }
 
@@ -99,7 +96,8 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
         have = have ? have : f->size;
         const double bytes = (double)vp_form_row_bytes(&d->form, d->form.nx) * (double)d->form.ny;
         if (bytes / EXPANSION > (double)have)
-            return vp_tiff_fail(&f->tiff, err, "%llu bytes of %s cannot hold %.0f", (unsigned long long)have, kind, bytes);
+            return vp_tiff_fail(&f->tiff, err, "%llu bytes of %s cannot hold %.0f", (unsigned long long)have, kind,
+                                bytes);
         f->decode = true;
         for (int whole = 0; whole < 2; whole++) {
             const uint64_t need = vp_libtiff_need(d, whole);
@@ -133,9 +131,7 @@ static int imagej_pages(struct file *f, const struct vp_ifd *d, struct vp_err *e
         return 0;
     const int64_t there = (int64_t)((f->size - f->pages[0].data) / page_bytes);
     if (there < images)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %zu bytes, got %llu", f->source.name,
-                       (long long)there, page_bytes,
-                       (unsigned long long)((f->size - f->pages[0].data) % page_bytes));
+        return cut_page(f, there, (f->size - f->pages[0].data) % page_bytes, err);
     f->source.stack.pages = images;
     f->one_directory = true;
     return 0;
@@ -252,8 +248,7 @@ static int load_directory(struct file *f, int64_t page, struct vp_err *err)
 static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *buf, size_t row,
                   struct vp_err *err)
 {
-    enum { FEW = 32 };
-    uint64_t few[FEW], *offset = few;
+    uint64_t *offset = NULL;
     int64_t per = 0, first = 0, n = 0;
     pthread_mutex_lock(&f->lock);
     int rc = load_directory(f, page, err);
@@ -261,12 +256,10 @@ static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *bu
         per = f->ifd.rows_per_strip;
         first = y0 / per;
         n = (y1 - 1) / per + 1 - first;
-        if (n > FEW)
-            offset = vp_alloc_raw((size_t)n, sizeof *offset, "a strip table", err);
+        offset = vp_alloc_raw((size_t)n, sizeof *offset, "a strip table", err);
+        rc = offset ? 0 : -1;
         if (offset)
             memcpy(offset, f->ifd.offset + first, (size_t)n * sizeof *offset);
-        else
-            rc = -1;
     }
     pthread_mutex_unlock(&f->lock);
     for (int64_t y = y0; !rc && y < y1;) {
@@ -276,8 +269,7 @@ static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *bu
         buf += (size_t)m * row;
         y += m;
     }
-    if (offset != few)
-        free(offset);
+    free(offset);
     return rc;
 }
 
@@ -346,7 +338,8 @@ static struct file *new_file(int fd, const char *name, int64_t pages, struct vp_
     return f;
 }
 
-int vp_source_file_of(struct vp_source **out, int fd, const char *name, const struct vp_samples_at *r, struct vp_err *err)
+int vp_source_file_of(struct vp_source **out, int fd, const char *name, const struct vp_samples_at *r,
+                      struct vp_err *err)
 {
     struct file *f = new_file(fd, name, 1, err);
     if (!f)

@@ -482,21 +482,20 @@ static bool set_tags(struct vp_libtiff_writer *w)
 {
     const struct vp_stack *s = &w->stack;
     const bool is_float = vp_type_is_float(s->type), is_signed = s->type >= VP_I8 && s->type <= VP_I64;
-    const size_t size = vp_type_size(s->type);
-    bool ok =
-        TIFFSetField(w->tiff, TIFFTAG_IMAGEWIDTH, (uint32_t)s->nx) &&
-        TIFFSetField(w->tiff, TIFFTAG_IMAGELENGTH, (uint32_t)s->ny) &&
-        TIFFSetField(w->tiff, TIFFTAG_BITSPERSAMPLE, (int)(8 * size)) &&
-        TIFFSetField(w->tiff, TIFFTAG_SAMPLESPERPIXEL, 1) &&
-        TIFFSetField(w->tiff, TIFFTAG_SAMPLEFORMAT,
-                     is_float    ? SAMPLEFORMAT_IEEEFP
-                     : is_signed ? SAMPLEFORMAT_INT
-                                 : SAMPLEFORMAT_UINT) &&
-        TIFFSetField(w->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) &&
-        TIFFSetField(w->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) &&
-        TIFFSetField(w->tiff, TIFFTAG_ROWSPERSTRIP, w->rows) &&
-        TIFFSetField(w->tiff, TIFFTAG_COMPRESSION, w->compression) &&
-        TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    const uint32_t tags[][2] = {
+        {TIFFTAG_IMAGEWIDTH, (uint32_t)s->nx},
+        {TIFFTAG_IMAGELENGTH, (uint32_t)s->ny},
+        {TIFFTAG_BITSPERSAMPLE, 8 * (uint32_t)vp_type_size(s->type)},
+        {TIFFTAG_SAMPLESPERPIXEL, 1},
+        {TIFFTAG_SAMPLEFORMAT, is_float ? SAMPLEFORMAT_IEEEFP : is_signed ? SAMPLEFORMAT_INT : SAMPLEFORMAT_UINT},
+        {TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
+        {TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG},
+        {TIFFTAG_ROWSPERSTRIP, w->rows},
+        {TIFFTAG_COMPRESSION, (uint32_t)w->compression},
+    };
+    bool ok = TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    for (size_t i = 0; ok && i < sizeof tags / sizeof *tags; i++)
+        ok = TIFFSetField(w->tiff, tags[i][0], tags[i][1]);
     /* ImageJ reads deflate, but with a predictor wrongly; who reads zstd has libtiff, or as much */
     if (ok && w->compression == COMPRESSION_ZSTD)
         ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);

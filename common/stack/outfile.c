@@ -169,7 +169,7 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
         temporary_used[f->slot] = 0;
         f->slot = -1;
         if (errno != EEXIST)
-            return vp_fail_errno(err, "%s", f->name);
+            break;
     }
     if (f->fd < 0)
         return vp_fail_errno(err, "%s", f->name);

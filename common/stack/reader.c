@@ -34,6 +34,7 @@ struct vp_reader {
     char *raw;
     size_t hold;
     bool spool, seekable, concurrent, failed;
+    bool kept; /* what is read now was read before */
     enum vp_samples samples;
     bool undone; /* the first input's scale, and so those of all */
     struct vp_stack stack, stored; /* as it is read, and as the first input has it */
@@ -54,7 +55,8 @@ struct vp_reader {
     uint64_t bytes; /* read from inputs that nobody uses */
 };
 
-static int open_descriptor(struct vp_reader *r, const char *path, const char *name, struct vp_err *err)
+/* *anywhere: a file that can be read so. One that was already read from goes on from there, like a pipe. */
+static int open_descriptor(struct vp_reader *r, const char *path, const char *name, bool *anywhere, struct vp_err *err)
 {
     int fd;
     if (!strcmp(path, "-")) {
@@ -79,9 +81,11 @@ static int open_descriptor(struct vp_reader *r, const char *path, const char *na
         close(fd);
         return -1;
     }
-    /* A file that was already read from goes on from there, like a pipe. */
-    const bool anywhere = S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-    return r->spool && !anywhere ? vp_spool(fd, name, err) : fd;
+    *anywhere = S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
+    if (!r->spool || *anywhere)
+        return fd;
+    *anywhere = true;
+    return vp_spool(fd, name, err);
 }
 
 const char *vp_reader_disagrees(const struct vp_reader *r)
@@ -154,12 +158,11 @@ static enum vp_type type_of(const struct vp_source *s)
 
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
-    const char *path = r->paths.path[i], *name = name_of(r, i);
-    const int fd = open_descriptor(r, path, name, err);
+    const char *name = name_of(r, i);
+    bool file = false;
+    const int fd = open_descriptor(r, r->paths.path[i], name, &file, err);
     if (fd < 0)
         return -1;
-    struct stat st;
-    const bool file = !fstat(fd, &st) && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
     return r->raw ? vp_source_raw(out, fd, name, r->raw, r->hold, err)
            : file ? vp_source_file(out, fd, name, err)
                   : vp_source_stream(out, fd, name, err);
@@ -262,7 +265,7 @@ static void give(struct vp_reader *r, int64_t i)
     struct vp_source *closing = NULL;
     pthread_mutex_lock(&r->lock);
     if (--in->users == 0) {
-        r->bytes += in->source->bytes - in->counted;
+        r->bytes += r->kept ? 0 : in->source->bytes - in->counted;
         in->counted = in->source->bytes;
         struct input *old = in->source->seekable ? NULL : in;
         if (!old && !in->keep) {
@@ -414,18 +417,20 @@ static void release(struct vp_reader *r)
 int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, const struct vp_reader_options *o,
                    struct vp_err *err)
 {
+    static const struct vp_reader_options plain;
     struct vp_reader *r = calloc(1, sizeof *r);
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    o = o ? o : &plain;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->opened, NULL);
-    r->spool = o && o->spool;
-    r->hold = o ? o->hold : 0;
-    r->samples = o ? o->samples : VP_AS_STORED;
-    r->raw = o && o->raw ? strdup(o->raw) : NULL;
-    int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
+    r->spool = o->spool;
+    r->hold = o->hold;
+    r->samples = o->samples;
+    r->raw = o->raw ? strdup(o->raw) : NULL;
+    int rc = o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
     if (!rc)
-        rc = vp_paths_expand(&r->paths, paths, n, o ? o->output : NULL, err);
+        rc = vp_paths_expand(&r->paths, paths, n, o->output, err);
     if (!rc && !(r->name = make_name(&r->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (!rc)
@@ -475,7 +480,7 @@ int64_t vp_reader_position(const struct vp_reader *r)
 
 uint64_t vp_reader_bytes(const struct vp_reader *r)
 {
-    return r->bytes + (r->now ? r->now->bytes - r->input[r->at].counted : 0);
+    return r->bytes + (r->now && !r->kept ? r->now->bytes - r->input[r->at].counted : 0);
 }
 
 /* Make the source of the next page stand at it: 1, or 0 at the end of the stack. */
@@ -677,7 +682,7 @@ static int become(struct vp_reader *r, int fd, int64_t pages, struct vp_err *err
     r->input[0] = (struct input){.source = s, .keep = true};
     r->first[0] = 0;
     r->first[1] = r->stack.pages = r->stored.pages = pages;
-    r->seekable = r->concurrent = true;
+    r->seekable = r->concurrent = r->kept = true;
     r->at = r->page = r->position = r->line = 0;
     return 0;
 }

@@ -50,9 +50,8 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
     if (offset < 16 && t->page < 0)
         return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->name,
                        (unsigned long long)s->in.position);
-    return vp_fail(
-        err, VP_ERUN, "%s: page %lld: truncated: expected its directory up to byte %llu, got %llu bytes",
-        t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)s->in.position);
+    return vp_tiff_fail(t, err, "truncated: expected its directory up to byte %llu, got %llu bytes",
+                        (unsigned long long)(offset + n), (unsigned long long)s->in.position);
 }
 
 /* What lies behind the samples that come next, if it is not far behind. */
@@ -104,24 +103,17 @@ static int read_directory(struct stream *s, uint64_t offset, bool first, struct 
         return s->ifd.next ? read_directory(s, s->ifd.next, false, err) : 1;
     }
     const struct vp_form *form = &s->ifd.form;
-    char kind[64] = "";
-    if (!vp_ifd_plain(&s->ifd) && !*form->problem)
-        snprintf(kind, sizeof kind, "%s",
-                 s->ifd.tiled                      ? "tiled"
-                 : form->compression != CODEC_NONE ? "compressed"
-                 : s->ifd.fill_order != 1          ? "bit-reversed"
-                 : form->channels > 1              ? "colour"
-                 : form->orientation != 1          ? "turned"
-                                                   : "packed");
-    else if (s->ifd.minor && first && s->ifd.next)
-        snprintf(kind, sizeof kind, "it is a thumbnail: such a");
-    if (*form->problem) {
-        vp_fail(err, VP_ERUN, "%s: page %lld: %s", s->source.name, (long long)s->tiff.page, form->problem);
-        return *form->hint ? vp_hint(err, "%s", form->hint) : -1;
-    }
-    if (*kind) {
-        vp_fail(err, VP_ERUN, "%s: page %lld: %s TIFF cannot be read from a pipe", s->source.name,
-                (long long)s->tiff.page, kind);
+    const char *kind = !vp_ifd_plain(&s->ifd) ? (s->ifd.tiled                      ? "tiled"
+                                                 : form->compression != CODEC_NONE ? "compressed"
+                                                 : s->ifd.fill_order != 1          ? "bit-reversed"
+                                                 : form->channels > 1              ? "colour"
+                                                 : form->orientation != 1          ? "turned"
+                                                                                   : "packed")
+                       : s->ifd.minor && first && s->ifd.next ? "it is a thumbnail: such a" : NULL;
+    if (vp_ifd_problem(&s->tiff, &s->ifd, err))
+        return -1;
+    if (kind) {
+        vp_tiff_fail(&s->tiff, err, "%s TIFF cannot be read from a pipe", kind);
         return vp_hint(err, "give the file name instead, or use --spool");
     }
     if (vp_ifd_check_strips(&s->tiff, &s->ifd, err))
@@ -303,7 +295,8 @@ int vp_source_stream_of(struct vp_source **out, int fd, const char *name, const 
         return -1;
     struct vp_stack *k = &s->source.stack;
     *k = r->stack;
-    s->ifd = (struct vp_ifd){.form = {.nx = k->nx, .ny = k->ny, .type = k->type}, .offset = calloc(1, sizeof *s->ifd.offset)};
+    s->ifd = (struct vp_ifd){.form = {.nx = k->nx, .ny = k->ny, .type = k->type},
+                             .offset = calloc(1, sizeof *s->ifd.offset)};
     s->tiff.swap = r->swap;
     s->images = INT64_MAX;
     s->bare = true;

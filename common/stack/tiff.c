@@ -502,7 +502,7 @@ int vp_ifd_problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_er
     if (!*f->form.problem)
         return 0;
     vp_tiff_fail(t, err, "%s", f->form.problem);
-    return *f->form.hint ? vp_hint(err, "%s", f->form.hint) : -1;
+    return vp_hint(err, "%s", f->form.hint);
 }
 
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)

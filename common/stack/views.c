@@ -5,7 +5,6 @@
 #include "stack/views.h"
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/share.h"
 #include "stack/source.h"
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,8 @@ static int too_large(const struct vp_views *v, struct vp_err *err)
 /* How many sinograms of a pipe fit; 0 with an error if they are too few. */
 static uint64_t most_held(const struct vp_views *v, struct vp_err *err)
 {
-    const size_t stored = vp_type_size(vp_reader_stack(v->reader)->type), one = stored > sizeof(float) ? stored : sizeof(float);
+    const size_t stored = vp_type_size(vp_reader_stack(v->reader)->type);
+    const size_t one = stored > sizeof(float) ? stored : sizeof(float);
     size_t sinogram;
     const bool fits = vp_mul_size(&sinogram, (size_t)v->nu * one, (size_t)v->count) && sinogram <= PTRDIFF_MAX;
     const uint64_t most = fits ? (v->memory ? v->memory : UINT64_MAX) / sinogram : 0;
@@ -54,7 +54,8 @@ static int hold(struct vp_views *v, struct vp_err *err)
         return 0;
     const uint64_t most = most_held(v, err);
     const size_t page = vp_page_bytes(vp_reader_stack(v->reader));
-    const int rc = most ? vp_reader_keep(v->reader, most < UINT64_MAX / page ? most * page : UINT64_MAX, NULL, err) : -1;
+    const uint64_t bytes = most < UINT64_MAX / page ? most * page : UINT64_MAX;
+    const int rc = most ? vp_reader_keep(v->reader, bytes, NULL, err) : -1;
     if (rc)
         return rc > 0 ? too_large(v, err) : -1;
     v->nv = vp_reader_stack(v->reader)->pages;
@@ -90,19 +91,9 @@ const char *vp_views_name(const struct vp_views *v)
     return vp_reader_name(v->reader);
 }
 
-int64_t vp_views_nu(const struct vp_views *v)
-{
-    return v->nu;
-}
-
 int64_t vp_views_nv(const struct vp_views *v)
 {
     return v->nv;
-}
-
-int64_t vp_views_count(const struct vp_views *v)
-{
-    return v->count;
 }
 
 bool vp_views_seekable(const struct vp_views *v)

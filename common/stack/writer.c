@@ -8,7 +8,7 @@
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
 #include "stack/reserved.h"
-#include "stack/share.h"
+#include "stack/source.h"
 #include "stack/tiff.h"
 #include <math.h>
 #include <stdatomic.h>
