@@ -43,14 +43,15 @@ const struct vp_opt vp_info_options[] = {
 
 /* ---- what is asked for ---- */
 
+static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
+
 static bool is_statistic(const char *s)
 {
-    static const char *const names[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf"};
+    int i = 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(s, names[i]))
-            return true;
-    return false;
+    while (statistics[i] && strcmp(s, statistics[i]))
+        i++;
+    return statistics[i];
 }
 
 /* "median" or "p99.5" */
@@ -221,8 +222,6 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
     }
     return 0;
 }
-
-static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
 struct line { const char *key; int at; };
 

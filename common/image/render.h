@@ -40,9 +40,9 @@ struct vp_slices {
     int64_t *at;             /* slice number along the axis */
     struct vp_picture *out;  /* z: nx x ny; y: nx x pages; x: pages x ny; made by vp_slices_read */
     int64_t pages;           /* of the stack; -1: unknown, then only cuts across z can be made */
-    float *held;             /* the whole stack, see vp_slices_count, or NULL */
+    uint64_t held;           /* bytes of the stack that the reader keeps, see vp_slices_count */
 };
-/* Set s->pages. If the reader does not know it, the pipe is read to its end and held in memory, or, if
+/* Set s->pages. If the reader does not know it, the pipe is read to its end and kept in memory (vp_reader_keep), or, if
  * that does not fit `memory`, refused (VP_ERESOURCE). */
 int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err);
 /* Before anything is read: do the cuts fit `memory` (0: no limit; else VP_ERESOURCE), and what becomes of them? Each cut

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Picking pages and regions of a stack, and what that does to its metadata and geometry.
  *
- *
  * The geometry follows the pixels: keeping columns first, first + step, ... of a detector moves the
  * principal point from c to (c - first) / step and makes the pitch step times as large; on matrices the
  * same is row' = (row - first * last row) / step. */
@@ -547,11 +546,11 @@ static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err
 /* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
 static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
 {
-    int got;
+    const int64_t at = vp_reader_position(r);
+    const int rc = vp_reader_skip(r, INT64_MAX, err);
 
-    while ((got = vp_reader_skip(r, 1, err)) > 0)
-        ++*count;
-    return got;
+    *count += vp_reader_position(r) - at;
+    return rc;
 }
 
 /* Where selected pages come from. */
@@ -644,7 +643,7 @@ static int64_t strip_of(const struct vp_stack *s)
 int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(p->reader);
-    const bool whole = s->x0 == 0 && s->x1 == s->nx && s->y0 == 0 && s->y1 == s->ny;
+    const bool whole = all_columns(s);
     struct picker k = {.s = s, .reader = p->reader, .sample = vp_type_size(in->type), .strip = strip_of(in)};
     size_t page = (size_t)(s->nx * s->ny) * k.sample;
     int64_t more = 0;

@@ -194,32 +194,28 @@ char *vp_meta_format(const struct vp_meta *m, const char *mark)
     return text;
 }
 
+static void trim(const char **from, const char **to)
+{
+    while (*from < *to && blank(**from))
+        ++*from;
+    while (*to > *from && blank((*to)[-1]))
+        --*to;
+}
+
 /* Lines that begin with `mark`. */
 static int parse_lines(struct vp_meta *m, const char *text, const char *end, const char *mark)
 {
     const size_t skip = strlen(mark);
     while (text < end) {
-        const char *nl = memchr(text, '\n', (size_t)(end - text));
-        const char *stop = nl ? nl : end;
-        if ((size_t)(stop - text) < skip || memcmp(text, mark, skip)) {
-            text = nl ? nl + 1 : end;
-            continue;
-        }
-        text += skip;
-        const char *eq = memchr(text, '=', (size_t)(stop - text));
-        const char *key = text;
+        const char *nl = memchr(text, '\n', (size_t)(end - text)), *stop = nl ? nl : end, *key = text + skip;
+        const bool marked = (size_t)(stop - text) >= skip && !memcmp(text, mark, skip);
+        const char *eq = marked ? memchr(key, '=', (size_t)(stop - key)) : NULL;
         text = nl ? nl + 1 : end;
         if (!eq)
             continue;
         const char *key_end = eq, *value = eq + 1;
-        while (key < key_end && blank(*key))
-            key++;
-        while (key_end > key && blank(key_end[-1]))
-            key_end--;
-        while (value < stop && blank(*value))
-            value++;
-        while (stop > value && blank(stop[-1]))
-            stop--;
+        trim(&key, &key_end);
+        trim(&value, &stop);
         /* A line that another program damaged is not worth losing the image for. */
         if (key_ok(key, (size_t)(key_end - key)) &&
             append(m, key, (size_t)(key_end - key), value, (size_t)(stop - value)))

@@ -7,6 +7,7 @@
 #include "stack/source.h"
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 20 };
@@ -51,15 +52,10 @@ static int move_out(struct vp_kept *k, struct vp_err *err)
 {
     const char *dir = vp_tmpdir();
     const int out = vp_unnamed_file(dir);
-    char *block = out < 0 ? NULL : vp_alloc_raw(1, BLOCK, "a spool buffer", err);
-    int rc = out < 0 ? vp_fail_errno(err, "%s: the input cannot be copied to it", dir) : block ? 0 : -1;
-    for (uint64_t at = 0; !rc && at < k->bytes;) {
-        const size_t n = k->bytes - at < BLOCK ? (size_t)(k->bytes - at) : BLOCK;
-        rc = vp_pread_all(k->fd, block, n, at) != (int64_t)n ? vp_fail_errno(err, "a file in memory")
-                                                             : vp_write_all(out, block, n, dir, err);
-        at += n;
-    }
-    free(block);
+    int rc = out < 0 ? vp_fail_errno(err, "%s: the input cannot be copied to it", dir) : 0;
+    for (off_t at = 0; !rc && (uint64_t)at < k->bytes;)
+        if (sendfile(out, k->fd, &at, k->bytes - (uint64_t)at) <= 0)
+            rc = vp_fail_errno(err, "%s", dir);
     if (rc) {
         if (out >= 0)
             close(out);

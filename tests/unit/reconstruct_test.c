@@ -572,7 +572,7 @@ static void write_pages(int64_t nx, int64_t ny, int64_t pages)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_stack s = {nx, ny, pages, VP_F32, {0, NULL, NULL}};
-    const struct vp_writer_options plain = {false, VP_COMPRESS_NONE};
+    const struct vp_writer_options plain = {.compress = VP_COMPRESS_NONE};
     struct vp_writer *w;
     float *page = malloc((size_t)(nx * ny) * sizeof *page);
     uint32_t random = 1;
@@ -659,7 +659,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     static const int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const char *const path = a->sinograms ? a->sinograms : a->pipe ? a->pipe : scan_path;
     const struct vp_reader_options plain = {0};
-    const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
+    const struct vp_writer_options stream = {.compress = VP_COMPRESS_NONE};
     const int64_t z1 = a->z1 ? a->z1 : s->grid.n[2];
     struct vp_stack out = {NX, NY, z1 - a->z0, VP_F32, {0, NULL, NULL}};
     struct vp_reader *reader = NULL;
@@ -1514,7 +1514,7 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
 
 static float *by_ranks(struct grid_run *g)
 {
-    const struct vp_writer_options plain = {false, VP_COMPRESS_NONE};
+    const struct vp_writer_options plain = {.compress = VP_COMPRESS_NONE};
     struct vp_stack out = {NX, NY, g->scene->grid.n[2], VP_F32, {0, NULL, NULL}};
     struct vp_err err = VP_ERR_INIT;
     struct vp_reader *reader;
