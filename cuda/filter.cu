@@ -53,7 +53,7 @@ struct layout {
     size_t twiddle[MAX_STAGES], response, fall, scale, weight, fan, lens, bytes;
 };
 
-int choose(const vp_filter_tables &t, int device, layout *l, struct vp_devfilter_plan *plan, struct vp_err *err)
+int choose(const struct vp_filter_tables &t, int device, layout *l, struct vp_devfilter_plan *plan, struct vp_err *err)
 {
     int most = 0, processors = 0, khz = 0;
     if (vp_gpu_check(err, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "device")
@@ -100,7 +100,7 @@ int choose(const vp_filter_tables &t, int device, layout *l, struct vp_devfilter
     return 0;
 }
 
-int make_tables(const vp_filter_tables &t, const layout &l, std::vector<char> &all, struct vp_err *err)
+int make_tables(const struct vp_filter_tables &t, const layout &l, std::vector<char> &all, struct vp_err *err)
 {
     const method &how = *l.how;
     all.resize(l.bytes);
@@ -158,7 +158,7 @@ int make_tables(const vp_filter_tables &t, const layout &l, std::vector<char> &a
 
 struct vp_devfilter {
     struct vp_devfilter_plan plan;
-    vp_filter_tables t; /* numbers only: the pointers are the host's */
+    struct vp_filter_tables t; /* numbers only: the pointers are the host's */
     layout l;
     int device;
     cudaStream_t stream;
@@ -170,15 +170,13 @@ namespace
 
 int plan(const struct vp_filter *host, int device, struct vp_devfilter_plan *plan, struct vp_err *err)
 {
-    vp_filter_tables t;
     layout l;
-    vp_filter_get_tables(host, &t);
-    return choose(t, device, &l, plan, err);
+    return choose(*vp_filter_tables(host), device, &l, plan, err);
 }
 
 int open_filter(vp_devfilter *f, const struct vp_filter *host, int device, struct vp_err *err)
 {
-    vp_filter_get_tables(host, &f->t);
+    f->t = *vp_filter_tables(host);
     f->device = device;
     if (vp_gpu_check(err, cudaSetDevice(device), "device") || choose(f->t, device, &f->l, &f->plan, err) ||
         vp_gpu_check(err, cudaFuncSetAttribute(f->l.how->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -216,7 +214,7 @@ int open(struct vp_devfilter **out, const struct vp_filter *host, int device, vo
 int run(struct vp_devfilter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in, float *out,
         struct vp_err *err)
 {
-    const vp_filter_tables &t = f->t;
+    const struct vp_filter_tables &t = f->t;
     const layout &l = f->l;
     if (first < 0 || n < 0 || first + n > t.views || v0 < 0 || v1 < v0 || v1 > t.nv)
         return vp_fail(err, VP_ERUN, "views [%lld, %lld), rows [%lld, %lld) are not in the scan", (long long)first,

@@ -342,7 +342,7 @@ static void make_slices(struct vp_devbp *b, const bool *seen, int64_t z0, int64_
             EXPECT(!vp_backproject_add(bp, k, 1, b->views + k * p->nu * p->nv, &err));
     EXPECT(!vp_backproject_flush(bp, &err));
     for (int64_t z = z0; z < z1; z++)
-        vp_backproject_slice(bp, z, slice_of(b, z, &run));
+        vp_backproject_slices(bp, z, 1, slice_of(b, z, &run));
     vp_backproject_close(bp);
 }
 
