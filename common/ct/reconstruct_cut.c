@@ -249,7 +249,7 @@ void vp_cut_count(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, 
                (uint64_t)(vp_cut_out_slots(p) + p->subsets - 1) *
                    (uint64_t)vp_cut_group(p) * slice +
                (p->of->filter ? vp_filter_tables(p->of->filter)->bytes : 0) +
-               (p->of->normalize ? vp_normalize_bytes(p->of->normalize) : 0);
+               (p->of->normalize ? vp_normalize_facts(p->of->normalize).bytes : 0);
     for (int i = 0; i < n; i++)
         p->bytes += part[i].plan.host;
     device_bytes(p, part, n);
