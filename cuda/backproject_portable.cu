@@ -39,11 +39,12 @@ template <int R, int Z, bool PAIRS> __global__ void __launch_bounds__(256) k_bac
             const int v = row0 + n + a.row_base;
 #pragma unroll
             for (int z = 0; z < Z; z++) {
-                const int row = (a.flip >> z & 1 ? a.nv - 1 - v : v) - a.given_first, column = PAIRS ? z : 0;
-                const bool inside = (unsigned)(u + column) < (unsigned)a.nu && v >= 0 && v < a.nv && (unsigned)row < (unsigned)a.given;
+                const int row = (a.flip >> z & 1 ? a.nv - 1 - v : v) - a.given_first, beside = PAIRS ? z : 0;
+                const bool inside = (unsigned)(u + beside) < (unsigned)a.nu && v >= 0 && v < a.nv
+                                    && (unsigned)row < (unsigned)a.given;
 #pragma unroll
                 for (int b = 0; b < R; b++)
-                    value[n][b][z] = inside && q[b] ? load(q[b] + (int64_t)row * a.nu + column) : 0;
+                    value[n][b][z] = inside && q[b] ? load(q[b] + (int64_t)row * a.nu + beside) : 0;
             }
         }
 #pragma unroll
@@ -304,9 +305,11 @@ cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
 {
     const dim3 blocks((unsigned)vp_groups(a.pitch, 256), (unsigned)vp_groups(a.rows, PACK_ROWS),
                       (unsigned)vp_min64(a.n, 65535));
-    const auto kernel = a.pairs        ? k_backproject_pack<1, 2, true>
-                        : a.views == 1 ? (a.channels_z == 1 ? k_backproject_pack<1, 1, false> : k_backproject_pack<1, 2, false>)
-                                       : (a.channels_z == 1 ? k_backproject_pack<2, 1, false> : k_backproject_pack<2, 2, false>);
+    const auto kernel = a.pairs                              ? k_backproject_pack<1, 2, true>
+                        : a.views == 1 && a.channels_z == 1 ? k_backproject_pack<1, 1, false>
+                        : a.views == 1                      ? k_backproject_pack<1, 2, false>
+                        : a.channels_z == 1                 ? k_backproject_pack<2, 1, false>
+                                                            : k_backproject_pack<2, 2, false>;
     return vp_launch(stream, kernel, blocks, dim3(256), 0, a);
 }
 

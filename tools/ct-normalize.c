@@ -147,7 +147,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                           err))
         goto out;
     w.normalize = normalize;
-    const uint64_t held = vp_normalize_bytes(normalize), limit = run_->common.memory;
+    const uint64_t held = vp_normalize_facts(normalize).bytes, limit = run_->common.memory;
     if (held >= limit) {
         char need[16], have[16];
         vp_fail(err, VP_ERESOURCE, "the flats need %s, the memory limit is %s",
