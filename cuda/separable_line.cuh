@@ -20,6 +20,16 @@ namespace vp
 
 constexpr int CHUNK = 4; /* taps of a chunk */
 
+/* The taps of a filter into shared memory, by the thread block; moves `at` behind them. */
+__device__ __forceinline__ const float *share_taps(const taps &f, int radius, float *&at)
+{
+    const float *const t = at;
+    for (int k = threadIdx.x; k < padded(radius); k += blockDim.x)
+        at[k] = f.t[k];
+    at += padded(radius);
+    return t;
+}
+
 /* Whether a voxel with lo voxels before and hi voxels after it has taps of its own, as gauss.h has it. */
 __device__ __forceinline__ bool has_row(const taps &f, int lo, int hi)
 {
