@@ -104,13 +104,7 @@ __device__ __forceinline__ float2 clip_of(const fused_axis &a, int radius, int i
     return a.clip && e >= 0 && e < radius ? make_float2(-a.t[e], a.scale[e]) : make_float2(0, 0);
 }
 
-/* Whether some of outputs i ... i + n - 1 are where weights are rescaled. */
-__device__ __forceinline__ bool near(const fused_axis &a, int radius, int i, int n)
-{
-    return a.clip && (i < radius || i + n > a.n - radius);
-}
-
-/* COUNT outputs from v: samples i - R ... i + COUNT + R - 1. */
+/* COUNT outputs from v: samples i - R ... i + COUNT + R - 1; acc: zeros. */
 template <int R, int COUNT>
 __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, float (&acc)[COUNT])
 {
@@ -118,9 +112,6 @@ __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, flo
 #pragma unroll
     for (int q = 0; q < COUNT + 2 * R - 1; q++)
         d[q] = v[q + 1] - v[q];
-#pragma unroll
-    for (int j = 0; j < COUNT; j++)
-        acc[j] = 0;
 #pragma unroll
     for (int k = R - 1; k >= 0; k--)
 #pragma unroll
@@ -134,7 +125,7 @@ template <int R> struct past {
     float x[shape<R>::OWN][R];
 };
 
-/* Plane t = at (mod 2 R) has come: x is plane t - R and acc its sum. */
+/* Plane t = at (mod 2 R) has come: x becomes plane t - R and acc, zeros, its sum. */
 template <int R>
 __device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p, const float (&v)[shape<R>::OWN],
                                         float (&x)[shape<R>::OWN], float (&acc)[shape<R>::OWN])
@@ -142,7 +133,6 @@ __device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p,
 #pragma unroll
     for (int j = 0; j < shape<R>::OWN; j++) {
         x[j] = p.x[j][at % R];
-        acc[j] = 0;
         p.d[j][at % (2 * R)] = v[j] - p.x[j][(at + R - 1) % R];
         p.x[j][at % R] = v[j];
         /* differences of gauss.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
@@ -325,7 +315,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     keep(x_to);
     const auto along_x = [&](auto mode, int slot, int which) {
         const Sample *const p = stages + slot * STAGE + x_from;
-        float v[RUN + 2 * FRONT], acc[RUN];
+        float v[RUN + 2 * FRONT], acc[RUN] = {};
 #pragma unroll
         for (int q = 0; q < RUN + 2 * FRONT; q += 4) {
             const float4 f = four_of(p + q, a);
@@ -365,7 +355,8 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     };
 
     const int x = x0 + warp % (TX / 32) * 32 + lane, row = warp / (TX / 32) * OWN, y = y0 + row;
-    const bool column = x >= a.out.lo[0] && x < a.out.hi[0], edge_y = near(a.axis[1], R, y, OWN);
+    const bool column = x >= a.out.lo[0] && x < a.out.hi[0];
+    const bool edge_y = a.axis[1].clip && (y < R || y + OWN > a.axis[1].n - R);
     const int rows = column ? min(OWN, a.out.hi[1] - y) : 0; /* that are stored */
     /* from clip_lo, before clip_hi planes have nothing to do with the ends along z */
     const int z_end = a.axis[2].n - 1, clip_lo = a.axis[2].clip ? R : -FAR, clip_hi = a.axis[2].clip ? z_end - R : FAR;
@@ -388,7 +379,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
         load(mode, t + AHEAD, (slot + AHEAD - 1) % STAGES);
         const int which = PERIOD % 2 || mode == SLOW ? (t + 1) % 2 : slot % 2;
         const float *const q = made + (1 - which) * MADE + y_from;
-        float v[OWN + 2 * R], w[OWN], centre[OWN], out[OWN];
+        float v[OWN + 2 * R], w[OWN] = {}, centre[OWN], out[OWN] = {};
 #pragma unroll
         for (int r = 0; r < OWN + 2 * R; r++)
             v[r] = q[r * MADE_PITCH];

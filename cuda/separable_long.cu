@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
     long long to = b.other * a.out.other + line * a.out.across + i * a.out.along;
 #pragma unroll 1
     for (; i < end; i += LINE_STEP, read.p += DISTANCE<FORM> * LINE_STEP, to += LINE_STEP * a.out.along) {
-        float v[1][UNIT];
+        float v[1][UNIT] = {};
         filter_unit<1, R, true>(read, a.along, &a.f, t, i, v);
         if (FORM == ROWS) {
             store_rows(a, b, i, end, shared + pad + LINES * (samples + 4) + warp * LINES * TURN_PITCH, v[0]);
@@ -318,13 +318,10 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
             if (a.plain) {
                 store_line({a.out.data, to, a.out.along, VP_F32}, v[0], there);
             } else {
-                unit u;
-#pragma unroll
-                for (int j = 0; j < UNIT; j++)
-                    u.v[j] = v[0][j];
                 const long long from = b.other * a.source.other + line * a.source.across + i * a.source.along;
                 store_specially({a.out.data, to, a.out.along, a.out.type},
-                                {a.source.data, from, a.source.along, a.source.type}, a.highpass, u, there);
+                                {a.source.data, from, a.source.along, a.source.type}, a.highpass,
+                                *reinterpret_cast<const unit *>(v[0]), there);
             }
         }
     }

@@ -390,7 +390,7 @@ __global__ void __launch_bounds__(THREADS, NF == 1 ? 2 : 1) k_xy(const __grid_co
             filter_line<2, R, ROWS>(
                 ring_a, a.y, a.fy, ty, i,
                 [&](unsigned mask, float(&v)[2][UNIT]) {
-                    float w[1][UNIT];
+                    float w[1][UNIT] = {};
                     if (to_q.data)
                         store_line(to_q, v[0], mask & there);
                     if (!to.data)

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * Z_WARPS, NF == 1 ? 4 : 3) k_z(const __gri
         filter_line<1, R, ROWS>(
             ring_b, a.z, a.f + NF - 1, tz + NF - 1, i,
             [&](unsigned mask, float(&v)[1][UNIT]) {
-                float w[1][UNIT];
+                float w[1][UNIT] = {};
                 if (two) {
                     filter_unit<1, R>(ring_a, a.z, a.f, tz, i, w);
 #pragma unroll
