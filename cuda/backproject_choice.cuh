@@ -4,9 +4,7 @@
 #define VP_BACKPROJECT_CHOICE_CUH
 
 #include "backproject_column.cuh"
-#include "gpu_error.h"
-#include "gpu_size.h"
-#include "gpu_slab.h"
+#include "gpu.h"
 
 namespace vp
 {

@@ -4,7 +4,6 @@
 
 #include "backproject_matrix.cuh"
 #include "launch.cuh"
-#include "gpu_size.h"
 
 namespace vp
 {

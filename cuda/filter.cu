@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ramp filter on a CUDA device: which transform (filter_rows.cuh), its tables, launches. */
 #include "filter_rows.cuh"
-#include "gpu_size.h"
-#include "gpu_slab.h"
 #include "launch.cuh"
 
 extern "C" {

@@ -22,7 +22,6 @@
 
 #include "copy.cuh"
 #include "launch.cuh"
-#include "local.h"
 
 extern "C" {
 #include "base/size.h"

@@ -594,17 +594,28 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
     return 0;
 }
 
+/* What a part lost on a device. */
+static void tell(const struct vp_op *op, const void *told)
+{
+    struct vp_math *m = op->params;
+    const int64_t *lost = told;
+    #pragma omp atomic
+    m->lost += *lost;
+}
+
 int vp_math_add(struct vp_chain *c, struct vp_math *m, const int64_t image[3], int stacks, enum vp_type out,
                 struct vp_err *err)
 {
     struct vp_op op = {.kernel = "math", .inputs = stacks, .in = m->of, .out = out, .params = m, .free = free,
-                          .scratch = math_scratch, .run = math_run, .cost = 0.3 * (1 + stacks + m->n)};
+                          .scratch = math_scratch, .run = math_run, .cost = 0.3 * (1 + stacks + m->n),
+                          .tells = sizeof m->lost, .tell = tell};
     memcpy(op.image, image, sizeof op.image);
     for (int k = 0; k < stacks; k++)
         op.from[k] = ~k;
     snprintf(op.text, sizeof op.text, "math, %d step%s, in f64", m->n, m->n == 1 ? "" : "s");
     if (is_copy(&op)) {
         op.cost = 0.2;
+        op.tells = 0;
         snprintf(op.text, sizeof op.text, "math, a copy");
     }
     return vp_chain_add(c, &op, err);
