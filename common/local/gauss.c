@@ -35,24 +35,6 @@ static int64_t round_up(int64_t a, int64_t step) { return (a + step - 1) / step 
  * the same set of the cache. */
 static int64_t row_step(int64_t n) { return (n + 15) / 16 * 16 + (n + 15) / 16 % 2 * 16 + 16; }
 
-/* ---- which code ---- */
-
-static const struct vp_gauss_isa *used;
-
-bool vp_gauss_use(const char *isa)
-{
-    const struct vp_gauss_isa *found = VP_ISA_FIND(vp_gauss, isa);
-
-    if (found)
-        used = found;
-    return found;
-}
-
-const struct vp_gauss_isa *vp_gauss_code(void)
-{
-    return used ? used : VP_ISA_FIND(vp_gauss, NULL);
-}
-
 /* ---- taps ---- */
 
 int64_t vp_edge_from(enum vp_edge edge, int64_t p, int64_t n)
@@ -488,27 +470,22 @@ static void fill_tables(struct job *j, float *table)
 
 /* ---- passes ---- */
 
-static const void *input_row(const struct job *j, int64_t y, int64_t z)
+/* Sample (x, y, z) of the input. */
+static const void *input(const struct job *j, int64_t x, int64_t y, int64_t z)
 {
-    const struct vp_box *const b = &j->in->box;
-    return (const char *)j->in->plane[z - b->lo[2]]
-           + (size_t)((y - b->lo[1]) * j->in->stride) * vp_type_size(j->op->in);
+    return vp_part_at(j->in, vp_type_size(j->op->in), x, y, z);
 }
 
 /* Finished samples of an output row. */
 static void finish(const struct job *j, struct desk *d, int64_t x, int64_t n, int64_t y, int64_t z, const float *made)
 {
-    const struct vp_box *const b = &j->out->box;
-    void *const row = (char *)j->out->plane[z - b->lo[2]]
-                      + (size_t)((y - b->lo[1]) * j->out->stride) * vp_type_size(j->op->out);
-
     if (j->p->highpass) {
-        j->isa->load(d->input, input_row(j, y, z), j->op->in, x - j->in->box.lo[0], n);
+        j->isa->load(d->input, input(j, x, y, z), j->op->in, n);
         for (int64_t i = 0; i < n; i++)
             d->input[i] -= made[i];
         made = d->input;
     }
-    j->isa->store(row, j->op->out, x - b->lo[0], made, n, j->past);
+    j->isa->store(vp_part_at(j->out, vp_type_size(j->op->out), x, y, z), j->op->out, made, n, j->past);
 }
 
 static float *ring_row(const struct job *j, const struct desk *d, int c, int64_t y)
@@ -557,12 +534,12 @@ static void ask(const void *const *next, enum vp_type type, int64_t done, int64_
 static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at, int64_t n, int64_t y, int64_t count,
                       int64_t z)
 {
-    const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r, left = j->in->box.lo[0];
+    const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r;
     const int64_t from = vp_max64(first, 0), to = vp_min64(x + n + r, width), step = row_step(j->l.column_rows);
 
     if (r == 0) {
         for (int64_t i = 0; i < count; i++)
-            j->isa->load(ring_row(j, d, 0, y + i) + at, input_row(j, y + i, z), j->op->in, x - left, n);
+            j->isa->load(ring_row(j, d, 0, y + i) + at, input(j, x, y + i, z), j->op->in, n);
         return;
     }
     /* f32 is turned from where it lies, but for what 16 columns would reach beyond */
@@ -570,13 +547,12 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
     const float *rows[COLUMNS], *read[COLUMNS];
     const void *next[COLUMNS];
     for (int64_t i = 0; i < COLUMNS; i++) {
-        const void *const row = input_row(j, y + (i < count ? i : 0), z);
-        const int64_t later = y + count + i < j->in->box.hi[1] ? y + count + i : y;
-        next[i] = (const char *)input_row(j, later, z) + (size_t)(from - left) * vp_type_size(j->op->in);
-        rows[i] = direct ? (const float *)row + from - left : NULL;
-        read[i] = d->read + (i < count ? i : 0) * step;
-        if (i < count)
-            j->isa->load(d->read + i * step, row, j->op->in, from + direct - left, to - from - direct);
+        const int64_t row = i < count ? i : 0, later = y + count + i < j->in->box.hi[1] ? y + count + i : y;
+        next[i] = input(j, from, later, z);
+        rows[i] = direct ? input(j, from, y + row, z) : NULL;
+        read[i] = d->read + row * step;
+        if (i < count && from + direct < to)
+            j->isa->load(d->read + i * step, input(j, from + direct, y + i, z), j->op->in, to - from - direct);
     }
     j->isa->columns(d->turned + (from - first) * COLUMNS, rows, direct);
     j->isa->columns(d->turned + (from + direct - first) * COLUMNS, read, to - from - direct);
@@ -593,7 +569,7 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
             memcpy(column, d->turned + (s - first) * COLUMNS, COLUMNS * sizeof *column);
         else
             for (int64_t i = 0; i < COLUMNS; i++)
-                j->isa->load(column + i, input_row(j, y + (i < count ? i : 0), z), j->op->in, s - left, 1);
+                j->isa->load(column + i, input(j, s, y + (i < count ? i : 0), z), j->op->in, 1);
     }
     for (int c = 0; c < j->p->channels_x; c++) {
         const struct vp_sum sum = {.n = 1, .term = {{j->p->x[c], 0}}};
@@ -742,7 +718,7 @@ static void make_tile(const struct job *j, struct desk *d, int64_t i, int thread
 static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err)
 {
-    struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = vp_gauss_code(), .kept = kept};
+    struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = VP_ISA_FIND(vp_gauss, NULL), .kept = kept};
     float *const memory = scratch;
 
     (void)err;
@@ -894,7 +870,7 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
             snprintf(order, sizeof order, ", derivative %d %d %d", p->order[0], p->order[1], p->order[2]);
         snprintf(op.text, sizeof op.text, "gauss sigma %g %g %g, %d x %d x %d taps%s%s, %s, %s", p->sigma[0],
                  p->sigma[1], p->sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1, order,
-                 p->highpass ? ", high-pass" : "", vp_edge_name(p->edge), vp_gauss_code()->name);
+                 p->highpass ? ", high-pass" : "", vp_edge_name(p->edge), vp_isa_name());
         g->users++; /* the chain's */
         rc = vp_chain_add(c, &op, err);
     }

@@ -106,8 +106,4 @@ struct vp_gauss_params {
 int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const int64_t size[3], enum vp_type in,
                    enum vp_type out, struct vp_err *err);
 
-/* For tests and benchmarks: the code for "avx512", "avx2" or "generic" (NULL: the best) from now on, for gauss and
- * log; false if this CPU has not got it. */
-bool vp_gauss_use(const char *isa);
-
 #endif

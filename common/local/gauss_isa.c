@@ -133,9 +133,9 @@ static void any_line(const struct vp_line *l)
 
 #define LOAD(T) \
     for (int64_t i = 0; i < n; i++) \
-        dst[i] = (float)((const T *)src)[x + i];
+        dst[i] = (float)((const T *)src)[i];
 
-static void load(float *restrict dst, const void *restrict src, enum vp_type type, int64_t x, int64_t n)
+static void load(float *restrict dst, const void *restrict src, enum vp_type type, int64_t n)
 {
     switch ((int)type) {
     case VP_U8: LOAD(uint8_t) break;
@@ -156,7 +156,7 @@ INLINE float whole(float v, float lo, float hi)
 
 #define STORE(T, lo, hi) \
     for (int64_t i = 0; i < n; i++) \
-        ((T *)dst)[x + i] = (T)(int32_t)whole(src[i], lo, hi);
+        ((T *)dst)[i] = (T)(int32_t)whole(src[i], lo, hi);
 
 /* Whole vectors of what lies between are written without fetching what was there. */
 static void stream(float *restrict dst, const float *restrict src, int64_t n)
@@ -171,7 +171,7 @@ static void stream(float *restrict dst, const float *restrict src, int64_t n)
         dst[i] = src[i];
 }
 
-static void store(void *restrict dst, enum vp_type type, int64_t x, const float *restrict src, int64_t n, bool past)
+static void store(void *restrict dst, enum vp_type type, const float *restrict src, int64_t n, bool past)
 {
     switch ((int)type) {
     case VP_U8: STORE(uint8_t, 0, 255) break;
@@ -179,9 +179,9 @@ static void store(void *restrict dst, enum vp_type type, int64_t x, const float 
     case VP_I16: STORE(int16_t, -32768, 32767) break;
     default:
         if (past)
-            stream((float *)dst + x, src, n);
+            stream(dst, src, n);
         else
-            memcpy((float *)dst + x, src, (size_t)n * sizeof *src);
+            memcpy(dst, src, (size_t)n * sizeof *src);
     }
 }
 
@@ -225,5 +225,5 @@ static void rows(float *const *row, const float *column, int64_t n)
 }
 
 const struct vp_gauss_isa PASTE(vp_gauss_, VP_ISA) = {
-    TEXT(VP_ISA), BLOCK, any_line, load, store, columns, rows,
+    BLOCK, any_line, load, store, columns, rows,
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "local/gauss_isa.h"
 
 static void add(struct vp_sum *s, const struct vp_taps *taps, int from)
@@ -93,6 +94,6 @@ int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_
     vp_passes_stage(&op, size);
     snprintf(op.text, sizeof op.text, "log sigma %g %g %g, %d x %d x %d taps%s, %s, %s", p->sigma[0], p->sigma[1],
              p->sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1,
-             p->normalize ? ", scale-normalised" : "", vp_edge_name(p->edge), vp_gauss_code()->name);
+             p->normalize ? ", scale-normalised" : "", vp_edge_name(p->edge), vp_isa_name());
     return vp_chain_add(c, &op, err);
 }
