@@ -75,23 +75,15 @@ static void row(struct histogram *h, int64_t x0, int64_t x1, float *out)
 
 static void bin_row(const struct vp_entropy_params *p, const uint16_t *table, const void *in, uint16_t *bin, int64_t n)
 {
-    switch (p->type) {
-    case VP_U8:
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = table[((const uint8_t *)in)[i]];
-        break;
-    case VP_U16:
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = table[((const uint16_t *)in)[i]];
-        break;
-    case VP_I16:
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = table[((const int16_t *)in)[i] - INT16_MIN];
-        break;
-    default:
+    const enum vp_type type = p->type;
+
+    if (type == VP_F32)
         for (int64_t i = 0; i < n; i++)
             bin[i] = vp_entropy_bin(p, (double)((const float *)in)[i]);
-    }
+    else
+        for (int64_t i = 0; i < n; i++)
+            bin[i] = table[type == VP_U8 ? ((const uint8_t *)in)[i] : type == VP_U16 ? ((const uint16_t *)in)[i]
+                           : ((const int16_t *)in)[i] - INT16_MIN];
 }
 
 /* In memory: what all threads share, and what each has of its own. */

@@ -7,6 +7,7 @@
 #include "local/gauss_isa.h"
 
 #include "base/isa.h"
+#include "base/transpose.h"
 
 #include <string.h>
 #if defined(__FMA__)
@@ -185,22 +186,17 @@ static void store(void *restrict dst, enum vp_type type, const float *restrict s
     }
 }
 
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_u __attribute__((vector_size(16), aligned(4)));
-
-/* 16 x 16 transposed in pieces of 4 x 4. */
+/* 16 x 16 transposed. */
 INLINE void turn(float *const *to, int64_t at, const float *const *from, int64_t where)
 {
-    for (int r = 0; r < 16; r += 4)
-        for (int c = 0; c < 16; c += 4) {
-            v4 a = *(const v4_u *)(from[r] + where + c), b = *(const v4_u *)(from[r + 1] + where + c),
-               d = *(const v4_u *)(from[r + 2] + where + c), e = *(const v4_u *)(from[r + 3] + where + c);
-            const v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), AB = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                     de = __builtin_shufflevector(d, e, 0, 4, 1, 5), DE = __builtin_shufflevector(d, e, 2, 6, 3, 7);
-            *(v4_u *)(to[c] + at + r) = __builtin_shufflevector(ab, de, 0, 1, 4, 5);
-            *(v4_u *)(to[c + 1] + at + r) = __builtin_shufflevector(ab, de, 2, 3, 6, 7);
-            *(v4_u *)(to[c + 2] + at + r) = __builtin_shufflevector(AB, DE, 0, 1, 4, 5);
-            *(v4_u *)(to[c + 3] + at + r) = __builtin_shufflevector(AB, DE, 2, 3, 6, 7);
+    for (int r = 0; r < 16; r += LANES)
+        for (int c = 0; c < 16; c += LANES) {
+            vf v[LANES];
+            for (int i = 0; i < LANES; i++)
+                v[i] = get(from[r + i] + where + c);
+            transpose(v, v, 1);
+            for (int i = 0; i < LANES; i++)
+                *(vf_u *)(to[c + i] + at + r) = v[i];
         }
 }
 

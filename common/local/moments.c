@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/isa.h"
+#include "local/gauss.h"
 #include "local/moments_isa.h"
 
 #include <math.h>
@@ -75,7 +76,6 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
 static int make(struct vp_op *op, const struct vp_moments_params *want, const struct vp_footprint *f,
                 const int64_t image[3], struct vp_err *err)
 {
-    static const char *const edges[] = {"", ", nearest", ", mirrored", ", zero", ", wrapped"};
     const char *name = NAMES[want->moment];
     const enum vp_type in = want->in, out = want->out;
     char text[100], noise[40] = "";
@@ -108,8 +108,9 @@ static int make(struct vp_op *op, const struct vp_moments_params *want, const st
     }
     if (p->moment == VP_WIENER)
         snprintf(noise, sizeof noise, p->noise >= 0 ? ", noise %g" : ", noise to be estimated", p->noise);
-    snprintf(op->text, sizeof op->text, "%s%s, %s%s%s, %s", name, p->sample ? " of a sample" : "",
-             vp_footprint_text(f, text, sizeof text), edges[p->edge], noise, vp_isa_name());
+    snprintf(op->text, sizeof op->text, "%s%s, %s%s%s%s, %s", name, p->sample ? " of a sample" : "",
+             vp_footprint_text(f, text, sizeof text), p->edge ? ", " : "", p->edge ? vp_edge_name(p->edge) : "", noise,
+             vp_isa_name());
     return 0;
 }
 
