@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
-#include "local/wiener.h"
+#include "local/moments.h"
 #include "tool/image_run.h"
 #include "tool/neighbourhood.h"
 #include "tool/noise.h"
@@ -66,7 +66,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     } else {
         noise *= im.gain * im.gain;
     }
-    if (vp_wiener_local(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
+    if (vp_moments_wiener(&op, noise, &f, im.size, im.type, p->type == F32 ? VP_F32 : im.type, err)
         || vp_chain_add(&chain, &op, err))
         goto out;
     rc = vp_images_run(&im, run_, &chain, NULL, err);

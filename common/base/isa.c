@@ -48,3 +48,8 @@ const void *vp_isa_choose(const char *name, const void *avx512, const void *avx2
             return code[set];
     return NULL;
 }
+
+const char *vp_isa_name(void)
+{
+    return vp_isa_choose(NULL, NAMES[AVX512], NAMES[AVX2], NAMES[GENERIC]);
+}

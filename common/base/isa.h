@@ -12,6 +12,8 @@
 const void *vp_isa_choose(const char *name, const void *avx512, const void *avx2, const void *generic);
 /* From now on the best is at most the one of this name, where none is asked for by name. False: there is no such set. */
 bool vp_isa_limit(const char *name);
+/* What that makes of it: the one that is run where none is asked for. */
+const char *vp_isa_name(void);
 
 #ifdef __x86_64__
 #define VP_ISA_FIND(prefix, name) vp_isa_choose(name, &prefix##_avx512, &prefix##_avx2, &prefix##_generic)

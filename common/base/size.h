@@ -14,6 +14,15 @@ static inline int64_t vp_max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t vp_div_up(int64_t a, int64_t by) { return (a + by - 1) / by; }
 /* Up to whole lines of the cache. */
 static inline size_t vp_round64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+/* A place for `bytes` in a block of memory of which *used are taken, which are then more. Without a block NULL: so one
+ * function lays a block out, and says how large it must be. */
+static inline void *vp_place(void *block, size_t *used, size_t bytes)
+{
+    void *const at = block ? (char *)block + *used : NULL;
+
+    *used += vp_round64(bytes);
+    return at;
+}
 
 /* *out = a * b (or a + b); false on overflow, *out then untouched. */
 bool vp_mul_size(size_t *out, size_t a, size_t b);

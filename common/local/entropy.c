@@ -16,77 +16,37 @@
 
 struct histogram {
     const struct vp_entropy_params *p;
-    uint32_t *count;   /* bins + 1: the last is for NaN */
-    int64_t sum;       /* of t(c) */
-    int64_t n;         /* samples, NaN with them */
-    struct vp_line *line;
-    int64_t lines;
-    int64_t nx, first; /* of the image; first sample of the rows */
+    struct vp_moving window; /* over rows of bins */
+    uint32_t *count;         /* bins + 1: the last is for NaN */
+    int64_t sum;             /* of t(c) */
 };
 
-static inline __attribute__((always_inline)) uint16_t bin_at(const struct vp_line *l, int64_t i)
+VP_MOVING uint32_t *count_of(struct histogram *h, const char *row, int64_t i)
 {
-    return ((const uint16_t *)(const void *)l->row)[i];
+    return &h->count[((const uint16_t *)(const void *)row)[i]];
 }
 
-static inline __attribute__((always_inline)) void add(struct histogram *h, const int64_t *step, uint16_t bin)
+VP_MOVING void enter(void *to, const char *row, int64_t i)
 {
-    h->sum += step[h->count[bin]++];
+    struct histogram *const h = to;
+    h->sum += h->p->step[(*count_of(h, row, i))++];
 }
 
-static inline __attribute__((always_inline)) void leave(struct histogram *h, const int64_t *step, uint16_t bin)
+VP_MOVING void leave(void *to, const char *row, int64_t i)
 {
-    h->sum -= step[--h->count[bin]];
+    struct histogram *const h = to;
+    h->sum -= h->p->step[--*count_of(h, row, i)];
 }
 
-static void fill(struct histogram *h, int64_t x)
+VP_MOVING void forget(void *to, const char *row, int64_t i)
 {
-    for (int64_t i = 0; i < h->lines; i++) {
-        const struct vp_line *l = &h->line[i];
-        const int64_t from = vp_max64(x + l->x0, 0), to = vp_min64(x + l->x1, h->nx - 1);
-        for (int64_t at = from; at <= to; at++)
-            add(h, h->p->step, bin_at(l, at - h->first));
-        h->n += vp_max64(to - from + 1, 0);
-    }
-}
-
-/* From voxel x to the next. */
-static void move_at_edge(struct histogram *h, int64_t x)
-{
-    for (int64_t i = 0; i < h->lines; i++) {
-        const struct vp_line *l = &h->line[i];
-        const int64_t out = x + l->x0, in = x + 1 + l->x1;
-        if (out >= 0 && out < h->nx) {
-            leave(h, h->p->step, bin_at(l, out - h->first));
-            h->n--;
-        }
-        if (in >= 0 && in < h->nx) {
-            add(h, h->p->step, bin_at(l, in - h->first));
-            h->n++;
-        }
-    }
-}
-
-static void move_inside(struct histogram *restrict h, int64_t x)
-{
-    const struct vp_line *const end = h->line + h->lines;
-    const int64_t *const step = h->p->step;
-    uint32_t *const count = h->count;
-    const int64_t at = x - h->first;
-    int64_t sum = h->sum;
-
-    for (const struct vp_line *l = h->line; l < end; l++) {
-        const uint16_t out = bin_at(l, at + l->x0), in = bin_at(l, at + 1 + l->x1);
-        sum -= step[--count[out]];
-        sum += step[count[in]++];
-    }
-    h->sum = sum;
+    *count_of(to, row, i) = 0;
 }
 
 static float value(const struct histogram *h)
 {
     const struct vp_entropy_params *p = h->p;
-    const int64_t nan = h->count[p->bins], n = h->n - nan;
+    const int64_t nan = h->count[p->bins], n = h->window.n - nan;
 
     if (!n)
         return NAN;
@@ -95,118 +55,98 @@ static float value(const struct histogram *h)
 
 static void row(struct histogram *h, int64_t x0, int64_t x1, float *out)
 {
-    const int64_t reach = h->p->f.reach[0], bins = h->p->bins + 1;
+    const int64_t bins = h->p->bins + 1;
 
-    h->n = h->sum = 0;
-    fill(h, x0);
-    for (int64_t x = x0; x < x1; x++) {
+    h->sum = 0;
+    h->window.n = vp_moving_all(&h->window, x0, enter, h);
+    for (int64_t x = x0;; x++) {
         *out++ = value(h);
         if (x + 1 == x1)
             break;
-        if (x >= reach && x + 1 + reach < h->nx)
-            move_inside(h, x);
-        else
-            move_at_edge(h, x);
+        vp_moving_on(&h->window, x, h->p->f.reach[0], leave, enter, h);
     }
-    if (bins < 16 * h->n) {
+    if (bins < 16 * h->window.n)
         memset(h->count, 0, (size_t)bins * sizeof *h->count);
-        return;
-    }
-    for (int64_t i = 0; i < h->lines; i++) {
-        const struct vp_line *l = &h->line[i];
-        for (int64_t x = vp_max64(x1 - 1 + l->x0, 0); x <= vp_min64(x1 - 1 + l->x1, h->nx - 1); x++)
-            h->count[bin_at(l, x - h->first)] = 0;
-    }
+    else
+        vp_moving_all(&h->window, x1 - 1, forget, h);
 }
 
 /* ---- bins of the input ---- */
 
 static void bin_row(const struct vp_entropy_params *p, const uint16_t *table, const void *in, uint16_t *bin, int64_t n)
 {
-    switch (p->type) {
-    case VP_U8:
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = table[((const uint8_t *)in)[i]];
-        break;
-    case VP_U16:
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = table[((const uint16_t *)in)[i]];
-        break;
-    case VP_I16:
-        for (int64_t i = 0; i < n; i++)
-            bin[i] = table[((const int16_t *)in)[i] - INT16_MIN];
-        break;
-    default:
+    const enum vp_type type = p->type;
+
+    if (type == VP_F32)
         for (int64_t i = 0; i < n; i++)
             bin[i] = vp_entropy_bin(p, (double)((const float *)in)[i]);
-    }
+    else
+        for (int64_t i = 0; i < n; i++)
+            bin[i] = table[type == VP_U8 ? ((const uint8_t *)in)[i] : type == VP_U16 ? ((const uint16_t *)in)[i]
+                           : ((const int16_t *)in)[i] - INT16_MIN];
 }
 
-struct memory {
-    size_t bins, planes, table, threads; /* places */
-    size_t count, line;                  /* within a thread's */
-    size_t each, bytes;
+/* In memory: what all threads share, and what each has of its own. */
+struct work {
+    uint16_t *bins, *table;
+    void **plane;
+    struct histogram mine;
 };
 
-static size_t take(size_t *bytes, size_t n)
+static size_t lay_out(struct work *w, const struct vp_entropy_params *p, const struct vp_box *in, int thread, void *mem)
 {
-    const size_t at = *bytes;
+    const size_t rows = (size_t)(vp_box_size(in, 1) * vp_box_size(in, 2));
+    size_t bytes = 0;
 
-    *bytes += vp_round64(n);
-    return at;
-}
-
-static struct memory memory_of(const struct vp_entropy_params *p, const struct vp_box *in, int threads)
-{
-    struct memory m = {0};
-
-    m.bins = take(&m.bytes, (size_t)(vp_box_size(in, 0) * vp_box_size(in, 1) * vp_box_size(in, 2)) * sizeof(uint16_t));
-    m.planes = take(&m.bytes, (size_t)vp_box_size(in, 2) * sizeof(void *));
-    m.table = take(&m.bytes, (UINT16_MAX + 1) * sizeof(uint16_t));
-    m.count = take(&m.each, (size_t)(p->bins + 1) * sizeof(uint32_t));
-    m.line = take(&m.each, (size_t)vp_lines_most(&p->f, in) * sizeof(struct vp_line));
-    m.threads = take(&m.bytes, m.each * (size_t)threads);
-    return m;
+    w->bins = vp_place(mem, &bytes, (size_t)vp_box_size(in, 0) * rows * sizeof *w->bins);
+    w->plane = vp_place(mem, &bytes, (size_t)vp_box_size(in, 2) * sizeof *w->plane);
+    w->table = vp_place(mem, &bytes, (UINT16_MAX + 1) * sizeof *w->table);
+    w->mine = (struct histogram){.p = p};
+    for (int t = 0; t <= thread; t++) {
+        w->mine.count = vp_place(mem, &bytes, (size_t)(p->bins + 1) * sizeof *w->mine.count);
+        w->mine.window.line = vp_place(mem, &bytes, (size_t)vp_lines_most(&p->f, in) * sizeof *w->mine.window.line);
+    }
+    return bytes;
 }
 
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
+    struct work w;
+
     (void)out;
-    return memory_of(op->params, in, threads).bytes;
+    return lay_out(&w, op->params, in, threads - 1, NULL);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
                struct vp_err *err)
 {
     const struct vp_entropy_params *p = op->params;
-    const struct memory m = memory_of(p, &in->box, threads);
-    const int64_t w = vp_box_size(&in->box, 0), h = vp_box_size(&in->box, 1), d = vp_box_size(&in->box, 2);
+    const int64_t width = vp_box_size(&in->box, 0), height = vp_box_size(&in->box, 1), depth = vp_box_size(&in->box, 2);
     const int64_t rows = vp_box_size(&out->box, 1), all = rows * vp_box_size(&out->box, 2);
-    uint16_t *const bins = (uint16_t *)(void *)((char *)mem + m.bins);
-    uint16_t *const table = (uint16_t *)(void *)((char *)mem + m.table);
-    void **const plane = (void **)(void *)((char *)mem + m.planes);
+    struct work shared;
 
     (void)err;
+    lay_out(&shared, p, &in->box, 0, mem);
     for (int i = 0; p->type != VP_F32 && i <= (p->type == VP_U8 ? UINT8_MAX : UINT16_MAX); i++)
-        table[i] = vp_entropy_bin(p, i + (p->type == VP_I16 ? INT16_MIN : 0));
-    for (int64_t z = 0; z < d; z++)
-        plane[z] = bins + z * w * h;
-    const struct vp_part binned = {in->box, w, plane};
+        shared.table[i] = vp_entropy_bin(p, i + (p->type == VP_I16 ? INT16_MIN : 0));
+    for (int64_t z = 0; z < depth; z++)
+        shared.plane[z] = shared.bins + z * width * height;
+    const struct vp_part binned = {in->box, width, shared.plane};
     #pragma omp parallel num_threads(threads)
     {
-        char *const mine = (char *)mem + m.threads + (size_t)omp_get_thread_num() * m.each;
-        struct histogram hist = {.p = p, .count = (uint32_t *)(void *)(mine + m.count), .nx = op->image[0],
-                                 .line = (struct vp_line *)(void *)(mine + m.line), .first = in->box.lo[0]};
-        memset(hist.count, 0, (size_t)(p->bins + 1) * sizeof *hist.count);
+        struct work w;
+        lay_out(&w, p, &in->box, omp_get_thread_num(), mem);
+        memset(w.mine.count, 0, (size_t)(p->bins + 1) * sizeof *w.mine.count);
         #pragma omp for schedule(static)
-        for (int64_t i = 0; i < h * d; i++)
-            bin_row(p, table, vp_part_row(in, in->box.lo[1] + i % h, in->box.lo[2] + i / h, vp_type_size(p->type)),
-                    bins + i * w, w);
+        for (int64_t i = 0; i < height * depth; i++) {
+            const int64_t y = in->box.lo[1] + i % height, z = in->box.lo[2] + i / height;
+            bin_row(p, w.table, vp_part_at(in, vp_type_size(p->type), in->box.lo[0], y, z), w.bins + i * width, width);
+        }
         #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < all; i++) {
-            const int64_t y = out->box.lo[1] + i % rows, z = i / rows;
-            hist.lines = vp_lines(hist.line, &p->f, op->image, &binned, sizeof *bins, y, out->box.lo[2] + z);
-            row(&hist, out->box.lo[0], out->box.hi[0], (float *)out->plane[z] + i % rows * out->stride);
+            const int64_t y = out->box.lo[1] + i % rows, z = out->box.lo[2] + i / rows;
+            vp_moving_row(&w.mine.window, &p->f, op->image, &binned, sizeof *w.bins, y, z);
+            row(&w.mine, out->box.lo[0], out->box.hi[0], vp_part_at(out, sizeof(float), out->box.lo[0], y, z));
         }
     }
     return 0;
@@ -218,12 +158,9 @@ static void free_params(void *params)
 {
     struct vp_entropy_params *p = params;
 
-    if (!p)
-        return;
-    vp_footprint_free(&p->f);
     free((void *)(uintptr_t)p->t);
     free((void *)(uintptr_t)p->step);
-    free(p);
+    vp_footprint_op_free(p);
 }
 
 static int64_t t_of(int64_t c)
@@ -269,24 +206,25 @@ int vp_entropy_local(struct vp_op *op, const struct vp_footprint *f, int64_t bin
 {
     char shape[96];
 
-    *op = (struct vp_op){0};
     if (check(f, bins, lo, hi, type, err))
         return -1;
-    struct vp_entropy_params *p = calloc(1, sizeof *p);
+    struct vp_entropy_params *const p = vp_footprint_op(op, "entropy", sizeof *p, f, image, type, VP_F32, err);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = (struct vp_entropy_params){.type = type, .bins = bins, .lo = lo, .hi = hi, .n = f->count,
-                                    .scale = hi > lo ? (double)bins / (hi - lo) : 0};
-    if (vp_footprint_copy(&p->f, f, err) || make_tables(p, err)) {
+        return -1;
+    p->type = type;
+    p->bins = bins;
+    p->lo = lo;
+    p->hi = hi;
+    p->n = f->count;
+    p->scale = hi > lo ? (double)bins / (hi - lo) : 0;
+    if (make_tables(p, err)) {
         free_params(p);
         return -1;
     }
-    const double lines = f->shape == VP_BALL ? (double)f->spans
-                                             : (double)(2 * f->reach[1] + 1) * (double)(2 * f->reach[2] + 1);
-    *op = (struct vp_op){.kernel = "entropy", .inputs = 1, .from = {~0}, .in = type, .out = VP_F32, .params = p,
-                            .free = free_params, .cost = 10 + 4 * lines, .scratch = scratch, .run = run};
-    memcpy(op->image, image, sizeof op->image);
-    vp_footprint_halo(f, image, op->halo);
+    op->free = free_params;
+    op->cost = 10 + 4 * (double)vp_footprint_rows(f);
+    op->scratch = scratch;
+    op->run = run;
     snprintf(op->text, sizeof op->text, "entropy, %s, %lld bins over %.9g to %.9g",
              vp_footprint_text(f, shape, sizeof shape), (long long)bins, lo, hi);
     return 0;

@@ -8,14 +8,11 @@
 
 #include "local/footprint.h"
 
-struct vp_extremum_isa;
-
 /* params of the kernels "min" and "max" */
 struct vp_extremum_params {
+    struct vp_footprint f;
     bool max;
     enum vp_type type;
-    struct vp_footprint f;
-    const struct vp_extremum_isa *isa;
 };
 
 #define VP_EXTREMUM_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
@@ -23,8 +20,5 @@ struct vp_extremum_params {
 /* `f` is copied. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE (type) or VP_ERESOURCE. */
 int vp_extremum_local(struct vp_op *op, bool max, const struct vp_footprint *f, const int64_t image[3],
                       enum vp_type type, struct vp_err *err);
-
-/* For tests: run with "avx512", "avx2" or "generic"; false if this processor cannot. */
-bool vp_extremum_use(struct vp_op *op, const char *isa);
 
 #endif

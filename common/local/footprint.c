@@ -3,6 +3,7 @@
 #include "local/footprint.h"
 
 #include "base/err.h"
+#include "base/size.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,18 +68,6 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
     return 0;
 }
 
-int vp_footprint_copy(struct vp_footprint *dst, const struct vp_footprint *src, struct vp_err *err)
-{
-    *dst = *src;
-    if (!src->span)
-        return 0;
-    dst->span = malloc((size_t)src->spans * sizeof *src->span);
-    if (!dst->span)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    memcpy(dst->span, src->span, (size_t)src->spans * sizeof *src->span);
-    return 0;
-}
-
 void vp_footprint_free(struct vp_footprint *f)
 {
     free(f->span);
@@ -97,35 +86,34 @@ const char *vp_footprint_text(const struct vp_footprint *f, char *text, size_t s
     return text;
 }
 
-void vp_footprint_halo(const struct vp_footprint *f, const int64_t image[3], int64_t halo[3])
+void *vp_footprint_op(struct vp_op *op, const char *kernel, size_t size, const struct vp_footprint *f,
+                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err)
 {
-    for (int a = 0; a < 3; a++)
-        halo[a] = f->reach[a] < image[a] ? f->reach[a] : image[a] - 1;
+    struct vp_footprint *const own = calloc(1, size);
+    struct vp_span *const span = malloc((size_t)(f->spans + 1) * sizeof *span);
+
+    if (!own || !span) {
+        free(own);
+        free(span);
+        vp_fail(err, VP_ERESOURCE, "out of memory");
+        return NULL;
+    }
+    *own = *f;
+    own->span = span;
+    if (f->spans)
+        memcpy(span, f->span, (size_t)f->spans * sizeof *span);
+    *op = (struct vp_op){.kernel = kernel, .inputs = 1, .from = {~0}, .in = in, .out = out, .params = own,
+                         .free = vp_footprint_op_free};
+    for (int a = 0; a < 3; a++) {
+        op->image[a] = image[a];
+        op->halo[a] = vp_min64(f->reach[a], image[a] - 1);
+    }
+    return own;
 }
 
-/* Of the positions at + [-before, after] those in [0, n). */
-static int64_t clipped(int64_t at, int64_t before, int64_t after, int64_t n)
+void vp_footprint_op_free(void *params)
 {
-    const int64_t lo = at - before < 0 ? 0 : at - before, hi = at + after >= n ? n - 1 : at + after;
-
-    return hi < lo ? 0 : hi - lo + 1;
-}
-
-int64_t vp_footprint_inside(const struct vp_footprint *f, const int64_t image[3], const int64_t at[3])
-{
-    int64_t count = 1;
-
-    if (f->shape == VP_BOX) {
-        for (int a = 0; a < 3; a++)
-            count *= clipped(at[a], f->reach[a], f->reach[a], image[a]);
-        return count;
-    }
-    count = 0;
-    for (int64_t i = 0; i < f->spans; i++) {
-        const struct vp_span *s = &f->span[i];
-        const int64_t y = at[1] + s->dy, z = at[2] + s->dz;
-        if (y >= 0 && y < image[1] && z >= 0 && z < image[2])
-            count += clipped(at[0], -s->x0, s->x1, image[0]);
-    }
-    return count;
+    if (params)
+        vp_footprint_free(params);
+    free(params);
 }

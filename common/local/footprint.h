@@ -31,15 +31,21 @@ struct vp_footprint {
 
 /* Radii in voxels, each in [0, VP_RADIUS_MAX]; a ball in at most 2^31 voxels (radius 644), else VP_EUSAGE. */
 int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err);
-/* Operations keep one of their own. VP_ERESOURCE. */
-int vp_footprint_copy(struct vp_footprint *dst, const struct vp_footprint *src, struct vp_err *err);
 void vp_footprint_free(struct vp_footprint *f);
+
+/* Begin an operation over such a neighbourhood: of one input, stack 0 (set op->from[0] for another), its halo the reach
+ * that can matter in an image of that size. Its params are `size` bytes that begin with a copy of f, else zeros, and go
+ * with vp_footprint_op_free. NULL: VP_ERESOURCE. */
+void *vp_footprint_op(struct vp_op *op, const char *kernel, size_t size, const struct vp_footprint *f,
+                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
+void vp_footprint_op_free(void *params);
 
 /* "box 31 x 31 x 1", "ball of radius 5 5 2.5, 203 voxels" */
 const char *vp_footprint_text(const struct vp_footprint *f, char *text, size_t size);
-/* The reach that can matter in an image: what an operation's halo is. */
-void vp_footprint_halo(const struct vp_footprint *f, const int64_t image[3], int64_t halo[3]);
-/* Voxels of the image under the footprint at `at`. A ball takes a look at each of its spans. */
-int64_t vp_footprint_inside(const struct vp_footprint *f, const int64_t image[3], const int64_t at[3]);
+/* Rows of the image that it holds at most. */
+static inline int64_t vp_footprint_rows(const struct vp_footprint *f)
+{
+    return f->shape == VP_BALL ? f->spans : (2 * f->reach[1] + 1) * (2 * f->reach[2] + 1);
+}
 
 #endif

@@ -30,28 +30,10 @@ enum {
     LARGE = 16 << 20               /* bytes of an output that no cache keeps */
 };
 
-static int64_t round_up(int64_t a, int64_t step) { return (a + step - 1) / step * step; }
+static int64_t round_up(int64_t a, int64_t step) { return vp_div_up(a, step) * step; }
 /* Samples between rows: whole cache lines, an odd number, so that the same column of many rows does not fall into
  * the same set of the cache. */
-static int64_t row_step(int64_t n) { return (n + 15) / 16 * 16 + (n + 15) / 16 % 2 * 16 + 16; }
-
-/* ---- which code ---- */
-
-static const struct vp_gauss_isa *used;
-
-bool vp_gauss_use(const char *isa)
-{
-    const struct vp_gauss_isa *found = VP_ISA_FIND(vp_gauss, isa);
-
-    if (found)
-        used = found;
-    return found;
-}
-
-const struct vp_gauss_isa *vp_gauss_code(void)
-{
-    return used ? used : VP_ISA_FIND(vp_gauss, NULL);
-}
+static int64_t row_step(int64_t n) { return round_up(n, 16) + vp_div_up(n, 16) % 2 * 16 + 16; }
 
 /* ---- taps ---- */
 
@@ -234,8 +216,7 @@ struct layout {
     int64_t row_width, ring_width, made_width; /* samples from row to row */
     int64_t column_rows;          /* columns that a thread's turned rows hold */
     int64_t reach;                /* rows or planes that a block of outputs looks at, at most */
-    size_t tables, planes, each;  /* samples: taps of short axes, ring of planes, of a thread */
-    size_t pointers;              /* of a thread */
+    size_t tables, planes;        /* bytes: taps of short axes, ring of planes */
 };
 
 static bool is_short(const struct vp_passes *p, const struct vp_op *op, int axis)
@@ -292,15 +273,10 @@ static struct layout lay_out(const struct vp_passes *p, const struct vp_op *op, 
     }
     l.column_rows = l.piece + 2 * rx + BLOCK;
     for (int a = 0; a < 3; a++)
-        l.tables += 2 * short_taps(p, op, out, a);
-    l.tables = (size_t)round_up((int64_t)l.tables, 16);
-    l.planes = (size_t)(l.plane_ring * l.tile * l.ring_width * p->channels_y);
-    l.each = (size_t)(p->channels_x * l.row_ring * l.row_width               /* rows filtered along x */
-                      + (2 * l.column_rows + 2 * COLUMNS + BLOCK) * COLUMNS  /* turned, and filtered */
-                      + COLUMNS * row_step(l.column_rows)                    /* rows as read */
-                      + l.row_width + (BLOCK + 2) * l.made_width);           /* zeros; finished rows, junk, input */
+        l.tables += 2 * short_taps(p, op, out, a) * sizeof(float);
+    l.tables = vp_round64(l.tables);
+    l.planes = (size_t)(l.plane_ring * l.tile * l.ring_width * p->channels_y) * sizeof(float);
     l.reach = 2 * vp_max64(ry, rz) + BLOCK;
-    l.pointers = (size_t)round_up(2 * l.reach + l.column_rows, 8);
     return l;
 }
 
@@ -309,13 +285,48 @@ static int64_t tiles_of(const struct layout *l, const struct vp_box *out)
     return (vp_box_size(out, 1) + l->tile - 1) / l->tile * l->across;
 }
 
+/* What a thread has to itself. */
+struct desk {
+    int64_t left;                 /* of the tile in work */
+    float *planes;                /* may be the team's */
+    float *rows, *turned, *filtered, *read; /* filtered along x; turned; filtered then; as read */
+    float *made, *zero, *junk, *input;      /* finished rows */
+    const float **g[2], **columns; /* rows or planes of each channel; turned columns */
+};
+
+/* Returns its bytes. */
+static size_t sit_down(struct desk *d, const struct layout *l, int channels, void *mem)
+{
+    const size_t column = COLUMNS * sizeof(float), made = (size_t)l->made_width * sizeof(float);
+    size_t bytes = 0;
+
+    d->rows = vp_place(mem, &bytes, (size_t)(channels * l->row_ring * l->row_width) * sizeof(float));
+    d->turned = vp_place(mem, &bytes, (size_t)(l->column_rows + COLUMNS) * column);
+    d->filtered = vp_place(mem, &bytes, (size_t)(l->column_rows + COLUMNS + BLOCK) * column);
+    d->read = vp_place(mem, &bytes, (size_t)row_step(l->column_rows) * column);
+    d->zero = vp_place(mem, &bytes, (size_t)l->row_width * sizeof(float));
+    d->made = vp_place(mem, &bytes, BLOCK * made);
+    d->junk = vp_place(mem, &bytes, made);
+    d->input = vp_place(mem, &bytes, made);
+    d->g[0] = vp_place(mem, &bytes, (size_t)l->reach * sizeof *d->g[0]);
+    d->g[1] = vp_place(mem, &bytes, (size_t)l->reach * sizeof *d->g[1]);
+    d->columns = vp_place(mem, &bytes, (size_t)l->column_rows * sizeof *d->columns);
+    for (int64_t v = 0; mem && v < l->column_rows; v++)
+        d->columns[v] = d->turned + v * COLUMNS;
+    if (mem)
+        memset(d->zero, 0, (size_t)l->row_width * sizeof *d->zero);
+    return bytes;
+}
+
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    const struct layout l = lay_out(op->params, op, out, threads, false);
+    const struct vp_passes *const p = op->params;
+    const struct layout l = lay_out(p, op, out, threads, false);
+    struct desk d;
 
     (void)in;
-    return (l.tables + (uint64_t)(l.alone ? threads : 1) * l.planes) * sizeof(float)
-           + (uint64_t)threads * (l.each * sizeof(float) + l.pointers * sizeof(float *));
+    return l.tables + (uint64_t)(l.alone ? threads : 1) * l.planes
+           + (uint64_t)threads * sit_down(&d, &l, p->channels_x, NULL);
 }
 
 static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int threads)
@@ -325,7 +336,7 @@ static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int thre
     if (!p->radius[2] || p->edge == VP_EDGE_WRAP || p->highpass)
         return 0;
     const struct layout l = lay_out(p, op, out, threads, true);
-    return (uint64_t)tiles_of(&l, out) * l.planes * sizeof(float);
+    return (uint64_t)tiles_of(&l, out) * l.planes;
 }
 
 struct job {
@@ -334,41 +345,12 @@ struct job {
     const struct vp_part *in, *out;
     const struct vp_gauss_isa *isa;
     struct layout l;
-    float *kept;                  /* rings of planes of all tiles; or NULL */
+    char *kept;                   /* rings of planes of all tiles; or NULL */
     struct { const struct vp_taps *taps; float *table; } brief[6]; /* taps of short axes */
     int briefs;
     bool cut[3];                  /* some outputs near the edges of the axis have taps of their own */
     bool past;                    /* output is larger than caches */
 };
-
-/* What a thread has to itself. */
-struct desk {
-    int64_t left;                 /* of the tile in work */
-    float *planes, *rows, *turned, *filtered, *read, *made, *zero, *junk, *input; /* planes may be the team's */
-    const float **g[2], **columns; /* rows or planes of each channel; turned columns */
-};
-
-static struct desk sit_down(const struct job *j, float *memory, const float **pointers)
-{
-    const struct layout *l = &j->l;
-    struct desk d;
-
-    d.rows = memory;
-    d.turned = d.rows + j->p->channels_x * l->row_ring * l->row_width;
-    d.filtered = d.turned + (l->column_rows + COLUMNS) * COLUMNS;
-    d.read = d.filtered + (l->column_rows + COLUMNS + BLOCK) * COLUMNS;
-    d.zero = d.read + COLUMNS * row_step(l->column_rows);
-    d.made = d.zero + l->row_width;
-    d.junk = d.made + BLOCK * l->made_width;
-    d.input = d.junk + l->made_width;
-    d.g[0] = pointers;
-    d.g[1] = d.g[0] + l->reach;
-    d.columns = d.g[1] + l->reach;
-    for (int64_t v = 0; v < l->column_rows; v++)
-        d.columns[v] = d.turned + v * COLUMNS;
-    memset(d.zero, 0, (size_t)l->row_width * sizeof *d.zero);
-    return d;
-}
 
 /* ---- lines ---- */
 
@@ -488,27 +470,22 @@ static void fill_tables(struct job *j, float *table)
 
 /* ---- passes ---- */
 
-static const void *input_row(const struct job *j, int64_t y, int64_t z)
+/* Sample (x, y, z) of the input. */
+static const void *input(const struct job *j, int64_t x, int64_t y, int64_t z)
 {
-    const struct vp_box *const b = &j->in->box;
-    return (const char *)j->in->plane[z - b->lo[2]]
-           + (size_t)((y - b->lo[1]) * j->in->stride) * vp_type_size(j->op->in);
+    return vp_part_at(j->in, vp_type_size(j->op->in), x, y, z);
 }
 
 /* Finished samples of an output row. */
 static void finish(const struct job *j, struct desk *d, int64_t x, int64_t n, int64_t y, int64_t z, const float *made)
 {
-    const struct vp_box *const b = &j->out->box;
-    void *const row = (char *)j->out->plane[z - b->lo[2]]
-                      + (size_t)((y - b->lo[1]) * j->out->stride) * vp_type_size(j->op->out);
-
     if (j->p->highpass) {
-        j->isa->load(d->input, input_row(j, y, z), j->op->in, x - j->in->box.lo[0], n);
+        j->isa->load(d->input, input(j, x, y, z), j->op->in, n);
         for (int64_t i = 0; i < n; i++)
             d->input[i] -= made[i];
         made = d->input;
     }
-    j->isa->store(row, j->op->out, x - b->lo[0], made, n, j->past);
+    j->isa->store(vp_part_at(j->out, vp_type_size(j->op->out), x, y, z), j->op->out, made, n, j->past);
 }
 
 static float *ring_row(const struct job *j, const struct desk *d, int c, int64_t y)
@@ -557,12 +534,12 @@ static void ask(const void *const *next, enum vp_type type, int64_t done, int64_
 static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at, int64_t n, int64_t y, int64_t count,
                       int64_t z)
 {
-    const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r, left = j->in->box.lo[0];
+    const int64_t r = j->p->radius[0], width = j->op->image[0], first = x - r;
     const int64_t from = vp_max64(first, 0), to = vp_min64(x + n + r, width), step = row_step(j->l.column_rows);
 
     if (r == 0) {
         for (int64_t i = 0; i < count; i++)
-            j->isa->load(ring_row(j, d, 0, y + i) + at, input_row(j, y + i, z), j->op->in, x - left, n);
+            j->isa->load(ring_row(j, d, 0, y + i) + at, input(j, x, y + i, z), j->op->in, n);
         return;
     }
     /* f32 is turned from where it lies, but for what 16 columns would reach beyond */
@@ -570,13 +547,12 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
     const float *rows[COLUMNS], *read[COLUMNS];
     const void *next[COLUMNS];
     for (int64_t i = 0; i < COLUMNS; i++) {
-        const void *const row = input_row(j, y + (i < count ? i : 0), z);
-        const int64_t later = y + count + i < j->in->box.hi[1] ? y + count + i : y;
-        next[i] = (const char *)input_row(j, later, z) + (size_t)(from - left) * vp_type_size(j->op->in);
-        rows[i] = direct ? (const float *)row + from - left : NULL;
-        read[i] = d->read + (i < count ? i : 0) * step;
-        if (i < count)
-            j->isa->load(d->read + i * step, row, j->op->in, from + direct - left, to - from - direct);
+        const int64_t row = i < count ? i : 0, later = y + count + i < j->in->box.hi[1] ? y + count + i : y;
+        next[i] = input(j, from, later, z);
+        rows[i] = direct ? input(j, from, y + row, z) : NULL;
+        read[i] = d->read + row * step;
+        if (i < count && from + direct < to)
+            j->isa->load(d->read + i * step, input(j, from + direct, y + i, z), j->op->in, to - from - direct);
     }
     j->isa->columns(d->turned + (from - first) * COLUMNS, rows, direct);
     j->isa->columns(d->turned + (from + direct - first) * COLUMNS, read, to - from - direct);
@@ -593,7 +569,7 @@ static void make_rows(const struct job *j, struct desk *d, int64_t x, int64_t at
             memcpy(column, d->turned + (s - first) * COLUMNS, COLUMNS * sizeof *column);
         else
             for (int64_t i = 0; i < COLUMNS; i++)
-                j->isa->load(column + i, input_row(j, y + (i < count ? i : 0), z), j->op->in, s - left, 1);
+                j->isa->load(column + i, input(j, s, y + (i < count ? i : 0), z), j->op->in, 1);
     }
     for (int c = 0; c < j->p->channels_x; c++) {
         const struct vp_sum sum = {.n = 1, .term = {{j->p->x[c], 0}}};
@@ -704,7 +680,7 @@ static void make_tile(const struct job *j, struct desk *d, int64_t i, int thread
     struct march m = {.next = !r ? out->lo[2] : wrap ? 0 : vp_max64(0, out->lo[2] - r)};
 
     if (j->kept) {
-        d->planes = j->kept + (size_t)i * l->planes;
+        d->planes = (float *)(void *)(j->kept + (size_t)i * l->planes);
         m.next = vp_max64(m.next, j->in->box.lo[2]); /* those before are there */
     }
 
@@ -742,24 +718,24 @@ static void make_tile(const struct job *j, struct desk *d, int64_t i, int thread
 static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                  void *kept, int threads, struct vp_err *err)
 {
-    struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = vp_gauss_code(), .kept = kept};
-    float *const memory = scratch;
+    struct job j = {.p = op->params, .op = op, .in = in, .out = out, .isa = VP_ISA_FIND(vp_gauss, NULL), .kept = kept};
+    struct desk d;
 
     (void)err;
     j.l = lay_out(j.p, op, &out->box, threads, kept);
     j.past = op->out == VP_F32
              && vp_box_size(&out->box, 0) * vp_box_size(&out->box, 1) >= LARGE / 4 / vp_box_size(&out->box, 2);
     const int64_t tiles = tiles_of(&j.l, &out->box);
-    fill_tables(&j, memory);
-    float *const planes = memory + j.l.tables;
-    float *const desks = planes + (kept ? 0 : j.l.planes * (size_t)(j.l.alone ? threads : 1));
-    const float **const pointers = (const float **)(desks + (size_t)threads * j.l.each);
-    #pragma omp parallel num_threads(threads)
+    fill_tables(&j, scratch);
+    char *const planes = (char *)scratch + j.l.tables;
+    char *const desks = planes + (kept ? 0 : j.l.planes * (size_t)(j.l.alone ? threads : 1));
+    const size_t each = sit_down(&d, &j.l, j.p->channels_x, NULL);
+    #pragma omp parallel num_threads(threads) private(d)
     {
         const size_t me = (size_t)omp_get_thread_num();
-        struct desk d = sit_down(&j, desks + me * j.l.each, pointers + me * j.l.pointers);
 
-        d.planes = planes + (j.l.alone ? me * j.l.planes : 0);
+        sit_down(&d, &j.l, j.p->channels_x, desks + me * each);
+        d.planes = (float *)(void *)(planes + (j.l.alone ? me * j.l.planes : 0));
         if (j.l.alone) {
             #pragma omp for schedule(dynamic)
             for (int64_t t = 0; t < tiles; t++)
@@ -794,9 +770,16 @@ int vp_passes_check(const double sigma[3], double truncate, const double spacing
     return 0;
 }
 
-void vp_passes_stage(struct vp_op *op, const int64_t size[3])
+const char *vp_edge_name(enum vp_edge edge)
+{
+    static const char *const names[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
+    return names[edge];
+}
+
+void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more)
 {
     const struct vp_passes *const p = op->params;
+    const int *const radius = p->radius;
     double steps = 0;
 
     op->inputs = 1;
@@ -814,12 +797,9 @@ void vp_passes_stage(struct vp_op *op, const int64_t size[3])
     op->run = run;
     op->keeps = keeps;
     op->go_on = go_on;
-}
-
-const char *vp_edge_name(enum vp_edge edge)
-{
-    static const char *const names[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
-    return names[edge];
+    snprintf(op->text, sizeof op->text, "%s sigma %g %g %g, %d x %d x %d taps%s, %s, %s", op->kernel, sigma[0], sigma[1],
+             sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1, more, vp_edge_name(p->edge),
+             vp_isa_name());
 }
 
 static struct vp_passes passes(const struct vp_gauss *g, bool highpass)
@@ -886,15 +866,11 @@ int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const in
     for (int64_t i = 0; !rc && i < p->iterations; i++) {
         struct vp_op op = {.kernel = "gauss", .in = i ? VP_F32 : in, .out = i + 1 < p->iterations ? VP_F32 : out,
                               .from = {c->n ? c->n - 1 : ~0}, .params = g, .free = free_params};
-        const int *const radius = g->passes.radius;
-        char order[48] = "";
+        char more[48] = "";
 
-        vp_passes_stage(&op, size);
         if (derivative)
-            snprintf(order, sizeof order, ", derivative %d %d %d", p->order[0], p->order[1], p->order[2]);
-        snprintf(op.text, sizeof op.text, "gauss sigma %g %g %g, %d x %d x %d taps%s%s, %s, %s", p->sigma[0],
-                 p->sigma[1], p->sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1, order,
-                 p->highpass ? ", high-pass" : "", vp_edge_name(p->edge), vp_gauss_code()->name);
+            snprintf(more, sizeof more, ", derivative %d %d %d", p->order[0], p->order[1], p->order[2]);
+        vp_passes_stage(&op, size, p->sigma, p->highpass ? ", high-pass" : more); /* one excludes the other */
         g->users++; /* the chain's */
         rc = vp_chain_add(c, &op, err);
     }

@@ -70,6 +70,7 @@ void vp_taps_free(struct vp_taps *t);
 void vp_taps_edge(const struct vp_taps *t, int64_t lo, int64_t hi, float *up, float *down);
 /* Where sample p (outside too) of an axis of n samples is taken from: 0 ... n-1, or -1: it is 0. */
 int64_t vp_edge_from(enum vp_edge edge, int64_t p, int64_t n);
+const char *vp_edge_name(enum vp_edge edge); /* "mirrored" */
 
 /* A sum of filtered channels. */
 struct vp_sum { int n; struct { const struct vp_taps *taps; int from; } term[2]; };
@@ -105,9 +106,5 @@ struct vp_gauss_params {
  * else the last stage's result. VP_EUSAGE for parameters that make no sense, naming --sigma and --derivative. */
 int vp_gauss_chain(struct vp_chain *c, const struct vp_gauss_params *p, const int64_t size[3], enum vp_type in,
                    enum vp_type out, struct vp_err *err);
-
-/* For tests and benchmarks: the code for "avx512", "avx2" or "generic" (NULL: the best) from now on, for gauss and
- * log; false if this CPU has not got it. */
-bool vp_gauss_use(const char *isa);
 
 #endif

@@ -7,6 +7,7 @@
 #include "local/gauss_isa.h"
 
 #include "base/isa.h"
+#include "base/transpose.h"
 
 #include <string.h>
 #if defined(__FMA__)
@@ -133,9 +134,9 @@ static void any_line(const struct vp_line *l)
 
 #define LOAD(T) \
     for (int64_t i = 0; i < n; i++) \
-        dst[i] = (float)((const T *)src)[x + i];
+        dst[i] = (float)((const T *)src)[i];
 
-static void load(float *restrict dst, const void *restrict src, enum vp_type type, int64_t x, int64_t n)
+static void load(float *restrict dst, const void *restrict src, enum vp_type type, int64_t n)
 {
     switch ((int)type) {
     case VP_U8: LOAD(uint8_t) break;
@@ -156,7 +157,7 @@ INLINE float whole(float v, float lo, float hi)
 
 #define STORE(T, lo, hi) \
     for (int64_t i = 0; i < n; i++) \
-        ((T *)dst)[x + i] = (T)(int32_t)whole(src[i], lo, hi);
+        ((T *)dst)[i] = (T)(int32_t)whole(src[i], lo, hi);
 
 /* Whole vectors of what lies between are written without fetching what was there. */
 static void stream(float *restrict dst, const float *restrict src, int64_t n)
@@ -171,7 +172,7 @@ static void stream(float *restrict dst, const float *restrict src, int64_t n)
         dst[i] = src[i];
 }
 
-static void store(void *restrict dst, enum vp_type type, int64_t x, const float *restrict src, int64_t n, bool past)
+static void store(void *restrict dst, enum vp_type type, const float *restrict src, int64_t n, bool past)
 {
     switch ((int)type) {
     case VP_U8: STORE(uint8_t, 0, 255) break;
@@ -179,28 +180,23 @@ static void store(void *restrict dst, enum vp_type type, int64_t x, const float 
     case VP_I16: STORE(int16_t, -32768, 32767) break;
     default:
         if (past)
-            stream((float *)dst + x, src, n);
+            stream(dst, src, n);
         else
-            memcpy((float *)dst + x, src, (size_t)n * sizeof *src);
+            memcpy(dst, src, (size_t)n * sizeof *src);
     }
 }
 
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_u __attribute__((vector_size(16), aligned(4)));
-
-/* 16 x 16 transposed in pieces of 4 x 4. */
+/* 16 x 16 transposed. */
 INLINE void turn(float *const *to, int64_t at, const float *const *from, int64_t where)
 {
-    for (int r = 0; r < 16; r += 4)
-        for (int c = 0; c < 16; c += 4) {
-            v4 a = *(const v4_u *)(from[r] + where + c), b = *(const v4_u *)(from[r + 1] + where + c),
-               d = *(const v4_u *)(from[r + 2] + where + c), e = *(const v4_u *)(from[r + 3] + where + c);
-            const v4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), AB = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                     de = __builtin_shufflevector(d, e, 0, 4, 1, 5), DE = __builtin_shufflevector(d, e, 2, 6, 3, 7);
-            *(v4_u *)(to[c] + at + r) = __builtin_shufflevector(ab, de, 0, 1, 4, 5);
-            *(v4_u *)(to[c + 1] + at + r) = __builtin_shufflevector(ab, de, 2, 3, 6, 7);
-            *(v4_u *)(to[c + 2] + at + r) = __builtin_shufflevector(AB, DE, 0, 1, 4, 5);
-            *(v4_u *)(to[c + 3] + at + r) = __builtin_shufflevector(AB, DE, 2, 3, 6, 7);
+    for (int r = 0; r < 16; r += LANES)
+        for (int c = 0; c < 16; c += LANES) {
+            vf v[LANES];
+            for (int i = 0; i < LANES; i++)
+                v[i] = get(from[r + i] + where + c);
+            transpose(v, v, 1);
+            for (int i = 0; i < LANES; i++)
+                *(vf_u *)(to[c + i] + at + r) = v[i];
         }
 }
 
@@ -225,5 +221,5 @@ static void rows(float *const *row, const float *column, int64_t n)
 }
 
 const struct vp_gauss_isa PASTE(vp_gauss_, VP_ISA) = {
-    TEXT(VP_ISA), BLOCK, any_line, load, store, columns, rows,
+    BLOCK, any_line, load, store, columns, rows,
 };

@@ -31,13 +31,12 @@ struct vp_line {
 };
 
 struct vp_gauss_isa {
-    const char *name;
     int block;                        /* outputs made together */
     void (*line)(const struct vp_line *l);
-    /* dst[i] = src[x + i], i < n; u8 u16 i16 f32 */
-    void (*load)(float *dst, const void *src, enum vp_type type, int64_t x, int64_t n);
+    /* dst[i] = src[i], i < n; u8 u16 i16 f32 */
+    void (*load)(float *dst, const void *src, enum vp_type type, int64_t n);
     /* Back: rounded to nearest even and clamped, NaN 0. `past`: past the caches (f32), for what nobody reads soon. */
-    void (*store)(void *dst, enum vp_type type, int64_t x, const float *src, int64_t n, bool past);
+    void (*store)(void *dst, enum vp_type type, const float *src, int64_t n, bool past);
     /* column[i * 16 + r] = row[r][i], i < n, and back. In steps of 16: up to 15 more are written (columns) or read and
      * written (rows). */
     void (*columns)(float *column, const float *const *row, int64_t n);
@@ -45,13 +44,11 @@ struct vp_gauss_isa {
 };
 
 extern const struct vp_gauss_isa vp_gauss_avx512, vp_gauss_avx2, vp_gauss_generic;
-const struct vp_gauss_isa *vp_gauss_code(void);  /* the one in use */
 
 /* What vp_gauss_chain and vp_log_chain have in common. Refuse lengths that make no sense. */
 int vp_passes_check(const double sigma[3], double truncate, const double spacing[3], struct vp_err *err);
-/* Complete a stage of an image of `size` whose params begin with its passes: image, halo, whole, cost, and the
- * functions of run/op.h. */
-void vp_passes_stage(struct vp_op *op, const int64_t size[3]);
-const char *vp_edge_name(enum vp_edge edge);
+/* Complete a stage of an image of `size` whose params begin with its passes: image, halo, whole, cost, the functions of
+ * run/op.h, and its text with what `more` there is to say. */
+void vp_passes_stage(struct vp_op *op, const int64_t size[3], const double sigma[3], const char *more);
 
 #endif

@@ -2,7 +2,6 @@
 /* Laplacian of Gaussian in seven 1-D passes; log.h has the arithmetic. */
 #include "local/log.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -89,10 +88,6 @@ int vp_log_chain(struct vp_chain *c, const struct vp_log_params *p, const int64_
         free_params(l);
         return -1;
     }
-    const int *const radius = l->passes.radius;
-    vp_passes_stage(&op, size);
-    snprintf(op.text, sizeof op.text, "log sigma %g %g %g, %d x %d x %d taps%s, %s, %s", p->sigma[0], p->sigma[1],
-             p->sigma[2], 2 * radius[0] + 1, 2 * radius[1] + 1, 2 * radius[2] + 1,
-             p->normalize ? ", scale-normalised" : "", vp_edge_name(p->edge), vp_gauss_code()->name);
+    vp_passes_stage(&op, size, p->sigma, p->normalize ? ", scale-normalised" : "");
     return vp_chain_add(c, &op, err);
 }

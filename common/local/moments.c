@@ -5,19 +5,13 @@
 
 #include "base/err.h"
 #include "base/isa.h"
+#include "local/gauss.h"
 #include "local/moments_isa.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const NAMES[] = {"mean", "var", "std", "wiener", "above"};
-
-static int kind_of(enum vp_type type)
-{
-    return type == VP_U8 ? 0 : type == VP_U16 ? 1 : type == VP_I16 ? 2 : type == VP_F32 ? 3 : -1;
-}
 
 /* The largest number of samples that a neighbourhood can have. */
 static double most(const struct vp_op *op, const struct vp_footprint *f, enum vp_edge edge)
@@ -49,17 +43,14 @@ static size_t row_bytes(const struct vp_window *w, int64_t n)
 static struct vp_window window_of(const struct vp_op *op, struct vp_moments_ctx *ctx)
 {
     const struct vp_moments_params *p = op->params;
-    const int kind = kind_of(p->in);
+    const struct vp_window_rows (*const rows)[VP_SUM_N] = VP_ISA_FIND(vp_moments, NULL);
     const enum vp_sums s = sums_of(p, most(op, &p->f, p->edge));
 
     *ctx = (struct vp_moments_ctx){p, s};
     return (struct vp_window){
         .op = op, .f = &p->f, .edge = p->edge, .ctx = ctx, .size = vp_type_size(p->in),
         .out_size = vp_type_size(p->out), .lane_size = s == VP_SUM_U32 ? 4 : 8, .counts = true, .row_bytes = row_bytes,
-        .lanes = !p->spreads ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2,
-        .begin = p->isa->begin, .across = p->isa->across[kind][s],
-        .combine = p->isa->combine[s], .load = p->isa->load[kind][s], .grow = p->isa->grow[s],
-        .gather = p->isa->gather[s], .finish = p->isa->finish,
+        .lanes = !p->spreads ? 1 : s == VP_SUM_SPREAD && p->f.shape == VP_BALL ? 3 : 2, .rows = &rows[p->in][s],
     };
 }
 
@@ -82,59 +73,44 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     return 0;
 }
 
-static void free_params(void *params)
-{
-    struct vp_moments_params *p = params;
-
-    vp_footprint_free(&p->f);
-    free(p);
-}
-
-static void describe(struct vp_op *op)
-{
-    const struct vp_moments_params *p = op->params;
-    static const char *const edges[] = {"", ", nearest", ", mirrored", ", zero", ", wrapped"};
-    char text[100], noise[40] = "";
-
-    if (p->moment == VP_WIENER)
-        snprintf(noise, sizeof noise, p->noise >= 0 ? ", noise %g" : ", noise to be estimated", p->noise);
-    snprintf(op->text, sizeof op->text, "%s%s, %s%s%s, %s", op->kernel, p->sample ? " of a sample" : "",
-             vp_footprint_text(&p->f, text, sizeof text), edges[p->edge], noise, p->isa->name);
-}
-
 static int make(struct vp_op *op, const struct vp_moments_params *want, const struct vp_footprint *f,
                 const int64_t image[3], struct vp_err *err)
 {
     const char *name = NAMES[want->moment];
-    const enum vp_type in = want->in;
+    const enum vp_type in = want->in, out = want->out;
+    char text[100], noise[40] = "";
 
-    if (kind_of(in) < 0)
+    if (!(VP_MOMENTS_TYPES & 1u << in))
         return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32, got %s", name, vp_type_name(in));
-    struct vp_moments_params *p = calloc(1, sizeof *p);
+    if (want->moment != VP_ABOVE && out != in && in != VP_F32 && out != VP_F32)
+        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s or f32 for the output, got %s", name, vp_type_name(in),
+                       vp_type_name(in), vp_type_name(out));
+    if (!(VP_MOMENTS_TYPES & 1u << out))
+        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32 for the output, got %s", name,
+                       vp_type_name(out));
+    struct vp_moments_params *const p = vp_footprint_op(op, name, sizeof *p, f, image, in, out, err);
     if (!p)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = *want;
-    p->isa = VP_ISA_FIND(vp_moments, NULL);
-    if (vp_footprint_copy(&p->f, f, err)) {
-        free(p);
         return -1;
-    }
-    *op = (struct vp_op){
-        .kernel = name, .image = {image[0], image[1], image[2]}, .inputs = 1, .from = {~0}, .in = in, .out = p->out,
-        .params = p, .free = free_params, .scratch = scratch_of, .run = run,
-        .cost = !p->spreads ? 2 + .06 * (double)f->spans
-              : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans,
-    };
-    vp_footprint_halo(f, image, op->halo);
+    const struct vp_footprint own = p->f;
+    *p = *want;
+    p->f = own;
+    op->scratch = scratch_of;
+    op->run = run;
+    op->cost = !p->spreads ? 2 + .06 * (double)f->spans
+             : in == VP_F32 ? 6 + .5 * (double)f->spans : 5 + .15 * (double)f->spans;
     for (int a = 0; a < 3; a++)
         op->whole[a] = p->edge == VP_EDGE_WRAP && f->reach[a] > 0;
     /* sums of squares are kept modulo 2^64 */
-    if (in != VP_F32 && most(op, f, p->edge) >= 0x1p32) {
-        const double n = most(op, f, p->edge);
-        free_params(p);
+    const double n = most(op, f, p->edge);
+    if (in != VP_F32 && n >= 0x1p32) {
+        vp_footprint_op_free(p);
         return vp_fail(err, VP_EUSAGE, "%s: a neighbourhood of %.3g voxels is too large", name, n);
     }
-    describe(op);
+    if (p->moment == VP_WIENER)
+        snprintf(noise, sizeof noise, p->noise >= 0 ? ", noise %g" : ", noise to be estimated", p->noise);
+    snprintf(op->text, sizeof op->text, "%s%s, %s%s%s%s, %s", name, p->sample ? " of a sample" : "",
+             vp_footprint_text(f, text, sizeof text), p->edge ? ", " : "", p->edge ? vp_edge_name(p->edge) : "", noise,
+             vp_isa_name());
     return 0;
 }
 
@@ -143,14 +119,15 @@ int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const
 {
     const struct vp_moments_params p = {.moment = moment, .sample = sample, .in = in, .out = out,
                                          .spreads = moment != VP_MEAN};
-    const char *name = NAMES[moment];
 
-    if (kind_of(in) >= 0 && out != in && in != VP_F32 && out != VP_F32)
-        return vp_fail(err, VP_EUSAGE, "%s of %s: expected %s or f32 for the output, got %s", name, vp_type_name(in),
-                       vp_type_name(in), vp_type_name(out));
-    if (kind_of(in) >= 0 && kind_of(out) < 0)
-        return vp_fail(err, VP_EUSAGE, "%s: expected u8, u16, i16 or f32 for the output, got %s", name,
-                       vp_type_name(out));
+    return make(op, &p, f, image, err);
+}
+
+int vp_moments_wiener(struct vp_op *op, double noise, const struct vp_footprint *f, const int64_t image[3],
+                      enum vp_type in, enum vp_type out, struct vp_err *err)
+{
+    const struct vp_moments_params p = {.moment = VP_WIENER, .noise = noise, .in = in, .out = out, .spreads = true};
+
     return make(op, &p, f, image, err);
 }
 
@@ -161,16 +138,4 @@ int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struc
                                          .spreads = limit->std != 0 || limit->both != 0};
 
     return make(op, &p, f, image, err);
-}
-
-bool vp_moments_use(struct vp_op *op, const char *isa)
-{
-    struct vp_moments_params *p = op->params;
-    const struct vp_moments_isa *found = VP_ISA_FIND(vp_moments, isa);
-
-    if (!found)
-        return false;
-    p->isa = found;
-    describe(op);
-    return true;
 }

@@ -13,8 +13,6 @@
 
 #include "local/footprint.h"
 
-struct vp_moments_isa;
-
 enum vp_moment { VP_MEAN, VP_VAR, VP_STD, VP_WIENER, VP_ABOVE };
 
 /* A threshold out of the mean m and the standard deviation s of the neighbourhood: base + mean m + std s + both m s. */
@@ -24,8 +22,9 @@ struct vp_limit {
     uint8_t mark; /* what they become; others become 0 */
 };
 
-/* params of the kernels "mean", "var", "std", (local/wiener.h) "wiener" and (local thresholds) "above" */
+/* params of the kernels "mean", "var", "std", "wiener" and (local thresholds) "above" */
 struct vp_moments_params {
+    struct vp_footprint f;
     enum vp_moment moment;
     bool sample;            /* VP_VAR, VP_STD: divided by n - 1 (0 where n is 1) instead of n */
     double noise;           /* VP_WIENER: variance of the noise */
@@ -33,8 +32,6 @@ struct vp_moments_params {
     enum vp_edge edge;      /* VP_ABOVE; others VP_EDGE_RENORMALIZE: the samples that exist */
     bool spreads;           /* the variance is wanted, not only the mean */
     enum vp_type in, out;
-    struct vp_footprint f;
-    const struct vp_moments_isa *isa;
 };
 
 #define VP_MOMENTS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
@@ -43,13 +40,15 @@ struct vp_moments_params {
 int vp_moments_local(struct vp_op *op, enum vp_moment moment, bool sample, const struct vp_footprint *f,
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
 
+/* Wiener's adaptive filter (Lee 1980; Lim 1990, as in scipy.signal.wiener): with m and v the mean and variance of the
+ * neighbourhood, out = m where v <= noise, else m + (v - noise) / v (x - m). */
+int vp_moments_wiener(struct vp_op *op, double noise, const struct vp_footprint *f, const int64_t image[3],
+                      enum vp_type in, enum vp_type out, struct vp_err *err);
+
 /* Which samples are above the limit, as u8; a neighbourhood that crosses the edge has the samples that its rule makes.
  * Of integers the bits are those of exact arithmetic but for the roundings of the limit's own factors, the same on every
  * processor and device. */
 int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err);
-
-/* Run with "avx512", "avx2" or "generic" (for tests), NULL: the best; false if this processor cannot. */
-bool vp_moments_use(struct vp_op *op, const char *isa);
 
 #endif

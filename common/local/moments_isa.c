@@ -68,8 +68,8 @@ INLINE double weight_of(double ka, double kb)
 static void begin_spread(const struct vp_tile *t)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
-    const int64_t left = r - (t->out.lo[0] - t->in.lo[0]), right = left + vp_box_size(&t->in, 0);
-    const size_t step = vp_moments_row(sizeof(double), t->n, r);
+    const int64_t left = vp_window_left(t), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_window_row(sizeof(double), t->n, r);
     double *row = (double *)t->rows + 2 * step;
     int64_t done = 1;
 
@@ -138,8 +138,8 @@ INLINE void merge(double *s, double *m, bool am, const double *bs, const double 
 static void across_spread(const struct vp_tile *t, const void *src, void *state)
 {
     const int64_t r = t->w->op->halo[0], w = 2 * r + 1, n = (int64_t)(t->lane / sizeof(double));
-    const int64_t left = r - (t->out.lo[0] - t->in.lo[0]), right = left + vp_box_size(&t->in, 0);
-    const size_t step = vp_moments_row(sizeof(double), t->n, r);
+    const int64_t left = vp_window_left(t), right = left + vp_box_size(&t->in, 0);
+    const size_t step = vp_window_row(sizeof(double), t->n, r);
     double *s = t->rows, *m = s + step, *sum = state, *dev = sum + n;
     struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
     int64_t done = 1;
@@ -208,7 +208,7 @@ INLINE void add_counted(double *d, const double *p, const double *bs, const doub
 static void grow_spread(const struct vp_tile *t, void *state, const void *smaller, int64_t h)
 {
     const int64_t n = (int64_t)(t->lane / sizeof(double)), r = t->w->op->halo[0];
-    const double *s = (const double *)t->rows + r, *k = s + vp_moments_row(sizeof(double), t->n, r);
+    const double *s = (const double *)t->rows + r, *k = s + vp_window_row(sizeof(double), t->n, r);
     double *d = state;
 
     if (h == 0) {
@@ -434,15 +434,11 @@ static void finish(const struct vp_tile *t, void *out, const void *state, const 
     }
 }
 
-#define OF_TYPE(f, type) {PASTE(f##_u32, type), PASTE(f##_u64, type), PASTE(f##_u64, type), NULL, NULL}
-#define OF_SUM(f) {f##_u32, f##_u64, f##_u64, f##_f64, f##_spread}
+#define ROWS(of, across, load) {begin, across, combine_##of, load, grow_##of, gather_##of, finish}
+#define OF_TYPE(of, type) ROWS(of, PASTE(across_##of, type), PASTE(load_##of, type))
+#define EACH(type) {OF_TYPE(u32, type), OF_TYPE(u64, type), OF_TYPE(u64, type)}
 
-const struct vp_moments_isa PASTE(vp_moments_, VP_ISA) = {
-    .name = TEXT(VP_ISA),
-    .across = {OF_TYPE(across, _u8), OF_TYPE(across, _u16), OF_TYPE(across, _i16),
-               {NULL, NULL, NULL, across_f64_f32, across_spread}},
-    .load = {OF_TYPE(load, _u8), OF_TYPE(load, _u16), OF_TYPE(load, _i16),
-             {NULL, NULL, NULL, load_f64_f32, load_f64_f32}},
-    .combine = OF_SUM(combine), .grow = OF_SUM(grow), .gather = OF_SUM(gather),
-    .begin = begin, .finish = finish,
+const struct vp_window_rows PASTE(vp_moments_, VP_ISA)[VP_N_TYPES][VP_SUM_N] = {
+    [VP_U8] = EACH(_u8), [VP_U16] = EACH(_u16), [VP_I16] = EACH(_i16),
+    [VP_F32] = {[VP_SUM_F64] = OF_TYPE(f64, _f32), [VP_SUM_SPREAD] = ROWS(spread, across_spread, load_f64_f32)},
 };

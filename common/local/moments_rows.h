@@ -21,62 +21,17 @@ static void PASTE(window_, NAME)(A *row, A *restrict sum, int64_t n, int64_t r)
     }
 }
 
-static void PASTE(combine_, NAME)(const struct vp_tile *t, void *dst, const void *a, const void *b, double ka,
-                                  double kb, double unit)
-{
-    const int64_t n = (int64_t)(t->lane / sizeof(A)) * t->w->lanes;
-    const A *p = a, *q = b;
-    A *d = dst;
-
-    (void)ka, (void)kb, (void)unit;
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        d[i] = p[i] + q[i];
-}
-
-static void PASTE(grow_, NAME)(const struct vp_tile *t, void *state, const void *smaller, int64_t h)
-{
-    const int64_t n = (int64_t)(t->lane / sizeof(A)), r = t->w->op->halo[0];
-
-    for (int l = 0; l < t->w->lanes; l++) {
-        const A *a = (const A *)t->rows + vp_moments_row(sizeof(A), t->n, r) * (size_t)l + r - h, *b = a + 2 * h;
-        const A *s = (const A *)smaller + n * l;
-        A *restrict d = (A *)state + n * l;
-        if (h == 0)
-            memcpy(d, a, (size_t)n * sizeof(A));
-        else
-            for (int64_t i = 0; i < n; i++)
-                d[i] = s[i] + (a[i] + b[i]);
-    }
-}
-
-static void PASTE(gather_, NAME)(const struct vp_tile *t, void *dst, const void *const *row, int64_t rows, bool first)
-{
-    const int64_t n = (int64_t)(t->lane / sizeof(A)) * t->w->lanes;
-    A *restrict d = dst;
-    int64_t i = 0;
-
-    if (first)
-        memcpy(d, row[i++], (size_t)n * sizeof(A));
-    for (; i + 4 <= rows; i += 4) {
-        const A *a = row[i], *b = row[i + 1], *c = row[i + 2], *e = row[i + 3];
-        for (int64_t j = 0; j < n; j++)
-            d[j] = d[j] + a[j] + b[j] + c[j] + e[j];
-    }
-    for (; i < rows; i++) {
-        const A *a = row[i];
-        for (int64_t j = 0; j < n; j++)
-            d[j] += a[j];
-    }
-}
+#define OF(a, b) ((a) + (b))
+#include "local/window_rows.h"
+#undef OF
 
 /* The row with the halo on both sides, or its squares; 0 where there is no image. */
 #define PAD(T, type) \
     INLINE void PASTE(PASTE(pad_, NAME), type)(const struct vp_tile *t, const T *restrict src, A *restrict row, \
                                                bool square) \
     { \
-        const int64_t r = t->w->op->halo[0], in = vp_box_size(&t->in, 0), left = r - (t->out.lo[0] - t->in.lo[0]); \
-        const int64_t all = (int64_t)(t->lane / sizeof(A)) + 2 * r; \
+        const int64_t in = vp_box_size(&t->in, 0), left = vp_window_left(t); \
+        const int64_t all = (int64_t)(t->lane / sizeof(A)) + 2 * t->w->op->halo[0]; \
         for (int64_t i = 0; i < left; i++) \
             row[i] = 0; \
         if (square) \
@@ -93,7 +48,7 @@ static void PASTE(gather_, NAME)(const struct vp_tile *t, void *dst, const void 
         A *row = t->rows; \
         PASTE(PASTE(pad_, NAME), type)(t, src, row, false); \
         if (t->w->lanes == 2) \
-            PASTE(PASTE(pad_, NAME), type)(t, src, row + vp_moments_row(sizeof(A), t->n, t->w->op->halo[0]), true); \
+            PASTE(PASTE(pad_, NAME), type)(t, src, row + vp_window_row(sizeof(A), t->n, t->w->op->halo[0]), true); \
     } \
     static void PASTE(PASTE(across_, NAME), type)(const struct vp_tile *t, const void *src, void *state) \
     { \

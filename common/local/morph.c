@@ -23,12 +23,6 @@ static void less_row(enum vp_type type, const void *a, const void *b, void *rest
         LESS(float, float)
 }
 
-static const void *row_of(const struct vp_part *p, size_t size, const int64_t at[3])
-{
-    return (const char *)p->plane[at[2] - p->box.lo[2]]
-         + (size_t)((at[1] - p->box.lo[1]) * p->stride + at[0] - p->box.lo[0]) * size;
-}
-
 static int subtract(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                     int threads, struct vp_err *err)
 {
@@ -39,9 +33,9 @@ static int subtract(const struct vp_op *op, const struct vp_part *in, const stru
     (void)err;
     #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
-        const int64_t at[3] = {out->box.lo[0], out->box.lo[1] + i % ny, out->box.lo[2] + i / ny};
-        less_row(op->in, row_of(&in[0], size, at), row_of(&in[1], size, at), (void *)row_of(out, to, at),
-                 vp_box_size(&out->box, 0));
+        const int64_t x = out->box.lo[0], y = out->box.lo[1] + i % ny, z = out->box.lo[2] + i / ny;
+        less_row(op->in, vp_part_at(&in[0], size, x, y, z), vp_part_at(&in[1], size, x, y, z),
+                 vp_part_at(out, to, x, y, z), vp_box_size(&out->box, 0));
     }
     return 0;
 }

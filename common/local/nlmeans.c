@@ -8,7 +8,6 @@
 #include "base/isa.h"
 #include "base/size.h"
 #include "local/nlmeans_isa.h"
-#include "local/window.h"
 
 #include <math.h>
 #include <omp.h>
@@ -34,6 +33,7 @@ static int64_t whole(int64_t n)
 /* A thread's buffers: rows of floats. */
 struct work {
     const struct vp_nlmeans_params *p;
+    const struct vp_nlmeans_isa *isa;
     const int64_t *image;
     struct vp_box tile;
     struct vp_box seen;      /* tile grown by search + patch, not clipped */
@@ -47,16 +47,8 @@ struct work {
     bool *valid;             /* rows of d */
 };
 
-static size_t take(size_t *bytes, int64_t n, size_t size)
-{
-    const size_t at = *bytes;
-
-    *bytes += vp_round64((size_t)n * size);
-    return at;
-}
-
 /* Places in `mem` (NULL: only counts); returns the bytes. */
-static size_t lay_out(struct work *w, const struct vp_nlmeans_params *p, char *mem)
+static size_t lay_out(struct work *w, const struct vp_nlmeans_params *p, void *mem)
 {
     const int64_t *side = side_of(p), *patch = p->patch;
     int64_t seen[3], grown[3];
@@ -68,27 +60,18 @@ static size_t lay_out(struct work *w, const struct vp_nlmeans_params *p, char *m
     }
     w->seen_row = whole(seen[0]) + LANES;
     w->row = whole(grown[0]) + LANES;
-    const size_t v = take(&bytes, w->seen_row * seen[1] * seen[2], sizeof(float));
-    const size_t d = take(&bytes, w->row * grown[1] * grown[2], sizeof(float));
-    const size_t along_y = take(&bytes, w->row * side[1] * grown[2], sizeof(float));
-    const size_t sum = take(&bytes, w->row, sizeof(float));
-    const size_t rx = take(&bytes, w->row * (2 * p->search[0] + 1), sizeof(float));
-    const size_t total = take(&bytes, w->row * side[1] * side[2], sizeof(float));
-    const size_t value = take(&bytes, w->row * side[1] * side[2], sizeof(float));
-    const size_t list = take(&bytes, vp_max64(grown[1], grown[2]), sizeof(float *));
-    const size_t valid = take(&bytes, grown[1] * grown[2], sizeof(bool));
-    if (mem) {
+    const size_t row = (size_t)w->row * sizeof(float), tile = (size_t)(side[1] * side[2]) * row;
+    w->v = vp_place(mem, &bytes, (size_t)(w->seen_row * seen[1] * seen[2]) * sizeof *w->v);
+    w->d = vp_place(mem, &bytes, (size_t)(grown[1] * grown[2]) * row);
+    w->along_y = vp_place(mem, &bytes, (size_t)(side[1] * grown[2]) * row);
+    w->sum = vp_place(mem, &bytes, row);
+    w->rx = vp_place(mem, &bytes, (size_t)(2 * p->search[0] + 1) * row);
+    w->total = vp_place(mem, &bytes, tile);
+    w->value = vp_place(mem, &bytes, tile);
+    w->list = vp_place(mem, &bytes, (size_t)vp_max64(grown[1], grown[2]) * sizeof *w->list);
+    w->valid = vp_place(mem, &bytes, (size_t)(grown[1] * grown[2]) * sizeof *w->valid);
+    if (mem)
         memset(mem, 0, bytes); /* the ends of rows are read, though never used */
-        w->v = (float *)(void *)(mem + v);
-        w->d = (float *)(void *)(mem + d);
-        w->along_y = (float *)(void *)(mem + along_y);
-        w->sum = (float *)(void *)(mem + sum);
-        w->rx = (float *)(void *)(mem + rx);
-        w->total = (float *)(void *)(mem + total);
-        w->value = (float *)(void *)(mem + value);
-        w->list = (const float **)(void *)(mem + list);
-        w->valid = (bool *)(void *)(mem + valid);
-    }
     return bytes;
 }
 
@@ -99,44 +82,6 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
     (void)in;
     (void)out;
     return lay_out(&w, op->params, NULL) * (uint64_t)threads;
-}
-
-static void to_floats(float *to, const void *from, int64_t at, int64_t n, enum vp_type type)
-{
-    switch (type) {
-    case VP_U8:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = ((const uint8_t *)from)[at + i];
-        break;
-    case VP_U16:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = ((const uint16_t *)from)[at + i];
-        break;
-    case VP_I16:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = ((const int16_t *)from)[at + i];
-        break;
-    default:
-        memcpy(to, (const float *)from + at, (size_t)n * sizeof *to);
-    }
-}
-
-static void from_floats(void *to, const float *from, int64_t n, enum vp_type type)
-{
-    if (type == VP_F32) {
-        memcpy(to, from, (size_t)n * sizeof *from);
-        return;
-    }
-    const float lo = (float)vp_type_min(type), hi = (float)vp_type_max(type);
-    for (int64_t i = 0; i < n; i++) {
-        const float f = rintf(from[i] < lo ? lo : from[i] > hi ? hi : from[i]);
-        if (type == VP_U8)
-            ((uint8_t *)to)[i] = (uint8_t)f;
-        else if (type == VP_U16)
-            ((uint16_t *)to)[i] = (uint16_t)f;
-        else
-            ((int16_t *)to)[i] = (int16_t)f;
-    }
 }
 
 static float *seen_at(const struct work *w, int64_t x, int64_t y, int64_t z)
@@ -159,8 +104,8 @@ static void load_tile(struct work *w, const struct vp_part *in)
     memset(w->v, 0, (size_t)(w->seen_row * vp_box_size(&w->seen, 1) * vp_box_size(&w->seen, 2)) * sizeof *w->v);
     for (int64_t z = lo[2]; z < hi[2]; z++)
         for (int64_t y = lo[1]; y < hi[1]; y++)
-            to_floats(seen_at(w, lo[0], y, z), in->plane[z - in->box.lo[2]],
-                      (y - in->box.lo[1]) * in->stride + lo[0] - in->box.lo[0], hi[0] - lo[0], w->p->in);
+            vp_convert(seen_at(w, lo[0], y, z), VP_F32, vp_part_at(in, vp_type_size(w->p->in), lo[0], y, z), w->p->in,
+                       hi[0] - lo[0], 1, 0);
 }
 
 /* Offsets -patch ... patch from `at` for which both samples of a pair `shift` apart exist. */
@@ -193,7 +138,7 @@ static void make_differences(struct work *w, const int64_t s[3])
             w->valid[r] = exists(y, s[1], w->image[1]) && exists(z, s[2], w->image[2]) && from < to;
             if (!w->valid[r])
                 continue;
-            p->isa->difference(d, seen_at(w, x0, y, z), seen_at(w, x0 + s[0], y + s[1], z + s[2]), whole(n));
+            w->isa->difference(d, seen_at(w, x0, y, z), seen_at(w, x0 + s[0], y + s[1], z + s[2]), whole(n));
             memset(d, 0, (size_t)from * sizeof *d);
             memset(d + to, 0, (size_t)(n - to) * sizeof *d);
         }
@@ -214,7 +159,7 @@ static void sum_along_y(struct work *w)
                 if (w->valid[z * rows + y + i])
                     w->list[k++] = w->d + (z * rows + y + i) * w->row;
             if (k)
-                p->isa->add_rows(w->along_y + (z * ny + y) * w->row, w->list, k, n);
+                w->isa->add_rows(w->along_y + (z * ny + y) * w->row, w->list, k, n);
         }
 }
 
@@ -234,7 +179,7 @@ static void add_candidates(struct work *w, const int64_t s[3], int64_t y, int64_
         for (int64_t i = -p->patch[2]; i <= p->patch[2]; i++)
             if (exists(z + i, s[2], w->image[2]))
                 w->list[k++] = w->along_y + (row + (i + p->patch[2]) * ny) * w->row;
-        p->isa->add_rows(w->sum, w->list, k, whole(n + 2 * p->patch[0]));
+        w->isa->add_rows(w->sum, w->list, k, whole(n + 2 * p->patch[0]));
         sum = w->sum;
     }
     const float rate = 1.0f / (float)pairs(y, s[1], p->patch[1], w->image[1])
@@ -242,7 +187,7 @@ static void add_candidates(struct work *w, const int64_t s[3], int64_t y, int64_
     /* voxels beyond `to` have no candidate: whole vectors would touch them */
     memcpy(kept[0], total + to, sizeof kept[0]);
     memcpy(kept[1], value + to, sizeof kept[1]);
-    p->isa->weigh(total + from, value + from, sum + from, 2 * p->patch[0] + 1, rx + from, rate,
+    w->isa->weigh(total + from, value + from, sum + from, 2 * p->patch[0] + 1, rx + from, rate,
                   (float)(2 * p->sigma * p->sigma), (float)(1 / (p->h * p->h)), seen_at(w, t->lo[0] + from, y, z),
                   seen_at(w, t->lo[0] + from + s[0], y + s[1], z + s[2]), whole(to - from));
     memcpy(total + to, kept[0], sizeof kept[0]);
@@ -290,9 +235,7 @@ static void one_tile(struct work *w, const struct vp_part *in, const struct vp_p
             float *value = w->value + r * w->row;
             for (int64_t i = 0; i < n; i++)
                 value[i] = here[i] + value[i] / total[i];
-            char *to = (char *)out->plane[z - out->box.lo[2]];
-            const int64_t at = (y - out->box.lo[1]) * out->stride + t->lo[0] - out->box.lo[0];
-            from_floats(to + (size_t)at * vp_type_size(p->out), value, n, p->out);
+            vp_convert(vp_part_at(out, vp_type_size(p->out), t->lo[0], y, z), p->out, value, VP_F32, n, 1, 0);
         }
 }
 
@@ -305,7 +248,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
     (void)err;
     #pragma omp parallel num_threads(threads)
     {
-        struct work w = {.p = p, .image = op->image};
+        struct work w = {.p = p, .isa = VP_ISA_FIND(vp_nlmeans, NULL), .image = op->image};
         const size_t bytes = lay_out(&w, p, NULL);
         lay_out(&w, p, (char *)mem + (size_t)omp_get_thread_num() * bytes);
         #pragma omp for schedule(dynamic)
@@ -318,28 +261,6 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
 }
 
 /* ---- make ---- */
-
-static void describe(struct vp_op *op)
-{
-    const struct vp_nlmeans_params *p = op->params;
-
-    snprintf(op->text, sizeof op->text,
-             "non-local means, h %g, sigma %g, search %lld %lld %lld, patch %lld %lld %lld, %s", p->h, p->sigma,
-             (long long)p->search[0], (long long)p->search[1], (long long)p->search[2],
-             (long long)p->patch[0], (long long)p->patch[1], (long long)p->patch[2], p->isa->name);
-}
-
-bool vp_nlmeans_use(struct vp_op *op, const char *isa)
-{
-    struct vp_nlmeans_params *p = op->params;
-    const struct vp_nlmeans_isa *found = VP_ISA_FIND(vp_nlmeans, isa);
-
-    if (!found)
-        return false;
-    p->isa = found;
-    describe(op);
-    return true;
-}
 
 int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err)
@@ -362,8 +283,7 @@ int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t sea
     struct vp_nlmeans_params *p = calloc(1, sizeof *p);
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    *p = (struct vp_nlmeans_params){.h = h, .sigma = sigma, .in = in, .out = out,
-                                     .isa = VP_ISA_FIND(vp_nlmeans, NULL)};
+    *p = (struct vp_nlmeans_params){.h = h, .sigma = sigma, .in = in, .out = out};
     memcpy(p->search, search, sizeof p->search);
     memcpy(p->patch, patch, sizeof p->patch);
     *op = (struct vp_op){.kernel = "nlmeans", .inputs = 1, .from = {~0}, .in = in, .out = out, .params = p,
@@ -373,6 +293,9 @@ int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t sea
         op->image[a] = image[a];
         op->halo[a] = vp_min64(search[a] + patch[a], image[a] - 1);
     }
-    describe(op);
+    snprintf(op->text, sizeof op->text,
+             "non-local means, h %g, sigma %g, search %lld %lld %lld, patch %lld %lld %lld, %s", h, sigma,
+             (long long)search[0], (long long)search[1], (long long)search[2],
+             (long long)patch[0], (long long)patch[1], (long long)patch[2], vp_isa_name());
     return 0;
 }

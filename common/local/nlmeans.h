@@ -21,21 +21,15 @@
 enum { VP_NLMEANS_RADIUS = 64 }; /* of search and patch, at most */
 #define VP_NLMEANS_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-struct vp_nlmeans_isa;
-
 /* params of the kernel "nlmeans" */
 struct vp_nlmeans_params {
     double h, sigma;       /* in units of the samples */
     int64_t search[3], patch[3];
     enum vp_type in, out;  /* out: f32, or `in`: rounded to the nearest, halves to even, clamped */
-    const struct vp_nlmeans_isa *isa;
 };
 
 /* h > 0, sigma >= 0. The input is stack 0; set op->from[0] for another. -1: VP_EUSAGE or VP_ERESOURCE. */
 int vp_nlmeans_local(struct vp_op *op, double h, double sigma, const int64_t search[3], const int64_t patch[3],
                      const int64_t image[3], enum vp_type in, enum vp_type out, struct vp_err *err);
-
-/* For tests: run with "avx512", "avx2" or "generic"; false if this processor cannot. */
-bool vp_nlmeans_use(struct vp_op *op, const char *isa);
 
 #endif

@@ -105,4 +105,4 @@ static void weigh(float *total, float *value, const float *sum, int64_t taps, co
     }
 }
 
-const struct vp_nlmeans_isa PASTE(vp_nlmeans_, VP_ISA) = {TEXT(VP_ISA), difference, add_rows, weigh, exponentials};
+const struct vp_nlmeans_isa PASTE(vp_nlmeans_, VP_ISA) = {difference, add_rows, weigh, exponentials};

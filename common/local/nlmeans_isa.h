@@ -10,7 +10,6 @@
 enum { VP_NLMEANS_LANES = 16 };
 
 struct vp_nlmeans_isa {
-    const char *name;
     /* d = (a - b)^2 */
     void (*difference)(float *d, const float *a, const float *b, int64_t n);
     /* sum = row[0] + row[1] + ... from the first on */

@@ -15,10 +15,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "local/moving.h"
-#include "local/rank_isa.h"
-#include "local/rank_moving.h"
-#include "local/rank_network.h"
+#include "local/rank_internal.h"
 
 #include <math.h>
 #include <omp.h>
@@ -33,9 +30,6 @@ enum {
     AHEAD = 4,               /* rows that are fetched ahead */
     LINE = 64                /* of the cache */
 };
-
-static const enum vp_rank_key KEY_OF[VP_N_TYPES] = {[VP_U8] = VP_KEY_U8, [VP_U16] = VP_KEY_U16, [VP_I16] = VP_KEY_I16,
-                                                    [VP_F32] = VP_KEY_I32};
 
 /* A program with its places in bytes. */
 struct code { int64_t n, cost; struct vp_rank_op *op; };
@@ -52,11 +46,8 @@ struct vp_rank_cpu {
     int vectors;                 /* of a register */
     int registers;               /* in file 0 */
     size_t stride;               /* bytes of a register */
-    struct code *slab;           /* [depth]: of boxes of depth 1, 2, ... */
-    struct code *join;           /* [depth][height]: one window */
-    struct code *tiled;          /* [depth]: `tile` windows of full height */
-    struct code *ball;           /* of balls without some of their rows and planes: cut_ball() */
-    int64_t balls;
+    struct code *code;           /* of boxes: code_at(); of balls without some of their rows and planes: cut_ball() */
+    int64_t codes;
 };
 
 /* ---- networks into code ---- */
@@ -66,20 +57,11 @@ static uint32_t place_of(const struct vp_rank_cpu *c, int32_t file, int32_t reg,
     return (uint32_t)file << VP_RANK_FILE | (uint32_t)((size_t)reg * c->stride + (size_t)(dx * c->size));
 }
 
-static int translate(struct code *code, const struct vp_rank_cpu *c, const struct vp_rank_program *p)
+/* What makes windows of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a tile
+ * of windows that are not cut in y. */
+static struct code *code_at(const struct vp_rank_cpu *c, int64_t d, int64_t h)
 {
-    code->op = malloc((size_t)(p->n + 1) * sizeof *code->op);
-    if (!code->op)
-        return -1;
-    code->n = p->n;
-    code->cost = p->cost;
-    for (int64_t i = 0; i < p->n; i++) {
-        const struct vp_rank_step *s = &p->step[i];
-        code->op[i] = (struct vp_rank_op){s->kind, place_of(c, s->a.file, s->a.reg, s->a.dx),
-                                          place_of(c, s->b.file, s->b.reg, s->b.dx),
-                                          place_of(c, s->lo.file, s->lo.reg, 0), place_of(c, s->hi.file, s->hi.reg, 0)};
-    }
-    return 0;
+    return &c->code[(d - 1) * (c->height + 2) + h];
 }
 
 /* Slots for sorted rows: those of a tile of windows. */
@@ -111,34 +93,44 @@ static void set_vectors(struct vp_rank_cpu *c, int64_t registers, int64_t nx)
     c->stride = (size_t)(c->vectors * bytes);
 }
 
-static void widest(int *registers, const struct vp_rank_program *p)
+/* Programs into code, with registers as long as pays; `others` are in other files. */
+static int translate(struct vp_rank_cpu *c, const struct vp_rank_program *program, int64_t others, int64_t nx)
 {
-    *registers = p->registers > *registers ? p->registers : *registers;
+    for (int64_t i = 0; i < c->codes; i++)
+        c->registers = (int)vp_max64(c->registers, program[i].registers);
+    set_vectors(c, c->registers + others, nx);
+    for (int64_t i = 0; i < c->codes; i++) {
+        const struct vp_rank_program *p = &program[i];
+        struct code *code = &c->code[i];
+        *code = (struct code){p->n, p->cost, malloc((size_t)(p->n + 1) * sizeof *code->op)};
+        if (!code->op)
+            return -1;
+        for (int64_t k = 0; k < p->n; k++) {
+            const struct vp_rank_step *s = &p->step[k];
+            code->op[k] = (struct vp_rank_op){
+                s->kind, place_of(c, s->a.file, s->a.reg, s->a.dx), place_of(c, s->b.file, s->b.reg, s->b.dx),
+                place_of(c, s->lo.file, s->lo.reg, 0), place_of(c, s->hi.file, s->hi.reg, 0)};
+        }
+    }
+    return 0;
 }
 
-/* All programs that windows of this box can need in an image. The first round finds how many registers they take. */
-static int make_box(struct vp_rank_cpu *c, const struct vp_rank_params *p, const int64_t image[3])
+/* All programs that windows of this box can need in an image. */
+static int make_box(struct vp_rank_cpu *c, struct vp_rank_program *all, const struct vp_rank_params *p,
+                    const int64_t image[3])
 {
     const int64_t h_min = vp_min64((c->height + 1) / 2, image[1]), h_max = vp_min64(c->height, image[1]);
     const bool known = image[2] != VP_UNKNOWN;
     const int64_t d_min = known ? vp_min64((c->depth + 1) / 2, image[2]) : 1;
     const int64_t d_max = known ? vp_min64(c->depth, image[2]) : c->depth;
-    const size_t many = (size_t)c->depth * (size_t)(c->height + 2);
-    struct vp_rank_program *all = calloc(many, sizeof *all);
-    int rc = -1;
 
-    c->slab = calloc((size_t)c->depth, sizeof *c->slab);
-    c->tiled = calloc((size_t)c->depth, sizeof *c->tiled);
-    c->join = calloc((size_t)c->depth * (size_t)c->height, sizeof *c->join);
-    if (!all || !c->slab || !c->tiled || !c->join)
-        goto out;
     /* the tile that makes a window the cheapest */
     double best = INFINITY;
     for (int tile = 1; h_max == c->height && tile <= 8 && tile <= c->height; tile *= 2) {
         struct vp_rank_program trial = {0};
         if (vp_rank_join(&trial, c->width * (int)d_max, c->height, tile,
                          vp_rank_index(p->millionths, c->width * c->height * d_max)))
-            goto out;
+            return -1;
         if ((double)trial.cost / tile < best) {
             best = (double)trial.cost / tile;
             c->tile = tile;
@@ -146,38 +138,19 @@ static int make_box(struct vp_rank_cpu *c, const struct vp_rank_params *p, const
         vp_rank_program_free(&trial);
     }
     for (int64_t d = d_min; d <= d_max; d++) {
-        struct vp_rank_program *of = all + (d - 1) * (c->height + 2);
+        struct vp_rank_program *of = all + (code_at(c, d, 0) - c->code);
         const int slab = c->width * (int)d;
         if (vp_rank_slab(&of[0], c->width, (int)d))
-            goto out;
-        widest(&c->registers, &of[0]);
-        for (int64_t h = h_min; h <= h_max; h++) {
-            if (vp_rank_join(&of[h], slab, (int)h, 1, vp_rank_index(p->millionths, slab * h)))
-                goto out;
-            widest(&c->registers, &of[h]);
-        }
-        if (h_max == c->height && c->tile > 1) {
-            if (vp_rank_join(&of[c->height + 1], slab, c->height, c->tile,
-                             vp_rank_index(p->millionths, slab * c->height)))
-                goto out;
-            widest(&c->registers, &of[c->height + 1]);
-        }
-    }
-    set_vectors(c, c->registers + (int64_t)slots(c) * c->width * c->depth + c->tile, image[0]);
-    for (int64_t d = d_min; d <= d_max; d++) {
-        const struct vp_rank_program *of = all + (d - 1) * (c->height + 2);
-        int bad = translate(&c->slab[d - 1], c, &of[0]) | translate(&c->tiled[d - 1], c, &of[c->height + 1]);
+            return -1;
         for (int64_t h = h_min; h <= h_max; h++)
-            bad |= translate(&c->join[(d - 1) * c->height + h - 1], c, &of[h]);
-        if (bad)
-            goto out;
+            if (vp_rank_join(&of[h], slab, (int)h, 1, vp_rank_index(p->millionths, slab * h)))
+                return -1;
+        if (h_max == c->height && c->tile > 1
+            && vp_rank_join(&of[c->height + 1], slab, c->height, c->tile,
+                            vp_rank_index(p->millionths, slab * c->height)))
+            return -1;
     }
-    rc = 0;
-out:
-    for (size_t i = 0; all && i < many; i++)
-        vp_rank_program_free(&all[i]);
-    free(all);
-    return rc;
+    return translate(c, all, (int64_t)slots(c) * c->width * c->depth + c->tile, image[0]);
 }
 
 /* Nanoseconds of a core for a voxel. */
@@ -186,21 +159,19 @@ static double cost_of(const struct vp_rank_params *p, const int64_t image[3])
     const struct vp_rank_cpu *c = p->cpu;
     double steps = 0, edges = 0;
 
-    if (c->way == WAY_MOVING) {
-        const double lines = p->f.shape == VP_BALL ? (double)p->f.spans
-                                                   : (double)(2 * p->f.reach[1] + 1) * (double)(2 * p->f.reach[2] + 1);
-        return 20 + 3 * lines;
-    }
+    if (c->way == WAY_MOVING)
+        return 20 + 3 * (double)vp_footprint_rows(&p->f);
     if (c->way == WAY_COLUMNS)
         return 30 + 4.0 * (double)(2 * p->f.reach[2] + 1);
     if (c->way == WAY_BALL) {
-        steps = (double)c->ball[0].cost;
+        steps = (double)c->code[0].cost;
         edges = 8.0 * (double)p->f.count * fmin(1, 2 * (double)p->f.reach[0] / (double)image[0]);
     } else {
-        for (int d = 0; d < c->depth; d++)
-            if (c->slab[d].op)
-                steps = (double)c->slab[d].cost + (c->tile > 1 ? (double)c->tiled[d].cost / c->tile
-                                                              : (double)c->join[(d + 1) * c->height - 1].cost);
+        for (int d = 1; d <= c->depth; d++)
+            if (code_at(c, d, 0)->n)
+                steps = (double)code_at(c, d, 0)->cost
+                      + (c->tile > 1 ? (double)code_at(c, d, c->height + 1)->cost / c->tile
+                                     : (double)code_at(c, d, c->height)->cost);
     }
     return 0.5 + edges + 0.5 * steps * (1 + 2.0 / c->vectors) * c->size / c->isa->bytes;
 }
@@ -208,7 +179,7 @@ static double cost_of(const struct vp_rank_params *p, const int64_t image[3])
 /* Balls that are cut are symmetric too: by how many rows and planes is all that matters, not on which side. */
 static struct code *cut_ball(const struct vp_rank_cpu *c, const struct vp_footprint *f, int64_t rows, int64_t planes)
 {
-    return &c->ball[planes * (f->reach[1] + 1) + rows];
+    return &c->code[planes * (f->reach[1] + 1) + rows];
 }
 
 static bool is_cut(const struct vp_footprint *f, const struct vp_span *s, int64_t rows, int64_t planes)
@@ -239,97 +210,59 @@ static int make_cut(struct vp_rank_program *program, const struct vp_rank_params
 }
 
 /* All programs of a ball; only the first if that one shows that it costs more than `other`. */
-static int make_ball(struct vp_rank_cpu *c, const struct vp_rank_params *p, const int64_t image[3], double other)
+static int make_ball(struct vp_rank_cpu *c, struct vp_rank_program *all, const struct vp_rank_params *p,
+                     const int64_t image[3], double other)
 {
-    const int64_t rows = p->f.reach[1] + 1, planes = p->f.reach[2] + 1;
-    struct vp_rank_program *program = calloc((size_t)(rows * planes), sizeof *program);
-    int rc = -1;
+    const int64_t rows = p->f.reach[1] + 1;
 
-    c->ball = calloc((size_t)(rows * planes), sizeof *c->ball);
-    c->balls = c->ball ? rows * planes : 0;
     c->vectors = VP_RANK_VECTORS;
-    if (!program || !c->ball)
-        goto out;
-    for (int64_t i = 0; i < rows * planes; i++) {
-        if (make_cut(&program[i], p, i % rows, i / rows))
-            goto out;
-        widest(&c->registers, &program[i]);
-        c->ball[i].cost = program[i].cost;
-        if (i == 0 && cost_of(p, image) > other) {
-            rc = 0;
-            goto out;
-        }
+    for (int64_t i = 0; i < c->codes; i++) {
+        if (make_cut(&all[i], p, i % rows, i / rows))
+            return -1;
+        c->code[0].cost = all[0].cost;
+        if (i == 0 && cost_of(p, image) > other)
+            return 0;
     }
-    set_vectors(c, c->registers + 1, image[0]);
-    for (int64_t i = 0; i < rows * planes; i++)
-        if (translate(&c->ball[i], c, &program[i]))
-            goto out;
-    rc = 0;
-out:
-    for (int64_t i = 0; program && i < rows * planes; i++)
-        vp_rank_program_free(&program[i]);
-    free(program);
-    return rc;
+    return translate(c, all, 1, image[0]);
 }
 
-static void free_cpu(struct vp_rank_cpu *c)
+/* Room for so many programs, and those. */
+static int make_network(struct vp_rank_cpu *c, const struct vp_rank_params *p, const int64_t image[3], double other)
 {
-    if (!c)
-        return;
-    for (int d = 0; d < c->depth; d++) {
-        if (c->slab)
-            free(c->slab[d].op);
-        if (c->tiled)
-            free(c->tiled[d].op);
-        for (int h = 0; h < c->height; h++)
-            if (c->join)
-                free(c->join[d * c->height + h].op);
-    }
-    free(c->slab);
-    free(c->tiled);
-    free(c->join);
-    for (int64_t i = 0; i < c->balls; i++)
-        free(c->ball[i].op);
-    free(c->ball);
-    free(c);
+    const bool box = c->way == WAY_BOX;
+
+    c->codes = box ? (int64_t)c->depth * (c->height + 2) : (p->f.reach[1] + 1) * (p->f.reach[2] + 1);
+    c->code = calloc((size_t)c->codes, sizeof *c->code);
+    struct vp_rank_program *const all = calloc((size_t)c->codes, sizeof *all);
+    const int rc = !c->code || !all ? -1 : box ? make_box(c, all, p, image) : make_ball(c, all, p, image, other);
+    for (int64_t i = 0; all && i < c->codes; i++)
+        vp_rank_program_free(&all[i]);
+    free(all);
+    return rc;
 }
 
 static void free_params(void *params)
 {
-    struct vp_rank_params *p = params;
+    struct vp_rank_params *const p = params;
+    struct vp_rank_cpu *const c = p->cpu;
 
-    if (!p)
-        return;
-    vp_footprint_free(&p->f);
-    free_cpu(p->cpu);
-    free(p);
+    for (int64_t i = 0; c && c->code && i < c->codes; i++)
+        free(c->code[i].op);
+    if (c)
+        free(c->code);
+    free(c);
+    vp_footprint_op_free(p);
 }
 
 /* ---- samples ---- */
 
-static char *out_of(const struct vp_part *part, int64_t x, int64_t y, int64_t z, int size)
+/* The lowest or the highest key. */
+static void put_end(char *to, enum vp_type type, bool high)
 {
-    return (char *)part->plane[z - part->box.lo[2]]
-           + (size_t)((y - part->box.lo[1]) * part->stride + x - part->box.lo[0]) * (size_t)size;
-}
-
-static void fill_key(char *to, int64_t n, enum vp_rank_key key, bool high)
-{
-    switch (key) {
-    case VP_KEY_U8:
-        memset(to, high ? UINT8_MAX : 0, (size_t)n);
-        break;
-    case VP_KEY_U16:
-        memset(to, high ? UINT8_MAX : 0, (size_t)n * 2);
-        break;
-    case VP_KEY_I16:
-        for (int64_t i = 0; i < n; i++)
-            ((int16_t *)(void *)to)[i] = high ? INT16_MAX : INT16_MIN;
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            ((int32_t *)(void *)to)[i] = high ? INT32_MAX : INT32_MIN;
-    }
+    if (type == VP_F32)
+        *(int32_t *)(void *)to = high ? INT32_MAX : INT32_MIN;
+    else
+        vp_rank_put(to, (int32_t)(high ? vp_type_max(type) : vp_type_min(type)), type);
 }
 
 struct strip {
@@ -341,6 +274,10 @@ struct strip {
     int64_t n;                /* how many */
     char *base[2 * 256];      /* the files; slots twice, so that a window that begins anywhere in the ring is a run */
     char *file0, *slot, *result;
+    int32_t *low;             /* set_low() */
+    int32_t *gathered;        /* samples of a window */
+    struct vp_rank_column *column;
+    int32_t *rank;            /* of windows of so many columns */
 };
 
 /* A strip leaves a row soon: the processor cannot guess where it goes on. */
@@ -356,30 +293,30 @@ static void fetch(const char *at, int64_t bytes, bool write)
 
 /* Samples x - reach ... of an input row as keys, a register long. Column c outside the image gets the lowest key where
  * place < low[c - 1], else the highest; what no window asks for is left as it is. */
-static void load(const struct strip *s, char *to, int64_t y, int64_t z, const int32_t *low, int32_t place)
+static void load(const struct strip *s, char *to, int64_t y, int64_t z, int32_t place)
 {
     const struct vp_rank_cpu *c = s->c;
-    const enum vp_rank_key key = KEY_OF[s->p->type];
+    const enum vp_type type = s->p->type;
     const int64_t reach = s->p->f.reach[0], first = s->x - reach, end = s->x + s->n + reach;
     const int64_t from = vp_max64(first, s->in->box.lo[0]), to_x = vp_min64(end, s->in->box.hi[0]);
-    const char *row = vp_part_row(s->in, y, z, (size_t)c->size) + (from - s->in->box.lo[0]) * c->size;
+    const char *row = vp_part_at(s->in, (size_t)c->size, from, y, z);
     char *at = to + (from - first) * c->size;
 
     if (y + AHEAD < s->in->box.hi[1])
         fetch(row + (size_t)(AHEAD * s->in->stride) * (size_t)c->size, (to_x - from) * c->size, false);
-    if (key == VP_KEY_I32)
+    if (type == VP_F32)
         c->isa->to_keys((int32_t *)(void *)at, (const float *)(const void *)row, to_x - from);
     else
         memcpy(at, row, (size_t)((to_x - from) * c->size));
     for (int64_t x = first; x < 0; x++)
-        fill_key(to + (x - first) * c->size, 1, key, place >= low[-x - 1]);
+        put_end(to + (x - first) * c->size, type, place >= s->low[-x - 1]);
     for (int64_t x = s->image[0]; x < end; x++)
-        fill_key(to + (x - first) * c->size, 1, key, place >= low[x - s->image[0]]);
+        put_end(to + (x - first) * c->size, type, place >= s->low[x - s->image[0]]);
 }
 
 static void save(const struct strip *s, int64_t y, int64_t z, const char *from)
 {
-    char *to = out_of(s->out, s->x, y, z, s->c->size);
+    char *to = vp_part_at(s->out, (size_t)s->c->size, s->x, y, z);
 
     if (y + AHEAD < s->out->box.hi[1])
         fetch(to + (size_t)(AHEAD * s->out->stride) * (size_t)s->c->size, s->n * s->c->size, true);
@@ -392,26 +329,26 @@ static void save(const struct strip *s, int64_t y, int64_t z, const char *from)
 /* ---- boxes by networks ---- */
 
 /* Low samples in each column outside a box of height h and depth d. */
-static void set_low(int32_t *low, const struct vp_rank_params *p, const struct vp_rank_cpu *c, int64_t h, int64_t d)
+static void set_low(const struct strip *s, int64_t h, int64_t d)
 {
-    const int64_t column = h * d;
+    const int64_t column = h * d, *const reach = s->p->f.reach;
 
-    for (int64_t i = 0; i < p->f.reach[0]; i++)
-        low[i] = (int32_t)(vp_rank_index(p->millionths, (c->width - i) * column)
-                           - vp_rank_index(p->millionths, (c->width - i - 1) * column));
+    for (int64_t i = 0; i < reach[0]; i++)
+        s->low[i] = (int32_t)(vp_rank_index(s->p->millionths, (s->c->width - i) * column)
+                              - vp_rank_index(s->p->millionths, (s->c->width - i - 1) * column));
 }
 
 /* Sort row y of the box z0 ... z0 + d - 1 into a slot. */
-static void sort_row(struct strip *s, int64_t y, int64_t z0, int64_t h, int64_t d, const int32_t *low, int slot)
+static void sort_row(struct strip *s, int64_t y, int64_t z0, int64_t h, int64_t d, int slot)
 {
     const struct vp_rank_cpu *c = s->c;
     const size_t slab = (size_t)(c->width * c->depth) * c->stride;
-    const struct code *code = &c->slab[d - 1];
+    const struct code *code = code_at(c, d, 0);
     char *const base[] = {s->file0, s->slot + (size_t)slot * slab};
 
     for (int64_t z = 0; z < d; z++)
-        load(s, s->file0 + (size_t)z * c->stride, y, z0 + z, low, (int32_t)(y % h * d + z));
-    c->isa->run[KEY_OF[s->p->type]](code->op, code->n, base, c->vectors);
+        load(s, s->file0 + (size_t)z * c->stride, y, z0 + z, (int32_t)(y % h * d + z));
+    c->isa->run[s->p->type](code->op, code->n, base, c->vectors);
 }
 
 /* Windows over the slabs in slots first, first + 1, ... (of a ring): `tile` results. */
@@ -425,38 +362,36 @@ static void join_rows(struct strip *s, const struct code *code, int64_t h, int t
     for (int i = 0; i < h + tile - 1; i++)
         s->base[1 + i] = s->slot + (size_t)((first + i) % ring) * slab;
     s->base[h + tile] = s->result;
-    c->isa->run[KEY_OF[s->p->type]](code->op, code->n, s->base, c->vectors);
+    c->isa->run[s->p->type](code->op, code->n, s->base, c->vectors);
 }
 
 /* One strip of x, rows y0 ... y1 - 1 of plane z. */
-static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, int32_t *low)
+static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 {
     const struct vp_rank_cpu *c = s->c;
     const int64_t *reach = s->p->f.reach, ny = s->image[1];
     const int64_t z0 = vp_max64(z - reach[2], 0), d = vp_min64(z + reach[2], s->image[2] - 1) - z0 + 1;
-    const struct code *tiled = &c->tiled[d - 1];
 
     for (int64_t y = y0; y < y1;) {
         const bool full = y >= reach[1] && y + reach[1] < ny;
         if (!full) { /* a box of its own height: its slabs are filled up in another way */
             const int64_t first = vp_max64(y - reach[1], 0), h = vp_min64(y + reach[1], ny - 1) - first + 1;
-            set_low(low, s->p, c, h, d);
+            set_low(s, h, d);
             for (int64_t i = 0; i < h; i++)
-                sort_row(s, first + i, z0, h, d, low, (int)i);
-            join_rows(s, &c->join[(d - 1) * c->height + h - 1], h, 1, 0);
+                sort_row(s, first + i, z0, h, d, (int)i);
+            join_rows(s, code_at(c, d, h), h, 1, 0);
             save(s, y++, z, s->result);
             continue;
         }
         const int64_t end = vp_min64(y1, ny - reach[1]), h = c->height;
         const int ring = slots(c);
         int64_t ready = y - reach[1]; /* rows below this are sorted, row r in slot r % ring */
-        set_low(low, s->p, c, h, d);
+        set_low(s, h, d);
         while (y < end) {
             const int tile = end - y >= c->tile ? c->tile : 1;
             for (; ready < y + reach[1] + tile; ready++)
-                sort_row(s, ready, z0, h, d, low, (int)(ready % ring));
-            join_rows(s, tile > 1 ? tiled : &c->join[(d - 1) * c->height + h - 1], h, tile,
-                      (int)((y - reach[1]) % ring));
+                sort_row(s, ready, z0, h, d, (int)(ready % ring));
+            join_rows(s, code_at(c, d, tile > 1 ? h + 1 : h), h, tile, (int)((y - reach[1]) % ring));
             for (int i = 0; i < tile; i++)
                 save(s, y + i, z, s->result + (size_t)i * c->stride);
             y += tile;
@@ -465,20 +400,6 @@ static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, int32_t
 }
 
 /* ---- windows one by one ---- */
-
-static int32_t sample_key(const char *row, int64_t i, enum vp_type type)
-{
-    switch (type) {
-    case VP_U8:
-        return ((const uint8_t *)row)[i];
-    case VP_U16:
-        return ((const uint16_t *)(const void *)row)[i];
-    case VP_I16:
-        return ((const int16_t *)(const void *)row)[i];
-    default:
-        return vp_rank_key(((const float *)(const void *)row)[i]);
-    }
-}
 
 static int32_t kth(int32_t *v, int64_t n, int64_t k)
 {
@@ -509,9 +430,10 @@ static int32_t kth(int32_t *v, int64_t n, int64_t k)
 }
 
 /* Voxels x0 ... x1 - 1 of a row, the footprint given by its spans. */
-static void select_row(const struct strip *s, int64_t x0, int64_t x1, int64_t y, int64_t z, int32_t *gathered)
+static void select_row(const struct strip *s, int64_t x0, int64_t x1, int64_t y, int64_t z)
 {
     const struct vp_footprint *f = &s->p->f;
+    const size_t size = (size_t)s->c->size;
 
     for (int64_t x = x0; x < x1; x++) {
         int64_t n = 0;
@@ -520,12 +442,12 @@ static void select_row(const struct strip *s, int64_t x0, int64_t x1, int64_t y,
             const int64_t sy = y + span->dy, sz = z + span->dz;
             if (sy < 0 || sy >= s->image[1] || sz < 0 || sz >= s->image[2])
                 continue;
-            const char *row = vp_part_row(s->in, sy, sz, (size_t)s->c->size);
+            const char *row = vp_part_at(s->in, size, s->in->box.lo[0], sy, sz);
             const int64_t from = vp_max64(x + span->x0, 0), to = vp_min64(x + span->x1, s->image[0] - 1);
             for (int64_t at = from; at <= to; at++)
-                gathered[n++] = sample_key(row, at - s->in->box.lo[0], s->p->type);
+                s->gathered[n++] = vp_rank_get(row, at - s->in->box.lo[0], s->p->type);
         }
-        vp_rank_put(out_of(s->out, x, y, z, s->c->size), kth(gathered, n, vp_rank_index(s->p->millionths, n)),
+        vp_rank_put(vp_part_at(s->out, size, x, y, z), kth(s->gathered, n, vp_rank_index(s->p->millionths, n)),
                     s->p->type);
     }
 }
@@ -541,7 +463,7 @@ static int64_t cut_by(int64_t at, int64_t reach, int64_t n, bool *far)
     return before && after ? -1 : before + after;
 }
 
-static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, int32_t *gathered)
+static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 {
     const struct vp_rank_cpu *c = s->c;
     const struct vp_footprint *f = &s->p->f;
@@ -554,8 +476,8 @@ static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, int32_
         const int64_t from = rows < 0 || planes < 0 ? x1 : vp_min64(vp_max64(x0, f->reach[0]), x1);
         const int64_t to = vp_max64(vp_min64(x1, s->image[0] - f->reach[0]), from);
         int64_t loaded = 0;
-        select_row(s, x0, from, y, z, gathered);
-        select_row(s, to, x1, y, z, gathered);
+        select_row(s, x0, from, y, z);
+        select_row(s, to, x1, y, z);
         if (from >= to)
             continue;
         const struct code *code = cut_ball(c, f, rows, planes);
@@ -565,11 +487,11 @@ static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, int32_
             const struct vp_span *span = &f->span[i];
             if (!is_cut(f, span, rows, planes))
                 load(s, s->file0 + (size_t)loaded++ * c->stride, y + (far_y ? -span->dy : span->dy),
-                     z + (far_z ? -span->dz : span->dz), NULL, 0);
+                     z + (far_z ? -span->dz : span->dz), 0);
         }
         s->base[0] = s->file0;
         s->base[1] = s->result;
-        c->isa->run[KEY_OF[s->p->type]](code->op, code->n, s->base, c->vectors);
+        c->isa->run[s->p->type](code->op, code->n, s->base, c->vectors);
         save(s, y, z, s->result);
         s->x = x0;
         s->n = x1 - x0;
@@ -581,48 +503,39 @@ static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, int32_
 enum { COLUMNS = 512 };
 
 /* Samples of row y under the windows of plane z, in (by = 1) or out (by = -1) of the columns x0 ... x1 - 1. */
-static void count_row(struct vp_rank_column *column, const struct strip *s, int64_t x0, int64_t x1, int64_t y,
-                      int64_t z, int by)
+static void count_row(const struct strip *s, int64_t x0, int64_t x1, int64_t y, int64_t z, int by)
 {
     const int64_t reach = s->p->f.reach[2];
 
     for (int64_t at = vp_max64(z - reach, 0); at <= vp_min64(z + reach, s->image[2] - 1); at++) {
-        const uint8_t *row = (const uint8_t *)vp_part_row(s->in, y, at, 1) + x0 - s->in->box.lo[0];
+        const uint8_t *row = vp_part_at(s->in, 1, x0, y, at);
         for (int64_t i = 0; i < x1 - x0; i++) {
-            column[i].fine[row[i]] += (uint16_t)by;
-            column[i].coarse[row[i] / 16] += (uint16_t)by;
+            s->column[i].fine[row[i]] += (uint16_t)by;
+            s->column[i].coarse[row[i] / 16] += (uint16_t)by;
         }
     }
 }
 
-static void column_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z, struct vp_rank_column *column,
-                        int32_t *rank)
+static void column_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 {
     const int64_t *reach = s->p->f.reach, *n = s->image;
     const int64_t x0 = vp_max64(s->x - reach[0], 0), x1 = vp_min64(s->x + s->n + reach[0], n[0]);
     const int64_t depth = vp_min64(z + reach[2], n[2] - 1) - vp_max64(z - reach[2], 0) + 1;
     int64_t top = vp_max64(y0 - reach[1], 0), end = top; /* rows that are counted */
 
-    memset(column, 0, (size_t)(x1 - x0) * sizeof *column);
+    memset(s->column, 0, (size_t)(x1 - x0) * sizeof *s->column);
     for (int64_t y = y0; y < y1; y++) {
         for (; top < y - reach[1]; top++)
-            count_row(column, s, x0, x1, top, z, -1);
+            count_row(s, x0, x1, top, z, -1);
         for (; end <= vp_min64(y + reach[1], n[1] - 1); end++)
-            count_row(column, s, x0, x1, end, z, 1);
+            count_row(s, x0, x1, end, z, 1);
         for (int64_t c = 1; c <= 2 * reach[0] + 1; c++)
-            rank[c] = (int32_t)vp_rank_index(s->p->millionths, c * depth * (end - top));
-        s->c->isa->columns((uint8_t *)out_of(s->out, s->x, y, z, 1), s->n, column, x1 - x0, s->x - x0, reach[0], rank);
+            s->rank[c] = (int32_t)vp_rank_index(s->p->millionths, c * depth * (end - top));
+        s->c->isa->columns(vp_part_at(s->out, 1, s->x, y, z), s->n, s->column, x1 - x0, s->x - x0, reach[0], s->rank);
     }
 }
 
 /* ---- scratch ---- */
-
-/* Places of a thread's memory, in bytes; `bytes` is all of it. */
-struct memory {
-    size_t file0, slot, result, low, gathered;                  /* networks */
-    size_t column, rank;                                        /* columns */
-    size_t bytes;
-};
 
 /* Voxels of a row that are made together. */
 static int64_t strip_length(const struct vp_rank_params *p)
@@ -634,32 +547,34 @@ static int64_t strip_length(const struct vp_rank_params *p)
     return c->vectors * (c->isa->bytes / c->size) - (c->width - 1);
 }
 
-static struct memory memory_of(const struct vp_rank_params *p)
+/* Returns the bytes of a thread. */
+static size_t lay_out(struct strip *s, const struct vp_rank_params *p, void *mem)
 {
     const struct vp_rank_cpu *c = p->cpu;
-    struct memory m = {0};
+    const size_t slack = (size_t)(c->width * c->size); /* read, never used, by operands that begin later */
+    size_t bytes = 0;
 
     if (c->way == WAY_COLUMNS) {
-        m.column = vp_take(&m.bytes, (size_t)(strip_length(p) + 2 * p->f.reach[0]) * sizeof(struct vp_rank_column));
-        m.rank = vp_take(&m.bytes, (size_t)(2 * p->f.reach[0] + 2) * sizeof(int32_t));
-        return m;
+        s->column = vp_place(mem, &bytes, (size_t)(strip_length(p) + 2 * p->f.reach[0]) * sizeof *s->column);
+        s->rank = vp_place(mem, &bytes, (size_t)(2 * p->f.reach[0] + 2) * sizeof *s->rank);
+        return bytes;
     }
-    const size_t slack = (size_t)(c->width * c->size); /* read, never used, by operands that begin later */
-    m.file0 = vp_take(&m.bytes, (size_t)c->registers * c->stride + slack);
-    m.slot = vp_take(&m.bytes,
-                     c->way == WAY_BOX ? (size_t)(slots(c) * c->width * c->depth) * c->stride + slack : 0);
-    m.result = vp_take(&m.bytes, (size_t)c->tile * c->stride);
-    m.low = vp_take(&m.bytes, (size_t)p->f.reach[0] * sizeof(int32_t));
-    m.gathered = vp_take(&m.bytes, c->way == WAY_BALL ? (size_t)p->f.count * sizeof(int32_t) : 0);
-    return m;
+    s->file0 = vp_place(mem, &bytes, (size_t)c->registers * c->stride + slack);
+    if (c->way == WAY_BOX)
+        s->slot = vp_place(mem, &bytes, (size_t)(slots(c) * c->width * c->depth) * c->stride + slack);
+    else
+        s->gathered = vp_place(mem, &bytes, (size_t)p->f.count * sizeof *s->gathered);
+    s->result = vp_place(mem, &bytes, (size_t)c->tile * c->stride);
+    s->low = vp_place(mem, &bytes, (size_t)p->f.reach[0] * sizeof *s->low);
+    return bytes;
 }
 
 static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
     const struct vp_rank_params *p = op->params;
-    const size_t one = p->cpu->way == WAY_MOVING ? vp_rank_moving_bytes(p, in, out) : memory_of(p).bytes;
+    struct strip s;
 
-    return one * (uint64_t)threads;
+    return (p->cpu->way == WAY_MOVING ? vp_rank_moving_bytes(op, in, out) : lay_out(&s, p, NULL)) * (uint64_t)threads;
 }
 
 /* ---- run ---- */
@@ -668,7 +583,6 @@ static void run_strips(const struct vp_op *op, const struct vp_part *in, const s
                        char *mem, int threads)
 {
     const struct vp_rank_params *p = op->params;
-    const struct memory at = memory_of(p);
     const struct vp_rank_cpu *c = p->cpu;
     const struct vp_box *box = &out->box;
     const int64_t length = strip_length(p);
@@ -677,23 +591,22 @@ static void run_strips(const struct vp_op *op, const struct vp_part *in, const s
     const int64_t least = c->way == WAY_COLUMNS ? vp_max64(ROWS, 8 * p->f.reach[1]) : ROWS;
     const int64_t piece = strips * planes >= 8 * threads ? vp_box_size(box, 1) : least;
     const int64_t pieces = (vp_box_size(box, 1) + piece - 1) / piece;
+    const size_t bytes = lay_out(&(struct strip){0}, p, NULL);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t u = 0; u < strips * pieces * planes; u++) {
-        char *const mine = mem + (size_t)omp_get_thread_num() * at.bytes;
         const int64_t x = u % strips * length;
         const int64_t y = box->lo[1] + u / strips % pieces * piece, z = box->lo[2] + u / strips / pieces;
         const int64_t end = vp_min64(y + piece, box->hi[1]);
         struct strip s = {.p = p, .c = c, .in = in, .out = out, .image = op->image, .x = box->lo[0] + x,
-                          .n = vp_min64(length, vp_box_size(box, 0) - x), .file0 = mine + at.file0,
-                          .slot = mine + at.slot, .result = mine + at.result};
+                          .n = vp_min64(length, vp_box_size(box, 0) - x)};
+        lay_out(&s, p, mem + (size_t)omp_get_thread_num() * bytes);
         if (c->way == WAY_COLUMNS)
-            column_rows(&s, y, end, z, (struct vp_rank_column *)(void *)(mine + at.column),
-                        (int32_t *)(void *)(mine + at.rank));
+            column_rows(&s, y, end, z);
         else if (c->way == WAY_BOX)
-            box_rows(&s, y, end, z, (int32_t *)(void *)(mine + at.low));
+            box_rows(&s, y, end, z);
         else
-            ball_rows(&s, y, end, z, (int32_t *)(void *)(mine + at.gathered));
+            ball_rows(&s, y, end, z);
     }
 }
 
@@ -709,18 +622,12 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
 
 /* ---- make ---- */
 
-static const struct vp_rank_isa *find_isa(const char *name, size_t n)
-{
-    char own[16];
-
-    snprintf(own, sizeof own, "%.*s", (int)n, n ? name : "");
-    return VP_ISA_FIND(vp_rank, n ? own : NULL);
-}
-
 /* A network where it pays, else the moving histogram. */
 static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving, struct vp_err *err)
 {
     struct vp_rank_cpu *c = p->cpu;
+    c->isa = VP_ISA_FIND(vp_rank, NULL);
+    c->size = (int)vp_type_size(p->type);
     const int64_t w = 2 * p->f.reach[0] + 1, h = 2 * p->f.reach[1] + 1, d = 2 * p->f.reach[2] + 1;
     const bool box = p->f.shape == VP_BOX;
     const int64_t lanes = VP_RANK_VECTORS * (c->isa->bytes / c->size);
@@ -737,14 +644,14 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
             other = cost_of(p, image);
     }
     const enum way without = c->way;
-    if ( p->f.count > TAPS_MAX || w > lanes / 2 || (box && w > image[0]) || h > 200 || d > 200)
+    if (p->f.count > TAPS_MAX || w > lanes / 2 || (box && w > image[0]) || h > 200 || d > 200)
         return 0;
     c->way = box ? WAY_BOX : WAY_BALL;
     c->tile = 1;
     c->width = (int)w;
     c->height = box ? (int)h : 1;
     c->depth = box ? (int)d : 1;
-    if (box ? make_box(c, p, image) : make_ball(c, p, image, other))
+    if (make_network(c, p, image, other))
         return vp_fail(err, VP_ERESOURCE, "not enough memory for a selection network");
     if (cost_of(p, image) > other)
         c->way = without;
@@ -752,44 +659,25 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
 }
 
 int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint *f, const int64_t image[3],
-                  enum vp_type type, const char *isa, struct vp_err *err)
+                  enum vp_type type, bool moving, struct vp_err *err)
 {
-    const size_t name = isa ? strcspn(isa, "/") : 0;
-    struct vp_rank_params *p = NULL;
     char shape[96];
 
-    *op = (struct vp_op){0};
     if (!(VP_RANK_TYPES & 1u << type))
         return vp_fail(err, VP_EUSAGE, "median and percentiles take u8, u16, i16 and f32, not %s", vp_type_name(type));
     if (!(percentile >= 0 && percentile <= 100))
         return vp_fail(err, VP_EUSAGE, "percentile: expected 0 to 100, got %g", percentile);
-    p = calloc(1, sizeof *p);
-    if (p)
-        p->cpu = calloc(1, sizeof *p->cpu);
-    if (!p || !p->cpu) {
-        free(p);
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    }
-    if (vp_footprint_copy(&p->f, f, err))
-        goto fail;
+    struct vp_rank_params *const p = vp_footprint_op(op, "rank", sizeof *p, f, image, type, type, err);
+    if (!p)
+        return -1;
+    op->free = free_params;
     p->type = type;
     p->millionths = llround(percentile * 1e6);
-    p->cpu->size = (int)vp_type_size(type);
-    p->cpu->isa = find_isa(isa, name);
-    if (!p->cpu->isa) {
-        vp_fail(err, VP_EUSAGE, "no such instruction set here: %s", isa);
-        goto fail;
+    p->cpu = vp_alloc(1, sizeof *p->cpu, "a way to ranks", err);
+    if (!p->cpu || choose(p, image, moving, err)) {
+        free_params(p);
+        return -1;
     }
-    if (choose(p, image, isa && isa[name], err))
-        goto fail;
-    op->kernel = "rank";
-    op->inputs = 1;
-    op->from[0] = ~0;
-    op->in = op->out = type;
-    memcpy(op->image, image, sizeof op->image);
-    vp_footprint_halo(f, image, op->halo);
-    op->params = p;
-    op->free = free_params;
     op->cost = cost_of(p, image);
     op->scratch = scratch;
     op->run = run;
@@ -800,9 +688,6 @@ int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint
                  vp_footprint_text(f, shape, sizeof shape));
     const size_t used = strlen(op->text);
     snprintf(op->text + used, sizeof op->text - used, ", %s%s%s", WAY_NAME[p->cpu->way],
-             p->cpu->way == WAY_MOVING ? "" : ", ", p->cpu->way == WAY_MOVING ? "" : p->cpu->isa->name);
+             p->cpu->way == WAY_MOVING ? "" : ", ", p->cpu->way == WAY_MOVING ? "" : vp_isa_name());
     return 0;
-fail:
-    free_params(p);
-    return -1;
 }

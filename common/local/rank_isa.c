@@ -1,112 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Minima and maxima of long vectors: the inner loops of rank.c. */
-#include "local/rank_isa.h"
+#include "local/rank_internal.h"
 
 #include "base/isa.h"
 
-#include <string.h>
-
-#if defined(__AVX512BW__)
-#include <immintrin.h>
-enum { BYTES = 64 };
-typedef __m512i vec;
-INLINE vec load(const char *p) { return _mm512_loadu_si512(p); }
-INLINE void store(char *p, vec v) { _mm512_store_si512(p, v); }
-#define PAIR(key, suffix) \
-    INLINE vec min_##key(vec a, vec b) { return _mm512_min_##suffix(a, b); } \
-    INLINE vec max_##key(vec a, vec b) { return _mm512_max_##suffix(a, b); }
-PAIR(u8, epu8)
-PAIR(u16, epu16)
-PAIR(i16, epi16)
-PAIR(i32, epi32)
-#elif defined(__AVX2__)
-#include <immintrin.h>
-enum { BYTES = 32 };
-typedef __m256i vec;
-INLINE vec load(const char *p) { return _mm256_loadu_si256((const __m256i *)p); }
-INLINE void store(char *p, vec v) { _mm256_store_si256((__m256i *)p, v); }
-#define PAIR(key, suffix) \
-    INLINE vec min_##key(vec a, vec b) { return _mm256_min_##suffix(a, b); } \
-    INLINE vec max_##key(vec a, vec b) { return _mm256_max_##suffix(a, b); }
-PAIR(u8, epu8)
-PAIR(u16, epu16)
-PAIR(i16, epi16)
-PAIR(i32, epi32)
-#else
-enum { BYTES = 16 };
-typedef int64_t vec __attribute__((vector_size(16)));
-INLINE vec load(const char *p)
-{
-    vec v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-INLINE void store(char *p, vec v) { *(vec *)(void *)p = v; }
-#define PAIR(key, type) \
-    typedef type lanes_##key __attribute__((vector_size(16))); \
-    INLINE vec min_##key(vec a, vec b) \
-    { \
-        const vec less = (vec)((lanes_##key)a < (lanes_##key)b); \
-        return (a & less) | (b & ~less); \
-    } \
-    INLINE vec max_##key(vec a, vec b) \
-    { \
-        const vec less = (vec)((lanes_##key)a < (lanes_##key)b); \
-        return (b & less) | (a & ~less); \
-    }
-PAIR(u8, uint8_t)
-PAIR(u16, uint16_t)
-PAIR(i16, int16_t)
-PAIR(i32, int32_t)
-#endif
+enum { BYTES = sizeof(vf) };
 
 #define PLACE(p) (base[(p) >> VP_RANK_FILE] + ((p) & VP_RANK_OFFSET))
+#define ALIGNED(p) __builtin_assume_aligned(PLACE(p), BYTES)
 
-#define RUN(key) \
-    INLINE void steps_##key(const struct vp_rank_op *op, int64_t n, char *const *base, const int vectors) \
+/* Loops over a known number of whole vectors: compilers make straight lines of minima and maxima of these. */
+#define RUN(T) \
+    INLINE void steps_##T(const struct vp_rank_op *op, int64_t n, char *const *base, const int vectors) \
     { \
+        const int many = vectors * BYTES / (int)sizeof(T); \
         for (const struct vp_rank_op *end = op + n; op < end; op++) { \
-            const char *a = PLACE(op->a), *b = PLACE(op->b); \
+            const T *a = (const void *)PLACE(op->a), *b = (const void *)PLACE(op->b); \
             if (op->kind == VP_RANK_BOTH) { \
-                char *lo = PLACE(op->lo), *hi = PLACE(op->hi); \
-                _Pragma("GCC unroll 12") \
-                for (int v = 0; v < vectors; v++) { \
-                    const vec x = load(a + v * BYTES), y = load(b + v * BYTES); \
-                    store(lo + v * BYTES, min_##key(x, y)); \
-                    store(hi + v * BYTES, max_##key(x, y)); \
+                T *lo = ALIGNED(op->lo), *hi = ALIGNED(op->hi); \
+                INDEPENDENT \
+                for (int i = 0; i < many; i++) { \
+                    const T x = a[i], y = b[i]; \
+                    lo[i] = x < y ? x : y; \
+                    hi[i] = x < y ? y : x; \
                 } \
             } else if (op->kind == VP_RANK_MIN) { \
-                char *lo = PLACE(op->lo); \
-                _Pragma("GCC unroll 12") \
-                for (int v = 0; v < vectors; v++) \
-                    store(lo + v * BYTES, min_##key(load(a + v * BYTES), load(b + v * BYTES))); \
+                T *lo = ALIGNED(op->lo); \
+                INDEPENDENT \
+                for (int i = 0; i < many; i++) \
+                    lo[i] = a[i] < b[i] ? a[i] : b[i]; \
             } else { \
-                char *hi = PLACE(op->hi); \
-                _Pragma("GCC unroll 12") \
-                for (int v = 0; v < vectors; v++) \
-                    store(hi + v * BYTES, max_##key(load(a + v * BYTES), load(b + v * BYTES))); \
+                T *hi = ALIGNED(op->hi); \
+                INDEPENDENT \
+                for (int i = 0; i < many; i++) \
+                    hi[i] = a[i] < b[i] ? b[i] : a[i]; \
             } \
         } \
     } \
-    static void run_##key(const struct vp_rank_op *op, int64_t n, char *const *base, int vectors) \
+    static void run_##T(const struct vp_rank_op *op, int64_t n, char *const *base, int vectors) \
     { \
         switch (vectors) { \
-        case 1: steps_##key(op, n, base, 1); break; \
-        case 2: steps_##key(op, n, base, 2); break; \
-        case 3: steps_##key(op, n, base, 3); break; \
-        case 4: steps_##key(op, n, base, 4); break; \
-        case 5: steps_##key(op, n, base, 5); break; \
-        case 6: steps_##key(op, n, base, 6); break; \
-        case 8: steps_##key(op, n, base, 8); break; \
-        case 9: steps_##key(op, n, base, 9); break; \
-        default: steps_##key(op, n, base, vectors); \
+        case 1: steps_##T(op, n, base, 1); break; \
+        case 2: steps_##T(op, n, base, 2); break; \
+        case 3: steps_##T(op, n, base, 3); break; \
+        case 4: steps_##T(op, n, base, 4); break; \
+        case 5: steps_##T(op, n, base, 5); break; \
+        case 6: steps_##T(op, n, base, 6); break; \
+        case 8: steps_##T(op, n, base, 8); break; \
+        case 9: steps_##T(op, n, base, 9); break; \
+        default: steps_##T(op, n, base, VP_RANK_VECTORS); \
         } \
     }
 
-RUN(u8)
-RUN(u16)
-RUN(i16)
-RUN(i32)
+RUN(uint8_t)
+RUN(uint16_t)
+RUN(int16_t)
+RUN(int32_t)
 
 static void to_keys(int32_t *restrict key, const float *restrict x, int64_t n)
 {
@@ -120,20 +69,12 @@ static void from_keys(float *restrict x, const int32_t *restrict key, int64_t n)
         x[i] = vp_rank_float(key[i]);
 }
 
-INLINE void add_column(struct vp_rank_column *restrict sum, const struct vp_rank_column *restrict c)
+INLINE void add_column(struct vp_rank_column *restrict sum, const struct vp_rank_column *restrict c, const int times)
 {
     for (int i = 0; i < 256; i++)
-        sum->fine[i] += c->fine[i];
+        sum->fine[i] += (uint16_t)(times * c->fine[i]);
     for (int i = 0; i < 16; i++)
-        sum->coarse[i] += c->coarse[i];
-}
-
-INLINE void take_column(struct vp_rank_column *restrict sum, const struct vp_rank_column *restrict c)
-{
-    for (int i = 0; i < 256; i++)
-        sum->fine[i] -= c->fine[i];
-    for (int i = 0; i < 16; i++)
-        sum->coarse[i] -= c->coarse[i];
+        sum->coarse[i] += (uint16_t)(times * c->coarse[i]);
 }
 
 INLINE void move_column(struct vp_rank_column *restrict sum, const struct vp_rank_column *restrict in,
@@ -153,7 +94,7 @@ static void columns(uint8_t *out, int64_t n, const struct vp_rank_column *column
     int64_t have = 0;
 
     for (int64_t c = first - reach < 0 ? 0 : first - reach; c <= first + reach && c < all; c++, have++)
-        add_column(&sum, &column[c]);
+        add_column(&sum, &column[c], 1);
     for (int64_t i = 0; i < n; i++) {
         int32_t left = rank[have];
         int at = 0;
@@ -167,14 +108,16 @@ static void columns(uint8_t *out, int64_t n, const struct vp_rank_column *column
         if (in < all && gone >= 0) {
             move_column(&sum, &column[in], &column[gone]);
         } else if (in < all) {
-            add_column(&sum, &column[in]);
+            add_column(&sum, &column[in], 1);
             have++;
         } else if (gone >= 0) {
-            take_column(&sum, &column[gone]);
+            add_column(&sum, &column[gone], -1);
             have--;
         }
     }
 }
 
-const struct vp_rank_isa PASTE(vp_rank_, VP_ISA) = {TEXT(VP_ISA), BYTES, {run_u8, run_u16, run_i16, run_i32}, to_keys,
-                                                    from_keys, columns};
+const struct vp_rank_isa PASTE(vp_rank_, VP_ISA) = {
+    BYTES, {[VP_U8] = run_uint8_t, [VP_U16] = run_uint16_t, [VP_I16] = run_int16_t, [VP_F32] = run_int32_t},
+    to_keys, from_keys, columns,
+};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks in any window by a histogram that moves along x, and the rank with it (Huang, Yang and Tang 1979). Floats are
  * replaced by their places among the sorted samples of a tile. */
-#include "local/rank_moving.h"
+#include "local/rank_internal.h"
 
 #include "base/size.h"
 #include "local/moving.h"
-#include "local/rank_isa.h"
 
 #include <omp.h>
 #include <string.h>
@@ -18,144 +17,114 @@ static struct tiles cut(const struct vp_rank_params *p, const struct vp_box *out
     return p->type == VP_F32 ? (struct tiles){{128, 64, 64}} : (struct tiles){{vp_box_size(out, 0), 8, 1}};
 }
 
-struct moving {
+/* A thread's. */
+struct histogram {
     const struct vp_rank_params *p;
-    const int64_t *image;
+    struct vp_moving window; /* over rows of the image, or of places */
     uint32_t *fine, *coarse;
     int64_t bins;
     int shift;               /* bins of a coarse one: 1 << shift */
     int64_t bin, less;       /* where the rank was last; samples in bins below it */
-    int64_t first_x;         /* of the rows */
-    struct vp_line *line;
-    int64_t lines;
+    /* Floats: pairs of a key and where it is, twice (fine lies over them), places among the distinct keys, and those. */
+    uint64_t *pairs, *pairs2;
+    uint32_t *place;
+    int32_t *values;
+    void **plane;
 };
 
-enum bin_of { BIN_U8, BIN_U16, BIN_I16, BIN_PLACE };
-
-static inline __attribute__((always_inline)) uint32_t bin_at(const char *row, int64_t i, enum bin_of how)
+VP_MOVING void count(struct histogram *h, uint32_t bin, uint32_t by)
 {
-    switch (how) {
-    case BIN_U8:
-        return ((const uint8_t *)row)[i];
-    case BIN_U16:
-        return ((const uint16_t *)(const void *)row)[i];
-    case BIN_I16:
-        return (uint32_t)(((const int16_t *)(const void *)row)[i] - INT16_MIN);
-    default:
-        return ((const uint32_t *)(const void *)row)[i];
+    h->fine[bin] += by;
+    h->coarse[bin >> h->shift] += by;
+    h->less += bin < h->bin ? (int32_t)by : 0;
+}
+
+/* One for each kind of bins. */
+#define WINDOW(type, bin_at) \
+    VP_MOVING void enter_##type(void *to, const char *row, int64_t i) \
+    { \
+        count(to, (uint32_t)(bin_at), 1); \
+    } \
+    VP_MOVING void leave_##type(void *to, const char *row, int64_t i) \
+    { \
+        count(to, (uint32_t)(bin_at), (uint32_t)-1); \
     }
-}
+WINDOW(u8, ((const uint8_t *)row)[i])
+WINDOW(u16, ((const uint16_t *)(const void *)row)[i])
+WINDOW(i16, ((const int16_t *)(const void *)row)[i] - INT16_MIN)
+WINDOW(f32, ((const uint32_t *)(const void *)row)[i])
 
-static inline __attribute__((always_inline)) void count(struct moving *m, uint32_t bin, uint32_t by)
+static void seek(struct histogram *h, int64_t rank)
 {
-    m->fine[bin] += by;
-    m->coarse[bin >> m->shift] += by;
-    m->less += bin < m->bin ? (int32_t)by : 0;
-}
+    const int64_t wide = 1 << h->shift;
 
-static void seek(struct moving *m, int64_t rank)
-{
-    const int64_t wide = 1 << m->shift;
-
-    while (m->less > rank) {
-        const uint32_t whole = m->bin & (wide - 1) ? 0 : m->coarse[(m->bin >> m->shift) - 1];
-        if (whole && m->less - whole > rank) {
-            m->less -= whole;
-            m->bin -= wide;
+    while (h->less > rank) {
+        const uint32_t whole = h->bin & (wide - 1) ? 0 : h->coarse[(h->bin >> h->shift) - 1];
+        if (whole && h->less - whole > rank) {
+            h->less -= whole;
+            h->bin -= wide;
         } else {
-            m->less -= m->fine[--m->bin];
+            h->less -= h->fine[--h->bin];
         }
     }
-    while (m->less + m->fine[m->bin] <= rank) {
-        if (!(m->bin & (wide - 1)) && m->less + m->coarse[m->bin >> m->shift] <= rank) {
-            m->less += m->coarse[m->bin >> m->shift];
-            m->bin += wide;
+    while (h->less + h->fine[h->bin] <= rank) {
+        if (!(h->bin & (wide - 1)) && h->less + h->coarse[h->bin >> h->shift] <= rank) {
+            h->less += h->coarse[h->bin >> h->shift];
+            h->bin += wide;
         } else {
-            m->less += m->fine[m->bin++];
+            h->less += h->fine[h->bin++];
         }
     }
 }
 
-/* Voxels x0 ... x1 - 1 of the row that m->line was made for; values: of the bins of floats. */
-static inline __attribute__((always_inline)) void move_along(struct moving *m, int64_t x0, int64_t x1, char *out,
-                                                             const int32_t *values, enum bin_of how)
+static void clear(struct histogram *h)
 {
-    const int64_t nx = m->image[0];
-    int64_t n = 0;
+    memset(h->fine, 0, (size_t)h->bins * sizeof *h->fine);
+    memset(h->coarse, 0, (size_t)((h->bins >> h->shift) + 1) * sizeof *h->coarse);
+    h->less = 0;
+}
 
-    for (int64_t i = 0; i < m->lines; i++) {
-        const int64_t from = vp_max64(x0 + m->line[i].x0, 0), to = vp_min64(x0 + m->line[i].x1, nx - 1);
-        for (int64_t x = from; x <= to; x++)
-            count(m, bin_at(m->line[i].row, x - m->first_x, how), 1);
-        n += vp_max64(to - from + 1, 0);
-    }
-    for (int64_t x = x0; x < x1; x++) {
-        seek(m, vp_rank_index(m->p->millionths, n));
-        if (how == BIN_PLACE)
-            vp_rank_put(out, values[m->bin], VP_F32);
-        else
-            vp_rank_put(out, (int32_t)m->bin + (how == BIN_I16 ? INT16_MIN : 0), m->p->type);
-        out += vp_type_size(m->p->type);
+/* Voxels x0 ... x1 - 1 of the row that the window is at. */
+VP_MOVING void move_along(struct histogram *h, int64_t x0, int64_t x1, char *out, enum vp_type type,
+                          void (*enter)(void *to, const char *row, int64_t i),
+                          void (*leave)(void *to, const char *row, int64_t i))
+{
+    h->window.n = vp_moving_all(&h->window, x0, enter, h);
+    for (int64_t x = x0;; x++, out += vp_type_size(type)) {
+        seek(h, vp_rank_index(h->p->millionths, h->window.n));
+        vp_rank_put(out, type == VP_F32 ? h->values[h->bin] : (int32_t)h->bin + (type == VP_I16 ? INT16_MIN : 0), type);
         if (x + 1 == x1)
             break;
-        const bool inside = x >= m->p->f.reach[0] && x + 1 + m->p->f.reach[0] < nx;
-        for (int64_t i = 0; inside && i < m->lines; i++) {
-            const struct vp_line *l = &m->line[i];
-            count(m, bin_at(l->row, x + l->x0 - m->first_x, how), (uint32_t)-1);
-            count(m, bin_at(l->row, x + 1 + l->x1 - m->first_x, how), 1);
-        }
-        for (int64_t i = 0; !inside && i < m->lines; i++) {
-            const struct vp_line *l = &m->line[i];
-            if (x + l->x0 >= 0 && x + l->x0 < nx) {
-                count(m, bin_at(l->row, x + l->x0 - m->first_x, how), (uint32_t)-1);
-                n--;
-            }
-            if (x + 1 + l->x1 >= 0 && x + 1 + l->x1 < nx) {
-                count(m, bin_at(l->row, x + 1 + l->x1 - m->first_x, how), 1);
-                n++;
-            }
-        }
+        vp_moving_on(&h->window, x, h->p->f.reach[0], leave, enter, h);
     }
-    if (m->bins < 2 * n) {
-        memset(m->fine, 0, (size_t)m->bins * sizeof *m->fine);
-        memset(m->coarse, 0, (size_t)((m->bins >> m->shift) + 1) * sizeof *m->coarse);
-        m->less = 0;
-        return;
-    }
-    for (int64_t i = 0; i < m->lines; i++)
-        for (int64_t x = vp_max64(x1 - 1 + m->line[i].x0, 0); x <= vp_min64(x1 - 1 + m->line[i].x1, nx - 1); x++)
-            count(m, bin_at(m->line[i].row, x - m->first_x, how), (uint32_t)-1);
+    if (h->bins < 2 * h->window.n)
+        clear(h);
+    else
+        vp_moving_all(&h->window, x1 - 1, leave, h);
 }
 
-static void move_row(struct moving *m, int64_t x0, int64_t x1, char *out, const int32_t *values)
+static void move_row(struct histogram *h, int64_t x0, int64_t x1, char *out)
 {
-    switch (m->p->type) {
-    case VP_U8:
-        move_along(m, x0, x1, out, NULL, BIN_U8);
-        break;
-    case VP_U16:
-        move_along(m, x0, x1, out, NULL, BIN_U16);
-        break;
-    case VP_I16:
-        move_along(m, x0, x1, out, NULL, BIN_I16);
-        break;
-    default:
-        move_along(m, x0, x1, out, values, BIN_PLACE);
+    switch ((int)h->p->type) {
+    case VP_U8: move_along(h, x0, x1, out, VP_U8, enter_u8, leave_u8); break;
+    case VP_U16: move_along(h, x0, x1, out, VP_U16, enter_u16, leave_u16); break;
+    case VP_I16: move_along(h, x0, x1, out, VP_I16, enter_i16, leave_i16); break;
+    default: move_along(h, x0, x1, out, VP_F32, enter_f32, leave_f32);
     }
 }
 
 /* What a tile of floats reads, as places among its distinct keys. LSD radix sort by 3 x 11 bits of pairs. */
-static int64_t rank_floats(const struct vp_part *in, const struct vp_box *box, uint64_t *a, uint64_t *b,
-                           uint32_t *place, int32_t *values)
+static void rank_floats(struct histogram *h, const struct vp_part *in, const struct vp_box *box)
 {
     enum { BITS = 11, BINS = 1 << BITS };
+    uint64_t *a = h->pairs, *b = h->pairs2;
     int64_t n = 0, distinct = 0;
 
     for (int64_t z = box->lo[2]; z < box->hi[2]; z++)
         for (int64_t y = box->lo[1]; y < box->hi[1]; y++) {
-            const float *row = (const float *)(const void *)vp_part_row(in, y, z, sizeof *row);
-            for (int64_t x = box->lo[0]; x < box->hi[0]; x++, n++)
-                a[n] = (uint64_t)((uint32_t)vp_rank_key(row[x - in->box.lo[0]]) ^ 0x80000000u) << 32 | (uint32_t)n;
+            const float *row = vp_part_at(in, sizeof *row, box->lo[0], y, z);
+            for (int64_t x = 0; x < vp_box_size(box, 0); x++, n++)
+                a[n] = (uint64_t)((uint32_t)vp_rank_key(row[x]) ^ 0x80000000u) << 32 | (uint32_t)n;
         }
     for (int pass = 0; pass < 3; pass++) {
         uint32_t at[BINS + 1] = {0};
@@ -172,88 +141,69 @@ static int64_t rank_floats(const struct vp_part *in, const struct vp_box *box, u
     }
     for (int64_t i = 0; i < n; i++) {
         const int32_t key = (int32_t)((uint32_t)(a[i] >> 32) ^ 0x80000000u);
-        if (!i || key != values[distinct - 1])
-            values[distinct++] = key;
-        place[(uint32_t)a[i]] = (uint32_t)(distinct - 1);
+        if (!i || key != h->values[distinct - 1])
+            h->values[distinct++] = key;
+        h->place[(uint32_t)a[i]] = (uint32_t)(distinct - 1);
     }
-    return distinct;
+    h->bins = distinct;
 }
 
-/* Places of a thread's memory, in bytes; `bytes` is all of it. For floats fine lies over pairs. */
-struct memory {
-    size_t fine, coarse, line, pairs, pairs2, place, values, planes;
-    int64_t bins, samples;
-    int shift;
-    size_t bytes;
-};
-
-static struct memory memory_of(const struct vp_rank_params *p, const struct vp_box *in, const struct vp_box *out)
+/* Returns the bytes of a thread. */
+static size_t lay_out(struct histogram *h, const struct vp_rank_params *p, const struct vp_box *in,
+                      const struct vp_box *out, void *mem)
 {
-    struct memory m = {0};
+    const struct tiles t = cut(p, out);
+    size_t bytes = 0, samples = 1;
 
-    m.bins = p->type == VP_U8 ? 256 : 65536;
-    m.shift = p->type == VP_U8 ? 4 : 7;
-    m.line = vp_take(&m.bytes, (size_t)vp_lines_most(&p->f, in) * sizeof(struct vp_line));
-    if (p->type != VP_F32) {
-        m.fine = vp_take(&m.bytes, (size_t)m.bins * sizeof(uint32_t));
-    } else {
-        const struct tiles t = cut(p, out);
-        m.samples = 1;
+    *h = (struct histogram){.p = p, .bins = p->type == VP_U8 ? 256 : 65536, .shift = p->type == VP_U8 ? 4 : 7};
+    h->window.line = vp_place(mem, &bytes, (size_t)vp_lines_most(&p->f, in) * sizeof *h->window.line);
+    if (p->type == VP_F32) {
         for (int a = 0; a < 3; a++)
-            m.samples *= vp_min64(vp_min64(t.side[a], vp_box_size(out, a)) + 2 * p->f.reach[a], vp_box_size(in, a));
-        m.bins = m.samples;
-        m.fine = m.pairs = vp_take(&m.bytes, (size_t)m.samples * sizeof(uint64_t));
-        m.pairs2 = vp_take(&m.bytes, (size_t)m.samples * sizeof(uint64_t));
-        m.place = vp_take(&m.bytes, (size_t)m.samples * sizeof(uint32_t));
-        m.values = vp_take(&m.bytes, (size_t)m.samples * sizeof(int32_t));
-        m.planes = vp_take(&m.bytes, (size_t)vp_box_size(in, 2) * sizeof(void *));
+            samples *= (size_t)vp_min64(vp_min64(t.side[a], vp_box_size(out, a)) + 2 * p->f.reach[a],
+                                        vp_box_size(in, a));
+        h->pairs = vp_place(mem, &bytes, samples * sizeof *h->pairs);
+        h->pairs2 = vp_place(mem, &bytes, samples * sizeof *h->pairs2);
+        h->place = vp_place(mem, &bytes, samples * sizeof *h->place);
+        h->values = vp_place(mem, &bytes, samples * sizeof *h->values);
+        h->plane = vp_place(mem, &bytes, (size_t)vp_box_size(in, 2) * sizeof *h->plane);
+        h->fine = (uint32_t *)h->pairs;
+        h->bins = (int64_t)samples;
+    } else {
+        h->fine = vp_place(mem, &bytes, (size_t)h->bins * sizeof *h->fine);
     }
-    m.coarse = vp_take(&m.bytes, (size_t)((m.bins >> m.shift) + 1) * sizeof(uint32_t));
-    return m;
+    h->coarse = vp_place(mem, &bytes, (size_t)((h->bins >> h->shift) + 1) * sizeof *h->coarse);
+    return bytes;
 }
 
-uint64_t vp_rank_moving_bytes(const struct vp_rank_params *p, const struct vp_box *in, const struct vp_box *out)
+uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out)
 {
-    return memory_of(p, in, out).bytes;
+    struct histogram h;
+
+    return lay_out(&h, op->params, in, out, NULL);
 }
 
-/* One tile of the moving histogram. */
-static void move_tile(const struct vp_rank_params *p, const int64_t *image, const struct vp_part *in,
-                      const struct vp_part *out, const struct vp_box *tile, const struct memory *at, char *mem)
+static void move_tile(struct histogram *h, const int64_t *image, const struct vp_part *in, const struct vp_part *out,
+                      const struct vp_box *tile)
 {
-    struct moving m = {.p = p, .image = image, .fine = (uint32_t *)(void *)(mem + at->fine),
-                       .coarse = (uint32_t *)(void *)(mem + at->coarse), .bins = at->bins, .shift = at->shift,
-                       .line = (struct vp_line *)(void *)(mem + at->line)};
-    const int32_t *values = NULL;
+    const struct vp_rank_params *p = h->p;
     struct vp_part rows = *in;
-    size_t size = vp_type_size(p->type);
 
     if (p->type == VP_F32) {
-        struct vp_box box;
         for (int a = 0; a < 3; a++) {
-            box.lo[a] = vp_max64(tile->lo[a] - p->f.reach[a], 0);
-            box.hi[a] = vp_min64(tile->hi[a] + p->f.reach[a], image[a]);
+            rows.box.lo[a] = vp_max64(tile->lo[a] - p->f.reach[a], 0);
+            rows.box.hi[a] = vp_min64(tile->hi[a] + p->f.reach[a], image[a]);
         }
-        uint32_t *place = (uint32_t *)(void *)(mem + at->place);
-        m.bins = rank_floats(in, &box, (uint64_t *)(void *)(mem + at->pairs), (uint64_t *)(void *)(mem + at->pairs2),
-                             place, (int32_t *)(void *)(mem + at->values));
-        values = (const int32_t *)(void *)(mem + at->values);
-        void **plane = (void **)(void *)(mem + at->planes);
-        for (int64_t z = 0; z < vp_box_size(&box, 2); z++)
-            plane[z] = place + z * vp_box_size(&box, 0) * vp_box_size(&box, 1);
-        rows = (struct vp_part){box, vp_box_size(&box, 0), plane};
-        size = sizeof *place;
+        rank_floats(h, in, &rows.box);
+        rows.stride = vp_box_size(&rows.box, 0);
+        for (int64_t z = 0; z < vp_box_size(&rows.box, 2); z++)
+            h->plane[z] = h->place + z * rows.stride * vp_box_size(&rows.box, 1);
+        rows.plane = h->plane;
     }
-    m.first_x = rows.box.lo[0];
-    memset(m.fine, 0, (size_t)m.bins * sizeof *m.fine);
-    memset(m.coarse, 0, (size_t)((m.bins >> m.shift) + 1) * sizeof *m.coarse);
+    clear(h);
     for (int64_t z = tile->lo[2]; z < tile->hi[2]; z++)
         for (int64_t y = tile->lo[1]; y < tile->hi[1]; y++) {
-            m.lines = vp_lines(m.line, &p->f, image, &rows, size, y, z);
-            char *const to = (char *)out->plane[z - out->box.lo[2]]
-                             + (size_t)((y - out->box.lo[1]) * out->stride + tile->lo[0] - out->box.lo[0])
-                                   * vp_type_size(p->type);
-            move_row(&m, tile->lo[0], tile->hi[0], to, values);
+            vp_moving_row(&h->window, &p->f, image, &rows, vp_type_size(p->type), y, z);
+            move_row(h, tile->lo[0], tile->hi[0], vp_part_at(out, vp_type_size(p->type), tile->lo[0], y, z));
         }
 }
 
@@ -261,13 +211,15 @@ void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const 
                         int threads)
 {
     const struct vp_rank_params *p = op->params;
-    const struct memory at = memory_of(p, &in->box, &out->box);
+    const size_t bytes = vp_rank_moving_bytes(op, &in->box, &out->box);
     const struct tiles t = cut(p, &out->box);
     const int64_t units = vp_box_tiles(&out->box, t.side);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (int64_t u = 0; u < units; u++) {
         const struct vp_box tile = vp_box_tile(&out->box, t.side, u);
-        move_tile(p, op->image, in, out, &tile, &at, mem + (size_t)omp_get_thread_num() * at.bytes);
+        struct histogram h;
+        lay_out(&h, p, &in->box, &out->box, mem + (size_t)omp_get_thread_num() * bytes);
+        move_tile(&h, op->image, in, out, &tile);
     }
 }

@@ -8,7 +8,9 @@
  * 2025, in one axis). Of each list only the places that can still hold the wanted rank are kept, and comparators
  * whose results nobody reads are dropped; of those with one reader half is left. The last merge is the formula
  * k-th of A and B = min over i + j = k + 1 of max(A[i - 1], B[j - 1]). */
-#include "local/rank_network.h"
+#include "local/rank_internal.h"
+
+#include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,35 +20,15 @@ struct ref { int32_t v, dx; };
 struct comparator { struct ref a, b; };
 struct list { int64_t n; struct ref *r; };
 
-struct block { struct block *next; size_t used, room; };
+struct block { struct block *next; struct ref r[]; };
 
 struct net {
     int32_t inputs;
     int64_t n, room;
     struct comparator *c;
-    struct block *blocks;  /* of lists: freed together */
+    struct block *blocks;  /* the lists: freed together */
     bool failed;           /* out of memory; all goes on harmlessly */
 };
-
-static struct ref *new_refs(struct net *net, int64_t n)
-{
-    enum { ROOM = 1 << 16 };
-    const size_t bytes = (size_t)(n ? n : 1) * sizeof(struct ref), head = (sizeof(struct block) + 15) / 16 * 16;
-
-    if (!net->blocks || net->blocks->room - net->blocks->used < bytes) {
-        const size_t room = bytes > ROOM ? bytes : ROOM;
-        struct block *b = malloc(head + room);
-        if (!b) {
-            net->failed = true;
-            return NULL;
-        }
-        *b = (struct block){net->blocks, 0, room};
-        net->blocks = b;
-    }
-    struct ref *r = (struct ref *)(void *)((char *)net->blocks + head + net->blocks->used);
-    net->blocks->used += bytes;
-    return r;
-}
 
 static void net_free(struct net *net)
 {
@@ -60,10 +42,24 @@ static void net_free(struct net *net)
 
 static struct list new_list(struct net *net, int64_t n)
 {
-    struct list l = {n, net->failed ? NULL : new_refs(net, n)};
+    struct block *b = net->failed ? NULL : malloc(sizeof *b + (size_t)n * sizeof *b->r);
 
-    if (!l.r)
-        l.n = 0;
+    if (!b) {
+        net->failed = true;
+        return (struct list){0};
+    }
+    b->next = net->blocks;
+    net->blocks = b;
+    return (struct list){n, b->r};
+}
+
+/* Inputs first ... first + n - 1. */
+static struct list inputs_from(struct net *net, int64_t first, int64_t n, int dx)
+{
+    const struct list l = new_list(net, n);
+
+    for (int64_t i = 0; i < l.n; i++)
+        l.r[i] = (struct ref){(int32_t)(first + i), dx};
     return l;
 }
 
@@ -140,27 +136,17 @@ static struct list merge(struct net *net, struct list a, struct list b)
     return out;
 }
 
-static int64_t at_least(int64_t n, int64_t low)
-{
-    return n < low ? low : n;
-}
-
-static int64_t at_most(int64_t n, int64_t high)
-{
-    return n > high ? high : n;
-}
-
 /* Places lo ... hi of the merge, in a list as long as the whole merge. Of a and b only the places lo - (length of the
  * other) ... hi need be there. */
 static struct list merge_range(struct net *net, struct list a, struct list b, int64_t lo, int64_t hi)
 {
-    const int64_t skip_a = at_least(lo - b.n, 0), skip_b = at_least(lo - a.n, 0);
-    const struct list m = merge(net, part_of(a, skip_a, at_least(at_most(a.n, hi + 1), skip_a)),
-                                part_of(b, skip_b, at_least(at_most(b.n, hi + 1), skip_b)));
+    const int64_t skip_a = vp_max64(lo - b.n, 0), skip_b = vp_max64(lo - a.n, 0);
+    const struct list m = merge(net, part_of(a, skip_a, vp_max64(vp_min64(a.n, hi + 1), skip_a)),
+                                part_of(b, skip_b, vp_max64(vp_min64(b.n, hi + 1), skip_b)));
     struct list out = new_list(net, a.n + b.n);
 
     if (!net->failed)
-        memcpy(out.r + skip_a + skip_b, m.r, (size_t)at_most(m.n, out.n - skip_a - skip_b) * sizeof *m.r);
+        memcpy(out.r + skip_a + skip_b, m.r, (size_t)vp_min64(m.n, out.n - skip_a - skip_b) * sizeof *m.r);
     return out;
 }
 
@@ -173,8 +159,8 @@ static struct list merge_all(struct net *net, const struct list *list, int64_t n
         return list[0];
     for (int64_t i = 0; i < n; i++)
         *(i < n / 2 ? &left : &right) += list[i].n;
-    const struct list a = merge_all(net, list, n / 2, at_least(lo - right, 0), hi);
-    const struct list b = merge_all(net, list + n / 2, n - n / 2, at_least(lo - left, 0), hi);
+    const struct list a = merge_all(net, list, n / 2, vp_max64(lo - right, 0), hi);
+    const struct list b = merge_all(net, list + n / 2, n - n / 2, vp_max64(lo - left, 0), hi);
     return merge_range(net, a, b, lo, hi);
 }
 
@@ -183,7 +169,7 @@ static struct ref pick(struct net *net, struct list a, struct list b, int64_t k)
 {
     struct ref best = {-1, 0}, unused;
 
-    for (int64_t i = at_least(k + 1 - b.n, 0); i <= at_most(a.n, k + 1) && !net->failed; i++) {
+    for (int64_t i = vp_max64(k + 1 - b.n, 0); i <= vp_min64(a.n, k + 1) && !net->failed; i++) {
         const int64_t j = k + 1 - i;
         struct ref high;
         if (i && j)
@@ -205,8 +191,8 @@ static struct ref pick_all(struct net *net, const struct list *list, int64_t n, 
 
     for (int64_t i = 0; i < n; i++)
         *(i < half ? &left : &right) += list[i].n;
-    const struct list a = merge_all(net, list, half, at_least(k - right, 0), k);
-    const struct list b = merge_all(net, list + half, n - half, at_least(k - left, 0), k);
+    const struct list a = merge_all(net, list, half, vp_max64(k - right, 0), k);
+    const struct list b = merge_all(net, list + half, n - half, vp_max64(k - left, 0), k);
     return pick(net, a, b, k);
 }
 
@@ -223,7 +209,6 @@ static struct list run_along(struct net *net, struct list l, int width)
 
 /* ---- from comparators to a program ---- */
 
-struct output { struct ref from; int32_t file, reg; };
 struct home { int32_t file, reg; };
 
 /* Where values are while the program runs. */
@@ -250,21 +235,21 @@ static void settle(struct homes *h, int64_t value, int *registers)
 }
 
 /* Comparators that are needed, one after the other; then copies of what is not yet where it is wanted. */
-static void emit(struct vp_rank_program *p, struct homes *h, const struct net *net, const struct output *output,
-                 int outputs)
+static void emit(struct vp_rank_program *p, struct homes *h, const struct net *net, const struct ref *output,
+                 int outputs, int file)
 {
     for (int64_t i = 0; i < net->n + outputs; i++) {
         const bool copy = i >= net->n;
-        const struct output *o = copy ? &output[i - net->n] : NULL;
-        const struct comparator c = copy ? (struct comparator){o->from, o->from} : net->c[i];
+        const int32_t to = (int32_t)(i - net->n);
+        const struct comparator c = copy ? (struct comparator){output[to], output[to]} : net->c[i];
         const int64_t lo = net->inputs + 2 * i, hi = lo + 1;
         struct vp_rank_step s = {.kind = VP_RANK_MIN, .a = {h->at[c.a.v].file, h->at[c.a.v].reg, c.a.dx},
                                  .b = {h->at[c.b.v].file, h->at[c.b.v].reg, c.b.dx}};
         if (copy) {
-            if (s.a.file == o->file && s.a.reg == o->reg && !s.a.dx)
+            if (s.a.file == file && s.a.reg == to && !s.a.dx)
                 continue;
-            s.lo.file = o->file;
-            s.lo.reg = o->reg;
+            s.lo.file = file;
+            s.lo.reg = to;
         } else {
             if (h->last[lo] < 0 && h->last[hi] < 0)
                 continue;
@@ -286,11 +271,11 @@ static void emit(struct vp_rank_program *p, struct homes *h, const struct net *n
     }
 }
 
-/* `input` tells where the inputs are; registers below `taken` of file 0 are theirs, and used again when they have been
- * read. */
-static int assemble(struct vp_rank_program *p, const struct net *net, const struct home *input, int taken,
-                    const struct output *output, int outputs)
+/* Inputs are in files of `each` from file 1 on; or (0) they are the first registers of file 0, used again when they have
+ * been read. Outputs go to the file behind those. */
+static int assemble(struct vp_rank_program *p, const struct net *net, int each, const struct ref *output, int outputs)
 {
+    const int taken = each ? 0 : net->inputs, file = each ? 1 + net->inputs / each : 1;
     const int64_t values = net->inputs + 2 * net->n;
     struct homes h = {malloc((size_t)(values + 1) * sizeof *h.at), malloc((size_t)(values + 1) * sizeof *h.last),
                       malloc((size_t)(values + taken + 1) * sizeof *h.spare), 0};
@@ -302,13 +287,14 @@ static int assemble(struct vp_rank_program *p, const struct net *net, const stru
         goto out;
     for (int64_t v = 0; v < values; v++) {
         h.last[v] = -1;
-        h.at[v] = v < net->inputs ? input[v] : (struct home){-1, -1};
+        h.at[v] = v >= net->inputs ? (struct home){-1, -1}
+                : each ? (struct home){1 + (int32_t)v / each, (int32_t)v % each} : (struct home){0, (int32_t)v};
     }
     for (int i = 0; i < outputs; i++) {
-        const struct ref f = output[i].from;
+        const struct ref f = output[i];
         h.last[f.v] = net->n + i;
         if (f.v >= net->inputs && !f.dx && h.at[f.v].file < 0) /* straight to where it is wanted */
-            h.at[f.v] = (struct home){output[i].file, output[i].reg};
+            h.at[f.v] = (struct home){file, i};
     }
     for (int64_t c = net->n - 1; c >= 0; c--) {
         if (h.last[net->inputs + 2 * c] < 0 && h.last[net->inputs + 2 * c + 1] < 0)
@@ -317,7 +303,7 @@ static int assemble(struct vp_rank_program *p, const struct net *net, const stru
         h.last[a] = h.last[a] < c ? c : h.last[a];
         h.last[b] = h.last[b] < c ? c : h.last[b];
     }
-    emit(p, &h, net, output, outputs);
+    emit(p, &h, net, output, outputs, file);
     rc = 0;
 out:
     free(h.at);
@@ -339,29 +325,15 @@ void vp_rank_program_free(struct vp_rank_program *p)
 int vp_rank_slab(struct vp_rank_program *p, int width, int depth)
 {
     struct net net = {.inputs = depth};
-    const int64_t n = (int64_t)width * depth;
-    struct home *input = malloc((size_t)depth * sizeof *input);
-    struct output *output = malloc((size_t)n * sizeof *output);
     struct list *row = malloc((size_t)depth * sizeof *row);
     int rc = -1;
 
-    if (!input || !output || !row)
-        goto out;
-    for (int z = 0; z < depth; z++) {
-        input[z] = (struct home){0, z};
-        row[z] = new_list(&net, 1);
-        if (row[z].n)
-            row[z].r[0] = (struct ref){z, 0};
+    if (row) {
+        for (int z = 0; z < depth; z++)
+            row[z] = inputs_from(&net, z, 1, 0);
+        const struct list sorted = run_along(&net, merge_all(&net, row, depth, 0, depth - 1), width);
+        rc = assemble(p, &net, 0, sorted.r, (int)sorted.n);
     }
-    const struct list sorted = run_along(&net, merge_all(&net, row, depth, 0, depth - 1), width);
-    if (net.failed)
-        goto out;
-    for (int64_t i = 0; i < n; i++)
-        output[i] = (struct output){sorted.r[i], 1, (int32_t)i};
-    rc = assemble(p, &net, input, depth, output, (int)n);
-out:
-    free(input);
-    free(output);
     free(row);
     net_free(&net);
     return rc;
@@ -369,10 +341,10 @@ out:
 
 struct join {
     struct net net;
-    const struct list *slab;
+    struct list *slab;
     int slab_size, height;
     int64_t rank;
-    struct output *output;
+    struct ref *output;
 };
 
 /* Windows first ... end - 1 of the tile; `core` holds the slabs end - 1 ... first + height - 1, which all of them
@@ -386,10 +358,10 @@ static void join_tile(struct join *j, int first, int end, struct list core)
     for (int half = 0; half < 2; half++) {
         const int lo = half ? middle : first, hi = half ? end : middle;
         const int from = half ? first + j->height : middle - 1, to = half ? middle + j->height : end - 1;
-        const int64_t missing = (int64_t)(hi - lo - 1) * j->slab_size, least = at_least(j->rank - missing, 0);
-        const struct list more = merge_all(&j->net, j->slab + from, to - from, at_least(least - core.n, 0), j->rank);
+        const int64_t missing = (int64_t)(hi - lo - 1) * j->slab_size, least = vp_max64(j->rank - missing, 0);
+        const struct list more = merge_all(&j->net, j->slab + from, to - from, vp_max64(least - core.n, 0), j->rank);
         if (hi - lo == 1)
-            j->output[lo].from = pick(&j->net, core, more, j->rank);
+            j->output[lo] = pick(&j->net, core, more, j->rank);
         else
             join_tile(j, lo, hi, merge_range(&j->net, core, more, least, j->rank));
     }
@@ -399,41 +371,29 @@ int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int6
 {
     const int slabs = height + tile - 1;
     const int64_t n = (int64_t)slabs * slab;
-    struct join j = {.net = {.inputs = (int32_t)n}, .slab_size = slab, .height = height, .rank = rank};
-    struct home *input = malloc((size_t)n * sizeof *input);
-    struct list *list = malloc((size_t)slabs * sizeof *list);
+    struct join j = {.net = {.inputs = (int32_t)n}, .slab_size = slab, .height = height, .rank = rank,
+                     .slab = malloc((size_t)slabs * sizeof *j.slab), .output = calloc((size_t)tile, sizeof *j.output)};
     int rc = -1;
 
-    j.output = malloc((size_t)tile * sizeof *j.output);
-    if (!input || !list || !j.output)
+    if (!j.slab || !j.output)
         goto out;
-    j.slab = list;
-    for (int s = 0; s < slabs; s++) {
-        list[s] = new_list(&j.net, slab);
-        for (int i = 0; i < slab; i++) {
-            input[s * slab + i] = (struct home){1 + s, i};
-            if (list[s].n)
-                list[s].r[i] = (struct ref){s * slab + i, 0};
-        }
-    }
+    for (int s = 0; s < slabs; s++)
+        j.slab[s] = inputs_from(&j.net, (int64_t)s * slab, slab, 0);
     if (j.net.failed)
         goto out;
-    for (int t = 0; t < tile; t++)
-        j.output[t] = (struct output){{0, 0}, height + tile, t};
     if (height == 1) {
-        j.output[0].from = list[0].r[rank];
+        j.output[0] = j.slab[0].r[rank];
     } else if (tile == 1) {
-        j.output[0].from = pick_all(&j.net, list, height, height / 2, rank);
+        j.output[0] = pick_all(&j.net, j.slab, height, height / 2, rank);
     } else {
         const int64_t missing = (int64_t)(tile - 1) * slab;
-        const struct list core = merge_all(&j.net, list + tile - 1, height - tile + 1, at_least(rank - missing, 0),
-                                           rank);
+        const struct list core = merge_all(&j.net, j.slab + tile - 1, height - tile + 1,
+                                           vp_max64(rank - missing, 0), rank);
         join_tile(&j, 0, tile, core);
     }
-    rc = assemble(p, &j.net, input, 0, j.output, tile);
+    rc = assemble(p, &j.net, slab, j.output, tile);
 out:
-    free(input);
-    free(list);
+    free(j.slab);
     free(j.output);
     net_free(&j.net);
     return rc;
@@ -449,27 +409,19 @@ static int by_length(const void *a, const void *b)
 int vp_rank_rows(struct vp_rank_program *p, int rows, const int *begin, const int *length, int64_t rank)
 {
     struct net net = {.inputs = rows};
-    struct home *input = malloc((size_t)rows * sizeof *input);
     struct list *list = malloc((size_t)rows * sizeof *list);
-    struct output output = {{0, 0}, 1, 0};
     int rc = -1;
 
-    if (!input || !list)
+    if (!list)
         goto out;
-    for (int i = 0; i < rows; i++) {
-        struct list one = new_list(&net, 1);
-        input[i] = (struct home){0, i};
-        if (one.n)
-            one.r[0] = (struct ref){i, begin[i]};
-        list[i] = run_along(&net, one, length[i]);
-    }
+    for (int i = 0; i < rows; i++)
+        list[i] = run_along(&net, inputs_from(&net, i, 1, begin[i]), length[i]);
     if (net.failed)
         goto out;
     qsort(list, (size_t)rows, sizeof *list, by_length); /* lists of the same length merge best */
-    output.from = rows == 1 ? list[0].r[rank] : pick_all(&net, list, rows, rows - rows / 2, rank);
-    rc = assemble(p, &net, input, rows, &output, 1);
+    const struct ref output = rows == 1 ? list[0].r[rank] : pick_all(&net, list, rows, rows - rows / 2, rank);
+    rc = assemble(p, &net, 0, &output, 1);
 out:
-    free(input);
     free(list);
     net_free(&net);
     return rc;

@@ -20,17 +20,23 @@ static bool is_ball(const struct vp_window *w)
     return w->f->shape == VP_BALL;
 }
 
-/* ---- sizes ---- */
+/* ---- memory ---- */
 
-struct layout { size_t lane, row, yring, zring, wide, acc, total; int64_t yslots, zslots, widths; };
+/* Of a tile: where everything is, and the sizes in bytes. */
+struct layout {
+    size_t lane, row, kept, total;       /* kept: from plane to plane */
+    int64_t yslots, zslots, widths;
+    void *rows;
+    char *room, *line;                   /* a row of states, and of samples that an edge's rule makes */
+    int32_t *count;
+    char *yring, *yprefix, *zring, *zprefix; /* box */
+    char *wide, *acc, *seen;                 /* ball */
+    const void **list;
+    int64_t *level;
+};
 
-/* Under an edge's rule: samples of an input row that is made up. */
-static size_t line_bytes(const struct vp_window *w, int64_t n)
-{
-    return w->edge ? vp_round64((size_t)(n + 2 * w->op->halo[0]) * w->size) : 0;
-}
-
-static struct layout layout_of(const struct vp_window *w, const int64_t n[3])
+/* mem: NULL where only sizes are asked for. */
+static struct layout layout_of(const struct vp_window *w, const int64_t n[3], void *mem)
 {
     const int64_t *r = w->op->halo;
     struct layout l = {.lane = vp_round64((size_t)n[0] * w->lane_size)};
@@ -38,27 +44,33 @@ static struct layout layout_of(const struct vp_window *w, const int64_t n[3])
     const int64_t rows = vp_min64(n[1] + 2 * r[1], w->op->image[1]), planes = n[2] + 2 * r[2];
 
     l.row = l.lane * (size_t)w->lanes;
-    l.total = l.row + vp_round64(w->row_bytes(w, n[0])) + line_bytes(w, n[0]);
-    if (w->counts)
-        l.total += vp_round64((size_t)n[0] * sizeof(int32_t));
+    l.rows = vp_place(mem, &l.total, w->row_bytes(w, n[0]));
+    l.room = vp_place(mem, &l.total, l.row);
+    l.line = vp_place(mem, &l.total, w->edge ? (size_t)(n[0] + 2 * r[0]) * w->size : 0);
+    l.count = vp_place(mem, &l.total, w->counts ? (size_t)n[0] * sizeof *l.count : 0);
+    const size_t before = l.total;
     if (is_ball(w)) {
         l.widths = r[0] + 1;
-        l.wide = l.row * (size_t)l.widths * (size_t)rows;
         l.zslots = vp_min64(2 * r[2] + 1, n[2]);
-        l.acc = l.row * (size_t)n[1] * (size_t)l.zslots;
-        l.total += l.wide + l.acc + vp_round64((size_t)l.zslots) + vp_round64((size_t)(2 * r[1] + 1) * sizeof(void *))
-                 + vp_round64((size_t)(r[2] + 2) * sizeof(int64_t));
+        l.wide = vp_place(mem, &l.total, l.row * (size_t)(l.widths * rows));
+        l.acc = vp_place(mem, &l.total, l.row * (size_t)(n[1] * l.zslots));
+        l.kept = l.total - before;
+        l.seen = vp_place(mem, &l.total, (size_t)l.zslots);
+        l.list = vp_place(mem, &l.total, (size_t)(2 * r[1] + 1) * sizeof *l.list);
+        l.level = vp_place(mem, &l.total, (size_t)(r[2] + 2) * sizeof *l.level);
         return l;
     }
     if (r[1] > 0) {
         l.yslots = vp_min64(2 * r[1] + 1, rows);
-        l.yring = l.row * (size_t)(l.yslots + 1);
+        l.yring = vp_place(mem, &l.total, l.row * (size_t)l.yslots);
+        l.yprefix = vp_place(mem, &l.total, l.row);
     }
     if (r[2] > 0) {
         l.zslots = vp_min64(2 * r[2] + 1, planes);
-        l.zring = l.row * (size_t)n[1] * (size_t)(l.zslots + 1);
+        l.zring = vp_place(mem, &l.total, l.row * (size_t)(n[1] * l.zslots));
+        l.zprefix = vp_place(mem, &l.total, l.row * (size_t)n[1]);
     }
-    l.total += l.yring + l.zring;
+    l.kept = l.total - before;
     return l;
 }
 
@@ -71,7 +83,7 @@ static double work_of(const struct vp_window *w, const int64_t n[3], const struc
     const int64_t *r = w->op->halo;
     const double x = (double)n[0] + 16, wide = x + 2 * (double)r[0];
     const double rows = (double)n[1] + 2 * (double)r[1], planes = (double)n[2] + 2 * (double)r[2];
-    const double far = (double)(l->yring + l->zring + l->wide + l->acc) > NEAR ? 2 : 1;
+    const double far = (double)l->kept > NEAR ? 2 : 1;
 
     if (is_ball(w))
         return planes * far * (wide * rows * 3 * (double)(r[0] + 1) + x * (double)n[1] * (double)w->f->spans * .5);
@@ -102,7 +114,7 @@ static struct tiles split(const struct vp_window *w, const struct vp_box *out, i
         }
         if (!sane || (i > 0 && t.size[0] * t.size[1] * t.size[2] < SMALL))
             continue;
-        const struct layout l = layout_of(w, t.size);
+        const struct layout l = layout_of(w, t.size, NULL);
         const double turns = count <= threads ? 1
                            : count < 8 * threads ? (double)(((int64_t)count + threads - 1) / threads)
                            : count / threads + .5;
@@ -113,12 +125,6 @@ static struct tiles split(const struct vp_window *w, const struct vp_box *out, i
         }
     }
     return best;
-}
-
-static const char *at(const struct vp_part *p, size_t size, int64_t x, int64_t y, int64_t z)
-{
-    return (const char *)p->plane[z - p->box.lo[2]]
-         + (size_t)((y - p->box.lo[1]) * p->stride + (x - p->box.lo[0])) * size;
 }
 
 /* ---- boxes ---- */
@@ -163,7 +169,7 @@ static const void *window_at(const struct vp_tile *t, const struct axis *a, int6
         return prefix;
     if (lo > start)
         return end_part;
-    t->w->combine(t, room, end_part, prefix, (double)(start - lo), (double)(hi - start + 1), unit);
+    t->w->rows->combine(t, room, end_part, prefix, (double)(start - lo), (double)(hi - start + 1), unit);
     return room;
 }
 
@@ -174,7 +180,7 @@ static void close_block(const struct vp_tile *t, const struct axis *a, int64_t i
 
     for (int64_t j = i - 1; j >= start; j--) {
         char *here = ring + (size_t)slot(a, j) * step;
-        t->w->combine(t, here, here, ring + (size_t)slot(a, j + 1) * step, 1, (double)(i - j), unit);
+        t->w->rows->combine(t, here, here, ring + (size_t)slot(a, j + 1) * step, 1, (double)(i - j), unit);
     }
 }
 
@@ -183,16 +189,9 @@ struct march {
     const struct vp_part *in, *out;
     const int64_t *image;                    /* that there is */
     int64_t shift[3];                        /* of places, from those of that image */
-    char *line;
     struct layout l;
     struct axis y, z;
-    char *room;                              /* a row */
-    char *yring, *yprefix, *zring, *zprefix; /* box */
-    char *wide, *acc, *seen;                 /* ball */
-    const void **list;
-    int64_t *level;
-    int32_t *count;
-    int64_t counted[4];                      /* what `count` was made for */
+    int64_t counted[4];                      /* what l.count was made for */
 };
 
 /* The samples of the row (y, z) from t->in.lo[0] on, which the edge's rule may have to make. */
@@ -201,23 +200,24 @@ static const char *source(const struct march *m, int64_t y, int64_t z)
     const struct vp_window *w = m->t->w;
     const int64_t lo = m->t->in.lo[0] - m->shift[0], hi = m->t->in.hi[0] - m->shift[0];
     if (!w->edge)
-        return at(m->in, w->size, lo, y, z);
+        return vp_part_at(m->in, w->size, lo, y, z);
     y = vp_edge_from(w->edge, y - m->shift[1], m->image[1]);
     z = vp_edge_from(w->edge, z - m->shift[2], m->image[2]);
     if (y < 0 || z < 0)
-        return memset(m->line, 0, (size_t)(hi - lo) * w->size);
+        return memset(m->l.line, 0, (size_t)(hi - lo) * w->size);
     if (lo >= 0 && hi <= m->image[0])
-        return at(m->in, w->size, lo, y, z);
+        return vp_part_at(m->in, w->size, lo, y, z);
     const int64_t from = vp_max64(lo, 0), end = vp_min64(hi, m->image[0]);
-    memcpy(m->line + (size_t)(from - lo) * w->size, at(m->in, w->size, from, y, z), (size_t)(end - from) * w->size);
+    memcpy(m->l.line + (size_t)(from - lo) * w->size, vp_part_at(m->in, w->size, from, y, z),
+           (size_t)(end - from) * w->size);
     for (int64_t x = lo; x < hi; x = x + 1 == from ? end : x + 1) {
         const int64_t other = vp_edge_from(w->edge, x, m->image[0]);
         if (other < 0)
-            memset(m->line + (size_t)(x - lo) * w->size, 0, w->size);
+            memset(m->l.line + (size_t)(x - lo) * w->size, 0, w->size);
         else
-            memcpy(m->line + (size_t)(x - lo) * w->size, at(m->in, w->size, other, y, z), w->size);
+            memcpy(m->l.line + (size_t)(x - lo) * w->size, vp_part_at(m->in, w->size, other, y, z), w->size);
     }
-    return m->line;
+    return m->l.line;
 }
 
 /* The row (y, z) of the output is done; `times` rows have t->count samples each. */
@@ -226,7 +226,8 @@ static void finish(const struct march *m, const void *state, int64_t y, int64_t 
     const struct vp_window *w = m->t->w;
     const int64_t x = m->t->out.lo[0] - m->shift[0], row = y - m->shift[1], plane = z - m->shift[2];
 
-    w->finish(m->t, (void *)at(m->out, w->out_size, x, row, plane), state, at(m->in, w->size, x, row, plane), times);
+    w->rows->finish(m->t, vp_part_at(m->out, w->out_size, x, row, plane), state,
+                    vp_part_at(m->in, w->size, x, row, plane), times);
 }
 
 static void finish_box(const struct march *m, const void *state, int64_t y, int64_t z)
@@ -237,7 +238,7 @@ static void finish_box(const struct march *m, const void *state, int64_t y, int6
 /* Where the states of row y of plane z, complete in x and y, go. */
 static char *zplace(const struct march *m, int64_t y, int64_t z)
 {
-    return m->zring + (size_t)slot(&m->z, z) * m->l.row * (size_t)vp_box_size(&m->t->out, 1)
+    return m->l.zring + (size_t)slot(&m->z, z) * m->l.row * (size_t)vp_box_size(&m->t->out, 1)
          + (size_t)(y - m->t->out.lo[1]) * m->l.row;
 }
 
@@ -245,8 +246,8 @@ static void finish_plane_row(const struct march *m, int64_t y, int64_t p)
 {
     const size_t row = (size_t)(y - m->t->out.lo[1]) * m->l.row;
 
-    finish_box(m, window_at(m->t, &m->z, p, m->zring + row, m->l.row * (size_t)vp_box_size(&m->t->out, 1),
-                            m->zprefix + row, m->room, (double)extent(&m->y, y)), y, p);
+    finish_box(m, window_at(m->t, &m->z, p, m->l.zring + row, m->l.row * (size_t)vp_box_size(&m->t->out, 1),
+                            m->l.zprefix + row, m->l.room, (double)extent(&m->y, y)), y, p);
 }
 
 /* Row y of plane z is complete in x and y. */
@@ -256,22 +257,22 @@ static void row_done(const struct march *m, const void *state, int64_t y, int64_
         finish_box(m, state, y, z);
         return;
     }
-    char *prefix = m->zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
+    char *prefix = m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
     char *place = zplace(m, y, z);
     if (state != place)
         memcpy(place, state, m->l.row);
     if (z % m->z.w == 0)
         memcpy(prefix, place, m->l.row);
     else if (z - z % m->z.w >= m->z.first)
-        m->t->w->combine(m->t, prefix, prefix, place, (double)(z % m->z.w), 1, (double)extent(&m->y, y));
+        m->t->w->rows->combine(m->t, prefix, prefix, place, (double)(z % m->z.w), 1, (double)extent(&m->y, y));
     if (z - m->z.r >= m->t->out.lo[2])
         finish_plane_row(m, y, z - m->z.r);
 }
 
 static void emit_y(const struct march *m, int64_t p, int64_t z)
 {
-    row_done(m, window_at(m->t, &m->y, p, m->yring, m->l.row, m->yprefix,
-                          m->z.r ? zplace(m, p, z) : m->room, 1), p, z);
+    row_done(m, window_at(m->t, &m->y, p, m->l.yring, m->l.row, m->l.yprefix,
+                          m->z.r ? zplace(m, p, z) : m->l.room, 1), p, z);
 }
 
 static void march_plane(const struct march *m, int64_t z)
@@ -282,19 +283,19 @@ static void march_plane(const struct march *m, int64_t z)
     for (int64_t y = a->first; y <= a->last; y++) {
         const char *src = source(m, y, z);
         if (a->r == 0) {
-            char *place = m->z.r ? zplace(m, y, z) : m->room;
-            t->w->across(t, src, place);
+            char *place = m->z.r ? zplace(m, y, z) : m->l.room;
+            t->w->rows->across(t, src, place);
             row_done(m, place, y, z);
             continue;
         }
-        char *place = m->yring + (size_t)slot(a, y) * m->l.row;
-        t->w->across(t, src, place);
+        char *place = m->l.yring + (size_t)slot(a, y) * m->l.row;
+        t->w->rows->across(t, src, place);
         if (y % a->w == 0)
-            memcpy(m->yprefix, place, m->l.row);
+            memcpy(m->l.yprefix, place, m->l.row);
         else if (y - y % a->w >= a->first)
-            t->w->combine(t, m->yprefix, m->yprefix, place, (double)(y % a->w), 1, 1);
+            t->w->rows->combine(t, m->l.yprefix, m->l.yprefix, place, (double)(y % a->w), 1, 1);
         if (ends_block(a, y))
-            close_block(t, a, y, m->yring, m->l.row, 1);
+            close_block(t, a, y, m->l.yring, m->l.row, 1);
         if (y - a->r >= t->out.lo[1])
             emit_y(m, y - a->r, z);
     }
@@ -314,7 +315,7 @@ static void march_box(const struct march *m)
         if (a->r == 0 || !ends_block(a, z))
             continue;
         for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++)
-            close_block(t, a, z, m->zring + (size_t)(y - t->out.lo[1]) * m->l.row, plane, (double)extent(&m->y, y));
+            close_block(t, a, z, m->l.zring + (size_t)(y - t->out.lo[1]) * m->l.row, plane, (double)extent(&m->y, y));
     }
     for (int64_t p = vp_max64(t->out.lo[2], a->last - a->r + 1); a->r && p < t->out.hi[2]; p++)
         for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++)
@@ -336,27 +337,27 @@ static void count_ball(struct march *m, int64_t y, int64_t z)
     if (!memcmp(cut, m->counted, sizeof cut))
         return;
     memcpy(m->counted, cut, sizeof cut);
-    memset(m->count, 0, (size_t)t->n * sizeof *m->count);
+    memset(m->l.count, 0, (size_t)t->n * sizeof *m->l.count);
     for (int64_t i = 0; i < f->spans; i++) {
         const struct vp_span *s = &f->span[i];
         if (s->dy < cut[0] || s->dy > cut[1] || s->dz < cut[2] || s->dz > cut[3])
             continue;
         const int32_t h = (int32_t)vp_min64(s->x1, t->w->op->halo[0]);
         for (int32_t j = 0, x = (int32_t)t->out.lo[0]; j < (int32_t)t->n; j++, x++)
-            m->count[j] += (end - x < h ? end - x : h) + (x < h ? x : h) + 1;
+            m->l.count[j] += (end - x < h ? end - x : h) + (x < h ? x : h) + 1;
     }
 }
 
 static char *wide_row(const struct march *m, int64_t y, int64_t h)
 {
-    return m->wide + (size_t)((y - m->t->in.lo[1]) * m->l.widths + h) * m->l.row;
+    return m->l.wide + (size_t)((y - m->t->in.lo[1]) * m->l.widths + h) * m->l.row;
 }
 
 static char *acc_row(const struct march *m, int64_t y, int64_t p)
 {
     const struct vp_box *o = &m->t->out;
 
-    return m->acc + (size_t)((p - o->lo[2]) % m->l.zslots * vp_box_size(o, 1) + y - o->lo[1]) * m->l.row;
+    return m->l.acc + (size_t)((p - o->lo[2]) % m->l.zslots * vp_box_size(o, 1) + y - o->lo[1]) * m->l.row;
 }
 
 static void finish_ball(struct march *m, int64_t p)
@@ -368,7 +369,7 @@ static void finish_ball(struct march *m, int64_t p)
             count_ball(m, y, p);
         finish(m, acc_row(m, y, p), y, p, 1);
     }
-    m->seen[(p - t->out.lo[2]) % m->l.zslots] = 0;
+    m->l.seen[(p - t->out.lo[2]) % m->l.zslots] = 0;
 }
 
 /* Plane z, seen from the planes k below and above it. */
@@ -380,25 +381,25 @@ static void discs(struct march *m, int64_t z, int64_t k)
 
     for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++) {
         int64_t n = 0;
-        for (int64_t i = m->level[k]; i < m->level[k + 1]; i++) {
+        for (int64_t i = m->l.level[k]; i < m->l.level[k + 1]; i++) {
             const struct vp_span *s = &w->f->span[i];
             if (y + s->dy >= t->in.lo[1] && y + s->dy < t->in.hi[1])
-                m->list[n++] = wide_row(m, y + s->dy, vp_min64(s->x1, w->op->halo[0]));
+                m->l.list[n++] = wide_row(m, y + s->dy, vp_min64(s->x1, w->op->halo[0]));
         }
-        w->gather(t, m->room, m->list, n, true);
+        w->rows->gather(t, m->l.room, m->l.list, n, true);
         for (int j = 0; j < (k ? 2 : 1); j++) {
             if (to[j] < t->out.lo[2] || to[j] >= t->out.hi[2])
                 continue;
-            const void *one = m->room;
-            if (m->seen[(to[j] - t->out.lo[2]) % m->l.zslots])
-                w->gather(t, acc_row(m, y, to[j]), &one, 1, false);
+            const void *one = m->l.room;
+            if (m->l.seen[(to[j] - t->out.lo[2]) % m->l.zslots])
+                w->rows->gather(t, acc_row(m, y, to[j]), &one, 1, false);
             else
                 memcpy(acc_row(m, y, to[j]), one, m->l.row);
         }
     }
     for (int j = 0; j < 2; j++)
         if (to[j] >= t->out.lo[2] && to[j] < t->out.hi[2])
-            m->seen[(to[j] - t->out.lo[2]) % m->l.zslots] = 1;
+            m->l.seen[(to[j] - t->out.lo[2]) % m->l.zslots] = 1;
 }
 
 /* level[k]: where the spans with dz = k begin */
@@ -410,7 +411,7 @@ static void find_levels(const struct march *m)
     for (int64_t k = 0; k <= m->t->w->op->halo[2] + 1; k++) {
         while (i < f->spans && f->span[i].dz < k)
             i++;
-        m->level[k] = i;
+        m->l.level[k] = i;
     }
 }
 
@@ -420,13 +421,13 @@ static void march_ball(struct march *m)
     const struct vp_window *w = t->w;
     const int64_t r = w->op->halo[2];
 
-    memset(m->seen, 0, (size_t)m->l.zslots);
+    memset(m->l.seen, 0, (size_t)m->l.zslots);
     find_levels(m);
     for (int64_t z = t->in.lo[2]; z < t->in.hi[2]; z++) {
         for (int64_t y = t->in.lo[1]; y < t->in.hi[1]; y++) {
-            w->load(t, source(m, y, z));
+            w->rows->load(t, source(m, y, z));
             for (int64_t h = 0; h < m->l.widths; h++)
-                w->grow(t, wide_row(m, y, h), h ? wide_row(m, y, h - 1) : NULL, h);
+                w->rows->grow(t, wide_row(m, y, h), h ? wide_row(m, y, h - 1) : NULL, h);
         }
         for (int64_t k = 0; k <= r; k++)
             if ((z - k >= t->out.lo[2] && z - k < t->out.hi[2]) || (z + k >= t->out.lo[2] && z + k < t->out.hi[2]))
@@ -446,15 +447,7 @@ static void count_box(const struct march *m)
     const struct axis x = axis_of(t, 0, 1);
 
     for (int64_t i = 0; i < t->n; i++)
-        m->count[i] = (int32_t)extent(&x, t->out.lo[0] + i);
-}
-
-static void *take(char **rest, size_t bytes)
-{
-    void *p = *rest;
-
-    *rest += vp_round64(bytes);
-    return p;
+        m->l.count[i] = (int32_t)extent(&x, t->out.lo[0] + i);
 }
 
 /* image: that there is; box: in places of w's. */
@@ -469,36 +462,22 @@ static void run_tile(const struct vp_window *w, const int64_t image[3], const st
         t.in.lo[a] = vp_max64(box->lo[a] - r[a], 0);
         t.in.hi[a] = vp_min64(box->hi[a] + r[a], w->op->image[a]);
     }
-    struct march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size), .counted = {1}};
+    struct march m = {.t = &t, .in = in, .out = out, .image = image, .l = layout_of(w, size, scratch), .counted = {1}};
     for (int a = 0; a < 3; a++)
         m.shift[a] = w->edge ? r[a] : 0;
     m.y = axis_of(&t, 1, m.l.yslots);
     m.z = axis_of(&t, 2, m.l.zslots);
     t.lane = m.l.lane;
-    t.rows = take(&scratch, w->row_bytes(w, t.n));
-    m.room = take(&scratch, m.l.row);
-    m.line = take(&scratch, line_bytes(w, t.n));
-    if (w->counts)
-        m.count = take(&scratch, (size_t)t.n * sizeof *m.count);
-    t.count = m.count;
+    t.rows = m.l.rows;
+    t.count = m.l.count;
     if (w->counts && !is_ball(w))
         count_box(&m);
-    if (w->begin)
-        w->begin(&t);
-    if (is_ball(w)) {
-        m.wide = take(&scratch, m.l.wide);
-        m.acc = take(&scratch, m.l.acc);
-        m.seen = take(&scratch, (size_t)m.l.zslots);
-        m.list = take(&scratch, (size_t)(2 * r[1] + 1) * sizeof *m.list);
-        m.level = take(&scratch, (size_t)(r[2] + 2) * sizeof *m.level);
+    if (w->rows->begin)
+        w->rows->begin(&t);
+    if (is_ball(w))
         march_ball(&m);
-        return;
-    }
-    m.yring = take(&scratch, m.l.yring);
-    m.yprefix = m.yring + m.l.row * (size_t)m.l.yslots;
-    m.zring = take(&scratch, m.l.zring);
-    m.zprefix = m.zring + m.l.row * (size_t)size[1] * (size_t)m.l.zslots;
-    march_box(&m);
+    else
+        march_box(&m);
 }
 
 /* The window on the image with what its edges are made of, which `op` becomes. */
@@ -524,7 +503,7 @@ uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, c
     const struct tiles t = split(&all, out, threads);
 
     (void)in;
-    return (uint64_t)layout_of(&all, t.size).total * (uint64_t)threads;
+    return (uint64_t)layout_of(&all, t.size, NULL).total * (uint64_t)threads;
 }
 
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
@@ -533,7 +512,7 @@ void vp_window_run(const struct vp_window *w, const struct vp_part *in, const st
     struct vp_op op;
     const struct vp_window all = extended(w, &op);
     const struct tiles s = split(&all, &out->box, threads);
-    const size_t step = layout_of(&all, s.size).total;
+    const size_t step = layout_of(&all, s.size, NULL).total;
     const int64_t total = s.parts[0] * s.parts[1] * s.parts[2];
 
     #pragma omp parallel num_threads((int)vp_min64(threads, total))

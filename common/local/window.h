@@ -27,19 +27,9 @@ struct vp_tile {
     const int32_t *count;    /* samples along x under the window (box), or in the neighbourhood (ball, in finish) */
 };
 
-struct vp_window {
-    const struct vp_op *op;  /* image, halo */
-    enum vp_edge edge;       /* VP_EDGE_RENORMALIZE: windows are cut */
-    const struct vp_footprint *f;
-    const void *ctx;            /* of the functions below */
-    size_t size;                /* bytes of an input sample */
-    size_t out_size;
-    size_t lane_size;           /* bytes of a number of the state */
-    int lanes;
-    bool counts;                /* tile->count is wanted */
-
-    /* Bytes that the functions need in tile->rows for rows of n output voxels, and what has to be prepared in them. */
-    size_t (*row_bytes)(const struct vp_window *w, int64_t n);
+/* What an operation does with rows: built once for each instruction set. */
+struct vp_window_rows {
+    /* Prepare what the functions need in tile->rows; may be NULL. */
     void (*begin)(struct vp_tile *t);
     /* Box. states = window along x; src: input sample (in.lo[0], y, z). */
     void (*across)(const struct vp_tile *t, const void *src, void *state);
@@ -55,6 +45,34 @@ struct vp_window {
     /* Row of the output from its states; `times` rows have `count` samples each; src: the input's row. */
     void (*finish)(const struct vp_tile *t, void *out, const void *state, const void *src, int64_t times);
 };
+
+struct vp_window {
+    const struct vp_op *op;  /* image, halo */
+    enum vp_edge edge;       /* VP_EDGE_RENORMALIZE: windows are cut */
+    const struct vp_footprint *f;
+    const void *ctx;            /* of the functions */
+    size_t size;                /* bytes of an input sample */
+    size_t out_size;
+    size_t lane_size;           /* bytes of a number of the state */
+    int lanes;
+    bool counts;                /* tile->count is wanted */
+    /* Bytes that the functions need in tile->rows for rows of n output voxels. */
+    size_t (*row_bytes)(const struct vp_window *w, int64_t n);
+    const struct vp_window_rows *rows;
+};
+
+/* Numbers in a row of tile->rows, for n states of `size` bytes: they, the halo, and what the last vector reads too much.
+ */
+static inline size_t vp_window_row(size_t size, int64_t n, int64_t halo)
+{
+    return vp_round64((size_t)n * size) / size + 2 * (size_t)halo + 64;
+}
+
+/* Of a row with the halo on both sides, so many samples come before those that exist. */
+static inline int64_t vp_window_left(const struct vp_tile *t)
+{
+    return t->w->op->halo[0] - (t->out.lo[0] - t->in.lo[0]);
+}
 
 uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads);
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,

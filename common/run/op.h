@@ -26,6 +26,13 @@ struct vp_part {
     void *const *plane;
 };
 
+/* Where sample (x, y) of plane z of the image is. */
+static inline void *vp_part_at(const struct vp_part *p, size_t size, int64_t x, int64_t y, int64_t z)
+{
+    return (char *)p->plane[z - p->box.lo[2]]
+           + (size_t)((y - p->box.lo[1]) * p->stride + x - p->box.lo[0]) * size;
+}
+
 /* What happens where the support crosses the edge of the image. */
 enum vp_edge {
     VP_EDGE_RENORMALIZE, /* the samples that exist, weights scaled to sum to one: normalised convolution */

@@ -153,7 +153,7 @@ int vp_stat_chain(struct vp_chain *c, const struct vp_stat_params *p, const stru
         else if (kind == ENTROPY)
             rc = make_entropy(&op, p, &f, im, range, err);
         else
-            rc = vp_rank_local(&op, percent, &f, im->size, in, NULL, err);
+            rc = vp_rank_local(&op, percent, &f, im->size, in, false, err);
         if (rc)
             goto out;
         op.from[0] = c->n ? c->n - 1 : ~0;

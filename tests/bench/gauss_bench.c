@@ -3,6 +3,7 @@
  * instruction set, beside a plain copy of the same bytes. Medians of several rounds that take the contenders in turn.
  * tests/bench/peers.py has the same images for SciPy and OpenCV. */
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "local/gauss.h"
 #include "local/log.h"
@@ -61,7 +62,9 @@ static int bench(int64_t nx, int64_t ny, int64_t nz, double sigma, bool laplace)
         goto out;
     for (int r = -1; r < ROUNDS; r++)
         for (int c = 0; c < ALL; c++) {
-            const bool here = vp_gauss_use(contenders[c].isa);
+            const char *const isa = contenders[c].isa;
+            vp_isa_limit(isa ? isa : "avx512");
+            const bool here = !isa || !strcmp(vp_isa_name(), isa);
             const double t = vp_now();
             if (!contenders[c].threads)
                 memcpy(out, in, samples * sizeof *out);
@@ -81,7 +84,6 @@ static int bench(int64_t nx, int64_t ny, int64_t nz, double sigma, bool laplace)
 out:
     if (rc)
         fprintf(stderr, "gauss_bench: %s\n", err.msg);
-    vp_gauss_use(NULL);
     vp_chain_free(&chain);
     free(scratch);
     free(planes);

@@ -8,7 +8,7 @@
 #include "local/extremum.h"
 #include "local/nlmeans.h"
 #include "local/rank.h"
-#include "local/wiener.h"
+#include "local/moments.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,12 +51,12 @@ static int make_sauvola(struct vp_op *op, const struct row *row, const struct vp
 
 static int make_wiener(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
-    return vp_wiener_local(op, .08, f, row->size, row->type, VP_F32, err);
+    return vp_moments_wiener(op, .08, f, row->size, row->type, VP_F32, err);
 }
 
 static int make_median(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)
 {
-    return vp_rank_local(op, 50, f, row->size, row->type, NULL, err);
+    return vp_rank_local(op, 50, f, row->size, row->type, false, err);
 }
 
 static int make_entropy(struct vp_op *op, const struct row *row, const struct vp_footprint *f, struct vp_err *err)

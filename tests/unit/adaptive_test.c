@@ -90,7 +90,7 @@ static void compare(const int64_t n[3], enum vp_type type, enum vp_shape shape, 
     CHECK_INT(vp_moments_above(&op, l, &f, edge, n, type, &err), 0);
     for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++) {
         int bad = 0;
-        if (!vp_moments_use(&op, ISAS[i]))
+        if (!use_isa(ISAS[i]))
             continue;
         memset(got, 0x77, (size_t)count);
         CHECK_INT(local_whole(&op, image, got, 2), 0);

@@ -4,6 +4,7 @@
 #define VP_BOXES_H
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "run/op.h"
 #include "test.h"
@@ -23,6 +24,12 @@ static uint64_t random_bits(void)
 static int64_t random_in(int64_t lo, int64_t hi) /* both inside */
 {
     return lo + (int64_t)(random_bits() % (uint64_t)(hi - lo + 1));
+}
+
+/* From now on operations run with this instruction set; false if this processor cannot. */
+static inline bool use_isa(const char *name)
+{
+    return vp_isa_limit(name) && !strcmp(vp_isa_name(), name);
 }
 
 /* Run `op` for the box `out` of an image whose samples are at `image`, of which the box's support and `slack` voxels

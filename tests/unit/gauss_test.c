@@ -392,7 +392,7 @@ static void test_bits(void)
         for (int a = 0; a < 3; a++)
             p.order[a] = k % 2 ? 0 : (int)any(3);
         CHECK_INT(vp_gauss_chain(&c, &p, size, VP_F32, VP_F32, &err), 0);
-        const bool fused = vp_gauss_use(isas[k / 5 % 2]);
+        const bool fused = use_isa(isas[k / 5 % 2]);
         apply(&c, in, out, 1);
         const struct vp_gauss *const g = c.stage[0].params;
         for (int a = 0; a < 3; a++)
@@ -400,7 +400,7 @@ static void test_bits(void)
                 by_the_book(in, size, a, &g->axis[a]);
         CHECK(!fused || !memcmp(in, out, count(size) * sizeof *out));
         vp_chain_free(&c);
-        vp_gauss_use(NULL);
+        vp_isa_limit("avx512");
         free(in);
         free(out);
     }
@@ -420,7 +420,7 @@ static void test_boxes(void)
         struct vp_chain c = {0};
         struct vp_err err = VP_ERR_INIT;
 
-        if (!vp_gauss_use(isas[k % 3]))
+        if (!use_isa(isas[k % 3]))
             continue;
         p.highpass = k % 4 == 1;
         p.iterations = k % 4 == 2 || k % 8 == 1 ? 2 : 1;
@@ -443,7 +443,7 @@ static void test_boxes(void)
         vp_chain_free(&c);
     }
     CHECK(columns > 10); /* of 67: not if wrapped, nor high-pass, nor without z */
-    vp_gauss_use(NULL);
+    vp_isa_limit("avx512");
 }
 
 /* Images that are worked on in several tiles, of columns and of rows. */
@@ -632,8 +632,8 @@ static void test_integers(void)
             in[i] = (float)rint(lo[t] + in[i] * (hi[t] - lo[t]));
         vp_convert(raw, types[t], in, VP_F32, (int64_t)n, 1, 0);
         double *const want = reference(in, size, p.sigma, (const int[3]){0}, 0, p.edge);
-        if (!vp_gauss_use(isas[k / 3]))
-            vp_gauss_use(NULL);
+        if (!use_isa(isas[k / 3]))
+            vp_isa_limit("avx512");
         run_gauss(&p, size, types[t], VP_F32, raw, real);
         CHECK_NEAR(difference(real, want, n), 0, 1.2e-7 * (hi[t] - lo[t]));
         run_gauss(&p, size, types[t], types[t], raw, out);
@@ -648,7 +648,7 @@ static void test_integers(void)
         for (size_t i = 0; i < n; i++)
             wrong += fabs(real[i] - fmin(hi[t], fmax(lo[t], in[i] - want[i]))) > 0.5 + 1.2e-7 * (hi[t] - lo[t]);
         CHECK_INT(wrong, 0);
-        vp_gauss_use(NULL);
+        vp_isa_limit("avx512");
         free(in);
         free(real);
         free(raw);
@@ -675,12 +675,12 @@ static void test_not_finite(void)
         const struct vp_gauss_params p = gauss(sigma, sigma, 0, VP_EDGE_RENORMALIZE);
         const float was = in[py * 40 + px];
         int wrong = 0;
-        vp_gauss_use(isas[k % 3]);
+        use_isa(isas[k % 3]);
         run_gauss(&p, size, VP_F32, VP_F32, in, sane);
         in[py * 40 + px] = odd[k / 24 % 3];
         run_gauss(&p, size, VP_F32, VP_F32, in, out);
         run_gauss(&p, size, VP_F32, VP_U8, in, small);
-        vp_gauss_use(NULL);
+        vp_isa_limit("avx512");
         in[py * 40 + px] = was;
         for (int y = 0; y < 40; y++)
             for (int x = 0; x < 40; x++) {

@@ -91,7 +91,7 @@ static void compare(const struct trial *c, const void *image)
     CHECK_INT(vp_footprint_init(&f, c->shape, c->r, &err), 0);
     CHECK_INT(vp_moments_local(&op, c->moment, c->sample, &f, n, c->in, c->out, &err), 0);
     for (size_t i = 0; i < sizeof ISAS / sizeof *ISAS; i++) {
-        if (!vp_moments_use(&op, ISAS[i]))
+        if (!use_isa(ISAS[i]))
             continue;
         memset(got, 0x77, bytes);
         CHECK_INT(local_whole(&op, image, got, 2), 0);
@@ -215,7 +215,7 @@ static void constants(void)
                     vp_footprint_init(&f, shape ? VP_BALL : VP_BOX, (double[]){5, 3, 3.5}, &err);
                     CHECK_INT(vp_moments_local(&op, (enum vp_moment)m, false, &f, (int64_t[]){40, 13, 11}, VP_F32,
                                                VP_F32, &err), 0);
-                    if (vp_moments_use(&op, ISAS[s])) {
+                    if (use_isa(ISAS[s])) {
                         local_whole(&op, image, got, 2);
                         for (int i = 0; i < 40 * 13 * 11; i++)
                             bad += got[i] != (m == VP_MEAN ? values[k] : 0);

@@ -18,7 +18,7 @@
 #include "image/morphrecon_derive.h"
 #include "local/nlmeans.h"
 #include "local/deconvolve.h"
-#include "local/wiener.h"
+#include "local/moments.h"
 #include "tool/image_run.h"
 #include "plans.h"
 
@@ -564,7 +564,7 @@ static int make_chain(struct vp_chain *c, const struct params *p, const struct s
         break;
     case WIENER:
         rc = vp_footprint_make(&f, &p->window, &im, err)
-             || vp_wiener_local(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
+             || vp_moments_wiener(&op, p->noise, &f, size, s->held, out, err) || vp_chain_add(c, &op, err);
         break;
     case CONVOLVE:
         convolve.kernels = p->kernels;

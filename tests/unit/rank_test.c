@@ -8,8 +8,10 @@
 
 #include <stdlib.h>
 
-static const char *const ISAS[] = {"avx512", "avx2", "generic", "avx512/moving", "generic/moving"};
-enum { N_ISAS = sizeof ISAS / sizeof *ISAS };
+static const struct { const char *isa; bool moving; } WAYS[] = {
+    {"generic", false}, {"avx2", false}, {"avx512", false}, {"generic", true}, {"avx512", true},
+};
+enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 
 static float number(const void *image, enum vp_type type, int64_t i)
 {
@@ -103,16 +105,14 @@ static void compare(enum vp_type type, const int64_t n[3], enum vp_shape shape, 
     float *room = malloc((size_t)f.count * sizeof *room);
     for (int64_t i = 0; i < voxels; i++)
         want[i] = naive(image, type, n, &f, percent, i % n[0], i / n[0] % n[1], i / n[0] / n[1], room);
-    for (int k = 0; k < N_ISAS; k++) {
+    for (int k = 0; k < N_WAYS; k++) {
         struct vp_chain c = {0};
         struct vp_op op;
         const void *in = image;
-        struct vp_err no = VP_ERR_INIT;
         int64_t wrong = 0;
-        if (vp_rank_local(&op, percent, &f, n, type, ISAS[k], &no)) {
-            CHECK(strstr(no.msg, "instruction set") != NULL);
+        if (!use_isa(WAYS[k].isa))
             continue;
-        }
+        CHECK_INT(vp_rank_local(&op, percent, &f, n, type, WAYS[k].moving, &err), 0);
         CHECK_INT(vp_chain_add(&c, &op, &err), 0);
         memset(out, 0x5a, (size_t)voxels * size);
         CHECK_INT(vp_chain_apply(&c, &in, out, 2, &err), 0);
@@ -180,7 +180,7 @@ static void test_analytic(void)
     int64_t wrong = 0;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){1, 1, 1}, &err), 0);
-    CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_U16, NULL, &err), 0);
+    CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_U16, false, &err), 0);
     CHECK_INT(vp_chain_add(&c, &op, &err), 0);
     for (int64_t i = 0; i < N * N * N; i++)
         image[i] = i % N < N / 2 ? 100 : 60000;
@@ -212,13 +212,13 @@ static void test_errors(void)
     struct vp_op op;
 
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (const double[]){1, 1, 1}, &err), 0);
-    CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_F64, NULL, &err), -1);
+    CHECK_INT(vp_rank_local(&op, 50, &f, n, VP_F64, false, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(vp_rank_local(&op, 101, &f, n, VP_U8, NULL, &err), -1);
+    CHECK_INT(vp_rank_local(&op, 101, &f, n, VP_U8, false, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(vp_rank_local(&op, NAN, &f, n, VP_U8, NULL, &err), -1);
+    CHECK_INT(vp_rank_local(&op, NAN, &f, n, VP_U8, false, &err), -1);
 }
 
 int main(void)

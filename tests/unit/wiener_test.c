@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "boxes.h"
 #include "samples.h"
-#include "local/wiener.h"
+#include "local/moments.h"
 
 #include <float.h>
 
@@ -64,10 +64,10 @@ static void formula(void)
                 samples[i] = (float)v;
         }
         CHECK_INT(vp_footprint_init(&f, VP_BOX, (double[]){(double)r[0], (double)r[1], (double)r[2]}, &err), 0);
-        CHECK_INT(vp_wiener_local(&op, noise, &f, SIZE, type, out, &err), 0);
+        CHECK_INT(vp_moments_wiener(&op, noise, &f, SIZE, type, out, &err), 0);
         for (int k = 0; k < 3; k++) {
             int bad = 0;
-            if (!vp_moments_use(&op, isas[k]))
+            if (!use_isa(isas[k]))
                 continue;
             local_whole(&op, samples, got, 2);
             for (int i = 0; i < N; i++) {
@@ -94,7 +94,7 @@ static void purpose(void)
     for (int i = 0; i < N; i++)
         samples[i] = (float)((i % NX > 16 ? 1000 : 0) + uniform() - .5);
     CHECK_INT(vp_footprint_init(&f, VP_BOX, (double[]){2, 2, 2}, &err), 0);
-    CHECK_INT(vp_wiener_local(&op, .12, &f, SIZE, VP_F32, VP_F32, &err), 0); /* of the uniform noise: 1/12 */
+    CHECK_INT(vp_moments_wiener(&op, .12, &f, SIZE, VP_F32, VP_F32, &err), 0); /* of the uniform noise: 1/12 */
     local_whole(&op, samples, got, 1);
     for (int i = 0; i < N; i++) {
         const double truth = i % NX > 16 ? 1000 : 0;

@@ -1,0 +1,117 @@
+/* What rank.c, its networks (rank_network.c), the machine that runs them (rank_isa.c, built once for each instruction
+ * set) and the moving histogram (rank_moving.c) share. */
+#ifndef VP_RANK_INTERNAL_H
+#define VP_RANK_INTERNAL_H
+
+#include "local/rank.h"
+
+/* ---- keys: integers in the order of the samples ---- */
+
+/* Floats: -0 before +0; every NaN is one key after +infinity. */
+static inline int32_t vp_rank_key(float x)
+{
+    union { float f; int32_t i; } u = {.f = x};
+
+    if (x != x)
+        return 0x7fc00000;
+    return u.i ^ (u.i >> 31 & 0x7fffffff);
+}
+
+static inline float vp_rank_float(int32_t key)
+{
+    union { int32_t i; float f; } u = {.i = key ^ (key >> 31 & 0x7fffffff)};
+
+    return u.f;
+}
+
+/* The key of sample i of a row; and a sample from its key. */
+static inline int32_t vp_rank_get(const void *row, int64_t i, enum vp_type type)
+{
+    switch ((int)type) {
+    case VP_U8: return ((const uint8_t *)row)[i];
+    case VP_U16: return ((const uint16_t *)row)[i];
+    case VP_I16: return ((const int16_t *)row)[i];
+    default: return vp_rank_key(((const float *)row)[i]);
+    }
+}
+
+static inline void vp_rank_put(void *to, int32_t key, enum vp_type type)
+{
+    switch ((int)type) {
+    case VP_U8: *(uint8_t *)to = (uint8_t)key; break;
+    case VP_U16: *(uint16_t *)to = (uint16_t)key; break;
+    case VP_I16: *(int16_t *)to = (int16_t)key; break;
+    default: *(float *)to = vp_rank_float(key);
+    }
+}
+
+/* ---- the machine: its registers are long vectors of samples side by side along x, its only instruction compares two
+ * of them ---- */
+
+enum { VP_RANK_VECTORS = 12 }; /* of a register, at most */
+
+/* A place: file << 24 | bytes from base[file]. */
+enum { VP_RANK_FILE = 24, VP_RANK_OFFSET = (1 << VP_RANK_FILE) - 1 };
+
+enum vp_rank_kind { VP_RANK_BOTH, VP_RANK_MIN, VP_RANK_MAX };
+
+struct vp_rank_op {
+    uint32_t kind;
+    uint32_t a, b;   /* anywhere */
+    uint32_t lo, hi; /* aligned to a vector; may overlap a or b where these begin no earlier */
+};
+
+/* Histograms of u8: 256 bins, and 16 of 16 bins each. */
+struct vp_rank_column { uint16_t fine[256], coarse[16]; };
+
+struct vp_rank_isa {
+    int bytes; /* of a vector */
+    /* Each op: lo = min(a, b), hi = max(a, b), `vectors` long, of keys of that type. */
+    void (*run[VP_N_TYPES])(const struct vp_rank_op *op, int64_t n, char *const *base, int vectors);
+    void (*to_keys)(int32_t *key, const float *x, int64_t n);
+    void (*from_keys)(float *x, const int32_t *key, int64_t n);
+    /* A row of u8 from the histograms of columns: the window of result i holds columns first + i - reach ...
+     * first + i + reach of 0 ... columns - 1, and its result has the place rank[how many columns that are]. */
+    void (*columns)(uint8_t *out, int64_t n, const struct vp_rank_column *column, int64_t columns, int64_t first,
+                    int64_t reach, const int32_t *rank);
+};
+
+extern const struct vp_rank_isa vp_rank_avx512, vp_rank_avx2, vp_rank_generic;
+
+/* ---- selection networks: programs that leave the k-th smallest sample of a window in a register ---- */
+
+/* Registers are counted, not yet bytes: a place is file << 24 | register, and an operand may begin dx samples later
+ * than its register. */
+struct vp_rank_step {
+    enum vp_rank_kind kind;
+    struct { int32_t file, reg, dx; } a, b, lo, hi;
+};
+
+struct vp_rank_program {
+    int64_t n, cost;           /* steps; minima and maxima */
+    struct vp_rank_step *step;
+    int registers;             /* of file 0, the program's own */
+};
+
+/* A row of a box: its depth input rows (file 0, registers 0 ... depth - 1) sorted along z and then merged along x:
+ * width * depth sorted registers of file 1. Register element i then stands for the window that begins at i. */
+int vp_rank_slab(struct vp_rank_program *p, int width, int depth);
+
+/* A box out of height + tile - 1 slabs (files 1, 2, ...; `slab` sorted registers each): the rank-th smallest (from 0)
+ * of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
+int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int64_t rank);
+
+/* Any shape: row i (register i of file 0) gives the samples begin[i] ... begin[i] + length[i] - 1; the rank-th smallest
+ * of all into register 0 of file 1. */
+int vp_rank_rows(struct vp_rank_program *p, int rows, const int *begin, const int *length, int64_t rank);
+
+void vp_rank_program_free(struct vp_rank_program *p);
+
+/* ---- the moving histogram, which takes any window ---- */
+
+uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out); /* a thread's */
+/* Fill `out`; mem is `threads` times that, aligned to 64 bytes. */
+void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, char *mem,
+                        int threads);
+
+#endif
