@@ -284,7 +284,7 @@ constexpr int square_root_up(int n)
 constexpr int shared_pitch(int M, column_set set)
 {
     const int x = 8 * warps_of(M).x - 1, y = 4 * warps_of(M).y - 1, step = 32 / M;
-    const int most = set == SET_HALF ? 62 : set == SET_UNIT ? 123 : 246; /* texels a 100 voxels */
+    const int most = set == SET_HALF ? 67 : set == SET_UNIT ? 125 : 254; /* texels a 100 voxels: the bins' upper s */
     const int need = square_root_up((x * x + y * y) * 100) * most / 1000 + 2 + 4 / M - 1;
     return set == SET_ANY ? 0 : (need + step / 2 - 1) / step * step + step / 2;
 }

@@ -89,25 +89,6 @@ out:
     return rc;
 }
 
-int vp_images_watch(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_images_watch *w,
-                    struct vp_err *err)
-{
-    struct vp_execute e = {.page = w->page, .twin_page = w->twin, .ctx = w->ctx,
-                           .stored_out = chain->stage[chain->n - 1].out};
-    struct vp_image_job job;
-    int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
-    if (!rc) {
-        vp_images_show(im, run, &job, e.stored_out);
-        if (!vp_plan_done(run))
-            rc = w->begin(w->ctx, err) || execute(im, run, chain, &job, &e, err) || w->end(w->ctx, err) ? -1 : 0;
-    }
-    if (vp_close(run, im->reader[0], NULL, rc != 0, err))
-        rc = -1;
-    im->reader[0] = NULL;
-    im->n = 0;
-    return rc;
-}
-
 int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
                    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
                    struct vp_err *err)
