@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "local/nlmeans_isa.h"
 #include "local/window.h"
+#include "run/chain.h"
 
 #include <math.h>
 #include <omp.h>

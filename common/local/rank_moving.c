@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "local/moving.h"
 #include "local/rank_isa.h"
+#include "run/chain.h"
 
 #include <omp.h>
 #include <string.h>

@@ -237,8 +237,9 @@ static const char *name_of(const struct run *r)
     return reader ? vp_reader_name(reader) : "the input";
 }
 
-static int read_all(struct run *r, struct vp_err *err)
+int vp_run_read(void *ctx, struct vp_err *err)
 {
+    struct run *r = ctx;
     const struct vp_problem *p = r->p;
 
     for (int k = 0; k < r->stacks; k++) {
@@ -308,9 +309,4 @@ static int read_all(struct run *r, struct vp_err *err)
     pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->lock);
     return 0;
-}
-
-int vp_run_read(void *ctx, struct vp_err *err)
-{
-    return read_all(ctx, err);
 }
