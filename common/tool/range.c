@@ -29,8 +29,9 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
 {
     struct vp_reader *reader = im->reader[0];
     struct range r = {.pages = NULL};
-    struct vp_pages pages = {.reader = reader, .height = vp_reader_stack(reader)->ny, .memory = run->common.memory, .stats = run->stats,
-                           .progress = run->progress, .stage = "range", .work = add_pages, .ctx = &r};
+    struct vp_pages pages = {.reader = reader, .height = vp_reader_stack(reader)->ny, .memory = run->common.memory,
+                             .stats = run->stats, .progress = run->progress, .stage = "range", .work = add_pages,
+                             .ctx = &r};
 
     r.pages = &pages;
     if (!im->seekable) {
