@@ -72,7 +72,8 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
         if (vp_beside_rows(&j->b, j->select, page, j->pages->row, j->pages->rows, &b, err))
             return -1;
         j->c.row = j->pages->row;
-        vp_compare_page(&j->c, vp_select_page(j->select, page), nx, j->pages->rows, in, j->type_a, b, j->type_b, NULL, 0);
+        vp_compare_page(&j->c, vp_select_page(j->select, page), nx, j->pages->rows, in, j->type_a, b, j->type_b, NULL,
+                        j->type_mask);
         return n;
     }
     for (int k = 0; k < n; k++) {
@@ -176,7 +177,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     }
     struct vp_pages pages = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
-                           .other_bytes = vp_beside_bytes(&j.b, &select) + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
+                           .other_bytes = vp_beside_bytes(&j.b, &select)
+                                          + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
                            .height = select.y1 - select.y0, .step = VP_COMPARE_BLOCK, .whole = mask,
                            .progress = run_->progress,
                            .stage = "compare", .work = work, .ctx = &j};

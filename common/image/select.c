@@ -605,8 +605,8 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
     return n;
 }
 
-/* Rows [y0, y1) of the region of selected page i, through a strip of the page. A pipe gives the others, too: those above
- * the region with its first rows, those below with the last. */
+/* Rows [y0, y1) of the region of selected page i, through a strip of the page. A pipe gives the others, too: those
+ * above the region with its first rows, those below with the last. */
 static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err)
 {
     const struct picker *const k = source;

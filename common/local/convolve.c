@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "run/chain.h"
 
 #include <assert.h>
 #include <math.h>

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "run/chain.h"
 
 #include <math.h>
 #include <omp.h>

@@ -337,7 +337,9 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     else if (!open_workers(r, full, err) && !allocate(r, err)) {
         const int64_t streams = r->flow ? 1 : e->plan->bands;
         vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel,
-                          p->lines ? "rows" : "pages", r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * streams);
+                          p->lines  ? "rows"
+                          : r->flow ? "bands"
+                                    : "pages", r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * streams);
         const double t = vp_now();
         rc = 0;
         for (int64_t b = 0; b < streams && !rc; b++)

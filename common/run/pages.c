@@ -120,9 +120,9 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err)
                            .writer = p->writer, .stats = p->stats, .progress = p->progress};
     if (rows) { /* `fit` is of the smallest portions: as many of them as make a batch */
         const size_t row = in / (size_t)p->height, least = row * (size_t)rows;
-        const int64_t most = vp_max64(1, (int64_t)(fit / (uint64_t)flight)), some = (int64_t)((BATCH_BYTES - 1) / least + 1);
+        const int64_t most = vp_max64(1, (int64_t)(fit / (uint64_t)flight));
         problem.image[1] = p->height;
-        plan.band = plan.part[1] = vp_min64(p->height, rows * vp_min64(most, some));
+        plan.band = plan.part[1] = vp_min64(p->height, rows * vp_min64(most, (int64_t)((BATCH_BYTES - 1) / least + 1)));
         plan.bands = vp_div_up(p->height, plan.band);
         plan.flow = true;
         plan.slab = plan.part[2] = 1;

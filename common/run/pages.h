@@ -23,8 +23,8 @@ struct vp_pages {
     int (*read_rows)(void *source, int64_t page, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err);
     size_t in_bytes;              /* of an input page; 0: the reader's */
     /* Of who can do with some rows of a page at a time, where pages are large: how many a page has that work() gets (0:
-     * whole pages only; else read_rows goes with read), and of how many samples all but the last rows must be a multiple
-     * (for sums over blocks of them; 0: any). */
+     * whole pages only; else read_rows goes with read), and of how many samples all but the last rows must be a
+     * multiple (for sums over blocks of them; 0: any). */
     int64_t height, step;
     bool whole;                   /* pages must be whole all the same */
     size_t other_bytes;           /* of a page, or its rows, of another stack that work() holds beside those in hand */
@@ -41,8 +41,8 @@ struct vp_pages {
     const char *stage;            /* "filter" */
     /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In order, one
      * call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of `out`), or -1.
-     * NULL: pages go on as they are (in_place). Where there is a height the n pages have `rows` rows each: all, or n is 1
-     * and they are those from `row` on. */
+     * NULL: pages go on as they are (in_place). Where there is a height the n pages have `rows` rows each: all, or n
+     * is 1 and they are those from `row` on. */
     int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
     int64_t row, rows;

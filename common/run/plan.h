@@ -4,8 +4,8 @@
  * Pages are read once, in order. Those with the same z (one of each channel) are a plane of the stream; image t follows
  * image t - 1. The host holds a window of planes, and output leaves it in slabs of planes, which are cut into parts
  * along x, y and z. Where not even the halo's planes fit the memory, the rows of all planes are cut into bands, and
- * each band is a stream of its own; or, where no page looks at another, the bands of a page follow each other, as planes
- * of one stream: rows are read once, in their order, and those that two bands share stay in the window.
+ * each band is a stream of its own; or, where no page looks at another, the bands of a page follow each other, as
+ * planes of one stream: rows are read once, in their order, and those that two bands share stay in the window.
  *
  * On the CPU a part is worked on where it lies in the window. On a device parts are copied; those of one column follow
  * each other along z, and the planes that two of them share stay on the device. If there is a worker for every column

@@ -345,9 +345,9 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
     const double last = write * share;
     const double found = m->twice ? solved(m, plan) : 0;
     /* bands are read and written in pieces that do not follow each other; or what two of them share is moved */
+    const double looked = vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], false);
     const double pieces = plan->bands == 1 ? 0
-                          : plan->flow     ? m->voxels * (vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], false)
-                                                          / ny - 1) * (double)m->in_size * rates->move
+                          : plan->flow     ? m->voxels * (looked / ny - 1) * (double)m->in_size * rates->move
                                            : (double)plan->bands * n * (double)p->inner * rates->piece;
 
     plan->read = visits * rows / ny;

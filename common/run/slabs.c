@@ -231,8 +231,8 @@ void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t 
     }
 }
 
-/* Where a result goes: planes of it, n pages of so many samples (flow: a band of one), the first being `page` of all that
- * come. */
+/* Where a result goes: planes of it, n pages of so many samples (flow: a band of one), the first being `page` of all
+ * that come. */
 struct sink {
     struct vp_writer *writer;
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);

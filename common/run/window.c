@@ -141,8 +141,8 @@ static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_
     return done;
 }
 
-/* n bands of pages of stack k, the first being plane g: what the band before has of a page's rows is copied. Returns how
- * many came. */
+/* n bands of pages of stack k, the first being plane g: what the band before has of a page's rows is copied. Returns
+ * how many came. */
 static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     const int64_t bands = r->plan->bands;
@@ -153,9 +153,9 @@ static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_
         int64_t had = 0;
         if (i % bands > 0) {
             const struct rows before = vp_run_rows(r, i % bands - 1);
+            const char *from = r->input[k] + (size_t)((i - 1) % r->plan->window) * r->slot;
             had = before.yb - now.ya;
-            memmove(to, r->input[k] + (size_t)((i - 1) % r->plan->window) * r->slot + (size_t)(now.ya - before.ya) * row,
-                    (size_t)had * row);
+            memmove(to, from + (size_t)(now.ya - before.ya) * row, (size_t)had * row);
         } else if (i > 0 && r->p->single[k] && vp_reader_seek(r->e->reader[k], 0, err)) {
             return -1; /* it comes with every page */
         }
@@ -237,8 +237,9 @@ static const char *name_of(const struct run *r)
     return reader ? vp_reader_name(reader) : "the input";
 }
 
-static int read_all(struct run *r, struct vp_err *err)
+int vp_run_read(void *ctx, struct vp_err *err)
 {
+    struct run *r = ctx;
     const struct vp_problem *p = r->p;
 
     for (int k = 0; k < r->stacks; k++) {
@@ -308,9 +309,4 @@ static int read_all(struct run *r, struct vp_err *err)
     pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->lock);
     return 0;
-}
-
-int vp_run_read(void *ctx, struct vp_err *err)
-{
-    return read_all(ctx, err);
 }

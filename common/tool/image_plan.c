@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/image_plan.h"
+#include "tool/image_internal.h"
 #include "base/size.h"
 #include "device/choose.h"
 #include "tool/open.h"
@@ -37,7 +37,7 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     }
     *spare = p->beside - least;
     p->beside = p->beside > im->held ? p->beside : im->held;
-    p->flow = writes && !unknown && !run->common.compress;
+    p->flow = !unknown && !(writes && run->common.compress);
     for (int k = 0; k < im->n; k++) {
         const uint64_t pages = vp_reader_holds(im->reader[k], true), rows = vp_reader_holds(im->reader[k], false);
         p->beside += im->lines || (p->flow && rows > pages) ? rows : pages;

@@ -2,7 +2,7 @@
 #include "tool/image_run.h"
 #include "base/stats.h"
 #include "run/execute.h"
-#include "tool/image_show.h"
+#include "tool/image_internal.h"
 #include "tool/open.h"
 
 #include <string.h>

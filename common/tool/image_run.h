@@ -13,7 +13,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
                   struct vp_err *err);
 
 /* A pass before the run, over seekable input only (VP_EUSAGE with a hint otherwise): the chain's output pages (of its
- * last type) in order to `page`. With --plan nothing is read, and `page` is not called. */
+ * last type), or rows of them, in order to `page`. With --plan nothing is read, and `page` is not called. */
 int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
                    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
                    struct vp_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/image_show.h"
+#include "tool/image_internal.h"
 #include "base/size.h"
 #include "tool/tool.h"
 

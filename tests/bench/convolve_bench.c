@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
+#include "run/chain.h"
 
 #include <fftw3.h>
 #include <stdio.h>
