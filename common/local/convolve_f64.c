@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution of f64 samples, in f64 throughout: the sum of products for small kernels, axis by axis where the kernel is a
- * product, else overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples
- * of their outputs from the image's first voxel on.
+/* Convolution of f64 samples, in f64 throughout: what sums of products need that is not in convolve_direct.c; else
+ * overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples of their outputs
+ * from the image's first voxel on.
  *
  * A grid's tile with weights of the output is transformed once, multiplied with the spectrum of every node that has a
  * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and transformed
