@@ -1022,13 +1022,13 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
     return rc;
 }
 
-/* Turns of the others' loops, until all tiles are done. */
+/* Turns of the others' loops, until all tiles are done, or there was nothing to do for some milliseconds. */
 static void help(struct tasks *t, struct work *w)
 {
-    enum { SPINS = 100 };
+    enum { SPINS = 100, ENOUGH = 20000 };
     const int64_t all = t->n[0] * t->n[1] * t->n[2];
 
-    for (int idle = 0; __atomic_load_n(&t->tiles, __ATOMIC_RELAXED) < all;) {
+    for (int idle = 0; idle < ENOUGH && __atomic_load_n(&t->tiles, __ATOMIC_RELAXED) < all;) {
         bool some = false;
         for (int i = 0; i < t->threads; i++)
             if (__atomic_load_n(&t->loop[i].left, __ATOMIC_RELAXED) > 0) {
