@@ -16,19 +16,35 @@
 
 enum { WIDE = 256, HIGH = 32, PAST = 64 };
 
+/* Of f32 samples, or of f64. */
 struct work {
-    float *plane[2];             /* separable: of samples; after x */
-    float *stack;                /* planes of a block and what its kernel reaches, as the last filter finds them */
-    float *out[4];
-    int64_t row, rows, planes;   /* floats of a row, rows of a plane, planes of samples */
+    char *plane[2];              /* separable: of samples; after x */
+    char *stack;                 /* planes of a block and what its kernel reaches, as the last filter finds them */
+    char *out[4];
+    int64_t row, rows, planes;   /* samples of a row, rows of a plane, planes */
 };
 
-static float *take(char *mem, size_t *at, int64_t floats)
+static char *take(char *mem, size_t *at, int64_t bytes)
 {
-    float *const p = mem ? (float *)(void *)(mem + *at) : NULL;
+    char *const p = mem ? mem + *at : NULL;
 
-    *at += vp_round64((size_t)floats * sizeof *p);
+    *at += vp_round64((size_t)bytes);
     return p;
+}
+
+static void four(const struct vp_convolve_job *j, const void *from, int64_t row, int64_t plane, int set, const int64_t n[3],
+                 void *const *to, int64_t wide)
+{
+    const struct vp_convolve_rows r = {.from = from, .row = row, .plane = plane, .taps = j->c->taps[set], .nx = n[0],
+                                       .ny = n[1], .nz = n[2], .to = {to[0], to[1], to[2], to[3]}, .n = wide};
+    j->c->isa->rows(&r);
+}
+
+static const struct vp_convolve_sums *sums_of(const struct vp_convolve_params *p)
+{
+    static const struct vp_convolve_sums f32 = {sizeof(float), vp_convolve_load, four, vp_convolve_store};
+
+    return p->cpu->exact ? &vp_convolve_sums_f64 : &f32;
 }
 
 /* Of a block; planes that are filtered before are worth more. */
@@ -39,44 +55,35 @@ static int64_t depth(const struct vp_convolve_params *p)
 
 static size_t lay_out(struct work *w, const struct vp_convolve_params *p, char *mem)
 {
+    const int64_t size = (int64_t)sums_of(p)->size;
     size_t at = 0;
 
     w->row = (WIDE + p->n[0] - 1 + PAST + 15) / 16 * 16;
     w->rows = HIGH + p->n[1] - 1 + 3;
     w->planes = depth(p) + p->n[2] - 1;
     for (int i = 0; i < 2; i++)
-        w->plane[i] = take(mem, &at, p->cpu->method == VP_SEPARABLE ? w->row * w->rows : 0);
-    w->stack = take(mem, &at, w->row * w->rows * w->planes);
+        w->plane[i] = take(mem, &at, p->cpu->method == VP_SEPARABLE ? w->row * w->rows * size : 0);
+    w->stack = take(mem, &at, w->row * w->rows * w->planes * size);
     for (int i = 0; i < 4; i++)
-        w->out[i] = take(mem, &at, WIDE + PAST);
+        w->out[i] = take(mem, &at, (WIDE + PAST) * size);
     return at;
 }
 
-uint64_t vp_convolve_direct_scratch(const struct vp_op *op, const struct vp_box *out, int threads)
+uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads)
 {
     struct work w;
 
-    (void)out;
     return lay_out(&w, op->params, NULL) * (uint64_t)threads;
-}
-
-/* Four rows of a filter along one axis, or of all of it. */
-static void four(const struct vp_convolve_job *j, const float *from, int64_t row, int64_t plane, const float *taps,
-                 const int64_t n[3], float *const *to, int64_t wide)
-{
-    const struct vp_convolve_rows r = {.from = from, .row = row, .plane = plane, .taps = taps, .nx = n[0], .ny = n[1],
-                                       .nz = n[2], .to = {to[0], to[1], to[2], to[3]}, .n = wide};
-    j->c->isa->rows(&r);
 }
 
 /* The results of a block from at[] on, of size[] voxels. */
 static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], const int64_t size[3])
 {
     const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
-    const bool separable = c->method == VP_SEPARABLE;
+    const struct vp_convolve_sums *const sums = sums_of(p);
+    const bool separable = j->c->method == VP_SEPARABLE;
     const int64_t wide = size[0] + p->n[0] - 1, high = size[1] + p->n[1] - 1, deep = size[2] + p->n[2] - 1;
-    const int64_t plane = w->row * w->rows;
+    const int64_t plane = w->row * w->rows, row_bytes = w->row * (int64_t)sums->size, plane_bytes = row_bytes * w->rows;
     const int final = !separable ? 0 : p->n[2] > 1 ? 2 : p->n[1] > 1 ? 1 : 0; /* the filter that makes the results */
     const int64_t last[3] = {!separable || final == 0 ? p->n[0] : 1, !separable || final == 1 ? p->n[1] : 1,
                              !separable || final == 2 ? p->n[2] : 1};
@@ -84,30 +91,31 @@ static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t
     bool bad = false;
 
     for (int a = 0; a < final; a++)
-        if (p->n[a] > 1 || c->taps[a][3] != 1)
+        if (p->n[a] > 1) /* else its factor is 1 */
             before[filters++] = a;
     for (int64_t top = 0; top < deep; top++) {
-        float *from = filters ? w->plane[0] : w->stack + top * plane;
+        char *from = filters ? w->plane[0] : w->stack + top * plane_bytes;
         for (int64_t y = 0; y < high; y++)
-            bad |= vp_convolve_load(j, from + y * w->row, at[0] + p->centre[0] - (p->n[0] - 1), wide,
-                                    at[1] + p->centre[1] - (p->n[1] - 1) + y, at[2] + p->centre[2] - (p->n[2] - 1) + top);
+            bad |= sums->load(j, from + y * row_bytes, at[0] + p->centre[0] - (p->n[0] - 1), wide,
+                              at[1] + p->centre[1] - (p->n[1] - 1) + y, at[2] + p->centre[2] - (p->n[2] - 1) + top);
         for (int f = 0; f < filters; f++) {
             const int a = before[f];
             const int64_t n[3] = {a == 0 ? p->n[0] : 1, a == 1 ? p->n[1] : 1, 1}, rows = a == 0 ? high : size[1];
-            float *const made = f == filters - 1 ? w->stack + top * plane : w->plane[1];
+            char *const made = f == filters - 1 ? w->stack + top * plane_bytes : w->plane[1];
             for (int64_t y = 0; y < rows; y += 4) {
-                float *to[4];
+                void *to[4];
                 for (int i = 0; i < 4; i++)
-                    to[i] = y + i < rows ? made + (y + i) * w->row : NULL;
-                four(j, from + y * w->row, w->row, plane, c->taps[a], n, to, size[0]);
+                    to[i] = y + i < rows ? made + (y + i) * row_bytes : NULL;
+                sums->four(j, from + y * row_bytes, w->row, plane, a, n, to, size[0]);
             }
             from = made;
         }
         const int64_t z = top - (p->n[2] - 1);
         for (int64_t y = 0; z >= 0 && y < size[1]; y += 4) {
-            four(j, w->stack + z * plane + y * w->row, w->row, plane, c->taps[final], last, w->out, size[0]);
+            sums->four(j, w->stack + z * plane_bytes + y * row_bytes, w->row, plane, final, last,
+                       (void *[]){w->out[0], w->out[1], w->out[2], w->out[3]}, size[0]);
             for (int64_t i = 0; i < vp_min64(4, size[1] - y); i++)
-                vp_convolve_store(j, w->out[i], at[0], size[0], at[1] + y + i, at[2] + z);
+                sums->store(j, w->out[i], at[0], size[0], at[1] + y + i, at[2] + z);
         }
     }
     return bad;

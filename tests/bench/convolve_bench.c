@@ -271,7 +271,7 @@ static double ask(const struct process *p, int n, char what)
 
 static void table(int most)
 {
-    enum { TURNS = 7 };
+    enum { TURNS = 5 };
 
     for (int64_t size = 1024, nodes = 8; size <= 4096; size *= 2, nodes *= 2) {
         const int runs = size == 4096 ? 3 : size == 2048 ? 8 : 20, all = TURNS * runs;
