@@ -328,7 +328,8 @@ static void join_axes(struct vp_axes *a, const struct vp_stack *s)
 /* Memory that reading rows or whole pages of an input takes. */
 static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 {
-    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0; /* of rows that are read at once */
+    /* rows that values are made of, all at once */
+    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0;
     for (int whole = 0; whole < 2; whole++)
         if (s->decoding[whole] + samples > r->decoding[whole])
             r->decoding[whole] = s->decoding[whole] + samples;

@@ -306,7 +306,8 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
             rc = list(t, &e[i], f, err);
         } else if (t->forward && e[i].far && e[i].offset > placed) {
             behind[i] = true;
-        } else if ((rc = meaning(t, &e[i], f, err)) == 1) { /* before the position: perhaps the two resolutions are one */
+        } else if ((rc = meaning(t, &e[i], f, err)) == 1) {
+            /* before the position: perhaps the two resolutions are one value */
             f->xres = f->xres > 0 ? f->xres : f->yres;
             f->yres = f->yres > 0 ? f->yres : f->xres;
             rc = 0;
@@ -360,8 +361,8 @@ static int spend(struct vp_tiff *t, uint64_t bytes, struct vp_err *err)
     t->spent = bytes < UINT64_MAX - t->spent ? t->spent + bytes : UINT64_MAX;
     if (!t->allowed || t->spent <= t->allowed)
         return 0;
-    return vp_tiff_fail(t, err, "the directories so far say more than %llu bytes: they share what they say, more than the "
-                                "file's size explains", (unsigned long long)t->allowed);
+    return vp_tiff_fail(t, err, "the directories so far say more than %llu bytes: they share what they say, more than "
+                                "the file's size explains", (unsigned long long)t->allowed);
 }
 
 static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_text, struct vp_ifd *f,
@@ -436,7 +437,8 @@ int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_if
         return rc;
     const uint64_t n = get(t, head, count_size);
     if (n == 0 || n > MAX_ENTRIES)
-        return vp_tiff_fail(t, err, "a directory of %llu entries: expected 1 to %d", (unsigned long long)n, MAX_ENTRIES);
+        return vp_tiff_fail(t, err, "a directory of %llu entries: expected 1 to %d", (unsigned long long)n,
+                            MAX_ENTRIES);
     const size_t size = (size_t)n * (size_t)entry_size;
     if (spend(t, size, err))
         return -1;
