@@ -120,7 +120,8 @@ static void two_word_add(double *sum, double *low, double v)
     *sum = t;
 }
 
-void vp_moments_merge(struct vp_moments *m, const struct vp_moments *b)
+/* Add all of `b` to `m`. */
+static void merge(struct vp_moments *m, const struct vp_moments *b)
 {
     m->nan += b->nan;
     m->inf += b->inf;
@@ -161,7 +162,7 @@ void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type
             block_moments(&part[b], x, len, is_float);
         }
         for (int b = 0; b < blocks; b++)
-            vp_moments_merge(m, &part[b]);
+            merge(m, &part[b]);
     }
 }
 
