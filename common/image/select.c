@@ -545,11 +545,11 @@ static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err
 /* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
 static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
 {
-    const int64_t at = vp_reader_position(r);
-    const int rc = vp_reader_skip(r, INT64_MAX, err);
+    int got;
 
-    *count += vp_reader_position(r) - at;
-    return rc;
+    while ((got = vp_reader_skip(r, 1, err)) > 0)
+        ++*count;
+    return got;
 }
 
 /* Where selected pages come from. */
@@ -607,7 +607,7 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
 int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(p->reader);
-    const bool whole = all_columns(s);
+    const bool whole = s->x0 == 0 && s->x1 == s->nx && s->y0 == 0 && s->y1 == s->ny;
     struct picker k = {.s = s, .pages = p, .sample = p->as_f32 ? sizeof(float) : vp_type_size(in->type)};
     const size_t page = (size_t)(s->nx * s->ny) * k.sample;
     int64_t more = 0;
