@@ -38,7 +38,8 @@ void vp_picture_free(struct vp_picture *p)
     *p = (struct vp_picture){0};
 }
 
-void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
+/* Copy src into dst with its corner at (x, y); it must fit. */
+static void put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
 {
     for (int64_t r = 0; r < src->h; r++)
         memcpy(dst->v + (y + r) * dst->w + x, src->v + r * src->w, (size_t)src->w * sizeof *src->v);
@@ -116,7 +117,7 @@ int vp_picture_grid(struct vp_picture *out, const struct vp_picture *tile, int n
     if (vp_picture_new(out, columns * w - gap, (n + columns - 1) / columns * h - gap, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
-        vp_picture_put(out, i % columns * w, i / columns * h, &tile[i]);
+        put(out, i % columns * w, i / columns * h, &tile[i]);
     return 0;
 }
 
@@ -125,9 +126,9 @@ int vp_picture_ortho(struct vp_picture *out, const struct vp_picture *z, const s
 {
     if (vp_picture_new(out, z->w + gap + x->w, z->h + gap + y->h, err) < 0)
         return -1;
-    vp_picture_put(out, 0, 0, z);
-    vp_picture_put(out, z->w + gap, 0, x);
-    vp_picture_put(out, 0, z->h + gap, y);
+    put(out, 0, 0, z);
+    put(out, z->w + gap, 0, x);
+    put(out, 0, z->h + gap, y);
     return 0;
 }
 

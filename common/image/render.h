@@ -13,8 +13,6 @@ struct vp_picture { float *v; int64_t w, h; };
 /* All NaN. VP_ERESOURCE if it is larger than 65535 on a side or does not fit memory. */
 int vp_picture_new(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
 void vp_picture_free(struct vp_picture *p);
-/* Copy src into dst with its corner at (x, y); it must fit. */
-void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src);
 /* In place to w x h: mean over the area of each new pixel where it shrinks, linear where it grows; both
  * are exact for constants and do not shift the picture. NaN spreads to the pixels it touches. */
 int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);

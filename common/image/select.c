@@ -303,8 +303,7 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
         goto fail;
     if (p->reverse && s->span[s->n_spans - 1].count < 0) {
         vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
-        vp_hint(err, "use --spool");
-        goto fail;
+        goto spool;
     }
     if (p->reverse)
         reverse(s);
@@ -315,8 +314,7 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
         span->at = s->pages;
         if (span->count < 0 && i + 1 < s->n_spans) {
             vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
-            vp_hint(err, "use --spool");
-            goto fail;
+            goto spool;
         }
         s->increasing = s->increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
@@ -324,10 +322,11 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
     }
     if (!s->increasing && !seekable) {
         vp_fail(err, VP_EUSAGE, "%s: pages out of order cannot be had from a pipe", name);
-        vp_hint(err, "use --spool");
-        goto fail;
+        goto spool;
     }
     return 0;
+spool:
+    vp_hint(err, "use --spool");
 fail:
     vp_select_free(s);
     return -1;
@@ -546,11 +545,11 @@ static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err
 /* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
 static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
 {
-    const int64_t at = vp_reader_position(r);
-    const int rc = vp_reader_skip(r, INT64_MAX, err);
+    int got;
 
-    *count += vp_reader_position(r) - at;
-    return rc;
+    while ((got = vp_reader_skip(r, 1, err)) > 0)
+        ++*count;
+    return got;
 }
 
 /* Where selected pages come from. */

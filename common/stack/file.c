@@ -33,6 +33,7 @@ struct file {
     struct vp_source source;
     struct vp_tiff tiff;
     int fd;
+    char *memory; /* in the place of a file */
     uint64_t size;
     struct page *pages; /* one an image: `channels` pages of the stack */
     bool one_directory; /* an ImageJ stack, or samples alone: pages[0] stands for all, one behind the other */
@@ -218,7 +219,9 @@ static int begin(struct vp_source *source, int64_t page, struct vp_err *err)
 
 static int read_at(struct file *f, int64_t page, uint64_t offset, void *buf, size_t n, struct vp_err *err)
 {
-    const int64_t got = vp_pread_all(f->fd, buf, n, offset);
+    if (f->memory)
+        memcpy(buf, f->memory + offset, n);
+    const int64_t got = f->memory ? (int64_t)n : vp_pread_all(f->fd, buf, n, offset);
     if (got < 0)
         return vp_fail_errno(err, "%s", f->source.name);
     if ((size_t)got < n) /* it was whole at open */
@@ -308,7 +311,9 @@ static void close_file(struct vp_source *source)
 {
     struct file *f = (struct file *)source;
     vp_libtiff_reader_close(f->libtiff);
-    close(f->fd);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->memory);
     vp_ifd_free(&f->ifd);
     pthread_mutex_destroy(&f->lock);
     vp_stack_free(&source->stack);
@@ -325,7 +330,8 @@ static struct file *new_file(int fd, const char *name, int64_t pages, struct vp_
     if (!f || !copy || (pages && !(f->pages = calloc((size_t)pages, sizeof *f->pages)))) {
         free(f);
         free(copy);
-        close(fd);
+        if (fd >= 0)
+            close(fd);
         vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
         return NULL;
     }
@@ -348,6 +354,7 @@ int vp_source_file_of(struct vp_source **out, int fd, const char *name, const st
     f->source.by_rows = f->one_directory = true;
     f->pages[0].data = r->skip;
     f->tiff.swap = r->swap;
+    f->memory = r->memory;
     *out = &f->source;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Metadata as ordered `key = value` lines, and their text form in tag 270. */
+#include "base/text.h"
 #include "stack/foreign.h"
 #include "stack/stack.h"
 #include <stdarg.h>
@@ -180,18 +181,13 @@ bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *ou
 
 char *vp_meta_format(const struct vp_meta *m, const char *mark)
 {
-    size_t len = sizeof FIRST_LINE + strlen(mark) + 1;
-    for (int i = 0; i < m->n; i++)
-        len += strlen(mark) + strlen(m->key[i]) + strlen(m->value[i]) + 4;
-    char *text = malloc(len), *p = text;
-    if (!text)
+    FILE *f = vp_text_open();
+    if (!f)
         return NULL;
-    p = stpcpy(stpcpy(p, mark), FIRST_LINE "\n");
-    for (int i = 0; i < m->n; i++) {
-        p = stpcpy(stpcpy(stpcpy(p, mark), m->key[i]), " = ");
-        p = stpcpy(stpcpy(p, m->value[i]), "\n");
-    }
-    return text;
+    fprintf(f, "%s" FIRST_LINE "\n", mark);
+    for (int i = 0; i < m->n; i++)
+        fprintf(f, "%s%s = %s\n", mark, m->key[i], m->value[i]);
+    return vp_text_close(f, NULL);
 }
 
 static void trim(const char **from, const char **to)

@@ -328,7 +328,8 @@ static void join_axes(struct vp_axes *a, const struct vp_stack *s)
 /* Memory that reading rows or whole pages of an input takes. */
 static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 {
-    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0; /* of rows that are read at once */
+    /* rows that values are made of, all at once */
+    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0;
     for (int whole = 0; whole < 2; whole++)
         if (s->decoding[whole] + samples > r->decoding[whole])
             r->decoding[whole] = s->decoding[whole] + samples;
@@ -660,16 +661,19 @@ int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     return rc;
 }
 
-/* The samples of so many pages in a file are all that there is now. */
-static int become(struct vp_reader *r, int fd, int64_t pages, struct vp_err *err)
+/* So many pages that were kept are all that there is now. */
+static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct vp_err *err)
 {
+    const struct vp_stack *now = &r->stack;
+    const struct vp_samples_at at = {.stack = {.nx = now->nx, .ny = now->ny, .pages = pages, .type = now->type},
+                                     .memory = k->fd < 0 ? k->data : NULL};
+    const int fd = k->fd;
     struct vp_source *s;
-    char spec[96];
-    snprintf(spec, sizeof spec, "%lldx%lldx%lld:%s", (long long)r->stack.nx, (long long)r->stack.ny, (long long)pages,
-             vp_type_name(r->stack.type));
-    lseek(fd, 0, SEEK_SET);
-    if (vp_source_raw(&s, fd, r->name, spec, 0, err))
+    k->fd = -1;
+    if (vp_source_file_of(&s, fd, r->name, &at, err))
         return -1;
+    if (fd < 0)
+        k->data = NULL;
     leave(r);
     for (int64_t i = 0; i < r->paths.n; i++) {
         if (r->input[i].source)
@@ -689,30 +693,26 @@ static int become(struct vp_reader *r, int fd, int64_t pages, struct vp_err *err
 
 int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err)
 {
+    enum { FEW = 16 };
     const size_t bytes = vp_page_bytes(&r->stack);
+    const uint64_t fit = memory / bytes, known = r->stack.pages >= 0 ? (uint64_t)r->stack.pages : FEW;
     struct vp_kept kept;
-    void *page = vp_alloc_raw(1, bytes, "a page", err);
-    int rc = page && !vp_kept_open(&kept, memory, err) ? 1 : -1;
-    const bool open = rc == 1;
     int64_t pages = 0;
+    int rc = vp_kept_open(&kept, memory, (size_t)(fit < known ? fit : known) + 1, bytes, err) ? -1 : 1;
     for (; rc == 1; pages += rc == 1) {
-        rc = vp_reader_step(r, false, page, NULL, err);
+        void *to = vp_kept_next(&kept, bytes, err);
+        rc = to ? vp_reader_step(r, false, to, NULL, err) : -1;
         if (rc == 1 && r->stack.pages >= 0 && pages == r->stack.pages)
             rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)pages);
-        if (rc == 1 && !held && bytes > memory - kept.bytes)
-            rc = 2;
-        if (rc == 1 && vp_kept_write(&kept, page, bytes, err))
-            rc = -1;
+        const int added = rc == 1 ? vp_kept_add(&kept, bytes, held, err) : 0;
+        rc = added < 0 ? -1 : rc + added;
     }
-    free(page);
-    if (!rc) {
-        if (held)
-            *held = kept.in_memory ? kept.bytes : 0;
-        return become(r, kept.fd, pages, err);
-    }
-    if (open)
-        close(kept.fd);
-    return rc > 0 ? 1 : -1;
+    if (!rc && held)
+        *held = kept.fd < 0 ? kept.bytes : 0;
+    if (!rc)
+        rc = become(r, &kept, pages, err);
+    vp_kept_free(&kept);
+    return rc > 0 ? 1 : rc;
 }
 
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)

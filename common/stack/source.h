@@ -55,10 +55,10 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
 int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
-/* Nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has, and
- * a page takes at most `hold` bytes, it is looked whether there is a single one: that is an image, several are a volume,
- * and some must know that at once, as they do of a file. */
-struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; };
+/* Nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has,
+ * and a page takes at most `hold` bytes, it is looked whether there is a single one: that is an image, several are a
+ * volume, and some must know that at once, as they do of a file. Or, without a descriptor, in `memory`, freed by close. */
+struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; char *memory; };
 int vp_source_file_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r,
                       struct vp_err *err);
 int vp_source_stream_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r, size_t hold,
@@ -68,10 +68,14 @@ int vp_source_stream_of(struct vp_source **s, int fd, const char *name, const st
  * -1. */
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
-/* A file without a name that is written from front to end: in memory up to so many bytes, from then on in $TMPDIR. */
-struct vp_kept { int fd; uint64_t bytes, memory; bool in_memory; };
-int vp_kept_open(struct vp_kept *k, uint64_t memory, struct vp_err *err);
-int vp_kept_write(struct vp_kept *k, const void *data, size_t n, struct vp_err *err);
+/* Bytes that are written from front to end: in memory, but from `memory` on in a file without a name in $TMPDIR. */
+struct vp_kept { int fd; char *data; size_t room; uint64_t bytes, memory; }; /* fd -1: all of it is in `data` */
+/* With room for `count` pieces of n bytes. */
+int vp_kept_open(struct vp_kept *k, uint64_t memory, size_t count, size_t n, struct vp_err *err);
+/* A place for the next n bytes; then they are added: 1 if the memory is not enough, and no `file` is allowed. */
+void *vp_kept_next(struct vp_kept *k, size_t n, struct vp_err *err);
+int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err);
+void vp_kept_free(struct vp_kept *k);
 
 struct vp_reader;
 /* vp_reader_read (pages.c) is made of these: the next page (1, 0 at the end, -1), and rows of any page. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ENTRIES = 4096, MAX_FAR = 16, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20, TEXT_STEP = 1 << 20 };
+enum { MAX_ENTRIES = 4096, MAX_FAR = 16, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20 };
 
 /* What metadata take: a program holds several copies at a time, each line two small blocks of the heap. */
 enum { COPIES = 6, LINE_COST = 100 };
@@ -123,25 +123,15 @@ static uint64_t value(const struct vp_tiff *t, const struct entry *e, uint64_t i
     return i < e->count && !e->far ? number(t, e->type, e->raw + i * (uint64_t)type_bytes(e->type)) : 0;
 }
 
+/* Values that lie elsewhere are read to the end of `out`, and spread from there. */
 static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *out, struct vp_err *err)
 {
-    const int size = type_bytes(e->type);
-    if (!e->far) {
-        for (int64_t i = 0; i < n; i++)
-            out[i] = value(t, e, (uint64_t)i);
-        return 0;
-    }
-    unsigned char block[8192];
-    for (int64_t i = 0; i < n;) {
-        const int64_t m = n - i < (int64_t)sizeof block / size ? n - i : (int64_t)sizeof block / size;
-        const int rc = t->at(t, e->offset + (uint64_t)(i * size), block, (size_t)(m * size), err);
-        if (rc)
-            return rc;
-        for (int64_t k = 0; k < m; k++)
-            out[i + k] = number(t, e->type, block + k * size);
-        i += m;
-    }
-    return 0;
+    const size_t size = (size_t)type_bytes(e->type);
+    unsigned char *const raw = (unsigned char *)out + (size_t)n * (sizeof *out - size);
+    const int rc = e->far ? t->at(t, e->offset, raw, (size_t)n * size, err) : 0;
+    for (int64_t i = 0; !rc && i < n; i++)
+        out[i] = e->far ? number(t, e->type, raw + (size_t)i * size) : value(t, e, (uint64_t)i);
+    return rc;
 }
 
 static uint64_t count_lines(const char *text, size_t len)
@@ -161,24 +151,11 @@ static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, st
                             (unsigned long long)e->count, MAX_TEXT);
     if (vp_memory_claim(COPIES * e->count, "its description", t->name, err))
         return -1;
-    /* Grown as the bytes arrive: a short input may claim a long text. */
-    size_t have = 0, n = (size_t)e->count;
-    char *buf = NULL;
-    int rc = 0;
-    do {
-        const size_t m = n - have < TEXT_STEP ? n - have : TEXT_STEP;
-        char *more = realloc(buf, have + m + 1);
-        if (!more) {
-            rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its description", t->name);
-            break;
-        }
-        buf = more;
-        if (e->far)
-            rc = t->at(t, e->offset + have, buf + have, m, err);
-        else
-            memcpy(buf, e->raw, m);
-        have += m;
-    } while (!rc && have < n);
+    const size_t n = (size_t)e->count;
+    char *buf = malloc(n + 1);
+    if (!buf)
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its description", t->name);
+    const int rc = e->far ? t->at(t, e->offset, buf, n, err) : (memcpy(buf, e->raw, n), 0);
     if (rc) {
         free(buf);
         return rc;
@@ -306,7 +283,8 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
             rc = list(t, &e[i], f, err);
         } else if (t->forward && e[i].far && e[i].offset > placed) {
             behind[i] = true;
-        } else if ((rc = meaning(t, &e[i], f, err)) == 1) { /* before the position: perhaps the two resolutions are one */
+        } else if ((rc = meaning(t, &e[i], f, err)) == 1) {
+            /* before the position: perhaps the two resolutions are one value */
             f->xres = f->xres > 0 ? f->xres : f->yres;
             f->yres = f->yres > 0 ? f->yres : f->xres;
             rc = 0;
@@ -360,8 +338,8 @@ static int spend(struct vp_tiff *t, uint64_t bytes, struct vp_err *err)
     t->spent = bytes < UINT64_MAX - t->spent ? t->spent + bytes : UINT64_MAX;
     if (!t->allowed || t->spent <= t->allowed)
         return 0;
-    return vp_tiff_fail(t, err, "the directories so far say more than %llu bytes: they share what they say, more than the "
-                                "file's size explains", (unsigned long long)t->allowed);
+    return vp_tiff_fail(t, err, "the directories so far say more than %llu bytes: they share what they say, more than "
+                                "the file's size explains", (unsigned long long)t->allowed);
 }
 
 static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_text, struct vp_ifd *f,
@@ -436,7 +414,8 @@ int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_if
         return rc;
     const uint64_t n = get(t, head, count_size);
     if (n == 0 || n > MAX_ENTRIES)
-        return vp_tiff_fail(t, err, "a directory of %llu entries: expected 1 to %d", (unsigned long long)n, MAX_ENTRIES);
+        return vp_tiff_fail(t, err, "a directory of %llu entries: expected 1 to %d", (unsigned long long)n,
+                            MAX_ENTRIES);
     const size_t size = (size_t)n * (size_t)entry_size;
     if (spend(t, size, err))
         return -1;

@@ -45,7 +45,7 @@ struct vp_writer {
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
     unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
     char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last */
-    int64_t n_held, hold, room;
+    int64_t n_held, hold;
 };
 
 /* An entry of a directory: one value, or `data` of any length. */
@@ -337,20 +337,14 @@ static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
     if (w->n_held == w->hold) { /* this one comes behind them, so none is the last */
         if (write_held(w, false, err))
             return -1;
-        if (w->room > 1)
-            free(w->held), w->held = NULL;
-        w->room = w->held ? 1 : 0;
+        if (w->hold > 1) {
+            free(w->held);
+            w->held = NULL;
+        }
         w->hold = 1;
     }
-    if (w->n_held == w->room) {
-        const int64_t room = w->room ? (2 * w->room < w->hold ? 2 * w->room : w->hold) : 1;
-        char *more = realloc(w->held, (size_t)room * w->page_bytes);
-        if (!more)
-            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for the pages held back",
-                           vp_outfile_name(w->file));
-        w->held = more;
-        w->room = room;
-    }
+    if (!w->held && !(w->held = vp_alloc_raw((size_t)w->hold, w->page_bytes, "the pages held back", err)))
+        return -1;
     memcpy(w->held + (size_t)w->n_held++ * w->page_bytes, page, w->page_bytes);
     return 0;
 }

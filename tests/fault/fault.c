@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -138,7 +137,6 @@ MOVE(write, write, buf, (int fd, const void *buf, size_t n), (fd, buf, n), n, in
 MOVE(pwrite, pwrite, buf, (int fd, const void *buf, size_t n, off_t o), (fd, buf, n, o), n, int, const void *, size_t, off_t)
 MOVE(pwrite, pwrite64, buf, (int fd, const void *buf, size_t n, off64_t o), (fd, buf, n, o), n, int, const void *, size_t,
      off64_t)
-MOVE(write, sendfile64, buf, (int to, int from, off64_t *o, size_t n), (to, from, o, n), n, int, int, off64_t *, size_t)
 WRAP(ssize_t, pwritev, pwritev64, (int fd, const struct iovec *v, int n, off64_t o), (fd, v, n, o), int,
      const struct iovec *, int, off64_t)
 WRAP(int, ftruncate, ftruncate, (int fd, off_t n), (fd, n), int, off_t)
