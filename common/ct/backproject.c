@@ -329,15 +329,9 @@ static int create(struct vp_backproject **out, const struct vp_view *views, int6
     struct vp_backproject *b = vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
         return -1;
-    b->n_views = n_views;
-    b->nu = nu;
-    b->nv = nv;
-    b->nx = grid->n[0];
-    b->ny = grid->n[1];
-    b->nz = grid->n[2];
-    b->z0 = z0;
-    b->z1 = z1;
-    b->threads = threads > 0 ? threads : vp_cores();
+    *b = (struct vp_backproject){.n_views = n_views, .nu = nu, .nv = nv, .nx = grid->n[0], .ny = grid->n[1],
+                                 .nz = grid->n[2], .z0 = z0, .z1 = z1,
+                                 .threads = threads > 0 ? threads : vp_cores()};
     b->isa = VP_ISA_FIND(vp_bp_isa, isa);
     if (!b->isa)
         vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);

@@ -310,13 +310,13 @@ static int make_scale(struct vp_filter *f, const struct vp_view *views, const st
 int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
                    const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
 {
-    struct vp_filter *f = calloc(1, sizeof *f);
+    struct vp_filter *f = vp_alloc(1, sizeof *f, "the filter", err);
     const bool parallel = g->beam == VP_PARALLEL;
     bool smooth = false;
 
     *out = NULL;
     if (!f)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+        return -1;
     f->isa = VP_ISA_FIND(vp_filter, NULL);
     f->fft = vp_line_isa(f->isa->name);
     f->t.nu = g->nu;
@@ -444,11 +444,6 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
             f->isa->rows(&job, scratch);
         }
     }
-}
-
-void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out)
-{
-    filter(f, first, n, 0, f->t.nv, f->t.nv, 1, in, out);
 }
 
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,

@@ -458,14 +458,6 @@ void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_vie
         }
 }
 
-void vp_phantom_project(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
-                        int64_t nu, int64_t nv, int samples, float *out)
-{
-    #pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t v = 0; v < nv; v++)
-        vp_phantom_rows(list, n, view, beam, nu, v, v + 1, samples, out + v * nu);
-}
-
 /* Add density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */
 static void add_voxels(double *sum, const struct vp_ellipsoid *e, double x0, double step, double y, double z,
                        int n)

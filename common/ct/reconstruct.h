@@ -23,7 +23,6 @@
 #include "stack/writer.h"
 
 struct vp_kind;
-struct vp_crew;
 struct vp_progress;
 struct vp_ranks;
 struct vp_rates;
@@ -85,6 +84,15 @@ struct vp_bp_part {
     struct vp_bp_plan plan;
 };
 
+enum { VP_RECONSTRUCT_DEVICES = 64 }; /* at most */
+
+/* The devices that make one slab: as many as there are subsets of views. */
+struct vp_crew {
+    double speed;
+    uint64_t free, total; /* bytes, of the device that has the least */
+    int64_t most, depth;  /* slices a pass: that fit, and that it makes */
+};
+
 /* How it is made, from a pass on. */
 struct vp_reconstruct_plan {
     const struct vp_reconstruct *of;
@@ -104,8 +112,8 @@ struct vp_reconstruct_plan {
     bool stay;               /* and all stay there, so that slices leave while others are made */
     char kernel[160];        /* which back-projection was chosen */
     char filter_kernel[128];
-    struct vp_crew *crew;    /* n_devices of each; see reconstruct_internal.h */
-    struct vp_bp_part *part;
+    struct vp_crew crew[VP_RECONSTRUCT_DEVICES];
+    struct vp_bp_part part[VP_RECONSTRUCT_DEVICES];
     int parts;             /* of the next pass */
     uint64_t bytes;        /* what a pass takes on the host */
     uint64_t device_bytes; /* and on a device, at most */
@@ -133,7 +141,6 @@ struct vp_reconstruct_result {
  * whole volume where the input can be read only once. */
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err);
-void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p);
 
 /* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device filters. */
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,

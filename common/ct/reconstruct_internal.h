@@ -13,13 +13,6 @@
 
 enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
 
-/* The devices that make one slab: as many as there are subsets of views. */
-struct vp_crew {
-    double speed;
-    uint64_t free, total; /* bytes, of the device that has the least */
-    int64_t most, depth;  /* slices a pass: that fit, and that it makes */
-};
-
 /* Views a batch (a device wants pieces that are worth a copy and all threads, but short ones, for the first has to come
  * before anything else can begin), and buffers of views and of slices: how many. */
 struct vp_reconstruct_buffers {
@@ -69,7 +62,7 @@ int vp_cut_too_large(const struct vp_reconstruct_plan *p, const char *what, stru
  * stop. `wide`: views that the host filters into longer rows. `partial`: slices of the second and later subsets. */
 struct vp_stages_buffers {
     float *in[VP_RECONSTRUCT_SLOTS], *wide[VP_RECONSTRUCT_SLOTS];
-    float **out, **partial; /* of p->group slices each */
+    float *partial[VP_RECONSTRUCT_DEVICES]; /* of p->group slices each */
 };
 
 /* A reader thread fills slots with batches of views. */
@@ -84,15 +77,9 @@ struct vp_stages_source {
     struct vp_thread thread;
 };
 
-/* A thread makes the slots of the output while views are worked on. */
-struct vp_stages_maker {
-    atomic_bool enough;
-    struct vp_thread thread;
-};
-
-/* Slices for the writer. */
+/* p->group slices for the writer. */
 struct vp_stages_filled {
-    const float *slices;
+    float *slices;
     int count;
     int64_t page; /* of the first */
 };
@@ -101,7 +88,7 @@ struct vp_stages_filled {
 struct vp_stages_sink {
     struct vp_writer *writer;
     struct vp_ring ring;
-    struct vp_stages_filled *slot; /* in any order if `any_order` */
+    struct vp_stages_filled *slot; /* p->out_slots, in any order if `any_order` */
     bool any_order;
     atomic_bool failed;
     struct vp_thread thread;
@@ -119,11 +106,12 @@ struct vp_stages {
     struct vp_reconstruct_plan own;
     struct vp_reconstruct_result *result;
     struct vp_volume volume; /* what the pass makes: a slab for each part of its plan */
-    uint64_t *ticket;      /* of the views in each slot, n_devices of each, */
-    double *took;          /* and what the kernels of each took in the last pass; 0: not measured */
+    uint64_t ticket[VP_RECONSTRUCT_SLOTS][VP_RECONSTRUCT_DEVICES]; /* of the views in each slot, */
+    double took[VP_RECONSTRUCT_DEVICES]; /* and what the kernels of each took in the last pass; 0: not measured */
     struct vp_stages_buffers buffers;
     struct vp_stages_source source;
-    struct vp_stages_maker maker;
+    struct vp_thread maker; /* makes the slots of the output while views are worked on, */
+    atomic_bool made;       /* until all are */
     struct vp_stages_sink sink;
     struct vp_stages_totals all;
     int64_t together; /* views that are handed over before their partners */

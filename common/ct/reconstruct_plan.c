@@ -333,21 +333,16 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
 }
 
 /* Speed and memory of each device. */
-static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct vp_err *err)
+static int ask_devices(const struct vp_reconstruct_plan *p, struct vp_crew *device, struct vp_err *err)
 {
-    struct vp_crew *device = calloc((size_t)p->of->n_devices, sizeof *device);
-    if (!device)
-        vp_fail(err, VP_ERESOURCE, "out of memory");
-    for (int i = 0; device && i < p->of->n_devices; i++) {
+    for (int i = 0; i < p->of->n_devices; i++) {
         struct vp_device_info info = {0};
-        if (!p->of->kind->on_host && p->of->kind->info(p->of->devices[i], &info, err)) {
-            free(device);
-            return NULL;
-        }
+        if (!p->of->kind->on_host && p->of->kind->info(p->of->devices[i], &info, err))
+            return -1;
         device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
                                      .free = info.free, .total = info.total};
     }
-    return device;
+    return 0;
 }
 
 static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
@@ -433,12 +428,7 @@ static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done
 /* All that is decided once, and the limits that the devices were found to have, as they were. */
 static void take_over(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done)
 {
-    struct vp_crew *const crew = p->crew;
-    struct vp_bp_part *const part = p->part;
-    memcpy(crew, done->plan->crew, (size_t)p->of->n_devices * sizeof *crew);
     *p = *done->plan;
-    p->crew = crew;
-    p->part = part;
     p->made = done->made;
     p->stay = false;
 }
@@ -446,34 +436,25 @@ static void take_over(struct vp_reconstruct_plan *p, const struct vp_reconstruct
 static int plan_all(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     struct vp_bp_plan plan;
-    if (check_subsets(p, err) || choose(p, &plan, err))
+    struct vp_crew device[VP_RECONSTRUCT_DEVICES];
+    if (check_subsets(p, err) || choose(p, &plan, err) || ask_devices(p, device, err)
+        || make_plan(p, device, &plan, err))
         return -1;
-    struct vp_crew *device = ask_devices(p, err);
-    const int rc = device ? make_plan(p, device, &plan, err) : -1;
-    free(device);
-    if (!rc)
-        add_out_slots(p);
-    return rc;
+    add_out_slots(p);
+    return 0;
 }
 
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err)
 {
-    int rc = 0;
     *p = (struct vp_reconstruct_plan){.of = r};
-    p->crew = calloc((size_t)r->n_devices, sizeof *p->crew);
-    p->part = calloc((size_t)r->n_devices, sizeof *p->part);
-    if (!p->crew || !p->part)
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (!rc && done)
+    if (r->n_devices > VP_RECONSTRUCT_DEVICES)
+        return vp_fail(err, VP_ERESOURCE, "%d devices are too many, expected at most %d", r->n_devices,
+                       VP_RECONSTRUCT_DEVICES);
+    if (done)
         take_over(p, done);
-    if (!rc && done && !done->shortage)
-        rc = go_on(p, done, err);
-    if (!rc)
-        rc = plan_all(p, err);
-    if (rc < 0)
-        vp_reconstruct_plan_free(p);
-    return rc < 0 ? -1 : 0;
+    const int gone_on = done && !done->shortage ? go_on(p, done, err) : 0;
+    return gone_on < 0 ? -1 : gone_on > 0 ? 0 : plan_all(p, err);
 }
 
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
@@ -483,12 +464,4 @@ int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan
     const int rc = choose(&p, plan, err);
     *filter_device = p.filter_device;
     return rc;
-}
-
-void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p)
-{
-    free(p->crew);
-    free(p->part);
-    p->crew = NULL;
-    p->part = NULL;
 }

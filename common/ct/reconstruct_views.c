@@ -119,14 +119,9 @@ int vp_stages_stop_reading(struct vp_stages *w, bool now, struct vp_err *err)
 
 /* ---- computing ---- */
 
-static uint64_t *ticket_of(const struct vp_stages *w, int slot)
-{
-    return w->ticket + slot * w->r->n_devices;
-}
-
 static int wait_slot(struct vp_stages *w, int slot, struct vp_err *err)
 {
-    return vp_volume_wait(&w->volume, ticket_of(w, slot), err);
+    return vp_volume_wait(&w->volume, w->ticket[slot], err);
 }
 
 /* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
@@ -170,7 +165,7 @@ static int hand_over(struct vp_stages *w, int slot, int64_t first, int64_t n, co
     const bool whole = vp_stages_on_host(w);
     const struct vp_projections views = {.first = first, .n = n, .v0 = whole ? 0 : w->source.v0,
                                          .v1 = whole ? w->r->nv : w->source.v1, .samples = p};
-    if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, ticket_of(w, slot), err))
+    if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, w->ticket[slot], err))
         return -1;
     vp_stats_time(w->r->stats, "backproject", vp_now() - t);
     vp_progress_add(w->r->progress, n);
@@ -207,8 +202,8 @@ static int make_slots(void *arg, struct vp_err *err)
     struct vp_stages *w = arg;
     int rc = 0;
     vp_stages_join_device(w);
-    for (int i = 0; i < w->p->out_slots && !w->maker.enough && !rc; i++)
-        rc = vp_stages_output(w, &w->buffers.out[i], err);
+    for (int i = 0; i < w->p->out_slots && !w->made && !rc; i++)
+        rc = vp_stages_output(w, &w->sink.slot[i].slices, err);
     return rc;
 }
 
@@ -230,7 +225,7 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
         }
         /* not before the reader has its own: it is waited for */
         if (++handled == vp_reconstruct_buffers(w->p).in)
-            vp_thread_start(&w->maker.thread, make_slots, w, false, &ignored);
+            vp_thread_start(&w->maker, make_slots, w, false, &ignored);
         if (before >= 0) {
             const double t = vp_now();
             if ((rc = wait_slot(w, before, err)))
@@ -257,15 +252,16 @@ int vp_stages_accumulate(struct vp_stages *w, struct vp_err *err)
     const uint64_t wide = (uint64_t)w->p->batch * (uint64_t)(rows_of_slot(w) * w->r->nu);
     struct vp_err ignored = VP_ERR_INIT;
 
-    w->maker.enough = false;
-    if (!b->out && !(b->out = calloc((size_t)w->p->out_slots, sizeof *b->out)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+    w->made = false;
+    if (!w->sink.slot
+        && !(w->sink.slot = vp_alloc((size_t)w->p->out_slots, sizeof *w->sink.slot, "the slices", err)))
+        return -1;
     for (int i = 0; i < vp_reconstruct_wide_slots(w->p); i++)
         if (!b->wide[i] && !(b->wide[i] = vp_stages_take(w, wide, "the filtered projections", err)))
             return -1;
     const int rc = add_all(w, err);
-    w->maker.enough = true;
+    w->made = true;
     /* if it failed, store_range() tries again and says so */
-    vp_thread_join(&w->maker.thread, &ignored);
+    vp_thread_join(&w->maker, &ignored);
     return rc;
 }

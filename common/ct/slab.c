@@ -214,12 +214,9 @@ static int too_little(const struct vp_slab *s, struct vp_err *err)
 static int open_on_device(struct vp_slab *s, struct vp_err *err)
 {
     const double start = vp_now();
-    if (!(s->P = vp_slab_matrices(&s->job)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (vp_slab_lay_out(s->kind, &s->job, s->P, &s->l, err))
+    if (!(s->P = vp_slab_matrices(&s->job, err)) || vp_slab_lay_out(s->kind, &s->job, s->P, &s->l, err)
+        || !(s->piece = vp_alloc((size_t)s->l.pieces, sizeof *s->piece, "the ring", err)))
         return -1;
-    if (!(s->piece = calloc((size_t)s->l.pieces, sizeof *s->piece)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
     s->lead = vp_now() - start;
     /* with less memory than there was for the plan, the rings may be too short for the order that it asked for */
     if (s->l.plan.views_per_orbit == 2 && s->l.slots < s->job.together)
@@ -239,10 +236,10 @@ static int open_on_host(struct vp_slab *s, struct vp_err *err)
 
 int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err)
 {
-    struct vp_slab *s = calloc(1, sizeof *s);
+    struct vp_slab *s = vp_alloc(1, sizeof *s, "the slab", err);
     *out = NULL;
     if (!s)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+        return -1;
     s->kind = kind;
     s->job = *job;
     if (kind->on_host ? open_on_host(s, err) : open_on_device(s, err)) {

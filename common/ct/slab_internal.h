@@ -21,7 +21,7 @@ struct vp_slab_layout {
 };
 
 /* Matrices of all views; malloc'd. */
-double *vp_slab_matrices(const struct vp_bp_job *job);
+double *vp_slab_matrices(const struct vp_bp_job *job, struct vp_err *err);
 /* The problem as the kernels see it, and what it takes: rings as large as they are useful if there is room for them,
  * smaller ones otherwise. Pairs of views half a turn apart need the whole scan on the device if the views come in
  * increasing order; where it cannot hold them, or a part of the views is wanted, views go alone. */

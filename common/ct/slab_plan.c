@@ -32,9 +32,9 @@ static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, stru
                                sizeof plan->kernel, &plan->host, err);
 }
 
-double *vp_slab_matrices(const struct vp_bp_job *job)
+double *vp_slab_matrices(const struct vp_bp_job *job, struct vp_err *err)
 {
-    double *P = malloc((size_t)job->n_views * 12 * sizeof *P);
+    double *P = vp_alloc_raw((size_t)job->n_views, 12 * sizeof *P, "the matrices", err);
     for (int64_t s = 0; P && s < job->n_views; s++)
         vp_backproject_matrix(&job->views[s], job->grid, P + 12 * s);
     return P;
@@ -109,10 +109,8 @@ static int plan_on_device(const struct vp_kind *kind, const struct vp_bp_job *jo
                           struct vp_err *err)
 {
     struct vp_slab_layout l = {.bytes = 0};
-    double *P = vp_slab_matrices(job);
-    if (!P)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    const int rc = vp_slab_lay_out(kind, job, P, &l, err);
+    double *P = vp_slab_matrices(job, err);
+    const int rc = P ? vp_slab_lay_out(kind, job, P, &l, err) : -1;
     free(P);
     if (rc)
         return -1;
