@@ -40,21 +40,14 @@ void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
     }
     slab &out = c->out;
     out.nx = (int)p->n[0], out.ny = (int)p->n[1];
-    const auto direct = [&](int channel, const block &b) {
-        out.origin[channel] = (b.at - b.first) * S, out.step[channel] = S;
-        out.begin[channel] = (int)b.first, out.end[channel] = (int)(b.first + b.n);
-    };
-    const auto mirrored = [&](int channel, const block &b) {
-        out.origin[channel] = (b.at + nz - 1 - b.first) * S, out.step[channel] = -S;
-        out.begin[channel] = (int)(nz - b.first - b.n), out.end[channel] = (int)(nz - b.first);
+    const auto channel = [&](int z, const block &b, bool turned) {
+        out.origin[z] = (turned ? b.at + nz - 1 - b.first : b.at - b.first) * S, out.step[z] = turned ? -S : S;
+        out.begin[z] = (int)(turned ? nz - b.first - b.n : b.first), out.end[z] = out.begin[z] + (int)b.n;
     };
     out.begin[1] = out.end[1] = 0, out.origin[1] = out.step[1] = 0;
-    if (c->upper)
-        mirrored(0, c->blocks[0]);
-    else
-        direct(0, c->blocks[0]);
+    channel(0, c->blocks[0], c->upper);
     if (c->Z == 2)
-        mirrored(1, c->blocks[p->mirrored ? 1 : 0]);
+        channel(1, c->blocks[p->mirrored ? 1 : 0], true);
     int64_t k0 = out.begin[0], k1 = out.end[0];
     if (c->Z == 2 && out.end[1] > out.begin[1])
         k0 = vp_min64(k0, out.begin[1]), k1 = vp_max64(k1, out.end[1]);

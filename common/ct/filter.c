@@ -317,8 +317,7 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     *out = NULL;
     if (!f)
         return -1;
-    f->isa = VP_ISA_FIND(vp_filter, NULL);
-    f->fft = vp_line_isa(f->isa->name);
+    vp_filter_use(f, NULL);
     f->t.nu = g->nu;
     f->t.nv = g->nv;
     f->t.views = g->views;
@@ -419,9 +418,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
         float *const cosines = scratch + 2 * f->line.n * VP_FILTER_LANES;
         float *const weights = cosines + (f->t.lens && !f->cosine ? f->t.nu * VP_FILTER_LANES : 0);
-        struct vp_filter_job job = {.line = &f->line, .fft = f->fft, .response = f->weigh, .nu = f->t.nu,
-                                    .left = vp_max64(f->t.pad, f->before), .pad = f->t.pad, .fall = f->t.fall,
-                                    .nu_out = nu_out, .before = f->t.before};
+        struct vp_filter_job job = {.filter = f};
 
         #pragma omp for schedule(dynamic, 4)
         for (int64_t b = 0; b < blocks; b++) {

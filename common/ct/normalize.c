@@ -53,7 +53,6 @@ struct vp_normalize {
     struct scratch *scratch;
 };
 
-/* How many ranges there are if there are any. */
 static int range_sets(const struct vp_normalize *n)
 {
     return n->n_flats ? n->n_flats : 1;

@@ -20,7 +20,6 @@ struct vp_ellipsoid {
 int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file, double radius,
                     double density, struct vp_err *err);
 
-/* Is it one of the names above? */
 bool vp_phantom_named(const char *name);
 
 /* The largest sphere about the origin (radius, mm) that no view cuts off; <= 0 if there is none. An offset

@@ -3,15 +3,14 @@
  * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
  *
- * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory. One
- * pass over the views if a slab a device is the whole volume; otherwise, from seekable input, several passes, in each
- * of which every device makes a slab, and the shares follow what each took for the one before. All devices of a pass
- * get their views from one reading. Slabs do not change a bit.
+ * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory; slabs do
+ * not change a bit. One pass over the views if a slab a device is the whole volume; otherwise, from seekable input,
+ * several, where the shares follow what each device took for the one before.
  *
  * Where slabs would be too thin to keep all devices busy, several devices make the same slab, each from a subset of the
- * views, and their sums are added on the host: the grid of R slabs by C subsets of iFDK (Chen et al. 2019, sec. 4). The
- * sum is taken in float32 in the order of the subsets, so that a grid always gives the same bits; but other bits than
- * one device gives, from which it differs by rounding (less than 1e-6, relative L2). */
+ * views, and their sums are added on the host, in float32 in the order of the subsets: the grid of R slabs by C subsets of
+ * iFDK (Chen et al. 2019, sec. 4). A grid always gives the same bits; but other bits than one device gives, from which it
+ * differs by rounding (less than 1e-6, relative L2). */
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 

@@ -1,4 +1,4 @@
-/* What the plan of a reconstruction (reconstruct_plan.c, reconstruct_cut.c) and its stages share: passes (reconstruct.c), views in
+/* What the plan of a reconstruction (reconstruct_plan.c) and its stages share: passes (reconstruct.c), views in
  * (reconstruct_views.c), slices out (reconstruct_slices.c). */
 #ifndef VP_RECONSTRUCT_INTERNAL_H
 #define VP_RECONSTRUCT_INTERNAL_H
@@ -33,29 +33,6 @@ struct vp_reconstruct_domain {
 struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p);
 struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part);
 
-/* ---- the parts of a pass (reconstruct_cut.c): who makes which slices from which views, and what that takes ---- */
-
-/* Slices that are copied together: enough to write in large pieces, but only a small part of the memory. */
-int64_t vp_cut_group(const struct vp_reconstruct_plan *p);
-struct vp_bp_part vp_cut_part(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1);
-/* Devices are asked side by side: each takes a while to answer. */
-int vp_cut_ask(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, struct vp_err *err);
-/* All parts of the pass, with what each takes. */
-int vp_cut_place(struct vp_reconstruct_plan *p, struct vp_err *err);
-/* Whole units that a crew can make: the last one may be cut short by the end of the volume. */
-int64_t vp_cut_units(const struct vp_crew *crew, int64_t slices, int64_t unit);
-/* The devices in crews of `subsets`, of which every one could make all slices. */
-void vp_cut_muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets);
-/* Slabs for one pass (or a part of it) from the crews' shares of `slices`; again: by what each took for its last one. */
-void vp_cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit);
-void vp_cut_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_plan *before, const double *took);
-/* What a pass with these parts takes, into p->bytes and p->device_bytes, and whether that is there. */
-bool vp_cut_fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n);
-/* The slabs as they are cut: 1 if they fit, 0 if not, -1 on errors. */
-int vp_cut_check(struct vp_reconstruct_plan *p, struct vp_err *err);
-/* The numbers of the last count against their limits. */
-int vp_cut_too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err);
-
 /* ---- the stages ---- */
 
 /* Slots are kept from one pass to the next, and to the end: to free memory that a device copies from, it would have to
@@ -71,7 +48,6 @@ struct vp_stages_source {
     struct vp_ring ring;
     int64_t first[VP_RECONSTRUCT_SLOTS];
     int count[VP_RECONSTRUCT_SLOTS];
-    int partners[VP_RECONSTRUCT_SLOTS]; /* that many more follow, from view first + partner on */
     bool count_bad;  /* the first pass counts, the others see the same samples */
     double begun, done; /* when the first view was there, and the last */
     struct vp_thread thread;

@@ -56,7 +56,6 @@ static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most,
     const double t = vp_now();
     s->first[slot] = first;
     s->count[slot] = n;
-    s->partners[slot] = partner ? n : 0;
     if (read_run(w, first, n, *to, err) || (partner && read_run(w, first + partner, n, *to + (size_t)n * view, err)))
         return -1;
     vp_stats_time(w->r->stats, "read", vp_now() - t);
@@ -182,11 +181,11 @@ static int add(struct vp_stages *w, int slot, float *wide, struct vp_err *err)
     float *p = w->buffers.in[slot];
     float *a = prepare(w, s->first[slot], n, p, wide ? wide : p);
 
+    const int64_t partner = w->p->partner;
     spread(w, n, a);
-    if (!s->partners[slot])
+    if (!partner)
         return hand_over(w, slot, s->first[slot], n, a, err);
     p += (size_t)n * in;
-    const int64_t partner = w->p->partner;
     const float *b = prepare(w, s->first[slot] + partner, n, p, wide ? wide + (size_t)n * out : p);
     for (int64_t i = 0; i < n; i += w->together) {
         const int64_t k = vp_min64(w->together, n - i), first = s->first[slot] + i;

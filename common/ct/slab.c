@@ -2,17 +2,15 @@
 /* Slabs of a volume, on the CPU and on devices with memory of their own.
  *
  * There, three queues. `up` copies pieces of views into a ring of raw pieces in device memory. `work` filters a piece,
- * packs it into slots of orbits, and back-projects ("runs") orbits when enough are together that the traffic of the
- * volume is hidden. `down` copies finished slices to the host. A run keeps every multiprocessor to its end, so what is
- * filtered and packed waits for it; the ring holds the views of a whole run or more, so that the bus does not wait as
- * well, and the input comes as fast as it can.
+ * packs it into slots of orbits, and back-projects ("runs") orbits, in increasing order, when enough are together that
+ * the traffic of the volume is hidden. `down` copies finished slices to the host. A run keeps every multiprocessor to its
+ * end, so what is filtered and packed waits for it; the ring holds the views of a whole run or more, so that the bus does
+ * not wait as well.
  *
  * When the last view has come, the orbits that were not run yet are run part by part of the slab: the first slices
  * leave the device while the others are worked on. Where all orbits have a slot and stay there, parts are run by
  * themselves from the beginning: the lower ones follow the upload, the others as far as that leaves the device idle,
- * and most of what they lack is run at the end, while the lower ones leave.
- *
- * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
+ * and most of what they lack is run at the end, while the lower ones leave. */
 #include "ct/slab_internal.h"
 
 #include "base/err.h"
