@@ -64,6 +64,11 @@ int vp_slab_lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, con
                    struct vp_err *err)
 {
     struct vp_device_info device;
+    if (!kind->backproject || (job->filter && !kind->filter)) {
+        vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for %s", kind->name,
+                kind->backproject ? "filtering projections" : "back-projection");
+        return vp_hint(err, "use --device cpu");
+    }
     if (kind->info(job->device, &device, err))
         return -1;
     l->room = device.free > device.driver ? device.free - device.driver : 0;
