@@ -3,7 +3,7 @@
 #include "backproject_choice.cuh"
 #include "launch.cuh"
 
-#include <new>
+#include <stdlib.h>
 
 using namespace vp;
 
@@ -56,16 +56,16 @@ int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct v
          struct vp_queue *queue, struct vp_err *err)
 {
     *out = NULL;
-    vp_devbp *const b = new (std::nothrow) vp_devbp();
+    vp_devbp *const b = (vp_devbp *)vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
-        return vp_fail(err, VP_ERUN, "out of memory");
+        return -1;
     b->p = *p;
     b->stream = queue->stream;
     b->vol = (float *)memory->volume;
     b->packed = (float *)memory->packed;
     b->next_tile = (int *)memory->fixed;
     if (choose(p, &b->c, &b->plan, err) || (b->c.tiled() && make_map(b->c, b->packed, &b->map, err))) {
-        delete b;
+        free(b);
         return -1;
     }
     *out = b;
@@ -201,7 +201,7 @@ int blend(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err
 
 void close(struct vp_devbp *b)
 {
-    delete b;
+    free(b);
 }
 
 } // namespace

@@ -131,7 +131,7 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
     struct vp_ellipsoid e;
     char *text = NULL;
     size_t room = 0;
-    int64_t line = 0, space = 0;
+    int64_t line = 0;
     int rc = -1;
     FILE *f = vp_fopen(path, "re");
 
@@ -146,15 +146,12 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
             goto out;
         if (!got)
             continue;
-        if (*n == space) {
-            space = space ? 2 * space : 64;
-            struct vp_ellipsoid *more = space <= MOST ? realloc(*list, (size_t)space * sizeof **list) : NULL;
-            if (!more) {
-                vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
-                goto out;
-            }
-            *list = more;
+        struct vp_ellipsoid *more = *n < MOST ? realloc(*list, (size_t)(*n + 1) * sizeof **list) : NULL;
+        if (!more) {
+            vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
+            goto out;
         }
+        *list = more;
         (*list)[(*n)++] = e;
     }
     if (ferror(f))

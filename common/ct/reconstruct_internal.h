@@ -14,13 +14,13 @@
 enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
 
 /* Views a batch (a device wants pieces that are worth a copy and all threads, but short ones, for the first has to come
- * before anything else can begin), and buffers of views and of slices: how many. */
+ * before anything else can begin), and buffers of views and of slices: how many. `wide`: of views that the host filters
+ * into longer rows. */
 struct vp_reconstruct_buffers {
-    int least, most, in, out;
+    int least, most, in, wide, out;
+    int64_t width; /* columns of the views that come in */
 };
 struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p);
-int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p); /* of views that the host filters into longer rows */
-int64_t vp_reconstruct_in_width(const struct vp_reconstruct_plan *p); /* columns of the views in a slot */
 
 /* Share `slices` out to n crews in whole units, in proportion to their speed and at most `most` to each, so that the
  * slowest is done as early as can be. Sets `depth`; returns the units that nobody has room for. */

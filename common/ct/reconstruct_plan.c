@@ -34,26 +34,18 @@ struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct
     const uint64_t view = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
     const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
-    struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .out = 2};
-    if (!p->of->kind->on_host) {
-        b = (struct vp_reconstruct_buffers){.least = 2 /* a pair */, .most = 2, .in = VP_RECONSTRUCT_SLOTS, .out = 3};
+    struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .wide = 1, .out = 2};
+    if (!p->of->kind->on_host) { /* of pairs; every slot that a device reads from needs room for longer rows */
+        b = (struct vp_reconstruct_buffers){.least = 2, .most = 2, .in = VP_RECONSTRUCT_SLOTS,
+                                            .wide = VP_RECONSTRUCT_SLOTS, .out = 3};
         while (b.most < 64 && 2 * (uint64_t)b.most * view <= slot)
             b.most *= 2;
     }
     /* once slices were made theirs stay as they are, for the writer may be at work on them */
     b.out = p->made > 0 ? p->out_slots : b.out;
+    b.wide = p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : b.wide;
+    b.width = p->of->feed && !p->filter_device ? p->of->nu : p->of->in_nu;
     return b;
-}
-
-/* Every slot that a device reads from needs room for the longer rows. */
-int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p)
-{
-    return p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : p->of->kind->on_host ? 1 : VP_RECONSTRUCT_SLOTS;
-}
-
-int64_t vp_reconstruct_in_width(const struct vp_reconstruct_plan *p)
-{
-    return p->of->feed && !p->filter_device ? p->of->nu : p->of->in_nu;
 }
 
 /* Slices that are copied together: enough to write in large pieces, but only a small part of the memory. */
@@ -254,13 +246,13 @@ static bool within(const struct vp_reconstruct_plan *p)
 static bool fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
 {
     const struct vp_reconstruct_buffers slots = vp_reconstruct_buffers(p);
-    const uint64_t in = (uint64_t)vp_reconstruct_in_width(p) * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t in = (uint64_t)slots.width * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t slice = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 
     p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
                (uint64_t)p->batch * ((uint64_t)slots.in * in +
-                                     (uint64_t)vp_reconstruct_wide_slots(p) * wide) +
+                                     (uint64_t)slots.wide * wide) +
                (uint64_t)(slots.out + p->subsets - 1) * (uint64_t)group_of(p) * slice +
                (p->of->filter ? vp_filter_tables(p->of->filter)->bytes : 0) +
                (p->of->normalize ? vp_normalize_facts(p->of->normalize).bytes : 0);
@@ -708,14 +700,6 @@ static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done
     return !p->of->device_memory || p->device_bytes <= p->of->device_memory;
 }
 
-/* All that is decided once, and the limits that the devices were found to have, as they were. */
-static void take_over(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done)
-{
-    *p = *done->plan;
-    p->made = done->made;
-    p->stay = false;
-}
-
 static int plan_all(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     struct vp_bp_plan plan;
@@ -734,8 +718,12 @@ int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstru
     if (r->n_devices > VP_RECONSTRUCT_DEVICES)
         return vp_fail(err, VP_ERESOURCE, "%d devices are too many, expected at most %d", r->n_devices,
                        VP_RECONSTRUCT_DEVICES);
-    if (done)
-        take_over(p, done);
+    if (done) {
+        /* all that is decided once, and the limits that the devices were found to have, as they were */
+        *p = *done->plan;
+        p->made = done->made;
+        p->stay = false;
+    }
     const int gone_on = done && !done->shortage ? go_on(p, done, err) : 0;
     return gone_on < 0 ? -1 : gone_on > 0 ? 0 : plan_all(p, err);
 }

@@ -42,7 +42,7 @@ static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most,
 {
     struct vp_stages_source *s = &w->source;
     const int64_t partner = w->p->partner;
-    const int64_t width = vp_reconstruct_in_width(w->p);
+    const int64_t width = vp_reconstruct_buffers(w->p).width;
     const size_t view = (size_t)width * (size_t)(s->v1 - s->v0);
     const uint64_t room = (partner ? 2 : 1) * (uint64_t)most * (uint64_t)(width * rows_of_slot(w));
     const int slot = vp_ring_fill(&s->ring), n = (int)(end - first);
@@ -118,11 +118,6 @@ int vp_stages_stop_reading(struct vp_stages *w, bool now, struct vp_err *err)
 
 /* ---- computing ---- */
 
-static int wait_slot(struct vp_stages *w, int slot, struct vp_err *err)
-{
-    return vp_volume_wait(&w->volume, w->ticket[slot], err);
-}
-
 /* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
 static float *prepare(struct vp_stages *w, int64_t first, int n, float *p, float *q)
 {
@@ -176,7 +171,7 @@ static int add(struct vp_stages *w, int slot, float *wide, struct vp_err *err)
 {
     const struct vp_stages_source *s = &w->source;
     const int n = s->count[slot];
-    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)vp_reconstruct_in_width(w->p);
+    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)vp_reconstruct_buffers(w->p).width;
     const size_t out = rows * (size_t)(w->p->filter_device ? w->r->in_nu : w->r->nu);
     float *p = w->buffers.in[slot];
     float *a = prepare(w, s->first[slot], n, p, wide ? wide : p);
@@ -227,7 +222,7 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
             vp_thread_start(&w->maker, make_slots, w, false, &ignored);
         if (before >= 0) {
             const double t = vp_now();
-            if ((rc = wait_slot(w, before, err)))
+            if ((rc = vp_volume_wait(&w->volume, w->ticket[before], err)))
                 break;
             vp_stats_time(w->r->stats, "upload", vp_now() - t);
             vp_ring_taken(&s->ring);
@@ -240,7 +235,7 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
     const double t = vp_now();
     rc = rc ? rc : vp_adjoint_end(&w->volume, err);
     if (before >= 0 && !rc)
-        rc = wait_slot(w, before, err);
+        rc = vp_volume_wait(&w->volume, w->ticket[before], err);
     vp_stats_time(w->r->stats, "backproject", vp_now() - t);
     return rc;
 }
@@ -255,7 +250,7 @@ int vp_stages_accumulate(struct vp_stages *w, struct vp_err *err)
     if (!w->sink.slot
         && !(w->sink.slot = vp_alloc((size_t)w->p->out_slots, sizeof *w->sink.slot, "the slices", err)))
         return -1;
-    for (int i = 0; i < vp_reconstruct_wide_slots(w->p); i++)
+    for (int i = 0; i < vp_reconstruct_buffers(w->p).wide; i++)
         if (!b->wide[i] && !(b->wide[i] = vp_stages_take(w, wide, "the filtered projections", err)))
             return -1;
     const int rc = add_all(w, err);

@@ -472,15 +472,6 @@ static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t 
                : 0;
 }
 
-static int filter(struct vp_slab *s, int64_t first, int64_t k, const float *raw, float *to, struct vp_err *err)
-{
-    return clock_start(s, FILTER, err)
-                   || s->kind->filter->run(s->filter, first, k, s->l.out.v0, s->l.out.v1, raw, to, err)
-                   || clock_stop(s, FILTER, err)
-               ? -1
-               : 0;
-}
-
 /* One piece: k views from `first`, all in the same half of the scan. */
 static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, int64_t v1, const float *proj,
                      struct vp_err *err)
@@ -498,7 +489,11 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
         return -1;
     if (orbit + k - s->next[0] > l->slots)
         return vp_fail(err, VP_ERUN, "views came in another order than was planned");
-    if (upload(s, p, raw, k, v0, v1, proj, err) || (s->filter && filter(s, first, k, raw, filtered, err))
+    if (upload(s, p, raw, k, v0, v1, proj, err)
+        || (s->filter
+            && (clock_start(s, FILTER, err)
+                || s->kind->filter->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
+                || clock_stop(s, FILTER, err)))
         || clock_start(s, PACK, err)
         || s->kind->backproject->pack(s->b, orbit, k, l->out.v0, l->out.v1, second ? NULL : filtered,
                                       second ? filtered : NULL, err)
