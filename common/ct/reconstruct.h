@@ -77,7 +77,7 @@ struct vp_reconstruct {
 
 /* What one device makes in a pass: a slab, from a subset of the views. */
 struct vp_bp_part {
-    int device, subset;
+    int device;
     int64_t z0, z1;      /* slices (of the lower half, if mirrored) */
     int64_t first, last; /* views; of the first half of the scan, and their partners, if those come together */
     struct vp_bp_plan plan;
@@ -144,10 +144,6 @@ int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstru
 /* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device filters. */
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
                          struct vp_err *err);
-
-/* Detector rows [*v0, *v1) that slices [z0, z1) need, and their mirror images. */
-void vp_reconstruct_rows(const struct vp_reconstruct *r, int64_t z0, int64_t z1, bool mirrored, int64_t *v0,
-                         int64_t *v1);
 
 /* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,

@@ -68,18 +68,6 @@ struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_p
         .lo = p->of->z0 + p->made, .hi = p->mirrored && !p->of->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1};
 }
 
-void vp_reconstruct_rows(const struct vp_reconstruct *r, int64_t z0, int64_t z1, bool mirrored, int64_t *v0, int64_t *v1)
-{
-    const int64_t nz = r->grid->n[2];
-    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, v0, v1);
-    if (mirrored) {
-        int64_t w0, w1;
-        vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, nz - z1, nz - z0, &w0, &w1);
-        *v0 = vp_min64(*v0, w0);
-        *v1 = vp_max64(*v1, w1);
-    }
-}
-
 struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part)
 {
     const struct vp_reconstruct *r = p->of;
@@ -99,7 +87,7 @@ static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int crew, 
     const bool pairs = of > 1 && p->partner > 0;
     const int64_t lo = pairs ? 0 : p->of->first, n = pairs ? p->partner : p->of->last - p->of->first;
     const int device = p->of->devices[crew * p->subsets + subset];
-    return (struct vp_bp_part){.device = device, .subset = subset, .z0 = z0, .z1 = z1,
+    return (struct vp_bp_part){.device = device, .z0 = z0, .z1 = z1,
                                .first = lo + n * it / of, .last = lo + n * (it + 1) / of};
 }
 
@@ -315,7 +303,7 @@ static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
 static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t z1)
 {
     int64_t v0, v1;
-    vp_reconstruct_rows(p->of, z0, z1, p->mirrored, &v0, &v1);
+    vp_backproject_rows(p->of->views, p->of->n_views, p->of->nv, p->of->grid, z0, z1, p->mirrored, &v0, &v1);
     return vp_max64(v1 - v0, 1);
 }
 

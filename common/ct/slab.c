@@ -103,7 +103,7 @@ static void keep_a_row(int64_t nv, int64_t *v0, int64_t *v1)
 
 static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, struct vp_err *err)
 {
-    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, &plan->v0, &plan->v1);
+    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, false, &plan->v0, &plan->v1);
     keep_a_row(j->nv, &plan->v0, &plan->v1);
     plan->z_step = 1;
     return vp_backproject_plan(j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, plan->kernel,

@@ -116,13 +116,7 @@ static int64_t upper_first(const struct vp_devbp_problem *p)
 static void rows_of(const struct vp_devbp_problem *p, int64_t *v0, int64_t *v1)
 {
     const struct scene *s = scene;
-    vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, v0, v1);
-    if (p->mirrored) {
-        int64_t w0, w1;
-        vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->n[2] - p->z1, p->n[2] - p->z0, &w0, &w1);
-        *v0 = vp_min64(w0, *v0);
-        *v1 = vp_max64(w1, *v1);
-    }
+    vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, p->mirrored, v0, v1);
     if (like.flat) {
         *v0 = 0;
         *v1 = p->nv;
