@@ -1,14 +1,338 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Back-projection on a CUDA device: memory, launches, what has been summed. */
-#include "backproject_choice.cuh"
+/* Back-projection on a CUDA device: which kernel the matrices and the device allow, where the slab and the packed views
+ * lie; launches, what has been summed. */
+#include "backproject_column.cuh"
+#include "gpu_error.h"
+#include "gpu_size.h"
+#include "gpu_slab.h"
 #include "launch.cuh"
 
-#include <new>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 using namespace vp;
 
+namespace
+{
+
+/* ---- the choice ---- */
+
+enum kind { COLUMN_TILED, COLUMN, MATRIX_TILED, MATRIX, PLAIN };
+
+/* One set of slices in a row: [first, first + n), stored from slice `at` of the volume on. */
+struct block {
+    int64_t first, n, at;
+};
+
+struct choice {
+    enum kind kind;
+    vp_orbit_shape shape;
+    int R, Z;
+    bool upper; /* Z = 1 on a mirrored scan: the slab lies in the upper half and is worked on as its mirror */
+    column_kernel column; /* for matrices its K, tile and batch */
+    int box_pitch, box_rows, stages;
+    block blocks[2];
+    int64_t half_x;                       /* columns worked on */
+    int segment0, segments, last_segment; /* pieces of K slices; last_segment: of the whole grid */
+    int64_t row_base;                     /* detector row of packed row 0, working direction */
+    int64_t rows, pitch, pad;             /* of a slot */
+    int64_t slots, slot_floats;
+    slab out; /* without vol */
+    int processors;
+
+    bool columns() const { return kind == COLUMN || kind == COLUMN_TILED; }
+    bool tiled() const { return kind == COLUMN_TILED || kind == MATRIX_TILED; }
+};
+
+/* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
+template <class View> void fill_args(const vp_devbp_problem *p, const choice &c, view_args<View> *a)
+{
+    a->out = c.out;
+    a->nz = (int)p->n[2], a->half_x = (int)c.half_x;
+    a->nu = (int)p->nu, a->nv = (int)p->nv, a->row_base = (int)c.row_base;
+    a->tiles_x = (int)vp_groups(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_groups(p->n[1], c.column.tile_y);
+    a->segment0 = c.segment0, a->segments = c.segments;
+    a->pitch = (int)c.pitch, a->rows = (int)c.rows, a->pad = (int)c.pad;
+    a->box_pitch = c.box_pitch, a->box_rows = c.box_rows;
+}
+
+int validate(const vp_devbp_problem *p, vp_err *err)
+{
+    constexpr int64_t most = 1 << 20;
+    if (p->n_views > 1 << 24)
+        return vp_fail(err, VP_ERUN, "%lld views cannot be back-projected", (long long)p->n_views);
+    if (p->nu > most / 4 || p->nv > most / 4)
+        return vp_fail(err, VP_ERUN, "a detector of %lldx%lld pixels is out of range", (long long)p->nu,
+                       (long long)p->nv);
+    if (p->n[0] > most || p->n[1] > most || p->n[2] > most)
+        return vp_fail(err, VP_ERUN, "a volume of %lldx%lldx%lld voxels is out of range", (long long)p->n[0],
+                       (long long)p->n[1], (long long)p->n[2]);
+    for (int64_t i = 0; i < 12 * p->n_views; i++)
+        if (!isfinite(p->P[i]))
+            return vp_fail(err, VP_ERUN, "view %lld: the matrix is not finite", (long long)(i / 12));
+    return 0;
+}
+
+/* Which slices the slab holds and which pieces of the working half produce them. */
+void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
+{
+    const int64_t nz = p->n[2], half = (nz + 1) / 2, S = p->n[0] * p->n[1];
+    c->blocks[0] = {p->z0, p->z1 - p->z0, 0};
+    c->blocks[1] = {0, 0, 0};
+    if (p->mirrored) {
+        const int64_t b0 = vp_max64(nz - p->z1, p->z1);
+        c->blocks[1] = {b0, vp_max64(nz - p->z0 - b0, 0), p->z1 - p->z0};
+    }
+    slab &out = c->out;
+    out.nx = (int)p->n[0], out.ny = (int)p->n[1];
+    const auto channel = [&](int z, const block &b, bool turned) {
+        out.origin[z] = (turned ? b.at + nz - 1 - b.first : b.at - b.first) * S, out.step[z] = turned ? -S : S;
+        out.begin[z] = (int)(turned ? nz - b.first - b.n : b.first), out.end[z] = out.begin[z] + (int)b.n;
+    };
+    out.begin[1] = out.end[1] = 0, out.origin[1] = out.step[1] = 0;
+    channel(0, c->blocks[0], c->upper);
+    if (c->Z == 2)
+        channel(1, c->blocks[p->mirrored ? 1 : 0], true);
+    int64_t k0 = out.begin[0], k1 = out.end[0];
+    if (c->Z == 2 && out.end[1] > out.begin[1])
+        k0 = vp_min64(k0, out.begin[1]), k1 = vp_max64(k1, out.end[1]);
+    const int64_t depth = mirror ? half : nz;
+    k1 = vp_min64(k1, depth);
+    c->segment0 = (int)(k0 / K);
+    c->segments = (int)((k1 + K - 1) / K) - c->segment0;
+    c->last_segment = (int)((depth + K - 1) / K) - 1;
+}
+
+void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, column_args *a)
+{
+    for (int o = 0; o < n; o++) {
+        a->view[o] = vp_orbit_column(p->P + 12 * (first + o), p->nv, p->n, c.shape.flip_v);
+        a->view[o].cv += SPLIT;
+    }
+    a->n = n;
+}
+
+void fill_views(const vp_devbp_problem *p, const choice &, int64_t first, int n, matrix_args *a)
+{
+    const double hx = 0.5 * (double)(p->n[0] - 1), hy = 0.5 * (double)(p->n[1] - 1);
+    for (int o = 0; o < n; o++) {
+        const double *P = p->P + 12 * (first + o);
+        for (int r = 0; r < 12; r += 4) {
+            memcpy(a->view[o].m + r, P + r, 4 * sizeof *P);
+            a->view[o].m[r + 3] += hx * P[r] + hy * P[r + 1];
+        }
+    }
+    a->n = n;
+}
+
+/* Largest tile extents over the whole grid, so that the choice does not depend on the slab. */
+template <class Args, class Launch>
+int measure_extent(const vp_devbp_problem *p, const choice &c, Launch launch, int extent[2], vp_err *err)
+{
+    const int64_t orbits = p->n_views / c.R;
+    Args a = {};
+    int *device = NULL;
+    fill_args(p, c, &a);
+    cudaError_t e = cudaMalloc(&device, 2 * sizeof *device);
+    if (e == cudaSuccess)
+        e = cudaMemset(device, 0, 2 * sizeof *device);
+    for (int64_t o = 0; e == cudaSuccess && o < orbits; o += VIEW_BATCH) {
+        fill_views(p, c, o, (int)vp_min64(VIEW_BATCH, orbits - o), &a);
+        e = launch(a, device);
+    }
+    if (e == cudaSuccess)
+        e = cudaMemcpy(extent, device, 2 * sizeof *device, cudaMemcpyDeviceToHost);
+    cudaFree(device);
+    return vp_gpu_check(err, e, "cannot measure the tiles");
+}
+
+bool covers(const column_kernel &k, const vp_orbit_shape &shape)
+{
+    return shape.s_min >= k.s_lower && shape.s_max <= k.s_upper;
+}
+
+/* Rows around the middle when they are not fixed by bins. */
+void open_window(column_kernel *k, const vp_orbit_shape &shape)
+{
+    if (k->set != SET_ANY)
+        return;
+    const double half = 0.5 * (k->K - 1) * shape.s_max;
+    k->lo = -(int)half - 2, k->hi = (int)half + 3;
+}
+
+int choose_tiled(const vp_devbp_problem *p, choice *c, bool mirror, size_t shared_limit, bool *found, vp_err *err)
+{
+    const int M = c->R * c->Z;
+    int extent[2] = {0, 0};
+    *found = false;
+    for (int set = 0; set < SETS && !*found; set++) {
+        column_kernel k;
+        if (!column_tiled(c->R, c->Z, (column_set)set, &k))
+            return 0;
+        if (!covers(k, c->shape))
+            continue;
+        open_window(&k, c->shape);
+        c->column = k;
+        place_slab(p, c, mirror, k.K);
+        if (!extent[0]
+            && measure_extent<column_args>(
+                p, *c,
+                [&](const column_args &a, int *device) {
+                    return launch_column_extent(k, a, c->last_segment, device, NULL);
+                },
+                extent, err))
+            return -1;
+        const int wide = extent[0] + 4 / M - 1; /* boxes begin at multiples of 16 bytes */
+        c->box_rows = extent[1] + k.hi - k.lo;
+        c->box_pitch = k.pitch ? k.pitch : (int)vp_round_up(wide + k.pitch_step / 2, k.pitch_step) - k.pitch_step / 2;
+        if (wide > c->box_pitch || c->box_pitch * M / map_floats(M) > 256 || c->box_rows > 256)
+            continue;
+        for (c->stages = 8; c->stages >= k.stages && !*found; c->stages--)
+            *found = column_tiled_shared(k, c->box_pitch, c->box_rows, c->stages) <= shared_limit;
+        c->stages++;
+    }
+    return 0;
+}
+
+/* Pixels a slice from which on float32 steps along a piece of MATRIX_K slices are too coarse for 2e-6. */
+constexpr double MATRIX_STEP = 3;
+
+int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
+{
+    *c = choice{};
+    cudaDeviceProp device;
+    if (vp_gpu_check(err, cudaSetDevice(p->device), "cannot use the device") ||
+        vp_gpu_check(err, cudaGetDeviceProperties(&device, p->device), "cannot ask the device"))
+        return -1;
+    if (device.major < 8)
+        return vp_fail(err, VP_ERUN, "%s has compute capability %d.%d, 8.0 or newer is needed", device.name,
+                       device.major, device.minor);
+    const bool tiles = device.minor == 0 && (device.major == 9 || device.major == 10);
+    const size_t shared_limit = device.sharedMemPerBlockOptin;
+    c->processors = device.multiProcessorCount;
+    c->shape = vp_orbit_test(p->P, p->n_views, p->nv, p->n);
+    c->R = c->Z = 1;
+    c->half_x = p->n[0];
+    bool plain = !c->shape.positive || c->shape.reach > 1 << 18;
+    const bool columns = c->shape.columns && !plain, mirror = columns && c->shape.mirror;
+    plain |= !columns && c->shape.step > MATRIX_STEP;
+
+    if (p->mirrored && !mirror)
+        return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
+    if (columns) {
+        c->R = c->shape.half_turn && !p->single ? 2 : 1;
+        c->half_x = c->R == 2 ? (p->n[0] + 1) / 2 : p->n[0];
+        if (mirror) {
+            c->upper = !p->mirrored && p->z0 >= (p->n[2] + 1) / 2 && p->z0 > 0;
+            c->Z = c->upper || (!p->mirrored && p->z1 <= (p->n[2] + 1) / 2 && p->z1 < p->n[2]) ? 1 : 2;
+        }
+        bool tiled = false;
+        if (tiles && choose_tiled(p, c, mirror, shared_limit, &tiled, err))
+            return -1;
+        if (tiled && mirror) { /* slabs of one scan must not differ in kernel: the other shape of slab has to
+                                  fit as well */
+            choice other = *c;
+            other.Z = 3 - c->Z, other.upper = false;
+            vp_devbp_problem lower = *p;
+            lower.z0 = 0, lower.z1 = other.Z == 2 ? p->n[2] : 1, lower.mirrored = false;
+            if (choose_tiled(&lower, &other, mirror, shared_limit, &tiled, err))
+                return -1;
+            tiled = tiled && other.column.set == c->column.set;
+        }
+        for (int set = 0; set < SETS && !tiled; set++) {
+            column_portable(c->R, c->Z, (column_set)set, &c->column);
+            if (covers(c->column, c->shape))
+                break;
+        }
+        open_window(&c->column, c->shape);
+        c->kind = tiled ? COLUMN_TILED : COLUMN;
+        place_slab(p, c, mirror, c->column.K);
+        int64_t v1;
+        vp_orbit_rows(p->P, p->n_views, p->nv, p->n, c->shape.flip_v, vp_max64(0, c->segment0 * c->column.K),
+                      (double)((c->segment0 + c->segments) * c->column.K - 1), &c->row_base, &v1);
+        const int M = c->R * c->Z;
+        c->pad = tiled ? 0 : c->column.hi - c->column.lo + 1;
+        c->rows = vp_max64(v1 - c->row_base, 1) + 2 * c->pad;
+        c->pitch = tiled ? vp_round_up(p->nu, vp_max64(4 / M, 1)) : p->nu + 4;
+        c->slot_floats = c->rows * c->pitch * M;
+    } else {
+        c->column.K = MATRIX_K, c->column.batch = VIEW_BATCH;
+        c->column.tile_x = c->column.tile_y = MATRIX_TILE;
+        c->kind = plain ? PLAIN : MATRIX;
+        place_slab(p, c, false, MATRIX_K);
+        c->pitch = vp_round_up(p->nu + 2 * MATRIX_PAD, 2), c->rows = p->nv + 2 * MATRIX_PAD, c->pad = MATRIX_PAD;
+        c->slot_floats = c->rows * c->pitch * 2;
+        if (tiles && !plain) {
+            choice whole = *c;
+            whole.segment0 = 0, whole.segments = c->last_segment + 1;
+            int extent[2];
+            if (measure_extent<matrix_args>(
+                    p, whole, [](const matrix_args &a, int *device) { return launch_matrix_extent(a, device, NULL); },
+                    extent, err))
+                return -1;
+            c->box_rows = extent[1];
+            if (matrix_tiled(extent[0] + 1, &c->box_pitch) && c->box_rows <= 256 &&
+                matrix_tiled_shared(c->box_pitch, c->box_rows) <= shared_limit / 2)
+                c->kind = MATRIX_TILED;
+        }
+    }
+    const int64_t tiles_max = ((p->n[0] + 15) / 16) * ((p->n[1] + 15) / 16) * (int64_t)(c->segments);
+    if (tiles_max > INT32_MAX)
+        return vp_fail(err, VP_ERUN, "the slab has too many voxels for one device");
+    const int64_t orbits = p->n_views / c->R;
+    c->slots = p->orbits ? vp_min64(p->orbits, orbits) : orbits;
+    return 0;
+}
+
+void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *plan)
+{
+    static const char *const names[] = {"columns", "columns", "3x4 matrices", "3x4 matrices",
+                                        "3x4 matrices in float64"};
+    static const char *const sets[] = {"s 0.5", "s 1", "s 2", "any s"};
+    const bool columns = c.columns();
+    memset(plan, 0, sizeof *plan);
+    if (columns)
+        snprintf(plan->kernel, sizeof plan->kernel, "%s%s%s, %s, %d slices a thread, %s", names[c.kind],
+                 c.R == 2 ? ", half-turn pairs" : "", c.Z == 2 ? ", z mirror" : "", sets[c.column.set], c.column.K,
+                 c.kind == COLUMN_TILED ? "tensor tiles" : "portable");
+    else
+        snprintf(plan->kernel, sizeof plan->kernel, "%s, %s", names[c.kind],
+                 c.kind == MATRIX_TILED ? "tensor tiles" : "portable");
+    plan->views_per_orbit = c.R;
+    plan->mirror = columns && c.shape.mirror;
+    plan->orbits = p->n_views / c.R;
+    plan->v0 = 0, plan->v1 = p->nv;
+    if (columns) {
+        int64_t v0 = c.row_base, v1 = vp_min64(c.row_base + c.rows - 2 * c.pad, p->nv);
+        const int64_t m0 = p->nv - v1, m1 = p->nv - v0;
+        if (c.Z == 2)
+            v0 = vp_min64(v0, m0), v1 = vp_max64(v1, m1);
+        else if (c.upper != c.shape.flip_v)
+            v0 = m0, v1 = m1;
+        plan->v0 = v0, plan->v1 = v1;
+    }
+    plan->z_step = c.column.K;
+    plan->good_batch = vp_min64(c.column.batch, plan->orbits);
+    plan->bytes_volume = (uint64_t)p->n[0] * (uint64_t)p->n[1] * (uint64_t)(c.blocks[0].n + c.blocks[1].n) * sizeof(float);
+    plan->bytes_orbit = (uint64_t)c.slot_floats * sizeof(float);
+    plan->bytes_fixed = 1 << 20;
+}
+
+/* What is wrong with the problem; or which kernel it leads to. */
+int choose(const vp_devbp_problem *p, choice *c, vp_devbp_plan *plan, vp_err *err)
+{
+    if (validate(p, err) || choose_kernel(p, c, err))
+        return -1;
+    describe(p, *c, plan);
+    return 0;
+}
+
+/* ---- the work ---- */
+
 /* The packed buffer as the copy engine sees it: floats of a row (in pairs where a texel has several), rows, slots. */
-static int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
+int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *err)
 {
     typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                                         const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
@@ -33,6 +357,8 @@ static int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *er
     return r == CUDA_SUCCESS ? 0 : vp_fail(err, VP_ERUN, "the driver refused a tensor map (error %d)", (int)r);
 }
 
+} // namespace
+
 struct vp_devbp {
     struct vp_devbp_problem p;
     struct vp_devbp_plan plan;
@@ -56,16 +382,16 @@ int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct v
          struct vp_queue *queue, struct vp_err *err)
 {
     *out = NULL;
-    vp_devbp *const b = new (std::nothrow) vp_devbp();
+    vp_devbp *const b = (vp_devbp *)vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
-        return vp_fail(err, VP_ERUN, "out of memory");
+        return -1;
     b->p = *p;
     b->stream = queue->stream;
     b->vol = (float *)memory->volume;
     b->packed = (float *)memory->packed;
     b->next_tile = (int *)memory->fixed;
     if (choose(p, &b->c, &b->plan, err) || (b->c.tiled() && make_map(b->c, b->packed, &b->map, err))) {
-        delete b;
+        free(b);
         return -1;
     }
     *out = b;
@@ -201,7 +527,7 @@ int blend(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err
 
 void close(struct vp_devbp *b)
 {
-    delete b;
+    free(b);
 }
 
 } // namespace

@@ -268,18 +268,9 @@ __host__ __device__ constexpr int map_floats(int M)
 /* Corners of a tile are the extremes of its coordinates up to rounding, which this many texels cover. */
 constexpr double TILE_MARGIN = 1e-5;
 
-template <int M> struct texel;
-template <> struct texel<1> {
-    using type = float;
-};
-template <> struct texel<2> {
-    using type = float2;
-};
-template <> struct texel<4> {
-    using type = float4;
-};
+template <int M> using texel = std::conditional_t<M == 1, float, std::conditional_t<M == 2, float2, float4>>;
 
-template <int M> __device__ __forceinline__ void spread(const typename texel<M>::type &q, float (&c)[M])
+template <int M> __device__ __forceinline__ void spread(const texel<M> &q, float (&c)[M])
 {
     if constexpr (M == 1)
         c[0] = q;
@@ -289,26 +280,15 @@ template <int M> __device__ __forceinline__ void spread(const typename texel<M>:
         c[0] = q.x, c[1] = q.y, c[2] = q.z, c[3] = q.w;
 }
 
-/* Texel rows in shared memory (PITCH texels apart, or `pitch` if PITCH is 0) or in global memory. */
-template <int M, int PITCH> struct shared_rows {
-    const typename texel<M>::type *at;
+/* Texel rows, PITCH texels apart, or `pitch` if PITCH is 0; in global memory or in shared. */
+template <int M, int PITCH, bool GLOBAL> struct texel_rows {
+    const texel<M> *at;
     int pitch;
     __device__ __forceinline__ void pair(int row, float (&left)[M], float (&right)[M]) const
     {
-        const typename texel<M>::type *p = at + row * (PITCH ? PITCH : pitch);
-        spread<M>(p[0], left);
-        spread<M>(p[1], right);
-    }
-};
-
-template <int M> struct global_rows {
-    const typename texel<M>::type *at;
-    int pitch;
-    __device__ __forceinline__ void pair(int row, float (&left)[M], float (&right)[M]) const
-    {
-        const typename texel<M>::type *p = at + (int64_t)row * pitch;
-        spread<M>(__ldg(p), left);
-        spread<M>(__ldg(p + 1), right);
+        const texel<M> *p = GLOBAL ? at + (int64_t)row * pitch : at + row * (PITCH ? PITCH : pitch);
+        spread<M>(GLOBAL ? __ldg(p) : p[0], left);
+        spread<M>(GLOBAL ? __ldg(p + 1) : p[1], right);
     }
 };
 
@@ -379,17 +359,15 @@ __device__ __forceinline__ void interpolate(const Rows &rows, const landing &l, 
         const double v = fma(k - 0.5 * (K - 1), l.s_exact, l.v_split);
         const int row = whole(v) - l.v;
         const float high = fraction(v);
-        float left[R * Z], right[R * Z], p[R * Z];
-        rows.pair(row, left, right);
 #pragma unroll
-        for (int m = 0; m < R * Z; m++)
-            p[m] = fmaf(l.b, right[m], l.a * left[m]);
-        add<COPY, R, Z, K>(1.0f - high, p, k, sum);
-        rows.pair(row + 1, left, right);
+        for (int n = 0; n < 2; n++) {
+            float left[R * Z], right[R * Z], p[R * Z];
+            rows.pair(row + n, left, right);
 #pragma unroll
-        for (int m = 0; m < R * Z; m++)
-            p[m] = fmaf(l.b, right[m], l.a * left[m]);
-        add<COPY, R, Z, K>(high, p, k, sum);
+            for (int m = 0; m < R * Z; m++)
+                p[m] = fmaf(l.b, right[m], l.a * left[m]);
+            add<COPY, R, Z, K>(n ? high : 1.0f - high, p, k, sum);
+        }
     }
 }
 

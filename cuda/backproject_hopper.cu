@@ -95,7 +95,6 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                                int stages, int lo, int hi)
 {
     constexpr int M = R * Z, WARPS = WX * WY, TILE_X = 8 * WX, TILE_Y = 4 * WY;
-    using texel_t = typename texel<M>::type;
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pitch = PITCH ? PITCH : a.box_pitch, box_bytes = pitch * a.box_rows * M * (int)sizeof(float);
     const int stage_bytes = box_stride(box_bytes);
@@ -172,8 +171,8 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                 next.all();
             } else {
                 const int2 origin = c.origin[stage.at()];
-                const texel_t *box = reinterpret_cast<const texel_t *>(shared + stage.at() * stage_bytes);
-                const shared_rows<M, PITCH> rows{box + (l.v - origin.y) * pitch + (l.u - origin.x), pitch};
+                const texel<M> *box = reinterpret_cast<const texel<M> *>(shared + stage.at() * stage_bytes);
+                const texel_rows<M, PITCH, false> rows{box + (l.v - origin.y) * pitch + (l.u - origin.x), pitch};
                 Method::template apply<COPY>(rows, l, sum, next);
             }
             give_back(c, stage, stages);

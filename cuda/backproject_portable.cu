@@ -88,7 +88,6 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
     k_backproject_column(const __grid_constant__ column_args a, int lo, int hi)
 {
     constexpr int M = R * Z;
-    using texel_t = typename texel<M>::type;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const spot place = spot_of<K, 2, 4>(a, tile_of(a, (int)blockIdx.x), warp, lane);
     if (!__any_sync(~0u, place.mine))
@@ -97,7 +96,7 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
     load_sums(a.out, a.nz, place, sum);
 
     const int64_t slot = (int64_t)a.rows * a.pitch;
-    const texel_t *packed = reinterpret_cast<const texel_t *>(a.packed) + a.slot * slot;
+    const texel<M> *packed = reinterpret_cast<const texel<M> *>(a.packed) + a.slot * slot;
     each_landing<R>(a, place, {a.nu, a.nv, lo, hi, false}, [&](auto copy, const landing &l, int o, auto &&next) {
         constexpr int COPY = decltype(copy)::value;
         if (l.skip) {
@@ -105,7 +104,7 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
             return;
         }
         const int u = min(max(l.u, -2), a.nu) + 2, v = min(max(l.v - a.row_base + a.pad, -lo), a.rows - 1 - hi);
-        const global_rows<M> rows{packed + o * slot + (int64_t)v * a.pitch + u, a.pitch};
+        const texel_rows<M, 0, true> rows{packed + o * slot + (int64_t)v * a.pitch + u, a.pitch};
         Method::template apply<COPY>(rows, l, sum, next);
     });
     store_sums(a.out, a.nz, place, sum);

@@ -50,7 +50,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     if (w->sinograms)
         vp_filter_sinograms(w->filter, page, n, in, out);
     else
-        vp_filter_views(w->filter, page, n, in, out);
+        vp_filter_rows(w->filter, page, n, 0, vp_filter_tables(w->filter)->nv, in, out);
     return n;
 }
 

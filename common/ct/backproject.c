@@ -70,15 +70,17 @@ static void rows_of(struct range v, int64_t lo, int64_t hi, int64_t *r0, int64_t
 }
 
 void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t nv, const struct vp_grid *grid,
-                         int64_t z0, int64_t z1, int64_t *v0, int64_t *v1)
+                         int64_t z0, int64_t z1, bool mirrored, int64_t *v0, int64_t *v1)
 {
     struct range v = EMPTY, w = EMPTY;
+    const int64_t nz = grid->n[2];
     *v0 = 0;
     *v1 = nv;
     for (int64_t s = 0; s < n_views; s++) {
         double P[12];
         vp_backproject_matrix(&views[s], grid, P);
-        if (!box_extremes(P, grid, z0, z1, &v, &w))
+        if (!box_extremes(P, grid, z0, z1, &v, &w)
+            || (mirrored && !box_extremes(P, grid, nz - z1, nz - z0, &v, &w)))
             return;
     }
     if (n_views > 0)
@@ -329,15 +331,9 @@ static int create(struct vp_backproject **out, const struct vp_view *views, int6
     struct vp_backproject *b = vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
         return -1;
-    b->n_views = n_views;
-    b->nu = nu;
-    b->nv = nv;
-    b->nx = grid->n[0];
-    b->ny = grid->n[1];
-    b->nz = grid->n[2];
-    b->z0 = z0;
-    b->z1 = z1;
-    b->threads = threads > 0 ? threads : vp_cores();
+    *b = (struct vp_backproject){.n_views = n_views, .nu = nu, .nv = nv, .nx = grid->n[0], .ny = grid->n[1],
+                                 .nz = grid->n[2], .z0 = z0, .z1 = z1,
+                                 .threads = threads > 0 ? threads : vp_cores()};
     b->isa = VP_ISA_FIND(vp_bp_isa, isa);
     if (!b->isa)
         vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);

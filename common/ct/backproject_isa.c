@@ -70,20 +70,14 @@ INLINE vdouble floor_vector(vdouble x)
 
 /* --- transposition -------------------------------------------------------------------------------------- */
 
-/* Detector row under row m of the lines' frame (not refined). */
-INLINE int64_t detector_row(const struct vp_backproject *b, const struct vp_bp_view *view, int64_t m)
-{
-    return view->flip ? b->rows - 1 - m : m;
-}
-
-/* LANES detector columns from u on of one row; zero outside the detector. */
+/* LANES detector columns from u on under row m of the lines' frame (not refined); zero outside the detector. */
 INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
                                const float *proj, int64_t m, int64_t u)
 {
     vf x = {};
     if (m < 0 || m >= b->rows)
         return x;
-    const float *q = proj + detector_row(b, view, m) * b->nu + u;
+    const float *q = proj + (view->flip ? b->rows - 1 - m : m) * b->nu + u;
     if (u + LANES <= b->nu)
         return load(q);
     float part[LANES] = {0};
@@ -279,7 +273,8 @@ INLINE double lead_of(enum shape shape, double dv)
     return lead + 1.001 > 0 ? lead + 1.001 : 0; /* rounded down, it still is enough */
 }
 
-static bool shape_fits_at(enum shape shape, double dv)
+/* Convex in dv, so it holds between two values where it holds. */
+static bool shape_fits(enum shape shape, double dv)
 {
     if (shape == FREE)
         return (LANES - 1) * dv + 1.01 < WINDOW - 1;
@@ -289,12 +284,6 @@ static bool shape_fits_at(enum shape shape, double dv)
             return false;
     }
     return true;
-}
-
-/* Convex in dv, so it holds between two values where it holds. */
-static bool shape_fits(enum shape shape, double lo, double hi)
-{
-    return shape_fits_at(shape, lo) && shape_fits_at(shape, hi);
 }
 
 INLINE int64_t lead_rows(enum shape shape, int64_t step)
@@ -506,7 +495,7 @@ static const struct kernels *pick_kernels(double lo, double hi)
         {ONE, &lookup_one}, {PAIRS, &lookup_pairs}, {CHAIN, &lookup_chain}, {FREE, &lookup_free}
     };
     for (size_t i = 0; i < sizeof lookup / sizeof *lookup; i++)
-        if (shape_fits(lookup[i].shape, lo, hi))
+        if (shape_fits(lookup[i].shape, lo) && shape_fits(lookup[i].shape, hi))
             return lookup[i].kernels;
 #endif
     return &gather;

@@ -310,15 +310,14 @@ static int make_scale(struct vp_filter *f, const struct vp_view *views, const st
 int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, const struct vp_geom *g,
                    const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err)
 {
-    struct vp_filter *f = calloc(1, sizeof *f);
+    struct vp_filter *f = vp_alloc(1, sizeof *f, "the filter", err);
     const bool parallel = g->beam == VP_PARALLEL;
     bool smooth = false;
 
     *out = NULL;
     if (!f)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    f->isa = VP_ISA_FIND(vp_filter, NULL);
-    f->fft = vp_line_isa(f->isa->name);
+        return -1;
+    vp_filter_use(f, NULL);
     f->t.nu = g->nu;
     f->t.nv = g->nv;
     f->t.views = g->views;
@@ -419,9 +418,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
         float *const cosines = scratch + 2 * f->line.n * VP_FILTER_LANES;
         float *const weights = cosines + (f->t.lens && !f->cosine ? f->t.nu * VP_FILTER_LANES : 0);
-        struct vp_filter_job job = {.line = &f->line, .fft = f->fft, .response = f->weigh, .nu = f->t.nu,
-                                    .left = vp_max64(f->t.pad, f->before), .pad = f->t.pad, .fall = f->t.fall,
-                                    .nu_out = nu_out, .before = f->t.before};
+        struct vp_filter_job job = {.filter = f};
 
         #pragma omp for schedule(dynamic, 4)
         for (int64_t b = 0; b < blocks; b++) {
@@ -444,11 +441,6 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
             f->isa->rows(&job, scratch);
         }
     }
-}
-
-void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out)
-{
-    filter(f, first, n, 0, f->t.nv, f->t.nv, 1, in, out);
 }
 
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,

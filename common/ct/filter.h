@@ -34,11 +34,9 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
  * weights nothing changes. */
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g);
 
-/* n views from view `first`, each nv x nu, in place (if not wider) or into out; all cores (OpenMP). Samples
- * that are not finite count as 0. The bits of a row depend on nothing but that row: not on threads, grouping
- * or layout. */
-void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out);
-/* The same for rows [v0, v1) of each view: in is n x (v1 - v0) x nu. */
+/* Rows [v0, v1) of n views from view `first`: in is n x (v1 - v0) x nu; in place (if not wider) or into out; all cores
+ * (OpenMP). Samples that are not finite count as 0. The bits of a row depend on nothing but that row: not on threads,
+ * grouping or layout. */
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
                     float *out);
 /* n sinogram pages, each views x nu: the rows from `v` on of every view. */

@@ -10,17 +10,13 @@ static const double PI = 3.14159265358979323846;
 
 /* ---- the inner part: convolution of many detector rows with one even kernel ---- */
 
+struct vp_filter;
+
 enum { VP_FILTER_LANES = 16 };
 
 struct vp_filter_job {
-    const struct vp_line *line;       /* of at least all columns with their padding */
-    const struct vp_line_isa *fft;    /* with as many lanes */
-    const float *response;            /* of the kernel, for the elements of the transform */
-    int64_t nu, left;                 /* columns; where the first lies in the transform */
-    int64_t pad;                      /* samples on each side that fall off from the edge */
-    const float *fall;                /* pad factors, from the edge outwards */
-    int64_t nu_out, before;           /* columns of `out`; how many come before the input's first */
-    int rows;                         /* 1 ... lanes, anywhere; in[i] may equal out[i] if nu_out = nu */
+    const struct vp_filter *filter;
+    int rows; /* 1 ... lanes, anywhere; in[i] may equal out[i] if output rows are not longer */
     const float *in[VP_FILTER_LANES];
     float *out[VP_FILTER_LANES];
     const float *gain[VP_FILTER_LANES];  /* nu weights of the row; or NULL for all rows */

@@ -6,6 +6,7 @@
 #include "ct/filter_internal.h"
 
 #include "base/isa.h"
+#include "base/size.h"
 #include "base/transpose.h"
 
 #include <math.h>
@@ -27,8 +28,9 @@ INLINE vf load(const float *p, int64_t n)
 /* Weighted rows into lanes, into the real parts: those of column c of all rows lie together. */
 INLINE void gather_with(const struct vp_filter_job *job, struct cv *x, int n_rows, bool gain, bool gain2)
 {
-    for (int64_t c = 0; c < job->nu; c += LANES) {
-        const int64_t n = job->nu - c < LANES ? job->nu - c : LANES;
+    const int64_t nu = job->filter->t.nu;
+    for (int64_t c = 0; c < nu; c += LANES) {
+        const int64_t n = vp_min64(nu - c, LANES);
         vf t[LANES];
 #pragma GCC unroll 16
         for (int l = 0; l < LANES; l++) {
@@ -68,8 +70,9 @@ static void gather(const struct vp_filter_job *job, struct cv *x)
 
 static void scatter(const struct vp_filter_job *job, const struct cv *x)
 {
-    for (int64_t c = 0; c < job->nu_out; c += LANES) {
-        const int64_t n = job->nu_out - c < LANES ? job->nu_out - c : LANES;
+    const int64_t nu = job->filter->t.before + job->filter->t.nu + job->filter->t.after;
+    for (int64_t c = 0; c < nu; c += LANES) {
+        const int64_t n = vp_min64(nu - c, LANES);
         vf t[LANES];
 #pragma GCC unroll 16
         for (int l = 0; l < LANES; l++)
@@ -95,17 +98,19 @@ static void clear(struct cv *x, const struct cv *end)
 
 static void rows(const struct vp_filter_job *job, float *scratch)
 {
-    struct cv *const x = (struct cv *)scratch, *const first = x + job->left, *const last = first + job->nu - 1;
+    const struct vp_filter *f = job->filter;
+    struct cv *const x = (struct cv *)scratch, *const first = x + vp_max64(f->t.pad, f->before);
+    struct cv *const last = first + f->t.nu - 1;
 
-    clear(x, first - job->pad);
+    clear(x, first - f->t.pad);
     gather(job, first);
-    for (int64_t i = 0; i < job->pad; i++) {
-        first[-1 - i].re = first->re * job->fall[i];
-        last[1 + i].re = last->re * job->fall[i];
+    for (int64_t i = 0; i < f->t.pad; i++) {
+        first[-1 - i].re = first->re * f->t.fall[i];
+        last[1 + i].re = last->re * f->t.fall[i];
     }
-    clear(last + 1 + job->pad, x + job->line->n);
-    job->fft->weigh(job->line, scratch, job->response);
-    scatter(job, first - job->before);
+    clear(last + 1 + f->t.pad, x + f->line.n);
+    f->fft->weigh(&f->line, scratch, f->weigh);
+    scatter(job, first - f->t.before);
 }
 
 static void cosine(float *out, int64_t n, double u0, double f, double t, double head, double lean)

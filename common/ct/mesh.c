@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "ct/backproject.h"
 #include "run/rates.h"
 
 #include <math.h>
@@ -81,9 +82,10 @@ bool vp_mesh_slab(const struct vp_mesh_problem *p, const struct vp_mesh *m, int 
 
 void vp_mesh_rows(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *v0, int64_t *v1)
 {
+    const struct vp_reconstruct *r = p->of;
     int64_t z0, z1;
     vp_mesh_slab(p, m, row, &z0, &z1);
-    vp_reconstruct_rows(p->of, z0, z1, m->half, v0, v1);
+    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, m->half, v0, v1);
 }
 
 /* ---- what it takes ---- */

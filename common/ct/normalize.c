@@ -53,7 +53,6 @@ struct vp_normalize {
     struct scratch *scratch;
 };
 
-/* How many ranges there are if there are any. */
 static int range_sets(const struct vp_normalize *n)
 {
     return n->n_flats ? n->n_flats : 1;
@@ -538,13 +537,8 @@ int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_param
         return vp_fail(err, VP_ERESOURCE, "%lld x %lld pixels are too many", (long long)nu, (long long)nv);
     if (!(n = vp_alloc(1, sizeof *n, "the normalisation", err)))
         return -1;
-    n->nu = nu;
-    n->nv = nv;
-    n->n_flats = n_flats;
-    n->i0 = (float)p->i0;
-    n->floor = (float)p->floor;
-    n->zinger = (float)p->zinger;
-    n->transmission = p->transmission;
+    *n = (struct vp_normalize){.nu = nu, .nv = nv, .n_flats = n_flats, .i0 = (float)p->i0, .floor = (float)p->floor,
+                               .zinger = (float)p->zinger, .transmission = p->transmission};
     if (dark) {
         if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
             goto fail;

@@ -131,7 +131,7 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
     struct vp_ellipsoid e;
     char *text = NULL;
     size_t room = 0;
-    int64_t line = 0, space = 0;
+    int64_t line = 0;
     int rc = -1;
     FILE *f = vp_fopen(path, "re");
 
@@ -146,15 +146,12 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
             goto out;
         if (!got)
             continue;
-        if (*n == space) {
-            space = space ? 2 * space : 64;
-            struct vp_ellipsoid *more = space <= MOST ? realloc(*list, (size_t)space * sizeof **list) : NULL;
-            if (!more) {
-                vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
-                goto out;
-            }
-            *list = more;
+        struct vp_ellipsoid *more = *n < MOST ? realloc(*list, (size_t)(*n + 1) * sizeof **list) : NULL;
+        if (!more) {
+            vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
+            goto out;
         }
+        *list = more;
         (*list)[(*n)++] = e;
     }
     if (ferror(f))
@@ -456,14 +453,6 @@ void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_vie
             for (int i = 0; i < count; i++)
                 o[i] = (float)(sum[i] / ((double)samples * samples));
         }
-}
-
-void vp_phantom_project(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
-                        int64_t nu, int64_t nv, int samples, float *out)
-{
-    #pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t v = 0; v < nv; v++)
-        vp_phantom_rows(list, n, view, beam, nu, v, v + 1, samples, out + v * nu);
 }
 
 /* Add density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */

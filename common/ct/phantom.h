@@ -20,7 +20,6 @@ struct vp_ellipsoid {
 int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file, double radius,
                     double density, struct vp_err *err);
 
-/* Is it one of the names above? */
 bool vp_phantom_named(const char *name);
 
 /* The largest sphere about the origin (radius, mm) that no view cuts off; <= 0 if there is none. An offset
@@ -29,12 +28,9 @@ bool vp_phantom_named(const char *name);
 double vp_phantom_radius(const struct vp_view *views, int64_t n_views, const struct vp_scan *scan, int64_t nu,
                          int64_t nv);
 
-/* Line integrals of one view (dimensionless): out is nv x nu. Rays run from the source through the pixel
- * centres, recovered from the view's matrix, in double; samples > 1 averages samples x samples rays
- * a pixel. */
-void vp_phantom_project(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
-                        int64_t nu, int64_t nv, int samples, float *out);
-/* Rows [v0, v1) of it, by one thread: out is (v1 - v0) x nu. */
+/* Line integrals (dimensionless) of rows [v0, v1) of one view, by one thread: out is (v1 - v0) x nu. Rays run from the
+ * source through the pixel centres, recovered from the view's matrix, in double; samples > 1 averages samples x samples
+ * rays a pixel. */
 void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
                      int64_t nu, int64_t v0, int64_t v1, int samples, float *out);
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The passes of a reconstruction. The order of their stages is that of iFDK (Chen et al. 2019, fig. 3): load, filter,
- * back-project, store, each overlapping its neighbours.
- *
- * The first views are read while the devices allocate their slabs, and a pass begins while the slices of the one before
- * it are written. */
+/* The passes of a reconstruction; the order of their stages is that of iFDK (Chen et al. 2019, fig. 3). The first views are
+ * read while the devices allocate their slabs, and a pass begins while the slices of the one before it are written. */
 #include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
@@ -57,13 +54,11 @@ static void free_inputs(struct vp_stages *w)
 
 static void free_outputs(struct vp_stages *w)
 {
-    struct vp_stages_buffers *b = &w->buffers;
-    for (int i = 0; b->out && i < w->p->out_slots; i++)
-        vp_stages_give_back(w, &b->out[i]);
-    for (int i = 0; b->partial && i < w->r->n_devices; i++)
-        vp_stages_give_back(w, &b->partial[i]);
-    free(b->out);
-    free(b->partial);
+    for (int i = 0; w->sink.slot && i < w->p->out_slots; i++)
+        vp_stages_give_back(w, &w->sink.slot[i].slices);
+    for (int i = 0; i < VP_RECONSTRUCT_DEVICES; i++)
+        vp_stages_give_back(w, &w->buffers.partial[i]);
+    free(w->sink.slot);
 }
 
 /* ---- the beginning of a pass ---- */
@@ -109,7 +104,6 @@ static int plan_again(struct vp_stages *w, int64_t made, bool shortage, struct v
     if (shortage || next.batch != w->p->batch || next.partner != w->p->partner
         || next.filter_device != w->p->filter_device)
         free_inputs(w);
-    vp_reconstruct_plan_free(&w->own);
     w->own = next;
     w->p = &w->own;
     return 0;
@@ -238,16 +232,10 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
 {
     const struct vp_reconstruct *r = p->of;
     struct vp_stages w = {.r = r, .p = p, .result = result, .sink = {.writer = writer}, .all = {.start = vp_now()}};
-    int rc = 0;
 
     memset(result, 0, sizeof *result);
-    w.ticket = calloc((size_t)r->n_devices * VP_RECONSTRUCT_SLOTS, sizeof *w.ticket);
-    w.took = calloc((size_t)r->n_devices, sizeof *w.took);
-    if (!w.ticket || !w.took)
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_progress_start(r->progress, "reconstructing", "views", (r->last - r->first) * p->passes);
-    if (!rc)
-        rc = run_passes(&w, err);
+    int rc = run_passes(&w, err);
     if (vp_stages_finish(&w, err))
         rc = -1;
     free_inputs(&w);
@@ -257,8 +245,5 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
         result->compute = vp_stages_on_host(&w) ? w.all.busy : w.all.sum.phase;
         tell(&w);
     }
-    vp_reconstruct_plan_free(&w.own);
-    free(w.ticket);
-    free(w.took);
     return rc;
 }

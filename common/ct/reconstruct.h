@@ -3,15 +3,14 @@
  * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
  *
- * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory. One
- * pass over the views if a slab a device is the whole volume; otherwise, from seekable input, several passes, in each
- * of which every device makes a slab, and the shares follow what each took for the one before. All devices of a pass
- * get their views from one reading. Slabs do not change a bit.
+ * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory; slabs do
+ * not change a bit. One pass over the views if a slab a device is the whole volume; otherwise, from seekable input,
+ * several, where the shares follow what each device took for the one before.
  *
  * Where slabs would be too thin to keep all devices busy, several devices make the same slab, each from a subset of the
- * views, and their sums are added on the host: the grid of R slabs by C subsets of iFDK (Chen et al. 2019, sec. 4). The
- * sum is taken in float32 in the order of the subsets, so that a grid always gives the same bits; but other bits than
- * one device gives, from which it differs by rounding (less than 1e-6, relative L2). */
+ * views, and their sums are added on the host, in float32 in the order of the subsets: the grid of R slabs by C subsets of
+ * iFDK (Chen et al. 2019, sec. 4). A grid always gives the same bits; but other bits than one device gives, from which it
+ * differs by rounding (less than 1e-6, relative L2). */
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
@@ -23,7 +22,6 @@
 #include "stack/writer.h"
 
 struct vp_kind;
-struct vp_crew;
 struct vp_progress;
 struct vp_ranks;
 struct vp_rates;
@@ -79,10 +77,19 @@ struct vp_reconstruct {
 
 /* What one device makes in a pass: a slab, from a subset of the views. */
 struct vp_bp_part {
-    int device, subset;
+    int device;
     int64_t z0, z1;      /* slices (of the lower half, if mirrored) */
     int64_t first, last; /* views; of the first half of the scan, and their partners, if those come together */
     struct vp_bp_plan plan;
+};
+
+enum { VP_RECONSTRUCT_DEVICES = 64 }; /* at most */
+
+/* The devices that make one slab: as many as there are subsets of views. */
+struct vp_crew {
+    double speed;
+    uint64_t free, total; /* bytes, of the device that has the least */
+    int64_t most, depth;  /* slices a pass: that fit, and that it makes */
 };
 
 /* How it is made, from a pass on. */
@@ -104,8 +111,8 @@ struct vp_reconstruct_plan {
     bool stay;               /* and all stay there, so that slices leave while others are made */
     char kernel[160];        /* which back-projection was chosen */
     char filter_kernel[128];
-    struct vp_crew *crew;    /* n_devices of each; see reconstruct_internal.h */
-    struct vp_bp_part *part;
+    struct vp_crew crew[VP_RECONSTRUCT_DEVICES];
+    struct vp_bp_part part[VP_RECONSTRUCT_DEVICES];
     int parts;             /* of the next pass */
     uint64_t bytes;        /* what a pass takes on the host */
     uint64_t device_bytes; /* and on a device, at most */
@@ -133,15 +140,10 @@ struct vp_reconstruct_result {
  * whole volume where the input can be read only once. */
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err);
-void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p);
 
 /* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device filters. */
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
                          struct vp_err *err);
-
-/* Detector rows [*v0, *v1) that slices [z0, z1) need, and their mirror images. */
-void vp_reconstruct_rows(const struct vp_reconstruct *r, int64_t z0, int64_t z1, bool mirrored, int64_t *v0,
-                         int64_t *v1);
 
 /* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,

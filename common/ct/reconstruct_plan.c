@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ct/backproject.h"
 #include "run/rates.h"
 
 #include <math.h>
@@ -13,13 +14,275 @@
 #include <string.h>
 
 enum {
+    SLICES = 32,    /* copied together */
     HOST_STEP = 64, /* slices; slabs on the host are cut finer only where they must be */
     ATTEMPTS = 8    /* to cut slabs that are a step smaller */
 };
 
+static const uint64_t SLOT_BYTES = 32 << 20;
+static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
+
 static const struct vp_rates *rates_of(const struct vp_reconstruct_plan *p)
 {
     return p->of->rates ? p->of->rates : &vp_rates;
+}
+
+/* ---- buffers ---- */
+
+struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p)
+{
+    const uint64_t view = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
+    const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
+    struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .wide = 1, .out = 2};
+    if (!p->of->kind->on_host) { /* of pairs; every slot that a device reads from needs room for longer rows */
+        b = (struct vp_reconstruct_buffers){.least = 2, .most = 2, .in = VP_RECONSTRUCT_SLOTS,
+                                            .wide = VP_RECONSTRUCT_SLOTS, .out = 3};
+        while (b.most < 64 && 2 * (uint64_t)b.most * view <= slot)
+            b.most *= 2;
+    }
+    /* once slices were made theirs stay as they are, for the writer may be at work on them */
+    b.out = p->made > 0 ? p->out_slots : b.out;
+    b.wide = p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : b.wide;
+    b.width = p->of->feed && !p->filter_device ? p->of->nu : p->of->in_nu;
+    return b;
+}
+
+/* Slices that are copied together: enough to write in large pieces, but only a small part of the memory. */
+static int64_t group_of(const struct vp_reconstruct_plan *p)
+{
+    if (p->made > 0)
+        return p->group;
+    const uint64_t page = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
+    const uint64_t most = p->of->memory / 32 < SLOT_BYTES ? p->of->memory / 32 : SLOT_BYTES;
+    int64_t n = (int64_t)(most / (page > 0 ? page : 1));
+    n = n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
+    return vp_min64(n, p->slab);
+}
+
+/* ---- who makes what ---- */
+
+struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p)
+{
+    return (struct vp_reconstruct_domain){
+        .lo = p->of->z0 + p->made, .hi = p->mirrored && !p->of->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1};
+}
+
+struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part)
+{
+    const struct vp_reconstruct *r = p->of;
+    return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
+                              .pairs = p->subsets * p->columns > 1 && p->partner > 0, .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
+                              .filter = p->filter_device ? r->filter : NULL,
+                              .in_nu = p->filter_device ? r->in_nu : r->nu,
+                              .any_order = vp_views_seekable(r->source), .threads = r->threads,
+                              .device = part->device, .device_memory = r->device_memory,
+                              .together = part->plan.together, .stay = p->stay};
+}
+
+static struct vp_bp_part part_of(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1)
+{
+    const int of = p->subsets * p->columns, it = (p->columns > 1 ? p->of->column * p->subsets : 0) + subset;
+    const bool pairs = of > 1 && p->partner > 0;
+    const int64_t lo = pairs ? 0 : p->of->first, n = pairs ? p->partner : p->of->last - p->of->first;
+    const int device = p->of->devices[crew * p->subsets + subset];
+    return (struct vp_bp_part){.device = device, .z0 = z0, .z1 = z1,
+                               .first = lo + n * it / of, .last = lo + n * (it + 1) / of};
+}
+
+/* Devices are asked side by side: each takes a while to answer. */
+static int ask(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, struct vp_err *err)
+{
+    int rc = 0;
+#pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
+    for (int i = 0; i < n; i++) {
+        const struct vp_bp_job job = vp_reconstruct_job(p, &part[i]);
+        struct vp_err why = VP_ERR_INIT;
+        if (vp_slab_plan(p->of->kind, &job, &part[i].plan, &why))
+            rc = vp_err_keep(err, &why);
+    }
+    return rc;
+}
+
+/* The part that fits least: the largest of those that do not, else the largest. */
+static void device_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
+{
+    p->device_bytes = p->device_room = 0;
+    for (int i = 0; i < n; i++) {
+        const struct vp_bp_plan *one = &part[i].plan;
+        const bool fits = one->device <= one->room, fitted = p->device_bytes <= p->device_room;
+        if (fits < fitted || (fits == fitted && one->device >= p->device_bytes)) {
+            p->device_bytes = one->device;
+            p->device_room = one->room;
+        }
+    }
+}
+
+/* All parts of the pass, with what each takes. */
+static int place(struct vp_reconstruct_plan *p, struct vp_err *err)
+{
+    struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    p->parts = 0;
+    for (int i = 0; i < p->of->n_devices / p->subsets && d.lo < d.hi; i++) {
+        const int64_t z1 = vp_min64(d.lo + p->crew[i].depth, d.hi);
+        for (int c = 0; c < p->subsets && z1 > d.lo; c++)
+            p->part[p->parts++] = part_of(p, i, c, d.lo, z1);
+        d.lo = z1;
+    }
+    if (ask(p, p->part, p->parts, err))
+        return -1;
+    device_bytes(p, p->part, p->parts);
+    return 0;
+}
+
+/* Whole units that a crew can make: the last one may be cut short by the end of the volume. */
+static int64_t units_of(const struct vp_crew *crew, int64_t slices, int64_t unit)
+{
+    return crew->most >= slices ? vp_div_up(slices, unit) : crew->most / unit;
+}
+
+int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_t unit)
+{
+    int64_t left = vp_div_up(slices, unit), room = 0;
+    double none = 0, all = 0; /* times in which too little and enough can be done */
+
+    for (int i = 0; i < n; i++) {
+        crew[i].depth = 0;
+        room += units_of(&crew[i], slices, unit);
+        all = (double)(left + 1) / crew[i].speed > all ? (double)(left + 1) / crew[i].speed : all;
+    }
+    for (int k = 0; k < 64 && room > left; k++) {
+        const double time = (none + all) / 2;
+        int64_t done = 0;
+        for (int i = 0; i < n; i++)
+            done += vp_min64((int64_t)(time * crew[i].speed), units_of(&crew[i], slices, unit));
+        *(done >= left ? &all : &none) = time;
+    }
+    const bool enough = room > left;
+    for (int i = 0; i < n; i++) {
+        const int64_t most = units_of(&crew[i], slices, unit), fair = enough ? (int64_t)(all * crew[i].speed) : most;
+        const int64_t share = vp_min64(vp_min64(fair, most), left);
+        crew[i].depth = share * unit;
+        left -= share;
+    }
+    return left;
+}
+
+/* The devices in crews of `subsets`, of which every one could make all slices. */
+static void muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets)
+{
+    const struct vp_reconstruct_domain all = vp_reconstruct_domain(p);
+    p->subsets = subsets;
+    for (int i = 0; i < p->of->n_devices / subsets; i++) {
+        p->crew[i] = device[i * subsets];
+        for (int c = 1; c < subsets; c++) {
+            const struct vp_crew *d = &device[i * subsets + c];
+            p->crew[i].speed = d->speed < p->crew[i].speed ? d->speed : p->crew[i].speed;
+            p->crew[i].free = d->free < p->crew[i].free ? d->free : p->crew[i].free;
+            p->crew[i].total = d->total < p->crew[i].total ? d->total : p->crew[i].total;
+        }
+        p->crew[i].most = all.hi - all.lo;
+    }
+}
+
+/* Slabs for one pass (or a part of it) from the crews' shares of `slices`. */
+static void cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit)
+{
+    (void)vp_reconstruct_share(p->crew, p->of->n_devices / p->subsets, slices, unit);
+    p->used = 0;
+    p->slab = 0;
+    for (int i = 0; i < p->of->n_devices / p->subsets; i++) {
+        p->used += p->crew[i].depth > 0 ? p->subsets : 0;
+        p->slab = vp_max64(p->slab, p->crew[i].depth);
+    }
+    p->slab = vp_min64(p->slab, slices);
+    p->unit = unit;
+}
+
+/* The slices of the next pass, shared out by what each crew took for its slab of the last one. */
+static void cut_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_plan *before, const double *took)
+{
+    const int crews = p->of->n_devices / p->subsets, used = p->used;
+    const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    int64_t slices = 0;
+    if (before->parts < crews * p->subsets)
+        return;
+    for (int i = 0; i < before->parts; i++)
+        if (took[i] <= 0)
+            return;
+    for (int i = 0; i < crews; i++) {
+        const struct vp_bp_part *part = &before->part[i * p->subsets];
+        double slowest = 0;
+        for (int c = 0; c < p->subsets; c++)
+            slowest = fmax(slowest, took[i * p->subsets + c]);
+        p->crew[i].speed = (double)(part->z1 - part->z0) / slowest;
+        slices += p->crew[i].depth;
+    }
+    cut(p, vp_min64(slices, d.hi - d.lo), p->unit);
+    p->used = used > p->used ? used : p->used;
+}
+
+/* ---- what it takes ---- */
+
+static bool within(const struct vp_reconstruct_plan *p)
+{
+    return p->bytes <= p->of->memory && p->device_bytes <= p->device_room;
+}
+
+/* What a pass with these parts takes, into p->bytes and p->device_bytes, and whether that is there. */
+static bool fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
+{
+    const struct vp_reconstruct_buffers slots = vp_reconstruct_buffers(p);
+    const uint64_t in = (uint64_t)slots.width * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t slice = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
+
+    p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
+               (uint64_t)p->batch * ((uint64_t)slots.in * in +
+                                     (uint64_t)slots.wide * wide) +
+               (uint64_t)(slots.out + p->subsets - 1) * (uint64_t)group_of(p) * slice +
+               (p->of->filter ? vp_filter_tables(p->of->filter)->bytes : 0) +
+               (p->of->normalize ? vp_normalize_facts(p->of->normalize).bytes : 0);
+    for (int i = 0; i < n; i++)
+        p->bytes += part[i].plan.host;
+    /* the devices' share counts only against what is free there */
+    device_bytes(p, part, n);
+    return within(p);
+}
+
+/* The slabs as they are cut: 1 if they fit, 0 if not, -1 on errors. */
+static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
+{
+    const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    if (place(p, err))
+        return -1;
+    snprintf(p->kernel, sizeof p->kernel, "%s", p->part[0].plan.kernel);
+    snprintf(p->filter_kernel, sizeof p->filter_kernel, "%s", p->part[0].plan.filter);
+    const bool good = fits(p, p->part, p->parts);
+    /* where the halves of a mirrored volume meet, a slab of a later pass may take more than the first one */
+    const int64_t middle = p->of->grid->n[2] / 2, z = d.lo + (middle - d.lo) / p->slab * p->slab;
+    if (good && !p->mirrored && middle > d.lo && z < d.hi && z >= p->part[p->parts - 1].z1) {
+        struct vp_bp_part part = part_of(p, 0, 0, z, vp_min64(z + p->slab, d.hi));
+        if (ask(p, &part, 1, err))
+            return -1;
+        if (part.plan.device > p->device_bytes)
+            device_bytes(p, &part, 1);
+        if (part.plan.host > p->part[0].plan.host)
+            p->bytes += part.plan.host - p->part[0].plan.host;
+    }
+    return within(p);
+}
+
+/* The numbers of the last count against their limits. */
+static int too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)
+{
+    char need[16], have[16];
+    const bool host = p->bytes > p->of->memory;
+    vp_format_bytes(need, sizeof need, host ? p->bytes : p->device_bytes);
+    vp_format_bytes(have, sizeof have, host ? p->of->memory : p->device_room);
+    return vp_fail(err, VP_ERESOURCE, "%s needs %s, %s %s", what, need,
+                   host ? "the memory limit is" : "the device has", have);
 }
 
 /* ---- one pass ---- */
@@ -30,7 +293,7 @@ static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
     const struct vp_reconstruct_buffers batch = vp_reconstruct_buffers(p);
     p->passes = 1;
     for (p->batch = batch.most;; p->batch /= 2) {
-        const int rc = vp_cut_check(p, err);
+        const int rc = check(p, err);
         if (rc || p->batch <= batch.least)
             return rc;
     }
@@ -40,7 +303,7 @@ static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
 static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t z1)
 {
     int64_t v0, v1;
-    vp_reconstruct_rows(p->of, z0, z1, p->mirrored, &v0, &v1);
+    vp_backproject_rows(p->of->views, p->of->n_views, p->of->nv, p->of->grid, z0, z1, p->mirrored, &v0, &v1);
     return vp_max64(v1 - v0, 1);
 }
 
@@ -112,12 +375,12 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
         return 1;
     memcpy(kernel, p->kernel, sizeof kernel);
     p->stay = true;
-    const int rc = vp_cut_check(p, err);
+    const int rc = check(p, err);
     const double allocated = (double)(p->device_bytes - bytes) / rates_of(p)->device_alloc;
     if (rc < 0 || (rc > 0 && !strcmp(kernel, p->kernel) && together(p) >= at_once && allocated < saved))
         return rc;
     p->stay = false;
-    return vp_cut_check(p, err);
+    return check(p, err);
 }
 
 /* Slabs of equal thickness (in time) for one pass, made by crews of `subsets` devices. */
@@ -125,9 +388,9 @@ static void cut_once(struct vp_reconstruct_plan *p, const struct vp_crew *device
                      int64_t unit)
 {
     p->mirrored = mirrored;
-    vp_cut_muster(p, device, subsets);
+    muster(p, device, subsets);
     struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
-    vp_cut(p, d.hi - d.lo, unit);
+    cut(p, d.hi - d.lo, unit);
     if (p->used > subsets || p->of->half)
         return;
     /* the whole volume is its own mirror image */
@@ -170,11 +433,11 @@ static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *go
 {
     const int64_t z = vp_reconstruct_domain(p).lo;
     for (int c = 0; c < p->subsets; c++)
-        p->part[c] = vp_cut_part(p, crew, c, z, z + n);
-    if (vp_cut_ask(p, p->part, p->subsets, err))
+        p->part[c] = part_of(p, crew, c, z, z + n);
+    if (ask(p, p->part, p->subsets, err))
         return -1;
     p->slab = n;
-    *good = vp_cut_fits(p, p->part, p->subsets);
+    *good = fits(p, p->part, p->subsets);
     *host |= p->bytes > p->of->memory;
     return 0;
 }
@@ -235,12 +498,12 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
         const int64_t unit = p->of->kind->on_host || least < step ? 1 : step;
         room = 0;
         for (int i = 0; i < crews; i++)
-            room += vp_cut_units(&p->crew[i], all, unit) * unit;
+            room += units_of(&p->crew[i], all, unit) * unit;
         /* no more of it than an equal share of all passes */
         const int64_t a_pass = p->of->kind->on_host ? vp_min64(room, all) : vp_div_up(all, vp_div_up(all, room));
-        vp_cut(p, a_pass, unit);
+        cut(p, a_pass, unit);
         p->passes = vp_div_up(all, vp_div_up(a_pass, unit) * unit);
-        const int rc = vp_cut_check(p, err);
+        const int rc = check(p, err);
         if (rc)
             return rc < 0 ? -1 : p->passes;
         *host |= p->bytes > p->of->memory;
@@ -267,7 +530,7 @@ static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_crew
     bool host = true;
 
     p->mirrored = mirrored;
-    vp_cut_muster(p, device, p->subsets);
+    muster(p, device, p->subsets);
     for (p->batch = batch.most; p->batch >= batch.least && host; p->batch /= 2) {
         const int64_t passes = passes_of_batch(p, step, &host, err);
         if (passes < 0)
@@ -292,7 +555,7 @@ static int choose(struct vp_reconstruct_plan *p, struct vp_bp_plan *plan, struct
     p->subsets = p->columns = 1; /* whether views have partners is asked of all views */
     p->filter_device = p->of->filter && !p->of->kind->on_host && p->of->filter_on != VP_FILTER_ON_CPU;
     for (;;) {
-        const struct vp_bp_part part = vp_cut_part(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
+        const struct vp_bp_part part = part_of(p, 0, 0, p->of->z0, vp_min64(p->of->z0 + 1, p->of->z1));
         const struct vp_bp_job job = vp_reconstruct_job(p, &part);
         struct vp_err why = VP_ERR_INIT;
         if (!vp_slab_plan(p->of->kind, &job, plan, &why))
@@ -333,21 +596,16 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
 }
 
 /* Speed and memory of each device. */
-static struct vp_crew *ask_devices(const struct vp_reconstruct_plan *p, struct vp_err *err)
+static int ask_devices(const struct vp_reconstruct_plan *p, struct vp_crew *device, struct vp_err *err)
 {
-    struct vp_crew *device = calloc((size_t)p->of->n_devices, sizeof *device);
-    if (!device)
-        vp_fail(err, VP_ERESOURCE, "out of memory");
-    for (int i = 0; device && i < p->of->n_devices; i++) {
+    for (int i = 0; i < p->of->n_devices; i++) {
         struct vp_device_info info = {0};
-        if (!p->of->kind->on_host && p->of->kind->info(p->of->devices[i], &info, err)) {
-            free(device);
-            return NULL;
-        }
+        if (!p->of->kind->on_host && p->of->kind->info(p->of->devices[i], &info, err))
+            return -1;
         device[i] = (struct vp_crew){.speed = info.speed > 0 ? info.speed : rates_of(p)->gpu_speed,
                                      .free = info.free, .total = info.total};
     }
-    return device;
+    return 0;
 }
 
 static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device, const struct vp_bp_plan *plan,
@@ -373,7 +631,7 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
     const bool once = !vp_views_seekable(p->of->source);
     snprintf(what, sizeof what, "volume of %lld x %lld x %lld", (long long)p->of->grid->n[0],
              (long long)p->of->grid->n[1], (long long)(p->of->z1 - p->of->z0));
-    vp_cut_too_large(p, what, err); /* to be said unless there is another way */
+    too_large(p, what, err); /* to be said unless there is another way */
     vp_hint(err, "give the projections as files (they are then read several times), --slab for a part, a coarser "
                  "--voxel, or more --memory");
     if (once && p->of->n_devices == 1)
@@ -390,7 +648,7 @@ static int make_plan(struct vp_reconstruct_plan *p, const struct vp_crew *device
         return -1;
     if (passes > 0)
         return 0;
-    vp_cut_too_large(p, "one slice at a time", err);
+    too_large(p, "one slice at a time", err);
     return vp_hint(err, p->bytes > p->of->memory ? "allow more --memory"
                                              : "allow more --device-memory, or use --device cpu or a coarser --voxel");
 }
@@ -405,7 +663,7 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
     if (p->made > 0)
         return;
     p->out_slots = vp_reconstruct_buffers(p).out;
-    p->group = vp_cut_group(p);
+    p->group = group_of(p);
     const int64_t *n = p->of->grid->n;
     const uint64_t slot = (uint64_t)(p->group * n[0] * n[1]) * sizeof(float);
     for (int i = 0; i < p->parts; i += p->subsets)
@@ -424,56 +682,38 @@ static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done
 {
     p->passes = vp_max64(p->passes - 1, 1);
     if (done->took)
-        vp_cut_again(p, done->plan, done->took);
-    if (vp_cut_place(p, err))
+        cut_again(p, done->plan, done->took);
+    if (place(p, err))
         return -1;
     return !p->of->device_memory || p->device_bytes <= p->of->device_memory;
-}
-
-/* All that is decided once, and the limits that the devices were found to have, as they were. */
-static void take_over(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done *done)
-{
-    struct vp_crew *const crew = p->crew;
-    struct vp_bp_part *const part = p->part;
-    memcpy(crew, done->plan->crew, (size_t)p->of->n_devices * sizeof *crew);
-    *p = *done->plan;
-    p->crew = crew;
-    p->part = part;
-    p->made = done->made;
-    p->stay = false;
 }
 
 static int plan_all(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
     struct vp_bp_plan plan;
-    if (check_subsets(p, err) || choose(p, &plan, err))
+    struct vp_crew device[VP_RECONSTRUCT_DEVICES];
+    if (check_subsets(p, err) || choose(p, &plan, err) || ask_devices(p, device, err)
+        || make_plan(p, device, &plan, err))
         return -1;
-    struct vp_crew *device = ask_devices(p, err);
-    const int rc = device ? make_plan(p, device, &plan, err) : -1;
-    free(device);
-    if (!rc)
-        add_out_slots(p);
-    return rc;
+    add_out_slots(p);
+    return 0;
 }
 
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err)
 {
-    int rc = 0;
     *p = (struct vp_reconstruct_plan){.of = r};
-    p->crew = calloc((size_t)r->n_devices, sizeof *p->crew);
-    p->part = calloc((size_t)r->n_devices, sizeof *p->part);
-    if (!p->crew || !p->part)
-        rc = vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (!rc && done)
-        take_over(p, done);
-    if (!rc && done && !done->shortage)
-        rc = go_on(p, done, err);
-    if (!rc)
-        rc = plan_all(p, err);
-    if (rc < 0)
-        vp_reconstruct_plan_free(p);
-    return rc < 0 ? -1 : 0;
+    if (r->n_devices > VP_RECONSTRUCT_DEVICES)
+        return vp_fail(err, VP_ERESOURCE, "%d devices are too many, expected at most %d", r->n_devices,
+                       VP_RECONSTRUCT_DEVICES);
+    if (done) {
+        /* all that is decided once, and the limits that the devices were found to have, as they were */
+        *p = *done->plan;
+        p->made = done->made;
+        p->stay = false;
+    }
+    const int gone_on = done && !done->shortage ? go_on(p, done, err) : 0;
+    return gone_on < 0 ? -1 : gone_on > 0 ? 0 : plan_all(p, err);
 }
 
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
@@ -483,12 +723,4 @@ int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan
     const int rc = choose(&p, plan, err);
     *filter_device = p.filter_device;
     return rc;
-}
-
-void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p)
-{
-    free(p->crew);
-    free(p->part);
-    p->crew = NULL;
-    p->part = NULL;
 }

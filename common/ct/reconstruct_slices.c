@@ -48,8 +48,6 @@ static int start_writer(struct vp_stages *w, struct vp_err *err)
     struct vp_stages_sink *s = &w->sink;
     if (s->thread.running)
         return 0;
-    if (!s->slot && !(s->slot = calloc((size_t)w->p->out_slots, sizeof *s->slot)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
     vp_ring_init(&s->ring, w->p->out_slots);
     s->any_order = w->r->sink ? !w->r->sink->in_order && w->p->stay
                               : (w->p->mirrored && w->p->passes > 1) || (w->r->any_order && w->p->stay);
@@ -68,8 +66,6 @@ int vp_stages_finish(struct vp_stages *w, struct vp_err *err)
         rc = vp_thread_join(&s->thread, err);
         vp_ring_destroy(&s->ring);
     }
-    free(s->slot);
-    s->slot = NULL;
     return rc;
 }
 
@@ -103,15 +99,14 @@ static int store_range(struct vp_stages *w, int i, int64_t z0, int64_t z1, struc
 {
     struct vp_stages_sink *s = &w->sink;
     for (int64_t z = z0; z < z1 && !s->failed; z += w->p->group) {
-        const int slot = vp_ring_fill(&s->ring);
-        const int n = (int)vp_min64(w->p->group, z1 - z);
-        float **const to = &w->buffers.out[slot];
-        if (vp_stages_output(w, to, err))
+        struct vp_stages_filled *const to = &s->slot[vp_ring_fill(&s->ring)];
+        if (vp_stages_output(w, &to->slices, err))
             return -1;
         const double t = vp_now();
-        if (fetch(w, i, z, n, *to, err))
+        to->count = (int)vp_min64(w->p->group, z1 - z);
+        to->page = z - w->r->z0;
+        if (fetch(w, i, z, to->count, to->slices, err))
             return -1;
-        s->slot[slot] = (struct vp_stages_filled){*to, n, z - w->r->z0};
         vp_stats_time(w->r->stats, "slice", vp_now() - t);
         vp_ring_filled(&s->ring);
     }
@@ -173,16 +168,12 @@ static int store_in_order(struct vp_stages *w, struct vp_err *err)
 int vp_stages_store(struct vp_stages *w, struct vp_err *err)
 {
     const struct vp_reconstruct_plan *p = w->p;
-    float ***const partial = &w->buffers.partial;
-    int rc;
 
-    if (p->subsets > 1 && !*partial && !(*partial = calloc((size_t)w->r->n_devices, sizeof **partial)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
     for (int i = 0; i < p->subsets - 1; i++)
-        if (vp_stages_output(w, &(*partial)[i], err))
+        if (vp_stages_output(w, &w->buffers.partial[i], err))
             return -1;
     if (start_writer(w, err))
         return -1;
-    rc = p->stay && w->sink.any_order ? store_parts(w, err) : store_in_order(w, err);
+    const int rc = p->stay && w->sink.any_order ? store_parts(w, err) : store_in_order(w, err);
     return rc || w->sink.failed ? -1 : 0;
 }

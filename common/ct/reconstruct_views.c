@@ -42,7 +42,7 @@ static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most,
 {
     struct vp_stages_source *s = &w->source;
     const int64_t partner = w->p->partner;
-    const int64_t width = vp_reconstruct_in_width(w->p);
+    const int64_t width = vp_reconstruct_buffers(w->p).width;
     const size_t view = (size_t)width * (size_t)(s->v1 - s->v0);
     const uint64_t room = (partner ? 2 : 1) * (uint64_t)most * (uint64_t)(width * rows_of_slot(w));
     const int slot = vp_ring_fill(&s->ring), n = (int)(end - first);
@@ -56,7 +56,6 @@ static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most,
     const double t = vp_now();
     s->first[slot] = first;
     s->count[slot] = n;
-    s->partners[slot] = partner ? n : 0;
     if (read_run(w, first, n, *to, err) || (partner && read_run(w, first + partner, n, *to + (size_t)n * view, err)))
         return -1;
     vp_stats_time(w->r->stats, "read", vp_now() - t);
@@ -119,16 +118,6 @@ int vp_stages_stop_reading(struct vp_stages *w, bool now, struct vp_err *err)
 
 /* ---- computing ---- */
 
-static uint64_t *ticket_of(const struct vp_stages *w, int slot)
-{
-    return w->ticket + slot * w->r->n_devices;
-}
-
-static int wait_slot(struct vp_stages *w, int slot, struct vp_err *err)
-{
-    return vp_volume_wait(&w->volume, ticket_of(w, slot), err);
-}
-
 /* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
 static float *prepare(struct vp_stages *w, int64_t first, int n, float *p, float *q)
 {
@@ -170,7 +159,7 @@ static int hand_over(struct vp_stages *w, int slot, int64_t first, int64_t n, co
     const bool whole = vp_stages_on_host(w);
     const struct vp_projections views = {.first = first, .n = n, .v0 = whole ? 0 : w->source.v0,
                                          .v1 = whole ? w->r->nv : w->source.v1, .samples = p};
-    if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, ticket_of(w, slot), err))
+    if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, w->ticket[slot], err))
         return -1;
     vp_stats_time(w->r->stats, "backproject", vp_now() - t);
     vp_progress_add(w->r->progress, n);
@@ -182,16 +171,16 @@ static int add(struct vp_stages *w, int slot, float *wide, struct vp_err *err)
 {
     const struct vp_stages_source *s = &w->source;
     const int n = s->count[slot];
-    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)vp_reconstruct_in_width(w->p);
+    const size_t rows = (size_t)(s->v1 - s->v0), in = rows * (size_t)vp_reconstruct_buffers(w->p).width;
     const size_t out = rows * (size_t)(w->p->filter_device ? w->r->in_nu : w->r->nu);
     float *p = w->buffers.in[slot];
     float *a = prepare(w, s->first[slot], n, p, wide ? wide : p);
 
+    const int64_t partner = w->p->partner;
     spread(w, n, a);
-    if (!s->partners[slot])
+    if (!partner)
         return hand_over(w, slot, s->first[slot], n, a, err);
     p += (size_t)n * in;
-    const int64_t partner = w->p->partner;
     const float *b = prepare(w, s->first[slot] + partner, n, p, wide ? wide + (size_t)n * out : p);
     for (int64_t i = 0; i < n; i += w->together) {
         const int64_t k = vp_min64(w->together, n - i), first = s->first[slot] + i;
@@ -207,8 +196,8 @@ static int make_slots(void *arg, struct vp_err *err)
     struct vp_stages *w = arg;
     int rc = 0;
     vp_stages_join_device(w);
-    for (int i = 0; i < w->p->out_slots && !w->maker.enough && !rc; i++)
-        rc = vp_stages_output(w, &w->buffers.out[i], err);
+    for (int i = 0; i < w->p->out_slots && !w->made && !rc; i++)
+        rc = vp_stages_output(w, &w->sink.slot[i].slices, err);
     return rc;
 }
 
@@ -230,10 +219,10 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
         }
         /* not before the reader has its own: it is waited for */
         if (++handled == vp_reconstruct_buffers(w->p).in)
-            vp_thread_start(&w->maker.thread, make_slots, w, false, &ignored);
+            vp_thread_start(&w->maker, make_slots, w, false, &ignored);
         if (before >= 0) {
             const double t = vp_now();
-            if ((rc = wait_slot(w, before, err)))
+            if ((rc = vp_volume_wait(&w->volume, w->ticket[before], err)))
                 break;
             vp_stats_time(w->r->stats, "upload", vp_now() - t);
             vp_ring_taken(&s->ring);
@@ -246,7 +235,7 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
     const double t = vp_now();
     rc = rc ? rc : vp_adjoint_end(&w->volume, err);
     if (before >= 0 && !rc)
-        rc = wait_slot(w, before, err);
+        rc = vp_volume_wait(&w->volume, w->ticket[before], err);
     vp_stats_time(w->r->stats, "backproject", vp_now() - t);
     return rc;
 }
@@ -257,15 +246,16 @@ int vp_stages_accumulate(struct vp_stages *w, struct vp_err *err)
     const uint64_t wide = (uint64_t)w->p->batch * (uint64_t)(rows_of_slot(w) * w->r->nu);
     struct vp_err ignored = VP_ERR_INIT;
 
-    w->maker.enough = false;
-    if (!b->out && !(b->out = calloc((size_t)w->p->out_slots, sizeof *b->out)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    for (int i = 0; i < vp_reconstruct_wide_slots(w->p); i++)
+    w->made = false;
+    if (!w->sink.slot
+        && !(w->sink.slot = vp_alloc((size_t)w->p->out_slots, sizeof *w->sink.slot, "the slices", err)))
+        return -1;
+    for (int i = 0; i < vp_reconstruct_buffers(w->p).wide; i++)
         if (!b->wide[i] && !(b->wide[i] = vp_stages_take(w, wide, "the filtered projections", err)))
             return -1;
     const int rc = add_all(w, err);
-    w->maker.enough = true;
+    w->made = true;
     /* if it failed, store_range() tries again and says so */
-    vp_thread_join(&w->maker.thread, &ignored);
+    vp_thread_join(&w->maker, &ignored);
     return rc;
 }

@@ -2,23 +2,23 @@
 /* Slabs of a volume, on the CPU and on devices with memory of their own.
  *
  * There, three queues. `up` copies pieces of views into a ring of raw pieces in device memory. `work` filters a piece,
- * packs it into slots of orbits, and back-projects ("runs") orbits when enough are together that the traffic of the
- * volume is hidden. `down` copies finished slices to the host. A run keeps every multiprocessor to its end, so what is
- * filtered and packed waits for it; the ring holds the views of a whole run or more, so that the bus does not wait as
- * well, and the input comes as fast as it can.
+ * packs it into slots of orbits, and back-projects ("runs") orbits, in increasing order, when enough are together that
+ * the traffic of the volume is hidden. `down` copies finished slices to the host. A run keeps every multiprocessor to its
+ * end, so what is filtered and packed waits for it; the ring holds the views of a whole run or more, so that the bus does
+ * not wait as well.
  *
  * When the last view has come, the orbits that were not run yet are run part by part of the slab: the first slices
  * leave the device while the others are worked on. Where all orbits have a slot and stay there, parts are run by
  * themselves from the beginning: the lower ones follow the upload, the others as far as that leaves the device idle,
- * and most of what they lack is run at the end, while the lower ones leave.
- *
- * Orbits are run in increasing order, so the bits of a voxel depend neither on batches nor on parts. */
-#include "ct/slab_internal.h"
+ * and most of what they lack is run at the end, while the lower ones leave. */
+#include "ct/slab.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"
 #include "ct/backproject.h"
+#include "ct/slab_kernels.h"
+#include "device/device.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,6 +29,24 @@ enum {
     PARTS = VP_SLAB_PARTS,
     IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do, */
     FIRST_RUN = 8   /* and at the beginning: such a run only writes the volume */
+};
+
+enum { MOST_PIECE = 64 }; /* views a piece */
+static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
+static const uint64_t RUN_BYTES = (uint64_t)2 << 30;  /* raw views of a run, at most */
+static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* of the ring; orbits that wait are as many */
+
+/* What a slab takes of a device, and where. */
+struct layout {
+    struct vp_bp_plan out; /* of it `together`: orbits from which on a run pays */
+    double *P;             /* matrices of all views */
+    struct vp_devbp_problem problem;
+    struct vp_devbp_plan plan;
+    struct vp_devfilter_plan filter;
+    int64_t o0, o1;        /* orbits that come */
+    int64_t slots;         /* orbits that are packed and not yet run, at most */
+    int64_t piece_views, pieces;
+    uint64_t piece_bytes, wide_bytes;
 };
 
 struct span {
@@ -55,8 +73,7 @@ struct vp_slab {
     const struct vp_kind *kind;
     struct vp_bp_job job;
     struct vp_backproject *host; /* on the CPU this is all */
-    struct vp_slab_layout l;
-    double *P;
+    struct layout l;
     struct vp_devbp *b;
     struct vp_devfilter *filter;
     struct vp_queue *up, *work, *down;
@@ -73,6 +90,126 @@ struct vp_slab {
     struct clock clock[WORKS];
     uint64_t bytes_up, bytes_down;
 };
+
+/* ---- what it takes ---- */
+
+static void keep_a_row(int64_t nv, int64_t *v0, int64_t *v1)
+{
+    if (*v0 >= *v1) { /* the slab sees nothing: a row that nothing is taken from */
+        *v0 = vp_min64(*v0, nv - 1);
+        *v1 = *v0 + 1;
+    }
+}
+
+static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, struct vp_err *err)
+{
+    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, false, &plan->v0, &plan->v1);
+    keep_a_row(j->nv, &plan->v0, &plan->v1);
+    plan->z_step = 1;
+    return vp_backproject_plan(j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, plan->kernel,
+                               sizeof plan->kernel, &plan->host, err);
+}
+
+static double *matrices(const struct vp_bp_job *job, struct vp_err *err)
+{
+    double *P = vp_alloc_raw((size_t)job->n_views, 12 * sizeof *P, "the matrices", err);
+    for (int64_t s = 0; P && s < job->n_views; s++)
+        vp_backproject_matrix(&job->views[s], job->grid, P + 12 * s);
+    return P;
+}
+
+/* Sizes of the rings, for runs of about `run` orbits, and for `ahead` orbits before them. */
+static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t run, int64_t ahead)
+{
+    const int64_t R = l->plan.views_per_orbit, rows = l->out.v1 - l->out.v0, orbits = l->o1 - l->o0;
+    const uint64_t view = (uint64_t)rows * (uint64_t)job->in_nu * sizeof(float);
+    int64_t piece = (int64_t)(PIECE_BYTES / view);
+    piece = piece < 1 ? 1 : vp_min64(piece, MOST_PIECE);
+    l->out.together = vp_min64(run, orbits);
+    l->piece_views = vp_min64(piece, l->out.together);
+    ahead = vp_min64(ahead > l->out.together ? ahead : l->out.together, orbits);
+    l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
+    l->slots = job->stay || (R == 2 && !job->any_order) ? orbits : vp_min64(ahead + 2 * l->out.together, orbits);
+    l->piece_bytes = (uint64_t)l->piece_views * view;
+    l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
+                        ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
+                        : 0;
+    l->out.device = l->plan.bytes_volume + (uint64_t)l->slots * l->plan.bytes_orbit + l->plan.bytes_fixed +
+               (uint64_t)l->pieces * l->piece_bytes + l->wide_bytes + (job->filter ? l->filter.bytes : 0);
+}
+
+/* The problem as the kernels see it, and what it takes: rings as large as they are useful if there is room for them,
+ * smaller ones otherwise. Pairs of views half a turn apart need the whole scan on the device if the views come in
+ * increasing order; where it cannot hold them, or a part of the views is wanted, views go alone. l->P is to be freed. */
+static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, struct layout *l, struct vp_err *err)
+{
+    struct vp_device_info device;
+    memset(l, 0, sizeof *l);
+    if (!kind->backproject || (job->filter && !kind->filter)) {
+        vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for %s", kind->name,
+                kind->backproject ? "filtering projections" : "back-projection");
+        return vp_hint(err, "use --device cpu");
+    }
+    if (kind->info(job->device, &device, err))
+        return -1;
+    l->out.room = device.free > device.driver ? device.free - device.driver : 0;
+    if (job->device_memory && job->device_memory < l->out.room)
+        l->out.room = job->device_memory;
+
+    if (!(l->P = matrices(job, err)))
+        return -1;
+    struct vp_devbp_problem *p = &l->problem;
+    *p = (struct vp_devbp_problem){.P = l->P, .n_views = job->n_views, .nu = job->nu, .nv = job->nv,
+                                   .n = {job->grid->n[0], job->grid->n[1], job->grid->n[2]}, .z0 = job->z0,
+                                   .z1 = job->z1, .mirrored = job->mirrored, .device = job->device,
+                                   .single = !job->pairs && (job->first > 0 || job->last < job->n_views)};
+    if (job->filter && kind->filter->plan(job->filter, job->device, &l->filter, err))
+        return -1;
+    for (;;) {
+        if (kind->backproject->plan(p, &l->plan, err))
+            return -1;
+        l->out.v0 = l->plan.v0, l->out.v1 = l->plan.v1;
+        keep_a_row(job->nv, &l->out.v0, &l->out.v1);
+        const int64_t R = l->plan.views_per_orbit;
+        if (job->pairs && R != 2)
+            return vp_fail(err, VP_ERUN, "pairs of views were given for a scan that has none");
+        l->o0 = R == 1 || job->pairs ? job->first : 0;
+        l->o1 = R == 1 || job->pairs ? job->last : l->plan.orbits;
+        const uint64_t orbit = (uint64_t)(R * (l->out.v1 - l->out.v0) * job->in_nu) * sizeof(float);
+        int64_t run = vp_min64(l->plan.good_batch, (int64_t)(RUN_BYTES / orbit));
+        run = vp_min64(run, (l->o1 - l->o0) / 4); /* the last runs leave the device in parts */
+        run = run < 8 ? 8 : run;
+        size_rings(job, l, run, (int64_t)(RING_BYTES / orbit));
+        if (l->out.device > l->out.room)
+            size_rings(job, l, run, run);
+        for (; l->out.device > l->out.room && run > 1; size_rings(job, l, run, run))
+            run /= 2;
+        if (l->out.device <= l->out.room || R == 1 || job->any_order)
+            break;
+        p->single = true;
+    }
+    p->orbits = l->slots;
+    snprintf(l->out.kernel, sizeof l->out.kernel, "%s", l->plan.kernel);
+    snprintf(l->out.filter, sizeof l->out.filter, "%s", l->filter.kernel);
+    l->out.filter_seconds = l->filter.seconds;
+    l->out.host = (uint64_t)job->n_views * 12 * sizeof *l->P;
+    l->out.partner = l->plan.views_per_orbit == 2 ? l->plan.orbits : 0;
+    l->out.z_step = l->plan.z_step;
+    l->out.mirror = l->plan.mirror;
+    return 0;
+}
+
+int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err)
+{
+    memset(plan, 0, sizeof *plan);
+    if (kind->on_host)
+        return plan_on_host(job, plan, err);
+    struct layout l;
+    const int rc = lay_out(kind, job, &l, err);
+    free(l.P);
+    *plan = l.out;
+    return rc;
+}
 
 /* ---- clocks ---- */
 
@@ -146,7 +283,7 @@ static void close_on_device(struct vp_slab *s)
         if (s->memory[i])
             k->release(s->job.device, s->memory[i]);
     free(s->piece);
-    free(s->P);
+    free(s->l.P);
 }
 
 void vp_slab_close(struct vp_slab *s)
@@ -182,7 +319,7 @@ static int make_queues(struct vp_slab *s, struct vp_err *err)
 static int fill(struct vp_slab *s, struct vp_err *err)
 {
     const struct vp_bp_job *job = &s->job;
-    const struct vp_slab_layout *l = &s->l;
+    const struct layout *l = &s->l;
     const struct vp_kind *k = s->kind;
     void **const memory = s->memory;
     const uint64_t bytes[MEMORIES] = {
@@ -208,18 +345,15 @@ static int too_little(const struct vp_slab *s, struct vp_err *err)
     char need[16], have[16];
     *err = (struct vp_err)VP_ERR_INIT;
     return vp_fail(err, VP_ERESOURCE, "device %d: the slab needs %s, the device had %s", s->job.device,
-                   vp_format_bytes(need, sizeof need, s->l.bytes), vp_format_bytes(have, sizeof have, s->l.room));
+                   vp_format_bytes(need, sizeof need, s->l.out.device), vp_format_bytes(have, sizeof have, s->l.out.room));
 }
 
 static int open_on_device(struct vp_slab *s, struct vp_err *err)
 {
     const double start = vp_now();
-    if (!(s->P = vp_slab_matrices(&s->job)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
-    if (vp_slab_lay_out(s->kind, &s->job, s->P, &s->l, err))
+    if (lay_out(s->kind, &s->job, &s->l, err)
+        || !(s->piece = vp_alloc((size_t)s->l.pieces, sizeof *s->piece, "the ring", err)))
         return -1;
-    if (!(s->piece = calloc((size_t)s->l.pieces, sizeof *s->piece)))
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
     s->lead = vp_now() - start;
     /* with less memory than there was for the plan, the rings may be too short for the order that it asked for */
     if (s->l.plan.views_per_orbit == 2 && s->l.slots < s->job.together)
@@ -239,10 +373,10 @@ static int open_on_host(struct vp_slab *s, struct vp_err *err)
 
 int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err)
 {
-    struct vp_slab *s = calloc(1, sizeof *s);
+    struct vp_slab *s = vp_alloc(1, sizeof *s, "the slab", err);
     *out = NULL;
     if (!s)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+        return -1;
     s->kind = kind;
     s->job = *job;
     if (kind->on_host ? open_on_host(s, err) : open_on_device(s, err)) {
@@ -303,9 +437,9 @@ static int useful_part(const struct vp_slab *s)
     int most = 0, first = -1;
     for (int i = s->parts - 1; i >= 0; i--) {
         most = pending(s, i) >= pending(s, most) ? i : most;
-        first = pending(s, i) >= s->l.run ? i : first;
+        first = pending(s, i) >= s->l.out.together ? i : first;
     }
-    const int busy = pending(s, most) >= vp_min64(s->l.run, idle) ? waiting_runs(s) : 2;
+    const int busy = pending(s, most) >= vp_min64(s->l.out.together, idle) ? waiting_runs(s) : 2;
     return busy == 2 ? -1 : first >= 0 ? first : busy == 0 ? most : -1;
 }
 
@@ -316,7 +450,7 @@ static int run_if_useful(struct vp_slab *s, struct vp_err *err)
     int part, rc = 0;
     while (!rc && (part = useful_part(s)) >= 0) {
         const int64_t n = pending(s, part);
-        rc = run(s, part, s->parts > 1 ? vp_min64(n, 2 * s->l.run) : n, err);
+        rc = run(s, part, s->parts > 1 ? vp_min64(n, 2 * s->l.out.together) : n, err);
     }
     return rc;
 }
@@ -326,9 +460,9 @@ static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t 
                   const float *proj, struct vp_err *err)
 {
     const struct vp_kind *kind = s->kind;
-    const int64_t row = s->job.in_nu * (int64_t)sizeof(float), bytes = (s->l.v1 - s->l.v0) * row;
+    const int64_t row = s->job.in_nu * (int64_t)sizeof(float), bytes = (s->l.out.v1 - s->l.out.v0) * row;
     const struct vp_pitched to = {raw, bytes, bytes * k},
-                            from = {(float *)(uintptr_t)proj + (s->l.v0 - v0) * s->job.in_nu, (v1 - v0) * row,
+                            from = {(float *)(uintptr_t)proj + (s->l.out.v0 - v0) * s->job.in_nu, (v1 - v0) * row,
                                     (v1 - v0) * row * k};
     s->bytes_up += (uint64_t)(k * bytes);
     return kind->after(s->up, p->consumed, err)
@@ -338,20 +472,11 @@ static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t 
                : 0;
 }
 
-static int filter(struct vp_slab *s, int64_t first, int64_t k, const float *raw, float *to, struct vp_err *err)
-{
-    return clock_start(s, FILTER, err)
-                   || s->kind->filter->run(s->filter, first, k, s->l.v0, s->l.v1, raw, to, err)
-                   || clock_stop(s, FILTER, err)
-               ? -1
-               : 0;
-}
-
 /* One piece: k views from `first`, all in the same half of the scan. */
 static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, int64_t v1, const float *proj,
                      struct vp_err *err)
 {
-    const struct vp_slab_layout *l = &s->l;
+    const struct layout *l = &s->l;
     const bool second = l->plan.views_per_orbit == 2 && first >= l->plan.orbits;
     const int64_t orbit = second ? first - l->plan.orbits : first;
     const size_t at = (size_t)(s->turn % (uint64_t)l->pieces);
@@ -364,9 +489,13 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
         return -1;
     if (orbit + k - s->next[0] > l->slots)
         return vp_fail(err, VP_ERUN, "views came in another order than was planned");
-    if (upload(s, p, raw, k, v0, v1, proj, err) || (s->filter && filter(s, first, k, raw, filtered, err))
+    if (upload(s, p, raw, k, v0, v1, proj, err)
+        || (s->filter
+            && (clock_start(s, FILTER, err)
+                || s->kind->filter->run(s->filter, first, k, l->out.v0, l->out.v1, raw, filtered, err)
+                || clock_stop(s, FILTER, err)))
         || clock_start(s, PACK, err)
-        || s->kind->backproject->pack(s->b, orbit, k, l->v0, l->v1, second ? NULL : filtered,
+        || s->kind->backproject->pack(s->b, orbit, k, l->out.v0, l->out.v1, second ? NULL : filtered,
                                       second ? filtered : NULL, err)
         || clock_stop(s, PACK, err) || s->kind->mark(s->work, p->consumed, err))
         return -1;
@@ -385,9 +514,9 @@ int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t
         return vp_backproject_add(s->host, first, n, proj, err);
     }
     const int64_t half = s->l.plan.views_per_orbit == 2 ? s->l.plan.orbits : s->job.n_views;
-    if (v0 > s->l.v0 || v1 < s->l.v1)
+    if (v0 > s->l.out.v0 || v1 < s->l.out.v1)
         return vp_fail(err, VP_ERUN, "detector rows %lld to %lld were given, %lld to %lld are needed", (long long)v0,
-                       (long long)v1, (long long)s->l.v0, (long long)s->l.v1);
+                       (long long)v1, (long long)s->l.out.v0, (long long)s->l.out.v1);
     if (!s->adding)
         begin(s);
     while (n > 0) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A slab of a volume on one device, to which views are back-projected, once or more often; what it holds stays until it
- * is closed. On the CPU it is ct/backproject.h; on devices
- * with memory of their own it is made with the verbs of device/device.h and their kernels (ct/slab_kernels.h). From
- * one thread a slab and device at a time: the kernels set limits of their device. */
+ * is closed. On the CPU it is ct/backproject.h; on devices with memory of their own it is made with the verbs of
+ * device/device.h and their kernels (ct/slab_kernels.h). From one thread a slab and device at a time. */
 #ifndef VP_SLAB_H
 #define VP_SLAB_H
 

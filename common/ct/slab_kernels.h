@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a kind of device that is not the host offers to slabs of a volume (ct/slab.h): back-projection and the filter,
- * two tables of functions that work on a queue and in memory of the device which they are given. struct vp_kind points
- * to them.
+ * functions that work on a queue and in memory of the device which they are given. struct vp_kind points to them.
  *
- * Back-projection of vol(i, j, k) += sum over views of q(u, v) / w^2, bilinear in q, zero outside the detector and
- * where w <= 1 / 1024, with (u w, v w, w) = P (i, j, k, 1). The slab of volume stays on the device until it is read
- * back. Projections pass through a packed buffer of `orbits` slots: pack() fills slots, run() adds them to the volume.
- * An orbit is what the kernel treats together: one view, or, when the scan repeats itself after half a turn, view o and
- * view o + n_views / 2.
+ * vol(i, j, k) += sum over views of q(u, v) / w^2, bilinear in q, zero outside the detector and where w <= 1 / 1024, with
+ * (u w, v w, w) = P (i, j, k, 1). Projections pass through a packed buffer of `orbits` slots: pack() fills slots, run()
+ * adds them to the volume. An orbit is what the kernel treats together: one view, or, when the scan repeats itself after
+ * half a turn, view o and view o + n_views / 2.
  *
- * Order: the contribution of the orbits is added in the order in which run() is called, on top of the stored volume, so
- * a voxel's bits depend neither on the slab nor on how the orbits are cut into calls, as long as their order is the
- * same. They do depend on the kernel (see plan.kernel): devices of one architecture agree. */
+ * The contribution of the orbits is added in the order in which run() is called, so a voxel's bits depend neither on the
+ * slab nor on how the orbits are cut into calls. They do depend on the kernel (see plan.kernel): devices of one
+ * architecture agree. */
 #ifndef VP_SLAB_KERNELS_H
 #define VP_SLAB_KERNELS_H
 
@@ -85,17 +83,15 @@ struct vp_backproject_kernels {
     void (*close)(struct vp_devbp *b); /* once nothing of it is queued any more */
 };
 
-/* The filter of ct/filter.h: the same weights, the same kernel (taps, not only its shape), each row read once and
- * written once. A row's bits depend on nothing but that row: not on the batch, the range of rows or the place in them.
- * They are not the CPU's bits: the two differ by less than 5e-7 (relative L2). */
+/* The filter of ct/filter.h: the same weights, the same kernel (taps, not only its shape). A row's bits depend on nothing
+ * but that row; they differ from the CPU's by less than 5e-7 (relative L2). */
 struct vp_devfilter_plan {
     char kernel[128];    /* "ramp ram-lak, cutoff 1, no weights, complex fft length 1024 (16x16x4), one pass" */
     int64_t nu_out;      /* samples of an output row: as vp_filter_widen left it */
     uint64_t bytes;      /* device memory for tables; input and output are the caller's */
-    /* Expected for one input sample, from rates measured on an H100, by multiprocessors and clock; for the CPU see
-     * vp_filter_seconds. 1024 projections of 1024x1024 take 4.7 ms there and 0.29 s on 16 cores; back-projecting them
-     * into 1024^3 voxels at 2800 GUPS takes 0.37 s. So the CPU pays only where its filtering hides behind the
-     * back-projection and the GPUs would filter the same rows many times over (slabs, passes). */
+    /* Expected for one input sample, from rates measured on an H100, by multiprocessors and clock (1024 projections of
+     * 1024x1024: 4.7 ms; 16 cores: 0.29 s). So the CPU pays only where its filtering hides behind the back-projection
+     * and the GPUs would filter the same rows many times over (slabs, passes). */
     double seconds;
 };
 

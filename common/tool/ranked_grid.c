@@ -130,7 +130,6 @@ static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_m
     struct plan_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the plans of ranks", err);
     bool fits = true;
     take_part(r, s, m);
-    vp_reconstruct_plan_free(&s->plan);
     int rc = all ? vp_reconstruct_plan(&s->plan, &s->job, NULL, err) : -1;
     memset(&mine, 0, sizeof mine);
     if (!rc) {

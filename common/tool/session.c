@@ -305,7 +305,6 @@ void vp_session_close(struct vp_session *s)
 {
     vp_devices_settle();
     vp_ranked_close(s->ranked);
-    vp_reconstruct_plan_free(&s->plan);
     vp_normalize_close(s->job.normalize);
     vp_filter_close(s->job.filter);
     vp_views_close(s->source);

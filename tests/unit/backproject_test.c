@@ -358,7 +358,7 @@ static void check_rows(void)
         float *proj = make_projections(s);
         int64_t v0, v1;
         float *want = reconstruct(s, views, proj, z0, z1, 1, 16, NULL, NULL);
-        vp_backproject_rows(views, s->n_views, s->nv, &s->grid, z0, z1, &v0, &v1);
+        vp_backproject_rows(views, s->n_views, s->nv, &s->grid, z0, z1, false, &v0, &v1);
         CHECK(v0 >= 0 && v0 <= v1 && v1 <= s->nv);
         for (int64_t k = 0; k < s->n_views; k++)
             for (int64_t v = 0; v < s->nv; v++)
@@ -375,7 +375,7 @@ static void check_rows(void)
     const struct scan *s = &SCANS[0];
     struct vp_view *views = make_views(s);
     int64_t v0, v1;
-    vp_backproject_rows(views, s->n_views, s->nv, &s->grid, 31, 33, &v0, &v1);
+    vp_backproject_rows(views, s->n_views, s->nv, &s->grid, 31, 33, false, &v0, &v1);
     CHECK(v0 >= 28 && v1 <= 36);
     free(views);
 }

@@ -124,7 +124,7 @@ static void test_delta(void)
         const int64_t nu = widths[i], at = nu / 3;
         float *row = calloc((size_t)(4 * nu), sizeof *row);
         row[at] = 1;
-        vp_filter_views(f, 0, 1, row, row);
+        vp_filter_rows(f, 0, 1, 0, vp_filter_tables(f)->nv, row, row);
         double worst = 0;
         for (int64_t u = 0; u < nu; u++)
             worst = fmax(worst, fabs(row[u] - tap(u - at) * PI / 4 / s.g.du));
@@ -157,7 +157,7 @@ static void test_direct(void)
         for (int64_t j = 0; j < n * nu * nv; j++)
             in[j] = (float)random01();
         windowed_taps(taps, nu + 2 * pad, window_length(f), cases[i].window, cases[i].cutoff);
-        vp_filter_views(f, 0, n, in, out);
+        vp_filter_rows(f, 0, n, 0, vp_filter_tables(f)->nv, in, out);
         double worst = 0, most = 0;
         for (int64_t j = 0; j < n * nv; j++) {
             const struct vp_view *view = &s.views[j / nv];
@@ -201,9 +201,9 @@ static void test_linear(void)
         b[i] = (float)random01();
         c[i] = 2 * a[i] - 3 * b[i];
     }
-    vp_filter_views(f, 2, 1, a, a);
-    vp_filter_views(f, 2, 1, b, b);
-    vp_filter_views(f, 2, 1, c, c);
+    vp_filter_rows(f, 2, 1, 0, vp_filter_tables(f)->nv, a, a);
+    vp_filter_rows(f, 2, 1, 0, vp_filter_tables(f)->nv, b, b);
+    vp_filter_rows(f, 2, 1, 0, vp_filter_tables(f)->nv, c, c);
     double worst = 0, most = 0;
     for (int i = 0; i < 600; i++) {
         worst = fmax(worst, fabs(c[i] - (2 * (double)a[i] - 3 * (double)b[i])));
@@ -230,13 +230,13 @@ static void test_bits(void)
             for (int j = 0; j < 4; j++)
                 s.views[k].P[j] += 0.1 * k * s.views[k].P[8 + j];
         struct vp_filter *f = open_filter(&s, &plain, 1);
-        vp_filter_views(f, 0, N, in, want);
+        vp_filter_rows(f, 0, N, 0, vp_filter_tables(f)->nv, in, want);
         for (int threads = 1; threads <= 3; threads++) {
             struct vp_filter *g = open_filter(&s, &plain, threads);
             for (int batch = 1; batch <= 4; batch++) {
                 memcpy(got, in, sizeof in);
                 for (int k = 0; k < N; k += batch)
-                    vp_filter_views(g, k, N - k < batch ? N - k : batch, got + k * NV * NU,
+                    vp_filter_rows(g, k, N - k < batch ? N - k : batch, 0, vp_filter_tables(g)->nv, got + k * NV * NU,
                                     got + k * NV * NU);
                 CHECK(!memcmp(got, want, sizeof want));
             }
@@ -255,7 +255,7 @@ static void test_bits(void)
             if (!vp_filter_use(f, isas[i]))
                 continue;
             double worst = 0, most = 0;
-            vp_filter_views(f, 0, N, in, got);
+            vp_filter_rows(f, 0, N, 0, vp_filter_tables(f)->nv, in, got);
             for (int j = 0; j < N * NV * NU; j++) {
                 worst = fmax(worst, fabs((double)got[j] - want[j]));
                 most = fmax(most, fabs(want[j]));
@@ -278,8 +278,8 @@ static void test_not_finite(void)
         a[i] = b[i] = (float)random01();
     a[3] = NAN, a[20] = INFINITY, a[49] = -INFINITY;
     b[3] = b[20] = b[49] = 0;
-    vp_filter_views(f, 0, 1, a, a);
-    vp_filter_views(f, 0, 1, b, b);
+    vp_filter_rows(f, 0, 1, 0, vp_filter_tables(f)->nv, a, a);
+    vp_filter_rows(f, 0, 1, 0, vp_filter_tables(f)->nv, b, b);
     CHECK(!memcmp(a, b, sizeof a));
     vp_filter_close(f);
     close_scan(&s);
@@ -418,7 +418,7 @@ static float *filtered(struct scan *s, const struct vp_filter_params *p, const f
     float *out = malloc((size_t)(s->g.views * s->g.nv * nu) * sizeof *out);
 
     CHECK_INT(nu, s->g.nu);
-    vp_filter_views(f, 0, s->g.views, in, out);
+    vp_filter_rows(f, 0, s->g.views, 0, vp_filter_tables(f)->nv, in, out);
     if (getenv("VERBOSE"))
         printf("%s: ", vp_filter_tables(f)->describe);
     vp_filter_close(f);
@@ -711,7 +711,7 @@ static void test_wrong_sense(void)
             const int u = wrong ? NU - 1 - i % NU : i % NU;
             q[i] = (float)(p[i] * vp_filter_weight(w, i / NU, u, 0) * total / PI);
         }
-        vp_filter_views(f, 0, N, q, q);
+        vp_filter_rows(f, 0, N, 0, vp_filter_tables(f)->nv, q, q);
         const double e = reconstruct(&s, q, &outside);
         if (getenv("VERBOSE"))
             printf("parker, %s sense: rms %.5f outside %.5f\n", wrong ? "wrong" : "right", e, outside);

@@ -116,13 +116,7 @@ static int64_t upper_first(const struct vp_devbp_problem *p)
 static void rows_of(const struct vp_devbp_problem *p, int64_t *v0, int64_t *v1)
 {
     const struct scene *s = scene;
-    vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, v0, v1);
-    if (p->mirrored) {
-        int64_t w0, w1;
-        vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->n[2] - p->z1, p->n[2] - p->z0, &w0, &w1);
-        *v0 = vp_min64(w0, *v0);
-        *v1 = vp_max64(w1, *v1);
-    }
+    vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, p->mirrored, v0, v1);
     if (like.flat) {
         *v0 = 0;
         *v1 = p->nv;
@@ -701,7 +695,6 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     for (int64_t z = 0; z < z1 - a->z0; z++)
         CHECK_INT(vp_reader_next_f32(reader, volume + z * NX * NY, err), 1);
 out:
-    vp_reconstruct_plan_free(r);
     vp_views_close(source);
     vp_reader_close(reader, NULL);
     return volume;
@@ -953,17 +946,12 @@ static void plans_that_are_made_twice(void)
                 break;
             CHECK(!vp_reconstruct_plan(&next, &r, &done, &err) && !vp_reconstruct_plan(&again, &r, &done, &err));
             CHECK(same_plan(&next, &again));
-            vp_reconstruct_plan_free(&again);
-            vp_reconstruct_plan_free(&now);
             now = next;
         }
         for (int z = 0; z < 61; z++)
             CHECK_INT(made[z], 1);
         CHECK(!vp_reconstruct_plan(&next, &r, NULL, &err) && !vp_reconstruct_plan(&again, &r, NULL, &err));
         CHECK(same_plan(&next, &again));
-        vp_reconstruct_plan_free(&next);
-        vp_reconstruct_plan_free(&again);
-        vp_reconstruct_plan_free(&now);
     }
     CHECK_STR(err.msg, "");
     vp_views_close(source);
@@ -1168,7 +1156,6 @@ static void more_memory_is_never_too_little(void)
         } else {
             CHECK_INT(passes, 0);
         }
-        vp_reconstruct_plan_free(&p);
     }
     CHECK_INT(passes, 1);
     vp_views_close(source);
@@ -1252,11 +1239,9 @@ static void subsets_only_where_they_pay(void)
             /* one slice is too thin to be cut; 64 give every device a slab; and what is done at once needs nothing */
             CHECK_INT(p.subsets, slow && slices == 1 ? 4 : 1);
             CHECK_INT(p.used, slices == 1 && !slow ? 1 : 4);
-            vp_reconstruct_plan_free(&p);
             r.last = 3; /* too few views */
             CHECK(!vp_reconstruct_plan(&p, &r, NULL, &err));
             CHECK_INT(p.subsets, 1);
-            vp_reconstruct_plan_free(&p);
         }
     struct vp_reconstruct_plan r;
     struct ask a = {.kind = &devices, .n_devices = 2, .subsets = 3};
@@ -1507,7 +1492,6 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
     vp_sharing_free(&sharing, true);
     vp_adding_free(&adding, true);
     vp_filter_close(own);
-    vp_reconstruct_plan_free(&p);
     vp_views_close(source);
     vp_reader_close(reader, NULL);
 }
