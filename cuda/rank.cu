@@ -17,7 +17,7 @@ enum { ABSENT = 0x7fffffff }; /* the key of a sample that does not exist; what h
 
 /* Keys around the voxels of a thread block. */
 struct window {
-    const vp_lines &lines;
+    vp_lines lines;
     int pitch, plane;
     const int *key; /* of the window's corner (of a ball: of its middle) */
 };
@@ -138,7 +138,7 @@ __device__ int64_t samples_at(const any_job &j, bool ball, int64_t x, int64_t y,
                (min(y + r.y, b.hi[1] - 1) - max(y - r.y, b.lo[1]) + 1) *
                (min(z + r.z, b.hi[2] - 1) - max(z - r.z, b.lo[2]) + 1);
     int64_t n = 0;
-    j.window.each<char>(j.in, x, y, z, [&](const char *, int m) { n += max(m, 0); });
+    j.window.each<char, true>(j.in, x, y, z, [&](const char *, int m) { n += max(m, 0); });
     return n;
 }
 
@@ -186,15 +186,15 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
 
 /* Windows that do not fit there: bit by bit, from the input itself, a voxel a thread. Cost: a look at every sample of
  * the window for each bit of a key. */
-template <class S> __global__ void __launch_bounds__(256) any_kernel(any_job j)
+template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(any_job j)
 {
     vp_each_voxel(j.out.box, [&](int64_t x, int64_t y, int64_t z) {
-        const int64_t place = vp_rank_index(j.millionths, samples_at(j, j.window.span, x, y, z));
+        const int64_t place = vp_rank_index(j.millionths, samples_at(j, BALL, x, y, z));
         int lo = keys<S>::LEAST, hi = keys<S>::MOST;
         while (lo < hi) {
             const int middle = lo + (int)((unsigned)(hi - lo) >> 1);
             int64_t below = 0;
-            j.window.each<S>(j.in, x, y, z, [&](const S *row, int n) {
+            j.window.each<S, BALL>(j.in, x, y, z, [&](const S *row, int n) {
                 int here = 0;
 #pragma unroll 8
                 for (int i = 0; i < n; i++)
@@ -249,7 +249,7 @@ template <class S> int any(const struct vp_op *op, const struct vp_work *args, s
         j.walk /= 2;
     const size_t shared = tile_bytes(j, j.walk);
     if (shared > most)
-        return vp_start_voxels(err, args, j.out.box, any_kernel<S>, j);
+        return vp_start_voxels(err, args, j.out.box, j.window.span ? any_kernel<S, true> : any_kernel<S, false>, j);
     return j.window.span ? tiles<S, -1>(j, shared, args, err)
            : reach == 1  ? tiles<S, 3>(j, shared, args, err)
            : reach == 2  ? tiles<S, 5>(j, shared, args, err)
