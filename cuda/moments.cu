@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(256) next_kernel(vp_area in, vp_area out, int3
 /* Along z, and the result. */
 template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out, int3 reach,
-                                                   int64_t image_x, int64_t image_y, struct vp_moments_params f)
+                                                   int64_t image_x, int64_t image_y, finish f)
 {
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         int m;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, 
 /* ---- balls ---- */
 
 template <class S, class O, class T, int N>
-__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, struct vp_moments_params f)
+__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, finish f)
 {
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         state<T, N> s = {};
@@ -183,16 +183,16 @@ uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[
 template <class S, class O, class T, int N>
 int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
-    const struct vp_moments_params &p = *params(op);
+    const struct vp_moments_params *p = params(op);
+    const finish f = {p->moment, p->sample, p->noise, p->limit};
     const struct vp_area in = args->in[0], out = *args->out;
-
-    if (p.f.shape == VP_BALL)
+    if (p->f.shape == VP_BALL)
         return vp_start_voxels(err, args, out.box, ball_kernel<S, O, T, N>, in, out,
-                               vp_lines_of(&p.f, op->image, args->table), p);
-    const int3 reach = vp_reach(&p.f, op->image);
+                               vp_lines_of(&p->f, op->image, args->table), f);
+    const int3 reach = vp_reach(&p->f, op->image);
     if constexpr (!std::is_same<S, float>::value)
         if (slides(op))
-            return slide<S, O, N>(op, in, out, reach, p, args->queue->stream, err);
+            return slide<S, O, N>(op, in, out, reach, f, args->queue->stream, err);
     struct vp_box bx = out.box, by = out.box;
     vp_box_grow(&bx, 1, reach.y, in.box); /* the rows and planes that the later passes look at */
     vp_box_grow(&bx, 2, reach.z, in.box);
@@ -203,7 +203,7 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
         vp_start_voxels(err, args, by, next_kernel<T, N>, sx, sy, reach, op->image[0]))
         return -1;
     return vp_start_voxels(err, args, out.box, last_kernel<S, O, T, N>, sy, in, out, reach, op->image[0], op->image[1],
-                           p);
+                           f);
 }
 
 template <class S, class O> int lanes(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)

@@ -16,6 +16,13 @@ template <class T, int N> struct state {
     T v[N];
 };
 
+struct finish {
+    enum vp_moment moment;
+    bool sample;
+    double noise;
+    struct vp_limit limit;
+};
+
 /* k q - s s as a double, rounded once. */
 __device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
 {
@@ -50,23 +57,24 @@ __device__ double divided(double v, double by, bool exact)
 }
 
 /* n^2 times the variance. */
-template <class T, int N> __device__ double spread(const state<T, N> &s, double n)
+template <int N> __device__ double spread(const state<uint64_t, N> &s, double n)
 {
-    if constexpr (std::is_same<T, double>::value)
-        return s.v[N - 1] * n;
-    else
-        return spread_of((uint64_t)n, s.v[N - 1], (int64_t)s.v[0]);
+    return spread_of((uint64_t)n, s.v[N - 1], (int64_t)s.v[0]);
+}
+template <int N> __device__ double spread(const state<double, N> &s, double n)
+{
+    return s.v[N - 1] * n;
 }
 
-template <class T, int N> __device__ double variance(const state<T, N> &s, double n, double less, bool exact)
+template <int N> __device__ double variance(const state<uint64_t, N> &s, double n, double less, bool exact)
 {
     const double left = n - less > 0 ? n - less : 1;
-    if constexpr (std::is_same<T, double>::value)
-        return divided(s.v[N - 1], left, exact);
-    else
-        return divided(spread(s, n), left * n, exact);
+    return divided(spread(s, n), left * n, exact);
 }
-
+template <int N> __device__ double variance(const state<double, N> &s, double n, double less, bool exact)
+{
+    return divided(s.v[N - 1], n - less > 0 ? n - less : 1, exact);
+}
 __device__ double total(uint64_t s)
 {
     return (double)(int64_t)s;
@@ -90,7 +98,7 @@ template <int N> __device__ double marked(const struct vp_limit &l, double n, do
 }
 
 template <class T, int N>
-__device__ double result(const struct vp_moments_params &f, const state<T, N> &s, double n, double x, bool exact)
+__device__ double result(const finish &f, const state<T, N> &s, double n, double x, bool exact)
 {
     if (f.moment == VP_ABOVE)
         return marked<N>(f.limit, n, total(s.v[0]), N == 2 ? spread(s, n) : 0, x);

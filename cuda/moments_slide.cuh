@@ -95,8 +95,8 @@ __device__ __forceinline__ bool clear(const rough &l, const struct vp_limit &lim
 
 template <class S, class O, class A, int N>
 __global__ void __launch_bounds__(SLIDERS, RESIDENT)
-    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows,
-                 struct vp_moments_params f, rough l)
+    slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f,
+                 rough l)
 {
     __shared__ __align__(32) A edge[N][COLUMNS + EACH]; /* [i]: of the columns before i */
     __shared__ A warps[N][SLIDERS / 32];
@@ -201,8 +201,8 @@ bool slides(const struct vp_op *op)
 }
 
 template <class S, class O, int N>
-int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach,
-          const struct vp_moments_params &f, cudaStream_t stream, struct vp_err *err)
+int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach, const finish &f,
+          cudaStream_t stream, struct vp_err *err)
 {
     const int width = (COLUMNS - EACH + 1 - 2 * reach.x) / 32 * 32;
     const int64_t strips = vp_groups(vp_box_size(&out.box, 0), width), high = vp_box_size(&out.box, 1);
