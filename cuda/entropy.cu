@@ -37,23 +37,15 @@ template <class COUNT> struct histogram {
     int64_t sum;  /* of t(c) */
     const int64_t *step;
 
-    __device__ __forceinline__ void add(int bin)
+    /* A sample comes (SIGN 1) or goes (-1). */
+    template <int SIGN> __device__ __forceinline__ void count_one(int bin)
     {
         if (bin == bins)
             return; /* NaN */
-        const COUNT c = count[bin * stride];
-        count[bin * stride] = (COUNT)(c + 1);
-        sum += __ldg(step + c);
-        n++;
-    }
-    __device__ __forceinline__ void remove(int bin)
-    {
-        if (bin == bins)
-            return;
-        const COUNT c = (COUNT)(count[bin * stride] - 1);
-        count[bin * stride] = c;
-        sum -= __ldg(step + c);
-        n--;
+        const COUNT before = count[bin * stride], after = (COUNT)(before + (COUNT)SIGN);
+        count[bin * stride] = after;
+        sum += SIGN * __ldg(step + (SIGN > 0 ? before : after));
+        n += SIGN;
     }
 };
 
@@ -88,7 +80,7 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
             h.count[b * h.stride] = 0;
         for (int64_t x = from; x < to; x++) {
             for (int l = 0; l < w.window.n; l++) {
-                const int4 e = w.window.line(l); /* dz, dy, x0, x1 */
+                const int4 e = w.window.span ? w.window.line<true>(l) : w.window.line<false>(l); /* dz, dy, x0, x1 */
                 const int64_t sy = y + e.y, sz = z + e.x;
                 if (sy < w.in.box.lo[1] || sy >= w.in.box.hi[1] || sz < w.in.box.lo[2] || sz >= w.in.box.hi[2])
                     continue;
@@ -96,12 +88,12 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
                 if (x == from) {
                     const int64_t end = min(x + e.w, last);
                     for (int64_t i = max(x + e.z, w.in.box.lo[0]); i <= end; i++)
-                        h.add(line[i]);
+                        h.template count_one<1>(line[i]);
                 } else {
                     if (x + e.w <= last)
-                        h.add(line[x + e.w]);
+                        h.template count_one<1>(line[x + e.w]);
                     if (x + e.z > w.in.box.lo[0])
-                        h.remove(line[x + e.z - 1]);
+                        h.template count_one<-1>(line[x + e.z - 1]);
                 }
             }
             out[x - from] = h.n ? (float)((double)(__ldg(w.t + h.n) - h.sum) / (4294967296.0 * (double)h.n))

@@ -120,22 +120,21 @@ template <int SIZE, int WARPS> __global__ void __launch_bounds__(WARPS *LANES) b
                     cut[q].take(keys<SIZE>(w[(q - t.y) * LANES]), keys<SIZE>(w[(q + t.y) * LANES]));
                 if (!t.w)
                     continue;
-                int s = last - j.reach.z - t.x, u = last - j.reach.z + t.x;
-                s += s < 0 ? around : 0;
-                u += u < 0 ? around : 0;
-                uint32_t *const a = made + s * BALL_ROWS * LANES, *const c = made + u * BALL_ROWS * LANES;
+                const auto put = [&](int slot) {
+                    uint32_t *const a = made + (slot < 0 ? slot + around : slot) * BALL_ROWS * LANES;
 #pragma unroll
-                for (int q = 0; q < MINE; q++) {
-                    keys<SIZE> k(a[q * LANES]);
-                    k.take(cut[q]);
-                    a[q * LANES] = k.word();
-                    if (t.x) {
-                        keys<SIZE> n(c[q * LANES]);
-                        n.take(cut[q]);
-                        c[q * LANES] = n.word();
+                    for (int q = 0; q < MINE; q++) {
+                        keys<SIZE> k(a[q * LANES]);
+                        k.take(cut[q]);
+                        a[q * LANES] = k.word();
                     }
+                };
+                put(last - j.reach.z - t.x);
+                if (t.x)
+                    put(last - j.reach.z + t.x);
+#pragma unroll
+                for (int q = 0; q < MINE; q++)
                     cut[q] = keys<SIZE>(0);
-                }
             }
             __syncthreads();
         }
@@ -163,7 +162,7 @@ __global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_l
     using sample_t = sample_of<SIZE>;
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         uint32_t best = 0;
-        ball.each<sample_t>(in, x, y, z, [&](const sample_t *row, int n) {
+        ball.each<sample_t, true>(in, x, y, z, [&](const sample_t *row, int n) {
             for (int i = 0; i < n; i++)
                 best = max(best, (uint32_t)(sample_t)to_keys<SIZE>(row[i], flip));
         });

@@ -54,17 +54,13 @@ template <int SIZE, int STEP> struct walker {
     const int w, m;      /* window, samples */
     const bool there;    /* has outputs */
     /* the sample; its place in its block, its slot, that of i - w + 1 */
-    int i, place, slot, suffix;
+    int i = 0, place = 0, slot = 0, suffix = 0;
     keys<SIZE> best;
-    uint32_t before[2 * SMALL]; /* the samples before i, if the window is small */
+    uint32_t before[2 * SMALL] = {}; /* the samples before i, if the window is small */
 
     __device__ walker(const line &line_, uint32_t *own_, uint32_t *out_, int count, bool there_)
-        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_), i(0),
-          place(0), slot(0), suffix(0), best(0)
+        : l(line_), own(own_), out(out_), w(2 * line_.radius + 1), m(count + 2 * line_.radius), there(there_)
     {
-#pragma unroll
-        for (int k = 0; k < 2 * SMALL; k++)
-            before[k] = 0;
         if (l.radius <= SMALL) /* where the window of sample 0 would go */
             out -= 2 * l.radius * l.out_step;
     }

@@ -53,7 +53,7 @@ template <class Params> const Params *vp_params(const struct vp_op *op)
 /* The spans of a ball in a table, as (dz, dy, x0, x1). */
 static inline uint64_t vp_spans_bytes(const struct vp_footprint *f)
 {
-    return f->shape == VP_BOX ? 0 : (uint64_t)f->spans * sizeof(int4);
+    return (uint64_t)f->spans * sizeof(int4); /* of a box none */
 }
 
 static inline void vp_spans_fill(const struct vp_footprint *f, void *table)
@@ -64,22 +64,23 @@ static inline void vp_spans_fill(const struct vp_footprint *f, void *table)
 
 /* The lines along x that a window is made of: the spans of a ball, all rows of a box. */
 struct vp_lines {
-    const int4 *span; /* (dz, dy, x0, x1) each; NULL: a box */
+    const int4 *span; /* of a ball */
     int3 reach;
     int n;
 
-    __device__ __forceinline__ int4 line(int i) const
+    /* (dz, dy, x0, x1) */
+    template <bool BALL> __device__ __forceinline__ int4 line(int i) const
     {
         const int rows = 2 * reach.y + 1;
-        return span ? __ldg(span + i) : make_int4(i / rows - reach.z, i % rows - reach.y, -reach.x, reach.x);
+        return BALL ? __ldg(span + i) : make_int4(i / rows - reach.z, i % rows - reach.y, -reach.x, reach.x);
     }
 
     /* f(first sample, how many) for the lines around a voxel, as far as `in` has them; a number may be negative. */
-    template <class S, class F>
+    template <class S, bool BALL, class F>
     __device__ __forceinline__ void each(const vp_area &in, int64_t x, int64_t y, int64_t z, const F &f) const
     {
         for (int i = 0; i < n; i++) {
-            const int4 e = line(i);
+            const int4 e = line<BALL>(i);
             if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] || y + e.y >= in.box.hi[1])
                 continue;
             const int64_t x0 = max(x + e.z, in.box.lo[0]);

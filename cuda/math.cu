@@ -2,8 +2,8 @@
 /* An expression over one or more stacks: kernel "math" of image/math.h.
  *
  * The program of image/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step
- * up is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the device
- * (within 2 ulp).
+ * up is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the
+ * device (within 2 ulp).
  *
  * Registers: the operands of one step for EACH voxels. Shared memory: the program's places, EACH doubles of every
  * thread.
@@ -148,7 +148,7 @@ __device__ void run_step(const struct step s, const places &v)
 }
 
 /* A thread block takes turns of EACH voxels for every thread, of a row; `lost` counts samples that did not fit. */
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 8)
     math_kernel(inputs in, vp_area out, int type, int out_type, const struct program *p, int64_t inner, int64_t nz,
                 unsigned long long *lost)
 {

@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_l
     vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         state<T, N> s = {};
         int64_t n = 0;
-        ball.each<S>(in, x, y, z, [&](const S *p, int m) {
+        ball.each<S, true>(in, x, y, z, [&](const S *p, int m) {
             for (int i = 0; i < m; i++)
                 take(s, (value_of<T>)p[i]);
             n += max(m, 0);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_l
         if (N == 2 && sizeof(S) == 4) {
             const double mean = total(s.v[0]) / (double)n;
             double d = 0;
-            ball.each<S>(in, x, y, z, [&](const S *p, int m) {
+            ball.each<S, true>(in, x, y, z, [&](const S *p, int m) {
                 for (int i = 0; i < m; i++) {
                     const double off = (double)p[i] - mean;
                     d += off * off;

@@ -75,62 +75,57 @@ __device__ __forceinline__ float share_of(int64_t at, int64_t shift, int patch, 
     return __fdiv_rn(1.0f, (float)(o.y - o.x + 1));
 }
 
-/* What shared memory holds for a thread block of warps[] columns of R x D voxels: samples from `lo` on. */
-struct tile {
-    int64_t lo[3];
-    int size[3];
-};
-
-/* PY, PZ: the patch's radii; R, D: voxels of a thread along y and z. */
+/* PY, PZ: the patch's radii; R, D: voxels of a thread along y and z. Shared memory holds samples from `lo` on. */
 template <int PY, int PZ, int R, int D>
 __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j)
 {
     extern __shared__ float seen[];
     const int lane = threadIdx.x, px = j.patch[0], wide = LANES - 2 * px;
     const int64_t deep = (int64_t)blockDim.z * D;
-    tile t;
+    int64_t lo[3];
+    int size[3];
 
-    t.size[0] = LANES + 2 * j.search[0];
-    t.size[1] = (int)blockDim.y * R + 2 * (PY + j.search[1]);
-    t.size[2] = (int)blockDim.z * D + 2 * (PZ + j.search[2]);
-    t.lo[0] = j.out.box.lo[0] + (int64_t)blockIdx.x * wide - px - j.search[0];
-    t.lo[1] = j.out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y * R - PY - j.search[1];
-    const int64_t x = t.lo[0] + j.search[0] + lane; /* of this lane */
+    size[0] = LANES + 2 * j.search[0];
+    size[1] = (int)blockDim.y * R + 2 * (PY + j.search[1]);
+    size[2] = (int)blockDim.z * D + 2 * (PZ + j.search[2]);
+    lo[0] = j.out.box.lo[0] + (int64_t)blockIdx.x * wide - px - j.search[0];
+    lo[1] = j.out.box.lo[1] + (int64_t)blockIdx.y * blockDim.y * R - PY - j.search[1];
+    const int64_t x = lo[0] + j.search[0] + lane; /* of this lane */
     const int64_t y = j.out.box.lo[1] + ((int64_t)blockIdx.y * blockDim.y + threadIdx.y) * R;
     const bool stores = lane >= px && lane < LANES - px && x < j.out.box.hi[0];
 
     for (int64_t turn = blockIdx.z; j.out.box.lo[2] + turn * deep < j.out.box.hi[2]; turn += gridDim.z) {
         const int64_t z = j.out.box.lo[2] + turn * deep + (int64_t)threadIdx.z * D;
-        t.lo[2] = j.out.box.lo[2] + turn * deep - PZ - j.search[2];
+        lo[2] = j.out.box.lo[2] + turn * deep - PZ - j.search[2];
         __syncthreads();
-        for (int row = threadIdx.z * blockDim.y + threadIdx.y; row < t.size[1] * t.size[2];
+        for (int row = threadIdx.z * blockDim.y + threadIdx.y; row < size[1] * size[2];
              row += blockDim.y * blockDim.z) {
-            const int64_t sy = t.lo[1] + row % t.size[1], sz = t.lo[2] + row / t.size[1];
+            const int64_t sy = lo[1] + row % size[1], sz = lo[2] + row / size[1];
             const bool there =
                 sy >= j.in.box.lo[1] && sy < j.in.box.hi[1] && sz >= j.in.box.lo[2] && sz < j.in.box.hi[2];
-            for (int i = lane; i < t.size[0]; i += LANES) {
-                const int64_t sx = t.lo[0] + i;
+            for (int i = lane; i < size[0]; i += LANES) {
+                const int64_t sx = lo[0] + i;
                 float v = 0;
                 if (there && sx >= j.in.box.lo[0] && sx < j.in.box.hi[0])
                     v = vp::load_sample((const char *)j.in.data, vp_place(j.in, sx, sy, sz), j.in_type);
-                seen[row * t.size[0] + i] = v;
+                seen[row * size[0] + i] = v;
             }
         }
         __syncthreads();
         bool inner = true; /* every sample exists */
 #pragma unroll
         for (int a = 0; a < 3; a++)
-            inner = inner && t.lo[a] >= 0 && t.lo[a] + t.size[a] <= j.image[a];
+            inner = inner && lo[a] >= 0 && lo[a] + size[a] <= j.image[a];
 
-        const int plane = t.size[0] * t.size[1];
-        const float *const column = seen + (threadIdx.z * D) * plane + (threadIdx.y * R) * t.size[0] + lane;
+        const int plane = size[0] * size[1];
+        const float *const column = seen + (threadIdx.z * D) * plane + (threadIdx.y * R) * size[0] + lane;
         float here[D + 2 * PZ][R + 2 * PY], total[D][R], value[D][R];
-        const float *const middle = column + j.search[2] * plane + j.search[1] * t.size[0] + j.search[0];
+        const float *const middle = column + j.search[2] * plane + j.search[1] * size[0] + j.search[0];
 #pragma unroll
         for (int k = 0; k < D + 2 * PZ; k++)
 #pragma unroll
             for (int i = 0; i < R + 2 * PY; i++)
-                here[k][i] = middle[k * plane + i * t.size[0]];
+                here[k][i] = middle[k * plane + i * size[0]];
 #pragma unroll
         for (int k = 0; k < D; k++)
 #pragma unroll
@@ -143,7 +138,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
         for (int dz = -j.search[2]; dz <= j.search[2]; dz++)
             for (int dy = -j.search[1]; dy <= j.search[1]; dy++)
                 for (int dx = -j.search[0]; dx <= j.search[0]; dx++) {
-                    const float *const there = middle + dz * plane + dy * t.size[0] + dx;
+                    const float *const there = middle + dz * plane + dy * size[0] + dx;
                     float off[D][R], sum[D][R];
                     const bool x_pair = inner || (exists(x, j.image[0]) && exists(x + dx, j.image[0]));
 #pragma unroll
@@ -151,7 +146,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
                         float d[R + 2 * PY], along_y[R];
 #pragma unroll
                         for (int i = 0; i < R + 2 * PY; i++) {
-                            const float e = there[k * plane + i * t.size[0]] - here[k][i];
+                            const float e = there[k * plane + i * size[0]] - here[k][i];
                             d[i] = __fmul_rn(e, e);
                             if (!inner) {
                                 const int64_t py = y + i - PY, pz = z + k - PZ;

@@ -51,13 +51,8 @@ separable filters_of(const vp_op *op)
 /* Of as many rows as an axis can have. */
 uint64_t row_bytes(const vp_taps *t)
 {
-    return t->edge == VP_EDGE_RENORMALIZE ? 2 * (uint64_t)t->radius * padded(t->radius) * sizeof(float2) : 0;
-}
-
-/* What is in the table beside t: rows of derivatives, or what clips order 0. */
-uint64_t edge_bytes(const vp_taps *t)
-{
-    return t->up ? row_bytes(t) : t->scale ? 2 * (uint64_t)t->radius * sizeof(float2) : 0;
+    const int64_t rows = t->edge == VP_EDGE_RENORMALIZE ? 2 * t->radius : 0;
+    return vp_round_up(rows * padded(t->radius) * (int64_t)sizeof(float2), VP_ALIGN);
 }
 
 uint64_t taps_bytes(const vp_taps *t)
@@ -65,9 +60,11 @@ uint64_t taps_bytes(const vp_taps *t)
     return vp_round_up(padded(t->radius) * sizeof(float), VP_ALIGN);
 }
 
+/* t and beside it rows of derivatives, or what clips order 0. */
 uint64_t one_table(const vp_taps *t)
 {
-    return taps_bytes(t) + vp_round_up(edge_bytes(t), VP_ALIGN);
+    const uint64_t clip = t->scale ? vp_round_up(2 * t->radius * (int64_t)sizeof(float2), VP_ALIGN) : 0;
+    return taps_bytes(t) + (t->up ? row_bytes(t) : clip);
 }
 
 /* Tables of all filters follow each other, axis by axis; so do the edge rows of thin axes, in the scratch. */
@@ -81,11 +78,6 @@ template <class Size> uint64_t offset_of(const separable &s, int axis, int filte
             at += size(s.filter[a][f]);
         }
     return at;
-}
-
-uint64_t thin_bytes(const vp_taps *t)
-{
-    return vp_round_up(row_bytes(t), VP_ALIGN);
 }
 
 void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
@@ -146,7 +138,7 @@ int taps_of(const vp_op *op, const separable &s, int a, const vp_work *args, tap
         std::vector<float2> rows((size_t)ax.n * padded(t->radius));
         for (int i = 0; i < ax.n; i++)
             fill_row(t, i, ax.n - 1 - i, &rows[(size_t)i * padded(t->radius)]);
-        char *to = (char *)args->scratch + offset_of(s, a, f, thin_bytes);
+        char *to = (char *)args->scratch + offset_of(s, a, f, row_bytes);
         /* from pageable memory: it is read before the call returns */
         if (vp_gpu_check(err, cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice,
                                               args->queue->stream), "cannot copy to the CUDA device"))
@@ -240,7 +232,7 @@ uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
     if (fused_does(op, s)) /* unless the image turns out to be thin */
         planes = op->image[2] < FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
     const int64_t mid[3] = {out[0], rows, planes};
-    return offset_of(s, 3, 0, thin_bytes) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
+    return offset_of(s, 3, 0, row_bytes) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
 }
 
 /* A volume in the scratch, f32: the box of `of` grown along `along` by its radius, within the image; axis `fastest` is
@@ -275,7 +267,7 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
     p.s = &s;
     p.args = args;
     p.source = volume_of(*args->in, op->in);
-    p.free = (char *)args->scratch + offset_of(s, 3, 0, thin_bytes);
+    p.free = (char *)args->scratch + offset_of(s, 3, 0, row_bytes);
     for (int a = 0; a < 3; a++)
         if (taps_of(op, s, a, args, p.f[a], err))
             return -1;
