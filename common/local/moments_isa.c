@@ -146,8 +146,7 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
 
     pad_f64_f32(t, src, s, false);
     memcpy(sum, s, (size_t)n * sizeof *sum);
-    if (w == 1)
-        memset(dev, 0, (size_t)n * sizeof *dev);
+    memset(dev, 0, (size_t)n * sizeof *dev);
     for (int64_t length = 1; 2 * length <= w; length *= 2) {
         g.n = n + w - 2 * length;
         g.la = g.lb = (double)length;
@@ -163,15 +162,10 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
         g.la = (double)done;
         g.lb = (double)(2 * length);
         g.end = right - done - 2 * length + 1;
-        const double *bs = s + done, *bm = m + done;
-        if (4 * length <= w && done == 1)
-            merge(sum, dev, false, bs, bm, &g, NULL);
-        else if (4 * length <= w)
-            merge(sum, dev, true, bs, bm, &g, NULL);
-        else if (done == 1) /* the last one */
-            merge(sum, dev, false, bs, bm, &g, t->count);
-        else
-            merge(sum, dev, true, bs, bm, &g, t->count);
+        if (4 * length <= w)
+            merge(sum, dev, true, s + done, m + done, &g, NULL);
+        else /* the last one */
+            merge(sum, dev, true, s + done, m + done, &g, t->count);
         g.k += 3 * step;
         done += 2 * length;
     }
