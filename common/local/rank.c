@@ -585,28 +585,25 @@ static void run_strips(const struct vp_op *op, const struct vp_part *in, const s
     const struct vp_rank_params *p = op->params;
     const struct vp_rank_cpu *c = p->cpu;
     const struct vp_box *box = &out->box;
-    const int64_t length = strip_length(p);
-    const int64_t strips = (vp_box_size(box, 0) + length - 1) / length, planes = vp_box_size(box, 2);
+    const int64_t length = strip_length(p), strips = vp_div_up(vp_box_size(box, 0), length);
     /* whole columns of rows, where that makes work enough for all: each piece begins with rows that it sorts alone */
     const int64_t least = c->way == WAY_COLUMNS ? vp_max64(ROWS, 8 * p->f.reach[1]) : ROWS;
-    const int64_t piece = strips * planes >= 8 * threads ? vp_box_size(box, 1) : least;
-    const int64_t pieces = (vp_box_size(box, 1) + piece - 1) / piece;
+    const bool enough = strips * vp_box_size(box, 2) >= 8 * threads;
+    const int64_t side[3] = {length, enough ? vp_box_size(box, 1) : least, 1}, n = vp_box_tiles(box, side);
     const size_t bytes = lay_out(&(struct strip){0}, p, NULL);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t u = 0; u < strips * pieces * planes; u++) {
-        const int64_t x = u % strips * length;
-        const int64_t y = box->lo[1] + u / strips % pieces * piece, z = box->lo[2] + u / strips / pieces;
-        const int64_t end = vp_min64(y + piece, box->hi[1]);
-        struct strip s = {.p = p, .c = c, .in = in, .out = out, .image = op->image, .x = box->lo[0] + x,
-                          .n = vp_min64(length, vp_box_size(box, 0) - x)};
+    for (int64_t u = 0; u < n; u++) {
+        const struct vp_box t = vp_box_tile(box, side, u);
+        struct strip s = {.p = p, .c = c, .in = in, .out = out, .image = op->image, .x = t.lo[0],
+                          .n = vp_box_size(&t, 0)};
         lay_out(&s, p, mem + (size_t)omp_get_thread_num() * bytes);
         if (c->way == WAY_COLUMNS)
-            column_rows(&s, y, end, z);
+            column_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else if (c->way == WAY_BOX)
-            box_rows(&s, y, end, z);
+            box_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else
-            ball_rows(&s, y, end, z);
+            ball_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
     }
 }
 

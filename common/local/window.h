@@ -74,7 +74,7 @@ static inline int64_t vp_window_left(const struct vp_tile *t)
     return t->w->op->halo[0] - (t->out.lo[0] - t->in.lo[0]);
 }
 
-uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads);
+uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *out, int threads);
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
 
