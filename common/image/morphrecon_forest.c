@@ -95,7 +95,7 @@ static void ring_around(const struct ring *r, int64_t stride, int64_t plane, int
 
 /* How a box is cut, and where things are in the scratch. */
 struct plan {
-    int64_t size[3], tile[3], n[3], tiles, nodes;
+    int64_t size[3], tile[3], tiles, nodes;
     int64_t stride, plane, guard; /* of a tile on a bench */
     size_t lists, edges, benches, bench, bytes;
 };
@@ -134,8 +134,7 @@ static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t
     for (int a = 0; a < 3; a++) {
         p->size[a] = size[a];
         p->tile[a] = vp_min64(p->tile[a], size[a]);
-        p->n[a] = (size[a] + p->tile[a] - 1) / p->tile[a];
-        p->tiles *= p->n[a];
+        p->tiles *= vp_div_up(size[a], p->tile[a]);
         most *= p->tile[a];
         inside *= a == 2 && flat ? 1 : vp_max64(0, p->tile[a] - 2);
     }

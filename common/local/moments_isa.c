@@ -15,18 +15,18 @@
 #define A uint32_t
 #define NAME u32
 #include "local/moments_rows.h"
-PAD(uint8_t, _u8)
-PAD(uint16_t, _u16)
-PAD(int16_t, _i16)
+SAMPLES(uint8_t, _u8)
+SAMPLES(uint16_t, _u16)
+SAMPLES(int16_t, _i16)
 #undef A
 #undef NAME
 
 #define A uint64_t
 #define NAME u64
 #include "local/moments_rows.h"
-PAD(uint8_t, _u8)
-PAD(uint16_t, _u16)
-PAD(int16_t, _i16)
+SAMPLES(uint8_t, _u8)
+SAMPLES(uint16_t, _u16)
+SAMPLES(int16_t, _i16)
 #undef A
 #undef NAME
 #undef SQUARE
@@ -35,7 +35,7 @@ PAD(int16_t, _i16)
 #define A double
 #define NAME f64
 #include "local/moments_rows.h"
-PAD(float, _f32)
+SAMPLES(float, _f32)
 #undef A
 #undef NAME
 
@@ -144,7 +144,7 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
     struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
     int64_t done = 1;
 
-    pad_f64_f32(t, src, s, false);
+    plain_f64_f32(t, src, s);
     memcpy(sum, s, (size_t)n * sizeof *sum);
     memset(dev, 0, (size_t)n * sizeof *dev);
     for (int64_t length = 1; 2 * length <= w; length *= 2) {
