@@ -272,7 +272,7 @@ struct strip {
     const int64_t *image;
     int64_t x;                /* first voxel made */
     int64_t n;                /* how many */
-    char *base[2 * 256];      /* the files; slots twice, so that a window that begins anywhere in the ring is a run */
+    char *base[256];          /* the files */
     char *file0, *slot, *result;
     int32_t *low;             /* set_low() */
     int32_t *gathered;        /* samples of a window */
@@ -371,31 +371,22 @@ static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
     const struct vp_rank_cpu *c = s->c;
     const int64_t *reach = s->p->f.reach, ny = s->image[1];
     const int64_t z0 = vp_max64(z - reach[2], 0), d = vp_min64(z + reach[2], s->image[2] - 1) - z0 + 1;
+    const int ring = slots(c);
+    int64_t height = 0, ready = 0; /* rows below this are sorted for boxes of that height, row r in slot r % ring */
 
     for (int64_t y = y0; y < y1;) {
-        const bool full = y >= reach[1] && y + reach[1] < ny;
-        if (!full) { /* a box of its own height: its slabs are filled up in another way */
-            const int64_t first = vp_max64(y - reach[1], 0), h = vp_min64(y + reach[1], ny - 1) - first + 1;
+        const int64_t first = vp_max64(y - reach[1], 0), h = vp_min64(y + reach[1], ny - 1) - first + 1;
+        const int tile = h == c->height && vp_min64(y1, ny - reach[1]) - y >= c->tile ? c->tile : 1;
+        if (h != height) { /* its slabs are filled up in another way */
             set_low(s, h, d);
-            for (int64_t i = 0; i < h; i++)
-                sort_row(s, first + i, z0, h, d, (int)i);
-            join_rows(s, code_at(c, d, h), h, 1, 0);
-            save(s, y++, z, s->result);
-            continue;
+            height = h;
+            ready = first;
         }
-        const int64_t end = vp_min64(y1, ny - reach[1]), h = c->height;
-        const int ring = slots(c);
-        int64_t ready = y - reach[1]; /* rows below this are sorted, row r in slot r % ring */
-        set_low(s, h, d);
-        while (y < end) {
-            const int tile = end - y >= c->tile ? c->tile : 1;
-            for (; ready < y + reach[1] + tile; ready++)
-                sort_row(s, ready, z0, h, d, (int)(ready % ring));
-            join_rows(s, code_at(c, d, tile > 1 ? h + 1 : h), h, tile, (int)((y - reach[1]) % ring));
-            for (int i = 0; i < tile; i++)
-                save(s, y + i, z, s->result + (size_t)i * c->stride);
-            y += tile;
-        }
+        for (; ready < first + h + tile - 1; ready++)
+            sort_row(s, ready, z0, h, d, (int)(ready % ring));
+        join_rows(s, code_at(c, d, tile > 1 ? h + 1 : h), h, tile, (int)(first % ring));
+        for (int i = 0; i < tile; i++)
+            save(s, y++, z, s->result + (size_t)i * c->stride);
     }
 }
 
