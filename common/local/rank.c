@@ -57,8 +57,8 @@ static uint32_t place_of(const struct vp_rank_cpu *c, int32_t file, int32_t reg,
     return (uint32_t)file << VP_RANK_FILE | (uint32_t)((size_t)reg * c->stride + (size_t)(dx * c->size));
 }
 
-/* What makes windows of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a tile
- * of windows that are not cut in y. */
+/* What makes windows of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a
+ * tile of windows that are not cut in y. */
 static struct code *code_at(const struct vp_rank_cpu *c, int64_t d, int64_t h)
 {
     return &c->code[(d - 1) * (c->height + 2) + h];

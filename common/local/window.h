@@ -61,8 +61,7 @@ struct vp_window {
     const struct vp_window_rows *rows;
 };
 
-/* Numbers in a row of tile->rows, for n states of `size` bytes: they, the halo, and what the last vector reads too much.
- */
+/* Numbers in a row of tile->rows, for n states of `size` bytes: they, the halo, what the last vector reads too much. */
 static inline size_t vp_window_row(size_t size, int64_t n, int64_t halo)
 {
     return vp_round64((size_t)n * size) / size + 2 * (size_t)halo + 64;
