@@ -34,10 +34,9 @@ static int make_map(const choice &c, float *packed, CUtensorMap *map, vp_err *er
 }
 
 struct vp_devbp {
-    scan s;
-    choice c;
+    struct vp_devbp_problem p;
     struct vp_devbp_plan plan;
-    int device;
+    choice c;
     cudaStream_t stream;
     float *vol, *packed;
     int *next_tile;
@@ -50,37 +49,22 @@ namespace
 int plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err)
 {
     choice c;
-    if (validate(p, err) || choose(p, scan_of(p), &c, err))
-        return -1;
-    describe(p, c, plan);
-    return 0;
-}
-
-int prepare(vp_devbp *b, const struct vp_devbp_problem *p, struct vp_err *err)
-{
-    if (choose(p, b->s, &b->c, err))
-        return -1;
-    describe(p, b->c, &b->plan);
-    const bool tiled = b->c.kind == COLUMN_TILED || b->c.kind == MATRIX_TILED;
-    return tiled ? make_map(b->c, b->packed, &b->map, err) : 0;
+    return choose(p, &c, plan, err);
 }
 
 int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct vp_devbp_memory *memory,
          struct vp_queue *queue, struct vp_err *err)
 {
     *out = NULL;
-    if (validate(p, err))
-        return -1;
     vp_devbp *const b = new (std::nothrow) vp_devbp();
     if (!b)
         return vp_fail(err, VP_ERUN, "out of memory");
-    b->s = scan_of(p);
-    b->device = p->device;
+    b->p = *p;
     b->stream = queue->stream;
     b->vol = (float *)memory->volume;
     b->packed = (float *)memory->packed;
     b->next_tile = (int *)memory->fixed;
-    if (prepare(b, p, err)) {
+    if (choose(p, &b->c, &b->plan, err) || (b->c.tiled() && make_map(b->c, b->packed, &b->map, err))) {
         delete b;
         return -1;
     }
@@ -92,10 +76,7 @@ int open(struct vp_devbp **out, const struct vp_devbp_problem *p, const struct v
 template <class F>
 int each_run(const struct vp_devbp *b, int64_t first, int64_t n, int64_t most, struct vp_err *err, F f)
 {
-    if (first < 0 || n < 0 || first + n > b->plan.orbits || n > b->c.slots)
-        return vp_fail(err, VP_ERUN, "orbits [%lld, %lld) of %lld do not fit %lld slots", (long long)first,
-                       (long long)(first + n), (long long)b->plan.orbits, (long long)b->c.slots);
-    if (vp_gpu_check(err, cudaSetDevice(b->device), "cannot use the device"))
+    if (vp_gpu_check(err, cudaSetDevice(b->p.device), "cannot use the device"))
         return -1;
     while (n > 0) {
         const int64_t slot = first % b->c.slots, run = vp_min64(vp_min64(n, b->c.slots - slot), most);
@@ -110,10 +91,7 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
          struct vp_err *err)
 {
     const choice &c = b->c;
-    const int64_t view = b->s.nu * (v1 - v0), begin = first;
-    if (v0 < 0 || v1 > b->s.nv || v0 > b->plan.v0 || v1 < b->plan.v1)
-        return vp_fail(err, VP_ERUN, "detector rows [%lld, %lld) do not hold the slab's [%lld, %lld)", (long long)v0,
-                       (long long)v1, (long long)b->plan.v0, (long long)b->plan.v1);
+    const int64_t view = b->p.nu * (v1 - v0), begin = first;
     return each_run(b, first, n, 1 << 20, err, [&](int64_t o, int64_t slot, int run) {
         pack_args a = {};
         a.q[0] = q ? q + (o - begin) * view : NULL;
@@ -121,50 +99,31 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
         if (!a.q[0] && !a.q[1])
             return 0;
         a.packed = b->packed, a.slot_floats = c.slot_floats;
-        a.nu = (int)b->s.nu, a.nv = (int)b->s.nv, a.rows = (int)c.rows, a.pitch = (int)c.pitch;
+        a.nu = (int)b->p.nu, a.nv = (int)b->p.nv, a.rows = (int)c.rows, a.pitch = (int)c.pitch;
         a.given_first = (int)v0, a.given = (int)(v1 - v0);
         a.row_base = (int)(c.row_base - c.pad);
         a.pad_u = c.kind == COLUMN_TILED ? 0 : 2;
-        a.channels_z = c.Z, a.views = c.columns() ? c.R : 0;
-        a.flip = (unsigned)(c.shape.flip_v != c.upper) | (unsigned)!c.shape.flip_v << 1;
+        a.views = c.R, a.channels_z = c.Z, a.pairs = !c.columns();
+        a.flip = a.pairs ? 0 : (unsigned)(c.shape.flip_v != c.upper) | (unsigned)!c.shape.flip_v << 1;
         a.slot = (int)slot, a.n = run;
         return vp_gpu_check(err, launch_pack(a, b->stream), "cannot pack projections");
     });
 }
 
 /* Pieces [from, from + pieces) of the slab; `fresh`: they hold nothing yet. */
-int run_pieces(struct vp_devbp *b, int64_t first, int64_t n, int from, int pieces, bool fresh, struct vp_err *err)
+template <class Args, class Launch>
+int run_pieces(struct vp_devbp *b, int64_t first, int64_t n, int from, int pieces, bool fresh, Launch launch,
+               struct vp_err *err)
 {
-    const choice &c = b->c;
-    if (c.columns()) {
-        column_args a;
-        fill_column_args(b->s, c, &a);
-        a.segment0 += from, a.segments = pieces;
-        a.out.vol = b->vol, a.packed = b->packed, a.next_tile = b->next_tile;
-        return each_run(b, first, n, c.column.batch, err, [&](int64_t o, int64_t slot, int run) {
-            column_views(b->s, c, o, run, &a);
-            a.slot = (int)slot, a.out.fresh = fresh;
-            fresh = false;
-            return vp_gpu_check(err,
-                                c.kind == COLUMN
-                                    ? launch_column_portable(c.column, a, b->stream)
-                                    : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream),
-                                "cannot back-project");
-        });
-    }
-    matrix_args a;
-    fill_matrix_args(b->s, c, &a);
+    Args a = {};
+    fill_args(&b->p, b->c, &a);
     a.segment0 += from, a.segments = pieces;
-    a.out.vol = b->vol, a.packed = b->packed;
-    return each_run(b, first, n, MATRIX_BATCH, err, [&](int64_t o, int64_t slot, int run) {
-        matrix_views(b->s, o, run, &a);
+    a.out.vol = b->vol, a.packed = b->packed, a.next_tile = b->next_tile;
+    return each_run(b, first, n, b->c.column.batch, err, [&](int64_t o, int64_t slot, int run) {
+        fill_views(&b->p, b->c, o, run, &a);
         a.slot = (int)slot, a.out.fresh = fresh;
         fresh = false;
-        return vp_gpu_check(err,
-                            c.kind == PLAIN    ? launch_plain(a, b->stream)
-                            : c.kind == MATRIX ? launch_matrix_portable(a, b->stream)
-                                               : launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream),
-                            "cannot back-project");
+        return vp_gpu_check(err, launch(a), "cannot back-project");
     });
 }
 
@@ -173,32 +132,36 @@ int parts(const struct vp_devbp *b, int most)
     /* so many tiles for each multiprocessor that those that are left over at the end do not count */
     constexpr int64_t WAVES = 12;
     const choice &c = b->c;
-    const int64_t wide = c.columns() ? c.column.tile_x : MATRIX_TILE,
-                  high = c.columns() ? c.column.tile_y : MATRIX_TILE;
-    const int64_t tiles = ((c.half_x + wide - 1) / wide) * ((b->s.n[1] + high - 1) / high) * c.segments;
+    const int64_t tiles = vp_groups(c.half_x, c.column.tile_x) * vp_groups(b->p.n[1], c.column.tile_y) * c.segments;
     return (int)vp_max64(1, vp_min64(vp_min64(tiles / (WAVES * c.processors), most), c.segments));
 }
 
 int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool fresh, struct vp_err *err)
 {
     const choice &c = b->c;
-    if (part < 0 || part >= parts || parts > c.segments)
-        return vp_fail(err, VP_ERUN, "part %d of %d of a slab of %d pieces", part, parts, c.segments);
     int from = (int)((int64_t)c.segments * part / parts), to = (int)((int64_t)c.segments * (part + 1) / parts);
     if (c.upper) { /* worked on from its far end */
         const int turned = c.segments - to;
         to = c.segments - from, from = turned;
     }
-    return run_pieces(b, first, n, from, to - from, fresh, err);
+    if (c.columns())
+        return run_pieces<column_args>(b, first, n, from, to - from, fresh, [&](const column_args &a) {
+            return c.kind == COLUMN ? launch_column_portable(c.column, a, b->stream)
+                                    : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream);
+        }, err);
+    return run_pieces<matrix_args>(b, first, n, from, to - from, fresh, [&](const matrix_args &a) {
+        return c.kind == PLAIN    ? launch_plain(a, b->stream)
+               : c.kind == MATRIX ? launch_matrix_portable(a, b->stream)
+                                  : launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream);
+    }, err);
 }
 
 int part_of(const struct vp_devbp *b, int64_t z, int parts)
 {
     const choice &c = b->c;
-    const int64_t nz = b->s.n[2];
-    const int K = c.columns() ? c.column.K : MATRIX_K;
+    const int64_t nz = b->p.n[2];
     const int64_t k = c.upper || (c.Z == 2 && z >= (nz + 1) / 2) ? nz - 1 - z : z;
-    int64_t piece = k / K - c.segment0;
+    int64_t piece = k / c.column.K - c.segment0;
     if (c.upper)
         piece = c.segments - 1 - piece;
     int part = 0;
@@ -207,12 +170,12 @@ int part_of(const struct vp_devbp *b, int64_t z, int parts)
     return part;
 }
 
-const float *where(const struct vp_devbp *b, int64_t z, int64_t *run)
+float *where(const struct vp_devbp *b, int64_t z, int64_t *run)
 {
     for (const block &k : b->c.blocks)
         if (z >= k.first && z < k.first + k.n) {
             *run = k.first + k.n - z;
-            return b->vol + (k.at + z - k.first) * b->s.n[0] * b->s.n[1];
+            return b->vol + (k.at + z - k.first) * b->p.n[0] * b->p.n[1];
         }
     return NULL;
 }
@@ -231,7 +194,7 @@ int blend(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err
     constexpr int THREADS = 256, WAVES = 8;
     const int64_t n = (int64_t)(b->plan.bytes_volume / sizeof(float));
     const int64_t blocks = vp_min64((n + THREADS - 1) / THREADS, (int64_t)WAVES * b->c.processors);
-    if (vp_gpu_check(err, cudaSetDevice(b->device), "cannot use the device"))
+    if (vp_gpu_check(err, cudaSetDevice(b->p.device), "cannot use the device"))
         return -1;
     return vp_start(err, b->stream, blend_volumes, dim3((unsigned)blocks), dim3(THREADS), 0, b->vol, x, a, keep, n);
 }

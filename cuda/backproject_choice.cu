@@ -8,36 +8,30 @@
 
 namespace vp
 {
+namespace
+{
 
 int validate(const vp_devbp_problem *p, vp_err *err)
 {
     constexpr int64_t most = 1 << 20;
-    if (!p->P || p->n_views < 1 || p->n_views > 1 << 24)
+    if (p->n_views > 1 << 24)
         return vp_fail(err, VP_ERUN, "%lld views cannot be back-projected", (long long)p->n_views);
-    if (p->nu < 1 || p->nv < 1 || p->nu > most / 4 || p->nv > most / 4)
+    if (p->nu > most / 4 || p->nv > most / 4)
         return vp_fail(err, VP_ERUN, "a detector of %lldx%lld pixels is out of range", (long long)p->nu,
                        (long long)p->nv);
-    if (p->nx < 1 || p->ny < 1 || p->nz < 1 || p->nx > most || p->ny > most || p->nz > most)
-        return vp_fail(err, VP_ERUN, "a volume of %lldx%lldx%lld voxels is out of range", (long long)p->nx,
-                       (long long)p->ny, (long long)p->nz);
-    if (p->z0 < 0 || p->z1 <= p->z0 || p->z1 > p->nz || (p->mirrored && p->z1 > (p->nz + 1) / 2))
-        return vp_fail(err, VP_ERUN, "slab [%lld, %lld) does not lie in %s of %lld slices", (long long)p->z0,
-                       (long long)p->z1, p->mirrored ? "the lower half" : "a grid", (long long)p->nz);
-    if (p->orbits < 0)
-        return vp_fail(err, VP_ERUN, "a buffer of %lld orbits", (long long)p->orbits);
+    if (p->n[0] > most || p->n[1] > most || p->n[2] > most)
+        return vp_fail(err, VP_ERUN, "a volume of %lldx%lldx%lld voxels is out of range", (long long)p->n[0],
+                       (long long)p->n[1], (long long)p->n[2]);
     for (int64_t i = 0; i < 12 * p->n_views; i++)
         if (!isfinite(p->P[i]))
             return vp_fail(err, VP_ERUN, "view %lld: the matrix is not finite", (long long)(i / 12));
     return 0;
 }
 
-namespace
-{
-
 /* Which slices the slab holds and which pieces of the working half produce them. */
 void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
 {
-    const int64_t nz = p->nz, half = (nz + 1) / 2, S = p->nx * p->ny;
+    const int64_t nz = p->n[2], half = (nz + 1) / 2, S = p->n[0] * p->n[1];
     c->blocks[0] = {p->z0, p->z1 - p->z0, 0};
     c->blocks[1] = {0, 0, 0};
     if (p->mirrored) {
@@ -45,7 +39,7 @@ void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
         c->blocks[1] = {b0, vp_max64(nz - p->z0 - b0, 0), p->z1 - p->z0};
     }
     slab &out = c->out;
-    out.nx = (int)p->nx, out.ny = (int)p->ny;
+    out.nx = (int)p->n[0], out.ny = (int)p->n[1];
     const auto direct = [&](int channel, const block &b) {
         out.origin[channel] = (b.at - b.first) * S, out.step[channel] = S;
         out.begin[channel] = (int)b.first, out.end[channel] = (int)(b.first + b.n);
@@ -73,44 +67,20 @@ void place_slab(const vp_devbp_problem *p, choice *c, bool mirror, int K)
 
 } // namespace
 
-void fill_column_args(const scan &s, const choice &c, column_args *a)
-{
-    memset(a, 0, offsetof(column_args, view));
-    a->out = c.out;
-    a->nz = (int)s.n[2], a->half_x = (int)c.half_x;
-    a->nu = (int)s.nu, a->nv = (int)s.nv, a->row_base = (int)c.row_base;
-    a->tiles_x = (int)((c.half_x + c.column.tile_x - 1) / c.column.tile_x);
-    a->tiles_y = (int)((s.n[1] + c.column.tile_y - 1) / c.column.tile_y);
-    a->segment0 = c.segment0, a->segments = c.segments;
-    a->pitch = (int)c.pitch, a->rows = (int)c.rows, a->pad = (int)c.pad;
-    a->box_pitch = c.box_pitch, a->box_rows = c.box_rows;
-}
-
-void column_views(const scan &s, const choice &c, int64_t first, int n, column_args *a)
+void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, column_args *a)
 {
     for (int o = 0; o < n; o++) {
-        a->view[o] = vp_orbit_column(&s.P[(size_t)(12 * (first + o))], s.nv, s.n, c.shape.flip_v);
+        a->view[o] = vp_orbit_column(p->P + 12 * (first + o), p->nv, p->n, c.shape.flip_v);
         a->view[o].cv += SPLIT;
     }
     a->n = n;
 }
 
-void fill_matrix_args(const scan &s, const choice &c, matrix_args *a)
+void fill_views(const vp_devbp_problem *p, const choice &, int64_t first, int n, matrix_args *a)
 {
-    memset(a, 0, offsetof(matrix_args, view));
-    a->out = c.out;
-    a->tiles_x = (int)((s.n[0] + MATRIX_TILE - 1) / MATRIX_TILE);
-    a->tiles_y = (int)((s.n[1] + MATRIX_TILE - 1) / MATRIX_TILE);
-    a->segment0 = c.segment0, a->segments = c.segments;
-    a->nu = (int)s.nu, a->nv = (int)s.nv;
-    a->pitch = (int)c.pitch, a->rows = (int)c.rows, a->box_rows = c.box_rows;
-}
-
-void matrix_views(const scan &s, int64_t first, int n, matrix_args *a)
-{
-    const double hx = 0.5 * (double)(s.n[0] - 1), hy = 0.5 * (double)(s.n[1] - 1);
+    const double hx = 0.5 * (double)(p->n[0] - 1), hy = 0.5 * (double)(p->n[1] - 1);
     for (int o = 0; o < n; o++) {
-        const double *P = &s.P[(size_t)(12 * (first + o))];
+        const double *P = p->P + 12 * (first + o);
         for (int r = 0; r < 12; r += 4) {
             memcpy(a->view[o].m + r, P + r, 4 * sizeof *P);
             a->view[o].m[r + 3] += hx * P[r] + hy * P[r + 1];
@@ -123,14 +93,20 @@ namespace
 {
 
 /* Largest tile extents over the whole grid, so that the choice does not depend on the slab. */
-template <class Measure> int measure_extent(int64_t orbits, int batch, Measure measure, int extent[2], vp_err *err)
+template <class Args, class Launch>
+int measure_extent(const vp_devbp_problem *p, const choice &c, Launch launch, int extent[2], vp_err *err)
 {
+    const int64_t orbits = p->n_views / c.R;
+    Args a = {};
     int *device = NULL;
+    fill_args(p, c, &a);
     cudaError_t e = cudaMalloc(&device, 2 * sizeof *device);
     if (e == cudaSuccess)
         e = cudaMemset(device, 0, 2 * sizeof *device);
-    for (int64_t o = 0; e == cudaSuccess && o < orbits; o += batch)
-        e = measure(o, (int)vp_min64(batch, orbits - o), device);
+    for (int64_t o = 0; e == cudaSuccess && o < orbits; o += VIEW_BATCH) {
+        fill_views(p, c, o, (int)vp_min64(VIEW_BATCH, orbits - o), &a);
+        e = launch(a, device);
+    }
     if (e == cudaSuccess)
         e = cudaMemcpy(extent, device, 2 * sizeof *device, cudaMemcpyDeviceToHost);
     cudaFree(device);
@@ -151,8 +127,7 @@ void open_window(column_kernel *k, const vp_orbit_shape &shape)
     k->lo = -(int)half - 2, k->hi = (int)half + 3;
 }
 
-int choose_tiled(const scan &s, const vp_devbp_problem *p, choice *c, bool mirror, size_t shared_limit, bool *found,
-                 vp_err *err)
+int choose_tiled(const vp_devbp_problem *p, choice *c, bool mirror, size_t shared_limit, bool *found, vp_err *err)
 {
     const int M = c->R * c->Z;
     int extent[2] = {0, 0};
@@ -166,18 +141,14 @@ int choose_tiled(const scan &s, const vp_devbp_problem *p, choice *c, bool mirro
         open_window(&k, c->shape);
         c->column = k;
         place_slab(p, c, mirror, k.K);
-        if (!extent[0]) {
-            column_args a;
-            fill_column_args(s, *c, &a);
-            if (measure_extent(
-                    s.n_views / c->R, COLUMN_BATCH,
-                    [&](int64_t o, int n, int *device) {
-                        column_views(s, *c, o, n, &a);
-                        return launch_column_extent(k, a, c->last_segment, device, NULL);
-                    },
-                    extent, err))
-                return -1;
-        }
+        if (!extent[0]
+            && measure_extent<column_args>(
+                p, *c,
+                [&](const column_args &a, int *device) {
+                    return launch_column_extent(k, a, c->last_segment, device, NULL);
+                },
+                extent, err))
+            return -1;
         const int wide = extent[0] + 4 / M - 1; /* boxes begin at multiples of 16 bytes */
         c->box_rows = extent[1] + k.hi - k.lo;
         c->box_pitch = k.pitch ? k.pitch : (int)vp_round_up(wide + k.pitch_step / 2, k.pitch_step) - k.pitch_step / 2;
@@ -193,9 +164,7 @@ int choose_tiled(const scan &s, const vp_devbp_problem *p, choice *c, bool mirro
 /* Pixels a slice from which on float32 steps along a piece of MATRIX_K slices are too coarse for 2e-6. */
 constexpr double MATRIX_STEP = 3;
 
-} // namespace
-
-int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
+int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
 {
     *c = choice{};
     cudaDeviceProp device;
@@ -205,37 +174,35 @@ int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
     if (device.major < 8)
         return vp_fail(err, VP_ERUN, "%s has compute capability %d.%d, 8.0 or newer is needed", device.name,
                        device.major, device.minor);
-    const bool tiles =
-        device.minor == 0 && (device.major == 9 || device.major == 10) && !(p->limit & VP_DEVBP_PORTABLE);
+    const bool tiles = device.minor == 0 && (device.major == 9 || device.major == 10);
     const size_t shared_limit = device.sharedMemPerBlockOptin;
     c->processors = device.multiProcessorCount;
-    c->shape = vp_orbit_test(s.P.data(), s.n_views, s.nv, s.n);
+    c->shape = vp_orbit_test(p->P, p->n_views, p->nv, p->n);
     c->R = c->Z = 1;
-    c->half_x = p->nx;
-    bool plain = !c->shape.positive || c->shape.reach > 1 << 18 || (p->limit & VP_DEVBP_PLAIN);
-    const bool columns = c->shape.columns && !plain && !(p->limit & VP_DEVBP_MATRIX);
+    c->half_x = p->n[0];
+    bool plain = !c->shape.positive || c->shape.reach > 1 << 18;
+    const bool columns = c->shape.columns && !plain, mirror = columns && c->shape.mirror;
     plain |= !columns && c->shape.step > MATRIX_STEP;
 
+    if (p->mirrored && !mirror)
+        return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
     if (columns) {
-        const bool mirror = c->shape.mirror && !(p->limit & VP_DEVBP_NO_MIRROR);
-        if (p->mirrored && !mirror)
-            return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
-        c->R = c->shape.half_turn && !(p->limit & VP_DEVBP_NO_ROTATION) ? 2 : 1;
-        c->half_x = c->R == 2 ? (p->nx + 1) / 2 : p->nx;
+        c->R = c->shape.half_turn && !p->single ? 2 : 1;
+        c->half_x = c->R == 2 ? (p->n[0] + 1) / 2 : p->n[0];
         if (mirror) {
-            c->upper = !p->mirrored && p->z0 >= (p->nz + 1) / 2 && p->z0 > 0;
-            c->Z = c->upper || (!p->mirrored && p->z1 <= (p->nz + 1) / 2 && p->z1 < p->nz) ? 1 : 2;
+            c->upper = !p->mirrored && p->z0 >= (p->n[2] + 1) / 2 && p->z0 > 0;
+            c->Z = c->upper || (!p->mirrored && p->z1 <= (p->n[2] + 1) / 2 && p->z1 < p->n[2]) ? 1 : 2;
         }
         bool tiled = false;
-        if (tiles && choose_tiled(s, p, c, mirror, shared_limit, &tiled, err))
+        if (tiles && choose_tiled(p, c, mirror, shared_limit, &tiled, err))
             return -1;
         if (tiled && mirror) { /* slabs of one scan must not differ in kernel: the other shape of slab has to
                                   fit as well */
             choice other = *c;
             other.Z = 3 - c->Z, other.upper = false;
             vp_devbp_problem lower = *p;
-            lower.z0 = 0, lower.z1 = other.Z == 2 ? p->nz : 1, lower.mirrored = false;
-            if (choose_tiled(s, &lower, &other, mirror, shared_limit, &tiled, err))
+            lower.z0 = 0, lower.z1 = other.Z == 2 ? p->n[2] : 1, lower.mirrored = false;
+            if (choose_tiled(&lower, &other, mirror, shared_limit, &tiled, err))
                 return -1;
             tiled = tiled && other.column.set == c->column.set;
         }
@@ -248,7 +215,7 @@ int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
         c->kind = tiled ? COLUMN_TILED : COLUMN;
         place_slab(p, c, mirror, c->column.K);
         int64_t v1;
-        vp_orbit_rows(s.P.data(), s.n_views, s.nv, s.n, c->shape.flip_v, vp_max64(0, c->segment0 * c->column.K),
+        vp_orbit_rows(p->P, p->n_views, p->nv, p->n, c->shape.flip_v, vp_max64(0, c->segment0 * c->column.K),
                       (double)((c->segment0 + c->segments) * c->column.K - 1), &c->row_base, &v1);
         const int M = c->R * c->Z;
         c->pad = tiled ? 0 : c->column.hi - c->column.lo + 1;
@@ -256,8 +223,8 @@ int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
         c->pitch = tiled ? vp_round_up(p->nu, vp_max64(4 / M, 1)) : p->nu + 4;
         c->slot_floats = c->rows * c->pitch * M;
     } else {
-        if (p->mirrored)
-            return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
+        c->column.K = MATRIX_K, c->column.batch = VIEW_BATCH;
+        c->column.tile_x = c->column.tile_y = MATRIX_TILE;
         c->kind = plain ? PLAIN : MATRIX;
         place_slab(p, c, false, MATRIX_K);
         c->pitch = vp_round_up(p->nu + 2 * MATRIX_PAD, 2), c->rows = p->nv + 2 * MATRIX_PAD, c->pad = MATRIX_PAD;
@@ -265,15 +232,9 @@ int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
         if (tiles && !plain) {
             choice whole = *c;
             whole.segment0 = 0, whole.segments = c->last_segment + 1;
-            matrix_args a;
-            fill_matrix_args(s, whole, &a);
             int extent[2];
-            if (measure_extent(
-                    s.n_views, MATRIX_BATCH,
-                    [&](int64_t o, int n, int *device_extent) {
-                        matrix_views(s, o, n, &a);
-                        return launch_matrix_extent(a, device_extent, NULL);
-                    },
+            if (measure_extent<matrix_args>(
+                    p, whole, [](const matrix_args &a, int *device) { return launch_matrix_extent(a, device, NULL); },
                     extent, err))
                 return -1;
             c->box_rows = extent[1];
@@ -282,10 +243,10 @@ int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err)
                 c->kind = MATRIX_TILED;
         }
     }
-    const int64_t tiles_max = ((p->nx + 15) / 16) * ((p->ny + 15) / 16) * (int64_t)(c->segments);
+    const int64_t tiles_max = ((p->n[0] + 15) / 16) * ((p->n[1] + 15) / 16) * (int64_t)(c->segments);
     if (tiles_max > INT32_MAX)
         return vp_fail(err, VP_ERUN, "the slab has too many voxels for one device");
-    const int64_t orbits = s.n_views / c->R;
+    const int64_t orbits = p->n_views / c->R;
     c->slots = p->orbits ? vp_min64(p->orbits, orbits) : orbits;
     return 0;
 }
@@ -305,7 +266,7 @@ void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *
         snprintf(plan->kernel, sizeof plan->kernel, "%s, %s", names[c.kind],
                  c.kind == MATRIX_TILED ? "tensor tiles" : "portable");
     plan->views_per_orbit = c.R;
-    plan->mirror = columns && c.shape.mirror && !(p->limit & VP_DEVBP_NO_MIRROR);
+    plan->mirror = columns && c.shape.mirror;
     plan->orbits = p->n_views / c.R;
     plan->v0 = 0, plan->v1 = p->nv;
     if (columns) {
@@ -317,11 +278,21 @@ void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *
             v0 = m0, v1 = m1;
         plan->v0 = v0, plan->v1 = v1;
     }
-    plan->z_step = columns ? c.column.K : MATRIX_K;
-    plan->good_batch = vp_min64(columns ? c.column.batch : MATRIX_BATCH, plan->orbits);
-    plan->bytes_volume = (uint64_t)p->nx * (uint64_t)p->ny * (uint64_t)(c.blocks[0].n + c.blocks[1].n) * sizeof(float);
+    plan->z_step = c.column.K;
+    plan->good_batch = vp_min64(c.column.batch, plan->orbits);
+    plan->bytes_volume = (uint64_t)p->n[0] * (uint64_t)p->n[1] * (uint64_t)(c.blocks[0].n + c.blocks[1].n) * sizeof(float);
     plan->bytes_orbit = (uint64_t)c.slot_floats * sizeof(float);
     plan->bytes_fixed = 1 << 20;
+}
+
+} // namespace
+
+int choose(const vp_devbp_problem *p, choice *c, vp_devbp_plan *plan, vp_err *err)
+{
+    if (validate(p, err) || choose_kernel(p, c, err))
+        return -1;
+    describe(p, *c, plan);
+    return 0;
 }
 
 } // namespace vp

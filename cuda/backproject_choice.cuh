@@ -4,11 +4,7 @@
 #define VP_BACKPROJECT_CHOICE_CUH
 
 #include "backproject_column.cuh"
-#include "gpu_error.h"
-#include "gpu_size.h"
-#include "gpu_slab.h"
-
-#include <vector>
+#include "gpu.h"
 
 namespace vp
 {
@@ -25,7 +21,7 @@ struct choice {
     vp_orbit_shape shape;
     int R, Z;
     bool upper; /* Z = 1 on a mirrored scan: the slab lies in the upper half and is worked on as its mirror */
-    column_kernel column;
+    column_kernel column; /* for matrices its K, tile and batch */
     int box_pitch, box_rows, stages;
     block blocks[2];
     int64_t half_x;                       /* columns worked on */
@@ -37,29 +33,25 @@ struct choice {
     int processors;
 
     bool columns() const { return kind == COLUMN || kind == COLUMN_TILED; }
+    bool tiled() const { return kind == COLUMN_TILED || kind == MATRIX_TILED; }
 };
 
-/* A working copy of what outlives the call. */
-struct scan {
-    std::vector<double> P;
-    int64_t n_views, n[3], nu, nv;
-};
-
-inline scan scan_of(const vp_devbp_problem *p)
-{
-    return {std::vector<double>(p->P, p->P + 12 * p->n_views), p->n_views, {p->nx, p->ny, p->nz}, p->nu, p->nv};
-}
-
-/* What is wrong with the problem; then which kernel it leads to. */
-int validate(const vp_devbp_problem *p, vp_err *err);
-int choose(const vp_devbp_problem *p, const scan &s, choice *c, vp_err *err);
-void describe(const vp_devbp_problem *p, const choice &c, struct vp_devbp_plan *plan);
+/* What is wrong with the problem; or which kernel it leads to. */
+int choose(const vp_devbp_problem *p, choice *c, vp_devbp_plan *plan, vp_err *err);
 
 /* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
-void fill_column_args(const scan &s, const choice &c, column_args *a);
-void column_views(const scan &s, const choice &c, int64_t first, int n, column_args *a);
-void fill_matrix_args(const scan &s, const choice &c, matrix_args *a);
-void matrix_views(const scan &s, int64_t first, int n, matrix_args *a);
+template <class View> void fill_args(const vp_devbp_problem *p, const choice &c, view_args<View> *a)
+{
+    a->out = c.out;
+    a->nz = (int)p->n[2], a->half_x = (int)c.half_x;
+    a->nu = (int)p->nu, a->nv = (int)p->nv, a->row_base = (int)c.row_base;
+    a->tiles_x = (int)vp_groups(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_groups(p->n[1], c.column.tile_y);
+    a->segment0 = c.segment0, a->segments = c.segments;
+    a->pitch = (int)c.pitch, a->rows = (int)c.rows, a->pad = (int)c.pad;
+    a->box_pitch = c.box_pitch, a->box_rows = c.box_rows;
+}
+void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, column_args *a);
+void fill_views(const vp_devbp_problem *p, const choice &c, int64_t first, int n, matrix_args *a);
 
 } // namespace vp
 #endif

@@ -20,7 +20,7 @@ namespace vp
 {
 
 /* Per-view constants travel as kernel parameters (constant bank, at most 32764 bytes), so launches need no copies. */
-constexpr int COLUMN_BATCH = 256, MATRIX_BATCH = 256;
+constexpr int VIEW_BATCH = 256;
 
 /* Where a thread's sums go. Channel 0 is slice k of the working half, channel 1 its mirror slice:
  * element origin[c] + k * step[c] of vol, for begin[c] <= k < end[c]. */
@@ -32,34 +32,28 @@ struct slab {
     bool fresh; /* the volume is zero and need not be read */
 };
 
-struct column_args {
+/* What a kernel is told, with so many views. */
+template <class View> struct view_args {
     slab out;
-    int nz, half_x; /* columns i < half_x are worked on; the rest are their half-turn copies */
+    int nz, half_x; /* columns i < half_x are worked on; the rest are their half-turn copies (matrices: all) */
     int nu, nv;     /* of the detector; rows are counted from row_base */
     int row_base;
     int tiles_x, tiles_y, segment0, segments;
     int slot, n;             /* packed orbits slot .. slot + n - 1 */
-    const float *packed;     /* portable kernel only, as are the next three */
+    const float *packed;     /* portable kernels only, as are the next three */
     int pitch, rows, pad;    /* texels a row, rows an orbit, zero rows on either side */
-    int box_pitch, box_rows; /* tensor-tile kernel only */
+    int box_pitch, box_rows; /* tensor-tile kernels only, as is the next */
     int *next_tile;
-    vp_column_view view[COLUMN_BATCH]; /* with SPLIT added to cv */
+    View view[VIEW_BATCH];
 };
 
+/* x, y from the centre of the grid, k absolute. */
 struct matrix_view {
     double m[12];
-}; /* x, y from the centre of the grid, k absolute */
-
-struct matrix_args {
-    slab out;
-    int tiles_x, tiles_y, segment0, segments;
-    int nu, nv;
-    int slot, n;
-    const float *packed; /* texel = (q(u), q(u + 1)), zero margin of MATRIX_PAD on every side */
-    int pitch, rows;
-    int box_rows;
-    matrix_view view[MATRIX_BATCH];
 };
+
+using column_args = view_args<vp_column_view>; /* with SPLIT added to cv */
+using matrix_args = view_args<matrix_view>;    /* texel = (q(u), q(u + 1)), zero margin of MATRIX_PAD on every side */
 
 constexpr int MATRIX_PAD = 2;
 constexpr double NEAREST = 1.0 / 1024;
@@ -99,14 +93,62 @@ __device__ __forceinline__ double reciprocal(double x)
     return fma(r, fma(-x, r, 1.0), r);
 }
 
+/* ---- who works where ---- */
+
+/* 8 x 4 columns a warp (32-byte runs in x), numbered so that each quarter of the lanes is 2 x 4 and each half
+ * 4 x 4: the fewest bank conflicts for loads of 16 and of 8 bytes. Simulated: 1.00 at s = 1, 1.22 (16 bytes)
+ * and 1.10 (8) at s = 2. */
+__device__ __forceinline__ int lane_x(int lane)
+{
+    return (lane & 1) | (lane >> 2 & 6);
+}
+__device__ __forceinline__ int lane_y(int lane)
+{
+    return lane >> 1 & 3;
+}
+
+struct tile {
+    int x, y, segment;
+};
+
+template <class Args> __device__ __forceinline__ tile tile_of(const Args &a, int index)
+{
+    const int row = index / a.tiles_x;
+    return {index - row * a.tiles_x, row % a.tiles_y, a.segment0 + row / a.tiles_y};
+}
+
+/* A thread's piece of a column: slices from k0 on at (x, y) from the centre; not `mine`: column (i, j) is another's. */
+struct spot {
+    int i, j, k0;
+    bool mine;
+    double x, y, k_mid;
+};
+
+template <int K, class Args> __device__ __forceinline__ spot spot_at(const Args &a, int i_tile, int j_tile, int segment)
+{
+    const int i = min(i_tile, a.half_x - 1), j = min(j_tile, a.out.ny - 1), k0 = segment * K;
+    return {i, j, k0, i == i_tile && j == j_tile, i - 0.5 * (a.out.nx - 1), j - 0.5 * (a.out.ny - 1),
+            k0 + 0.5 * (K - 1)};
+}
+
+/* In a tile of WX x WY warps. */
+template <int K, int WX, int WY, class Args>
+__device__ __forceinline__ spot spot_of(const Args &a, const tile &t, int warp, int lane)
+{
+    return spot_at<K>(a, (t.x * WX + warp % WX) * 8 + lane_x(lane), (t.y * WY + warp / WX) * 4 + lane_y(lane),
+                      t.segment);
+}
+
+/* ---- landings ---- */
+
 /* A thread's place in one view: t, e are u w and w of its column without their constants. */
 struct facing {
     double t, e, zc;
 };
 
-__device__ __forceinline__ facing face(const vp_column_view &view, double x, double y, double k_mid)
+__device__ __forceinline__ facing face(const vp_column_view &view, const spot &s)
 {
-    return {fma(view.ux, x, view.uy * y), fma(view.wx, x, view.wy * y), fma(view.vz, k_mid, view.vc)};
+    return {fma(view.ux, s.x, view.uy * s.y), fma(view.wx, s.x, view.wy * s.y), fma(view.vz, s.k_mid, view.vc)};
 }
 
 /* What a thread may see: rows v + lo .. v + hi of an nv x nu detector; nothing if it is idle. */
@@ -128,32 +170,33 @@ struct landing {
     double v_split, s_exact; /* for any s only */
 };
 
-/* The split coordinates; copy 1 is the column turned by 180 degrees, at (-x, -y). */
-template <int COPY>
-__device__ __forceinline__ void project(const vp_column_view &view, const facing &at, double &u, double &v)
+/* The split coordinates. */
+__device__ __forceinline__ void project(const vp_column_view &view, const spot &s, double &u, double &v)
 {
-    const double r = reciprocal(COPY ? view.wc - at.e : view.wc + at.e);
-    u = fma(COPY ? view.uc - at.t : view.uc + at.t, r, SPLIT);
+    const facing at = face(view, s);
+    const double r = reciprocal(view.wc + at.e);
+    u = fma(view.uc + at.t, r, SPLIT);
     v = fma(at.zc, r, view.cv);
 }
 
 /* The landing in steps, so that the march through one view can do those of the next between its rows: a chain
  * of dependent float64 operations whose latency nothing else would hide. FACE: begin with the thread's place
- * in the view; without it the place found for copy 0 serves again. */
+ * in the view; without it the place found for copy 0 serves again, for copy 1, which is the column turned by 180
+ * degrees, at (-x, -y). */
 constexpr int APPROACH_STEPS = 7;
 
 template <int COPY, bool FACE> struct approach {
     const vp_column_view &view;
-    double x, y, k_mid;
+    const spot &place;
     const sight &seen;
     facing &at;
     landing &l;
     double w, r, u, v;
     float g, weight;
 
-    __device__ __forceinline__ approach(const vp_column_view &view, double x, double y, double k_mid, const sight &seen,
-                                        facing &at, landing &l)
-        : view(view), x(x), y(y), k_mid(k_mid), seen(seen), at(at), l(l)
+    __device__ __forceinline__ approach(const vp_column_view &view, const spot &place, const sight &seen, facing &at,
+                                        landing &l)
+        : view(view), place(place), seen(seen), at(at), l(l)
     {
     }
 
@@ -161,7 +204,7 @@ template <int COPY, bool FACE> struct approach {
     {
         if (n == 0) {
             if (FACE)
-                at = face(view, x, y, k_mid);
+                at = face(view, place);
         } else if (n == 1) {
             w = COPY ? view.wc - at.e : view.wc + at.e;
             u = COPY ? view.uc - at.t : view.uc + at.t;
@@ -221,10 +264,6 @@ __host__ __device__ constexpr int map_floats(int M)
 {
     return M == 1 ? 1 : 2;
 }
-
-template <int N> struct copy_index {
-    static constexpr int value = N;
-};
 
 /* Corners of a tile are the extremes of its coordinates up to rounding, which this many texels cover. */
 constexpr double TILE_MARGIN = 1e-5;
@@ -387,37 +426,45 @@ template <int K> struct method<K, bins<>> {
     }
 };
 
-/* ---- the thread's voxels ---- */
+/* use(copy, landing, orbit, approach to the next landing), copy a number that the compiler knows, for every view of the
+ * launch. */
+template <int R, class Use>
+__device__ __forceinline__ void each_landing(const column_args &a, const spot &place, const sight &seen, Use use)
+{
+    facing at;
+    landing next;
+    approach<0, true>(a.view[0], place, seen, at, next).all();
+#pragma unroll 1
+    for (int o = 0; o < a.n; o++) {
+        const vp_column_view &following = a.view[min(o + 1, a.n - 1)];
+        if constexpr (R == 2) {
+            const landing first = next;
+            use(std::integral_constant<int, 0>(), first, o, approach<1, false>(a.view[o], place, seen, at, next));
+        }
+        const landing last = next;
+        use(std::integral_constant<int, R - 1>(), last, o, approach<0, true>(following, place, seen, at, next));
+    }
+}
 
-/* 8 x 4 columns a warp (32-byte runs in x), numbered so that each quarter of the lanes is 2 x 4 and each half
- * 4 x 4: the fewest bank conflicts for loads of 16 and of 8 bytes. Simulated: 1.00 at s = 1, 1.22 (16 bytes)
- * and 1.10 (8) at s = 2. */
-__device__ __forceinline__ int lane_x(int lane)
-{
-    return (lane & 1) | (lane >> 2 & 6);
-}
-__device__ __forceinline__ int lane_y(int lane)
-{
-    return lane >> 1 & 3;
-}
+/* ---- the thread's voxels ---- */
 
 /* Call visit(sum, element) for every sum of the thread that has a voxel in the slab. The turned copy of a
  * column in the middle is a column of its own, and so is the mirror of a slice in the middle: visited once.
  */
 template <int R, int Z, int K, class F>
-__device__ __forceinline__ void visit(const slab &s, int nz, int i, int j, int k0, float (&sum)[R][Z][K], F f)
+__device__ __forceinline__ void visit(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K], F f)
 {
 #pragma unroll
     for (int copy = 0; copy < R; copy++) {
-        const int ii = copy ? s.nx - 1 - i : i, jj = copy ? s.ny - 1 - j : j;
-        if (copy && ii == i)
+        const int ii = copy ? s.nx - 1 - at.i : at.i, jj = copy ? s.ny - 1 - at.j : at.j;
+        if (copy && ii == at.i)
             continue;
         float *column = s.vol + (int64_t)jj * s.nx + ii;
 #pragma unroll
         for (int z = 0; z < Z; z++)
 #pragma unroll
             for (int k = 0; k < K; k++) {
-                const int kk = k0 + k;
+                const int kk = at.k0 + k;
                 const bool once = Z == 1 || (z == 0 ? kk <= nz - 1 - kk : kk < nz - 1 - kk);
                 if (once && kk >= s.begin[z] && kk < s.end[z])
                     f(sum[copy][z][k], column + (s.origin[z] + kk * s.step[z]));
@@ -426,7 +473,7 @@ __device__ __forceinline__ void visit(const slab &s, int nz, int i, int j, int k
 }
 
 template <int R, int Z, int K>
-__device__ __forceinline__ void load_sums(const slab &s, int nz, int i, int j, int k0, bool mine, float (&sum)[R][Z][K])
+__device__ __forceinline__ void load_sums(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K])
 {
 #pragma unroll
     for (int copy = 0; copy < R; copy++)
@@ -435,16 +482,15 @@ __device__ __forceinline__ void load_sums(const slab &s, int nz, int i, int j, i
 #pragma unroll
             for (int k = 0; k < K; k++)
                 sum[copy][z][k] = 0;
-    if (mine && !s.fresh)
-        visit(s, nz, i, j, k0, sum, [](float &to, const float *from) { to = *from; });
+    if (at.mine && !s.fresh)
+        visit(s, nz, at, sum, [](float &to, const float *from) { to = *from; });
 }
 
 template <int R, int Z, int K>
-__device__ __forceinline__ void store_sums(const slab &s, int nz, int i, int j, int k0, bool mine,
-                                           float (&sum)[R][Z][K])
+__device__ __forceinline__ void store_sums(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K])
 {
-    if (mine)
-        visit(s, nz, i, j, k0, sum, [](float from, float *to) { *to = from; });
+    if (at.mine)
+        visit(s, nz, at, sum, [](float from, float *to) { *to = from; });
 }
 
 /* ---- launchers ---- */
@@ -457,7 +503,8 @@ struct pack_args {
     int nu, nv, rows, pitch; /* rows of a slot; texels a row */
     int given_first, given;  /* detector rows that q holds; the others count as zero */
     int row_base, pad_u;     /* detector row and column of texel (0, 0) is row_base and -pad_u */
-    int channels_z, views;   /* Z, R; views = 0: pairs (q(u), q(u + 1)) for general matrices */
+    int channels_z, views;   /* Z, R */
+    bool pairs;              /* instead, (q(u), q(u + 1)) for general matrices */
     unsigned flip;           /* bit z: channel z counts rows from the other end */
     int slot, n;
 };

@@ -26,16 +26,6 @@ struct cursor {
     }
 };
 
-struct tile {
-    int x, y, segment;
-};
-
-__device__ __forceinline__ tile tile_of(const column_args &a, int index)
-{
-    const int row = index / a.tiles_x;
-    return {index - row * a.tiles_x, row % a.tiles_y, a.segment0 + row / a.tiles_y};
-}
-
 constexpr int MAX_STAGES = 8, TICKETS = 2;
 
 struct control {
@@ -47,6 +37,30 @@ struct control {
 __host__ __device__ constexpr int box_stride(int bytes)
 {
     return (bytes + 127) / 128 * 128;
+}
+
+/* The producer's, by all lanes: the box of texels from (u, v) on, at (x, y) of the map, into the next stage. */
+__device__ __forceinline__ void bring(control &c, cursor &stage, int stages, unsigned char *shared, int bytes,
+                                      const CUtensorMap &map, int u, int v, int x, int y, int slot)
+{
+    uint64_t *const full = &c.full[stage.at()];
+    barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
+    if ((threadIdx.x & 31) == 0) {
+        c.origin[stage.at()] = make_int2(u, v);
+        barrier_expect(full, bytes);
+        copy_box(shared + stage.at() * box_stride(bytes), &map, x, y, slot, full);
+    }
+    __syncwarp();
+    stage.step(stages);
+}
+
+/* A consumer warp has done with its stage. */
+__device__ __forceinline__ void give_back(control &c, cursor &stage, int stages)
+{
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0)
+        barrier_arrive(&c.empty[stage.at()]);
+    stage.step(stages);
 }
 
 /* Registers a thread after the split: the launch gives every thread an equal share, the producer group returns most. */
@@ -115,30 +129,22 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
             if (index >= tiles)
                 return;
             const tile t = tile_of(a, index);
-            const int i = min(t.x * TILE_X + (lane & 1) * (TILE_X - 1), a.half_x - 1);
-            const int j = min(t.y * TILE_Y + (lane >> 1 & 1) * (TILE_Y - 1), a.out.ny - 1);
-            const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1);
-            const double k_mid = t.segment * K + 0.5 * (K - 1);
-            const double turn = R == 2 && (lane & 4) ? -1 : 1;
+            spot corner = spot_at<K>(a, t.x * TILE_X + (lane & 1) * (TILE_X - 1),
+                                     t.y * TILE_Y + (lane >> 1 & 1) * (TILE_Y - 1), t.segment);
+            if (R == 2 && (lane & 4))
+                corner.x = -corner.x, corner.y = -corner.y;
 #pragma unroll 1
             for (int o = 0; o < a.n; o++) {
                 double u, v;
-                project<0>(a.view[o], face(a.view[o], turn * x, turn * y, k_mid), u, v);
+                project(a.view[o], corner, u, v);
                 const int iu = whole(u - TILE_MARGIN), iv = whole(v - TILE_MARGIN) + lo;
 #pragma unroll
                 for (int copy = 0; copy < R; copy++) {
                     const bool mine = R == 1 || (lane >> 2 & 1) == copy;
                     const int u0 = __reduce_min_sync(~0u, mine ? iu : INT_MAX) & -(4 / M);
                     const int v0 = __reduce_min_sync(~0u, mine ? iv : INT_MAX);
-                    barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
-                    if (lane == 0) {
-                        c.origin[stage.at()] = make_int2(u0, v0);
-                        barrier_expect(&c.full[stage.at()], box_bytes);
-                        copy_box(shared + stage.at() * stage_bytes, &map, u0 * M / map_floats(M), v0 - a.row_base,
-                                 a.slot + o, &c.full[stage.at()]);
-                    }
-                    __syncwarp();
-                    stage.step(stages);
+                    bring(c, stage, stages, shared, box_bytes, map, u0, v0, u0 * M / map_floats(M), v0 - a.row_base,
+                          a.slot + o);
                 }
             }
         }
@@ -155,17 +161,11 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
         ticket.step(TICKETS);
         if (index >= tiles)
             return;
-        const tile t = tile_of(a, index);
-        const int i_tile = (t.x * WX + warp % WX) * 8 + lane_x(lane),
-                  j_tile = (t.y * WY + warp / WX) * 4 + lane_y(lane);
-        const int i = min(i_tile, a.half_x - 1), j = min(j_tile, a.out.ny - 1), k0 = t.segment * K;
-        const bool mine = i == i_tile && j == j_tile;
-        const sight seen{a.nu, a.nv, lo, hi, !mine};
-        const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (K - 1);
+        const spot place = spot_of<K, WX, WY>(a, tile_of(a, index), warp, lane);
         float sum[R][Z][K];
-        load_sums(a.out, a.nz, i, j, k0, mine, sum);
-
-        auto use = [&](auto copy, const landing &l, auto &&next) {
+        load_sums(a.out, a.nz, place, sum);
+        const sight seen{a.nu, a.nv, lo, hi, !place.mine};
+        each_landing<R>(a, place, seen, [&](auto copy, const landing &l, int, auto &&next) {
             constexpr int COPY = decltype(copy)::value;
             barrier_wait(&c.full[stage.at()], stage.wrap());
             if (l.skip) {
@@ -176,26 +176,9 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
                 const shared_rows<M, PITCH> rows{box + (l.v - origin.y) * pitch + (l.u - origin.x), pitch};
                 Method::template apply<COPY>(rows, l, sum, next);
             }
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(&c.empty[stage.at()]);
-            stage.step(stages);
-        };
-
-        facing at;
-        landing next;
-        approach<0, true>(a.view[0], x, y, k_mid, seen, at, next).all();
-#pragma unroll 1
-        for (int o = 0; o < a.n; o++) {
-            const vp_column_view &following = a.view[min(o + 1, a.n - 1)];
-            if constexpr (R == 2) {
-                const landing first = next;
-                use(copy_index<0>{}, first, approach<1, false>(a.view[o], x, y, k_mid, seen, at, next));
-            }
-            const landing last = next;
-            use(copy_index<R - 1>{}, last, approach<0, true>(following, x, y, k_mid, seen, at, next));
-        }
-        store_sums(a.out, a.nz, i, j, k0, mine, sum);
+            give_back(c, stage, stages);
+        });
+        store_sums(a.out, a.nz, place, sum);
     }
 }
 
@@ -218,8 +201,7 @@ __global__ void __launch_bounds__(288, 3)
     const int box_bytes = PITCH * a.box_rows * (int)sizeof(float2), stage_bytes = box_stride(box_bytes);
     control &c = *reinterpret_cast<control *>(shared + MATRIX_STAGES * stage_bytes);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const int row = (int)blockIdx.x / a.tiles_x, tile_x = ((int)blockIdx.x - row * a.tiles_x) * MATRIX_TILE;
-    const int tile_y = row % a.tiles_y * MATRIX_TILE, k0 = (a.segment0 + row / a.tiles_y) * MATRIX_K;
+    const tile t = tile_of(a, (int)blockIdx.x);
 
     if (threadIdx.x == 0)
         for (int s = 0; s < MATRIX_STAGES; s++)
@@ -228,36 +210,25 @@ __global__ void __launch_bounds__(288, 3)
 
     cursor stage;
     if (warp == 8) {
-        const matrix_corner corner = matrix_corner_of(a, tile_x, tile_y, k0, lane);
+        const spot corner = matrix_corner(a, t, lane);
 #pragma unroll 1
         for (int o = 0; o < a.n; o++) {
-            const int2 at = matrix_corner_texel(a.view[o], corner, -TILE_MARGIN);
+            const int2 at = matrix_texel(a.view[o], corner, -TILE_MARGIN);
             const int u0 = __reduce_min_sync(~0u, at.x) & -2, v0 = __reduce_min_sync(~0u, at.y);
-            barrier_wait(&c.empty[stage.at()], stage.wrap() ^ 1);
-            if (lane == 0) {
-                c.origin[stage.at()] = make_int2(u0, v0);
-                barrier_expect(&c.full[stage.at()], box_bytes);
-                copy_box(shared + stage.at() * stage_bytes, &map, u0 + MATRIX_PAD, v0 + MATRIX_PAD, a.slot + o,
-                         &c.full[stage.at()]);
-            }
-            __syncwarp();
-            stage.step(MATRIX_STAGES);
+            bring(c, stage, MATRIX_STAGES, shared, box_bytes, map, u0, v0, u0 + MATRIX_PAD, v0 + MATRIX_PAD, a.slot + o);
         }
         return;
     }
 
-    const int i_tile = tile_x + (warp & 1) * 8 + lane_x(lane), j_tile = tile_y + (warp >> 1) * 4 + lane_y(lane);
-    const int i = min(i_tile, a.out.nx - 1), j = min(j_tile, a.out.ny - 1);
-    const bool mine = i == i_tile && j == j_tile;
-    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (MATRIX_K - 1);
+    const spot place = spot_of<MATRIX_K, 2, 4>(a, t, warp, lane);
     float sum[1][1][MATRIX_K];
-    load_sums(a.out, 0, i, j, k0, mine, sum);
+    load_sums(a.out, 0, place, sum);
 
-    matrix_landing next = matrix_land(a.view[0], x, y, k_mid);
+    matrix_landing next = matrix_land(a.view[0], place);
 #pragma unroll 1
     for (int o = 0; o < a.n; o++) {
         const matrix_landing l = next;
-        next = matrix_land(a.view[min(o + 1, a.n - 1)], x, y, k_mid);
+        next = matrix_land(a.view[min(o + 1, a.n - 1)], place);
         barrier_wait(&c.full[stage.at()], stage.wrap());
         const int2 origin = c.origin[stage.at()];
         /* Byte addresses modulo 2^32, so that the offset of the float bits costs nothing. */
@@ -271,12 +242,9 @@ __global__ void __launch_bounds__(288, 3)
                          : "=f"(high.x), "=f"(high.y)
                          : "r"(at), "n"(8 * PITCH));
         });
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&c.empty[stage.at()]);
-        stage.step(MATRIX_STAGES);
+        give_back(c, stage, MATRIX_STAGES);
     }
-    store_sums(a.out, 0, i, j, k0, mine, sum);
+    store_sums(a.out, 0, place, sum);
 }
 
 /* ---- choice and launch ---- */
@@ -316,7 +284,7 @@ constexpr int square_root_up(int n)
 constexpr int shared_pitch(int M, column_set set)
 {
     const int x = 8 * warps_of(M).x - 1, y = 4 * warps_of(M).y - 1, step = 32 / M;
-    const int most = set == SET_HALF ? 62 : set == SET_UNIT ? 123 : 246; /* texels a 100 voxels */
+    const int most = set == SET_HALF ? 67 : set == SET_UNIT ? 125 : 254; /* texels a 100 voxels: the bins' upper s */
     const int need = square_root_up((x * x + y * y) * 100) * most / 1000 + 2 + 4 / M - 1;
     return set == SET_ANY ? 0 : (need + step / 2 - 1) / step * step + step / 2;
 }
@@ -344,7 +312,7 @@ bool column_tiled(int views, int channels_z, column_set set, column_kernel *k)
     k->pitch = shared_pitch(M, set), k->pitch_step = 32 / M, k->stages = 2;
     /* Where the detector is much finer than the volume the L2 cache carries the tiles: blocks that drift apart in view
      * fall out of it, and short launches line them up again (s = 2: 1313 with 256 orbits a launch, 1361 with 64). */
-    k->batch = set == SET_DOUBLE ? COLUMN_BATCH / 2 / views : COLUMN_BATCH;
+    k->batch = set == SET_DOUBLE ? VIEW_BATCH / 2 / views : VIEW_BATCH;
     with_variant(1, 1, set, [=](auto, auto, auto s) { describe_bins<slices16<decltype(s)::value>>(k); });
     return cudaFuncSetAttribute(column_pointer(views, channels_z, set), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 0) == cudaSuccess ||

@@ -15,15 +15,15 @@ struct matrix_landing {
     float fu, fv, a, b, w, dw;
 };
 
-__device__ __forceinline__ double matrix_row(const double *m, double x, double y, double k)
+__device__ __forceinline__ double matrix_row(const double *m, const spot &s)
 {
-    return fma(m[0], x, fma(m[1], y, fma(m[2], k, m[3])));
+    return fma(m[0], s.x, fma(m[1], s.y, fma(m[2], s.k_mid, m[3])));
 }
 
-__device__ __forceinline__ matrix_landing matrix_land(const matrix_view &view, double x, double y, double k_mid)
+__device__ __forceinline__ matrix_landing matrix_land(const matrix_view &view, const spot &s)
 {
-    const double w = matrix_row(view.m + 8, x, y, k_mid), r = reciprocal(w);
-    const double u = matrix_row(view.m, x, y, k_mid) * r, v = matrix_row(view.m + 4, x, y, k_mid) * r;
+    const double w = matrix_row(view.m + 8, s), r = reciprocal(w);
+    const double u = matrix_row(view.m, s) * r, v = matrix_row(view.m + 4, s) * r;
     const double su = u + SPLIT, sv = v + SPLIT;
     return {whole(su),
             whole(sv),
@@ -72,23 +72,18 @@ __device__ __forceinline__ void matrix_march(const matrix_landing &l, float (&su
 }
 
 /* Corner lane % 8 of the block of voxels that a tile projects. */
-struct matrix_corner {
-    double x, y, k;
-};
-
-__device__ __forceinline__ matrix_corner matrix_corner_of(const matrix_args &a, int tile_x, int tile_y, int k0,
-                                                          int lane)
+__device__ __forceinline__ spot matrix_corner(const matrix_args &a, const tile &t, int lane)
 {
-    const int i = min(tile_x + (lane & 1) * (MATRIX_TILE - 1), a.out.nx - 1);
-    const int j = min(tile_y + (lane >> 1 & 1) * (MATRIX_TILE - 1), a.out.ny - 1);
-    return {i - 0.5 * (a.out.nx - 1), j - 0.5 * (a.out.ny - 1), (double)(k0 + (lane >> 2 & 1) * (MATRIX_K - 1))};
+    return spot_at<1>(a, t.x * MATRIX_TILE + (lane & 1) * (MATRIX_TILE - 1),
+                      t.y * MATRIX_TILE + (lane >> 1 & 1) * (MATRIX_TILE - 1),
+                      t.segment * MATRIX_K + (lane >> 2 & 1) * (MATRIX_K - 1));
 }
 
-__device__ __forceinline__ int2 matrix_corner_texel(const matrix_view &view, const matrix_corner &c, double margin)
+__device__ __forceinline__ int2 matrix_texel(const matrix_view &view, const spot &s, double margin)
 {
-    const double r = reciprocal(matrix_row(view.m + 8, c.x, c.y, c.k));
-    return make_int2(whole(fma(matrix_row(view.m, c.x, c.y, c.k), r, SPLIT + margin)),
-                     whole(fma(matrix_row(view.m + 4, c.x, c.y, c.k), r, SPLIT + margin)));
+    const double r = reciprocal(matrix_row(view.m + 8, s));
+    return make_int2(whole(fma(matrix_row(view.m, s), r, SPLIT + margin)),
+                     whole(fma(matrix_row(view.m + 4, s), r, SPLIT + margin)));
 }
 
 } // namespace vp

@@ -4,7 +4,6 @@
 
 #include "backproject_matrix.cuh"
 #include "launch.cuh"
-#include "gpu_size.h"
 
 namespace vp
 {
@@ -19,7 +18,8 @@ namespace
  * Cost: 8 bytes a detector pixel, at copy speed. */
 constexpr int PACK_ROWS = 8;
 
-template <int R, int Z> __global__ void __launch_bounds__(256) k_backproject_pack(const pack_args a)
+/* PAIRS: channel z of a view is q(u + z). */
+template <int R, int Z, bool PAIRS> __global__ void __launch_bounds__(256) k_backproject_pack(const pack_args a)
 {
     const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), u = column - a.pad_u;
     if (column >= a.pitch)
@@ -30,7 +30,7 @@ template <int R, int Z> __global__ void __launch_bounds__(256) k_backproject_pac
 #pragma unroll
         for (int b = 0; b < R; b++)
             q[b] = a.q[b] ? a.q[b] + (int64_t)o * a.nu * a.given + u : NULL;
-        const bool in_columns = u >= 0 && u < a.nu;
+        const auto load = [](const float *p) { return PAIRS ? __ldg(p) : __ldcs(p); };
         const int row0 = (int)blockIdx.y * PACK_ROWS;
         float value[PACK_ROWS][R][Z];
 #pragma unroll
@@ -38,11 +38,12 @@ template <int R, int Z> __global__ void __launch_bounds__(256) k_backproject_pac
             const int v = row0 + n + a.row_base;
 #pragma unroll
             for (int z = 0; z < Z; z++) {
-                const int row = (a.flip >> z & 1 ? a.nv - 1 - v : v) - a.given_first;
-                const bool inside = in_columns && v >= 0 && v < a.nv && (unsigned)row < (unsigned)a.given;
+                const int row = (a.flip >> z & 1 ? a.nv - 1 - v : v) - a.given_first, beside = PAIRS ? z : 0;
+                const bool inside = (unsigned)(u + beside) < (unsigned)a.nu && v >= 0 && v < a.nv
+                                    && (unsigned)row < (unsigned)a.given;
 #pragma unroll
                 for (int b = 0; b < R; b++)
-                    value[n][b][z] = inside && q[b] ? __ldcs(q[b] + (int64_t)row * a.nu) : 0;
+                    value[n][b][z] = inside && q[b] ? load(q[b] + (int64_t)row * a.nu + beside) : 0;
             }
         }
 #pragma unroll
@@ -70,24 +71,6 @@ template <int R, int Z> __global__ void __launch_bounds__(256) k_backproject_pac
     }
 }
 
-__global__ void __launch_bounds__(256) k_backproject_pack_pairs(const pack_args a)
-{
-    const int column = (int)(blockIdx.x * blockDim.x + threadIdx.x), u = column - a.pad_u;
-    if (column >= a.pitch)
-        return;
-    for (int o = (int)blockIdx.z; o < a.n; o += (int)gridDim.z)
-        for (int row = (int)blockIdx.y; row < a.rows; row += (int)gridDim.y) {
-            const int v = row + a.row_base;
-            const int given = v - a.given_first;
-            const float *q = a.q[0] + ((int64_t)o * a.given + given) * a.nu;
-            const bool inside = v >= 0 && v < a.nv && (unsigned)given < (unsigned)a.given;
-            float2 pair;
-            pair.x = inside && u >= 0 && u < a.nu ? __ldg(q + u) : 0;
-            pair.y = inside && u >= -1 && u < a.nu - 1 ? __ldg(q + u + 1) : 0;
-            reinterpret_cast<float2 *>(a.packed + (a.slot + o) * a.slot_floats)[(int64_t)row * a.pitch + column] = pair;
-        }
-}
-
 /* ---- columns ---- */
 
 /* Overview: 256 threads on 16 x 16 columns (times R turned copies) by K slices (times Z mirror slices),
@@ -107,20 +90,15 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
     constexpr int M = R * Z;
     using texel_t = typename texel<M>::type;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const int row = (int)blockIdx.x / a.tiles_x, k0 = (a.segment0 + row / a.tiles_y) * K;
-    const int i_tile = ((int)blockIdx.x - row * a.tiles_x) * 16 + (warp & 1) * 8 + lane_x(lane);
-    const int j_tile = row % a.tiles_y * 16 + (warp >> 1) * 4 + lane_y(lane);
-    const int i = min(i_tile, a.half_x - 1), j = min(j_tile, a.out.ny - 1);
-    const bool mine = i == i_tile && j == j_tile;
-    if (!__any_sync(~0u, mine))
+    const spot place = spot_of<K, 2, 4>(a, tile_of(a, (int)blockIdx.x), warp, lane);
+    if (!__any_sync(~0u, place.mine))
         return;
-    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (K - 1);
     float sum[R][Z][K];
-    load_sums(a.out, a.nz, i, j, k0, mine, sum);
+    load_sums(a.out, a.nz, place, sum);
 
     const int64_t slot = (int64_t)a.rows * a.pitch;
     const texel_t *packed = reinterpret_cast<const texel_t *>(a.packed) + a.slot * slot;
-    auto use = [&](auto copy, const landing &l, int o, auto &&next) {
+    each_landing<R>(a, place, {a.nu, a.nv, lo, hi, false}, [&](auto copy, const landing &l, int o, auto &&next) {
         constexpr int COPY = decltype(copy)::value;
         if (l.skip) {
             next.all();
@@ -129,22 +107,8 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
         const int u = min(max(l.u, -2), a.nu) + 2, v = min(max(l.v - a.row_base + a.pad, -lo), a.rows - 1 - hi);
         const global_rows<M> rows{packed + o * slot + (int64_t)v * a.pitch + u, a.pitch};
         Method::template apply<COPY>(rows, l, sum, next);
-    };
-    const sight seen{a.nu, a.nv, lo, hi, false};
-    facing at;
-    landing next;
-    approach<0, true>(a.view[0], x, y, k_mid, seen, at, next).all();
-#pragma unroll 1
-    for (int o = 0; o < a.n; o++) {
-        const vp_column_view &following = a.view[min(o + 1, a.n - 1)];
-        if constexpr (R == 2) {
-            const landing first = next;
-            use(copy_index<0>{}, first, o, approach<1, false>(a.view[o], x, y, k_mid, seen, at, next));
-        }
-        const landing last = next;
-        use(copy_index<R - 1>{}, last, o, approach<0, true>(following, x, y, k_mid, seen, at, next));
-    }
-    store_sums(a.out, a.nz, i, j, k0, mine, sum);
+    });
+    store_sums(a.out, a.nz, place, sum);
 }
 
 /* ---- general matrices ---- */
@@ -157,22 +121,17 @@ __global__ void __launch_bounds__(256, R *Z == 1    ? 4
 __global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_constant__ matrix_args a)
 {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const int row = (int)blockIdx.x / a.tiles_x, k0 = (a.segment0 + row / a.tiles_y) * MATRIX_K;
-    const int i_tile = ((int)blockIdx.x - row * a.tiles_x) * MATRIX_TILE + (warp & 1) * 8 + lane_x(lane);
-    const int j_tile = row % a.tiles_y * MATRIX_TILE + (warp >> 1) * 4 + lane_y(lane);
-    const int i = min(i_tile, a.out.nx - 1), j = min(j_tile, a.out.ny - 1);
-    const bool mine = i == i_tile && j == j_tile;
-    if (!__any_sync(~0u, mine))
+    const spot place = spot_of<MATRIX_K, 2, 4>(a, tile_of(a, (int)blockIdx.x), warp, lane);
+    if (!__any_sync(~0u, place.mine))
         return;
-    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1), k_mid = k0 + 0.5 * (MATRIX_K - 1);
     float sum[1][1][MATRIX_K];
-    load_sums(a.out, 0, i, j, k0, mine, sum);
+    load_sums(a.out, 0, place, sum);
 
     const int64_t slot = (int64_t)a.rows * a.pitch;
     const float2 *packed = reinterpret_cast<const float2 *>(a.packed) + a.slot * slot;
 #pragma unroll 1
     for (int o = 0; o < a.n; o++, packed += slot) {
-        const matrix_landing l = matrix_land(a.view[o], x, y, k_mid);
+        const matrix_landing l = matrix_land(a.view[o], place);
         /* u and v are monotonic along the piece: its ends decide. One texel of margin covers rounding. */
         bool inside = true;
 #pragma unroll
@@ -198,28 +157,25 @@ __global__ void __launch_bounds__(256, 3) k_backproject_matrix(const __grid_cons
             });
         }
     }
-    store_sums(a.out, 0, i, j, k0, mine, sum);
+    store_sums(a.out, 0, place, sum);
 }
 
 /* Overview: the definition in float64, one thread a voxel of MATRIX_K; nothing is assumed of the matrices.
  * Cost: some 60 float64 operations an update. For volumes that reach the source, and for tests. */
 __global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant__ matrix_args a)
 {
-    const int row = (int)blockIdx.x / a.tiles_x, k0 = (a.segment0 + row / a.tiles_y) * MATRIX_K;
-    const int i = ((int)blockIdx.x - row * a.tiles_x) * MATRIX_TILE + (threadIdx.x & 15);
-    const int j = row % a.tiles_y * MATRIX_TILE + (threadIdx.x >> 4);
-    const bool mine = i < a.out.nx && j < a.out.ny;
-    const double x = i - 0.5 * (a.out.nx - 1), y = j - 0.5 * (a.out.ny - 1);
+    spot place = spot_of<MATRIX_K, 2, 4>(a, tile_of(a, (int)blockIdx.x), threadIdx.x >> 5, threadIdx.x & 31);
     float sum[1][1][MATRIX_K];
-    load_sums(a.out, 0, i, j, k0, mine, sum);
+    load_sums(a.out, 0, place, sum);
     const int64_t slot = (int64_t)a.rows * a.pitch;
     const float2 *packed =
         reinterpret_cast<const float2 *>(a.packed) + a.slot * slot + (int64_t)MATRIX_PAD * a.pitch + MATRIX_PAD;
     for (int o = 0; o < a.n; o++, packed += slot)
 #pragma unroll
         for (int k = 0; k < MATRIX_K; k++) {
-            const double *m = a.view[o].m, w = matrix_row(m + 8, x, y, k0 + k), r = 1 / w;
-            const double u = matrix_row(m, x, y, k0 + k) * r, v = matrix_row(m + 4, x, y, k0 + k) * r;
+            place.k_mid = place.k0 + k;
+            const double *m = a.view[o].m, w = matrix_row(m + 8, place), r = 1 / w;
+            const double u = matrix_row(m, place) * r, v = matrix_row(m + 4, place) * r;
             if (!(w > NEAREST && u > -1 && u < a.nu && v > -1 && v < a.nv))
                 continue;
             const double right = u - floor(u), up = v - floor(v);
@@ -228,63 +184,74 @@ __global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant
             const double p0 = (1 - right) * low.x + right * low.y, p1 = (1 - right) * high.x + right * high.y;
             sum[0][0][k] = (float)(sum[0][0][k] + r * r * ((1 - up) * p0 + up * p1));
         }
-    store_sums(a.out, 0, i, j, k0, mine, sum);
+    store_sums(a.out, 0, place, sum);
 }
 
 /* ---- extents ---- */
 
-__device__ __forceinline__ void widen(int2 at, int2 &lowest, int2 &highest, bool top)
-{
-    if (top)
-        highest = make_int2(max(highest.x, at.x), max(highest.y, at.y));
-    else
-        lowest = make_int2(min(lowest.x, at.x), min(lowest.y, at.y));
-}
+/* The texels of a tile's corners, and the most that any tile has. */
+struct texels {
+    int2 lowest, highest, most = {0, 0};
+    __device__ __forceinline__ void begin()
+    {
+        lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
+    }
+    __device__ __forceinline__ void add(int2 low, int2 high)
+    {
+        lowest = make_int2(min(lowest.x, low.x), min(lowest.y, low.y));
+        highest = make_int2(max(highest.x, high.x), max(highest.y, high.y));
+    }
+    __device__ __forceinline__ void end(int more_v)
+    {
+        most = make_int2(max(most.x, highest.x - lowest.x + 2), max(most.y, highest.y - lowest.y + more_v));
+    }
+    __device__ __forceinline__ void tell(int *extent) const
+    {
+        atomicMax(&extent[0], most.x);
+        atomicMax(&extent[1], most.y);
+    }
+};
 
 /* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all others. */
 __global__ void __launch_bounds__(256)
     k_column_extent(const __grid_constant__ column_args a, int tile_x, int tile_y, int K, int last_segment, int *extent)
 {
     const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y, all = tiles * a.n * 4;
-    int2 widest = make_int2(0, 0);
+    texels box;
     for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
-        const vp_column_view &view = a.view[at / 4 % a.n];
-        const int tile = (int)(at / 4 / a.n);
-        const double turn = at & 1 ? -1 : 1, k_mid = (at & 2 ? last_segment : 0) * K + 0.5 * (K - 1);
-        int2 lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
+        const tile t = tile_of(a, (int)(at / 4 / a.n));
+        box.begin();
         for (int corner = 0; corner < 4; corner++) {
-            const int i = min(tile % a.tiles_x * tile_x + (corner & 1) * (tile_x - 1), a.half_x - 1);
-            const int j = min(tile / a.tiles_x * tile_y + (corner >> 1) * (tile_y - 1), a.out.ny - 1);
+            spot place = spot_at<1>(a, t.x * tile_x + (corner & 1) * (tile_x - 1),
+                                    t.y * tile_y + (corner >> 1) * (tile_y - 1), 0);
+            if (at & 1)
+                place.x = -place.x, place.y = -place.y;
+            place.k_mid = (at & 2 ? last_segment : 0) * K + 0.5 * (K - 1);
             double u, v;
-            project<0>(view, face(view, turn * (i - 0.5 * (a.out.nx - 1)), turn * (j - 0.5 * (a.out.ny - 1)), k_mid), u,
-                       v);
-            widen(make_int2(whole(u - TILE_MARGIN), whole(v - TILE_MARGIN)), lowest, highest, false);
-            widen(make_int2(whole(u + TILE_MARGIN), whole(v + TILE_MARGIN)), lowest, highest, true);
+            project(a.view[at / 4 % a.n], place, u, v);
+            box.add(make_int2(whole(u - TILE_MARGIN), whole(v - TILE_MARGIN)),
+                    make_int2(whole(u + TILE_MARGIN), whole(v + TILE_MARGIN)));
         }
-        widest = make_int2(max(widest.x, highest.x - lowest.x + 2), max(widest.y, highest.y - lowest.y + 1));
+        box.end(1);
     }
-    atomicMax(&extent[0], widest.x);
-    atomicMax(&extent[1], widest.y);
+    box.tell(extent);
 }
 
 __global__ void __launch_bounds__(256) k_matrix_extent(const __grid_constant__ matrix_args a, int *extent)
 {
-    const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y * a.segments, all = tiles * a.n;
-    int2 widest = make_int2(0, 0);
+    const int64_t all = (int64_t)a.tiles_x * a.tiles_y * a.segments * a.n;
+    texels box;
     for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
-        const int64_t tile = at / a.n, row = tile / a.tiles_x;
-        int2 lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
+        const tile t = tile_of(a, (int)(at / a.n));
+        box.begin();
         for (int corner = 0; corner < 8; corner++) {
-            const matrix_corner c =
-                matrix_corner_of(a, (int)(tile % a.tiles_x) * MATRIX_TILE, (int)(row % a.tiles_y) * MATRIX_TILE,
-                                 (a.segment0 + (int)(row / a.tiles_y)) * MATRIX_K, corner);
-            widen(matrix_corner_texel(a.view[at % a.n], c, -TILE_MARGIN), lowest, highest, false);
-            widen(matrix_corner_texel(a.view[at % a.n], c, TILE_MARGIN), lowest, highest, true);
+            const spot place = matrix_corner(a, t, corner);
+            box.add(matrix_texel(a.view[at % a.n], place, -TILE_MARGIN),
+                    matrix_texel(a.view[at % a.n], place, TILE_MARGIN));
         }
-        widest = make_int2(max(widest.x, highest.x - lowest.x + 2), max(widest.y, highest.y - lowest.y + 2));
+        box.end(2);
     }
-    atomicMax(&extent[0], widest.x);
-    atomicMax(&extent[1], widest.y);
+    box.tell(extent);
 }
 
 /* ---- choice and launch ---- */
@@ -320,7 +287,7 @@ void column_portable(int views, int channels_z, column_set set, column_kernel *k
 {
     *k = column_kernel{};
     k->views = views, k->channels_z = channels_z, k->set = set, k->K = 8, k->tile_x = k->tile_y = 16;
-    k->batch = COLUMN_BATCH;
+    k->batch = VIEW_BATCH;
     with_variant(1, 1, set, [=](auto, auto, auto s) { describe_bins<slices8<decltype(s)::value>>(k); });
 }
 
@@ -335,14 +302,14 @@ cudaError_t launch_column_portable(const column_kernel &k, const column_args &a,
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
 {
-    const unsigned across = (unsigned)vp_groups(a.pitch, 256), slots = (unsigned)vp_min64(a.n, 65535);
-    if (a.views == 0)
-        return vp_launch(stream, k_backproject_pack_pairs, dim3(across, (unsigned)vp_min64(a.rows, 65535), slots),
-                         dim3(256), 0, a);
-    return vp_launch(stream,
-                     a.views == 1 ? (a.channels_z == 1 ? k_backproject_pack<1, 1> : k_backproject_pack<1, 2>)
-                                  : (a.channels_z == 1 ? k_backproject_pack<2, 1> : k_backproject_pack<2, 2>),
-                     dim3(across, (unsigned)vp_groups(a.rows, PACK_ROWS), slots), dim3(256), 0, a);
+    const dim3 blocks((unsigned)vp_groups(a.pitch, 256), (unsigned)vp_groups(a.rows, PACK_ROWS),
+                      (unsigned)vp_min64(a.n, 65535));
+    const auto kernel = a.pairs                              ? k_backproject_pack<1, 2, true>
+                        : a.views == 1 && a.channels_z == 1 ? k_backproject_pack<1, 1, false>
+                        : a.views == 1                      ? k_backproject_pack<1, 2, false>
+                        : a.channels_z == 1                 ? k_backproject_pack<2, 1, false>
+                                                            : k_backproject_pack<2, 2, false>;
+    return vp_launch(stream, kernel, blocks, dim3(256), 0, a);
 }
 
 cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,

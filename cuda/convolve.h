@@ -4,7 +4,6 @@
 #define VP_CONVOLVE_CUDA_H
 
 #include "convolve_pass.h"
-#include "gpu_size.h"
 
 extern "C" {
 #include "local/convolve.h"

@@ -14,7 +14,6 @@
 #define VP_CONVOLVE_PASS_CUH
 
 #include "convolve_edge.cuh"
-#include "gpu_size.h"
 #include "launch.cuh"
 
 namespace vp

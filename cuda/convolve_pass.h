@@ -4,7 +4,7 @@
 #ifndef VP_CONVOLVE_PASS_H
 #define VP_CONVOLVE_PASS_H
 
-#include "local.h"
+#include "gpu.h"
 
 namespace vp
 {

@@ -2,11 +2,7 @@
 /* The plugin's table: CUDA devices behind the verbs of device/device.h, and the list of their kernels. */
 #include "device/device.h"
 #include "build.h"
-#include "gpu_error.h"
-#include "gpu_slab.h"
-#include "host.h"
-#include "local.h"
-#include "queue.h"
+#include "gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +17,20 @@ static const struct vp_kernel *const kernels[] = {
 #undef VP_GPU_KERNEL
 };
 
+struct vp_event {
+    cudaEvent_t event;
+    int device;
+    bool marked;
+};
+
 static int failed(struct vp_err *err, cudaError_t e)
 {
     return vp_gpu_check(err, e, "the CUDA device failed");
+}
+
+static int unusable(struct vp_err *err, cudaError_t e)
+{
+    return vp_gpu_check(err, e, "cannot use the CUDA device");
 }
 
 /* What devices were called before they were shown alone. */
@@ -81,15 +88,10 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
     struct cudaDeviceProp prop;
     size_t available = 0, total = 0;
     int khz = 0;
-    cudaError_t e = cudaSetDevice(device);
-    if (e == cudaSuccess)
-        e = cudaGetDeviceProperties(&prop, device);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device);
-    if (e == cudaSuccess)
-        e = cudaMemGetInfo(&available, &total);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "cannot use the CUDA device");
+    if (unusable(err, cudaSetDevice(device)) || unusable(err, cudaGetDeviceProperties(&prop, device)) ||
+        unusable(err, cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device)) ||
+        unusable(err, cudaMemGetInfo(&available, &total)))
+        return -1;
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, prop.name);
     info->free = available;
     info->total = total;
@@ -105,10 +107,9 @@ static int info(int device, struct vp_device_info *info, struct vp_err *err)
 
 static int take(int device, uint64_t bytes, void **p, struct vp_err *err)
 {
-    cudaError_t e = cudaSetDevice(device);
-    if (e != cudaSuccess)
-        return vp_gpu_fail(err, e, "cannot use the CUDA device");
-    e = cudaMalloc(p, bytes);
+    if (unusable(err, cudaSetDevice(device)))
+        return -1;
+    const cudaError_t e = cudaMalloc(p, bytes);
     if (e == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         return vp_fail(err, VP_ERESOURCE, "no %.1f MiB of memory left on CUDA device %d", (double)bytes / 1048576,
@@ -137,22 +138,17 @@ static void unqueue(struct vp_queue *q)
 
 static int queue(int device, struct vp_queue **out, struct vp_err *err)
 {
-    struct vp_queue *q = calloc(1, sizeof *q);
-    *out = NULL;
+    struct vp_queue *q = *out = calloc(1, sizeof *q);
     if (!q)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     q->device = device;
-    cudaError_t e = cudaSetDevice(device);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&q->sms, cudaDevAttrMultiProcessorCount, device);
-    if (e == cudaSuccess)
-        e = cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking);
-    if (e == cudaSuccess) {
-        *out = q;
+    if (!unusable(err, cudaSetDevice(device)) &&
+        !unusable(err, cudaDeviceGetAttribute(&q->sms, cudaDevAttrMultiProcessorCount, device)) &&
+        !unusable(err, cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking)))
         return 0;
-    }
     free(q);
-    return vp_gpu_fail(err, e, "cannot use the CUDA device");
+    *out = NULL;
+    return -1;
 }
 
 static void unevent(struct vp_event *e)
@@ -166,20 +162,16 @@ static void unevent(struct vp_event *e)
 
 static int event(int device, bool quiet, struct vp_event **out, struct vp_err *err)
 {
-    struct vp_event *v = calloc(1, sizeof *v);
-    *out = NULL;
+    const unsigned flags = quiet ? cudaEventDisableTiming | cudaEventBlockingSync : 0;
+    struct vp_event *v = *out = calloc(1, sizeof *v);
     if (!v)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     v->device = device;
-    cudaError_t e = cudaSetDevice(device);
-    if (e == cudaSuccess)
-        e = cudaEventCreateWithFlags(&v->event, quiet ? cudaEventDisableTiming | cudaEventBlockingSync : 0);
-    if (e == cudaSuccess) {
-        *out = v;
+    if (!unusable(err, cudaSetDevice(device)) && !unusable(err, cudaEventCreateWithFlags(&v->event, flags)))
         return 0;
-    }
     free(v);
-    return vp_gpu_fail(err, e, "cannot use the CUDA device");
+    *out = NULL;
+    return -1;
 }
 
 static int mark(struct vp_queue *q, struct vp_event *e, struct vp_err *err)

@@ -14,7 +14,7 @@
 #include "footprint.cuh"
 #include "local/entropy.h"
 
-#include <cstdio>
+#include <algorithm>
 
 namespace
 {
@@ -24,11 +24,9 @@ enum { WALK = 64, THREADS_SHARED = 64, SHARED_MOST = 96 << 10, THREADS_GLOBAL = 
 template <class S>
 __global__ void __launch_bounds__(256) bins_kernel(vp_area in, vp_area out, struct vp_entropy_params p)
 {
-    int64_t x, y;
-    if (!vp_own_column(in.box, x, y))
-        return;
-    for (int64_t z = in.box.lo[2] + blockIdx.z; z < in.box.hi[2]; z += gridDim.z)
+    vp_each_voxel(in.box, [&](int64_t x, int64_t y, int64_t z) {
         *vp_at<uint16_t>(out, x, y, z) = vp_entropy_bin(&p, (double)*vp_at<S>(in, x, y, z));
+    });
 }
 
 /* COUNT: u16 where a window has fewer than 65536 samples. */
@@ -61,9 +59,7 @@ template <class COUNT> struct histogram {
 
 struct walk {
     vp_area in, out; /* bins; f32 */
-    int3 reach;
-    const int4 *span; /* NULL: a box */
-    int spans;
+    vp_lines window;
     int bins;
     const int64_t *t, *step;
     void *global;         /* histograms, or NULL: shared memory */
@@ -75,7 +71,6 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
     extern __shared__ uint32_t shared[];
     const int threads = gridDim.x * blockDim.x, own = blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t ny = w.out.box.hi[1] - w.out.box.lo[1], last = w.in.box.hi[0] - 1;
-    const int lines = w.span ? w.spans : (2 * w.reach.y + 1) * (2 * w.reach.z + 1);
     histogram<COUNT> h;
     h.count = w.global ? (COUNT *)w.global + own : (COUNT *)shared + threadIdx.x;
     h.stride = w.global ? threads : blockDim.x;
@@ -92,10 +87,8 @@ template <class COUNT> __global__ void __launch_bounds__(THREADS_SHARED) walk_ke
         for (int b = 0; b < w.bins; b++)
             h.count[b * h.stride] = 0;
         for (int64_t x = from; x < to; x++) {
-            for (int l = 0; l < lines; l++) {
-                const int rows = 2 * w.reach.y + 1;
-                const int4 e =
-                    w.span ? w.span[l] : make_int4(l / rows - w.reach.z, l % rows - w.reach.y, -w.reach.x, w.reach.x);
+            for (int l = 0; l < w.window.n; l++) {
+                const int4 e = w.window.line(l); /* dz, dy, x0, x1 */
                 const int64_t sy = y + e.y, sz = z + e.x;
                 if (sy < w.in.box.lo[1] || sy >= w.in.box.hi[1] || sz < w.in.box.lo[2] || sz >= w.in.box.hi[2])
                     continue;
@@ -123,10 +116,7 @@ constexpr auto params = vp_params<vp_entropy_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    if (op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in))
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
+    return vp_has_types(op->out == VP_F32 && (VP_ENTROPY_TYPES & 1u << op->in), op, why, size);
 }
 
 uint64_t table_numbers(const struct vp_entropy_params *p)
@@ -144,10 +134,8 @@ void fill(const struct vp_op *op, void *to)
 {
     const struct vp_entropy_params *p = params(op);
     int64_t *const t = (int64_t *)to;
-    for (int64_t i = 0; i <= p->n; i++) {
-        t[i] = p->t[i];
-        t[p->n + 1 + i] = p->step[i];
-    }
+    std::copy(p->t, p->t + p->n + 1, t);
+    std::copy(p->step, p->step + p->n + 1, t + p->n + 1);
     vp_spans_fill(&p->f, t + table_numbers(p));
 }
 
@@ -163,61 +151,50 @@ size_t shared_bytes(const struct vp_entropy_params *p)
 
 enum { BINS_UNIT = 64 }; /* rows of bins have a multiple of it */
 
-uint64_t bins_bytes(const int64_t in[3])
+uint64_t bins_bytes(int64_t nx, int64_t ny, int64_t nz)
 {
-    return (uint64_t)vp_round_up(vp_round_up(in[0], BINS_UNIT) * in[1] * in[2] * (int64_t)sizeof(uint16_t),
-                                 VP_ALIGN);
+    return (uint64_t)vp_round_up(vp_round_up(nx, BINS_UNIT) * ny * nz * (int64_t)sizeof(uint16_t), VP_ALIGN);
 }
 
-/* Threads whose histograms lie in global memory, for parts of so many samples. */
-int64_t threads_global(const int64_t out[3])
+/* Threads whose histograms lie in global memory, for so many walks; 0: they are in shared memory. */
+int64_t threads_global(const struct vp_entropy_params *p, int64_t walks)
 {
-    const int64_t walks = vp_groups(out[0], WALK) * out[1] * out[2];
-    return vp_min64(vp_round_up(walks, THREADS_SHARED), THREADS_GLOBAL);
+    return shared_bytes(p) <= SHARED_MOST ? 0 : vp_min64(vp_round_up(walks, THREADS_SHARED), THREADS_GLOBAL);
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     const struct vp_entropy_params *p = params(op);
-    return bins_bytes(in) +
-           (shared_bytes(p) <= SHARED_MOST ? 0 : (uint64_t)p->bins * (uint64_t)threads_global(out) * count_bytes(p));
-}
-
-template <class COUNT>
-int walk_all(const walk &w, const struct vp_entropy_params *p, const struct vp_work *args, struct vp_err *err)
-{
-    const int64_t out[3] = {vp_box_size(&args->out->box, 0), vp_box_size(&args->out->box, 1),
-                            vp_box_size(&args->out->box, 2)};
-    const int64_t blocks = vp_groups(w.rows * w.pieces, THREADS_SHARED);
-    const int64_t chosen = w.global ? threads_global(out) / THREADS_SHARED : vp_min64(blocks, args->queue->sms * 16);
-    return vp_start(err, args->queue->stream, walk_kernel<COUNT>, dim3((unsigned)chosen), dim3(THREADS_SHARED),
-                    w.global ? 0 : shared_bytes(p), w);
+    return bins_bytes(in[0], in[1], in[2]) +
+           (uint64_t)(p->bins * threads_global(p, vp_groups(out[0], WALK) * out[1] * out[2])) * count_bytes(p);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_entropy_params *p = params(op);
     const vp_area in = args->in[0], bins = vp_packed_part(in.box, BINS_UNIT, args->scratch);
-    const int64_t size[3] = {vp_box_size(&in.box, 0), vp_box_size(&in.box, 1), vp_box_size(&in.box, 2)};
-    const vp_grid_of g(in.box);
+    const struct vp_box *const i = &in.box, *const o = &args->out->box;
 
     if (vp_by_type(op->in, [&](auto s) {
-            return vp_start(err, args->queue->stream, bins_kernel<decltype(s)>, g.grid, g.threads, 0, in, bins, *p);
+            return vp_start_voxels(err, args, in.box, bins_kernel<decltype(s)>, in, bins, *p);
         }))
         return -1;
     walk w = {};
     w.in = bins;
     w.out = *args->out;
-    w.reach = vp_reach(&p->f, op->image);
     w.t = (const int64_t *)args->table;
     w.step = w.t + p->n + 1;
-    w.span = p->f.shape == VP_BOX ? NULL : (const int4 *)(w.t + table_numbers(p));
-    w.spans = (int)p->f.spans;
+    w.window = vp_lines_of(&p->f, op->image, w.t + table_numbers(p));
     w.bins = (int)p->bins;
-    w.global = shared_bytes(p) <= SHARED_MOST ? NULL : (char *)args->scratch + bins_bytes(size);
-    w.rows = vp_box_size(&args->out->box, 1) * vp_box_size(&args->out->box, 2);
-    w.pieces = vp_groups(vp_box_size(&args->out->box, 0), WALK);
-    return count_bytes(p) == 2 ? walk_all<uint16_t>(w, p, args, err) : walk_all<uint32_t>(w, p, args, err);
+    w.rows = vp_box_size(o, 1) * vp_box_size(o, 2);
+    w.pieces = vp_groups(vp_box_size(o, 0), WALK);
+    const int64_t threads = threads_global(p, w.rows * w.pieces);
+    if (threads)
+        w.global = (char *)args->scratch + bins_bytes(vp_box_size(i, 0), vp_box_size(i, 1), vp_box_size(i, 2));
+    const int64_t blocks = threads ? threads / THREADS_SHARED
+                                   : vp_min64(vp_groups(w.rows * w.pieces, THREADS_SHARED), args->queue->sms * 16);
+    return vp_start(err, args->queue->stream, count_bytes(p) == 2 ? walk_kernel<uint16_t> : walk_kernel<uint32_t>,
+                    dim3((unsigned)blocks), dim3(THREADS_SHARED), threads ? 0 : shared_bytes(p), w);
 }
 
 } // namespace

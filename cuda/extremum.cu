@@ -2,11 +2,9 @@
 /* Minimum and maximum over a box or ball: kernels "min" and "max" of local/extremum.h.
  *
  * A box is a pass along x and y together and one along z, or one along each axis where windows are long
- * (extremum_strip.cuh, extremum_line.cuh); a ball is made at once (extremum_ball.cu). */
+ * (extremum_strip.cuh, extremum_line.cuh); a ball is made at once (extremum_ball.cuh). */
+#include "extremum_ball.cuh"
 #include "extremum_line.cuh"
-#include "extremum_strip.cuh"
-
-#include <cstdio>
 
 namespace
 {
@@ -105,10 +103,8 @@ constexpr auto params = vp_params<vp_extremum_params>;
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     const struct vp_footprint *f = &params(op)->f;
-    if (op->in != op->out || !(VP_EXTREMUM_TYPES & 1u << op->in)) {
-        snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
+    if (!vp_has_types(op->in == op->out && (VP_EXTREMUM_TYPES & 1u << op->in), op, why, size))
         return false;
-    }
     for (int a = 0; a < 3 && f->shape == VP_BOX; a++)
         if (f->reach[a] > PASSES * PASS_RADIUS_MOST && op->image[a] > PASSES * PASS_RADIUS_MOST) {
             snprintf(why, size, "no kernel for a radius above %d", PASSES * PASS_RADIUS_MOST);
@@ -193,28 +189,15 @@ template <int SIZE> int runs_pass(const setting &s, line &l, int64_t others)
 template <int SIZE>
 int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out, bool first, bool last)
 {
-    const int64_t ny = vp_box_size(&out->box, 1), nz = vp_box_size(&out->box, 2), per = keys<SIZE>::IN_WORD;
-    const int64_t steps[3] = {0, in->pitch / per, in->plane / per},
-                  out_steps[3] = {0, out->pitch / per, out->plane / per};
-    const int axis = t.axis == 2 ? 2 : 1, other = 3 - axis;
-    line l = {};
+    const int64_t ny = vp_box_size(&out->box, 1), nz = vp_box_size(&out->box, 2);
+    const int axis = t.axis == 2 ? 2 : 1;
+    line l = line_of<SIZE>(s, *in, *out, axis, first, last);
 
     l.from = (int)(in->box.lo[axis] - out->box.lo[axis]);
     l.to = (int)(in->box.hi[axis] - out->box.lo[axis]);
     l.n = (int)(out->box.hi[axis] - out->box.lo[axis]);
     l.radius = t.radius;
-    l.flip = s.flip;
-    l.first = first;
-    l.last = last;
-    l.in = (const char *)in->data - l.from * steps[axis] * (int64_t)sizeof(uint32_t);
-    l.out = out->data;
-    l.words = (int)vp_groups(vp_box_size(&out->box, 0), per);
-    l.in_step = steps[axis];
-    l.out_step = out_steps[axis];
-    l.in_other = steps[other];
-    l.out_other = out_steps[other];
-    l.x_samples = (int)vp_box_size(&in->box, 0);
-    l.x_shift = (int)(out->box.lo[0] - in->box.lo[0]);
+    l.in = (const char *)l.in - l.from * l.in_step * (int64_t)sizeof(uint32_t);
     if (t.axis == PLANE) {
         const size_t shared = plane_shared<SIZE>(l, t);
         l.slots = plane_slots(t.radius);
@@ -283,10 +266,7 @@ template <int SIZE> int box(const setting &s, const struct vp_op *op, const stru
         }
     }
     /* only what is needed of the input */
-    from.data = (char *)from.data + ((need.lo[2] - from.box.lo[2]) * from.plane +
-                                     (need.lo[1] - from.box.lo[1]) * from.pitch + (need.lo[0] - from.box.lo[0])) *
-                                        SIZE;
-    from.box = need;
+    from = vp_part_of(from, need, SIZE);
     const int64_t size[3] = {vp_box_size(&need, 0), vp_box_size(&need, 1), vp_box_size(&need, 2)};
     const uint64_t buffer = buffer_bytes(SIZE, size);
     for (int i = 0; i < n; i++) {
@@ -312,17 +292,16 @@ template <int SIZE> int box(const setting &s, const struct vp_op *op, const stru
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
-    if (params(op)->f.shape != VP_BOX)
-        return vp::extremum_ball_launch(op, args, err);
     const setting s(op, args, err);
+    const bool is_box = params(op)->f.shape == VP_BOX;
     switch (vp_type_size(op->in)) {
-    case 1: return box<1>(s, op, args);
-    case 2: return box<2>(s, op, args);
-    default: return box<4>(s, op, args);
+    case 1: return is_box ? box<1>(s, op, args) : ball<1>(s, op, args);
+    case 2: return is_box ? box<2>(s, op, args) : ball<2>(s, op, args);
+    default: return is_box ? box<4>(s, op, args) : ball<4>(s, op, args);
     }
 }
 
 } // namespace
 
-const struct vp_kernel vp_gpu_min = {"min", has, scratch, vp::extremum_ball_table, vp::extremum_ball_fill, launch};
-const struct vp_kernel vp_gpu_max = {"max", has, scratch, vp::extremum_ball_table, vp::extremum_ball_fill, launch};
+const struct vp_kernel vp_gpu_min = {"min", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_max = {"max", has, scratch, table, fill, launch};

@@ -11,16 +11,6 @@
 #include "footprint.cuh"
 #include "local/extremum.h"
 
-namespace vp
-{
-
-/* extremum_ball.cu: as in struct vp_kernel; nothing for boxes. */
-uint64_t extremum_ball_table(const struct vp_op *op);
-void extremum_ball_fill(const struct vp_op *op, void *table);
-int extremum_ball_launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err);
-
-}
-
 namespace
 {
 
@@ -171,6 +161,27 @@ inline int choose_segment(int64_t n, int64_t lines, int radius, int64_t at_once,
 inline int64_t blocks_at_once(size_t shared, int most)
 {
     return vp_max64(1, vp_min64((int64_t)(SHARED_GPU / (shared + 1024)), most));
+}
+
+/* Lines along an axis (1 or 2, the other one is from line to line) that begin where the areas do. */
+template <int SIZE>
+line line_of(const setting &s, const vp_area &in, const vp_area &out, int axis, bool first, bool last)
+{
+    const int64_t per = keys<SIZE>::IN_WORD;
+    line l = {};
+    l.in = in.data;
+    l.out = out.data;
+    l.in_step = (axis == 1 ? in.pitch : in.plane) / per;
+    l.out_step = (axis == 1 ? out.pitch : out.plane) / per;
+    l.in_other = (axis == 1 ? in.plane : in.pitch) / per;
+    l.out_other = (axis == 1 ? out.plane : out.pitch) / per;
+    l.words = (int)vp_groups(vp_box_size(&out.box, 0), per);
+    l.x_samples = (int)vp_box_size(&in.box, 0);
+    l.x_shift = (int)(out.box.lo[0] - in.box.lo[0]);
+    l.flip = s.flip;
+    l.first = first;
+    l.last = last;
+    return l;
 }
 
 /* What a warp needs of a strip of l.x_strip words: sets l.x_words and l.x_pitch, returns words of shared memory. */

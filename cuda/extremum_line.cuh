@@ -23,6 +23,23 @@ enum {
     LONG_RUN_BLOCKS = 3 /* and the others */
 };
 
+/* The windows of samples i, i + 1, ... as far as these are in [lo, hi), `step` words apart. */
+template <int N>
+__device__ __forceinline__ void store_windows(uint32_t *out, int64_t step, const uint32_t (&e)[N], int i, int lo,
+                                              int hi)
+{
+    if (i >= lo && i + N <= hi) {
+#pragma unroll
+        for (int k = 0; k < N; k++, out += step)
+            *out = e[k];
+    } else {
+#pragma unroll
+        for (int k = 0; k < N; k++, out += step)
+            if (i + k >= lo && i + k < hi)
+                *out = e[k];
+    }
+}
+
 /* ---- windows as they are ----
  *
  * Shared memory: the ring, `slots` words of keys a lane (2 radius and a chunk), STEP words from a slot to the next.
@@ -93,18 +110,8 @@ template <int SIZE, int STEP> struct walker {
                 e[k] = a.word();
             }
             finish(e);
-            if (!there)
-                continue;
-            if (i >= 2 * R && i + BATCH <= m) {
-#pragma unroll
-                for (int k = 0; k < BATCH; k++)
-                    out[k * l.out_step] = e[k];
-            } else {
-#pragma unroll
-                for (int k = 0; k < BATCH; k++)
-                    if (i + k >= 2 * R && i + k < m)
-                        out[k * l.out_step] = e[k];
-            }
+            if (there)
+                store_windows(out, l.out_step, e, i, 2 * R, m);
         }
     }
 
@@ -333,17 +340,8 @@ __global__ void __launch_bounds__(RUN_WARPS *LANES, N > RUN ? LONG_RUN_BLOCKS : 
                 a.take(keys<SIZE>(suffix[k * LANES]), middle);
                 v[k] = l.last ? from_keys<SIZE>(a.word(), l.flip) : a.word();
             }
-            uint32_t *p = out;
-            if (there && i >= reach && i + N <= m) {
-#pragma unroll
-                for (int k = 0; k < N; k++, p += l.out_step)
-                    *p = v[k];
-            } else if (there) {
-#pragma unroll
-                for (int k = 0; k < N; k++, p += l.out_step)
-                    if (i + k >= reach && i + k < m)
-                        *p = v[k];
-            }
+            if (there)
+                store_windows(out, l.out_step, v, i, reach, m);
         }
         from += warps * N * l.in_step;
         out += warps * N * l.out_step;

@@ -16,44 +16,27 @@
 namespace
 {
 
-/* Blocks of 4 words: `carry` has the keys' maximum so far in every key. */
-template <int SIZE> __device__ __forceinline__ uint32_t suffixes(uint32_t w, uint32_t &carry)
+/* The maxima of a word's keys and all behind it (SUFFIX), or before it, in a block of 4 words: `carry` has that of the
+ * words so far in every key. */
+template <int SIZE, bool SUFFIX> __device__ __forceinline__ uint32_t running(uint32_t w, uint32_t &carry)
 {
+    const auto shifted = [](uint32_t v, int bits) { return SUFFIX ? v >> bits : v << bits; };
     if constexpr (SIZE == 4)
         return carry = max(w, carry);
     if constexpr (SIZE == 2) {
-        const uint32_t s = __vimax3_u16x2(w, w >> 16, carry);
-        carry = __byte_perm(s, s, 0x1010);
+        const uint32_t s = __vimax3_u16x2(w, shifted(w, 16), carry);
+        carry = __byte_perm(s, s, SUFFIX ? 0x1010 : 0x3232);
         return s;
     }
     if constexpr (SPLIT) {
-        const uint32_t even = w << 8, both = __vmaxu2(w, even), behind = both >> 16;
-        const uint32_t e = __vimax3_u16x2(both, behind, carry), o = __vimax3_u16x2(w, behind, carry);
-        carry = __byte_perm(e, e, 0x1111);
+        const uint32_t even = w << 8, both = __vmaxu2(w, even), next = shifted(both, 16);
+        const uint32_t e = __vimax3_u16x2(SUFFIX ? both : even, next, carry);
+        const uint32_t o = __vimax3_u16x2(SUFFIX ? w : both, next, carry);
+        carry = SUFFIX ? __byte_perm(e, e, 0x1111) : __byte_perm(o, o, 0x3333);
         return __byte_perm(e, o, 0x7351);
     }
-    const uint32_t t = __vmaxu4(w, w >> 8), s = __vmaxu4(__vmaxu4(t, t >> 16), carry);
-    carry = __byte_perm(s, s, 0);
-    return s;
-}
-
-template <int SIZE> __device__ __forceinline__ uint32_t prefixes(uint32_t w, uint32_t &carry)
-{
-    if constexpr (SIZE == 4)
-        return carry = max(w, carry);
-    if constexpr (SIZE == 2) {
-        const uint32_t s = __vimax3_u16x2(w, w << 16, carry);
-        carry = __byte_perm(s, s, 0x3232);
-        return s;
-    }
-    if constexpr (SPLIT) {
-        const uint32_t even = w << 8, both = __vmaxu2(w, even), before = both << 16;
-        const uint32_t e = __vimax3_u16x2(even, before, carry), o = __vimax3_u16x2(both, before, carry);
-        carry = __byte_perm(o, o, 0x3333);
-        return __byte_perm(e, o, 0x7351);
-    }
-    const uint32_t t = __vmaxu4(w, w << 8), s = __vmaxu4(__vmaxu4(t, t << 16), carry);
-    carry = __byte_perm(s, s, 0x3333);
+    const uint32_t t = __vmaxu4(w, shifted(w, 8)), s = __vmaxu4(__vmaxu4(t, shifted(t, 16)), carry);
+    carry = __byte_perm(s, s, SUFFIX ? 0 : 0x3333);
     return s;
 }
 
@@ -248,11 +231,11 @@ template <int SIZE> struct strip {
             uint4 *const at = (uint4 *)raw + place;
             const uint4 k = *at;
             uint32_t behind = from[i + 1], before = most[i - 1]; /* the last and the first do not matter */
-            const uint32_t s3 = suffixes<SIZE>(k.w, behind), s2 = suffixes<SIZE>(k.z, behind),
-                           s1 = suffixes<SIZE>(k.y, behind), s0 = suffixes<SIZE>(k.x, behind);
+            const uint32_t s3 = running<SIZE, true>(k.w, behind), s2 = running<SIZE, true>(k.z, behind),
+                           s1 = running<SIZE, true>(k.y, behind), s0 = running<SIZE, true>(k.x, behind);
             *at = make_uint4(s0, s1, s2, s3);
-            const uint32_t p0 = prefixes<SIZE>(k.x, before), p1 = prefixes<SIZE>(k.y, before),
-                           p2 = prefixes<SIZE>(k.z, before), p3 = prefixes<SIZE>(k.w, before);
+            const uint32_t p0 = running<SIZE, false>(k.x, before), p1 = running<SIZE, false>(k.y, before),
+                           p2 = running<SIZE, false>(k.z, before), p3 = running<SIZE, false>(k.w, before);
             ((uint4 *)aside)[place] = make_uint4(p0, p1, p2, p3);
         });
         __syncwarp();

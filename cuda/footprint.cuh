@@ -5,14 +5,20 @@
 #define VP_FOOTPRINT_CUH
 
 #include "launch.cuh"
-#include "local.h"
 #include "local/footprint.h"
-#include "gpu_size.h"
 
-/* Sample (x, y, z) of the image. */
+#include <cstdio>
+#include <cstring>
+
+/* Sample (x, y, z) of the image: its number, its address. */
+__device__ __forceinline__ int64_t vp_place(const vp_area &p, int64_t x, int64_t y, int64_t z)
+{
+    return (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
+}
+
 template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t x, int64_t y, int64_t z)
 {
-    return (S *)p.data + (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
+    return (S *)p.data + vp_place(p, x, y, z);
 }
 
 /* f(a sample of the type): what to launch for u8, u16, i16 or else f32. */
@@ -24,6 +30,19 @@ template <class F> auto vp_by_type(enum vp_type type, const F &f)
     case VP_I16: return f(int16_t());
     default: return f(float());
     }
+}
+
+/* The range of an integer type, on the device, too. */
+template <class T> struct vp_range {
+    static constexpr T MOST = (T)(~0ull >> (64 - 8 * sizeof(T) + ((T)-1 < 0))), LEAST = (T)~MOST;
+};
+
+/* What has() says of a kernel that has some types. */
+static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, size_t size)
+{
+    if (!yes)
+        snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
+    return yes;
 }
 
 template <class Params> const Params *vp_params(const struct vp_op *op)
@@ -39,10 +58,35 @@ static inline uint64_t vp_spans_bytes(const struct vp_footprint *f)
 
 static inline void vp_spans_fill(const struct vp_footprint *f, void *table)
 {
-    int4 *const t = (int4 *)table;
-    for (int64_t s = 0; s < f->spans; s++)
-        t[s] = make_int4(f->span[s].dz, f->span[s].dy, f->span[s].x0, f->span[s].x1);
+    static_assert(sizeof(struct vp_span) == sizeof(int4), "a span is four numbers");
+    memcpy(table, f->span, vp_spans_bytes(f));
 }
+
+/* The lines along x that a window is made of: the spans of a ball, all rows of a box. */
+struct vp_lines {
+    const int4 *span; /* (dz, dy, x0, x1) each; NULL: a box */
+    int3 reach;
+    int n;
+
+    __device__ __forceinline__ int4 line(int i) const
+    {
+        const int rows = 2 * reach.y + 1;
+        return span ? __ldg(span + i) : make_int4(i / rows - reach.z, i % rows - reach.y, -reach.x, reach.x);
+    }
+
+    /* f(first sample, how many) for the lines around a voxel, as far as `in` has them; a number may be negative. */
+    template <class S, class F>
+    __device__ __forceinline__ void each(const vp_area &in, int64_t x, int64_t y, int64_t z, const F &f) const
+    {
+        for (int i = 0; i < n; i++) {
+            const int4 e = line(i);
+            if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] || y + e.y >= in.box.hi[1])
+                continue;
+            const int64_t x0 = max(x + e.z, in.box.lo[0]);
+            f(vp_at<S>(in, x0, y + e.y, z + e.x), (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1);
+        }
+    }
+};
 
 /* The table and the fill of a vp_kernel that needs nothing else. */
 template <class Params> uint64_t vp_spans_table(const struct vp_op *op)
@@ -64,9 +108,13 @@ static inline int3 vp_reach(const struct vp_footprint *f, const int64_t image[3]
     return make_int3(r[0], r[1], r[2]);
 }
 
-static inline bool vp_box_empty(const struct vp_box *b)
+/* `spans`: of a ball in a table, whose reach is not cut. */
+static inline vp_lines vp_lines_of(const struct vp_footprint *f, const int64_t image[3], const void *spans)
 {
-    return b->hi[0] <= b->lo[0] || b->hi[1] <= b->lo[1] || b->hi[2] <= b->lo[2];
+    const int3 r = vp_reach(f, image);
+    if (f->shape == VP_BOX)
+        return {NULL, r, (2 * r.y + 1) * (2 * r.z + 1)};
+    return {(const int4 *)spans, make_int3((int)f->reach[0], (int)f->reach[1], (int)f->reach[2]), (int)f->spans};
 }
 
 /* `box` grown by n on both sides of an axis, within `all`. */
@@ -83,48 +131,49 @@ static inline vp_area vp_packed_part(const struct vp_box &box, int64_t unit, voi
     return {box, pitch, pitch * vp_box_size(&box, 1), data};
 }
 
+/* The part of an area, of samples of `size` bytes, that a box within it takes. */
+static inline vp_area vp_part_of(const vp_area &a, const struct vp_box &box, int64_t size)
+{
+    const int64_t from = (box.lo[2] - a.box.lo[2]) * a.plane + (box.lo[1] - a.box.lo[1]) * a.pitch +
+                         (box.lo[0] - a.box.lo[0]);
+    return {box, a.pitch, a.plane, (char *)a.data + from * size};
+}
+
+static inline int64_t vp_box_voxels(const struct vp_box &b)
+{
+    return vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
+}
+
 /* A grid is at most so deep. */
 static inline unsigned vp_grid_depth(int64_t n)
 {
     return (unsigned)vp_min64(n, 65535);
 }
 
-/* One thread a voxel of the box in x and y; z goes in steps of gridDim.z, which has a limit. */
-struct vp_grid_of {
-    dim3 grid, threads;
-    explicit vp_grid_of(const struct vp_box &b)
-    {
-        const int wide = vp_box_size(&b, 0) >= 32 ? 32 : 4;
-        threads = dim3(wide, 256 / wide);
-        grid = dim3((unsigned)vp_groups(vp_box_size(&b, 0), threads.x),
-                    (unsigned)vp_groups(vp_box_size(&b, 1), threads.y), vp_grid_depth(vp_box_size(&b, 2)));
-    }
-};
-
-/* This thread's column of a box, in such a grid; false: none. */
-__device__ __forceinline__ bool vp_own_column(const vp_box &b, int64_t &x, int64_t &y)
+/* Thread blocks that make so many voxels each. */
+static inline dim3 vp_grid(const struct vp_box &b, int64_t x, int64_t y, int64_t z)
 {
-    x = b.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    y = b.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-    return x < b.hi[0] && y < b.hi[1];
+    return dim3((unsigned)vp_groups(vp_box_size(&b, 0), x), (unsigned)vp_groups(vp_box_size(&b, 1), y),
+                vp_grid_depth(vp_groups(vp_box_size(&b, 2), z)));
 }
 
-/* The voxels of `out` that are at least reach[] from every edge of the image, and what is left around them.
- */
-static inline void vp_split(const int64_t image[3], const int64_t reach[3], const struct vp_box *out,
-                            struct vp_box *inner, struct vp_box faces[6])
+/* f(x, y, z) for the voxels of a box that are this thread's: a column, in steps of gridDim.z, which has a limit. */
+template <class F> __device__ __forceinline__ void vp_each_voxel(const vp_box &b, const F &f)
 {
-    struct vp_box rest = *out;
-    for (int a = 2; a >= 0; a--) {
-        struct vp_box low = rest, high = rest;
-        low.hi[a] = vp_min64(vp_max64(reach[a], rest.lo[a]), rest.hi[a]);
-        high.lo[a] = vp_max64(vp_min64(image[a] - reach[a], rest.hi[a]), low.hi[a]);
-        rest.lo[a] = low.hi[a];
-        rest.hi[a] = high.lo[a];
-        faces[2 * a] = low;
-        faces[2 * a + 1] = high;
-    }
-    *inner = rest;
+    const int64_t x = b.lo[0] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const int64_t y = b.lo[1] + (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < b.hi[0] && y < b.hi[1])
+        for (int64_t z = b.lo[2] + blockIdx.z; z < b.hi[2]; z += gridDim.z)
+            f(x, y, z);
+}
+
+/* Starts a kernel that calls it. */
+template <class... P, class... A>
+int vp_start_voxels(struct vp_err *err, const struct vp_work *work, const vp_box &b, void (*kernel)(P...),
+                    const A &...args)
+{
+    const int wide = vp_box_size(&b, 0) >= 32 ? 32 : 4, high = 256 / wide;
+    return vp_start(err, work->queue->stream, kernel, vp_grid(b, wide, high, 1), dim3(wide, high), 0, args...);
 }
 
 #endif

@@ -3,15 +3,21 @@
 #ifndef VP_LAUNCH_CUH
 #define VP_LAUNCH_CUH
 
-#include "gpu_error.h"
+#include "gpu.h"
 
-/* Shared memory that a thread block can have on this device. */
+/* Of the device in use; 0 if it does not say. */
+static inline int vp_attribute(enum cudaDeviceAttr what)
+{
+    int device = 0, value = 0;
+    const bool known =
+        cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&value, what, device) == cudaSuccess;
+    return known ? value : 0;
+}
+
+/* Shared memory that a thread block can have. */
 static inline size_t vp_shared_most(void)
 {
-    int device = 0, most = 48 << 10;
-    if (cudaGetDevice(&device) == cudaSuccess)
-        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return (size_t)most;
+    return (size_t)vp_max64(vp_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), 48 << 10);
 }
 
 /* Let thread blocks of `kernel` have so many bytes of shared memory. The limit is the kernel's, not a launch's: were
@@ -28,17 +34,26 @@ template <class Kernel> cudaError_t vp_allow_shared(Kernel *kernel, size_t share
 }
 
 /* kernel<<<blocks, threads, shared, stream>>>(args...), and whether it started: of several launches in a row,
- * cudaGetLastError() after the last one does not tell. */
+ * cudaGetLastError() after the last one does not tell. `attribute`: NULL: none. */
 template <class... P, class... A>
-cudaError_t vp_launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
-                      const A &...args)
+cudaError_t vp_launch_with(cudaLaunchAttribute *attribute, cudaStream_t stream, void (*kernel)(P...), dim3 blocks,
+                           dim3 threads, size_t shared, const A &...args)
 {
     cudaLaunchConfig_t c = {};
     c.gridDim = blocks;
     c.blockDim = threads;
     c.dynamicSmemBytes = shared;
     c.stream = stream;
+    c.attrs = attribute;
+    c.numAttrs = attribute != NULL;
     return cudaLaunchKernelEx(&c, kernel, P(args)...);
+}
+
+template <class... P, class... A>
+cudaError_t vp_launch(cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads, size_t shared,
+                      const A &...args)
+{
+    return vp_launch_with(NULL, stream, kernel, blocks, threads, shared, args...);
 }
 
 /* The same, with as much shared memory as it wants. 0 or -1. */
@@ -60,20 +75,13 @@ template <class... P, class... A>
 int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...), dim3 blocks, dim3 threads,
                    size_t shared, const A &...args)
 {
-    int device = 0, major = 0;
+    const bool can = vp_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
     cudaLaunchAttribute early = {};
-    cudaLaunchConfig_t c = {};
-    if (cudaGetDevice(&device) == cudaSuccess)
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
-    c.gridDim = blocks;
-    c.blockDim = threads;
-    c.dynamicSmemBytes = shared;
-    c.stream = stream;
-    c.attrs = &early;
-    c.numAttrs = major >= 9;
-    return vp_gpu_check(err, cudaLaunchKernelEx(&c, kernel, P(args)...), "cannot start a CUDA kernel");
+    return vp_gpu_check(
+        err, vp_launch_with(can ? &early : NULL, stream, kernel, blocks, threads, shared, args...),
+        "cannot start a CUDA kernel");
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An expression over one or more stacks: kernel "math" of image/math.h.
  *
- * The program of image/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step up
- * is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the device
+ * The program of image/math.c is interpreted in float64 as it is there, a few voxels a thread, so that looking a step
+ * up is shared by them. + - * / sqrt % floor ceil round are the CPU's to the bit; pow, exp and log are those of the device
  * (within 2 ulp).
  *
  * Registers: the operands of one step for EACH voxels. Shared memory: the program's places, EACH doubles of every
@@ -12,16 +12,15 @@
 #include "footprint.cuh"
 #include "image/math.h"
 
-#include <cstdio>
-#include <mutex>
+#include <algorithm>
+#include <type_traits>
 
 namespace
 {
 
 enum {
     THREADS = 128, /* of a thread block, or half or a quarter of them */
-    EACH = 4,      /* voxels of a thread */
-    COUNTERS = 512
+    EACH = 4       /* voxels of a thread */
 };
 
 /* The table: the program with its places numbered anew, those that are used only. */
@@ -41,62 +40,45 @@ struct inputs {
     int n;
 };
 
-__device__ double load(const vp_area &p, int type, int64_t x, int64_t y, int64_t z)
+/* f(a sample of the type). */
+template <class F> __device__ __forceinline__ auto by_type(int type, const F &f)
 {
-    const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
     switch (type) {
-    case VP_U8: return ((const uint8_t *)p.data)[i];
-    case VP_U16: return ((const uint16_t *)p.data)[i];
-    case VP_U32: return ((const uint32_t *)p.data)[i];
-    case VP_U64: return (double)((const uint64_t *)p.data)[i];
-    case VP_I8: return ((const int8_t *)p.data)[i];
-    case VP_I16: return ((const int16_t *)p.data)[i];
-    case VP_I32: return ((const int32_t *)p.data)[i];
-    case VP_I64: return (double)((const int64_t *)p.data)[i];
-    case VP_F32: return ((const float *)p.data)[i];
-    default: return ((const double *)p.data)[i];
+    case VP_U8: return f(uint8_t());
+    case VP_U16: return f(uint16_t());
+    case VP_U32: return f(uint32_t());
+    case VP_U64: return f(uint64_t());
+    case VP_I8: return f(int8_t());
+    case VP_I16: return f(int16_t());
+    case VP_I32: return f(int32_t());
+    case VP_I64: return f(int64_t());
+    case VP_F32: return f(float());
+    default: return f(double());
     }
 }
 
-/* To the nearest, halves to even, clamped, NaN to 0; counts what does not fit, as vp_convert does. */
-template <class T> __device__ void store_small(void *data, int64_t i, double v, double lo, double hi, int &lost)
+__device__ __forceinline__ double load(const void *data, int64_t i, int type)
 {
-    const double r = rint(v);
-    lost += !(r >= lo && r <= hi);
-    ((T *)data)[i] = (T)(int64_t)(r != r ? 0 : r < lo ? lo : r > hi ? hi : r);
+    return by_type(type, [=](auto s) { return (double)((const decltype(s) *)data)[i]; });
 }
 
-__device__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t z, double v, int &lost)
+/* Integers to the nearest, halves to even, clamped, NaN to 0. Whether it did not fit, as vp_convert counts. */
+__device__ __forceinline__ bool store(void *data, int64_t i, int type, double v)
 {
-    const int64_t i = (z - p.box.lo[2]) * p.plane + (y - p.box.lo[1]) * p.pitch + (x - p.box.lo[0]);
-    const double r = rint(v);
-    switch (type) {
-    case VP_U8: store_small<uint8_t>(p.data, i, v, 0, 255, lost); break;
-    case VP_U16: store_small<uint16_t>(p.data, i, v, 0, 65535, lost); break;
-    case VP_U32: store_small<uint32_t>(p.data, i, v, 0, 4294967295., lost); break;
-    case VP_I8: store_small<int8_t>(p.data, i, v, -128, 127, lost); break;
-    case VP_I16: store_small<int16_t>(p.data, i, v, -32768, 32767, lost); break;
-    case VP_I32: store_small<int32_t>(p.data, i, v, -2147483648., 2147483647., lost); break;
-    case VP_U64: {
-        const bool ok = r >= 0 && r < 0x1p64;
-        lost += !ok;
-        ((uint64_t *)p.data)[i] = ok ? (uint64_t)r : r > 0 ? UINT64_MAX : 0;
-        break;
-    }
-    case VP_I64: {
-        const bool ok = r >= -0x1p63 && r < 0x1p63;
-        lost += !ok;
-        ((int64_t *)p.data)[i] = ok ? (int64_t)r : r > 0 ? INT64_MAX : r < 0 ? INT64_MIN : 0;
-        break;
-    }
-    case VP_F32: {
-        const float f = (float)v;
-        lost += isinf(f) && !isinf(v);
-        ((float *)p.data)[i] = f;
-        break;
-    }
-    default: ((double *)p.data)[i] = v; break;
-    }
+    return by_type(type, [=](auto s) {
+        using T = decltype(s);
+        T *const to = (T *)data + i;
+        if constexpr (std::is_floating_point<T>::value) {
+            *to = (T)v;
+            return isinf((T)v) && !isinf(v);
+        } else {
+            constexpr T LEAST = vp_range<T>::LEAST, MOST = vp_range<T>::MOST;
+            const double r = rint(v);
+            const bool fits = r >= (double)LEAST && r < 2.0 * (double)(MOST / 2 + 1);
+            *to = fits ? (T)r : r > 0 ? MOST : r < 0 ? LEAST : (T)0;
+            return !fits;
+        }
+    });
 }
 
 __device__ double modulo(double a, double b)
@@ -189,7 +171,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < VP_MAX_INPUTS; i++)
             for (int k = 0; i < in.n && p->stack[i] >= 0 && k < n; k++)
-                v.at(p->stack[i], k) = load(in.part[i], type, x + k * threads, y, z);
+                v.at(p->stack[i], k) = load(in.part[i].data, vp_place(in.part[i], x + k * threads, y, z), type);
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             if (p->position[0] >= 0)
@@ -204,7 +186,7 @@ __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < steps; i++)
             run_step(p->step[i], v);
         for (int k = 0; k < n; k++)
-            store(out, out_type, x + k * threads, y, z, v.at(result, k), bad);
+            bad += store(out.data, vp_place(out, x + k * threads, y, z), out_type, v.at(result, k));
     }
     if (bad)
         atomicAdd(lost, (unsigned long long)bad);
@@ -225,19 +207,18 @@ void number(const struct vp_math *m, int of[VP_MATH_PLACES], struct program *p)
     bool used[VP_MATH_PLACES] = {};
 
     p->places = 0;
+    std::fill(of, of + VP_MATH_PLACES, -1);
     for (int i = 0; i < m->n; i++) {
         used[m->step[i].to] = true;
         for (int k = 0; k < 3; k++)
             used[m->step[i].from[k]] = true;
     }
     used[m->result] = true;
-    for (int turn = 0; turn < 2; turn++) {
+    for (const bool constant : {true, false}) {
         for (int i = 0; i < VP_MATH_PLACES; i++)
-            if (turn == 0)
-                of[i] = used[i] && m->constant[i] ? p->places++ : -1;
-            else if (used[i] && !m->constant[i])
+            if (used[i] && m->constant[i] == constant)
                 of[i] = p->places++;
-        if (turn == 0)
+        if (constant)
             p->constants = p->places;
     }
 }
@@ -264,9 +245,9 @@ bool has(const struct vp_op *op, char *why, size_t size)
     return false;
 }
 
-uint64_t scratch(const struct vp_op *, const int64_t[3], const int64_t[3])
+uint64_t state(const struct vp_op *op, const int64_t[3])
 {
-    return VP_ALIGN; /* what is lost */
+    return op->tells;
 }
 
 uint64_t table(const struct vp_op *)
@@ -298,48 +279,18 @@ void fill(const struct vp_op *op, void *to)
     }
 }
 
-/* What one launch lost, on its way to the program's count: pinned, so that nobody waits for the copy. More of
- * them than launches can be on their way. */
-struct counter {
-    unsigned long long lost;
-    struct vp_math *m;
-};
-
-struct counter *next_counter(void)
-{
-    static std::mutex lock;
-    static struct counter *all;
-    static int next;
-    const std::lock_guard<std::mutex> guard(lock);
-
-    if (!all && cudaHostAlloc((void **)&all, COUNTERS * sizeof *all, cudaHostAllocPortable) != cudaSuccess)
-        all = NULL;
-    return all ? &all[next++ % COUNTERS] : NULL;
-}
-
-void CUDART_CB add_lost(void *data)
-{
-    const struct counter *c = (const struct counter *)data;
-    __atomic_fetch_add(&c->m->lost, (int64_t)c->lost, __ATOMIC_RELAXED);
-}
-
 int copy(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
-    const vp_area in = args->in[params(op)->result], out = *args->out;
-    const size_t size = vp_type_size(op->in), width = (size_t)vp_box_size(&out.box, 0) * size;
+    const int64_t size = (int64_t)vp_type_size(op->in);
+    const vp_area out = *args->out, in = vp_part_of(args->in[params(op)->result], out.box, size);
 
-    for (int64_t z = out.box.lo[2]; z < out.box.hi[2]; z++) {
-        const char *const from =
-            (const char *)in.data + ((z - in.box.lo[2]) * in.plane + (out.box.lo[1] - in.box.lo[1]) * in.pitch +
-                                     (out.box.lo[0] - in.box.lo[0])) *
-                                        (int64_t)size;
-        char *const to = (char *)out.data + (z - out.box.lo[2]) * out.plane * (int64_t)size;
-        const cudaError_t e =
-            cudaMemcpy2DAsync(to, (size_t)out.pitch * size, from, (size_t)in.pitch * size, width,
-                              (size_t)vp_box_size(&out.box, 1), cudaMemcpyDeviceToDevice, args->queue->stream);
-        if (vp_gpu_check(err, e, "cannot copy within the CUDA device"))
+    for (int64_t z = 0; z < vp_box_size(&out.box, 2); z++)
+        if (vp_gpu_check(err, cudaMemcpy2DAsync((char *)out.data + z * out.plane * size, (size_t)(out.pitch * size),
+                                                (const char *)in.data + z * in.plane * size, (size_t)(in.pitch * size),
+                                                (size_t)(vp_box_size(&out.box, 0) * size),
+                                                (size_t)vp_box_size(&out.box, 1), cudaMemcpyDeviceToDevice,
+                                                args->queue->stream), "cannot copy within the CUDA device"))
             return -1;
-    }
     return 0;
 }
 
@@ -347,8 +298,6 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 {
     const struct vp_math *m = params(op);
     const struct vp_area *out = args->out;
-    const bool loses = op->out != VP_F64;
-    unsigned long long *const lost = (unsigned long long *)args->scratch;
     struct inputs in;
 
     if (is_copy(op))
@@ -360,28 +309,17 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     int threads = THREADS;
     while (threads > THREADS / 4 && shared_bytes(places, threads) > (size_t)96 << 10)
         threads /= 2;
-    const size_t shared = shared_bytes(places, threads);
-    cudaError_t e = cudaMemsetAsync(lost, 0, sizeof *lost, args->queue->stream);
-    if (vp_gpu_check(err, e, "cannot start an expression on the CUDA device"))
+    if (vp_gpu_check(err, cudaMemsetAsync(args->state, 0, op->tells, args->queue->stream),
+                     "cannot start an expression on the CUDA device"))
         return -1;
     const int64_t turns =
         vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) * vp_box_size(&out->box, 2);
     const dim3 blocks((unsigned)vp_min64(turns, args->queue->sms * 16));
-    if (vp_start(err, args->queue->stream, math_kernel, blocks, dim3(threads), shared, in, *out, op->in, op->out,
-                 (const struct program *)args->table, m->inner, m->nz, lost))
-        return -1;
-    if (!loses)
-        return 0;
-    struct counter *const c = next_counter();
-    if (!c)
-        return vp_fail(err, VP_ERESOURCE, "no pinned memory left");
-    c->m = (struct vp_math *)op->params;
-    e = cudaMemcpyAsync(&c->lost, lost, sizeof c->lost, cudaMemcpyDeviceToHost, args->queue->stream);
-    if (e == cudaSuccess)
-        e = cudaLaunchHostFunc(args->queue->stream, add_lost, c);
-    return vp_gpu_check(err, e, "cannot copy from the CUDA device");
+    return vp_start(err, args->queue->stream, math_kernel, blocks, dim3(threads), shared_bytes(places, threads), in,
+                    *out, op->in, op->out, (const struct program *)args->table, m->inner, m->nz,
+                    (unsigned long long *)args->state);
 }
 
 } // namespace
 
-const struct vp_kernel vp_gpu_math = {"math", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_math = {"math", has, NULL, table, fill, launch, state};

@@ -2,9 +2,10 @@
 /* Mean, variance, standard deviation, Wiener's filter and local thresholds: kernels "mean", "var", "std", "wiener" and
  * "above" of local/moments.h.
  *
- * Boxes of integers that are one plane deep slide (moments_slide.cuh). Other boxes take three passes. Along each axis the states of the window's samples are put together: for integers sums and
- * sums of squares, exact modulo 2^64, so the results are the CPU's to the bit. For floats sums and squared deviations
- * in float64: m parts of u samples each, with the sums s_i and the total S, deviate from the common mean by
+ * Boxes of integers that are one plane deep slide (moments_slide.cuh). Other boxes take three passes. Along each axis
+ * the states of the window's samples are put together: for integers sums and sums of squares, exact modulo 2^64, so the
+ * results are the CPU's to the bit. For floats sums and squared deviations in float64: m parts of u samples each, with
+ * the sums s_i and the total S, deviate from the common mean by
  *
  *     sum d_i + sum (m s_i - S)^2 / (u m^2)
  *
@@ -18,8 +19,6 @@
  * Limits: memory for the states. */
 #include "moments_result.cuh"
 #include "moments_slide.cuh"
-
-#include <cstdio>
 
 namespace
 {
@@ -36,17 +35,21 @@ template <class T, int N> __device__ __forceinline__ void take(state<T, N> &s, v
         s.v[N - 1] += (T)(v * v);
 }
 
+/* Samples or states from the first along an axis of [lo, hi) that a window around p has; how many. */
+__device__ __forceinline__ int64_t first_in(int64_t p, int reach, int64_t lo, int64_t hi, int &m)
+{
+    const int64_t first = max(p - reach, lo);
+    m = (int)(min(p + reach, hi - 1) - first) + 1;
+    return first;
+}
+
 /* Along x: from samples to states. `out` has the rows of `in`. */
 template <class S, class T, int N>
 __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int reach)
 {
-    int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
-        return;
-    const int64_t x0 = max(x - reach, in.box.lo[0]);
-    const int m = (int)(min(x + reach, in.box.hi[0] - 1) - x0) + 1;
-    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        const S *const p = vp_at<S>(in, x0, y, z);
+    vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
+        int m;
+        const S *const p = vp_at<S>(in, first_in(x, reach, in.box.lo[0], in.box.hi[0], m), y, z);
         state<T, N> s = {};
         for (int i = 0; i < m; i++)
             take(s, (value_of<T>)p[i]);
@@ -59,7 +62,7 @@ __global__ void __launch_bounds__(256) first_kernel(vp_area in, vp_area out, int
             s.v[N - 1] = (T)(d / ((double)m * m));
         }
         *vp_at<state<T, N>>(out, x, y, z) = s;
-    }
+    });
 }
 
 /* m states, each of u samples; N = 2 and f32: the squares of m s - sum, over u m^2. */
@@ -84,24 +87,22 @@ __device__ __forceinline__ void gather(state<T, N> &s, const state<T, N> *p, int
 /* Voxels that a window around p has along an axis of n. */
 __device__ __forceinline__ int inside(int64_t p, int reach, int64_t n)
 {
-    return (int)(min(p + reach, n - 1) - max(p - reach, (int64_t)0)) + 1;
+    int m;
+    first_in(p, reach, 0, n, m);
+    return m;
 }
 
 /* Along y: from states to states. */
 template <class T, int N>
 __global__ void __launch_bounds__(256) next_kernel(vp_area in, vp_area out, int3 reach, int64_t image_x)
 {
-    typedef state<T, N> states;
-    int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
-        return;
-    const int64_t y0 = max(y - reach.y, in.box.lo[1]);
-    const int m = (int)(min(y + reach.y, in.box.hi[1] - 1) - y0) + 1;
-    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        states s = {};
-        gather(s, vp_at<states>(in, x, y0, z), in.pitch, m, inside(x, reach.x, image_x));
-        *vp_at<states>(out, x, y, z) = s;
-    }
+    vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
+        int m;
+        const int64_t y0 = first_in(y, reach.y, in.box.lo[1], in.box.hi[1], m);
+        state<T, N> s = {};
+        gather(s, vp_at<state<T, N>>(in, x, y0, z), in.pitch, m, inside(x, reach.x, image_x));
+        *vp_at<state<T, N>>(out, x, y, z) = s;
+    });
 }
 
 /* Along z, and the result. */
@@ -109,59 +110,42 @@ template <class S, class O, class T, int N>
 __global__ void __launch_bounds__(256) last_kernel(vp_area in, vp_area samples, vp_area out, int3 reach,
                                                    int64_t image_x, int64_t image_y, finish f)
 {
-    typedef state<T, N> states;
-    int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
-        return;
-    const double u = (double)inside(x, reach.x, image_x) * inside(y, reach.y, image_y);
-    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        const int64_t z0 = max(z - reach.z, in.box.lo[2]);
-        const int m = (int)(min(z + reach.z, in.box.hi[2] - 1) - z0) + 1;
-        states s = {};
-        gather(s, vp_at<states>(in, x, y, z0), in.plane, m, u);
-        *vp_at<O>(out, x, y, z) = stored<O>(result(f, s, u * m, (double)*vp_at<S>(samples, x, y, z), whole<O>::IS));
-    }
+    vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
+        int m;
+        const double u = (double)inside(x, reach.x, image_x) * inside(y, reach.y, image_y);
+        const int64_t z0 = first_in(z, reach.z, in.box.lo[2], in.box.hi[2], m);
+        state<T, N> s = {};
+        gather(s, vp_at<state<T, N>>(in, x, y, z0), in.plane, m, u);
+        *vp_at<O>(out, x, y, z) = stored<O>(result(f, s, u * m, (double)*vp_at<S>(samples, x, y, z), WHOLE<O>));
+    });
 }
 
 /* ---- balls ---- */
 
 template <class S, class O, class T, int N>
-__global__ void __launch_bounds__(256)
-    ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, finish f)
+__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, finish f)
 {
-    int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
-        return;
-    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+    vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         state<T, N> s = {};
         int64_t n = 0;
-        double mean = 0, d = 0;
-        for (int turn = 0; turn < (N == 2 && sizeof(S) == 4 ? 2 : 1); turn++) {
-            for (int l = 0; l < spans; l++) {
-                const int4 e = span[l]; /* dz, dy, x0, x1 */
-                if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] ||
-                    y + e.y >= in.box.hi[1])
-                    continue;
-                const int64_t x0 = max(x + e.z, in.box.lo[0]);
-                const int m = (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1;
-                const S *const p = vp_at<S>(in, x0, y + e.y, z + e.x);
-                if (turn == 0) {
-                    for (int i = 0; i < m; i++)
-                        take(s, (value_of<T>)p[i]);
-                    n += m > 0 ? m : 0;
-                    continue;
-                }
+        ball.each<S>(in, x, y, z, [&](const S *p, int m) {
+            for (int i = 0; i < m; i++)
+                take(s, (value_of<T>)p[i]);
+            n += max(m, 0);
+        });
+        if (N == 2 && sizeof(S) == 4) {
+            const double mean = total(s.v[0]) / (double)n;
+            double d = 0;
+            ball.each<S>(in, x, y, z, [&](const S *p, int m) {
                 for (int i = 0; i < m; i++) {
                     const double off = (double)p[i] - mean;
                     d += off * off;
                 }
-            }
-            mean = total(s.v[0]) / (double)n;
-        }
-        if (N == 2 && sizeof(S) == 4)
+            });
             s.v[N - 1] = (T)d;
-        *vp_at<O>(out, x, y, z) = stored<O>(result(f, s, (double)n, (double)*vp_at<S>(in, x, y, z), whole<O>::IS));
-    }
+        }
+        *vp_at<O>(out, x, y, z) = stored<O>(result(f, s, (double)n, (double)*vp_at<S>(in, x, y, z), WHOLE<O>));
+    });
 }
 
 /* ---- host ---- */
@@ -185,8 +169,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
 
 uint64_t states_bytes(const struct vp_op *op, const struct vp_box &b)
 {
-    const int64_t n = vp_box_size(&b, 0) * vp_box_size(&b, 1) * vp_box_size(&b, 2);
-    return (uint64_t)vp_round_up(n * (params(op)->spreads ? 16 : 8), VP_ALIGN);
+    return (uint64_t)vp_round_up(vp_box_voxels(b) * (params(op)->spreads ? 16 : 8), VP_ALIGN);
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
@@ -203,11 +186,9 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
     const struct vp_moments_params *p = params(op);
     const finish f = {p->moment, p->sample, p->noise, p->limit};
     const struct vp_area in = args->in[0], out = *args->out;
-    const vp_grid_of whole(out.box);
-
     if (p->f.shape == VP_BALL)
-        return vp_start(err, args->queue->stream, ball_kernel<S, O, T, N>, whole.grid, whole.threads, 0, in, out,
-                        (const int4 *)args->table, (int)p->f.spans, f);
+        return vp_start_voxels(err, args, out.box, ball_kernel<S, O, T, N>, in, out,
+                               vp_lines_of(&p->f, op->image, args->table), f);
     const int3 reach = vp_reach(&p->f, op->image);
     if constexpr (!std::is_same<S, float>::value)
         if (slides(op))
@@ -218,12 +199,11 @@ int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
     vp_box_grow(&by, 2, reach.z, in.box);
     const vp_area sx = vp_packed_part(bx, 1, args->scratch);
     const vp_area sy = vp_packed_part(by, 1, (char *)args->scratch + states_bytes(op, bx));
-    const vp_grid_of gx(bx), gy(by);
-    if (vp_start(err, args->queue->stream, first_kernel<S, T, N>, gx.grid, gx.threads, 0, in, sx, reach.x) ||
-        vp_start(err, args->queue->stream, next_kernel<T, N>, gy.grid, gy.threads, 0, sx, sy, reach, op->image[0]))
+    if (vp_start_voxels(err, args, bx, first_kernel<S, T, N>, in, sx, reach.x) ||
+        vp_start_voxels(err, args, by, next_kernel<T, N>, sx, sy, reach, op->image[0]))
         return -1;
-    return vp_start(err, args->queue->stream, last_kernel<S, O, T, N>, whole.grid, whole.threads, 0, sy, in, out, reach,
-                    op->image[0], op->image[1], f);
+    return vp_start_voxels(err, args, out.box, last_kernel<S, O, T, N>, sy, in, out, reach, op->image[0], op->image[1],
+                           f);
 }
 
 template <class S, class O> int lanes(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)

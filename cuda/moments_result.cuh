@@ -23,8 +23,6 @@ struct finish {
     struct vp_limit limit;
 };
 
-/* ---- results ---- */
-
 /* k q - s s as a double, rounded once. */
 __device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
 {
@@ -39,26 +37,17 @@ __device__ double spread_of(uint64_t k, uint64_t q, int64_t s)
     return ldexp((double)(top | (rest != 0)), shift);
 }
 
-template <class O> __device__ O stored(double v);
-template <> __device__ float stored<float>(double v)
+/* Whether results are rounded to integers. */
+template <class O> constexpr bool WHOLE = !std::is_same<O, float>::value;
+
+template <class O> __device__ O stored(double v)
 {
-    return (float)v;
-}
-__device__ double clamped(double v, double lo, double hi)
-{
-    return v != v ? 0 : rint(v > lo ? (v < hi ? v : hi) : lo);
-}
-template <> __device__ uint8_t stored<uint8_t>(double v)
-{
-    return (uint8_t)clamped(v, 0, 255);
-}
-template <> __device__ uint16_t stored<uint16_t>(double v)
-{
-    return (uint16_t)clamped(v, 0, 65535);
-}
-template <> __device__ int16_t stored<int16_t>(double v)
-{
-    return (int16_t)(int)clamped(v, -32768, 32767);
+    if constexpr (WHOLE<O>) {
+        constexpr double lo = vp_range<O>::LEAST, hi = vp_range<O>::MOST;
+        v = v != v ? 0 : rint(v > lo ? (v < hi ? v : hi) : lo);
+        return (O)(int)v;
+    }
+    return (O)v;
 }
 
 /* As on the CPU: where float32 comes out the inverse will do. */
@@ -121,14 +110,6 @@ __device__ double result(const finish &f, const state<T, N> &s, double n, double
         return var > f.noise ? fma((var - f.noise) / var, x - mean, mean) : mean;
     return f.moment == VP_STD ? sqrt(var) : var;
 }
-
-/* Whether results are rounded to integers. */
-template <class O> struct whole {
-    enum { IS = true };
-};
-template <> struct whole<float> {
-    enum { IS = false };
-};
 
 } // namespace
 

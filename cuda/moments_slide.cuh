@@ -27,13 +27,9 @@ enum {
     SEGMENTS = 1056 /* thread blocks that fill a device */
 };
 
+/* EACH samples or sums, loaded or stored at once. */
 template <class S> struct alignas(EACH * sizeof(S)) four {
     S v[EACH];
-};
-
-/* EACH running sums, stored at once. */
-template <class A> struct alignas(16) running {
-    A v[EACH];
 };
 
 /* EACH column sums of N kinds. */
@@ -54,38 +50,16 @@ template <class S> __device__ __forceinline__ four<S> fetch(const S *at, int lef
     return s;
 }
 
-/* They come in. */
-template <class S, class A, int N> __device__ __forceinline__ void enter(columns<A, N> &sum, const four<S> &s)
+/* They come in, or go: a sign of -1, modulo the range of A. */
+template <int SIGN, class S, class A, int N> __device__ __forceinline__ void add(columns<A, N> &sum, const four<S> &s)
 {
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
         const int32_t x = (int32_t)s.v[j];
-        sum.v[j][0] += (A)(int64_t)x;
+        sum.v[j][0] += (A)(int64_t)SIGN * (A)(int64_t)x;
         if (N == 2)
-            sum.v[j][N - 1] += (A)((uint32_t)x * (uint32_t)x);
+            sum.v[j][N - 1] += (A)(int64_t)SIGN * (A)((uint32_t)x * (uint32_t)x);
     }
-}
-
-/* They go. */
-template <class S, class A, int N> __device__ __forceinline__ void leave(columns<A, N> &sum, const four<S> &s)
-{
-#pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        const int32_t x = (int32_t)s.v[j];
-        sum.v[j][0] -= (A)(int64_t)x;
-        if (N == 2)
-            sum.v[j][N - 1] -= (A)((uint32_t)x * (uint32_t)x);
-    }
-}
-
-/* A sum as the results want it: signed, of 64 bits. */
-__device__ __forceinline__ uint64_t widened(uint32_t sum)
-{
-    return (uint64_t)(int64_t)(int32_t)sum;
-}
-__device__ __forceinline__ uint64_t widened(uint64_t sum)
-{
-    return sum;
 }
 
 /* The limit in float32, which most samples are clearly above or not. */
@@ -94,13 +68,10 @@ struct rough {
     bool of_use;
 };
 
-__device__ __forceinline__ float real(uint32_t v)
+/* A sum with its sign. */
+template <class A> __device__ __forceinline__ std::make_signed_t<A> real(A sum)
 {
-    return (float)(int32_t)v;
-}
-__device__ __forceinline__ float real(uint64_t v)
-{
-    return (float)(int64_t)v;
+    return (std::make_signed_t<A>)sum;
 }
 
 /* Whether x is above the limit, if there is no doubt of it: of k samples with that sum and sum of squares. Float64
@@ -109,10 +80,10 @@ template <int N, class A>
 __device__ __forceinline__ bool clear(const rough &l, const struct vp_limit &limit, A sum, A squares, uint32_t k,
                                       int32_t x, uint8_t &mark)
 {
-    const float n = (float)k, s = real(sum), mean = l.mean * s;
+    const float n = (float)k, s = (float)real(sum), mean = l.mean * s;
     float left = n * ((float)x - l.base) - mean, most = n * (fabsf((float)x) + fabsf(l.base)) + fabsf(mean);
     if (N == 2) {
-        const uint64_t a = (uint64_t)(sizeof(A) == 4 ? (int64_t)(int32_t)sum : (int64_t)sum);
+        const uint64_t a = (uint64_t)(int64_t)real(sum);
         const uint64_t spread = (uint64_t)k * squares - a * a;
         const float root = sqrtf((float)(uint32_t)(spread >> 32) * 0x1p32f + (float)(uint32_t)spread);
         left = n * left - (n * l.std + l.both * s) * root;
@@ -127,7 +98,7 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
     slide_kernel(vp_area in, vp_area out, int2 reach, int64_t image_x, int64_t image_y, int width, int rows, finish f,
                  rough l)
 {
-    __shared__ __align__(16) A edge[N][COLUMNS + EACH]; /* [i]: of the columns before i */
+    __shared__ __align__(32) A edge[N][COLUMNS + EACH]; /* [i]: of the columns before i */
     __shared__ A warps[N][SLIDERS / 32];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;
     const int64_t x0 = out.box.lo[0] + (int64_t)blockIdx.x * width, x1 = min(x0 + width, out.box.hi[0]);
@@ -152,13 +123,13 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
         };
         columns<A, N> sum = {};
         for (int y = y0 - reach.y; y < y0 + reach.y; y++)
-            enter(sum, row(y));
+            add<1>(sum, row(y));
         four<S> comes = row(y0 + reach.y), goes = {};
         for (int y = y0; y < y1; y++) {
             A before[N];
             S samples[EACH];
-            enter(sum, comes);
-            leave(sum, goes);
+            add<1>(sum, comes);
+            add<-1>(sum, goes);
             /* on their way while the sums are made */
             const S *const p = vp_at<S>(in, x0, y, z);
 #pragma unroll
@@ -185,13 +156,13 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
 #pragma unroll
                 for (int w = 0; w < SLIDERS / 32; w++)
                     before[k] += w < warp ? warps[k][w] : (A)0;
-                running<A> sums;
+                four<A> sums;
 #pragma unroll
                 for (int j = 0; j < EACH; j++) {
                     sums.v[j] = before[k];
                     before[k] += sum.v[j][k];
                 }
-                *(running<A> *)&edge[k][t * EACH] = sums;
+                *(four<A> *)&edge[k][t * EACH] = sums;
                 if (t == SLIDERS - 1)
                     edge[k][COLUMNS] = before[k];
             }
@@ -212,10 +183,10 @@ __global__ void __launch_bounds__(SLIDERS, RESIDENT)
                     continue;
                 }
                 state<uint64_t, N> s;
-                s.v[0] = widened(one);
+                s.v[0] = (uint64_t)(int64_t)real(one);
                 if (N == 2)
                     s.v[N - 1] = two;
-                to[o] = stored<O>(result(f, s, (double)k, (double)samples[i], whole<O>::IS));
+                to[o] = stored<O>(result(f, s, (double)k, (double)samples[i], WHOLE<O>));
             }
         }
         __syncthreads(); /* before the next plane */
@@ -229,31 +200,6 @@ bool slides(const struct vp_op *op)
            reach.x <= REACH_MOST;
 }
 
-static double top_of(const struct vp_op *op)
-{
-    return op->in == VP_U8 ? 255 : op->in == VP_U16 ? 65535 : 32768;
-}
-
-static double most_of(const struct vp_op *op, int3 reach)
-{
-    return (double)vp_min64(2 * (int64_t)reach.x + 1, op->image[0]) *
-           (double)vp_min64(2 * (int64_t)reach.y + 1, op->image[1]);
-}
-
-/* Whether sums of 32 bits are enough. */
-bool narrow(const struct vp_op *op, int3 reach, bool squares)
-{
-    const double n = most_of(op, reach), top = top_of(op);
-    return n * top < 0x1p31 && (!squares || n * top * top < 0x1p32);
-}
-
-/* The most that n sum(x^2) can be. */
-double products(const struct vp_op *op, int3 reach)
-{
-    const double all = most_of(op, reach) * top_of(op);
-    return all * all;
-}
-
 template <class S, class O, int N>
 int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 reach, const finish &f,
           cudaStream_t stream, struct vp_err *err)
@@ -263,16 +209,18 @@ int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 re
     const int64_t planes = vp_box_size(&out.box, 2);
     int64_t rows = vp_min64(512, vp_max64(32, high * strips * planes / SEGMENTS));
     rows = vp_max64(rows, vp_groups(high, 65535));
-    const dim3 grid((unsigned)strips, (unsigned)vp_groups(high, rows), vp_grid_depth(planes));
-    const int2 two = make_int2(reach.x, reach.y);
+    const dim3 grid = vp_grid(out.box, width, rows, 1);
+    /* the most that a window adds up to: whether sums of 32 bits are enough, and n sum(x^2) fits 64 */
+    const double n = (double)vp_min64(2 * (int64_t)reach.x + 1, op->image[0]) *
+                     (double)vp_min64(2 * (int64_t)reach.y + 1, op->image[1]);
+    const double top = op->in == VP_U8 ? 255 : op->in == VP_U16 ? 65535 : 32768, all = n * top;
+    const bool narrow = all < 0x1p31 && (N == 1 || all * top < 0x1p32);
     const struct vp_limit &m = f.limit;
     const rough l = {(float)m.base, (float)m.mean, (float)m.std, (float)m.both,
-                     f.moment == VP_ABOVE && (N == 1 || products(op, reach) < 0x1p63)};
-    if (narrow(op, reach, N == 2))
-        return vp_start(err, stream, slide_kernel<S, O, uint32_t, N>, grid, dim3(SLIDERS), 0, in, out, two,
-                        op->image[0], op->image[1], width, (int)rows, f, l);
-    return vp_start(err, stream, slide_kernel<S, O, uint64_t, N>, grid, dim3(SLIDERS), 0, in, out, two, op->image[0],
-                    op->image[1], width, (int)rows, f, l);
+                     f.moment == VP_ABOVE && (N == 1 || all * all < 0x1p63)};
+    return vp_start(err, stream, narrow ? slide_kernel<S, O, uint32_t, N> : slide_kernel<S, O, uint64_t, N>, grid,
+                    dim3(SLIDERS), 0, in, out, make_int2(reach.x, reach.y), op->image[0], op->image[1], width,
+                    (int)rows, f, l);
 }
 
 } // namespace

@@ -8,8 +8,6 @@
 #define VP_MORPHRECON_CUH
 
 #include "launch.cuh"
-#include "queue.h"
-#include "gpu_size.h"
 
 #include <stdint.h>
 
@@ -178,16 +176,9 @@ cudaError_t launch_together(cudaStream_t stream, void (*kernel)(P...), dim3 bloc
                             const A &...args)
 {
     cudaLaunchAttribute together = {};
-    cudaLaunchConfig_t c = {};
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
-    c.gridDim = blocks;
-    c.blockDim = threads;
-    c.dynamicSmemBytes = shared;
-    c.stream = stream;
-    c.attrs = &together;
-    c.numAttrs = 1;
-    return cudaLaunchKernelEx(&c, kernel, P(args)...);
+    return vp_launch_with(&together, stream, kernel, blocks, threads, shared, args...);
 }
 
 }

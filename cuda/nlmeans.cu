@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Non-local means: kernel "nlmeans" of local/nlmeans.h, in the order of operations that is written there, with the fused
- * multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
+/* Non-local means: kernel "nlmeans" of local/nlmeans.h, in the order of operations that is written there, with the
+ * fused multiplications and additions that processors with AVX2 use, so the result is theirs to the bit.
  *
  * A thread keeps a column of voxels (some in y, some in z) in registers. For one candidate after the other it squares
  * the differences of the column, grown by the patch, to the candidate's column in shared memory, sums them along y and
@@ -14,8 +14,7 @@
  * launch() names. */
 #include "footprint.cuh"
 #include "local/nlmeans.h"
-
-#include <cstdio>
+#include "sample.cuh"
 
 namespace
 {
@@ -53,29 +52,9 @@ __device__ __forceinline__ float weight(const job &j, float sum, float share)
     return exponential(a > 0.0f ? 0.0f : a); /* NaN stays */
 }
 
-__device__ __forceinline__ float sample(const vp_area &p, int type, int64_t x, int64_t y, int64_t z)
+__device__ __forceinline__ void store(const job &j, int64_t x, int64_t y, int64_t z, float v)
 {
-    return type == VP_U8    ? *vp_at<uint8_t>(p, x, y, z)
-           : type == VP_U16 ? *vp_at<uint16_t>(p, x, y, z)
-           : type == VP_I16 ? *vp_at<int16_t>(p, x, y, z)
-                            : *vp_at<float>(p, x, y, z);
-}
-
-__device__ __forceinline__ float clamped(float v, float lo, float hi)
-{
-    return rintf(v < lo ? lo : v > hi ? hi : v);
-}
-
-__device__ __forceinline__ void store(const vp_area &p, int type, int64_t x, int64_t y, int64_t z, float v)
-{
-    if (type == VP_U8)
-        *vp_at<uint8_t>(p, x, y, z) = (uint8_t)clamped(v, 0, 255);
-    else if (type == VP_U16)
-        *vp_at<uint16_t>(p, x, y, z) = (uint16_t)clamped(v, 0, 65535);
-    else if (type == VP_I16)
-        *vp_at<int16_t>(p, x, y, z) = (int16_t)(int)clamped(v, -32768, 32767);
-    else
-        *vp_at<float>(p, x, y, z) = v;
+    vp::store_sample((char *)j.out.data, vp_place(j.out, x, y, z), j.out_type, v);
 }
 
 __device__ __forceinline__ bool exists(int64_t at, int64_t n)
@@ -83,12 +62,17 @@ __device__ __forceinline__ bool exists(int64_t at, int64_t n)
     return at >= 0 && at < n;
 }
 
-/* One over the offsets of a patch for which both samples of a pair `shift` apart exist. */
+/* The offsets of a patch for which both samples of a pair `shift` apart exist, and one over their number. */
+__device__ __forceinline__ int2 offsets(int64_t at, int64_t shift, int patch, int64_t n)
+{
+    return make_int2((int)max(max((int64_t)-patch, -at), -at - shift),
+                     (int)min(min((int64_t)patch, n - 1 - at), n - 1 - at - shift));
+}
+
 __device__ __forceinline__ float share_of(int64_t at, int64_t shift, int patch, int64_t n)
 {
-    const int64_t lo = max(max((int64_t)-patch, -at), -at - shift);
-    const int64_t hi = min(min((int64_t)patch, n - 1 - at), n - 1 - at - shift);
-    return __fdiv_rn(1.0f, (float)(hi - lo + 1));
+    const int2 o = offsets(at, shift, patch, n);
+    return __fdiv_rn(1.0f, (float)(o.y - o.x + 1));
 }
 
 /* What shared memory holds for a thread block of warps[] columns of R x D voxels: samples from `lo` on. */
@@ -128,7 +112,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
                 const int64_t sx = t.lo[0] + i;
                 float v = 0;
                 if (there && sx >= j.in.box.lo[0] && sx < j.in.box.hi[0])
-                    v = sample(j.in, j.in_type, sx, sy, sz);
+                    v = vp::load_sample((const char *)j.in.data, vp_place(j.in, sx, sy, sz), j.in_type);
                 seen[row * t.size[0] + i] = v;
             }
         }
@@ -219,7 +203,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
 #pragma unroll
             for (int i = 0; i < R; i++)
                 if (stores && y + i < j.out.box.hi[1] && z + m < j.out.box.hi[2])
-                    store(j.out, j.out_type, x, y + i, z + m,
+                    store(j, x, y + i, z + m,
                           __fadd_rn(here[m + PZ][i + PY], __fdiv_rn(value[m][i], total[m][i])));
     }
 }
@@ -228,10 +212,7 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
 
 template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
 {
-    int64_t x, y;
-    if (!vp_own_column(j.out.box, x, y))
-        return;
-    for (int64_t z = j.out.box.lo[2] + blockIdx.z; z < j.out.box.hi[2]; z += gridDim.z) {
+    vp_each_voxel(j.out.box, [&](int64_t x, int64_t y, int64_t z) {
         const float here = (float)*vp_at<S>(j.in, x, y, z);
         float total = 0, value = 0;
         for (int dz = -j.search[2]; dz <= j.search[2]; dz++)
@@ -239,24 +220,17 @@ template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
                 for (int dx = -j.search[0]; dx <= j.search[0]; dx++) {
                     if (!exists(x + dx, j.image[0]) || !exists(y + dy, j.image[1]) || !exists(z + dz, j.image[2]))
                         continue;
-                    /* offsets for which both samples exist */
-                    const int64_t at[3] = {x, y, z};
-                    const int shift[3] = {dx, dy, dz};
-                    int lo[3], hi[3];
-                    for (int a = 0; a < 3; a++) {
-                        const int64_t least = max(-at[a], -at[a] - shift[a]);
-                        const int64_t most = min(j.image[a] - 1 - at[a], j.image[a] - 1 - at[a] - shift[a]);
-                        lo[a] = (int)max((int64_t)-j.patch[a], least);
-                        hi[a] = (int)min((int64_t)j.patch[a], most);
-                    }
+                    const int2 px = offsets(x, dx, j.patch[0], j.image[0]);
+                    const int2 py = offsets(y, dy, j.patch[1], j.image[1]);
+                    const int2 pz = offsets(z, dz, j.patch[2], j.image[2]);
                     float sum = 0;
-                    for (int ox = lo[0]; ox <= hi[0]; ox++) {
+                    for (int ox = px.x; ox <= px.y; ox++) {
                         float in_plane = 0;
-                        for (int oz = lo[2]; oz <= hi[2]; oz++) {
+                        for (int oz = pz.x; oz <= pz.y; oz++) {
                             float along_y = 0;
-                            const S *p = vp_at<S>(j.in, x + ox, y + lo[1], z + oz);
-                            const S *q = vp_at<S>(j.in, x + ox + dx, y + lo[1] + dy, z + oz + dz);
-                            for (int oy = lo[1]; oy <= hi[1]; oy++, p += j.in.pitch, q += j.in.pitch) {
+                            const S *p = vp_at<S>(j.in, x + ox, y + py.x, z + oz);
+                            const S *q = vp_at<S>(j.in, x + ox + dx, y + py.x + dy, z + oz + dz);
+                            for (int oy = py.x; oy <= py.y; oy++, p += j.in.pitch, q += j.in.pitch) {
                                 const float e = (float)*q - (float)*p;
                                 along_y = __fadd_rn(along_y, __fmul_rn(e, e));
                             }
@@ -271,8 +245,8 @@ template <class S> __global__ void __launch_bounds__(256) any_kernel(job j)
                     total = __fadd_rn(total, w);
                     value = fmaf(w, (float)*vp_at<S>(j.in, x + dx, y + dy, z + dz) - here, value);
                 }
-        store(j.out, j.out_type, x, y, z, __fadd_rn(here, __fdiv_rn(value, total)));
-    }
+        store(j, x, y, z, __fadd_rn(here, __fdiv_rn(value, total)));
+    });
 }
 
 /* ---- host ---- */
@@ -295,9 +269,7 @@ template <int PY, int PZ, int R, int D> int in_tiles(const job &j, const struct 
     const int wide = LANES - 2 * j.patch[0];
     if (shared > vp_shared_most() || wide < LANES / 2)
         return 0;
-    const dim3 grid((unsigned)vp_groups(vp_box_size(&j.out.box, 0), wide),
-                    (unsigned)vp_groups(vp_box_size(&j.out.box, 1), (int64_t)threads.y * R),
-                    vp_grid_depth(vp_groups(vp_box_size(&j.out.box, 2), (int64_t)threads.z * D)));
+    const dim3 grid = vp_grid(j.out.box, wide, (int64_t)threads.y * R, (int64_t)threads.z * D);
     return vp_start(err, args->queue->stream, tile_kernel<PY, PZ, R, D>, grid, threads, shared, j) ? -1 : 1;
 }
 
@@ -335,9 +307,8 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
         done = in_tiles<0, 0, 4, 4>(j, args, err);
     if (done)
         return done < 0 ? -1 : 0;
-    const vp_grid_of g(j.out.box);
     return vp_by_type(op->in, [&](auto s) {
-        return vp_start(err, args->queue->stream, any_kernel<decltype(s)>, g.grid, g.threads, 0, j);
+        return vp_start_voxels(err, args, j.out.box, any_kernel<decltype(s)>, j);
     });
 }
 

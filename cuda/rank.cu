@@ -8,8 +8,6 @@
  * the last one is the first pivot, and the distance between neighbouring keys is learnt on the way. */
 #include "rank_median.cuh"
 
-#include <cstdio>
-
 namespace
 {
 
@@ -19,11 +17,9 @@ enum { ABSENT = 0x7fffffff }; /* the key of a sample that does not exist; what h
 
 /* Keys around the voxels of a thread block. */
 struct window {
-    const int *key; /* of the window's corner (of a ball: of its middle) */
+    const vp_lines &lines;
     int pitch, plane;
-    int3 reach;
-    const int4 *span; /* ball */
-    int spans;
+    const int *key; /* of the window's corner (of a ball: of its middle) */
 };
 
 /* Keys not above a pivot: how many, the largest; and the smallest of the others. */
@@ -44,24 +40,24 @@ template <int W> __device__ __forceinline__ found look_at(const window &w, int p
 {
     found f = {0, -0x7fffffff - 1, ABSENT};
     if constexpr (W < 0) {
-        for (int l = 0; l < w.spans; l++) {
-            const int4 e = __ldg(w.span + l); /* dz, dy, x0, x1 */
+        for (int l = 0; l < w.lines.n; l++) {
+            const int4 e = __ldg(w.lines.span + l); /* dz, dy, x0, x1 */
             const int *const k = w.key + e.x * w.plane + e.y * w.pitch;
             for (int i = e.z; i <= e.w; i++)
                 f.look(k[i], pivot);
         }
     } else {
-        for (int z = 0; z <= 2 * w.reach.z; z++) {
+        for (int z = 0; z <= 2 * w.lines.reach.z; z++) {
             const int *k = w.key + z * w.plane;
 #pragma unroll(W > 0 ? 3 : 1)
-            for (int y = 0; y <= 2 * w.reach.y; y++, k += w.pitch) {
+            for (int y = 0; y <= 2 * w.lines.reach.y; y++, k += w.pitch) {
                 if constexpr (W > 0) {
 #pragma unroll
                     for (int i = 0; i < W; i++)
                         f.look(k[i], pivot);
                 } else {
 #pragma unroll 4
-                    for (int i = 0; i <= 2 * w.reach.x; i++)
+                    for (int i = 0; i <= 2 * w.lines.reach.x; i++)
                         f.look(k[i], pivot);
                 }
             }
@@ -123,33 +119,26 @@ enum { TILE_X = 32, TILE_Y = 8 };
 
 struct any_job {
     vp_area in, out;
-    struct vp_box box;
-    int3 reach;
-    const int4 *span;
-    int spans;
+    vp_lines window;
     int64_t count; /* samples where none is missing */
     int64_t millionths;
-    int64_t image[3];
     int walk;  /* voxels of a thread, */
     bool flat; /* along y, else along z */
-    bool tiled;
 };
 
 __device__ int64_t samples_at(const any_job &j, bool ball, int64_t x, int64_t y, int64_t z)
 {
-    if (x >= j.reach.x && x + j.reach.x < j.image[0] && y >= j.reach.y && y + j.reach.y < j.image[1] &&
-        z >= j.reach.z && z + j.reach.z < j.image[2])
+    const vp_box &b = j.in.box; /* has all that the image has of the window */
+    const int3 r = j.window.reach;
+    if (x - r.x >= b.lo[0] && x + r.x < b.hi[0] && y - r.y >= b.lo[1] && y + r.y < b.hi[1] && z - r.z >= b.lo[2] &&
+        z + r.z < b.hi[2])
         return j.count;
     if (!ball)
-        return (min(x + j.reach.x, j.image[0] - 1) - max(x - j.reach.x, (int64_t)0) + 1) *
-               (min(y + j.reach.y, j.image[1] - 1) - max(y - j.reach.y, (int64_t)0) + 1) *
-               (min(z + j.reach.z, j.image[2] - 1) - max(z - j.reach.z, (int64_t)0) + 1);
+        return (min(x + r.x, b.hi[0] - 1) - max(x - r.x, b.lo[0]) + 1) *
+               (min(y + r.y, b.hi[1] - 1) - max(y - r.y, b.lo[1]) + 1) *
+               (min(z + r.z, b.hi[2] - 1) - max(z - r.z, b.lo[2]) + 1);
     int64_t n = 0;
-    for (int l = 0; l < j.spans; l++) {
-        const int4 e = __ldg(j.span + l);
-        if (z + e.x >= 0 && z + e.x < j.image[2] && y + e.y >= 0 && y + e.y < j.image[1])
-            n += max(min(x + e.w, j.image[0] - 1) - max(x + e.z, (int64_t)0) + 1, (int64_t)0);
-    }
+    j.window.each<char>(j.in, x, y, z, [&](const char *, int m) { n += max(m, 0); });
     return n;
 }
 
@@ -160,25 +149,22 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
 {
     extern __shared__ int tile[];
     const int rows = j.flat ? TILE_Y * j.walk : TILE_Y, depth = j.flat ? 1 : j.walk;
-    const int pitch = TILE_X + 2 * j.reach.x, ny = rows + 2 * j.reach.y, nz = depth + 2 * j.reach.z;
-    const int64_t x0 = j.box.lo[0] + (int64_t)blockIdx.x * TILE_X, y0 = j.box.lo[1] + (int64_t)blockIdx.y * rows;
+    const int3 reach = j.window.reach;
+    const vp_box &box = j.out.box;
+    const int pitch = TILE_X + 2 * reach.x, ny = rows + 2 * reach.y, nz = depth + 2 * reach.z;
+    const int64_t x0 = box.lo[0] + (int64_t)blockIdx.x * TILE_X, y0 = box.lo[1] + (int64_t)blockIdx.y * rows;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    window w;
+    window w = {j.window, pitch, pitch * ny, NULL};
     memory m = {0, 0};
 
-    w.pitch = pitch;
-    w.plane = pitch * ny;
-    w.reach = j.reach;
-    w.span = j.span;
-    w.spans = j.spans;
-    for (int64_t turn = blockIdx.z; j.box.lo[2] + turn * depth < j.box.hi[2]; turn += gridDim.z) {
-        const int64_t z0 = j.box.lo[2] + turn * depth;
+    for (int64_t turn = blockIdx.z; box.lo[2] + turn * depth < box.hi[2]; turn += gridDim.z) {
+        const int64_t z0 = box.lo[2] + turn * depth;
         __syncthreads();
         for (int r = ty; r < ny * nz; r += TILE_Y) {
-            const int64_t y = y0 - j.reach.y + r % ny, z = z0 - j.reach.z + r / ny;
+            const int64_t y = y0 - reach.y + r % ny, z = z0 - reach.z + r / ny;
             const bool there = y >= j.in.box.lo[1] && y < j.in.box.hi[1] && z >= j.in.box.lo[2] && z < j.in.box.hi[2];
             for (int i = tx; i < pitch; i += TILE_X) {
-                const int64_t x = x0 - j.reach.x + i;
+                const int64_t x = x0 - reach.x + i;
                 tile[r * pitch + i] =
                     there && x >= j.in.box.lo[0] && x < j.in.box.hi[0] ? key(*vp_at<S>(j.in, x, y, z)) : (int)ABSENT;
             }
@@ -187,11 +173,11 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
         for (int i = 0; i < j.walk; i++) {
             const int row = j.flat ? ty * j.walk + i : ty, deep = j.flat ? 0 : i;
             const int64_t x = x0 + tx, y = y0 + row, z = z0 + deep;
-            if (x >= j.box.hi[0] || y >= j.box.hi[1] || z >= j.box.hi[2])
+            if (x >= box.hi[0] || y >= box.hi[1] || z >= box.hi[2])
                 continue;
             w.key = tile + deep * w.plane + row * pitch + tx;
             if (W < 0)
-                w.key += j.reach.z * w.plane + j.reach.y * pitch + j.reach.x;
+                w.key += reach.z * w.plane + reach.y * pitch + reach.x;
             const int place = (int)vp_rank_index(j.millionths, samples_at(j, W < 0, x, y, z));
             *vp_at<S>(j.out, x, y, z) = keys<S>::value(search<W>(w, place, m));
         }
@@ -200,47 +186,28 @@ template <class S, int W> __global__ void __launch_bounds__(TILE_X *TILE_Y) tile
 
 /* Windows that do not fit there: bit by bit, from the input itself, a voxel a thread. Cost: a look at every sample of
  * the window for each bit of a key. */
-template <class S, bool BALL>
-__device__ int64_t count_up_to(const any_job &j, int64_t x, int64_t y, int64_t z, int most)
+template <class S> __global__ void __launch_bounds__(256) any_kernel(any_job j)
 {
-    int64_t below = 0;
-    const int64_t last = j.in.box.hi[0] - 1;
-    const int rows = 2 * j.reach.y + 1, lines = BALL ? j.spans : rows * (2 * j.reach.z + 1);
-
-    for (int l = 0; l < lines; l++) {
-        const int dz = BALL ? j.span[l].x : l / rows - j.reach.z, dy = BALL ? j.span[l].y : l % rows - j.reach.y;
-        const int64_t sz = z + dz, sy = y + dy;
-        if (sz < j.in.box.lo[2] || sz >= j.in.box.hi[2] || sy < j.in.box.lo[1] || sy >= j.in.box.hi[1])
-            continue;
-        const int64_t x0 = max(x + (BALL ? j.span[l].z : -j.reach.x), j.in.box.lo[0]);
-        const int n = (int)(min(x + (BALL ? j.span[l].w : j.reach.x), last) - x0) + 1;
-        const S *const row = vp_at<S>(j.in, x0, sy, sz);
-        int here = 0;
-#pragma unroll 8
-        for (int i = 0; i < n; i++)
-            here += key(row[i]) <= most;
-        below += here;
-    }
-    return below;
-}
-
-template <class S, bool BALL> __global__ void __launch_bounds__(256) any_kernel(any_job j)
-{
-    int64_t x, y;
-    if (!vp_own_column(j.box, x, y))
-        return;
-    for (int64_t z = j.box.lo[2] + blockIdx.z; z < j.box.hi[2]; z += gridDim.z) {
-        const int64_t place = vp_rank_index(j.millionths, samples_at(j, BALL, x, y, z));
+    vp_each_voxel(j.out.box, [&](int64_t x, int64_t y, int64_t z) {
+        const int64_t place = vp_rank_index(j.millionths, samples_at(j, j.window.span, x, y, z));
         int lo = keys<S>::LEAST, hi = keys<S>::MOST;
         while (lo < hi) {
             const int middle = lo + (int)((unsigned)(hi - lo) >> 1);
-            if (count_up_to<S, BALL>(j, x, y, z, middle) > place)
+            int64_t below = 0;
+            j.window.each<S>(j.in, x, y, z, [&](const S *row, int n) {
+                int here = 0;
+#pragma unroll 8
+                for (int i = 0; i < n; i++)
+                    here += key(row[i]) <= middle;
+                below += here;
+            });
+            if (below > place)
                 hi = middle;
             else
                 lo = middle + 1;
         }
         *vp_at<S>(j.out, x, y, z) = keys<S>::value(lo);
-    }
+    });
 }
 
 /* ---- host ---- */
@@ -249,61 +216,60 @@ constexpr auto params = vp_params<vp_rank_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    if (op->in == op->out && (VP_RANK_TYPES & 1u << op->in))
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
+    return vp_has_types(op->in == op->out && (VP_RANK_TYPES & 1u << op->in), op, why, size);
 }
 
 template <class S, int W> int tiles(const any_job &j, size_t shared, const struct vp_work *args, struct vp_err *err)
 {
-    const dim3 grid((unsigned)vp_groups(vp_box_size(&j.box, 0), TILE_X),
-                    (unsigned)vp_groups(vp_box_size(&j.box, 1), TILE_Y * (j.flat ? j.walk : 1)),
-                    vp_grid_depth(vp_groups(vp_box_size(&j.box, 2), j.flat ? 1 : j.walk)));
+    const dim3 grid = vp_grid(j.out.box, TILE_X, TILE_Y * (j.flat ? j.walk : 1), j.flat ? 1 : j.walk);
     return vp_start(err, args->queue->stream, tile_kernel<S, W>, grid, dim3(TILE_X, TILE_Y), shared, j);
 }
 
 /* For walks of so many voxels. */
 size_t tile_bytes(const any_job &j, int walk)
 {
-    const double bytes = sizeof(int) * (TILE_X + 2. * j.reach.x) * (TILE_Y * (j.flat ? walk : 1) + 2. * j.reach.y) *
-                         ((j.flat ? 1 : walk) + 2. * j.reach.z);
+    const int3 r = j.window.reach;
+    const double bytes = sizeof(int) * (TILE_X + 2. * r.x) * (TILE_Y * (j.flat ? walk : 1) + 2. * r.y) *
+                         ((j.flat ? 1 : walk) + 2. * r.z);
     return bytes < 1 << 30 ? (size_t)bytes : (size_t)1 << 30;
 }
 
 template <class S> int any(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     const struct vp_rank_params *p = params(op);
-    const bool ball = p->f.shape == VP_BALL;
-    any_job j = {};
-
-    j.in = args->in[0];
-    j.out = *args->out;
-    j.box = args->out->box;
     /* spans of a ball are not cut to the image: the tile holds them all */
-    j.reach = ball ? make_int3((int)p->f.reach[0], (int)p->f.reach[1], (int)p->f.reach[2]) : vp_reach(&p->f, op->image);
-    j.span = ball ? (const int4 *)args->table : NULL;
-    j.spans = (int)p->f.spans;
-    j.count = p->f.count;
-    j.millionths = p->millionths;
-    for (int a = 0; a < 3; a++)
-        j.image[a] = op->image[a];
-    j.flat = j.reach.z == 0;
+    any_job j = {args->in[0], *args->out, vp_lines_of(&p->f, op->image, args->table), p->f.count, p->millionths, 8,
+                 false};
+    const int reach = j.window.reach.x;
+
+    j.flat = j.window.reach.z == 0;
     /* long walks read the halo less often, short ones leave room for more thread blocks */
     const size_t most = vp_shared_most();
-    j.walk = 8;
     while (j.walk > 1 && tile_bytes(j, j.walk) > most / 5)
         j.walk /= 2;
     const size_t shared = tile_bytes(j, j.walk);
-    if (shared <= most) {
-        return ball             ? tiles<S, -1>(j, shared, args, err)
-               : j.reach.x == 1 ? tiles<S, 3>(j, shared, args, err)
-               : j.reach.x == 2 ? tiles<S, 5>(j, shared, args, err)
-               : j.reach.x == 3 ? tiles<S, 7>(j, shared, args, err)
-                                : tiles<S, 0>(j, shared, args, err);
+    if (shared > most)
+        return vp_start_voxels(err, args, j.out.box, any_kernel<S>, j);
+    return j.window.span ? tiles<S, -1>(j, shared, args, err)
+           : reach == 1  ? tiles<S, 3>(j, shared, args, err)
+           : reach == 2  ? tiles<S, 5>(j, shared, args, err)
+           : reach == 3  ? tiles<S, 7>(j, shared, args, err)
+                         : tiles<S, 0>(j, shared, args, err);
+}
+
+/* The voxels of `rest` that are at least reach[] from every edge of the image, and what is left around them. */
+struct vp_box split(const int64_t image[3], const int64_t reach[3], struct vp_box rest, struct vp_box faces[6])
+{
+    for (int a = 2; a >= 0; a--) {
+        struct vp_box low = rest, high = rest;
+        low.hi[a] = vp_min64(vp_max64(reach[a], rest.lo[a]), rest.hi[a]);
+        high.lo[a] = vp_max64(vp_min64(image[a] - reach[a], rest.hi[a]), low.hi[a]);
+        rest.lo[a] = low.hi[a];
+        rest.hi[a] = high.lo[a];
+        faces[2 * a] = low;
+        faces[2 * a + 1] = high;
     }
-    const vp_grid_of g(j.box);
-    return vp_start(err, args->queue->stream, ball ? any_kernel<S, true> : any_kernel<S, false>, g.grid, g.threads, 0, j);
+    return rest;
 }
 
 template <class S> int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
@@ -311,37 +277,28 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     const struct vp_footprint *f = &params(op)->f;
     const int64_t millionths = params(op)->millionths;
     const bool plane = f->reach[2] == 0;
-    struct vp_box inner;
     faces edge;
     int64_t n = 0;
 
     if (f->shape != VP_BOX || millionths != 50000000 || f->reach[0] != 1 || f->reach[1] != 1 || f->reach[2] > 1)
         return any<S>(op, args, err);
-    vp_split(op->image, f->reach, &args->out->box, &inner, edge.box);
-    for (int i = 0; i < 6; i++) {
-        const struct vp_box *b = &edge.box[i];
-        n += vp_box_empty(b) ? 0 : vp_box_size(b, 0) * vp_box_size(b, 1) * vp_box_size(b, 2);
-        edge.end[i] = n;
-    }
-    if (n) {
-        if (vp_start(err, args->queue->stream, plane ? median_edge_kernel<S, true> : median_edge_kernel<S, false>,
-                     dim3((unsigned)vp_groups(n, 128)), dim3(128), 0, args->in[0], *args->out, edge, millionths))
-            return -1;
-    }
-    if (vp_box_empty(&inner))
+    struct vp_box inner = split(op->image, f->reach, args->out->box, edge.box);
+    for (int i = 0; i < 6; i++)
+        edge.end[i] = n += vp_box_voxels(edge.box[i]);
+    if (n && vp_start(err, args->queue->stream, plane ? median_edge_kernel<S, true> : median_edge_kernel<S, false>,
+                      dim3((unsigned)vp_groups(n, 128)), dim3(128), 0, args->in[0], *args->out, edge, millionths))
+        return -1;
+    if (vp_box_voxels(inner) == 0)
         return 0;
     const dim3 threads(32, MEDIAN_PLANES);
-    const unsigned nx = (unsigned)vp_groups(vp_box_size(&inner, 0), MEDIAN_LANES);
     /* depth in turns: a grid has at most 65535 planes */
     const int64_t end = inner.hi[2], turn = plane ? 65535 : 65535 * MEDIAN_PLANES;
     for (; inner.lo[2] < end; inner.lo[2] += turn) {
-        inner.hi[2] = end < inner.lo[2] + turn ? end : inner.lo[2] + turn;
-        const int64_t ny = vp_box_size(&inner, 1), nz = vp_box_size(&inner, 2);
-        const dim3 blocks =
-            plane ? dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS * MEDIAN_PLANES), (unsigned)nz)
-                  : dim3(nx, (unsigned)vp_groups(ny, MEDIAN_ROWS), (unsigned)vp_groups(nz, MEDIAN_PLANES));
-        if (vp_start(err, args->queue->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0, args->in[0],
-                     *args->out, inner))
+        inner.hi[2] = vp_min64(end, inner.lo[2] + turn);
+        const dim3 blocks = plane ? vp_grid(inner, MEDIAN_LANES, MEDIAN_ROWS * MEDIAN_PLANES, 1)
+                                  : vp_grid(inner, MEDIAN_LANES, MEDIAN_ROWS, MEDIAN_PLANES);
+        if (vp_start(err, args->queue->stream, plane ? median9_kernel<S> : median27_kernel<S>, blocks, threads, 0,
+                     args->in[0], *args->out, inner))
             return -1;
     }
     return 0;

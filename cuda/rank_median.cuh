@@ -10,10 +10,37 @@
 #ifndef VP_RANK_MEDIAN_CUH
 #define VP_RANK_MEDIAN_CUH
 
-#include "rank.cuh"
+#include "footprint.cuh"
+#include "local/rank.h"
 
 namespace
 {
+
+/* Samples as integer keys in their order. */
+template <class S> struct keys {
+    enum { LEAST = vp_range<S>::LEAST, MOST = vp_range<S>::MOST };
+    static __device__ S value(int k) { return (S)k; }
+};
+template <> struct keys<float> {
+    enum { LEAST = -0x7fffffff - 1, MOST = 0x7fffffff };
+    static __device__ float value(int k)
+    {
+        k = min(k, 0x7fc00000);
+        return __int_as_float(k ^ (k >> 31 & 0x7fffffff));
+    }
+};
+
+template <class S> __device__ __forceinline__ int key(S v)
+{
+    return v;
+}
+__device__ __forceinline__ int key(float v)
+{
+    /* a multiplication makes one NaN of all, 0x7fffffff, and changes nothing else */
+    asm("fma.rn.f32 %0, %1, 0f3f800000, 0f80000000;" : "=f"(v) : "f"(v));
+    const int b = __float_as_int(v);
+    return b ^ (b >> 31 & 0x7fffffff);
+}
 
 __device__ __forceinline__ void order(int &a, int &b)
 {

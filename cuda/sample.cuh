@@ -3,7 +3,7 @@
 #ifndef VP_SAMPLE_CUH
 #define VP_SAMPLE_CUH
 
-#include "local.h"
+#include "gpu.h"
 
 namespace vp
 {

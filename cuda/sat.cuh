@@ -22,7 +22,6 @@
 
 #include "copy.cuh"
 #include "launch.cuh"
-#include "local.h"
 
 extern "C" {
 #include "base/size.h"
@@ -115,20 +114,17 @@ template <class A> __device__ __forceinline__ A before(const uint64_t *w, unsign
     const int n = i % TILES;
     w += (size_t)((unsigned)(i - n) * step) * W;
     uint64_t v[TILES][W];
-    bool here;
-    do {
-        here = true;
 #pragma unroll
-        for (int k = 0; k < TILES; k++) /* some twice rather than a test of each */
+    for (int k = 0; k < TILES; k++)
 #pragma unroll
-            for (int h = 0; h < W; h++)
-                v[k][h] = look(w + (size_t)(step * min(k, n)) * W + h);
+        for (int h = 0; h < W; h++)
+            v[k][h] = k <= n ? look(w + (size_t)(step * k) * W + h) : 0;
 #pragma unroll
-        for (int k = 0; k < TILES; k++)
+    for (int k = 0; k < TILES; k++)
 #pragma unroll
-            for (int h = 0; h < W; h++)
-                here = here && (unsigned)(v[k][h] >> 32) != 0xffffffffu;
-    } while (!here);
+        for (int h = 0; h < W; h++)
+            while ((unsigned)(v[k][h] >> 32) == 0xffffffffu)
+                v[k][h] = look(w + (size_t)(step * k) * W + h);
     A sum = slot<A>::number(v[0]);
 #pragma unroll
     for (int k = 1; k < TILES; k++)
@@ -173,28 +169,27 @@ template <class In, class A, bool SQUARE> __device__ __forceinline__ A value_of(
         return value_of<In, A, SQUARE>(q.v[k]);
 }
 
-/* Integers: to t[k] is added the sum of the first k + 1 samples. Returns that of all. */
+/* To t[k] is added the sum of the first k + 1 samples; `first`: it is that. Returns the sum of all. */
 template <class In, class A, bool SQUARE>
-__device__ __forceinline__ A add_sums(A (&t)[EACH], const typename four<In>::type &q)
+__device__ __forceinline__ A add_sums(A (&t)[EACH], const typename four<In>::type &q, bool first)
 {
+    A all = 0;
     if constexpr (sizeof(In) == 1 && !SQUARE) {
-        A all = 0;
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             const unsigned ones = 0x01010101u >> (24 - 8 * k);
             all = std::is_signed<In>::value ? (A)__dp4a((int)q, (int)ones, 0) : (A)__dp4a(q, ones, 0u);
             t[k] = sizeof(A) == 4 && !std::is_signed<In>::value ? (A)__dp4a(q, ones, (unsigned)t[k]) : t[k] + all;
         }
-        return all;
     } else {
-        A all = 0;
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
-            all += value_of<In, A, SQUARE>(q, k);
-            t[k] += all;
+            const A a = value_of<In, A, SQUARE>(q, k);
+            all = k ? all + a : a;
+            t[k] = first ? all : t[k] + all;
         }
-        return all;
     }
+    return all;
 }
 
 /* ---- sums over the lanes of a warp ---- */
@@ -220,47 +215,80 @@ template <int D> __device__ __forceinline__ double from_left(double s)
 {
     return __longlong_as_double((long long)from_left<D>((uint64_t)__double_as_longlong(s)));
 }
-template <int D> __device__ __forceinline__ uint32_t from_left(uint32_t s)
+/* What the lane D before this one has is added, where there is one. */
+template <int D> __device__ __forceinline__ void add_left(double &s)
 {
     asm volatile("{\n"
                  ".reg .pred p;\n"
-                 "shfl.sync.up.b32 %0|p, %0, %1, 0, 0xffffffff;\n"
-                 "selp.b32 %0, %0, 0, p;\n"
+                 ".reg .b32 l, h;\n"
+                 ".reg .f64 d;\n"
+                 "mov.b64 {l, h}, %0;\n"
+                 "shfl.sync.up.b32 l|p, l, %1, 0, 0xffffffff;\n"
+                 "shfl.sync.up.b32 h|p, h, %1, 0, 0xffffffff;\n"
+                 "mov.b64 d, {l, h};\n"
+                 "@p add.rn.f64 %0, %0, d;\n"
+                 "}"
+                 : "+d"(s)
+                 : "n"(D));
+}
+template <int D> __device__ __forceinline__ void add_left(uint64_t &s)
+{
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 ".reg .b32 l, h;\n"
+                 ".reg .b64 d;\n"
+                 "mov.b64 {l, h}, %0;\n"
+                 "shfl.sync.up.b32 l|p, l, %1, 0, 0xffffffff;\n"
+                 "shfl.sync.up.b32 h|p, h, %1, 0, 0xffffffff;\n"
+                 "mov.b64 d, {l, h};\n"
+                 "@p add.u64 %0, %0, d;\n"
+                 "}"
+                 : "+l"(s)
+                 : "n"(D));
+}
+template <int D> __device__ __forceinline__ void add_left(uint32_t &s)
+{
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 ".reg .b32 d;\n"
+                 "shfl.sync.up.b32 d|p, %0, %1, 0, 0xffffffff;\n"
+                 "@p add.u32 %0, %0, d;\n"
                  "}"
                  : "+r"(s)
                  : "n"(D));
+}
+
+/* Prefix sums. (Nothing is -0 here, so 0 need not be added.) */
+template <class A> __device__ __forceinline__ A scan(A s)
+{
+    add_left<1>(s);
+    add_left<2>(s);
+    add_left<4>(s);
+    add_left<8>(s);
+    add_left<16>(s);
     return s;
 }
 
-/* Prefix sums. (Nothing is -0 here, so 0 may be added.) */
-template <class A> __device__ __forceinline__ A scan(A s)
-{
-    s = s + from_left<1>(s);
-    s = s + from_left<2>(s);
-    s = s + from_left<4>(s);
-    s = s + from_left<8>(s);
-    return s + from_left<16>(s);
-}
-
-/* Lane l gets the sum over all lanes of f(l % N), by a tree; f is called with first, first + 1 and so on. */
-template <int N, class F> __device__ __forceinline__ auto tree(const F &f, int first, int lane)
+/* Lane l gets the sum over all lanes of f(l % N), by a tree, that of floats by halves; f is called with 0, 1 and so on. */
+template <int N, bool HALVES, class F> __device__ __forceinline__ auto tree(const F &f, int first, int lane)
 {
     if constexpr (N == 1) {
         return f(first);
     } else {
-        const auto a = tree<N / 2>(f, first, lane);
-        const auto b = tree<N / 2>(f, first + N / 2, lane);
-        const bool up = lane & (N / 2);
-        return (up ? b : a) + __shfl_xor_sync(~0u, up ? a : b, N / 2);
+        constexpr int D = HALVES ? 32 / N : N / 2;
+        const auto a = tree<N / 2, HALVES>(f, first, lane);
+        const auto b = tree<N / 2, HALVES>(f, first + N / 2, lane);
+        const bool up = lane & D;
+        return (up ? b : a) + __shfl_xor_sync(~0u, up ? a : b, D);
     }
 }
-template <int N, class F> __device__ __forceinline__ auto totals(const F &f, int lane)
+template <int N, bool HALVES, class F> __device__ __forceinline__ auto totals(const F &f, int lane)
 {
-    auto v = tree<N>(f, 0, lane);
+    auto v = tree<N, HALVES>(f, 0, lane);
 #pragma unroll
-    for (int d = N; d < 32; d *= 2)
-        v += __shfl_xor_sync(~0u, v, d);
-    return v;
+    for (int n = N; n < 32; n *= 2)
+        v += __shfl_xor_sync(~0u, v, HALVES ? 16 / n : n);
+    return HALVES ? __shfl_sync(~0u, v, __brev(lane) >> 27) : v;
 }
 
 /* ---- tiles ---- */
@@ -354,7 +382,43 @@ template <class In, class A> struct common {
     alignas(16) A sum_of[WARPS][wide<In, A>()]; /* of the columns, over the rows of each warp */
     alignas(16) A above[wide<In, A>()];
     A left[WARPS][shape<In, A>::rows], total[WARPS];
+
+    /* Numbers of the four columns of a lane, in pieces of 16 bytes, of which neighbours' are side by side. */
+    static __device__ __forceinline__ void put(A *row, int g, int lane, const A (&v)[EACH])
+    {
+#pragma unroll
+        for (int k = 0; k < EACH; k += PIECE) {
+            vec<A, PIECE> x;
+#pragma unroll
+            for (int i = 0; i < PIECE; i++)
+                x.v[i] = v[k + i];
+            *(vec<A, PIECE> *)(row + place_in_row(g, lane, k)) = x;
+        }
+    }
+    static __device__ __forceinline__ void get(A (&v)[EACH], const A *row, int g, int lane)
+    {
+#pragma unroll
+        for (int k = 0; k < EACH; k += PIECE) {
+            const vec<A, PIECE> x = *(const vec<A, PIECE> *)(row + place_in_row(g, lane, k));
+#pragma unroll
+            for (int i = 0; i < PIECE; i++)
+                v[k + i] = x.v[i];
+        }
+    }
+    enum { PIECE = 16 / sizeof(A) };
+    static __device__ __forceinline__ int place_in_row(int g, int lane, int k)
+    {
+        return (g * EACH + k) * 32 + lane * PIECE;
+    }
 };
+
+/* Which column the i-th number of such rows is of. */
+template <class A> __device__ __forceinline__ int64_t column_of(int64_t i)
+{
+    constexpr int PIECE = 16 / sizeof(A);
+    const int at = (int)(i % (32 * EACH)), lane = at / PIECE % 32, k = at / (32 * PIECE) * PIECE + at % PIECE;
+    return i - at + lane * EACH + k;
+}
 
 /* A thread's part of a tile: in columns lane * EACH of each group, rows of its warp. Integers: column k of a lane
  * stands for columns 0 to k of it. */
@@ -378,47 +442,34 @@ template <class In, class A, bool SQUARE> struct piece {
         return *(const four_t *)(mine + (r * TW + g * 32 * EACH) * sizeof(In));
     }
 
-    /* Sums down the warp's rows. Integers: also the sum over row `lane` and those above it in the warp. */
+    /* Sums down the warp's rows. Returns the sum over row `lane` and those above it in the warp. */
     __device__ __forceinline__ A go_down(common<In, A> &s)
     {
-        A own = 0;
 #pragma unroll
         for (int g = 0; g < G; g++)
 #pragma unroll
             for (int k = 0; k < EACH; k++)
                 w[g][k] = 0;
-        if constexpr (FLOATS) {
+        A own = totals<R, FLOATS>([&](int r) {
+            A row = 0;
 #pragma unroll
-            for (int r = 0; r < R; r++) {
-                const four_t q = samples(r, 0);
-#pragma unroll
-                for (int k = 0; k < EACH; k++) {
-                    const A a = value_of<In, A, SQUARE>(q, k);
-                    w[0][k] = r ? w[0][k] + a : a;
-                }
-            }
-        } else {
-            own = totals<R>([&](int r) {
-                A row = 0;
-#pragma unroll
-                for (int g = 0; g < G; g++)
-                    row += add_sums<In, A, SQUARE>(w[g], samples(r, g));
-                return row;
-            }, lane);
+            for (int g = 0; g < G; g++)
+                row += add_sums<In, A, SQUARE>(w[g], samples(r, g), FLOATS && r == 0);
+            return FLOATS ? w[0][EACH - 1] : row;
+        }, lane);
+        if constexpr (!FLOATS) {
 #pragma unroll
             for (int d = 1; d < R; d *= 2) {
                 const A t = __shfl_up_sync(~0u, own, d, R);
                 if (lane % R >= d)
                     own += t;
             }
-            if (lane == R - 1)
-                s.total[warp] = own;
         }
+        if (lane == R - 1)
+            s.total[warp] = own;
 #pragma unroll
         for (int g = 0; g < G; g++)
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                s.sum_of[warp][column(g) + k] = w[g][k];
+            s.put(s.sum_of[warp], g, lane, w[g]);
         return own;
     }
 
@@ -434,45 +485,35 @@ template <class In, class A, bool SQUARE> struct piece {
         for (int i = 0; i < WARPS - 1; i++)
             if (i < warp)
 #pragma unroll
-                for (int g = 0; g < G; g++)
+                for (int g = 0; g < G; g++) {
+                    A a[EACH];
+                    s.get(a, s.sum_of[i], g, lane);
 #pragma unroll
                     for (int k = 0; k < EACH; k++)
-                        o[g][k] += s.sum_of[i][column(g) + k];
+                        o[g][k] += a[k];
+                }
     }
 
     /* The sum along row `lane` of the tile, so far down. own: what go_down() has returned. */
-    __device__ __forceinline__ A sum_along(const common<In, A> &s, A own)
+    __device__ __forceinline__ A sum_along(const common<In, A> &s, A own) const
     {
-        if constexpr (FLOATS) {
-            own = totals<R>([&](int r) {
-                const four_t q = samples(r, 0);
-                A t = 0;
+        A above = 0;
 #pragma unroll
-                for (int k = 0; k < EACH; k++) {
-                    const A a = value_of<In, A, SQUARE>(q, k), u = o[0][k] + (w[0][k] = r ? w[0][k] + a : a);
-                    t = k ? t + u : u;
-                }
-                return t;
-            }, lane);
-        } else {
-            for (int i = 0; i < warp; i++)
-                own += s.total[i];
-        }
-        return own;
+        for (int i = 0; i < WARPS - 1; i++)
+            if (i < warp)
+                above += s.total[i];
+        return above + own;
     }
 
-    /* Sums along x of a row of the tile. u: sums down; of integers along the lane's columns already. `to_all` is added
-     * to integers (floats have their own order). */
+    /* Sums along x of a row of the tile. u: sums down, along the lane's columns already. `to_all` is added to integers
+     * (floats have their own order). */
     static __device__ __forceinline__ void along(const A (&u)[G][EACH], A to_all, A (&r)[G][EACH])
     {
         if constexpr (FLOATS) {
+            const A e = from_left<1>(scan(u[0][EACH - 1]));
 #pragma unroll
             for (int k = 0; k < EACH; k++)
-                r[0][k] = k ? r[0][k - 1] + u[0][k] : u[0][k];
-            const A e = from_left<1>(scan(r[0][EACH - 1]));
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                r[0][k] = r[0][k] + e;
+                r[0][k] = u[0][k] + e;
         } else {
 #pragma unroll
             for (int g = 0; g < G; g++) {
@@ -486,21 +527,16 @@ template <class In, class A, bool SQUARE> struct piece {
         }
     }
 
-    /* The last row of the tile as it is without what is left and above, by the last warp. */
-    __device__ __forceinline__ void end(common<In, A> &s) const
+    /* r: the last row of the tile as it is without what is left and above, by the last warp. */
+    __device__ __forceinline__ void end(A (&r)[G][EACH]) const
     {
-        A u[G][EACH], r[G][EACH];
+        A u[G][EACH];
 #pragma unroll
         for (int g = 0; g < G; g++)
 #pragma unroll
             for (int k = 0; k < EACH; k++)
                 u[g][k] = o[g][k] + w[g][k];
         along(u, 0, r);
-#pragma unroll
-        for (int g = 0; g < G; g++)
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                s.sum_of[WARPS - 1][column(g) + k] = r[g][k];
     }
 
     /* The rows of the table, with what is left and above. carried: where the last row of all goes, or NULL. */
@@ -510,43 +546,41 @@ template <class In, class A, bool SQUARE> struct piece {
         const int64_t x0 = (int64_t)t.x * TW, y0 = ((int64_t)t.y * WARPS + warp) * R;
         Out *out = (Out *)j.out + t.plane * j.out_plane + y0 * j.out_row + x0 + lane * EACH;
         const int rows = ALL ? (int)R : (int)min((int64_t)R, j.ny - y0);
-        if constexpr (FLOATS) {
+        A p[G][EACH];
 #pragma unroll
-            for (int k = 0; k < EACH; k++)
-                w[0][k] = 0;
-        } else { /* what is above is a sum along x, too: of its differences */
+        for (int g = 0; g < G; g++)
+            s.get(p[g], s.above, g, lane);
+        if constexpr (!FLOATS) { /* what is above is a sum along x, too: of its differences */
 #pragma unroll
             for (int g = 0; g < G; g++) {
-                const int c = column(g);
-                const A first = c ? s.above[c - 1] : (A)0;
+                const A first = __shfl_up_sync(~0u, p[g][EACH - 1], 1),
+                        before = lane ? first : g ? s.above[g * 32 * EACH - 1] : (A)0;
 #pragma unroll
                 for (int k = 0; k < EACH; k++)
-                    o[g][k] += s.above[c + k] - first;
+                    o[g][k] += p[g][k] - before;
             }
         }
 #pragma unroll(ALL ? (int)R : 1)
         for (int r = 0; r < (ALL ? (int)R : rows); r++) {
-            if constexpr (sizeof(Out) < sizeof(A))
-                asm volatile("" ::: "memory"); /* what is above is read anew: registers are few where blocks are four */
             const A h = s.left[warp][r];
             A m[G][EACH];
             if constexpr (FLOATS) {
-                const four_t q = samples(r, 0);
-                A u[G][EACH];
+                if (r == R - 1 && warp == WARPS - 1) {
+                    s.get(m[0], s.sum_of[WARPS - 1], 0, lane);
+                } else {
+                    add_sums<In, A, SQUARE>(o[0], samples(r, 0), false);
+                    along(o, 0, m);
 #pragma unroll
-                for (int k = 0; k < EACH; k++) {
-                    const A a = value_of<In, A, SQUARE>(q, k);
-                    w[0][k] = ALL && r == 0 ? a : w[0][k] + a; /* 0 + -0 is 0, and so is o + -0 */
-                    u[0][k] = o[0][k] + w[0][k];
+                    for (int k = 0; k < EACH; k++)
+                        m[0][k] = m[0][k] + h;
                 }
-                along(u, 0, m);
 #pragma unroll
                 for (int k = 0; k < EACH; k++)
-                    m[0][k] = s.above[column(0) + k] + (m[0][k] + h);
+                    m[0][k] = p[0][k] + m[0][k];
             } else {
 #pragma unroll
                 for (int g = 0; g < G; g++)
-                    add_sums<In, A, SQUARE>(o[g], samples(r, g));
+                    add_sums<In, A, SQUARE>(o[g], samples(r, g), false);
                 along(o, h, m);
             }
 #pragma unroll
@@ -645,12 +679,12 @@ __global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(co
     uint64_t *const columns = j.columns + tile.plane * j.per_plane + (size_t)(tile.x * TW) * W;
     uint64_t *const row_told = rows + (size_t)((unsigned)(tile.x + 1) * j.high) * W;
     uint64_t *const columns_told = columns + (size_t)((unsigned)(tile.y + 1) * j.wide) * W;
-    A *const end = s.sum_of[WARPS - 1];
+    A end[t.G][EACH];
     kernel_wait();
     if (lane < R && !x_end && beside)
         put(row_told, own);
-    if (warp == WARPS - 1 && below)
-        t.end(s);
+    if (warp == WARPS - 1)
+        t.end(end);
     if (lane < R) {
         const A h = before<A>(rows, j.high, tile.x);
         if (x_end && beside)
@@ -658,31 +692,33 @@ __global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(co
         s.left[warp][lane] = h;
     }
     __syncwarp();
-    if (warp == WARPS - 1 && below) {
+    if (warp == WARPS - 1) {
         const A h = s.left[warp][R - 1];
 #pragma unroll
-        for (int g = 0; g < t.G; g++)
+        for (int g = 0; g < t.G; g++) {
 #pragma unroll
-            for (int k = 0; k < EACH; k += 2) {
-                const int c = t.column(g) + k;
-                const A a = end[c] + h, b = end[c + 1] + h;
-                if (y_end) {
-                    end[c] = a;
-                    end[c + 1] = b;
-                } else if constexpr (W == 1) {
-                    tell(columns_told + c, slot<A>::word(a, 0), slot<A>::word(b, 0));
-                } else {
-                    put(columns_told + c * W, a);
-                    put(columns_told + (c + 1) * W, b);
+            for (int k = 0; k < EACH; k++)
+                end[g][k] = end[g][k] + h;
+            s.put(s.sum_of[WARPS - 1], g, lane, end[g]);
+            if (below && !y_end)
+#pragma unroll
+                for (int k = 0; k < EACH; k += 2) {
+                    uint64_t *const to = columns_told + (s.place_in_row(g, lane, k / s.PIECE * s.PIECE) + k % s.PIECE) * W;
+                    if constexpr (W == 1) {
+                        tell(to, slot<A>::word(end[g][k], 0), slot<A>::word(end[g][k + 1], 0));
+                    } else {
+                        put(to, end[g][k]);
+                        put(to + W, end[g][k + 1]);
+                    }
                 }
-            }
+        }
     }
     A p = 0;
     if (tid < TW)
         s.above[tid] = p = before<A>(columns + tid * W, j.wide, tile.y);
     __syncthreads();
     if (tid < TW && y_end && below)
-        put(columns_told + tid * W, p + end[tid]);
+        put(columns_told + tid * W, p + s.sum_of[WARPS - 1][tid]);
     t.template make<Out>(j, tile, s);
 }
 
@@ -700,7 +736,7 @@ template <class A> __global__ void __launch_bounds__(256) clear_kernel(const job
             if (i < high || (i >= first && i < first + wide))
 #pragma unroll
                 for (int k = 0; k < 2; k++) {
-                    const int64_t x = (i - first) / 2 * N + k / W;
+                    const int64_t x = column_of<A>((i - first) / 2 * N + k / W);
                     const bool kept = i >= first && !j.nothing && !j.volume && x < j.nx;
                     v[k] = slot<A>::word(kept ? ((const A *)j.carried)[x] : (A)0, k % W);
                 }

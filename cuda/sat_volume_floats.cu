@@ -43,26 +43,21 @@ template <bool SQUARE> __device__ __forceinline__ double in_sums(float a)
     return SQUARE ? __dmul_rn(a, a) : (double)a;
 }
 
-/* One row more of the warp's: w of image/sat.h. */
-template <bool SQUARE> __device__ __forceinline__ void add_row(double (&w)[4], const four &a, bool first)
+/* One row more of the warp's, of whose columns t has sums, as in image/sat.h. */
+template <bool SQUARE> __device__ __forceinline__ void add_row(double (&t)[4], const four &a, bool first)
 {
+    double q = 0;
 #pragma unroll
-    for (int k = 0; k < 4; k++)
-        w[k] = first ? in_sums<SQUARE>(a.at(k)) : w[k] + in_sums<SQUARE>(a.at(k));
-}
-
-/* t of image/sat.h. */
-__device__ __forceinline__ void add_columns(double (&t)[4], const double (&o)[4], const double (&w)[4])
-{
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-        t[k] = k ? t[k - 1] + (o[k] + w[k]) : o[k] + w[k];
+    for (int k = 0; k < 4; k++) {
+        q = k ? q + in_sums<SQUARE>(a.at(k)) : in_sums<SQUARE>(a.at(k));
+        t[k] = first ? q : t[k] + q;
+    }
 }
 
 /* e of image/sat.h. */
 __device__ __forceinline__ double sums_before(const double (&t)[4], int lane)
 {
-    const double before = __shfl_up_sync(~0u, scan(t[3], lane), 1);
+    const double before = __shfl_up_sync(~0u, volumes::scan(t[3], lane), 1);
     return lane ? before : 0;
 }
 
@@ -92,6 +87,7 @@ __device__ __forceinline__ void exchange_rows(double (&o)[4], const double (&w)[
 template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 2) edges_kernel(const float_job j)
 {
     __shared__ __align__(16) double exchange[2][STRIPS][WIDE];
+    __shared__ double last[2][STRIPS];
     const int tid = (int)threadIdx.x, warp = tid >> 5, lane = tid & 31;
     const int64_t tiles = j.across * j.down, tile = blockIdx.x % tiles, tx = tile % j.across, ty = tile / j.across,
                   x0 = tx * WIDE + lane * 4, y0 = ty * HIGH + warp * STRIPS, z0 = blockIdx.x / tiles * DEPTH,
@@ -114,27 +110,28 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 2) edges_k
             for (int r = 0; r < STRIPS; r++)
                 if (r < rows)
                     raw[r].load(in + r * j.in_row);
-        double w[4], o[4], t[4], sum[STRIPS];
-#pragma unroll
-        for (int r = 0; r < STRIPS; r++)
+        double w[4], o[4], above = 0;
+        const double sum = totals<STRIPS, true>([&](int r) {
             add_row<SQUARE>(w, now[r], r == 0);
+            return w[3];
+        }, lane);
+        if (lane == STRIPS - 1)
+            last[z & 1][warp] = sum;
         exchange_rows(o, w, exchange[z & 1], warp, lane);
-#pragma unroll
-        for (int r = 0; r < STRIPS; r++) {
-            add_row<SQUARE>(w, now[r], r == 0);
-            add_columns(t, o, w);
-            sum[r] = t[3];
-        }
+        for (int i = 0; i < warp; i++)
+            above += last[z & 1][i];
         if (warp == STRIPS - 1 && ty < j.down - 1) {
-            const double e = sums_before(t, lane);
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                w[k] = o[k] + w[k];
+            const double e = sums_before(w, lane);
             double *const to = j.above + (z * j.down + ty) * j.width + x0;
 #pragma unroll
             for (int k = 0; k < 4; k += 2)
-                *(vec<double, 2> *)(to + k) = vec<double, 2>{{t[k] + e, t[k + 1] + e}};
+                *(vec<double, 2> *)(to + k) = vec<double, 2>{{w[k] + e, w[k + 1] + e}};
         }
-        sum_lanes<STRIPS, 1, 32>(sum, lane);
         if (lane < STRIPS)
-            j.left[(z * j.across + tx) * j.high + y0 + left_of<STRIPS, 1>(lane)] = sum[0];
+            j.left[(z * j.across + tx) * j.high + y0 + lane] = above + sum;
     }
 }
 
@@ -244,8 +241,14 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_k
 #pragma unroll
         for (int r = 0; r < STRIPS; r++, at += j.out_row) {
             a.load(raw + r * WIDE);
-            add_row<SQUARE>(w, a, r == 0);
-            add_columns(t, o, w);
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                t[k] = r ? t[k] : o[k];
+            add_row<SQUARE>(t, a, false);
+            if (r == STRIPS - 1 && warp == STRIPS - 1)
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    t[k] = o[k] + w[k];
             const double e = sums_before(t, lane), l = left[r];
 #pragma unroll
             for (int k = 0; k < 4; k++)

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Separable filters: which passes, with which volumes between them, and their tables. */
+/* Gaussian filter and its derivatives, and the Laplacian of Gaussian: operations "gauss" of local/gauss.h and "log" of
+ * local/log.h, made of 1-D filters along x, y and z. Which passes, with which volumes between them, their tables. */
 #include "separable_pass.h"
+
+extern "C" {
+#include "local/log.h"
+}
 
 #include <algorithm>
 #include <stdio.h>
+#include <string.h>
 #include <vector>
 
 namespace vp
@@ -19,24 +25,28 @@ int march_length(int64_t others, int n, int radius, int sms)
 
 size_t half_of_shared()
 {
-    int device = 0, all = 0, one = 0;
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&one, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
-        return 0;
-    return (size_t)std::min(all / 2 - 1024, one); /* 1 KiB of each block is the driver's */
-}
-
-volume volume_of(const view &v)
-{
-    volume w = {(char *)v.data, v.type, {1, v.pitch, v.plane}, {}, {}};
-    std::copy(v.lo, v.lo + 3, w.lo);
-    std::copy(v.hi, v.hi + 3, w.hi);
-    return w;
+    const int all = vp_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+    /* 1 KiB of each block is the driver's */
+    return std::min((size_t)std::max(all / 2 - 1024, 0), vp_shared_most());
 }
 
 namespace
 {
+
+separable filters_of(const vp_op *op)
+{
+    const vp_gauss *g = static_cast<const vp_gauss *>(op->params);
+    const vp_log *l = static_cast<const vp_log *>(op->params);
+    const bool log = !strcmp(op->kernel, "log");
+    separable s = {};
+    s.filters = log ? 2 : 1;
+    s.highpass = static_cast<const vp_passes *>(op->params)->highpass;
+    for (int a = 0; a < 3; a++) {
+        s.filter[a][0] = log ? &l->smooth[a] : &g->axis[a];
+        s.filter[a][1] = log ? &l->second[a] : NULL;
+    }
+    return s;
+}
 
 /* Of as many rows as an axis can have. */
 uint64_t row_bytes(const vp_taps *t)
@@ -158,10 +168,9 @@ size_t shared_limit()
     return (size_t)least;
 }
 
-}
-
-bool separable_has(const vp_op *op, const separable &s, char *why, size_t size)
+bool has(const vp_op *op, char *why, size_t size)
 {
+    const separable s = filters_of(op);
     const auto known = [](vp_type t) { return t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32; };
     if (!known(op->in) || !known(op->out)) {
         snprintf(why, size, "no CUDA kernel for %s to %s", vp_type_name(op->in), vp_type_name(op->out));
@@ -193,13 +202,14 @@ bool separable_has(const vp_op *op, const separable &s, char *why, size_t size)
     return true;
 }
 
-uint64_t separable_table(const separable &s)
+uint64_t table(const vp_op *op)
 {
-    return offset_of(s, 3, 0, one_table);
+    return offset_of(filters_of(op), 3, 0, one_table);
 }
 
-void separable_fill(const separable &s, void *table)
+void fill(const vp_op *op, void *table)
 {
+    const separable s = filters_of(op);
     for (int a = 0; a < 3; a++)
         for (int f = 0; f < s.filters; f++) {
             const vp_taps *t = s.filter[a][f];
@@ -222,8 +232,9 @@ void separable_fill(const separable &s, void *table)
         }
 }
 
-uint64_t separable_scratch(const vp_op *op, const separable &s, const int64_t in[3], const int64_t out[3])
+uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
+    const separable s = filters_of(op);
     const int64_t rows = y_alone(s) ? in[1] : out[1];
     int64_t planes = in[2];
     if (fused_does(op, s)) /* unless the image turns out to be thin */
@@ -232,47 +243,38 @@ uint64_t separable_scratch(const vp_op *op, const separable &s, const int64_t in
     return offset_of(s, 3, 0, thin_bytes) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
 }
 
-namespace
-{
-
-/* A volume in the scratch: `box` grown along `along` by its radius, within the image. */
-vp_area make_mid(pass &p, vp_box box, int along)
+/* A volume in the scratch, f32: the box of `of` grown along `along` by its radius, within the image; axis `fastest` is
+ * the fastest, then `next`. */
+volume make_mid(pass &p, const volume &of, int along, int fastest, int next)
 {
     const axis a = axis_at(p, along);
-    const int64_t r = p.f[along][0].radius;
+    const int r = p.f[along][0].radius, other = 3 - fastest - next;
+    volume v = of;
     if (r) {
-        box.lo[along] = a.rule == VP_EDGE_WRAP ? 0 : std::max<int64_t>(0, box.lo[along] - r);
-        box.hi[along] = a.rule == VP_EDGE_WRAP ? a.n : std::min<int64_t>(a.n, box.hi[along] + r);
+        v.lo[along] = a.rule == VP_EDGE_WRAP ? 0 : std::max(0, v.lo[along] - r);
+        v.hi[along] = a.rule == VP_EDGE_WRAP ? a.n : std::min(a.n, v.hi[along] + r);
     }
-    vp_area mid = {box, mid_pitch(vp_box_size(&box, 0)), 0, p.free};
-    mid.plane = mid.pitch * vp_box_size(&box, 1);
-    const int64_t n[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
-    p.free += mid_bytes(*p.s, n);
-    return mid;
-}
-
-/* What make_mid made with another order of axes: `fastest`, then `next`. */
-volume turned(const vp_area &mid, int fastest, int next)
-{
-    volume v = volume_of(view_of(&mid, VP_F32));
+    const int64_t n[3] = {v.hi[0] - v.lo[0], v.hi[1] - v.lo[1], v.hi[2] - v.lo[2]};
+    v.data = p.free;
+    v.type = VP_F32;
     v.step[fastest] = 1;
-    v.step[next] = mid_pitch(v.hi[fastest] - v.lo[fastest]);
-    v.step[3 - fastest - next] = v.step[next] * (v.hi[next] - v.lo[next]);
+    v.step[next] = mid_pitch(n[fastest]);
+    v.step[other] = v.step[next] * n[next];
+    p.free += mid_bytes(*p.s, n);
     return v;
 }
 
-}
-
-int separable_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err)
+int launch(const vp_op *op, const vp_work *args, vp_err *err)
 {
+    const separable s = filters_of(op);
     if (fused_does(op, s))
         return fused_launch(op, s, args, err);
-    const vp_area &out = *args->out;
+    const volume out = volume_of(*args->out, op->out);
     pass p = {};
     p.op = op;
     p.s = &s;
     p.args = args;
-    p.source = view_of(args->in, op->in);
+    p.source = volume_of(*args->in, op->in);
     p.free = (char *)args->scratch + offset_of(s, 3, 0, thin_bytes);
     for (int a = 0; a < 3; a++)
         if (taps_of(op, s, a, args, p.f[a], err))
@@ -280,49 +282,38 @@ int separable_launch(const vp_op *op, const separable &s, const vp_work *args, v
 
     const int rx = p.f[0][0].radius, rz = p.f[2][0].radius, volumes = mids(op, s);
     if (y_alone(s)) {
-        const vp_area y = rz ? make_mid(p, out.box, 2) : out;
+        /* lines are in the input or in the output of a pass, if the next one has lines, too */
         const bool turn = by_line(p, 0) && by_line(p, 1), turn_z = turn && by_line(p, 2);
-        const volume whole = volume_of(view_of(&out, op->out));
-        view from = p.source;
-        if (turn) {
-            const volume x = turned(make_mid(p, y.box, 1), 1, 0);
-            const volume to = turn_z ? turned(y, 2, 1) : rz ? volume_of(view_of(&y, VP_F32)) : whole;
-            if (run_line(p, volume_of(from), x, 0, false, err) || run_line(p, x, to, 1, s.highpass && !rz, err))
-                return -1;
-            if (turn_z)
-                return run_line(p, to, whole, 2, s.highpass, err);
-        } else {
-            if (rx || op->in != VP_F32) {
-                const vp_area x = make_mid(p, y.box, 1), *const to[2] = {&x, NULL};
-                if (run_xy(p, to, VP_F32, false, false, err))
-                    return -1;
-                from = view_of(&x, VP_F32);
-            }
-            const view *const in[2] = {&from, NULL};
-            if (run_z(p, in, y, rz ? VP_F32 : op->out, 1, s.highpass && !rz, err))
+        const volume y = !rz ? out : turn_z ? make_mid(p, out, 2, 2, 1) : make_mid(p, out, 2, 0, 1);
+        volume x = p.source;
+        if (rx || op->in != VP_F32) {
+            x = turn ? make_mid(p, y, 1, 1, 0) : make_mid(p, y, 1, 0, 1);
+            if (run_xy(p, &x, NULL, false, false, err))
                 return -1;
         }
-        if (!rz)
-            return 0;
-        from = view_of(&y, VP_F32);
-        const view *const in[2] = {&from, NULL};
-        return run_z(p, in, out, op->out, 2, s.highpass, err);
-    }
-    if (!rz) {
-        const vp_area *const to[2] = {&out, NULL};
-        return run_xy(p, to, op->out, true, s.highpass, err);
-    }
-    view one = p.source, two = p.source;
-    if (volumes) {
-        const vp_area q = make_mid(p, out.box, 2), sum = volumes == 2 ? make_mid(p, out.box, 2) : q;
-        const vp_area *const single[2] = {&q, NULL}, *const pair[2] = {volumes == 2 ? &sum : NULL, &q};
-        if (run_xy(p, s.filters == 2 ? pair : single, VP_F32, true, false, err))
+        if (run_z(p, &x, NULL, y, 1, s.highpass && !rz, err))
             return -1;
-        one = view_of(&q, VP_F32);
-        two = view_of(&sum, VP_F32);
+        return rz ? run_z(p, &y, NULL, out, 2, s.highpass, err) : 0;
     }
-    const view *const single[2] = {&one, NULL}, *const pair[2] = {volumes == 2 ? &two : NULL, &one};
-    return run_z(p, s.filters == 2 ? pair : single, out, op->out, 2, s.highpass, err);
+    if (!rz)
+        return run_xy(p, &out, NULL, true, s.highpass, err);
+    const bool pair = s.filters == 2;
+    volume q = p.source, sum = q; /* of one filter q alone */
+    if (volumes) {
+        q = make_mid(p, out, 2, 0, 1);
+        sum = volumes == 2 ? make_mid(p, out, 2, 0, 1) : q;
+    }
+    const volume *const one = !pair ? &q : volumes == 2 ? &sum : NULL, *const two = pair ? &q : NULL;
+    if (volumes && run_xy(p, one, two, true, false, err))
+        return -1;
+    return run_z(p, one, two, out, 2, s.highpass, err);
 }
 
+}
+
+}
+
+extern "C" {
+const vp_kernel vp_gpu_gauss = {"gauss", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
+const vp_kernel vp_gpu_log = {"log", vp::has, vp::scratch, vp::table, vp::fill, vp::launch};
 }

@@ -52,14 +52,11 @@ template <int R> struct shape {
 struct fused_axis {
     int n, rule;
     bool clip;
-    float t[FUSED_LONGEST], outside[FUSED_LONGEST], scale[FUSED_LONGEST]; /* of gauss.h: t, -t, scale */
+    float t[FUSED_LONGEST], scale[FUSED_LONGEST]; /* of gauss.h */
 };
 
 struct fused_args {
-    view in;
-    char *out;
-    long long out_pitch, out_plane;
-    int out_type, out_lo[3], out_hi[3];
+    volume in, out;
     fused_axis axis[3];
     int first_x, tiles_x, tiles_y, chunks, planes; /* planes of a chunk */
     bool highpass;
@@ -76,38 +73,23 @@ template <class Sample, int R> constexpr size_t fused_shared()
            sizeof(float2) * (S::TX + S::TY) + sizeof(int) * (2 * R + 1 + 4 * S::FOURS);
 }
 
-/* Four samples in shared memory. */
-__device__ __forceinline__ float4 four_of(const float *p, const fused_args &)
+/* Four samples in shared memory, and one. */
+template <class Sample> __device__ __forceinline__ float4 four_of(const Sample *p, const fused_args &a)
 {
-    return *reinterpret_cast<const float4 *>(p);
+    if constexpr (sizeof(Sample) == 4)
+        return *reinterpret_cast<const float4 *>(p);
+    else if constexpr (sizeof(Sample) == 2)
+        return floats_of(*reinterpret_cast<const uint2 *>(p), a.flip, a.zero);
+    else
+        return floats_of(*reinterpret_cast<const unsigned *>(p));
 }
 
-__device__ __forceinline__ float4 four_of(const unsigned short *p, const fused_args &a)
+template <class Sample> __device__ __forceinline__ float one_of(const Sample *p, const fused_args &a)
 {
-    return floats_of(*reinterpret_cast<const uint2 *>(p), a.flip, a.zero);
+    return sizeof(Sample) == 2 ? float_of<0x7410>((unsigned)*p ^ a.flip, a.zero) : (float)*p;
 }
 
-__device__ __forceinline__ float4 four_of(const unsigned char *p, const fused_args &)
-{
-    return floats_of(*reinterpret_cast<const unsigned *>(p));
-}
-
-__device__ __forceinline__ float one_of(const float *p, const fused_args &)
-{
-    return *p;
-}
-
-__device__ __forceinline__ float one_of(const unsigned short *p, const fused_args &a)
-{
-    return float_of<0x7410>(*p ^ a.flip, a.zero);
-}
-
-__device__ __forceinline__ float one_of(const unsigned char *p, const fused_args &)
-{
-    return (float)*p;
-}
-
-/* The sum acc of a voxel, a sample x, becomes the output; clip: outside and scale of gauss.h, scale 0 where the weights
+/* The sum acc of a voxel, a sample x, becomes the output; clip: -t and scale of gauss.h, scale 0 where the weights
  * are all inside. No branch: where there are edges, there are many of them. */
 __device__ __forceinline__ float finish(float2 clip, float end, float x, float acc)
 {
@@ -119,16 +101,10 @@ __device__ __forceinline__ float finish(float2 clip, float end, float x, float a
 __device__ __forceinline__ float2 clip_of(const fused_axis &a, int radius, int i)
 {
     const int e = min(i, a.n - 1 - i);
-    return a.clip && e >= 0 && e < radius ? make_float2(a.outside[e], a.scale[e]) : make_float2(0, 0);
+    return a.clip && e >= 0 && e < radius ? make_float2(-a.t[e], a.scale[e]) : make_float2(0, 0);
 }
 
-/* Whether some of outputs i ... i + n - 1 are where weights are rescaled. */
-__device__ __forceinline__ bool near(const fused_axis &a, int radius, int i, int n)
-{
-    return a.clip && (i < radius || i + n > a.n - radius);
-}
-
-/* COUNT outputs from v: samples i - R ... i + COUNT + R - 1. */
+/* COUNT outputs from v: samples i - R ... i + COUNT + R - 1; acc: zeros. */
 template <int R, int COUNT>
 __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, float (&acc)[COUNT])
 {
@@ -136,9 +112,6 @@ __device__ __forceinline__ void sums_of(const fused_axis &a, const float *v, flo
 #pragma unroll
     for (int q = 0; q < COUNT + 2 * R - 1; q++)
         d[q] = v[q + 1] - v[q];
-#pragma unroll
-    for (int j = 0; j < COUNT; j++)
-        acc[j] = 0;
 #pragma unroll
     for (int k = R - 1; k >= 0; k--)
 #pragma unroll
@@ -152,7 +125,7 @@ template <int R> struct past {
     float x[shape<R>::OWN][R];
 };
 
-/* Plane t = at (mod 2 R) has come: x is plane t - R and acc its sum. */
+/* Plane t = at (mod 2 R) has come: x becomes plane t - R and acc, zeros, its sum. */
 template <int R>
 __device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p, const float (&v)[shape<R>::OWN],
                                         float (&x)[shape<R>::OWN], float (&acc)[shape<R>::OWN])
@@ -160,7 +133,6 @@ __device__ __forceinline__ void along_z(const fused_axis &a, int at, past<R> &p,
 #pragma unroll
     for (int j = 0; j < shape<R>::OWN; j++) {
         x[j] = p.x[j][at % R];
-        acc[j] = 0;
         p.d[j][at % (2 * R)] = v[j] - p.x[j][(at + R - 1) % R];
         p.x[j][at % R] = v[j];
         /* differences of gauss.h: d[i + k] is that of plane t - R + k + 1 here, d[i - 1 - k] that of t - R - k */
@@ -219,10 +191,10 @@ __device__ __forceinline__ void find_tile(const fused_args &a, int block, int &x
 template <bool FLOAT, int OWN>
 __device__ __forceinline__ void store_own(const fused_args &a, long long to, const float (&v)[OWN], int rows)
 {
-    typed(a.out, FLOAT ? VP_F32 : a.out_type, [&](auto *q) {
+    typed(a.out.data, FLOAT ? VP_F32 : a.out.type, [&](auto *q) {
         q += to;
 #pragma unroll
-        for (int j = 0; j < OWN; j++, q += a.out_pitch)
+        for (int j = 0; j < OWN; j++, q += a.out.step[1])
             if (j < rows)
                 *q = sample_of<std::remove_reference_t<decltype(*q)>>(v[j]);
     });
@@ -258,8 +230,8 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
     int tile_x, tile_y, chunk;
     find_tile(a, blockIdx.x, tile_x, tile_y, chunk);
-    const int x0 = a.first_x + tile_x * TX, y0 = a.out_lo[1] + tile_y * TY;
-    const int z0 = a.out_lo[2] + chunk * a.planes, planes = min(a.planes, a.out_hi[2] - z0) + 2 * R;
+    const int x0 = a.first_x + tile_x * TX, y0 = a.out.lo[1] + tile_y * TY;
+    const int z0 = a.out.lo[2] + chunk * a.planes, planes = min(a.planes, a.out.hi[2] - z0) + 2 * R;
 
     /* the groups of four samples that this thread loads of each plane: as they are, or sample by sample; columns that
      * repeat the image's first or last are made in registers */
@@ -279,14 +251,14 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     for (int g = 0; g < S::GROUPS; g++) {
         const int r = (tid + g * THREADS) / S::FOURS, c = (tid + g * THREADS) % S::FOURS;
         const int x = x0 - FRONT + 4 * c, y = edge_from(a.axis[1].rule, y0 - R + r, a.axis[1].n);
-        const bool needed = r < S::ROWS && y0 - R + r < min(y0 + TY, a.out_hi[1]) + R &&
-                            x < min(x0 + TX, a.out_hi[0]) + R && x + 4 > max(x0, a.out_lo[0]) - R;
+        const bool needed = r < S::ROWS && y0 - R + r < min(y0 + TY, a.out.hi[1]) + R &&
+                            x < min(x0 + TX, a.out.hi[0]) + R && x + 4 > max(x0, a.out.lo[0]) - R;
         const bool all = x >= a.in.lo[0] &&
                          (x + 4 <= a.in.hi[0] || (x < a.in.hi[0] && (a.in.hi[0] < a.axis[0].n || extends)));
         whole |= (unsigned)(needed && y >= 0 && all) << g;
         pieces |= (unsigned)(needed && y >= 0 && !all && !extends) << g;
         load_to[g] = r * PITCH + 4 * c;
-        from[g] = (unsigned)(((y - a.in.lo[1]) * a.in.pitch + (all ? x - a.in.lo[0] : 0)) / 4);
+        from[g] = (unsigned)(((y - a.in.lo[1]) * a.in.step[1] + (all ? x - a.in.lo[0] : 0)) / 4);
         if (needed && y < 0)
             for (int s = 0; s < STAGES; s++)
                 for (int q = 0; q < 4; q++)
@@ -295,7 +267,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
         keep(from[g]);
     }
     keep(whole);
-    const long long plane = (long long)sizeof(Sample) * a.in.plane;
+    const long long plane = (long long)sizeof(Sample) * a.in.step[2];
     const char *plane_at = a.in.data + (z0 - R - 1 - a.in.lo[2]) * plane; /* loaded last */
     const auto load = [&](auto mode, int t, int slot) {
         if (t < planes) {
@@ -343,7 +315,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     keep(x_to);
     const auto along_x = [&](auto mode, int slot, int which) {
         const Sample *const p = stages + slot * STAGE + x_from;
-        float v[RUN + 2 * FRONT], acc[RUN];
+        float v[RUN + 2 * FRONT], acc[RUN] = {};
 #pragma unroll
         for (int q = 0; q < RUN + 2 * FRONT; q += 4) {
             const float4 f = four_of(p + q, a);
@@ -383,11 +355,12 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
     };
 
     const int x = x0 + warp % (TX / 32) * 32 + lane, row = warp / (TX / 32) * OWN, y = y0 + row;
-    const bool column = x >= a.out_lo[0] && x < a.out_hi[0], edge_y = near(a.axis[1], R, y, OWN);
-    const int rows = column ? min(OWN, a.out_hi[1] - y) : 0; /* that are stored */
+    const bool column = x >= a.out.lo[0] && x < a.out.hi[0];
+    const bool edge_y = a.axis[1].clip && (y < R || y + OWN > a.axis[1].n - R);
+    const int rows = column ? min(OWN, a.out.hi[1] - y) : 0; /* that are stored */
     /* from clip_lo, before clip_hi planes have nothing to do with the ends along z */
     const int z_end = a.axis[2].n - 1, clip_lo = a.axis[2].clip ? R : -FAR, clip_hi = a.axis[2].clip ? z_end - R : FAR;
-    long long to = (z0 - a.out_lo[2]) * a.out_plane + (y - a.out_lo[1]) * a.out_pitch + (x - a.out_lo[0]);
+    long long to = place_of(a.out, x, y, z0);
     int y_from = row * MADE_PITCH + warp % (TX / 32) * 32 + lane;
     keep(y_from);
     past<R> p = {};
@@ -406,7 +379,7 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
         load(mode, t + AHEAD, (slot + AHEAD - 1) % STAGES);
         const int which = PERIOD % 2 || mode == SLOW ? (t + 1) % 2 : slot % 2;
         const float *const q = made + (1 - which) * MADE + y_from;
-        float v[OWN + 2 * R], w[OWN], centre[OWN], out[OWN];
+        float v[OWN + 2 * R], w[OWN] = {}, centre[OWN], out[OWN] = {};
 #pragma unroll
         for (int r = 0; r < OWN + 2 * R; r++)
             v[r] = q[r * MADE_PITCH];
@@ -447,25 +420,24 @@ __global__ void __launch_bounds__(shape<R>::THREADS, shape<R>::BLOCKS) k_fused(c
             } else {
                 int i = y;
                 keep(i);
-                const long long at_in = (z - a.in.lo[2]) * a.in.plane + (i - a.in.lo[1]) * a.in.pitch +
-                                        (x - a.in.lo[0]);
+                const long long at_in = place_of(a.in, x, i, z);
 #pragma unroll
                 for (int j = 0; j < OWN; j++)
                     if (j < rows)
-                        store_sample(a.out, to + j * a.out_pitch, a.out_type,
-                                     load_sample(a.in.data, at_in + j * a.in.pitch, a.in.type) - out[j]);
+                        store_sample(a.out.data, to + j * a.out.step[1], a.out.type,
+                                     load_sample(a.in.data, at_in + j * a.in.step[1], a.in.type) - out[j]);
             }
-            to += a.out_plane;
+            to += a.out.step[2];
         }
         if (ITEMS == THREADS || item < ITEMS)
             along_x(mode, slot, which);
         t++;
         arrived();
     };
-    const bool inside_x = x0 >= max(a.out_lo[0], R) && x0 + TX <= min(a.out_hi[0], a.axis[0].n - R) &&
+    const bool inside_x = x0 >= max(a.out.lo[0], R) && x0 + TX <= min(a.out.hi[0], a.axis[0].n - R) &&
                           x0 - FRONT >= a.in.lo[0] &&
                           (x0 + TX + FRONT <= a.in.hi[0] || a.in.hi[0] < a.axis[0].n);
-    const bool inside = inside_x && y0 >= R && y0 + TY <= min(a.out_hi[1], a.axis[1].n - R);
+    const bool inside = inside_x && y0 >= R && y0 + TY <= min(a.out.hi[1], a.axis[1].n - R);
     if (a.highpass || !(extends || inside_x)) {
 #pragma unroll 1
         while (t < planes) {
@@ -519,14 +491,14 @@ int block_planes(int64_t tiles, int n, int radius, int64_t resident)
     return best;
 }
 
-template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_work *args, vp_err *err)
+template <class Sample, int R, bool FLOAT> int launch_one(fused_args &a, const vp_work *args, vp_err *err)
 {
     using S = shape<R>;
     void (*const kernel)(fused_args) = k_fused<Sample, R, FLOAT>;
-    a.tiles_x = (a.out_hi[0] - a.first_x + S::TX - 1) / S::TX;
-    a.tiles_y = (a.out_hi[1] - a.out_lo[1] + S::TY - 1) / S::TY;
+    a.tiles_x = (a.out.hi[0] - a.first_x + S::TX - 1) / S::TX;
+    a.tiles_y = (a.out.hi[1] - a.out.lo[1] + S::TY - 1) / S::TY;
     const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y;
-    const int n = a.out_hi[2] - a.out_lo[2];
+    const int n = a.out.hi[2] - a.out.lo[2];
     int each = 1;
 
     const int shared = (int)fused_shared<Sample, R>();
@@ -542,22 +514,14 @@ template <class Sample, int R, bool FLOAT> int launch(fused_args &a, const vp_wo
     return vp_start(err, args->queue->stream, kernel, dim3((unsigned)blocks), dim3(S::THREADS), shared, a);
 }
 
-template <class Sample, bool FLOAT> int launch(int radius, fused_args &a, const vp_work *args, vp_err *err)
-{
-    switch (radius) {
-    case 1: return launch<Sample, 1, FLOAT>(a, args, err);
-    case 2: return launch<Sample, 2, FLOAT>(a, args, err);
-    case 3: return launch<Sample, 3, FLOAT>(a, args, err);
-    case 4: return launch<Sample, 4, FLOAT>(a, args, err);
-    case 5: return launch<Sample, 5, FLOAT>(a, args, err);
-    default: return launch<Sample, 6, FLOAT>(a, args, err);
-    }
-}
-
 template <class Sample> int launch(int radius, fused_args &a, const vp_work *args, vp_err *err)
 {
-    return a.out_type == VP_F32 ? launch<Sample, true>(radius, a, args, err)
-                                : launch<Sample, false>(radius, a, args, err);
+    const auto by_radius = [radius](auto is_float) {
+        return code_for(radius, radii<1, 2, 3, 4, 5, FUSED_LONGEST>(), [](auto r) {
+            return launch_one<Sample, decltype(r)::value, decltype(is_float)::value>;
+        });
+    };
+    return (a.out.type == VP_F32 ? by_radius(std::true_type()) : by_radius(std::false_type()))(a, args, err);
 }
 
 }
@@ -577,30 +541,22 @@ bool fused_does(const vp_op *op, const separable &s)
 
 int fused_launch(const vp_op *op, const separable &s, const vp_work *args, vp_err *err)
 {
-    const vp_area &in = *args->in, &out = *args->out;
     const int radius = s.filter[0][0]->radius;
     fused_args a = {};
-    a.in = view_of(&in, op->in);
-    const view to = view_of(&out, op->out);
-    a.out = (char *)out.data;
-    a.out_pitch = to.pitch;
-    a.out_plane = to.plane;
-    a.out_type = to.type;
+    a.in = volume_of(*args->in, op->in);
+    a.out = volume_of(*args->out, op->out);
     for (int i = 0; i < 3; i++) {
         const vp_taps *t = s.filter[i][0];
         const axis ax = axis_of(op, t, i);
-        a.out_lo[i] = to.lo[i];
-        a.out_hi[i] = to.hi[i];
         a.axis[i].n = ax.n;
         a.axis[i].rule = ax.rule;
         a.axis[i].clip = t->scale;
         for (int k = 0; k < radius; k++) {
             a.axis[i].t[k] = t->t[k];
-            a.axis[i].outside[k] = -t->t[k];
             a.axis[i].scale[k] = t->scale ? t->scale[k] : 0;
         }
     }
-    a.first_x = to.lo[0] - (to.lo[0] - a.in.lo[0]) % 4; /* groups of four that are aligned */
+    a.first_x = a.out.lo[0] - (a.out.lo[0] - a.in.lo[0]) % 4; /* groups of four that are aligned */
     a.highpass = s.highpass;
     a.flip = op->in == VP_I16 ? FLIP_I16 : 0;
     a.zero = op->in == VP_I16 ? ZERO_I16 : FLOAT_ZERO;

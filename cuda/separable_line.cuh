@@ -20,6 +20,16 @@ namespace vp
 
 constexpr int CHUNK = 4; /* taps of a chunk */
 
+/* The taps of a filter into shared memory, by the thread block; moves `at` behind them. */
+__device__ __forceinline__ const float *share_taps(const taps &f, int radius, float *&at)
+{
+    const float *const t = at;
+    for (int k = threadIdx.x; k < padded(radius); k += blockDim.x)
+        at[k] = f.t[k];
+    at += padded(radius);
+    return t;
+}
+
 /* Whether a voxel with lo voxels before and hi voxels after it has taps of its own, as gauss.h has it. */
 __device__ __forceinline__ bool has_row(const taps &f, int lo, int hi)
 {
@@ -43,17 +53,6 @@ __device__ __forceinline__ const float2 *edge_row(const axis &a, const taps &f, 
 {
     const int row = a.thin || i < f.radius ? i : f.radius + a.n - 1 - i;
     return f.edge + row * padded(f.radius);
-}
-
-/* acc is the sum for a voxel x of order 0 with lo, hi voxels before and after it; first, last: of the line. */
-__device__ __forceinline__ float clipped(const taps &f, int radius, int lo, int hi, float first, float last, float x,
-                                         float acc)
-{
-    const int e = min(lo, hi);
-    if (e >= radius || e < 0)
-        return x + acc;
-    const float2 c = __ldg(f.clip + e);
-    return __fmaf_rn(c.y, __fmaf_rn(c.x, (lo < hi ? first : last) - x, acc), x);
 }
 
 /* Order 0: sums acc become the outputs i ... i + UNIT - 1, x the samples there. */
@@ -213,8 +212,8 @@ __device__ __forceinline__ void short_sums(const float (&v)[UNIT + 2 * R], const
         }
 }
 
-/* Outputs i ... i + UNIT - 1 of a line, those that have no taps of their own. R: the radius if the compiler knows it,
- * 0: any. */
+/* Outputs i ... i + UNIT - 1 of a line, those that have no taps of their own; acc: zeros. R: the radius if the compiler
+ * knows it, 0: any. */
 template <int NF, int R, bool EVEN = false, class Read>
 __device__ __forceinline__ void filter_unit(const Read &read, const axis &a, const taps *f, const float *const *shared,
                                             int i, float (&acc)[NF][UNIT])
@@ -223,11 +222,6 @@ __device__ __forceinline__ void filter_unit(const Read &read, const axis &a, con
     float v[UNIT + 2 * R];
     const float *const x = v + R;
 
-#pragma unroll
-    for (int n = 0; n < NF; n++)
-#pragma unroll
-        for (int j = 0; j < UNIT; j++)
-            acc[n][j] = 0;
     if constexpr (R > 0) {
         read.template around<R>(v);
         short_sums<NF, EVEN, R>(v, f, acc);
@@ -305,17 +299,19 @@ __device__ __forceinline__ void filter_few(const Read &read, const axis &a, cons
     typename Read::cursor centre = read.at_sample(j);
 #pragma unroll
     for (int e = 0; e < FEW; e++) {
-        const int lo = i + j + e, hi = a.n - 1 - lo;
+        const int lo = i + j + e, hi = a.n - 1 - lo, near = min(lo, hi);
         const float x = centre.next();
 #pragma unroll
         for (int n = 0; n < NF; n++) {
             if (f[n].order != 0 || !(mask >> e & 1))
                 continue;
-            if (w[n][e] || !f[n].clip || min(lo, hi) >= radius)
+            if (w[n][e] || !f[n].clip || near >= radius) {
                 acc[n][e] = x + acc[n][e];
-            else
-                acc[n][e] = clipped(f[n], radius, lo, hi, read.at_sample(lo < hi ? -i : 0).next(),
-                                    read.at_sample(lo < hi ? 0 : a.n - 1 - i).next(), x, acc[n][e]);
+            } else {
+                const float edge = read.at_sample(lo < hi ? -i : a.n - 1 - i).next();
+                const float2 c = __ldg(f[n].clip + near);
+                acc[n][e] = __fmaf_rn(c.y, __fmaf_rn(c.x, edge - x, acc[n][e]), x);
+            }
         }
     }
 }
@@ -329,7 +325,7 @@ __device__ __forceinline__ void filter_line(const Read &read, const axis &a, con
     constexpr unsigned ALL = (1u << UNIT) - 1;
     const unsigned mask = ROWS ? row_mask(a, f[NF - 1], i) : 0;
     if (mask != ALL) {
-        float v[NF][UNIT];
+        float v[NF][UNIT] = {};
         filter_unit<NF, R>(read, a, f, shared, i, v);
         most(ALL & ~mask, v);
     }

@@ -257,12 +257,11 @@ struct unit {
 
 /* The outputs of a line that are `there`, to sample `to` on: integers, high-pass (from sample `from` of source on).
  * Arguments in registers. */
-static __device__ __noinline__ void store_specially(line_volume out, line_volume source, bool highpass, long long to,
-                                                    long long from, unit u, unsigned there)
+static __device__ __noinline__ void store_specially(samples to, samples from, bool highpass, unit u, unsigned there)
 {
     if (highpass)
-        subtract_line(source.data, from, source.along, source.type, u.v, there);
-    store_line(out.data, to, out.along, out.type, u.v, there);
+        subtract_line(from, u.v, there);
+    store_line(to, u.v, there);
 }
 
 /* Overview: a block has a piece of 32 lines in shared memory. Other blocks work while its samples are on their way.
@@ -306,7 +305,7 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
     long long to = b.other * a.out.other + line * a.out.across + i * a.out.along;
 #pragma unroll 1
     for (; i < end; i += LINE_STEP, read.p += DISTANCE<FORM> * LINE_STEP, to += LINE_STEP * a.out.along) {
-        float v[1][UNIT];
+        float v[1][UNIT] = {};
         filter_unit<1, R, true>(read, a.along, &a.f, t, i, v);
         if (FORM == ROWS) {
             store_rows(a, b, i, end, shared + pad + LINES * (samples + 4) + warp * LINES * TURN_PITCH, v[0]);
@@ -317,14 +316,12 @@ __global__ void __launch_bounds__(32 * LINE_WARPS, 3) k_line(const __grid_consta
                 asm volatile("" : "+r"(there)); /* a branch */
             }
             if (a.plain) {
-                store_line(a.out.data, to, a.out.along, VP_F32, v[0], there);
+                store_line({a.out.data, to, a.out.along, VP_F32}, v[0], there);
             } else {
-                unit u;
-#pragma unroll
-                for (int j = 0; j < UNIT; j++)
-                    u.v[j] = v[0][j];
                 const long long from = b.other * a.source.other + line * a.source.across + i * a.source.along;
-                store_specially(a.out, a.source, a.highpass, to, from, u, there);
+                store_specially({a.out.data, to, a.out.along, a.out.type},
+                                {a.source.data, from, a.source.along, a.source.type}, a.highpass,
+                                *reinterpret_cast<const unit *>(v[0]), there);
             }
         }
     }
@@ -359,7 +356,7 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
     line_args a = {};
     a.in = line_volume_of(in, axes);
     a.out = line_volume_of(out, axes);
-    a.source = line_volume_of(volume_of(p.source), axes);
+    a.source = line_volume_of(p.source, axes);
     for (int d = 0; d < 3; d++) {
         a.lo[d] = out.lo[axes[d]];
         a.hi[d] = out.hi[axes[d]];
@@ -383,7 +380,7 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
     const int64_t least = std::max(wanted, (n + length - 1) / length);
     a.length = (int)vp_round_up(vp_groups(n, least), LINE_STEP);
     const int pieces = (n + a.length - 1) / a.length;
-    void (*const kernel)(line_args) = code_for(r, radii<20, 40>(), [form](auto c) {
+    void (*const kernel)(line_args) = code_for(r, radii<0, 20, 40>(), [form](auto c) {
         constexpr int R = decltype(c)::value;
         return form == TURNED ? k_line<TURNED, R> : form == ROWS ? k_line<ROWS, R> : k_line<COLUMNS, R>;
     });

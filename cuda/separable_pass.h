@@ -12,13 +12,22 @@
 #define VP_SEPARABLE_PASS_H
 
 #include "launch.cuh"
-#include "separable.h"
-#include "gpu_size.h"
+
+extern "C" {
+#include "local/gauss.h"
+}
 
 #include <type_traits>
 
 namespace vp
 {
+
+/* filters = 1: filter[axis][0]. filters = 2: the sum of second derivatives of local/log.h, [0] smooth, [1] second. */
+struct separable {
+    int filters;
+    const vp_taps *filter[3][2];
+    bool highpass;
+};
 
 constexpr int UNIT = 16;       /* outputs of a thread */
 constexpr int LONGEST = 40;    /* the largest radius that has code of its own */
@@ -48,12 +57,12 @@ struct axis {
     bool thin; /* VP_EDGE_RENORMALIZE, n < 2 R: there is a row of edge taps for every voxel, else R at each end */
 };
 
-/* Rows of samples in device memory; type is an enum vp_type. */
-struct view {
-    const char *data;
-    long long pitch, plane; /* samples */
-    int lo[3], hi[3];       /* box */
-    int type;
+/* A box of samples in device memory, with any order of axes; kernels of rows have step[0] = 1. */
+struct volume {
+    char *data; /* voxel lo[0], lo[1], lo[2] */
+    int type;   /* enum vp_type */
+    long long step[3]; /* samples */
+    int lo[3], hi[3];
 };
 
 constexpr int FAR = (1 << 30) - 1; /* an axis whose end is not known; twice as much is an int */
@@ -64,14 +73,20 @@ inline axis axis_of(const vp_op *op, const vp_taps *t, int a)
     return {n, (int)t->edge, t->edge == VP_EDGE_RENORMALIZE && n < 2 * t->radius};
 }
 
-inline view view_of(const vp_area *p, vp_type type)
+inline volume volume_of(const vp_area &p, vp_type type)
 {
-    view v = {(const char *)p->data, p->pitch, p->plane, {}, {}, (int)type};
+    volume v = {(char *)p.data, (int)type, {1, p.pitch, p.plane}, {}, {}};
     for (int a = 0; a < 3; a++) {
-        v.lo[a] = (int)p->box.lo[a];
-        v.hi[a] = (int)p->box.hi[a];
+        v.lo[a] = (int)p.box.lo[a];
+        v.hi[a] = (int)p.box.hi[a];
     }
     return v;
+}
+
+/* Where a voxel of rows is, in samples. */
+__device__ __forceinline__ long long place_of(const volume &v, int x, int y, int z)
+{
+    return (long long)(z - v.lo[2]) * v.step[2] + (long long)(y - v.lo[1]) * v.step[1] + (x - v.lo[0]);
 }
 
 /* What all passes of a launch share. */
@@ -80,7 +95,7 @@ struct pass {
     const separable *s;
     const vp_work *args;
     taps f[3][2];
-    view source;
+    volume source;
     char *free; /* scratch that is left */
 };
 
@@ -89,14 +104,14 @@ inline axis axis_at(const pass &p, int a)
     return axis_of(p.op, p.s->filter[a][0], a);
 }
 
-/* Radii that have code of their own; others run the code for any. */
+/* Radii that have code of their own. */
 template <int... R> struct radii {
 };
 
-/* of(R), a kernel, for the radius if it is one of these, else of(0). */
-template <int... R, class Of> auto code_for(int radius, radii<R...>, const Of &of)
+/* of(R), a kernel, for the radius if it is one of these, else of(the first); 0: the code for any. */
+template <int Else, int... R, class Of> auto code_for(int radius, radii<Else, R...>, const Of &of)
 {
-    auto kernel = of(std::integral_constant<int, 0>());
+    auto kernel = of(std::integral_constant<int, Else>());
     ((void)(radius == R ? kernel = of(std::integral_constant<int, R>()) : kernel), ...);
     return kernel;
 }
@@ -105,16 +120,6 @@ template <int... R, class Of> auto code_for(int radius, radii<R...>, const Of &o
 int march_length(int64_t others, int n, int radius, int sms);
 /* Shared memory of a block where two share a multiprocessor of the device in use. */
 size_t half_of_shared();
-
-/* A volume with any order of axes. */
-struct volume {
-    char *data; /* voxel lo[0], lo[1], lo[2] */
-    int type;
-    long long step[3]; /* samples */
-    int lo[3], hi[3];
-};
-
-volume volume_of(const view &v);
 
 /* Where lines lie in memory. */
 enum line_form {
@@ -126,11 +131,12 @@ enum line_form {
 /* Whether separable_long.cu does the axis. */
 bool by_line(const pass &p, int a);
 int run_line(const pass &p, const volume &in, const volume &out, int along, bool highpass, vp_err *err);
-/* Along x and, with `along_y`, y, from the source. Of two filters out[0] is p, out[1] q of local/log.h; either may be
- * NULL. */
-int run_xy(const pass &p, const vp_area *const out[2], vp_type type, bool along_y, bool highpass, vp_err *err);
-/* Along z, or along y, which is the same with another step. Of two filters in[0] is p (may be NULL), in[1] q. */
-int run_z(const pass &p, const view *const in[2], const vp_area &out, vp_type type, int along, bool highpass,
+/* Along x and, with `along_y`, y, from the source to `one`. Of two filters `one` is p, `two` q of local/log.h; either
+ * may be NULL. */
+int run_xy(const pass &p, const volume *one, const volume *two, bool along_y, bool highpass, vp_err *err);
+/* Along z, or along y, which is the same with another step, from `one`. Of two filters it is p (may be NULL), `two` is
+ * q. */
+int run_z(const pass &p, const volume *one, const volume *two, const volume &out, int along, bool highpass,
           vp_err *err);
 /* The least shared memory that a block of these takes. */
 size_t line_least(line_form form, int radius);

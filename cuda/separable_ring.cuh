@@ -16,12 +16,9 @@ struct ring {
     int rows; /* a multiple of UNIT */
     int pitch;
     int first; /* row of slot 0 */
-};
 
-__device__ __forceinline__ float *ring_row(const ring &r, int row)
-{
-    return r.data + (row - r.first) % r.rows * r.pitch;
-}
+    __device__ __forceinline__ float *row(int r) const { return data + (r - first) % rows * pitch; }
+};
 
 /* A column of it; the slot is a multiple of 8. */
 struct read_ring {
@@ -58,10 +55,6 @@ struct read_ring {
         return {column, slot_of(b) * pitch, rows * pitch, pitch};
     }
 
-    __device__ __forceinline__ read_ring(const ring &r, int slot, int x)
-        : column(r.data + x), rows(r.rows), pitch(r.pitch), slot(slot)
-    {
-    }
     __device__ __forceinline__ const float *block(int b) const
     {
         return column + slot_of(b) * pitch;
@@ -91,6 +84,9 @@ struct read_ring {
 struct march {
     int begin, end, blocks, lag, step, padded_radius;
     int need_lo, need_hi; /* rows to be read; outside the image only where it wraps around */
+
+    __device__ __forceinline__ int row(int t) const { return begin - padded_radius + step * t; }
+    __device__ __forceinline__ bool needed(int t) const { return row(t) < need_hi && row(t) + step > need_lo; }
 };
 
 __device__ __forceinline__ march march_over(const axis &a, int radius, int begin, int end, int step)
@@ -109,17 +105,6 @@ __device__ __forceinline__ march march_over(const axis &a, int radius, int begin
         m.need_hi = min(m.need_hi, a.n);
     }
     return m;
-}
-
-__device__ __forceinline__ int step_row(const march &m, int t)
-{
-    return m.begin - m.padded_radius + m.step * t;
-}
-
-__device__ __forceinline__ bool step_needed(const march &m, int t)
-{
-    const int row = step_row(m, t);
-    return row < m.need_hi && row + m.step > m.need_lo;
 }
 
 }

@@ -11,12 +11,25 @@
 namespace vp
 {
 
-/* The outputs in `mask` of a line. */
-__device__ __forceinline__ void store_line(char *p, long long to, long long step, int type, const float (&v)[UNIT],
-                                           unsigned mask)
+/* A line in device memory from sample `at` on. */
+struct samples {
+    char *data;
+    long long at, step;
+    int type;
+};
+
+/* From a voxel on along an axis. */
+__device__ __forceinline__ samples samples_of(const volume &v, int axis, int x, int y, int z)
 {
-    typed(p, type, [&](auto *q) {
-        q += to;
+    return {v.data, place_of(v, x, y, z), v.step[axis], v.type};
+}
+
+/* The outputs in `mask` of a line. */
+__device__ __forceinline__ void store_line(const samples &to, const float (&v)[UNIT], unsigned mask)
+{
+    const long long step = to.step;
+    typed(to.data, to.type, [&](auto *q) {
+        q += to.at;
         if (mask == (1u << UNIT) - 1) {
 #pragma unroll
             for (int j = 0; j < UNIT; j++, q += step)
@@ -34,15 +47,15 @@ __device__ __forceinline__ void store_line(char *p, long long to, long long step
 }
 
 /* v = sample - v: high-pass. */
-__device__ __forceinline__ void subtract_line(const char *p, long long from, long long step, int type,
-                                              float (&v)[UNIT], unsigned mask)
+__device__ __forceinline__ void subtract_line(const samples &from, float (&v)[UNIT], unsigned mask)
 {
+    long long at = from.at;
 #pragma unroll
     for (int j = 0; j < UNIT; j++) {
         if (mask >> j & 1)
-            v[j] = load_sample(p, from, type) - v[j];
-        from += step;
-        asm volatile("" : "+l"(from));
+            v[j] = load_sample(from.data, at, from.type) - v[j];
+        at += from.step;
+        asm volatile("" : "+l"(at));
     }
 }
 
@@ -106,15 +119,15 @@ template <class Four> __device__ __forceinline__ float4 floats_at(const float *a
 
 constexpr int FEW = 4; /* outputs at an edge that are made together */
 
-__device__ __forceinline__ void store_few(char *p, long long to, long long step, int type, bool highpass,
-                                          const view &source, long long from, long long from_step,
+/* Those in `mask` from output j of the line on; high-pass of `from`. */
+__device__ __forceinline__ void store_few(const samples &to, bool highpass, const samples &from, int j,
                                           const float (&v)[FEW], unsigned mask)
 {
 #pragma unroll
     for (int e = 0; e < FEW; e++)
         if (mask >> e & 1) {
-            const float s = highpass ? load_sample(source.data, from + e * from_step, source.type) - v[e] : v[e];
-            store_sample(p, to + e * step, type, s);
+            const float s = highpass ? load_sample(from.data, from.at + (j + e) * from.step, from.type) - v[e] : v[e];
+            store_sample(to.data, to.at + (j + e) * to.step, to.type, s);
         }
 }
 

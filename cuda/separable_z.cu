@@ -11,15 +11,12 @@ namespace vp
 constexpr int Z_WARPS = 4, Z_AHEAD = 2; /* steps that are on their way while one is worked on */
 
 struct z_args {
-    view in[2]; /* f32; NF = 1: the samples. NF = 2: p (data may be NULL: nothing), q */
-    char *out;
-    long long out_pitch, out_plane;
-    int out_type, out_lo[3], out_hi[3];
+    volume in[2]; /* f32; NF = 1: the samples. NF = 2: p (data may be NULL: nothing), q */
+    volume out, source; /* source: for highpass */
     axis z;
     taps f[2];
-    int strips, chunks, chunk_planes;
+    int strips, chunk_planes;
     bool highpass;
-    view source; /* for highpass */
 };
 
 __host__ __device__ constexpr int z_ring_rows(int r)
@@ -33,19 +30,19 @@ __host__ __device__ constexpr size_t z_shared(int nf, int r)
 }
 
 /* UNIT planes from `plane` on of 32 columns of row y, also planes outside the image, into a warp's ring. */
-__device__ __forceinline__ void stage_planes(const z_args &a, const march &m, const view &in, const ring &to, int x0,
+__device__ __forceinline__ void stage_planes(const z_args &a, const march &m, const volume &in, const ring &to, int x0,
                                              int y, int plane)
 {
-    const int lane = threadIdx.x % 32, q = lane % 8, x = x0 + 4 * q, width = min(4, a.out_hi[0] - x);
-    float *slot = ring_row(to, plane) + lane / 8 * 32 + 4 * q;
-    const long long at = (long long)(y - in.lo[1]) * in.pitch + (x - in.lo[0]);
-    const bool whole = width == 4 && ((in.plane | at) & 3) == 0;
+    const int lane = threadIdx.x % 32, q = lane % 8, x = x0 + 4 * q, width = min(4, a.out.hi[0] - x);
+    float *slot = to.row(plane) + lane / 8 * 32 + 4 * q;
+    const long long at = (long long)(y - in.lo[1]) * in.step[1] + (x - in.lo[0]);
+    const bool whole = width == 4 && ((in.step[2] | at) & 3) == 0;
     if (width <= 0)
         return;
     if (whole && plane >= max(m.begin - a.f[0].radius, 0) && plane + UNIT <= min(m.end + a.f[0].radius, a.z.n)) {
-        const char *p = in.data + 4 * ((long long)(plane + lane / 8 - in.lo[2]) * in.plane + at);
+        const char *p = in.data + 4 * ((long long)(plane + lane / 8 - in.lo[2]) * in.step[2] + at);
 #pragma unroll
-        for (int r = 0; r < UNIT; r += 4, slot += 4 * 32, p += 16 * in.plane)
+        for (int r = 0; r < UNIT; r += 4, slot += 4 * 32, p += 16 * in.step[2])
             copy_async<16>(slot, p);
         return;
     }
@@ -55,7 +52,7 @@ __device__ __forceinline__ void stage_planes(const z_args &a, const march &m, co
         if (z < m.begin - a.f[0].radius || z >= m.end + a.f[0].radius)
             continue;
         const int from = edge_from(a.z.rule, z, a.z.n);
-        const char *const p = in.data + 4 * ((long long)(from - in.lo[2]) * in.plane + at);
+        const char *const p = in.data + 4 * ((long long)(from - in.lo[2]) * in.step[2] + at);
         if (from < 0)
             *reinterpret_cast<float4 *>(slot) = make_float4(0, 0, 0, 0);
         else if (whole)
@@ -82,23 +79,19 @@ __global__ void __launch_bounds__(32 * Z_WARPS, NF == 1 ? 4 : 3) k_z(const __gri
     float *at = shared + NF * Z_WARPS * ring_rows * 32;
     if (R == 0) {
 #pragma unroll
-        for (int n = 0; n < NF; n++) {
-            for (int k = tid; k < padded(radius); k += 32 * Z_WARPS)
-                at[k] = a.f[n].t[k];
-            tz[n] = at;
-            at += padded(radius);
-        }
+        for (int n = 0; n < NF; n++)
+            tz[n] = share_taps(a.f[n], radius, at);
         __syncthreads();
     }
     const unsigned block = blockIdx.x;
-    const int rows = a.out_hi[1] - a.out_lo[1];
-    const int x0 = a.out_lo[0] + ((int)(block % a.strips) * Z_WARPS + warp) * 32;
-    const int y = a.out_lo[1] + (int)(block / a.strips % rows), x = x0 + lane;
-    const int begin = a.out_lo[2] + (int)(block / a.strips / rows) * a.chunk_planes;
-    if (x0 >= a.out_hi[0])
+    const int rows = a.out.hi[1] - a.out.lo[1];
+    const int x0 = a.out.lo[0] + ((int)(block % a.strips) * Z_WARPS + warp) * 32;
+    const int y = a.out.lo[1] + (int)(block / a.strips % rows), x = x0 + lane;
+    const int begin = a.out.lo[2] + (int)(block / a.strips / rows) * a.chunk_planes;
+    if (x0 >= a.out.hi[0])
         return;
-    const march m = march_over(a.z, radius, begin, min(begin + a.chunk_planes, a.out_hi[2]), UNIT);
-    ring mine = {shared + NF * warp * ring_rows * 32, ring_rows, 32, step_row(m, 0)};
+    const march m = march_over(a.z, radius, begin, min(begin + a.chunk_planes, a.out.hi[2]), UNIT);
+    ring mine = {shared + NF * warp * ring_rows * 32, ring_rows, 32, m.row(0)};
     const bool two = NF == 2 && a.in[0].data;
     const int steps = m.blocks + m.lag;
 #pragma unroll 1
@@ -110,57 +103,48 @@ __global__ void __launch_bounds__(32 * Z_WARPS, NF == 1 ? 4 : 3) k_z(const __gri
             for (int n = two ? 0 : NF - 1; n < NF; n++) {
                 ring r = mine;
                 r.data += n * ring_rows * 32;
-                stage_planes(a, m, a.in[n], r, x0, y, step_row(m, t + Z_AHEAD));
+                stage_planes(a, m, a.in[n], r, x0, y, m.row(t + Z_AHEAD));
             }
         copies_close();
         const int i = m.begin + (t - m.lag) * UNIT;
-        if (t < m.lag || x >= a.out_hi[0])
+        if (t < m.lag || x >= a.out.hi[0])
             continue;
         const unsigned there = first_of(m.end - i);
-        const long long to = (long long)(i - a.out_lo[2]) * a.out_plane + (long long)(y - a.out_lo[1]) * a.out_pitch +
-                             (x - a.out_lo[0]);
-        const long long from = (long long)(i - a.source.lo[2]) * a.source.plane +
-                               (long long)(y - a.source.lo[1]) * a.source.pitch + (x - a.source.lo[0]);
+        const samples to = samples_of(a.out, 2, x, y, i), from = samples_of(a.source, 2, x, y, i);
         const int slot = (i - mine.first) % ring_rows;
-        const read_ring ring_a(mine, slot, lane), ring_b(mine, slot, lane + (NF - 1) * ring_rows * 32);
-        const unsigned mask = ROWS ? row_mask(a.z, a.f[NF - 1], i) : 0, inside = there & ~mask;
-        if (inside) {
-            float v[1][UNIT], w[1][UNIT];
-            filter_unit<1, R>(ring_b, a.z, a.f + NF - 1, tz + NF - 1, i, v);
-            if (two) {
-                filter_unit<1, R>(ring_a, a.z, a.f, tz, i, w);
-#pragma unroll
-                for (int j = 0; j < UNIT; j++)
-                    v[0][j] = w[0][j] + v[0][j];
-            }
-            if (NF == 1 && a.highpass)
-                subtract_line(a.source.data, from, a.source.plane, a.source.type, v[0], inside);
-            store_line(a.out, to, a.out_plane, a.out_type, v[0], inside);
-        }
-        if constexpr (ROWS)
-#pragma unroll 1
-            for (int j = 0; j < UNIT; j += FEW) {
-                const unsigned some = mask >> j & ((1u << FEW) - 1);
-                float v[1][FEW], w[1][FEW];
-                if (!some)
-                    continue;
-                filter_few<1>(ring_b, a.z, a.f + NF - 1, i, j, some, v);
+        const read_ring ring_a = {mine.data + lane, ring_rows, 32, slot};
+        const read_ring ring_b = {ring_a.column + (NF - 1) * ring_rows * 32, ring_rows, 32, slot};
+        filter_line<1, R, ROWS>(
+            ring_b, a.z, a.f + NF - 1, tz + NF - 1, i,
+            [&](unsigned mask, float(&v)[1][UNIT]) {
+                float w[1][UNIT] = {};
                 if (two) {
-                    filter_few<1>(ring_a, a.z, a.f, i, j, some, w);
+                    filter_unit<1, R>(ring_a, a.z, a.f, tz, i, w);
+#pragma unroll
+                    for (int j = 0; j < UNIT; j++)
+                        v[0][j] = w[0][j] + v[0][j];
+                }
+                if (NF == 1 && a.highpass)
+                    subtract_line(from, v[0], mask & there);
+                store_line(to, v[0], mask & there);
+            },
+            [&](int j, unsigned mask, float(&v)[1][FEW]) {
+                float w[1][FEW];
+                if (two) {
+                    filter_few<1>(ring_a, a.z, a.f, i, j, mask, w);
 #pragma unroll
                     for (int e = 0; e < FEW; e++)
                         v[0][e] = w[0][e] + v[0][e];
                 }
-                store_few(a.out, to + j * a.out_plane, a.out_plane, a.out_type, NF == 1 && a.highpass, a.source,
-                          from + j * a.source.plane, a.source.plane, v[0], some & there >> j);
-            }
+                store_few(to, NF == 1 && a.highpass, from, j, v[0], mask & there >> j);
+            });
     }
 }
 
-static view swapped(view v, bool swap)
+static volume swapped(volume v, bool swap)
 {
     if (swap) {
-        std::swap(v.pitch, v.plane);
+        std::swap(v.step[1], v.step[2]);
         std::swap(v.lo[1], v.lo[2]);
         std::swap(v.hi[1], v.hi[2]);
     }
@@ -172,37 +156,33 @@ size_t z_least(int filters, int radius)
     return z_shared(filters, radius);
 }
 
-int run_z(const pass &p, const view *const in[2], const vp_area &out, vp_type type, int along, bool highpass,
-          vp_err *err)
+int run_z(const pass &p, const volume *one, const volume *two, const volume &out, int along, bool highpass, vp_err *err)
 {
-    const bool two = p.s->filters == 2, swap = along == 1;
+    const bool swap = along == 1;
     if (by_line(p, along))
-        return run_line(p, volume_of(*in[0]), volume_of(view_of(&out, type)), along, highpass, err);
-    const view to = swapped(view_of(&out, type), swap);
+        return run_line(p, *one, out, along, highpass, err);
+    const volume to = swapped(out, swap);
     z_args a = {};
-    for (int i = 0; i < 2; i++)
-        if (in[i])
-            a.in[i] = swapped(*in[i], swap);
-    a.out = (char *)out.data;
-    a.out_pitch = to.pitch;
-    a.out_plane = to.plane;
-    a.out_type = type;
-    std::copy(to.lo, to.lo + 3, a.out_lo);
-    std::copy(to.hi, to.hi + 3, a.out_hi);
+    if (one)
+        a.in[0] = swapped(*one, swap);
+    if (two)
+        a.in[1] = swapped(*two, swap);
+    a.out = to;
     a.z = axis_at(p, along);
     std::copy(p.f[along], p.f[along] + 2, a.f);
     const int r = a.f[0].radius, rows = to.hi[1] - to.lo[1], planes = to.hi[2] - to.lo[2];
     a.strips = (to.hi[0] - to.lo[0] + 32 * Z_WARPS - 1) / (32 * Z_WARPS);
     a.chunk_planes = march_length((int64_t)a.strips * rows, planes, r, p.args->queue->sms);
-    a.chunks = (planes + a.chunk_planes - 1) / a.chunk_planes;
+    const int64_t chunks = (planes + a.chunk_planes - 1) / a.chunk_planes;
     a.highpass = highpass;
     a.source = swapped(p.source, swap);
     void (*const kernel)(z_args) =
-        two           ? code_for(r, radii<4, 6, 8, 12>(), [](auto c) { return k_z<2, decltype(c)::value, true>; })
-        : a.f[0].edge ? k_z<1, 0, true>
-                      : code_for(r, radii<2, 3, 4, 6, 8, 10, 12, 16>(),
-                                 [](auto c) { return k_z<1, decltype(c)::value, false>; });
-    return vp_start(err, p.args->queue->stream, kernel, dim3((unsigned)((int64_t)a.strips * rows * a.chunks)),
+        p.s->filters == 2 ? code_for(r, radii<0, 4, 6, 8, 12>(),
+                                     [](auto c) { return k_z<2, decltype(c)::value, true>; })
+        : a.f[0].edge     ? k_z<1, 0, true>
+                          : code_for(r, radii<0, 2, 3, 4, 6, 8, 10, 12, 16>(),
+                                     [](auto c) { return k_z<1, decltype(c)::value, false>; });
+    return vp_start(err, p.args->queue->stream, kernel, dim3((unsigned)(a.strips * rows * chunks)),
                     dim3(32 * Z_WARPS), z_shared(p.s->filters, r), a);
 }
 

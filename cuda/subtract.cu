@@ -4,43 +4,31 @@
 #include "footprint.cuh"
 #include "local/extremum.h"
 
-#include <cstdio>
 #include <type_traits>
 
 namespace
 {
 
-template <class S, class D>
-__global__ void __launch_bounds__(256) subtract_kernel(vp_area a, vp_area b, vp_area out)
+template <class S, class D> __global__ void __launch_bounds__(256) subtract_kernel(vp_area a, vp_area b, vp_area out)
 {
-    int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
-        return;
-    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z)
+    vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         *vp_at<D>(out, x, y, z) = (D)(*vp_at<S>(a, x, y, z) - *vp_at<S>(b, x, y, z));
+    });
 }
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
     /* the difference of two i16 is a u16 */
-    if ((VP_EXTREMUM_TYPES & 1u << op->in) && op->out == (op->in == VP_I16 ? VP_U16 : op->in) && op->inputs == 2)
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
-}
-
-template <class S, class D> int run(const struct vp_work *args, struct vp_err *err)
-{
-    const vp_grid_of g(args->out->box);
-    return vp_start(err, args->queue->stream, subtract_kernel<S, D>, g.grid, g.threads, 0, args->in[0], args->in[1],
-                    *args->out);
+    return vp_has_types((VP_EXTREMUM_TYPES & 1u << op->in) && op->out == (op->in == VP_I16 ? VP_U16 : op->in), op, why,
+                        size);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
 {
     return vp_by_type(op->in, [=](auto s) {
         using S = decltype(s);
-        return run<S, std::conditional_t<std::is_same<S, int16_t>::value, uint16_t, S>>(args, err);
+        using D = std::conditional_t<std::is_same<S, int16_t>::value, uint16_t, S>;
+        return vp_start_voxels(err, args, args->out->box, subtract_kernel<S, D>, args->in[0], args->in[1], *args->out);
     });
 }
 

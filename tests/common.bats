@@ -480,9 +480,9 @@ with_file() {
 keeps() {
     local need limit peak
     run "$@" --memory 1KiB
-    need=$(sed -n 's/.* \(takes\|need\) \([0-9.]*\) MiB.*/\2/p' <<<"$output")
+    need=$(sed -n 's/.* \(takes\|need\) \([0-9.]*\) \([KM]\)iB.*/\2 \3/p' <<<"$output")
     [ "$status" -ge 2 ] && [ -n "$need" ] || { echo "$*: status $status: $output"; return 1; }
-    limit=$(awk -v n="$need" 'BEGIN { printf "%d", (n + 0.06) * 1048576 }')
+    limit=$(awk '{ printf "%d", ($1 + 0.06) * ($2 == "K" ? 1024 : 1048576) }' <<<"$need")
     run --separate-stderr "$@" --memory "$limit" --stats stats.json
     [ "$status" -le 1 ] && [ -z "$stderr" ] || { echo "$* --memory $limit: status $status: $stderr"; return 1; }
     peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)

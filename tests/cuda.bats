@@ -94,6 +94,28 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
     ok img-cmp pipe.tif fused.tif
 }
 
+@test "voxels as fine as the detector, to the corners of the field of view: tensor tiles hold them on every slab" {
+    needs_gpu
+    ct-geom --sod 400 --sdd 600 --detector 320x80 --pitch 0.5 --views 240 >geometry
+    head -c $((320 * 80 * 240 * 2)) /dev/urandom | img-convert --raw-in 320x80:u16le --type f32 -o noise.tif
+    local bp=(ct-backproject -q -g geometry --volume 320x320x75 --voxel 0.337333 noise.tif)
+    "${bp[@]}" --device cuda:0 --plan >plan
+    cat plan
+    # devices that have them (see choose() in cuda/backproject_choice.cu) plan them up to s = 1.23, and must to 1.25
+    if ct-backproject -q -g geometry --volume 320x320x75 --voxel 0.333333 noise.tif --device cuda:0 --plan | grep -q tiles; then
+        grep -q "s 1, 16 slices a thread, tensor tiles" plan
+    fi
+    "${bp[@]}" --device cpu -o cpu.tif
+    "${bp[@]}" --device cuda:0 -o gpu.tif
+    ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif
+    "${bp[@]}" --device cuda:0 --device-memory 12MiB -o parts.tif
+    ok img-cmp parts.tif gpu.tif
+    "${bp[@]}" --device cuda:0 --slab :33 -o a.tif
+    "${bp[@]}" --device cuda:0 --slab 33: -o b.tif
+    ct-reduce --device cpu --join a.tif b.tif -o joined.tif
+    ok img-cmp joined.tif gpu.tif
+}
+
 @test "device memory: planned for, and refused where not even a slice fits: 3" {
     needs_gpu
     ct-geom "${geometry[@]}" --views 60 | ct-phantom -g - -o scan.tif

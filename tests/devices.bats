@@ -79,3 +79,12 @@ setup() {
     ok img-gauss --sigma 2 --raw-in 1024x1024:f32le large.raw -o out.tif --plan
     [[ "$output" != *"device: "* ]]
 }
+
+@test "a device without kernels for reconstruction is refused in one line, also where only a plan is wanted" {
+    ct-geom --sod 400 --sdd 600 --detector 16x8 --pitch 10 --views 8 | ct-phantom -g - -o tiny.tif
+    for how in "" --plan "--plan --ranks 2" "--filter-on gpu"; do
+        # shellcheck disable=SC2086
+        fails 3 "device cuda: its plugin has no kernels for back-projection" ct-fdk --device cuda $how tiny.tif
+    done
+    fails 3 "no kernels for back-projection" ct-backproject -q --device cuda tiny.tif
+}

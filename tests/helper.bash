@@ -64,6 +64,21 @@ noise() {
     img-convert --raw-in "${w}x$h:${3/8/8}$([ "$3" = u8 ] || echo le)" noise.raw -o "$1"
 }
 
+# tall FILE PAGES: pages of 1500 x 3000 f32 (18 MB), no two halves of them alike
+tall() {
+    local i
+    noise half.tif 1500x1500x1 f32
+    for ((i = 1; i <= 2 * $2; i++)); do img-math --raw-out "a * $i" half.tif; done > tall.raw
+    img-convert --raw-in "1500x3000x$2:f32le" tall.raw -o "$1"
+}
+
+# took_at_most BYTES: of memory, what wrote stats.json
+took_at_most() {
+    local peak
+    peak=$(sed -n 's/.*"peak_memory": *\([0-9]*\).*/\1/p' stats.json)
+    [ "$peak" -gt 1000000 ] && [ "$peak" -le "$1" ] || { echo "took $peak bytes, expected at most $1"; return 1; }
+}
+
 # numbers FILE LETTER: all samples, unpacked
 numbers() {
     img-convert --raw-out "$1" | perl -e 'undef $/; print join(" ", unpack("$ARGV[0]*", <STDIN>)), "\n"' -- "$2"

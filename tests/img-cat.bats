@@ -224,3 +224,42 @@ samples() {
     fails 2 "--set: expected KEY=VALUE" img-cat --set voxel a.tif
     fails 2 "one line without control characters" img-cat --set "note=$(printf 'a\033b')" a.tif
 }
+
+@test "pages larger than the memory go through as rows, from files and pipes" {
+    tall a.tif 2
+    img-cat -m 900M a.tif >want.tif
+    cat a.tif | img-cat -m 9M --stats stats.json | cmp - want.tif
+    took_at_most 17000000
+    img-cat -m 9M --stats stats.json a.tif | cmp - want.tif
+    took_at_most 17000000
+    img-cat --raw-out want.tif | cmp - tall.raw
+    # part of them; all of a pipe is read
+    perl -e 'undef $/; binmode STDIN; $a = <STDIN>; for $p (1, 0) { for $y (100 .. 2499) {
+        print substr($a, (($p * 3000 + $y) * 1500 + 7) * 4, 4 * 1200) } }' \
+        < tall.raw > want.raw
+    img-cat -m 9M --region 7:1207,100:2500 --pages 1,0 --raw-out --stats stats.json a.tif | cmp - want.raw
+    took_at_most 17000000
+    tail -c $((1200 * 2400 * 4)) want.raw > first.raw
+    cat a.tif | img-cat -m 9M --region 7:1207,100:2500 --pages 0 --raw-out --stats stats.json | cmp - first.raw
+    took_at_most 17000000
+    head -c $((1200 * 2400 * 4)) want.raw > last.raw
+    cat a.tif | img-cat -m 9M --region 7:1207,100:2500 --pages -1 --raw-out | cmp - last.raw
+    head -c 30000000 a.tif > cut.tif
+    fails 1 "page 1: truncated" sh -c 'cat cut.tif | img-cat -m 9M --pages 0 >got.tif'
+    fails 1 "page 1: truncated" sh -c 'cat cut.tif | img-cat -m 9M --region :,:10 >got.tif'
+    # other programs that go page by page
+    img-convert -m 900M --type u16 --scale 100,7 a.tif -o want.tif
+    cat a.tif | img-convert -m 9M --type u16 --scale 100,7 --stats stats.json >got.tif
+    took_at_most 17000000
+    cmp got.tif want.tif
+    img-convert -m 9M --type u16 --auto a.tif >got.tif
+    img-convert -m 900M --type u16 --auto a.tif | cmp - got.tif
+    img-info --statistics --histogram 9 --percentiles 3,50 -m 900M a.tif > want.txt
+    img-info --statistics --histogram 9 --percentiles 3,50 -m 30M a.tif | cmp - want.txt
+    values=$(img-info --value min,mean,std,sum -m 900M --region :,5:2900 a.tif)
+    [ "$(cat a.tif | img-info --value min,mean,std,sum -m 9M --region :,5:2900 --stats stats.json)" = "$values" ]
+    took_at_most 17000000
+    # who must hold back a page, and who compresses it, needs it whole
+    fails 3 "the smallest portion, a page, takes" sh -c 'img-cat -m 9M --compress deflate a.tif -o got.tif'
+    fails 3 "the smallest portion, a page, takes" sh -c 'cat tall.raw | img-cat --raw-in 1500x3000:f32le -m 9M >got.tif'
+}

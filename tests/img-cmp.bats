@@ -145,3 +145,25 @@ differs() {
     img-convert --type u8 --scale 0.001,0 a.tif -o none.tif
     fails 2 "none.tif: the mask selects no sample" img-cmp --mask none.tif a.tif a.tif
 }
+
+@test "pages larger than the memory are compared row by row, from files and pipes" {
+    tall a.tif 2
+    img-math 'a + (x + 2 * y) % 7 * 0.01 + 5 * (page == 1 and y == 2801 and x == 77)' a.tif -o b.tif
+    for region in :,: 4:1404,100:2999; do
+        set -- --region "$region"
+        run img-cmp -m 900M "$@" a.tif b.tif
+        [ "$status" -eq 1 ]
+        want=$output
+        [[ "$want" == *"page 1: "* ]]
+        run img-cmp -m 12M "$@" --stats stats.json a.tif b.tif
+        [ "$output" = "$want" ]
+        took_at_most 21000000
+        run sh -c 'cat b.tif | img-cmp -m 12M --stats stats.json "$@" a.tif -' sh "$@"
+        [ "$output" = "$want" ]
+        took_at_most 21000000
+    done
+    img-cat --pages 0 b.tif -o short.tif
+    fails 2 "expected 2 pages, got 1" img-cmp -m 12M a.tif short.tif
+    head -c 30000000 b.tif > cut.tif
+    fails 2 "page 1: truncated" sh -c 'cat cut.tif | img-cmp -q -m 12M a.tif -'
+}

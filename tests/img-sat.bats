@@ -179,3 +179,48 @@ printed() {
     fails 2 "--boxes prints numbers" img-sat --boxes boxes --exclusive a.tif
     fails 2 "--json goes with --boxes only" img-sat --json a.tif -o b.tif
 }
+
+# exactly LIST FILE W: sum of each box of an image in f64, with digits that are not rounded before the last
+exactly() {
+    img-convert --type f64 --raw-out "$2" | perl -MMath::BigFloat -e '($list, $w) = @ARGV; undef $/; @a = unpack("d<*", <STDIN>);
+        open F, $list; $/ = "\n"; while (<F>) { ($name, $x, $y) = split; ($x0, $x1) = split /:/, $x; ($y0, $y1) = split /:/, $y;
+            $s = Math::BigFloat->bzero; for $r ($y0 .. $y1 - 1) { $s += Math::BigFloat->new(sprintf "%.60e", $a[$r * $w + $_])
+                for $x0 .. $x1 - 1 } printf "%s %.15g\n", $name, $s->numify }' "$1" "$3"
+}
+
+@test "boxes of floats are exact: beside values that are far larger, of values that cancel, of small differences" {
+    # columns of 1e30 and -1e30 around some of about 1e-6, rows that cancel but for 2^-40
+    perl -e 'srand 4; for $y (0 .. 29) { print pack "f<*", map { $_ < 10 ? 1e30 * (rand() - 0.5) : $_ < 20 ? 1e-6 * rand()
+        : ($_ % 2 ? -1 : 1) * (1 + $y) + ($_ == 21 ? 2 ** -20 : 0) } 0 .. 29 }' > wide.raw
+    img-convert --raw-in 30x30:f32le wide.raw -o wide.tif
+    perl -e 'srand 5; sub r { ($n) = @_; $a = int rand $n; $b = $a + 1 + int rand($n - $a); "$a:$b" }
+        print "b$_ " . r(30) . " " . r(30) . "\n" for 1 .. 60' > boxes
+    printf 'small 10:20 3:5\ncancel 20:30 0:30\none 12:13 29:30\n' >> boxes
+    ok img-sat --boxes boxes wide.tif
+    awk 'NR > 1 { printf "%s %.15g\n", $1, $6 }' <<<"$output" > got
+    exactly boxes wide.tif 30 > want
+    [ "$(wc -l < want)" = 63 ]
+    cmp got want
+    # a mean of 1e6, of which f32 has 16 to the unit
+    perl -e 'print pack "f<*", map { 1e6 + ($_ % 2 ? 0.125 : -0.125) } 1 .. 900' > offset.raw
+    ok img-sat --boxes <(echo 0:30 0:30) --raw-in 30x30:f32le offset.raw
+    [[ "${lines[1]}" == *$'\t900\t900000000\t1000000\t0.125' ]]
+}
+
+@test "boxes: NaN and infinities show where they are; 64-bit integers are whole; what a pipe lacks is said" {
+    perl -e '@a = (1) x 100; $a[11] = "nan"; $a[15] = "inf"; $a[55] = "-inf"; print pack "f<*", @a' > odd.raw
+    printf 'nan 0:3 0:3\ninf 4:9 1:3\nboth 4:9 1:9\nclean 0:10 6:10\nless 2:5 1:10\n' > boxes
+    ok img-sat --boxes boxes --raw-in 10x10:f32le odd.raw
+    [ "$(awk 'NR > 1 { print $1, $6, $7, $8 }' <<<"$output")" = "nan nan nan nan
+inf inf inf nan
+both nan nan nan
+clean 40 1 0
+less 27 1 0" ]
+    perl -e 'print pack "Q<*", map { 18446744073709551615 - $_ } 0 .. 99' > large.raw
+    ok img-sat --boxes <(echo 0:10 0:10) --raw-in 10x10:u64le large.raw
+    [[ "${lines[1]}" == *$'\t100\t1844674407370955156550\t'* ]]
+    noise a.tif 31x22x5 f32
+    run -1 --separate-stderr bash -c 'cat a.tif | img-sat --3d --boxes <(echo 1:2 1:2 3:8)'
+    [[ "$stderr" == *"z 3:8: "* ]]
+    fails 3 "device cuda: img-sat works on the CPU only" img-sat --boxes boxes --device cuda a.tif
+}

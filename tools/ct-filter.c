@@ -81,12 +81,12 @@ static void show(struct vp_run *run, const struct vp_scan *scan, const struct vp
     vp_plan(run, "input", "%lld x %lld, %lld pages", (long long)in->nx, (long long)in->ny,
             (long long)out->pages);
     vp_plan(run, "scan", "%s, %.6g degrees", kinds[scan->kind], scan->arc * 57.29577951308232);
-    vp_plan(run, "filter", "%s", vp_filter_describe(f));
+    vp_plan(run, "filter", "%s", vp_filter_tables(f)->describe);
     if (out->nx != in->nx)
         vp_plan(run, "output", "%lld columns: the side that the detector does not see is added",
                 (long long)out->nx);
     vp_plan(run, "memory", "%s of %s for tables, the rest for pages",
-            vp_format_bytes(bytes, sizeof bytes, vp_filter_bytes(f)),
+            vp_format_bytes(bytes, sizeof bytes, vp_filter_tables(f)->bytes),
             vp_format_bytes(limit, sizeof limit, run->common.memory));
     vp_plan(run, "threads", "%lld", (long long)run->common.threads);
 }
@@ -120,9 +120,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         rc = 0;
         goto out;
     }
-    if (vp_filter_warning(w.filter))
-        vp_warn(run_, "%s: %s", w.name, vp_filter_warning(w.filter));
-    const uint64_t held = vp_filter_bytes(w.filter), limit = run_->common.memory;
+    if (vp_filter_tables(w.filter)->warning[0])
+        vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
+    const uint64_t held = vp_filter_tables(w.filter)->bytes, limit = run_->common.memory;
     if (held >= limit) {
         char need[16], have[16];
         vp_fail(err, VP_ERESOURCE, "the filter's tables need %s, the memory limit is %s",
@@ -140,7 +140,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (!rc && pages.done < w.pages)
         rc = vp_fail(err, VP_ERUN, "%s: the input ends after %lld pages, expected %lld", w.name,
                      (long long)pages.done, (long long)w.pages);
-    vp_stats_text(run_->stats, "filter", vp_filter_describe(w.filter));
+    vp_stats_text(run_->stats, "filter", vp_filter_tables(w.filter)->describe);
     if (!rc && pages.bad)
         vp_warn(run_, "%s: %lld samples are NaN or infinite, taken as 0", w.name, (long long)pages.bad);
 out:

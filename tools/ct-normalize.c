@@ -49,16 +49,12 @@ struct work {
 static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     struct work *const w = ctx;
-    const int64_t rows = vp_normalize_rows(w->normalize);
+    const int64_t rows = vp_normalize_facts(w->normalize).rows;
 
-    if (!w->sinograms) {
-        vp_normalize_views(w->normalize, page, n, in, out, &w->repaired);
-        return n;
-    }
-    if (rows >= 0 && page + n > rows)
+    if (w->sinograms && rows >= 0 && page + n > rows)
         return vp_fail(err, VP_ERUN, "%s: more sinograms than the %lld detector rows of the flats", w->name,
                        (long long)rows);
-    vp_normalize_sinograms(w->normalize, page, n, w->views, in, out, &w->repaired);
+    vp_normalize_pages(w->normalize, w->sinograms ? w->views : 0, page, n, in, out, &w->repaired);
     return n;
 }
 
@@ -151,7 +147,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                           err))
         goto out;
     w.normalize = normalize;
-    const uint64_t held = vp_normalize_bytes(normalize), limit = run_->common.memory;
+    const uint64_t held = vp_normalize_facts(normalize).bytes, limit = run_->common.memory;
     if (held >= limit) {
         char need[16], have[16];
         vp_fail(err, VP_ERESOURCE, "the flats need %s, the memory limit is %s",

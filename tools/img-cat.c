@@ -61,8 +61,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
     struct vp_pages pages = {.reader = reader, .writer = writer, .memory = run_->common.memory,
-                           .beside = vp_output_holds(run_, &out, run_->common.memory), .stats = run_->stats,
-                           .progress = run_->progress, .stage = "select"};
+                           .beside = vp_output_holds(run_, &out, run_->common.memory), .height = out.ny,
+                           .stats = run_->stats, .progress = run_->progress, .stage = "select"};
     rc = vp_select_run(&select, &pages, err);
 out:
     if (vp_close(run_, reader, writer, rc != 0, err))

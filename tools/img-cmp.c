@@ -56,6 +56,7 @@ static const struct vp_example examples[] = {
 struct job {
     struct vp_compare c;
     const struct vp_select *select;
+    const struct vp_pages *pages;
     struct vp_beside b, mask;
     enum vp_type type_a, type_b, type_mask;
 };
@@ -67,6 +68,14 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
     const void *b, *mask = NULL;
 
     (void)out;
+    if (j->pages->rows < ny) {
+        if (vp_beside_rows(&j->b, j->select, page, j->pages->row, j->pages->rows, &b, err))
+            return -1;
+        j->c.row = j->pages->row;
+        vp_compare_page(&j->c, vp_select_page(j->select, page), nx, j->pages->rows, in, j->type_a, b, j->type_b, NULL,
+                        j->type_mask);
+        return n;
+    }
     for (int k = 0; k < n; k++) {
         const char *a = (const char *)in + (size_t)(k * nx * ny) * vp_type_size(j->type_a);
         if (vp_beside_page(&j->b, j->select, page + k, &b, err)
@@ -168,9 +177,12 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     }
     struct vp_pages pages = {.reader = a, .memory = run_->common.memory, .stats = run_->stats,
-                           .beside = vp_beside_bytes(&j.b, &select) + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
+                           .other_bytes = vp_beside_bytes(&j.b, &select)
+                                          + (mask ? vp_beside_bytes(&j.mask, &select) : 0),
+                           .height = select.y1 - select.y0, .step = VP_COMPARE_BLOCK, .whole = mask,
                            .progress = run_->progress,
                            .stage = "compare", .work = work, .ctx = &j};
+    j.pages = &pages;
     if (vp_select_run(&select, &pages, err)
         || vp_beside_finish(&j.b, vp_select_is_all(&select) ? pages.done : in->pages, err)
         || (mask && vp_beside_finish(&j.mask, -1, err)))

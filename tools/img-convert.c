@@ -70,6 +70,7 @@ struct flatness {
 
 struct job {
     const struct vp_select *select;
+    const struct vp_pages *pages;
     struct vp_channel channel;
     enum vp_type from, to;
     double gain, offset;
@@ -82,7 +83,7 @@ struct job {
 
 static int64_t samples(const struct job *j, int n)
 {
-    return n * (j->select->x1 - j->select->x0) * (j->select->y1 - j->select->y0);
+    return n * (j->select->x1 - j->select->x0) * j->pages->rows;
 }
 
 /* Look whether samples differ: memcmp ends at the first that does, so this costs nothing on pictures. */
@@ -140,6 +141,14 @@ static uint64_t memory_of(const struct vp_run *run, const struct job *j)
     return j->channel.luminance ? run->common.memory / 2 : run->common.memory;
 }
 
+/* Of pages as they come out; the channels of one for a luminance come one after the other. */
+static void go_through(struct job *j, struct vp_pages *pages, const struct vp_stack *out)
+{
+    j->pages = pages;
+    pages->height = out->ny;
+    pages->whole = j->channel.luminance;
+}
+
 /* lo and hi are stored samples; the window is turned round where the scale was. */
 static void set_window(struct job *j, double lo, double hi)
 {
@@ -195,6 +204,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (p->whole) {
         struct vp_pages pages = {.reader = reader, .memory = memory_of(run, j), .stats = run->stats,
                                .progress = run->progress, .stage = "range", .work = range, .ctx = j};
+        go_through(j, &pages, out);
         if (vp_select_run(j->select, &pages, err) || vp_reader_seek(reader, 0, err))
             return -1;
         if (!j->extent.any)
@@ -256,6 +266,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                            .memory = memory_of(run_, &j), .beside = vp_output_holds(run_, &out, memory_of(run_, &j)),
                            .stats = run_->stats, .progress = run_->progress,
                            .stage = "convert", .work = convert, .ctx = &j};
+    go_through(&j, &pages, &out);
     rc = vp_select_run(&select, &pages, err);
     if (!rc && j.before.varies && !j.after.varies)
         vp_warn(run_, "%s: every sample became the same %s: --auto or --scale keeps the differences", name,

@@ -2,9 +2,11 @@
 /* img-sat: summed area tables of images and volumes. */
 #include "image/boxes.h"
 #include "image/sat.h"
+#include "run/pages.h"
 #include "stack/outfile.h"
 #include "stack/reader.h"
 #include "tool/image_run.h"
+#include "tool/open.h"
 #include "tool/tool.h"
 
 #include <string.h>
@@ -72,7 +74,7 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
         vp_fail(err, VP_EUSAGE, "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
         return vp_hint(err, "without --3d each has a table of its own; img-convert --set axes=x,y,z makes them a volume");
     }
-    if (!p->volume)
+    if (!p->volume && !p->boxes)
         vp_images_lines(im);
     im->twin = p->squares;
     return 0;
@@ -89,48 +91,32 @@ static enum vp_type type_of(const struct vp_images *im, const struct params *p)
     return p->type == AUTO ? vp_sat_type(im->type, samples) : types[p->type];
 }
 
-/* ---- boxes ---- */
-
-struct list {
+static int measure_boxes(struct vp_images *im, struct vp_run *run_, const struct params *p, struct vp_err *err)
+{
+    const enum vp_type type = vp_reader_stack(im->reader[0])->type;
+    const int64_t images = im->outer < VP_UNKNOWN ? im->inner * im->outer : VP_UNKNOWN,
+                  size[3] = {im->size[0], im->size[1], p->volume ? im->size[2] : 1};
+    struct vp_pages pages = {.reader = im->reader[0], .memory = run_->common.memory, .stats = run_->stats,
+                             .progress = run_->progress, .stage = "sums"};
     struct vp_boxes boxes;
-    const struct vp_run *run;
-    enum vp_type in;
-    int64_t inner, images;
-};
-
-static int begin(void *ctx, struct vp_err *err)
-{
-    struct list *l = ctx;
-    return vp_outfile_open(&l->boxes.out, l->run->common.output, err)
-           || vp_boxes_begin(&l->boxes, l->in, l->inner, l->images, err) ? -1 : 0;
-}
-
-static int sums(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
-{
-    return vp_boxes_sums(&((struct list *)ctx)->boxes, page, samples, n, err);
-}
-
-static int squares(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
-{
-    return vp_boxes_squares(&((struct list *)ctx)->boxes, page, samples, n, err);
-}
-
-static int end(void *ctx, struct vp_err *err)
-{
-    return vp_boxes_end(&((struct list *)ctx)->boxes, err);
-}
-
-static int measure_boxes(struct vp_images *im, struct vp_run *run_, struct vp_chain *chain, const struct params *p,
-                         const int64_t size[3], struct vp_err *err)
-{
-    struct list l = {.run = run_, .in = im->type, .inner = im->inner,
-                     .images = im->outer < VP_UNKNOWN ? im->inner * im->outer : VP_UNKNOWN};
-    const struct vp_images_watch watch = {begin, sums, squares, end, &l};
-    const int rc = vp_boxes_read(&l.boxes, p->boxes, size, p->volume, err);
-    l.boxes.json = p->json;
-    const int done = rc ? -1 : vp_images_watch(im, run_, chain, &watch, err);
-    vp_boxes_free(&l.boxes);
-    return done;
+    int rc = vp_boxes_read(&boxes, p->boxes, size, p->volume, err);
+    boxes.json = p->json;
+    if (!rc) {
+        vp_boxes_pages(&boxes, im->inner, &pages);
+        rc = vp_pages_fit(&pages, err);
+        vp_plan(run_, "boxes", "%lld in one pass, on %lld thread%s", (long long)boxes.n,
+                (long long)run_->common.threads, run_->common.threads > 1 ? "s" : "");
+    }
+    if (!rc && !vp_plan_done(run_))
+        rc = vp_outfile_open(&boxes.out, run_->common.output, err)
+             || vp_boxes_begin(&boxes, type, im->inner, images, (int)run_->common.threads, err)
+             || vp_pages_run(&pages, err) || vp_boxes_end(&boxes, err) ? -1 : 0;
+    vp_boxes_free(&boxes);
+    if (vp_close(run_, im->reader[0], NULL, rc != 0, err))
+        rc = -1;
+    im->reader[0] = NULL;
+    im->n = 0;
+    return rc;
 }
 
 static int run(struct vp_run *run_, void *params, struct vp_err *err)
@@ -148,17 +134,17 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
     if (p->json && !p->boxes)
         return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
-    if (open_images(&im, run_, p, err))
+    if ((p->boxes && vp_device_cpu(run_, err)) || open_images(&im, run_, p, err))
         goto out;
-    const int64_t size[3] = {im.size[0], im.lines ? im.size[2] : im.size[1], im.lines ? 1 : im.size[2]};
+    if (p->boxes) {
+        rc = measure_boxes(&im, run_, p, err);
+        goto out;
+    }
     const struct vp_sat_request table = {.volume = p->volume, .exclusive = p->exclusive, .squares = p->squares,
-                                         .out = type_of(&im, p)},
-                                both = {.volume = p->volume, .exclusive = true, .squares = true,
-                                        .out = vp_boxes_table(im.type)};
+                                         .out = type_of(&im, p)};
     const struct vp_result result = {.values = VP_NO_VALUES, .quantity = ""};
-    if (vp_sat_op(&op, p->boxes ? &both : &table, im.size, im.type, err) || vp_chain_add(&chain, &op, err))
-        goto out;
-    rc = p->boxes ? measure_boxes(&im, run_, &chain, p, size, err) : vp_images_run(&im, run_, &chain, &result, err);
+    if (!vp_sat_op(&op, &table, im.size, im.type, err) && !vp_chain_add(&chain, &op, err))
+        rc = vp_images_run(&im, run_, &chain, &result, err);
 out:
     vp_chain_free(&chain);
     vp_images_close(&im);
@@ -180,11 +166,16 @@ static const struct vp_tool tool = {
         "last digit: so it is for integers of 16 bits stored as f32, and for 24 bits in 32768 x 32768 samples that are on "
         "average at most half of the largest. Of other data an entry is right to about 2e-15 of the sum of all absolute "
         "values up to it (as measured with 32768 x 32768), so the mean over a box is right to 1e-12 if the box holds at "
-        "least a 500th of that sum (1500 x 1500 of 32768 x 32768 equal samples), to 3e-8 over 8 x 8 of them.\n\n"
-        "--boxes FILE measures boxes without the table on disk: sum, mean and standard deviation (divided by the count), "
-        "thousands at a time, in memory that does not depend on their number of pages or their size. Of integers of "
-        "up to 16 bits they are exact (the sum to the last digit); of others the sums are taken in f64, so of a sum over "
-        "a small box in a large image as many digits are lost as it is smaller than the sum over all.\n\n"
+        "least a 500th of that sum (1500 x 1500 of 32768 x 32768 equal samples), to 3e-8 over 8 x 8 of them. --boxes has no "
+        "such limit.\n\n"
+        "--boxes FILE measures boxes without a table: sum, mean and standard deviation (divided by the count), thousands at "
+        "a time, in one pass over the rows, on the CPU, in memory that does not depend on the number of pages or their "
+        "height. They are exact whatever the samples are, of every type: nothing is rounded before the sum over a box is "
+        "complete, so sum and mean of a small box in a large image, beside values that are far larger, or of values that "
+        "cancel, are right to the last digit that is printed, and so is the deviation of small differences from a large "
+        "mean. Integers are printed whole. A sample that is NaN or infinite shows in the boxes that hold it (their "
+        "deviation is NaN), and in no other. Of f64 samples the deviation is right where their squares are within the range "
+        "of f64: it is infinite with a sample beyond 1e154, and takes samples below 1e-146 for 0.\n\n"
         "To smooth an image with a box, img-local(1) --stat mean (or std) is the way: it renormalises at the edges and "
         "writes no table.\n\n"
         "The bits of the result do not depend on threads, memory, chunks or devices.",

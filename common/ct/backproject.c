@@ -192,37 +192,30 @@ static void plan_views(struct vp_backproject *b, const struct vp_grid *grid)
 }
 
 /* Half h needs [*lo, *hi) of its own count. */
-static void half_range(int64_t nz, bool mirror, int h, int64_t z0, int64_t z1, int64_t *lo, int64_t *hi)
+static void half_range(const struct vp_backproject *b, int h, int64_t *lo, int64_t *hi)
 {
-    const int64_t low_end = mirror ? (nz + 1) / 2 : nz;
-    if (h == 0) {
-        *lo = z0;
-        *hi = z1 < low_end ? z1 : low_end;
-    } else {
-        *lo = nz - z1;
-        *hi = nz - (z0 > low_end ? z0 : low_end);
-    }
-    if (*hi <= *lo || (h == 1 && !mirror))
+    const int64_t low_end = b->mirror ? (b->nz + 1) / 2 : b->nz;
+    *lo = h == 0 ? b->z0 : b->nz - b->z1;
+    *hi = h == 0 ? vp_min64(b->z1, low_end) : b->nz - vp_max64(b->z0, low_end);
+    if (*hi <= *lo || (h == 1 && !b->mirror))
         *lo = *hi = 0;
 }
 
-
 /* The segments that a slab needs, into `out` (if not NULL); their number, and the floats of a tile. */
-static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct vp_bp_segment *out,
-                         int64_t *tile_floats)
+static int plan_segments(struct vp_backproject *b, struct vp_bp_segment *out)
 {
     int64_t lo[2], hi[2];
-    if (nz <= FEW_SLICES) {
-        for (int64_t z = z0; z < z1 && out; z++)
-            out[z - z0] = (struct vp_bp_segment){.k = z, .offset = (z - z0) * COLUMNS};
-        *tile_floats = (z1 - z0) * COLUMNS;
-        return (int)(z1 - z0);
+    if (b->few) {
+        for (int64_t z = b->z0; z < b->z1 && out; z++)
+            out[z - b->z0] = (struct vp_bp_segment){.k = z, .offset = (z - b->z0) * COLUMNS};
+        b->tile_floats = (b->z1 - b->z0) * COLUMNS;
+        return (int)(b->z1 - b->z0);
     }
     for (int h = 0; h < 2; h++)
-        half_range(nz, mirror, h, z0, z1, &lo[h], &hi[h]);
+        half_range(b, h, &lo[h], &hi[h]);
     const int64_t end = vp_max64(hi[0], hi[1]);
     int n = 0;
-    *tile_floats = 0;
+    b->tile_floats = 0;
     for (int64_t k = 0; k < end; k += SEGMENT) {
         int64_t first = SEGMENT, last = 0;
         int halves = 0;
@@ -239,24 +232,11 @@ static int plan_segments(int64_t nz, bool mirror, int64_t z0, int64_t z1, struct
         const int b0 = (int)(first / BLOCK), b1 = (int)((last + BLOCK - 1) / BLOCK);
         if (out)
             out[n] = (struct vp_bp_segment){.k = k, .first = b0, .count = b1 - b0, .halves = halves,
-                                            .offset = *tile_floats};
-        *tile_floats += (int64_t)COLUMNS * BLOCK * (b1 - b0) * (halves == (HALF_LOW | HALF_HIGH) ? 2 : 1);
+                                            .offset = b->tile_floats};
+        b->tile_floats += (int64_t)COLUMNS * BLOCK * (b1 - b0) * (halves == (HALF_LOW | HALF_HIGH) ? 2 : 1);
         n++;
     }
     return n;
-}
-
-/* Pitch and size of the transposed views for `stored` rows a line. */
-static int64_t line_pitch(int64_t stored, bool mirror)
-{
-    const int64_t part = (stored + PAD + BLOCK - 1) / BLOCK * BLOCK;
-    const int64_t lines64 = part * (mirror ? 2 : 1) / BLOCK;
-    return (lines64 | 1) * BLOCK; /* an odd number of cache lines: neighbours do not fall into one set */
-}
-
-static int64_t view_floats(int64_t lines, int64_t pitch)
-{
-    return (lines + 2) * pitch + PAD;
 }
 
 /* Rows of the lines that the slab needs, in the lines' frame. */
@@ -274,7 +254,7 @@ static void plan_rows(struct vp_backproject *b, const struct vp_grid *grid)
     struct range v = EMPTY, w = EMPTY;
     for (int h = 0; h < 2; h++) {
         int64_t k0, k1;
-        half_range(b->nz, b->mirror, h, b->z0, b->z1, &k0, &k1);
+        half_range(b, h, &k0, &k1);
         for (int64_t s = 0; s < b->n_views && k0 < k1; s++)
             if (!box_extremes(b->views[s].P, grid, k0, k1, &v, &w))
                 return;
@@ -283,42 +263,7 @@ static void plan_rows(struct vp_backproject *b, const struct vp_grid *grid)
         rows_of(v, lo, hi, &b->row0, &b->row1);
 }
 
-/* --- instruction sets ----------------------------------------------------------------------------------- */
-
-static int pick_isa(const struct vp_bp_isa **isa, const char *name, struct vp_err *err)
-{
-    *isa = VP_ISA_FIND(vp_bp_isa, name);
-    return *isa ? 0 : vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", name);
-}
-
 /* --- open, close ---------------------------------------------------------------------------------------- */
-
-static int64_t tiles_along(int64_t n)
-{
-    return (n + TILE - 1) / TILE;
-}
-
-/* Alignment and bookkeeping of an allocation at most; vp_alloc aligns large ones to 2 MiB. */
-enum { SLACK = 1 << 21 };
-
-uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid, int64_t z0,
-                              int64_t z1, int threads)
-{
-    (void)threads; /* their scratch is on the stack */
-    uint64_t tile = 0, view = 0, segments = 0;
-    for (int mirror = 0; mirror < 2; mirror++) {
-        int64_t floats;
-        const int n = plan_segments(grid->n[2], mirror, z0, z1, NULL, &floats);
-        tile = (uint64_t)vp_max64((int64_t)tile, floats);
-        segments = (uint64_t)vp_max64((int64_t)segments, n);
-    }
-    /* all rows; or, mirrored, half of them and what the centre may be off; or lines along u */
-    const int64_t plain = line_pitch(nv + 4, false), folded = line_pitch(nv / 2 + nv / 8 + 8, true);
-    view = (uint64_t)vp_max64(view_floats(nu, vp_max64(plain, folded)), view_floats(nv, line_pitch(nu + 4, false)));
-    return (uint64_t)n_views * sizeof(struct vp_bp_view) + segments * sizeof(struct vp_bp_segment)
-         + (uint64_t)(tiles_along(grid->n[0]) * tiles_along(grid->n[1])) * tile * sizeof(float)
-         + BATCH * view * sizeof(float) + 2 * SLACK + sizeof(struct vp_backproject);
-}
 
 static void describe(struct vp_backproject *b)
 {
@@ -332,12 +277,6 @@ static void describe(struct vp_backproject *b)
     snprintf(b->text, sizeof b->text, "%s%s, %s", kernels, b->mirror ? ", z mirror" : "", b->isa->name);
 }
 
-static void forget_batch(struct vp_backproject *b)
-{
-    memset(b->present, 0, sizeof b->present);
-    b->pending = false;
-}
-
 static int plan(struct vp_backproject *b, const struct vp_view *views, const struct vp_grid *grid,
                 struct vp_err *err)
 {
@@ -349,32 +288,28 @@ static int plan(struct vp_backproject *b, const struct vp_view *views, const str
     plan_views(b, grid);
     plan_rows(b, grid);
     describe(b);
+
+    const int64_t line = (b->row1 - b->row0 + PAD + BLOCK - 1) / BLOCK * BLOCK;
+    b->mirror_offset = b->mirror ? line : 0;
+    b->pitch = ((line + b->mirror_offset) / BLOCK | 1) * BLOCK; /* an odd number of cache lines: neighbours do not fall
+                                                                   into one set */
+    b->view_floats = (b->lines + 2) * b->pitch + PAD;
+    b->batch = BATCH / b->refine;
+    b->n_segments = plan_segments(b, NULL);
+    b->tiles_x = vp_div_up(b->nx, TILE);
+    b->tiles = b->tiles_x * vp_div_up(b->ny, TILE);
     return 0;
 }
 
 static int allocate(struct vp_backproject *b, struct vp_err *err)
 {
-    const int64_t stored = b->row1 - b->row0;
-    b->pitch = line_pitch(stored, b->mirror);
-    b->mirror_offset = b->mirror ? (stored + PAD + BLOCK - 1) / BLOCK * BLOCK : 0;
-    b->view_floats = view_floats(b->lines, b->pitch);
-    b->batch = BATCH / b->refine;
     b->transposed = vp_alloc((size_t)b->view_floats, (size_t)b->batch * sizeof(float),
                              "the transposed projections", err);
-    if (!b->transposed)
-        return -1;
-
-    b->n_segments = plan_segments(b->nz, b->mirror, b->z0, b->z1, NULL, &b->tile_floats);
     b->segments = vp_alloc((size_t)b->n_segments, sizeof *b->segments, "the segments", err);
-    if (!b->segments)
-        return -1;
-    plan_segments(b->nz, b->mirror, b->z0, b->z1, b->segments, &b->tile_floats);
-
-    b->tiles_x = tiles_along(b->nx);
-    b->tiles = b->tiles_x * tiles_along(b->ny);
     b->volume = vp_alloc_raw((size_t)b->tiles, (size_t)b->tile_floats * sizeof(float), "the volume", err);
-    if (!b->volume)
+    if (!b->transposed || !b->segments || !b->volume)
         return -1;
+    plan_segments(b, b->segments);
     const size_t tile_bytes = (size_t)b->tile_floats * sizeof(float);
 #pragma omp parallel for num_threads(b->threads)
     for (int64_t t = 0; t < b->tiles; t++)
@@ -403,7 +338,10 @@ static int create(struct vp_backproject **out, const struct vp_view *views, int6
     b->z0 = z0;
     b->z1 = z1;
     b->threads = threads > 0 ? threads : vp_cores();
-    if (pick_isa(&b->isa, isa, err) || plan(b, views, grid, err)) {
+    b->isa = VP_ISA_FIND(vp_bp_isa, isa);
+    if (!b->isa)
+        vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);
+    if (!b->isa || plan(b, views, grid, err)) {
         vp_backproject_close(b);
         return -1;
     }
@@ -425,13 +363,19 @@ int vp_backproject_open(struct vp_backproject **out, const struct vp_view *views
     return 0;
 }
 
-int vp_backproject_kernel(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
-                          const struct vp_grid *grid, char *text, size_t size, struct vp_err *err)
+/* Alignment and bookkeeping of an allocation at most; vp_alloc aligns large ones to 2 MiB. */
+enum { SLACK = 1 << 21 };
+
+int vp_backproject_plan(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                        const struct vp_grid *grid, int64_t z0, int64_t z1, char *text, size_t size, uint64_t *bytes,
+                        struct vp_err *err)
 {
     struct vp_backproject *b;
-    if (create(&b, views, n_views, nu, nv, grid, 0, grid->n[2], 1, NULL, err))
+    if (create(&b, views, n_views, nu, nv, grid, z0, z1, 1, NULL, err))
         return -1;
     snprintf(text, size, "%s", b->text);
+    *bytes = (uint64_t)n_views * sizeof *b->views + (uint64_t)b->n_segments * sizeof *b->segments
+           + (uint64_t)(b->tiles * b->tile_floats + b->batch * b->view_floats) * sizeof(float) + 2 * SLACK + sizeof *b;
     vp_backproject_close(b);
     return 0;
 }
@@ -489,7 +433,8 @@ static void process_batch(struct vp_backproject *b)
             b->isa->tile(b, tile, (int)(part * b->n_segments / parts),
                          (int)((part + 1) * b->n_segments / parts));
     }
-    forget_batch(b);
+    memset(b->present, 0, sizeof b->present);
+    b->pending = false;
 }
 
 int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
@@ -530,10 +475,10 @@ int vp_backproject_flush(struct vp_backproject *b, struct vp_err *err)
     return 0;
 }
 
-/* --- slices out ----------------------------------------------------------------------------------------- */
+/* --- slices out and in ---------------------------------------------------------------------------------- */
 
 /* Where voxel z of a tile's column 0 lies, and the floats from column to column. */
-static const float *voxel_place(const struct vp_backproject *b, int64_t z, int64_t *column)
+static float *voxel_place(const struct vp_backproject *b, int64_t z, int64_t *column)
 {
     if (b->few) {
         *column = 1;
@@ -614,30 +559,6 @@ static void copy_row(const struct vp_backproject *b, const float *from, int64_t 
     }
 }
 
-void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out)
-{
-    while (n > 0) {
-        int64_t column;
-        bool down;
-        const int64_t run = run_of_slices(b, z, n, &down);
-        const float *from = voxel_place(b, down ? z + run - 1 : z, &column);
-        const bool worth = run * b->nx * b->ny >= WORTH_THREADS;
-#pragma omp parallel for num_threads(b->threads) schedule(static, TILE) if (worth)
-        for (int64_t y = 0; y < b->ny; y++)
-            copy_row(b, from, column, down, run, y, out);
-        out += run * b->nx * b->ny;
-        z += run;
-        n -= run;
-    }
-}
-
-void vp_backproject_slice(const struct vp_backproject *b, int64_t z, float *out)
-{
-    vp_backproject_slices(b, z, 1, out);
-}
-
-/* --- slices in ------------------------------------------------------------------------------------------ */
-
 /* Row y of `run` slices; `to` is the lowest address of column 0's voxels. */
 static void put_row(const struct vp_backproject *b, float *to, int64_t column, bool down, int64_t run, int64_t y,
                     const float *in)
@@ -649,21 +570,33 @@ static void put_row(const struct vp_backproject *b, float *to, int64_t column, b
             to[x / TILE * b->tile_floats + x % TILE * column + d] = in[(down ? run - 1 - d : d) * slice + y * b->nx + x];
 }
 
-void vp_backproject_put(struct vp_backproject *b, int64_t z, int64_t n, const float *in)
+/* Slices z, ..., z + n - 1: out of the volume, or, where there is `in`, into it. */
+static void copy_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out, const float *in)
 {
-    while (n > 0) {
+    const int64_t slice = b->nx * b->ny;
+    for (int64_t done = 0, run; done < n; done += run, z += run) {
         int64_t column;
         bool down;
-        const int64_t run = run_of_slices(b, z, n, &down);
-        float *to = b->volume + (voxel_place(b, down ? z + run - 1 : z, &column) - b->volume);
-        const bool worth = run * b->nx * b->ny >= WORTH_THREADS;
+        run = run_of_slices(b, z, n - done, &down);
+        float *const voxels = voxel_place(b, down ? z + run - 1 : z, &column);
+        const bool worth = run * slice >= WORTH_THREADS;
 #pragma omp parallel for num_threads(b->threads) schedule(static, TILE) if (worth)
         for (int64_t y = 0; y < b->ny; y++)
-            put_row(b, to, column, down, run, y, in);
-        in += run * b->nx * b->ny;
-        z += run;
-        n -= run;
+            if (in)
+                put_row(b, voxels, column, down, run, y, in + done * slice);
+            else
+                copy_row(b, voxels, column, down, run, y, out + done * slice);
     }
+}
+
+void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out)
+{
+    copy_slices(b, z, n, out, NULL);
+}
+
+void vp_backproject_put(struct vp_backproject *b, int64_t z, int64_t n, const float *in)
+{
+    copy_slices(b, z, n, NULL, in);
 }
 
 static bool same_shape(const struct vp_backproject *a, const struct vp_backproject *b)

@@ -11,10 +11,6 @@ struct vp_backproject;
 /* A view's matrix on voxel indices, scaled so that the weight is 1 / w^2: w = 1 at the isocentre. */
 void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12]);
 
-/* The memory that vp_backproject_open would take for slab [z0, z1). */
-uint64_t vp_backproject_bytes(int64_t n_views, int64_t nu, int64_t nv, const struct vp_grid *grid, int64_t z0,
-                              int64_t z1, int threads);
-
 /* Slab [z0, z1) of the grid; the result of a voxel does not depend on the slab, the threads, or the calls
  * of _add. `isa` is NULL (best of this CPU) or "avx512", "avx2", "generic" for tests and benchmarks. */
 int vp_backproject_open(struct vp_backproject **b, const struct vp_view *views, int64_t n_views, int64_t nu,
@@ -23,9 +19,10 @@ int vp_backproject_open(struct vp_backproject **b, const struct vp_view *views, 
 /* "circular orbit, z mirror, avx512", "parallel beam, avx2", "few slices, avx2", "3x4 matrices, generic":
  * which kernel the matrices' test chose. */
 const char *vp_backproject_describe(const struct vp_backproject *b);
-/* The same before anything is allocated for the volume, into text (at least 64 bytes). */
-int vp_backproject_kernel(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
-                          const struct vp_grid *grid, char *text, size_t size, struct vp_err *err);
+/* The same, into text (at least 64 bytes), and the memory that vp_backproject_open would take. */
+int vp_backproject_plan(const struct vp_view *views, int64_t n_views, int64_t nu, int64_t nv,
+                        const struct vp_grid *grid, int64_t z0, int64_t z1, char *text, size_t size, uint64_t *bytes,
+                        struct vp_err *err);
 /* n filtered views starting with view `first` (each nv x nu, row major). Calls come in increasing order of
  * views; gaps are allowed (--views). After flush any view may begin: what comes is added to what there is. */
 int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
@@ -35,10 +32,8 @@ void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t n
                          int64_t z0, int64_t z1, int64_t *v0, int64_t *v1);
 /* Finish the views still buffered. */
 int vp_backproject_flush(struct vp_backproject *b, struct vp_err *err);
-/* Slice z (of the whole grid's numbering, z0 <= z < z1) after flush: ny x nx, x fastest. Thread safe. */
-void vp_backproject_slice(const struct vp_backproject *b, int64_t z, float *out);
-/* Slices z, ..., z + n - 1 one after the other into out, with the threads of `open`: by far the faster way
- * for n = 32 or more (single slices read the volume with gaps). */
+/* Slices z, ..., z + n - 1 (of the whole grid's numbering) after flush, each ny x nx, x fastest, with the threads of
+ * `open`: by far the faster way for n = 32 or more (single slices read the volume with gaps). Thread safe. */
 void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out);
 /* Between flush and the next view: slices z, ..., z + n - 1 become those of `in`; and the slab becomes
  * a x + keep times what it is, each product rounded, of another one of the same shape (NULL: none; keep 0: what

@@ -10,6 +10,7 @@
 #include "ct/backproject_internal.h"
 
 #include "base/isa.h"
+#include "base/transpose.h"
 
 #include <string.h>
 
@@ -24,9 +25,6 @@ enum {
     STEP_BITS = 40                      /* fraction bits of rows per voxel */
 };
 
-typedef float vfloat __attribute__((vector_size(4 * LANES)));
-typedef float vfloat_u __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-
 #if LANES == 16
 #define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 #elif LANES == 8
@@ -35,37 +33,15 @@ typedef float vfloat_u __attribute__((vector_size(4 * LANES), aligned(4), may_al
 #define LANE_NUMBERS {0, 1, 2, 3}
 #endif
 
-INLINE vfloat load(const float *p)
+INLINE vf load(const float *p)
 {
-    return *(const vfloat_u *)p;
+    return *(const vf_u *)p;
 }
 
-INLINE void store(float *p, vfloat x)
+INLINE void store(float *p, vf x)
 {
-    *(vfloat_u *)p = x;
+    *(vf_u *)p = x;
 }
-
-#if LANES == 16
-#define SPLAT(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}
-#elif LANES == 8
-#define SPLAT(x) {x, x, x, x, x, x, x, x}
-#else
-#define SPLAT(x) {x, x, x, x}
-#endif
-
-INLINE vfloat splat(float x) /* (not {} + x, which would be an addition: -0 + 0 is 0) */
-{
-    return (vfloat)SPLAT(x);
-}
-
-#if HAVE_PERMUTE
-INLINE vu splat_uint(uint32_t x)
-{
-    return (vu)SPLAT(x);
-}
-#endif
-
-INLINE int min_int(int a, int b) { return a < b ? a : b; }
 
 /* Geometry is in double: PLACES columns at a time. */
 enum { PLACES = LANES / 2 };
@@ -94,25 +70,6 @@ INLINE vdouble floor_vector(vdouble x)
 
 /* --- transposition -------------------------------------------------------------------------------------- */
 
-/* r[a][b] <-> r[b][a], by exchanging ever smaller off-diagonal squares. */
-INLINE void transpose_square(vfloat r[LANES])
-{
-    const vi lane = LANE_NUMBERS;
-#pragma GCC unroll 4
-    for (int d = LANES / 2; d; d /= 2) {
-        const vi upper = -((lane & d) != 0); /* 1 in the lanes of a square's right half */
-        const vi first = lane + upper * (LANES - d), second = lane + d + upper * (LANES - d);
-#pragma GCC unroll 16
-        for (int a = 0; a < LANES; a++) {
-            if (a & d)
-                continue;
-            const vfloat x = r[a], y = r[a + d];
-            r[a] = shuffle(x, y, first);
-            r[a + d] = shuffle(x, y, second);
-        }
-    }
-}
-
 /* Detector row under row m of the lines' frame (not refined). */
 INLINE int64_t detector_row(const struct vp_backproject *b, const struct vp_bp_view *view, int64_t m)
 {
@@ -120,10 +77,10 @@ INLINE int64_t detector_row(const struct vp_backproject *b, const struct vp_bp_v
 }
 
 /* LANES detector columns from u on of one row; zero outside the detector. */
-INLINE vfloat detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
+INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
                                const float *proj, int64_t m, int64_t u)
 {
-    vfloat x = {};
+    vf x = {};
     if (m < 0 || m >= b->rows)
         return x;
     const float *q = proj + detector_row(b, view, m) * b->nu + u;
@@ -135,21 +92,21 @@ INLINE vfloat detector_samples(const struct vp_backproject *b, const struct vp_b
 }
 
 /* The same at row m of the frame as stored: refined, mirrored. */
-INLINE vfloat frame_samples(const struct vp_backproject *b, const struct vp_bp_view *view, const float *proj,
+INLINE vf frame_samples(const struct vp_backproject *b, const struct vp_bp_view *view, const float *proj,
                             int64_t m, int64_t u, bool mirror)
 {
     if (m >= b->row1)
-        return (vfloat){};
+        return (vf){};
     if (mirror)
         m = b->mirror_sum - m;
     if (b->refine == 1)
         return detector_samples(b, view, proj, m, u);
     const int64_t below = m >> 1;
-    const vfloat x = detector_samples(b, view, proj, below, u);
+    const vf x = detector_samples(b, view, proj, below, u);
     return m & 1 ? 0.5f * (x + detector_samples(b, view, proj, below + 1, u)) : x;
 }
 
-static void transpose(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
+static void transpose_view(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
                       const float *proj, int64_t l0, int64_t l1)
 {
     float *const line0 = vp_bp_line0(b, slot);
@@ -162,10 +119,10 @@ static void transpose(const struct vp_backproject *b, int slot, const struct vp_
     for (int mirror = 0; mirror <= b->mirror; mirror++)
         for (int64_t m = b->row0; m < b->row1; m += LANES)
             for (int64_t u = l0; u < l1; u += LANES) {
-                vfloat r[LANES];
+                vf r[LANES];
                 for (int a = 0; a < LANES; a++)
                     r[a] = frame_samples(b, view, proj, m + a, u, mirror);
-                transpose_square(r);
+                transpose(r, r, 1);
                 float *dst = line0 + u * b->pitch + mirror * b->mirror_offset + m;
                 for (int a = 0; a < LANES && u + a < l1; a++)
                     store(dst + a * b->pitch, r[a]);
@@ -192,27 +149,26 @@ struct columns {
 
 /* A group's walk through a tile: back and forth along the axis along which u changes less, so that columns
  * that follow each other use the same lines. */
-struct walk { bool inner_y; };
 
 /* Position n of the walk, as the column's place in the tile. */
-INLINE int walk_place(struct walk walk, int n)
+INLINE int walk_place(bool inner_y, int n)
 {
     const int outer = n / TILE, inner = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
-    return walk.inner_y ? inner * TILE + outer : outer * TILE + inner;
+    return inner_y ? inner * TILE + outer : outer * TILE + inner;
 }
 
-static void columns_of_view(const struct vp_backproject *b, const double P[12], struct walk walk, int64_t i0,
-                            int64_t j0, struct columns *c, int s)
+static void columns_of_view(const struct vp_backproject *b, const double P[12], bool inner_y, int64_t i0, int64_t j0,
+                            struct columns *c, int s)
 {
     const vdouble none = {};
     vdouble place = {};
     for (int p = 0; p < PLACES; p++)
         place[p] = p;
-    const int inner = walk.inner_y ? 1 : 0;
+    const int inner = inner_y ? 1 : 0;
     for (int n = 0; n < COLUMNS; n += PLACES) {
         const int outer = n / TILE, from = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
-        const double i = (double)(i0 + (walk.inner_y ? outer : from));
-        const double j = (double)(j0 + (walk.inner_y ? from : outer));
+        const double i = (double)(i0 + (inner_y ? outer : from));
+        const double j = (double)(j0 + (inner_y ? from : outer));
         const vdouble along = outer & 1 ? -place : place;
         const vdouble w = along * P[8 + inner] + (P[8] * i + P[9] * j + P[11]);
         const vlong in_front = w > VP_BP_NEAREST;
@@ -249,13 +205,24 @@ struct beam {
     float ratio, weight;
 };
 
-INLINE struct beam beam_of(const struct columns *c, int s, int n, int64_t k, ptrdiff_t shift)
+/* UNIT voxels of column n from k on, in the halves of the volume: where their sums are. */
+struct unit {
+    const struct columns *c;
+    int n, first;            /* first: the first vector that is wanted */
+    int64_t k;
+    ptrdiff_t shift, mirror; /* floats from a row to the lower half's, and on to the other half's */
+    float *half[2];
+};
+
+INLINE struct beam beam_of(const struct unit *u, int s)
 {
+    const struct columns *c = u->c;
+    const int n = u->n;
     const int64_t step = c->dv[s][n];
     return (struct beam){
-        .p = c->line0[s] + c->line[s][n] * c->pitch + shift,
+        .p = c->line0[s] + c->line[s][n] * c->pitch + u->shift,
         .other = c->other[s][n] * c->pitch,
-        .v = c->v0[s][n] + ((k * step) >> (STEP_BITS - 32)),
+        .v = c->v0[s][n] + ((u->k * step) >> (STEP_BITS - 32)),
         .dv = step >> (STEP_BITS - 32),
         .step = step,
         .ratio = c->ratio[s][n],
@@ -269,8 +236,17 @@ INLINE bool beyond_rows(const struct columns *c, int64_t row)
     return (uint64_t)(row - c->row0 + PAD) >= (uint64_t)(c->rows + PAD);
 }
 
+INLINE void add_to_voxels(const struct unit *u, vf sum[2][VECTORS], int halves, int count, float scale)
+{
+#pragma GCC unroll 4
+    for (int b = 0; b < count; b++)
+#pragma GCC unroll 2
+        for (int h = 0; h < halves; h++)
+            store(u->half[h] + LANES * b, load(u->half[h] + LANES * b) + sum[h][b] * scale);
+}
+
 /* The two lines interpolated, LANES rows from p on. Without the nearer line's weight. */
-INLINE vfloat lerp_lines(const float *p, ptrdiff_t other, vfloat ratio)
+INLINE vf lerp_lines(const float *p, ptrdiff_t other, float ratio)
 {
     return load(p) + ratio * load(p + other);
 }
@@ -329,32 +305,27 @@ INLINE int64_t lead_rows(enum shape shape, int64_t step)
     return lead > 0 ? lead >> STEP_BITS : 0;
 }
 
-INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
-                        float *lo, float *hi, int halves, int first, int count, enum shape shape)
+INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, enum shape shape)
 {
+    const struct columns *c = u->c;
     const vu lane = LANE_NUMBERS;
-    vfloat sum[2][VECTORS];
-#pragma GCC unroll 4
-    for (int b = 0; b < count; b++)
-        sum[0][b] = sum[1][b] = (vfloat){};
+    vf sum[2][VECTORS] = {};
 
     for (int s = 0; s < c->n; s++) {
-        if (c->line[s][n] == MISS)
+        if (c->line[s][u->n] == MISS)
             continue;
-        const struct beam beam = beam_of(c, s, n, k, shift);
+        const struct beam beam = beam_of(u, s);
         const int64_t lead = lead_rows(shape, beam.step), row = (beam.v >> 32) - lead;
         if (beyond_rows(c, row))
             continue;
-        const vfloat ratio = splat(beam.ratio), weight = splat(beam.weight);
         const int drop = STEP_BITS - LOOKUP_SHIFT;
         const uint32_t step = (uint32_t)((beam.step + (1 << (drop - 1))) >> drop);
         const uint32_t begin = ((uint32_t)beam.v >> (32 - LOOKUP_SHIFT)) + ((uint32_t)lead << LOOKUP_SHIFT);
-        const vu ramp = lane * splat_uint(step), vector_step = splat_uint(step * LANES);
-        const vu window = splat_uint((uint32_t)LANES << LOOKUP_SHIFT);
-        vu pos = ramp + splat_uint(begin + (uint32_t)first * LANES * step
-                                      - ((uint32_t)(start_of(shape, first) * LANES) << LOOKUP_SHIFT));
+        const uint32_t vector_step = step * LANES, window = (uint32_t)LANES << LOOKUP_SHIFT;
+        const vu ramp = lane * step;
+        vu pos = ramp + (begin + (uint32_t)first * vector_step - (uint32_t)start_of(shape, first) * window);
         const float *p = beam.p + row;
-        vfloat a[2], z[2];
+        vf a[2], z[2];
 #pragma GCC unroll 4
         for (int b = 0; b < count; b++) {
             const int v = first + b, start = start_of(shape, v);
@@ -362,26 +333,26 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
             if (shape == FREE) {
                 const int64_t at = beam.v + v * LANES * beam.dv;
                 p = beam.p + (at >> 32);
-                pos = ramp + splat_uint((uint32_t)at >> (32 - LOOKUP_SHIFT));
+                pos = ramp + ((uint32_t)at >> (32 - LOOKUP_SHIFT));
             } else if (b > 0) {
                 pos += moved ? vector_step - window : vector_step;
             }
             if (shape == FREE || b == 0 || moved) {
 #pragma GCC unroll 2
                 for (int h = 0; h < halves; h++) {
-                    const float *q = p + h * mirror + LANES * start;
-                    a[h] = shape == FREE || b == 0 ? lerp_lines(q, beam.other, ratio) : z[h];
-                    z[h] = lerp_lines(q + LANES, beam.other, ratio);
+                    const float *q = p + h * u->mirror + LANES * start;
+                    a[h] = shape == FREE || b == 0 ? lerp_lines(q, beam.other, beam.ratio) : z[h];
+                    z[h] = lerp_lines(q + LANES, beam.other, beam.ratio);
                 }
             }
             /* lookups use the low bits only */
             const vu index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT));
 #if LANES == 16
-            const vfloat fraction = __builtin_convertvector(index, vfloat);
+            const vf fraction = __builtin_convertvector(index, vf);
 #else
-            const vfloat fraction = __builtin_convertvector((vi)(index >> 1), vfloat);
+            const vf fraction = __builtin_convertvector((vi)(index >> 1), vf);
 #endif
-            const vfloat w1 = fraction * weight, w0 = weight * FRACTION_ONE - w1;
+            const vf w1 = fraction * beam.weight, w0 = beam.weight * FRACTION_ONE - w1;
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
                 sum[h][b] += w0 * shuffle(a[h], z[h], (vi)index);
@@ -389,12 +360,7 @@ INLINE void lookup_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
             }
         }
     }
-#pragma GCC unroll 4
-    for (int b = 0; b < count; b++) {
-        store(lo + LANES * b, load(lo + LANES * b) + sum[0][b] * (1 / FRACTION_ONE));
-        if (halves == 2)
-            store(hi + LANES * b, load(hi + LANES * b) + sum[1][b] * (1 / FRACTION_ONE));
-    }
+    add_to_voxels(u, sum, halves, count, 1 / FRACTION_ONE);
 }
 #endif
 
@@ -411,14 +377,14 @@ static bool march_fits(double lo, double hi)
 
 enum { MARCH_ROWS = (VECTORS - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 };
 
-INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
-                       float *lo, float *hi, int halves, int first, int count)
+INLINE void march_unit(const struct unit *u, int halves, int first, int count)
 {
+    const struct columns *c = u->c;
     enum { LINE = (MARCH_ROWS + LANES - 1) / LANES };
     const int rows = (count - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2;
     const int vectors = (rows + LANES - 1) / LANES;
     struct {
-        vfloat line[2][LINE];
+        vf line[2][LINE];
         float start[VECTORS], slope, weight;
         int32_t offset[VECTORS];
     } view[GROUP];
@@ -426,20 +392,19 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
 
     /* all lines first: when they are read back, unaligned, they have left the store buffer */
     for (int s = 0; s < c->n; s++) {
-        if (c->line[s][n] == MISS)
+        if (c->line[s][u->n] == MISS)
             continue;
-        const struct beam beam = beam_of(c, s, n, k, shift);
+        const struct beam beam = beam_of(u, s);
         const int64_t middle = beam.v + first * LANES * beam.dv + (LANES - 1) * beam.dv / 2;
         const int64_t row = (middle >> 32) - LANES / 2;
         if (beyond_rows(c, row))
             continue;
-        const vfloat ratio = splat(beam.ratio);
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)
 #pragma GCC unroll 8
             for (int m = 0; m < vectors; m++)
-                view[n_views].line[h][m] = lerp_lines(beam.p + row + h * mirror + m * LANES, beam.other,
-                                                      ratio);
+                view[n_views].line[h][m] = lerp_lines(beam.p + row + h * u->mirror + m * LANES, beam.other,
+                                                      beam.ratio);
 #pragma GCC unroll 4
         for (int b = 0; b < count; b++) {
             const int64_t pos = middle + b * LANES * beam.dv;
@@ -450,19 +415,16 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
         view[n_views++].weight = beam.weight;
     }
 
-    const vfloat lane = LANE_NUMBERS, from_middle = lane - 0.5f * (LANES - 1);
-    vfloat sum[2][VECTORS];
-#pragma GCC unroll 4
-    for (int b = 0; b < count; b++)
-        sum[0][b] = sum[1][b] = (vfloat){};
+    const vf lane = LANE_NUMBERS, from_middle = lane - 0.5f * (LANES - 1);
+    vf sum[2][VECTORS] = {};
     for (int s = 0; s < n_views; s++) {
-        const vfloat ramp = from_middle * view[s].slope;
+        const vf ramp = from_middle * view[s].slope;
         const float weight = view[s].weight;
 #pragma GCC unroll 4
         for (int b = 0; b < count; b++) {
-            const vfloat t = ramp + view[s].start[b]; /* half of it, times the weight */
-            const vfloat size = (vfloat)((vi)t & 0x7fffffff);
-            const vfloat before = size - t, at = weight - 2 * size, after = size + t;
+            const vf t = ramp + view[s].start[b]; /* half of it, times the weight */
+            const vf size = (vf)((vi)t & 0x7fffffff);
+            const vf before = size - t, at = weight - 2 * size, after = size + t;
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
                 const float *q = (const float *)view[s].line[h] + view[s].offset[b];
@@ -472,28 +434,22 @@ INLINE void march_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shif
             }
         }
     }
-#pragma GCC unroll 4
-    for (int b = 0; b < count; b++) {
-        store(lo + LANES * b, load(lo + LANES * b) + sum[0][b]);
-        if (halves == 2)
-            store(hi + LANES * b, load(hi + LANES * b) + sum[1][b]);
-    }
+    add_to_voxels(u, sum, halves, count, 1);
 }
 
 #endif
 
 /* Gather kernel: any number of rows per voxel. */
-INLINE void gather_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
-                        float *lo, float *hi, int halves, int first, int count)
+INLINE void gather_unit(const struct unit *u, int halves, int first, int count)
 {
-    float sum[2][UNIT];
-    memset(sum, 0, sizeof sum);
+    const struct columns *c = u->c;
+    float sum[2][UNIT] = {};
     for (int s = 0; s < c->n; s++) {
-        if (c->line[s][n] == MISS)
+        if (c->line[s][u->n] == MISS)
             continue;
-        const struct beam beam = beam_of(c, s, n, k, shift);
+        const struct beam beam = beam_of(u, s);
         for (int h = 0; h < halves; h++) {
-            const float *p = beam.p + h * mirror;
+            const float *p = beam.p + h * u->mirror;
 #pragma omp simd
             for (int l = 0; l < count * LANES; l++) {
                 const int64_t pos = beam.v + (((first * LANES + l) * beam.step) >> (STEP_BITS - 32));
@@ -508,35 +464,24 @@ INLINE void gather_unit(const struct columns *c, int n, int64_t k, ptrdiff_t shi
             }
         }
     }
-    for (int l = 0; l < count * LANES; l++) {
-        lo[l] += sum[0][l];
-        if (halves == 2)
-            hi[l] += sum[1][l];
-    }
+    for (int h = 0; h < halves; h++)
+        for (int l = 0; l < count * LANES; l++)
+            u->half[h][l] += sum[h][l];
 }
 
-/* The kernels, for one half or both, for a whole unit or one block of it (`first`: its first vector). */
-typedef void unit_kernel(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror,
-                         float *lo, float *hi, int first);
+/* The kernels, for a whole unit or one block of it, for one half or both. */
+typedef void unit_kernel(const struct unit *u);
+
+struct kernels { unit_kernel *whole[2], *block[2]; }; /* [halves - 1] */
 
 enum { BLOCK_VECTORS = BLOCK / LANES };
 
 #define KERNELS(name, body, ...) \
-    static void name##_whole_1(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
-                               float *lo, float *hi, int first) \
-    { (void)first; body(c, n, k, shift, mirror, lo, hi, 1, 0, VECTORS __VA_ARGS__); } \
-    static void name##_whole_2(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
-                               float *lo, float *hi, int first) \
-    { (void)first; body(c, n, k, shift, mirror, lo, hi, 2, 0, VECTORS __VA_ARGS__); } \
-    static void name##_block_1(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
-                               float *lo, float *hi, int first) \
-    { body(c, n, k, shift, mirror, lo, hi, 1, first, BLOCK_VECTORS __VA_ARGS__); } \
-    static void name##_block_2(const struct columns *c, int n, int64_t k, ptrdiff_t shift, ptrdiff_t mirror, \
-                               float *lo, float *hi, int first) \
-    { body(c, n, k, shift, mirror, lo, hi, 2, first, BLOCK_VECTORS __VA_ARGS__); } \
+    static void name##_whole_1(const struct unit *u) { body(u, 1, 0, VECTORS __VA_ARGS__); } \
+    static void name##_whole_2(const struct unit *u) { body(u, 2, 0, VECTORS __VA_ARGS__); } \
+    static void name##_block_1(const struct unit *u) { body(u, 1, u->first, BLOCK_VECTORS __VA_ARGS__); } \
+    static void name##_block_2(const struct unit *u) { body(u, 2, u->first, BLOCK_VECTORS __VA_ARGS__); } \
     static const struct kernels name = {{name##_whole_1, name##_whole_2}, {name##_block_1, name##_block_2}};
-
-struct kernels { unit_kernel *whole[2], *block[2]; }; /* [halves - 1] */
 
 KERNELS(gather, gather_unit)
 #if HAVE_PERMUTE
@@ -568,45 +513,39 @@ static const struct kernels *pick_kernels(double lo, double hi)
 }
 
 /* One column of one segment. */
-INLINE void column_segment(const struct kernels *kernels, const struct columns *c, int n,
-                           const struct vp_bp_segment *seg, int halves, ptrdiff_t shift, ptrdiff_t mirror,
-                           float *lo, float *hi)
+INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_segment *seg, int halves, struct unit *u)
 {
     const int end = (seg->first + seg->count) * BLOCK;
-    for (int at = seg->first * BLOCK; at < end;) {
-        const int unit = at / UNIT * UNIT, done = at - seg->first * BLOCK;
-        if (at == unit && at + UNIT <= end) {
-            kernels->whole[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done, 0);
-            at += UNIT;
-        } else {
-            kernels->block[halves - 1](c, n, seg->k + unit, shift, mirror, lo + done, hi + done,
-                                       (at - unit) / LANES);
-            at += BLOCK;
-        }
+    for (int at = seg->first * BLOCK, step; at < end; at += step) {
+        const int unit = at / UNIT * UNIT;
+        const bool whole = at == unit && at + UNIT <= end;
+        u->k = seg->k + unit;
+        u->first = (at - unit) / LANES;
+        (whole ? kernels->whole : kernels->block)[halves - 1](u);
+        step = whole ? UNIT : BLOCK;
+        u->half[0] += step;
+        u->half[1] += step;
     }
 }
 
 /* A group of the batch in a tile; the kernels for it, NULL if no voxel meets the detector. */
-static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, struct walk *walk,
+static const struct kernels *tile_columns(const struct vp_backproject *b, int slot0, bool *inner_y,
                                           int64_t i0, int64_t j0, struct columns *c)
 {
-    const int end = min_int(slot0 + GROUP, b->batch);
     c->n = 0;
     c->pitch = b->pitch;
     c->row0 = b->row0;
     c->rows = b->row1 - b->row0;
     c->dv_lo = (vdouble){} + 1e300;
     c->dv_hi = (vdouble){} - 1;
-    bool walking = false;
-    for (int slot = slot0; slot < end; slot++) {
+    for (int slot = slot0; slot < slot0 + GROUP; slot++) {
         if (!b->present[slot])
             continue;
         const double *P = b->views[b->batch_first + slot].P;
-        if (!walking)
-            walk->inner_y = P[0] * P[0] > P[1] * P[1];
-        walking = true;
+        if (c->n == 0)
+            *inner_y = P[0] * P[0] > P[1] * P[1];
         c->line0[c->n] = vp_bp_line0(b, slot);
-        columns_of_view(b, P, *walk, i0, j0, c, c->n);
+        columns_of_view(b, P, *inner_y, i0, j0, c, c->n);
         c->n++;
     }
     double lo = c->dv_lo[0], hi = c->dv_hi[0];
@@ -620,10 +559,10 @@ static const struct kernels *tile_columns(const struct vp_backproject *b, int sl
 static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int s1)
 {
     struct columns columns;
-    struct walk walk = {false};
+    bool inner_y = false;
     const int64_t i0 = tile % b->tiles_x * TILE, j0 = tile / b->tiles_x * TILE;
     for (int slot = 0; slot < b->batch; slot += GROUP) {
-        const struct kernels *kernels = tile_columns(b, slot, &walk, i0, j0, &columns);
+        const struct kernels *kernels = tile_columns(b, slot, &inner_y, i0, j0, &columns);
         if (!kernels)
             continue;
         for (int s = s0; s < s1; s++) {
@@ -632,15 +571,17 @@ static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int 
             const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * halves;
             float *const start = b->volume + tile * b->tile_floats + seg->offset;
             for (int n = 0; n < COLUMNS; n++) {
-                const int place = walk_place(walk, n), next = walk_place(walk, n < COLUMNS - 1 ? n + 1 : n);
+                const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
                 if (i0 + place % TILE >= b->nx || j0 + place / TILE >= b->ny)
                     continue;
                 for (ptrdiff_t z = 0; z < column; z += 16)
                     __builtin_prefetch(start + next * column + z, 1);
-                float *lo = start + place * column;
-                column_segment(kernels, &columns, n, seg, halves,
-                               seg->halves == HALF_HIGH ? b->mirror_offset : 0,
-                               b->mirror_offset, lo, halves == 2 ? lo + depth : lo);
+                float *const voxels = start + place * column;
+                column_segment(kernels, seg, halves,
+                               &(struct unit){.c = &columns, .n = n,
+                                              .shift = seg->halves == HALF_HIGH ? b->mirror_offset : 0,
+                                              .mirror = b->mirror_offset,
+                                              .half = {voxels, halves == 2 ? voxels + depth : voxels}});
             }
         }
     }
@@ -683,14 +624,6 @@ INLINE vdouble select_max(vdouble a, vdouble b)
     return select(a > b, a, b);
 }
 
-INLINE vdouble splat_double(double x)
-{
-    vdouble v = {};
-    for (int p = 0; p < PLACES; p++)
-        v[p] = x;
-    return v;
-}
-
 /* Floors; x >= -1024, and fits an int. */
 INLINE vint_half floor_int(vdouble x)
 {
@@ -700,7 +633,7 @@ INLINE vint_half floor_int(vdouble x)
 INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct sight *out)
 {
     for (int p = 0; p < PARTS; p++) {
-        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_BP_NEAREST, w, splat_double(1));
+        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_BP_NEAREST, w, (vdouble){} + 1);
         out->w[p] = w;
         out->f[p] = f;
         out->u[p] = (base[0][p] + k * g->P[2][p]) * f;
@@ -713,8 +646,7 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
                              int64_t lines, int64_t rows, struct general_block *out)
 {
     const double spare = 1e-4;
-    const vdouble none = {}, before = splat_double(-1), after_lines = splat_double((double)lines);
-    const vdouble after_rows = splat_double((double)rows);
+    const vdouble none = {}, before = none - 1, after_lines = none + (double)lines, after_rows = none + (double)rows;
     for (int p = 0; p < PARTS; p++) {
         const vdouble u0 = select_min(a->u[p], z->u[p]) - spare, u1 = select_max(a->u[p], z->u[p]) + spare;
         const vdouble v0 = select_min(a->v[p], z->v[p]) - spare, v1 = select_max(a->v[p], z->v[p]) + spare;
@@ -732,7 +664,7 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
         const vint_half windowed_half = __builtin_convertvector(windowed, vint_half);
 
         const int n = p * PLACES;
-        const vdouble f = a->f[p], scale = splat_double((double)(1 << LOOKUP_SHIFT));
+        const vdouble f = a->f[p], scale = none + (double)(1 << LOOKUP_SHIFT);
         const vdouble dv = select(windowed, (g->P[6][p] - a->v[p] * g->P[10][p]) * f * scale, none);
         const vdouble v = select(windowed, (a->v[p] - row_d) * scale, none);
         const vint_half lookup = SEVERAL + (pair & (PAIR - SEVERAL));
@@ -773,32 +705,32 @@ static void single_voxels(const struct vp_backproject *b, const float *line0, co
 #if HAVE_PERMUTE
 /* One view's share of LANES voxels: the rows of each line that is met are looked up; along u linear
  * between two lines, or the hat function of the distance from each of several. */
-INLINE vfloat windowed_voxels(const struct general_block *g, int s, const float *line0, ptrdiff_t pitch)
+INLINE vf windowed_voxels(const struct general_block *g, int s, const float *line0, ptrdiff_t pitch)
 {
     const vu lane = LANE_NUMBERS;
-    const vfloat lane_f = LANE_NUMBERS;
-    const vfloat le = lane_f * g->e[s];
+    const vf lane_f = LANE_NUMBERS;
+    const vf le = lane_f * g->e[s];
     const float end = g->e[s] * LANES;
-    const vfloat near = end > -0.01f && end < 0.01f ? 1 - le * (1 - le * (1 - le)) : 1 / (1 + le);
-    const vfloat along = lane_f * near;
-    vfloat u = along * g->du[s] + g->u[s];
+    const vf near = end > -0.01f && end < 0.01f ? 1 - le * (1 - le * (1 - le)) : 1 / (1 + le);
+    const vf along = lane_f * near;
+    vf u = along * g->du[s] + g->u[s];
     const vi bend = __builtin_convertvector((along - lane_f) * g->dv[s], vi);
     const vu pos = lane * (uint32_t)g->step[s] + (uint32_t)g->start[s] + (vu)bend;
     const vu index = (pos >> LOOKUP_SHIFT) | (pos << (32 - LOOKUP_SHIFT)), next = index + 1;
-    const vfloat d = __builtin_convertvector((vi)(index >> 1), vfloat) * 0x1p-31f;
+    const vf d = __builtin_convertvector((vi)(index >> 1), vf) * 0x1p-31f;
     const float *p = line0 + g->line[s] * pitch + g->row[s];
-    vfloat x, y; /* interpolated along u, at a voxel's row and at the next */
+    vf x, y; /* interpolated along u, at a voxel's row and at the next */
     if (g->kind[s] == PAIR) {
-        const vfloat a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
-        const vfloat x0 = shuffle(a, b, (vi)index), y0 = shuffle(a, b, (vi)next);
+        const vf a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
+        const vf x0 = shuffle(a, b, (vi)index), y0 = shuffle(a, b, (vi)next);
         x = x0 + u * (shuffle(c, e, (vi)index) - x0);
         y = y0 + u * (shuffle(c, e, (vi)next) - y0);
     } else {
-        x = y = (vfloat){};
+        x = y = (vf){};
         for (int line = g->line[s]; line <= g->last[s]; line++, p += pitch) {
-            const vfloat a = load(p), b = load(p + LANES);
-            const vfloat hat = 1 - (vfloat)((vi)u & 0x7fffffff);
-            const vfloat weight = (vfloat)((vi)hat & (hat > 0));
+            const vf a = load(p), b = load(p + LANES);
+            const vf hat = 1 - (vf)((vi)u & 0x7fffffff);
+            const vf weight = (vf)((vi)hat & (hat > 0));
             x += weight * shuffle(a, b, (vi)index);
             y += weight * shuffle(a, b, (vi)next);
             u -= 1;
@@ -822,7 +754,7 @@ static void general_column(const struct vp_backproject *b, const struct general_
     for (int l = 0; l < seg->count * BLOCK; l += LANES) {
         sight_at(g, base, k0 + l + LANES, &next);
         general_block_of(g, &at, &next, b->lines, b->rows, &block);
-        vfloat sum = {};
+        vf sum = {};
         for (int s = 0; s < GROUP; s++) {
             if (block.kind[s] == OUTSIDE)
                 continue;
@@ -860,12 +792,11 @@ static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, i
         }
         if (!any)
             continue;
-        const struct walk walk = {.inner_y = true};
         for (int s = s0; s < s1; s++) {
             const struct vp_bp_segment *seg = &b->segments[s];
             float *const start = b->volume + tile * b->tile_floats + seg->offset;
             for (int n = 0; n < COLUMNS; n++) {
-                const int place = walk_place(walk, n);
+                const int place = walk_place(true, n);
                 const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
                 if (i < b->nx && j < b->ny)
                     general_column(b, &g, seg, (double)i, (double)j,
@@ -883,18 +814,18 @@ typedef uint32_t vuint_half __attribute__((vector_size(4 * PLACES), may_alias));
 typedef uint64_t vulong __attribute__((vector_size(8 * PLACES), may_alias));
 
 /* a[0], b[0], a[1], b[1], ... in single precision */
-INLINE vfloat interleave(vdouble a, vdouble b)
+INLINE vf interleave(vdouble a, vdouble b)
 {
     const vfloat_half x = __builtin_convertvector(a, vfloat_half);
     const vfloat_half y = __builtin_convertvector(b, vfloat_half);
-    return (vfloat)(__builtin_convertvector((vuint_half)x, vulong)
+    return (vf)(__builtin_convertvector((vuint_half)x, vulong)
                     | __builtin_convertvector((vuint_half)y, vulong) << 32);
 }
 
 /* A tile's slice and one view. */
 struct neighbours {
     _Alignas(64) int64_t offset[COLUMNS];               /* of the first of four neighbours, from line 0 */
-    vfloat across[COLUMNS / PLACES], along[COLUMNS / PLACES];   /* weights, in pairs */
+    vf across[COLUMNS / PLACES], along[COLUMNS / PLACES];   /* weights, in pairs */
     _Alignas(64) pair near[COLUMNS], far[COLUMNS];
 };
 
@@ -931,7 +862,7 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
     struct neighbours at;
     for (int z = s0; z < s1; z++)
         for (int slot0 = 0; slot0 < b->batch; slot0 += GROUP) {
-            vfloat sum[COLUMNS / PLACES] = {};
+            vf sum[COLUMNS / PLACES] = {};
             for (int slot = slot0; slot < slot0 + GROUP; slot++) {
                 if (!b->present[slot])
                     continue;
@@ -946,8 +877,8 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
                     at.far[n] = *(const pair_u *)(q + b->pitch);
                 }
                 for (int m = 0; m < COLUMNS / PLACES; m++) {
-                    const vfloat near = load((const float *)(at.near + m * PLACES));
-                    const vfloat far = load((const float *)(at.far + m * PLACES));
+                    const vf near = load((const float *)(at.near + m * PLACES));
+                    const vf far = load((const float *)(at.far + m * PLACES));
                     sum[m] += (near + at.across[m] * (far - near)) * at.along[m];
                 }
             }
@@ -972,6 +903,6 @@ static void add_to_tile(const struct vp_backproject *b, int64_t tile, int s0, in
 const struct vp_bp_isa PASTE(vp_bp_isa_, VP_ISA) = {
     .name = TEXT(VP_ISA),
     .want_refine = LANES < 16,
-    .transpose = transpose,
+    .transpose = transpose_view,
     .tile = add_to_tile,
 };

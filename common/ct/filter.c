@@ -72,7 +72,7 @@ void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char
     void *p = vp_alloc(count > 0 ? (size_t)count : 1, size, what, err);
 
     if (p)
-        f->bytes += (size_t)count * size;
+        f->t.bytes += (size_t)count * size;
     return p;
 }
 
@@ -161,13 +161,13 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
 /* The transform, and what it is multiplied with. */
 static int make_transform(struct vp_filter *f, const struct vp_filter_params *p, struct vp_err *err)
 {
-    const int64_t need = f->nu + vp_max64(f->pad, f->before) + vp_max64(f->pad, f->after);
-    const int64_t m = f->m = samples_of_window(need);
+    const int64_t need = f->t.nu + vp_max64(f->t.pad, f->before) + vp_max64(f->t.pad, f->after);
+    const int64_t m = f->t.m = samples_of_window(need);
     double *at_roots = NULL, *cosine = vp_alloc_raw((size_t)(2 * m), sizeof *cosine, "the kernel", err);
     int rc = -1;
 
-    f->response = vp_filter_take(f, m + 1, sizeof *f->response, "the kernel", err);
-    if (!cosine || !f->response || vp_line_make_rows(&f->line, need, err))
+    f->t.response = vp_filter_take(f, m + 1, sizeof *f->t.response, "the kernel", err);
+    if (!cosine || !f->t.response || vp_line_make_rows(&f->line, need, err))
         goto out;
     const int64_t n = f->line.n;
     f->weigh = vp_filter_take(f, n, sizeof *f->weigh, "the kernel", err);
@@ -176,10 +176,9 @@ static int make_transform(struct vp_filter *f, const struct vp_filter_params *p,
         goto out;
     for (int64_t k = 0; k < 2 * m; k++)
         cosine[k] = cos(PI * (double)k / (double)m);
-    make_kernel(f->response, m, p, cosine);
+    make_kernel(f->t.response, m, p, cosine);
 
-    struct vp_filter_tables t;
-    vp_filter_get_tables(f, &t);
+    struct vp_filter_tables t = f->t;
     t.before = f->before;
     t.after = f->after;
     if (vp_filter_response(&t, n, at_roots, err))
@@ -195,11 +194,11 @@ out:
 
 static int make_fall(struct vp_filter *f, struct vp_err *err)
 {
-    f->fall = vp_filter_take(f, f->pad, sizeof *f->fall, "the padding", err);
-    if (!f->fall)
+    f->t.fall = vp_filter_take(f, f->t.pad, sizeof *f->t.fall, "the padding", err);
+    if (!f->t.fall)
         return -1;
-    for (int64_t i = 0; i < f->pad; i++)
-        f->fall[i] = (float)(0.5 * (1 + cos(PI * (double)(i + 1) / (double)(f->pad + 1))));
+    for (int64_t i = 0; i < f->t.pad; i++)
+        f->t.fall[i] = (float)(0.5 * (1 + cos(PI * (double)(i + 1) / (double)(f->t.pad + 1))));
     return 0;
 }
 
@@ -261,28 +260,28 @@ static void cosine_row(const struct vp_filter *f, const struct vp_filter_lens *l
 {
     const double dv = (double)v - l->cv, depth = 1 + l->tip * dv;
 
-    f->isa->cosine(out, f->nu, l->slope * dv - l->center, l->f, l->bend * dv * dv, (l->head + l->rise * dv) / depth,
+    f->isa->cosine(out, f->t.nu, l->slope * dv - l->center, l->f, l->bend * dv * dv, (l->head + l->rise * dv) / depth,
                    l->lean / depth);
 }
 
 static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct vp_err *err)
 {
-    f->lens = vp_filter_take(f, f->views, sizeof *f->lens, "the cosine weights", err);
-    if (!f->lens)
+    f->t.lens = vp_filter_take(f, f->t.views, sizeof *f->t.lens, "the cosine weights", err);
+    if (!f->t.lens)
         return -1;
     bool same = true;
-    for (int64_t k = 0; k < f->views; k++) {
-        if (lens_of(&views[k], f->nv, &f->lens[k]))
+    for (int64_t k = 0; k < f->t.views; k++) {
+        if (lens_of(&views[k], f->t.nv, &f->t.lens[k]))
             return vp_fail(err, VP_ERUN, "view %lld: the detector is seen edge on from the source", (long long)k);
-        same &= same_lens(&f->lens[k], &f->lens[0]);
+        same &= same_lens(&f->t.lens[k], &f->t.lens[0]);
     }
     if (!same)
         return 0;
-    f->cosine = vp_filter_take(f, f->nu * f->nv, sizeof *f->cosine, "the cosine weights", err);
+    f->cosine = vp_filter_take(f, f->t.nu * f->t.nv, sizeof *f->cosine, "the cosine weights", err);
     if (!f->cosine)
         return -1;
-    for (int64_t v = 0; v < f->nv; v++)
-        cosine_row(f, &f->lens[0], v, f->cosine + v * f->nu);
+    for (int64_t v = 0; v < f->t.nv; v++)
+        cosine_row(f, &f->t.lens[0], v, f->cosine + v * f->t.nu);
     return 0;
 }
 
@@ -293,18 +292,18 @@ static int make_scale(struct vp_filter *f, const struct vp_view *views, const st
 {
     double sum = 0, factor = 1;
 
-    for (int64_t k = 0; k < f->views; k++)
+    for (int64_t k = 0; k < f->t.views; k++)
         sum += views[k].weight;
     /* a full turn measures every ray twice; Wang's and Parker's weights of its two measurements sum to one */
-    if (scan->kind == VP_SCAN_FULL && f->redundancy == VP_RED_NONE)
+    if (scan->kind == VP_SCAN_FULL && f->t.redundancy == VP_RED_NONE)
         factor = 0.5;
-    if (scan->kind == VP_SCAN_SHORT && f->redundancy == VP_RED_NONE)
+    if (scan->kind == VP_SCAN_SHORT && f->t.redundancy == VP_RED_NONE)
         factor = PI / sum;
-    f->scale = vp_filter_take(f, f->views, sizeof *f->scale, "the views' weights", err);
-    if (!f->scale)
+    f->t.scale = vp_filter_take(f, f->t.views, sizeof *f->t.scale, "the views' weights", err);
+    if (!f->t.scale)
         return -1;
-    for (int64_t k = 0; k < f->views; k++)
-        f->scale[k] = (float)(views[k].weight * factor * fabs(views[k].fu) / (parallel ? 1 : views[k].sod));
+    for (int64_t k = 0; k < f->t.views; k++)
+        f->t.scale[k] = (float)(views[k].weight * factor * fabs(views[k].fu) / (parallel ? 1 : views[k].sod));
     return 0;
 }
 
@@ -320,34 +319,34 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     f->isa = VP_ISA_FIND(vp_filter, NULL);
     f->fft = vp_line_isa(f->isa->name);
-    f->nu = g->nu;
-    f->nv = g->nv;
-    f->views = g->views;
+    f->t.nu = g->nu;
+    f->t.nv = g->nv;
+    f->t.views = g->views;
     f->threads = threads > 0 ? threads : 1;
-    const double pad = ceil(p->pad * (double)f->nu);
-    if ((double)f->nu + 2 * pad > 1 << 28) {
+    const double pad = ceil(p->pad * (double)f->t.nu);
+    if ((double)f->t.nu + 2 * pad > 1 << 28) {
         vp_fail(err, VP_ERESOURCE, "rows of %.0f samples with their padding are too long",
-                (double)f->nu + 2 * pad);
+                (double)f->t.nu + 2 * pad);
         goto fail;
     }
-    f->pad = (int64_t)pad;
+    f->t.pad = (int64_t)pad;
     if (vp_filter_resolve(f, p->redundancy, scan, &smooth, err))
         goto fail;
-    if (f->redundancy == VP_RED_WANG)
+    if (f->t.redundancy == VP_RED_WANG)
         vp_filter_extend(f, views, !scan->untilted);
     if (make_transform(f, p, err) || make_fall(f, err)
         || vp_filter_make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
         || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_fold(f, err))
         goto fail;
 
-    const int64_t rows = (f->lens && !f->cosine) + (f->fan && !f->folded);
-    f->scratch_step = (size_t)(2 * f->line.n + rows * f->nu + 15) / 16 * 16 * VP_FILTER_LANES;
+    const int64_t rows = (f->t.lens && !f->cosine) + (f->t.fan && !f->folded);
+    f->scratch_step = (size_t)(2 * f->line.n + rows * f->t.nu + 15) / 16 * 16 * VP_FILTER_LANES;
     f->scratch = vp_filter_take(f, (int64_t)f->scratch_step * f->threads, sizeof *f->scratch, "the filter's rows", err);
     if (!f->scratch)
         goto fail;
-    snprintf(f->text, sizeof f->text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
-             smooth ? "smooth short-scan" : weights_name[f->redundancy]);
-    snprintf(f->describe, sizeof f->describe, "%s, fft length %lld, %s", f->text,
+    snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
+             smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
+    snprintf(f->t.describe, sizeof f->t.describe, "%s, fft length %lld, %s", f->t.text,
              (long long)(2 * f->line.n), f->isa->name);
     *out = f;
     return 0;
@@ -356,24 +355,9 @@ fail:
     return -1;
 }
 
-const char *vp_filter_describe(const struct vp_filter *f)
+const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f)
 {
-    return f->describe;
-}
-
-const char *vp_filter_warning(const struct vp_filter *f)
-{
-    return f->warning[0] ? f->warning : NULL;
-}
-
-enum vp_redundancy vp_filter_redundancy(const struct vp_filter *f)
-{
-    return f->redundancy;
-}
-
-size_t vp_filter_bytes(const struct vp_filter *f)
-{
-    return f->bytes;
+    return &f->t;
 }
 
 double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates)
@@ -383,14 +367,15 @@ double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates
                           : f->isa->lanes == 16        ? r->filter_avx512
                                                        : r->filter_avx2;
 
-    return sample * (double)f->line.n / (double)f->nu / f->threads;
+    return sample * (double)f->line.n / (double)f->t.nu / f->threads;
 }
 
 int64_t vp_filter_widen(struct vp_filter *f, struct vp_geom *g)
 {
     const double center = (double)(g->nu - 1) / 2 + g->offset_u;
 
-    f->wide = true;
+    f->t.before = f->before;
+    f->t.after = f->after;
     g->nu += f->before + f->after;
     g->offset_u = center + (double)f->before - (double)(g->nu - 1) / 2;
     for (int64_t k = 0; g->matrix && k < g->views; k++)
@@ -412,20 +397,11 @@ bool vp_filter_use(struct vp_filter *f, const char *isa)
 
 double vp_filter_weight(const struct vp_filter *f, int64_t view, int64_t u, int64_t v)
 {
-    float w = f->weight && !f->fan ? f->weight[view * f->nu + u] : 1;
+    float w = f->t.weight && !f->t.fan ? f->t.weight[view * f->t.nu + u] : 1;
 
-    if (f->fan)
+    if (f->t.fan)
         vp_filter_weight_row(f, view, v, u, u + 1, &w);
     return (double)w;
-}
-
-void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
-{
-    *t = (struct vp_filter_tables){.nu = f->nu, .nv = f->nv, .views = f->views, .pad = f->pad, .fall = f->fall,
-                                   .before = f->wide ? f->before : 0, .after = f->wide ? f->after : 0,
-                                   .m = f->m, .response = f->response, .scale = f->scale,
-                                   .weight = f->weight, .n_weight = f->n_weight, .fan = f->fan,
-                                   .lens = f->lens, .text = f->text};
 }
 
 /* Rows [v0, v0 + nv) of views [first, first + n); one view, and one row, further are so many rows further in
@@ -434,35 +410,35 @@ void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t)
 static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t nv, int64_t view_step,
                    int64_t row_step, const float *in, float *out)
 {
-    const int64_t nu_out = f->wide ? f->before + f->nu + f->after : f->nu;
+    const int64_t nu_out = f->t.before + f->t.nu + f->t.after;
     const int64_t rows = n * nv, lanes = f->isa->lanes, blocks = (rows + lanes - 1) / lanes;
 
-    assert(first >= 0 && first + n <= f->views && v0 >= 0 && v0 + nv <= f->nv);
+    assert(first >= 0 && first + n <= f->t.views && v0 >= 0 && v0 + nv <= f->t.nv);
     #pragma omp parallel num_threads(f->threads) if (blocks > 1)
     {
         float *const scratch = f->scratch + f->scratch_step * (size_t)omp_get_thread_num();
         float *const cosines = scratch + 2 * f->line.n * VP_FILTER_LANES;
-        float *const weights = cosines + (f->lens && !f->cosine ? f->nu * VP_FILTER_LANES : 0);
-        struct vp_filter_job job = {.line = &f->line, .fft = f->fft, .response = f->weigh, .nu = f->nu, .left = vp_max64(f->pad, f->before),
-                                 .pad = f->pad, .fall = f->fall, .nu_out = nu_out,
-                                 .before = f->wide ? f->before : 0};
+        float *const weights = cosines + (f->t.lens && !f->cosine ? f->t.nu * VP_FILTER_LANES : 0);
+        struct vp_filter_job job = {.line = &f->line, .fft = f->fft, .response = f->weigh, .nu = f->t.nu,
+                                    .left = vp_max64(f->t.pad, f->before), .pad = f->t.pad, .fall = f->t.fall,
+                                    .nu_out = nu_out, .before = f->t.before};
 
         #pragma omp for schedule(dynamic, 4)
         for (int64_t b = 0; b < blocks; b++) {
             job.rows = (int)(rows - b * lanes < lanes ? rows - b * lanes : lanes);
             for (int i = 0; i < job.rows; i++) {
                 const int64_t row = b * lanes + i, v = v0 + row / n, k = row % n, view = first + k;
-                job.in[i] = in + (k * view_step + (v - v0) * row_step) * f->nu;
+                job.in[i] = in + (k * view_step + (v - v0) * row_step) * f->t.nu;
                 job.out[i] = out + (k * view_step + (v - v0) * row_step) * nu_out;
-                job.scale[i] = f->scale[view];
-                job.gain[i] = f->cosine ? f->cosine + v * f->nu : NULL;
-                job.gain2[i] = f->folded || !f->weight ? NULL
-                             : f->fan ? weights + i * f->nu : f->weight + view * f->nu;
-                if (f->fan && !f->folded)
-                    vp_filter_weight_row(f, view, v, 0, f->nu, weights + i * f->nu);
-                if (f->lens && !f->cosine) {
-                    cosine_row(f, &f->lens[view], v, cosines + i * f->nu);
-                    job.gain[i] = cosines + i * f->nu;
+                job.scale[i] = f->t.scale[view];
+                job.gain[i] = f->cosine ? f->cosine + v * f->t.nu : NULL;
+                job.gain2[i] = f->folded || !f->t.weight ? NULL
+                             : f->t.fan ? weights + i * f->t.nu : f->t.weight + view * f->t.nu;
+                if (f->t.fan && !f->folded)
+                    vp_filter_weight_row(f, view, v, 0, f->t.nu, weights + i * f->t.nu);
+                if (f->t.lens && !f->cosine) {
+                    cosine_row(f, &f->t.lens[view], v, cosines + i * f->t.nu);
+                    job.gain[i] = cosines + i * f->t.nu;
                 }
             }
             f->isa->rows(&job, scratch);
@@ -472,7 +448,7 @@ static void filter(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, in
 
 void vp_filter_views(struct vp_filter *f, int64_t first, int64_t n, const float *in, float *out)
 {
-    filter(f, first, n, 0, f->nv, f->nv, 1, in, out);
+    filter(f, first, n, 0, f->t.nv, f->t.nv, 1, in, out);
 }
 
 void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *in,
@@ -483,7 +459,7 @@ void vp_filter_rows(struct vp_filter *f, int64_t first, int64_t n, int64_t v0, i
 
 void vp_filter_sinograms(struct vp_filter *f, int64_t v, int64_t n, const float *in, float *out)
 {
-    filter(f, 0, f->views, v, n, 1, f->views, in, out);
+    filter(f, 0, f->t.views, v, n, 1, f->t.views, in, out);
 }
 
 void vp_filter_close(struct vp_filter *f)
@@ -492,13 +468,13 @@ void vp_filter_close(struct vp_filter *f)
         return;
     vp_line_free(&f->line);
     free(f->weigh);
-    free(f->fall);
-    free(f->scale);
-    free(f->weight);
-    free(f->fan);
+    free(f->t.fall);
+    free(f->t.scale);
+    free(f->t.weight);
+    free(f->t.fan);
     free(f->cosine);
-    free(f->lens);
-    free(f->response);
+    free(f->t.lens);
+    free(f->t.response);
     free(f->scratch);
     free(f);
 }

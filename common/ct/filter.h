@@ -25,12 +25,6 @@ struct vp_rates;
 /* Makes all tables. Resolves `auto` and refuses weights that are wrong for the scan (VP_EUSAGE). */
 int vp_filter_open(struct vp_filter **f, const struct vp_filter_params *p, const struct vp_geom *g,
                    const struct vp_view *views, const struct vp_scan *scan, int threads, struct vp_err *err);
-/* "ramp ram-lak, cutoff 1, parker weights, fft length 2048, avx512" */
-const char *vp_filter_describe(const struct vp_filter *f);
-/* What the user should know about this scan (an arc too short for its fan), one line; or NULL. */
-const char *vp_filter_warning(const struct vp_filter *f);
-enum vp_redundancy vp_filter_redundancy(const struct vp_filter *f);
-size_t vp_filter_bytes(const struct vp_filter *f);   /* tables and scratch it holds */
 /* Expected for one input sample when its threads have nothing else to do. `rates` NULL: vp_rates. */
 double vp_filter_seconds(const struct vp_filter *f, const struct vp_rates *rates);
 
@@ -61,22 +55,26 @@ struct vp_filter_lens { double center, cv, slope, f, bend, head, lean, rise, tip
  * without contraction, so that every implementation takes the same weight. */
 struct vp_filter_fan { float a0, au, av, b0, bu, bv; };
 
-/* What the filter is made of, for another implementation of it. Pointers are valid until _close. */
+/* What the filter is, and what it is made of, for another implementation of it. */
 struct vp_filter_tables {
     int64_t nu, nv, views;
-    int64_t pad;                       /* samples on each side that fall off from the edge ... */
-    const float *fall;                 /* ... by these factors, from the edge outwards */
-    int64_t before, after;             /* columns of an output row before and after those of the input */
-    int64_t m;                         /* the kernel's taps reach to m - 1, as far as any output needs */
-    const double *response;            /* its transform of length 2 m, which is real and even: [0, m] */
-    const float *scale;                /* one a view */
-    const float *weight;               /* n_weight a view; NULL: none */
+    int64_t pad;                 /* samples on each side that fall off from the edge ... */
+    float *fall;                 /* ... by these factors, from the edge outwards */
+    int64_t before, after;       /* columns of an output row before and after those of the input */
+    int64_t m;                   /* the kernel's taps reach to m - 1, as far as any output needs */
+    double *response;            /* its transform of length 2 m, which is real and even: [0, m] */
+    float *scale;                /* one a view */
+    float *weight;               /* n_weight a view; NULL: none */
     int64_t n_weight;
-    const struct vp_filter_fan *fan;   /* one a view; NULL: a weight belongs to a column, n_weight = nu */
-    const struct vp_filter_lens *lens; /* one a view; NULL: no cosine */
-    const char *text;                  /* "ramp ram-lak, cutoff 1, no weights" */
+    struct vp_filter_fan *fan;   /* one a view; NULL: a weight belongs to a column, n_weight = nu */
+    struct vp_filter_lens *lens; /* one a view; NULL: no cosine */
+    enum vp_redundancy redundancy;
+    size_t bytes;                /* tables and scratch that it holds */
+    char text[80];               /* "ramp ram-lak, cutoff 1, parker weights" */
+    char describe[128];          /* ... with ", fft length 2048, avx512" */
+    char warning[192];           /* what the user should know about this scan (an arc too short for its fan); or "" */
 };
-void vp_filter_get_tables(const struct vp_filter *f, struct vp_filter_tables *t);
+const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f);
 /* out[k], k = 0 ... n - 1: 1 / n times the response, at frequencies k + 1/4 of n, of the kernel's taps as far as any output
  * needs; they are the same for all n. */
 int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err);

@@ -1,37 +1,60 @@
-/* What the filter (filter.c) and its weights for rays that are measured twice (filter_weights.c) share. */
+/* What the filter (filter.c), its weights for rays that are measured twice (filter_weights.c) and its inner part
+ * (filter_isa.c) share. */
 #ifndef VP_FILTER_INTERNAL_H
 #define VP_FILTER_INTERNAL_H
 
 #include "base/fft.h"
 #include "ct/filter.h"
-#include "ct/filter_isa.h"
 
 static const double PI = 3.14159265358979323846;
 
+/* ---- the inner part: convolution of many detector rows with one even kernel ---- */
+
+enum { VP_FILTER_LANES = 16 };
+
+struct vp_filter_job {
+    const struct vp_line *line;       /* of at least all columns with their padding */
+    const struct vp_line_isa *fft;    /* with as many lanes */
+    const float *response;            /* of the kernel, for the elements of the transform */
+    int64_t nu, left;                 /* columns; where the first lies in the transform */
+    int64_t pad;                      /* samples on each side that fall off from the edge */
+    const float *fall;                /* pad factors, from the edge outwards */
+    int64_t nu_out, before;           /* columns of `out`; how many come before the input's first */
+    int rows;                         /* 1 ... lanes, anywhere; in[i] may equal out[i] if nu_out = nu */
+    const float *in[VP_FILTER_LANES];
+    float *out[VP_FILTER_LANES];
+    const float *gain[VP_FILTER_LANES];  /* nu weights of the row; or NULL for all rows */
+    const float *gain2[VP_FILTER_LANES]; /* nu more weights; or NULL for all rows */
+    float scale[VP_FILTER_LANES];
+};
+
+struct vp_filter_isa {
+    const char *name;
+    int lanes;                        /* rows that are worked on together */
+    /* out = (in * gain * gain2 * scale) conv kernel; samples that are not finite count as 0. A row's result
+     * depends on this row alone. `scratch`: 2 n * lanes floats (n that of
+     * the line), aligned to 64 bytes. */
+    void (*rows)(const struct vp_filter_job *job, float *scratch);
+    /* out[i] = (head + lean i) / sqrt(1 + (i + u0)^2 / f^2 + t): the cosine weight of column i. */
+    void (*cosine)(float *out, int64_t n, double u0, double f, double t, double head, double lean);
+};
+
+extern const struct vp_filter_isa vp_filter_avx512, vp_filter_avx2, vp_filter_generic;
+
+/* ---- the filter ---- */
+
 struct vp_filter {
+    struct vp_filter_tables t;
     struct vp_line line;           /* the transform, */
     float *weigh;                  /* what it multiplies with, */
     const struct vp_line_isa *fft; /* and its code, of as many lanes as */
     const struct vp_filter_isa *isa;
-    int64_t m;                     /* the window is sampled at the frequencies of 2 m samples */
-    int64_t nu, nv, views, pad;
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
-    bool wide;                     /* they are put out */
     int threads;
-    enum vp_redundancy redundancy;
-    float *fall;
-    float *scale;                  /* one a view */
-    float *weight;                 /* n_weight a view, or NULL */
-    int64_t n_weight;
-    struct vp_filter_fan *fan;     /* one a view, or NULL: weights belong to columns */
     float *cosine;                 /* nv x nu if all views have the same, */
-    bool folded;                   /* with the redundancy weights if all views have the same of these too; else */
-    struct vp_filter_lens *lens;   /* one a view; both NULL: no cosine */
-    double *response;              /* of the kernel, m + 1 */
+    bool folded;                   /* with the redundancy weights if all views have the same of these too */
     float *scratch;
     size_t scratch_step;           /* floats a thread */
-    size_t bytes;
-    char text[80], describe[128], warning[192];
 };
 
 /* Memory that counts as the filter's. */

@@ -3,9 +3,8 @@
  * back. The transform is that of base/fft.h with the roots of x^n = i: a row of n samples has no second half, so it is n real
  * coefficients, and the plain convolution with taps up to n - 1 is the real part of what comes back (a quarter turn away,
  * what wraps around is in the imaginary part). As the kernel is even, its values at these roots are real. */
-#include "ct/filter_isa.h"
+#include "ct/filter_internal.h"
 
-#include "base/fft.h"
 #include "base/isa.h"
 #include "base/transpose.h"
 

@@ -117,7 +117,7 @@ static double tangent(const struct fan *fan, double u, double v)
 /* The fan angles of the detector's two sides, to the edges of the pixels: of all rows the nearest to the axis. */
 static void sides(const struct vp_filter *f, const struct vp_view *view, bool tilted, double *lo, double *hi)
 {
-    const double edge[2] = {-0.5, (double)f->nu - 0.5};
+    const double edge[2] = {-0.5, (double)f->t.nu - 0.5};
     double at[2];
 
     for (int i = 0; i < 2; i++) {
@@ -126,7 +126,7 @@ static void sides(const struct vp_filter *f, const struct vp_view *view, bool ti
             continue;
         const struct fan fan = fan_of(view);
         const bool parallel = vp_view_parallel(view);
-        const double t0 = tangent(&fan, edge[i], 0), t1 = tangent(&fan, edge[i], (double)(f->nv - 1));
+        const double t0 = tangent(&fan, edge[i], 0), t1 = tangent(&fan, edge[i], (double)(f->t.nv - 1));
         const double t = at[i] < 0 ? fmax(t0, t1) : fmin(t0, t1);
         at[i] = parallel ? t : atan(t);
     }
@@ -143,31 +143,31 @@ static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool 
 
     *flat = 0;
 
-    for (int64_t k = 0; k < f->views; k++) {
+    for (int64_t k = 0; k < f->t.views; k++) {
         double lo, hi;
         sides(f, &views[k], tilted, &lo, &hi);
         limit = fmin(limit, fmin(-lo, hi));
-        pixel = fmax(pixel, (hi - lo) / (double)f->nu);
+        pixel = fmax(pixel, (hi - lo) / (double)f->t.nu);
     }
     if (tilted)
         *flat = fmax(0, limit - fmax(limit / 4, 8 * pixel));
     if (limit >= pixel)
         return limit;
-    snprintf(f->warning, sizeof f->warning,
+    snprintf(f->t.warning, sizeof f->t.warning,
              "the tilted detector does not reach past the rotation axis in all its rows: some rays are missing");
     return pixel;
 }
 
 void vp_filter_extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
 {
-    for (int64_t k = 0; k < f->views; k++)
+    for (int64_t k = 0; k < f->t.views; k++)
         for (int end = 0; end < (tilted ? 2 : 1); end++) {
             double center = views[k].P[3] / views[k].P[11];
             if (tilted) {
                 const struct fan fan = fan_of(&views[k]);
-                center = -linear(fan.across, 0, end ? (double)(f->nv - 1) : 0) / fan.across[0];
+                center = -linear(fan.across, 0, end ? (double)(f->t.nv - 1) : 0) / fan.across[0];
             }
-            const double less = fmax(fmin(2 * center - (double)(f->nu - 1), (double)f->nu), -(double)f->nu);
+            const double less = fmax(fmin(2 * center - (double)(f->t.nu - 1), (double)f->t.nu), -(double)f->t.nu);
             f->before = vp_max64(f->before, (int64_t)ceil(-less - 1e-6));
             f->after = vp_max64(f->after, (int64_t)ceil(less - 1e-6));
         }
@@ -181,8 +181,8 @@ struct weights {
 
 static double weight_of(const struct vp_filter *f, const struct weights *w, const struct vp_view *view, double g)
 {
-    if (f->redundancy == VP_RED_WANG) {
-        const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->nu - 0.5);
+    if (f->t.redundancy == VP_RED_WANG) {
+        const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->t.nu - 0.5);
         return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit, w->flat);
     }
     const double b = arc_position(view->angle, w->scan);
@@ -193,14 +193,14 @@ static double weight_of(const struct vp_filter *f, const struct weights *w, cons
  * apart, and each view says which step a pixel is at. */
 static int make_fans(struct vp_filter *f, const struct vp_view *views, double *first, double *step, struct vp_err *err)
 {
-    const double u1 = (double)(f->nu - 1), v1 = (double)(f->nv - 1);
+    const double u1 = (double)(f->t.nu - 1), v1 = (double)(f->t.nv - 1);
     double lo = INFINITY, hi = -INFINITY;
-    struct vp_filter_fan *to = f->fan = vp_filter_take(f, f->views, sizeof *f->fan, "the redundancy weights", err);
+    struct vp_filter_fan *to = f->t.fan = vp_filter_take(f, f->t.views, sizeof *f->t.fan, "the redundancy weights", err);
 
     if (!to)
         return -1;
     *step = INFINITY;
-    for (int64_t k = 0; k < f->views; k++) {
+    for (int64_t k = 0; k < f->t.views; k++) {
         const struct fan fan = fan_of(&views[k]);
         for (int corner = 0; corner < 4; corner++) {
             const double u = corner & 1 ? u1 : 0, v = corner & 2 ? v1 : 0;
@@ -213,11 +213,11 @@ static int make_fans(struct vp_filter *f, const struct vp_view *views, double *f
         *step = fmin(*step, fabs(tangent(&fan, u1, v1 / 2) - tangent(&fan, 0, v1 / 2)) / fmax(2 * u1, 1));
     }
     const double steps = ceil((hi - lo) / *step);
-    if (!(steps >= 0 && steps < 64 * (double)f->nu + 64))
+    if (!(steps >= 0 && steps < 64 * (double)f->t.nu + 64))
         return vp_fail(err, VP_ERUN, "the views are too different for weights of rays that are measured twice");
-    f->n_weight = (int64_t)steps + 2;
+    f->t.n_weight = (int64_t)steps + 2;
     *first = lo;
-    for (int64_t k = 0; k < f->views; k++) {
+    for (int64_t k = 0; k < f->t.views; k++) {
         const struct fan fan = fan_of(&views[k]);
         const double unit = linear(fan.ahead, u1 / 2, v1 / 2);
         double top[3], bottom[3];
@@ -237,23 +237,23 @@ int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, con
     struct weights w = {scan, smooth, !scan->untilted, 0, 0};
     double first = 0, step = 1;
 
-    f->n_weight = f->nu;
-    if (f->redundancy == VP_RED_NONE)
+    f->t.n_weight = f->t.nu;
+    if (f->t.redundancy == VP_RED_NONE)
         return 0;
-    if (f->redundancy == VP_RED_WANG)
+    if (f->t.redundancy == VP_RED_WANG)
         w.limit = wang_limit(f, views, w.tilted, &w.flat);
     if (w.tilted && make_fans(f, views, &first, &step, err))
         return -1;
-    f->weight = vp_filter_take(f, f->views * f->n_weight, sizeof *f->weight, "the redundancy weights", err);
-    if (!f->weight)
+    f->t.weight = vp_filter_take(f, f->t.views * f->t.n_weight, sizeof *f->t.weight, "the redundancy weights", err);
+    if (!f->t.weight)
         return -1;
     #pragma omp parallel for schedule(static)
-    for (int64_t k = 0; k < f->views; k++) {
+    for (int64_t k = 0; k < f->t.views; k++) {
         const bool parallel = vp_view_parallel(&views[k]);
-        for (int64_t i = 0; i < f->n_weight; i++) {
+        for (int64_t i = 0; i < f->t.n_weight; i++) {
             const double t = first + (double)i * step;
             const double g = !w.tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
-            f->weight[k * f->n_weight + i] = (float)weight_of(f, &w, &views[k], g);
+            f->t.weight[k * f->t.n_weight + i] = (float)weight_of(f, &w, &views[k], g);
         }
     }
     return 0;
@@ -261,15 +261,15 @@ int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, con
 
 void vp_filter_weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out)
 {
-    const struct vp_filter_fan fan = f->fan[view];
-    const float *const weight = f->weight + view * f->n_weight, last = (float)(f->n_weight - 1);
+    const struct vp_filter_fan fan = f->t.fan[view];
+    const float *const weight = f->t.weight + view * f->t.n_weight, last = (float)(f->t.n_weight - 1);
     const float row = (float)v;
 
     for (int64_t u = u0; u < u1; u++) {
         const float column = (float)u;
         float at = (fan.a0 + fan.au * column + fan.av * row) / (fan.b0 + fan.bu * column + fan.bv * row);
         at = at > 0 ? at < last ? at : last : 0;
-        const int64_t i = at < last ? (int64_t)at : f->n_weight - 2;
+        const int64_t i = at < last ? (int64_t)at : f->t.n_weight - 2;
         out[u - u0] = weight[i] + (at - (float)i) * (weight[i + 1] - weight[i]);
     }
 }
@@ -286,25 +286,25 @@ static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *
 
 int vp_filter_fold(struct vp_filter *f, struct vp_err *err)
 {
-    bool same = f->fan && (f->cosine || !f->lens);
+    bool same = f->t.fan && (f->cosine || !f->t.lens);
 
-    for (int64_t k = 1; k < f->views && same; k++)
-        same = same_fan(&f->fan[k], &f->fan[0])
-               && !memcmp(f->weight + k * f->n_weight, f->weight, (size_t)f->n_weight * sizeof *f->weight);
+    for (int64_t k = 1; k < f->t.views && same; k++)
+        same = same_fan(&f->t.fan[k], &f->t.fan[0])
+               && !memcmp(f->t.weight + k * f->t.n_weight, f->t.weight, (size_t)f->t.n_weight * sizeof *f->t.weight);
     if (!same)
         return 0;
-    float *row = vp_alloc_raw((size_t)f->nu, sizeof *row, "the redundancy weights", err);
+    float *row = vp_alloc_raw((size_t)f->t.nu, sizeof *row, "the redundancy weights", err);
     const bool alone = !f->cosine;
     if (row && alone)
-        f->cosine = vp_filter_take(f, f->nu * f->nv, sizeof *f->cosine, "the redundancy weights", err);
+        f->cosine = vp_filter_take(f, f->t.nu * f->t.nv, sizeof *f->cosine, "the redundancy weights", err);
     if (!row || !f->cosine) {
         free(row);
         return -1;
     }
-    for (int64_t v = 0; v < f->nv; v++) {
-        float *const to = f->cosine + v * f->nu;
-        vp_filter_weight_row(f, 0, v, 0, f->nu, row);
-        for (int64_t u = 0; u < f->nu; u++)
+    for (int64_t v = 0; v < f->t.nv; v++) {
+        float *const to = f->cosine + v * f->t.nu;
+        vp_filter_weight_row(f, 0, v, 0, f->t.nu, row);
+        for (int64_t u = 0; u < f->t.nu; u++)
             to[u] = alone ? row[u] : to[u] * row[u];
     }
     free(row);
@@ -317,12 +317,12 @@ int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan
 {
     const double degrees = 180 / PI, arc = scan->arc * degrees;
     const double need = 180 + 2 * degrees * fmax(-scan->half_fan_lo, scan->half_fan_hi);
-    const double step = arc / (double)(f->views > 1 ? f->views - 1 : 1);
+    const double step = arc / (double)(f->t.views > 1 ? f->t.views - 1 : 1);
     const bool is_short = scan->kind == VP_SCAN_SHORT;
 
-    f->redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
+    f->t.redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
                   : is_short ? VP_RED_PARKER : scan->offset ? VP_RED_WANG : VP_RED_NONE;
-    *smooth = is_short && f->redundancy == VP_RED_PARKER && arc + step < need;
+    *smooth = is_short && f->t.redundancy == VP_RED_PARKER && arc + step < need;
     if (asked == VP_RED_PARKER) {
         if (scan->kind == VP_SCAN_PARALLEL)
             return vp_fail(err, VP_EUSAGE,
@@ -336,7 +336,7 @@ int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan
             return vp_hint(err, "use --weights auto: smooth weights over what there is");
         }
     }
-    if (f->redundancy == VP_RED_WANG) {
+    if (f->t.redundancy == VP_RED_WANG) {
         if (scan->kind != VP_SCAN_FULL)
             return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
                            arc);
@@ -347,7 +347,7 @@ int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan
         }
     }
     if (*smooth)
-        snprintf(f->warning, sizeof f->warning,
+        snprintf(f->t.warning, sizeof f->t.warning,
                  "the arc of %.6g degrees is shorter than 180 and the fan (%.6g): "
                  "some rays are missing, expect streaks and shading",
                  arc, need);

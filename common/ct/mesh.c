@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
-#include "ct/backproject.h"
 #include "run/rates.h"
 
 #include <math.h>
@@ -82,16 +81,9 @@ bool vp_mesh_slab(const struct vp_mesh_problem *p, const struct vp_mesh *m, int 
 
 void vp_mesh_rows(const struct vp_mesh_problem *p, const struct vp_mesh *m, int row, int64_t *v0, int64_t *v1)
 {
-    const struct vp_reconstruct *r = p->of;
-    const int64_t nz = r->grid->n[2];
-    int64_t z0, z1, w0, w1;
+    int64_t z0, z1;
     vp_mesh_slab(p, m, row, &z0, &z1);
-    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, v0, v1);
-    if (m->half) {
-        vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, nz - z1, nz - z0, &w0, &w1);
-        *v0 = vp_min64(*v0, w0);
-        *v1 = vp_max64(*v1, w1);
-    }
+    vp_reconstruct_rows(p->of, z0, z1, m->half, v0, v1);
 }
 
 /* ---- what it takes ---- */
@@ -168,26 +160,22 @@ static bool possible(const struct vp_mesh_problem *p, const struct vp_mesh *m)
     return units(p, m, &lo, &hi) >= m->rows && views >= m->columns;
 }
 
-struct priced {
-    struct vp_mesh mesh;
-    double seconds;
-};
-
 static int by_price(const void *a, const void *b)
 {
-    const struct priced *x = a, *y = b;
-    if (x->seconds != y->seconds)
-        return x->seconds < y->seconds ? -1 : 1;
-    return x->mesh.columns - y->mesh.columns;
+    const struct vp_mesh *x = a, *y = b;
+    if (x->price != y->price)
+        return x->price < y->price ? -1 : 1;
+    return x->columns - y->columns;
 }
 
 struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
                                 bool slabs_apart, int *n)
 {
-    struct priced *all = calloc((size_t)p->ranks, sizeof *all);
-    struct vp_mesh *out = calloc((size_t)p->ranks, sizeof *out);
+    /* subsets cost the promise of equal bits */
+    const struct vp_rates *rates = p->of->rates ? p->of->rates : &vp_rates;
+    struct vp_mesh *all = calloc((size_t)p->ranks, sizeof *all);
     *n = 0;
-    for (int rows = 1; all && out && rows <= p->ranks; rows++) {
+    for (int rows = 1; all && rows <= p->ranks; rows++) {
         struct vp_mesh m = {.rows = rows, .columns = p->ranks / rows, .half = p->mirror && rows > 1 && !slabs_apart};
         struct vp_mesh_times t, shared;
         if (p->ranks % rows || !possible(p, &m))
@@ -195,27 +183,18 @@ struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp
         m.gather = gather == 1 && rows > 1;
         vp_mesh_times(&t, p, model, &m);
         if (gather < 0 && rows > 1) {
-            struct vp_mesh other = m;
-            other.gather = true;
-            vp_mesh_times(&shared, p, model, &other);
-            if (shared.run < t.run) {
-                m = other;
-                t = shared;
-            }
+            m.gather = true;
+            vp_mesh_times(&shared, p, model, &m);
+            m.gather = shared.run < t.run;
+            t = m.gather ? shared : t;
         }
-        /* subsets cost the promise of equal bits */
-        const struct vp_rates *rates = p->of->rates ? p->of->rates : &vp_rates;
-        const double price = m.columns > 1 ? t.run / (1 - rates->subsets_part) + rates->subsets_save : t.run;
-        all[(*n)++] = (struct priced){m, price};
+        m.price = m.columns > 1 ? t.run / (1 - rates->subsets_part) + rates->subsets_save : t.run;
+        all[(*n)++] = m;
     }
-    if (all && out)
+    if (*n > 0) {
         qsort(all, (size_t)*n, sizeof *all, by_price);
-    for (int i = 0; i < *n; i++)
-        out[i] = all[i].mesh;
-    free(all);
-    if (*n == 0) {
-        free(out);
-        return NULL;
+        return all;
     }
-    return out;
+    free(all);
+    return NULL;
 }

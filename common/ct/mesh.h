@@ -54,6 +54,7 @@ struct vp_mesh {
     bool half;   /* slabs of the lower half, and their mirror images */
     bool gather; /* each rank reads its own views, and takes the others' from the ranks of its column */
     int parts;   /* of a slab, which leave one after the other while the rest is made; 0, 1: all at the end */
+    double price; /* of a choice: seconds, and what its bits cost */
 };
 
 /* Seconds. */

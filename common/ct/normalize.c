@@ -252,8 +252,10 @@ struct page {
     float *out;            /* may be `in` */
 };
 
-/* What was found on a page. */
-struct found { int64_t bad, raised, zingers; };
+static int block_at(const struct vp_normalize *n, int64_t u)
+{
+    return (int)vp_min64(n->nu - u, BLOCK);
+}
 
 /* `count` samples of row r of a page from column u, from counts to transmissions; returns the NaN. */
 static int transmit_block(const struct vp_normalize *n, const struct page *p, int64_t r, int64_t u, int count,
@@ -285,7 +287,7 @@ static int transmit_row(const struct vp_normalize *n, const struct page *p, int6
     int bad = 0;
 
     for (int64_t u = 0; u < n->nu; u += BLOCK)
-        bad += transmit_block(n, p, r, u, n->nu - u < BLOCK ? (int)(n->nu - u) : BLOCK, t + u);
+        bad += transmit_block(n, p, r, u, block_at(n, u), t + u);
     return bad;
 }
 
@@ -298,25 +300,25 @@ static int64_t finish(const struct vp_normalize *n, float *out, const float *t, 
         return 0;
     }
     for (int64_t i = 0; i < count; i += BLOCK)
-        raised += logarithm(out + i, t + i, n->floor, count - i < BLOCK ? (int)(count - i) : BLOCK);
+        raised += logarithm(out + i, t + i, n->floor, (int)vp_min64(count - i, BLOCK));
     return raised;
 }
 
 static void plain_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
-                       struct found *f)
+                       struct vp_normalize_report *f)
 {
     float t[BLOCK];
 
     for (int64_t r = r0; r < r1; r++)
         for (int64_t u = 0; u < n->nu; u += BLOCK) {
-            const int count = n->nu - u < BLOCK ? (int)(n->nu - u) : BLOCK;
-            f->bad += transmit_block(n, p, r, u, count, t);
-            f->raised += finish(n, p->out + r * n->nu + u, t, count);
+            const int count = block_at(n, u);
+            f->dead += transmit_block(n, p, r, u, count, t);
+            f->floored += finish(n, p->out + r * n->nu + u, t, count);
         }
 }
 
 static void despiked_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
-                          struct found *f)
+                          struct vp_normalize_report *f)
 {
     struct scratch *const s = &n->scratch[omp_get_thread_num() % n->n_scratch];
     const int64_t nu = n->nu;
@@ -332,9 +334,9 @@ static void despiked_band(const struct vp_normalize *n, const struct page *p, in
         const float *const rows[3] = {r > 0 ? s->rows + (r - 1) % 3 * nu : NULL, s->rows + r % 3 * nu,
                                       below ? s->rows + (r + 1) % 3 * nu : NULL};
         float *const result = s->rows + 3 * nu;
-        f->bad += bad[r % 3];
+        f->dead += bad[r % 3];
         f->zingers += despike_row(n, result, rows, bad[0] + bad[1] + bad[2]);
-        f->raised += finish(n, p->out + r * nu, result, nu);
+        f->floored += finish(n, p->out + r * nu, result, nu);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -348,78 +350,53 @@ static void fill_page(const struct vp_normalize *n, const struct page *p, int64_
             fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
 }
 
-static void report(struct vp_normalize_report *rep, const struct found *f)
+static void report(struct vp_normalize_report *to, const struct vp_normalize_report *f)
 {
-    if (!rep)
-        return;
     #pragma omp atomic
-    rep->floored += f->raised;
+    to->floored += f->floored;
     #pragma omp atomic
-    rep->zingers += f->zingers;
+    to->zingers += f->zingers;
     #pragma omp atomic
-    rep->dead += f->bad;
+    to->dead += f->dead;
 }
 
-/* By one thread. */
-static void whole_page(const struct vp_normalize *n, const struct page *p, struct vp_normalize_report *rep)
+/* By the calling thread; or, where the neighbours of a band's rows are still there, unchanged, by all. */
+static void normalize_page(const struct vp_normalize *n, const struct page *p, bool all_threads,
+                           struct vp_normalize_report *rep)
 {
-    struct found f = {0};
+    void (*const band)(const struct vp_normalize *, const struct page *, int64_t, int64_t,
+                       struct vp_normalize_report *) = n->zinger > 0 ? despiked_band : plain_band;
+    const int64_t height = n->nu < 32768 ? 65536 / n->nu : 2;
+    struct vp_normalize_report f = {0};
 
-    (n->zinger > 0 ? despiked_band : plain_band)(n, p, 0, p->rows, &f);
-    fill_page(n, p, f.bad);
-    report(rep, &f);
-}
-
-/* By all threads: possible where the neighbours of a band's rows are still there, unchanged. */
-static void banded_page(const struct vp_normalize *n, const struct page *p, struct vp_normalize_report *rep)
-{
-    const int64_t height = n->nu < 32768 ? 65536 / n->nu : 2, bands = (p->rows + height - 1) / height;
-    int64_t bad = 0, raised = 0, zingers = 0;
-
-    #pragma omp parallel for schedule(dynamic) reduction(+ : bad, raised, zingers)
-    for (int64_t b = 0; b < bands; b++) {
-        struct found f = {0};
-        const int64_t r0 = b * height, r1 = r0 + height < p->rows ? r0 + height : p->rows;
-        (n->zinger > 0 ? despiked_band : plain_band)(n, p, r0, r1, &f);
-        bad += f.bad;
-        raised += f.raised;
-        zingers += f.zingers;
+    if (!all_threads)
+        band(n, p, 0, p->rows, &f);
+    #pragma omp parallel for schedule(dynamic) if (all_threads)
+    for (int64_t r = 0; r < (all_threads ? p->rows : 0); r += height) {
+        struct vp_normalize_report one = {0};
+        band(n, p, r, vp_min64(r + height, p->rows), &one);
+        report(&f, &one);
     }
-    fill_page(n, p, bad);
-    report(rep, &(struct found){bad, raised, zingers});
-}
-
-static void normalize_pages(const struct vp_normalize *n, bool sinogram, int64_t first, int64_t count,
-                            int64_t rows, const float *in, float *out, struct vp_normalize_report *rep)
-{
-    const int64_t size = rows * n->nu;
-
-    if (count < omp_get_max_threads() && in != out) {
-        for (int64_t k = 0; k < count; k++)
-            banded_page(n, &(struct page){sinogram, first + k, rows, in + k * size, out + k * size}, rep);
-        return;
-    }
-    #pragma omp parallel for schedule(dynamic)
-    for (int64_t k = 0; k < count; k++)
-        whole_page(n, &(struct page){sinogram, first + k, rows, in + k * size, out + k * size}, rep);
+    fill_page(n, p, f.dead);
+    if (rep)
+        report(rep, &f);
 }
 
 void vp_normalize_view(const struct vp_normalize *n, int64_t view, float *page,
                        struct vp_normalize_report *rep)
 {
-    whole_page(n, &(struct page){false, view, n->nv, page, page}, rep);
+    normalize_page(n, &(struct page){false, view, n->nv, page, page}, false, rep);
 }
 
-void vp_normalize_views(const struct vp_normalize *n, int64_t first, int64_t count, const float *in,
-                        float *out, struct vp_normalize_report *rep)
+void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, int64_t first, int64_t count,
+                        const float *in, float *out, struct vp_normalize_report *rep)
 {
-    normalize_pages(n, false, first, count, n->nv, in, out, rep);
-}
+    const int64_t rows = sinogram_views ? sinogram_views : n->nv, size = rows * n->nu;
+    const bool few = count < omp_get_max_threads() && in != out;
 
-void vp_normalize_sinograms(const struct vp_normalize *n, int64_t first, int64_t count, int64_t views,
-                            const float *in, float *out, struct vp_normalize_report *rep)
-{
-    normalize_pages(n, true, first, count, views, in, out, rep);
+    #pragma omp parallel for schedule(dynamic) if (!few)
+    for (int64_t k = 0; k < count; k++)
+        normalize_page(n, &(struct page){sinogram_views > 0, first + k, rows, in + k * size, out + k * size}, few, rep);
 }
 
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
@@ -536,15 +513,12 @@ static int set_views(struct vp_normalize *n, const struct vp_normalize_params *p
 static int set_scratch(struct vp_normalize *n, struct vp_err *err)
 {
     const int threads = omp_get_max_threads();
-    size_t samples;
 
-    if (!vp_mul_size(&samples, 4, (size_t)n->nu))
-        return vp_fail(err, VP_ERESOURCE, "rows of %lld samples are too long", (long long)n->nu);
     if (!(n->scratch = vp_alloc((size_t)threads, sizeof *n->scratch, "the zinger filter", err)))
         return -1;
     for (; n->n_scratch < threads; n->n_scratch++) {
         struct scratch *s = &n->scratch[n->n_scratch];
-        if (!(s->rows = vp_alloc_raw(samples, sizeof(float), "the zinger filter", err)))
+        if (!(s->rows = vp_alloc_raw((size_t)n->nu, 4 * sizeof(float), "the zinger filter", err)))
             return -1;
         pthread_mutex_init(&s->lock, NULL);
     }
@@ -605,21 +579,13 @@ void vp_normalize_close(struct vp_normalize *n)
     free(n);
 }
 
-int64_t vp_normalize_rows(const struct vp_normalize *n)
-{
-    return n->range || n->dark ? n->nv : -1;
-}
-
-size_t vp_normalize_bytes(const struct vp_normalize *n)
+struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
     const size_t pixels = (size_t)n->nu * (size_t)n->nv, sets = n->range ? (size_t)range_sets(n) : 0;
 
-    return pixels * ((sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
-           + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float);
-}
-
-struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
-{
-    return (struct vp_normalize_facts){.pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit,
-                                       .floor = n->floor};
+    return (struct vp_normalize_facts){
+        .pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor,
+        .rows = n->range || n->dark ? n->nv : -1,
+        .bytes = pixels * ((sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
+                 + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float)};
 }

@@ -10,7 +10,6 @@
 #include "geom/geom.h"
 #include "ct/quantity.h"
 
-
 struct vp_normalize_params {
     struct vp_strings flat;   /* --flat: each a set, interpolated linearly over the scan */
     struct vp_strings dark;   /* --dark: all one set */
@@ -38,10 +37,6 @@ int vp_normalize_open(struct vp_normalize **n, const struct vp_normalize_params 
                       int64_t views, const float *const *flats, int n_flats, const float *dark,
                       const uint8_t *dead, struct vp_err *err);
 
-/* Detector rows it knows; -1 if every row is treated alike (no flat, dark or mask). */
-int64_t vp_normalize_rows(const struct vp_normalize *n);
-size_t vp_normalize_bytes(const struct vp_normalize *n);   /* memory it holds */
-
 /* What was repaired; added to atomically by the functions below, which also take NULL. */
 struct vp_normalize_report {
     int64_t floored, zingers, dead; /* dead: samples filled in, NaN and infinite ones too */
@@ -50,18 +45,17 @@ struct vp_normalize_report {
 /* View `view` (the whole detector) in place, by the calling thread. Thread safe. */
 void vp_normalize_view(const struct vp_normalize *n, int64_t view, float *page,
                        struct vp_normalize_report *rep);
-/* `count` views from view `first`, in place or into out; all cores (OpenMP). Bits do not depend on the number
- * of threads nor on how views are grouped. */
-void vp_normalize_views(const struct vp_normalize *n, int64_t first, int64_t count, const float *in,
-                        float *out, struct vp_normalize_report *rep);
-/* The same for sinograms: `count` detector rows from row `first`, each a page of `views` rows. */
-void vp_normalize_sinograms(const struct vp_normalize *n, int64_t first, int64_t count, int64_t views,
-                            const float *in, float *out, struct vp_normalize_report *rep);
+/* `count` views from view `first`, or, where there are `sinogram_views`, detector rows, each a page of so many rows; in
+ * place or into out; all cores (OpenMP). Bits do not depend on the number of threads nor on how pages are grouped. */
+void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, int64_t first, int64_t count,
+                        const float *in, float *out, struct vp_normalize_report *rep);
 
 /* What there is to tell of it. */
 struct vp_normalize_facts {
     int64_t pixels, dead, unlit; /* unlit: of the dead ones, those whose flat is not above the dark field */
     double floor;
+    int64_t rows; /* of the detector that it knows; -1 if every row is treated alike (no flat, dark or mask) */
+    size_t bytes; /* of memory that it holds */
 };
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n);
 void vp_normalize_close(struct vp_normalize *n);

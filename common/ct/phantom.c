@@ -166,6 +166,11 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
 out:
     free(text);
     fclose(f);
+    if (rc) {
+        free(*list);
+        *list = NULL;
+        *n = 0;
+    }
     return rc;
 }
 
@@ -176,17 +181,11 @@ int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file
 
     *list = NULL;
     *n = 0;
-    if (which < 0) {
-        if (!load_file(list, n, name_or_file, err))
-            return 0;
-        free(*list);
-        *list = NULL;
-        *n = 0;
-        return -1;
-    }
-    *list = malloc((size_t)named[which].n * sizeof **list);
+    if (which < 0)
+        return load_file(list, n, name_or_file, err);
+    *list = vp_alloc((size_t)named[which].n, sizeof **list, "the phantom", err);
     if (!*list)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+        return -1;
     *n = named[which].n;
     for (int i = 0; i < *n; i++) {
         struct vp_ellipsoid *e = &(*list)[i];
@@ -570,32 +569,15 @@ static double poisson(double mean, uint64_t *state)
     }
 }
 
-static double count_photons(float p, double i0, uint64_t view_key, int64_t pixel)
+void vp_phantom_noise(float *p, int64_t n, double i0, bool counts, uint64_t seed, int64_t view, int64_t first)
 {
-    uint64_t state = mix(view_key ^ mix((uint64_t)pixel + 0x2545f4914f6cdd1du));
+    const uint64_t key = mix(mix(seed + 0x9e3779b97f4a7c15u) + (uint64_t)view * 0xd1342543de82ef95u);
 
-    return poisson(i0 * exp(-(double)p), &state);
-}
-
-static uint64_t view_key(uint64_t seed, int64_t view)
-{
-    return mix(mix(seed + 0x9e3779b97f4a7c15u) + (uint64_t)view * 0xd1342543de82ef95u);
-}
-
-void vp_phantom_counts(float *p, int64_t n, double i0, uint64_t seed, int64_t view, int64_t first)
-{
-    const uint64_t key = view_key(seed, view);
-
-    for (int64_t i = 0; i < n; i++)
-        p[i] = (float)count_photons(p[i], i0, key, first + i);
-}
-
-void vp_phantom_noise(float *p, int64_t n, double i0, uint64_t seed, int64_t view, int64_t first)
-{
-    const uint64_t key = view_key(seed, view);
-
-    for (int64_t i = 0; i < n; i++)
-        p[i] = (float)-log(fmax(count_photons(p[i], i0, key, first + i), 1) / i0);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t state = mix(key ^ mix((uint64_t)(first + i) + 0x2545f4914f6cdd1du));
+        const double photons = poisson(i0 * exp(-(double)p[i]), &state);
+        p[i] = (float)(counts ? photons : -log(fmax(photons, 1) / i0));
+    }
 }
 
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out)
@@ -604,6 +586,6 @@ void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0,
         const int64_t view = s->sinograms ? r : page, v = s->sinograms ? page : r;
         vp_phantom_rows(s->list, s->n, &s->views[view], s->beam, s->nu, v, v + 1, s->samples, out);
         if (s->i0 > 0)
-            (s->counts ? vp_phantom_counts : vp_phantom_noise)(out, s->nu, s->i0, s->seed, view, v * s->nu);
+            vp_phantom_noise(out, s->nu, s->i0, s->counts, s->seed, view, v * s->nu);
     }
 }

@@ -45,12 +45,11 @@ double vp_phantom_radius_in(const struct vp_grid *grid);
 void vp_phantom_slice(const struct vp_ellipsoid *list, int n, const struct vp_grid *grid, int64_t k,
                       int samples, float *out);
 
-/* Replace n line integrals by what a detector counts behind i0 photons a pixel: a Poisson number of mean
- * i0 * exp(-p). The random number of a pixel depends on (seed, view, its index in the view) only, so the
- * result does not depend on threads, chunks or layout; p[0] is pixel `first` of the view. */
-void vp_phantom_counts(float *p, int64_t n, double i0, uint64_t seed, int64_t view, int64_t first);
-/* Replace line integrals by those of such counts N: -log(max(N, 1) / i0). */
-void vp_phantom_noise(float *p, int64_t n, double i0, uint64_t seed, int64_t view, int64_t first);
+/* Replace n line integrals by what a detector counts behind i0 photons a pixel, a Poisson number of mean
+ * i0 * exp(-p), or by the line integrals -log(max(N, 1) / i0) of such counts N. The random number of a pixel depends on
+ * (seed, view, its index in the view) only, so the result does not depend on threads, chunks or layout; p[0] is pixel
+ * `first` of the view. */
+void vp_phantom_noise(float *p, int64_t n, double i0, bool counts, uint64_t seed, int64_t view, int64_t first);
 
 /* A simulated scan, as pages. */
 struct vp_phantom_scan {

@@ -194,14 +194,13 @@ static int run_pass(struct vp_stages *w, struct vp_err *err)
 static int run_passes(struct vp_stages *w, struct vp_err *err)
 {
     for (;;) {
-        int64_t lo, hi;
         if (run_pass(w, err))
             return -1;
-        vp_reconstruct_domain(w->p, &lo, &hi);
+        const struct vp_reconstruct_domain d = vp_reconstruct_domain(w->p);
         const int64_t end = w->p->part[w->p->parts - 1].z1;
-        if (end >= hi)
+        if (end >= d.hi)
             return 0;
-        if (plan_again(w, w->p->made + end - lo, false, err))
+        if (plan_again(w, w->p->made + end - d.lo, false, err))
             return -1;
     }
 }

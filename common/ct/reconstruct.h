@@ -139,6 +139,10 @@ void vp_reconstruct_plan_free(struct vp_reconstruct_plan *p);
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
                          struct vp_err *err);
 
+/* Detector rows [*v0, *v1) that slices [z0, z1) need, and their mirror images. */
+void vp_reconstruct_rows(const struct vp_reconstruct *r, int64_t z0, int64_t z1, bool mirrored, int64_t *v0,
+                         int64_t *v1);
+
 /* Run a plan of the beginning; slices z0 .. z1 - 1 go to the writer as f32 pages. */
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
                        struct vp_reconstruct_result *result, struct vp_err *err);

@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ct/reconstruct_cut.h"
+#include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"
+#include "ct/backproject.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    IN_SLOTS = 3,
-    OUT_SLOTS = 2,
-    DEVICE_IN_SLOTS = 6,
-    DEVICE_OUT_SLOTS = 3,
-    BATCH = 16,
-    DEVICE_BATCH = 64,
-    SLICES = 32 /* copied together */
-};
+enum { SLICES = 32 }; /* copied together */
 static const uint64_t SLOT_BYTES = 32 << 20;
 static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things; 5.4 MiB were seen */
 
 /* ---- buffers ---- */
 
-int vp_reconstruct_in_slots(const struct vp_reconstruct_plan *p)
+struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p)
 {
-    return p->of->kind->on_host ? IN_SLOTS : DEVICE_IN_SLOTS;
-}
-
-int vp_cut_out_slots(const struct vp_reconstruct_plan *p)
-{
-    return p->made > 0 ? p->out_slots : p->of->kind->on_host ? OUT_SLOTS : DEVICE_OUT_SLOTS;
+    const uint64_t view = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
+    const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
+    const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
+    struct vp_reconstruct_buffers b = {.least = 1, .most = 16, .in = 3, .out = 2};
+    if (!p->of->kind->on_host) {
+        b = (struct vp_reconstruct_buffers){.least = 2 /* a pair */, .most = 2, .in = VP_RECONSTRUCT_SLOTS, .out = 3};
+        while (b.most < 64 && 2 * (uint64_t)b.most * view <= slot)
+            b.most *= 2;
+    }
+    /* once slices were made theirs stay as they are, for the writer may be at work on them */
+    b.out = p->made > 0 ? p->out_slots : b.out;
+    return b;
 }
 
 /* Every slot that a device reads from needs room for the longer rows. */
 int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p)
 {
-    return p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : p->of->kind->on_host ? 1 : DEVICE_IN_SLOTS;
+    return p->of->nu == p->of->in_nu || p->filter_device || p->of->feed ? 0 : p->of->kind->on_host ? 1 : VP_RECONSTRUCT_SLOTS;
 }
 
 int64_t vp_reconstruct_in_width(const struct vp_reconstruct_plan *p)
@@ -55,30 +54,24 @@ int64_t vp_cut_group(const struct vp_reconstruct_plan *p)
     return vp_min64(n, p->slab);
 }
 
-int vp_cut_largest_batch(const struct vp_reconstruct_plan *p)
-{
-    const uint64_t view = (uint64_t)p->of->in_nu * (uint64_t)p->of->nv * sizeof(float);
-    const uint64_t all = view * (uint64_t)(p->of->last - p->of->first);
-    const uint64_t slot = all / 256 < SLOT_BYTES ? SLOT_BYTES : 2 * SLOT_BYTES;
-    if (p->of->kind->on_host)
-        return BATCH;
-    int batch = 2;
-    while (batch < DEVICE_BATCH && 2 * (uint64_t)batch * view <= slot)
-        batch *= 2;
-    return batch;
-}
-
-int vp_cut_smallest_batch(const struct vp_reconstruct_plan *p)
-{
-    return p->of->kind->on_host ? 1 : 2; /* a pair */
-}
-
 /* ---- who makes what ---- */
 
-void vp_reconstruct_domain(const struct vp_reconstruct_plan *p, int64_t *lo, int64_t *hi)
+struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p)
 {
-    *lo = p->of->z0 + p->made;
-    *hi = p->mirrored && !p->of->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1;
+    return (struct vp_reconstruct_domain){
+        .lo = p->of->z0 + p->made, .hi = p->mirrored && !p->of->half ? (p->of->grid->n[2] + 1) / 2 : p->of->z1};
+}
+
+void vp_reconstruct_rows(const struct vp_reconstruct *r, int64_t z0, int64_t z1, bool mirrored, int64_t *v0, int64_t *v1)
+{
+    const int64_t nz = r->grid->n[2];
+    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, v0, v1);
+    if (mirrored) {
+        int64_t w0, w1;
+        vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, nz - z1, nz - z0, &w0, &w1);
+        *v0 = vp_min64(*v0, w0);
+        *v1 = vp_max64(*v1, w1);
+    }
 }
 
 struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part)
@@ -133,15 +126,13 @@ static void device_bytes(struct vp_reconstruct_plan *p, const struct vp_bp_part 
 
 int vp_cut_place(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
-    int64_t z, hi;
-
-    vp_reconstruct_domain(p, &z, &hi);
+    struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     p->parts = 0;
-    for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
-        const int64_t z1 = vp_min64(z + p->crew[i].depth, hi);
-        for (int c = 0; c < p->subsets && z1 > z; c++)
-            p->part[p->parts++] = vp_cut_part(p, i, c, z, z1);
-        z = z1;
+    for (int i = 0; i < p->of->n_devices / p->subsets && d.lo < d.hi; i++) {
+        const int64_t z1 = vp_min64(d.lo + p->crew[i].depth, d.hi);
+        for (int c = 0; c < p->subsets && z1 > d.lo; c++)
+            p->part[p->parts++] = vp_cut_part(p, i, c, d.lo, z1);
+        d.lo = z1;
     }
     if (vp_cut_ask(p, p->part, p->parts, err))
         return -1;
@@ -183,9 +174,7 @@ int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_
 
 void vp_cut_muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets)
 {
-    int64_t lo, hi;
-
-    vp_reconstruct_domain(p, &lo, &hi);
+    const struct vp_reconstruct_domain all = vp_reconstruct_domain(p);
     p->subsets = subsets;
     for (int i = 0; i < p->of->n_devices / subsets; i++) {
         p->crew[i] = device[i * subsets];
@@ -195,7 +184,7 @@ void vp_cut_muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, 
             p->crew[i].free = d->free < p->crew[i].free ? d->free : p->crew[i].free;
             p->crew[i].total = d->total < p->crew[i].total ? d->total : p->crew[i].total;
         }
-        p->crew[i].most = hi - lo;
+        p->crew[i].most = all.hi - all.lo;
     }
 }
 
@@ -215,9 +204,8 @@ void vp_cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit)
 void vp_cut_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_plan *before, const double *took)
 {
     const int crews = p->of->n_devices / p->subsets, used = p->used;
-    int64_t lo, hi, slices = 0;
-
-    vp_reconstruct_domain(p, &lo, &hi);
+    const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    int64_t slices = 0;
     if (before->parts < crews * p->subsets)
         return;
     for (int i = 0; i < before->parts; i++)
@@ -231,50 +219,49 @@ void vp_cut_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_pla
         p->crew[i].speed = (double)(part->z1 - part->z0) / slowest;
         slices += p->crew[i].depth;
     }
-    vp_cut(p, vp_min64(slices, hi - lo), p->unit);
+    vp_cut(p, vp_min64(slices, d.hi - d.lo), p->unit);
     p->used = used > p->used ? used : p->used;
 }
 
 /* ---- what it takes ---- */
 
-void vp_cut_count(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
+static bool within(const struct vp_reconstruct_plan *p)
 {
+    return p->bytes <= p->of->memory && p->device_bytes <= p->device_room;
+}
+
+bool vp_cut_fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n)
+{
+    const struct vp_reconstruct_buffers slots = vp_reconstruct_buffers(p);
     const uint64_t in = (uint64_t)vp_reconstruct_in_width(p) * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t slice = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 
     p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
-               (uint64_t)p->batch * ((uint64_t)vp_reconstruct_in_slots(p) * in +
+               (uint64_t)p->batch * ((uint64_t)slots.in * in +
                                      (uint64_t)vp_reconstruct_wide_slots(p) * wide) +
-               (uint64_t)(vp_cut_out_slots(p) + p->subsets - 1) *
-                   (uint64_t)vp_cut_group(p) * slice +
-               (p->of->filter ? vp_filter_bytes(p->of->filter) : 0) +
-               (p->of->normalize ? vp_normalize_bytes(p->of->normalize) : 0);
+               (uint64_t)(slots.out + p->subsets - 1) * (uint64_t)vp_cut_group(p) * slice +
+               (p->of->filter ? vp_filter_tables(p->of->filter)->bytes : 0) +
+               (p->of->normalize ? vp_normalize_facts(p->of->normalize).bytes : 0);
     for (int i = 0; i < n; i++)
         p->bytes += part[i].plan.host;
+    /* the devices' share counts only against what is free there */
     device_bytes(p, part, n);
-}
-
-bool vp_cut_fits(const struct vp_reconstruct_plan *p)
-{
-    return p->bytes <= p->of->memory && p->device_bytes <= p->device_room;
+    return within(p);
 }
 
 int vp_cut_check(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
-    int64_t lo, hi, z;
-
-    vp_reconstruct_domain(p, &lo, &hi);
+    const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
     if (vp_cut_place(p, err))
         return -1;
     snprintf(p->kernel, sizeof p->kernel, "%s", p->part[0].plan.kernel);
     snprintf(p->filter_kernel, sizeof p->filter_kernel, "%s", p->part[0].plan.filter);
-    vp_cut_count(p, p->part, p->parts);
+    const bool fits = vp_cut_fits(p, p->part, p->parts);
     /* where the halves of a mirrored volume meet, a slab of a later pass may take more than the first one */
-    const int64_t middle = p->of->grid->n[2] / 2;
-    z = lo + (middle - lo) / p->slab * p->slab;
-    if (vp_cut_fits(p) && !p->mirrored && middle > lo && z < hi && z >= p->part[p->parts - 1].z1) {
-        struct vp_bp_part part = vp_cut_part(p, 0, 0, z, vp_min64(z + p->slab, hi));
+    const int64_t middle = p->of->grid->n[2] / 2, z = d.lo + (middle - d.lo) / p->slab * p->slab;
+    if (fits && !p->mirrored && middle > d.lo && z < d.hi && z >= p->part[p->parts - 1].z1) {
+        struct vp_bp_part part = vp_cut_part(p, 0, 0, z, vp_min64(z + p->slab, d.hi));
         if (vp_cut_ask(p, &part, 1, err))
             return -1;
         if (part.plan.device > p->device_bytes)
@@ -282,7 +269,7 @@ int vp_cut_check(struct vp_reconstruct_plan *p, struct vp_err *err)
         if (part.plan.host > p->part[0].plan.host)
             p->bytes += part.plan.host - p->part[0].plan.host;
     }
-    return vp_cut_fits(p);
+    return within(p);
 }
 
 int vp_cut_too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)

@@ -1,4 +1,4 @@
-/* What the plan of a reconstruction (reconstruct_plan*.c) and its stages share: passes (reconstruct.c), views in
+/* What the plan of a reconstruction (reconstruct_plan.c, reconstruct_cut.c) and its stages share: passes (reconstruct.c), views in
  * (reconstruct_views.c), slices out (reconstruct_slices.c). */
 #ifndef VP_RECONSTRUCT_INTERNAL_H
 #define VP_RECONSTRUCT_INTERNAL_H
@@ -20,18 +20,48 @@ struct vp_crew {
     int64_t most, depth;  /* slices a pass: that fit, and that it makes */
 };
 
-/* Buffers: how many. `wide`: views that the host filters into longer rows. */
-int vp_reconstruct_in_slots(const struct vp_reconstruct_plan *p);
-int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p);
+/* Views a batch (a device wants pieces that are worth a copy and all threads, but short ones, for the first has to come
+ * before anything else can begin), and buffers of views and of slices: how many. */
+struct vp_reconstruct_buffers {
+    int least, most, in, out;
+};
+struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p);
+int vp_reconstruct_wide_slots(const struct vp_reconstruct_plan *p); /* of views that the host filters into longer rows */
 int64_t vp_reconstruct_in_width(const struct vp_reconstruct_plan *p); /* columns of the views in a slot */
 
 /* Share `slices` out to n crews in whole units, in proportion to their speed and at most `most` to each, so that the
  * slowest is done as early as can be. Sets `depth`; returns the units that nobody has room for. */
 int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_t unit);
 
-/* Slices that are still to be made: [*lo, *hi), of the lower half if slabs are mirrored. */
-void vp_reconstruct_domain(const struct vp_reconstruct_plan *p, int64_t *lo, int64_t *hi);
+/* Slices that are still to be made: [lo, hi), of the lower half if slabs are mirrored. */
+struct vp_reconstruct_domain {
+    int64_t lo, hi;
+};
+struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p);
 struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part);
+
+/* ---- the parts of a pass (reconstruct_cut.c): who makes which slices from which views, and what that takes ---- */
+
+/* Slices that are copied together: enough to write in large pieces, but only a small part of the memory. */
+int64_t vp_cut_group(const struct vp_reconstruct_plan *p);
+struct vp_bp_part vp_cut_part(const struct vp_reconstruct_plan *p, int crew, int subset, int64_t z0, int64_t z1);
+/* Devices are asked side by side: each takes a while to answer. */
+int vp_cut_ask(struct vp_reconstruct_plan *p, struct vp_bp_part *part, int n, struct vp_err *err);
+/* All parts of the pass, with what each takes. */
+int vp_cut_place(struct vp_reconstruct_plan *p, struct vp_err *err);
+/* Whole units that a crew can make: the last one may be cut short by the end of the volume. */
+int64_t vp_cut_units(const struct vp_crew *crew, int64_t slices, int64_t unit);
+/* The devices in crews of `subsets`, of which every one could make all slices. */
+void vp_cut_muster(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets);
+/* Slabs for one pass (or a part of it) from the crews' shares of `slices`; again: by what each took for its last one. */
+void vp_cut(struct vp_reconstruct_plan *p, int64_t slices, int64_t unit);
+void vp_cut_again(struct vp_reconstruct_plan *p, const struct vp_reconstruct_plan *before, const double *took);
+/* What a pass with these parts takes, into p->bytes and p->device_bytes, and whether that is there. */
+bool vp_cut_fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, int n);
+/* The slabs as they are cut: 1 if they fit, 0 if not, -1 on errors. */
+int vp_cut_check(struct vp_reconstruct_plan *p, struct vp_err *err);
+/* The numbers of the last count against their limits. */
+int vp_cut_too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err);
 
 /* ---- the stages ---- */
 

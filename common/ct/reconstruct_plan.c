@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plan of a reconstruction: where views are filtered, how many are read together, and which device makes which
  * slices from which views. */
-#include "ct/reconstruct_cut.h"
+#include "ct/reconstruct_internal.h"
 
 #include "base/err.h"
 #include "base/size.h"
-#include "ct/backproject.h"
 #include "run/rates.h"
 
 #include <math.h>
@@ -28,10 +27,11 @@ static const struct vp_rates *rates_of(const struct vp_reconstruct_plan *p)
 /* With any batch: 1, 0 if none allows it, -1 on errors. */
 static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
 {
+    const struct vp_reconstruct_buffers batch = vp_reconstruct_buffers(p);
     p->passes = 1;
-    for (p->batch = vp_cut_largest_batch(p);; p->batch /= 2) {
+    for (p->batch = batch.most;; p->batch /= 2) {
         const int rc = vp_cut_check(p, err);
-        if (rc || p->batch <= vp_cut_smallest_batch(p))
+        if (rc || p->batch <= batch.least)
             return rc;
     }
 }
@@ -39,15 +39,8 @@ static int one_pass(struct vp_reconstruct_plan *p, struct vp_err *err)
 /* Detector rows of a slab. */
 static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t z1)
 {
-    const struct vp_reconstruct *r = p->of;
     int64_t v0, v1;
-    vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, z0, z1, &v0, &v1);
-    if (p->mirrored) {
-        int64_t w0, w1;
-        vp_backproject_rows(r->views, r->n_views, r->nv, r->grid, r->grid->n[2] - z1, r->grid->n[2] - z0, &w0, &w1);
-        v0 = vp_min64(v0, w0);
-        v1 = vp_max64(v1, w1);
-    }
+    vp_reconstruct_rows(p->of, z0, z1, p->mirrored, &v0, &v1);
     return vp_max64(v1 - v0, 1);
 }
 
@@ -66,25 +59,24 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
     const struct vp_rates *rates = rates_of(p);
     const double views = (double)(p->of->last - p->of->first) / p->columns, mine = views / p->subsets;
     const double plane = (double)p->of->grid->n[0] * (double)p->of->grid->n[1], row = (double)p->of->in_nu;
-    int64_t z, hi;
-
-    vp_reconstruct_domain(p, &z, &hi);
-    const bool both = !p->mirrored && plan->mirror && z == 0 && hi == p->of->grid->n[2] && p->crew[0].depth >= hi;
+    struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    const bool both = !p->mirrored && plan->mirror && d.lo == 0 && d.hi == p->of->grid->n[2]
+                      && p->crew[0].depth >= d.hi;
     *compute = 0;
-    *feed = views * row * (double)rows_of(p, z, hi) * sizeof(float) / rates->views_read;
-    for (int i = 0; i < p->of->n_devices / p->subsets && z < hi; i++) {
-        const int64_t n = vp_min64(p->crew[i].depth, hi - z);
+    *feed = views * row * (double)rows_of(p, d.lo, d.hi) * sizeof(float) / rates->views_read;
+    for (int i = 0; i < p->of->n_devices / p->subsets && d.lo < d.hi; i++) {
+        const int64_t n = vp_min64(p->crew[i].depth, d.hi - d.lo);
         if (n < 1)
             continue;
         const double slices = (double)(both ? 2 * vp_div_up((n + 1) / 2, unit) * unit : vp_div_up(n, unit) * unit);
-        const double samples = mine * row * (double)rows_of(p, z, z + n);
+        const double samples = mine * row * (double)rows_of(p, d.lo, d.lo + n);
         const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
                               (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
         const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
         const double copies = samples * sizeof(float) / rates->views_up;
         *compute = fmax(*compute, work);
         *feed = fmax(*feed, copies);
-        z += n;
+        d.lo += n;
     }
 }
 
@@ -132,20 +124,18 @@ static int let_stay(struct vp_reconstruct_plan *p, const struct vp_bp_plan *plan
 static void cut_once(struct vp_reconstruct_plan *p, const struct vp_crew *device, int subsets, bool mirrored,
                      int64_t unit)
 {
-    int64_t lo, hi;
-
     p->mirrored = mirrored;
     vp_cut_muster(p, device, subsets);
-    vp_reconstruct_domain(p, &lo, &hi);
-    vp_cut(p, hi - lo, unit);
+    struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    vp_cut(p, d.hi - d.lo, unit);
     if (p->used > subsets || p->of->half)
         return;
     /* the whole volume is its own mirror image */
     p->mirrored = mirrored && p->made > 0;
-    vp_reconstruct_domain(p, &lo, &hi);
+    d = vp_reconstruct_domain(p);
+    p->slab = d.hi - d.lo;
     for (int i = 0; i < p->of->n_devices / subsets; i++)
-        p->crew[i].depth = p->crew[i].depth > 0 ? hi - lo : 0;
-    p->slab = hi - lo;
+        p->crew[i].depth = p->crew[i].depth > 0 ? p->slab : 0;
 }
 
 /* As few subsets as keep the devices busy: one, unless more save enough. */
@@ -178,16 +168,13 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
 /* Can a crew make n slices in a pass, with p->batch? host: set if it was the host's memory that is too small. */
 static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *good, bool *host, struct vp_err *err)
 {
-    int64_t z, hi;
-
-    vp_reconstruct_domain(p, &z, &hi);
+    const int64_t z = vp_reconstruct_domain(p).lo;
     for (int c = 0; c < p->subsets; c++)
         p->part[c] = vp_cut_part(p, crew, c, z, z + n);
     if (vp_cut_ask(p, p->part, p->subsets, err))
         return -1;
     p->slab = n;
-    vp_cut_count(p, p->part, p->subsets);
-    *good = vp_cut_fits(p);
+    *good = vp_cut_fits(p, p->part, p->subsets);
     *host |= p->bytes > p->of->memory;
     return 0;
 }
@@ -230,10 +217,9 @@ static bool alike(const struct vp_crew *a, const struct vp_crew *b)
 static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool *host, struct vp_err *err)
 {
     const int crews = p->of->n_devices / p->subsets;
-    int64_t lo, hi, room = 0, least = INT64_MAX;
-
-    vp_reconstruct_domain(p, &lo, &hi);
-    const int64_t all = hi - lo;
+    const struct vp_reconstruct_domain d = vp_reconstruct_domain(p);
+    const int64_t all = d.hi - d.lo;
+    int64_t room = 0, least = INT64_MAX;
     *host = false;
     for (int i = 0; i < crews; i++) {
         int like = 0;
@@ -275,13 +261,14 @@ static int64_t passes_of_batch(struct vp_reconstruct_plan *p, int64_t step, bool
 static int64_t fewest_passes(struct vp_reconstruct_plan *p, const struct vp_crew *device, bool mirrored, int64_t step,
                              struct vp_err *err)
 {
+    const struct vp_reconstruct_buffers batch = vp_reconstruct_buffers(p);
     int64_t fewest = 0;
-    int best = vp_cut_smallest_batch(p);
+    int best = batch.least;
     bool host = true;
 
     p->mirrored = mirrored;
     vp_cut_muster(p, device, p->subsets);
-    for (p->batch = vp_cut_largest_batch(p); p->batch >= vp_cut_smallest_batch(p) && host; p->batch /= 2) {
+    for (p->batch = batch.most; p->batch >= batch.least && host; p->batch /= 2) {
         const int64_t passes = passes_of_batch(p, step, &host, err);
         if (passes < 0)
             return -1;
@@ -417,7 +404,7 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
 
     if (p->made > 0)
         return;
-    p->out_slots = vp_cut_out_slots(p);
+    p->out_slots = vp_reconstruct_buffers(p).out;
     p->group = vp_cut_group(p);
     const int64_t *n = p->of->grid->n;
     const uint64_t slot = (uint64_t)(p->group * n[0] * n[1]) * sizeof(float);

@@ -97,7 +97,7 @@ static int read_views(void *arg, struct vp_err *err)
 
 int vp_stages_read(struct vp_stages *w, struct vp_err *err)
 {
-    vp_ring_init(&w->source.ring, vp_reconstruct_in_slots(w->p));
+    vp_ring_init(&w->source.ring, vp_reconstruct_buffers(w->p).in);
     if (!vp_thread_start(&w->source.thread, read_views, w, true, err))
         return 0;
     vp_ring_destroy(&w->source.ring);
@@ -229,7 +229,7 @@ static int add_all(struct vp_stages *w, struct vp_err *err)
             continue;
         }
         /* not before the reader has its own: it is waited for */
-        if (++handled == vp_reconstruct_in_slots(w->p))
+        if (++handled == vp_reconstruct_buffers(w->p).in)
             vp_thread_start(&w->maker.thread, make_slots, w, false, &ignored);
         if (before >= 0) {
             const double t = vp_now();

@@ -45,6 +45,12 @@ struct piece {
     struct vp_event *uploaded, *consumed;
 };
 
+/* On the device; the filter's tables, the ring, and filtered views where they are wider. */
+enum memory { VOLUME, PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
+
+/* What takes time there. */
+enum work { RUN, PACK, FILTER, WORKS };
+
 struct vp_slab {
     const struct vp_kind *kind;
     struct vp_bp_job job;
@@ -54,9 +60,8 @@ struct vp_slab {
     struct vp_devbp *b;
     struct vp_devfilter *filter;
     struct vp_queue *up, *work, *down;
-    struct vp_devbp_memory memory;
-    void *tables, *raw, *wide; /* the filter's; the ring; filtered views where they are wider */
-    struct piece *piece;       /* of the ring */
+    void *memory[MEMORIES];
+    struct piece *piece; /* of the ring */
     bool adding;       /* views come; between back-projections they do not, */
     bool holds;        /* and then, or at the first of them, the volume holds something */
     uint64_t turn;     /* pieces so far */
@@ -65,14 +70,15 @@ struct vp_slab {
     int64_t next[PARTS]; /* orbit to be run next, of each part */
     struct vp_event *ready[PARTS], *opened, *copied;
     double lead;       /* seconds from the call of open to `opened` */
-    struct clock runs, packing, filtering;
+    struct clock clock[WORKS];
     uint64_t bytes_up, bytes_down;
 };
 
 /* ---- clocks ---- */
 
-static int clock_start(struct vp_slab *s, struct clock *c, struct vp_err *err)
+static int clock_start(struct vp_slab *s, enum work work, struct vp_err *err)
 {
+    struct clock *c = &s->clock[work];
     if (c->n == c->room) {
         const int room = c->room ? 2 * c->room : 64;
         struct span *grown = realloc(c->span, (size_t)room * sizeof *grown);
@@ -81,33 +87,32 @@ static int clock_start(struct vp_slab *s, struct clock *c, struct vp_err *err)
         c->span = grown;
         c->room = room;
     }
-    struct span *t = &c->span[c->n];
-    t->from = t->to = NULL;
-    if (s->kind->event(s->job.device, false, &t->from, err))
-        return -1;
-    if (s->kind->event(s->job.device, false, &t->to, err)) {
-        s->kind->unevent(t->from);
-        return -1;
-    }
-    c->n++;
-    return s->kind->mark(s->work, t->from, err);
+    struct span *t = &c->span[c->n++];
+    *t = (struct span){.from = NULL};
+    return s->kind->event(s->job.device, false, &t->from, err) || s->kind->event(s->job.device, false, &t->to, err)
+                   || s->kind->mark(s->work, t->from, err)
+               ? -1
+               : 0;
 }
 
-static int clock_stop(struct vp_slab *s, struct clock *c, struct vp_err *err)
+static int clock_stop(struct vp_slab *s, enum work work, struct vp_err *err)
 {
+    const struct clock *c = &s->clock[work];
     return s->kind->mark(s->work, c->span[c->n - 1].to, err);
 }
 
-static double clock_seconds(const struct vp_slab *s, const struct clock *c)
+static double clock_seconds(const struct vp_slab *s, enum work work)
 {
+    const struct clock *c = &s->clock[work];
     double sum = 0;
     for (int i = 0; i < c->n; i++)
         sum += s->kind->between(c->span[i].from, c->span[i].to);
     return sum;
 }
 
-static void clock_free(struct vp_slab *s, struct clock *c)
+static void clock_free(struct vp_slab *s, enum work work)
 {
+    const struct clock *c = &s->clock[work];
     for (int i = 0; i < c->n; i++) {
         s->kind->unevent(c->span[i].from);
         s->kind->unevent(c->span[i].to);
@@ -116,12 +121,6 @@ static void clock_free(struct vp_slab *s, struct clock *c)
 }
 
 /* ---- life ---- */
-
-static void give_back(const struct vp_slab *s, void *p)
-{
-    if (p)
-        s->kind->release(s->job.device, p);
-}
 
 static void close_on_device(struct vp_slab *s)
 {
@@ -141,15 +140,11 @@ static void close_on_device(struct vp_slab *s)
         k->unevent(s->ready[i]);
     k->unevent(s->copied);
     k->unevent(s->opened);
-    clock_free(s, &s->runs);
-    clock_free(s, &s->packing);
-    clock_free(s, &s->filtering);
-    give_back(s, s->memory.fixed);
-    give_back(s, s->memory.packed);
-    give_back(s, s->memory.volume);
-    give_back(s, s->tables);
-    give_back(s, s->raw);
-    give_back(s, s->wide);
+    for (enum work i = 0; i < WORKS; i++)
+        clock_free(s, i);
+    for (enum memory i = 0; i < MEMORIES; i++)
+        if (s->memory[i])
+            k->release(s->job.device, s->memory[i]);
     free(s->piece);
     free(s->P);
 }
@@ -189,17 +184,22 @@ static int fill(struct vp_slab *s, struct vp_err *err)
     const struct vp_bp_job *job = &s->job;
     const struct vp_slab_layout *l = &s->l;
     const struct vp_kind *k = s->kind;
-    if (make_queues(s, err) || k->alloc(job->device, l->plan.bytes_volume, &s->memory.volume, err)
-        || k->alloc(job->device, (uint64_t)l->slots * l->plan.bytes_orbit, &s->memory.packed, err)
-        || k->alloc(job->device, l->plan.bytes_fixed, &s->memory.fixed, err)
-        || k->backproject->open(&s->b, &l->problem, &s->memory, s->work, err))
+    void **const memory = s->memory;
+    const uint64_t bytes[MEMORIES] = {
+        [VOLUME] = l->plan.bytes_volume, [PACKED] = (uint64_t)l->slots * l->plan.bytes_orbit,
+        [FIXED] = l->plan.bytes_fixed, [TABLES] = l->filter.bytes, [RAW] = (uint64_t)l->pieces * l->piece_bytes,
+        [WIDE] = l->wide_bytes};
+    if (make_queues(s, err))
         return -1;
-    if (job->filter && (k->alloc(job->device, l->filter.bytes, &s->tables, err)
-                        || k->filter->open(&s->filter, job->filter, job->device, s->tables, s->work, err)))
-        return -1;
-    if (k->alloc(job->device, (uint64_t)l->pieces * l->piece_bytes, &s->raw, err))
-        return -1;
-    return l->wide_bytes ? k->alloc(job->device, l->wide_bytes, &s->wide, err) : 0;
+    for (enum memory i = 0; i < MEMORIES; i++)
+        if (bytes[i] && k->alloc(job->device, bytes[i], &memory[i], err))
+            return -1;
+    const struct vp_devbp_memory its = {memory[VOLUME], memory[PACKED], memory[FIXED]};
+    return k->backproject->open(&s->b, &l->problem, &its, s->work, err)
+                   || (job->filter
+                       && k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err))
+               ? -1
+               : 0;
 }
 
 /* An error for want of memory: what was wanted. */
@@ -277,9 +277,9 @@ static int run(struct vp_slab *s, int part, int64_t n, struct vp_err *err)
     const int64_t first = s->next[part];
     if (n <= 0)
         return 0;
-    if (clock_start(s, &s->runs, err)
+    if (clock_start(s, RUN, err)
         || s->kind->backproject->run(s->b, first, n, part, s->parts, first == s->l.o0 && !s->holds, err)
-        || clock_stop(s, &s->runs, err))
+        || clock_stop(s, RUN, err))
         return -1;
     s->next[part] += n;
     return 0;
@@ -288,8 +288,9 @@ static int run(struct vp_slab *s, int part, int64_t n, struct vp_err *err)
 /* Runs that the device has not finished, 2 for two or more. */
 static int waiting_runs(const struct vp_slab *s)
 {
+    const struct clock *runs = &s->clock[RUN];
     int n = 0;
-    while (n < 2 && n < s->runs.n && !s->kind->passed(s->runs.span[s->runs.n - 1 - n].to))
+    while (n < 2 && n < runs->n && !s->kind->passed(runs->span[runs->n - 1 - n].to))
         n++;
     return n;
 }
@@ -298,7 +299,7 @@ static int waiting_runs(const struct vp_slab *s)
  * part. */
 static int useful_part(const struct vp_slab *s)
 {
-    const int64_t idle = s->runs.n ? IDLE_RUN : FIRST_RUN;
+    const int64_t idle = s->clock[RUN].n ? IDLE_RUN : FIRST_RUN;
     int most = 0, first = -1;
     for (int i = s->parts - 1; i >= 0; i--) {
         most = pending(s, i) >= pending(s, most) ? i : most;
@@ -339,9 +340,9 @@ static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t 
 
 static int filter(struct vp_slab *s, int64_t first, int64_t k, const float *raw, float *to, struct vp_err *err)
 {
-    return clock_start(s, &s->filtering, err)
+    return clock_start(s, FILTER, err)
                    || s->kind->filter->run(s->filter, first, k, s->l.v0, s->l.v1, raw, to, err)
-                   || clock_stop(s, &s->filtering, err)
+                   || clock_stop(s, FILTER, err)
                ? -1
                : 0;
 }
@@ -355,7 +356,8 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
     const int64_t orbit = second ? first - l->plan.orbits : first;
     const size_t at = (size_t)(s->turn % (uint64_t)l->pieces);
     const struct piece *p = &s->piece[at];
-    float *raw = (float *)s->raw + at * (l->piece_bytes / sizeof(float)), *filtered = s->wide ? s->wide : raw;
+    float *raw = (float *)s->memory[RAW] + at * (l->piece_bytes / sizeof(float));
+    float *filtered = s->memory[WIDE] ? s->memory[WIDE] : raw;
 
     /* the slots of these orbits may hold some that were not run */
     if (orbit + k - s->next[0] > l->slots && s->parts == 1 && run(s, 0, pending(s, 0), err))
@@ -363,10 +365,10 @@ static int add_piece(struct vp_slab *s, int64_t first, int64_t k, int64_t v0, in
     if (orbit + k - s->next[0] > l->slots)
         return vp_fail(err, VP_ERUN, "views came in another order than was planned");
     if (upload(s, p, raw, k, v0, v1, proj, err) || (s->filter && filter(s, first, k, raw, filtered, err))
-        || clock_start(s, &s->packing, err)
+        || clock_start(s, PACK, err)
         || s->kind->backproject->pack(s->b, orbit, k, l->v0, l->v1, second ? NULL : filtered,
                                       second ? filtered : NULL, err)
-        || clock_stop(s, &s->packing, err) || s->kind->mark(s->work, p->consumed, err))
+        || clock_stop(s, PACK, err) || s->kind->mark(s->work, p->consumed, err))
         return -1;
     s->turn++;
     if (l->plan.views_per_orbit == 1 || second)
@@ -440,12 +442,12 @@ static int copy_slices(struct vp_slab *s, struct vp_queue *queue, int64_t z, int
     const int64_t page = s->job.grid->n[0] * s->job.grid->n[1];
     while (n > 0) {
         int64_t k = 0;
-        const float *at = s->kind->backproject->where(s->b, z, &k);
+        float *const at = s->kind->backproject->where(s->b, z, &k);
         if (!at)
             return vp_fail(err, VP_ERUN, "slice %lld is not in the slab", (long long)z);
         k = vp_min64(k, n);
         const int64_t bytes = k * page * (int64_t)sizeof(float);
-        const struct vp_pitched here = {slices, bytes, bytes}, there = {(void *)(uintptr_t)at, bytes, bytes};
+        const struct vp_pitched here = {slices, bytes, bytes}, there = {at, bytes, bytes};
         const bool up = way == VP_UP;
         if (s->kind->copy(queue, up ? &there : &here, up ? &here : &there, (const int64_t[3]){bytes, 1, 1}, way, err))
             return -1;
@@ -531,7 +533,7 @@ int vp_slab_blend(struct vp_slab *y, float a, struct vp_slab *x, float keep, str
     if (k->on_host)
         return vp_backproject_blend(y->host, a, x ? x->host : NULL, keep, err);
     if (clear(y, err) || (x && (clear(x, err) || k->after(y->work, x->ready[x->parts - 1], err)))
-        || k->backproject->blend(y->b, a, x ? x->memory.volume : NULL, keep, err) || settle(y, err))
+        || k->backproject->blend(y->b, a, x ? x->memory[VOLUME] : NULL, keep, err) || settle(y, err))
         return -1;
     return x ? k->after(x->work, y->ready[0], err) : 0;
 }
@@ -561,15 +563,14 @@ int vp_slab_slices(struct vp_slab *s, int64_t z, int64_t n, float *out, struct v
 
 void vp_slab_stats(struct vp_slab *s, struct vp_bp_stats *stats)
 {
-    const struct span *runs = s->runs.span;
+    const struct clock *runs = &s->clock[RUN];
     struct vp_err ignored = VP_ERR_INIT;
-    const int last = s->runs.n - 1;
     *stats = (struct vp_bp_stats){.kernel = 0};
     if (s->kind->on_host || s->kind->wait(s->ready[s->parts - 1], &ignored))
         return;
-    *stats = (struct vp_bp_stats){.kernel = clock_seconds(s, &s->runs) + clock_seconds(s, &s->packing),
-                                  .filter = clock_seconds(s, &s->filtering),
-                                  .first = s->lead + s->kind->between(s->opened, runs[0].from),
-                                  .phase = s->lead + s->kind->between(s->opened, runs[last].to),
+    *stats = (struct vp_bp_stats){.kernel = clock_seconds(s, RUN) + clock_seconds(s, PACK),
+                                  .filter = clock_seconds(s, FILTER),
+                                  .first = s->lead + s->kind->between(s->opened, runs->span[0].from),
+                                  .phase = s->lead + s->kind->between(s->opened, runs->span[runs->n - 1].to),
                                   .uploaded = s->bytes_up, .downloaded = s->bytes_down};
 }

@@ -25,28 +25,17 @@ struct vp_queue;
 struct vp_devbp;
 struct vp_devfilter;
 
-/* What the choice of kernel may use; for tests and benchmarks. */
-enum vp_devbp_limit {
-    VP_DEVBP_AUTO = 0,
-    VP_DEVBP_PORTABLE = 1,    /* no tensor-tile kernels */
-    VP_DEVBP_NO_ROTATION = 2, /* do not pair views half a turn apart */
-    VP_DEVBP_NO_MIRROR = 4,   /* do not pair slices k and nz - 1 - k */
-    VP_DEVBP_MATRIX = 8,      /* general matrices only */
-    VP_DEVBP_PLAIN = 16       /* float64 in every voxel: slow, needs nothing of the matrices */
-};
-
 struct vp_devbp_problem {
-    /* n_views x 12, row major, voxel indices -> pixels, 1 / w^2 is the weight. Copied. */
-    const double *P;
+    const double *P; /* n_views x 12, row major, voxel indices -> pixels, 1 / w^2 is the weight; the caller's */
     int64_t n_views;
-    int64_t nu, nv;     /* detector columns and rows */
-    int64_t nx, ny, nz; /* the whole grid */
-    int64_t z0, z1;     /* the slab [z0, z1) ... */
-    /* ... and [nz - z1, nz - z0) too (z1 <= (nz + 1) / 2): both halves of a mirrored pair at the cost of one. Only for
-     * scans with a mirror plane. */
+    int64_t nu, nv;  /* detector columns and rows */
+    int64_t n[3];    /* the whole grid */
+    int64_t z0, z1;  /* the slab [z0, z1) ... */
+    /* ... and [n[2] - z1, n[2] - z0) too (z1 <= (n[2] + 1) / 2): both halves of a mirrored pair at the cost of one. Only
+     * for scans with a mirror plane. */
     bool mirrored;
-    int64_t orbits; /* slots of the packed buffer; 0: all orbits of the scan */
-    unsigned limit; /* enum vp_devbp_limit bits */
+    bool single;     /* views half a turn apart are not paired */
+    int64_t orbits;  /* slots of the packed buffer; 0: all orbits of the scan */
     int device;
 };
 
@@ -89,7 +78,7 @@ struct vp_backproject_kernels {
     int (*part_of)(const struct vp_devbp *b, int64_t z, int parts);
     /* Where slice z of the whole grid's numbering is (nx x ny samples), and how many follow it there in memory, itself
      * included. NULL if it is not in the slab. */
-    const float *(*where)(const struct vp_devbp *b, int64_t z, int64_t *run);
+    float *(*where)(const struct vp_devbp *b, int64_t z, int64_t *run);
     /* Queue: the slab becomes a x + keep times what it is, each product rounded. x: another slab of the same problem,
      * or NULL; keep 0: what the slab holds is not looked at. */
     int (*blend)(struct vp_devbp *b, float a, const float *x, float keep, struct vp_err *err);

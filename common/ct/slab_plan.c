@@ -25,11 +25,11 @@ static void keep_a_row(int64_t nv, int64_t *v0, int64_t *v1)
 
 static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, struct vp_err *err)
 {
-    plan->host = vp_backproject_bytes(j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, j->threads);
     vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, &plan->v0, &plan->v1);
     keep_a_row(j->nv, &plan->v0, &plan->v1);
     plan->z_step = 1;
-    return vp_backproject_kernel(j->views, j->n_views, j->nu, j->nv, j->grid, plan->kernel, sizeof plan->kernel, err);
+    return vp_backproject_plan(j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, plan->kernel,
+                               sizeof plan->kernel, &plan->host, err);
 }
 
 double *vp_slab_matrices(const struct vp_bp_job *job)
@@ -64,6 +64,11 @@ int vp_slab_lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, con
                    struct vp_err *err)
 {
     struct vp_device_info device;
+    if (!kind->backproject || (job->filter && !kind->filter)) {
+        vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for %s", kind->name,
+                kind->backproject ? "filtering projections" : "back-projection");
+        return vp_hint(err, "use --device cpu");
+    }
     if (kind->info(job->device, &device, err))
         return -1;
     l->room = device.free > device.driver ? device.free - device.driver : 0;
@@ -72,10 +77,9 @@ int vp_slab_lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, con
 
     struct vp_devbp_problem *p = &l->problem;
     *p = (struct vp_devbp_problem){.P = P, .n_views = job->n_views, .nu = job->nu, .nv = job->nv,
-                                   .nx = job->grid->n[0], .ny = job->grid->n[1], .nz = job->grid->n[2],
-                                   .z0 = job->z0, .z1 = job->z1, .mirrored = job->mirrored, .device = job->device};
-    if (!job->pairs && (job->first > 0 || job->last < job->n_views))
-        p->limit = VP_DEVBP_NO_ROTATION;
+                                   .n = {job->grid->n[0], job->grid->n[1], job->grid->n[2]}, .z0 = job->z0,
+                                   .z1 = job->z1, .mirrored = job->mirrored, .device = job->device,
+                                   .single = !job->pairs && (job->first > 0 || job->last < job->n_views)};
     memset(&l->filter, 0, sizeof l->filter);
     if (job->filter && kind->filter->plan(job->filter, job->device, &l->filter, err))
         return -1;
@@ -100,7 +104,7 @@ int vp_slab_lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, con
             run /= 2;
         if (l->bytes <= l->room || R == 1 || job->any_order)
             break;
-        p->limit |= VP_DEVBP_NO_ROTATION;
+        p->single = true;
     }
     p->orbits = l->slots;
     return 0;

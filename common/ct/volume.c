@@ -13,9 +13,9 @@ int vp_volume_open(struct vp_volume *v, const struct vp_kind *kind, const struct
 {
     int rc = 0;
     *v = (struct vp_volume){.kind = kind, .page = job->grid->n[0] * job->grid->n[1], .slabs = n,
-                            .slab = calloc((size_t)n, sizeof *v->slab)};
+                            .slab = vp_alloc((size_t)n, sizeof *v->slab, "the slabs", err)};
     if (!v->slab)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
+        return -1;
 #pragma omp parallel for num_threads(n) schedule(static, 1) reduction(min : rc) if (n > 1)
     for (int i = 0; i < n; i++) {
         struct vp_err why = VP_ERR_INIT;
@@ -79,28 +79,26 @@ static struct vp_slab *find(const struct vp_volume *v, int64_t z, int64_t n, int
     return NULL;
 }
 
-int vp_volume_get(struct vp_volume *v, int64_t z, int64_t n, float *slices, struct vp_err *err)
+/* Slices out, or, where there are some, `in`. */
+static int copy(struct vp_volume *v, int64_t z, int64_t n, float *out, const float *in, struct vp_err *err)
 {
-    int64_t run;
-    for (const int64_t end = z + n; z < end; z += run) {
-        struct vp_slab *s = find(v, z, end - z, &run, err);
-        if (!s || vp_slab_slices(s, z, run, slices, err))
+    for (int64_t done = 0, run; done < n; done += run) {
+        struct vp_slab *s = find(v, z + done, n - done, &run, err);
+        if (!s || (in ? vp_slab_put(s, z + done, run, in + done * v->page, err)
+                      : vp_slab_slices(s, z + done, run, out + done * v->page, err)))
             return -1;
-        slices += run * v->page;
     }
     return 0;
 }
 
+int vp_volume_get(struct vp_volume *v, int64_t z, int64_t n, float *slices, struct vp_err *err)
+{
+    return copy(v, z, n, slices, NULL, err);
+}
+
 int vp_volume_put(struct vp_volume *v, int64_t z, int64_t n, const float *slices, struct vp_err *err)
 {
-    int64_t run;
-    for (const int64_t end = z + n; z < end; z += run) {
-        struct vp_slab *s = find(v, z, end - z, &run, err);
-        if (!s || vp_slab_put(s, z, run, slices, err))
-            return -1;
-        slices += run * v->page;
-    }
-    return 0;
+    return copy(v, z, n, NULL, slices, err);
 }
 
 int vp_volume_blend(struct vp_volume *y, float a, struct vp_volume *x, float b, struct vp_err *err)

@@ -181,13 +181,12 @@ int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const ch
         return 0;
     free(*devices);
     *devices = NULL;
-    if (n_shown) {
-        vp_fail(err, VP_ERESOURCE, "device %s: %s CUDA device%s", name, n_shown > 1 ? "there are not all of these" : "no such",
-                n_shown > 1 ? "s" : "");
-        return vp_hint(err, "use --device cpu, or auto");
-    }
-    vp_fail(err, VP_ERESOURCE, "device %s: there %s %d CUDA device%s", name, count == 1 ? "is" : "are", count,
-            count == 1 ? "" : "s");
+    if (n_shown)
+        vp_fail(err, VP_ERESOURCE, "device %s: %s", name,
+                n_shown > 1 ? "there are not all of these CUDA devices" : "no such CUDA device");
+    else
+        vp_fail(err, VP_ERESOURCE, "device %s: there %s %d CUDA device%s", name, count == 1 ? "is" : "are", count,
+                count == 1 ? "" : "s");
     return vp_hint(err, "use --device cpu, or auto");
 }
 

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Where a box begins and ends, the sums down its columns so far are taken from it and given to it: nothing is rounded, so
+ * what is left is the sum over the box. Columns are in strips, one for a thread at a time. A sum that two or three numbers
+ * in f64 cannot hold goes on in the digits of `rest`, one for all columns between two edges of boxes, one for each strip. */
 #include "image/boxes.h"
 
 #include "base/err.h"
+#include "base/isa.h"
 #include "base/places.h"
 #include "base/plain.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "image/boxes_isa.h"
 #include "image/report.h"
+#include "run/pages.h"
 #include "stack/outfile.h"
 
 #include <errno.h>
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,23 +94,21 @@ wrong:
     return !volume && n - at > 2 && strchr(field[at + 2], ':') ? vp_hint(err, "with --3d a box has three ranges") : -1;
 }
 
+/* Those that end at a row come first, so that no box may be open there. */
 static int by_place(const void *a, const void *b)
 {
     const struct vp_box_event *p = a, *q = b;
-    if (p->at != q->at)
-        return (p->at > q->at) - (p->at < q->at);
-    return (p->box > q->box) - (p->box < q->box);
+    return p->at != q->at ? (p->at > q->at) - (p->at < q->at) : q->ends - p->ends;
 }
 
 static int make_events(struct vp_boxes *b, struct vp_err *err)
 {
-    const int axis = b->volume ? 2 : 1;
     b->event = vp_alloc_raw((size_t)b->n * 2, sizeof *b->event, "the list of boxes", err);
     if (!b->event)
         return -1;
     for (int64_t i = 0; i < b->n; i++) {
-        b->event[2 * i] = (struct vp_box_event){b->box[i].lo[axis], i, false};
-        b->event[2 * i + 1] = (struct vp_box_event){b->box[i].hi[axis], i, true};
+        b->event[2 * i] = (struct vp_box_event){b->box[i].lo[1], i, false};
+        b->event[2 * i + 1] = (struct vp_box_event){b->box[i].hi[1], i, true};
     }
     qsort(b->event, (size_t)b->n * 2, sizeof *b->event, by_place);
     return 0;
@@ -150,19 +155,19 @@ void vp_boxes_free(struct vp_boxes *b)
     for (int64_t i = 0; i < b->n; i++)
         free(b->box[i].name);
     free(b->box);
+    for (int64_t i = 0; b->rest && i < b->pieces + b->strips; i++)
+        free(b->rest[i]);
+    free(b->rest);
+    free(b->edge);
+    free(b->strip);
+    free(b->columns);
     free(b->event);
-    free(b->next);
     free(b->sums);
     vp_outfile_abort(b->out);
     *b = (struct vp_boxes){0};
 }
 
 /* ---- results ---- */
-
-enum vp_type vp_boxes_table(enum vp_type in)
-{
-    return vp_type_size(in) > 2 ? VP_F64 : in == VP_I8 || in == VP_I16 ? VP_I64 : VP_U64;
-}
 
 static int put_text(struct vp_boxes *b, FILE *text, struct vp_err *err)
 {
@@ -173,60 +178,43 @@ static int put_text(struct vp_boxes *b, FILE *text, struct vp_err *err)
     return rc;
 }
 
-int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t images, struct vp_err *err)
+/* An integer in decimal digits. */
+static void put_integer(char text[44], __int128 v)
 {
-    b->floats = vp_boxes_table(in) == VP_F64;
-    b->signs = in == VP_I8 || in == VP_I16;
-    b->inner = inner;
-    b->next = calloc((size_t)inner * 2, sizeof *b->next);
-    b->sums = vp_alloc((size_t)(inner * b->n), sizeof *b->sums, "the sums of the boxes", err);
-    if (!b->next)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    if (!b->sums)
-        return -1;
-    for (int64_t i = 0; i < b->n; i++)
-        if (images < VP_UNKNOWN && b->box[i].image >= images)
-            return vp_fail(err, VP_ERUN, "box %s: image %lld: expected 0 to %lld", b->box[i].name,
-                           (long long)b->box[i].image, (long long)images - 1);
-    FILE *text = vp_text_open();
-    if (!text)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    fputs(b->json ? "[" : b->volume ? "name\timage\tx\ty\tz\tcount\tsum\tmean\tstd\n"
-                                    : "name\timage\tx\ty\tcount\tsum\tmean\tstd\n", text);
-    return put_text(b, text, err);
+    char *at = text + 43;
+    unsigned __int128 left = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
+    for (*at = '\0'; left || !*at; left /= 10)
+        *--at = (char)('0' + (int)(left % 10));
+    if (v < 0)
+        *--at = '-';
+    memmove(text, at, strlen(at) + 1);
 }
 
 /* Sum, mean and standard deviation as they are printed. */
-static void numbers_of(const struct vp_boxes *b, const struct vp_box_sums *w, double count, char sum[40], double *mean,
+static void numbers_of(const struct vp_boxes *b, const struct vp_box_sums *w, uint64_t count, char sum[44], double *mean,
                        double *std)
 {
-    if (b->floats) {
-        double s, q;
-        memcpy(&s, &w->of[0], sizeof s);
-        memcpy(&q, &w->of[1], sizeof q);
-        *mean = s / count;
-        *std = sqrt(fmax(0, q / count - *mean * *mean));
-        vp_format_number(sum, s);
-        return;
-    }
-    /* exact: n sum(v^2) - sum(v)^2 has less than 128 bits */
-    const __int128 s = b->signs ? (__int128)(int64_t)w->of[0] : (__int128)w->of[0];
-    const __int128 spread = (__int128)(uint64_t)count * (__int128)w->of[1] - s * s;
-    *mean = (double)s / count;
-    *std = sqrt((double)spread) / count;
-    if (b->signs)
-        snprintf(sum, 40, "%lld", (long long)w->of[0]);
+    const double value = w->nan || (w->inf[0] && w->inf[1]) ? NAN
+                         : w->inf[0] || w->inf[1]           ? (w->inf[0] ? INFINITY : -INFINITY)
+                                                            : vp_exact_value(&w->sum);
+    *mean = value / (double)count;
+    *std = w->nan || w->inf[0] || w->inf[1] ? NAN
+           : w->beyond                      ? INFINITY
+                                            : vp_exact_deviation(&w->sum, &w->squares, count);
+    if (vp_type_is_float(b->type))
+        vp_format_number(sum, value);
     else
-        snprintf(sum, 40, "%llu", (unsigned long long)w->of[0]);
+        put_integer(sum, vp_exact_integer(&w->sum));
 }
 
 static void print_box(struct vp_boxes *b, const struct vp_box_wanted *w, const struct vp_box_sums *sums, int64_t image,
                       FILE *text)
 {
-    double count = 1, mean, std;
-    char sum[40], number[40];
+    uint64_t count = 1;
+    double mean, std;
+    char sum[44], number[40];
     for (int a = 0; a < 3; a++)
-        count *= (double)(w->hi[a] - w->lo[a]);
+        count *= (uint64_t)(w->hi[a] - w->lo[a]);
     numbers_of(b, sums, count, sum, &mean, &std);
     if (b->json) {
         fputs(b->written ? ",\n {\"name\": " : "\n {\"name\": ", text);
@@ -234,8 +222,8 @@ static void print_box(struct vp_boxes *b, const struct vp_box_wanted *w, const s
         fprintf(text, ", \"image\": %lld", (long long)image);
         for (int a = 0; a < (b->volume ? 3 : 2); a++)
             fprintf(text, ", \"%c\": [%lld, %lld]", "xyz"[a], (long long)w->lo[a], (long long)w->hi[a]);
-        fprintf(text, ", \"count\": %.0f, \"sum\": ", count);
-        if (b->floats)
+        fprintf(text, ", \"count\": %llu, \"sum\": ", (unsigned long long)count);
+        if (vp_type_is_float(b->type))
             vp_json_number(text, strtod(sum, NULL));
         else
             fputs(sum, text);
@@ -250,7 +238,7 @@ static void print_box(struct vp_boxes *b, const struct vp_box_wanted *w, const s
     fprintf(text, "\t%lld", (long long)image);
     for (int a = 0; a < (b->volume ? 3 : 2); a++)
         fprintf(text, "\t%lld:%lld", (long long)w->lo[a], (long long)w->hi[a]);
-    fprintf(text, "\t%.0f\t%s", count, sum);
+    fprintf(text, "\t%llu\t%s", (unsigned long long)count, sum);
     fprintf(text, "\t%s", vp_format_number(number, mean));
     fprintf(text, "\t%s\n", vp_format_number(number, std));
 }
@@ -269,80 +257,378 @@ static int print_image(struct vp_boxes *b, int64_t image, struct vp_err *err)
     return put_text(b, text, err);
 }
 
-/* ---- corners ---- */
+/* ---- sums ---- */
 
-/* The entry (x, y) of a plane of the table, or its row. */
-static double float_at(const struct vp_boxes *b, const double *t, int64_t x, int64_t y)
+enum { GROUP = VP_BOXES_GROUP, STRIP = 512, ALONE = 1 << 14 /* samples: for one thread */ };
+static const int64_t MANY = INT64_C(1) << 27; /* additions, before digits are carried */
+
+static int by_size(const void *a, const void *b)
 {
-    return t[y * (b->size[0] + 1) + x];
+    const int64_t p = *(const int64_t *)a, q = *(const int64_t *)b;
+    return (p > q) - (p < q);
 }
 
-static void take_corners(const struct vp_boxes *b, const struct vp_box_wanted *w, uint64_t *to, const void *samples,
-                         bool ends)
+/* All places where a box or a strip begins or ends, once each. */
+static int make_edges(struct vp_boxes *b, struct vp_err *err)
 {
-    const int64_t wide = b->size[0] + 1;
-    if (b->floats) {
-        double sum, here;
-        memcpy(&sum, to, sizeof sum);
-        if (b->volume)
-            here = (float_at(b, samples, w->hi[0], w->hi[1]) - float_at(b, samples, w->hi[0], w->lo[1]))
-                   - (float_at(b, samples, w->lo[0], w->hi[1]) - float_at(b, samples, w->lo[0], w->lo[1]));
-        else
-            here = ((const double *)samples)[w->hi[0]] - ((const double *)samples)[w->lo[0]];
-        sum = ends ? here - sum : here; /* it begins first */
-        memcpy(to, &sum, sizeof sum);
+    int64_t n = 0;
+    b->edge = vp_alloc_raw((size_t)(2 * b->n + b->strips + 1), sizeof *b->edge, "the list of boxes", err);
+    if (!b->edge)
+        return -1;
+    for (int64_t i = 0; i < b->n; i++) {
+        b->edge[n++] = b->box[i].lo[0];
+        b->edge[n++] = b->box[i].hi[0];
+    }
+    for (int64_t i = 0; i <= b->strips; i++)
+        b->edge[n++] = vp_min64(i * b->strip_columns, b->size[0]);
+    qsort(b->edge, (size_t)n, sizeof *b->edge, by_size);
+    for (int64_t i = 0; i < n; i++)
+        if (!i || b->edge[i] != b->edge[i - 1])
+            b->edge[b->pieces++] = b->edge[i];
+    b->pieces--; /* the last one begins nothing */
+    b->rest = vp_alloc((size_t)(b->pieces + b->strips), sizeof *b->rest, "the list of boxes", err);
+    return b->rest ? 0 : -1;
+}
+
+/* The piece that column x lies in. */
+static int64_t piece_of(const struct vp_boxes *b, int64_t x)
+{
+    int64_t lo = 0, hi = b->pieces;
+    while (hi - lo > 1) {
+        const int64_t mid = (lo + hi) / 2;
+        *(b->edge[mid] <= x ? &lo : &hi) = mid;
+    }
+    return lo;
+}
+
+int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t images, int threads, struct vp_err *err)
+{
+    const int64_t groups = (b->size[0] + GROUP - 1) / GROUP;
+    b->type = in;
+    b->inner = inner;
+    b->threads = threads;
+    b->strip_columns = vp_min64(STRIP, (groups + threads - 1) / threads * GROUP);
+    b->strips = (b->size[0] + b->strip_columns - 1) / b->strip_columns;
+    b->isa = VP_ISA_FIND(vp_boxes, NULL);
+    b->sums = vp_alloc((size_t)(inner * b->n), sizeof *b->sums, "the sums of the boxes", err);
+    b->columns = vp_alloc((size_t)groups, sizeof *b->columns, "the sums of columns", err);
+    b->strip = vp_alloc((size_t)b->strips, sizeof *b->strip, "the list of boxes", err);
+    if (!b->sums || !b->columns || !b->strip || make_edges(b, err))
+        return -1;
+    for (int64_t i = 0; i < b->n; i++)
+        if (images < VP_UNKNOWN && b->box[i].image >= images)
+            return vp_fail(err, VP_ERUN, "box %s: image %lld: expected 0 to %lld", b->box[i].name,
+                           (long long)b->box[i].image, (long long)images - 1);
+    FILE *text = vp_text_open();
+    if (!text)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    fputs(b->json ? "[" : b->volume ? "name\timage\tx\ty\tz\tcount\tsum\tmean\tstd\n"
+                                    : "name\timage\tx\ty\tcount\tsum\tmean\tstd\n", text);
+    return put_text(b, text, err);
+}
+
+/* Rows of a page, in one strip. */
+struct piece_of_work {
+    struct vp_boxes *b;
+    int64_t image, z, x0, x1, y0, y1;
+    const char *samples; /* of row y0, from column 0 on */
+};
+
+static void carry(struct vp_box_sums *s)
+{
+    vp_exact_carry(&s->sum);
+    vp_exact_carry(&s->squares);
+    s->carried = s->added;
+}
+
+/* Other threads may do so, too. */
+static void join(struct vp_box_sums *to, struct vp_box_sums *from, int sign)
+{
+    if (from->carried != from->added)
+        carry(from);
+    vp_exact_join(&to->sum, &from->sum, sign);
+    vp_exact_join(&to->squares, &from->squares, sign);
+    if (from->nan || from->inf[0] || from->inf[1] || from->beyond) {
+        __atomic_fetch_add(&to->nan, sign * from->nan, __ATOMIC_RELAXED);
+        for (int k = 0; k < 2; k++)
+            __atomic_fetch_add(&to->inf[k], sign * from->inf[k], __ATOMIC_RELAXED);
+        __atomic_fetch_add(&to->beyond, sign * from->beyond, __ATOMIC_RELAXED);
+    }
+}
+
+static void add_exactly(struct vp_box_sums *s, double x)
+{
+    vp_exact_add(&s->sum, x);
+    if (++s->added % MANY == 0)
+        carry(s);
+}
+
+/* x y, which may take two numbers; or it is beyond them. */
+static void add_product(struct vp_box_sums *s, double x, double y)
+{
+    const double p = x * y;
+    if (isfinite(p)) {
+        vp_exact_add(&s->squares, p);
+        vp_exact_add(&s->squares, fma(x, y, -p));
+    } else {
+        s->beyond++;
+    }
+}
+
+static void add_sample(struct vp_box_sums *s, const void *sample, enum vp_type type)
+{
+    double x, low = 0;
+    vp_convert(&x, VP_F64, sample, type, 1, 1, 0);
+    if (type == VP_U64 || type == VP_I64) {
+        int64_t v;
+        memcpy(&v, sample, sizeof v);
+        low = (double)(v & UINT32_MAX);
+        x = (type == VP_I64 ? (double)(v >> 32) : (double)((uint64_t)v >> 32)) * 4294967296.0;
+    }
+    if (!isfinite(x)) {
+        ++*(isnan(x) ? &s->nan : &s->inf[x < 0]);
         return;
     }
-    const uint64_t *t = samples;
-    uint64_t here = t[w->hi[0]] - t[w->lo[0]];
-    if (b->volume)
-        here = (t[w->hi[1] * wide + w->hi[0]] - t[w->lo[1] * wide + w->hi[0]])
-               - (t[w->hi[1] * wide + w->lo[0]] - t[w->lo[1] * wide + w->lo[0]]);
-    *to = ends ? here - *to : here;
-}
-
-static int take_plane(struct vp_boxes *b, int which, int64_t plane, const void *samples, struct vp_err *err)
-{
-    const int64_t along = b->size[b->volume ? 2 : 1], channel = plane % b->inner, g = plane / b->inner;
-    const bool endless = along >= VP_UNKNOWN;
-    const int64_t time = endless ? 0 : g / (along + 1), at = endless ? g : g % (along + 1);
-    int64_t *next = &b->next[which * b->inner + channel];
-    if (at == 0)
-        *next = 0;
-    for (; *next < 2 * b->n && b->event[*next].at == at; ++*next) {
-        const struct vp_box_event *e = &b->event[*next];
-        take_corners(b, &b->box[e->box], &b->sums[channel * b->n + e->box].of[which], samples, e->ends);
+    add_exactly(s, x);
+    add_product(s, x, x);
+    if (low != 0) {
+        add_exactly(s, low);
+        add_product(s, 2 * x, low);
+        add_product(s, low, low);
     }
-    return which && at == along ? print_image(b, time * b->inner + channel, err) : 0;
 }
 
-int vp_boxes_sums(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+/* A few rows of a group that its numbers cannot hold: they and the samples go into digits. */
+static void add_slowly(const struct piece_of_work *w, int64_t group, const char *samples, int rows)
 {
-    (void)n;
-    return take_plane(ctx, 0, page, samples, err);
+    struct vp_boxes *b = w->b;
+    struct vp_box_columns *c = &b->columns[group];
+    const size_t size = vp_type_size(b->type);
+    for (int64_t x = group * GROUP; x < vp_min64((group + 1) * GROUP, b->size[0]); x++) {
+        const int64_t at[2] = {piece_of(b, x), b->pieces + x / b->strip_columns};
+        for (int i = 0; i < 2; i++) {
+            struct vp_box_sums *rest = b->rest[at[i]] ? b->rest[at[i]] : (b->rest[at[i]] = calloc(1, sizeof *rest));
+            if (!rest) {
+                __atomic_store_n(&b->failed, true, __ATOMIC_RELAXED);
+                return;
+            }
+            for (int k = 0; k < VP_BOXES_SUM; k++)
+                add_exactly(rest, c->sum[k][x % GROUP]);
+            for (int k = 0; k < VP_BOXES_SQUARES; k++)
+                vp_exact_add(&rest->squares, c->squares[k][x % GROUP]);
+            for (int r = 0; r < rows; r++)
+                add_sample(rest, samples + (size_t)(r * b->size[0] + x) * size, b->type);
+        }
+    }
+    memset(c, 0, sizeof *c);
 }
 
-int vp_boxes_squares(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+/* Groups that are not whole, or of a type that is converted. False: the samples do not fit f64. */
+static bool add_group(const struct piece_of_work *w, int64_t group, const char *samples, int rows)
 {
-    (void)n;
-    return take_plane(ctx, 1, page, samples, err);
+    const struct vp_boxes *b = w->b;
+    const int64_t x = group * GROUP, n = vp_min64(GROUP, b->size[0] - x);
+    const size_t size = vp_type_size(b->type);
+    double spare[VP_BOXES_ROWS * GROUP] = {0};
+    for (int r = 0; r < rows; r++) {
+        const char *from = samples + (size_t)(r * b->size[0] + x) * size;
+        vp_convert(spare + r * GROUP, VP_F64, from, b->type, n, 1, 0);
+        for (int64_t i = 0; i < n && (b->type == VP_U64 || b->type == VP_I64); i++) {
+            uint64_t v;
+            memcpy(&v, from + (size_t)i * size, sizeof v);
+            if ((b->type == VP_I64 && v >> 63 ? -v : v) > UINT64_C(1) << 53)
+                return false;
+        }
+    }
+    return b->isa->rows[VP_F64](spare, GROUP, rows, 0, 1, &w->b->columns[group]) == 1;
+}
+
+static void add_rows(const struct piece_of_work *w, int64_t y, int64_t end)
+{
+    struct vp_boxes *b = w->b;
+    const int64_t first = w->x0 / GROUP, last = (w->x1 + GROUP - 1) / GROUP, whole = b->isa->rows[b->type] ? w->x1 / GROUP : 0;
+    const size_t row = (size_t)b->size[0] * vp_type_size(b->type);
+    for (; y < end; y += VP_BOXES_ROWS) {
+        const int rows = (int)vp_min64(VP_BOXES_ROWS, end - y);
+        const char *samples = w->samples + (size_t)(y - w->y0) * row;
+        for (int64_t g = first; g < last; g++) {
+            if (g < whole)
+                g = b->isa->rows[b->type](samples, b->size[0], rows, g, whole, b->columns);
+            if (g < whole || (g < last && !add_group(w, g, samples, rows)))
+                add_slowly(w, g, samples, rows);
+        }
+    }
+}
+
+/* The columns' sums over a box as far as it is in the strip; `sign`: the box gets (1) or loses them (-1). */
+static void join_columns(const struct piece_of_work *w, const struct vp_box_wanted *box, struct vp_box_sums *to, int sign)
+{
+    const struct vp_boxes *b = w->b;
+    const int64_t x0 = vp_max64(box->lo[0], w->x0), x1 = vp_min64(box->hi[0], w->x1), stride = sizeof *b->columns / sizeof(double);
+    int64_t g0 = (x0 + GROUP - 1) / GROUP, g1 = x1 / GROUP;
+    struct vp_box_sums all = {.added = 1};
+    double folded[2][VP_BOXES_SQUARES][GROUP] = {{{0}}};
+    if (g1 - g0 < VP_BOXES_SQUARES)
+        g0 = g1 = x1;
+    for (int k = 0; k < VP_BOXES_SUM + VP_BOXES_SQUARES; k++) {
+        const bool square = k >= VP_BOXES_SUM;
+        struct vp_exact *sum = square ? &all.squares : &all.sum;
+        const double *column = square ? b->columns->squares[k - VP_BOXES_SUM] : b->columns->sum[k];
+        const bool fits = g0 < g1 && b->isa->fold(column + g0 * stride, stride, g1 - g0, folded[square]);
+        for (int64_t x = x0; x < x1; x++) {
+            if (fits && x == g0 * GROUP)
+                x = g1 * GROUP;
+            if (x < x1)
+                vp_exact_add(sum, column[x / GROUP * stride + x % GROUP]);
+        }
+    }
+    for (int i = 0; i < VP_BOXES_SQUARES * GROUP && g0 < g1; i++) {
+        vp_exact_add(&all.sum, folded[0][i / GROUP][i % GROUP]);
+        vp_exact_add(&all.squares, folded[1][i / GROUP][i % GROUP]);
+    }
+    join(to, &all, sign);
+    const bool whole = x0 == w->x0 && x1 == w->x1;
+    int64_t i = whole ? b->pieces + x0 / b->strip_columns : piece_of(b, x0);
+    do
+        if (b->rest[i])
+            join(to, b->rest[i], sign);
+    while (!whole && ++i < b->pieces && b->edge[i] < x1);
+}
+
+/* A strip begins anew: nothing is open. */
+static void clear_strip(const struct piece_of_work *w)
+{
+    struct vp_boxes *b = w->b;
+    memset(&b->columns[w->x0 / GROUP], 0, (size_t)((w->x1 - w->x0 + GROUP - 1) / GROUP) * sizeof *b->columns);
+    struct vp_box_sums **rest = &b->rest[b->pieces + w->x0 / b->strip_columns];
+    for (int64_t i = piece_of(b, w->x0); *rest && i < b->pieces && b->edge[i] < w->x1; i++) {
+        free(b->rest[i]);
+        b->rest[i] = NULL;
+    }
+    free(*rest);
+    *rest = NULL;
+}
+
+static bool concerns(const struct piece_of_work *w, const struct vp_box_wanted *box)
+{
+    return box->lo[0] < w->x1 && box->hi[0] > w->x0 && box->lo[2] <= w->z && w->z < box->hi[2]
+           && (box->image == VP_EVERY || box->image == w->image);
+}
+
+/* Rows y0 ... of a page: boxes that end or begin at one do so before it is added; below the last row all end. */
+static void add_strip(const struct piece_of_work *w, struct vp_box_strip *s)
+{
+    struct vp_boxes *b = w->b;
+    int64_t y = w->y0;
+    if (y == 0)
+        *s = (struct vp_box_strip){0};
+    for (;; s->next++) {
+        while (s->next < 2 * b->n && !concerns(w, &b->box[b->event[s->next].box]))
+            s->next++;
+        const struct vp_box_event *e = s->next < 2 * b->n ? &b->event[s->next] : NULL;
+        const int64_t until = e ? vp_min64(e->at, w->y1) : w->y1;
+        if (s->open)
+            add_rows(w, y, until);
+        y = until;
+        if (!e || e->at > y || (y == w->y1 && y < b->size[1]))
+            return;
+        if (!e->ends && !s->open++)
+            clear_strip(w);
+        else
+            join_columns(w, &b->box[e->box], &b->sums[w->image % b->inner * b->n + e->box], e->ends ? 1 : -1);
+        s->open -= e->ends;
+    }
+}
+
+/* A page has gone by: it may be the last of an image. */
+static int end_page(struct vp_boxes *b, int64_t page, int64_t image, struct vp_err *err)
+{
+    if (b->failed)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory for the sums of the boxes");
+    for (int64_t i = 0; i < b->inner * b->n && page % 1024 == 1023; i++)
+        carry(&b->sums[i]);
+    b->planes = page / b->inner + 1;
+    return b->size[2] < VP_UNKNOWN && b->planes % b->size[2] == 0 ? print_image(b, image, err) : 0;
+}
+
+int vp_boxes_rows(struct vp_boxes *b, int64_t row, int64_t n, const void *samples, struct vp_err *err)
+{
+    const int64_t high = b->size[1], deep = b->size[2];
+    const size_t bytes = (size_t)b->size[0] * vp_type_size(b->type);
+    for (int64_t end = row + n, page, m; row < end; row += m, samples = (const char *)samples + (size_t)m * bytes) {
+        page = row / high;
+        m = vp_min64(end, (page + 1) * high) - row;
+        const int64_t plane = page / b->inner, time = deep < VP_UNKNOWN ? plane / deep : 0;
+        const struct piece_of_work all = {.b = b, .image = time * b->inner + page % b->inner, .z = plane - time * deep,
+                                          .y0 = row % high, .y1 = row % high + m, .samples = samples};
+        if (all.y0 == 0 && all.z == 0)
+            memset(&b->sums[page % b->inner * b->n], 0, (size_t)b->n * sizeof *b->sums);
+        #pragma omp parallel for schedule(dynamic) num_threads(b->threads) if (b->strips > 1 && m * b->size[0] > ALONE)
+        for (int64_t i = 0; i < b->strips; i++) {
+            struct piece_of_work w = all;
+            w.x0 = i * b->strip_columns;
+            w.x1 = vp_min64(w.x0 + b->strip_columns, b->size[0]);
+            add_strip(&w, &b->strip[i]);
+        }
+        if (all.y1 == high && end_page(b, page, all.image, err))
+            return -1;
+    }
+    return 0;
 }
 
 int vp_boxes_end(struct vp_boxes *b, struct vp_err *err)
 {
-    for (int64_t c = 0; c < b->inner && b->size[2] >= VP_UNKNOWN; c++) {
-        const int64_t next = b->next[b->inner + c];
-        if (next < 2 * b->n) {
-            const struct vp_box_wanted *w = &b->box[b->event[next].box];
-            return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack has ended before", w->name, (long long)w->lo[2],
-                           (long long)w->hi[2]);
-        }
+    for (int64_t i = 0; i < b->n && b->size[2] >= VP_UNKNOWN; i++)
+        if (b->box[i].hi[2] > b->planes)
+            return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack has ended before", b->box[i].name,
+                           (long long)b->box[i].lo[2], (long long)b->box[i].hi[2]);
+    for (int64_t c = 0; c < b->inner && b->size[2] >= VP_UNKNOWN; c++)
         if (print_image(b, c, err))
             return -1;
-    }
     if (b->json && vp_outfile_write(b->out, "\n]\n", 3, err))
         return -1;
     const int rc = vp_outfile_close(b->out, err);
     b->out = NULL;
     return rc;
+}
+
+/* ---- a stack ---- */
+
+enum { BATCH_BYTES = 16 << 20 };
+
+/* Rows of the reader, as many as lie one behind the other at a time. */
+static int64_t read_rows(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err)
+{
+    struct vp_reader *r = source;
+    const size_t row = (size_t)vp_reader_stack(r)->nx * vp_type_size(vp_reader_stack(r)->type);
+    int64_t done = 0, got, m;
+    (void)page;
+    for (; done < n; done += got) {
+        for (m = 1; done + m < n && (char *)to[done + m] == (char *)to[done] + (size_t)m * row; m++)
+            ;
+        if ((got = vp_reader_lines(r, m, to[done], threads, err)) < 0)
+            return -1;
+        if (got < m)
+            return done + got;
+    }
+    return done;
+}
+
+static int add_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    (void)out;
+    return vp_boxes_rows(ctx, page, n, in, err) ? -1 : n;
+}
+
+void vp_boxes_pages(struct vp_boxes *b, int64_t inner, struct vp_pages *pages)
+{
+    const struct vp_stack *s = vp_reader_stack(pages->reader);
+    pages->in_bytes = (size_t)s->nx * vp_type_size(s->type);
+    pages->count = s->pages < 0 ? 0 : s->pages * s->ny;
+    pages->batch = vp_max64(BATCH_BYTES / (int64_t)pages->in_bytes, 1);
+    pages->beside = (uint64_t)(inner * b->n) * sizeof *b->sums + (uint64_t)(s->nx + GROUP) * sizeof *b->columns / GROUP;
+    pages->read = read_rows;
+    pages->source = pages->reader;
+    pages->work = add_batch;
+    pages->ctx = b;
 }

@@ -1,11 +1,15 @@
-/* Sums, means and deviations over boxes that a file lists, thousands in one pass: a table of sums and one of squares go by,
- * row by row (in volumes plane by plane), and each box takes its corners as they come. */
+/* Sums, means and deviations over boxes that a file lists, thousands in one pass over the rows of a stack, exact: they are
+ * added up in numbers that are not rounded, so no order of additions, and no sample beside a box, changes a digit. */
 #ifndef VP_BOXES_H
 #define VP_BOXES_H
 
+#include "image/exact.h"
 #include "run/op.h"
 
 struct vp_outfile;
+struct vp_pages;
+struct vp_boxes_isa;
+struct vp_box_columns;
 
 struct vp_box_wanted {
     char *name;
@@ -13,22 +17,37 @@ struct vp_box_wanted {
     int64_t lo[3], hi[3];   /* x, y, z, half open; an image has z 0:1 */
 };
 
-/* So far, of the samples and of their squares: bits of a double in tables of floats. */
-struct vp_box_sums { uint64_t of[2]; };
+/* Of the finite samples, and of their squares; how many are NaN, infinite (of either sign), or have squares beyond f64. */
+struct vp_box_sums {
+    struct vp_exact sum, squares;
+    int64_t added, carried; /* numbers; those that were there when digits were carried */
+    int64_t nan, inf[2], beyond;
+};
 
-/* A box begins, or ends, before this row (plane). */
+/* A box begins, or ends, before this row. */
 struct vp_box_event { int64_t at, box; bool ends; };
+
+/* Of a strip of columns: the event that comes next, and how many boxes are open. */
+struct vp_box_strip { int64_t next, open; };
 
 struct vp_boxes {
     int64_t n;
     struct vp_box_wanted *box;
     struct vp_box_event *event; /* 2 n of them, by `at` */
-    bool volume, floats, signs, json;
+    bool volume, json;
     int64_t size[3], inner;     /* of an image; images that alternate */
+    enum vp_type type;          /* of the samples */
+    int threads;
     struct vp_outfile *out;
     struct vp_box_sums *sums;   /* of the boxes of each of the `inner` images */
-    int64_t *next;              /* event of each of these; then those of the squares */
-    int64_t written;
+    int64_t written, planes;    /* boxes; pages of an image */
+    const struct vp_boxes_isa *isa;
+    struct vp_box_columns *columns;
+    int64_t strip_columns, strips;
+    struct vp_box_strip *strip;
+    int64_t *edge, pieces;      /* of columns: where each begins, and where the last one ends */
+    struct vp_box_sums **rest;  /* of each piece, then of each strip, where there is one */
+    bool failed;                /* for want of memory */
 };
 
 enum { VP_EVERY = -1 };
@@ -37,16 +56,14 @@ enum { VP_EVERY = -1 };
  * Y0:Y1, in volumes Z0:Z1, and the number of an image (optional: every one). Empty lines and those that begin with #
  * are passed over; so is a first line of words. */
 int vp_boxes_read(struct vp_boxes *b, const char *path, const int64_t size[3], bool volume, struct vp_err *err);
-/* The operation for them: the type of its first table, so that nothing is lost: integers of up to 16 bits are summed up
- * as integers, others as floats. */
-enum vp_type vp_boxes_table(enum vp_type in);
-/* Before the first page. `in`: the type of the samples; `images`: how many there are, or VP_UNKNOWN. */
-int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t images, struct vp_err *err);
-/* Planes of the exclusive tables as they come (struct vp_execute): of the sums, and of the squares. */
-int vp_boxes_sums(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
-int vp_boxes_squares(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
-/* After the last page: what has not come is missing. */
+/* Before the first row. `in`: the type of the samples; `images`: how many there are, or VP_UNKNOWN. */
+int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t images, int threads, struct vp_err *err);
+/* n rows, the first being row `row` of the stack. */
+int vp_boxes_rows(struct vp_boxes *b, int64_t row, int64_t n, const void *samples, struct vp_err *err);
+/* After the last row: what has not come is missing. */
 int vp_boxes_end(struct vp_boxes *b, struct vp_err *err);
+/* How the rows of pages->reader go to vp_boxes_rows. */
+void vp_boxes_pages(struct vp_boxes *b, int64_t inner, struct vp_pages *pages);
 void vp_boxes_free(struct vp_boxes *b);
 
 #endif

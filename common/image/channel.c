@@ -4,6 +4,7 @@
 #include "image/channel.h"
 #include "base/err.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "stack/axes.h"
 #include <errno.h>
 #include <stdio.h>
@@ -13,44 +14,27 @@
 enum { COLOURS = 3 };
 static const double weight[COLOURS] = {0.299, 0.587, 0.114};
 
-static int add_pages(char **text, size_t *len, size_t *room, int64_t first, int64_t last)
-{
-    if (*room - *len < 64) {
-        char *more = realloc(*text, 2 * *room + 64);
-        if (!more)
-            return -1;
-        *text = more;
-        *room = 2 * *room + 64;
-    }
-    *len += (size_t)snprintf(*text + *len, *room - *len, "%s%lld:%lld", *len ? "," : "", (long long)first,
-                             (long long)last);
-    return 0;
-}
-
 /* The pages of channel `at`, or those of the colours (mix), each image's behind each other, as --pages has them.
  * stride: pages from one channel to the next. */
 static char *choose(const struct vp_channel *c, bool mix, int64_t at, int64_t stride, int64_t pages)
 {
     char *text = NULL;
-    size_t len = 0, room = 0;
-    const int64_t block = stride * c->count;
+    const int64_t block = stride * c->count, together = stride == 1 ? COLOURS : 1;
     if (stride == 1 && !mix)
         return asprintf(&text, "%lld::%lld", (long long)at, (long long)c->count) < 0 ? NULL : text;
     if (stride == 1 && c->count == COLOURS)
         return strdup("::");
-    for (int64_t b = 0; b < pages; b += block) {
-        int rc = mix ? 0 : add_pages(&text, &len, &room, b + at * stride, b + (at + 1) * stride);
-        for (int64_t i = 0; mix && !rc && i < stride; i++)
-            for (int64_t k = 0; !rc && k < (stride == 1 ? 1 : COLOURS); k++) {
+    FILE *f = vp_text_open();
+    for (int64_t b = 0; f && b < pages; b += block) {
+        if (!mix)
+            fprintf(f, "%s%lld:%lld", b ? "," : "", (long long)(b + at * stride), (long long)(b + (at + 1) * stride));
+        for (int64_t i = 0; mix && i < stride; i++)
+            for (int64_t k = 0; k < COLOURS; k += together) {
                 const int64_t first = b + i + k * stride;
-                rc = add_pages(&text, &len, &room, first, first + (stride == 1 ? COLOURS : 1));
+                fprintf(f, "%s%lld:%lld", first ? "," : "", (long long)first, (long long)(first + together));
             }
-        if (rc) {
-            free(text);
-            return NULL;
-        }
     }
-    return text;
+    return f ? vp_text_close(f, NULL) : NULL;
 }
 
 /* Which pages those of `text` are, and what axes are left. *one: the pages of one channel; malloc'd. */
@@ -75,7 +59,8 @@ static int make(struct vp_channel *c, const char *text, const struct vp_stack *i
     for (int i = 0; i < which; i++)
         stride *= axes->size[i];
     c->count = axes->size[which];
-    if (c->count < 0 || (stride > 1 && in->pages < 0))
+    const bool listed = stride > 1 || (c->luminance && c->count != COLOURS);
+    if (c->count < 0 || (listed && in->pages < 0))
         return vp_fail(err, VP_ERUN, "%s: --channel: how many channels there are is not known", name),
                vp_hint(err, "give the file name instead, or use --spool");
     if (k >= c->count)

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 2048, GROUP = 256, LANES = 4 };
+enum { BLOCK = VP_COMPARE_BLOCK, GROUP = 256, LANES = 4 };
 
 struct inputs {
     const void *a, *b, *mask;
@@ -23,16 +23,10 @@ static const char *at(const void *samples, enum vp_type type, int64_t i)
 /* a - b where doubles would lose digits: both of the same 64-bit integer type. */
 static void exact_difference(double *d, const struct inputs *in, int64_t first, int n)
 {
-    if (in->type_a == VP_U64) {
-        const uint64_t *a = in->a, *b = in->b;
-        for (int i = 0; i < n; i++)
-            d[i] = a[first + i] >= b[first + i] ? (double)(a[first + i] - b[first + i])
-                                                : -(double)(b[first + i] - a[first + i]);
-    } else {
-        const int64_t *a = in->a, *b = in->b;
-        for (int i = 0; i < n; i++)
-            d[i] = a[first + i] >= b[first + i] ? (double)((uint64_t)a[first + i] - (uint64_t)b[first + i])
-                                                : -(double)((uint64_t)b[first + i] - (uint64_t)a[first + i]);
+    const uint64_t *a = in->a, *b = in->b, flip = in->type_a == VP_I64 ? 1ull << 63 : 0; /* to the same order */
+    for (int i = 0; i < n; i++) {
+        const uint64_t x = a[first + i] ^ flip, y = b[first + i] ^ flip;
+        d[i] = x >= y ? (double)(x - y) : -(double)(y - x);
     }
 }
 
@@ -171,7 +165,7 @@ static void merge(struct vp_compare *c, const struct vp_compare *p, int64_t page
         c->a = p->a;
         c->b = p->b;
         c->x = p->x;
-        c->y = p->y;
+        c->y = c->row + p->y;
         c->page = page;
     }
     c->min_b = c->n == 0 || p->min_b < c->min_b ? p->min_b : c->min_b;

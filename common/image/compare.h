@@ -9,6 +9,7 @@ struct vp_compare {
     double scale;             /* a is multiplied by it; 1 for none */
     double atol, rtol;        /* within tolerance: |a - b| <= atol + rtol |b| */
     bool nan_equal;           /* NaN is within tolerance of NaN */
+    int64_t row;              /* of a page, at which what comes next begins */
     /* results */
     int64_t samples;          /* looked at */
     int64_t n;                /* of these, finite in both; the figures below the counts are of these only */
@@ -23,7 +24,11 @@ struct vp_compare {
     double min_b, max_b;
 };
 
-/* Page number `page`, nx x ny samples of each; those where mask is zero (or NaN) are left out; mask may be
+/* Samples of a block are summed up by themselves: rows that follow each other are the same as their page if all but the
+ * last have a multiple of it. */
+enum { VP_COMPARE_BLOCK = 2048 };
+
+/* Page number `page`, or rows of it, nx x ny samples of each; those where mask is zero (or NaN) are left out; mask may be
  * NULL. Results do not depend on threads. 64-bit integers of the same type are compared exactly. */
 void vp_compare_page(struct vp_compare *c, int64_t page, int64_t nx, int64_t ny, const void *a,
                      enum vp_type type_a, const void *b, enum vp_type type_b, const void *mask,

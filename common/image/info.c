@@ -43,14 +43,15 @@ const struct vp_opt vp_info_options[] = {
 
 /* ---- what is asked for ---- */
 
+static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
+
 static bool is_statistic(const char *s)
 {
-    static const char *const names[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf"};
+    int i = 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(s, names[i]))
-            return true;
-    return false;
+    while (statistics[i] && strcmp(s, statistics[i]))
+        i++;
+    return statistics[i];
 }
 
 /* "median" or "p99.5" */
@@ -106,7 +107,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
 {
     struct vp_info *i = ctx;
     const enum vp_type type = i->stack->type;
-    const int64_t samples = (i->select->x1 - i->select->x0) * (i->select->y1 - i->select->y0);
+    const int64_t samples = (i->select->x1 - i->select->x0) * i->reading->rows;
 
     (void)out;
     for (int k = 0; k < n; k++) {
@@ -154,6 +155,10 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
         struct vp_pages pages = *input;
         pages.work = work;
         pages.ctx = i;
+        pages.height = i->select->y1 - i->select->y0;
+        pages.whole = i->mask;
+        pages.step = VP_MOMENTS_BLOCK;
+        i->reading = &pages;
         pages.beside += (i->q ? vp_quantiles_bytes(type, i->percent.n, !seekable) : 0)
                        + (i->h.count ? vp_histogram_bytes(&i->h) : 0);
         if ((!first && vp_reader_seek(input->reader, 0, err)) || vp_select_run(i->select, &pages, err))
@@ -217,8 +222,6 @@ static int print_values(const struct vp_info *i, FILE *out, struct vp_err *err)
     }
     return 0;
 }
-
-static const char *const statistics[] = {"samples", "min", "max", "mean", "std", "sum", "nan", "inf", NULL};
 
 struct line { const char *key; int at; };
 

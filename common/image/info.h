@@ -29,6 +29,7 @@ struct vp_info {
     int64_t pages;                    /* -1: unknown; found out by a pass over all pages */
     const struct vp_select *select;
     struct vp_beside *mask;           /* or NULL */
+    const struct vp_pages *reading;   /* in the pass being made */
     /* results */
     struct vp_moments m;
     struct vp_histogram h;            /* count NULL: none */

@@ -398,12 +398,35 @@ static int unary(struct parser *p, struct term *t)
     return rc;
 }
 
-struct sign { const char *text; enum vp_math_code code; };
+static int level(struct parser *p, int l, struct term *t);
 
-/* One level of operators that bind to the left; `level` counts from those that bind most. */
+struct sign { const char *text; enum vp_math_code code; };
+enum { COMPARISONS = 2, AND, OR };
+
+static int negation(struct parser *p, struct term *t)
+{
+    blanks(p);
+    const char *at = p->at;
+    if (!accept(p, "not") && (*p->at != '!' || p->at[1] == '=' || !accept(p, "!")))
+        return level(p, COMPARISONS, t);
+    if (++p->depth > DEEPEST)
+        return complain(p, at, "the expression is nested too deeply");
+    if (negation(p, t) || emit(p, at, VP_MATH_NOT, 1, t, t))
+        return -1;
+    p->depth--;
+    return 0;
+}
+
+/* What operators of a level stand between. */
+static int operand(struct parser *p, int l, struct term *t)
+{
+    return l == 0 ? unary(p, t) : l == AND ? negation(p, t) : level(p, l - 1, t);
+}
+
+/* One level of operators that bind to the left; `l` counts from those that bind most. */
 static int level(struct parser *p, int l, struct term *t)
 {
-    static const struct sign signs[4][7] = {
+    static const struct sign signs[OR + 1][7] = {
         {{"*", VP_MATH_MUL}, {"/", VP_MATH_DIV}, {"%", VP_MATH_MOD}},
         {{"+", VP_MATH_ADD}, {"-", VP_MATH_SUB}},
         {{"<=", VP_MATH_LE},
@@ -412,12 +435,11 @@ static int level(struct parser *p, int l, struct term *t)
          {"!=", VP_MATH_NE},
          {"<", VP_MATH_LT},
          {">", VP_MATH_GT}},
-        {{0}},
+        {{"and", VP_MATH_AND}, {"&&", VP_MATH_AND}},
+        {{"or", VP_MATH_OR}, {"||", VP_MATH_OR}},
     };
     struct term two[2];
-    if (l < 0)
-        return unary(p, t);
-    if (level(p, l - 1, &two[0]))
+    if (operand(p, l, &two[0]))
         return -1;
     for (bool again = true; again;) {
         blanks(p);
@@ -427,7 +449,7 @@ static int level(struct parser *p, int l, struct term *t)
             if (!accept(p, s->text))
                 continue;
             again = true;
-            if (level(p, l - 1, &two[1]) || emit(p, at, s->code, 2, two, &two[0]))
+            if (operand(p, l, &two[1]) || emit(p, at, s->code, 2, two, &two[0]))
                 return -1;
         }
     }
@@ -435,54 +457,13 @@ static int level(struct parser *p, int l, struct term *t)
     return 0;
 }
 
-static int negation(struct parser *p, struct term *t)
-{
-    blanks(p);
-    const char *at = p->at;
-    if (!accept(p, "not") && (*p->at != '!' || p->at[1] == '=' || !accept(p, "!")))
-        return level(p, 2, t);
-    if (++p->depth > DEEPEST)
-        return complain(p, at, "the expression is nested too deeply");
-    if (negation(p, t) || emit(p, at, VP_MATH_NOT, 1, t, t))
-        return -1;
-    p->depth--;
-    return 0;
-}
-
-static int conjunction(struct parser *p, struct term *t)
-{
-    struct term two[2];
-    if (negation(p, &two[0]))
-        return -1;
-    for (;;) {
-        blanks(p);
-        const char *at = p->at;
-        if (!accept(p, "and") && !accept(p, "&&"))
-            break;
-        if (negation(p, &two[1]) || emit(p, at, VP_MATH_AND, 2, two, &two[0]))
-            return -1;
-    }
-    *t = two[0];
-    return 0;
-}
-
 static int expression(struct parser *p, struct term *t)
 {
-    struct term two[2];
     if (++p->depth > DEEPEST)
         return complain(p, p->at, "the expression is nested too deeply");
-    if (conjunction(p, &two[0]))
+    if (level(p, OR, t))
         return -1;
-    for (;;) {
-        blanks(p);
-        const char *at = p->at;
-        if (!accept(p, "or") && !accept(p, "||"))
-            break;
-        if (conjunction(p, &two[1]) || emit(p, at, VP_MATH_OR, 2, two, &two[0]))
-            return -1;
-    }
     p->depth--;
-    *t = two[0];
     return 0;
 }
 
@@ -613,17 +594,28 @@ static int math_run(const struct vp_op *op, const struct vp_part *in, const stru
     return 0;
 }
 
+/* What a part lost on a device. */
+static void tell(const struct vp_op *op, const void *told)
+{
+    struct vp_math *m = op->params;
+    const int64_t *lost = told;
+    #pragma omp atomic
+    m->lost += *lost;
+}
+
 int vp_math_add(struct vp_chain *c, struct vp_math *m, const int64_t image[3], int stacks, enum vp_type out,
                 struct vp_err *err)
 {
     struct vp_op op = {.kernel = "math", .inputs = stacks, .in = m->of, .out = out, .params = m, .free = free,
-                          .scratch = math_scratch, .run = math_run, .cost = 0.3 * (1 + stacks + m->n)};
+                          .scratch = math_scratch, .run = math_run, .cost = 0.3 * (1 + stacks + m->n),
+                          .tells = sizeof m->lost, .tell = tell};
     memcpy(op.image, image, sizeof op.image);
     for (int k = 0; k < stacks; k++)
         op.from[k] = ~k;
     snprintf(op.text, sizeof op.text, "math, %d step%s, in f64", m->n, m->n == 1 ? "" : "s");
     if (is_copy(&op)) {
         op.cost = 0.2;
+        op.tells = 0;
         snprintf(op.text, sizeof op.text, "math, a copy");
     }
     return vp_chain_add(c, &op, err);

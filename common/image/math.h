@@ -2,7 +2,7 @@
 #ifndef VP_MATH_H
 #define VP_MATH_H
 
-#include "run/op.h"
+#include "run/chain.h"
 
 enum vp_math_code {
     VP_MATH_ADD, VP_MATH_SUB, VP_MATH_MUL, VP_MATH_DIV, VP_MATH_MOD, VP_MATH_POW,

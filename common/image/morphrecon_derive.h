@@ -4,6 +4,7 @@
 #define VP_MORPHRECON_DERIVE_H
 
 #include "image/morphrecon.h"
+#include "run/chain.h"
 
 enum vp_derived {
     VP_RECONSTRUCT,  /* a marker (stack 0) under a mask (stack 1); all others have the mask alone */

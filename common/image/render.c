@@ -38,7 +38,8 @@ void vp_picture_free(struct vp_picture *p)
     *p = (struct vp_picture){0};
 }
 
-void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
+/* Copy src into dst with its corner at (x, y); it must fit. */
+static void put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src)
 {
     for (int64_t r = 0; r < src->h; r++)
         memcpy(dst->v + (y + r) * dst->w + x, src->v + r * src->w, (size_t)src->w * sizeof *src->v);
@@ -116,7 +117,7 @@ int vp_picture_grid(struct vp_picture *out, const struct vp_picture *tile, int n
     if (vp_picture_new(out, columns * w - gap, (n + columns - 1) / columns * h - gap, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
-        vp_picture_put(out, i % columns * w, i / columns * h, &tile[i]);
+        put(out, i % columns * w, i / columns * h, &tile[i]);
     return 0;
 }
 
@@ -125,9 +126,9 @@ int vp_picture_ortho(struct vp_picture *out, const struct vp_picture *z, const s
 {
     if (vp_picture_new(out, z->w + gap + x->w, z->h + gap + y->h, err) < 0)
         return -1;
-    vp_picture_put(out, 0, 0, z);
-    vp_picture_put(out, z->w + gap, 0, x);
-    vp_picture_put(out, 0, z->h + gap, y);
+    put(out, 0, 0, z);
+    put(out, z->w + gap, 0, x);
+    put(out, 0, z->h + gap, y);
     return 0;
 }
 
@@ -187,14 +188,6 @@ static int check_slices(const struct vp_slices *s, const struct vp_reader *r, bo
     return 0;
 }
 
-static int no_room(uint64_t need, uint64_t memory, struct vp_err *err)
-{
-    char text[16], limit[16];
-
-    return vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s",
-                   vp_format_bytes(text, sizeof text, need), vp_format_bytes(limit, sizeof limit, memory));
-}
-
 /* Bytes of pictures of w x h; what is too large for a picture is refused elsewhere. */
 static uint64_t picture_bytes(double w, double h)
 {
@@ -223,6 +216,7 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
     const uint64_t gray = picture_bytes((double)fitted[0], (double)fitted[1]) / sizeof(float);
     bool columns = false;
     uint64_t cut = 0, shaped = 0, stretch = 0, need;
+    char text[16], limit[16];
 
     for (int i = 0; i < s->n; i++) {
         int64_t size[2];
@@ -236,7 +230,7 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
     const uint64_t whole = s->n > 1 ? picture_bytes((double)picture[0], (double)picture[1]) : shaped;
     const bool forward = !vp_reader_seekable(r) || columns;
     /* one after the other: reading, stretching, putting together, measuring, fitting, writing */
-    need = s->held ? (uint64_t)s->pages * page + cut : cut + (forward ? page : 0) + vp_reader_holds(r, false);
+    need = s->held + cut + (forward ? page : 0) + vp_reader_holds(r, false);
     const uint64_t steps[] = {
         (cut > shaped ? cut : shaped) + stretch,
         s->n > 1 ? shaped + whole : whole,
@@ -248,45 +242,31 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
         need = steps[i] > need ? steps[i] : need;
     if (!memory || need <= memory)
         return 0;
-    no_room(need, memory, err);
+    vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s", vp_format_bytes(text, sizeof text, need),
+            vp_format_bytes(limit, sizeof limit, memory));
     return vp_hint(err, "allow more with --memory");
 }
 
 int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(r);
-    const size_t samples = (size_t)(in->nx * in->ny), bytes = samples * sizeof(float);
-    int64_t room = 0, n = 0;
-    int got = 1;
+    const bool known = in->pages >= 0;
+    const int rc = known ? 0 : vp_reader_keep(r, memory ? memory : UINT64_MAX, NULL, err);
+    char limit[16];
 
     s->pages = in->pages;
-    while (s->pages < 0 && got > 0) {
-        if (n == room) {
-            room = room ? 2 * room : 4;
-            /* growing may copy: both copies must fit */
-            if (memory && ((uint64_t)room + (uint64_t)n) * bytes > memory) {
-                no_room(((uint64_t)room + (uint64_t)n) * bytes, memory, err);
-                return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or "
-                                    "--spool");
-            }
-            float *grown = realloc(s->held, (size_t)room * bytes);
-            if (!grown)
-                return vp_fail(err, VP_ERESOURCE, "out of memory for %lld pages", (long long)room);
-            s->held = grown;
-        }
-        got = vp_reader_next_f32(r, s->held + (size_t)n * samples, err);
-        n += got > 0;
-    }
-    if (s->held)
-        s->pages = n;
-    return got < 0 ? -1 : 0;
+    s->held = known || rc ? 0 : (uint64_t)in->pages * vp_page_bytes(in);
+    if (rc <= 0)
+        return rc;
+    vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s",
+            vp_format_bytes(limit, sizeof limit, memory));
+    return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or --spool");
 }
 
 void vp_slices_free(struct vp_slices *s)
 {
     for (int i = 0; s->out && i < s->n; i++)
         vp_picture_free(&s->out[i]);
-    free(s->held);
     free(s->out);
     free(s->at);
     free(s->axis);
@@ -318,14 +298,8 @@ static int read_forward(const struct vp_slices *s, struct vp_reader *r, struct v
     const struct vp_stack *in = vp_reader_stack(r);
     int64_t k = 0, wanted = 0;
     int got;
-    float *page = NULL;
+    float *page = vp_alloc_raw((size_t)(in->nx * in->ny), sizeof *page, "page", err);
 
-    if (s->held) {
-        for (; k < s->pages; k++)
-            place_page(s, k, s->held + k * in->nx * in->ny, in->nx, in->ny);
-        return 0;
-    }
-    page = vp_alloc_raw((size_t)(in->nx * in->ny), sizeof *page, "page", err);
     if (!page)
         return -1;
     for (int i = 0; i < s->n; i++)
@@ -374,8 +348,6 @@ int vp_slices_read(struct vp_slices *s, struct vp_reader *r, int64_t *bad, struc
     }
     if ((seekable && !columns ? read_parts(s, r, err) : read_forward(s, r, err)) < 0)
         return -1;
-    free(s->held);
-    s->held = NULL;
     for (int i = 0; i < s->n; i++)
         for (int64_t k = 0; k < s->out[i].w * s->out[i].h; k++)
             *bad += !isfinite(s->out[i].v[k]);

@@ -13,8 +13,6 @@ struct vp_picture { float *v; int64_t w, h; };
 /* All NaN. VP_ERESOURCE if it is larger than 65535 on a side or does not fit memory. */
 int vp_picture_new(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
 void vp_picture_free(struct vp_picture *p);
-/* Copy src into dst with its corner at (x, y); it must fit. */
-void vp_picture_put(struct vp_picture *dst, int64_t x, int64_t y, const struct vp_picture *src);
 /* In place to w x h: mean over the area of each new pixel where it shrinks, linear where it grows; both
  * are exact for constants and do not shift the picture. NaN spreads to the pixels it touches. */
 int vp_picture_resize(struct vp_picture *p, int64_t w, int64_t h, struct vp_err *err);
@@ -40,9 +38,9 @@ struct vp_slices {
     int64_t *at;             /* slice number along the axis */
     struct vp_picture *out;  /* z: nx x ny; y: nx x pages; x: pages x ny; made by vp_slices_read */
     int64_t pages;           /* of the stack; -1: unknown, then only cuts across z can be made */
-    float *held;             /* the whole stack, see vp_slices_count, or NULL */
+    uint64_t held;           /* bytes of the stack that the reader keeps, see vp_slices_count */
 };
-/* Set s->pages. If the reader does not know it, the pipe is read to its end and held in memory, or, if
+/* Set s->pages. If the reader does not know it, the pipe is read to its end and kept in memory (vp_reader_keep), or, if
  * that does not fit `memory`, refused (VP_ERESOURCE). */
 int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err);
 /* Before anything is read: do the cuts fit `memory` (0: no limit; else VP_ERESOURCE), and what becomes of them? Each cut

@@ -96,7 +96,7 @@ static void make_columns(const struct job *j, const struct table *t, struct vp_s
     rest.past = false;
     rest.above = (char *)rest.above + (size_t)direct * t->size;
     if (t->group)
-        rest.group += direct;
+        rest.group += direct / VP_SAT_WIDE * VP_SAT_GROUP;
     for (int r = 0; r < b->rows; r++) {
         memcpy(spare->in[r], (const char *)b->src[r] + (size_t)direct * j->in_size, in);
         memset(spare->in[r] + in, 0, (size_t)rest.columns * j->in_size - in);
@@ -120,7 +120,7 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
     struct vp_sat_rows b = {
         .rows = (int)vp_min64(VP_SAT_ROWS, j->rows - first), .square = which == 1, .f32 = t->f32, .left = left,
         .above = t->above + (size_t)x * t->size, .ends_tile = end % VP_SAT_HIGH == 0,
-        .group = t->group ? t->group + x : NULL};
+        .group = t->group ? t->group + x / VP_SAT_WIDE * VP_SAT_GROUP : NULL};
     for (int r = 0; r < b.rows; r++) {
         const int64_t at = first + r;
         b.src[r] = (const char *)(j->p->volume ? j->in->plane[plane] : j->in->plane[at])
@@ -135,11 +135,11 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
 /* Nothing is above the first row. In an image what is carried stays. */
 static void begin_table(const struct job *j, const struct table *t, int64_t x, int64_t n)
 {
-    const size_t bytes = (size_t)round_to(n, VP_SAT_WIDE) * t->size;
+    const size_t tiles = (size_t)(round_to(n, VP_SAT_WIDE) / VP_SAT_WIDE);
     if (j->p->volume)
-        memset(t->above + (size_t)x * t->size, 0, bytes);
+        memset(t->above + (size_t)x * t->size, 0, tiles * VP_SAT_WIDE * t->size);
     if (t->group)
-        memset(t->group + x, 0, bytes);
+        memset(t->group + x / VP_SAT_WIDE * VP_SAT_GROUP, 0, tiles * VP_SAT_GROUP * sizeof *t->group);
 }
 
 static void wait_until(const _Atomic int64_t *done, int64_t n)
@@ -187,12 +187,17 @@ static size_t round64(size_t n)
     return (n + LINE - 1) / LINE * LINE;
 }
 
+static size_t group_bytes(const struct vp_op *op)
+{
+    return (size_t)tiles_of(op) * VP_SAT_GROUP * sizeof(double);
+}
+
 /* Of a table, beside what is carried. */
 static size_t table_bytes(const struct vp_op *op, int which)
 {
     const struct vp_sat *p = op->params;
     const size_t row = round64((size_t)p->width * vp_sat_size(p->sum[which]));
-    return (p->volume ? row : 0) + (p->sum[which] == VP_SAT_F64 ? row : 0);
+    return (p->volume ? row : 0) + (p->sum[which] == VP_SAT_F64 ? group_bytes(op) : 0);
 }
 
 static uint64_t scratch_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
@@ -233,7 +238,7 @@ static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *
         kept += vp_sat_carried(op, k);
         scratch += j->p->volume ? row : 0;
         t->group = sum == VP_SAT_F64 ? (double *)(void *)scratch : NULL;
-        scratch += t->group ? row : 0;
+        scratch += t->group ? group_bytes(op) : 0;
     }
 }
 

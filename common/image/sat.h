@@ -3,15 +3,18 @@
  * order, on every device:
  *
  * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its
- * rows are in groups of 8. Within a tile
+ * rows are in groups of 8, its columns in quads. Within a tile
  *
- * - along y: w is the sum of the samples of a column over the rows of the group so far, in order; o that of the last w
- *   of the groups before in the tile, in order from 0; u = o + w.
- * - along x, in each row: of quads of columns (4 i ... 4 i + 3) t_0 = u(4 i), t_k = t_(k - 1) + u(4 i + k) and
- *   s_i = t_3, their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d) for i >= d), then with
- *   e_i = s_(i - 1), where s_(-1) is 0, r(4 i + k) = t_k + e_i.
+ * - along x: q_0 = a(4 i), q_k = q_(k - 1) + a(4 i + k), in each row.
+ * - along y: w_k is the sum of q_k over the rows of the group so far, in order; o_k that of the last w_k of the groups
+ *   before in the tile, in order from 0; t_k the sum of o_k and of q_k over the rows of the group so far, in order, but in
+ *   the tile's last row o_k + w_k.
+ * - along x again: s_i = t_3 of quad i, their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d)
+ *   for i >= d), then with e_i = s_(i - 1), where s_(-1) is 0, r(4 i + k) = t_k + e_i.
+ * - of a row: b is the sum of w_3 over the quads, by halves (i and i + 16 are added, then i and i + 8, ...), and before it
+ *   that of the last b of the groups before, which are added in order from 0.
  *
- * h, of each row of a tile, is the sum of s_31 over the tiles to the left, in order from 0. Then
+ * h, of each row of a tile, is the sum of b over the tiles to the left, in order from 0. Then
  *
  *     out = p + (r + h)
  *

@@ -117,7 +117,7 @@ enum {
     TOGETHER = LANES / 4                /* rows whose sums along x are made at once, as one alone is waiting mostly */
 };
 
-/* Two vectors lane by lane, the even ones and the odd ones; quads d before b in a and b; the last quad everywhere.
+/* Two vectors lane by lane, the even ones and the odd ones; quads d before b in a and b.
  * Quads are in the order that `part` puts them in: of eight 0 2 1 3 4 6 5 7. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
@@ -125,18 +125,15 @@ enum {
 #define BEFORE1(a, b) __builtin_shufflevector(a, b, 7, 10, 8, 9, 11, 14, 12, 13)
 #define BEFORE2(a, b) __builtin_shufflevector(a, b, 5, 8, 7, 10, 9, 12, 11, 14)
 #define BEFORE4(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 8, 9, 10, 11)
-#define LAST(a) __builtin_shufflevector(a, a, 7, 7, 7, 7, 7, 7, 7, 7)
 #elif LANES == 8
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
 #define BEFORE1(a, b) __builtin_shufflevector(a, b, 3, 4, 5, 6)
 #define BEFORE2(a, b) __builtin_shufflevector(a, b, 2, 3, 4, 5)
-#define LAST(a) __builtin_shufflevector(a, a, 3, 3, 3, 3)
 #else
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define ODDS(a, b) __builtin_shufflevector(a, b, 1, 3)
 #define BEFORE1(a, b) __builtin_shufflevector(a, b, 1, 2)
-#define LAST(a) ODDS(a, a)
 #endif
 
 /* Four vectors of columns become one of the first columns of all quads, one of the second ones ... */
@@ -240,18 +237,43 @@ INLINE vd widen_f32(const float *from)
 /* Of a row of a tile: in each quad the sums of one, two, three and four columns, of the sums along y. */
 typedef vd quads[QUADS][4];
 
-/* These of all rows; what is below them goes on from b->group. load: NULL: f32. */
-INLINE void sum_down(quads t[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x, load_row *load)
+/* Sums of the lanes of `rows`, of row r in to[r]: halves, then quarters and so on. */
+INLINE void sum_lanes(double to[VP_SAT_ROWS], const vd rows[VP_SAT_ROWS])
+{
+#if LANES == 16
+#define HALVES(a, b)                                                                                                   \
+    (__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15))
+    const vd ab = HALVES(rows[0], rows[2]), cd = HALVES(rows[1], rows[3]), ef = HALVES(rows[4], rows[6]),
+             gh = HALVES(rows[5], rows[7]), v = EVENS(ab, cd) + ODDS(ab, cd), w = EVENS(ef, gh) + ODDS(ef, gh);
+    set(to, __builtin_shufflevector(v, w, 0, 1, 4, 5, 8, 9, 12, 13)
+                + __builtin_shufflevector(v, w, 2, 3, 6, 7, 10, 11, 14, 15));
+#elif LANES == 8
+#define HALVES(a, b) (__builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7))
+    for (int r = 0; r < VP_SAT_ROWS; r += WIDTH) {
+        const vd ab = HALVES(rows[r], rows[r + 2]), cd = HALVES(rows[r + 1], rows[r + 3]);
+        set(to + r, EVENS(ab, cd) + ODDS(ab, cd));
+    }
+#else
+    for (int r = 0; r < VP_SAT_ROWS; r += WIDTH)
+        set(to + r, EVENS(rows[r], rows[r + 1]) + ODDS(rows[r], rows[r + 1]));
+#endif
+}
+
+/* These of all rows, and the sums of the rows (b of sat.h); what is below them goes on from b->group. load: NULL: f32. */
+INLINE void sum_down(quads t[VP_SAT_ROWS], double sums[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x,
+                     load_row *load)
 {
     _Alignas(64) double all[VP_SAT_ROWS][VP_SAT_WIDE];
+    double *const group = b->group + x / VP_SAT_WIDE * VP_SAT_GROUP, *const above = group + VP_SAT_WIDE;
+    const bool ends = b->ends_tile && rows == VP_SAT_ROWS;
+    vd last[VP_SAT_ROWS][QUADS], row[VP_SAT_ROWS] = {{0}};
     for (int r = 0; r < rows && load; r++)
         load(all[r], b->src[r], x, b->square);
     for (int i = 0; i < QUADS; i++) {
-        double *const group = b->group + x + i * 4 * WIDTH;
-        vd w[4] = {{0}}, o[4];
+        vd w[4] = {{0}}, u[4];
         #pragma GCC unroll 4
         for (int k = 0; k < 4; k++)
-            o[k] = get(group + k * WIDTH);
+            u[k] = get(group + (i * 4 + k) * WIDTH);
         for (int r = 0; r < rows; r++) {
             vd v[4], sum = {0};
             #pragma GCC unroll 4
@@ -261,15 +283,33 @@ INLINE void sum_down(quads t[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows
             part(v);
             #pragma GCC unroll 4
             for (int k = 0; k < 4; k++) {
-                w[k] = r ? w[k] + v[k] : v[k];
-                sum = k ? sum + (o[k] + w[k]) : o[k] + w[k];
-                t[r][i][k] = sum;
+                sum = k ? sum + v[k] : v[k];
+                w[k] = r ? w[k] + sum : sum;
+                u[k] = u[k] + sum;
+                t[r][i][k] = u[k];
             }
+            last[r][i] = w[3];
         }
         #pragma GCC unroll 4
-        for (int k = 0; k < 4; k++)
-            set(group + k * WIDTH, b->ends_tile ? (vd){0} : o[k] + w[k]);
+        for (int k = 0; k < 4; k++) {
+            const vd o = get(group + (i * 4 + k) * WIDTH) + w[k];
+            if (ends)
+                t[VP_SAT_ROWS - 1][i][k] = o;
+            set(group + (i * 4 + k) * WIDTH, b->ends_tile ? (vd){0} : o);
+        }
     }
+    for (int r = 0; r < rows; r++) {
+        #pragma GCC unroll 4
+        for (int d = QUADS / 2; d; d /= 2)
+            #pragma GCC unroll 8
+            for (int i = 0; i < d; i++)
+                last[r][i] += last[r][i + d];
+        row[r] = last[r][0];
+    }
+    sum_lanes(sums, row);
+    for (int r = 0; r < VP_SAT_ROWS; r++)
+        sums[r] = above[0] + sums[r];
+    above[0] = b->ends_tile ? 0 : sums[VP_SAT_ROWS - 1];
 }
 
 /* The 32 prefix sums of quads, of n rows, behind a 0. */
@@ -349,13 +389,12 @@ INLINE void put(const struct vp_sat_rows *b, int r, int64_t x, vd v[4], bool pas
 INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool planes, load_row *load)
 {
     const int together = rows == VP_SAT_ROWS ? TOGETHER : 1;
-    vd h[VP_SAT_ROWS];
-    for (int r = 0; r < rows; r++)
-        h[r] = (vd){0} + ((double *)b->left)[r];
+    double *const left = b->left;
     for (int64_t x0 = 0; x0 < b->columns; x0 += VP_SAT_WIDE) {
         quads t[VP_SAT_ROWS];
         vd s[VP_SAT_ROWS][1 + QUADS];
-        sum_down(t, b, rows, x0, load);
+        double sums[VP_SAT_ROWS];
+        sum_down(t, sums, b, rows, x0, load);
         for (int r = 0; r < rows; r += together)
             sum_along(s + r, t + r, together);
         for (int i = 0; i < QUADS; i++) { /* few columns of all rows, then the next */
@@ -366,20 +405,18 @@ INLINE void make_f64(const struct vp_sat_rows *b, int rows, bool past, bool plan
                 p[k] = get((double *)b->above + x + k * WIDTH);
             part(p);
             for (int r = 0; r < rows; r++) {
-                const vd e = BEFORE1(s[r][i], s[r][i + 1]);
+                const vd e = BEFORE1(s[r][i], s[r][i + 1]), h = left[r] - (vd){0};
                 vd out[4];
                 #pragma GCC unroll 4
                 for (int k = 0; k < 4; k++)
-                    out[k] = p[k] + ((t[r][i][k] + e) + h[r]);
+                    out[k] = p[k] + ((t[r][i][k] + e) + h);
                 unite(out);
                 put(b, r, x, out, past, planes);
             }
         }
-        for (int r = 0; r < rows; r++)
-            h[r] += LAST(s[r][QUADS]);
+        for (int r = 0; r < VP_SAT_ROWS; r++)
+            left[r] += sums[r];
     }
-    for (int r = 0; r < rows; r++)
-        ((double *)b->left)[r] = h[r][0];
 }
 
 static void make_any(const struct vp_sat_rows *b, load_row *load)

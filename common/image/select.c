@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Picking pages and regions of a stack, and what that does to its metadata and geometry.
  *
- *
  * The geometry follows the pixels: keeping columns first, first + step, ... of a detector moves the
  * principal point from c to (c - first) / step and makes the pitch step times as large; on matrices the
  * same is row' = (row - first * last row) / step. */
@@ -304,8 +303,7 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
         goto fail;
     if (p->reverse && s->span[s->n_spans - 1].count < 0) {
         vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
-        vp_hint(err, "use --spool");
-        goto fail;
+        goto spool;
     }
     if (p->reverse)
         reverse(s);
@@ -316,8 +314,7 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
         span->at = s->pages;
         if (span->count < 0 && i + 1 < s->n_spans) {
             vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
-            vp_hint(err, "use --spool");
-            goto fail;
+            goto spool;
         }
         s->increasing = s->increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
@@ -325,10 +322,11 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
     }
     if (!s->increasing && !seekable) {
         vp_fail(err, VP_EUSAGE, "%s: pages out of order cannot be had from a pipe", name);
-        vp_hint(err, "use --spool");
-        goto fail;
+        goto spool;
     }
     return 0;
+spool:
+    vp_hint(err, "use --spool");
 fail:
     vp_select_free(s);
     return -1;
@@ -547,34 +545,30 @@ static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err
 /* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
 static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
 {
-    void *page = vp_alloc_raw(1, vp_page_bytes(vp_reader_stack(r)), "page", err);
-    int got = page ? 1 : -1;
+    int got;
 
-    while (got > 0) {
-        got = vp_reader_next(r, page, err);
-        *count += got > 0;
-    }
-    free(page);
+    while ((got = vp_reader_skip(r, 1, err)) > 0)
+        ++*count;
     return got;
 }
 
 /* Where selected pages come from. */
 struct picker {
     const struct vp_select *s;
-    struct vp_pages *pages;
+    struct vp_reader *reader;
     size_t sample;              /* bytes */
     void *page;                 /* what a region is cut out of; NULL: whole rows are wanted */
+    int64_t strip;              /* rows of it, where rows are asked for */
 };
 
 /* Page `at` of the input, which lies behind the last one if it is a pipe. 1, 0: it is not there, -1. */
 static int read_page(const struct picker *k, int64_t at, void *to, struct vp_err *err)
 {
-    struct vp_reader *const r = k->pages->reader;
+    struct vp_reader *const r = k->reader;
     int got = vp_reader_seekable(r) ? 1 - 2 * (vp_reader_seek(r, at, err) < 0)
                                     : vp_reader_skip(r, at - vp_reader_position(r), err);
     if (got > 0)
-        got = (int)vp_reader_read(r, &(struct vp_wanted){VP_NEXT, 1, .f32 = k->pages->as_f32, .bad = &k->pages->bad},
-                                  &to, err);
+        got = vp_reader_next(r, to, err);
     return got;
 }
 
@@ -583,8 +577,8 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
 {
     const struct picker *const k = source;
     const struct vp_select *const s = k->s;
-    struct vp_reader *const r = k->pages->reader;
-    struct vp_wanted w = {.y0 = s->y0, .y1 = s->y1, .f32 = k->pages->as_f32, .bad = &k->pages->bad, .threads = threads};
+    struct vp_reader *const r = k->reader;
+    struct vp_wanted w = {.y0 = s->y0, .y1 = s->y1, .threads = threads};
 
     for (int64_t done = 0; done < n;) {
         const int64_t at = vp_select_page(s, i + done);
@@ -610,12 +604,47 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
     return n;
 }
 
+/* Rows [y0, y1) of the region of selected page i, through a strip of the page. A pipe gives the others, too: those
+ * above the region with its first rows, those below with the last. */
+static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err)
+{
+    const struct picker *const k = source;
+    const struct vp_select *const s = k->s;
+    struct vp_reader *const r = k->reader;
+    const bool pipe = !vp_reader_seekable(r);
+    const int64_t at = vp_select_page(s, i), first = s->y0 + y0, end = s->y0 + y1;
+    const int64_t from = pipe && y0 == 0 ? 0 : first, last = pipe && end == s->y1 ? s->ny : end;
+    const size_t row = (size_t)(s->x1 - s->x0) * k->sample, stride = (size_t)s->nx * k->sample;
+
+    if (pipe && y0 == 0 && vp_reader_skip(r, at - vp_reader_position(r), err) < 0)
+        return -1;
+    for (int64_t y = from, n; y < last; y += n) {
+        n = vp_min64(k->strip, last - y);
+        const int64_t got = pipe ? vp_reader_lines(r, n, k->page, threads, err)
+                                 : n * vp_reader_read(r, &(struct vp_wanted){at, 1, y, y + n, .threads = threads},
+                                                      &(void *){k->page}, err);
+        if (got < n)
+            return got < 0 ? -1 : s->pages < 0 ? 0 : too_few(vp_reader_name(r), at, vp_reader_position(r), err);
+        for (int64_t z = vp_max64(y, first); z < vp_min64(y + n, end); z++)
+            memcpy((char *)to + (size_t)(z - first) * row,
+                   (const char *)k->page + (size_t)(z - y) * stride + (size_t)s->x0 * k->sample, row);
+    }
+    return 1;
+}
+
+/* Rows that such a strip has. */
+static int64_t strip_of(const struct vp_stack *s)
+{
+    enum { STRIP = 1 << 20 };
+    return vp_min64(s->ny, STRIP * s->ny / (int64_t)vp_page_bytes(s) + 1);
+}
+
 int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
 {
     const struct vp_stack *in = vp_reader_stack(p->reader);
-    const bool whole = s->x0 == 0 && s->x1 == s->nx && s->y0 == 0 && s->y1 == s->ny;
-    struct picker k = {.s = s, .pages = p, .sample = p->as_f32 ? sizeof(float) : vp_type_size(in->type)};
-    const size_t page = (size_t)(s->nx * s->ny) * k.sample;
+    const bool whole = all_columns(s);
+    struct picker k = {.s = s, .reader = p->reader, .sample = vp_type_size(in->type), .strip = strip_of(in)};
+    size_t page = (size_t)(s->nx * s->ny) * k.sample;
     int64_t more = 0;
     int rc = -1;
 
@@ -624,13 +653,18 @@ int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *
         p->out_bytes = p->in_bytes;
         p->in_place = true;
     }
+    const bool rows = vp_pages_by_rows(p);
+    if (rows)
+        page = (size_t)(s->nx * k.strip) * k.sample;
+    const bool cut = !vp_select_is_all(s) && (rows || !whole); /* out of k.page */
     if (!vp_select_is_all(s)) {
         p->read = read_selected;
+        p->read_rows = read_rows;
         p->source = &k;
         p->count = s->pages < 0 ? 0 : s->pages;
-        p->beside += whole ? 0 : page;
+        p->beside += cut ? page : 0;
     }
-    if (vp_pages_fit(p, err) || (!whole && !(k.page = vp_alloc_raw(1, page, "page", err))))
+    if (vp_pages_fit(p, err) || (cut && !(k.page = vp_alloc_raw(1, page, "page", err))))
         goto out;
     rc = vp_pages_run(p, err);
     /* all of a pipe is checked */
@@ -710,6 +744,31 @@ int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, co
     b->at = want;
     if (b->part)
         crop(s, b->part, b->page, vp_type_size(type));
+    return 0;
+}
+
+int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, int64_t y0, int64_t n, const void **rows,
+                   struct vp_err *err)
+{
+    const struct vp_stack *own = vp_reader_stack(b->reader);
+    struct picker k = {.s = s, .reader = b->reader, .sample = vp_type_size(own->type), .strip = strip_of(own)};
+    const size_t strip = (size_t)(own->nx * k.strip) * k.sample;
+
+    if (!b->page && !(b->page = vp_alloc_raw(1, strip, "rows", err)))
+        return -1;
+    if (n > b->rows) {
+        free(b->part);
+        b->rows = 0;
+        if (!(b->part = vp_alloc_raw((size_t)n, (size_t)(s->x1 - s->x0) * k.sample, "rows", err)))
+            return -1;
+        b->rows = n;
+    }
+    k.page = b->page;
+    *rows = b->part;
+    const int got = read_rows(&k, i, y0, y0 + n, b->part, 1, err);
+    if (got <= 0)
+        return got < 0 ? -1 : too_few(vp_reader_name(b->reader), vp_select_page(s, i), b->next, err);
+    b->next = vp_max64(b->next, vp_select_page(s, i) + (s->y0 + y0 + n == s->y1));
     return 0;
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of samples.
  *
- *
  * Moments: samples are cut in blocks of fixed length; a block's mean and squared deviations take two passes
  * in cache; blocks are merged in order (Chan, Golub, LeVeque, Am. Stat. 37, 1983, eq. 2.1), so that huge
  * offsets cost no digits and threads change no bits. The sum is kept in two words (Neumaier 1974).
- *
  *
  * Quantiles: radix selection on order-preserving integer keys of the samples, 16 bits a pass: a pass
  * counts the next digit of those samples whose leading digits are those of a wanted rank. */
@@ -20,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 4096, GROUP = 256, LANES = 8, EXTENT_PART = 1 << 16 };
+enum { BLOCK = VP_MOMENTS_BLOCK, GROUP = 256, LANES = 8, EXTENT_PART = 1 << 16 };
 
 static const char *at(const void *samples, enum vp_type type, int64_t i)
 {
@@ -122,7 +120,8 @@ static void two_word_add(double *sum, double *low, double v)
     *sum = t;
 }
 
-void vp_moments_merge(struct vp_moments *m, const struct vp_moments *b)
+/* Add all of `b` to `m`. */
+static void merge(struct vp_moments *m, const struct vp_moments *b)
 {
     m->nan += b->nan;
     m->inf += b->inf;
@@ -163,7 +162,7 @@ void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type
             block_moments(&part[b], x, len, is_float);
         }
         for (int b = 0; b < blocks; b++)
-            vp_moments_merge(m, &part[b]);
+            merge(m, &part[b]);
     }
 }
 
@@ -471,6 +470,13 @@ static inline bool double_key(uint64_t bits, uint64_t *key)
 static void block_keys(const void *block, enum vp_type type, int n, uint64_t *key, bool *finite)
 {
     #define KEYS(T, expr) do { const T *x = block; for (int i = 0; i < n; i++) key[i] = (expr); } while (0)
+    #define FINITE_KEYS(T, KEY)                                                         \
+        for (int i = 0; i < n; i++) {                                                   \
+            T bits;                                                                     \
+            memcpy(&bits, (const char *)block + sizeof bits * (size_t)i, sizeof bits);  \
+            finite[i] = KEY(bits, &key[i]);                                             \
+        }                                                                               \
+        break
     memset(finite, true, (size_t)n);
     switch (type) {
     case VP_U8: KEYS(uint8_t, x[i]); break;
@@ -481,23 +487,11 @@ static void block_keys(const void *block, enum vp_type type, int n, uint64_t *ke
     case VP_I16: KEYS(uint16_t, x[i] ^ 0x8000u); break;
     case VP_I32: KEYS(uint32_t, x[i] ^ 0x80000000u); break;
     case VP_I64: KEYS(uint64_t, x[i] ^ 1ull << 63); break;
-    case VP_F32:
-        for (int i = 0; i < n; i++) {
-            uint32_t bits;
-            memcpy(&bits, (const char *)block + 4 * (size_t)i, 4);
-            finite[i] = float_key(bits, &key[i]);
-        }
-        break;
-    case VP_F64:
-        for (int i = 0; i < n; i++) {
-            uint64_t bits;
-            memcpy(&bits, (const char *)block + 8 * (size_t)i, 8);
-            finite[i] = double_key(bits, &key[i]);
-        }
-        break;
-    case VP_N_TYPES:
-        break;
+    case VP_F32: FINITE_KEYS(uint32_t, float_key);
+    case VP_F64: FINITE_KEYS(uint64_t, double_key);
+    case VP_N_TYPES: break;
     }
+    #undef FINITE_KEYS
     #undef KEYS
 }
 

@@ -5,6 +5,9 @@
 
 #include "stack/stack.h"
 
+/* Sums are taken over blocks of so many samples, from the first that is added on. */
+enum { VP_MOMENTS_BLOCK = 4096 };
+
 /* Zero-initialise ({0}); min, max and mean mean something if n > 0. */
 struct vp_moments {
     int64_t n, nan, inf; /* finite samples; the others are counted apart and not used */
@@ -14,8 +17,6 @@ struct vp_moments {
 };
 /* 64-bit integers beyond 2^53 are rounded to double. */
 void vp_moments_add(struct vp_moments *m, const void *samples, enum vp_type type, int64_t n);
-/* Add all of `b` to `m`. */
-void vp_moments_merge(struct vp_moments *m, const struct vp_moments *b);
 double vp_moments_sum(const struct vp_moments *m);
 /* Standard deviation of the samples themselves (divided by n); NaN if n = 0. */
 double vp_moments_std(const struct vp_moments *m);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
+#include "run/chain.h"
 
 #include <assert.h>
 #include <math.h>
@@ -462,9 +463,9 @@ static uint64_t scratch(const struct vp_op *op, const struct vp_box *in, const s
     const struct vp_convolve_params *p = op->params;
 
     (void)in;
-    if (p->exact)
-        return vp_convolve_f64_scratch(op, threads);
-    return (p->cpu->method == VP_FFT ? vp_convolve_fft_scratch : vp_convolve_direct_scratch)(op, out, threads);
+    if (p->cpu->method != VP_FFT)
+        return vp_convolve_direct_scratch(op, threads);
+    return p->exact ? vp_convolve_f64_scratch(op, threads) : vp_convolve_fft_scratch(op, out, threads);
 }
 
 static int run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *mem, int threads,
@@ -477,9 +478,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
         j.lo[a] = op->before[a];
         j.hi[a] = op->image[a] - op->behind[a];
     }
-    if (p->exact)
-        return vp_convolve_f64(&j, mem, threads, err);
-    return (p->cpu->method == VP_FFT ? vp_convolve_fft : vp_convolve_direct)(&j, mem, threads, err);
+    return (p->cpu->method != VP_FFT ? vp_convolve_direct : p->exact ? vp_convolve_f64 : vp_convolve_fft)(&j, mem, threads, err);
 }
 
 static void describe(struct vp_op *op)

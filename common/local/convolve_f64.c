@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution of f64 samples, in f64 throughout: the sum of products for small kernels, axis by axis where the kernel is a
- * product, else overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples
- * of their outputs from the image's first voxel on.
+/* Convolution of f64 samples, in f64 throughout: what sums of products need that is not in convolve_direct.c; else
+ * overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples of their outputs
+ * from the image's first voxel on.
  *
  * A grid's tile with weights of the output is transformed once, multiplied with the spectrum of every node that has a
  * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and transformed
@@ -25,8 +25,6 @@ static const double DIRECT_MAC = 0.048, DIRECT_BASE = 2.8, SEPARABLE_TAP = 0.13,
 /* More spectra of a grid than that are made anew wherever they are needed. */
 static const uint64_t SPECTRA = 256 << 20;
 
-enum { WIDE = 256, HIGH = 32, DEEP = 8, PAST = 64 };
-
 /* ---- samples and results ---- */
 
 static double sample(const void *row, int64_t i)
@@ -35,8 +33,9 @@ static double sample(const void *row, int64_t i)
 }
 
 /* As vp_convolve_load. */
-static bool load(const struct vp_convolve_job *j, double *to, int64_t x, int64_t n, int64_t y, int64_t z)
+static bool load(const struct vp_convolve_job *j, void *row_, int64_t x, int64_t n, int64_t y, int64_t z)
 {
+    double *const to = row_;
     const int64_t from_y = vp_convolve_place(j, 1, y), from_z = vp_convolve_place(j, 2, z);
     const int64_t a = vp_min64(vp_max64(j->lo[0] - x, 0), n), b = vp_max64(vp_min64(j->hi[0] - x, n), a);
     double odd = 0;
@@ -65,8 +64,9 @@ static bool load(const struct vp_convolve_job *j, double *to, int64_t x, int64_t
 }
 
 /* As vp_convolve_store. */
-static void store(const struct vp_convolve_job *j, double *v, int64_t x, int64_t n, int64_t y, int64_t z)
+static void store(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z)
 {
+    double *const v = row;
     const struct vp_box *box = &j->out->box;
     const int64_t x0 = vp_max64(x, box->lo[0]), x1 = vp_min64(x + n, box->hi[0]);
 
@@ -94,68 +94,16 @@ static double *take(char *mem, size_t *at, int64_t n)
 
 /* ---- sums of products ---- */
 
-struct block {
-    double *samples, *between[2], *out; /* as in convolve_direct.c */
-    int64_t row, rows, planes;
-};
-
-static size_t lay_out_block(struct block *w, const struct vp_convolve_params *p, char *mem)
+static void four(const struct vp_convolve_job *j, const void *from, int64_t row, int64_t plane, int set, const int64_t n[3],
+                 void *const *to, int64_t wide)
 {
-    const bool separable = p->cpu->method == VP_SEPARABLE;
-    size_t at = 0;
-
-    w->row = (WIDE + p->n[0] - 1 + PAST + 15) / 16 * 16;
-    w->rows = HIGH + p->n[1] - 1;
-    w->planes = (p->n[2] > 1 ? DEEP : 1) + p->n[2] - 1;
-    w->samples = take(mem, &at, w->row * w->rows * w->planes);
-    for (int i = 0; i < 2; i++)
-        w->between[i] = take(mem, &at, separable ? w->row * w->rows * w->planes : 0);
-    w->out = take(mem, &at, WIDE + PAST);
-    return at;
+    for (int i = 0; i < 4 && to[i]; i++)
+        j->c->isa->products(&(struct vp_convolve_products){.from = (const double *)from + i * row, .row = row, .plane = plane,
+                                                           .taps = j->c->exact->taps[set], .nx = n[0], .ny = n[1], .nz = n[2],
+                                                           .to = to[i], .n = wide});
 }
 
-static bool make_block(const struct vp_convolve_job *j, struct block *w, const int64_t at[3], const int64_t size[3])
-{
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
-    const bool separable = c->method == VP_SEPARABLE;
-    const int64_t wide = size[0] + p->n[0] - 1, high = size[1] + p->n[1] - 1, deep = size[2] + p->n[2] - 1;
-    struct vp_convolve_products r = {.row = w->row, .plane = w->row * w->rows, .nx = p->n[0], .ny = p->n[1], .nz = p->n[2],
-                                     .n = size[0]};
-    const double *from = w->samples;
-    bool bad = false;
-
-    for (int64_t z = 0; z < deep; z++)
-        for (int64_t y = 0; y < high; y++)
-            bad |= load(j, w->samples + z * r.plane + y * w->row, at[0] + p->centre[0] - (p->n[0] - 1), wide,
-                        at[1] + p->centre[1] - (p->n[1] - 1) + y, at[2] + p->centre[2] - (p->n[2] - 1) + z);
-    const int final = !separable ? 0 : p->n[2] > 1 ? 2 : p->n[1] > 1 ? 1 : 0; /* the pass that makes the results */
-    for (int a = 0; a < final; a++) {
-        r.nx = a == 0 ? p->n[0] : 1;
-        r.ny = a == 1 ? p->n[1] : 1;
-        r.nz = 1;
-        r.taps = c->exact->taps[a];
-        for (int64_t z = 0; z < deep; z++)
-            for (int64_t y = 0; y < (a == 0 ? high : size[1]); y++) {
-                r.from = from + z * r.plane + y * w->row;
-                r.to = w->between[a] + z * r.plane + y * w->row;
-                c->isa->products(&r);
-            }
-        from = w->between[a];
-    }
-    r.nx = !separable || final == 0 ? p->n[0] : 1;
-    r.ny = !separable || final == 1 ? p->n[1] : 1;
-    r.nz = !separable || final == 2 ? p->n[2] : 1;
-    r.taps = c->exact->taps[final];
-    r.to = w->out;
-    for (int64_t z = 0; z < size[2]; z++)
-        for (int64_t y = 0; y < size[1]; y++) {
-            r.from = from + z * r.plane + y * w->row;
-            c->isa->products(&r);
-            store(j, w->out, at[0], size[0], at[1] + y, at[2] + z);
-        }
-    return bad;
-}
+const struct vp_convolve_sums vp_convolve_sums_f64 = {sizeof(double), load, four, store};
 
 /* ---- tiles ---- */
 
@@ -358,17 +306,11 @@ static bool make_tile(const struct vp_convolve_job *j, struct work *w, const int
 
 /* ---- a box ---- */
 
-static size_t bytes_of_thread(const struct vp_convolve_params *p)
-{
-    struct work w;
-    struct block b;
-
-    return p->cpu->method == VP_FFT ? lay_out_tile(&w, p, NULL) : lay_out_block(&b, p, NULL);
-}
-
 uint64_t vp_convolve_f64_scratch(const struct vp_op *op, int threads)
 {
-    return (uint64_t)bytes_of_thread(op->params) * (uint64_t)threads;
+    struct work w;
+
+    return (uint64_t)lay_out_tile(&w, op->params, NULL) * (uint64_t)threads;
 }
 
 /* All spectra, once: whoever comes first makes them. */
@@ -395,37 +337,26 @@ static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_
     return rc;
 }
 
-int vp_convolve_f64(const struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
+int vp_convolve_f64(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
 {
     const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
     const struct vp_box *out = &j->out->box;
-    const bool tiles = c->method == VP_FFT;
-    const int64_t side[3] = {tiles ? c->out[0] : WIDE, tiles ? c->out[1] : HIGH, tiles ? c->out[2] : p->n[2] > 1 ? DEEP : 1};
-    const size_t bytes = bytes_of_thread(p);
-    const int64_t n = vp_box_tiles(out, side);
+    const int64_t n = vp_box_tiles(out, j->c->out);
+    struct work ignored;
+    const size_t bytes = lay_out_tile(&ignored, p, NULL);
     int rc = 0;
 
-    if (tiles && keep_spectra(p, scratch, bytes, threads, err))
+    if (keep_spectra(p, scratch, bytes, threads, err))
         return -1;
     #pragma omp parallel num_threads(threads)
     {
         struct vp_err own = VP_ERR_INIT;
-        struct work w = {0};
-        struct block b = {0};
-        char *const mem = (char *)scratch + (size_t)omp_get_thread_num() * bytes;
-        if (tiles) {
-            lay_out_tile(&w, p, mem);
-        } else {
-            memset(mem, 0, bytes); /* the ends of rows are read, though never used */
-            lay_out_block(&b, p, mem);
-        }
+        struct work w;
+        lay_out_tile(&w, p, (char *)scratch + (size_t)omp_get_thread_num() * bytes);
         #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < n; i++) {
-            const struct vp_box box = vp_box_tile(out, side, i);
-            const int64_t size[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
-            const bool bad = tiles ? make_tile(j, &w, box.lo) : make_block(j, &b, box.lo, size);
-            if (bad && vp_convolve_spoil(j, &box, &own)) {
+            const struct vp_box box = vp_box_tile(out, j->c->out, i);
+            if (make_tile(j, &w, box.lo) && vp_convolve_spoil(j, &box, &own)) {
                 vp_err_keep(err, &own);
                 #pragma omp atomic write
                 rc = -1;

@@ -33,6 +33,8 @@ enum {
     PAST = 64    /* floats beside a row that may be touched */
 };
 
+struct work;
+
 struct sizes {
     int64_t lanes, e;         /* floats of an element: 2 lanes */
     int64_t blocks;           /* of columns of a tile */
@@ -56,9 +58,18 @@ static struct sizes sizes_of(const struct vp_convolve_cpu *c, int64_t lanes)
     return s;
 }
 
+/* A loop whose turns do not depend on each other: threads for which nothing is left take some of another's. */
+struct loop {
+    _Alignas(64) int64_t left; /* turns that nobody has taken yet; who has taken one may read the rest until it is done */
+    int64_t done, n;
+    void (*turn)(const void *of, struct work *w, int64_t i);
+    const void *of;
+};
+
 /* A thread's buffers. */
 struct work {
     struct sizes s;
+    struct loop *loop;        /* NULL: it is alone */
     const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
     int64_t node_rows;
     float *f;                 /* [block][mid][row]: columns' frequencies */
@@ -179,15 +190,57 @@ uint64_t vp_convolve_spectra(const struct vp_convolve_params *p)
     return (uint64_t)(p->nodes[0] * p->nodes[1] * c->pieces[0] * c->pieces[1] * c->pieces[2] * s.spectrum) * sizeof(float);
 }
 
+/* ---- loops ---- */
+
+static void await(const int64_t *count, int64_t n)
+{
+    enum { SPINS = 1000 };
+
+    for (int i = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < n; i++)
+        if (i > SPINS)
+            sched_yield();
+}
+
+static void take_turns(struct loop *l, struct work *w)
+{
+    int64_t left;
+
+    while ((left = __atomic_fetch_sub(&l->left, 1, __ATOMIC_ACQ_REL)) > 0) {
+        l->turn(l->of, w, l->n - left);
+        __atomic_add_fetch(&l->done, 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* Turns 0 ... n - 1 of a loop of this thread: each with the buffers of the thread that takes it. */
+static void together(struct work *w, int64_t n, void (*turn)(const void *of, struct work *w, int64_t i), const void *of)
+{
+    struct loop *const l = w->loop;
+
+    if (!l || n == 1) {
+        for (int64_t i = 0; i < n; i++)
+            turn(of, w, i);
+        return;
+    }
+    l->n = n;
+    l->turn = turn;
+    l->of = of;
+    __atomic_store_n(&l->done, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&l->left, n, __ATOMIC_RELEASE);
+    take_turns(l, w);
+    await(&l->done, n);
+}
+
 /* ---- parts of the way ---- */
 
-/* Along y of volumes, the frequencies of z, of one block of columns. */
-static void along_y(const struct vp_convolve_cpu *c, const struct work *w, float *block, bool back)
-{
-    const struct sizes *s = &w->s;
-    const struct vp_line *l = &c->along[1];
+/* Blocks of columns of volumes along y, the frequencies of z. */
+struct along_y { const struct vp_convolve_cpu *c; float *f; bool back; };
 
-    (back ? c->fft->back : c->fft->forward)(l, block, s->rows);
+static void along_y(const void *of, struct work *w, int64_t b)
+{
+    const struct along_y *const t = of;
+    const struct vp_line_isa *const isa = t->c->fft;
+
+    (t->back ? isa->back : isa->forward)(&t->c->along[1], t->f + b * w->s.mid * w->s.rows * w->s.e, w->s.rows);
 }
 
 /* The blocks of columns, from the middle index `mid` on. */
@@ -199,7 +252,7 @@ static void pointers(const struct sizes *s, float *f, int64_t mid, float **at, i
 
 /* ---- spectra ---- */
 
-static void spectrum_of(const struct vp_convolve_params *p, const struct work *w, int64_t node, const int64_t piece[3],
+static void spectrum_of(const struct vp_convolve_params *p, struct work *w, int64_t node, const int64_t piece[3],
                         float *to)
 {
     static const float none[16];
@@ -215,22 +268,30 @@ static void spectrum_of(const struct vp_convolve_params *p, const struct work *w
         at[a] = piece[a] * c->piece[a];
         n[a] = vp_min64(c->piece[a], p->n[a] - at[a]);
     }
-    const int64_t blocks = (n[0] + s->lanes - 1) / s->lanes, mids = s->mid > 1 ? n[1] : 1;
-    memset(w->f, 0, (size_t)(s->blocks * s->mid * s->rows * s->e) * sizeof *w->f);
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t x = b * s->lanes, m = vp_min64(s->lanes, n[0] - x);
+    const int64_t blocks = (n[0] + s->lanes - 1) / s->lanes, mids = s->mid > 1 ? n[1] : 1, some = CHUNK * 16;
+    if (s->mid > 1)
+        memset(w->f, 0, (size_t)(blocks * s->mid * s->rows * s->e) * sizeof *w->f);
+    for (int64_t x = 0; x < n[0]; x += some) {
+        const int64_t m = vp_min64(some, n[0] - x), b0 = x / s->lanes, b1 = vp_min64((x + some) / s->lanes, blocks);
+        for (int64_t r = 0; r < rows; r++) { /* zeros beside and below the kernel */
+            const int64_t i = r < n[first] ? m : 0;
+            memset(w->load + r * s->load + i, 0, (size_t)((b1 - b0) * s->lanes - i) * sizeof *w->load);
+        }
         for (int64_t mid = 0; mid < mids; mid++) {
-            memset(w->load, 0, (size_t)(rows * s->lanes) * sizeof *w->load);
             for (int64_t r = 0; r < n[first]; r++) {
                 const int64_t y = first == 1 ? r : mid, z = first == 1 ? 0 : r;
                 const float *k = p->kernels + ((node * p->n[2] + at[2] + z) * p->n[1] + at[1] + y) * p->n[0] + at[0] + x;
                 for (int64_t i = 0; i < m; i++)
-                    w->load[r * s->lanes + i] = k[i] * scale;
+                    w->load[r * s->load + i] = k[i] * scale;
             }
-            c->fft->columns(&c->along[first], w->load, s->lanes, none, w->f + (b * s->mid + mid) * s->rows * s->e);
+            for (int64_t b = b0; b < b1; b++) {
+                float *const f = w->f + (b * s->mid + mid) * s->rows * s->e;
+                c->fft->columns(&c->along[first], w->load + (b - b0) * s->lanes, s->load, none, f);
+                memset(f + s->half * s->e, 0, (size_t)((s->rows - s->half) * s->e) * sizeof *f);
+            }
         }
-        if (s->mid > 1)
-            along_y(c, w, w->f + b * s->mid * s->rows * s->e, false);
+        for (int64_t b = b0; b < b1 && s->mid > 1; b++)
+            along_y(&(struct along_y){c, w->f, false}, w, b);
     }
     for (int64_t mid = 0; mid < s->mid; mid++) {
         pointers(s, w->f, mid, from, blocks);
@@ -258,36 +319,65 @@ static void find_rows(const struct vp_convolve_job *j, struct work *w, int64_t y
     }
 }
 
-/* n columns from x on of all rows of a tile whose samples begin at y of plane z, each minus its mean, transformed into
- * block[]; the means go to means[]. */
-static void load_columns(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t n, int64_t y, int64_t z,
-                         double *means, float *const *block)
+/* The columns of a strip or of a run of cells, in blocks of lanes: those of a tile stay in the owner's f. */
+struct columns {
+    const struct vp_convolve_job *j;
+    struct work *w;            /* the owner's */
+    int64_t x, y, z;           /* the sample where block 0 begins */
+    int64_t begin;             /* the first block that there is */
+    int64_t have, end;         /* those that are loaded, and are to be */
+};
+
+/* Some more blocks, from number i on of CHUNK * 16 columns each. Each column is minus its mean. */
+static void load_columns(const void *of, struct work *w, int64_t i)
 {
+    const struct columns *const t = of;
+    const struct vp_convolve_job *const j = t->j;
     const struct vp_convolve_cpu *c = j->c;
+    struct work *const owner = t->w;
+    const int64_t some = CHUNK * 16 / w->s.lanes, from = t->have + i * some, blocks = vp_min64(t->end - from, some);
+    const int64_t x = t->x + from * w->s.lanes, n = blocks * w->s.lanes;
+    double *const means = owner->means + (from - t->begin) * w->s.lanes;
     const struct sizes *s = &w->s;
     const int64_t rows = c->tile[1];
     float *const less = w->less;
     bool again = x < j->lo[0] || x + n > j->hi[0];
 
     if (!again) {
-        c->isa->load_rows(w->load, s->load, w->row, rows, x, j->p->in, n, less);
-        for (int64_t i = 0; i < n; i++)
-            again = again || !isfinite(less[i]);
+        c->isa->load_rows(w->load, s->load, owner->row, rows, x, j->p->in, n, less);
+        for (int64_t k = 0; k < n; k++)
+            again = again || !isfinite(less[k]);
     }
     if (again) {
         memset(less, 0, (size_t)n * sizeof *less);
         for (int64_t r = 0; r < rows; r++) {
-            w->bad |= vp_convolve_load(j, w->load + r * s->load, x, n, y + r, z);
+            if (vp_convolve_load(j, w->load + r * s->load, x, n, t->y + r, t->z))
+                __atomic_store_n(&owner->bad, true, __ATOMIC_RELAXED);
             c->isa->add(less, w->load + r * s->load, n);
         }
     }
     c->isa->scale(less, 1 / (float)rows, n);
-    for (int64_t i = 0; i < n; i++) {
-        less[i] = isfinite(less[i]) ? less[i] : 0;
-        means[i] = less[i];
+    for (int64_t k = 0; k < n; k++) {
+        less[k] = isfinite(less[k]) ? less[k] : 0;
+        means[k] = less[k];
     }
-    for (int64_t b = 0; b * s->lanes < n; b++)
-        c->fft->columns(&c->along[1], w->load + b * s->lanes, s->load, less + b * s->lanes, block[b]);
+    for (int64_t b = 0; b < blocks; b++)
+        c->fft->columns(&c->along[1], w->load + b * s->lanes, s->load, less + b * s->lanes,
+                        owner->f + (from + b) % s->blocks * s->rows * s->e);
+}
+
+/* Those of the tile that begins at block `first`, as far as they are not there; f[] gets where they are. */
+static void load_tile_columns(struct columns *t, int64_t first, float **f)
+{
+    const struct sizes *s = &t->w->s;
+    const int64_t some = CHUNK * 16 / s->lanes;
+
+    t->have = vp_max64(t->have, first);
+    t->end = first + s->blocks;
+    together(t->w, (t->end - t->have + some - 1) / some, load_columns, t);
+    t->have = t->end;
+    for (int64_t b = 0; b < s->blocks; b++)
+        f[b] = t->w->f + (first + b) % s->blocks * s->rows * s->e;
 }
 
 /* Whether results x ... x + n - 1 of rows y0 ... y1 - 1 can be stored as they are: f32, and no edge scales them. */
@@ -323,6 +413,20 @@ static void store_columns(const struct vp_convolve_job *j, struct work *w, int64
 
 /* ---- strips: one kernel of images ---- */
 
+/* Rows of a tile: of columns at f to columns at g. */
+struct rows { const struct vp_convolve_job *j; float *const *f, *const *g; int64_t from, new; };
+
+static void strip_rows(const void *of, struct work *w, int64_t q)
+{
+    const struct rows *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
+    const struct sizes *s = &w->s;
+
+    c->fft->gather(w->x, (const float *const *)t->f, q * s->lanes, s->blocks);
+    c->fft->convolve(&c->along[0], w->x, w->spectra + q * s->x * s->e);
+    c->fft->scatter(w->x + t->from * s->e, t->g, q * s->lanes, t->new);
+}
+
 /* Tiles from column x0 to x1 of the strip that begins at row y0. */
 static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, int64_t x1, int64_t y0, int64_t z,
                  struct vp_err *err)
@@ -334,27 +438,16 @@ static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
     const int64_t top = y0 + p->centre[1] - lost, left = x0 + p->centre[0] - over, block = s->rows * s->e;
     const int64_t hi = lost + vp_min64(c->out[1], j->out->box.hi[1] - y0);
     float *f[MOST], *g[MOST];
-    int64_t have = 0;
+    struct columns columns = {.j = j, .w = w, .x = left, .y = top, .z = z};
+    const struct rows rows = {j, f, g, over, new};
 
     w->bad = false;
     find_rows(j, w, top, z);
     for (int64_t b = 0; b < new; b++)
         g[b] = w->g[0] + b * block;
     for (int64_t x = x0, first = 0; x < x1; x += c->out[0], first += new) {
-        while (have < first + s->blocks) {
-            const int64_t n = vp_min64(first + s->blocks - have, CHUNK * 16 / s->lanes);
-            for (int64_t b = 0; b < n; b++)
-                f[b] = w->f + (have + b) % s->blocks * block;
-            load_columns(j, w, left + have * s->lanes, n * s->lanes, top, z, w->means + have * s->lanes, f);
-            have += n;
-        }
-        for (int64_t b = 0; b < s->blocks; b++)
-            f[b] = w->f + (first + b) % s->blocks * block;
-        for (int64_t q = 0; q < s->groups; q++) {
-            c->fft->gather(w->x, (const float *const *)f, q * s->lanes, s->blocks);
-            c->fft->convolve(&c->along[0], w->x, w->spectra + q * s->x * s->e);
-            c->fft->scatter(w->x + over * s->e, g, q * s->lanes, new);
-        }
+        load_tile_columns(&columns, first, f);
+        together(w, s->groups, strip_rows, &rows);
         c->isa->line(w->more[0], w->means + first * s->lanes, c->across, p->n[0], c->out[0]);
         const int64_t n = vp_min64(c->out[0], x1 - x);
         for (int64_t i = 0; i < n; i += CHUNK * 16) {
@@ -375,29 +468,35 @@ static const float *spectrum_at(const struct vp_convolve_job *j, const struct wo
     return w->spectra + (v % w->node_rows * j->p->nodes[0] + u) * w->s.spectrum;
 }
 
-/* Rows of a cell's tile, all that is between the columns of samples and those of results. */
-static void cell_rows(const struct vp_convolve_job *j, struct work *w, float *const *f, float *const g[2][MOST],
-                      const int64_t u[2], const int64_t v[2], int64_t from, int64_t new, const float *before,
-                      const float *after)
-{
-    const struct vp_convolve_cpu *c = j->c;
-    const struct sizes *s = &w->s;
+/* Rows of a cell's tile: of columns at f to columns at g, of each row of nodes. */
+struct cell_rows {
+    const struct vp_convolve_job *j;
+    float *const *f, *const *g[2];
+    int64_t u[2], v[2];        /* nodes */
+    int64_t from, new;
+    const float *before, *after;
+};
 
-    for (int64_t q = 0; q < s->groups; q++) {
-        c->fft->gather(w->x, (const float *const *)f, q * s->lanes, s->blocks);
-        c->fft->forward(&c->along[0], w->x, 1);
-        for (int64_t b = v[0]; b <= v[1]; b++) {
-            for (int64_t a = u[0]; a <= u[1]; a++) {
-                const float *const next = a < u[1]   ? spectrum_at(j, w, a + 1, b) + q * s->x * s->e
-                                          : b < v[1] ? spectrum_at(j, w, u[0], b + 1) + q * s->x * s->e
-                                          : q + 1 < s->groups ? spectrum_at(j, w, u[0], v[0]) + (q + 1) * s->x * s->e : NULL;
-                c->fft->product_back(&c->along[0], w->x, spectrum_at(j, w, a, b) + q * s->x * s->e, w->y[a - u[0]], next);
-            }
-            if (u[1] > u[0])
-                c->fft->scatter_sum(w->y[0] + from * s->e, w->y[1] + from * s->e, before, after, g[b - v[0]], q * s->lanes, new);
-            else
-                c->fft->scatter(w->y[0] + from * s->e, g[b - v[0]], q * s->lanes, new);
+static void cell_rows(const void *of, struct work *w, int64_t q)
+{
+    const struct cell_rows *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
+    const struct sizes *s = &w->s;
+    const int64_t *u = t->u, *v = t->v, at = q * s->x * s->e, from = t->from * s->e;
+
+    c->fft->gather(w->x, (const float *const *)t->f, q * s->lanes, s->blocks);
+    c->fft->forward(&c->along[0], w->x, 1);
+    for (int64_t b = v[0]; b <= v[1]; b++) {
+        for (int64_t a = u[0]; a <= u[1]; a++) {
+            const float *const next = a < u[1]   ? spectrum_at(t->j, w, a + 1, b) + at
+                                      : b < v[1] ? spectrum_at(t->j, w, u[0], b + 1) + at
+                                      : q + 1 < s->groups ? spectrum_at(t->j, w, u[0], v[0]) + at + s->x * s->e : NULL;
+            c->fft->product_back(&c->along[0], w->x, spectrum_at(t->j, w, a, b) + at, w->y[a - u[0]], next);
         }
+        if (u[1] > u[0])
+            c->fft->scatter_sum(w->y[0] + from, w->y[1] + from, t->before, t->after, t->g[b - v[0]], q * s->lanes, t->new);
+        else
+            c->fft->scatter(w->y[0] + from, t->g[b - v[0]], q * s->lanes, t->new);
     }
 }
 
@@ -410,11 +509,11 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
     const struct sizes *s = &w->s;
     const int64_t y0 = c->at[1][iy], cy = c->cell[1][iy], rows = c->at[1][iy + 1] - y0, lost = p->n[1] - 1, over = p->n[0] - 1;
     const int64_t v[2] = {vp_max64(cy - 1, 0), vp_min64(cy, p->nodes[1] - 1)}, top = y0 + p->centre[1] - lost;
-    const int64_t left = p->centre[0] - over, block = s->rows * s->e, hi = lost + rows, some = CHUNK * 16 / s->lanes;
+    const int64_t left = p->centre[0] - over, block = s->rows * s->e, hi = lost + rows;
     const int64_t begin = c->at[0][x0] / 16 * 16 / s->lanes;
     float before[MOST * 4], after[MOST * 4];
     float *f[MOST], *g[2][MOST];
-    int64_t have = begin; /* blocks, from the image's first on */
+    struct columns columns = {.j = j, .w = w, .x = left, .y = top, .z = z, .begin = begin};
 
     w->bad = false;
     find_rows(j, w, top, z);
@@ -426,21 +525,13 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
         const int64_t x = c->at[0][ix], n = c->at[0][ix + 1] - x, cx = c->cell[0][ix];
         const int64_t u[2] = {vp_max64(cx - 1, 0), vp_min64(cx, p->nodes[0] - 1)}, new = (n + s->lanes - 1) / s->lanes;
         const int64_t first = x / 16 * 16 / s->lanes, shift = x % 16;
-        have = vp_max64(have, first);
-        while (have < first + s->blocks) {
-            const int64_t m = vp_min64(first + s->blocks - have, some);
-            for (int64_t b = 0; b < m; b++)
-                f[b] = w->f + (have + b) % s->blocks * block;
-            load_columns(j, w, left + have * s->lanes, m * s->lanes, top, z, w->means + (have - begin) * s->lanes, f);
-            have += m;
-        }
-        for (int64_t b = 0; b < s->blocks; b++)
-            f[b] = w->f + (first + b) % s->blocks * block;
+        load_tile_columns(&columns, first, f);
         for (int64_t i = 0; i < new * s->lanes; i++) {
             after[i] = i < n ? p->after[0][x + i] : 0;
             before[i] = i < n ? 1 - after[i] : 0;
         }
-        cell_rows(j, w, f, g, u, v, over + shift, new, before, after);
+        const struct cell_rows work = {j, f, {g[0], g[1]}, {u[0], u[1]}, {v[0], v[1]}, over + shift, new, before, after};
+        together(w, s->groups, cell_rows, &work);
         for (int64_t b = v[0]; b <= v[1]; b++) {
             const double *const means = w->means + (first - begin) * s->lanes + shift;
             float *const more = w->more[b - v[0]];
@@ -496,31 +587,47 @@ static void weigh_row(const struct vp_convolve_job *j, float *row, float mean, f
 
 /* Samples of a tile from origin[] on into frequencies along the first axis and y; those of node (u, v) by their weights
  * where there are several. */
-static void load_tile(const struct vp_convolve_job *j, struct work *w, const int64_t origin[3], int64_t v, float mean)
+struct tile {
+    const struct vp_convolve_job *j;
+    struct work *w;            /* the owner's */
+    int64_t origin[3];
+    int64_t u, v;              /* nodes */
+    bool weighted, more;
+    float mean;
+    const float *k;            /* the spectrum */
+    const int64_t *at;         /* results */
+    float *to;
+};
+
+static void load_plane(const void *of, struct work *w, int64_t mid)
 {
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
+    const struct tile *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
     const struct sizes *s = &w->s;
-    const int64_t rows = c->tile[c->first];
-    const bool weighted = p->nodes[0] * p->nodes[1] > 1;
     float less[16];
 
     for (int i = 0; i < 16; i++)
-        less[i] = weighted ? 0 : mean;
-    for (int64_t mid = 0; mid < s->mid; mid++) {
-        for (int64_t r = 0; r < rows; r++) {
-            const int64_t y = origin[1] + (c->first == 1 ? r : mid), z = origin[2] + (c->first == 1 ? 0 : r);
-            float *const row = w->load + r * s->load;
-            w->bad |= vp_convolve_load(j, row, origin[0], s->x, y, z);
-            if (weighted)
-                weigh_row(j, row, mean, vp_convolve_weight(p, 1, v, y), origin[0], s->x, y, z);
-        }
-        for (int64_t b = 0; b < s->blocks; b++)
-            c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
-                            w->f + (b * s->mid + mid) * s->rows * s->e);
+        less[i] = t->weighted ? 0 : t->mean;
+    for (int64_t r = 0; r < c->tile[c->first]; r++) {
+        const int64_t y = t->origin[1] + (c->first == 1 ? r : mid), z = t->origin[2] + (c->first == 1 ? 0 : r);
+        float *const row = w->load + r * s->load;
+        if (vp_convolve_load(t->j, row, t->origin[0], s->x, y, z))
+            __atomic_store_n(&t->w->bad, true, __ATOMIC_RELAXED);
+        if (t->weighted)
+            weigh_row(t->j, row, t->mean, vp_convolve_weight(t->j->p, 1, t->v, y), t->origin[0], s->x, y, z);
     }
-    for (int64_t b = 0; b < s->blocks && s->mid > 1; b++)
-        along_y(c, w, w->f + b * s->mid * s->rows * s->e, false);
+    for (int64_t b = 0; b < s->blocks; b++)
+        c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
+                        t->w->f + (b * s->mid + mid) * s->rows * s->e);
+}
+
+static void load_tile(const struct tile *t)
+{
+    const struct sizes *s = &t->w->s;
+
+    together(t->w, s->mid, load_plane, t);
+    if (s->mid > 1)
+        together(t->w, s->blocks, along_y, &(struct along_y){t->j->c, t->w->f, false});
 }
 
 /* The mean of some rows of the tile whose results begin at at[] (of its first piece). */
@@ -545,58 +652,70 @@ static float mean_of(const struct vp_convolve_job *j, struct work *w, const int6
 }
 
 /* Rows of a tile of one kernel in one piece: what they become stays in the blocks of columns. */
-static void convolve_rows(const struct vp_convolve_job *j, struct work *w)
+static void convolve_rows(const void *of, struct work *w, int64_t i)
 {
-    const struct vp_convolve_cpu *c = j->c;
+    const struct tile *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
     const struct sizes *s = &w->s;
-    const float *k = w->spectra;
+    const int64_t at = i % s->groups * s->lanes;
     float *f[MOST];
 
-    for (int64_t mid = 0; mid < s->mid; mid++) {
-        pointers(s, w->f, mid, f, s->blocks);
-        for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e) {
-            c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
-            c->fft->convolve(&c->along[0], w->x, k);
-            c->fft->scatter(w->x + (c->piece[0] - 1) * s->e, f, g * s->lanes, c->out[0] / s->lanes);
-        }
-    }
+    pointers(s, t->w->f, i / s->groups, f, s->blocks);
+    c->fft->gather(w->x, (const float *const *)f, at, s->blocks);
+    c->fft->convolve(&c->along[0], w->x, t->k + i * s->x * s->e);
+    c->fft->scatter(w->x + (c->piece[0] - 1) * s->e, f, at, c->out[0] / s->lanes);
 }
 
 /* Rows of a tile, times a spectrum, to or onto the sum; those of node u by its weights where there are several. */
-static void add_rows(const struct vp_convolve_job *j, struct work *w, int64_t x, int64_t u, bool weighted, const float *k,
-                     bool more)
+static void add_rows(const void *of, struct work *w, int64_t i)
 {
-    const struct vp_convolve_cpu *c = j->c;
+    const struct tile *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
     const struct sizes *s = &w->s;
-    float *sum = w->sum, *f[MOST];
+    float *f[MOST];
 
-    for (int64_t i = 0; weighted && i < s->x; i++)
-        w->more[1][i] = vp_convolve_weight(j->p, 0, u, x + i);
-    for (int64_t mid = 0; mid < s->mid; mid++) {
-        pointers(s, w->f, mid, f, s->blocks);
-        for (int64_t g = 0; g < s->groups; g++, k += s->x * s->e, sum += s->x * s->e) {
-            c->fft->gather(w->x, (const float *const *)f, g * s->lanes, s->blocks);
-            for (int64_t i = 0; weighted && i < s->x; i++)
-                c->isa->scale(w->x + i * s->e, w->more[1][i], s->e);
-            c->fft->forward(&c->along[0], w->x, 1);
-            c->fft->product(sum, w->x, k, s->x, more);
-        }
-    }
+    pointers(s, t->w->f, i / s->groups, f, s->blocks);
+    c->fft->gather(w->x, (const float *const *)f, i % s->groups * s->lanes, s->blocks);
+    for (int64_t x = 0; t->weighted && x < s->x; x++)
+        c->isa->scale(w->x + x * s->e, t->w->more[1][x], s->e);
+    c->fft->forward(&c->along[0], w->x, 1);
+    c->fft->product(t->w->sum + i * s->x * s->e, w->x, t->k + i * s->x * s->e, s->x, t->more);
 }
 
 /* The sum back to rows in the blocks of columns. */
-static void sum_back(const struct vp_convolve_job *j, struct work *w)
+static void sum_back(const void *of, struct work *w, int64_t i)
 {
-    const struct vp_convolve_cpu *c = j->c;
+    const struct tile *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
     const struct sizes *s = &w->s;
-    float *sum = w->sum, *f[MOST];
+    float *const sum = t->w->sum + i * s->x * s->e, *f[MOST];
 
-    for (int64_t mid = 0; mid < s->mid; mid++) {
-        pointers(s, w->f, mid, f, s->blocks);
-        for (int64_t g = 0; g < s->groups; g++, sum += s->x * s->e) {
-            c->fft->back(&c->along[0], sum, 1);
-            c->fft->scatter(sum + (c->piece[0] - 1) * s->e, f, g * s->lanes, c->out[0] / s->lanes);
+    pointers(s, t->w->f, i / s->groups, f, s->blocks);
+    c->fft->back(&c->along[0], sum, 1);
+    c->fft->scatter(sum + (c->piece[0] - 1) * s->e, f, i % s->groups * s->lanes, c->out[0] / s->lanes);
+}
+
+/* Columns back to results: of volumes those of a y. */
+static void store_plane(const void *of, struct work *w, int64_t y)
+{
+    const struct tile *const t = of;
+    const struct vp_convolve_cpu *c = t->j->c;
+    const struct sizes *s = &w->s;
+    const int first = c->first;
+    const int64_t lost = c->piece[first] - 1, mid = first == 2 ? c->piece[1] - 1 + y : 0;
+
+    for (int64_t b = 0; b < c->out[0] / s->lanes; b++)
+        c->fft->columns_back(&c->along[first], t->w->f + (b * s->mid + mid) * s->rows * s->e,
+                             w->store[0] + b * s->lanes - lost * s->load, s->load, lost, lost + c->out[first]);
+    for (int64_t r = 0; r < c->out[first]; r++) {
+        float *const row = w->store[0] + r * s->load;
+        const int64_t oy = first == 1 ? r : y, oz = first == 1 ? 0 : r;
+        if (t->to) {
+            memcpy(t->to + (oz * c->out[1] + oy) * c->out[0], row, (size_t)c->out[0] * sizeof *t->to);
+            continue;
         }
+        c->isa->add(row, t->w->more[0], c->out[0]);
+        vp_convolve_store(t->j, row, t->at[0], c->out[0], t->at[1] + oy, t->at[2] + oz);
     }
 }
 
@@ -607,54 +726,36 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const struct sizes *s = &w->s;
-    const int first = c->first;
-    const bool weighted = p->nodes[0] * p->nodes[1] > 1;
-    const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], block = s->mid * s->rows * s->e;
-    const int64_t lost = c->piece[first] - 1, new = c->out[0] / s->lanes;
-    bool more = false;
+    const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], rows = s->mid * s->groups;
+    struct tile t = {.j = j, .w = w, .weighted = p->nodes[0] * p->nodes[1] > 1, .mean = mean, .k = w->spectra, .at = at, .to = to};
 
     for (int64_t q = 0; q < pieces; q++) {
         const int64_t piece[3] = {q % c->pieces[0], q / c->pieces[0] % c->pieces[1], q / c->pieces[0] / c->pieces[1]};
-        int64_t origin[3], u0 = 0, u1 = 0, v0 = 0, v1 = 0;
+        int64_t u0 = 0, u1 = 0, v0 = 0, v1 = 0;
         for (int a = 0; a < 3; a++)
-            origin[a] = at[a] + p->centre[a] - piece[a] * c->piece[a] - (c->piece[a] - 1);
-        if (weighted) {
-            vp_convolve_nodes_near(p, 0, origin[0], origin[0] + c->tile[0], &u0, &u1);
-            vp_convolve_nodes_near(p, 1, origin[1], origin[1] + c->tile[1], &v0, &v1);
+            t.origin[a] = at[a] + p->centre[a] - piece[a] * c->piece[a] - (c->piece[a] - 1);
+        if (t.weighted) {
+            vp_convolve_nodes_near(p, 0, t.origin[0], t.origin[0] + c->tile[0], &u0, &u1);
+            vp_convolve_nodes_near(p, 1, t.origin[1], t.origin[1] + c->tile[1], &v0, &v1);
         }
-        for (int64_t v = v0; v <= v1; v++) {
-            load_tile(j, w, origin, v, mean);
-            for (int64_t u = u0; u <= u1 && needs_sum(p); u++) {
-                add_rows(j, w, origin[0], u, weighted, w->spectra + ((v * p->nodes[0] + u) * pieces + q) * s->spectrum, more);
-                more = true;
+        for (t.v = v0; t.v <= v1; t.v++) {
+            load_tile(&t);
+            for (t.u = u0; t.u <= u1 && needs_sum(p); t.u++) {
+                for (int64_t x = 0; t.weighted && x < s->x; x++)
+                    w->more[1][x] = vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
+                t.k = w->spectra + ((t.v * p->nodes[0] + t.u) * pieces + q) * s->spectrum;
+                together(w, rows, add_rows, &t);
+                t.more = true;
             }
         }
     }
-    if (needs_sum(p))
-        sum_back(j, w);
-    else
-        convolve_rows(j, w);
-    const float add = weighted ? 0 : (float)((double)mean * c->total[0]);
+    together(w, rows, needs_sum(p) ? sum_back : convolve_rows, &t);
+    const float add = t.weighted ? 0 : (float)((double)mean * c->total[0]);
     for (int64_t i = 0; i < c->out[0]; i++)
         w->more[0][i] = add;
-    for (int64_t b = 0; b < new && s->mid > 1; b++)
-        along_y(c, w, w->f + b * block, true);
-    for (int64_t y = 0; y < (first == 2 ? c->out[1] : 1); y++) {
-        const int64_t mid = first == 2 ? c->piece[1] - 1 + y : 0;
-        for (int64_t b = 0; b < new; b++)
-            c->fft->columns_back(&c->along[first], w->f + b * block + mid * s->rows * s->e,
-                                 w->store[0] + b * s->lanes - lost * s->load, s->load, lost, lost + c->out[first]);
-        for (int64_t r = 0; r < c->out[first]; r++) {
-            float *const row = w->store[0] + r * s->load;
-            const int64_t oy = first == 1 ? r : y, oz = first == 1 ? 0 : r;
-            if (to) {
-                memcpy(to + (oz * c->out[1] + oy) * c->out[0], row, (size_t)c->out[0] * sizeof *to);
-                continue;
-            }
-            c->isa->add(row, w->more[0], c->out[0]);
-            vp_convolve_store(j, row, at[0], c->out[0], at[1] + oy, at[2] + oz);
-        }
-    }
+    if (s->mid > 1)
+        together(w, c->out[0] / s->lanes, along_y, &(struct along_y){c, w->f, true});
+    together(w, c->first == 2 ? c->out[1] : 1, store_plane, &t);
 }
 
 /* Whether a tile's samples are all in the image. */
@@ -805,8 +906,9 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
         ++*b;
 }
 
-/* What is left to do of a box: spectra, and runs of tiles along x. Whoever takes a task waits only for tasks that were taken
- * before it, so nobody waits in a circle, and there is no point where all wait for all. */
+/* What is left to do of a box: runs of tiles along x. Whoever takes one makes first those spectra that it needs and nobody has
+ * begun, which so are in the caches of a processor that reads them, and then waits for the others. He waits only for tiles that
+ * were taken before his, so nobody waits in a circle, and there is no point where all wait for all. */
 struct tasks {
     const struct vp_convolve_job *j;
     int64_t from[3], n[3];     /* tiles (of cells their numbers; else voxels, and how many tiles) */
@@ -817,12 +919,14 @@ struct tasks {
     int64_t ring;              /* rows of nodes that are in memory */
     pthread_mutex_t lock;      /* of what comes next: */
     int64_t y, z, x, left;     /* tiles, and how many */
-    int64_t node, end;         /* rows of nodes, */
-    int64_t spectrum;          /* and of the first of them */
-    int64_t *made, *done;      /* spectra of each row of nodes, tiles of each row of tiles */
+    int64_t *made;             /* of each spectrum BEGUN or MADE */
+    int64_t *done, tiles;      /* tiles of each row of tiles that are done, and of all */
+    struct loop *loop;         /* of each thread */
 };
 
-struct task { bool spectrum; int64_t row, i, z, n; };
+enum { BEGUN = 1, MADE };
+
+struct task { int64_t row, i, z, n; };
 
 /* Rows of nodes that row y of tiles needs, v[0] ... v[1]. */
 static void rows_of(const struct tasks *t, int64_t y, int64_t v[2])
@@ -834,43 +938,16 @@ static void rows_of(const struct tasks *t, int64_t y, int64_t v[2])
     v[1] = c->tiles == VP_CELLS ? vp_min64(cell, last) : last;
 }
 
-/* The spectra that come before row y: its own, and the next row's if they have room beside them. */
-static void want_spectra(struct tasks *t)
-{
-    int64_t now[2], next[2];
-
-    if (!t->make || t->end == t->j->p->nodes[1])
-        return;
-    rows_of(t, t->y, now);
-    t->node = vp_max64(t->node, now[0]);
-    t->end = vp_max64(t->end, now[1] + 1);
-    if (t->y + 1 >= t->n[1])
-        return;
-    rows_of(t, t->y + 1, next);
-    if (next[1] - now[0] < t->ring)
-        t->end = vp_max64(t->end, next[1] + 1);
-}
-
 static bool next_task(struct tasks *t, struct task *k)
 {
-    enum { SHARE = 2 }; /* what is left is cut into so many runs a thread: long ones at first, which share columns */
-    bool any = true;
-
     pthread_mutex_lock(&t->lock);
-    if (t->node < t->end) {
-        *k = (struct task){.spectrum = true, .row = t->node, .i = t->spectrum++};
-        if (t->spectrum == t->kinds) {
-            t->spectrum = 0;
-            t->node++;
-        }
-    } else if (t->left > 0) {
-        int64_t n = t->threads > 1 ? t->left / (SHARE * t->threads) : t->n[0];
+    const bool any = t->left > 0;
+    if (any) { /* long runs at first, which share columns and spectra */
+        int64_t n = t->threads > 1 ? t->left / t->threads : t->n[0];
         if (t->threads > 1 && t->ring < t->j->p->nodes[1]) /* all are within as many rows as have their spectra there */
             n = vp_min64(n, t->n[0] * t->n[2] * (t->ring - 3) / t->threads);
         n = t->j->c->tiles == VP_GENERAL ? 1 : vp_min64(vp_max64(n, 1), t->n[0] - t->x);
-        /* cells at the edges take less than others: those of the first row come last where the order is free */
-        const bool turned = t->j->c->tiles == VP_CELLS && t->ring == t->j->p->nodes[1];
-        *k = (struct task){.row = (t->y + turned) % t->n[1], .i = t->x, .z = t->z, .n = n};
+        *k = (struct task){.row = t->y, .i = t->x, .z = t->z, .n = n};
         t->left -= n;
         t->x += n;
         if (t->x == t->n[0]) {
@@ -880,41 +957,69 @@ static bool next_task(struct tasks *t, struct task *k)
         if (t->z == t->n[2]) {
             t->z = 0;
             t->y++;
-            if (t->left > 0)
-                want_spectra(t);
         }
-    } else {
-        any = false;
     }
     pthread_mutex_unlock(&t->lock);
     return any;
 }
 
-static void await(const int64_t *count, int64_t n)
+/* Turns of the others' loops, until a count is there; false: there was nothing to do for some milliseconds. */
+static bool help(struct tasks *t, struct work *w, const int64_t *count, int64_t n)
 {
-    enum { SPINS = 1000 };
+    enum { SPINS = 1000, ENOUGH = 20000 };
 
-    for (int i = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) < n; i++)
-        if (i > SPINS)
+    for (int idle = 0; idle < ENOUGH; idle++) {
+        if (__atomic_load_n(count, __ATOMIC_ACQUIRE) >= n)
+            return true;
+        for (int i = 0; i < t->threads; i++)
+            if (__atomic_load_n(&t->loop[i].left, __ATOMIC_RELAXED) > 0) {
+                take_turns(&t->loop[i], w);
+                idle = 0;
+            }
+        if (idle > SPINS)
             sched_yield();
+    }
+    return false;
 }
 
-static void do_spectrum(struct tasks *t, const struct work *w, const struct task *k)
+/* With buffers that nothing is in. */
+static void wait_for(struct tasks *t, struct work *w, const int64_t *count, int64_t n)
+{
+    if (!help(t, w, count, n))
+        await(count, n);
+}
+
+static void make_spectrum(struct tasks *t, struct work *w, int64_t row, int64_t i)
 {
     const struct vp_convolve_params *p = t->j->p;
-    const int64_t *pieces = t->j->c->pieces, some = pieces[0] * pieces[1] * pieces[2], q = k->i % some;
+    const int64_t *pieces = t->j->c->pieces, some = pieces[0] * pieces[1] * pieces[2], q = i % some;
     int64_t v[2];
 
-    for (int64_t y = 0; y < t->n[1] && k->row >= t->ring; y++) { /* whose place it takes */
+    for (int64_t y = 0; y < t->n[1] && row >= t->ring; y++) { /* whose place it takes */
         rows_of(t, y, v);
-        if (v[0] > k->row - t->ring)
+        if (v[0] > row - t->ring)
             break;
-        await(&t->done[y], t->n[0] * t->n[2]);
+        wait_for(t, w, &t->done[y], t->n[0] * t->n[2]);
     }
-    spectrum_of(p, w, k->row * p->nodes[0] + k->i / some,
+    spectrum_of(p, w, row * p->nodes[0] + i / some,
                 (const int64_t[3]){q % pieces[0], q / pieces[0] % pieces[1], q / pieces[0] / pieces[1]},
-                t->spectra + (k->row % t->ring * t->kinds + k->i) * w->s.spectrum);
-    __atomic_add_fetch(&t->made[k->row], 1, __ATOMIC_RELEASE);
+                t->spectra + (row % t->ring * t->kinds + i) * w->s.spectrum);
+}
+
+/* Spectra a ... b of rows v[0] ... v[1] of nodes, as far as nobody has begun them; and if they are wanted, all of them. */
+static void make_spectra(struct tasks *t, struct work *w, const int64_t v[2], int64_t a, int64_t b, bool wanted)
+{
+    for (int64_t row = v[0]; row <= v[1]; row++)
+        for (int64_t i = a; i <= b; i++) {
+            int64_t *const made = &t->made[row * t->kinds + i], none = 0;
+            if (__atomic_compare_exchange_n(made, &none, BEGUN, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+                make_spectrum(t, w, row, i);
+                __atomic_store_n(made, MADE, __ATOMIC_RELEASE);
+            }
+        }
+    for (int64_t row = v[0]; row <= v[1] && wanted; row++)
+        for (int64_t i = a; i <= b; i++)
+            wait_for(t, w, &t->made[row * t->kinds + i], MADE);
 }
 
 static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struct vp_err *err)
@@ -922,13 +1027,15 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
     const struct vp_convolve_job *j = t->j;
     const struct vp_convolve_cpu *c = j->c;
     const int64_t x = t->from[0] + k->i, y = t->from[1] + k->row, z = t->from[2] + k->z;
+    const bool cut = c->tiles == VP_CELLS;
     int64_t v[2];
     int rc;
 
     rows_of(t, k->row, v);
-    for (; t->make && v[0] <= v[1]; v[0]++)
-        await(&t->made[v[0]], t->kinds);
-    if (c->tiles == VP_CELLS) {
+    if (t->make)
+        make_spectra(t, w, v, cut ? vp_max64(c->cell[0][x] - 1, 0) : 0,
+                     cut ? vp_min64(c->cell[0][x + k->n - 1], t->kinds - 1) : t->kinds - 1, true);
+    if (cut) {
         rc = cells(j, w, x, x + k->n, y, z, err);
     } else {
         const int64_t at[3] = {t->from[0] + k->i * c->out[0], t->from[1] + k->row * c->out[1], t->from[2] + k->z * c->out[2]};
@@ -937,6 +1044,7 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
                  : strip(j, w, at[0], vp_min64(at[0] + k->n * c->out[0], j->out->box.hi[0]), at[1], at[2], err);
     }
     __atomic_add_fetch(&t->done[k->row], k->n, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&t->tiles, k->n, __ATOMIC_RELAXED);
     return rc;
 }
 
@@ -944,16 +1052,18 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
 static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err *err)
 {
     const struct vp_convolve_params *p = t->j->p;
+    const int64_t rows[2] = {0, p->nodes[1] - 1}, tiles = t->n[0] * t->n[1] * t->n[2];
     int rc = 0;
 
-    t->left = t->n[0] * t->n[1] * t->n[2];
-    t->made = vp_alloc((size_t)(p->nodes[1] + t->n[1]), sizeof *t->made, "a list of tiles", err);
-    if (!t->made)
+    t->left = tiles;
+    t->made = vp_alloc((size_t)(p->nodes[1] * t->kinds + t->n[1]), sizeof *t->made, "a list of tiles", err);
+    t->loop = vp_alloc((size_t)t->threads, sizeof *t->loop, "a list of loops", err);
+    if (!t->made || !t->loop) {
+        free(t->made);
+        free(t->loop);
         return -1;
-    t->done = t->made + p->nodes[1];
-    if (t->make && t->ring == p->nodes[1])
-        t->end = p->nodes[1]; /* also those that this box has no use for, if they are to stay */
-    want_spectra(t);
+    }
+    t->done = t->made + p->nodes[1] * t->kinds;
     pthread_mutex_init(&t->lock, NULL);
     #pragma omp parallel num_threads(t->threads)
     {
@@ -963,17 +1073,20 @@ static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err
         lay_out(&w, p, &t->j->out->box, scratch + (size_t)omp_get_thread_num() * bytes);
         w.spectra = t->spectra;
         w.node_rows = t->ring;
-        while (next_task(t, &task)) {
-            if (task.spectrum) {
-                do_spectrum(t, &w, &task);
-            } else if (do_tiles(t, &w, &task, &own)) {
+        w.loop = t->threads > 1 ? &t->loop[omp_get_thread_num()] : NULL;
+        while (next_task(t, &task))
+            if (do_tiles(t, &w, &task, &own)) {
                 vp_err_keep(err, &own);
                 #pragma omp atomic write
                 rc = -1;
             }
-        }
+        if (t->make && t->ring == p->nodes[1]) /* also those that this box has no use for, if they are to stay */
+            make_spectra(t, &w, rows, 0, t->kinds - 1, false);
+        if (t->threads > 1)
+            help(t, &w, &t->tiles, tiles);
     }
     pthread_mutex_destroy(&t->lock);
+    free(t->loop);
     free(t->made);
     return rc;
 }

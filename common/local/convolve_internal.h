@@ -64,9 +64,9 @@ struct vp_convolve_job {
 /* Where sample q along an axis is taken from; -1: it is 0. */
 int64_t vp_convolve_place(const struct vp_convolve_job *j, int axis, int64_t q);
 /* Samples x ... x + n - 1 of row (y, z), with what the edge's rule makes up; whether one is not finite, which is then 0. */
-bool vp_convolve_load(const struct vp_convolve_job *j, float *to, int64_t x, int64_t n, int64_t y, int64_t z);
+bool vp_convolve_load(const struct vp_convolve_job *j, void *to, int64_t x, int64_t n, int64_t y, int64_t z);
 /* Results x ... x + n - 1 of row (y, z), as far as they are wanted; `v` is scaled as the edge asks for. */
-void vp_convolve_store(const struct vp_convolve_job *j, float *v, int64_t x, int64_t n, int64_t y, int64_t z);
+void vp_convolve_store(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z);
 /* NaN to all results in `box` that a sample reaches which is not finite. */
 int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box, struct vp_err *err);
 /* What the edge's rule multiplies a result with: of one kernel, or with weights of the output. */
@@ -83,7 +83,19 @@ int vp_convolve_fft_make(struct vp_convolve_params *p, const int64_t image[3], s
 /* Bytes of all spectra with so many lanes. */
 uint64_t vp_convolve_spectra(const struct vp_convolve_params *p);
 
-uint64_t vp_convolve_direct_scratch(const struct vp_op *op, const struct vp_box *out, int threads);
+/* Sums of products: what differs between f32 and f64. */
+struct vp_convolve_sums {
+    size_t size;               /* of a sample */
+    bool (*load)(const struct vp_convolve_job *j, void *to, int64_t x, int64_t n, int64_t y, int64_t z);
+    /* Four rows of a filter with the taps number `set`, of n[] samples; those whose to[i] is NULL are not wanted. */
+    void (*four)(const struct vp_convolve_job *j, const void *from, int64_t row, int64_t plane, int set, const int64_t n[3],
+                 void *const *to, int64_t wide);
+    void (*store)(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z);
+};
+
+extern const struct vp_convolve_sums vp_convolve_sums_f64;
+
+uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads);
 int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err);
 /* Whether the kernel is a product of one along each axis; then their taps are made. */
@@ -93,7 +105,7 @@ bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *er
 int vp_convolve_f64_make(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
                          const int64_t size[3], double *cost, struct vp_err *err);
 uint64_t vp_convolve_f64_scratch(const struct vp_op *op, int threads);
-int vp_convolve_f64(const struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
+int vp_convolve_f64(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err);
 /* Bytes of all spectra. */
 uint64_t vp_convolve_f64_spectra(const struct vp_convolve_params *p);
 void vp_convolve_f64_free(struct vp_convolve_f64 *f);

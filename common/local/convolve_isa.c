@@ -219,6 +219,30 @@ static void rows(const struct vp_convolve_rows *r)
             const float *const plane = r->from + z * r->plane + x;
             /* row y of samples has tap row y - i for output row i; the first row of zeros is tap row -3 */
             const float *const taps = r->taps + z * (r->ny + 6) * r->nx + 3 * r->nx;
+            if (r->ny == 1 && r->nx == 1) { /* no row of samples serves two */
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+                    for (int v = 0; v < V; v++)
+                        sum[i][v] += *(const vf_u *)(plane + i * r->row + v * LANES) * taps[0];
+                continue;
+            }
+            if (r->ny == 1) {
+                vf part[4][V];
+                for (int i = 0; i < 4; i++)
+                    for (int v = 0; v < V; v++)
+                        part[i][v] = (vf){0};
+                for (int64_t k = 0; k < r->nx; k++)
+#pragma GCC unroll 4
+                    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+                        for (int v = 0; v < V; v++)
+                            part[i][v] += *(const vf_u *)(plane + i * r->row + k + v * LANES) * taps[k];
+                for (int i = 0; i < 4; i++)
+                    for (int v = 0; v < V; v++)
+                        sum[i][v] += part[i][v];
+                continue;
+            }
             for (int64_t y = 0; y < r->ny + 3; y++) {
                 const float *const s = plane + y * r->row, *const t = taps + y * r->nx;
                 vf part[4][V];

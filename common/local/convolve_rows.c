@@ -54,8 +54,9 @@ static bool make_up(const struct vp_convolve_job *j, float *to, const void *plan
     return bad;
 }
 
-bool vp_convolve_load(const struct vp_convolve_job *j, float *to, int64_t x, int64_t n, int64_t y, int64_t z)
+bool vp_convolve_load(const struct vp_convolve_job *j, void *row_, int64_t x, int64_t n, int64_t y, int64_t z)
 {
+    float *const to = row_;
     const int64_t from_y = vp_convolve_place(j, 1, y), from_z = vp_convolve_place(j, 2, z);
     const int64_t a = vp_min64(vp_max64(j->lo[0] - x, 0), n), b = vp_max64(vp_min64(j->hi[0] - x, n), a);
 
@@ -157,8 +158,9 @@ static void renormalize(const struct vp_convolve_job *j, float *v, int64_t x, in
     }
 }
 
-void vp_convolve_store(const struct vp_convolve_job *j, float *v, int64_t x, int64_t n, int64_t y, int64_t z)
+void vp_convolve_store(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z)
 {
+    float *const v = row;
     const struct vp_box *box = &j->out->box;
     const int64_t x0 = vp_max64(x, box->lo[0]), x1 = vp_min64(x + n, box->hi[0]);
 

@@ -7,7 +7,7 @@ struct NAME(work) {
     const struct vp_deconvolve_params *p;
     int64_t nx, rows, voxels;
     REAL *v[VOLUMES];
-    double *sum;               /* of each row */
+    double *sum, *of_row[3];   /* of each row; looked at once */
     void **plane[2];
     void *scratch;
     int threads;
@@ -23,11 +23,13 @@ static size_t NAME(lay_out)(struct NAME(work) *w, const struct vp_deconvolve_par
         const size_t here = take(&at, (uint64_t)w->voxels * sizeof(REAL));
         w->v[i] = mem ? (REAL *)(void *)(mem + here) : NULL;
     }
-    const size_t sum = take(&at, (uint64_t)w->rows * sizeof(double));
+    const size_t sum = take(&at, (uint64_t)w->rows * 4 * sizeof(double));
     const size_t a = take(&at, (uint64_t)p->frame[2] * sizeof(void *)), b = take(&at, (uint64_t)p->frame[2] * sizeof(void *));
     const size_t scratch = take(&at, convolution_scratch(p, threads));
     if (mem) {
         w->sum = (double *)(void *)(mem + sum);
+        for (int i = 0; i < 3; i++)
+            w->of_row[i] = w->sum + (i + 1) * w->rows;
         w->plane[0] = (void **)(void *)(mem + a);
         w->plane[1] = (void **)(void *)(mem + b);
         w->scratch = mem + scratch;
@@ -80,18 +82,26 @@ static void NAME(look_at)(struct NAME(work) *w, double *mean, double *most, doub
     const REAL *const d = w->v[DATA];
     double sum = 0, n = 0, squares = 0;
 
-    *most = 0;
-    for (int64_t r = 0; r < w->rows; r++) {
-        double of_row = 0, squares_of_row = 0;
+    ROWS(w) {
+        double of_row = 0, squares_of_row = 0, largest = 0, known = 0;
         for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
             if (NAME(known)(d[i])) {
                 of_row += d[i];
                 squares_of_row += (double)d[i] * d[i];
-                *most = fmax(*most, fabs((double)d[i]));
-                n++;
+                largest = fmax(largest, fabs((double)d[i]));
+                known++;
             }
-        sum += of_row;
-        squares += squares_of_row;
+        w->sum[r] = of_row;
+        w->of_row[0][r] = squares_of_row;
+        w->of_row[1][r] = largest;
+        w->of_row[2][r] = known;
+    }
+    *most = 0;
+    for (int64_t r = 0; r < w->rows; r++) {
+        sum += w->sum[r];
+        squares += w->of_row[0][r];
+        *most = fmax(*most, w->of_row[1][r]);
+        n += w->of_row[2][r];
     }
     *mean = n > 0 ? sum / n : 0;
     *norm = sqrt(squares);
@@ -151,6 +161,14 @@ static double NAME(compare)(struct NAME(work) *w, double floor)
     return NAME(add_up)(w);
 }
 
+static void NAME(swap)(struct NAME(work) *w, int a, int b)
+{
+    REAL *const was = w->v[a];
+
+    w->v[a] = w->v[b];
+    w->v[b] = was;
+}
+
 /* x from y and A' of the ratio */
 static void NAME(update)(struct NAME(work) *w, double mean)
 {
@@ -171,8 +189,8 @@ static void NAME(update)(struct NAME(work) *w, double mean)
             to[i] = v;
         }
     }
-    if (to != w->v[X])
-        memcpy(w->v[X], to, (size_t)w->voxels * sizeof *to);
+    if (tv > 0)
+        NAME(swap)(w, X, T);
 }
 
 /* y = a point ahead of x, and what x is goes to `before`. */
@@ -199,7 +217,7 @@ static double NAME(learn)(struct NAME(work) *w)
         for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
             t[i] = x[i] - y[i];
     const double both = NAME(dot)(w, t, step), one = NAME(dot)(w, step, step);
-    memcpy(step, t, (size_t)w->voxels * sizeof *step);
+    NAME(swap)(w, STEP, T);
     return one > 0 ? fmin(fmax(both / one, 0), 0.99) : 0;
 }
 
@@ -289,7 +307,8 @@ static int NAME(wiener)(struct NAME(work) *w, int64_t page, struct vp_err *err)
             left[i] = NAME(known)(d[i]) ? d[i] - (REAL)g->background - t[i] : 0;
     if (NAME(apply)(w, &p->adjoint, left, rest, err))
         return -1;
-    memcpy(step, rest, (size_t)w->voxels * sizeof *step);
+    ROWS(w)
+        memcpy(step + r * w->nx, rest + r * w->nx, (size_t)w->nx * sizeof *step);
     double squares = NAME(dot)(w, rest, rest);
     const double first = squares;
     residual = norm > 0 ? sqrt(NAME(dot)(w, left, left)) / norm : 0;
@@ -337,27 +356,29 @@ static int NAME(solve)(struct NAME(work) *w, const struct vp_part *in, const str
                        struct vp_err *err)
 {
     const struct vp_deconvolve_params *p = w->p;
-    const int64_t nx = vp_box_size(&out->box, 0), ny = vp_box_size(&out->box, 1);
+    const int64_t nx = vp_box_size(&out->box, 0), ny = vp_box_size(&out->box, 1), rows = ny * (z1 - z0);
 
     ROWS(w)
         for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
             w->v[DATA][i] = NAN;
-    for (int64_t z = z0; z < z1; z++)
-        for (int64_t y = 0; y < ny; y++) {
-            REAL *const to = NAME(row_of)(w, DATA, y, z - z0);
-            for (int64_t x = 0; x < nx; x++) {
-                const REAL v = (REAL)sample(p->in, in->plane[z - in->box.lo[2]], y * in->stride + x);
-                to[x] = isfinite(v) ? v : NAN;
-            }
+    #pragma omp parallel for num_threads(w->threads) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        REAL *const to = NAME(row_of)(w, DATA, r % ny, r / ny);
+        const void *const plane = in->plane[z0 + r / ny - in->box.lo[2]];
+        for (int64_t x = 0; x < nx; x++) {
+            const REAL v = (REAL)sample(p->in, plane, r % ny * in->stride + x);
+            to[x] = isfinite(v) ? v : NAN;
         }
+    }
     if (p->g.method == VP_LEAST_SQUARES ? NAME(wiener)(w, z0, err) : NAME(richardson_lucy)(w, z0, err))
         return -1;
-    for (int64_t z = z0; z < z1; z++)
-        for (int64_t y = 0; y < ny; y++) {
-            const REAL *const from = NAME(row_of)(w, X, y, z - z0);
-            for (int64_t x = 0; x < nx; x++)
-                put(p->out, out->plane[z - out->box.lo[2]], y * out->stride + x, from[x]);
-        }
+    #pragma omp parallel for num_threads(w->threads) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        const REAL *const from = NAME(row_of)(w, X, r % ny, r / ny);
+        void *const plane = out->plane[z0 + r / ny - out->box.lo[2]];
+        for (int64_t x = 0; x < nx; x++)
+            put(p->out, plane, r % ny * out->stride + x, from[x]);
+    }
     return 0;
 }
 

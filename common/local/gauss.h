@@ -39,7 +39,7 @@
 #ifndef VP_GAUSS_H
 #define VP_GAUSS_H
 
-#include "run/op.h"
+#include "run/chain.h"
 
 enum { VP_TAPS_MAX_RADIUS = 2048 };
 

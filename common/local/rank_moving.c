@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "local/moving.h"
+#include "run/chain.h"
 
 #include <omp.h>
 #include <string.h>

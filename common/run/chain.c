@@ -5,7 +5,7 @@
  * the stage that makes it to the last one that reads it, and takes the lowest place that is free for so long. */
 #include "base/err.h"
 #include "base/size.h"
-#include "run/op.h"
+#include "run/chain.h"
 
 #include <assert.h>
 #include <stdlib.h>

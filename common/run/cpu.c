@@ -77,9 +77,13 @@ static int work_on_pages(struct run *r, struct slab *s, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
     const int64_t n = s->g1 - s->g0;
-    s->pages = p->work ? p->work(p->ctx, s->g0, (int)n, vp_run_pages_in(r, s),
+    if (r->flow) {
+        p->row = s->rows.y0;
+        p->rows = s->rows.y1 - p->row;
+    }
+    s->pages = p->work ? p->work(p->ctx, r->flow ? s->g0 / r->plan->bands : s->g0, (int)n, vp_run_pages_in(r, s),
                                  r->e->writer ? vp_run_pages_out(r, s) : NULL, err) : n;
-    p->done += n;
+    p->done += r->flow ? s->rows.y1 == r->ny : n;
     return s->pages < 0 ? -1 : 0;
 }
 

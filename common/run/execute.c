@@ -64,8 +64,9 @@ static int allocate(struct run *r, struct vp_err *err)
     }
     r->slot = page * (size_t)r->inner;
     for (int k = 0; k < r->stacks && ok; k++) {
-        r->input[k] = r->p->single[k] ? host_alloc(r, 1, page, "a page", err)
-                                      : host_alloc(r, (size_t)plan->window, r->slot, "the window of input", err);
+        r->input[k] = r->p->single[k] && !r->flow
+                          ? host_alloc(r, 1, page, "a page", err)
+                          : host_alloc(r, (size_t)plan->window, r->slot, "the window of input", err);
         ok = r->input[k];
     }
     for (int i = 0; i < plan->slabs * r->outputs && ok; i++) {
@@ -165,18 +166,29 @@ static int run_threads(struct run *r, struct vp_err *err)
     return r->stop ? -1 : 0;
 }
 
+struct rows vp_run_rows(const struct run *r, int64_t band)
+{
+    const int64_t first = r->before[1], end = first + r->input_n[1];
+    struct rows rows = {.y0 = band * r->plan->band};
+    rows.y1 = vp_min64(rows.y0 + r->plan->band, r->ny);
+    rows.ya = r->whole[1] ? first : vp_max64(first, rows.y0 - r->halo[1]);
+    rows.yb = r->whole[1] ? end : vp_min64(end, rows.y1 + r->halo[1]);
+    return rows;
+}
+
+struct rows vp_run_rows_of(const struct run *r, int64_t g)
+{
+    return r->flow ? vp_run_rows(r, g % r->plan->bands) : r->rows;
+}
+
 static int run_band(struct run *r, int64_t band, struct vp_err *err)
 {
-    r->y0 = band * r->plan->band;
-    r->y1 = vp_min64(r->y0 + r->plan->band, r->ny);
-    const int64_t first = r->before[1], end = first + r->input_n[1];
-    r->ya = r->whole[1] ? first : vp_max64(first, r->y0 - r->halo[1]);
-    r->yb = r->whole[1] ? end : vp_min64(end, r->y1 + r->halo[1]);
-    r->page_in = (size_t)(r->input_n[0] * (r->yb - r->ya)) * r->in_size;
+    const struct rows rows = r->rows = vp_run_rows(r, band);
+    r->page_in = (size_t)(r->input_n[0] * (rows.yb - rows.ya)) * r->in_size;
     for (int i = 0; i < r->outputs; i++)
-        r->page_out[i] = (size_t)((r->nx + r->border[0]) * (r->y1 - r->y0 + r->border[1])) * r->out_size[i];
+        r->page_out[i] = (size_t)((r->nx + r->border[0]) * (rows.y1 - rows.y0 + r->border[1])) * r->out_size[i];
     r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
-    r->along = (r->y1 - r->y0 + r->plan->part[1] - 1) / r->plan->part[1];
+    r->along = (rows.y1 - rows.y0 + r->plan->part[1] - 1) / r->plan->part[1];
     r->have = r->from_nothing ? r->input_total : 0;
     r->next = r->made = r->done = r->written = 0;
     r->end = r->from_nothing;
@@ -231,7 +243,8 @@ static void tell(struct run *r, double elapsed)
         return;
     if (r->e->visit == VP_FINISH)
         elapsed = vp_now() - r->e->began;
-    const double voxels = (double)r->total * (double)r->inner * (double)r->nx * (double)r->ny;
+    const double pages = (double)r->total * (double)r->inner / (double)(r->flow ? r->plan->bands : 1);
+    const double voxels = pages * (double)r->nx * (double)r->ny;
     const double bytes = voxels * (double)(r->p->stored_in + r->p->stored_out);
     vp_stats_count(stats, "voxels", (uint64_t)voxels);
     if (elapsed > 0) {
@@ -299,16 +312,18 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->nx = p->image[0];
     r->ny = p->image[1];
     r->nz = p->image[2];
-    r->inner = p->inner;
+    r->flow = e->plan->flow;
+    r->inner = r->flow ? 1 : p->inner;
     const bool endless = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
-    r->total = endless ? VP_UNKNOWN : r->nz * p->outer;
+    const int64_t planes = r->flow ? p->inner * e->plan->bands : 1; /* of a slice */
+    r->total = endless ? VP_UNKNOWN : r->nz * p->outer * planes;
     if (e->pages)
         describe_pages(r);
     else
         describe_chain(r);
     for (int a = 0; a < 3; a++)
         r->input_n[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - r->before[a] - r->behind[a];
-    r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * p->outer;
+    r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * p->outer * planes;
     r->by_device = e->plan->device;
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);
@@ -320,12 +335,14 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     if (!r->slab)
         vp_fail(err, VP_ERESOURCE, "not enough memory");
     else if (!open_workers(r, full, err) && !allocate(r, err)) {
+        const int64_t streams = r->flow ? 1 : e->plan->bands;
         vp_progress_start(e->progress, e->pages ? e->pages->stage : e->chain->stage[0].kernel,
-                          p->lines ? "rows" : "pages",
-                          r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * e->plan->bands);
+                          p->lines  ? "rows"
+                          : r->flow ? "bands"
+                                    : "pages", r->total >= VP_UNKNOWN ? -1 : r->total * r->inner * streams);
         const double t = vp_now();
         rc = 0;
-        for (int64_t b = 0; b < e->plan->bands && !rc; b++)
+        for (int64_t b = 0; b < streams && !rc; b++)
             rc = run_band(r, b, err);
         if (!rc)
             tell(r, vp_now() - t);

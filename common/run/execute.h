@@ -19,6 +19,7 @@ struct vp_execute {
     enum vp_type held;                       /* of samples in the window; stored ones are converted to it */
     struct vp_writer *writer;                /* or NULL: `page` gets them */
     enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */
+    /* ... and its rows in several calls, where the plan has bands that follow each other */
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     void *ctx;
     /* Of the second result, where there is one: as the two above. Pages come plane by plane, those of the first result

@@ -84,6 +84,8 @@ void vp_run_close_device(struct worker *w)
  * along on the device does not, even if it is still there because another device is behind. */
 static bool is_here(const struct run *r, const struct column *c)
 {
+    if (r->flow)
+        return true;
     if (r->carries && r->plan->stream && c->z > 0) /* the device had what was carried */
         return false;
     return vp_run_input_start(r, c->time) + (r->whole[2] ? 0 : vp_run_input_z(r, c->z - r->halo[2]))
@@ -163,7 +165,7 @@ static int visit(struct worker *w, int l, const struct column *c, const struct v
 {
     const int64_t box = w->lane[l].box = vp_run_box(w->r, c, &out->box);
     if (w->r->e->visit == VP_SUMMARY)
-        return vp_lanes_summary(w->device, l, in, &out->box, err);
+        return vp_lanes_state(w->device, l, VP_SUMMARY, in, &out->box, err);
     void *entry = vp_run_entry(w->r, box, err);
     const int rc = entry ? vp_lanes_finish(w->device, l, in, out, entry, err) : -1;
     free(entry);
@@ -261,7 +263,7 @@ int vp_run_segments(struct worker *w, struct vp_err *err)
                 rc = -1;
             if (!rc) {
                 vp_run_next_part(r, &c, w->depth, in, segment[l].out, lane->pointers);
-                rc = vp_lanes_local(w->device, l, in, segment[l].out, err);
+                rc = vp_lanes_state(w->device, l, VP_LOCAL, in, &segment[l].out->box, err);
             }
             taken += !rc;
             w->parts += !rc;

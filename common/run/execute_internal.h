@@ -11,8 +11,12 @@
 
 #include <pthread.h>
 
+/* Rows of a band: of output, and of the input that these need (of the image: from before[1] on). */
+struct rows { int64_t y0, y1, ya, yb; };
+
 struct slab {
     int64_t g0, g1;           /* planes of output */
+    struct rows rows;
     int64_t taken, done, all; /* columns */
     int64_t pages;            /* of output, where pages go through a function, which may make fewer */
     char *out[2];             /* and the twin's */
@@ -74,7 +78,9 @@ struct run {
     int outputs;              /* 2: the operation has a twin */
     const int64_t *border;    /* of zeros before the output, per axis */
     size_t in_size, out_size[2]; /* bytes of a sample in memory */
-    int64_t y0, y1, ya, yb;   /* rows of the band: output, input (of the image: from before[1] on) */
+    bool flow;                /* a plane of the stream is a band of a page, of all channels and times one after another:
+                                 inner is 1 here, and `total` counts them */
+    struct rows rows;         /* of the band; flow: of its first one */
     int64_t across, along;    /* parts of a row of the band, of its height */
     char *input[VP_MAX_INPUTS];
     size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory, the output's with its border */
@@ -109,6 +115,9 @@ int64_t vp_run_input_z(const struct run *r, int64_t z);
 int64_t vp_run_needed(const struct run *r, int64_t g1);
 /* The lowest plane of input that stays in the window while output from plane g on is to be made. */
 int64_t vp_run_kept(const struct run *r, int64_t g);
+/* Rows of a band; of that which a plane of the stream is. */
+struct rows vp_run_rows(const struct run *r, int64_t band);
+struct rows vp_run_rows_of(const struct run *r, int64_t g);
 /* Column i of a slab. */
 struct column vp_run_column(const struct run *r, struct slab *s, int64_t i);
 /* Zeros where the border is, in so many pages of an output whose pages are not cut. */

@@ -486,9 +486,8 @@ int vp_lanes_submit(struct vp_lanes *w, int lane_index, const struct vp_part *in
     return download(w, lane, out, err);
 }
 
-/* Make a part, and bring only its state to the host. */
-static int make_state(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *box,
-                      enum vp_visit visit, struct vp_err *err)
+int vp_lanes_state(struct vp_lanes *w, int lane_index, enum vp_visit visit, const struct vp_part *in,
+                   const struct vp_box *box, struct vp_err *err)
 {
     struct lane *lane = &w->lane[lane_index];
     const int last = w->chain->n - 1;
@@ -498,18 +497,6 @@ static int make_state(struct vp_lanes *w, int lane_index, const struct vp_part *
         return -1;
     lane->busy = true;
     return copy_state(w, lane, w->down, VP_DOWN, err) || w->kind->mark(w->down, lane->downloaded, err) ? -1 : 0;
-}
-
-int vp_lanes_local(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,
-                   struct vp_err *err)
-{
-    return make_state(w, lane_index, in, &out->box, VP_LOCAL, err);
-}
-
-int vp_lanes_summary(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_box *box,
-                     struct vp_err *err)
-{
-    return make_state(w, lane_index, in, box, VP_SUMMARY, err);
 }
 
 int vp_lanes_finish(struct vp_lanes *w, int lane_index, const struct vp_part *in, const struct vp_part *out,

@@ -5,7 +5,7 @@
 #define VP_LANES_H
 
 #include "device/device.h"
-#include "run/op.h"
+#include "run/chain.h"
 
 enum { VP_MAX_LANES = 4 };
 
@@ -28,17 +28,14 @@ int vp_lanes_open(struct vp_lanes **w, const struct vp_kind *kind, int device, c
  * more). carry may be all planes of in[]. */
 int vp_lanes_submit(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out, int64_t carry,
                     struct vp_err *err);
-/* For operations that carry a value along z, of which several workers do segments: _local is _submit, but makes the
- * part as if nothing had been before it, and downloads only its total, which _total waits for; _apply adds what was
- * before (state bytes on the host, copied at once), and downloads the part. */
-int vp_lanes_local(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out,
-                   struct vp_err *err);
+/* _state is _submit of one box, but of what is made only the state is downloaded, for which _total waits. VP_LOCAL, for
+ * operations that carry a value along z, of which several workers do segments: a part as if nothing had been before it;
+ * _apply adds what was before (state bytes on the host, copied at once), and downloads the part. VP_SUMMARY, for
+ * operations that visit every box twice: the entry of the box; _finish is _submit with it. */
+int vp_lanes_state(struct vp_lanes *w, int lane, enum vp_visit visit, const struct vp_part *in,
+                   const struct vp_box *box, struct vp_err *err);
 const void *vp_lanes_total(struct vp_lanes *w, int lane, uint64_t *bytes, struct vp_err *err); /* NULL: an error */
 int vp_lanes_apply(struct vp_lanes *w, int lane, const struct vp_part *out, const void *before, struct vp_err *err);
-/* For operations that visit every box twice: _summary is _local, and leaves the entry of the box for _total; _finish is
- * _submit with the entry of the box. */
-int vp_lanes_summary(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_box *box,
-                     struct vp_err *err);
 int vp_lanes_finish(struct vp_lanes *w, int lane, const struct vp_part *in, const struct vp_part *out,
                     const void *entry, struct vp_err *err);
 int vp_lanes_wait(struct vp_lanes *w, int lane, struct vp_err *err);

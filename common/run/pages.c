@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plan of a run of pages: how many a call, and how many calls' worth are in flight. */
+/* The plan of a run of pages: how many a call, or how many rows of one, and how many calls' worth are in flight. */
 #include "run/pages.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -8,6 +8,8 @@
 #include <omp.h>
 
 enum { IN_FLIGHT = 3, BATCH_BYTES = 8 << 20 };
+/* Rows of larger pages come one after the other, and of pages of which the memory holds few. */
+enum { LARGE_PAGE = 2 * BATCH_BYTES };
 /* Pages up to this size are given out one a core: work on one alone has too little to share. */
 enum { SMALL_PAGE = 4 << 20 };
 
@@ -33,22 +35,49 @@ static size_t in_bytes(const struct vp_pages *p)
     return vp_mul_size(&n, (size_t)s->nx, (size_t)s->ny) && vp_mul_size(&n, n, sizeof(float)) ? n : 0;
 }
 
-/* Pages (with those of output) that the memory can hold: 1 or more. */
-static int count_pages(const struct vp_pages *p, uint64_t *pages, struct vp_err *err)
+bool vp_pages_by_rows(const struct vp_pages *p)
 {
-    const size_t in = in_bytes(p);
-    size_t both;
-    uint64_t room = UINT64_MAX;
-    const uint64_t beside = p->beside + (p->reader ? vp_reader_holds(p->reader, !p->as_f32) : 0);
-    if ((p->reader && !in) ||
-        !vp_add_size(&both, in, (p->writer || !p->reader) && !p->in_place ? p->out_bytes : 0) || !both)
+    if (p->height < 2 || p->whole || !p->reader || p->as_f32 || (p->writer && !vp_writer_by_rows(p->writer)))
+        return false;
+    const size_t own = in_bytes(p), of = vp_page_bytes(vp_reader_stack(p->reader)), page = own > of ? own : of;
+    return page > LARGE_PAGE || (p->memory && page > p->memory / 4);
+}
+
+/* Rows of the smallest portion of a page of so many bytes and rows. */
+static int64_t least_rows(const struct vp_pages *p, size_t page)
+{
+    const int64_t row = (int64_t)(page / (size_t)p->height / vp_type_size(vp_reader_stack(p->reader)->type));
+    int64_t a = row, b = vp_max64(p->step, 1);
+    while (b) { /* the greatest common divisor */
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return vp_min64(vp_max64(p->step, 1) / a, p->height);
+}
+
+/* Pages (with those of output), or portions of `rows` rows of one, that the memory can hold: 1 or more. */
+static int count_pages(const struct vp_pages *p, uint64_t *pages, int64_t *rows, struct vp_err *err)
+{
+    size_t in = in_bytes(p), both, out = (p->writer || !p->reader) && !p->in_place ? p->out_bytes : 0;
+    uint64_t room = UINT64_MAX, other = p->other_bytes;
+    *rows = 0;
+    if (vp_pages_by_rows(p)) {
+        *rows = least_rows(p, in);
+        in = in / (size_t)p->height * (size_t)*rows;
+        out = out / (size_t)p->height * (size_t)*rows + other / (size_t)p->height * (size_t)*rows;
+        other = 0;
+    }
+    const uint64_t beside = p->beside + other + (p->reader ? vp_reader_holds(p->reader, !p->as_f32 && !*rows) : 0);
+    if ((p->reader && !in) || !vp_add_size(&both, in, out) || !both)
         return vp_fail(err, VP_ERESOURCE, "%s: pages of this size cannot be held", name_of(p));
     if (p->memory)
         room = p->memory > beside ? p->memory - beside : 0;
     *pages = p->memory ? room / both : UINT64_MAX;
     if (*pages == 0) {
         char need[32], have[32];
-        vp_fail(err, VP_ERESOURCE, "%s: the smallest portion, a page, takes %s: expected at most %s", name_of(p),
+        vp_fail(err, VP_ERESOURCE, "%s: the smallest portion, %s, takes %s: expected at most %s", name_of(p),
+                *rows ? "some rows" : "a page",
                 vp_format_bytes(need, sizeof need, both + beside), vp_format_bytes(have, sizeof have, p->memory));
         return vp_hint(err, "allow more with --memory");
     }
@@ -58,7 +87,8 @@ static int count_pages(const struct vp_pages *p, uint64_t *pages, struct vp_err 
 int vp_pages_fit(const struct vp_pages *p, struct vp_err *err)
 {
     uint64_t pages;
-    return count_pages(p, &pages, err);
+    int64_t rows;
+    return count_pages(p, &pages, &rows, err);
 }
 
 int vp_pages_run(struct vp_pages *p, struct vp_err *err)
@@ -66,9 +96,11 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err)
     const size_t in = in_bytes(p), page = in ? in : p->out_bytes;
     const int64_t total = p->count > 0 ? p->count : p->reader ? pages_left(p->reader) : 0;
     uint64_t fit = 0;
+    int64_t rows = 0;
 
     p->bad = p->done = 0;
-    if (count_pages(p, &fit, err))
+    p->rows = p->height;
+    if (count_pages(p, &fit, &rows, err))
         return -1;
     const int flight = fit < IN_FLIGHT ? (int)fit : IN_FLIGHT;
     int64_t batch = p->batch;
@@ -81,10 +113,22 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err)
         batch = vp_min64(batch, vp_max64(total, 1));
     const int threads = p->threads > 0 ? p->threads : omp_get_max_threads();
     const int64_t n = total < 0 ? VP_UNKNOWN : total;
-    const struct vp_problem problem = {.image = {1, 1, n}, .inner = 1, .outer = 1, .threads = threads};
-    const struct vp_plan plan = {.bands = 1, .band = 1, .slab = batch, .window = flight * batch, .slabs = flight,
-                                 .part = {1, 1, batch}, .parts = {1, 1, 1}, .workers = 1, .together = 1, .limit = ""};
+    struct vp_problem problem = {.image = {1, 1, n}, .inner = 1, .outer = 1, .threads = threads};
+    struct vp_plan plan = {.bands = 1, .band = 1, .slab = batch, .window = flight * batch, .slabs = flight,
+                           .part = {1, 1, batch}, .parts = {1, 1, 1}, .workers = 1, .together = 1, .limit = ""};
     struct vp_execute e = {.problem = &problem, .plan = &plan, .pages = p, .page_in = in, .page_out = p->out_bytes,
                            .writer = p->writer, .stats = p->stats, .progress = p->progress};
+    if (rows) { /* `fit` is of the smallest portions: as many of them as make a batch */
+        const size_t row = in / (size_t)p->height, least = row * (size_t)rows;
+        const int64_t most = vp_max64(1, (int64_t)(fit / (uint64_t)flight));
+        problem.image[1] = p->height;
+        plan.band = plan.part[1] = vp_min64(p->height, rows * vp_min64(most, (int64_t)((BATCH_BYTES - 1) / least + 1)));
+        plan.bands = vp_div_up(p->height, plan.band);
+        plan.flow = true;
+        plan.slab = plan.part[2] = 1;
+        plan.window = flight;
+        e.page_in = row * (size_t)plan.band;
+        e.page_out = p->out_bytes / (size_t)p->height * (size_t)plan.band;
+    }
     return vp_execute(&e, NULL, err);
 }

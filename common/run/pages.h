@@ -19,7 +19,15 @@ struct vp_pages {
      * length. From a pipe it is asked for one at a time. */
     int64_t (*read)(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err);
     void *source;
+    /* Rows [y0, y1) of a page, in order. 1, 0 at the end of what has no known length, or -1. */
+    int (*read_rows)(void *source, int64_t page, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err);
     size_t in_bytes;              /* of an input page; 0: the reader's */
+    /* Of who can do with some rows of a page at a time, where pages are large: how many a page has that work() gets (0:
+     * whole pages only; else read_rows goes with read), and of how many samples all but the last rows must be a
+     * multiple (for sums over blocks of them; 0: any). */
+    int64_t height, step;
+    bool whole;                   /* pages must be whole all the same */
+    size_t other_bytes;           /* of a page, or its rows, of another stack that work() holds beside those in hand */
     int64_t count;                /* pages; 0: to the end of the input */
     struct vp_writer *writer;     /* NULL: nothing is written (`out` is NULL then) */
     size_t out_bytes;             /* of an output page */
@@ -33,9 +41,11 @@ struct vp_pages {
     const char *stage;            /* "filter" */
     /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In order, one
      * call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of `out`), or -1.
-     * NULL: pages go on as they are (in_place). */
+     * NULL: pages go on as they are (in_place). Where there is a height the n pages have `rows` rows each: all, or n
+     * is 1 and they are those from `row` on. */
     int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
+    int64_t row, rows;
     int64_t bad;                  /* out: NaN and infinite samples seen (as_f32) */
     int64_t done;                 /* out: pages handed to work */
 };
@@ -45,5 +55,8 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err);
 
 /* That alone, for --plan. */
 int vp_pages_fit(const struct vp_pages *p, struct vp_err *err);
+
+/* Whether rows come instead of whole pages. */
+bool vp_pages_by_rows(const struct vp_pages *p);
 
 #endif

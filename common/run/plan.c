@@ -85,6 +85,12 @@ static void refuse(struct search *s, const struct vp_plan *plan, int by, double 
     s->refused[by] = fmin(s->refused[by], seconds);
 }
 
+/* Whether there may be bands. */
+static bool can_band(const struct vp_plan_model *m)
+{
+    return (m->p->rows || m->flow) && !m->whole[1];
+}
+
 static bool consider(struct search *s, struct vp_plan *plan)
 {
     s->m->looks++;
@@ -113,12 +119,13 @@ static bool consider(struct search *s, struct vp_plan *plan)
 static void consider_buffers(struct search *s, struct vp_plan plan)
 {
     struct vp_plan_model *m = s->m;
-    const int64_t most = m->input_n, least = vp_plan_window(m, &plan);
+    const int64_t most = vp_plan_planes(m, &plan, m->input_n), least = vp_plan_window(m, &plan);
     const int64_t full = plan.stream && m->device ? plan.lanes * plan.slab : plan.slab;
     const int64_t ahead[] = {full, 0, vp_div_up(full, 2), vp_div_up(full, 8)};
     const int kinds = s->rough ? 2 : (int)(sizeof ahead / sizeof *ahead);
     const int most_slabs =
-        (int)vp_min64(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3, vp_div_up(m->n, plan.slab));
+        (int)vp_min64(!m->device ? 2 : plan.stream ? plan.lanes + 1 : 3,
+                      vp_div_up(vp_plan_planes(m, &plan, m->n), plan.slab));
     for (int i = 0; i < kinds; i++)
         for (int slabs = most_slabs; slabs > 0; slabs -= s->rough && slabs > 1 ? slabs - 1 : 1) {
             plan.window = vp_min64(most, least + ahead[i]);
@@ -153,9 +160,9 @@ static bool can_go_on(const struct vp_plan_model *m)
 static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *slab, int slabs)
 {
     const struct vp_plan_model *m = s->m;
-    for (int i = 0; i < slabs; i++) {
-        plan.slab = slab[i];
-        plan.part[2] = vp_min64(slab[i], m->image[2]);
+    for (int i = 0; i < (vp_plan_flows(m, &plan) ? 1 : slabs); i++) {
+        plan.slab = vp_plan_flows(m, &plan) ? 1 : slab[i];
+        plan.part[2] = vp_min64(plan.slab, m->image[2]);
         plan.stream = false;
         consider_buffers(s, plan);
         plan.stream = can_go_on(m);
@@ -170,8 +177,7 @@ static double least_cost(struct vp_plan_model *m, const struct vp_plan *plan, in
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
     const double ny = (double)m->image[1];
-    const double rows = vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
-    const double read = m->voxels * rows / ny * (double)p->stored_in * rates->read;
+    const double read = m->voxels * vp_plan_rows(m, plan) / ny * (double)p->stored_in * rates->read;
     const double write = m->voxels * (double)p->stored_out * rates->write;
     if (!m->device) {
         const double busy = vp_plan_work(m, plan, depth);
@@ -203,7 +209,8 @@ static bool host_holds(struct search *s, struct vp_plan plan, int64_t slab)
     struct vp_plan roomy = plan; /* as it would be with more memory */
     roomy.stream = m->carries;
     roomy.slabs = 2;
-    roomy.window = vp_min64(vp_plan_window(m, &roomy) + slab, vp_min64(m->n, m->input_n));
+    roomy.window = vp_min64(vp_plan_window(m, &roomy) + slab,
+                            vp_plan_planes(m, &plan, vp_min64(m->n, m->input_n)));
     if (vp_plan_derive(m, &roomy)) {
         vp_plan_price(m, &roomy);
         refuse(s, &plan, 0, roomy.seconds);
@@ -216,11 +223,11 @@ static void search_slabs(struct search *s, struct vp_plan plan, int64_t deepest,
     const struct vp_plan_model *m = s->m;
     const int64_t given = m->p->chunk[2];
     const int most_cuts = s->rough ? 2 : 5;
-    for (int i = 0; i < slabs && !tired(s); i++) {
-        const int64_t length = vp_min64(slab[i], m->image[2]), least = vp_div_up(length, deepest);
-        plan.slab = slab[i];
+    for (int i = 0; i < (vp_plan_flows(m, &plan) ? 1 : slabs) && !tired(s); i++) {
+        plan.slab = vp_plan_flows(m, &plan) ? 1 : slab[i];
         plan.part[2] = 0;
-        if (!host_holds(s, plan, slab[i]))
+        const int64_t length = vp_min64(plan.slab, m->image[2]), least = vp_div_up(length, deepest);
+        if (!host_holds(s, plan, plan.slab))
             continue;
         for (int64_t cuts = least; cuts < least + most_cuts; cuts++) {
             const int64_t depth = m->whole[2] ? m->image[2]
@@ -273,6 +280,8 @@ static void change(const struct vp_plan_model *m, struct vp_plan *plan, int axis
         plan->part[1] = plan->part[1] == plan->band ? size : vp_min64(plan->part[1], size);
         plan->band = size;
         plan->bands = vp_div_up(m->image[1], size);
+        if (vp_plan_flows(m, plan))
+            plan->slab = plan->part[2] = 1;
     } else if (axis == 2) {
         plan->slab = size;
         const int64_t length = vp_min64(size, m->image[2]);
@@ -299,8 +308,8 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
             const int64_t n[5] = {m->image[0], from.band, m->n, length, m->image[1]};
             const int64_t now[5] = {from.part[0], from.part[1], from.slab, from.part[2], from.band};
             const bool fixed[5] = {!m->device || m->whole[0] || p->chunk[0], !m->device || m->whole[1] || p->chunk[1],
-                                   m->whole[2] || (!m->device && p->chunk[2]),
-                                   !m->device || from.stream || m->whole[2] || p->chunk[2], m->whole[1] || !p->rows};
+                                   m->whole[2] || (!m->device && p->chunk[2]) || vp_plan_flows(m, &from),
+                                   !m->device || from.stream || m->whole[2] || p->chunk[2], !can_band(m)};
             if (fixed[axis])
                 continue;
             const int64_t step[5] = {m->step[0], m->step[1], m->step[2], m->step[2], m->step[1]};
@@ -353,7 +362,7 @@ static void search_columns(struct search *s, struct sizes *l, double step, struc
     const struct vp_problem *p = m->p;
     const int slabs = thin(l->slab, sizes_of(m->n, 0, m->step[2], l->slab), ROUGH);
     const int64_t wide = m->whole[0] ? m->image[0] : p->chunk[0];
-    const int64_t high = p->rows && !m->whole[1] ? 0 : m->image[1];
+    const int64_t high = can_band(m) ? 0 : m->image[1];
     const int wides = thin(l->wide, sizes_of(m->image[0], wide, m->step[0], l->wide), step);
     const int bands = thin(l->band, sizes_of(m->image[1], high, m->step[1], l->band), step);
     for (int b = 0; b < bands && !tired(s); b++) {
@@ -426,7 +435,7 @@ static int search(struct search *s, struct vp_err *err)
         search_device(s, l);
     } else {
         const int slabs = thin(l->slab, sizes_of(m->n, p->chunk[2], m->step[2], l->slab), FINE);
-        const int64_t whole = p->rows && !m->whole[1] ? 0 : m->image[1];
+        const int64_t whole = can_band(m) ? 0 : m->image[1];
         const int bands = thin(l->band, sizes_of(m->image[1], whole, m->step[1], l->band), FINE);
         s->enough = ROUGH_LOOKS;
         for (int b = 0; b < bands && !tired(s); b++) {
@@ -456,9 +465,9 @@ static uint64_t least_memory(struct vp_plan_model *m)
     const int64_t given_slab = m->whole[2] ? m->image[2] : vp_min64(roomy.chunk[2], m->n);
     for (int64_t slab = given_slab ? given_slab : 1; slab <= m->n; slab += slab < 32 ? 1 : slab) {
         for (int stream = can_go_on(m); stream >= 0; stream--) {
-            const int64_t band = roomy.rows && !m->whole[1] ? vp_min64(m->step[1], m->image[1]) : m->image[1];
+            const int64_t band = can_band(m) ? vp_min64(m->step[1], m->image[1]) : m->image[1];
             struct vp_plan plan = cpu_plan(m, band);
-            plan.slab = snap(slab, m->step[2], m->n);
+            plan.slab = vp_plan_flows(m, &plan) ? 1 : snap(slab, m->step[2], m->n);
             plan.part[2] = vp_min64(plan.slab, m->image[2]);
             plan.slabs = 1;
             plan.stream = stream;

@@ -4,7 +4,8 @@
  * Pages are read once, in order. Those with the same z (one of each channel) are a plane of the stream; image t follows
  * image t - 1. The host holds a window of planes, and output leaves it in slabs of planes, which are cut into parts
  * along x, y and z. Where not even the halo's planes fit the memory, the rows of all planes are cut into bands, and
- * each band is a stream of its own.
+ * each band is a stream of its own; or, where no page looks at another, the bands of a page follow each other, as
+ * planes of one stream: rows are read once, in their order, and those that two bands share stay in the window.
  *
  * On the CPU a part is worked on where it lies in the window. On a device parts are copied; those of one column follow
  * each other along z, and the planes that two of them share stay on the device. If there is a worker for every column
@@ -32,8 +33,9 @@ struct vp_problem {
     uint64_t memory;               /* of the host */
     uint64_t beside;               /* what else is taken of it, for messages: `memory` is the rest */
     bool once;                     /* the input can be read once only */
-    bool rows;                     /* rows of pages can be read in any order, and written (or there is one page), so
-                                      there may be bands */
+    bool rows;                     /* rows of pages can be read and written in any order, so there may be bands */
+    bool flow;                     /* how many pages there are is known, and rows of them are read and written in their
+                                      order: where no page looks at another there may be bands that follow each other */
     const struct vp_kind *kind;    /* of device; NULL: the CPU */
     int devices;
     uint64_t free[VP_MAX_DEVICES]; /* bytes that may be taken on each */
@@ -44,6 +46,8 @@ struct vp_plan {
     bool device, stream;
     bool twice;                    /* every part is visited twice; else once, also by what could visit them twice */
     bool offset;                   /* device: a value is carried along z, and segments of it are made side by side */
+    bool flow;                     /* bands follow each other: a plane of the stream is a band of a page, in what is said
+                                      of slabs and the window below, and slabs are one of them */
     int64_t bands, band;           /* how many, and output rows of one (the last may have fewer) */
     int64_t slab;                  /* output planes of a slab */
     int64_t window;                /* planes of input in memory */

@@ -20,6 +20,7 @@ struct vp_plan_model {
     bool boxed;                 /* that are given: those of its step */
     uint64_t entries;           /* the most bytes for what it finds that are in memory */
     bool border;                /* of zeros: no bands */
+    bool flow;                  /* bands, if there are any, follow each other */
     int stacks;                 /* that are not single */
     size_t in_size, out_size;
     double voxels;              /* of the stream */
@@ -39,6 +40,17 @@ double vp_plan_looked(int64_t n, int64_t part, double halo, bool whole);
 int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twice, struct vp_err *err);
 /* Seconds of one core for all stages, with what is done again on the halos of parts of so many planes. */
 double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth);
+/* Whether the bands of such a plan follow each other; and how many planes the stream has then, else `planes`. */
+static inline bool vp_plan_flows(const struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    return m->flow && plan->bands > 1;
+}
+static inline int64_t vp_plan_planes(const struct vp_plan_model *m, const struct vp_plan *plan, int64_t planes)
+{
+    return vp_plan_flows(m, plan) ? m->n * m->p->inner * plan->bands : planes;
+}
+/* Rows of input that all bands read. */
+double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan);
 /* Planes of the window that a slab must have; of `depth` planes of output. */
 int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan);
 /* Workers, parts, and the bytes that follow from them alone. False: not a plan. */

@@ -84,6 +84,8 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     m->boxed = m->twice && m->twice->step[0] > 0;
     m->entries = p->memory / 4;
     vp_chain_halo(c, m->halo);
+    const bool apart = !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
+    m->flow = p->flow && !p->lines && !m->twice && !m->carries && !m->border && (apart || alone);
     return 0;
 }
 
@@ -124,8 +126,16 @@ static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
     return m->whole[a] ? m->input[a] : vp_min64(m->input[a], part + 2 * m->halo[a]);
 }
 
+double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan)
+{
+    return vp_plan_flows(m, plan) ? (double)m->image[1]
+                                  : vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
+}
+
 int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
+    if (vp_plan_flows(m, plan))
+        return plan->slab;
     const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
         return vp_min64(m->input_n, (images + 1) * vp_min64(m->input[2], m->image[2] + m->less));
@@ -160,9 +170,11 @@ static bool add_entries(const struct vp_plan_model *m, struct vp_plan *plan)
 bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
-    const double nx = (double)m->image[0], inner = (double)p->inner, input_nx = (double)m->input[0];
+    plan->flow = vp_plan_flows(m, plan);
+    const int64_t beside = plan->flow ? 1 : p->inner; /* pages of a plane */
+    const double nx = (double)m->image[0], inner = (double)beside, input_nx = (double)m->input[0];
     const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->input[1]);
-    const int64_t columns = vp_div_up(m->image[0], plan->part[0]) * vp_div_up(plan->band, plan->part[1]) * p->inner;
+    const int64_t columns = vp_div_up(m->image[0], plan->part[0]) * vp_div_up(plan->band, plan->part[1]) * beside;
 
     const int64_t ends[3] = {m->image[0], plan->band, vp_min64(plan->slab, m->image[2])};
     for (int a = 0; a < 3; a++)
@@ -176,6 +188,8 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
     if (m->twice && (plan->stream || (plan->bands > 1 && plan->band % plan->part[1]) || !add_entries(m, plan)))
         return false;
     if (((plan->band % m->step[1] || m->border) && plan->bands > 1) || (plan->slab % m->step[2] && plan->slab < m->image[2]))
+        return false;
+    if (plan->flow && (plan->slab > 1 || plan->stream))
         return false;
     plan->offset = m->carries && m->device && !plan->stream;
     if (m->carries && !plan->stream && !(plan->offset && m->p->chain->stage[0].join && plan->slab == plan->part[2]
@@ -213,8 +227,10 @@ bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
     for (int d = 0; d < p->devices; d++)
         plan->depth[d] = plan->part[2]; /* until vp_plan_fits() knows better */
     plan->input = plan->output = plan->scratch = plan->on_device = 0;
-    add_bytes(&plan->input, (double)plan->window, inner, input_nx * rows, (double)(m->in_size * (size_t)m->stacks));
-    add_bytes(&plan->input, input_nx, rows, (double)m->in_size, (double)(p->chain->stacks - m->stacks));
+    const int64_t kept = plan->flow ? 0 : p->chain->stacks - m->stacks; /* stacks of one page */
+    add_bytes(&plan->input, (double)plan->window, inner, input_nx * rows,
+              (double)m->in_size * (double)(p->chain->stacks - kept));
+    add_bytes(&plan->input, input_nx, rows, (double)m->in_size, (double)kept);
     const int64_t *border = p->chain->stage[p->chain->n - 1].border;
     add_bytes(&plan->output, plan->slabs * (double)plan->slab, inner,
               (nx + (double)border[0]) * (double)(plan->band + border[1]), (double)m->out_size);
@@ -316,19 +332,23 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
     const struct vp_rates *rates = m->rates;
-    const double ny = (double)m->image[1], n = (double)m->n;
-    const double rows = vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], m->whole[1]);
+    const double ny = (double)m->image[1], n = (double)m->n, rows = vp_plan_rows(m, plan);
+    const int64_t planes = vp_plan_planes(m, plan, m->n), input_n = vp_plan_planes(m, plan, m->input_n);
     const double visits = m->twice ? 2 : 1, read = visits * m->voxels * rows / ny * (double)p->stored_in * rates->read;
-    const double write = m->voxels * (double)p->stored_out * rates->write;
-    const double slabs = visits * (double)vp_div_up(m->n, plan->slab) * (double)plan->bands, share = (double)plan->slab / n;
+    const double write = m->voxels * (double)p->stored_out * rates->write, share = (double)plan->slab / (double)planes;
+    const double slabs = visits * (double)vp_div_up(planes, plan->slab) * (double)(plan->flow ? 1 : plan->bands);
     const double ahead = fmin(1, (double)(plan->window - vp_plan_window(m, plan)) / (double)plan->slab);
-    const bool all_at_once = plan->window >= vp_min64(m->n, m->input_n);
-    const double blocked = plan->slabs > 1 || plan->slab >= m->n ? 0 : write; /* work waits for it */
+    const bool all_at_once = plan->window >= vp_min64(planes, input_n);
+    const double blocked = plan->slabs > 1 || plan->slab >= planes ? 0 : write; /* work waits for it */
     const double waited = all_at_once ? 0 : (1 - ahead) * read; /* of the reading */
-    const double first = read * fmin(1, (double)(plan->slab + m->halo[2]) / n), last = write * share;
+    const double first = read * fmin(1, (double)(plan->slab + (plan->flow ? 0 : m->halo[2])) / (double)planes);
+    const double last = write * share;
     const double found = m->twice ? solved(m, plan) : 0;
-    /* bands are read and written in pieces that do not follow each other */
-    const double pieces = plan->bands > 1 ? (double)plan->bands * n * (double)p->inner * rates->piece : 0;
+    /* bands are read and written in pieces that do not follow each other; or what two of them share is moved */
+    const double looked = vp_plan_looked(m->image[1], plan->band, (double)m->halo[1], false);
+    const double pieces = plan->bands == 1 ? 0
+                          : plan->flow     ? m->voxels * (looked / ny - 1) * (double)m->in_size * rates->move
+                                           : (double)plan->bands * n * (double)p->inner * rates->piece;
 
     plan->read = visits * rows / ny;
     plan->copied = 0;
@@ -368,7 +388,7 @@ void vp_plan_price(struct vp_plan_model *m, struct vp_plan *plan)
         /* parts of a worker under way: beside a slab that is written; upload, work and download want one each */
         double own = (double)plan->parts[2];
         if (!plan->stream)
-            own *= (double)(plan->parts[0] * plan->parts[1] * p->inner) / p->devices;
+            own *= (double)(plan->parts[0] * plan->parts[1] * (plan->flow ? 1 : p->inner)) / p->devices;
         const double flight = fmin(plan->lanes, own * (plan->slabs > 1 ? plan->slabs - 1 : 1));
         const double serial = flight > 2 ? 1 : flight > 1 ? 1.2 : 2;
         double rate = 0, slowest = 0;

@@ -31,7 +31,7 @@ static bool make_slab(struct run *r, bool patient)
             for (int s = 0; r->e->chain && s < r->e->chain->n; s++)
                 r->e->chain->stage[s].image[2] = r->nz;
         }
-        r->total = r->nz > 0 ? r->have / r->input_n[2] * r->nz : 0;
+        r->total = r->flow ? r->have : r->nz > 0 ? r->have / r->input_n[2] * r->nz : 0;
         r->settled = true;
         pthread_cond_broadcast(&r->moved);
     }
@@ -53,9 +53,10 @@ static bool make_slab(struct run *r, bool patient)
     if (g1 <= r->next)
         return false;
     struct slab *s = &r->slab[r->made % r->plan->slabs];
-    const int64_t times = vp_run_time(r, g1 - 1) - vp_run_time(r, r->next) + 1;
-    *s = (struct slab){.g0 = r->next, .g1 = g1, .out = {s->out[0], s->out[1]},
-                       .all = times * r->inner * r->across * r->along};
+    const struct rows rows = vp_run_rows_of(r, r->next);
+    const int64_t times = r->flow ? 1 : vp_run_time(r, g1 - 1) - vp_run_time(r, r->next) + 1;
+    *s = (struct slab){.g0 = r->next, .g1 = g1, .rows = rows, .out = {s->out[0], s->out[1]},
+                       .all = times * r->inner * r->across * vp_div_up(rows.y1 - rows.y0, r->plan->part[1])};
     r->next = g1;
     r->made++;
     pthread_cond_broadcast(&r->moved);
@@ -68,6 +69,11 @@ struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
     const int64_t n = r->across * r->along;
     struct column c = {.slab = s, .ix = i % r->across, .iy = i / r->across % r->along, .channel = i / n % r->inner,
                        .time = vp_run_time(r, s->g0) + i / n / r->inner};
+    if (r->flow) {
+        c.z = s->g0 / r->plan->bands / r->p->inner % r->nz;
+        c.z1 = c.z + 1;
+        return c;
+    }
     const int64_t start = vp_run_start(r, c.time);
     c.z = vp_max64(s->g0 - start, 0);
     c.z1 = vp_min64(s->g1 - start, r->nz);
@@ -150,12 +156,12 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
                       void **pointers)
 {
     const struct vp_plan *plan = r->plan;
-    const int64_t start = vp_run_start(r, c->time), input_start = vp_run_input_start(r, c->time);
+    const struct rows *rows = &c->slab->rows;
     struct vp_box o, i;
     o.lo[0] = c->ix * plan->part[0];
     o.hi[0] = vp_min64(o.lo[0] + plan->part[0], r->nx);
-    o.lo[1] = r->y0 + c->iy * plan->part[1];
-    o.hi[1] = vp_min64(o.lo[1] + plan->part[1], r->y1);
+    o.lo[1] = rows->y0 + c->iy * plan->part[1];
+    o.hi[1] = vp_min64(o.lo[1] + plan->part[1], rows->y1);
     o.lo[2] = c->z;
     o.hi[2] = vp_min64(c->z + depth, c->z1);
     c->z = o.hi[2];
@@ -166,21 +172,24 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
         if (a == 2 && r->kept && o.lo[2] > 0)
             i.lo[2] = vp_min64(end, o.lo[2] + r->halo[2]); /* the part before has had the others */
     }
+    /* planes of the stream: of input, and of the slab */
+    const int64_t first = r->flow ? c->slab->g0 : vp_run_input_start(r, c->time) + i.lo[2] - r->before[2];
+    const int64_t made = r->flow ? 0 : vp_run_start(r, c->time) + o.lo[2] - c->slab->g0;
     const int64_t deep = vp_box_size(&i, 2);
-    const size_t in_at = (size_t)((i.lo[1] - r->ya) * r->input_n[0] + i.lo[0] - r->before[0]) * r->in_size;
+    const size_t in_at = (size_t)((i.lo[1] - rows->ya) * r->input_n[0] + i.lo[0] - r->before[0]) * r->in_size;
     for (int k = 0; k < r->stacks; k++, pointers += deep) {
         for (int64_t z = 0; z < deep; z++)
             pointers[z] = r->input[k] + in_at
-                          + (r->p->single[k] ? 0 : (size_t)((input_start + i.lo[2] - r->before[2] + z) % plan->window) * r->slot
-                                                   + (size_t)c->channel * r->page_in);
+                          + (r->p->single[k] && !r->flow ? 0 : (size_t)((first + z) % plan->window) * r->slot
+                                                               + (size_t)c->channel * r->page_in);
         in[k] = (struct vp_part){i, r->input_n[0], pointers};
     }
     const int64_t row = r->nx + r->border[0];
-    const size_t at = (size_t)((r->border[1] + o.lo[1] - r->y0) * row + r->border[0] + o.lo[0]);
+    const size_t at = (size_t)((r->border[1] + o.lo[1] - rows->y0) * row + r->border[0] + o.lo[0]);
     for (int t = 0; t < r->outputs; t++, pointers += vp_box_size(&o, 2)) {
         for (int64_t z = 0; z < vp_box_size(&o, 2); z++)
             pointers[z] = c->slab->out[t] + at * r->out_size[t]
-                          + (size_t)((start + o.lo[2] + z - c->slab->g0) * r->inner + c->channel) * r->page_out[t];
+                          + (size_t)((made + z) * r->inner + c->channel) * r->page_out[t];
         out[t] = (struct vp_part){o, row, pointers};
     }
 }
@@ -222,42 +231,41 @@ void vp_run_clear_border(const struct run *r, char *pages, size_t size, int64_t 
     }
 }
 
-/* Where a result goes: planes of it, n pages of so many samples, the first being `page` of all that come. */
+/* Where a result goes: planes of it, n pages of so many samples (flow: a band of one), the first being `page` of all
+ * that come. */
 struct sink {
     struct vp_writer *writer;
     int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
     enum vp_type type;
 };
 
-static int put_pages(struct run *r, const struct sink *to, int64_t page, int64_t n, const char *samples,
-                     struct vp_err *err)
+static int put_pages(struct run *r, const struct sink *to, const struct rows *of, int64_t page, int64_t n,
+                     const char *samples, struct vp_err *err)
 {
-    const int64_t rows = r->y1 - r->y0 + r->border[1], size = (r->nx + r->border[0]) * rows;
+    const int64_t rows = of->y1 - of->y0 + r->border[1], size = (r->nx + r->border[0]) * rows;
     int rc = 0;
     if (!to->writer) {
         for (int64_t i = 0; i < n && !rc; i++)
             rc = to->page(r->e->ctx, page + i, samples + (size_t)(i * size) * vp_type_size(to->type), size, err);
         return rc;
     }
-    if (r->p->lines)
-        return vp_writer_lines(to->writer, n, samples, r->io_threads, err);
+    if (r->p->lines || r->flow)
+        return vp_writer_lines(to->writer, r->flow ? rows : n, samples, r->io_threads, err);
     if (r->plan->bands == 1)
         return vp_writer_pages(to->writer, n, samples, r->io_threads, err);
-    if (!vp_writer_random(to->writer)) /* of one page */
-        return vp_writer_lines(to->writer, rows, samples, r->io_threads, err);
-    return vp_writer_bands(to->writer, page, n, r->y0, r->y1, samples, r->io_threads, err);
+    return vp_writer_bands(to->writer, page, n, of->y0, of->y1, samples, r->io_threads, err);
 }
 
 /* The plane of zeros before an image. */
 static int put_zeros(struct run *r, const struct sink *to, int64_t page, struct vp_err *err)
 {
-    const size_t rows = (size_t)(r->y1 - r->y0 + r->border[1]), row = (size_t)(r->nx + r->border[0]);
+    const size_t rows = (size_t)(r->rows.y1 - r->rows.y0 + r->border[1]), row = (size_t)(r->nx + r->border[0]);
     void *zeros = vp_alloc_raw(rows, row * vp_type_size(to->type), "a border of zeros", err);
     int rc = zeros ? 0 : -1;
     if (zeros)
         memset(zeros, 0, rows * row * vp_type_size(to->type));
     for (int64_t c = 0; c < r->inner && !rc; c++)
-        rc = put_pages(r, to, page + c, 1, zeros, err);
+        rc = put_pages(r, to, &r->rows, page + c, 1, zeros, err);
     free(zeros);
     return rc;
 }
@@ -271,7 +279,8 @@ static int write_result(struct run *r, const struct slab *s, int which, const st
         end = r->border[2] && r->nz < VP_UNKNOWN ? vp_min64(s->g1, (time + 1) * r->nz) : s->g1;
         if (r->border[2] && (r->nz >= VP_UNKNOWN ? g : g % r->nz) == 0)
             rc = put_zeros(r, to, (g + before - 1) * r->inner, err);
-        rc = rc || put_pages(r, to, (g + before) * r->inner, (end - g) * r->inner,
+        const int64_t page = r->flow ? g / r->plan->bands : (g + before) * r->inner;
+        rc = rc || put_pages(r, to, &s->rows, page, (end - g) * r->inner,
                              s->out[which] + (size_t)((g - s->g0) * r->inner) * r->page_out[which], err) ? -1 : 0;
     }
     return rc;
@@ -281,18 +290,20 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
 {
     if (r->e->visit == VP_SUMMARY)
         return 0;
+    if (r->e->pages && r->e->writer && r->flow)
+        return vp_writer_lines(r->e->writer, s->rows.y1 - s->rows.y0, vp_run_pages_out(r, s), r->io_threads, err);
     if (r->e->pages)
         return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, vp_run_pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;
     const struct vp_op *last = &e->chain->stage[e->chain->n - 1];
-    const int64_t samples = (r->nx + r->border[0]) * (r->y1 - r->y0 + r->border[1]);
+    const int64_t samples = (r->nx + r->border[0]) * (s->rows.y1 - s->rows.y0 + r->border[1]);
     if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */
         vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
     const struct sink first = {e->writer, e->page, e->stored_out}, second = {e->twin_writer, e->twin_page, last->twin_out};
     if (e->writer || !last->twin)
         return write_result(r, s, 0, &first, err) || (last->twin && write_result(r, s, 1, &second, err)) ? -1 : 0;
     for (int64_t g = s->g0; g < s->g1; g++) { /* who looks at both gets them plane by plane */
-        struct slab plane = {.g0 = g, .g1 = g + 1};
+        struct slab plane = {.g0 = g, .g1 = g + 1, .rows = s->rows};
         for (int i = 0; i < 2; i++)
             plane.out[i] = s->out[i] + (size_t)((g - s->g0) * r->inner) * r->page_out[i];
         if (write_result(r, &plane, 0, &first, err) || write_result(r, &plane, 1, &second, err))

@@ -36,8 +36,8 @@ int64_t vp_run_input_z(const struct run *r, int64_t z)
 /* The first plane after those that output up to plane g1 needs. */
 int64_t vp_run_needed(const struct run *r, int64_t g1)
 {
-    if (g1 == 0)
-        return 0;
+    if (g1 == 0 || r->flow)
+        return g1;
     const int64_t t = vp_run_time(r, g1 - 1), z1 = g1 - vp_run_start(r, t);
     return vp_run_input_start(r, t) + (r->whole[2] ? r->input_n[2] : vp_run_input_z(r, z1 + r->halo[2]));
 }
@@ -46,6 +46,8 @@ int64_t vp_run_needed(const struct run *r, int64_t g1)
  * need not stay here. */
 int64_t vp_run_kept(const struct run *r, int64_t g)
 {
+    if (r->flow)
+        return g;
     const int64_t t = vp_run_time(r, g), z = g - vp_run_start(r, t);
     if (z > 0 && r->plan->stream)
         return vp_run_needed(r, g);
@@ -76,10 +78,29 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
+/* n bands of pages that go through a function, the first being plane g. */
+static int64_t read_page_rows(struct run *r, int64_t g, int64_t n, struct vp_err *err)
+{
+    const struct vp_pages *p = r->e->pages;
+    for (int64_t i = g; i < g + n; i++) {
+        const struct rows rows = vp_run_rows_of(r, i);
+        const int64_t more = rows.y1 - rows.y0;
+        char *to = r->input[0] + (size_t)(i % r->plan->window) * r->slot;
+        const int64_t got = p->read_rows ? more * p->read_rows(p->source, i / r->plan->bands, rows.y0, rows.y1, to,
+                                                               r->io_threads, err)
+                                         : vp_reader_lines(p->reader, more, to, r->io_threads, err);
+        if (got < more)
+            return got < 0 ? -1 : i - g;
+    }
+    return n;
+}
+
 /* n pages from page g on into the window. Returns how many came. */
 static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
+    if (r->flow)
+        return read_page_rows(r, g, n, err);
     void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of pages", err);
     int64_t got = -1;
     for (int64_t i = 0; to && i < n; i++)
@@ -92,26 +113,57 @@ static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *er
     return got;
 }
 
-/* n rows of stack k, the first being plane g. Returns how many came. */
-static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+/* The next n rows of stack k. Returns how many came. */
+static int64_t read_rows(struct run *r, int k, int64_t n, char *to, struct vp_err *err)
 {
     struct vp_reader *reader = r->e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
+    const size_t shift = (size_t)(n * r->input_n[0]) * (r->in_size - vp_type_size(stored));
+    const int64_t got = vp_reader_lines(reader, n, to + shift, r->io_threads, err);
+    if (got > 0 && stored != r->e->held)
+        spread(to, r->e->held, stored, n * r->input_n[0]); /* fewer than n: nobody looks at the rest */
+    return got;
+}
+
+/* n rows of stack k, the first being plane g. Returns how many came. */
+static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+{
     int64_t done = 0;
     while (done < n) { /* to where the window begins anew */
         const int64_t slot = (g + done) % r->plan->window, m = vp_min64(n - done, r->plan->window - slot);
-        char *to = r->input[k] + (size_t)slot * r->slot;
-        const size_t shift = (size_t)(m * r->nx) * (r->in_size - vp_type_size(stored));
-        const int64_t got = vp_reader_lines(reader, m, to + shift, r->io_threads, err);
+        const int64_t got = read_rows(r, k, m, r->input[k] + (size_t)slot * r->slot, err);
         if (got < 0)
             return -1;
-        if (stored != r->e->held)
-            spread(to, r->e->held, stored, m * r->nx); /* fewer than m: nobody looks at the rest */
         done += got;
         if (got < m)
             break;
     }
     return done;
+}
+
+/* n bands of pages of stack k, the first being plane g: what the band before has of a page's rows is copied. Returns
+ * how many came. */
+static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
+{
+    const int64_t bands = r->plan->bands;
+    const size_t row = (size_t)r->input_n[0] * r->in_size;
+    for (int64_t i = g; i < g + n; i++) {
+        const struct rows now = vp_run_rows(r, i % bands);
+        char *to = r->input[k] + (size_t)(i % r->plan->window) * r->slot;
+        int64_t had = 0;
+        if (i % bands > 0) {
+            const struct rows before = vp_run_rows(r, i % bands - 1);
+            const char *from = r->input[k] + (size_t)((i - 1) % r->plan->window) * r->slot;
+            had = before.yb - now.ya;
+            memmove(to, from + (size_t)(now.ya - before.ya) * row, (size_t)had * row);
+        } else if (i > 0 && r->p->single[k] && vp_reader_seek(r->e->reader[k], 0, err)) {
+            return -1; /* it comes with every page */
+        }
+        const int64_t more = now.yb - now.ya - had, got = read_rows(r, k, more, to + (size_t)had * row, err);
+        if (got < more)
+            return got < 0 ? -1 : i - g;
+    }
+    return n;
 }
 
 /* n planes of stack k, the first being plane g. Returns how many came. */
@@ -122,12 +174,14 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
         return read_pages(r, g, n, err);
     struct vp_reader *reader = e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
-    const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->input_n[0] * (r->yb - r->ya);
+    const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->input_n[0] * (r->rows.yb - r->rows.ya);
     const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
     const int threads = r->io_threads;
     int64_t got = pages;
     if (r->p->lines)
         return read_lines(r, k, g, n, err);
+    if (r->flow)
+        return read_bands(r, k, g, n, err);
     void **to = malloc((size_t)pages * sizeof *to);
 
     if (!to)
@@ -138,8 +192,8 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     struct vp_wanted w = {VP_NEXT, pages, .threads = threads};
     if (r->plan->bands > 1) {
         w.page = g * inner;
-        w.y0 = r->ya - r->before[1];
-        w.y1 = r->yb - r->before[1];
+        w.y0 = r->rows.ya - r->before[1];
+        w.y1 = r->rows.yb - r->before[1];
     }
     got = vp_reader_read(reader, &w, to, err);
     if (got > 0 && stored != e->held) {
@@ -154,6 +208,12 @@ static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool sing
     return got < 0 ? -1 : got / inner;
 }
 
+/* So many planes of input as pages. */
+static int64_t pages_of(const struct run *r, int64_t planes)
+{
+    return r->flow ? planes / r->plan->bands : planes * r->inner;
+}
+
 /* All planes are there. A pipe that did not say how many it has must end here as well. */
 static int check_ends(struct run *r, struct vp_err *err)
 {
@@ -166,7 +226,7 @@ static int check_ends(struct run *r, struct vp_err *err)
         const int more = vp_reader_stack(reader)->pages < 0 ? vp_reader_skip(reader, 1, err) : 0;
         if (more)
             return more < 0 ? -1 : vp_fail(err, VP_ERUN, "%s has more pages than the %lld of %s",
-                                           vp_reader_name(reader), (long long)(r->input_total * r->inner), known);
+                                           vp_reader_name(reader), (long long)pages_of(r, r->input_total), known);
     }
     return 0;
 }
@@ -177,13 +237,14 @@ static const char *name_of(const struct run *r)
     return reader ? vp_reader_name(reader) : "the input";
 }
 
-static int read_all(struct run *r, struct vp_err *err)
+int vp_run_read(void *ctx, struct vp_err *err)
 {
+    struct run *r = ctx;
     const struct vp_problem *p = r->p;
 
     for (int k = 0; k < r->stacks; k++) {
         const double t = vp_now();
-        if (p->single[k]) {
+        if (p->single[k] && !r->flow) {
             const int64_t got = read_planes(r, k, 0, 1, true, err);
             if (got != 1)
                 return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: no page", vp_reader_name(r->e->reader[k]));
@@ -191,7 +252,8 @@ static int read_all(struct run *r, struct vp_err *err)
         r->read_s += vp_now() - t;
     }
     const int64_t few = r->p->lines ? vp_max64(1, PIPE_BYTES / (int64_t)r->slot) : 1;
-    const int64_t batch = r->pipe ? few : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
+    const int64_t batch = r->pipe || r->flow ? few
+                                             : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));
     for (;;) {
         pthread_mutex_lock(&r->lock);
         int64_t room = 0;
@@ -205,7 +267,7 @@ static int read_all(struct run *r, struct vp_err *err)
         const double t = vp_now();
         int64_t got = n;
         for (int k = 0, first = -1; k < r->stacks; k++) {
-            if (p->single[k])
+            if (p->single[k] && !r->flow)
                 continue;
             const int64_t here = read_planes(r, k, g, n, false, err);
             if (here < 0)
@@ -232,9 +294,9 @@ static int read_all(struct run *r, struct vp_err *err)
         return 0;
     const int64_t total = r->input_total, nz = r->input_n[2], shrinks = -r->before[2] - r->behind[2];
     if (total < VP_UNKNOWN && r->have < total)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r), (long long)(total * r->inner),
-                       (long long)(r->have * r->inner));
-    if (nz < VP_UNKNOWN && r->have % nz)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", name_of(r), (long long)pages_of(r, total),
+                       (long long)pages_of(r, r->have));
+    if (nz < VP_UNKNOWN && !r->flow && r->have % nz)
         return vp_fail(err, VP_ERUN, "%s: the pages end inside an image: expected a multiple of %lld, got %lld",
                        vp_reader_name(r->e->reader[0]), (long long)(nz * r->inner), (long long)(r->have * r->inner));
     if (nz >= VP_UNKNOWN && r->have > 0 && r->have <= shrinks)
@@ -247,9 +309,4 @@ static int read_all(struct run *r, struct vp_err *err)
     pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->lock);
     return 0;
-}
-
-int vp_run_read(void *ctx, struct vp_err *err)
-{
-    return read_all(ctx, err);
 }

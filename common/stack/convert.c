@@ -11,27 +11,40 @@ enum { BLOCK = 1024 };
 /* Rounds to nearest even for |v| < 2^51 (default rounding mode); unlike rint() it vectorises everywhere. */
 #define ROUND_MAGIC 6755399441055744.0
 
-static void load(double *restrict d, enum vp_type type, const void *restrict src, int n)
-{
-#define LOAD(T)                                                                                              \
-    do {                                                                                                     \
-        const T *s = src;                                                                                    \
-        for (int i = 0; i < n; i++)                                                                          \
-            d[i] = (double)s[i];                                                                             \
+/* dst[i] = src[i], where that needs no rounding but to TO. */
+#define SPREAD(T, TO)                                                                                                  \
+    do {                                                                                                               \
+        const T *s = src;                                                                                              \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            dst[i] = (TO)s[i];                                                                                         \
     } while (0)
+
+static void load(double *restrict dst, enum vp_type type, const void *restrict src, int n)
+{
     switch (type) {
-    case VP_U8: LOAD(uint8_t); break;
-    case VP_U16: LOAD(uint16_t); break;
-    case VP_U32: LOAD(uint32_t); break;
-    case VP_U64: LOAD(uint64_t); break;
-    case VP_I8: LOAD(int8_t); break;
-    case VP_I16: LOAD(int16_t); break;
-    case VP_I32: LOAD(int32_t); break;
-    case VP_I64: LOAD(int64_t); break;
-    case VP_F32: LOAD(float); break;
-    default: memcpy(d, src, (size_t)n * sizeof *d); break;
+    case VP_U8: SPREAD(uint8_t, double); break;
+    case VP_U16: SPREAD(uint16_t, double); break;
+    case VP_U32: SPREAD(uint32_t, double); break;
+    case VP_U64: SPREAD(uint64_t, double); break;
+    case VP_I8: SPREAD(int8_t, double); break;
+    case VP_I16: SPREAD(int16_t, double); break;
+    case VP_I32: SPREAD(int32_t, double); break;
+    case VP_I64: SPREAD(int64_t, double); break;
+    case VP_F32: SPREAD(float, double); break;
+    default: memcpy(dst, src, (size_t)n * sizeof *dst); break;
     }
-#undef LOAD
+}
+
+/* The exact widenings to f32. */
+static bool widen_f32(float *restrict dst, const void *restrict src, enum vp_type type, int64_t n)
+{
+    switch (type) {
+    case VP_U8: SPREAD(uint8_t, float); return true;
+    case VP_U16: SPREAD(uint16_t, float); return true;
+    case VP_I8: SPREAD(int8_t, float); return true;
+    case VP_I16: SPREAD(int16_t, float); return true;
+    default: return false;
+    }
 }
 
 /* Round and clamp to whole numbers in [lo, hi], |lo|, |hi| <= 2^32, in place. */
@@ -51,30 +64,6 @@ static int64_t clamp_small(double *d, int n, double lo, double hi)
     return bad;
 }
 
-static int64_t store_u64(uint64_t *dst, const double *d, int n)
-{
-    int64_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        const double v = rint(d[i]);
-        const bool ok = v >= 0 && v < 0x1p64;
-        bad += !ok;
-        dst[i] = ok ? (uint64_t)v : v > 0 ? UINT64_MAX : 0;
-    }
-    return bad;
-}
-
-static int64_t store_i64(int64_t *dst, const double *d, int n)
-{
-    int64_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        const double v = rint(d[i]);
-        const bool ok = v >= -0x1p63 && v < 0x1p63;
-        bad += !ok;
-        dst[i] = ok ? (int64_t)v : v > 0 ? INT64_MAX : v < 0 ? INT64_MIN : 0;
-    }
-    return bad;
-}
-
 static int64_t store(void *restrict dst, enum vp_type type, double *restrict d, int n)
 {
     int64_t bad = 0;
@@ -85,6 +74,16 @@ static int64_t store(void *restrict dst, enum vp_type type, double *restrict d, 
         for (int i = 0; i < n; i++)                                                                          \
             o[i] = (T)(VIA)d[i];                                                                             \
     } while (0)
+#define STORE_64(T, LEAST, MOST, BEYOND)                                                                     \
+    do {                                                                                                     \
+        T *o = dst;                                                                                          \
+        for (int i = 0; i < n; i++) {                                                                        \
+            const double v = rint(d[i]);                                                                     \
+            const bool ok = v >= (double)LEAST && v < BEYOND;                                                \
+            bad += !ok;                                                                                      \
+            o[i] = ok ? (T)v : v > 0 ? MOST : v < 0 ? LEAST : 0;                                             \
+        }                                                                                                    \
+    } while (0)
     switch (type) {
     case VP_U8: STORE(uint8_t, int32_t); break;
     case VP_U16: STORE(uint16_t, int32_t); break;
@@ -92,8 +91,8 @@ static int64_t store(void *restrict dst, enum vp_type type, double *restrict d, 
     case VP_I8: STORE(int8_t, int32_t); break;
     case VP_I16: STORE(int16_t, int32_t); break;
     case VP_I32: STORE(int32_t, int32_t); break;
-    case VP_U64: bad = store_u64(dst, d, n); break;
-    case VP_I64: bad = store_i64(dst, d, n); break;
+    case VP_U64: STORE_64(uint64_t, 0, UINT64_MAX, 0x1p64); break;
+    case VP_I64: STORE_64(int64_t, INT64_MIN, INT64_MAX, 0x1p63); break;
     case VP_F32: {
         float *o = dst;
         for (int i = 0; i < n; i++) {
@@ -105,74 +104,37 @@ static int64_t store(void *restrict dst, enum vp_type type, double *restrict d, 
     default: memcpy(dst, d, (size_t)n * sizeof *d); break;
     }
 #undef STORE
+#undef STORE_64
     return bad;
 }
 
-/* The exact widenings to f32. */
-static bool widen_f32(float *restrict dst, const void *restrict src, enum vp_type type, int64_t n)
-{
-#define WIDEN(T)                                                                                             \
-    do {                                                                                                     \
-        const T *s = src;                                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                      \
-            dst[i] = (float)s[i];                                                                            \
-    } while (0)
-    switch (type) {
-    case VP_U8: WIDEN(uint8_t); return true;
-    case VP_U16: WIDEN(uint16_t); return true;
-    case VP_I8: WIDEN(int8_t); return true;
-    case VP_I16: WIDEN(int16_t); return true;
-    default: return false;
-    }
-#undef WIDEN
-}
-
-/* Between the 64-bit integers: what lies beyond 2^53 is not rounded. */
-static int64_t unsigned_to_signed(int64_t *dst, const uint64_t *src, int64_t n)
+/* Between the 64-bit integers, for what lies beyond 2^53 is not rounded: those that both have are the same bits. */
+static int64_t cross(uint64_t *dst, const uint64_t *src, int64_t n, uint64_t clamped)
 {
     int64_t bad = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint64_t v = src[i];
         bad += v > INT64_MAX;
-        dst[i] = v > INT64_MAX ? INT64_MAX : (int64_t)v;
+        dst[i] = v > INT64_MAX ? clamped : v;
     }
     return bad;
 }
 
-static int64_t signed_to_unsigned(uint64_t *dst, const int64_t *src, int64_t n)
+/* Through doubles; undo: what was v * gain + offset becomes v. */
+static int64_t blocks(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n, double gain,
+                      double offset, bool undo)
 {
-    int64_t bad = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t v = src[i];
-        bad += v < 0;
-        dst[i] = v < 0 ? 0 : (uint64_t)v;
-    }
-    return bad;
-}
-
-int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
-                   double gain, double offset)
-{
-    const bool same = gain == 1 && offset == 0;
     const size_t in = vp_type_size(src_type), out = vp_type_size(dst_type);
-    if (same && dst_type == src_type) {
-        memmove(dst, src, (size_t)n * in);
-        return 0;
-    }
-    if (same && dst_type == VP_F32 && widen_f32(dst, src, src_type, n))
-        return 0;
-
-    if (same && src_type == VP_U64 && dst_type == VP_I64)
-        return unsigned_to_signed(dst, src, n);
-    if (same && src_type == VP_I64 && dst_type == VP_U64)
-        return signed_to_unsigned(dst, src, n);
-
+    const bool same = gain == 1 && offset == 0;
     int64_t bad = 0;
     double block[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int m = (int)(n - i < BLOCK ? n - i : BLOCK);
         load(block, src_type, (const char *)src + (size_t)i * in, m);
-        if (!same)
+        if (undo)
+            for (int k = 0; k < m; k++)
+                block[k] = (block[k] - offset) / gain;
+        else if (!same)
             for (int k = 0; k < m; k++)
                 block[k] = block[k] * gain + offset;
         bad += store((char *)dst + (size_t)i * out, dst_type, block, m);
@@ -180,21 +142,27 @@ int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_ty
     return bad;
 }
 
+int64_t vp_convert(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
+                   double gain, double offset)
+{
+    if (gain == 1 && offset == 0) {
+        if (dst_type == src_type) {
+            memmove(dst, src, (size_t)n * vp_type_size(src_type));
+            return 0;
+        }
+        if (dst_type == VP_F32 && widen_f32(dst, src, src_type, n))
+            return 0;
+        if (src_type == VP_U64 && dst_type == VP_I64)
+            return cross(dst, src, n, INT64_MAX);
+        if (src_type == VP_I64 && dst_type == VP_U64)
+            return cross(dst, src, n, 0);
+    }
+    return blocks(dst, dst_type, src, src_type, n, gain, offset, false);
+}
+
 int64_t vp_unscale(void *dst, enum vp_type dst_type, const void *src, enum vp_type src_type, int64_t n,
                    const double scale[2])
 {
-    const double gain = scale[0], offset = scale[1];
-    const size_t in = vp_type_size(src_type), out = vp_type_size(dst_type);
-    if (gain == 1 && offset == 0)
-        return vp_convert(dst, dst_type, src, src_type, n, 1, 0);
-    int64_t bad = 0;
-    double block[BLOCK];
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        const int m = (int)(n - i < BLOCK ? n - i : BLOCK);
-        load(block, src_type, (const char *)src + (size_t)i * in, m);
-        for (int k = 0; k < m; k++)
-            block[k] = (block[k] - offset) / gain;
-        bad += store((char *)dst + (size_t)i * out, dst_type, block, m);
-    }
-    return bad;
+    return scale[0] == 1 && scale[1] == 0 ? vp_convert(dst, dst_type, src, src_type, n, 1, 0)
+                                          : blocks(dst, dst_type, src, src_type, n, scale[0], scale[1], true);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TIFF from a file that can be read anywhere. All directories are walked at open, so the number of pages and
- * any cut are known before work starts. Plain strips are read straight to where they belong; pages that need
+/* TIFF, or samples alone, from a file that can be read anywhere. All directories are walked at open, so the number of
+ * pages and any cut are known before work starts. Plain strips are read straight to where they belong; pages that need
  * a decoder go through libtiff. */
 #include "base/err.h"
 #include "base/size.h"
@@ -33,9 +33,10 @@ struct file {
     struct vp_source source;
     struct vp_tiff tiff;
     int fd;
+    char *memory; /* in the place of a file */
     uint64_t size;
     struct page *pages; /* one an image: `channels` pages of the stack */
-    bool one_directory; /* an ImageJ stack: pages[0] stands for all, one behind the other */
+    bool one_directory; /* an ImageJ stack, or samples alone: pages[0] stands for all, one behind the other */
     bool decode; /* some page needs libtiff */
     struct vp_libtiff_reader *libtiff;
     pthread_mutex_t lock; /* of all below, for rows() in several threads */
@@ -53,28 +54,23 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
         if (t->page < 0)
             return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->name,
                            (unsigned long long)f->size);
-        return vp_fail(
-            err, VP_ERUN, "%s: page %lld: truncated: expected its directory up to byte %llu, got %llu bytes",
-            t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)f->size);
+        return vp_tiff_fail(t, err, "truncated: expected its directory up to byte %llu, got %llu bytes",
+                            (unsigned long long)(offset + n), (unsigned long long)f->size);
     }
-    const bool inside = offset >= f->window_at && offset + n <= f->window_at + f->window_n;
-    if (!inside && n <= WINDOW) {
-        const int64_t got = vp_pread_all(f->fd, f->window, WINDOW, offset);
+    const bool windowed = n <= WINDOW;
+    if (!windowed || offset < f->window_at || offset + n > f->window_at + f->window_n) {
+        const int64_t got = vp_pread_all(f->fd, windowed ? f->window : buf, windowed ? WINDOW : n, offset);
         if (got < 0)
             return vp_fail_errno(err, "%s", t->name);
-        f->window_at = offset;
-        f->window_n = (size_t)got;
+        if ((size_t)got < n)
+            return vp_tiff_fail(t, err, "truncated while it is read");
+        if (windowed) {
+            f->window_at = offset;
+            f->window_n = (size_t)got;
+        }
     }
-    if (offset >= f->window_at && offset + n <= f->window_at + f->window_n) {
+    if (windowed)
         memcpy(buf, f->window + (offset - f->window_at), n);
-        return 0;
-    }
-    const int64_t got = vp_pread_all(f->fd, buf, n, offset);
-    if (got < 0)
-        return vp_fail_errno(err, "%s", t->name);
-    if ((size_t)got < n)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", t->name,
-                       (long long)t->page);
     return 0;
 }
 
@@ -94,16 +90,15 @@ static int check_data(struct file *f, const struct vp_ifd *d, int64_t page, stru
         uint64_t have = 0;
         for (int64_t i = 0; i < d->n_strips; i++) {
             if (d->offset[i] > f->size || d->count[i] > f->size - d->offset[i])
-                return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %s up to byte %llu, got %llu bytes",
-                               f->source.name, (long long)page, kind,
-                               (unsigned long long)(d->offset[i] + d->count[i]), (unsigned long long)f->size);
+                return vp_tiff_fail(&f->tiff, err, "truncated: expected %s up to byte %llu, got %llu bytes", kind,
+                                    (unsigned long long)(d->offset[i] + d->count[i]), (unsigned long long)f->size);
             have += d->count[i];
         }
         have = have ? have : f->size;
         const double bytes = (double)vp_form_row_bytes(&d->form, d->form.nx) * (double)d->form.ny;
         if (bytes / EXPANSION > (double)have)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: %llu bytes of %s cannot hold %.0f", f->source.name,
-                           (long long)page, (unsigned long long)have, kind, bytes);
+            return vp_tiff_fail(&f->tiff, err, "%llu bytes of %s cannot hold %.0f", (unsigned long long)have, kind,
+                                bytes);
         f->decode = true;
         for (int whole = 0; whole < 2; whole++) {
             const uint64_t need = vp_libtiff_need(d, whole);
@@ -137,9 +132,7 @@ static int imagej_pages(struct file *f, const struct vp_ifd *d, struct vp_err *e
         return 0;
     const int64_t there = (int64_t)((f->size - f->pages[0].data) / page_bytes);
     if (there < images)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %zu bytes, got %llu", f->source.name,
-                       (long long)there, page_bytes,
-                       (unsigned long long)((f->size - f->pages[0].data) % page_bytes));
+        return cut_page(f, there, (f->size - f->pages[0].data) % page_bytes, err);
     f->source.stack.pages = images;
     f->one_directory = true;
     return 0;
@@ -190,8 +183,7 @@ static int walk(struct file *f, uint64_t first, bool all, struct vp_err *err)
     for (uint64_t at = first; at && !rc; at = d.next) {
         f->tiff.page = n;
         if (at == mark) {
-            rc = vp_fail(err, VP_ERUN, "%s: page %lld: the chain of directories returns to byte %llu",
-                         f->source.name, (long long)n, (unsigned long long)at);
+            rc = vp_tiff_fail(&f->tiff, err, "the chain of directories returns to byte %llu", (unsigned long long)at);
             break;
         }
         if (++lap == power) {
@@ -227,7 +219,9 @@ static int begin(struct vp_source *source, int64_t page, struct vp_err *err)
 
 static int read_at(struct file *f, int64_t page, uint64_t offset, void *buf, size_t n, struct vp_err *err)
 {
-    const int64_t got = vp_pread_all(f->fd, buf, n, offset);
+    if (f->memory)
+        memcpy(buf, f->memory + offset, n);
+    const int64_t got = f->memory ? (int64_t)n : vp_pread_all(f->fd, buf, n, offset);
     if (got < 0)
         return vp_fail_errno(err, "%s", f->source.name);
     if ((size_t)got < n) /* it was whole at open */
@@ -257,8 +251,7 @@ static int load_directory(struct file *f, int64_t page, struct vp_err *err)
 static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *buf, size_t row,
                   struct vp_err *err)
 {
-    enum { FEW = 32 };
-    uint64_t few[FEW], *offset = few;
+    uint64_t *offset = NULL;
     int64_t per = 0, first = 0, n = 0;
     pthread_mutex_lock(&f->lock);
     int rc = load_directory(f, page, err);
@@ -266,12 +259,10 @@ static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *bu
         per = f->ifd.rows_per_strip;
         first = y0 / per;
         n = (y1 - 1) / per + 1 - first;
-        if (n > FEW)
-            offset = vp_alloc_raw((size_t)n, sizeof *offset, "a strip table", err);
+        offset = vp_alloc_raw((size_t)n, sizeof *offset, "a strip table", err);
+        rc = offset ? 0 : -1;
         if (offset)
             memcpy(offset, f->ifd.offset + first, (size_t)n * sizeof *offset);
-        else
-            rc = -1;
     }
     pthread_mutex_unlock(&f->lock);
     for (int64_t y = y0; !rc && y < y1;) {
@@ -281,8 +272,7 @@ static int strips(struct file *f, int64_t page, int64_t y0, int64_t y1, char *bu
         buf += (size_t)m * row;
         y += m;
     }
-    if (offset != few)
-        free(offset);
+    free(offset);
     return rc;
 }
 
@@ -292,18 +282,15 @@ static int rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y1, 
     const struct vp_stack *s = &source->stack;
     const size_t size = vp_type_size(s->type), row = (size_t)s->nx * size, n = (size_t)(y1 - y0) * row;
     if (f->decode) {
-        const uint64_t before = f->libtiff ? vp_libtiff_reader_bytes(f->libtiff) : 0;
-        if (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, err))
+        if (!f->libtiff && vp_libtiff_reader_open(&f->libtiff, f->fd, source->name, &source->bytes, err))
             return -1;
         const int64_t image = page / source->channels;
-        const int rc = vp_libtiff_reader_rows(f->libtiff, f->pages[image].ifd, s, image, page % source->channels,
-                                              source->channels, y0, y1, buf, err);
-        source->bytes += vp_libtiff_reader_bytes(f->libtiff) - before;
-        return rc;
+        return vp_libtiff_reader_rows(f->libtiff, f->pages[image].ifd, s, image, page % source->channels,
+                                      source->channels, y0, y1, buf, err);
     }
     const int64_t entry = f->one_directory ? 0 : page;
     const uint64_t behind = f->one_directory ? (uint64_t)page * vp_page_bytes(s) : 0;
-    const int rc = f->pages[entry].data
+    const int rc = f->one_directory || f->pages[entry].data
                        ? read_at(f, page, f->pages[entry].data + behind + (uint64_t)y0 * row, buf, n, err)
                        : strips(f, page, y0, y1, buf, row, err);
     if (!rc && f->tiff.swap)
@@ -324,7 +311,9 @@ static void close_file(struct vp_source *source)
 {
     struct file *f = (struct file *)source;
     vp_libtiff_reader_close(f->libtiff);
-    close(f->fd);
+    if (f->fd >= 0)
+        close(f->fd);
+    free(f->memory);
     vp_ifd_free(&f->ifd);
     pthread_mutex_destroy(&f->lock);
     vp_stack_free(&source->stack);
@@ -333,15 +322,18 @@ static void close_file(struct vp_source *source)
     free(f);
 }
 
-int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+/* `pages`: of its table; NULL without memory. */
+static struct file *new_file(int fd, const char *name, int64_t pages, struct vp_err *err)
 {
     struct file *f = calloc(1, sizeof *f);
     char *copy = strdup(name);
-    if (!f || !copy) {
+    if (!f || !copy || (pages && !(f->pages = calloc((size_t)pages, sizeof *f->pages)))) {
         free(f);
         free(copy);
-        close(fd);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        if (fd >= 0)
+            close(fd);
+        vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        return NULL;
     }
     f->source = (struct vp_source){.name = copy, .begin = begin, .rows = rows, .rest = rest, .close = close_file,
                                    .seekable = true, .channels = 1};
@@ -349,6 +341,29 @@ int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_e
     f->fd = fd;
     f->ifd_page = -1;
     pthread_mutex_init(&f->lock, NULL);
+    return f;
+}
+
+int vp_source_file_of(struct vp_source **out, int fd, const char *name, const struct vp_samples_at *r,
+                      struct vp_err *err)
+{
+    struct file *f = new_file(fd, name, 1, err);
+    if (!f)
+        return -1;
+    f->source.stack = r->stack;
+    f->source.by_rows = f->one_directory = true;
+    f->pages[0].data = r->skip;
+    f->tiff.swap = r->swap;
+    f->memory = r->memory;
+    *out = &f->source;
+    return 0;
+}
+
+int vp_source_file(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+{
+    struct file *f = new_file(fd, name, 0, err);
+    if (!f)
+        return -1;
     struct stat st;
     uint64_t first;
     unsigned char start[8];

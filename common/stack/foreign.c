@@ -111,10 +111,7 @@ static int imagej(struct vp_meta *m, const char *text, size_t len, const struct 
     /* as ImageJ does: numbers per cm where micrometres are spoken of */
     const double flat = r->unit == RESOLUTION_CM && mm == 1e-3 ? 10 : mm;
     const double spacing = fabs(line_number(text, len, "spacing", 0));
-    const int rc = spacing > 0
-                       ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", flat / r->x, flat / r->y, mm * spacing)
-                       : vp_meta_setf(m, "voxel", "%.9g %.9g", flat / r->x, flat / r->y);
-    return rc || vp_meta_set(m, "unit", "mm") ? -1 : 0;
+    return vp_meta_voxel(m, flat / r->x, flat / r->y, mm * spacing);
 }
 
 /* tifffile: {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Pages along an axis with another name than
@@ -193,6 +190,13 @@ int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, const struc
     if (rc < 0 || (!rc && shaped(m, text, len)))
         return -1;
     return describe(m, text, len);
+}
+
+int vp_meta_voxel(struct vp_meta *m, double x, double y, double z)
+{
+    const int rc = z > 0 ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", x, y, z)
+                         : vp_meta_setf(m, "voxel", "%.9g %.9g", x, y);
+    return rc || vp_meta_set(m, "unit", "mm") ? -1 : 0;
 }
 
 bool vp_voxel_mm(const struct vp_meta *m, double v[2])

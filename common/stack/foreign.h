@@ -19,6 +19,8 @@ double vp_unit_mm(const char *unit);
  * behind it our lines. malloc'd. */
 char *vp_description(const struct vp_stack *s);
 
+/* Say the size of a voxel in mm; z <= 0: it is not known. -1 if out of memory. */
+int vp_meta_voxel(struct vp_meta *m, double x, double y, double z);
 /* Size of a voxel in mm, for the resolution tags; false if it is not known. */
 bool vp_voxel_mm(const struct vp_meta *m, double v[2]);
 

@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void refuse(struct vp_form *f, const char *hint)
-{
-    snprintf(f->hint, sizeof f->hint, "%s", hint);
-}
-
 /* The smallest type of at least `bits` bits; VP_N_TYPES if there is none. */
 static enum vp_type holder(uint32_t format, uint32_t bits)
 {
@@ -35,6 +30,7 @@ static void judge_colours(struct vp_form *f)
             snprintf(f->problem, n, "a palette of %u samples of %u bits: expected one of at most 16", f->samples,
                      f->bits);
         f->channels = 3;
+        f->wide_map = f->wide_map && !f->coarse_map;
         f->type = f->wide_map ? VP_U16 : VP_U8;
     } else if (f->photometric == PHOTO_YCBCR) {
         if (f->samples != 3 || f->bits != 8 || f->format != 1)
@@ -44,7 +40,7 @@ static void judge_colours(struct vp_form *f)
         f->rgba = f->compression != CODEC_JPEG; /* as JPEG it comes out of the decoder as RGB */
     }
     if (*f->problem)
-        refuse(f, "convert it to RGB first, as with: tiff2rgba FILE OUT");
+        f->hint = "convert it to RGB first, as with: tiff2rgba FILE OUT";
 }
 
 void vp_form_judge(struct vp_form *f)
@@ -63,33 +59,22 @@ void vp_form_judge(struct vp_form *f)
     f->invert = f->photometric == PHOTO_WHITE_IS_ZERO && f->format != 3;
     if (f->mixed) {
         snprintf(f->problem, n, "samples of different widths or formats in one pixel");
-        refuse(f, "convert it first to samples of one type");
+        f->hint = "convert it first to samples of one type";
     } else if (f->format < 1 || f->format > 3) {
         snprintf(f->problem, n, "samples of format %u%s: expected integers or floating-point numbers", f->format,
                  f->format == 5 || f->format == 6 ? " (complex numbers)" : "");
-        refuse(f, "write the real and the imaginary part as pages of their own first");
+        f->hint = "write the real and the imaginary part as pages of their own first";
     } else if ((f->type = holder(f->format, f->bits)) == VP_N_TYPES) {
         if (f->format == 3)
             snprintf(f->problem, n, "floating-point samples of %u bits: expected 16, 24, 32 or 64", f->bits);
         else
             snprintf(f->problem, n, "samples of %u bits: expected 1 to 32, or 64", f->bits);
-        refuse(f, "convert it first to one of them");
+        f->hint = "convert it first to one of them";
     } else {
         judge_colours(f);
     }
     f->direct = !*f->problem && f->samples == 1 && f->channels == 1 && f->orientation == 1 &&
                 f->bits == 8 * vp_type_size(f->type);
-}
-
-void vp_form_map(struct vp_form *f, const uint64_t *map, int64_t n)
-{
-    f->coarse_map = true;
-    f->wide_map = false;
-    for (int64_t i = 0; i < n; i++)
-        f->coarse_map = f->coarse_map && map[i] < 256;
-    /* 8 bits come as v * 257, or as v * 256. */
-    for (int64_t i = 0; i < n && !f->coarse_map; i++)
-        f->wide_map = f->wide_map || ((map[i] & 0xff) && (map[i] & 0xff) != map[i] >> 8);
 }
 
 size_t vp_form_row_bytes(const struct vp_form *f, int64_t n)
@@ -234,37 +219,27 @@ void vp_form_place(const struct vp_form *f, int64_t rows, ptrdiff_t *origin, ptr
 
 static const char *channel_name(const struct vp_form *f, int64_t i)
 {
-    static const char *const rgb[] = {"red", "green", "blue"},
-                             *const cmyk[] = {"cyan", "magenta", "yellow", "black"}, *const lab[] = {"L", "a", "b"},
-                             *const xyz[] = {"X", "Y", "Z"}, *const grey[] = {"grey"};
-    const char *const *names = NULL;
-    int64_t n = 0;
-    switch (f->photometric) {
-    case PHOTO_WHITE_IS_ZERO:
-    case PHOTO_BLACK_IS_ZERO: names = grey, n = 1; break;
-    case PHOTO_RGB:
-    case PHOTO_PALETTE:
-    case PHOTO_YCBCR: names = rgb, n = 3; break;
-    case PHOTO_CMYK: names = cmyk, n = 4; break;
-    case PHOTO_LAB: names = lab, n = 3; break;
-    case PHOTO_LOGLUV: names = xyz, n = 3; break;
-    default: break;
-    }
-    return i < n ? names[i] : n && i == n && (f->extra == 1 || f->extra == 2) ? "alpha" : "extra";
-}
-
-static int name_channels(struct vp_meta *m, const struct vp_form *f)
-{
-    enum { MOST = 16 };
-    if (f->channels > MOST)
-        return 0;
-    char names[16 * MOST] = "";
-    for (int64_t i = 0; i < f->channels; i++)
-        strcat(strcat(names, i ? " " : ""), channel_name(f, i));
-    return vp_meta_set(m, "channels", names);
+    static const struct { uint32_t photometric; int n; const char *name[4]; } known[] = {
+        {PHOTO_WHITE_IS_ZERO, 1, {"grey"}},
+        {PHOTO_BLACK_IS_ZERO, 1, {"grey"}},
+        {PHOTO_RGB, 3, {"red", "green", "blue"}},
+        {PHOTO_PALETTE, 3, {"red", "green", "blue"}},
+        {PHOTO_YCBCR, 3, {"red", "green", "blue"}},
+        {PHOTO_CMYK, 4, {"cyan", "magenta", "yellow", "black"}},
+        {PHOTO_LAB, 3, {"L", "a", "b"}},
+        {PHOTO_LOGLUV, 3, {"X", "Y", "Z"}},
+    };
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (known[k].photometric == f->photometric && i <= known[k].n)
+            return i < known[k].n ? known[k].name[i] : f->extra == 1 || f->extra == 2 ? "alpha" : "extra";
+    return "extra";
 }
 
 int vp_form_axes(struct vp_meta *m, const struct vp_form *f, int64_t images)
 {
-    return name_channels(m, f) || vp_axes_channels(m, f->channels, images) ? -1 : 0;
+    enum { MOST = 16 };
+    char names[16 * MOST] = "";
+    for (int64_t i = 0; i < f->channels && f->channels <= MOST; i++)
+        strcat(strcat(names, i ? " " : ""), channel_name(f, i));
+    return (*names && vp_meta_set(m, "channels", names)) || vp_axes_channels(m, f->channels, images) ? -1 : 0;
 }

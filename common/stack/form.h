@@ -26,8 +26,8 @@ struct vp_form {
     bool invert;                /* zero is white */
     bool rgba;                  /* colours are computed by libtiff's RGBA interface */
     bool turned;                /* rows are stored as columns */
-    /* Why no page can be made of it ("complex samples: ..."), and the way out, or "". */
-    char problem[160], hint[100];
+    char problem[160];          /* why no page can be made of it ("complex samples: ..."), or "" */
+    const char *hint;           /* the way out of that */
 };
 
 void vp_form_judge(struct vp_form *f);
@@ -35,8 +35,13 @@ void vp_form_judge(struct vp_form *f);
 static inline int64_t vp_form_nx(const struct vp_form *f) { return f->turned ? f->ny : f->nx; }
 static inline int64_t vp_form_ny(const struct vp_form *f) { return f->turned ? f->nx : f->ny; }
 
-/* What a palette of n numbers is like. */
-void vp_form_map(struct vp_form *f, const uint64_t *map, int64_t n);
+/* A number of a palette: to be told before the form is judged, `coarse_map` being true at first. 8 bits come as
+ * v * 257, or as v * 256. */
+static inline void vp_form_colour(struct vp_form *f, uint64_t v)
+{
+    f->coarse_map = f->coarse_map && v < 256;
+    f->wide_map = f->wide_map || ((v & 0xff) && (v & 0xff) != v >> 8);
+}
 
 /* Bytes of a row of n stored pixels, of all their samples or (planar) of one; 0 if too many. */
 size_t vp_form_row_bytes(const struct vp_form *f, int64_t n);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/foreign.h"
+#include "stack/outfile.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <errno.h>
@@ -58,7 +59,8 @@ static void leave_if_broken(TIFF **tiff)
 /* A position of our own in a descriptor that others read too. */
 struct io {
     int fd, error; /* errno of the first failure */
-    uint64_t position, bytes;
+    uint64_t position;
+    _Atomic uint64_t *read; /* counts bytes; or NULL */
 };
 
 static tmsize_t io_read(thandle_t h, void *buf, tmsize_t n)
@@ -70,26 +72,20 @@ static tmsize_t io_read(thandle_t h, void *buf, tmsize_t n)
         return 0;
     }
     io->position += (uint64_t)got;
-    io->bytes += (uint64_t)got;
+    if (io->read)
+        *io->read += (uint64_t)got;
     return (tmsize_t)got;
 }
 
 static tmsize_t io_write(thandle_t h, void *buf, tmsize_t n)
 {
     struct io *io = h;
-    tmsize_t done = 0;
-    while (done < n) {
-        const ssize_t k = pwrite(io->fd, (const char *)buf + done, (size_t)(n - done), (off_t)io->position);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0) {
-            io->error = io->error ? io->error : errno;
-            return -1;
-        }
-        done += k;
-        io->position += (uint64_t)k;
+    if (vp_write_two(io->fd, (off_t)io->position, buf, (size_t)n, NULL, 0, "", NULL)) {
+        io->error = io->error ? io->error : errno;
+        return -1;
     }
-    return done;
+    io->position += (uint64_t)n;
+    return n;
 }
 
 static toff_t io_size(thandle_t h)
@@ -115,21 +111,10 @@ static int io_close(thandle_t h)
     return 0;
 }
 
-static int io_map(thandle_t h, void **base, toff_t *size)
-{
-    (void)h, (void)base, (void)size;
-    return 0;
-}
-
-static void io_unmap(thandle_t h, void *base, toff_t size)
-{
-    (void)h, (void)base, (void)size;
-}
-
 static TIFF *open_tiff(struct io *io, const char *name, const char *mode)
 {
     init();
-    return TIFFClientOpen(name, mode, io, io_read, io_write, io_seek, io_close, io_size, io_map, io_unmap);
+    return TIFFClientOpen(name, mode, io, io_read, io_write, io_seek, io_close, io_size, NULL, NULL);
 }
 
 /* An error of libtiff, with the system's if there was one. */
@@ -163,14 +148,15 @@ struct vp_libtiff_reader {
     size_t cache_bytes, block_room;
 };
 
-int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, struct vp_err *err)
+int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, _Atomic uint64_t *bytes,
+                           struct vp_err *err)
 {
     struct vp_libtiff_reader *r = calloc(1, sizeof *r);
     if (!r || !(r->name = strdup(name))) {
         free(r);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
-    r->io.fd = fd;
+    r->io = (struct io){.fd = fd, .read = bytes};
     r->tiff = open_tiff(&r->io, name, "rmh"); /* m: no mapping; h: no directory yet */
     if (!r->tiff) {
         failed(&r->io, name, 0, err);
@@ -179,11 +165,6 @@ int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *n
     }
     *out = r;
     return 0;
-}
-
-uint64_t vp_libtiff_reader_bytes(const struct vp_libtiff_reader *r)
-{
-    return r->io.bytes;
 }
 
 void vp_libtiff_reader_close(struct vp_libtiff_reader *r)
@@ -232,21 +213,12 @@ static void get_form(struct vp_libtiff_reader *r, struct vp_form *f)
                           .compression = compression, .extra = n_extra ? extra[0] : 0};
     r->map[0] = r->map[1] = r->map[2] = NULL;
     if (photometric == PHOTO_PALETTE && bits <= 16 && TIFFGetField(t, TIFFTAG_COLORMAP, &map[0], &map[1], &map[2])) {
-        bool coarse = true, wide = false;
+        f->coarse_map = true;
         for (int c = 0; c < 3; c++) {
-            uint64_t block[256];
-            for (int64_t i = 0; i < (int64_t)1 << bits; i += 256) {
-                const int64_t left = ((int64_t)1 << bits) - i, n = left < 256 ? left : 256;
-                for (int64_t k = 0; k < n; k++)
-                    block[k] = map[c][i + k];
-                vp_form_map(f, block, n);
-                coarse = coarse && f->coarse_map;
-                wide = wide || f->wide_map;
-            }
+            for (int64_t i = 0; i < (int64_t)1 << bits; i++)
+                vp_form_colour(f, map[c][i]);
             r->map[c] = map[c];
         }
-        f->coarse_map = coarse;
-        f->wide_map = wide && !coarse;
     }
     vp_form_judge(f);
 }
@@ -510,21 +482,20 @@ static bool set_tags(struct vp_libtiff_writer *w)
 {
     const struct vp_stack *s = &w->stack;
     const bool is_float = vp_type_is_float(s->type), is_signed = s->type >= VP_I8 && s->type <= VP_I64;
-    const size_t size = vp_type_size(s->type);
-    bool ok =
-        TIFFSetField(w->tiff, TIFFTAG_IMAGEWIDTH, (uint32_t)s->nx) &&
-        TIFFSetField(w->tiff, TIFFTAG_IMAGELENGTH, (uint32_t)s->ny) &&
-        TIFFSetField(w->tiff, TIFFTAG_BITSPERSAMPLE, (int)(8 * size)) &&
-        TIFFSetField(w->tiff, TIFFTAG_SAMPLESPERPIXEL, 1) &&
-        TIFFSetField(w->tiff, TIFFTAG_SAMPLEFORMAT,
-                     is_float    ? SAMPLEFORMAT_IEEEFP
-                     : is_signed ? SAMPLEFORMAT_INT
-                                 : SAMPLEFORMAT_UINT) &&
-        TIFFSetField(w->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) &&
-        TIFFSetField(w->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) &&
-        TIFFSetField(w->tiff, TIFFTAG_ROWSPERSTRIP, w->rows) &&
-        TIFFSetField(w->tiff, TIFFTAG_COMPRESSION, w->compression) &&
-        TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    const uint32_t tags[][2] = {
+        {TIFFTAG_IMAGEWIDTH, (uint32_t)s->nx},
+        {TIFFTAG_IMAGELENGTH, (uint32_t)s->ny},
+        {TIFFTAG_BITSPERSAMPLE, 8 * (uint32_t)vp_type_size(s->type)},
+        {TIFFTAG_SAMPLESPERPIXEL, 1},
+        {TIFFTAG_SAMPLEFORMAT, is_float ? SAMPLEFORMAT_IEEEFP : is_signed ? SAMPLEFORMAT_INT : SAMPLEFORMAT_UINT},
+        {TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
+        {TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG},
+        {TIFFTAG_ROWSPERSTRIP, w->rows},
+        {TIFFTAG_COMPRESSION, (uint32_t)w->compression},
+    };
+    bool ok = TIFFSetField(w->tiff, TIFFTAG_SOFTWARE, "voxpipe");
+    for (size_t i = 0; ok && i < sizeof tags / sizeof *tags; i++)
+        ok = TIFFSetField(w->tiff, tags[i][0], tags[i][1]);
     /* ImageJ reads deflate, but with a predictor wrongly; who reads zstd has libtiff, or as much */
     if (ok && w->compression == COMPRESSION_ZSTD)
         ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);

@@ -22,12 +22,13 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
 
 struct vp_libtiff_reader;
 
-int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, struct vp_err *err);
+/* bytes: counts what is read. */
+int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, _Atomic uint64_t *bytes,
+                           struct vp_err *err);
 /* Rows [y0, y1) of one of `channels` channels of the image whose directory is at `ifd` into buf; the directory was
  * checked by the caller. */
 int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
                            int64_t channel, int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
-uint64_t vp_libtiff_reader_bytes(const struct vp_libtiff_reader *r);
 void vp_libtiff_reader_close(struct vp_libtiff_reader *r);
 
 struct vp_ifd;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Metadata as ordered `key = value` lines, and their text form in tag 270. */
+#include "base/text.h"
 #include "stack/foreign.h"
 #include "stack/stack.h"
 #include <stdarg.h>
@@ -180,18 +181,21 @@ bool vp_meta_numbers(const struct vp_meta *m, const char *key, int n, double *ou
 
 char *vp_meta_format(const struct vp_meta *m, const char *mark)
 {
-    size_t len = sizeof FIRST_LINE + strlen(mark) + 1;
-    for (int i = 0; i < m->n; i++)
-        len += strlen(mark) + strlen(m->key[i]) + strlen(m->value[i]) + 4;
-    char *text = malloc(len), *p = text;
-    if (!text)
+    FILE *f = vp_text_open();
+    if (!f)
         return NULL;
-    p = stpcpy(stpcpy(p, mark), FIRST_LINE "\n");
-    for (int i = 0; i < m->n; i++) {
-        p = stpcpy(stpcpy(stpcpy(p, mark), m->key[i]), " = ");
-        p = stpcpy(stpcpy(p, m->value[i]), "\n");
-    }
-    return text;
+    fprintf(f, "%s" FIRST_LINE "\n", mark);
+    for (int i = 0; i < m->n; i++)
+        fprintf(f, "%s%s = %s\n", mark, m->key[i], m->value[i]);
+    return vp_text_close(f, NULL);
+}
+
+static void trim(const char **from, const char **to)
+{
+    while (*from < *to && blank(**from))
+        ++*from;
+    while (*to > *from && blank((*to)[-1]))
+        --*to;
 }
 
 /* Lines that begin with `mark`. */
@@ -199,27 +203,15 @@ static int parse_lines(struct vp_meta *m, const char *text, const char *end, con
 {
     const size_t skip = strlen(mark);
     while (text < end) {
-        const char *nl = memchr(text, '\n', (size_t)(end - text));
-        const char *stop = nl ? nl : end;
-        if ((size_t)(stop - text) < skip || memcmp(text, mark, skip)) {
-            text = nl ? nl + 1 : end;
-            continue;
-        }
-        text += skip;
-        const char *eq = memchr(text, '=', (size_t)(stop - text));
-        const char *key = text;
+        const char *nl = memchr(text, '\n', (size_t)(end - text)), *stop = nl ? nl : end, *key = text + skip;
+        const bool marked = (size_t)(stop - text) >= skip && !memcmp(text, mark, skip);
+        const char *eq = marked ? memchr(key, '=', (size_t)(stop - key)) : NULL;
         text = nl ? nl + 1 : end;
         if (!eq)
             continue;
         const char *key_end = eq, *value = eq + 1;
-        while (key < key_end && blank(*key))
-            key++;
-        while (key_end > key && blank(key_end[-1]))
-            key_end--;
-        while (value < stop && blank(*value))
-            value++;
-        while (stop > value && blank(stop[-1]))
-            stop--;
+        trim(&key, &key_end);
+        trim(&value, &stop);
         /* A line that another program damaged is not worth losing the image for. */
         if (key_ok(key, (size_t)(key_end - key)) &&
             append(m, key, (size_t)(key_end - key), value, (size_t)(stop - value)))

@@ -191,9 +191,5 @@ int vp_meta_ome(struct vp_meta *m, const char *text, size_t len)
     /* of one axis to be compared with the pages, when these are counted */
     if (o.clear && o.pixels == 1 && a.n == 1 && vp_meta_setf(m, "sizes", "%lld", (long long)a.size[0]))
         return -1;
-    if (!(x > 0 && y > 0))
-        return 1;
-    const int rc = z > 0 ? vp_meta_setf(m, "voxel", "%.9g %.9g %.9g", x, y, z)
-                         : vp_meta_setf(m, "voxel", "%.9g %.9g", x, y);
-    return rc || vp_meta_set(m, "unit", "mm") ? -1 : 1;
+    return x > 0 && y > 0 && vp_meta_voxel(m, x, y, z) ? -1 : 1;
 }

@@ -169,7 +169,7 @@ static int open_temporary(struct vp_outfile *f, const struct stat *old, struct v
         temporary_used[f->slot] = 0;
         f->slot = -1;
         if (errno != EEXIST)
-            return vp_fail_errno(err, "%s", f->name);
+            break;
     }
     if (f->fd < 0)
         return vp_fail_errno(err, "%s", f->name);
@@ -294,16 +294,6 @@ int vp_outfile_fd(const struct vp_outfile *f)
 const char *vp_outfile_name(const struct vp_outfile *f)
 {
     return f->name;
-}
-
-bool vp_outfile_is_pipe(const struct vp_outfile *f)
-{
-    return f->pipe;
-}
-
-bool vp_outfile_is_temporary(const struct vp_outfile *f)
-{
-    return f->slot >= 0;
 }
 
 int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err)

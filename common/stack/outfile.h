@@ -26,9 +26,6 @@ void vp_outputs_unlink(void);
 
 int vp_outfile_fd(const struct vp_outfile *f);           /* read-write if it is a temporary file */
 const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
-/* not a regular file: pipe, socket, device, terminal */
-bool vp_outfile_is_pipe(const struct vp_outfile *f);
-bool vp_outfile_is_temporary(const struct vp_outfile *f);
 /* The name of it until it is closed; NULL: it is none. */
 const char *vp_outfile_temporary(const struct vp_outfile *f);
 /* Open the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading pages, and rows of them, by several threads where that can be. */
 #include "stack/reader.h"
-#include "stack/share.h"
 #include "stack/source.h"
 
 struct piece {

@@ -34,6 +34,7 @@ struct vp_reader {
     char *raw;
     size_t hold;
     bool spool, seekable, concurrent, failed;
+    bool kept; /* what is read now was read before */
     enum vp_samples samples;
     bool undone; /* the first input's scale, and so those of all */
     struct vp_stack stack, stored; /* as it is read, and as the first input has it */
@@ -54,7 +55,8 @@ struct vp_reader {
     uint64_t bytes; /* read from inputs that nobody uses */
 };
 
-static int open_descriptor(struct vp_reader *r, const char *path, const char *name, struct vp_err *err)
+/* *anywhere: a file that can be read so. One that was already read from goes on from there, like a pipe. */
+static int open_descriptor(struct vp_reader *r, const char *path, const char *name, bool *anywhere, struct vp_err *err)
 {
     int fd;
     if (!strcmp(path, "-")) {
@@ -79,9 +81,11 @@ static int open_descriptor(struct vp_reader *r, const char *path, const char *na
         close(fd);
         return -1;
     }
-    /* A file that was already read from goes on from there, like a pipe. */
-    const bool anywhere = S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-    return r->spool && !anywhere ? vp_spool(fd, name, err) : fd;
+    *anywhere = S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
+    if (!r->spool || *anywhere)
+        return fd;
+    *anywhere = true;
+    return vp_spool(fd, name, err);
 }
 
 const char *vp_reader_disagrees(const struct vp_reader *r)
@@ -123,39 +127,42 @@ static int scale_of(const struct vp_stack *s, const char *name, double scale[2],
     return vp_fail(err, VP_ERUN, "%s: the scale in the metadata: expected a gain that is not 0 and an offset", name);
 }
 
-/* Make values of the samples where they are wanted. */
-static int undo_scale(struct vp_reader *r, struct vp_source **s, struct vp_err *err)
+/* Are values to be made of the samples? */
+static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *err)
 {
     const bool first = !r->stored.nx;
-    double scale[2], of_first[2];
-    if (first && vp_stack_copy(&r->stored, &(*s)->stack))
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", (*s)->name);
+    double of_first[2];
+    if (first && vp_stack_copy(&r->stored, &s->stack))
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", s->name);
     if (r->samples == VP_AS_STORED && first)
         return 0;
-    if (scale_of(&(*s)->stack, (*s)->name, scale, err) ||
-        scale_of(&r->stored, name_of(r, 0), of_first, err))
+    if (scale_of(&s->stack, s->name, s->scale, err) || scale_of(&r->stored, name_of(r, 0), of_first, err))
         return -1;
-    const bool scaled = r->samples == VP_AS_VALUES ? vp_meta_get(&(*s)->stack.meta, "scale") != NULL
-                                                   : r->samples == VP_UPRIGHT && first && scale[0] < 0;
+    s->scaled = r->samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
+                                           : r->samples == VP_UPRIGHT && first && s->scale[0] < 0;
     if (first)
-        r->undone = scaled;
-    if (scaled || r->undone)
-        return vp_source_values(s, scale, err);
-    if (scale[0] == of_first[0] && scale[1] == of_first[1])
+        r->undone = s->scaled;
+    s->scaled = s->scaled || r->undone;
+    if (s->scaled || (s->scale[0] == of_first[0] && s->scale[1] == of_first[1]))
         return 0;
-    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", (*s)->name,
-            scale[0], scale[1], of_first[0], of_first[1]);
+    vp_fail(err, VP_ERUN, "%s: samples with the scale %.9g %.9g, expected %.9g %.9g as in the first input", s->name,
+            s->scale[0], s->scale[1], of_first[0], of_first[1]);
     return vp_hint(err, "undo it in each of them first: img-convert --unscale");
+}
+
+/* Of what comes out of it. */
+static enum vp_type type_of(const struct vp_source *s)
+{
+    return s->scaled ? vp_type_of_values(s->stack.type) : s->stack.type;
 }
 
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
-    const char *path = r->paths.path[i], *name = name_of(r, i);
-    const int fd = open_descriptor(r, path, name, err);
+    const char *name = name_of(r, i);
+    bool file = false;
+    const int fd = open_descriptor(r, r->paths.path[i], name, &file, err);
     if (fd < 0)
         return -1;
-    struct stat st;
-    const bool file = !fstat(fd, &st) && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
     return r->raw ? vp_source_raw(out, fd, name, r->raw, r->hold, err)
            : file ? vp_source_file(out, fd, name, err)
                   : vp_source_stream(out, fd, name, err);
@@ -165,20 +172,19 @@ static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, s
 {
     if (open_stored(r, i, out, err))
         return -1;
-    if (!undo_scale(r, out, err))
+    if (!undo_scale(r, *out, err))
         return 0;
-    if (*out)
-        (*out)->close(*out);
+    (*out)->close(*out);
     return -1;
 }
 
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
 {
     const struct vp_stack *a = &r->stack, *b = &s->stack;
-    if (a->nx != b->nx || a->ny != b->ny || a->type != b->type) {
+    if (a->nx != b->nx || a->ny != b->ny || a->type != type_of(s)) {
         vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
                 (long long)a->nx, (long long)a->ny, vp_type_name(a->type), name_of(r, 0), (long long)b->nx,
-                (long long)b->ny, vp_type_name(b->type));
+                (long long)b->ny, vp_type_name(type_of(s)));
         if (r->samples == VP_AS_VALUES && a->nx == b->nx && a->ny == b->ny)
             vp_hint(err, "if one has a scale and another has none: img-convert --unscale");
         return -1;
@@ -259,7 +265,7 @@ static void give(struct vp_reader *r, int64_t i)
     struct vp_source *closing = NULL;
     pthread_mutex_lock(&r->lock);
     if (--in->users == 0) {
-        r->bytes += in->source->bytes - in->counted;
+        r->bytes += r->kept ? 0 : in->source->bytes - in->counted;
         in->counted = in->source->bytes;
         struct input *old = in->source->seekable ? NULL : in;
         if (!old && !in->keep) {
@@ -319,6 +325,16 @@ static void join_axes(struct vp_axes *a, const struct vp_stack *s)
         a->size[last] += b.size[last];
 }
 
+/* Memory that reading rows or whole pages of an input takes. */
+static void count_decoding(struct vp_reader *r, const struct vp_source *s)
+{
+    /* rows that values are made of, all at once */
+    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0;
+    for (int whole = 0; whole < 2; whole++)
+        if (s->decoding[whole] + samples > r->decoding[whole])
+            r->decoding[whole] = s->decoding[whole] + samples;
+}
+
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
 static int survey(struct vp_reader *r, struct vp_err *err)
 {
@@ -331,11 +347,14 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         return -1;
     if (vp_stack_copy(&r->stack, &r->now->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
+    r->stack.type = type_of(r->now);
+    if (r->now->scaled)
+        vp_meta_set(&r->stack.meta, "scale", NULL);
     r->channels = r->now->channels;
     r->lost = r->now->lost;
     r->seekable = r->now->seekable;
     uint64_t most = r->now->need;
-    memcpy(r->decoding, r->now->decoding, sizeof r->decoding);
+    count_decoding(r, r->now);
     r->concurrent = r->seekable && r->now->by_rows;
     r->first[1] = r->now->stack.pages;
     struct vp_axes axes;
@@ -353,9 +372,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
         r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
         most = s->need > most ? s->need : most;
-        for (int whole = 0; whole < 2; whole++)
-            if (s->decoding[whole] > r->decoding[whole])
-                r->decoding[whole] = s->decoding[whole];
+        count_decoding(r, s);
         join_axes(&axes, &s->stack);
         give(r, i);
     }
@@ -401,18 +418,20 @@ static void release(struct vp_reader *r)
 int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, const struct vp_reader_options *o,
                    struct vp_err *err)
 {
+    static const struct vp_reader_options plain;
     struct vp_reader *r = calloc(1, sizeof *r);
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    o = o ? o : &plain;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->opened, NULL);
-    r->spool = o && o->spool;
-    r->hold = o ? o->hold : 0;
-    r->samples = o ? o->samples : VP_AS_STORED;
-    r->raw = o && o->raw ? strdup(o->raw) : NULL;
-    int rc = o && o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
+    r->spool = o->spool;
+    r->hold = o->hold;
+    r->samples = o->samples;
+    r->raw = o->raw ? strdup(o->raw) : NULL;
+    int rc = o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
     if (!rc)
-        rc = vp_paths_expand(&r->paths, paths, n, o ? o->output : NULL, err);
+        rc = vp_paths_expand(&r->paths, paths, n, o->output, err);
     if (!rc && !(r->name = make_name(&r->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (!rc)
@@ -462,7 +481,7 @@ int64_t vp_reader_position(const struct vp_reader *r)
 
 uint64_t vp_reader_bytes(const struct vp_reader *r)
 {
-    return r->bytes + (r->now ? r->now->bytes - r->input[r->at].counted : 0);
+    return r->bytes + (r->now && !r->kept ? r->now->bytes - r->input[r->at].counted : 0);
 }
 
 /* Make the source of the next page stand at it: 1, or 0 at the end of the stack. */
@@ -504,36 +523,31 @@ int64_t vp_count_bad(const float *v, size_t n)
     return bad;
 }
 
-/* Rows as f32, in pieces that stay in the cache between being read and being converted or counted. */
-static int rows_f32(const struct vp_reader *r, struct vp_source *s, int64_t page, int64_t y0, int64_t y1,
-                    float *buf, int64_t *bad, struct vp_err *err)
-{
-    const enum vp_type type = r->stack.type;
-    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(type);
-    const bool direct = type == VP_F32;
-    const size_t piece = direct ? COUNT_BYTES : CONVERT_BYTES;
-    int64_t step = s->by_rows && (!direct || bad) ? (int64_t)(piece / row) : y1 - y0;
-    step = step < 1 ? 1 : step < y1 - y0 ? step : y1 - y0;
-    void *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
-    int rc = direct || scratch ? 0 : -1;
-    for (int64_t y = y0; !rc && y < y1; y += step) {
-        const int64_t n = step < y1 - y ? step : y1 - y;
-        float *to = buf + (size_t)(y - y0) * nx;
-        rc = s->rows(s, page, y, y + n, direct ? (void *)to : scratch, err);
-        if (!rc && !direct)
-            vp_convert(to, VP_F32, scratch, type, n * (int64_t)nx, 1, 0);
-        if (!rc && bad && vp_type_is_float(type))
-            *bad += vp_count_bad(to, (size_t)n * nx);
-    }
-    free(scratch);
-    return rc;
-}
-
-/* Rows of a page of one of the inputs. */
+/* Rows of a page of one of the inputs, as what is wanted: in pieces that stay in the cache between being read and being
+ * converted or counted. */
 static int rows_of(const struct vp_reader *r, struct vp_source *s, int64_t page, int64_t y0, int64_t y1, bool f32,
                    void *buf, int64_t *bad, struct vp_err *err)
 {
-    return f32 ? rows_f32(r, s, page, y0, y1, buf, bad, err) : s->rows(s, page, y0, y1, buf, err);
+    const enum vp_type stored = s->stack.type, type = f32 ? VP_F32 : r->stack.type;
+    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(stored), out = nx * vp_type_size(type);
+    const bool direct = type == stored && !s->scaled, count = f32 && bad && vp_type_is_float(r->stack.type);
+    const int64_t piece = (int64_t)((direct ? COUNT_BYTES : CONVERT_BYTES) / row);
+    const int64_t step = s->by_rows && (!direct || count) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
+    void *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
+    int rc = direct || scratch ? 0 : -1;
+    for (int64_t y = y0; !rc && y < y1; y += step) {
+        const int64_t n = vp_min64(step, y1 - y);
+        char *to = (char *)buf + (size_t)(y - y0) * out;
+        rc = s->rows(s, page, y, y + n, direct ? to : scratch, err);
+        if (!rc && s->scaled)
+            vp_unscale(to, type, scratch, stored, n * (int64_t)nx, s->scale);
+        else if (!rc && !direct)
+            vp_convert(to, type, scratch, stored, n * (int64_t)nx, 1, 0);
+        if (!rc && count)
+            *bad += vp_count_bad((const float *)(const void *)to, (size_t)n * nx);
+    }
+    free(scratch);
+    return rc;
 }
 
 int vp_reader_step(struct vp_reader *r, bool f32, void *buf, int64_t *bad, struct vp_err *err)
@@ -574,7 +588,7 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, 
             rc = (int)vp_reader_read(r, &(struct vp_wanted){r->position, 1, r->line, r->line + m, .threads = threads},
                                      (void *const[]){to}, err);
         else if (rc == 1)
-            rc = r->now->rows(r->now, r->page, r->line, r->line + m, to, err) ? -1 : 1;
+            rc = rows_of(r, r->now, r->page, r->line, r->line + m, false, to, NULL, err) ? -1 : 1;
         r->failed = r->failed || rc < 0;
         if (rc < 1)
             return rc < 0 ? -1 : done;
@@ -647,16 +661,19 @@ int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     return rc;
 }
 
-/* The samples of so many pages in a file are all that there is now. */
-static int become(struct vp_reader *r, int fd, int64_t pages, struct vp_err *err)
+/* So many pages that were kept are all that there is now. */
+static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct vp_err *err)
 {
+    const struct vp_stack *now = &r->stack;
+    const struct vp_samples_at at = {.stack = {.nx = now->nx, .ny = now->ny, .pages = pages, .type = now->type},
+                                     .memory = k->fd < 0 ? k->data : NULL};
+    const int fd = k->fd;
     struct vp_source *s;
-    char spec[96];
-    snprintf(spec, sizeof spec, "%lldx%lldx%lld:%s", (long long)r->stack.nx, (long long)r->stack.ny, (long long)pages,
-             vp_type_name(r->stack.type));
-    lseek(fd, 0, SEEK_SET);
-    if (vp_source_raw(&s, fd, r->name, spec, 0, err))
+    k->fd = -1;
+    if (vp_source_file_of(&s, fd, r->name, &at, err))
         return -1;
+    if (fd < 0)
+        k->data = NULL;
     leave(r);
     for (int64_t i = 0; i < r->paths.n; i++) {
         if (r->input[i].source)
@@ -669,34 +686,33 @@ static int become(struct vp_reader *r, int fd, int64_t pages, struct vp_err *err
     r->input[0] = (struct input){.source = s, .keep = true};
     r->first[0] = 0;
     r->first[1] = r->stack.pages = r->stored.pages = pages;
-    r->seekable = r->concurrent = true;
+    r->seekable = r->concurrent = r->kept = true;
     r->at = r->page = r->position = r->line = 0;
     return 0;
 }
 
 int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err)
 {
+    enum { FEW = 16 };
     const size_t bytes = vp_page_bytes(&r->stack);
+    const uint64_t fit = memory / bytes, known = r->stack.pages >= 0 ? (uint64_t)r->stack.pages : FEW;
     struct vp_kept kept;
-    void *page = vp_alloc_raw(1, bytes, "a page", err);
-    int rc = page && !vp_kept_open(&kept, memory, err) ? 1 : -1;
-    const bool open = rc == 1;
     int64_t pages = 0;
+    int rc = vp_kept_open(&kept, memory, (size_t)(fit < known ? fit : known) + 1, bytes, err) ? -1 : 1;
     for (; rc == 1; pages += rc == 1) {
-        rc = vp_reader_step(r, false, page, NULL, err);
+        void *to = vp_kept_next(&kept, bytes, err);
+        rc = to ? vp_reader_step(r, false, to, NULL, err) : -1;
         if (rc == 1 && r->stack.pages >= 0 && pages == r->stack.pages)
             rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)pages);
-        if (rc == 1 && vp_kept_write(&kept, page, bytes, err))
-            rc = -1;
+        const int added = rc == 1 ? vp_kept_add(&kept, bytes, held, err) : 0;
+        rc = added < 0 ? -1 : rc + added;
     }
-    free(page);
-    if (!rc) {
-        *held = kept.in_memory ? kept.bytes : 0;
-        return become(r, kept.fd, pages, err);
-    }
-    if (open)
-        close(kept.fd);
-    return -1;
+    if (!rc && held)
+        *held = kept.fd < 0 ? kept.bytes : 0;
+    if (!rc)
+        rc = become(r, &kept, pages, err);
+    vp_kept_free(&kept);
+    return rc > 0 ? 1 : rc;
 }
 
 int vp_reader_close(struct vp_reader *r, struct vp_err *err)

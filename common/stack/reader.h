@@ -82,8 +82,9 @@ bool vp_reader_seekable(const struct vp_reader *r);
 /* Seekable and uncompressed: rows cost no more than their bytes, and any may be read from several threads at once (also
  * beside one thread that takes the next pages). */
 bool vp_reader_concurrent(const struct vp_reader *r);
-/* Copy all pages that are to come, of inputs that are read from the front, so that they can be read again and anywhere: to
- * memory, or from `memory` bytes on to a file without a name in $TMPDIR. *held: bytes that are in memory. */
+/* Copy all pages that are to come, of inputs that are read from the front, so that they can be read again and anywhere:
+ * to memory, or from `memory` bytes on to a file without a name in $TMPDIR. *held: bytes that are in memory. Without
+ * `held` to memory only: 1 where that is not enough. */
 int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct vp_err *err);
 /* Make `page` the next one; only if seekable. */
 int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);

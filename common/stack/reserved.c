@@ -26,7 +26,10 @@
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* of Linux; unknown to older C libraries */
+#define MADV_COLLAPSE 25 /* of Linux; unknown to older C libraries, as the next is; older systems refuse them */
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
 #endif
 
 /* PIECE: a huge page. BATCH: pieces for one system call, which first has all processors empty their lists, and at the
@@ -61,7 +64,6 @@ struct vp_reserved {
     atomic_bool stop;
 };
 
-#ifdef MADV_POPULATE_WRITE
 /* Of a processor, for a piece (0.3 to 1.2 ms where all is well): memory that has to be put together first, or that a
  * virtual machine has given back to its host, is not worth waiting for. */
 static const double TOO_LONG_SECONDS = 0.003;
@@ -225,25 +227,6 @@ static bool copy_mapped(struct vp_reserved *r, uint64_t at, const void *buf, siz
         forget(to + (inner - begin), (size_t)((end & ~mask) - inner));
     return true;
 }
-#else
-static bool await_huge(struct vp_reserved *r, uint64_t piece)
-{
-    (void)r, (void)piece;
-    return false;
-}
-
-static int map_tmpfs(struct vp_reserved *r, bool ahead, struct vp_err *err)
-{
-    (void)r, (void)ahead, (void)err;
-    return 0;
-}
-
-static bool copy_mapped(struct vp_reserved *r, uint64_t at, const void *buf, size_t n, bool huge)
-{
-    (void)r, (void)at, (void)buf, (void)n, (void)huge;
-    return false;
-}
-#endif
 
 int vp_reserved_open(struct vp_reserved **out, int fd, const char *name, uint64_t size, bool ahead, struct vp_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pages in pieces, for several threads. */
-#include "stack/share.h"
 #include "base/err.h"
+#include "stack/source.h"
 
 /* A piece is large enough to forget the system call and small enough to share out evenly. */
 enum { LARGE_PIECE = 2 << 20, SMALL_PIECE = 256 << 10, PIECES_A_THREAD = 4 };

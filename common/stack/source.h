@@ -17,6 +17,8 @@ struct vp_source {
     const char *lost;        /* what a pipe has too far behind the samples to be kept ("description"), or NULL */
     uint64_t need;           /* memory that it takes while it is open: tables and metadata */
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
+    bool scaled;             /* the reader makes values of it: vp_type_of_values, vp_unscale with */
+    double scale[2];
     _Atomic uint64_t bytes;  /* read so far */
     char *name;
     /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
@@ -53,19 +55,27 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
 int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
-
-/* Put a source of values in front of *s, which it owns then (on failure it is closed): stored = value * scale[0] +
- * scale[1] is undone (vp_unscale) into vp_type_of_values; no scale is left in the metadata. */
-int vp_source_values(struct vp_source **s, const double scale[2], struct vp_err *err);
+/* Nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has,
+ * and a page takes at most `hold` bytes, it is looked whether there is a single one: that is an image, several are a
+ * volume, and some must know that at once, as they do of a file. Or, without a descriptor, in `memory`, freed by close. */
+struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; char *memory; };
+int vp_source_file_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r,
+                      struct vp_err *err);
+int vp_source_stream_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r, size_t hold,
+                        struct vp_err *err);
 
 /* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
  * -1. */
 int vp_spool(int fd, const char *name, struct vp_err *err);
 
-/* A file without a name that is written from front to end: in memory up to so many bytes, from then on in $TMPDIR. */
-struct vp_kept { int fd; uint64_t bytes, memory; bool in_memory; };
-int vp_kept_open(struct vp_kept *k, uint64_t memory, struct vp_err *err);
-int vp_kept_write(struct vp_kept *k, const void *data, size_t n, struct vp_err *err);
+/* Bytes that are written from front to end: in memory, but from `memory` on in a file without a name in $TMPDIR. */
+struct vp_kept { int fd; char *data; size_t room; uint64_t bytes, memory; }; /* fd -1: all of it is in `data` */
+/* With room for `count` pieces of n bytes. */
+int vp_kept_open(struct vp_kept *k, uint64_t memory, size_t count, size_t n, struct vp_err *err);
+/* A place for the next n bytes; then they are added: 1 if the memory is not enough, and no `file` is allowed. */
+void *vp_kept_next(struct vp_kept *k, size_t n, struct vp_err *err);
+int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err);
+void vp_kept_free(struct vp_kept *k);
 
 struct vp_reader;
 /* vp_reader_read (pages.c) is made of these: the next page (1, 0 at the end, -1), and rows of any page. */
@@ -78,6 +88,13 @@ struct vp_paths { int64_t n; char **path; };
 /* A folder that holds the file `output` (NULL: none) is refused: it would become its own input. */
 int vp_paths_expand(struct vp_paths *out, const char *const *paths, int n, const char *output, struct vp_err *err);
 void vp_paths_free(struct vp_paths *p);
+
+/* Call work(ctx, page, y0, y1) for all rows [0, height) of `pages` pages, in pieces that keep every thread busy
+ * but do not cross pages; row: bytes of a row. After a failure no more is started than what comes before it;
+ * the error of the first piece in order is the one that is kept. 0 or -1. */
+int vp_share_rows(int64_t pages, int64_t height, size_t row, int threads,
+                  int (*work)(void *ctx, int64_t page, int64_t y0, int64_t y1, struct vp_err *err), void *ctx,
+                  struct vp_err *err);
 
 /* NaN and infinities among n samples. */
 int64_t vp_count_bad(const float *v, size_t n);

@@ -6,7 +6,6 @@
 #include "stack/outfile.h"
 #include "stack/source.h"
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 20 };
@@ -39,42 +38,50 @@ int vp_spool(int fd, const char *name, struct vp_err *err)
     return rc ? -1 : out;
 }
 
-int vp_kept_open(struct vp_kept *k, uint64_t memory, struct vp_err *err)
+int vp_kept_open(struct vp_kept *k, uint64_t memory, size_t count, size_t n, struct vp_err *err)
 {
-    *k = (struct vp_kept){.memory = memory, .in_memory = true};
-    k->fd = memfd_create("voxpipe", MFD_CLOEXEC);
-    return k->fd < 0 ? vp_fail_errno(err, "a file in memory") : 0;
+    k->fd = -1;
+    k->bytes = 0;
+    k->memory = memory;
+    k->room = count * n; /* which vp_alloc_raw has seen to fit */
+    k->data = vp_alloc_raw(count, n, "what is kept of the input", err);
+    return k->data ? 0 : -1;
 }
 
-/* What is in memory, to the file that takes its place. */
-static int move_out(struct vp_kept *k, struct vp_err *err)
+void *vp_kept_next(struct vp_kept *k, size_t n, struct vp_err *err)
+{
+    const size_t used = k->fd < 0 ? (size_t)k->bytes : 0;
+    if (n > k->room - used) {
+        char *more = realloc(k->data, 2 * k->room + n);
+        if (!more) {
+            vp_fail(err, VP_ERESOURCE, "not enough memory for what is kept of the input");
+            return NULL;
+        }
+        k->data = more;
+        k->room = 2 * k->room + n;
+    }
+    return k->data + used;
+}
+
+int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err)
 {
     const char *dir = vp_tmpdir();
-    const int out = vp_unnamed_file(dir);
-    char *block = out < 0 ? NULL : vp_alloc_raw(1, BLOCK, "a spool buffer", err);
-    int rc = out < 0 ? vp_fail_errno(err, "%s: the input cannot be copied to it", dir) : block ? 0 : -1;
-    for (uint64_t at = 0; !rc && at < k->bytes;) {
-        const size_t n = k->bytes - at < BLOCK ? (size_t)(k->bytes - at) : BLOCK;
-        rc = vp_pread_all(k->fd, block, n, at) != (int64_t)n ? vp_fail_errno(err, "a file in memory")
-                                                             : vp_write_all(out, block, n, dir, err);
-        at += n;
+    size_t fresh = n;
+    if (k->fd < 0 && n > k->memory - k->bytes) {
+        if (!file)
+            return 1;
+        k->fd = vp_unnamed_file(dir);
+        if (k->fd < 0)
+            return vp_fail_errno(err, "%s: the input cannot be copied to it", dir);
+        fresh = (size_t)k->bytes + n;
     }
-    free(block);
-    if (rc) {
-        if (out >= 0)
-            close(out);
-        return -1;
-    }
-    close(k->fd);
-    k->fd = out;
-    k->in_memory = false;
-    return 0;
+    k->bytes += n;
+    return k->fd < 0 ? 0 : vp_write_all(k->fd, k->data, fresh, dir, err);
 }
 
-int vp_kept_write(struct vp_kept *k, const void *data, size_t n, struct vp_err *err)
+void vp_kept_free(struct vp_kept *k)
 {
-    if (k->in_memory && k->bytes + n > k->memory && move_out(k, err))
-        return -1;
-    k->bytes += n;
-    return vp_write_all(k->fd, data, n, k->in_memory ? "a file in memory" : vp_tmpdir(), err);
+    free(k->data);
+    if (k->fd >= 0)
+        close(k->fd);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TIFF from a pipe: any whose directories and strips come in the order in which they are needed. */
+/* Samples alone from a pipe, and TIFF: any whose directories and strips come in the order in which they are needed. */
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/axes.h"
@@ -19,6 +19,7 @@ struct stream {
     int64_t page; /* the page whose directory was read last; -1: none */
     int64_t row; /* rows of it already read */
     int64_t images; /* pages that lie behind one directory (large ImageJ stacks), else 1 */
+    bool bare; /* no directory at all: `images` may be too many */
     uint64_t end; /* past the last byte that any directory named */
     bool announced; /* page_total of page 0 was believed */
 };
@@ -49,9 +50,8 @@ static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct
     if (offset < 16 && t->page < 0)
         return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->name,
                        (unsigned long long)s->in.position);
-    return vp_fail(
-        err, VP_ERUN, "%s: page %lld: truncated: expected its directory up to byte %llu, got %llu bytes",
-        t->name, (long long)t->page, (unsigned long long)(offset + n), (unsigned long long)s->in.position);
+    return vp_tiff_fail(t, err, "truncated: expected its directory up to byte %llu, got %llu bytes",
+                        (unsigned long long)(offset + n), (unsigned long long)s->in.position);
 }
 
 /* What lies behind the samples that come next, if it is not far behind. */
@@ -103,24 +103,17 @@ static int read_directory(struct stream *s, uint64_t offset, bool first, struct 
         return s->ifd.next ? read_directory(s, s->ifd.next, false, err) : 1;
     }
     const struct vp_form *form = &s->ifd.form;
-    char kind[64] = "";
-    if (!vp_ifd_plain(&s->ifd) && !*form->problem)
-        snprintf(kind, sizeof kind, "%s",
-                 s->ifd.tiled                      ? "tiled"
-                 : form->compression != CODEC_NONE ? "compressed"
-                 : s->ifd.fill_order != 1          ? "bit-reversed"
-                 : form->channels > 1              ? "colour"
-                 : form->orientation != 1          ? "turned"
-                                                   : "packed");
-    else if (s->ifd.minor && first && s->ifd.next)
-        snprintf(kind, sizeof kind, "it is a thumbnail: such a");
-    if (*form->problem) {
-        vp_fail(err, VP_ERUN, "%s: page %lld: %s", s->source.name, (long long)s->tiff.page, form->problem);
-        return *form->hint ? vp_hint(err, "%s", form->hint) : -1;
-    }
-    if (*kind) {
-        vp_fail(err, VP_ERUN, "%s: page %lld: %s TIFF cannot be read from a pipe", s->source.name,
-                (long long)s->tiff.page, kind);
+    const char *kind = !vp_ifd_plain(&s->ifd) ? (s->ifd.tiled                      ? "tiled"
+                                                 : form->compression != CODEC_NONE ? "compressed"
+                                                 : s->ifd.fill_order != 1          ? "bit-reversed"
+                                                 : form->channels > 1              ? "colour"
+                                                 : form->orientation != 1          ? "turned"
+                                                                                   : "packed")
+                       : s->ifd.minor && first && s->ifd.next ? "it is a thumbnail: such a" : NULL;
+    if (vp_ifd_problem(&s->tiff, &s->ifd, err))
+        return -1;
+    if (kind) {
+        vp_tiff_fail(&s->tiff, err, "%s TIFF cannot be read from a pipe", kind);
         return vp_hint(err, "give the file name instead, or use --spool");
     }
     if (vp_ifd_check_strips(&s->tiff, &s->ifd, err))
@@ -204,21 +197,40 @@ static int check_end(struct stream *s, struct vp_err *err)
     return 0;
 }
 
+/* Does a page without a directory follow? */
+static int more(struct stream *s, struct vp_err *err)
+{
+    const unsigned char *p;
+    const int64_t n = vp_input_peek(&s->in, &p, 1, err), pages = s->source.stack.pages, next = s->page + 1;
+    if (n < 0)
+        return -1;
+    if (pages > 0 && next >= pages && n > 0)
+        return vp_fail(err, VP_ERUN, "%s: trailing data: expected %lld pages of %zu bytes, got more", s->source.name,
+                       (long long)pages, vp_page_bytes(&s->source.stack));
+    if (pages > 0 && next < pages && n == 0)
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", s->source.name, (long long)pages,
+                       (long long)next);
+    return n > 0;
+}
+
 static int begin(struct vp_source *source, int64_t page, struct vp_err *err)
 {
     struct stream *s = (struct stream *)source;
     while (s->page < page) {
         if (read_rows(s, s->ifd.form.ny, NULL, err))
             return -1;
+        const int rc = s->bare ? more(s, err) : 1;
+        if (rc <= 0)
+            return rc;
         if (s->page + 1 < s->images)
             follow(s);
         else if (!s->ifd.next)
             return check_end(s, err);
         else {
-            const int rc = read_directory(s, s->ifd.next, false, err);
-            if (rc == 1)
+            const int none = read_directory(s, s->ifd.next, false, err);
+            if (none == 1)
                 return check_end(s, err);
-            if (rc || vp_ifd_check_page(&s->tiff, &s->ifd, &source->stack, 1, err))
+            if (none || vp_ifd_check_page(&s->tiff, &s->ifd, &source->stack, 1, err))
                 return -1;
         }
         if (s->announced && s->page >= source->stack.pages)
@@ -256,7 +268,8 @@ static void close_stream(struct vp_source *source)
     free(s);
 }
 
-int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+/* NULL without memory. */
+static struct stream *new_stream(int fd, const char *name, struct vp_err *err)
 {
     struct stream *s = calloc(1, sizeof *s);
     char *copy = strdup(name);
@@ -264,18 +277,61 @@ int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp
         free(s);
         free(copy);
         close(fd);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+        return NULL;
     }
     s->source = (struct vp_source){
         .name = copy, .begin = begin, .rows = rows, .close = close_stream, .by_rows = true, .channels = 1};
     s->tiff = (struct vp_tiff){.name = copy, .page = -1, .at = fetch, .ahead = ahead, .forward = true};
     s->page = -1;
+    return s;
+}
+
+int vp_source_stream_of(struct vp_source **out, int fd, const char *name, const struct vp_samples_at *r, size_t hold,
+                        struct vp_err *err)
+{
+    struct stream *s = new_stream(fd, name, err);
+    if (!s)
+        return -1;
+    struct vp_stack *k = &s->source.stack;
+    *k = r->stack;
+    s->ifd = (struct vp_ifd){.form = {.nx = k->nx, .ny = k->ny, .type = k->type},
+                             .offset = calloc(1, sizeof *s->ifd.offset)};
+    s->tiff.swap = r->swap;
+    s->images = INT64_MAX;
+    s->bare = true;
+    int rc = s->ifd.offset ? 0 : vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+    const int64_t got = rc ? 0 : vp_input_skip(&s->in, r->skip, err);
+    if (!rc && (got < 0 || (uint64_t)got < r->skip))
+        rc = vp_fail(err, VP_ERUN, "%s: truncated: expected %llu bytes to skip, got %lld", name,
+                     (unsigned long long)r->skip, (long long)got);
+    const size_t page = vp_page_bytes(k);
+    const bool look = k->pages < 0 && page <= hold;
+    const unsigned char *p;
+    const int64_t n = rc ? -1 : vp_input_peek(&s->in, &p, look ? page + 1 : 1, err);
+    if (n <= 0) {
+        rc = n < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: empty: expected pages of %zu bytes", name, page);
+        close_stream(&s->source);
+        return rc;
+    }
+    if (look && (size_t)n == page)
+        k->pages = 1;
+    follow(s);
+    *out = &s->source;
+    return 0;
+}
+
+int vp_source_stream(struct vp_source **out, int fd, const char *name, struct vp_err *err)
+{
+    struct stream *s = new_stream(fd, name, err);
+    if (!s)
+        return -1;
     const unsigned char *start;
     const int64_t n = vp_input_peek(&s->in, &start, 8, err);
     uint64_t first;
     if (n < 0 ||
         (n >= 2 && n < 8 && memcmp(start, "II", 2) && memcmp(start, "MM", 2) &&
-         vp_not_tiff(copy, start, (size_t)n, err)) ||
+         vp_not_tiff(name, start, (size_t)n, err)) ||
         vp_tiff_header(&s->tiff, &first, err) || read_directory(s, first, true, err) ||
         vp_ifd_stack(&s->tiff, &s->ifd, &s->source.stack, err)) {
         close_stream(&s->source);

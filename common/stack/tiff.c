@@ -3,13 +3,14 @@
  * BigTIFF (2007). What a file claims is checked before memory is taken for it. */
 #include "base/err.h"
 #include "base/size.h"
+#include "stack/foreign.h"
 #include "stack/tiff.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ENTRIES = 4096, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20, TEXT_STEP = 1 << 20 };
+enum { MAX_ENTRIES = 4096, MAX_FAR = 16, MAX_STRIPS = 1 << 22, MAX_TEXT = 64 << 20 };
 
 /* What metadata take: a program holds several copies at a time, each line two small blocks of the heap. */
 enum { COPIES = 6, LINE_COST = 100 };
@@ -21,6 +22,16 @@ struct entry {
     const unsigned char *raw; /* the value field */
     bool far; /* the values lie at offset */
 };
+
+int vp_tiff_fail(const struct vp_tiff *t, struct vp_err *err, const char *fmt, ...)
+{
+    char text[sizeof err->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vp_format_line(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, text);
+}
 
 static uint64_t get(const struct vp_tiff *t, const unsigned char *p, int bytes)
 {
@@ -112,25 +123,15 @@ static uint64_t value(const struct vp_tiff *t, const struct entry *e, uint64_t i
     return i < e->count && !e->far ? number(t, e->type, e->raw + i * (uint64_t)type_bytes(e->type)) : 0;
 }
 
+/* Values that lie elsewhere are read to the end of `out`, and spread from there. */
 static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *out, struct vp_err *err)
 {
-    const int size = type_bytes(e->type);
-    if (!e->far) {
-        for (int64_t i = 0; i < n; i++)
-            out[i] = value(t, e, (uint64_t)i);
-        return 0;
-    }
-    unsigned char block[8192];
-    for (int64_t i = 0; i < n;) {
-        const int64_t m = n - i < (int64_t)sizeof block / size ? n - i : (int64_t)sizeof block / size;
-        const int rc = t->at(t, e->offset + (uint64_t)(i * size), block, (size_t)(m * size), err);
-        if (rc)
-            return rc;
-        for (int64_t k = 0; k < m; k++)
-            out[i + k] = number(t, e->type, block + k * size);
-        i += m;
-    }
-    return 0;
+    const size_t size = (size_t)type_bytes(e->type);
+    unsigned char *const raw = (unsigned char *)out + (size_t)n * (sizeof *out - size);
+    const int rc = e->far ? t->at(t, e->offset, raw, (size_t)n * size, err) : 0;
+    for (int64_t i = 0; !rc && i < n; i++)
+        out[i] = e->far ? number(t, e->type, raw + (size_t)i * size) : value(t, e, (uint64_t)i);
+    return rc;
 }
 
 static uint64_t count_lines(const char *text, size_t len)
@@ -146,28 +147,15 @@ static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, st
     if (ifd->text) /* a directory that repeats the tag: the first holds */
         return 0;
     if (e->count > MAX_TEXT)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: an image description of %llu bytes: expected at most %d",
-                       t->name, (long long)t->page, (unsigned long long)e->count, MAX_TEXT);
+        return vp_tiff_fail(t, err, "an image description of %llu bytes: expected at most %d",
+                            (unsigned long long)e->count, MAX_TEXT);
     if (vp_memory_claim(COPIES * e->count, "its description", t->name, err))
         return -1;
-    /* Grown as the bytes arrive: a short input may claim a long text. */
-    size_t have = 0, n = (size_t)e->count;
-    char *buf = NULL;
-    int rc = 0;
-    do {
-        const size_t m = n - have < TEXT_STEP ? n - have : TEXT_STEP;
-        char *more = realloc(buf, have + m + 1);
-        if (!more) {
-            rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its description", t->name);
-            break;
-        }
-        buf = more;
-        if (e->far)
-            rc = t->at(t, e->offset + have, buf + have, m, err);
-        else
-            memcpy(buf, e->raw, m);
-        have += m;
-    } while (!rc && have < n);
+    const size_t n = (size_t)e->count;
+    char *buf = malloc(n + 1);
+    if (!buf)
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its description", t->name);
+    const int rc = e->far ? t->at(t, e->offset, buf, n, err) : (memcpy(buf, e->raw, n), 0);
     if (rc) {
         free(buf);
         return rc;
@@ -212,7 +200,7 @@ static bool is_text(uint16_t tag)
 
 static int by_offset(const void *a, const void *b)
 {
-    const struct entry *x = *(const struct entry *const *)a, *y = *(const struct entry *const *)b;
+    const struct entry *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
@@ -257,7 +245,10 @@ static int list(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, stru
     uint64_t few[4], *v = n <= 4 ? few : vp_alloc_raw((size_t)n, sizeof *v, "values of a directory", err);
     const int rc = v ? array(t, e, n, v, err) : -1;
     if (!rc && e->tag == TAG_COLOR_MAP) {
-        vp_form_map(form, v, n);
+        form->coarse_map = true;
+        form->wide_map = false;
+        for (int64_t i = 0; i < n; i++)
+            vp_form_colour(form, v[i]);
     } else if (!rc) {
         uint32_t *to = e->tag == TAG_BITS_PER_SAMPLE ? &form->bits : &form->format;
         *to = v[0] > UINT32_MAX ? UINT32_MAX : (uint32_t)v[0];
@@ -277,42 +268,39 @@ static int meaning(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, s
 
 /* The values elsewhere in the file, in the order in which they lie there. What a stream has behind its samples is
  * looked for ahead once it is known where they are. */
-static int far_values(struct vp_tiff *t, struct vp_ifd *f, struct entry *const *e, int n, struct vp_err *err)
+static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e, int n, struct vp_err *err)
 {
-    const struct entry *behind[16];
-    int n_behind = 0;
+    int (*const at)(struct vp_tiff *, uint64_t, void *, size_t, struct vp_err *) = t->at;
+    bool behind[MAX_FAR] = {false};
     uint64_t placed = UINT64_MAX; /* where the samples begin, as far as is known */
     for (int i = 0; i < n; i++) {
-        int rc;
-        if (is_table(e[i]->tag)) {
-            const bool offsets = e[i]->tag == TAG_STRIP_OFFSETS || e[i]->tag == TAG_TILE_OFFSETS;
-            rc = array(t, e[i], f->n_strips, offsets ? f->offset : f->count, err);
+        int rc = 0;
+        if (is_table(e[i].tag)) {
+            const bool offsets = e[i].tag == TAG_STRIP_OFFSETS || e[i].tag == TAG_TILE_OFFSETS;
+            rc = array(t, &e[i], f->n_strips, offsets ? f->offset : f->count, err);
             placed = offsets ? f->offset[0] : placed;
-        } else if (is_list(e[i]->tag)) {
-            rc = list(t, e[i], f, err);
-        } else if (t->forward && e[i]->far && e[i]->offset > placed) {
-            behind[n_behind++] = e[i];
+        } else if (is_list(e[i].tag)) {
+            rc = list(t, &e[i], f, err);
+        } else if (t->forward && e[i].far && e[i].offset > placed) {
+            behind[i] = true;
+        } else if ((rc = meaning(t, &e[i], f, err)) == 1) {
+            /* before the position: perhaps the two resolutions are one value */
+            f->xres = f->xres > 0 ? f->xres : f->yres;
+            f->yres = f->yres > 0 ? f->yres : f->xres;
             rc = 0;
-        } else {
-            rc = meaning(t, e[i], f, err);
-            if (rc == 1) { /* before the position: perhaps the two resolutions are one value */
-                f->xres = f->xres > 0 ? f->xres : f->yres;
-                f->yres = f->yres > 0 ? f->yres : f->xres;
-                rc = 0;
-            }
         }
         if (rc)
             return rc;
     }
-    for (int i = 0; i < n_behind; i++) {
-        int (*const at)(struct vp_tiff *, uint64_t, void *, size_t, struct vp_err *) = t->at;
+    for (int i = 0; i < n; i++) {
+        const bool text = e[i].tag == TAG_IMAGE_DESCRIPTION;
         t->at = t->ahead;
-        const int rc = meaning(t, behind[i], f, err);
+        const int rc = behind[i] ? meaning(t, &e[i], f, err) : 0;
         t->at = at;
         if (rc < 0)
             return -1;
-        if (rc && (!f->lost || behind[i]->tag == TAG_IMAGE_DESCRIPTION))
-            f->lost = behind[i]->tag == TAG_IMAGE_DESCRIPTION ? "description" : "resolution";
+        if (rc && (!f->lost || text))
+            f->lost = text ? "description" : "resolution";
     }
     return 0;
 }
@@ -323,7 +311,7 @@ static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_of
     uint64_t n = n_offsets;
     if (!f->tiled) {
         if (rows_per_strip == 0)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: strips of 0 rows", t->name, (long long)t->page);
+            return vp_tiff_fail(t, err, "strips of 0 rows");
         const int64_t ny = f->form.ny;
         f->rows_per_strip = rows_per_strip < (uint64_t)ny ? (int64_t)rows_per_strip : ny;
         n = (uint64_t)((ny - 1) / f->rows_per_strip + 1);
@@ -331,10 +319,8 @@ static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_of
             n = UINT64_MAX;
     }
     if (n_offsets == 0 || n_offsets < n || n > MAX_STRIPS || (n_counts && n_counts < n))
-        return vp_fail(err, VP_ERUN,
-                       "%s: page %lld: a strip table of %llu offsets and %llu sizes: expected %llu of each",
-                       t->name, (long long)t->page, (unsigned long long)n_offsets,
-                       (unsigned long long)n_counts, (unsigned long long)n);
+        return vp_tiff_fail(t, err, "a strip table of %llu offsets and %llu sizes: expected %llu of each",
+                            (unsigned long long)n_offsets, (unsigned long long)n_counts, (unsigned long long)n);
     if (vp_memory_claim(2 * n * sizeof *f->offset, "its strip table", t->name, err))
         return -1;
     f->offset = calloc(n, sizeof *f->offset);
@@ -352,16 +338,15 @@ static int spend(struct vp_tiff *t, uint64_t bytes, struct vp_err *err)
     t->spent = bytes < UINT64_MAX - t->spent ? t->spent + bytes : UINT64_MAX;
     if (!t->allowed || t->spent <= t->allowed)
         return 0;
-    return vp_fail(err, VP_ERUN, "%s: page %lld: the directories so far say more than %llu bytes: they share what they "
-                                 "say, more than the file's size explains",
-                   t->name, (long long)t->page, (unsigned long long)t->allowed);
+    return vp_tiff_fail(t, err, "the directories so far say more than %llu bytes: they share what they say, more than "
+                                "the file's size explains", (unsigned long long)t->allowed);
 }
 
 static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_text, struct vp_ifd *f,
                  struct vp_err *err)
 {
     const int size = t->big ? 20 : 12, word = t->big ? 8 : 4;
-    struct entry entries[16], *far[16];
+    struct entry far[MAX_FAR];
     uint64_t rows_per_strip = UINT64_MAX, n_offsets = 0, n_counts = 0, tables = 0;
     int n_far = 0;
     bool said_samples = false;
@@ -378,14 +363,12 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
         if (!type_bytes(e.type) || e.count == 0)
             continue;
         if (!vp_mul_size(&bytes, e.count, (size_t)type_bytes(e.type)) || bytes > (size_t)INT64_MAX)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: tag %u claims %llu values", t->name,
-                           (long long)t->page, e.tag, (unsigned long long)e.count);
+            return vp_tiff_fail(t, err, "tag %u claims %llu values", e.tag, (unsigned long long)e.count);
         e.far = bytes > (size_t)word;
         if (e.far) {
             e.offset = get(t, e.raw, word);
             if (e.offset > INT64_MAX)
-                return vp_fail(err, VP_ERUN, "%s: page %lld: tag %u lies at byte %llu", t->name,
-                               (long long)t->page, e.tag, (unsigned long long)e.offset);
+                return vp_tiff_fail(t, err, "tag %u lies at byte %llu", e.tag, (unsigned long long)e.offset);
             if (e.offset + bytes > f->end)
                 f->end = e.offset + bytes;
         }
@@ -396,24 +379,21 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
         said_samples = said_samples || e.tag == TAG_SAMPLES_PER_PIXEL;
         if (is_table(e.tag) || is_list(e.tag) || (want_text && is_text(e.tag))) {
             tables += bytes;
-            if (n_far == 16)
-                return vp_fail(err, VP_ERUN, "%s: page %lld: its directory repeats tag %u", t->name,
-                               (long long)t->page, e.tag);
-            entries[n_far] = e;
-            far[n_far] = &entries[n_far];
-            n_far++;
+            if (n_far == MAX_FAR)
+                return vp_tiff_fail(t, err, "its directory repeats tag %u", e.tag);
+            far[n_far++] = e;
         } else {
             near_values(t, &e, f, &rows_per_strip);
         }
     }
     if (f->form.nx <= 0 || f->form.ny <= 0)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: expected a width and a height, got %lldx%lld", t->name,
-                       (long long)t->page, (long long)f->form.nx, (long long)f->form.ny);
+        return vp_tiff_fail(t, err, "expected a width and a height, got %lldx%lld", (long long)f->form.nx,
+                            (long long)f->form.ny);
     struct vp_form *form = &f->form; /* as libtiff has it: the first JPEG in TIFF did without a count */
     if (!said_samples)
         form->samples = form->compression == CODEC_OLD_JPEG && form->photometric == PHOTO_YCBCR ? 3 : 1;
     if (form->samples == 0)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: pixels of 0 samples", t->name, (long long)t->page);
+        return vp_tiff_fail(t, err, "pixels of 0 samples");
     if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
         return -1;
     qsort(far, (size_t)n_far, sizeof *far, by_offset);
@@ -428,15 +408,14 @@ int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_if
     const int count_size = t->big ? 8 : 2, entry_size = t->big ? 20 : 12, word = t->big ? 8 : 4;
     *f = (struct vp_ifd){0};
     if (offset > INT64_MAX)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: its directory lies at byte %llu", t->name,
-                       (long long)t->page, (unsigned long long)offset);
+        return vp_tiff_fail(t, err, "its directory lies at byte %llu", (unsigned long long)offset);
     int rc = t->at(t, offset, head, (size_t)count_size, err);
     if (rc)
         return rc;
     const uint64_t n = get(t, head, count_size);
     if (n == 0 || n > MAX_ENTRIES)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: a directory of %llu entries: expected 1 to %d", t->name,
-                       (long long)t->page, (unsigned long long)n, MAX_ENTRIES);
+        return vp_tiff_fail(t, err, "a directory of %llu entries: expected 1 to %d", (unsigned long long)n,
+                            MAX_ENTRIES);
     const size_t size = (size_t)n * (size_t)entry_size;
     if (spend(t, size, err))
         return -1;
@@ -481,48 +460,46 @@ int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct 
     size_t row, bytes;
     if (!vp_mul_size(&row, (size_t)form->nx, size) || !vp_mul_size(&bytes, row, (size_t)form->ny) ||
         bytes > (size_t)INT64_MAX)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
-                       (long long)t->page, (long long)form->nx, (long long)form->ny, vp_type_name(form->type));
+        return vp_tiff_fail(t, err, "a page of %lldx%lld %s is too large", (long long)form->nx, (long long)form->ny,
+                            vp_type_name(form->type));
     for (int64_t i = 0; i < f->n_strips; i++) {
         const uint64_t want = (uint64_t)vp_ifd_strip_rows(f, i) * row;
         if (f->count[i] == 0)
             f->count[i] = want; /* left out by some writers */
         if (f->count[i] < want)
-            return vp_fail(err, VP_ERUN,
-                           "%s: page %lld: strip %lld: expected %llu bytes, its directory says %llu", t->name,
-                           (long long)t->page, (long long)i, (unsigned long long)want,
-                           (unsigned long long)f->count[i]);
+            return vp_tiff_fail(t, err, "strip %lld: expected %llu bytes, its directory says %llu", (long long)i,
+                                (unsigned long long)want, (unsigned long long)f->count[i]);
         if (f->offset[i] > INT64_MAX || f->offset[i] == 0)
-            return vp_fail(err, VP_ERUN, "%s: page %lld: strip %lld lies at byte %llu", t->name,
-                           (long long)t->page, (long long)i, (unsigned long long)f->offset[i]);
+            return vp_tiff_fail(t, err, "strip %lld lies at byte %llu", (long long)i, (unsigned long long)f->offset[i]);
         f->count[i] = want;
     }
     return 0;
 }
 
-static int problem(const struct vp_tiff *t, const struct vp_form *f, struct vp_err *err)
+int vp_ifd_problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
 {
-    vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, f->problem);
-    return *f->hint ? vp_hint(err, "%s", f->hint) : -1;
+    if (!*f->form.problem)
+        return 0;
+    vp_tiff_fail(t, err, "%s", f->form.problem);
+    return vp_hint(err, "%s", f->form.hint);
 }
 
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)
 {
     const struct vp_form *form = &f->form;
-    if (*form->problem)
-        return problem(t, form, err);
+    if (vp_ifd_problem(t, f, err))
+        return -1;
     *s = (struct vp_stack){.nx = vp_form_nx(form), .ny = vp_form_ny(form), .pages = -1, .type = form->type};
     if (!vp_page_bytes(s))
-        return vp_fail(err, VP_ERUN, "%s: page %lld: a page of %lldx%lld %s is too large", t->name,
-                       (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type));
+        return vp_tiff_fail(t, err, "a page of %lldx%lld %s is too large", (long long)s->nx, (long long)s->ny,
+                            vp_type_name(s->type));
     const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
     const struct vp_resolution r = {xres, yres, f->resolution_unit};
     int rc = f->text ? vp_meta_parse(&s->meta, f->text, f->text_len, &r) : 0;
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
-        rc = vp_meta_setf(&s->meta, "voxel", "%.9g %.9g", 10 / xres, 10 / yres) ||
-             vp_meta_set(&s->meta, "unit", "mm");
+        rc = vp_meta_voxel(&s->meta, 10 / xres, 10 / yres, 0);
     if (rc) {
         vp_stack_free(s);
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", t->name);
@@ -534,8 +511,8 @@ int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const str
                       struct vp_err *err)
 {
     const struct vp_form *form = &f->form;
-    if (*form->problem)
-        return problem(t, form, err);
+    if (vp_ifd_problem(t, f, err))
+        return -1;
     char now[40] = "", first[40] = "";
     if (form->channels != channels) {
         snprintf(first, sizeof first, ", %lld channels", (long long)channels);
@@ -543,25 +520,22 @@ int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const str
     }
     if (vp_form_nx(form) == s->nx && vp_form_ny(form) == s->ny && form->type == s->type && !*now)
         return 0;
-    vp_fail(err, VP_ERUN, "%s: page %lld: expected %lldx%lld %s%s as page 0, got %lldx%lld %s%s", t->name,
-            (long long)t->page, (long long)s->nx, (long long)s->ny, vp_type_name(s->type), first,
-            (long long)vp_form_nx(form), (long long)vp_form_ny(form), vp_type_name(form->type), now);
+    vp_tiff_fail(t, err, "expected %lldx%lld %s%s as page 0, got %lldx%lld %s%s", (long long)s->nx, (long long)s->ny,
+                 vp_type_name(s->type), first, (long long)vp_form_nx(form), (long long)vp_form_ny(form),
+                 vp_type_name(form->type), now);
     return vp_hint(err, "split it into files of like pages first, as with: tiffsplit FILE");
 }
 
 void vp_swap_samples(void *buf, size_t size, size_t n)
 {
-    if (size == 2) {
-        uint16_t *p = buf;
-        for (size_t i = 0; i < n; i++)
-            p[i] = __builtin_bswap16(p[i]);
-    } else if (size == 4) {
-        uint32_t *p = buf;
-        for (size_t i = 0; i < n; i++)
-            p[i] = __builtin_bswap32(p[i]);
-    } else if (size == 8) {
-        uint64_t *p = buf;
-        for (size_t i = 0; i < n; i++)
-            p[i] = __builtin_bswap64(p[i]);
-    }
+#define SWAP(BITS)                                                                                                     \
+    for (uint##BITS##_t *p = buf, *end = p + n; p < end; p++)                                                          \
+        *p = __builtin_bswap##BITS(*p)
+    if (size == 2)
+        SWAP(16);
+    else if (size == 4)
+        SWAP(32);
+    else if (size == 8)
+        SWAP(64);
+#undef SWAP
 }

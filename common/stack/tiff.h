@@ -9,8 +9,8 @@ enum {
     TAG_IMAGE_LENGTH = 257, TAG_BITS_PER_SAMPLE = 258, TAG_COMPRESSION = 259,
     TAG_PHOTOMETRIC = 262, TAG_FILL_ORDER = 266, TAG_IMAGE_DESCRIPTION = 270, TAG_STRIP_OFFSETS = 273,
     TAG_ORIENTATION = 274, TAG_SAMPLES_PER_PIXEL = 277, TAG_ROWS_PER_STRIP = 278, TAG_STRIP_BYTE_COUNTS = 279,
-        TAG_X_RESOLUTION = 282,
-    TAG_Y_RESOLUTION = 283, TAG_PLANAR = 284, TAG_RESOLUTION_UNIT = 296, TAG_PAGE_NUMBER = 297, TAG_SOFTWARE = 305,
+    TAG_X_RESOLUTION = 282, TAG_Y_RESOLUTION = 283, TAG_PLANAR = 284, TAG_RESOLUTION_UNIT = 296,
+    TAG_PAGE_NUMBER = 297, TAG_SOFTWARE = 305,
     TAG_COLOR_MAP = 320, TAG_TILE_WIDTH = 322, TAG_TILE_LENGTH = 323, TAG_TILE_OFFSETS = 324,
     TAG_TILE_BYTE_COUNTS = 325, TAG_EXTRA_SAMPLES = 338, TAG_SAMPLE_FORMAT = 339
 };
@@ -53,6 +53,10 @@ struct vp_ifd {
     const char *lost;           /* what lies too far behind a stream's samples to be had ("description"), or NULL */
 };
 
+/* vp_fail with VP_ERUN and "NAME: page N: " before it. */
+int vp_tiff_fail(const struct vp_tiff *t, struct vp_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Read 8 (or 16) bytes of header; *first is the offset of the first directory. */
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err);
 /* Read a directory. 0; 1 if it, or its strip table, lies behind the position; -1. `text`: also the tags that
@@ -66,6 +70,8 @@ bool vp_ifd_plain(const struct vp_ifd *ifd);
 int64_t vp_ifd_strip_rows(const struct vp_ifd *ifd, int64_t s);
 /* Check that the strip table covers the page (plain pages). */
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
+/* Say why no page can be made of it: 0 if one can. */
+int vp_ifd_problem(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
 /* Fill a header from a directory read with `text`. pages is left -1. */
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_stack *s, struct vp_err *err);
 /* Check that the page is one of stack `s`, of as many channels as the first. */

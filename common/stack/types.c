@@ -58,6 +58,11 @@ double vp_type_max(enum vp_type t)
     return type_table[t].max;
 }
 
+enum vp_type vp_type_of_values(enum vp_type stored)
+{
+    return stored == VP_F64 || (!vp_type_is_float(stored) && vp_type_size(stored) >= 4) ? VP_F64 : VP_F32;
+}
+
 size_t vp_page_bytes(const struct vp_stack *s)
 {
     size_t n;

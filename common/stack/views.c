@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Projections view by view. A sinogram stack has detector row v as page v and view i as its row i; to hand
- * over views, a block of consecutive views is held for the rows asked for: all of them from a pipe, which
- * comes row by row of the detector. */
+ * over views, a block of consecutive views is held for the rows asked for. Of a pipe, which comes row by row of the
+ * detector, all are kept in memory first. */
 #include "stack/views.h"
 #include "base/err.h"
 #include "base/size.h"
-#include "stack/share.h"
 #include "stack/source.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ enum { BLOCK_BYTES = 64 << 20 };
 
 struct vp_views {
     struct vp_reader *reader;
-    bool sinograms, held; /* held: the whole stack is in `block` */
+    bool sinograms, held; /* held: the reader has kept those of a pipe */
     int64_t nu, nv, count;
     int64_t next; /* view a page from a pipe: the page that comes next */
     float *page; /* a whole page, when only some of its rows are wanted */
@@ -37,58 +36,30 @@ static int too_large(const struct vp_views *v, struct vp_err *err)
     return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
 }
 
-/* Do the sinograms of a pipe fit? `sinogram`: samples of one, `most`: how many fit. */
-static int may_hold(const struct vp_views *v, size_t *sinogram, uint64_t *most, struct vp_err *err)
+/* How many sinograms of a pipe fit; 0 with an error if they are too few. */
+static uint64_t most_held(const struct vp_views *v, struct vp_err *err)
 {
-    if (!vp_mul_size(sinogram, (size_t)v->nu, (size_t)v->count) || *sinogram > PTRDIFF_MAX / sizeof(float))
-        return too_large(v, err);
-    *most = (uint64_t)v->budget / *sinogram;
-    return *most == 0 || (v->nv > 0 && (uint64_t)v->nv > *most) ? too_large(v, err) : 0;
+    const size_t stored = vp_type_size(vp_reader_stack(v->reader)->type);
+    const size_t one = stored > sizeof(float) ? stored : sizeof(float);
+    size_t sinogram;
+    const bool fits = vp_mul_size(&sinogram, (size_t)v->nu * one, (size_t)v->count) && sinogram <= PTRDIFF_MAX;
+    const uint64_t most = fits ? (v->memory ? v->memory : UINT64_MAX) / sinogram : 0;
+    return most && (v->nv < 0 || (uint64_t)v->nv <= most) ? most : (too_large(v, err), 0);
 }
 
-/* All sinograms of a pipe. */
+/* Sinograms of a pipe are kept. */
 static int hold(struct vp_views *v, struct vp_err *err)
 {
-    size_t sinogram;
-    uint64_t most = 0;
-    if (may_hold(v, &sinogram, &most, err))
-        return -1;
-    int64_t room = v->nv > 0 ? v->nv : 0, n = 0; /* sinograms */
-    if (room && !(v->block = vp_alloc_raw((size_t)room, sinogram * sizeof(float), "the sinograms", err)))
-        return -1;
-    for (;;) {
-        if (n == room && v->nv < 0) {
-            const int64_t more = vp_min64(room ? 2 * room : 16, (int64_t)most);
-            if (more == room) {
-                const int rc = vp_reader_skip(v->reader, 1, err);
-                if (rc < 0)
-                    return -1;
-                if (rc > 0)
-                    return too_large(v, err);
-                break;
-            }
-            float *block = realloc(v->block, (size_t)more * sinogram * sizeof(float));
-            if (!block)
-                return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for %lld sinograms",
-                               vp_reader_name(v->reader), (long long)more);
-            v->block = block;
-            room = more;
-        }
-        if (n == v->nv)
-            break;
-        const int rc = vp_reader_next_f32(v->reader, v->block + (size_t)n * sinogram, err);
-        if (rc < 0)
-            return -1;
-        if (rc == 0)
-            break;
-        n++;
-    }
-    v->nv = n;
+    if (!v->sinograms || vp_reader_seekable(v->reader))
+        return 0;
+    const uint64_t most = most_held(v, err);
+    const size_t page = vp_page_bytes(vp_reader_stack(v->reader));
+    const uint64_t bytes = most < UINT64_MAX / page ? most * page : UINT64_MAX;
+    const int rc = most ? vp_reader_keep(v->reader, bytes, NULL, err) : -1;
+    if (rc)
+        return rc > 0 ? too_large(v, err) : -1;
+    v->nv = vp_reader_stack(v->reader)->pages;
     v->held = true;
-    v->first = 0;
-    v->views = v->count;
-    v->v0 = 0;
-    v->v1 = n;
     return 0;
 }
 
@@ -106,14 +77,10 @@ int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinogram
     v->count = sinograms ? s->ny : s->pages;
     v->memory = memory;
     v->budget = memory && memory / sizeof(float) < INT64_MAX ? (int64_t)(memory / sizeof(float)) : INT64_MAX;
-    if (sinograms && !vp_reader_seekable(reader)) {
-        size_t sinogram;
-        uint64_t most;
-        /* how many there are must be known now, what is in them later: a plan reads no samples */
-        if (v->nv < 0 ? hold(v, err) : may_hold(v, &sinogram, &most, err)) {
-            vp_views_close(v);
-            return -1;
-        }
+    /* how many there are must be known now, what is in them later: a plan reads no samples */
+    if (sinograms && !vp_reader_seekable(reader) && (v->nv < 0 ? hold(v, err) : !most_held(v, err))) {
+        vp_views_close(v);
+        return -1;
     }
     *out = v;
     return 0;
@@ -124,19 +91,9 @@ const char *vp_views_name(const struct vp_views *v)
     return vp_reader_name(v->reader);
 }
 
-int64_t vp_views_nu(const struct vp_views *v)
-{
-    return v->nu;
-}
-
 int64_t vp_views_nv(const struct vp_views *v)
 {
     return v->nv;
-}
-
-int64_t vp_views_count(const struct vp_views *v)
-{
-    return v->count;
 }
 
 bool vp_views_seekable(const struct vp_views *v)
@@ -156,7 +113,7 @@ uint64_t vp_views_bytes(const struct vp_views *v)
     if (!v->sinograms)
         return 0;
     const int64_t one = v->nu * v->nv, block = block_samples(v);
-    if (!vp_reader_seekable(v->reader))
+    if (v->held || !vp_reader_seekable(v->reader))
         return (uint64_t)one * (uint64_t)v->count * sizeof(float);
     return (uint64_t)vp_min64(one > block ? one : block, one * v->count) * sizeof(float);
 }
@@ -196,9 +153,7 @@ static int read_sinograms(struct vp_views *v, int64_t view, int64_t v0, int64_t 
 {
     if (view >= v->count)
         return 0;
-    if (!v->held && !vp_reader_seekable(v->reader) && hold(v, err))
-        return -1;
-    if (load(v, view, v0, v1, err))
+    if (hold(v, err) || load(v, view, v0, v1, err))
         return -1;
     for (int64_t row = v0; row < v1; row++)
         memcpy(buf + (size_t)((row - v0) * v->nu),
@@ -313,6 +268,8 @@ static int bands(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64
 int64_t vp_views_read_many(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
                            int64_t *bad, int threads, struct vp_err *err)
 {
+    if (hold(v, err))
+        return -1;
     if (vp_reader_concurrent(v->reader)) {
         if (check_ask(v, first, v0, v1, err))
             return -1;
@@ -331,7 +288,7 @@ int64_t vp_views_read_many(struct vp_views *v, int64_t first, int64_t n, int64_t
 
 int vp_views_finish(struct vp_views *v, struct vp_err *err)
 {
-    if (vp_reader_seekable(v->reader) || (v->sinograms && v->held && vp_reader_stack(v->reader)->pages < 0))
+    if (vp_reader_seekable(v->reader))
         return 0;
     const int64_t done = v->sinograms ? v->nv : v->next;
     const int rc = vp_reader_skip(v->reader, 1, err);

@@ -11,10 +11,8 @@ struct vp_views;
 int vp_views_open(struct vp_views **v, struct vp_reader *reader, bool sinograms, uint64_t memory,
                   struct vp_err *err);
 const char *vp_views_name(const struct vp_views *v); /* of the reader, for messages */
-int64_t vp_views_nu(const struct vp_views *v);
 /* -1: sinograms of unknown number (then held: known after open) */
 int64_t vp_views_nv(const struct vp_views *v);
-int64_t vp_views_count(const struct vp_views *v); /* -1: unknown */
 /* Bytes it takes beside the caller's buffers: held sinograms, or the block that is read from a file of them. */
 uint64_t vp_views_bytes(const struct vp_views *v);
 /* True if any view may be asked for again (several passes). */

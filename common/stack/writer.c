@@ -8,7 +8,7 @@
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
 #include "stack/reserved.h"
-#include "stack/share.h"
+#include "stack/source.h"
 #include "stack/tiff.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -45,43 +45,22 @@ struct vp_writer {
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
     unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
     char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last */
-    int64_t n_held, hold, room;
+    int64_t n_held, hold;
 };
 
-/* The directory being composed. */
-struct directory {
-    const struct vp_writer *w;
-    int n;
-    struct {
-        uint16_t tag, type;
-        uint64_t count, value;
-        const void *data;
-        size_t size;
-    } entry[MAX_ENTRIES];
+/* An entry of a directory: one value, or `data` of any length. */
+struct entry {
+    uint16_t tag, type;
+    uint64_t count; /* 0: it is left out */
+    uint64_t value;
+    const void *data;
+    size_t size;
 };
 
 static void put(unsigned char **p, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         *(*p)++ = (unsigned char)(v >> 8 * i);
-}
-
-static void add(struct directory *d, uint16_t tag, uint16_t type, uint64_t value)
-{
-    d->entry[d->n].tag = tag;
-    d->entry[d->n].type = type;
-    d->entry[d->n].count = 1;
-    d->entry[d->n].value = value;
-    d->entry[d->n++].data = NULL;
-}
-
-static void add_data(struct directory *d, uint16_t tag, uint16_t type, uint64_t count, const void *data,
-                     size_t size)
-{
-    add(d, tag, type, 0);
-    d->entry[d->n - 1].count = count;
-    d->entry[d->n - 1].data = data;
-    d->entry[d->n - 1].size = size;
 }
 
 /* Pixels per centimetre as a fraction: of a size in few decimals the very one, for others make a size of it again. */
@@ -122,68 +101,64 @@ static int kind_of(int64_t page)
 static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, unsigned char *head)
 {
     const struct vp_stack *s = &w->stack;
-    const int type = (int)s->type;
-    const uint16_t offset_type = w->big ? FIELD_LONG8 : FIELD_LONG;
-    const uint16_t format = vp_type_is_float(s->type) ? 3 : type >= VP_I8 && type <= VP_I64 ? 2 : 1;
+    const uint16_t place_type = w->big ? FIELD_LONG8 : FIELD_LONG;
+    const uint16_t format = vp_type_is_float(s->type) ? 3 : s->type >= VP_I8 && s->type <= VP_I64 ? 2 : 1;
     const size_t word = w->big ? 8 : 4, entry_size = w->big ? 20 : 12, count_size = w->big ? 8 : 2;
-    struct directory d = {.w = w};
-    uint32_t xres[2], yres[2];
+    const uint64_t total = s->pages > 0 && s->pages <= UINT16_MAX ? (uint64_t)s->pages : 0;
+    uint32_t res[2][2];
     double v[2];
+    const bool sized = vp_voxel_mm(&s->meta, v);
+    for (int i = 0; i < 2 && sized; i++)
+        resolution(v[i], res[i]);
 
-    add(&d, TAG_IMAGE_WIDTH, FIELD_LONG, (uint64_t)s->nx);
-    add(&d, TAG_IMAGE_LENGTH, FIELD_LONG, (uint64_t)s->ny);
-    add(&d, TAG_BITS_PER_SAMPLE, FIELD_SHORT, 8 * vp_type_size(s->type));
-    add(&d, TAG_COMPRESSION, FIELD_SHORT, 1);
-    add(&d, TAG_PHOTOMETRIC, FIELD_SHORT, 1);
-    if (page == 0)
-        add_data(&d, TAG_IMAGE_DESCRIPTION, FIELD_ASCII, w->text_len, w->text, w->text_len);
-    add(&d, TAG_STRIP_OFFSETS, offset_type, 0);
-    const int strip = d.n - 1;
-    add(&d, TAG_SAMPLES_PER_PIXEL, FIELD_SHORT, 1);
-    add(&d, TAG_ROWS_PER_STRIP, FIELD_LONG, (uint64_t)s->ny);
-    add(&d, TAG_STRIP_BYTE_COUNTS, offset_type, w->page_bytes);
-    if (vp_voxel_mm(&s->meta, v)) {
-        resolution(v[0], xres);
-        resolution(v[1], yres);
-        add_data(&d, TAG_X_RESOLUTION, FIELD_RATIONAL, 1, xres, sizeof xres);
-        add_data(&d, TAG_Y_RESOLUTION, FIELD_RATIONAL, 1, yres, sizeof yres);
-        add(&d, TAG_RESOLUTION_UNIT, FIELD_SHORT, RESOLUTION_CM);
-    }
-    if (page <= UINT16_MAX) {
-        const uint64_t total = s->pages > 0 && s->pages <= UINT16_MAX ? (uint64_t)s->pages : 0;
-        add(&d, TAG_PAGE_NUMBER, FIELD_SHORT, (uint64_t)page | total << 16);
-        d.entry[d.n - 1].count = 2;
-    }
-    add_data(&d, TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, SOFTWARE, sizeof SOFTWARE);
-    add(&d, TAG_SAMPLE_FORMAT, FIELD_SHORT, format);
+    struct entry all[] = {
+        {TAG_IMAGE_WIDTH, FIELD_LONG, 1, .value = (uint64_t)s->nx},
+        {TAG_IMAGE_LENGTH, FIELD_LONG, 1, .value = (uint64_t)s->ny},
+        {TAG_BITS_PER_SAMPLE, FIELD_SHORT, 1, .value = 8 * vp_type_size(s->type)},
+        {TAG_COMPRESSION, FIELD_SHORT, 1, .value = 1},
+        {TAG_PHOTOMETRIC, FIELD_SHORT, 1, .value = 1},
+        {TAG_IMAGE_DESCRIPTION, FIELD_ASCII, page ? 0 : w->text_len, .data = w->text, .size = w->text_len},
+        {TAG_STRIP_OFFSETS, place_type, 1, .value = 0},
+        {TAG_SAMPLES_PER_PIXEL, FIELD_SHORT, 1, .value = 1},
+        {TAG_ROWS_PER_STRIP, FIELD_LONG, 1, .value = (uint64_t)s->ny},
+        {TAG_STRIP_BYTE_COUNTS, place_type, 1, .value = w->page_bytes},
+        {TAG_X_RESOLUTION, FIELD_RATIONAL, sized, .data = res[0], .size = sizeof *res},
+        {TAG_Y_RESOLUTION, FIELD_RATIONAL, sized, .data = res[1], .size = sizeof *res},
+        {TAG_RESOLUTION_UNIT, FIELD_SHORT, sized, .value = RESOLUTION_CM},
+        {TAG_PAGE_NUMBER, FIELD_SHORT, page <= UINT16_MAX ? 2 : 0, .value = (uint64_t)page | total << 16},
+        {TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, .data = SOFTWARE, .size = sizeof SOFTWARE},
+        {TAG_SAMPLE_FORMAT, FIELD_SHORT, 1, .value = format},
+    };
+    struct entry *const stop = all + sizeof all / sizeof *all;
+    _Static_assert(sizeof all / sizeof *all <= MAX_ENTRIES, "head_limit");
+    uint64_t n = 0;
+    for (struct entry *e = all; e < stop; e++)
+        n += e->count > 0;
 
     /* Where everything goes. */
-    const uint64_t values = offset + count_size + (uint64_t)d.n * entry_size + word;
-    uint64_t end = (values + 7) / 8 * 8;
-    for (int i = 0; i < d.n; i++) {
-        if (d.entry[i].data && d.entry[i].size > word) {
-            d.entry[i].value = end;
-            end = (end + d.entry[i].size + 7) / 8 * 8;
+    uint64_t end = (offset + count_size + n * entry_size + word + 7) / 8 * 8;
+    for (struct entry *e = all; e < stop; e++)
+        if (e->count && e->size > word) {
+            e->value = end;
+            end = (end + e->size + 7) / 8 * 8;
+        } else if (e->count && e->size) {
+            memcpy(&e->value, e->data, e->size);
         }
-    }
     const uint64_t data = align(end);
-    d.entry[strip].value = data;
 
     const size_t length = (size_t)(data - offset);
     memset(head, 0, length);
     unsigned char *p = head;
-    put(&p, (uint64_t)d.n, (int)count_size);
-    for (int i = 0; i < d.n; i++) {
-        const size_t size = d.entry[i].size;
-        put(&p, d.entry[i].tag, 2);
-        put(&p, d.entry[i].type, 2);
-        put(&p, d.entry[i].count, (int)word);
-        if (d.entry[i].data && size <= word)
-            memcpy(p, d.entry[i].data, size), p += word;
-        else
-            put(&p, d.entry[i].value, (int)word);
-        if (d.entry[i].data && size > word)
-            memcpy(head + (d.entry[i].value - offset), d.entry[i].data, size);
+    put(&p, n, (int)count_size);
+    for (struct entry *e = all; e < stop; e++) {
+        if (!e->count)
+            continue;
+        put(&p, e->tag, 2);
+        put(&p, e->type, 2);
+        put(&p, e->count, (int)word);
+        put(&p, e->tag == TAG_STRIP_OFFSETS ? data : e->value, (int)word);
+        if (e->size > word)
+            memcpy(head + (e->value - offset), e->data, e->size);
     }
     const bool last = page == s->pages - 1 || w->ending;
     put(&p, last ? 0 : align(data + w->page_bytes), (int)word);
@@ -244,12 +219,11 @@ static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char
     return gap + compose(w, page, at, head + gap);
 }
 
-/* Page `w->written` of a TIFF, where the file stands. */
-static int write_page(struct vp_writer *w, const void *page, struct vp_err *err)
+/* The first rows of page `w->written` of a TIFF, with all that comes before them. */
+static int first_rows(struct vp_writer *w, const void *rows, size_t bytes, struct vp_err *err)
 {
     const size_t n = compose_all(w, w->written, w->composed);
-    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, n, page, w->page_bytes, vp_outfile_name(w->file),
-                        err);
+    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, n, rows, bytes, vp_outfile_name(w->file), err);
 }
 
 /* Rows of any page of a reserved file, the directory with the first of them. */
@@ -324,7 +298,7 @@ static int open_tiff(struct vp_writer *w, struct vp_err *err)
     if (s->nx > UINT32_MAX || s->ny > UINT32_MAX)
         return vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld are too large for TIFF", name, (long long)s->nx,
                        (long long)s->ny);
-    if (w->compress && !vp_outfile_is_temporary(w->file))
+    if (w->compress && !vp_outfile_temporary(w->file))
         return vp_fail(err, VP_EUSAGE, "%s: compressed TIFF cannot be written to a pipe or device; use -o FILE", name);
     if (w->compress && vp_libtiff_compression(w->compress, name, err) < 0)
         return -1;
@@ -334,17 +308,25 @@ static int open_tiff(struct vp_writer *w, struct vp_err *err)
     return 0;
 }
 
+/* The next page, where the file stands. */
+static int append_page(struct vp_writer *w, const void *page, struct vp_err *err)
+{
+    const int rc = w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
+                   : w->raw   ? vp_outfile_write(w->file, page, w->page_bytes, err)
+                              : first_rows(w, page, w->page_bytes, err);
+    w->written += rc ? 0 : 1;
+    return rc;
+}
+
 /* The pages held: all of them are written. */
 static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
 {
     if (!w->begun && begin(w, err))
         return -1;
     for (int64_t i = 0; i < w->n_held; i++) {
-        const char *page = w->held + (size_t)i * w->page_bytes;
         w->ending = ending && i == w->n_held - 1;
-        if (w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err) : write_page(w, page, err))
+        if (append_page(w, w->held + (size_t)i * w->page_bytes, err))
             return -1;
-        w->written++;
     }
     w->n_held = 0;
     return 0;
@@ -355,20 +337,14 @@ static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
     if (w->n_held == w->hold) { /* this one comes behind them, so none is the last */
         if (write_held(w, false, err))
             return -1;
-        if (w->room > 1)
-            free(w->held), w->held = NULL;
-        w->room = w->held ? 1 : 0;
+        if (w->hold > 1) {
+            free(w->held);
+            w->held = NULL;
+        }
         w->hold = 1;
     }
-    if (w->n_held == w->room) {
-        const int64_t room = w->room ? (2 * w->room < w->hold ? 2 * w->room : w->hold) : 1;
-        char *more = realloc(w->held, (size_t)room * w->page_bytes);
-        if (!more)
-            return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for the pages held back",
-                           vp_outfile_name(w->file));
-        w->held = more;
-        w->room = room;
-    }
+    if (!w->held && !(w->held = vp_alloc_raw((size_t)w->hold, w->page_bytes, "the pages held back", err)))
+        return -1;
     memcpy(w->held + (size_t)w->n_held++ * w->page_bytes, page, w->page_bytes);
     return 0;
 }
@@ -380,57 +356,38 @@ uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_op
     return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
 }
 
-/* shared: others write it, too, from hosts or processes of their own; `temporary`: they have opened it. */
-static int open_writer(struct vp_writer **out, const char *path, bool shared, const char *temporary,
-                       const struct vp_stack *stack, const struct vp_writer_options *o, struct vp_err *err)
+int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
+                   const struct vp_writer_options *o, struct vp_err *err)
 {
+    const char *name = path ? path : "standard output";
     struct vp_writer *w = calloc(1, sizeof *w);
     if (!w || vp_stack_copy(&w->stack, stack)) {
         free(w);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", path ? path : "standard output");
+        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
     }
     w->raw = o->raw;
     w->compress = o->compress;
-    w->joined = temporary;
+    w->joined = o->temporary;
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
     if (!w->page_bytes)
-        rc = vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", path ? path : "standard output",
-                     (long long)stack->nx, (long long)stack->ny);
+        rc = vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", name, (long long)stack->nx,
+                     (long long)stack->ny);
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
         rc = vp_fail(err, VP_EUSAGE, "raw output cannot be compressed");
     if (!rc)
-        rc = temporary ? vp_outfile_join(&w->file, path, temporary, err) : vp_outfile_open(&w->file, path, err);
+        rc = w->joined ? vp_outfile_join(&w->file, path, o->temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc && !o->raw)
         rc = open_tiff(w, err);
-    if (!rc && !w->compress && stack->pages > 0 && vp_outfile_is_temporary(w->file)) {
+    if (!rc && !w->compress && stack->pages > 0 && vp_outfile_temporary(w->file))
         rc = vp_reserved_open(&w->reserved, vp_outfile_fd(w->file), vp_outfile_name(w->file),
-                              place_end(w, stack->pages - 1), !shared, err);
-    }
+                              place_end(w, stack->pages - 1), !o->shared, err);
     if (rc) {
         vp_writer_abort(w);
         return -1;
     }
     *out = w;
     return 0;
-}
-
-int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack *stack,
-                   const struct vp_writer_options *o, struct vp_err *err)
-{
-    return open_writer(w, path, false, NULL, stack, o, err);
-}
-
-int vp_writer_begin(struct vp_writer **w, const char *path, const struct vp_stack *stack,
-                    const struct vp_writer_options *o, struct vp_err *err)
-{
-    return open_writer(w, path, true, NULL, stack, o, err);
-}
-
-int vp_writer_join(struct vp_writer **w, const char *path, const char *temporary, const struct vp_stack *stack,
-                   const struct vp_writer_options *o, struct vp_err *err)
-{
-    return open_writer(w, path, true, temporary, stack, o, err);
 }
 
 const char *vp_writer_temporary(const struct vp_writer *w)
@@ -452,21 +409,6 @@ static int too_many(const struct vp_writer *w, int64_t got, struct vp_err *err)
 {
     return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %s%lld", vp_outfile_name(w->file),
                    (long long)w->stack.pages, got > w->stack.pages ? "at least " : "", (long long)got);
-}
-
-int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
-{
-    int rc = 0;
-    if (w->stack.pages > 0 && w->written >= w->stack.pages)
-        return too_many(w, w->written + 1, err);
-    if (w->hold)
-        return hold_page(w, page, err);
-    rc = w->reserved    ? put_rows(w, w->written, 0, w->stack.ny, page, err)
-         : w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
-         : w->raw     ? vp_outfile_write(w->file, page, w->page_bytes, err)
-                      : write_page(w, page, err);
-    w->written += rc ? 0 : 1;
-    return rc;
 }
 
 struct bands {
@@ -491,17 +433,16 @@ static int put_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, i
 
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
 {
-    const struct vp_stack *s = &w->stack;
     int rc = 0;
-    if (!w->reserved) {
-        for (int64_t i = 0; i < n && !rc; i++)
-            rc = vp_writer_page(w, (const char *)pages + (size_t)i * w->page_bytes, err);
+    if (w->stack.pages > 0 && n > w->stack.pages - w->written)
+        return too_many(w, w->stack.pages + 1, err);
+    if (w->reserved) {
+        rc = put_bands(w, w->written, n, 0, w->stack.ny, pages, threads, err);
+        w->written += rc ? 0 : n;
         return rc;
     }
-    if (n > s->pages - w->written)
-        return too_many(w, s->pages + 1, err);
-    rc = put_bands(w, w->written, n, 0, s->ny, pages, threads, err);
-    w->written += rc ? 0 : n;
+    for (int64_t i = 0; i < n && !rc; i++)
+        rc = (w->hold ? hold_page : append_page)(w, (const char *)pages + (size_t)i * w->page_bytes, err);
     return rc;
 }
 
@@ -510,20 +451,17 @@ static int append_rows(struct vp_writer *w, int64_t n, const char *rows, int thr
 {
     const size_t bytes = (size_t)n * (w->page_bytes / (size_t)w->stack.ny);
     if (w->stack.pages > 0 && w->written >= w->stack.pages)
-        return too_many(w, w->written + 1, err);
+        return too_many(w, w->stack.pages + 1, err);
     if (w->reserved)
         return put_bands(w, w->written, 1, w->line, w->line + n, rows, threads, err);
-    if (w->raw || w->line)
-        return vp_outfile_write(w->file, rows, bytes, err);
-    const size_t head = compose_all(w, w->written, w->composed);
-    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, head, rows, bytes, vp_outfile_name(w->file), err);
+    return w->raw || w->line ? vp_outfile_write(w->file, rows, bytes, err) : first_rows(w, rows, bytes, err);
 }
 
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
 {
     const int64_t ny = w->stack.ny;
     const size_t row = w->page_bytes / (size_t)ny;
-    const bool whole = w->hold || w->libtiff;
+    const bool whole = !vp_writer_by_rows(w);
     if (whole && !w->collected && !(w->collected = vp_alloc_raw(1, w->page_bytes, "a page of output", err)))
         return -1;
     for (const char *from = rows; n > 0;) {
@@ -540,6 +478,11 @@ int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int thread
         w->written += !w->line && !whole;
     }
     return 0;
+}
+
+bool vp_writer_by_rows(const struct vp_writer *w)
+{
+    return !w->hold && !w->libtiff;
 }
 
 bool vp_writer_random(const struct vp_writer *w)
@@ -561,12 +504,6 @@ int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, in
     if (!rc)
         w->rows += n * (y1 - y0);
     return rc;
-}
-
-int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
-                   struct vp_err *err)
-{
-    return vp_writer_bands(w, page, 1, y0, y1, rows, 1, err);
 }
 
 uint64_t vp_writer_bytes(struct vp_writer *w)

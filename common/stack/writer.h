@@ -14,6 +14,8 @@ enum vp_compress { VP_COMPRESS_NONE, VP_COMPRESS_DEFLATE, VP_COMPRESS_ZSTD };
 struct vp_writer_options {
     bool raw;                    /* samples only, little endian */
     enum vp_compress compress;   /* not with pipes or raw */
+    bool shared;                 /* several processes write one file, see vp_writer_temporary */
+    const char *temporary;       /* another of them has opened it under this name; or NULL */
 };
 
 /* path NULL or "-": standard output. A regular file (or a new one) is written to a temporary file
@@ -31,38 +33,36 @@ int vp_writer_open(struct vp_writer **w, const char *path, const struct vp_stack
  * nevertheless, for memory may not change a byte of the output). */
 uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory);
 
-/* Append a page in the stack's type (vp_page_bytes). More pages than promised is an error. */
-int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err);
-
-/* Append n pages that lie one after the other: the same bytes; several threads write to a regular file, whose
- * pages a kernel allocates slower than memory copies. */
+/* Append n pages in the stack's type (vp_page_bytes) that lie one after the other. More than promised is an error.
+ * Several threads write to a regular file, whose pages a kernel allocates slower than memory copies: the same bytes. */
 int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err);
+static inline int vp_writer_page(struct vp_writer *w, const void *page, struct vp_err *err)
+{
+    return vp_writer_pages(w, 1, page, 1, err);
+}
 
 /* Append n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or nobody says how
  * many come, a page is collected first. Not mixed with the functions above within a page. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
 
+/* Whether those rows are written as they come; otherwise pages are collected. */
+bool vp_writer_by_rows(const struct vp_writer *w);
+
 /* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
 bool vp_writer_random(const struct vp_writer *w);
-/* Rows [y0, y1) of page `page`, in any order and from several threads at once; only if vp_writer_random, and not
- * mixed with the functions above. That every row is written exactly once is the caller's promise; close checks
- * how many were. The bytes of the file are those of pages written in order. */
-int vp_writer_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows,
-                   struct vp_err *err);
-
-/* The same of n pages, those of one after those of the other in `rows`, by `threads` threads. */
+/* Rows [y0, y1) of n pages from `page` on, those of one after those of the other in `rows`, in any order and from
+ * several threads at once; only if vp_writer_random, and not mixed with the functions above. That every row is written
+ * exactly once is the caller's promise; close checks how many were. The bytes of the file are those of pages written in
+ * order. */
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
                     struct vp_err *err);
 
-/* One file that several processes write, on hosts that share its folder. One opens it (vp_writer_begin) and tells the
- * others the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they join
- * with the same stack and options, and put rows. All close; then the one that opened it says how many rows the others
- * have put (of vp_writer_rows_put), and closes. Whoever aborts, or is ended by a signal, removes the file. */
-int vp_writer_begin(struct vp_writer **w, const char *path, const struct vp_stack *stack,
-                    const struct vp_writer_options *o, struct vp_err *err);
+/* One file that several processes write (`shared`), on hosts that share its folder. One opens it and tells the others
+ * the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they open that (as
+ * `temporary`) with the same stack and options, and put rows. All close; then the one that opened it first says how
+ * many rows the others have put (of vp_writer_rows_put), and closes. Whoever aborts, or is ended by a signal, removes
+ * the file. */
 const char *vp_writer_temporary(const struct vp_writer *w);
-int vp_writer_join(struct vp_writer **w, const char *path, const char *temporary, const struct vp_stack *stack,
-                   const struct vp_writer_options *o, struct vp_err *err);
 int64_t vp_writer_rows_put(const struct vp_writer *w);
 void vp_writer_others(struct vp_writer *w, int64_t rows);
 

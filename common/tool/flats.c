@@ -212,10 +212,7 @@ void vp_normalize_tell(const struct vp_normalize *n, const struct vp_run *run,
     if (rep->zingers)
         vp_note(run, "%lld zingers (%.3g %% of the samples) were replaced", (long long)rep->zingers,
                 100 * (double)rep->zingers / (double)samples);
-    if (percent > 1)
-        vp_warn(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
-                (long long)rep->floored, percent, f.floor);
-    else if (rep->floored)
-        vp_note(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
-                (long long)rep->floored, percent, f.floor);
+    if (rep->floored)
+        (percent > 1 ? vp_warn : vp_note)(run, "%lld samples (%.3g %%) have a transmission below %g and were raised to it",
+                                          (long long)rep->floored, percent, f.floor);
 }

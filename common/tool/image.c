@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the command line and the operations: options, inputs, lengths. */
 #include "tool/image.h"
-#include "tool/image_axes.h"
-#include "tool/image_types.h"
+#include "tool/image_internal.h"
 #include "base/size.h"
 #include "tool/open.h"
 

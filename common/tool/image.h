@@ -10,7 +10,7 @@
 #define VP_IMAGE_H
 
 #include "base/opt.h"
-#include "run/op.h"
+#include "run/chain.h"
 
 struct vp_run;
 struct vp_reader;

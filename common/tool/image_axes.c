@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/image_axes.h"
+#include "tool/image_internal.h"
 #include "base/err.h"
 #include "stack/axes.h"
 #include "stack/reader.h"

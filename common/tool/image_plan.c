@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/image_plan.h"
+#include "tool/image_internal.h"
 #include "base/size.h"
 #include "device/choose.h"
 #include "tool/open.h"
@@ -37,15 +37,18 @@ static void make_problem(const struct vp_images *im, const struct vp_run *run, c
     }
     *spare = p->beside - least;
     p->beside = p->beside > im->held ? p->beside : im->held;
-    for (int k = 0; k < im->n; k++)
-        p->beside += vp_reader_holds(im->reader[k], !im->lines);
+    p->flow = !unknown && !(writes && run->common.compress);
+    for (int k = 0; k < im->n; k++) {
+        const uint64_t pages = vp_reader_holds(im->reader[k], true), rows = vp_reader_holds(im->reader[k], false);
+        p->beside += im->lines || (p->flow && rows > pages) ? rows : pages;
+        /* a page that goes with all others is read again for each */
+        p->flow = p->flow && (!im->single[k] || vp_reader_seekable(im->reader[k]));
+    }
     for (int s = 0; s < chain->n; s++)
         p->beside += chain->stage[s].holds;
     p->memory = run->common.memory > p->beside ? run->common.memory - p->beside : 0;
     p->once = !im->seekable;
-    /* of a page that is alone, bands follow each other */
-    const bool alone = p->image[2] == 1 && p->inner == 1 && p->outer == 1 && !run->common.compress;
-    p->rows = (vp_output_any_order(run) || alone) && !unknown && !im->lines;
+    p->rows = vp_output_any_order(run) && writes && !unknown && !im->lines;
     for (int k = 0; k < im->n; k++) {
         p->single[k] = im->single[k];
         if (im->single[k])
@@ -159,7 +162,10 @@ int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct 
     }
     if (err->code != VP_ERESOURCE)
         return -1;
-    return vp_hint(err, j->problem.rows ? "allow more with --memory"
+    int64_t halo[3];
+    vp_chain_halo(j->chain, halo);
+    return vp_hint(err, j->problem.rows || (j->problem.flow && (!halo[2] || j->problem.image[2] == 1))
+                        ? "allow more with --memory"
                         : im->seekable
                             ? "allow more with --memory, or give uncompressed files, and one to write with -o"
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
@@ -218,7 +224,6 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
         }
     memset(j, 0, sizeof *j);
     make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
-    j->problem.rows = j->problem.rows && writes;
     j->chain = chain;
     memcpy(j->step, chain->stage[0].step, sizeof j->step);
     memcpy(j->halo, chain->stage[0].halo, sizeof j->halo);

@@ -47,15 +47,6 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
     return vp_report_numbers(meta, "scale", 2, (const double[]){gain, 0});
 }
 
-/* Projections of another size are not those that the geometry speaks of. */
-static int lose_geometry(struct vp_meta *meta)
-{
-    for (int i = meta->n - 1; i >= 0; i--)
-        if (i < meta->n && !strncmp(meta->key[i], "geom.", 5) && vp_meta_set(meta, meta->key[i], NULL))
-            return -1;
-    return 0;
-}
-
 /* The result may be larger or smaller than the input. */
 static int resize(const struct vp_images *im, struct vp_stack *out, const struct vp_op *op)
 {
@@ -63,8 +54,8 @@ static int resize(const struct vp_images *im, struct vp_stack *out, const struct
     struct vp_axes axes;
     out->nx += more[0];
     out->ny += more[1];
-    if ((more[0] || more[1]) && lose_geometry(&out->meta))
-        return -1;
+    if (more[0] || more[1]) /* projections of another size are not those that the geometry speaks of */
+        vp_meta_remove_prefix(&out->meta, "geom.");
     vp_axes_get(out, &axes);
     const int z = vp_axes_z(&axes);
     if (!more[2] || axes.n < 2 || !axes.sized || z < 0)

@@ -2,7 +2,7 @@
 #include "tool/image_run.h"
 #include "base/stats.h"
 #include "run/execute.h"
-#include "tool/image_show.h"
+#include "tool/image_internal.h"
 #include "tool/open.h"
 
 #include <string.h>
@@ -65,8 +65,7 @@ int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *cha
     }
     if (!early && vp_images_result(im, run, chain, result, writer, err))
         goto out;
-    const bool alone = job.problem.image[2] == 1 && job.problem.inner == 1 && job.problem.outer == 1;
-    if (job.plan.bands > 1 && !alone && !vp_writer_random(writer[0])) {
+    if (job.plan.bands > 1 && !job.plan.flow && !vp_writer_random(writer[0])) {
         job.problem.rows = false;
         if (vp_images_plan_again(im, run, &job, err))
             goto out;
@@ -84,25 +83,6 @@ out:
     if (vp_close(run, NULL, writer[1], rc != 0, err))
         rc = -1;
     if (vp_close(run, im->reader[0], writer[0], rc != 0, err))
-        rc = -1;
-    im->reader[0] = NULL;
-    im->n = 0;
-    return rc;
-}
-
-int vp_images_watch(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_images_watch *w,
-                    struct vp_err *err)
-{
-    struct vp_execute e = {.page = w->page, .twin_page = w->twin, .ctx = w->ctx,
-                           .stored_out = chain->stage[chain->n - 1].out};
-    struct vp_image_job job;
-    int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
-    if (!rc) {
-        vp_images_show(im, run, &job, e.stored_out);
-        if (!vp_plan_done(run))
-            rc = w->begin(w->ctx, err) || execute(im, run, chain, &job, &e, err) || w->end(w->ctx, err) ? -1 : 0;
-    }
-    if (vp_close(run, im->reader[0], NULL, rc != 0, err))
         rc = -1;
     im->reader[0] = NULL;
     im->n = 0;

@@ -12,20 +12,8 @@
 int vp_images_run(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_result *result,
                   struct vp_err *err);
 
-/* The same, but the output goes nowhere but to these functions (struct vp_execute), in order. `begin` is called before
- * the first page (not with --plan), `end` after the last. */
-struct vp_images_watch {
-    int (*begin)(void *ctx, struct vp_err *err);
-    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
-    int (*twin)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err);
-    int (*end)(void *ctx, struct vp_err *err);
-    void *ctx;
-};
-int vp_images_watch(struct vp_images *im, struct vp_run *run, struct vp_chain *chain, const struct vp_images_watch *w,
-                    struct vp_err *err);
-
 /* A pass before the run, over seekable input only (VP_EUSAGE with a hint otherwise): the chain's output pages (of its
- * last type) in order to `page`. With --plan nothing is read, and `page` is not called. */
+ * last type), or rows of them, in order to `page`. With --plan nothing is read, and `page` is not called. */
 int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *chain,
                    int (*page)(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err), void *ctx,
                    struct vp_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/image_show.h"
+#include "tool/image_internal.h"
 #include "base/size.h"
 #include "tool/tool.h"
 
@@ -68,7 +68,8 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     int64_t halo[3];
 
     vp_chain_halo(p->chain, halo);
-    const char *plane = p->lines ? "row" : "page";
+    const char *plane = p->lines ? "row" : plan->flow ? "band" : "page";
+    const int64_t pages = plan->flow ? 1 : im->inner; /* of a plane of the stream */
     if (p->lines)
         vp_plan(run, "image", "%lld x %lld, %s to %s", (long long)im->size[0], (long long)im->size[2],
                 vp_type_name(im->type), vp_type_name(stored_out));
@@ -99,21 +100,22 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     else if (vp_chain_twice(p->chain))
         vp_plan(run, "visits", "one: every image is one chunk");
     if (plan->bands > 1)
-        vp_plan(run, "bands", "%lld of %lld rows, one after the other", (long long)plan->bands, (long long)plan->band);
+        vp_plan(run, "bands", "%lld of %lld rows%s, one after the other", (long long)plan->bands, (long long)plan->band,
+                plan->flow ? " a page" : "");
     if (endless)
-        vp_plan(run, "slabs", "%lld %s%s of output each", (long long)(plan->slab * im->inner), plane,
-                plan->slab * im->inner > 1 ? "s" : "");
+        vp_plan(run, "slabs", "%lld %s%s of output each", (long long)(plan->slab * pages), plane,
+                plan->slab * pages > 1 ? "s" : "");
     else
         vp_plan(run, "slabs", "%lld of %lld %s%s of output each",
-                (long long)((p->image[2] * p->outer + plan->slab - 1) / plan->slab),
-                (long long)(plan->slab * im->inner), plane, plan->slab * im->inner > 1 ? "s" : "");
+                (long long)vp_div_up(p->image[2] * p->outer * (plan->flow ? im->inner * plan->bands : 1), plan->slab),
+                (long long)(plan->slab * pages), plane, plan->slab * pages > 1 ? "s" : "");
     vp_plan(run, "chunks", "%lld x %lld x %lld, with the halo %lld x %lld x %lld; %lld x %lld x %lld of them a slab%s",
             (long long)plan->part[0], (long long)plan->part[y], (long long)plan->part[z], (long long)plan->in[0],
             (long long)plan->in[y], (long long)plan->in[z], (long long)plan->parts[0], (long long)plan->parts[y],
             (long long)plan->parts[z], plan->together > 1 ? ", a thread on each" : "");
     vp_plan(run, "host", "%s of %s: %s for %lld %ss of input, %s for %d slab%s of output, %s to work in",
             vp_format_bytes(a, sizeof a, plan->host + p->beside), vp_format_bytes(b, sizeof b, p->memory + p->beside),
-            vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * im->inner), plane,
+            vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * pages), plane,
             vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
             vp_format_bytes((char[32]){0}, 32, plan->scratch));
     if (p->beside)

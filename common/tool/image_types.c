@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tool/image_types.h"
+#include "tool/image_internal.h"
 #include "stack/reader.h"
 #include "tool/tool.h"
 

@@ -1,16 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/noise.h"
 
+#include "base/size.h"
 #include "image/statistics.h"
 #include "local/moments.h"
 #include "tool/image_run.h"
 #include "tool/tool.h"
 
-static int add_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+#include <string.h>
+
+/* Rows of a page may come in any number: sums are over blocks of the page all the same. */
+struct sums {
+    struct vp_squares squares;
+    int64_t page, n;            /* samples of a block that are held */
+    float held[VP_MOMENTS_BLOCK];
+};
+
+static void add_held(struct sums *s)
 {
-    (void)page;
+    vp_squares_add(&s->squares, s->held, s->n);
+    s->n = 0;
+}
+
+static int add_rows(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
+{
+    struct sums *s = ctx;
     (void)err;
-    vp_squares_add(ctx, samples, n);
+    if (page != s->page)
+        add_held(s);
+    s->page = page;
+    for (const float *from = samples; n > 0;) {
+        const int64_t blocks = n / VP_MOMENTS_BLOCK * VP_MOMENTS_BLOCK, more = vp_min64(n, VP_MOMENTS_BLOCK - s->n);
+        const bool whole = s->n == 0 && blocks > 0;
+        if (whole) {
+            vp_squares_add(&s->squares, from, blocks);
+        } else {
+            memcpy(s->held + s->n, from, (size_t)more * sizeof *from);
+            s->n += more;
+            if (s->n == VP_MOMENTS_BLOCK)
+                add_held(s);
+        }
+        from += whole ? blocks : more;
+        n -= whole ? blocks : more;
+    }
     return 0;
 }
 
@@ -19,16 +51,17 @@ int vp_wiener_noise(struct vp_images *im, struct vp_run *run, const struct vp_fo
 {
     struct vp_chain chain = {0};
     struct vp_op op;
-    struct vp_squares sum = {0};
+    struct sums sum = {.n = 0};
     int rc = -1;
 
     *noise = -1;
     /* deviations, for a variance may be too small or too large for f32 */
     if (!vp_moments_local(&op, VP_STD, false, f, im->size, im->type, VP_F32, err) && !vp_chain_add(&chain, &op, err)
-        && !vp_images_scan(im, run, &chain, add_page, &sum, err))
+        && !vp_images_scan(im, run, &chain, add_rows, &sum, err))
         rc = 0;
+    add_held(&sum);
     if (!run->common.plan)
-        *noise = sum.n ? vp_squares_mean(&sum) : 0;
+        *noise = sum.squares.n ? vp_squares_mean(&sum.squares) : 0;
     vp_chain_free(&chain);
     return rc;
 }

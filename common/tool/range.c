@@ -10,29 +10,30 @@
 
 struct range {
     struct vp_extent extent;
-    enum vp_type type;
-    int64_t page; /* samples */
+    const struct vp_pages *pages;
 };
 
 static int add_pages(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     struct range *r = ctx;
+    const struct vp_stack *s = vp_reader_stack(r->pages->reader);
 
     (void)page;
     (void)out;
     (void)err;
-    vp_extent_add(&r->extent, in, r->type, n * r->page);
+    vp_extent_add(&r->extent, in, s->type, n * r->pages->rows * s->nx);
     return n;
 }
 
 int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], struct vp_err *err)
 {
     struct vp_reader *reader = im->reader[0];
-    const struct vp_stack *stack = vp_reader_stack(reader);
-    struct range r = {.type = stack->type, .page = stack->nx * stack->ny};
-    struct vp_pages pages = {.reader = reader, .memory = run->common.memory, .stats = run->stats,
-                           .progress = run->progress, .stage = "range", .work = add_pages, .ctx = &r};
+    struct range r = {.pages = NULL};
+    struct vp_pages pages = {.reader = reader, .height = vp_reader_stack(reader)->ny, .memory = run->common.memory,
+                             .stats = run->stats, .progress = run->progress, .stage = "range", .work = add_pages,
+                             .ctx = &r};
 
+    r.pages = &pages;
     if (!im->seekable) {
         vp_fail(err, VP_EUSAGE, "%s: the range for the bins needs the samples twice, which a pipe cannot give",
                 vp_reader_name(reader));

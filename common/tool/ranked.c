@@ -234,8 +234,9 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
 }
 
 /* What each rank has done, in seconds and counts; of all the most, and the sums. */
+enum { LOAD, PREPARE, GATHER, COMPUTE, REDUCE, STORE, RUN, STEPS };
 struct done_word {
-    double load, work, gather, compute, reduce, store, run;
+    double seconds[STEPS];
     uint64_t sent;
     int64_t bad;
     struct vp_normalize_report repaired;
@@ -243,16 +244,14 @@ struct done_word {
 
 static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, const struct done_word *all)
 {
+    static const char *const name[STEPS] = {[LOAD] = "T_load", [PREPARE] = "T_prepare", [GATHER] = "T_allgather",
+                                            [COMPUTE] = "T_compute", [REDUCE] = "T_reduce", [STORE] = "T_store",
+                                            [RUN] = "T_run"};
     struct done_word most = all[0];
     for (int i = 1; i < r->size; i++) {
         const struct done_word *w = &all[i];
-        most.load = fmax(most.load, w->load);
-        most.work = fmax(most.work, w->work);
-        most.gather = fmax(most.gather, w->gather);
-        most.compute = fmax(most.compute, w->compute);
-        most.reduce = fmax(most.reduce, w->reduce);
-        most.store = fmax(most.store, w->store);
-        most.run = fmax(most.run, w->run);
+        for (int k = 0; k < STEPS; k++)
+            most.seconds[k] = fmax(most.seconds[k], w->seconds[k]);
         most.sent += w->sent;
         /* views that were read once count once; those that several ranks read were seen by each, in part */
         most.bad = r->mesh.gather ? most.bad + w->bad : vp_max64(most.bad, w->bad);
@@ -268,13 +267,8 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
     vp_stats_number(run->stats, "hosts", r->hosts);
     vp_stats_text(run->stats, "grid", grid);
     vp_stats_text(run->stats, "gather", r->mesh.gather ? "yes" : "no");
-    vp_stats_number(run->stats, "T_load", most.load);
-    vp_stats_number(run->stats, "T_prepare", most.work);
-    vp_stats_number(run->stats, "T_allgather", most.gather);
-    vp_stats_number(run->stats, "T_compute", most.compute);
-    vp_stats_number(run->stats, "T_reduce", most.reduce);
-    vp_stats_number(run->stats, "T_store", most.store);
-    vp_stats_number(run->stats, "T_run", most.run);
+    for (int k = 0; k < STEPS; k++)
+        vp_stats_number(run->stats, name[k], most.seconds[k]);
     vp_stats_number(run->stats, "T_run_expected", r->times.run);
     vp_stats_count(run->stats, "bytes_of_views_sent", most.sent);
     const struct vp_reconstruct *job = &r->whole;
@@ -303,9 +297,11 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
     rc = work(r, s, &result, err);
     rc = vp_ranked_close_outputs(r, rc, err);
     memset(&mine, 0, sizeof mine);
-    mine = (struct done_word){.load = r->mesh.gather ? r->sharing.load : result.read, .work = r->sharing.work,
-                              .gather = r->sharing.gather, .compute = result.compute, .reduce = r->adding.reduce,
-                              .store = r->adding.store, .run = vp_now() - start, .sent = r->sharing.sent,
+    mine = (struct done_word){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
+                                          [PREPARE] = r->sharing.work, [GATHER] = r->sharing.gather,
+                                          [COMPUTE] = result.compute, [REDUCE] = r->adding.reduce,
+                                          [STORE] = r->adding.store, [RUN] = vp_now() - start},
+                              .sent = r->sharing.sent,
                               .bad = r->mesh.gather ? r->sharing.bad : result.bad,
                               .repaired = r->mesh.gather ? r->repaired : result.repaired};
     if (!rc)

@@ -46,7 +46,7 @@ int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_
     enum { LONGEST = 4096 };
     const bool apart = r->params->slab_files;
     const int leader = apart ? r->row : 0;
-    const struct vp_writer_options o = {.raw = run->common.raw_out};
+    struct vp_writer_options o = {.raw = run->common.raw_out};
     char name[LONGEST] = "", (*all)[LONGEST] = NULL;
     struct vp_stack out = {0};
     int rc = check_output(run, err);
@@ -61,9 +61,8 @@ int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_
     all = vp_alloc((size_t)r->size, LONGEST, "the names of files", err);
     const int64_t z0 = apart ? r->z0 : r->whole.z0, z1 = apart ? r->z1 : r->whole.z1;
     rc = !all || !r->path || vp_session_header(s, run, z0, z1, &out, err) ? -1 : 0;
-    const bool shared = !apart || r->mesh.columns > 1;
-    if (!rc && r->leads
-        && !(rc = (shared ? vp_writer_begin : vp_writer_open)(&r->writer, r->path, &out, &o, err))) {
+    o.shared = !apart || r->mesh.columns > 1;
+    if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
         const char *temporary = vp_writer_temporary(r->writer);
         if (!temporary)
             rc = vp_fail(err, VP_ERUN, "%s: ranks write a regular file", r->path);
@@ -71,8 +70,9 @@ int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_
             snprintf(name, sizeof name, "%s", temporary);
     }
     rc = vp_ranked_agree(r, rc, name, sizeof name, all, err);
+    o.temporary = all ? all[leader] : NULL;
     if (!rc && !r->leads)
-        rc = vp_writer_join(&r->writer, r->path, all[leader], &out, &o, err);
+        rc = vp_writer_open(&r->writer, r->path, &out, &o, err);
     vp_stack_free(&out);
     free(all);
     return vp_ranked_agree(r, rc, NULL, 0, NULL, err);

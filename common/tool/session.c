@@ -187,7 +187,8 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (job->z1 - job->z0 != s->grid.n[2])
         vp_plan(run, "slab", "slices %lld to %lld", (long long)job->z0, (long long)job->z1 - 1);
     if (job->filter)
-        vp_plan(run, "filter", "%s%s%s", vp_filter_describe(job->filter), p->filter_device ? ", on the device: " : "",
+        vp_plan(run, "filter", "%s%s%s", vp_filter_tables(job->filter)->describe,
+                p->filter_device ? ", on the device: " : "",
                 p->filter_device ? p->filter_kernel : "");
     vp_plan(run, "kernel", "%s", p->kernel);
     if (p->used > 1)

@@ -66,8 +66,9 @@ static const struct vp_opt common_options[] = {
     VP_BYTES(struct vp_common, memory, "memory", 'm', .metavar = "BYTES", .min = 1, .max = 1.9e19,
         .group = COMMON, .help = "memory to use, as 800M or 6.5GiB (default: 80 % of what is free)",
         .more = "What samples and tables may take, also those that decoders and compressors hold; a program itself "
-                "takes 5 to 9 MB beside it. Work whose smallest portion does not fit is refused with status 3 before "
-                "anything is read. The result does not depend on it."),
+                "takes 5 to 9 MB beside it, and the libraries and buffers of a GPU's driver some 110 MB. Work whose "
+                "smallest portion does not fit is refused with status 3 before anything is read. The result does not "
+                "depend on it."),
     VP_FLAG(struct vp_common, plan, "plan", 0, .group = COMMON,
         .help = "print what would be done and exit",
         .more = "Only headers are read, and nothing is written."),

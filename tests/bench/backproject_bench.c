@@ -149,7 +149,7 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
         for (int c = 0; t == 0 && c < 8; c++) {
             random = random * 1664525u + 1013904223u;
             const int64_t z = (random >> 8) % grid->n[2];
-            vp_backproject_slice(b, z, out);
+            vp_backproject_slices(b, z, 1, out);
             for (int p = 0; p < 2000; p++) {
                 random = random * 1664525u + 1013904223u;
                 const int64_t at = (random >> 8) % slice;

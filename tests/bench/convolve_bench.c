@@ -2,13 +2,15 @@
 /* Convolution in memory, one run:
  *
  *     convolve_bench [image|grid|volume|f64|crossover|fftw] [THREADS]
- *     convolve_bench table [MOST]         grids of kernels with 1, 2, 4 ... MOST (or all) threads: speed-up and efficiency
+ *     convolve_bench table [MOST]         grids of kernels with 1, 2, 4 ... MOST (or all) threads: speed-up, efficiency, and what
+ *                                         is done in the time that as many processes take, each with an image of its own
  *     convolve_bench tile THREADS SIZE KERNEL NODES WIDE HIGH...     with these tiles; box THREADS WIDE HIGH DEEP...
  */
 #include "base/err.h"
 #include "base/size.h"
 #include "local/convolve.h"
 #include "local/convolve_internal.h"
+#include "run/chain.h"
 
 #include <fftw3.h>
 #include <stdio.h>
@@ -209,91 +211,120 @@ static void grid_close(struct grid *g)
     free(g->scratch);
 }
 
-/* The least seconds of a run where so many processes of one thread each have an image of their own, or with `size` 0 do
- * transforms in the first-level cache: what the processors can do, with their memory and clocks shared, or with their
- * clocks alone, if nothing had to be waited for. The mean of all processes. */
-static double copies(int64_t size, int64_t nodes, int processes, int times)
+/* ---- processes of one thread each, beside one another: what the processors can do if nothing had to be waited for ---- */
+
+enum { MOST_PROCESSES = 256 };
+
+struct process { int in, out; };
+
+static double median(double *x, int n)
 {
-    int start[2], said[2];
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return x[n / 2];
+}
+
+/* For each byte that comes in: the median seconds of a run of an image of its own ('g'), or of transforms in the first-level
+ * cache. */
+static void serve(int in, int out, int64_t size, int64_t nodes, int runs)
+{
+    struct vp_err err = VP_ERR_INIT;
+    const struct vp_line_isa *isa = vp_line_isa(NULL);
+    float *const x = vp_alloc(128 * 2 * 16, sizeof *x, "", &err);
+    struct vp_line line;
+    struct grid g;
+    double time[32];
+    char c;
+
+    if (!x || vp_line_make(&line, 128, false, NULL, &err))
+        _exit(1);
+    grid_open(&g, size, nodes, 1);
+    while (read(in, &c, 1) == 1) {
+        for (int i = 0; i < runs; i++) {
+            const double t = vp_now();
+            for (int k = 0; k < 2000 && c != 'g'; k++)
+                isa->forward(&line, x, 1);
+            time[i] = c == 'g' ? grid_run(&g, 1) : vp_now() - t;
+        }
+        time[0] = median(time, runs);
+        if (write(out, time, sizeof *time) != sizeof *time)
+            break;
+    }
+    _exit(0);
+}
+
+/* The mean of what n of them say. */
+static double ask(const struct process *p, int n, char what)
+{
     double sum = 0;
 
-    if (pipe(start) || pipe(said))
-        exit(1);
-    fflush(stdout);
-    for (int p = 0; p < processes; p++)
-        if (!fork()) {
-            struct vp_err err = VP_ERR_INIT;
-            const struct vp_line_isa *isa = vp_line_isa(NULL);
-            struct vp_line line;
-            struct grid g;
-            double best = 1e9;
-            char c;
-            float *x = vp_alloc(128 * 2 * 16, sizeof *x, "", &err);
-            if (!x || vp_line_make(&line, 128, false, NULL, &err))
-                _exit(1);
-            if (size)
-                grid_open(&g, size, nodes, 1);
-            close(start[1]);
-            if (write(said[1], &best, sizeof best) < 0 || read(start[0], &c, 1) < 0)
-                _exit(1);
-            for (int i = 0; i < times; i++) {
-                double t = vp_now();
-                for (int k = 0; k < 5000 && !size; k++)
-                    isa->forward(&line, x, 1);
-                t = size ? grid_run(&g, 1) : vp_now() - t;
-                best = t < best ? t : best;
-            }
-            _exit(write(said[1], &best, sizeof best) != sizeof best);
-        }
-    close(start[0]);
-    for (int i = 0; i < 2 * processes; i++) {
-        double t;
-        if (read(said[0], &t, sizeof t) != sizeof t)
+    for (int i = 0; i < n; i++)
+        if (write(p[i].in, &what, 1) != 1)
             exit(1);
-        sum += i < processes ? 0 : t;
-        if (i == processes - 1)
-            close(start[1]);
+    for (int i = 0; i < n; i++) {
+        double t;
+        if (read(p[i].out, &t, sizeof t) != sizeof t)
+            exit(1);
+        sum += t;
     }
-    close(said[0]);
-    close(said[1]);
-    while (wait(NULL) > 0)
-        ;
-    return sum / processes;
+    return sum / n;
 }
 
 static void table(int most)
 {
-    enum { TURNS = 4 };
+    enum { TURNS = 5 };
 
     for (int64_t size = 1024, nodes = 8; size <= 4096; size *= 2, nodes *= 2) {
-        const int runs = size == 4096 ? 2 : size == 2048 ? 6 : 20, all = TURNS * runs;
-        double time[STEPS][TURNS * 20], apart[STEPS], clocks[STEPS];
+        const int runs = size == 4096 ? 3 : size == 2048 ? 8 : 20, all = TURNS * runs;
+        double time[STEPS][TURNS * 20], of_processes[STEPS][TURNS], clocks[STEPS][TURNS], alone = 0;
+        struct process p[MOST_PROCESSES];
         struct grid g;
         int steps = 0;
 
+        most = most < MOST_PROCESSES ? most : MOST_PROCESSES;
         for (int t = 1; t <= most && steps < STEPS; t *= 2)
             steps++;
+        fflush(stdout);
+        for (int i = 0; i < 1 << (steps - 1); i++) {
+            int in[2], out[2];
+            if (pipe(in) || pipe(out))
+                exit(1);
+            if (!fork()) {
+                for (int k = 0; k < i; k++)
+                    close(p[k].in);
+                close(in[1]);
+                serve(in[0], out[1], size, nodes, runs);
+            }
+            close(in[0]);
+            close(out[1]);
+            p[i] = (struct process){in[1], out[0]};
+        }
         grid_open(&g, size, nodes, most);
+        ask(p, 1 << (steps - 1), 'g');
         for (int turn = 0; turn < TURNS; turn++)
             for (int s = 0; s < steps; s++) {
-                nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* threads that had work look for more for a while */
+                double *const t = time[s] + turn * runs;
                 grid_run(&g, 1 << s);
                 for (int r = 0; r < runs; r++)
-                    time[s][turn * runs + r] = grid_run(&g, 1 << s);
+                    t[r] = grid_run(&g, 1 << s);
+                of_processes[s][turn] = ask(p, 1 << s, 'g') / (1 << s) / median(t, runs);
+                clocks[s][turn] = ask(p, 1 << s, 'c');
             }
         grid_close(&g);
-        for (int s = 0; s < steps; s++) {
-            qsort(time[s], (size_t)all, sizeof **time, by_value);
-            apart[s] = copies(size, nodes, 1 << s, 2 * runs);
-            clocks[s] = copies(0, 0, 1 << s, 20);
+        for (int i = 0; i < 1 << (steps - 1); i++) {
+            close(p[i].in);
+            close(p[i].out);
         }
-        printf("%lld^2, %lld x %lld kernels of 100^2\n threads       ms   median   speed-up   efficiency   of separate processes:"
-               " that of theirs   of clocks alone\n", (long long)size, (long long)nodes, (long long)nodes);
+        while (wait(NULL) > 0)
+            ;
+        printf("%lld^2, %lld x %lld kernels of 100^2\n threads       ms   median   speed-up   efficiency   of medians"
+               "   of so many processes in turn   of clocks\n", (long long)size, (long long)nodes, (long long)nodes);
+        const double first = median(time[0], all), one = time[0][0];
         for (int s = 0; s < steps; s++) {
-            const double speed_up = time[0][0] / time[s][0], separate = apart[0] / apart[s];
-            printf("%8d %8.2f %8.2f %10.2f %10.1f %% %22.1f %% %14.1f %% %15.1f %%\n", 1 << s, time[s][0] * 1e3,
-                   time[s][all / 2] * 1e3, speed_up, 100 * speed_up / (1 << s), 100 * speed_up / (1 << s) / separate,
-                   100 * separate, 100 * clocks[0] / clocks[s]);
+            const double middle = median(time[s], all), speed_up = one / time[s][0], clock = median(clocks[s], TURNS);
+            alone = s ? alone : clock;
+            printf("%8d %8.2f %8.2f %10.2f %10.1f %% %10.1f %% %28.1f %% %9.1f %%\n", 1 << s, time[s][0] * 1e3, middle * 1e3,
+                   speed_up, 100 * speed_up / (1 << s), 100 * first / middle / (1 << s),
+                   100 * median(of_processes[s], TURNS), 100 * alone / clock);
         }
         fflush(stdout);
     }

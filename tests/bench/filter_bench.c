@@ -121,7 +121,7 @@ static int bench(int64_t nu, int64_t nv, int64_t views)
         median[c] = seconds[c][ROUNDS / 2];
     }
     const double bytes = 2.0 * (double)samples * sizeof *in;
-    printf("%lld x %lld, %s\n", (long long)nu, (long long)nv, vp_filter_describe(f[0]));
+    printf("%lld x %lld, %s\n", (long long)nu, (long long)nv, vp_filter_tables(f[0])->describe);
     for (int c = 0; c < ALL; c++)
         if (c >= OURS || f[c])
             printf("  %-26s %8.1f projections/s %7.2f GB/s  %5.2f x fftw\n",

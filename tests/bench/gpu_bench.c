@@ -17,18 +17,20 @@ struct setup {
     const char *name;
     int64_t detector, views, volume;
     double offset_v, tilt;
+    double finer; /* voxels than the detector is at the axis */
 };
 
 static const struct setup SETUPS[] = {
-    {"full circle", 512, 1024, 512, 0, 0},
-    {"full circle", 1024, 1024, 1024, 0, 0},
-    {"full circle", 512, 1024, 1024, 0, 0},
-    {"full circle", 2048, 1024, 1024, 0, 0},
-    {"odd number of views", 512, 1023, 512, 0, 0},
-    {"odd number of views", 1024, 1023, 1024, 0, 0},
-    {"detector off centre in v", 512, 1023, 512, 5.5, 0},
-    {"tilted detector, 3 degrees", 512, 1024, 512, 0, 3},
-    {"tilted detector, 3 degrees", 1024, 1024, 1024, 0, 3},
+    {"full circle", 512, 1024, 512, 0, 0, 1},
+    {"full circle", 1024, 1024, 1024, 0, 0, 1},
+    {"full circle", 512, 1024, 1024, 0, 0, 1},
+    {"full circle", 2048, 1024, 1024, 0, 0, 1},
+    {"full circle, s to 1.25", 2048, 256, 2048, 0, 0, 0.99},
+    {"odd number of views", 512, 1023, 512, 0, 0, 1},
+    {"odd number of views", 1024, 1023, 1024, 0, 0, 1},
+    {"detector off centre in v", 512, 1023, 512, 5.5, 0, 1},
+    {"tilted detector, 3 degrees", 512, 1024, 512, 0, 3, 1},
+    {"tilted detector, 3 degrees", 1024, 1024, 1024, 0, 3, 1},
 };
 enum { N_SETUPS = sizeof SETUPS / sizeof *SETUPS, SAMPLES = 4096, BATCH = 16, SLICES = 16 };
 
@@ -63,7 +65,7 @@ static struct vp_view *make_views(const struct setup *s, struct vp_grid *grid)
         die(&err);
     *grid = (struct vp_grid){.n = {s->volume, s->volume, s->volume}};
     for (int a = 0; a < 3; a++)
-        grid->voxel[a] = 400.0 / 1.5 / (double)s->volume;
+        grid->voxel[a] = 400.0 / 1.5 / (double)s->volume / s->finer;
     vp_geom_free(&g);
     return views;
 }

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "image/threshold.h"
 #include "local/moments.h"
+#include "run/chain.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include "local/nlmeans.h"
 #include "local/rank.h"
 #include "local/moments.h"
+#include "run/chain.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * usage: sat_gpu [TRIALS [LARGEST]] */
 #include "sat_three.cuh"
 
-#include "queue.h"
+#include "gpu.h"
 
 extern "C" {
 #include "base/err.h"

@@ -50,10 +50,10 @@ __global__ void __launch_bounds__(THREADS, 3) sums_kernel(const job j, const sum
         of_plane<A>(m.rows, m, tile.plane)[(int64_t)tile.x * j.high + (tile.y * WARPS + t.warp) * R + t.lane] = own;
     if (t.warp < WARPS - 1)
         return;
-    t.end(s);
-    __syncwarp();
-    for (int c = t.lane; c < TW; c += 32)
-        of_plane<A>(m.ends, m, tile.plane)[(int64_t)tile.y * j.wide + tile.x * TW + c] = s.sum_of[WARPS - 1][c];
+    A end[t.G][EACH];
+    t.end(end);
+    for (int g = 0; g < t.G; g++)
+        s.put(of_plane<A>(m.ends, m, tile.plane) + (int64_t)tile.y * j.wide + tile.x * TW, g, t.lane, end[g]);
 }
 
 template <class A> __global__ void __launch_bounds__(64) rows_kernel(const job j, const sums m)
@@ -87,7 +87,8 @@ template <class A> __global__ void __launch_bounds__(64) columns_kernel(const jo
     A end[AHEAD];
     if (x >= j.wide)
         return;
-    A p = !j.volume && !j.nothing && x < j.nx ? ((const A *)j.carried)[x] : (A)0;
+    const int64_t column = column_of<A>(x);
+    A p = !j.volume && !j.nothing && column < j.nx ? ((const A *)j.carried)[column] : (A)0;
     for (unsigned y0 = 0; y0 < j.down; y0 += AHEAD) {
 #pragma unroll
         for (unsigned i = 0; i < AHEAD; i++)
@@ -120,6 +121,15 @@ __global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(co
     t.go_down(s);
     __syncthreads();
     t.take_above(s);
+    if (t.warp == WARPS - 1) {
+        A end[t.G][EACH];
+        t.end(end);
+        for (int g = 0; g < t.G; g++) {
+            for (int k = 0; k < EACH; k++)
+                end[g][k] = end[g][k] + s.left[t.warp][R - 1];
+            s.put(s.sum_of[WARPS - 1], g, t.lane, end[g]);
+        }
+    }
     t.template make<Out>(j, tile, s);
 }
 

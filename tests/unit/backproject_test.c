@@ -333,7 +333,7 @@ static void check_gaps(void)
         CHECK_INT(vp_backproject_add(b, 99, 1, proj, &err), -1); /* out of order */
         CHECK_INT(vp_backproject_flush(b, &err), 0);
         for (int64_t z = 0; z < s.grid.n[2]; z++)
-            vp_backproject_slice(b, z, out[way] + z * slice);
+            vp_backproject_slices(b, z, 1, out[way] + z * slice);
         vp_backproject_close(b);
     }
     CHECK(!memcmp(out[0], out[1], (size_t)(slice * s.grid.n[2]) * sizeof **out));
@@ -424,7 +424,11 @@ static void check_bytes(void)
                                           &err), 0);
             const struct mallinfo2 after = mallinfo2();
             const uint64_t taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
-            const uint64_t bound = vp_backproject_bytes(s->n_views, s->nu, s->nv, &s->grid, z0, z1, 2);
+            char kernel[64];
+            uint64_t bound;
+            CHECK_INT(vp_backproject_plan(views, s->n_views, s->nu, s->nv, &s->grid, z0, z1, kernel, sizeof kernel,
+                                          &bound, &err), 0);
+            CHECK_STR(kernel, vp_backproject_describe(b));
             CHECK(taken <= bound);
 #ifndef TEST_SANITIZED /* which keeps the heap's books itself */
             if (c == N_SCANS)
@@ -434,8 +438,15 @@ static void check_bytes(void)
             free(views);
         }
     /* and it is not far above what a volume needs */
-    const struct vp_grid grid = GRID(512, 512, 512, 1, 1, 1);
-    CHECK((double)vp_backproject_bytes(720, 512, 512, &grid, 0, 512, 2) < 1.15 * 4 * 512 * 512 * 512.0);
+    const struct scan usual = {.n_views = 720, .nu = 512, .nv = 512, .pitch = 1, .grid = GRID(512, 512, 512, 1, 1, 1)};
+    struct vp_view *views = make_views(&usual);
+    struct vp_err err = VP_ERR_INIT;
+    char kernel[64];
+    uint64_t bytes;
+    CHECK_INT(vp_backproject_plan(views, usual.n_views, usual.nu, usual.nv, &usual.grid, 0, 512, kernel, sizeof kernel,
+                                  &bytes, &err), 0);
+    CHECK((double)bytes < 1.15 * 4 * 512 * 512 * 512.0);
+    free(views);
 }
 
 static void check_refusals(void)

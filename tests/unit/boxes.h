@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "run/op.h"
+#include "run/chain.h"
 #include "test.h"
 
 #include <stdlib.h>

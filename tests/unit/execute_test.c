@@ -296,7 +296,7 @@ static void test_random_plans(void)
         {{5, 6, 40}, 1, 1}, {{1, 30, 8}, 1, 2},
     };
     char out[96];
-    int runs = 0, streams[2] = {0}, uneven = 0;
+    int runs = 0, streams[2] = {0}, flows[2] = {0}, uneven = 0;
     snprintf(out, sizeof out, "%s/out.tif", dir);
     for (int round = 0; round < 21; round++) {
         struct scene s;
@@ -306,8 +306,9 @@ static void test_random_plans(void)
         for (int trial = 0; trial < 24; trial++) {
             const bool device = trial % 2, piped = trial % 3 == 0,
                        unknown = piped && dice(0, 1) && (s.outer == 1 || s.n[2] > 0);
-            const bool bands = !piped && dice(0, 2) == 0;
             struct vp_problem p = problem_of(&s, unknown);
+            p.flow = !unknown && dice(0, 1);
+            const bool bands = (!piped || (p.flow && s.n[2] == 1)) && dice(0, 2) == 0;
             struct vp_plan plan;
             struct vp_err err = VP_ERR_INIT;
             if (device) {
@@ -326,6 +327,7 @@ static void test_random_plans(void)
                 if (rc)
                     printf("  round %d trial %d: %s\n", round, trial, err.msg);
                 runs++;
+                flows[device] += plan.flow;
                 streams[device] += plan.stream;
                 for (int d = 1; d < p.devices; d++)
                     uneven += plan.depth[d] != plan.depth[0];
@@ -338,6 +340,8 @@ static void test_random_plans(void)
     CHECK(runs >= 200);
     CHECK(streams[false] >= 20);
     CHECK(streams[true] >= 20);
+    CHECK(flows[false] >= 3);
+    CHECK(flows[true] >= 3);
     CHECK(uneven > 0);
     CHECK_INT(pretend.open, 0);
     unlink(out);
@@ -381,10 +385,10 @@ static uint64_t least_bytes(const struct vp_problem *p, const struct vp_plan *pl
  * insists on their order). A stream cannot where planes that it carried along are lost; then it says so. */
 static void test_shortage(void)
 {
-    int runs = 0, shrunk = 0, refused = 0;
+    int runs = 0, shrunk = 0, refused = 0, flows = 0;
     for (int trial = 0; trial < 60; trial++) {
         struct scene s;
-        make_scene(&s, dice(4, 20), dice(4, 20), dice(8, 30), dice(1, 2), dice(1, 2), trial % 3);
+        make_scene(&s, dice(4, 20), dice(4, 20), trial % 4 ? dice(8, 30) : 1, dice(1, 2), dice(1, 2), trial % 3);
         struct vp_problem p = problem_of(&s, false);
         struct vp_plan plan;
         struct vp_err err = VP_ERR_INIT;
@@ -392,7 +396,9 @@ static void test_shortage(void)
         p.devices = (int)dice(1, 3);
         for (int d = 0; d < p.devices; d++)
             p.free[d] = 1 << 30;
-        if (random_plan(&plan, &p, s.n, s.outer, false)) {
+        p.flow = s.n[2] == 1;
+        if (random_plan(&plan, &p, s.n, s.outer, p.flow)) {
+            flows += plan.flow;
             const int shortages = (int)dice(1, 3);
             pretend.shortages = shortages;
             const int rc = run_scene(&s, &p, &plan, false, NULL, &err);
@@ -410,8 +416,10 @@ static void test_shortage(void)
         }
         free_scene(&s);
     }
-    printf("%d runs: %d went on with smaller parts, %d could not\n", runs, shrunk, refused);
+    printf("%d runs (%d in bands that follow each other): %d went on with smaller parts, %d could not\n", runs, flows,
+           shrunk, refused);
     CHECK(shrunk >= 10);
+    CHECK(flows > 0);
     CHECK_INT(pretend.open, 0);
 }
 
@@ -430,6 +438,7 @@ static void test_planned(void)
             set_depth(&s, VP_UNKNOWN);
         p.memory = bytes * (uint64_t)dice(4, 60) / 8 + 4096;
         p.rows = trial % 4 && dice(0, 1);
+        p.flow = p.image[2] < VP_UNKNOWN && p.outer < VP_UNKNOWN && dice(0, 1);
         if (trial & 1) {
             p.kind = &pretended;
             p.devices = (int)dice(1, 3);

@@ -101,16 +101,14 @@ static void windowed_taps(double *out, int64_t n, int64_t len, int kind, double 
 
 static int64_t fft_length(const struct vp_filter *f)
 {
-    const char *s = strstr(vp_filter_describe(f), "fft length ");
+    const char *s = strstr(vp_filter_tables(f)->describe, "fft length ");
     return s ? atoll(s + 11) : 0;
 }
 
 /* The frequencies at which a window is sampled, one side and the other. */
 static int64_t window_length(const struct vp_filter *f)
 {
-    struct vp_filter_tables t;
-    vp_filter_get_tables(f, &t);
-    return 2 * t.m;
+    return 2 * vp_filter_tables(f)->m;
 }
 
 /* A delta gives the taps, whatever the length of the row. */
@@ -324,8 +322,8 @@ static void test_short_weights(void)
         CHECK_INT(s.scan.kind, VP_SCAN_SHORT);
         CHECK_NEAR(s.scan.arc, arc, 1e-9);
         struct vp_filter *f = open_filter(&s, &plain, 1);
-        CHECK_INT(vp_filter_redundancy(f), VP_RED_PARKER);
-        CHECK((vp_filter_warning(f) != NULL) == (c / 4 == 0));
+        CHECK_INT(vp_filter_tables(f)->redundancy, VP_RED_PARKER);
+        CHECK((vp_filter_tables(f)->warning[0] != 0) == (c / 4 == 0));
         double worst = 0, inner = 0;
         for (int k = 0; k < 2 * PAIRS; k++) {
             const double w = vp_filter_weight(f, k, column[k], 0),
@@ -347,7 +345,7 @@ static void test_wang_weights(void)
         open_scan(&s, VP_CONE, 201, 1, side * 60, 90, 360, false, false);
         CHECK_INT(s.scan.offset, 1);
         struct vp_filter *f = open_filter(&s, &plain, 1);
-        CHECK_INT(vp_filter_redundancy(f), VP_RED_WANG);
+        CHECK_INT(vp_filter_tables(f)->redundancy, VP_RED_WANG);
         const int64_t center = 100 + side * 60;
         double worst = 0;
         for (int64_t k = 0; k <= 40; k++)
@@ -422,7 +420,7 @@ static float *filtered(struct scan *s, const struct vp_filter_params *p, const f
     CHECK_INT(nu, s->g.nu);
     vp_filter_views(f, 0, s->g.views, in, out);
     if (getenv("VERBOSE"))
-        printf("%s: ", vp_filter_describe(f));
+        printf("%s: ", vp_filter_tables(f)->describe);
     vp_filter_close(f);
     free(s->views);
     CHECK_INT(vp_geom_views(&s->g, &s->views, &s->scan, &err), 0);
@@ -657,7 +655,7 @@ static void test_tilted_half_detector(void)
         float *p = simulate_pose(&s, &poses[i], true);
         CHECK(s.scan.offset);
         struct vp_filter *f = open_filter(&s, &plain, 1);
-        CHECK_INT(vp_filter_redundancy(f), VP_RED_WANG);
+        CHECK_INT(vp_filter_tables(f)->redundancy, VP_RED_WANG);
         vp_filter_close(f);
         float *q = filtered(&s, &plain, p);
         for (int z = -8; z <= 8; z += 8) {

@@ -334,12 +334,12 @@ static void test_bad_samples(void)
     n = open_or_fail(&params, W, 3, 1, NULL, 0, NULL, mask);
     memcpy(p, in, sizeof p);
     rep = (struct vp_normalize_report){0};
-    vp_normalize_sinograms(n, 2, 1, H, p, p, &rep);
+    vp_normalize_pages(n, H, 2, 1, p, p, &rep);
     CHECK_NEAR(p[3], in[2] + (in[5] - in[2]) / 3, 1e-5);
     CHECK_NEAR(p[2 * W + 4], 0.5 * (in[2 * W + 3] + in[2 * W + 5]), 1e-5);
     CHECK_INT(rep.dead, 6 + W + 3);
     memcpy(p, in, sizeof p);
-    vp_normalize_sinograms(n, 1, 1, H, p, p, NULL);
+    vp_normalize_pages(n, H, 1, 1, p, p, NULL);
     CHECK_NEAR(p[2 * W + 4], in[2 * W + 4], 0);
     vp_normalize_close(n);
 }
@@ -366,7 +366,7 @@ static void test_sinograms(void)
             memcpy(sinogram + k * NU, views[k] + v * NU, NU * sizeof(float));
             vp_normalize_view(n, k, rows[k], NULL);
         }
-        vp_normalize_sinograms(n, v, 1, VIEWS, sinogram, sinogram, NULL);
+        vp_normalize_pages(n, VIEWS, v, 1, sinogram, sinogram, NULL);
         for (int k = 0; k < VIEWS; k++)
             differ += !!memcmp(sinogram + k * NU, rows[k] + v * NU, NU * sizeof(float));
     }
@@ -413,7 +413,7 @@ static void test_threads(void)
     struct vp_normalize *big = open_or_fail(&plain, 700, TALL, 1, NULL, 0, NULL, mask);
     struct vp_normalize_report a = {0}, b = {0};
     omp_set_num_threads(3);
-    vp_normalize_views(big, 0, 1, tall, banded, &a);
+    vp_normalize_pages(big, 0, 0, 1, tall, banded, &a);
     vp_normalize_view(big, 0, tall, &b);
     CHECK(!memcmp(tall, banded, sizeof tall));
     CHECK(!memcmp(&a, &b, sizeof a));

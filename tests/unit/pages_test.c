@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pages through a function: whatever the batches, the memory and the input, each page once and in order. */
 #include "base/size.h"
+#include "image/select.h"
 #include "run/pages.h"
 #include "stacks.h"
 
@@ -259,12 +260,93 @@ static void in_place(void)
             }
 }
 
+/* What work() has seen of a selection of bytes: in pages, or in rows of them, next to each other. */
+struct seen { const struct vp_pages *p; int64_t nx, ny, step, page, row, wrong, parts; const unsigned char *want; };
+
+static int look(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
+{
+    struct seen *s = ctx;
+    const int64_t rows = s->p->rows;
+    (void)out, (void)err;
+    s->wrong += page != s->page || rows > s->ny - s->row || (n > 1 && rows < s->ny);
+    s->wrong += s->row + rows < s->ny && rows * s->nx % s->step;
+    s->wrong += memcmp(in, s->want + (s->page * s->ny + s->row) * s->nx, (size_t)(n * rows * s->nx)) != 0;
+    s->parts += rows < s->ny;
+    s->page += rows < s->ny ? s->row + rows == s->ny : n;
+    s->row = (s->row + rows) % s->ny;
+    return n;
+}
+
+static int64_t dice(int64_t lo, int64_t hi)
+{
+    static uint64_t state = 88172645463325252u;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return lo + (int64_t)((state >> 33) % (uint64_t)(hi - lo + 1));
+}
+
+/* Pages and regions at random, of a file and of a pipe, in all of memory and in little of it. */
+static void by_rows(void)
+{
+    int in_parts = 0, piped = 0;
+    for (int trial = 0; trial < 300; trial++) {
+        const int64_t nx = dice(1, 40), ny = dice(1, 40), pages = dice(1, 6), first = dice(0, pages - 1);
+        const bool all = dice(0, 2) == 0, pipe = dice(0, 1);
+        const int64_t x0 = all ? 0 : dice(0, nx - 1), y0 = all ? 0 : dice(0, ny - 1);
+        const int64_t x1 = all ? nx : dice(x0 + 1, nx), y1 = all ? ny : dice(y0 + 1, ny);
+        const struct vp_stack in = {nx, ny, pages, VP_U8, {0, NULL, NULL}};
+        char path[32], region[64], list[32], raw[64];
+        struct vp_err err = VP_ERR_INIT;
+        struct vp_select select;
+        struct seen s = {.nx = x1 - x0, .ny = y1 - y0, .step = dice(1, 30)};
+        unsigned char *bytes = malloc((size_t)(nx * ny * pages)), *want = malloc((size_t)(nx * ny * pages)), *at = want;
+        for (int64_t i = 0; i < nx * ny * pages; i++)
+            bytes[i] = (unsigned char)dice(0, 255);
+        for (int64_t p = all ? 0 : first; p < pages; p++)
+            for (int64_t y = y0; y < y1; y++, at += x1 - x0)
+                memcpy(at, bytes + (p * ny + y) * nx + x0, (size_t)(x1 - x0));
+        s.want = want;
+        snprintf(region, sizeof region, "%d:%d,%d:%d", (int)x0, (int)x1, (int)y0, (int)y1);
+        snprintf(list, sizeof list, "%d:", (int)first);
+        snprintf(raw, sizeof raw, "%dx%dx%d:u8", (int)nx, (int)ny, (int)pages);
+        const struct vp_select_params params = {.pages = all ? NULL : list, .region = all ? NULL : region};
+        const struct vp_reader_options o = {.raw = raw};
+        const int fd = as_input(bytes, (size_t)(nx * ny * pages), pipe, path);
+        struct vp_pages p = {.work = look, .ctx = &s, .height = s.ny, .step = s.step,
+                             .memory = dice(0, 3) ? (uint64_t)dice(1, 3 * nx * ny) : 0};
+        const char *const paths[] = {path};
+        s.p = &p;
+        CHECK(!vp_reader_open(&p.reader, paths, 1, &o, &err));
+        CHECK(!vp_select_make(&select, &params, &in, "bytes", !pipe, &err));
+        if (!vp_select_run(&select, &p, &err)) {
+            CHECK_INT(s.wrong, 0);
+            CHECK_INT(s.page, pages - (all ? 0 : first));
+            CHECK_INT(s.row, 0);
+            CHECK_INT(p.done, s.page);
+            in_parts += s.parts > 0;
+            piped += s.parts > 0 && pipe;
+            CHECK(!vp_reader_close(p.reader, &err));
+        } else { /* before anything was read */
+            CHECK_INT(err.code, VP_ERESOURCE);
+            CHECK(s.page == 0 && s.row == 0);
+            vp_reader_close(p.reader, NULL);
+        }
+        vp_select_free(&select);
+        close(fd);
+        free(bytes);
+        free(want);
+    }
+    printf("%d in parts, %d of them from pipes\n", in_parts, piped);
+    CHECK(in_parts > 40);
+    CHECK(piped > 20);
+}
+
 int main(void)
 {
     if (!mkdtemp(dir))
         return 2;
     from_files();
     in_place();
+    by_rows();
     char command[300];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     if (system(command))

@@ -463,7 +463,7 @@ static void test_poisson(void)
         for (int i = 0; i < N; i++)
             p[i] = (float)log(1e6 / want);
         const double actual = 1e6 * exp(-(double)p[0]);
-        vp_phantom_counts(p, N, 1e6, 7, (int64_t)m, 0);
+        vp_phantom_noise(p, N, 1e6, true, 7, (int64_t)m, 0);
         for (int i = 0; i < N; i++)
             mean += p[i] / N;
         for (int i = 0; i < N; i++) {
@@ -489,7 +489,7 @@ static void test_poisson(void)
         int cells = 0;
         for (int i = 0; i < N; i++)
             p[i] = 0;
-        vp_phantom_counts(p, N, mean, 3, 0, 0);
+        vp_phantom_noise(p, N, mean, true, 3, 0, 0);
         for (int i = 0; i < N; i++)
             bins[p[i] < 63 ? (int)p[i] : 63]++;
         for (int k = 0; k < 63; k++, expected *= mean / k) {
@@ -512,16 +512,16 @@ static void test_streams(void)
 
     for (int i = 0; i < N; i++)
         a[i] = b[i] = 0.001f * (float)i;
-    vp_phantom_noise(a, N, 1e4, 5, 3, 0);
+    vp_phantom_noise(a, N, 1e4, false, 5, 3, 0);
     for (int i = 0; i < N; i += 100)
-        vp_phantom_noise(b + i, 100, 1e4, 5, 3, i);
+        vp_phantom_noise(b + i, 100, 1e4, false, 5, 3, i);
     CHECK(!memcmp(a, b, sizeof a));
     CHECK_NEAR(a[0], 0, 0.06);
     CHECK_NEAR(a[N - 1], 3, 0.3);
     for (int variant = 0; variant < 3; variant++) {
         for (int i = 0; i < N; i++)
             b[i] = 0.001f * (float)i;
-        vp_phantom_noise(b, N, 1e4, variant == 0 ? 6 : 5, variant == 1 ? 4 : 3, variant == 2 ? 1 : 0);
+        vp_phantom_noise(b, N, 1e4, false, variant == 0 ? 6 : 5, variant == 1 ? 4 : 3, variant == 2 ? 1 : 0);
         same = 0;
         for (int i = 0; i < N; i++)
             same += a[i] == b[i];
@@ -529,7 +529,7 @@ static void test_streams(void)
     }
     /* no photon is taken as one */
     a[0] = 100;
-    vp_phantom_noise(a, 1, 1e4, 1, 0, 0);
+    vp_phantom_noise(a, 1, 1e4, false, 1, 0, 0);
     CHECK_NEAR(a[0], log(1e4), 1e-6);
 }
 

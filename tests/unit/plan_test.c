@@ -121,14 +121,17 @@ static double exhaustive(const struct vp_problem *p, int *tried)
     vp_chain_halo(p->chain, halo);
     const int64_t nx = p->image[0], ny = p->image[1], nz = p->image[2];
     const bool device = p->kind, streams = device || (p->chain->n == 1 && p->chain->stage[0].keeps);
+    const bool apart = p->flow && (!halo[2] || nz == 1);
     for (int64_t band = ny; band > 0; band = below(ny, band)) {
-        for (int64_t slab = nz; slab > 0; slab = below(nz, slab))
+        const bool flow = apart && band < ny;
+        const int64_t planes = flow ? nz * ((ny + band - 1) / band) : nz;
+        for (int64_t slab = flow ? 1 : nz; slab > 0; slab = below(nz, slab))
             for (int64_t px = nx; px > 0; px = device ? below(nx, px) : 0)
                 for (int64_t py = band; py > 0; py = device ? below(band, py) : 0)
                     for (int64_t d = slab; d > 0; d = device ? below(slab, d) : 0)
                         for (int lanes = device ? 1 : 0; lanes <= (device ? 3 : 0); lanes++)
                             for (int stream = 0; stream <= streams; stream++) {
-                                const int64_t least = slab + (stream ? 1 : 2) * halo[2];
+                                const int64_t least = flow ? 1 : slab + (stream ? 1 : 2) * halo[2];
                                 const int64_t full = stream && device ? lanes * slab : slab;
                                 const int64_t ahead[2] = {full, 0};
                                 for (int a = 0; a < 2; a++)
@@ -140,14 +143,14 @@ static double exhaustive(const struct vp_problem *p, int *tried)
                                                                .lanes = lanes,
                                                                .stream = stream,
                                                                .slabs = slabs};
-                                        plan.window = (least < nz ? least : nz) + ahead[a];
-                                        plan.window = plan.window < nz ? plan.window : nz;
+                                        plan.window = (least < planes ? least : planes) + ahead[a];
+                                        plan.window = plan.window < planes ? plan.window : planes;
                                         if (vp_plan_try(&plan, p) && plan.seconds < best)
                                             best = plan.seconds;
                                         ++*tried;
                                     }
                             }
-        if (!p->rows)
+        if (!p->rows && !apart)
             break;
     }
     return best;
@@ -218,25 +221,27 @@ static void test_many_planes(void)
 
 static void test_optimum(int problems, bool device)
 {
-    int feasible = 0, tried = 0, streams = 0;
+    int feasible = 0, tried = 0, streams = 0, flows = 0;
     double worst = 1;
     uint8_t *seen = malloc(40 * 40 * 40 * 64);
     for (int i = 0; i < problems; i++) {
         const int64_t most = device ? 8 : 40;
         const int stages = (int)dice(1, 3);
         const bool keeps = !device && stages == 1 && dice(0, 1); /* with parts for all threads together */
+        const bool apart = dice(0, 2) == 0; /* pages that do not look at each other */
         const int64_t image[3] = {dice(1, most) * (keeps ? 64 : 1), dice(1, most), dice(1, most)};
         struct vp_chain c = {0};
         struct vp_err err = VP_ERR_INIT;
         struct vp_plan plan;
         for (int s = 0; s < stages; s++)
-            add(&c, image, dice(0, 2), dice(0, 2), dice(0, 2), s ? s - 1 : ~0, (double)dice(1, 2000) * 1e3);
+            add(&c, image, dice(0, 2), dice(0, 2), apart ? 0 : dice(0, 2), s ? s - 1 : ~0, (double)dice(1, 2000) * 1e3);
         if (keeps)
             c.stage[0].keeps = keeps_planes;
         struct vp_problem p = problem_of(&c, image);
         const uint64_t bytes = (uint64_t)(image[0] * image[1] * image[2]) * 4;
         p.memory = bytes * (uint64_t)dice(2, 40) / 8;
         p.rows = dice(0, 3) == 0;
+        p.flow = dice(0, 1);
         p.threads = (int)dice(1, 4);
         if (device) {
             p.kind = &gpu;
@@ -244,6 +249,8 @@ static void test_optimum(int problems, bool device)
             for (int d = 0; d < p.devices; d++)
                 p.free[d] = bytes * (uint64_t)dice(3, 100) / 8;
         }
+        int64_t halo[3];
+        vp_chain_halo(&c, halo);
         const double best = exhaustive(&p, &tried);
         const int rc = vp_plan_make(&plan, &p, &err);
         CHECK((rc == 0) == isfinite(best));
@@ -259,14 +266,19 @@ static void test_optimum(int problems, bool device)
             CHECK(plan.seconds <= best * 1.01);
             worst = plan.seconds / best > worst ? plan.seconds / best : worst;
             streams += plan.stream;
+            flows += plan.flow;
+            CHECK_INT(plan.flow, plan.bands > 1 && p.flow && (!halo[2] || image[2] == 1));
+            CHECK(!plan.flow || (plan.slab == 1 && plan.read <= 1));
+            CHECK(plan.flow || plan.bands == 1 || p.rows);
             check_boxes(&plan, &p, seen);
         }
         vp_chain_free(&c);
     }
     CHECK(feasible > problems / 2);
     CHECK(streams >= problems / 20);
-    printf("%d problems, %d feasible, %d plans tried, at most %.2f %% above the cheapest\n", problems, feasible, tried,
-           100 * (worst - 1));
+    CHECK(flows >= problems / 100);
+    printf("%d problems, %d feasible, %d with bands that follow each other, %d plans tried, at most %.2f %% above the "
+           "cheapest\n", problems, feasible, flows, tried, 100 * (worst - 1));
     free(seen);
 }
 

@@ -56,18 +56,20 @@ static void source_close(struct source *s)
         pthread_join(s->thread, NULL);
 }
 
-/* Pages of `page` samples of `size` bytes each, which must come once and in order. */
-struct got { void *data; size_t size; int64_t page, next, fail_at; };
+/* Pages of `page` samples of `size` bytes each, which must come once and in order; `part` samples of the next one have
+ * come. */
+struct got { void *data; size_t size; int64_t page, next, fail_at, part; };
 
 static int take_page(void *ctx, int64_t page, const void *samples, int64_t n, struct vp_err *err)
 {
     struct got *g = ctx;
     if (page == g->fail_at)
         return vp_fail(err, VP_ERUN, "page %lld is not wanted", (long long)page);
-    if (page != g->next || n != g->page)
+    if (page != g->next || n > g->page - g->part)
         return vp_fail(err, VP_ERUN, "expected page %lld, got %lld", (long long)g->next, (long long)page);
-    memcpy((char *)g->data + (size_t)(page * n) * g->size, samples, (size_t)n * g->size);
-    g->next++;
+    memcpy((char *)g->data + (size_t)(page * g->page + g->part) * g->size, samples, (size_t)n * g->size);
+    g->part = (g->part + n) % g->page;
+    g->next += !g->part;
     return 0;
 }
 
@@ -138,9 +140,16 @@ static bool random_plan(struct vp_plan *plan, const struct vp_problem *p, const 
             plan->slab = plan->stream ? dice(1, (planes + step - 1) / step) * step : plan->part[2];
             plan->slab = plan->slab < planes ? plan->slab : planes;
         }
+    const struct vp_op *const end = &c->stage[c->n - 1];
+    const bool alone = n[2] == 1 && !end->before[2] && !end->behind[2];
+    if (p->flow && plan->bands > 1 && (alone || (!halo[2] && !whole[2])) && !vp_chain_twice(c)) {
+        plan->slab = plan->part[2] = 1;
+        plan->stream = false;
+        plan->window = dice(1, 5);
+        return vp_plan_try(plan, p);
+    }
     const int64_t images = (plan->slab + n[2] - 1) / n[2];
-    const struct vp_op *last = &c->stage[c->n - 1];
-    const int64_t grows = last->before[2] + last->behind[2], less = vp_max64(0, -grows), input = (n[2] - grows) * outer;
+    const int64_t grows = end->before[2] + end->behind[2], less = vp_max64(0, -grows), input = (n[2] - grows) * outer;
     const int64_t least = whole[2] ? (images + 1) * (n[2] - grows)
                                    : plan->slab + (plan->stream ? 1 : 2) * halo[2] + (1 + (outer > 1 ? images : 0)) * less;
     plan->window = (least < input ? least : input) + dice(0, 5);

@@ -1004,8 +1004,9 @@ static bool make_plan(struct trial *t, const struct scene *s, struct vp_chain *c
     *p = problem_of(t, s, c);
     p->threads = dice(0, 2) ? 1 : (int)dice(2, 4);
     t->chosen = dice(0, 4) == 0;
+    p->rows = t->file && !t->piped;
+    p->flow = !t->unknown && dice(0, 3);
     if (t->chosen) {
-        p->rows = t->file && !t->piped;
         for (int a = 0; a < 3 && dice(0, 3); a++)
             p->chunk[a] = dice(1, a == 2 && t->unknown ? 20 : s->result[a]);
         const uint64_t bytes = (uint64_t)vp_max64(s->n[0] * s->n[1] * pages_of(s), s->result[0] * s->result[1] * results_of(s)) * (p->stored_in + p->stored_out);
@@ -1015,8 +1016,8 @@ static bool make_plan(struct trial *t, const struct scene *s, struct vp_chain *c
             p->free[d] = d && dice(0, 1) ? bytes * (uint64_t)dice(4, 40) / 8 + 4096 : p->free[d];
         return !vp_plan_make(&t->plan, p, &err) && is_short(t, s, c) && !(t->plan.twice && t->piped);
     }
-    const bool bands = t->file && !t->piped && dice(0, 2) > 0;
-    if (!random_plan(&t->plan, p, s->result, s->outer, bands) || !is_short(t, s, c) || (t->plan.twice && t->piped))
+    if (!random_plan(&t->plan, p, s->result, s->outer, (p->rows || p->flow) && dice(0, 2) > 0) || !is_short(t, s, c)
+        || (t->plan.twice && t->piped) || (t->plan.bands > 1 && !p->rows && !t->plan.flow))
         return false;
     struct vp_problem less = *p;
     struct vp_plan plan = t->plan;
@@ -1030,7 +1031,9 @@ static bool make_plan(struct trial *t, const struct scene *s, struct vp_chain *c
     return true;
 }
 
-struct count { int runs, on[MAX_SETS], streams[MAX_SETS], bands, piped, files, chosen, uneven, without, unlike; };
+struct count {
+    int runs, on[MAX_SETS], streams[MAX_SETS], bands, flow, piped, piped_flow, files, chosen, uneven, without, unlike;
+};
 
 /* One chunk on the first real device, which is what plans on real devices must give: that it is what the CPU makes of
  * it, where the bits cannot be others, is another question. */
@@ -1115,6 +1118,8 @@ static int try_plan(const struct params *p, const struct scene *s, struct count 
             n->streams[i] += t.plan.stream;
         }
     n->bands += t.plan.bands > 1;
+    n->flow += t.plan.flow;
+    n->piped_flow += t.plan.flow && t.piped;
     n->piped += t.piped;
     n->files += t.file;
     n->chosen += t.chosen;
@@ -1176,8 +1181,8 @@ static bool test_family(enum family family, int plans, uint64_t seed)
     printf("%-14s %d plans, %d differ:", NAME[family], n.runs, !ok);
     for (int i = 0; i < n_sets; i++)
         printf("%s %d on %s (%d streamed)", i ? "," : "", n.on[i], sets[i].name, n.streams[i]);
-    printf("; %d in bands, %d piped, %d to a file, %d planned, %d with devices unlike each other", n.bands, n.piped,
-           n.files, n.chosen, n.uneven);
+    printf("; %d in bands (%d that follow each other, %d of these piped), %d piped, %d to a file, %d planned, %d with "
+           "devices unlike each other", n.bands, n.flow, n.piped_flow, n.piped, n.files, n.chosen, n.uneven);
     if (n.without)
         printf(", %d on the CPU for want of a kernel", n.without);
     if (n.unlike)

@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
-#include "run/op.h"
+#include "run/chain.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -99,18 +99,18 @@ static struct vp_devbp *all_open; /* of all devices */
 
 static bool folded(const struct vp_devbp_problem *p)
 {
-    return p->mirrored || (like.mirror && p->z0 == 0 && p->z1 == p->nz);
+    return p->mirrored || (like.mirror && p->z0 == 0 && p->z1 == p->n[2]);
 }
 
 /* Slices [z0, end) and their mirror images, and [z0, z1) as they are stored */
 static int64_t end_of(const struct vp_devbp_problem *p)
 {
-    return folded(p) && !p->mirrored ? (p->nz + 1) / 2 : p->z1;
+    return folded(p) && !p->mirrored ? (p->n[2] + 1) / 2 : p->z1;
 }
 
 static int64_t upper_first(const struct vp_devbp_problem *p)
 {
-    return vp_max64(p->nz - p->z1, p->z1);
+    return vp_max64(p->n[2] - p->z1, p->z1);
 }
 
 static void rows_of(const struct vp_devbp_problem *p, int64_t *v0, int64_t *v1)
@@ -119,7 +119,7 @@ static void rows_of(const struct vp_devbp_problem *p, int64_t *v0, int64_t *v1)
     vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->z0, p->z1, v0, v1);
     if (p->mirrored) {
         int64_t w0, w1;
-        vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->nz - p->z1, p->nz - p->z0, &w0, &w1);
+        vp_backproject_rows(s->views, p->n_views, p->nv, &s->grid, p->n[2] - p->z1, p->n[2] - p->z0, &w0, &w1);
         *v0 = vp_min64(w0, *v0);
         *v1 = vp_max64(w1, *v1);
     }
@@ -139,13 +139,13 @@ static int devbp_plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *pl
     if (p->mirrored && !like.mirror)
         return vp_fail(err, VP_ERUN, "no mirror plane");
     snprintf(plan->kernel, sizeof plan->kernel, "pretended");
-    plan->views_per_orbit = like.pairs && p->n_views % 2 == 0 && !(p->limit & VP_DEVBP_NO_ROTATION) ? 2 : 1;
+    plan->views_per_orbit = like.pairs && p->n_views % 2 == 0 && !p->single ? 2 : 1;
     plan->mirror = like.mirror;
     plan->orbits = p->n_views / plan->views_per_orbit;
     rows_of(p, &plan->v0, &plan->v1);
     plan->z_step = K;
     plan->good_batch = vp_min64(16, plan->orbits);
-    plan->bytes_volume = (uint64_t)(p->nx * p->ny * (p->z1 - p->z0)) * sizeof(float) * (p->mirrored ? 2 : 1);
+    plan->bytes_volume = (uint64_t)(p->n[0] * p->n[1] * (p->z1 - p->z0)) * sizeof(float) * (p->mirrored ? 2 : 1);
     plan->bytes_orbit = (uint64_t)(plan->views_per_orbit * vp_max64(plan->v1 - plan->v0, 0) * p->nu) * sizeof(float);
     plan->bytes_fixed = 8 + like.row * (uint64_t)vp_max64(plan->v1 - plan->v0, 0);
     return 0;
@@ -297,7 +297,7 @@ static int devbp_parts(const struct vp_devbp *b, int most)
 
 static int piece_of(const struct vp_devbp *b, int64_t z)
 {
-    const int64_t k = z >= end_of(&b->p) ? b->p.nz - 1 - z : z;
+    const int64_t k = z >= end_of(&b->p) ? b->p.n[2] - 1 - z : z;
     return (int)((k - b->p.z0) / K);
 }
 
@@ -312,17 +312,17 @@ static int devbp_part_of(const struct vp_devbp *b, int64_t z, int parts)
 static float *slice_of(const struct vp_devbp *b, int64_t z, int64_t *run)
 {
     const struct vp_devbp_problem *p = &b->p;
-    const int64_t page = p->nx * p->ny, first = upper_first(p);
+    const int64_t page = p->n[0] * p->n[1], first = upper_first(p);
     float *volume = b->memory.volume;
     if (z >= p->z0 && z < p->z1) {
         *run = p->z1 - z;
         return volume + (z - p->z0) * page;
     }
-    *run = p->nz - p->z0 - z;
+    *run = p->n[2] - p->z0 - z;
     return p->mirrored && z >= first && *run > 0 ? volume + (p->z1 - p->z0 + z - first) * page : NULL;
 }
 
-static const float *devbp_where(const struct vp_devbp *b, int64_t z, int64_t *run)
+static float *devbp_where(const struct vp_devbp *b, int64_t z, int64_t *run)
 {
     return slice_of(b, z, run);
 }
@@ -342,7 +342,7 @@ static void make_slices(struct vp_devbp *b, const bool *seen, int64_t z0, int64_
             EXPECT(!vp_backproject_add(bp, k, 1, b->views + k * p->nu * p->nv, &err));
     EXPECT(!vp_backproject_flush(bp, &err));
     for (int64_t z = z0; z < z1; z++)
-        vp_backproject_slice(bp, z, slice_of(b, z, &run));
+        vp_backproject_slices(bp, z, 1, slice_of(b, z, &run));
     vp_backproject_close(bp);
 }
 
@@ -355,7 +355,7 @@ static void make_piece(struct vp_devbp *b, int i)
     b->piece[i].made = b->piece[i].n;
     make_slices(b, b->piece[i].seen, lo, hi);
     if (folded(p))
-        make_slices(b, b->piece[i].seen, vp_max64(p->nz - hi, end_of(p)), p->nz - lo);
+        make_slices(b, b->piece[i].seen, vp_max64(p->n[2] - hi, end_of(p)), p->n[2] - lo);
 }
 
 /* The slices that are downloaded are made of what was run until now. */
@@ -372,7 +372,7 @@ static void make_what_is_read(const struct vp_pitched *from, const int64_t n[3])
     }
     pthread_mutex_unlock(&like_lock);
     EXPECT(b);
-    for (int64_t z = 0; b && z < b->p.nz; z++) {
+    for (int64_t z = 0; b && z < b->p.n[2]; z++) {
         const float *slice = slice_of(b, z, &run);
         if (slice && slice >= first && slice <= last) {
             const int part = devbp_part_of(b, z, b->parts);
@@ -572,7 +572,7 @@ static void write_pages(int64_t nx, int64_t ny, int64_t pages)
 {
     struct vp_err err = VP_ERR_INIT;
     struct vp_stack s = {nx, ny, pages, VP_F32, {0, NULL, NULL}};
-    const struct vp_writer_options plain = {false, VP_COMPRESS_NONE};
+    const struct vp_writer_options plain = {.compress = VP_COMPRESS_NONE};
     struct vp_writer *w;
     float *page = malloc((size_t)(nx * ny) * sizeof *page);
     uint32_t random = 1;
@@ -659,7 +659,7 @@ static float *reconstruct(struct scene *s, const struct ask *a, struct vp_recons
     static const int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
     const char *const path = a->sinograms ? a->sinograms : a->pipe ? a->pipe : scan_path;
     const struct vp_reader_options plain = {0};
-    const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
+    const struct vp_writer_options stream = {.compress = VP_COMPRESS_NONE};
     const int64_t z1 = a->z1 ? a->z1 : s->grid.n[2];
     struct vp_stack out = {NX, NY, z1 - a->z0, VP_F32, {0, NULL, NULL}};
     struct vp_reader *reader = NULL;
@@ -1514,7 +1514,7 @@ static void be_rank(struct vp_ranks *ranks, void *arg)
 
 static float *by_ranks(struct grid_run *g)
 {
-    const struct vp_writer_options plain = {false, VP_COMPRESS_NONE};
+    const struct vp_writer_options plain = {.compress = VP_COMPRESS_NONE};
     struct vp_stack out = {NX, NY, g->scene->grid.n[2], VP_F32, {0, NULL, NULL}};
     struct vp_err err = VP_ERR_INIT;
     struct vp_reader *reader;

@@ -10,29 +10,42 @@
 
 /* ---- what is wanted ---- */
 
-/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: u along y, r of it
- * along x, and to h, of each row, its sum. */
+/* The sum of n numbers (a power of two): of halves that are added to each other. */
+static double want_sum(const double *a, int n)
+{
+    double half[16];
+    for (int i = 0; i < n / 2; i++)
+        half[i] = a[i] + a[i + n / 2];
+    return n == 1 ? a[0] : want_sum(half, n / 2);
+}
+
+/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: r, and of each row what
+ * it adds to h. */
 static void want_tile(const double *a, double r[64][128], double h[64], int64_t nx, int64_t x0, int64_t y0, int high)
 {
-    double u[128], w[128] = {0}, o[128] = {0};
+    double q[128], w[128] = {0}, o[128] = {0}, t[128] = {0}, above = 0;
     for (int y = 0; y < high; y++) {
-        double s[32], t[128];
+        double s[32], sum[32];
         for (int x = 0; x < 128; x++) {
             const double v = x0 + x < nx ? a[(y0 + y) * nx + x0 + x] : 0;
+            q[x] = x % 4 ? q[x - 1] + v : v;
             if (y && y % 8 == 0)
                 o[x] = o[x] + w[x];
-            w[x] = y % 8 ? w[x] + v : v;
-            u[x] = o[x] + w[x];
-            t[x] = x % 4 ? t[x - 1] + u[x] : u[x];
+            w[x] = y % 8 ? w[x] + q[x] : q[x];
+            t[x] = y == 63 ? o[x] + w[x] : (y % 8 ? t[x] : o[x]) + q[x];
         }
-        for (int i = 0; i < 32; i++)
+        for (int i = 0; i < 32; i++) {
             s[i] = t[4 * i + 3];
+            sum[i] = w[4 * i + 3];
+        }
         for (int d = 1; d < 32; d *= 2)
             for (int i = 31; i >= d; i--)
                 s[i] = s[i] + s[i - d];
         for (int x = 0; x < 128; x++)
             r[y][x] = t[x] + (x < 4 ? 0 : s[x / 4 - 1]);
-        h[y] = s[31];
+        h[y] = above + want_sum(sum, 32);
+        if (y % 8 == 7)
+            above = h[y];
     }
 }
 

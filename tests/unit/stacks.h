@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const struct vp_reader_options plain = {0};
-static const struct vp_writer_options stream = {false, VP_COMPRESS_NONE};
+static const struct vp_writer_options stream = {.compress = VP_COMPRESS_NONE};
 
 static char dir[] = "/tmp/voxpipe-stack-XXXXXX";
 

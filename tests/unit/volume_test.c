@@ -72,7 +72,7 @@ struct vp_devbp {
 
 static int64_t page_of(const struct vp_devbp_problem *p)
 {
-    return p->nx * p->ny;
+    return p->n[0] * p->n[1];
 }
 
 static int devbp_plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *plan, struct vp_err *err)
@@ -80,7 +80,7 @@ static int devbp_plan(const struct vp_devbp_problem *p, struct vp_devbp_plan *pl
     (void)err;
     memset(plan, 0, sizeof *plan);
     snprintf(plan->kernel, sizeof plan->kernel, "by definition");
-    plan->views_per_orbit = known_pairs && !(p->limit & VP_DEVBP_NO_ROTATION) ? 2 : 1;
+    plan->views_per_orbit = known_pairs && !p->single ? 2 : 1;
     plan->orbits = p->n_views / plan->views_per_orbit;
     plan->mirror = true;
     plan->v1 = p->nv;
@@ -104,7 +104,7 @@ static int devbp_open(struct vp_devbp **out, const struct vp_devbp_problem *p, c
 static int64_t slice_of(const struct vp_devbp_problem *p, int64_t i)
 {
     const int64_t depth = p->z1 - p->z0;
-    return i < depth ? p->z0 + i : p->nz - p->z1 + i - depth;
+    return i < depth ? p->z0 + i : p->n[2] - p->z1 + i - depth;
 }
 
 struct step {
@@ -158,7 +158,7 @@ static int run_late(void *arg, struct vp_err *err)
             for (int64_t o = s->first; o < s->first + s->n; o++)
                 for (int h = 0; h < s->b->plan.views_per_orbit; h++)
                     sum += (float)vp_backproject_ref(&known_views[o + h * s->b->plan.orbits], 1, p->nu, p->nv,
-                                                     known_grid, packed(s->b, o, h), at % p->nx, at / p->nx,
+                                                     known_grid, packed(s->b, o, h), at % p->n[0], at / p->n[0],
                                                      slice_of(p, i));
             *to = sum;
         }
@@ -180,7 +180,7 @@ static int devbp_parts(const struct vp_devbp *b, int most)
 
 static int devbp_part_of(const struct vp_devbp *b, int64_t z, int parts)
 {
-    const int64_t pieces = (b->p.z1 - b->p.z0 + K - 1) / K, k = z < b->p.z0 || z >= b->p.z1 ? z - (b->p.nz - b->p.z1)
+    const int64_t pieces = (b->p.z1 - b->p.z0 + K - 1) / K, k = z < b->p.z0 || z >= b->p.z1 ? z - (b->p.n[2] - b->p.z1)
                                                                                             : z - b->p.z0;
     int part = 0;
     while (part < parts - 1 && k / K >= pieces * (part + 1) / parts)
@@ -188,13 +188,13 @@ static int devbp_part_of(const struct vp_devbp *b, int64_t z, int parts)
     return part;
 }
 
-static const float *devbp_where(const struct vp_devbp *b, int64_t z, int64_t *run)
+static float *devbp_where(const struct vp_devbp *b, int64_t z, int64_t *run)
 {
     const int64_t depth = b->p.z1 - b->p.z0;
     for (int64_t i = 0; i < depth * (b->p.mirrored ? 2 : 1); i++)
         if (slice_of(&b->p, i) == z) {
             *run = depth - i % depth;
-            return (const float *)b->memory.volume + i * page_of(&b->p);
+            return (float *)b->memory.volume + i * page_of(&b->p);
         }
     return NULL;
 }

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From inputs, options and a chain of operations to the planner's problem, devices and a plan. */
-#ifndef VP_IMAGE_PLAN_H
-#define VP_IMAGE_PLAN_H
+/* What the files of a run over images share: opening (image.c, image_axes.c, image_types.c), the plan (image_plan.c,
+ * image_show.c) and the run (image_run.c). */
+#ifndef VP_IMAGE_INTERNAL_H
+#define VP_IMAGE_INTERNAL_H
 
 #include "run/plan.h"
 #include "tool/image.h"
+
+/* Which stacks are one page for all pages of the others, and whose axes and metadata count. */
+int vp_images_compare(struct vp_images *im, struct vp_err *err);
+/* Sizes, voxel and axes of that stack: images side by side, planes of one, images after one another. */
+int vp_images_axes(struct vp_images *im, struct vp_err *err);
+/* im->type and im->all_i8: one of `types` (a mask) that holds the samples of all stacks, else refused with the way
+ * out. */
+int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned types, struct vp_err *err);
 
 /* What is planned for, and with it what the executor must know of devices. */
 struct vp_image_job {
@@ -23,5 +32,8 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
                    bool writes, struct vp_image_job *j, struct vp_err *err);
 /* The plan alone, for a problem that has changed. */
 int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err);
+/* The table of --plan. */
+void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct vp_image_job *j,
+                    enum vp_type stored_out);
 
 #endif

@@ -9,6 +9,9 @@
  * Registers: BALL_ROWS / WARPS rows of one word, for each the longest window so far or the cut.
  * Cost: one comparison of three keys for each half length and for each chord of a quarter of the ball, a row and word.
  * Limits: shared memory for one length at least; larger balls are looked at sample by sample. */
+#ifndef VP_EXTREMUM_BALL_CUH
+#define VP_EXTREMUM_BALL_CUH
+
 #include "extremum_strip.cuh"
 
 #include <algorithm>
@@ -155,27 +158,17 @@ using sample_of =
     std::conditional_t<SIZE == 1, uint8_t, std::conditional_t<SIZE == 2, uint16_t, uint32_t>>;
 
 template <int SIZE>
-__global__ void __launch_bounds__(256)
-    ball_kernel(vp_area in, vp_area out, const int4 *span, int spans, uint32_t flip)
+__global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_lines ball, uint32_t flip)
 {
     using sample_t = sample_of<SIZE>;
-    int64_t x, y;
-    if (!vp_own_column(out.box, x, y))
-        return;
-    for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
+    vp_each_voxel(out.box, [&](int64_t x, int64_t y, int64_t z) {
         uint32_t best = 0;
-        for (int s = 0; s < spans; s++) {
-            const int4 e = span[s]; /* dz, dy, x0, x1 */
-            if (z + e.x < in.box.lo[2] || z + e.x >= in.box.hi[2] || y + e.y < in.box.lo[1] || y + e.y >= in.box.hi[1])
-                continue;
-            const int64_t x0 = max(x + e.z, in.box.lo[0]);
-            const int n = (int)(min(x + e.w, in.box.hi[0] - 1) - x0) + 1;
-            const sample_t *const row = vp_at<sample_t>(in, x0, y + e.y, z + e.x);
+        ball.each<sample_t>(in, x, y, z, [&](const sample_t *row, int n) {
             for (int i = 0; i < n; i++)
                 best = max(best, (uint32_t)(sample_t)to_keys<SIZE>(row[i], flip));
-        }
+        });
         *vp_at<sample_t>(out, x, y, z) = (sample_t)from_keys<SIZE>(best, flip);
-    }
+    });
 }
 
 /* ---- host ---- */
@@ -207,31 +200,18 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
     const vp_area &in = args->in[0], &out = *args->out;
-    const int64_t per = keys<SIZE>::IN_WORD;
     ball_job j = {};
 
     j.slots = ball_slots(f, SIZE);
-    if (j.slots == 0) {
-        const vp_grid_of g(out.box);
-        return vp_start(s.err, s.stream, ball_kernel<SIZE>, g.grid, g.threads, 0, in, out, (const int4 *)args->table,
-                        (int)f->spans, s.flip);
-    }
+    if (j.slots == 0)
+        return vp_start_voxels(s.err, args, out.box, ball_kernel<SIZE>, in, out,
+                               vp_lines_of(f, op->image, args->table), s.flip);
     const size_t shared = sizeof(uint32_t) * ball_words(f, SIZE, j.slots);
     line &l = j.l;
-    l.in = in.data;
-    l.out = out.data;
-    l.in_step = in.pitch / per;
-    l.in_other = in.plane / per;
-    l.out_step = out.pitch / per;
-    l.out_other = out.plane / per;
+    l = line_of<SIZE>(s, in, out, 1, true, true);
     l.n = (int)vp_box_size(&out.box, 2);
-    l.words = (int)vp_groups(vp_box_size(&out.box, 0), per);
-    l.flip = s.flip;
-    l.first = l.last = true;
     l.x_strip = LANES;
     set_strip<SIZE>(l, (int)f->reach[0]);
-    l.x_samples = (int)vp_box_size(&in.box, 0);
-    l.x_shift = (int)(out.box.lo[0] - in.box.lo[0]);
     j.reach = make_int3((int)f->reach[0], (int)f->reach[1], (int)f->reach[2]);
     j.in_ny = (int)vp_box_size(&in.box, 1);
     j.in_nz = (int)vp_box_size(&in.box, 2);
@@ -248,19 +228,14 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
                     dim3((deep ? 8 : 4) * LANES), shared, j);
 }
 
-}
-
-namespace vp
-{
-
-/* The spans, and for each of the lengths that are made together the chords of it. */
-uint64_t extremum_ball_table(const struct vp_op *op)
+/* The table of a ball: the spans, and for each of the lengths that are made together the chords of it. */
+uint64_t table(const struct vp_op *op)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
     return f->shape == VP_BOX ? 0 : 2 * vp_spans_bytes(f) + (uint64_t)(f->reach[0] + 1) * sizeof(int4);
 }
 
-void extremum_ball_fill(const struct vp_op *op, void *to)
+void fill(const struct vp_op *op, void *to)
 {
     const struct vp_footprint *f = &vp_params<vp_extremum_params>(op)->f;
     int4 *const chord = (int4 *)((char *)to + vp_spans_bytes(f));
@@ -285,14 +260,6 @@ void extremum_ball_fill(const struct vp_op *op, void *to)
     }
 }
 
-int extremum_ball_launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
-{
-    const setting s(op, args, err);
-    switch (vp_type_size(op->in)) {
-    case 1: return ball<1>(s, op, args);
-    case 2: return ball<2>(s, op, args);
-    default: return ball<4>(s, op, args);
-    }
 }
 
-}
+#endif
