@@ -9,6 +9,7 @@
 #include "image/morphrecon_internal.h"
 
 #include "base/size.h"
+#include "run/chain.h"
 
 #include <omp.h>
 #include <stdlib.h>
