@@ -52,6 +52,9 @@ typedef float vf_u __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 
+/* From anywhere. */
+INLINE vf vf_at(const float *p) { return *(const vf_u *)p; }
+
 /* Lane i is lane place[i] modulo 2 LANES of a and b in a row. */
 INLINE vf shuffle(vf a, vf b, vi place)
 {

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64 };
 
 /* A key of an integer, so much lower. */
 static inline uint16_t lower(double h, uint16_t g)
@@ -115,11 +114,6 @@ bool vp_morphrecon_flat(const struct vp_op *op)
     return op->image[1] == 1 && op->image[2] > 1 && (connectivity == 4 || connectivity == 8);
 }
 
-static size_t round_up(size_t n)
-{
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
 {
     const struct vp_morphrecon_params *p = op->params;
@@ -132,15 +126,15 @@ static void measure(struct keys *k, const struct vp_op *op, const struct vp_box 
         k->n[1] = k->n[2];
         k->n[2] = 1;
     }
-    k->stride = (int64_t)(round_up((size_t)(k->n[0] + 1) * k->size) / k->size);
+    k->stride = (int64_t)(vp_round64((size_t)(k->n[0] + 1) * k->size) / k->size);
     k->plane = k->stride * (k->n[1] + 1);
     const int64_t guard = k->stride + 1 + (p->connectivity == 4 || p->connectivity == 8 ? 0 : k->plane);
-    k->guard = (int64_t)(round_up((size_t)guard * k->size) / k->size);
+    k->guard = (int64_t)(vp_round64((size_t)guard * k->size) / k->size);
 }
 
 static size_t area_bytes(const struct keys *k, size_t size)
 {
-    return round_up((size_t)(k->n[2] * k->plane + 2 * k->guard) * size);
+    return vp_round64((size_t)(k->n[2] * k->plane + 2 * k->guard) * size);
 }
 
 /* Whether the keys can lie where samples do: of the result, of the mask. */
@@ -173,16 +167,15 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
     for (int a = 0; a < 3; a++)
         whole = whole && vp_box_size(out, a) == op->image[a];
     const uint64_t areas = (!whole || !in_result(&k)) + (!whole || !in_mask(&k));
-    return round_up(2 * (size_t)k.n[2] * sizeof(void *)) + areas * area_bytes(&k, k.size)
+    return vp_round64(2 * (size_t)k.n[2] * sizeof(void *)) + areas * area_bytes(&k, k.size)
            + work_bytes(&k, !whole, threads);
 }
 
 /* Sample (box.lo[0], y, z) of a part. */
 static void *row_of(const struct keys *k, const struct vp_part *p, enum vp_type type, int64_t y, int64_t z)
 {
-    const int64_t at[3] = {k->box.lo[0], k->flat ? k->box.lo[1] : k->box.lo[1] + y, k->box.lo[2] + (k->flat ? y : z)};
-    return (char *)p->plane[at[2] - p->box.lo[2]]
-           + (size_t)((at[1] - p->box.lo[1]) * p->stride + at[0] - p->box.lo[0]) * vp_type_size(type);
+    return vp_part_at(p, vp_type_size(type), k->box.lo[0], k->box.lo[1] + (k->flat ? 0 : y),
+                      k->box.lo[2] + (k->flat ? y : z));
 }
 
 static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_t z)
@@ -198,7 +191,7 @@ static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part 
     const bool there = out && in_result(k) && out->stride <= k->stride;
     const bool as_mask = out && in_mask(k) && in->stride <= k->stride && (!there || in->stride == out->stride);
     const uint64_t planned = scratch_of(op, box, box, threads);
-    const uint64_t pointers = round_up(2 * (size_t)k->n[2] * sizeof(void *)), area = area_bytes(k, k->size);
+    const uint64_t pointers = vp_round64(2 * (size_t)k->n[2] * sizeof(void *)), area = area_bytes(k, k->size);
     const uint64_t need = pointers + (uint64_t)(!there + !as_mask) * area + work_bytes(k, !out, threads);
     if (need > planned) { /* rows lie otherwise, or the image is one box of two visits */
         if (!(k->own = vp_alloc_raw(1, (size_t)need, "keys", err)))

@@ -9,6 +9,7 @@
 #include "image/morphrecon_internal.h"
 
 #include "base/size.h"
+#include "run/chain.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -23,7 +24,6 @@ enum {
     SEEN = INT32_MIN + 2,    /* ... which is so */
     LATER = INT32_MIN + 3    /* + k: it is node k itself */
 };
-enum { ALIGN = 64 };
 
 static inline int32_t find(int32_t *parent, int32_t a)
 {
@@ -96,7 +96,7 @@ static void ring_around(const struct ring *r, int64_t stride, int64_t plane, int
 
 /* How a box is cut, and where things are in the scratch. */
 struct plan {
-    int64_t size[3], tile[3], n[3], tiles, nodes;
+    int64_t size[3], tile[3], tiles, nodes;
     int64_t stride, plane, guard; /* of a tile on a bench */
     size_t lists, edges, benches, bench, bytes;
 };
@@ -111,20 +111,9 @@ struct bench {
     int64_t around[VP_MAX_NEIGHBOURS];
 };
 
-static size_t round_up(size_t n)
-{
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 static struct vp_box tile_of(const struct plan *p, int64_t i)
 {
-    const int64_t at[3] = {i % p->n[0], i / p->n[0] % p->n[1], i / p->n[0] / p->n[1]};
-    struct vp_box b;
-    for (int a = 0; a < 3; a++) {
-        b.lo[a] = at[a] * p->tile[a];
-        b.hi[a] = vp_min64(b.lo[a] + p->tile[a], p->size[a]);
-    }
-    return b;
+    return vp_box_tile(&(struct vp_box){.hi = {p->size[0], p->size[1], p->size[2]}}, p->tile, i);
 }
 
 /* Faces of a tile: to other tiles, and those of the box that other boxes touch. */
@@ -146,8 +135,7 @@ static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t
     for (int a = 0; a < 3; a++) {
         p->size[a] = size[a];
         p->tile[a] = vp_min64(p->tile[a], size[a]);
-        p->n[a] = (size[a] + p->tile[a] - 1) / p->tile[a];
-        p->tiles *= p->n[a];
+        p->tiles *= vp_div_up(size[a], p->tile[a]);
         most *= p->tile[a];
         inside *= a == 2 && flat ? 1 : vp_max64(0, p->tile[a] - 2);
     }
@@ -156,11 +144,11 @@ static void plan(struct plan *p, const int64_t size[3], int connectivity, size_t
     p->plane = p->stride * (p->tile[1] + 1);
     p->guard = p->stride + 1 + (flat ? 0 : p->plane);
     const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
-    p->bench = round_up(places * sizeof(uint64_t)) + round_up(places * sizeof(int32_t))
-               + 2 * round_up((size_t)(most + 1) * sizeof(uint32_t));
-    p->lists = round_up((size_t)(p->tiles + 1) * 16);
-    p->edges = p->lists + round_up(4 * (size_t)p->nodes * sizeof(uint32_t));
-    p->benches = p->edges + round_up((size_t)p->nodes * edge);
+    p->bench = vp_round64(places * sizeof(uint64_t)) + vp_round64(places * sizeof(int32_t))
+               + 2 * vp_round64((size_t)(most + 1) * sizeof(uint32_t));
+    p->lists = vp_round64((size_t)(p->tiles + 1) * 16);
+    p->edges = p->lists + vp_round64(4 * (size_t)p->nodes * sizeof(uint32_t));
+    p->benches = p->edges + vp_round64((size_t)p->nodes * edge);
     p->bytes = p->benches + (size_t)threads * p->bench;
 }
 
@@ -169,9 +157,9 @@ static void set_up(struct bench *b, const struct plan *p, const struct ring *rin
     const size_t places = (size_t)(p->tile[2] * p->plane + 2 * p->guard);
     const size_t most = (size_t)(p->tile[0] * p->tile[1] * p->tile[2]) + 1;
     *b = (struct bench){.stride = p->stride, .plane = p->plane, .guard = p->guard, .key = memory,
-                        .ring = ring, .parent = (int32_t *)(memory + round_up(places * sizeof(uint64_t)))};
-    b->list = (uint32_t *)((char *)b->parent + round_up(places * sizeof(int32_t)));
-    b->other = (uint32_t *)((char *)b->list + round_up(most * sizeof(uint32_t)));
+                        .ring = ring, .parent = (int32_t *)(memory + vp_round64(places * sizeof(uint64_t)))};
+    b->list = (uint32_t *)((char *)b->parent + vp_round64(places * sizeof(int32_t)));
+    b->other = (uint32_t *)((char *)b->list + vp_round64(most * sizeof(uint32_t)));
     for (int64_t i = 0; i < p->guard; i++)
         b->parent[i] = WALL;
     ring_around(ring, p->stride, p->plane, b->around);

@@ -169,11 +169,12 @@ MASK(uint16_t, mask_u16, int32_t)
 MASK(int16_t, mask_i16, int32_t)
 MASK(float, mask_f32, float)
 
-static const char *row_of(const struct vp_part *p, size_t size, const struct vp_box *b, int64_t i)
+/* Row i of the box b. */
+static void *row_of(const struct vp_part *p, size_t size, const struct vp_box *b, int64_t i)
 {
-    const int64_t rows = vp_box_size(b, 1), y = b->lo[1] + i % rows, z = b->lo[2] + i / rows;
-    return (const char *)p->plane[z - p->box.lo[2]]
-         + (size_t)((y - p->box.lo[1]) * p->stride + b->lo[0] - p->box.lo[0]) * size;
+    const int64_t rows = vp_box_size(b, 1);
+
+    return vp_part_at(p, size, b->lo[0], b->lo[1] + i % rows, b->lo[2] + i / rows);
 }
 
 static void mask(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, double limit, int threads)
@@ -187,7 +188,7 @@ static void mask(const struct vp_op *op, const struct vp_part *in, const struct 
     #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
         const void *from = row_of(in, vp_type_size(op->in), b, i);
-        uint8_t *to = (uint8_t *)(uintptr_t)row_of(out, 1, b, i);
+        uint8_t *to = row_of(out, 1, b, i);
         if (isnan(limit))
             memset(to, 0, (size_t)n);
         else if (op->in == VP_U8)

@@ -4,20 +4,7 @@
 #define OF(a, b) ((a) < (b) ? (a) : (b))
 #include "local/window_rows.h"
 
-/* The row with the halo on both sides; what is not in the image never wins. */
-INLINE void PASTE(pad_, NAME)(const struct vp_tile *t, const A *restrict src, A *restrict row)
-{
-    const A flip = (A)flip_of(t);
-    const int64_t in = vp_box_size(&t->in, 0), left = vp_window_left(t);
-    const int64_t all = (int64_t)(t->lane / sizeof(A)) + 2 * t->w->op->halo[0];
-
-    for (int64_t i = 0; i < left; i++)
-        row[i] = MOST;
-    for (int64_t i = 0; i < in; i++)
-        row[left + i] = IN(src[i], flip);
-    for (int64_t i = left + in; i < all; i++)
-        row[i] = MOST;
-}
+PAD(PASTE(pad_, NAME), A, IN(v, flip_of(t)), MOST)
 
 static void PASTE(load_, NAME)(const struct vp_tile *t, const void *src)
 {

@@ -18,26 +18,21 @@ static int64_t half_length(double r, double left)
     return left < 0 ? -1 : (int64_t)floor(r * sqrt(left));
 }
 
-/* Spans of an ellipsoid; counts only if span is NULL. */
-static int64_t list_spans(const double r[3], const int64_t reach[3], struct vp_span *span, int64_t *count)
+/* Spans of an ellipsoid. */
+static void list_spans(struct vp_footprint *f, const double r[3])
 {
-    int64_t n = 0;
-
-    *count = 0;
-    for (int64_t dz = -reach[2]; dz <= reach[2]; dz++) {
+    f->count = 0;
+    for (int64_t dz = -f->reach[2]; dz <= f->reach[2]; dz++) {
         const double z = (double)dz / r[2];
-        for (int64_t dy = -reach[1]; dy <= reach[1]; dy++) {
+        for (int64_t dy = -f->reach[1]; dy <= f->reach[1]; dy++) {
             const double y = (double)dy / r[1];
             const int64_t h = half_length(r[0], 1 - z * z - y * y);
             if (h < 0)
                 continue;
-            if (span)
-                span[n] = (struct vp_span){(int32_t)dz, (int32_t)dy, (int32_t)-h, (int32_t)h};
-            *count += 2 * h + 1;
-            n++;
+            f->span[f->spans++] = (struct vp_span){(int32_t)dz, (int32_t)dy, (int32_t)-h, (int32_t)h};
+            f->count += 2 * h + 1;
         }
     }
-    return n;
 }
 
 int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double radius[3], struct vp_err *err)
@@ -60,11 +55,10 @@ int vp_footprint_init(struct vp_footprint *f, enum vp_shape shape, const double 
         return vp_fail(err, VP_EUSAGE, "--radius: a ball of %lld x %lld x %lld voxels is too large",
                        (long long)(2 * f->reach[0] + 1), (long long)(2 * f->reach[1] + 1),
                        (long long)(2 * f->reach[2] + 1));
-    f->spans = list_spans(r, f->reach, NULL, &f->count);
-    f->span = malloc((size_t)f->spans * sizeof *f->span);
+    f->span = malloc((size_t)((2 * f->reach[1] + 1) * (2 * f->reach[2] + 1)) * sizeof *f->span);
     if (!f->span)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
-    list_spans(r, f->reach, f->span, &f->count);
+    list_spans(f, r);
     return 0;
 }
 

@@ -16,7 +16,6 @@
 
 enum { BLOCK = LANES == 16 ? 8 : 4 };
 
-INLINE vf get(const float *p) { return *(const vf_u *)p; }
 INLINE vf both(float s) { return s - (vf){0}; }
 
 /* a b + c. Fused by name where it can be, not by leave of the compiler: a device must get the same bits. */
@@ -51,7 +50,7 @@ INLINE void step(struct window *w, vf *acc, const struct vp_line *l, int64_t x, 
             acc[b] = fused(t, odd ? up + down : up - down, acc[b]);
         }
     }
-    const vf u = get(l->g[k - 1] + x), d = get(l->g[BLOCK - k] + x);
+    const vf u = vf_at(l->g[k - 1] + x), d = vf_at(l->g[BLOCK - k] + x);
     __builtin_prefetch(l->g[k - 1] + x + 2 * LANES);
     __builtin_prefetch(l->g[BLOCK - k] + x + 2 * LANES);
     w->U[(2 * BLOCK - 1 - turn) % BLOCK] = w->u - u;
@@ -67,7 +66,7 @@ INLINE vf inside(const struct vp_line *l, int b, int64_t x, vf here, vf acc)
 
     if (e->scale == 0)
         return here + acc;
-    return fused(both(e->scale), fused(both(e->weight), get(l->g[e->at] + x) - here, acc), here);
+    return fused(both(e->scale), fused(both(e->weight), vf_at(l->g[e->at] + x) - here, acc), here);
 }
 
 INLINE void line(const struct vp_line *l, bool odd, bool edge)
@@ -76,13 +75,13 @@ INLINE void line(const struct vp_line *l, bool odd, bool edge)
 
     for (int64_t x = l->at; x < l->at + l->n; x += LANES) {
         vf acc[BLOCK];
-        struct window w = {.u = get(l->g[r - 1] + x), .l = get(l->g[BLOCK - r] + x)};
+        struct window w = {.u = vf_at(l->g[r - 1] + x), .l = vf_at(l->g[BLOCK - r] + x)};
         int64_t k = r - 1;
 
         for (int b = 0; b < BLOCK; b++) {
             acc[b] = (vf){0};
-            w.U[b] = get(l->g[b + r] + x) - get(l->g[b + r - 1] + x);
-            w.L[b] = get(l->g[b + 1 - r] + x) - get(l->g[b - r] + x);
+            w.U[b] = vf_at(l->g[b + r] + x) - vf_at(l->g[b + r - 1] + x);
+            w.L[b] = vf_at(l->g[b + 1 - r] + x) - vf_at(l->g[b - r] + x);
         }
         for (; k >= BLOCK - 1; k -= BLOCK) {
             #pragma GCC unroll 8
@@ -102,9 +101,9 @@ INLINE void line(const struct vp_line *l, bool odd, bool edge)
             float *const to = l->out + b * l->step + x - l->at;
             vf y = acc[b];
             if (l->order == 0)
-                y = !edge && l->border ? inside(l, b, x, get(l->g[b] + x), y) : get(l->g[b] + x) + y;
+                y = !edge && l->border ? inside(l, b, x, vf_at(l->g[b] + x), y) : vf_at(l->g[b] + x) + y;
             if (l->add)
-                y = get(to) + y;
+                y = vf_at(to) + y;
             *(vf_u *)to = y;
         }
     }
@@ -116,7 +115,7 @@ static void copy(const struct vp_line *l)
     for (int b = 0; b < l->count; b++)
         for (int64_t x = 0; x < l->n; x += LANES) {
             float *const to = l->out + b * l->step + x;
-            *(vf_u *)to = l->add ? get(to) + get(l->g[b] + l->at + x) : get(l->g[b] + l->at + x);
+            *(vf_u *)to = l->add ? vf_at(to) + vf_at(l->g[b] + l->at + x) : vf_at(l->g[b] + l->at + x);
         }
 }
 
@@ -167,7 +166,7 @@ static void stream(float *restrict dst, const float *restrict src, int64_t n)
     for (; i < n && (uintptr_t)(dst + i) % sizeof(vf); i++)
         dst[i] = src[i];
     for (; i + LANES <= n; i += LANES)
-        put_past(dst + i, get(src + i));
+        put_past(dst + i, vf_at(src + i));
     for (; i < n; i++)
         dst[i] = src[i];
 }
@@ -193,7 +192,7 @@ INLINE void turn(float *const *to, int64_t at, const float *const *from, int64_t
         for (int c = 0; c < 16; c += LANES) {
             vf v[LANES];
             for (int i = 0; i < LANES; i++)
-                v[i] = get(from[r + i] + where + c);
+                v[i] = vf_at(from[r + i] + where + c);
             transpose(v, v, 1);
             for (int i = 0; i < LANES; i++)
                 *(vf_u *)(to[c + i] + at + r) = v[i];

@@ -15,18 +15,18 @@
 #define A uint32_t
 #define NAME u32
 #include "local/moments_rows.h"
-PAD(uint8_t, _u8)
-PAD(uint16_t, _u16)
-PAD(int16_t, _i16)
+SAMPLES(uint8_t, _u8)
+SAMPLES(uint16_t, _u16)
+SAMPLES(int16_t, _i16)
 #undef A
 #undef NAME
 
 #define A uint64_t
 #define NAME u64
 #include "local/moments_rows.h"
-PAD(uint8_t, _u8)
-PAD(uint16_t, _u16)
-PAD(int16_t, _i16)
+SAMPLES(uint8_t, _u8)
+SAMPLES(uint16_t, _u16)
+SAMPLES(int16_t, _i16)
 #undef A
 #undef NAME
 #undef SQUARE
@@ -35,7 +35,7 @@ PAD(int16_t, _i16)
 #define A double
 #define NAME f64
 #include "local/moments_rows.h"
-PAD(float, _f32)
+SAMPLES(float, _f32)
 #undef A
 #undef NAME
 
@@ -144,10 +144,9 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
     struct merge g = {.full = left, .step = (int64_t)step, .k = m + step};
     int64_t done = 1;
 
-    pad_f64_f32(t, src, s, false);
+    plain_f64_f32(t, src, s);
     memcpy(sum, s, (size_t)n * sizeof *sum);
-    if (w == 1)
-        memset(dev, 0, (size_t)n * sizeof *dev);
+    memset(dev, 0, (size_t)n * sizeof *dev);
     for (int64_t length = 1; 2 * length <= w; length *= 2) {
         g.n = n + w - 2 * length;
         g.la = g.lb = (double)length;
@@ -163,15 +162,10 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
         g.la = (double)done;
         g.lb = (double)(2 * length);
         g.end = right - done - 2 * length + 1;
-        const double *bs = s + done, *bm = m + done;
-        if (4 * length <= w && done == 1)
-            merge(sum, dev, false, bs, bm, &g, NULL);
-        else if (4 * length <= w)
-            merge(sum, dev, true, bs, bm, &g, NULL);
-        else if (done == 1) /* the last one */
-            merge(sum, dev, false, bs, bm, &g, t->count);
-        else
-            merge(sum, dev, true, bs, bm, &g, t->count);
+        if (4 * length <= w)
+            merge(sum, dev, true, s + done, m + done, &g, NULL);
+        else /* the last one */
+            merge(sum, dev, true, s + done, m + done, &g, t->count);
         g.k += 3 * step;
         done += 2 * length;
     }

@@ -25,39 +25,25 @@ static void PASTE(window_, NAME)(A *row, A *restrict sum, int64_t n, int64_t r)
 #include "local/window_rows.h"
 #undef OF
 
-/* The row with the halo on both sides, or its squares; 0 where there is no image. */
-#define PAD(T, type) \
-    INLINE void PASTE(PASTE(pad_, NAME), type)(const struct vp_tile *t, const T *restrict src, A *restrict row, \
-                                               bool square) \
-    { \
-        const int64_t in = vp_box_size(&t->in, 0), left = vp_window_left(t); \
-        const int64_t all = (int64_t)(t->lane / sizeof(A)) + 2 * t->w->op->halo[0]; \
-        for (int64_t i = 0; i < left; i++) \
-            row[i] = 0; \
-        if (square) \
-            for (int64_t i = 0; i < in; i++) \
-                row[left + i] = SQUARE(src[i]); \
-        else \
-            for (int64_t i = 0; i < in; i++) \
-                row[left + i] = (A)src[i]; \
-        for (int64_t i = left + in; i < all; i++) \
-            row[i] = 0; \
-    } \
+/* Rows of samples of type T, and of their squares. */
+#define SAMPLES(T, type) \
+    PAD(PASTE(PASTE(plain_, NAME), type), T, (A)v, 0) \
+    PAD(PASTE(PASTE(square_, NAME), type), T, SQUARE(v), 0) \
     static void PASTE(PASTE(load_, NAME), type)(const struct vp_tile *t, const void *src) \
     { \
         A *row = t->rows; \
-        PASTE(PASTE(pad_, NAME), type)(t, src, row, false); \
+        PASTE(PASTE(plain_, NAME), type)(t, src, row); \
         if (t->w->lanes == 2) \
-            PASTE(PASTE(pad_, NAME), type)(t, src, row + vp_window_row(sizeof(A), t->n, t->w->op->halo[0]), true); \
+            PASTE(PASTE(square_, NAME), type)(t, src, row + vp_window_row(sizeof(A), t->n, t->w->op->halo[0])); \
     } \
     static void PASTE(PASTE(across_, NAME), type)(const struct vp_tile *t, const void *src, void *state) \
     { \
         const int64_t n = (int64_t)(t->lane / sizeof(A)); \
         for (int l = 0; l < t->w->lanes; l++) { \
             if (l) \
-                PASTE(PASTE(pad_, NAME), type)(t, src, t->rows, true); \
+                PASTE(PASTE(square_, NAME), type)(t, src, t->rows); \
             else \
-                PASTE(PASTE(pad_, NAME), type)(t, src, t->rows, false); \
+                PASTE(PASTE(plain_, NAME), type)(t, src, t->rows); \
             PASTE(window_, NAME)(t->rows, (A *)state + n * l, n, t->w->op->halo[0]); \
         } \
     }

@@ -4,20 +4,6 @@
 
 #include "base/isa.h"
 
-#include <string.h>
-
-INLINE vf load(const float *p)
-{
-    vf v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-INLINE void store(float *p, vf v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
 INLINE vf pick(vi mask, vf yes, vf no)
 {
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
@@ -44,36 +30,33 @@ INLINE vf exponential(vf a)
 static void exponentials(float *e, const float *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i += LANES)
-        store(e + i, exponential(load(a + i)));
+        *(vf_u *)(e + i) = exponential(vf_at(a + i));
 }
 
 static void difference(float *d, const float *a, const float *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i += LANES) {
-        const vf v = load(a + i) - load(b + i);
-        store(d + i, v * v);
+        const vf v = vf_at(a + i) - vf_at(b + i);
+        *(vf_u *)(d + i) = v * v;
     }
 }
 
 INLINE void add_these(float *sum, const float *const *row, const int64_t rows, int64_t n)
 {
     for (int64_t i = 0; i < n; i += LANES) {
-        vf s = load(row[0] + i);
+        vf s = vf_at(row[0] + i);
         for (int64_t r = 1; r < rows; r++)
-            s += load(row[r] + i);
-        store(sum + i, s);
+            s += vf_at(row[r] + i);
+        *(vf_u *)(sum + i) = s;
     }
 }
 
 static void add_rows(float *restrict sum, const float *const *row, int64_t rows, int64_t n)
 {
-    const float *const r[7] = {row[0], rows > 1 ? row[1] : NULL, rows > 2 ? row[2] : NULL, rows > 3 ? row[3] : NULL,
-                               rows > 4 ? row[4] : NULL, rows > 5 ? row[5] : NULL, rows > 6 ? row[6] : NULL};
-
     switch (rows) {
-    case 3: add_these(sum, r, 3, n); break;
-    case 5: add_these(sum, r, 5, n); break;
-    case 7: add_these(sum, r, 7, n); break;
+    case 3: add_these(sum, row, 3, n); break;
+    case 5: add_these(sum, row, 5, n); break;
+    case 7: add_these(sum, row, 7, n); break;
     default: add_these(sum, row, rows, n);
     }
 }
@@ -82,14 +65,14 @@ INLINE void weigh_taps(float *total, float *value, const float *sum, const int64
                        float noise, float strength, const float *here, const float *there, int64_t n)
 {
     for (int64_t i = 0; i < n; i += LANES) {
-        vf s = load(sum + i);
+        vf s = vf_at(sum + i);
         for (int64_t t = 1; t < taps; t++)
-            s += load(sum + i + t);
-        const vf d2 = s * (load(rx + i) * rate);
+            s += vf_at(sum + i + t);
+        const vf d2 = s * (vf_at(rx + i) * rate);
         const vf a = (noise - d2) * strength;
         const vf w = exponential(pick(a > 0.0f, (vf){0}, a)); /* NaN stays */
-        store(total + i, load(total + i) + w);
-        store(value + i, load(value + i) + w * (load(there + i) - load(here + i)));
+        *(vf_u *)(total + i) = vf_at(total + i) + w;
+        *(vf_u *)(value + i) = vf_at(value + i) + w * (vf_at(there + i) - vf_at(here + i));
     }
 }
 

@@ -16,6 +16,7 @@
 #include "base/isa.h"
 #include "base/size.h"
 #include "local/rank_internal.h"
+#include "run/chain.h"
 
 #include <math.h>
 #include <omp.h>
@@ -57,8 +58,8 @@ static uint32_t place_of(const struct vp_rank_cpu *c, int32_t file, int32_t reg,
     return (uint32_t)file << VP_RANK_FILE | (uint32_t)((size_t)reg * c->stride + (size_t)(dx * c->size));
 }
 
-/* What makes windows of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a tile
- * of windows that are not cut in y. */
+/* What makes windows of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a
+ * tile of windows that are not cut in y. */
 static struct code *code_at(const struct vp_rank_cpu *c, int64_t d, int64_t h)
 {
     return &c->code[(d - 1) * (c->height + 2) + h];
@@ -272,7 +273,7 @@ struct strip {
     const int64_t *image;
     int64_t x;                /* first voxel made */
     int64_t n;                /* how many */
-    char *base[2 * 256];      /* the files; slots twice, so that a window that begins anywhere in the ring is a run */
+    char *base[256];          /* the files */
     char *file0, *slot, *result;
     int32_t *low;             /* set_low() */
     int32_t *gathered;        /* samples of a window */
@@ -371,31 +372,22 @@ static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
     const struct vp_rank_cpu *c = s->c;
     const int64_t *reach = s->p->f.reach, ny = s->image[1];
     const int64_t z0 = vp_max64(z - reach[2], 0), d = vp_min64(z + reach[2], s->image[2] - 1) - z0 + 1;
+    const int ring = slots(c);
+    int64_t height = 0, ready = 0; /* rows below this are sorted for boxes of that height, row r in slot r % ring */
 
     for (int64_t y = y0; y < y1;) {
-        const bool full = y >= reach[1] && y + reach[1] < ny;
-        if (!full) { /* a box of its own height: its slabs are filled up in another way */
-            const int64_t first = vp_max64(y - reach[1], 0), h = vp_min64(y + reach[1], ny - 1) - first + 1;
+        const int64_t first = vp_max64(y - reach[1], 0), h = vp_min64(y + reach[1], ny - 1) - first + 1;
+        const int tile = h == c->height && vp_min64(y1, ny - reach[1]) - y >= c->tile ? c->tile : 1;
+        if (h != height) { /* its slabs are filled up in another way */
             set_low(s, h, d);
-            for (int64_t i = 0; i < h; i++)
-                sort_row(s, first + i, z0, h, d, (int)i);
-            join_rows(s, code_at(c, d, h), h, 1, 0);
-            save(s, y++, z, s->result);
-            continue;
+            height = h;
+            ready = first;
         }
-        const int64_t end = vp_min64(y1, ny - reach[1]), h = c->height;
-        const int ring = slots(c);
-        int64_t ready = y - reach[1]; /* rows below this are sorted, row r in slot r % ring */
-        set_low(s, h, d);
-        while (y < end) {
-            const int tile = end - y >= c->tile ? c->tile : 1;
-            for (; ready < y + reach[1] + tile; ready++)
-                sort_row(s, ready, z0, h, d, (int)(ready % ring));
-            join_rows(s, code_at(c, d, tile > 1 ? h + 1 : h), h, tile, (int)((y - reach[1]) % ring));
-            for (int i = 0; i < tile; i++)
-                save(s, y + i, z, s->result + (size_t)i * c->stride);
-            y += tile;
-        }
+        for (; ready < first + h + tile - 1; ready++)
+            sort_row(s, ready, z0, h, d, (int)(ready % ring));
+        join_rows(s, code_at(c, d, tile > 1 ? h + 1 : h), h, tile, (int)(first % ring));
+        for (int i = 0; i < tile; i++)
+            save(s, y++, z, s->result + (size_t)i * c->stride);
     }
 }
 
@@ -585,28 +577,25 @@ static void run_strips(const struct vp_op *op, const struct vp_part *in, const s
     const struct vp_rank_params *p = op->params;
     const struct vp_rank_cpu *c = p->cpu;
     const struct vp_box *box = &out->box;
-    const int64_t length = strip_length(p);
-    const int64_t strips = (vp_box_size(box, 0) + length - 1) / length, planes = vp_box_size(box, 2);
+    const int64_t length = strip_length(p), strips = vp_div_up(vp_box_size(box, 0), length);
     /* whole columns of rows, where that makes work enough for all: each piece begins with rows that it sorts alone */
     const int64_t least = c->way == WAY_COLUMNS ? vp_max64(ROWS, 8 * p->f.reach[1]) : ROWS;
-    const int64_t piece = strips * planes >= 8 * threads ? vp_box_size(box, 1) : least;
-    const int64_t pieces = (vp_box_size(box, 1) + piece - 1) / piece;
+    const bool enough = strips * vp_box_size(box, 2) >= 8 * threads;
+    const int64_t side[3] = {length, enough ? vp_box_size(box, 1) : least, 1}, n = vp_box_tiles(box, side);
     const size_t bytes = lay_out(&(struct strip){0}, p, NULL);
 
     #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t u = 0; u < strips * pieces * planes; u++) {
-        const int64_t x = u % strips * length;
-        const int64_t y = box->lo[1] + u / strips % pieces * piece, z = box->lo[2] + u / strips / pieces;
-        const int64_t end = vp_min64(y + piece, box->hi[1]);
-        struct strip s = {.p = p, .c = c, .in = in, .out = out, .image = op->image, .x = box->lo[0] + x,
-                          .n = vp_min64(length, vp_box_size(box, 0) - x)};
+    for (int64_t u = 0; u < n; u++) {
+        const struct vp_box t = vp_box_tile(box, side, u);
+        struct strip s = {.p = p, .c = c, .in = in, .out = out, .image = op->image, .x = t.lo[0],
+                          .n = vp_box_size(&t, 0)};
         lay_out(&s, p, mem + (size_t)omp_get_thread_num() * bytes);
         if (c->way == WAY_COLUMNS)
-            column_rows(&s, y, end, z);
+            column_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else if (c->way == WAY_BOX)
-            box_rows(&s, y, end, z);
+            box_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
         else
-            ball_rows(&s, y, end, z);
+            ball_rows(&s, t.lo[1], t.hi[1], t.lo[2]);
     }
 }
 

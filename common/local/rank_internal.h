@@ -109,7 +109,8 @@ void vp_rank_program_free(struct vp_rank_program *p);
 
 /* ---- the moving histogram, which takes any window ---- */
 
-uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out); /* a thread's */
+/* Of a thread. */
+uint64_t vp_rank_moving_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out);
 /* Fill `out`; mem is `threads` times that, aligned to 64 bytes. */
 void vp_rank_moving_run(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, char *mem,
                         int threads);

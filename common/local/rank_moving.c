@@ -26,7 +26,7 @@ struct histogram {
     int64_t bins;
     int shift;               /* bins of a coarse one: 1 << shift */
     int64_t bin, less;       /* where the rank was last; samples in bins below it */
-    /* Floats: pairs of a key and where it is, twice (fine lies over them), places among the distinct keys, and those. */
+    /* Floats: pairs of a key and where it is, twice (fine lies over them); places among the distinct keys, and those */
     uint64_t *pairs, *pairs2;
     uint32_t *place;
     int32_t *values;

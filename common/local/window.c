@@ -76,8 +76,6 @@ static struct layout layout_of(const struct vp_window *w, const int64_t n[3], vo
 
 /* ---- tiles ---- */
 
-struct tiles { int64_t parts[3], size[3]; };
-
 static double work_of(const struct vp_window *w, const int64_t n[3], const struct layout *l)
 {
     const int64_t *r = w->op->halo;
@@ -90,41 +88,38 @@ static double work_of(const struct vp_window *w, const int64_t n[3], const struc
     return planes * (rows * (2 * wide + 2 * x) + (r[2] > 0 ? 2 * far * x * (double)n[1] : 0));
 }
 
-/* The split of `out` with the least work for the thread that has most of it. */
-static struct tiles split(const struct vp_window *w, const struct vp_box *out, int threads)
+/* The tiles of `out` with the least work for the thread that has most of it. */
+static void split(const struct vp_window *w, const struct vp_box *out, int threads, int64_t side[3])
 {
     static const int64_t tries[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128};
     enum { N = sizeof tries / sizeof *tries };
     const int64_t full[3] = {vp_box_size(out, 0), vp_box_size(out, 1), vp_box_size(out, 2)};
-    struct tiles best = {{1, 1, 1}, {full[0], full[1], full[2]}};
     double least = -1;
 
+    memcpy(side, full, sizeof full);
     if (full[0] * full[1] * full[2] < 2 * SMALL)
-        return best;
+        return;
     for (int i = 0; i < 3 * N * N; i++) {
         const int64_t parts[3] = {(int64_t)1 << i % 3 * 2, tries[i / 3 % N], tries[i / 3 / N]};
-        struct tiles t;
-        double count = 1;
+        int64_t n[3];
         bool sane = true;
         for (int a = 0; a < 3; a++) {
             sane = sane && parts[a] <= full[a] && (a > 0 || parts[a] == 1 || full[a] / parts[a] >= 256);
-            t.size[a] = (full[a] + parts[a] - 1) / parts[a];
-            t.parts[a] = (full[a] + t.size[a] - 1) / t.size[a];
-            count *= (double)t.parts[a];
+            n[a] = vp_div_up(full[a], parts[a]);
         }
-        if (!sane || (i > 0 && t.size[0] * t.size[1] * t.size[2] < SMALL))
+        if (!sane || (i > 0 && n[0] * n[1] * n[2] < SMALL))
             continue;
-        const struct layout l = layout_of(w, t.size, NULL);
+        const struct layout l = layout_of(w, n, NULL);
+        const int64_t count = vp_box_tiles(out, n);
         const double turns = count <= threads ? 1
-                           : count < 8 * threads ? (double)(((int64_t)count + threads - 1) / threads)
-                           : count / threads + .5;
-        const double work = turns * (work_of(w, t.size, &l) + 1000) * (1 + (double)l.total / MUCH);
+                           : count < 8 * threads ? (double)vp_div_up(count, threads)
+                           : (double)count / threads + .5;
+        const double work = turns * (work_of(w, n, &l) + 1000) * (1 + (double)l.total / MUCH);
         if (least < 0 || work < least) {
             least = work;
-            best = t;
+            memcpy(side, n, sizeof n);
         }
     }
-    return best;
 }
 
 /* ---- boxes ---- */
@@ -496,14 +491,14 @@ static struct vp_window extended(const struct vp_window *w, struct vp_op *op)
     return all;
 }
 
-uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads)
+uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *out, int threads)
 {
     struct vp_op op;
     const struct vp_window all = extended(w, &op);
-    const struct tiles t = split(&all, out, threads);
+    int64_t side[3];
 
-    (void)in;
-    return (uint64_t)layout_of(&all, t.size, NULL).total * (uint64_t)threads;
+    split(&all, out, threads, side);
+    return (uint64_t)layout_of(&all, side, NULL).total * (uint64_t)threads;
 }
 
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
@@ -511,22 +506,20 @@ void vp_window_run(const struct vp_window *w, const struct vp_part *in, const st
 {
     struct vp_op op;
     const struct vp_window all = extended(w, &op);
-    const struct tiles s = split(&all, &out->box, threads);
-    const size_t step = layout_of(&all, s.size, NULL).total;
-    const int64_t total = s.parts[0] * s.parts[1] * s.parts[2];
+    int64_t side[3];
 
+    split(&all, &out->box, threads, side);
+    const size_t step = layout_of(&all, side, NULL).total;
+    const int64_t total = vp_box_tiles(&out->box, side);
     #pragma omp parallel num_threads((int)vp_min64(threads, total))
     {
         char *mine = (char *)scratch + step * (size_t)omp_get_thread_num();
         #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < total; i++) {
-            const int64_t place[3] = {i % s.parts[0], i / s.parts[0] % s.parts[1], i / s.parts[0] / s.parts[1]};
-            struct vp_box box;
-            for (int a = 0; a < 3; a++) {
-                box.lo[a] = out->box.lo[a] + place[a] * s.size[a];
-                box.hi[a] = vp_min64(box.lo[a] + s.size[a], out->box.hi[a]);
-                box.lo[a] += w->edge ? all.op->halo[a] : 0;
-                box.hi[a] += w->edge ? all.op->halo[a] : 0;
+            struct vp_box box = vp_box_tile(&out->box, side, i);
+            for (int a = 0; w->edge && a < 3; a++) {
+                box.lo[a] += all.op->halo[a];
+                box.hi[a] += all.op->halo[a];
             }
             run_tile(&all, w->op->image, in, out, &box, mine);
         }

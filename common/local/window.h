@@ -61,8 +61,7 @@ struct vp_window {
     const struct vp_window_rows *rows;
 };
 
-/* Numbers in a row of tile->rows, for n states of `size` bytes: they, the halo, and what the last vector reads too much.
- */
+/* Numbers in a row of tile->rows, for n states of `size` bytes: they, the halo, what the last vector reads too much. */
 static inline size_t vp_window_row(size_t size, int64_t n, int64_t halo)
 {
     return vp_round64((size_t)n * size) / size + 2 * (size_t)halo + 64;
@@ -74,7 +73,7 @@ static inline int64_t vp_window_left(const struct vp_tile *t)
     return t->w->op->halo[0] - (t->out.lo[0] - t->in.lo[0]);
 }
 
-uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *in, const struct vp_box *out, int threads);
+uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *out, int threads);
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
 

@@ -1,6 +1,22 @@
 /* Template for *_isa.c: rows of states of type A, parts of which are put together by OF(a, b): a minimum, a sum. NAME:
  * for the functions, those of struct vp_window_rows. */
 
+/* The row with the halo on both sides: `state` of each sample v, or `none` where there is no image. */
+#define PAD(name, T, state, none) \
+    INLINE void name(const struct vp_tile *t, const T *restrict src, A *restrict row) \
+    { \
+        const int64_t in = vp_box_size(&t->in, 0), left = vp_window_left(t); \
+        const int64_t all = (int64_t)(t->lane / sizeof(A)) + 2 * t->w->op->halo[0]; \
+        for (int64_t i = 0; i < left; i++) \
+            row[i] = none; \
+        for (int64_t i = 0; i < in; i++) { \
+            const T v = src[i]; \
+            row[left + i] = state; \
+        } \
+        for (int64_t i = left + in; i < all; i++) \
+            row[i] = none; \
+    }
+
 static void PASTE(combine_, NAME)(const struct vp_tile *t, void *dst, const void *a, const void *b, double ka,
                                   double kb, double unit)
 {
