@@ -446,7 +446,8 @@ static bool add_group(const struct piece_of_work *w, int64_t group, const char *
 static void add_rows(const struct piece_of_work *w, int64_t y, int64_t end)
 {
     struct vp_boxes *b = w->b;
-    const int64_t first = w->x0 / GROUP, last = (w->x1 + GROUP - 1) / GROUP, whole = b->isa->rows[b->type] ? w->x1 / GROUP : 0;
+    const int64_t first = w->x0 / GROUP, last = (w->x1 + GROUP - 1) / GROUP;
+    const int64_t whole = b->isa->rows[b->type] ? w->x1 / GROUP : 0;
     const size_t row = (size_t)b->size[0] * vp_type_size(b->type);
     for (; y < end; y += VP_BOXES_ROWS) {
         const int rows = (int)vp_min64(VP_BOXES_ROWS, end - y);
@@ -461,10 +462,12 @@ static void add_rows(const struct piece_of_work *w, int64_t y, int64_t end)
 }
 
 /* The columns' sums over a box as far as it is in the strip; `sign`: the box gets (1) or loses them (-1). */
-static void join_columns(const struct piece_of_work *w, const struct vp_box_wanted *box, struct vp_box_sums *to, int sign)
+static void join_columns(const struct piece_of_work *w, const struct vp_box_wanted *box, struct vp_box_sums *to,
+                         int sign)
 {
     const struct vp_boxes *b = w->b;
-    const int64_t x0 = vp_max64(box->lo[0], w->x0), x1 = vp_min64(box->hi[0], w->x1), stride = sizeof *b->columns / sizeof(double);
+    const int64_t x0 = vp_max64(box->lo[0], w->x0), x1 = vp_min64(box->hi[0], w->x1);
+    const int64_t stride = sizeof *b->columns / sizeof(double);
     int64_t g0 = (x0 + GROUP - 1) / GROUP, g1 = x1 / GROUP;
     struct vp_box_sums all = {.added = 1};
     double folded[2][VP_BOXES_SQUARES][GROUP] = {{{0}}};
