@@ -325,20 +325,20 @@ INLINE const float *turns(const struct vp_line *l, int s, int64_t b)
     return l->turn[s] ? l->turn[s] + b * 2 * (l->radix[s] - 1) : NULL;
 }
 
-/* Stages s ... end - 1 of block number b of stage s, which has len elements; depth first while it is large. */
-static void down(const struct vp_line *l, int s, int end, struct cv *x, int64_t b, int64_t len)
+/* Stages s ... of block number b of stage s, which has len elements; depth first while it is large. */
+static void down(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t len)
 {
     int64_t blocks = 1;
 
-    if (s < end && len > NEAR) {
+    if (s < l->stages && len > NEAR) {
         const int r = l->radix[s];
         const int64_t q = len / r;
         forward_stage(r, x, 1, q, turns(l, s, b));
         for (int i = 0; i < r; i++)
-            down(l, s + 1, end, x + i * q, b * r + i, q);
+            down(l, s + 1, x + i * q, b * r + i, q);
         return;
     }
-    for (; s < end; s++) {
+    for (; s < l->stages; s++) {
         const int r = l->radix[s];
         forward_stage(r, x, blocks, len / blocks / r, turns(l, s, b));
         b *= r;
@@ -347,20 +347,20 @@ static void down(const struct vp_line *l, int s, int end, struct cv *x, int64_t 
 }
 
 /* The way back of the same. */
-static void up(const struct vp_line *l, int s, int end, struct cv *x, int64_t b, int64_t len)
+static void up(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t len)
 {
-    if (s < end && len > NEAR) {
+    if (s < l->stages && len > NEAR) {
         const int r = l->radix[s];
         const int64_t q = len / r;
         for (int i = 0; i < r; i++)
-            up(l, s + 1, end, x + i * q, b * r + i, q);
+            up(l, s + 1, x + i * q, b * r + i, q);
         back_stage(r, x, 1, q, turns(l, s, b));
         return;
     }
     int64_t blocks = 1;
-    for (int t = s; t < end; t++)
+    for (int t = s; t < l->stages; t++)
         blocks *= l->radix[t];
-    for (int t = end - 1; t >= s; t--) {
+    for (int t = l->stages - 1; t >= s; t--) {
         const int r = l->radix[t];
         blocks /= r;
         back_stage(r, x, blocks, len / blocks / r, turns(l, t, b * blocks));
@@ -388,7 +388,7 @@ static void forward(const struct vp_line *l, float *x_, int64_t inner)
     struct cv *const x = (struct cv *)x_;
 
     if (inner == 1)
-        down(l, 0, l->stages, x, 0, l->n);
+        down(l, 0, x, 0, l->n);
     else
         stages_down(l, 0, x, inner);
 }
@@ -398,7 +398,7 @@ static void back(const struct vp_line *l, float *x_, int64_t inner)
     struct cv *const x = (struct cv *)x_;
 
     if (inner == 1)
-        up(l, 0, l->stages, x, 0, l->n);
+        up(l, 0, x, 0, l->n);
     else
         stages_up(l, 0, x, inner);
 }
@@ -620,7 +620,7 @@ static void columns(const struct vp_line *l, const float *from, int64_t pitch, c
 #undef CALL
     if (l->n > NEAR) {
         for (int i = 0; i < r; i++)
-            down(l, 1, l->stages, x + i * q, i, q);
+            down(l, 1, x + i * q, i, q);
     } else {
         stages_down(l, 1, x, 1);
     }
@@ -657,7 +657,7 @@ static void columns_back(const struct vp_line *l, float *x_, float *to, int64_t 
 
     if (l->n > NEAR) {
         for (int i = 0; i < r; i++)
-            up(l, 1, l->stages, x + i * q, i, q);
+            up(l, 1, x + i * q, i, q);
     } else {
         stages_up(l, 1, x, 1);
     }
