@@ -102,7 +102,7 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
     "${bp[@]}" --device cuda:0 --plan >plan
     cat plan
     # devices that have them (see choose() in cuda/backproject_choice.cu) plan them up to s = 1.23, and must to 1.25
-    if ct-backproject -q -g geometry --volume 320x320x75 --voxel 0.333333 noise.tif --device cuda:0 --plan | grep -q tiles; then
+    if "${bp[@]}" --voxel 0.333333 --device cuda:0 --plan | grep -q tiles; then
         grep -q "s 1, 16 slices a thread, tensor tiles" plan
     fi
     "${bp[@]}" --device cpu -o cpu.tif

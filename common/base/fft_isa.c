@@ -325,20 +325,20 @@ INLINE const float *turns(const struct vp_line *l, int s, int64_t b)
     return l->turn[s] ? l->turn[s] + b * 2 * (l->radix[s] - 1) : NULL;
 }
 
-/* Stages s ... end - 1 of block number b of stage s, which has len elements; depth first while it is large. */
-static void down(const struct vp_line *l, int s, int end, struct cv *x, int64_t b, int64_t len)
+/* Stages s ... of block number b of stage s, which has len elements; depth first while it is large. */
+static void down(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t len)
 {
     int64_t blocks = 1;
 
-    if (s < end && len > NEAR) {
+    if (s < l->stages && len > NEAR) {
         const int r = l->radix[s];
         const int64_t q = len / r;
         forward_stage(r, x, 1, q, turns(l, s, b));
         for (int i = 0; i < r; i++)
-            down(l, s + 1, end, x + i * q, b * r + i, q);
+            down(l, s + 1, x + i * q, b * r + i, q);
         return;
     }
-    for (; s < end; s++) {
+    for (; s < l->stages; s++) {
         const int r = l->radix[s];
         forward_stage(r, x, blocks, len / blocks / r, turns(l, s, b));
         b *= r;
@@ -347,59 +347,71 @@ static void down(const struct vp_line *l, int s, int end, struct cv *x, int64_t 
 }
 
 /* The way back of the same. */
-static void up(const struct vp_line *l, int s, int end, struct cv *x, int64_t b, int64_t len)
+static void up(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t len)
 {
-    if (s < end && len > NEAR) {
+    if (s < l->stages && len > NEAR) {
         const int r = l->radix[s];
         const int64_t q = len / r;
         for (int i = 0; i < r; i++)
-            up(l, s + 1, end, x + i * q, b * r + i, q);
+            up(l, s + 1, x + i * q, b * r + i, q);
         back_stage(r, x, 1, q, turns(l, s, b));
         return;
     }
     int64_t blocks = 1;
-    for (int t = s; t < end; t++)
+    for (int t = s; t < l->stages; t++)
         blocks *= l->radix[t];
-    for (int t = end - 1; t >= s; t--) {
+    for (int t = l->stages - 1; t >= s; t--) {
         const int r = l->radix[t];
         blocks /= r;
         back_stage(r, x, blocks, len / blocks / r, turns(l, t, b * blocks));
     }
 }
 
-/* Of lines side by side. */
+/* Stages s ... of a whole line, or of `inner` side by side. */
+static void stages_down(const struct vp_line *l, int s, struct cv *x, int64_t inner)
+{
+    for (int64_t blocks = s ? l->radix[0] : 1; s < l->stages; blocks *= l->radix[s++])
+        forward_stage(l->radix[s], x, blocks, l->n / blocks / l->radix[s] * inner, l->turn[s]);
+}
+
+static void stages_up(const struct vp_line *l, int s, struct cv *x, int64_t inner)
+{
+    int64_t blocks = l->n;
+    for (int t = l->stages - 1; t >= s; t--) {
+        blocks /= l->radix[t];
+        back_stage(l->radix[t], x, blocks, l->n / blocks / l->radix[t] * inner, l->turn[t]);
+    }
+}
+
 static void forward(const struct vp_line *l, float *x_, int64_t inner)
 {
     struct cv *const x = (struct cv *)x_;
 
-    if (inner == 1) {
-        down(l, 0, l->stages, x, 0, l->n);
-        return;
-    }
-    for (int64_t s = 0, blocks = 1; s < l->stages; blocks *= l->radix[s++])
-        forward_stage(l->radix[s], x, blocks, l->n / blocks / l->radix[s] * inner, l->turn[s]);
+    if (inner == 1)
+        down(l, 0, x, 0, l->n);
+    else
+        stages_down(l, 0, x, inner);
 }
 
 static void back(const struct vp_line *l, float *x_, int64_t inner)
 {
     struct cv *const x = (struct cv *)x_;
 
-    if (inner == 1) {
-        up(l, 0, l->stages, x, 0, l->n);
-        return;
-    }
-    int64_t blocks = l->n;
-    for (int s = l->stages - 1; s >= 0; s--) {
-        blocks /= l->radix[s];
-        back_stage(l->radix[s], x, blocks, l->n / blocks / l->radix[s] * inner, l->turn[s]);
-    }
+    if (inner == 1)
+        up(l, 0, x, 0, l->n);
+    else
+        stages_up(l, 0, x, inner);
 }
 
 /* ---- the middle: a product where the last stage ends and the first one back begins ---- */
 
-INLINE void middle_of(int r, struct cv *x, const struct cv *k, int64_t blocks, const float *w)
+/* Floats of a factor. */
+INLINE int factor(bool real) { return real ? 1 : 2 * LANES; }
+
+/* Times complex factors, or real ones. */
+INLINE void middle_of(int r, bool real, struct cv *x, const float *k, int64_t blocks, const float *w)
 {
-    for (int64_t b = 0; b < blocks; b++, x += r, k += r) {
+    for (int64_t b = 0; b < blocks; b++, x += r, k += r * factor(real)) {
         struct cv y[16];
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++)
@@ -407,7 +419,7 @@ INLINE void middle_of(int r, struct cv *x, const struct cv *k, int64_t blocks, c
         dft(r, false, y);
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++)
-            y[i] = mul(y[i], k[i]);
+            y[i] = real ? (struct cv){y[i].re * k[i], y[i].im * k[i]} : mul(y[i], ((const struct cv *)k)[i]);
         dft(r, true, y);
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++)
@@ -417,9 +429,9 @@ INLINE void middle_of(int r, struct cv *x, const struct cv *k, int64_t blocks, c
     }
 }
 
-static void middle(int r, struct cv *x, const struct cv *k, int64_t blocks, const float *w)
+static void middle(int r, bool real, struct cv *x, const float *k, int64_t blocks, const float *w)
 {
-#define CALL(R) middle_of(R, x, k, blocks, w)
+#define CALL(R) real ? middle_of(R, true, x, k, blocks, w) : middle_of(R, false, x, k, blocks, w)
     FOR_RADIX(r, CALL)
 #undef CALL
 }
@@ -447,32 +459,39 @@ static void first_back(int r, const struct cv *x, const struct cv *k, struct cv 
 #undef CALL
 }
 
-static void convolve_part(const struct vp_line *l, int s, struct cv *x, const struct cv *k, int64_t b, int64_t len)
+/* Stages from `s` on of `blocks` blocks, of len elements together, the first of which is number b, and back; depth first
+ * while they are large. */
+static void there_and_back(const struct vp_line *l, int s, bool real, struct cv *x, const float *k, int64_t b,
+                           int64_t blocks, int64_t len)
 {
     const int last = l->stages - 1;
-    int64_t blocks = 1;
+    const int from = s;
 
-    if (s < last && len > NEAR) {
+    if (s < last && len > NEAR) { /* one block */
         const int r = l->radix[s];
         const int64_t q = len / r;
         forward_stage(r, x, 1, q, turns(l, s, b));
         for (int i = 0; i < r; i++)
-            convolve_part(l, s + 1, x + i * q, k + i * q, b * r + i, q);
+            there_and_back(l, s + 1, real, x + i * q, k + i * q * factor(real), b * r + i, 1, q);
         back_stage(r, x, 1, q, turns(l, s, b));
         return;
     }
-    for (int t = s; t < last; blocks *= l->radix[t++])
-        forward_stage(l->radix[t], x, blocks, len / blocks / l->radix[t], turns(l, t, b * blocks));
-    middle(l->radix[last], x, k, blocks, turns(l, last, b * blocks));
-    for (int t = last - 1; t >= s; t--) {
-        blocks /= l->radix[t];
-        back_stage(l->radix[t], x, blocks, len / blocks / l->radix[t], turns(l, t, b * blocks));
+    for (; s < last; s++) {
+        forward_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
+        b *= l->radix[s];
+        blocks *= l->radix[s];
+    }
+    middle(l->radix[s], real, x, k, blocks, turns(l, s, b));
+    while (s-- > from) {
+        b /= l->radix[s];
+        blocks /= l->radix[s];
+        back_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
     }
 }
 
 static void convolve(const struct vp_line *l, float *x, const float *k)
 {
-    convolve_part(l, 0, (struct cv *)x, (const struct cv *)k, 0, l->n);
+    there_and_back(l, 0, false, (struct cv *)x, k, 0, 1, l->n);
 }
 
 /* ---- real rows, times real factors ---- */
@@ -509,24 +528,6 @@ INLINE void real_block_back(int r, struct cv *x, int64_t q, const float *w)
     }
 }
 
-INLINE void weighed_middle_of(int r, struct cv *x, const float *k, int64_t blocks, const float *w)
-{
-    for (int64_t b = 0; b < blocks; b++, x += r, k += r, w += 2 * (r - 1)) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = i ? turned(x[i], w[2 * i - 2], w[2 * i - 1], false) : x[i];
-        dft(r, false, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = (struct cv){y[i].re * k[i], y[i].im * k[i]};
-        dft(r, true, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[i] = i ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
-    }
-}
-
 static void real_stage(int r, struct cv *x, int64_t q, const float *w)
 {
 #define CALL(R) real_block(R, x, q, w)
@@ -541,42 +542,6 @@ static void real_stage_back(int r, struct cv *x, int64_t q, const float *w)
 #undef CALL
 }
 
-static void weighed_middle(int r, struct cv *x, const float *k, int64_t blocks, const float *w)
-{
-#define CALL(R) weighed_middle_of(R, x, k, blocks, w)
-    FOR_RADIX(r, CALL)
-#undef CALL
-}
-
-/* Stages from `s` on of `blocks` blocks, of len elements together, the first of which is number b; depth first while they
- * are large. */
-static void weigh_part(const struct vp_line *l, int s, struct cv *x, const float *k, int64_t b, int64_t blocks, int64_t len)
-{
-    const int last = l->stages - 1;
-    const int from = s;
-
-    if (s < last && len > NEAR) { /* one block */
-        const int r = l->radix[s];
-        const int64_t q = len / r;
-        forward_stage(r, x, 1, q, turns(l, s, b));
-        for (int i = 0; i < r; i++)
-            weigh_part(l, s + 1, x + i * q, k + i * q, b * r + i, 1, q);
-        back_stage(r, x, 1, q, turns(l, s, b));
-        return;
-    }
-    for (; s < last; s++) {
-        forward_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
-        b *= l->radix[s];
-        blocks *= l->radix[s];
-    }
-    weighed_middle(l->radix[s], x, k, blocks, turns(l, s, b));
-    while (s-- > from) {
-        b /= l->radix[s];
-        blocks /= l->radix[s];
-        back_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
-    }
-}
-
 static void weigh(const struct vp_line *l, float *x_, const float *k)
 {
     struct cv *const x = (struct cv *)x_;
@@ -586,15 +551,15 @@ static void weigh(const struct vp_line *l, float *x_, const float *k)
     if (l->stages == 1) {
         for (int64_t i = 0; i < l->n; i++)
             x[i].im = (vf){0};
-        weighed_middle(r, x, k, 1, l->turn[0]);
+        middle(r, true, x, k, 1, l->turn[0]);
         return;
     }
     real_stage(r, x, q, l->turn[0]);
     if (l->n > NEAR) {
         for (int i = 0; i < r; i++)
-            weigh_part(l, 1, x + i * q, k + i * q, i, 1, q);
+            there_and_back(l, 1, true, x + i * q, k + i * q, i, 1, q);
     } else {
-        weigh_part(l, 1, x, k, 0, r, l->n);
+        there_and_back(l, 1, true, x, k, 0, r, l->n);
     }
     real_stage_back(r, x, q, l->turn[0]);
 }
@@ -655,11 +620,10 @@ static void columns(const struct vp_line *l, const float *from, int64_t pitch, c
 #undef CALL
     if (l->n > NEAR) {
         for (int i = 0; i < r; i++)
-            down(l, 1, l->stages, x + i * q, i, q);
-        return;
+            down(l, 1, x + i * q, i, q);
+    } else {
+        stages_down(l, 1, x, 1);
     }
-    for (int64_t s = 1, blocks = r; s < l->stages; blocks *= l->radix[s++])
-        forward_stage(l->radix[s], x, blocks, l->n / blocks / l->radix[s], l->turn[s]);
 }
 
 INLINE void store_block(int r, const struct cv *x, float *to, int64_t pitch, int64_t q, const float *w, int64_t lo,
@@ -693,13 +657,9 @@ static void columns_back(const struct vp_line *l, float *x_, float *to, int64_t 
 
     if (l->n > NEAR) {
         for (int i = 0; i < r; i++)
-            up(l, 1, l->stages, x + i * q, i, q);
+            up(l, 1, x + i * q, i, q);
     } else {
-        int64_t blocks = l->n;
-        for (int s = l->stages - 1; s > 0; s--) {
-            blocks /= l->radix[s];
-            back_stage(l->radix[s], x, blocks, l->n / blocks / l->radix[s], l->turn[s]);
-        }
+        stages_up(l, 1, x, 1);
     }
 #define CALL(R) store_block(R, x, to, pitch, q, l->turn[0], lo, hi)
     FOR_RADIX(r, CALL)

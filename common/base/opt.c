@@ -213,28 +213,27 @@ static int set_choice(const struct vp_opt *row, int *out, const char *source, co
 static int set_value(const char *source, const struct vp_opt *row, void *where, const char *text,
                      struct vp_err *err)
 {
+    int64_t whole;
+    uint64_t bytes;
+    double real;
     switch (row->type) {
     case VP_T_FLAG:
         *(bool *)where = true;
         return 0;
-    case VP_T_INT: {
-        int64_t v;
-        if (!parse_int(text, strlen(text), &v))
+    case VP_T_INT:
+        if (!parse_int(text, strlen(text), &whole))
             return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a whole number", source, text);
-        if (check_range(row, (double)v, source, text, err))
+        if (check_range(row, (double)whole, source, text, err))
             return -1;
-        *(int64_t *)where = v;
+        *(int64_t *)where = whole;
         return 0;
-    }
-    case VP_T_REAL: {
-        double v;
-        if (!parse_real(text, strlen(text), &v))
+    case VP_T_REAL:
+        if (!parse_real(text, strlen(text), &real))
             return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number", source, text);
-        if (check_range(row, v, source, text, err))
+        if (check_range(row, real, source, text, err))
             return -1;
-        *(double *)where = v;
+        *(double *)where = real;
         return 0;
-    }
     case VP_T_REALS:
         return set_reals(row, where, source, text, err);
     case VP_T_FILE:
@@ -259,16 +258,14 @@ static int set_value(const char *source, const struct vp_opt *row, void *where, 
         return 0;
     case VP_T_CHOICE:
         return set_choice(row, where, source, text, err);
-    case VP_T_BYTES: {
-        uint64_t v;
-        if (!vp_parse_bytes(text, &v))
+    case VP_T_BYTES:
+        if (!vp_parse_bytes(text, &bytes))
             return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number of bytes: expected as in 800M or 1.5GiB",
                            source, text);
-        if (check_range(row, (double)v, source, text, err))
+        if (check_range(row, (double)bytes, source, text, err))
             return -1;
-        *(uint64_t *)where = v;
+        *(uint64_t *)where = bytes;
         return 0;
-    }
     case VP_T_SIZE:
         return set_size(where, source, text, err);
     case VP_T_RANGE:
@@ -289,13 +286,6 @@ int vp_opt_set_from(const char *source, const struct vp_opt *row, void *params, 
 static void option_label(char *buf, size_t n, const struct vp_opt *row)
 {
     snprintf(buf, n, "--%s", row->name);
-}
-
-int vp_opt_set(const struct vp_opt *row, void *params, const char *value, struct vp_err *err)
-{
-    char label[80];
-    option_label(label, sizeof label, row);
-    return vp_opt_set_from(label, row, params, value, err);
 }
 
 /* ---- tables ---- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folders that the environment names, and what names of files stand for. */
 #include "base/places.h"
-#include <fcntl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -91,7 +90,7 @@ static bool foreign_link(const char *path)
     return foreign;
 }
 
-static char *follow(const char *path, bool own)
+char *vp_follow_links(const char *path, bool own)
 {
     char *now = strdup(path);
     for (int i = 0; now && i < MAX_LINKS; i++) {
@@ -168,16 +167,6 @@ bool vp_trusted(const char *path, bool strangers, char *why, size_t size)
     return good;
 }
 
-char *vp_follow_links(const char *path)
-{
-    return follow(path, false);
-}
-
-char *vp_follow_own_links(const char *path)
-{
-    return follow(path, true);
-}
-
 char *vp_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -210,7 +199,7 @@ bool vp_same_file(const char *a, const char *b)
         return same_entry(&of_a, &of_b) && (S_ISREG(of_a.st_mode) || S_ISFIFO(of_a.st_mode));
     if (is_a || is_b)
         return false;
-    char *to_a = vp_follow_links(a), *to_b = vp_follow_links(b);
+    char *to_a = vp_follow_links(a, false), *to_b = vp_follow_links(b, false);
     const bool same = to_a && to_b && same_place(to_a, to_b);
     free(to_a);
     free(to_b);

@@ -29,10 +29,9 @@ int vp_launched(int *rank);
  * reason in `why`. */
 bool vp_trusted(const char *path, bool strangers, char *why, size_t size);
 
-/* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno. */
-char *vp_follow_links(const char *path);
-/* The same for a file to be written: EACCES at a link that another user put where everybody may make one. */
-char *vp_follow_own_links(const char *path);
+/* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno. Where only
+ * own links will do, for a file to be written: EACCES at one that another user put where everybody may make one. */
+char *vp_follow_links(const char *path, bool own);
 /* The folder that `path` lies in, ending in a slash, or "."; malloc'd, NULL without memory. */
 char *vp_folder(const char *path);
 /* Whether two names lead to one regular file or FIFO, or would if it were made. */

@@ -69,50 +69,40 @@ static struct entry *find(struct vp_stats *s, enum kind kind, const char *name)
     return &s->entry[s->n++];
 }
 
-void vp_stats_time(struct vp_stats *s, const char *name, double seconds)
+/* Stages and counts grow; numbers and texts are the last. */
+static void record(struct vp_stats *s, enum kind kind, const char *name, double number, uint64_t count, const char *text)
 {
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    struct entry *e = find(s, STAGE, name);
-    if (e)
-        e->number += seconds;
+    struct entry *e = find(s, kind, name);
+    if (e) {
+        e->number = kind == STAGE ? e->number + number : number;
+        e->count += count;
+        free(e->text);
+        e->text = text ? strdup(text) : NULL;
+    }
     pthread_mutex_unlock(&s->lock);
+}
+
+void vp_stats_time(struct vp_stats *s, const char *name, double seconds)
+{
+    record(s, STAGE, name, seconds, 0, NULL);
 }
 
 void vp_stats_count(struct vp_stats *s, const char *name, uint64_t n)
 {
-    if (!s)
-        return;
-    pthread_mutex_lock(&s->lock);
-    struct entry *e = find(s, COUNT, name);
-    if (e)
-        e->count += n;
-    pthread_mutex_unlock(&s->lock);
+    record(s, COUNT, name, 0, n, NULL);
 }
 
 void vp_stats_number(struct vp_stats *s, const char *name, double value)
 {
-    if (!s)
-        return;
-    pthread_mutex_lock(&s->lock);
-    struct entry *e = find(s, NUMBER, name);
-    if (e)
-        e->number = value;
-    pthread_mutex_unlock(&s->lock);
+    record(s, NUMBER, name, value, 0, NULL);
 }
 
 void vp_stats_text(struct vp_stats *s, const char *name, const char *value)
 {
-    if (!s)
-        return;
-    pthread_mutex_lock(&s->lock);
-    struct entry *e = find(s, TEXT, name);
-    if (e) {
-        free(e->text);
-        e->text = strdup(value ? value : "");
-    }
-    pthread_mutex_unlock(&s->lock);
+    record(s, TEXT, name, 0, 0, value);
 }
 
 static void put_number(FILE *out, double v)

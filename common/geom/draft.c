@@ -24,7 +24,7 @@ void vp_draft_free(struct vp_draft *d)
     d->angle = d->matrix = NULL;
 }
 
-bool vp_draft_has(const struct vp_draft *d, enum vp_geom_key key)
+static bool has(const struct vp_draft *d, enum vp_geom_key key)
 {
     return d->given & 1u << key;
 }
@@ -57,7 +57,7 @@ static int append(double **list, int64_t *n, int64_t *cap, int64_t most, double 
     return 0;
 }
 
-int vp_draft_add_angle(struct vp_draft *d, double degrees, const char *where, struct vp_err *err)
+static int add_angle(struct vp_draft *d, double degrees, const char *where, struct vp_err *err)
 {
     return append(&d->angle, &d->n_angle, &d->cap_angle, VP_GEOM_MAX_VIEWS, degrees, where, err);
 }
@@ -90,13 +90,13 @@ static int set_number(double *out, const char *value, const char *where, const c
     return 0;
 }
 
-/* The unit behind a number is skipped. */
-static bool skip_mm(const char **s)
+/* A number at *s, and the unit behind it if there is one. */
+static bool scan_mm(const char **s, double *out)
 {
-    const char *p = *s + strspn(*s, " \t");
-    if (strncmp(p, "mm", 2))
+    if (!vp_geom_scan(s, out, "m"))
         return false;
-    *s = p + 2;
+    const char *unit = *s + strspn(*s, " \t");
+    *s = strncmp(unit, "mm", 2) ? *s : unit + 2;
     return true;
 }
 
@@ -104,7 +104,7 @@ static int set_distance(double *out, const char *value, const char *where, struc
 {
     const char *s = value;
     double x;
-    if (!vp_geom_scan(&s, &x, "m") || (skip_mm(&s), !at_end(s)))
+    if (!scan_mm(&s, &x) || !at_end(s))
         return bad_value(where, value, "a distance in mm", err);
     *out = x;
     return 0;
@@ -139,13 +139,10 @@ static int set_detector(struct vp_draft *d, const char *value, const char *where
 static int set_pitch(struct vp_draft *d, const char *value, const char *where, struct vp_err *err)
 {
     const char *s = value;
-    double du, dv;
-    if (!vp_geom_scan(&s, &du, "m"))
-        return bad_value(where, value, "one or two numbers of mm", err);
-    skip_mm(&s);
-    if (at_end(s))
-        dv = du;
-    else if (!vp_geom_scan(&s, &dv, "m") || (skip_mm(&s), !at_end(s)))
+    double du = 0, dv;
+    const bool first = scan_mm(&s, &du);
+    dv = du;
+    if (!first || (!at_end(s) && !scan_mm(&s, &dv)) || !at_end(s))
         return bad_value(where, value, "one or two numbers of mm", err);
     if (du == 0 || dv == 0)
         return bad_value(where, value, "a pixel pitch in mm: it must not be 0", err);
@@ -196,7 +193,7 @@ static int add_angles(struct vp_draft *d, const char *value, const char *where, 
         if (!vp_geom_scan(&s, &start, ":"))
             return bad_angle(where, item, err);
         if (*s != ':') {
-            if (vp_draft_add_angle(d, start, where, err))
+            if (add_angle(d, start, where, err))
                 return -1;
             continue;
         }
@@ -207,7 +204,7 @@ static int add_angles(struct vp_draft *d, const char *value, const char *where, 
         if (count > VP_GEOM_MAX_VIEWS)
             return vp_fail(err, VP_ERUN, "%s: more than %d views", where, VP_GEOM_MAX_VIEWS);
         for (int64_t k = 0; k < (int64_t)count; k++)
-            if (vp_draft_add_angle(d, start + (double)k * step, where, err))
+            if (add_angle(d, start + (double)k * step, where, err))
                 return -1;
     }
     return 0;
@@ -322,16 +319,22 @@ int vp_geom_key_find(const char *name, enum vp_geom_key *key, const char *where,
     return vp_hint(err, "the keys of a geometry file are in ct-geometry(5)");
 }
 
+/* Without blanks at both ends. */
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    for (size_t n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]);)
+        text[--n] = 0;
+    return text;
+}
+
 /* A line that begins with a number continues the list of angles or matrices above it. */
 static int parse_line(struct vp_draft *d, char *line, int *list, const char *where, struct vp_err *err)
 {
     line[strcspn(line, "#")] = 0;
-    while (isspace((unsigned char)*line))
-        line++;
-    size_t n = strlen(line);
-    while (n > 0 && isspace((unsigned char)line[n - 1]))
-        line[--n] = 0;
-    if (!n)
+    line = trim(line);
+    if (!*line)
         return 0;
 
     char *equals = strchr(line, '=');
@@ -340,13 +343,9 @@ static int parse_line(struct vp_draft *d, char *line, int *list, const char *whe
             return vp_draft_set(d, (enum vp_geom_key)*list, line, where, err);
         return vp_fail(err, VP_ERUN, "%s: expected 'key = value', got '%.40s'", where, line);
     }
-    char *end = equals;
-    while (end > line && isspace((unsigned char)end[-1]))
-        end--;
-    *end = 0;
-    char *value = equals + 1;
-    while (isspace((unsigned char)*value))
-        value++;
+    *equals = 0;
+    line = trim(line);
+    const char *value = trim(equals + 1);
     enum vp_geom_key key = VP_GK_COUNT;
     if (vp_geom_key_find(line, &key, where, err))
         return -1;
@@ -408,6 +407,14 @@ static int matrix_line(void *ctx, char *line, const char *where, struct vp_err *
     return 0;
 }
 
+static int angle_line(void *ctx, char *line, const char *where, struct vp_err *err)
+{
+    if (strlen(line) >= 256)
+        return vp_fail(err, VP_ERUN, "%s: too long: expected one angle a line", where);
+    line[strcspn(line, "#")] = 0;
+    return vp_draft_set(ctx, VP_GK_ANGLES, line, where, err);
+}
+
 static bool has_assignment(const char *text)
 {
     bool comment = false;
@@ -452,6 +459,21 @@ int vp_draft_text(struct vp_draft *d, const char *text, size_t len, const char *
     return status;
 }
 
+int vp_draft_angles(struct vp_draft *d, const char *text, size_t len, const char *name, struct vp_err *err)
+{
+    if (memchr(text, 0, len))
+        return vp_fail(err, VP_ERUN, "%s: not text: expected angles, one a line", name);
+    char *copy = strndup(text, len);
+    if (!copy)
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
+    d->n_angle = 0;
+    int status = each_line(copy, name, err, d, angle_line);
+    free(copy);
+    if (!status && d->n_angle == 0)
+        status = vp_fail(err, VP_ERUN, "%s: empty: expected angles, one a line", name);
+    return status;
+}
+
 /* --- finishing ----------------------------------------------------------------------------------- */
 
 static int matrices_say(const char *name, const char *key, struct vp_err *err)
@@ -462,18 +484,18 @@ static int matrices_say(const char *name, const char *key, struct vp_err *err)
 static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     const unsigned counted = 1u << VP_GK_VIEWS | 1u << VP_GK_ARC | 1u << VP_GK_START;
-    if (vp_draft_has(d, VP_GK_MATRIX)) {
+    if (has(d, VP_GK_MATRIX)) {
         static const enum vp_geom_key clash[] = {VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT, VP_GK_ANGLES,
                                                  VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_DIRECTION};
         for (size_t i = 0; i < sizeof clash / sizeof *clash; i++)
-            if (vp_draft_has(d, clash[i]))
+            if (has(d, clash[i]))
                 return matrices_say(name, key_names[clash[i]], err);
         /* A file of matrices may say its distances, for people to read; an option would change nothing. */
         if (!(d->seen & 1u << VP_GK_MATRIX) && d->seen & (1u << VP_GK_SOD | 1u << VP_GK_SDD))
             return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
         return 0;
     }
-    if (vp_draft_has(d, VP_GK_ANGLES) && d->given & counted) {
+    if (has(d, VP_GK_ANGLES) && d->given & counted) {
         vp_fail(err, VP_ERUN, "%s: the angles are given twice: as a list, and by views, arc or start", name);
         return vp_hint(err, "give views, arc and start together to replace a list of angles");
     }
@@ -485,15 +507,15 @@ static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err
 static int missing(const struct vp_draft *d, const char *name, struct vp_err *err)
 {
     char list[256] = "";
-    const bool matrices = vp_draft_has(d, VP_GK_MATRIX), cone = d->beam == VP_CONE;
+    const bool matrices = has(d, VP_GK_MATRIX), cone = d->beam == VP_CONE;
     for (int k = 0; k < VP_GK_COUNT; k++) {
         bool needed = k == VP_GK_DETECTOR;
         if (!matrices)
             needed |= k == VP_GK_PITCH || (cone && (k == VP_GK_SOD || k == VP_GK_SDD)) ||
-                      (k == VP_GK_VIEWS && !vp_draft_has(d, VP_GK_ANGLES));
+                      (k == VP_GK_VIEWS && !has(d, VP_GK_ANGLES));
         else if (d->matrix_mm)
             needed |= k == VP_GK_PITCH;
-        if (!needed || vp_draft_has(d, (enum vp_geom_key)k))
+        if (!needed || has(d, (enum vp_geom_key)k))
             continue;
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
                  k == VP_GK_VIEWS ? "views (or angles)" : key_names[k]);
@@ -534,7 +556,7 @@ static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name,
         if (wrong)
             return vp_fail(err, VP_ERUN, "%s: view %lld: %s", name, (long long)k, wrong);
         parallel += vp_view_parallel(&view);
-        g->angle[k] = view.angle * (180 / 3.14159265358979323846);
+        g->angle[k] = view.angle * VP_DEGREES;
         sod += view.sod;
         fu += fabs(view.fu);
         fv += fabs(view.fv);
@@ -546,22 +568,22 @@ static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name,
     if (parallel && parallel != g->views)
         return vp_fail(err, VP_ERUN, "%s: some matrices are of a parallel beam, some of a cone", name);
     g->beam = parallel ? VP_PARALLEL : VP_CONE;
-    if (vp_draft_has(d, VP_GK_BEAM) && d->beam != g->beam)
+    if (has(d, VP_GK_BEAM) && d->beam != g->beam)
         return vp_fail(err, VP_ERUN, "%s: beam is %s, but the matrices are of a %s beam", name,
                        parallel ? "cone" : "parallel", parallel ? "parallel" : "cone");
     const double n = (double)g->views;
     g->offset_u = u / n;
     g->offset_v = v / n;
-    g->tilt = atan2(tilt_s, tilt_c) * (180 / 3.14159265358979323846);
+    g->tilt = atan2(tilt_s, tilt_c) * VP_DEGREES;
     if (parallel) {
         g->sod = g->sdd = 0;
     } else {
-        if (!vp_draft_has(d, VP_GK_SOD))
+        if (!has(d, VP_GK_SOD))
             g->sod = sod / n;
-        if (!vp_draft_has(d, VP_GK_PITCH) && vp_draft_has(d, VP_GK_SDD)) {
+        if (!has(d, VP_GK_PITCH) && has(d, VP_GK_SDD)) {
             g->du = g->sdd / (fu / n);
             g->dv = g->sdd / (fv / n);
-        } else if (!vp_draft_has(d, VP_GK_SDD)) {
+        } else if (!has(d, VP_GK_SDD)) {
             g->sdd = fabs(g->du) * fu / n;
         }
     }
@@ -578,7 +600,7 @@ static void doubt(const struct vp_draft *d, struct vp_geom *g)
         lo = fmin(lo, g->angle[k]);
         hi = fmax(hi, g->angle[k]);
     }
-    if (vp_draft_has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
+    if (has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
         snprintf(g->doubt, sizeof g->doubt, "%s was read as two angles: if the comma is a decimal comma, write a point",
                  d->comma);
     else if (g->views >= 8 && hi - lo <= 6.3)
@@ -591,10 +613,10 @@ int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, str
     *g = (struct vp_geom){0};
     if (refuse(d, name, err) || missing(d, name, err))
         return -1;
-    if (vp_draft_has(d, VP_GK_MATRIX) && (d->n_matrix == 0 || d->n_matrix % 12))
+    if (has(d, VP_GK_MATRIX) && (d->n_matrix == 0 || d->n_matrix % 12))
         return vp_fail(err, VP_ERUN, "%s: expected 12 numbers for each matrix, got %lld in all", name,
                        (long long)d->n_matrix);
-    if (vp_draft_has(d, VP_GK_ANGLES) && d->n_angle == 0)
+    if (has(d, VP_GK_ANGLES) && d->n_angle == 0)
         return vp_fail(err, VP_ERUN, "%s: angles has no value", name);
     if (d->matrix_mm)
         millimetres_to_pixels(d);
@@ -606,18 +628,18 @@ int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, str
     g->offset_u = d->offset_mm[0] ? d->offset[0] / fabs(d->du) : d->offset[0];
     g->offset_v = d->offset_mm[1] ? d->offset[1] / fabs(d->dv) : d->offset[1];
 
-    if (vp_draft_has(d, VP_GK_MATRIX)) {
+    if (has(d, VP_GK_MATRIX)) {
         g->views = d->n_matrix / 12;
         g->matrix = d->matrix;
         d->matrix = NULL;
         if (derive(d, g, name, err))
             goto fail;
     } else {
-        if (!vp_draft_has(d, VP_GK_ANGLES)) {
-            const double step = (vp_draft_has(d, VP_GK_ARC) ? d->arc : 360) / (double)d->views;
+        if (!has(d, VP_GK_ANGLES)) {
+            const double step = (has(d, VP_GK_ARC) ? d->arc : 360) / (double)d->views;
             d->n_angle = 0;
             for (int64_t k = 0; k < d->views; k++)
-                if (vp_draft_add_angle(d, d->start + (double)k * step, name, err))
+                if (add_angle(d, d->start + (double)k * step, name, err))
                     goto fail;
         }
         g->views = d->n_angle;

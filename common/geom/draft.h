@@ -14,6 +14,8 @@ enum vp_geom_key {
 #define VP_GEOM_MAX_VIEWS 10000000
 /* Lengths in mm and pixels. */
 #define VP_GEOM_LARGEST 1e15
+/* In a radian. */
+#define VP_DEGREES (180 / 3.14159265358979323846)
 
 struct vp_draft {
     unsigned given;        /* bits 1 << key: set by any source so far */
@@ -41,13 +43,13 @@ void vp_draft_free(struct vp_draft *d);
 /* One `key = value`; `where` begins the messages ("scan.geom: line 7"). */
 int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where,
                  struct vp_err *err);
-int vp_draft_add_angle(struct vp_draft *d, double degrees, const char *where, struct vp_err *err);
 int vp_draft_add_matrix(struct vp_draft *d, double number, const char *where, struct vp_err *err);
 void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key);
-bool vp_draft_has(const struct vp_draft *d, enum vp_geom_key key);
 
 /* Text of any known kind, told apart by content. */
 int vp_draft_text(struct vp_draft *d, const char *text, size_t len, const char *name, struct vp_err *err);
+/* A list of angles, one a line, in place of those before. */
+int vp_draft_angles(struct vp_draft *d, const char *text, size_t len, const char *name, struct vp_err *err);
 /* The foreign kinds: false if it is not one, else *status is the result. */
 bool vp_draft_import(struct vp_draft *d, const char *text, const char *name, int *status, struct vp_err *err);
 
@@ -60,6 +62,8 @@ const char *vp_geom_number(char *buf, double x);
  * `stops`. */
 bool vp_geom_scan(const char **s, double *out, const char *stops);
 
+/* For qsort of doubles. */
+int vp_by_value(const void *a, const void *b);
 /* Sine and cosine of an angle in degrees, exact at multiples of 90. */
 void vp_sincosd(double degrees, double *s, double *c);
 

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double DEGREES = 180 / 3.14159265358979323846;
-
 /* What both the words and the warnings look at. */
 struct facts {
     struct vp_fov fov;
@@ -23,12 +21,6 @@ struct facts {
     double advised;      /* views that sample the rim of the field of view as finely as the detector does */
 };
 
-static int by_value(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 static void look_at_angles(struct facts *f, const struct vp_geom *g, const struct vp_view *views,
                            const struct vp_scan *scan)
 {
@@ -38,15 +30,15 @@ static void look_at_angles(struct facts *f, const struct vp_geom *g, const struc
     f->distinct = n;
     f->step = 0;
     for (int64_t k = 1; k < n; k++)
-        f->sense += remainder((views[k].angle - views[k - 1].angle) * DEGREES, 360);
+        f->sense += remainder((views[k].angle - views[k - 1].angle) * VP_DEGREES, 360);
     f->lost = !a;
     if (!a)
         return;
     for (int64_t k = 0; k < n; k++) {
-        a[k] = fmod(views[k].angle * DEGREES, 360);
+        a[k] = fmod(views[k].angle * VP_DEGREES, 360);
         a[k] -= a[k] > 360 - same ? 360 : 0;
     }
-    qsort(a, (size_t)n, sizeof *a, by_value);
+    qsort(a, (size_t)n, sizeof *a, vp_by_value);
     int64_t steps = 0;
     double last = a[0];
     const double first = a[0];
@@ -59,7 +51,7 @@ static void look_at_angles(struct facts *f, const struct vp_geom *g, const struc
     }
     f->distinct = steps + 1;
     if (steps) {
-        qsort(a, (size_t)steps, sizeof *a, by_value);
+        qsort(a, (size_t)steps, sizeof *a, vp_by_value);
         f->step = a[(steps - 1) / 2];
         const double around = first + 360 - last, most = a[steps - 1];
         const double second = steps > 1 ? fmax(a[steps - 2], fmin(around, most)) : fmin(around, most);
@@ -73,9 +65,9 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
     struct facts f = {.fov = vp_geom_fov(g, views, scan)};
     const struct vp_view *v = &views[0];
     if (g->beam == VP_CONE) {
-        f.fan = (vp_view_fan(v, (double)g->nu - 0.5) - vp_view_fan(v, -0.5)) * (v->fu < 0 ? -1 : 1) * DEGREES;
+        f.fan = (vp_view_fan(v, (double)g->nu - 0.5) - vp_view_fan(v, -0.5)) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
         const double a = atan((-0.5 - v->cv) / v->fv), b = atan(((double)g->nv - 0.5 - v->cv) / v->fv);
-        f.cone = fabs(b - a) * DEGREES;
+        f.cone = fabs(b - a) * VP_DEGREES;
         for (int64_t k = 0; k < g->views; k++)
             f.sod += views[k].sod / (double)g->views;
         f.magnification = g->sdd > 0 ? g->sdd / f.sod : 0;
@@ -174,7 +166,7 @@ static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *
 static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan *scan,
                          const struct facts *facts)
 {
-    const double arc = scan->arc * DEGREES;
+    const double arc = scan->arc * VP_DEGREES;
     const bool clockwise = facts->sense < 0 || (facts->sense == 0 && g->clockwise);
     explain_views(f, g, facts);
     line(f, "direction", "seen from +z the source turns %s around the object",
@@ -276,18 +268,18 @@ static void warn_of_sizes(struct list *l, const struct vp_geom *g, const struct 
     for (int64_t k = 0; k < g->views; k++)
         turned = fmax(turned, fabs(atan2(views[k].P[2] - views[k].cu * views[k].P[10],
                                          fabs(views[k].P[6] - views[k].cv * views[k].P[10]))));
-    if (turned * DEGREES > 10)
+    if (turned * VP_DEGREES > 10)
         warn(l,
              "detector rows are turned %.4g degrees out of the plane of the orbit: ct-filter filters along "
              "rows",
-             turned * DEGREES);
+             turned * VP_DEGREES);
 }
 
 static void warn_of_angles(struct list *l, const struct vp_geom *g, const struct vp_scan *scan,
                            const struct facts *f)
 {
     const int64_t repeats = g->views - f->distinct;
-    const double arc = scan->arc * DEGREES;
+    const double arc = scan->arc * VP_DEGREES;
     if (g->views == 1) {
         warn(l, "a single view: nothing can be reconstructed from it");
         return;
@@ -311,13 +303,13 @@ static void warn_of_angles(struct list *l, const struct vp_geom *g, const struct
     } else if (scan->kind == VP_SCAN_PARALLEL && arc < 180 - 2 * f->step) {
         warn(l, "a parallel scan of %.5g degrees: less than 180: directions are missing", arc);
     }
-    if (scan->kind == VP_SCAN_SHORT && scan->largest_gap * DEGREES < 30)
+    if (scan->kind == VP_SCAN_SHORT && scan->largest_gap * VP_DEGREES < 30)
         warn(l,
              "the views cover %.5g degrees, not a full turn: if it was one, the angles are wrong (their list, or the "
              "arc)",
              arc + f->step);
     const bool half = scan->kind == VP_SCAN_PARALLEL;
-    const double widest = half ? scan->largest_gap * DEGREES : f->widest;
+    const double widest = half ? scan->largest_gap * VP_DEGREES : f->widest;
     if ((!half || scan->arc > 3.14) && widest > 2 * f->step && f->distinct > 3)
         warn(l, "uneven steps: the largest gap between views is %.4g degrees, the median %.4g", widest, f->step);
     const double advised = f->advised / (scan->kind == VP_SCAN_FULL ? 1 : 2);

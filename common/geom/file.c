@@ -24,19 +24,23 @@ static bool is_tiff(const char *b, size_t n)
                       !memcmp(b, "MM\0\x2b", 4));
 }
 
-/* Everything `fd` gives, malloc'd; a TIFF file stops after its first bytes. */
-static char *slurp(int fd, const char *name, size_t *len, struct vp_err *err)
+/* Everything in a file ("-": standard input), malloc'd; a TIFF file stops after its first bytes. */
+static char *slurp(const char *path, const char *name, size_t *len, struct vp_err *err)
 {
     char *text = NULL;
     size_t n = 0, cap = 0;
+    const int fd = !strcmp(path, "-") ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) {
+        vp_fail_errno(err, "%s", name);
+        return NULL;
+    }
     for (;;) {
         if (n == cap) {
             cap = cap ? 2 * cap : 1 << 16;
             char *more = cap <= MOST_BYTES ? realloc(text, cap) : NULL;
             if (!more) {
                 vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
-                free(text);
-                return NULL;
+                goto fail;
             }
             text = more;
         }
@@ -45,14 +49,20 @@ static char *slurp(int fd, const char *name, size_t *len, struct vp_err *err)
             continue;
         if (got < 0) {
             vp_fail_errno(err, "%s", name);
-            free(text);
-            return NULL;
+            goto fail;
         }
         n += (size_t)got;
         if (got == 0 || is_tiff(text, n))
             break;
     }
     *len = n;
+    goto out;
+fail:
+    free(text);
+    text = NULL;
+out:
+    if (fd != STDIN_FILENO)
+        close(fd);
     return text;
 }
 
@@ -82,13 +92,8 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
 {
     const bool standard_input = !strcmp(path, "-");
     const char *name = standard_input ? "standard input" : path;
-    const int fd = standard_input ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return vp_fail_errno(err, "%s", name);
     size_t len;
-    char *text = slurp(fd, name, &len, err);
-    if (!standard_input)
-        close(fd);
+    char *text = slurp(path, name, &len, err);
     if (!text)
         return -1;
     const int status = is_tiff(text, len) ? draft_tiff(d, path, name, standard_input, err)
@@ -150,36 +155,10 @@ const struct vp_opt vp_geom_options[] = {
 
 static int draft_angles(struct vp_draft *d, const char *path, struct vp_err *err)
 {
-    const int fd = !strcmp(path, "-") ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return vp_fail_errno(err, "%s", path);
     size_t len;
-    char *text = slurp(fd, path, &len, err);
-    if (fd != STDIN_FILENO)
-        close(fd);
-    if (!text)
-        return -1;
-    int status =
-        memchr(text, 0, len) ? vp_fail(err, VP_ERUN, "%s: not text: expected angles, one a line", path) : 0;
-    int64_t number = 0;
-    d->n_angle = 0;
-    for (size_t i = 0; i < len && !status;) {
-        char line[256], where[512];
-        size_t n = 0;
-        while (n < len - i && text[i + n] != '\n')
-            n++;
-        snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), text + i);
-        line[strcspn(line, "#")] = 0;
-        snprintf(where, sizeof where, "%.400s: line %lld", path, (long long)++number);
-        if (n >= sizeof line)
-            status = vp_fail(err, VP_ERUN, "%s: too long: expected one angle a line", where);
-        else
-            status = vp_draft_set(d, VP_GK_ANGLES, line, where, err);
-        i += n + 1;
-    }
+    char *text = slurp(path, path, &len, err);
+    const int status = text ? vp_draft_angles(d, text, len, path, err) : -1;
     free(text);
-    if (!status && d->n_angle == 0)
-        status = vp_fail(err, VP_ERUN, "%s: empty: expected angles, one a line", path);
     return status;
 }
 

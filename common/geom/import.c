@@ -111,7 +111,7 @@ static int import_nikon(struct vp_draft *d, const char *text, const char *name, 
     const double top = ini_or(text, "CentreOfRotationTop", 0),
                  bottom = ini_or(text, "CentreOfRotationBottom", 0);
     double offset = 0.5 * (top + bottom);
-    double tilt = atan2(top - bottom, x[NV] * x[DV]) * (180 / 3.14159265358979323846);
+    double tilt = atan2(top - bottom, x[NV] * x[DV]) * VP_DEGREES;
     if (ini_number(text, "ObjectOffsetX", &at_object))
         offset = at_object * x[SDD] / x[SOD];
     if (ini_number(text, "ObjectRoll", &roll))

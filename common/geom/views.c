@@ -249,7 +249,7 @@ static int by_angle(const void *pa, const void *pb)
     return (a->view > b->view) - (a->view < b->view);
 }
 
-static int by_value(const void *pa, const void *pb)
+int vp_by_value(const void *pa, const void *pb)
 {
     const double a = *(const double *)pa, b = *(const double *)pb;
     return (a > b) - (a < b);
@@ -283,7 +283,7 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
     gaps[groups++] = stops[0].angle + period - stops[last].angle;
 
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
-    qsort(sorted, (size_t)groups, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)groups, sizeof *sorted, vp_by_value);
     const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
     struct circle c = {.open = largest > fmax(min_open, many * typical) * (1 + 1e-9), .largest = largest};
     int64_t widest = 0;

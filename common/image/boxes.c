@@ -303,12 +303,12 @@ static int64_t piece_of(const struct vp_boxes *b, int64_t x)
 
 int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t images, int threads, struct vp_err *err)
 {
-    const int64_t groups = (b->size[0] + GROUP - 1) / GROUP;
+    const int64_t groups = vp_div_up(b->size[0], GROUP);
     b->type = in;
     b->inner = inner;
     b->threads = threads;
-    b->strip_columns = vp_min64(STRIP, (groups + threads - 1) / threads * GROUP);
-    b->strips = (b->size[0] + b->strip_columns - 1) / b->strip_columns;
+    b->strip_columns = vp_min64(STRIP, vp_div_up(groups, threads) * GROUP);
+    b->strips = vp_div_up(b->size[0], b->strip_columns);
     b->isa = VP_ISA_FIND(vp_boxes, NULL);
     b->sums = vp_alloc((size_t)(inner * b->n), sizeof *b->sums, "the sums of the boxes", err);
     b->columns = vp_alloc((size_t)groups, sizeof *b->columns, "the sums of columns", err);
@@ -446,7 +446,8 @@ static bool add_group(const struct piece_of_work *w, int64_t group, const char *
 static void add_rows(const struct piece_of_work *w, int64_t y, int64_t end)
 {
     struct vp_boxes *b = w->b;
-    const int64_t first = w->x0 / GROUP, last = (w->x1 + GROUP - 1) / GROUP, whole = b->isa->rows[b->type] ? w->x1 / GROUP : 0;
+    const int64_t first = w->x0 / GROUP, last = vp_div_up(w->x1, GROUP);
+    const int64_t whole = b->isa->rows[b->type] ? w->x1 / GROUP : 0;
     const size_t row = (size_t)b->size[0] * vp_type_size(b->type);
     for (; y < end; y += VP_BOXES_ROWS) {
         const int rows = (int)vp_min64(VP_BOXES_ROWS, end - y);
@@ -461,11 +462,13 @@ static void add_rows(const struct piece_of_work *w, int64_t y, int64_t end)
 }
 
 /* The columns' sums over a box as far as it is in the strip; `sign`: the box gets (1) or loses them (-1). */
-static void join_columns(const struct piece_of_work *w, const struct vp_box_wanted *box, struct vp_box_sums *to, int sign)
+static void join_columns(const struct piece_of_work *w, const struct vp_box_wanted *box, struct vp_box_sums *to,
+                         int sign)
 {
     const struct vp_boxes *b = w->b;
-    const int64_t x0 = vp_max64(box->lo[0], w->x0), x1 = vp_min64(box->hi[0], w->x1), stride = sizeof *b->columns / sizeof(double);
-    int64_t g0 = (x0 + GROUP - 1) / GROUP, g1 = x1 / GROUP;
+    const int64_t x0 = vp_max64(box->lo[0], w->x0), x1 = vp_min64(box->hi[0], w->x1);
+    const int64_t stride = sizeof *b->columns / sizeof(double);
+    int64_t g0 = vp_div_up(x0, GROUP), g1 = x1 / GROUP;
     struct vp_box_sums all = {.added = 1};
     double folded[2][VP_BOXES_SQUARES][GROUP] = {{{0}}};
     if (g1 - g0 < VP_BOXES_SQUARES)
@@ -499,7 +502,7 @@ static void join_columns(const struct piece_of_work *w, const struct vp_box_want
 static void clear_strip(const struct piece_of_work *w)
 {
     struct vp_boxes *b = w->b;
-    memset(&b->columns[w->x0 / GROUP], 0, (size_t)((w->x1 - w->x0 + GROUP - 1) / GROUP) * sizeof *b->columns);
+    memset(&b->columns[w->x0 / GROUP], 0, (size_t)vp_div_up(w->x1 - w->x0, GROUP) * sizeof *b->columns);
     struct vp_box_sums **rest = &b->rest[b->pieces + w->x0 / b->strip_columns];
     for (int64_t i = piece_of(b, w->x0); *rest && i < b->pieces && b->edge[i] < w->x1; i++) {
         free(b->rest[i]);

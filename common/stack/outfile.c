@@ -208,7 +208,7 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
     }
     if (exists && access(path, W_OK))
         return vp_fail_errno(err, "%s", path);
-    f->path = vp_follow_own_links(path);
+    f->path = vp_follow_links(path, true);
     if (!f->path && errno == EACCES) {
         vp_fail(err, VP_ERUN, "%s: a symbolic link that somebody else made where everybody may", path);
         return vp_hint(err, "name the file that it leads to, if that is meant");

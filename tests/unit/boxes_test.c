@@ -145,7 +145,8 @@ static void make_samples(void *a, enum vp_type type, enum kind kind, int64_t n)
         if (!vp_type_is_float(type)) { /* all bits, or near the largest (signed: below 0) */
             const uint64_t bits = (uint64_t)draw(1u << 31) << 33 ^ (uint64_t)draw(1u << 31) << 10 ^ draw(1u << 10);
             const uint64_t v = kind == UNIFORM ? bits : ~(bits >> 44);
-            memcpy((char *)a + (size_t)i * vp_type_size(type), (const char *)&v + 8 - vp_type_size(type), vp_type_size(type));
+            const size_t size = vp_type_size(type);
+            memcpy((char *)a + (size_t)i * size, (const char *)&v + 8 - size, size);
         } else {
             vp_convert((char *)a + (size_t)i * vp_type_size(type), type, &x, VP_F64, 1, 1, 0);
         }

@@ -273,9 +273,9 @@ static void setting(void)
 {
     struct inner in = {0};
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(vp_opt_set(&deep[0], &in, "12", &err), 0);
+    CHECK_INT(vp_opt_set_from("--sigma", &deep[0], &in, "12", &err), 0);
     CHECK_NEAR(in.sigma, 12, 0);
-    CHECK_INT(vp_opt_set(&deep[0], &in, "x", &err), -1);
+    CHECK_INT(vp_opt_set_from("--sigma", &deep[0], &in, "x", &err), -1);
     CHECK_STR(err.msg, "--sigma: 'x' is not a number");
     err = (struct vp_err)VP_ERR_INIT;
     CHECK_INT(vp_opt_set_from("scan.geom: line 3: sigma", &deep[0], &in, "1000", &err), -1);
