@@ -2,9 +2,7 @@
 /* Back-projection on a CUDA device: which kernel the matrices and the device allow, where the slab and the packed views
  * lie; launches, what has been summed. */
 #include "backproject_column.cuh"
-#include "gpu_error.h"
-#include "gpu_size.h"
-#include "gpu_slab.h"
+#include "gpu.h"
 #include "launch.cuh"
 
 #include <math.h>
