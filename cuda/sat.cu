@@ -35,8 +35,9 @@ uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
     for (int k = 0; k < p->tables; k++) { /* one after the other */
         const uint64_t bytes = p->sum[k] != VP_SAT_F64 ? bytes_of_integers(op, k, out)
                                : marches(op)           ? march_bytes(out)
-                               : op->in == VP_F32      ? bytes_of<float, double>(p, out)
-                                                       : bytes_of<double, double>(p, out);
+                               : p->high == VP_SAT_TALL ? bytes_of<float, double, MANY>(p, out)
+                               : op->in == VP_F32      ? bytes_of<float, double, FEW>(p, out)
+                                                       : bytes_of<double, double, FEW>(p, out);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -59,16 +60,16 @@ void demand(const struct vp_op *op, int64_t step[3], int64_t[3])
     step[2] = p->volume ? vp_max64(1, vp_min64(PLANES, VOXELS / (op->image[0] * op->image[1]))) : (int64_t)ROWS;
 }
 
-template <class In>
+template <class In, int WARPS>
 int floats(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
 {
     const struct vp_area *out = &args->out[which];
     if (marches(op))
         return march(op, args, which, state, err);
     if (which)
-        return run<In, double, double, true>(op, args, out, state, err);
-    return op->out == VP_F32 ? run<In, double, float, false>(op, args, out, state, err)
-                             : run<In, double, double, false>(op, args, out, state, err);
+        return run<In, double, double, WARPS, true>(op, args, out, state, err);
+    return op->out == VP_F32 ? run<In, double, float, WARPS, false>(op, args, out, state, err)
+                             : run<In, double, double, WARPS, false>(op, args, out, state, err);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
@@ -78,8 +79,9 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     for (int k = 0; k < p->tables; k++) {
         const int rc = p->sum[k] != VP_SAT_F64  ? integers(op, args, k, at, err)
                        : args->visit == VP_APPLY ? add<double>(op, args, &args->out[k], at, err)
-                       : op->in == VP_F32        ? floats<float>(op, args, k, at, err)
-                                                 : floats<double>(op, args, k, at, err);
+                       : p->high == VP_SAT_TALL  ? floats<float, MANY>(op, args, k, at, err)
+                       : op->in == VP_F32        ? floats<float, FEW>(op, args, k, at, err)
+                                                 : floats<double, FEW>(op, args, k, at, err);
         if (rc)
             return -1;
         at += vp_sat_carried(op, k);

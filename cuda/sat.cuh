@@ -3,19 +3,20 @@
  * it, in the order of image/sat.h whoever comes first.
  *
  * Samples come to shared memory and stay there as they are; a warp has some rows of the tile, a lane four neighbouring
- * columns. First the sums down the warp's rows, from which a thread knows what its columns come to above its rows; with
- * that the sums of all rows of the tile, by a tree over the lanes. These are told before anything is waited for. Then
- * h, the sum of the rows to the left, by which the last row of the tile (without what is above it) is known, and told,
- * too; then p, what is above. In the end row after row, from the samples once more: down, along x, + h, + p, to memory.
+ * columns. First the sums down the warp's rows, and of its rows, by a tree over the lanes; with those of the warps above
+ * the sums of the tile's rows are told before anything is waited for. Then h, the sum of the rows to the left, by which
+ * the last row of the tile (without what is above it) is known, and told, too; then p, what is above. In the end row
+ * after row, from the samples once more: down, along x, + h, + p, to memory.
  *
  * A tile tells its own, every fourth the sum of all so far in its place. So a tile reads that and at most three more,
  * whatever its place; these are 8-byte words, and one that has not come has ones in its upper half (clear_kernel makes
  * them so). Tiles are taken in such an order that whatever a block waits for is with blocks of a lower number, and
  * blocks start in the order of their numbers, as all look-back on this hardware takes for granted.
  *
- * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 64) bytes
- * a sample of floats. Samples are read once; what it costs beside memory is instructions, of floats about 150 of a warp
- * for 128 samples, and the way to shared memory, which shuffles take, too. Rows begin at multiples of 16 bytes. Of a
+ * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 128) bytes
+ * a sample of images of f32. Samples are read once; what it costs beside memory is time: a tile of f32 is with a block for
+ * about 10 us, of which the samples take a quarter, what is waited for another, and the rows of the table, some 60
+ * instructions of a warp for 128 samples, a third. Rows begin at multiples of 16 bytes. Of a
  * volume the planes are made side by side, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
@@ -37,10 +38,12 @@ namespace vp
 namespace sat
 {
 
-enum { WARPS = 8, THREADS = 32 * WARPS, EACH = 4 }; /* columns of a lane */
+enum { EACH = 4 };              /* columns of a lane */
 enum { TILES = 4 };                                 /* the last of so many tells the sum of all */
 
-/* What a block of threads makes: `rows` of a warp, `groups` of 128 columns. That of floats is part of their order. */
+/* What a block of threads makes: `rows` of a warp, `groups` of 128 columns, by FEW warps, or of images of f32 by MANY. For
+ * floats all that is part of their order. */
+enum { FEW = 8, MANY = 16 };
 template <class In, class A> struct shape {
     enum { rows = sizeof(In) < 4 ? 16 : 8, groups = 1 };
 };
@@ -48,15 +51,18 @@ template <class In> struct shape<In, uint32_t> {
     enum { rows = sizeof(In) == 1 ? 32 : 16, groups = sizeof(In) < 4 ? 2 : 1 };
 };
 /* Blocks of a multiprocessor, as measured. */
-template <class In, class A, class Out> constexpr int blocks()
+template <class In, class A, class Out, int WARPS> constexpr int blocks()
 {
+    if (WARPS > FEW)
+        return 2;
     return sizeof(In) < sizeof(A) && sizeof(A) == 8 && (sizeof(Out) == 4 || sizeof(In) < 4) ? 4 : 3;
 }
 
-template <class In, class A> VP_ANYWHERE constexpr int high() { return shape<In, A>::rows * WARPS; }
+template <class In, class A, int WARPS> VP_ANYWHERE constexpr int high() { return shape<In, A>::rows * WARPS; }
 template <class In, class A> VP_ANYWHERE constexpr int wide() { return 32 * EACH * shape<In, A>::groups; }
-static_assert(high<float, double>() == VP_SAT_HIGH && wide<float, double>() == VP_SAT_WIDE
-              && high<double, double>() == VP_SAT_HIGH && VP_SAT_HIGH / WARPS == VP_SAT_ROWS, "");
+static_assert(high<float, double, MANY>() == VP_SAT_TALL && high<float, double, FEW>() == VP_SAT_HIGH
+              && high<double, double, FEW>() == VP_SAT_HIGH && wide<float, double>() == VP_SAT_WIDE
+              && VP_SAT_HIGH / FEW == VP_SAT_ROWS, "");
 
 /* ---- numbers that are waited for ---- */
 
@@ -107,31 +113,51 @@ template <class A> __device__ __forceinline__ void put(uint64_t *at, A v)
         tell(at, slot<A>::word(v, 0));
 }
 
-/* The sum of what tiles 0 to i - 1 have told: at w what was before tile 0, at w + step what tile 0 tells, and so on. */
-template <class A> __device__ __forceinline__ A before(const uint64_t *w, unsigned step, int i)
-{
-    constexpr int W = slot<A>::words;
-    const int n = i % TILES;
-    w += (size_t)((unsigned)(i - n) * step) * W;
+/* The sum of what tiles 0 to i - 1 have told: at w what was before tile 0, at w + step what tile 0 tells, and so on. It
+ * is asked for first, and waited for when it is wanted. */
+template <class A> struct look_back {
+    enum { W = slot<A>::words };
+    const uint64_t *w;
+    unsigned step;
+    int n;
     uint64_t v[TILES][W];
+
+    __device__ __forceinline__ void ask()
+    {
 #pragma unroll
-    for (int k = 0; k < TILES; k++)
+        for (int k = 0; k < TILES; k++) /* some twice rather than a test of each */
 #pragma unroll
-        for (int h = 0; h < W; h++)
-            v[k][h] = k <= n ? look(w + (size_t)(step * k) * W + h) : 0;
+            for (int h = 0; h < W; h++)
+                v[k][h] = look(w + (size_t)(step * min(k, n)) * W + h);
+    }
+    __device__ __forceinline__ void ask(const uint64_t *first, unsigned from_one, int i)
+    {
+        n = i % TILES;
+        step = from_one;
+        w = first + (size_t)((unsigned)(i - n) * step) * W;
+        ask();
+    }
+    __device__ __forceinline__ A sum()
+    {
+        for (;;) {
+            bool here = true;
 #pragma unroll
-    for (int k = 0; k < TILES; k++)
+            for (int k = 0; k < TILES; k++)
 #pragma unroll
-        for (int h = 0; h < W; h++)
-            while ((unsigned)(v[k][h] >> 32) == 0xffffffffu)
-                v[k][h] = look(w + (size_t)(step * k) * W + h);
-    A sum = slot<A>::number(v[0]);
+                for (int h = 0; h < W; h++)
+                    here = here && (unsigned)(v[k][h] >> 32) != 0xffffffffu;
+            if (here)
+                break;
+            ask();
+        }
+        A all = slot<A>::number(v[0]);
 #pragma unroll
-    for (int k = 1; k < TILES; k++)
-        if (k <= n)
-            sum += slot<A>::number(v[k]);
-    return sum;
-}
+        for (int k = 1; k < TILES; k++)
+            if (k <= n)
+                all += slot<A>::number(v[k]);
+        return all;
+    }
+};
 
 /* ---- vectors of samples ---- */
 
@@ -269,7 +295,7 @@ template <class A> __device__ __forceinline__ A scan(A s)
     return s;
 }
 
-/* Lane l gets the sum over all lanes of f(l % N), by a tree, that of floats by halves; f is called with 0, 1 and so on. */
+/* Lane l gets the sum over all lanes of f(l % N), by a tree, that of floats by halves. f is called with 0, 1 ... */
 template <int N, bool HALVES, class F> __device__ __forceinline__ auto tree(const F &f, int first, int lane)
 {
     if constexpr (N == 1) {
@@ -315,6 +341,7 @@ struct job {
     int64_t nx, ny, planes;        /* of the part; images: rows are ny, planes 1 */
     int64_t in_row, in_plane, out_row, out_plane; /* samples from one to the next */
     unsigned across, down, band;   /* tiles; rows of tiles that go forward together */
+    unsigned tiles, corner;        /* of a plane, with those below the last row; of them before all rows of a band go */
     divisor by_planes, by_band, by_across;
     unsigned wide, high;           /* of all tiles: numbers of a row, of a column of those that are told */
     bool nothing;                  /* was before: what is carried in counts as 0 */
@@ -327,8 +354,9 @@ struct job {
 
 struct place { int x, y; unsigned plane; bool here; };
 
-/* Rows of tiles go forward in bands, each a tile behind the one above it; where a band ends, the next begins. The same
- * tile of all planes is made one after the other, so that what it waits for was made long ago. */
+/* Rows of tiles go forward in bands, each a tile behind the one above it, so by diagonals, which grow in the beginning
+ * and shrink in the end; where a band ends, the next begins. The same tile of all planes is made one after the other, for
+ * then what it waits for was made long ago. */
 __device__ __forceinline__ place place_of(const job &j, unsigned t)
 {
     unsigned plane = 0;
@@ -337,16 +365,30 @@ __device__ __forceinline__ place place_of(const job &j, unsigned t)
         plane = t - n * (unsigned)j.planes;
         t = n;
     }
-    const unsigned c = over(t, j.by_band), i = t - c * j.band;
-    if (c < i)
-        return place{0, 0, 0, false};
+    unsigned c, i;
+    const unsigned k = min(t, j.tiles - 1 - t);
+    if (k < j.corner) {
+        c = (unsigned)((sqrtf((float)(8 * k + 1)) - 1) / 2);
+        c -= c * (c + 1) / 2 > k;
+        c += (c + 1) * (c + 2) / 2 <= k;
+        i = k - c * (c + 1) / 2;
+        if (k < t) {
+            c = j.tiles / j.band + j.band - 2 - c;
+            i = j.band - 1 - i;
+        }
+    } else {
+        const unsigned n = over(t - j.corner, j.by_band);
+        c = j.band - 1 + n;
+        i = t - j.corner - n * j.band;
+    }
     const unsigned s = c - i, b = over(s, j.by_across), y = b * j.band + i;
     return place{(int)(s - b * j.across), (int)y, plane, y < j.down};
 }
 
 /* Asks for the samples of a tile, a warp for its rows, 16 bytes a lane. Of what is not there anything will do, for
  * nothing depends on it. */
-template <class In, class A> __device__ __forceinline__ void ask(const job &j, const place &t, char *waiting)
+template <class In, class A, int WARPS>
+__device__ __forceinline__ void ask(const job &j, const place &t, char *waiting)
 {
     constexpr int R = shape<In, A>::rows, TW = wide<In, A>(), E = 16 / sizeof(In), ROW = TW / E; /* lanes of a row */
     constexpr int STEP = ROW < 32 ? 32 / ROW : 1, PER = ROW > 32 ? ROW / 32 : 1;
@@ -378,7 +420,7 @@ template <class In, class A> __device__ __forceinline__ void ask(const job &j, c
 }
 
 /* What threads of a block share. The last warp's sums are of use to no other, so the last row has their place. */
-template <class In, class A> struct common {
+template <class In, class A, int WARPS> struct common {
     alignas(16) A sum_of[WARPS][wide<In, A>()]; /* of the columns, over the rows of each warp */
     alignas(16) A above[wide<In, A>()];
     A left[WARPS][shape<In, A>::rows], total[WARPS];
@@ -422,7 +464,7 @@ template <class A> __device__ __forceinline__ int64_t column_of(int64_t i)
 
 /* A thread's part of a tile: in columns lane * EACH of each group, rows of its warp. Integers: column k of a lane
  * stands for columns 0 to k of it. */
-template <class In, class A, bool SQUARE> struct piece {
+template <class In, class A, int WARPS, bool SQUARE> struct piece {
     using four_t = typename four<In>::type;
     static constexpr bool FLOATS = std::is_same<A, double>::value;
     enum { R = shape<In, A>::rows, G = shape<In, A>::groups, TW = 32 * EACH * G };
@@ -443,7 +485,7 @@ template <class In, class A, bool SQUARE> struct piece {
     }
 
     /* Sums down the warp's rows. Returns the sum over row `lane` and those above it in the warp. */
-    __device__ __forceinline__ A go_down(common<In, A> &s)
+    __device__ __forceinline__ A go_down(common<In, A, WARPS> &s)
     {
 #pragma unroll
         for (int g = 0; g < G; g++)
@@ -473,29 +515,47 @@ template <class In, class A, bool SQUARE> struct piece {
         return own;
     }
 
-    /* Then, when all warps have: what is above the warp's rows. */
-    __device__ __forceinline__ void take_above(const common<In, A> &s)
+    /* Then, when all warps have: what is above the warp's rows. Of floats, whose warps are many, by a thread for each
+     * column. */
+    __device__ __forceinline__ void take_above(common<In, A, WARPS> &s)
     {
+        if constexpr (FLOATS) {
+            if (threadIdx.x < TW) {
+                A v[WARPS], sum = 0;
 #pragma unroll
-        for (int g = 0; g < G; g++)
+                for (int i = 0; i < WARPS - 1; i++)
+                    v[i] = s.sum_of[i][threadIdx.x];
 #pragma unroll
-            for (int k = 0; k < EACH; k++)
-                o[g][k] = 0;
-#pragma unroll
-        for (int i = 0; i < WARPS - 1; i++)
-            if (i < warp)
-#pragma unroll
-                for (int g = 0; g < G; g++) {
-                    A a[EACH];
-                    s.get(a, s.sum_of[i], g, lane);
-#pragma unroll
-                    for (int k = 0; k < EACH; k++)
-                        o[g][k] += a[k];
+                for (int i = 0; i < WARPS - 1; i++) {
+                    s.sum_of[i][threadIdx.x] = sum;
+                    sum += v[i];
                 }
+                s.sum_of[WARPS - 1][threadIdx.x] = sum;
+            }
+            __syncthreads();
+            s.get(o[0], s.sum_of[warp], 0, lane);
+        } else {
+#pragma unroll
+            for (int g = 0; g < G; g++)
+#pragma unroll
+                for (int k = 0; k < EACH; k++)
+                    o[g][k] = 0;
+#pragma unroll
+            for (int i = 0; i < WARPS - 1; i++)
+                if (i < warp)
+#pragma unroll
+                    for (int g = 0; g < G; g++) {
+                        A a[EACH];
+                        s.get(a, s.sum_of[i], g, lane);
+#pragma unroll
+                        for (int k = 0; k < EACH; k++)
+                            o[g][k] += a[k];
+                    }
+        }
     }
 
     /* The sum along row `lane` of the tile, so far down. own: what go_down() has returned. */
-    __device__ __forceinline__ A sum_along(const common<In, A> &s, A own) const
+    __device__ __forceinline__ A sum_along(const common<In, A, WARPS> &s, A own) const
     {
         A above = 0;
 #pragma unroll
@@ -541,7 +601,7 @@ template <class In, class A, bool SQUARE> struct piece {
 
     /* The rows of the table, with what is left and above. carried: where the last row of all goes, or NULL. */
     template <bool ALL, class Out>
-    __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A> &s, A *carried)
+    __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A, WARPS> &s, A *carried)
     {
         const int64_t x0 = (int64_t)t.x * TW, y0 = ((int64_t)t.y * WARPS + warp) * R;
         Out *out = (Out *)j.out + t.plane * j.out_plane + y0 * j.out_row + x0 + lane * EACH;
@@ -626,7 +686,8 @@ template <class In, class A, bool SQUARE> struct piece {
         }
     }
 
-    template <class Out> __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A> &s)
+    template <class Out>
+    __device__ __forceinline__ void make(const job &j, const place &t, const common<In, A, WARPS> &s)
     {
         A *const carried = j.volume ? NULL : (A *)j.carried;
         if ((int64_t)(t.x + 1) * TW <= j.nx && (int64_t)(t.y + 1) * (R * WARPS) <= j.ny)
@@ -654,17 +715,17 @@ __device__ __forceinline__ void kernel_go()
 #endif
 }
 
-template <class In, class A, class Out, bool SQUARE>
-__global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(const job j)
+template <class In, class A, class Out, int WARPS, bool SQUARE>
+__global__ void __launch_bounds__(32 * WARPS, blocks<In, A, Out, WARPS>()) table_kernel(const job j)
 {
     constexpr int R = shape<In, A>::rows, TW = wide<In, A>(), W = slot<A>::words;
     extern __shared__ __align__(16) char waiting[];
-    __shared__ common<In, A> s;
+    __shared__ common<In, A, WARPS> s;
     const place tile = place_of(j, blockIdx.x);
     if (!tile.here)
         return;
-    ask<In, A>(j, tile, waiting);
-    piece<In, A, SQUARE> t(waiting);
+    ask<In, A, WARPS>(j, tile, waiting);
+    piece<In, A, WARPS, SQUARE> t(waiting);
     const int tid = threadIdx.x, warp = t.warp, lane = t.lane;
     copies_wait<0>();
     __syncwarp();
@@ -680,13 +741,18 @@ __global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(co
     uint64_t *const row_told = rows + (size_t)((unsigned)(tile.x + 1) * j.high) * W;
     uint64_t *const columns_told = columns + (size_t)((unsigned)(tile.y + 1) * j.wide) * W;
     A end[t.G][EACH];
+    look_back<A> left, above;
     kernel_wait();
     if (lane < R && !x_end && beside)
         put(row_told, own);
     if (warp == WARPS - 1)
         t.end(end);
+    constexpr bool together = WARPS > FEW && sizeof(Out) < sizeof(A); /* else what was asked for too early comes late */
+    if (together && tid < TW)
+        above.ask(columns + tid * W, j.wide, tile.y);
     if (lane < R) {
-        const A h = before<A>(rows, j.high, tile.x);
+        left.ask(rows, j.high, tile.x);
+        const A h = left.sum();
         if (x_end && beside)
             put(row_told, h + own);
         s.left[warp][lane] = h;
@@ -703,7 +769,8 @@ __global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(co
             if (below && !y_end)
 #pragma unroll
                 for (int k = 0; k < EACH; k += 2) {
-                    uint64_t *const to = columns_told + (s.place_in_row(g, lane, k / s.PIECE * s.PIECE) + k % s.PIECE) * W;
+                    const int at = s.place_in_row(g, lane, k / s.PIECE * s.PIECE) + k % s.PIECE;
+                    uint64_t *const to = columns_told + at * W;
                     if constexpr (W == 1) {
                         tell(to, slot<A>::word(end[g][k], 0), slot<A>::word(end[g][k + 1], 0));
                     } else {
@@ -714,8 +781,11 @@ __global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(co
         }
     }
     A p = 0;
-    if (tid < TW)
-        s.above[tid] = p = before<A>(columns + tid * W, j.wide, tile.y);
+    if (tid < TW) {
+        if (!together)
+            above.ask(columns + tid * W, j.wide, tile.y);
+        s.above[tid] = p = above.sum();
+    }
     __syncthreads();
     if (tid < TW && y_end && below)
         put(columns_told + tid * W, p + s.sum_of[WARPS - 1][tid]);
@@ -752,22 +822,22 @@ struct sizes {
     int64_t rows, per_plane, words;
 };
 
-template <class In, class A> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes)
+template <class In, class A, int WARPS> sizes sizes_of(int64_t nx, int64_t ny, int64_t planes)
 {
     sizes s;
     s.across = (nx + wide<In, A>() - 1) / wide<In, A>();
-    s.down = (ny + high<In, A>() - 1) / high<In, A>();
+    s.down = (ny + high<In, A, WARPS>() - 1) / high<In, A, WARPS>();
     s.wide = s.across * wide<In, A>();
-    s.high = s.down * high<In, A>();
+    s.high = s.down * high<In, A, WARPS>();
     s.rows = (s.across + 1) * s.high * slot<A>::words;
     s.per_plane = s.rows + (s.down + 1) * s.wide * slot<A>::words;
     s.words = s.per_plane * planes;
     return s;
 }
 
-template <class In, class A> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
+template <class In, class A, int WARPS> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
 {
-    return (uint64_t)sizes_of<In, A>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1).words * 8;
+    return (uint64_t)sizes_of<In, A, WARPS>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1).words * 8;
 }
 
 /* The tables of planes become that of the volume, from the plane that is carried on; a thread has some columns of a row. */
@@ -880,7 +950,9 @@ template <class In, class A> unsigned take_tiles(job &j, const sizes &s)
     j.by_planes = divisor_of((unsigned)j.planes);
     j.by_band = divisor_of(j.band);
     j.by_across = divisor_of(j.across);
-    return (bands * j.across + j.band - 1) * j.band * (unsigned)j.planes; /* blocks: some have nothing to do */
+    j.tiles = bands * j.across * j.band;
+    j.corner = j.band * (j.band - 1) / 2;
+    return j.tiles * (unsigned)j.planes; /* blocks: those below the last row have nothing to do */
 }
 
 /* The planes that were made become a volume. */
@@ -894,22 +966,22 @@ template <class A, class Out> int pile(const job &j, cudaStream_t stream, struct
         return vp_fail(err, VP_ERUN, "no kernel for volumes of rounded sums"); /* has() has refused them */
 }
 
-template <class In, class A, class Out, bool SQUARE>
+template <class In, class A, class Out, int WARPS, bool SQUARE>
 int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
 {
     const cudaStream_t stream = args->queue->stream;
     job j = job_of<In>(op, args, out, state);
-    const sizes s = sizes_of<In, A>(j.nx, j.ny, j.planes);
+    const sizes s = sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
     const unsigned blocks = take_tiles<In, A>(j, s);
     j.rows = (uint64_t *)args->scratch;
     j.columns = j.rows + s.rows;
-    const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 8 * args->queue->sms),
+    const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 4 * args->queue->sms), /* half of all threads */
                       (unsigned)vp_min64(j.planes, 32768));
-    const auto kernel = table_kernel<In, A, Out, SQUARE>;
-    const size_t shared = sizeof(In) * high<In, A>() * wide<In, A>();
+    const auto kernel = table_kernel<In, A, Out, WARPS, SQUARE>;
+    const size_t shared = sizeof(In) * high<In, A, WARPS>() * wide<In, A>();
     if (vp_gpu_check(err, vp_allow_shared(kernel, shared), "cannot start a CUDA kernel")
         || vp_start(err, stream, clear_kernel<A>, clears, dim3(256), 0, j)
-        || vp_start_early(err, stream, kernel, dim3(blocks), dim3(THREADS), shared, j))
+        || vp_start_early(err, stream, kernel, dim3(blocks), dim3(32 * WARPS), shared, j))
         return -1;
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }

@@ -12,7 +12,7 @@ static int make(const struct vp_op *op, const struct vp_work *args, const struct
                 struct vp_err *err)
 {
     return of_type<A>(op->in, [&](auto sample) {
-        return run<decltype(sample), A, A, SQUARE>(op, args, out, state, err);
+        return run<decltype(sample), A, A, FEW, SQUARE>(op, args, out, state, err);
     });
 }
 
@@ -36,8 +36,8 @@ uint64_t bytes_of_integers(const struct vp_op *op, int which, const int64_t out[
     if (p->volume)
         return volume_bytes(op, which, out);
     if (p->sum[which] == VP_SAT_U32)
-        return of_type<uint32_t>(op->in, [&](auto sample) { return bytes_of<decltype(sample), uint32_t>(p, out); });
-    return of_type<uint64_t>(op->in, [&](auto sample) { return bytes_of<decltype(sample), uint64_t>(p, out); });
+        return of_type<uint32_t>(op->in, [&](auto sample) { return bytes_of<decltype(sample), uint32_t, FEW>(p, out); });
+    return of_type<uint64_t>(op->in, [&](auto sample) { return bytes_of<decltype(sample), uint64_t, FEW>(p, out); });
 }
 
 } // namespace sat

@@ -119,7 +119,7 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
     const int64_t first = group * VP_SAT_ROWS, y = j->first + first, end = y + VP_SAT_ROWS;
     struct vp_sat_rows b = {
         .rows = (int)vp_min64(VP_SAT_ROWS, j->rows - first), .square = which == 1, .f32 = t->f32, .left = left,
-        .above = t->above + (size_t)x * t->size, .ends_tile = end % VP_SAT_HIGH == 0,
+        .above = t->above + (size_t)x * t->size, .ends_tile = end % j->p->high == 0,
         .group = t->group ? t->group + x / VP_SAT_WIDE * VP_SAT_GROUP : NULL};
     for (int r = 0; r < b.rows; r++) {
         const int64_t at = first + r;
@@ -329,7 +329,7 @@ static int64_t step_of(const struct vp_sat *p)
 {
     for (int k = 0; k < p->tables; k++)
         if (p->sum[k] == VP_SAT_F64)
-            return p->volume ? 1 : VP_SAT_HIGH;
+            return p->volume ? 1 : p->high;
     return p->volume ? 1 : 2 * VP_SAT_ROWS;
 }
 
@@ -343,6 +343,7 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
+                         .high = in == VP_F32 && !r->volume ? VP_SAT_TALL : VP_SAT_HIGH,
                          .width = round_to(size[0], VP_SAT_WIDE), .isa = VP_ISA_FIND(vp_sat, NULL)};
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,

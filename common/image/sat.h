@@ -2,17 +2,17 @@
  * Integers are summed up modulo 2^32 or 2^64. Floats are summed up in f64, whatever the type of the table, in one
  * order, on every device:
  *
- * A tile is 64 rows of 128 columns, the first at row 0 and column 0; what is beyond the image's width counts as 0. Its
- * rows are in groups of 8, its columns in quads. Within a tile
+ * A tile is 64 rows, in images (not volumes) of f32 128 rows, of 128 columns, the first at row 0 and column 0; what is
+ * beyond the image's width counts as 0. Its rows are in groups of 8, its columns in quads. Within a tile
  *
  * - along x: q_0 = a(4 i), q_k = q_(k - 1) + a(4 i + k), in each row.
  * - along y: w_k is the sum of q_k over the rows of the group so far, in order; o_k that of the last w_k of the groups
- *   before in the tile, in order from 0; t_k the sum of o_k and of q_k over the rows of the group so far, in order, but in
- *   the tile's last row o_k + w_k.
+ *   before in the tile, in order from 0; t_k that of o_k and of q_k over the rows of the group so far, in order, but in the
+ *   tile's last row o_k + w_k.
  * - along x again: s_i = t_3 of quad i, their 32 prefix sums by doubling (for d = 1, 2, 4, 8, 16: s_i = s_i + s_(i - d)
  *   for i >= d), then with e_i = s_(i - 1), where s_(-1) is 0, r(4 i + k) = t_k + e_i.
- * - of a row: b is the sum of w_3 over the quads, by halves (i and i + 16 are added, then i and i + 8, ...), and before it
- *   that of the last b of the groups before, which are added in order from 0.
+ * - of a row: v is the sum of w_3 over the quads, by halves (that of i is added to that of i + 16, then to that of i + 8
+ *   and so on), and b the sum of the last v of the groups before, in order from 0, and v.
  *
  * h, of each row of a tile, is the sum of b over the tiles to the left, in order from 0. Then
  *
@@ -26,7 +26,7 @@
 #include "run/op.h"
 
 /* Rows and columns of a tile, rows of a group of them. */
-enum { VP_SAT_HIGH = 64, VP_SAT_WIDE = 128, VP_SAT_ROWS = 8 };
+enum { VP_SAT_HIGH = 64, VP_SAT_TALL = 128, VP_SAT_WIDE = 128, VP_SAT_ROWS = 8 };
 
 /* What sums are taken in. */
 enum vp_sat_sum { VP_SAT_U32, VP_SAT_U64, VP_SAT_F64, VP_SAT_SUMS };
@@ -37,6 +37,7 @@ struct vp_sat {
     bool volume;
     int tables;               /* 2: the twin is the table of squares */
     enum vp_sat_sum sum[2];
+    int64_t high;             /* rows of a tile of floats */
     int64_t width;            /* of rows that are carried: the image's, rounded up to VP_SAT_WIDE */
     const void *isa;          /* struct vp_sat_isa */
 };

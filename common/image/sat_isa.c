@@ -242,7 +242,8 @@ INLINE void sum_lanes(double to[VP_SAT_ROWS], const vd rows[VP_SAT_ROWS])
 {
 #if LANES == 16
 #define HALVES(a, b)                                                                                                   \
-    (__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15))
+    (__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)                                                           \
+     + __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15))
     const vd ab = HALVES(rows[0], rows[2]), cd = HALVES(rows[1], rows[3]), ef = HALVES(rows[4], rows[6]),
              gh = HALVES(rows[5], rows[7]), v = EVENS(ab, cd) + ODDS(ab, cd), w = EVENS(ef, gh) + ODDS(ef, gh);
     set(to, __builtin_shufflevector(v, w, 0, 1, 4, 5, 8, 9, 12, 13)
@@ -259,7 +260,7 @@ INLINE void sum_lanes(double to[VP_SAT_ROWS], const vd rows[VP_SAT_ROWS])
 #endif
 }
 
-/* These of all rows, and the sums of the rows (b of sat.h); what is below them goes on from b->group. load: NULL: f32. */
+/* These of all rows, and the sums of the rows (b of sat.h). What is below goes on from b->group. load: NULL: f32. */
 INLINE void sum_down(quads t[VP_SAT_ROWS], double sums[VP_SAT_ROWS], const struct vp_sat_rows *b, int rows, int64_t x,
                      load_row *load)
 {

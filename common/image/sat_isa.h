@@ -5,7 +5,7 @@
 
 #include "image/sat.h"
 
-enum { VP_SAT_GROUP = VP_SAT_WIDE + 8 };
+enum { VP_SAT_GROUP = VP_SAT_WIDE + 8 }; /* numbers of a tile */
 
 /* Up to VP_SAT_ROWS rows of a table from a column that begins a tile on; `columns` are whole tiles. All arrays are of
  * the type that sums are taken in, begin at that column, and may be read and written to the end of these. */
@@ -20,7 +20,7 @@ struct vp_sat_rows {
     void *left;              /* of each row: the sum of what is left of here; then of all to the end */
     void *above;             /* the last row of the tiles above (integers: the last row) */
     void *plane[VP_SAT_ROWS];/* the plane before, which becomes this one; NULL: there is none */
-    double *group;           /* floats: sums of the groups of rows above in the tile, VP_SAT_GROUP of each, which are private */
+    double *group;           /* floats: sums of the rows above in each tile, VP_SAT_GROUP numbers that are private */
     bool ends_tile;          /* with these rows */
 };
 

@@ -124,14 +124,16 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
             const int64_t p = pitch_of(s.n[0], t);
             b[i] = {box, p, p * rows, out[i].get(p * rows * (end - z) * vp_type_size(t))};
         }
-        const uint64_t sb = lookback ? vp::three::bytes_of<float, double>((const vp_sat *)s.op.params, size)
+        const uint64_t sb = lookback ? vp::three::bytes_of<float, double, vp::sat::FEW>((const vp_sat *)s.op.params, size)
                                      : vp_gpu_sat.scratch(&s.op, size, size);
         void *const sc = scratch.get(sb);
         must(cudaMemset(sc, 0x77, sb), "memset");
         vp_work w = {side_by_side ? VP_LOCAL : VP_MAKE, k, &a, b, NULL, sc, q};
         struct vp_err err = VP_ERR_INIT;
         must(cudaDeviceSynchronize(), "rubbish");
-        if (lookback ? vp::three::run<float, double, double, false>(&s.op, &w, b, (char *)k, &err)
+        const auto three = s.volume ? vp::three::run<float, double, double, vp::sat::FEW, false>
+                                    : vp::three::run<float, double, double, vp::sat::MANY, false>;
+        if (lookback ? three(&s.op, &w, b, (char *)k, &err)
                      : vp_gpu_sat.launch(&s.op, &w, &err))
             printf("%s\n", err.msg), exit(1);
         if (side_by_side) {
@@ -379,9 +381,11 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
     double passes = NAN;
     if constexpr (std::is_same<In, float>::value || sizeof(Out) == 4) {
         using A = std::conditional_t<std::is_same<In, float>::value, double, Out>;
-        w.scratch = scratch.get(vp::three::bytes_of<In, A>((const vp_sat *)op.params, size));
+        constexpr int WARPS = std::is_same<In, float>::value ? vp::sat::MANY : vp::sat::FEW;
+        const auto three = volume ? vp::three::run<In, A, Out, vp::sat::FEW, false> : vp::three::run<In, A, Out, WARPS, false>;
+        w.scratch = scratch.get(vp::three::bytes_of<In, A, vp::sat::FEW>((const vp_sat *)op.params, size));
         passes = measure(q->stream, 9, [&] {
-            if (vp::three::run<In, A, Out, false>(&op, &w, &oa, (char *)w.state, &err))
+            if (three(&op, &w, &oa, (char *)w.state, &err))
                 printf("%s\n", err.msg), exit(1);
         });
     }

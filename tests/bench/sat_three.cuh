@@ -31,15 +31,15 @@ __device__ __forceinline__ place tile_of(const job &j, unsigned n)
     return place{(int)(n % tiles % j.across), (int)(n % tiles / j.across), n / tiles, true};
 }
 
-template <class In, class A, bool SQUARE>
-__global__ void __launch_bounds__(THREADS, 3) sums_kernel(const job j, const sums m)
+template <class In, class A, int WARPS, bool SQUARE>
+__global__ void __launch_bounds__(32 * WARPS, WARPS > FEW ? 2 : 3) sums_kernel(const job j, const sums m)
 {
     constexpr int R = shape<In, A>::rows, TW = wide<In, A>();
     extern __shared__ __align__(16) char waiting[];
-    __shared__ common<In, A> s;
+    __shared__ common<In, A, WARPS> s;
     const place tile = tile_of(j, blockIdx.x);
-    ask<In, A>(j, tile, waiting);
-    piece<In, A, SQUARE> t(waiting);
+    ask<In, A, WARPS>(j, tile, waiting);
+    piece<In, A, WARPS, SQUARE> t(waiting);
     copies_wait<0>();
     __syncwarp();
     A own = t.go_down(s);
@@ -102,19 +102,19 @@ template <class A> __global__ void __launch_bounds__(64) columns_kernel(const jo
     }
 }
 
-template <class In, class A, class Out, bool SQUARE>
-__global__ void __launch_bounds__(THREADS, blocks<In, A, Out>()) table_kernel(const job j, const sums m)
+template <class In, class A, class Out, int WARPS, bool SQUARE>
+__global__ void __launch_bounds__(32 * WARPS, blocks<In, A, Out, WARPS>()) table_kernel(const job j, const sums m)
 {
     constexpr int R = shape<In, A>::rows, TW = wide<In, A>();
     extern __shared__ __align__(16) char waiting[];
-    __shared__ common<In, A> s;
+    __shared__ common<In, A, WARPS> s;
     const place tile = tile_of(j, blockIdx.x);
-    ask<In, A>(j, tile, waiting);
-    piece<In, A, SQUARE> t(waiting);
+    ask<In, A, WARPS>(j, tile, waiting);
+    piece<In, A, WARPS, SQUARE> t(waiting);
     if (t.lane < R)
         s.left[t.warp][t.lane] =
             of_plane<A>(m.rows, m, tile.plane)[(int64_t)tile.x * j.high + (tile.y * WARPS + t.warp) * R + t.lane];
-    for (int c = threadIdx.x; c < TW; c += THREADS)
+    for (int c = threadIdx.x; c < TW; c += 32 * WARPS)
         s.above[c] = of_plane<A>(m.above, m, tile.plane)[(int64_t)tile.y * j.wide + tile.x * TW + c];
     copies_wait<0>();
     __syncwarp();
@@ -143,29 +143,29 @@ template <class In, class A> room room_of(const sizes &s)
     return {rows, ends, rows + 2 * ends};
 }
 
-template <class In, class A> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
+template <class In, class A, int WARPS> uint64_t bytes_of(const struct vp_sat *p, const int64_t out[3])
 {
-    const sizes s = sizes_of<In, A>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1);
+    const sizes s = sizes_of<In, A, WARPS>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1);
     return (uint64_t)(room_of<In, A>(s).per_plane * (p->volume ? out[2] : 1)) * sizeof(A);
 }
 
-template <class In, class A, class Out, bool SQUARE>
+template <class In, class A, class Out, int WARPS, bool SQUARE>
 int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
 {
     const cudaStream_t stream = args->queue->stream;
     job j = job_of<In>(op, args, out, state);
-    const sizes s = sizes_of<In, A>(j.nx, j.ny, j.planes);
+    const sizes s = sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
     const room r = room_of<In, A>(s);
     take_tiles<In, A>(j, s);
     sums m = {args->scratch, (A *)args->scratch + r.rows, (A *)args->scratch + r.rows + r.ends, r.per_plane};
-    const size_t shared = sizeof(In) * high<In, A>() * wide<In, A>();
+    const size_t shared = sizeof(In) * high<In, A, WARPS>() * wide<In, A>();
     const unsigned planes = (unsigned)j.planes; /* a grid has 65535 of them */
-    const dim3 tiles((unsigned)(s.across * s.down) * planes), block(THREADS);
-    if (vp_start(err, stream, sums_kernel<In, A, SQUARE>, tiles, block, shared, j, m)
+    const dim3 tiles((unsigned)(s.across * s.down) * planes), block(32 * WARPS);
+    if (vp_start(err, stream, sums_kernel<In, A, WARPS, SQUARE>, tiles, block, shared, j, m)
         || vp_start(err, stream, rows_kernel<A>, dim3((j.high + 63) / 64, planes), dim3(64), 0, j, m)
-        || vp_start(err, stream, columns_kernel<A>, dim3((j.wide + 63) / 64, planes), dim3(64), 0, j, m, high<In, A>(),
+        || vp_start(err, stream, columns_kernel<A>, dim3((j.wide + 63) / 64, planes), dim3(64), 0, j, m, high<In, A, WARPS>(),
                     wide<In, A>())
-        || vp_start(err, stream, table_kernel<In, A, Out, SQUARE>, tiles, block, shared, j, m))
+        || vp_start(err, stream, table_kernel<In, A, Out, WARPS, SQUARE>, tiles, block, shared, j, m))
         return -1;
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }

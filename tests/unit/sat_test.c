@@ -19,9 +19,10 @@ static double want_sum(const double *a, int n)
     return n == 1 ? a[0] : want_sum(half, n / 2);
 }
 
-/* A tile at column x0 and row y0 of an image, of `high` rows, in the order that is written down: r, and of each row what
- * it adds to h. */
-static void want_tile(const double *a, double r[64][128], double h[64], int64_t nx, int64_t x0, int64_t y0, int high)
+/* A tile at column x0 and row y0 of an image, of `high` of its `tall` rows, in the order that is written down: r, and of
+ * each row what it adds to h. */
+static void want_tile(const double *a, double r[][128], double *h, int64_t nx, int64_t x0, int64_t y0, int high,
+                      int tall)
 {
     double q[128], w[128] = {0}, o[128] = {0}, t[128] = {0}, above = 0;
     for (int y = 0; y < high; y++) {
@@ -32,7 +33,7 @@ static void want_tile(const double *a, double r[64][128], double h[64], int64_t 
             if (y && y % 8 == 0)
                 o[x] = o[x] + w[x];
             w[x] = y % 8 ? w[x] + q[x] : q[x];
-            t[x] = y == 63 ? o[x] + w[x] : (y % 8 ? t[x] : o[x]) + q[x];
+            t[x] = y == tall - 1 ? o[x] + w[x] : (y % 8 ? t[x] : o[x]) + q[x];
         }
         for (int i = 0; i < 32; i++) {
             s[i] = t[4 * i + 3];
@@ -49,14 +50,14 @@ static void want_tile(const double *a, double r[64][128], double h[64], int64_t 
     }
 }
 
-static void want_floats(const double *a, double *out, int64_t nx, int64_t ny)
+static void want_floats(const double *a, double *out, int64_t nx, int64_t ny, int tall)
 {
-    for (int64_t y0 = 0; y0 < ny; y0 += 64) {
-        const int high = (int)vp_min64(64, ny - y0);
-        double left[64] = {0};
+    for (int64_t y0 = 0; y0 < ny; y0 += tall) {
+        const int high = (int)vp_min64(tall, ny - y0);
+        double left[128] = {0};
         for (int64_t x0 = 0; x0 < nx; x0 += 128) {
-            double r[64][128], h[64];
-            want_tile(a, r, h, nx, x0, y0, high);
+            double r[128][128], h[128];
+            want_tile(a, r, h, nx, x0, y0, high, tall);
             for (int y = 0; y < high; y++) {
                 for (int64_t x = x0; x < nx && x < x0 + 128; x++)
                     out[(y0 + y) * nx + x] = (y0 ? out[(y0 - 1) * nx + x] : 0) + (r[y][x - x0] + left[y]);
@@ -127,7 +128,7 @@ static void make_want(void *out, enum vp_type to, const void *a, enum vp_type t,
         d[i] = square ? d[i] * d[i] : d[i];
     }
     for (int64_t z = 0; z < n[2]; z++) {
-        want_floats(d + z * page, table + z * page, n[0], n[1]);
+        want_floats(d + z * page, table + z * page, n[0], n[1], t == VP_F32 && !volume ? 128 : 64);
         for (int64_t i = 0; i < page && volume; i++)
             table[z * page + i] = (z ? table[(z - 1) * page + i] : 0) + table[z * page + i];
     }
