@@ -162,8 +162,8 @@ __global__ void __launch_bounds__((WX * WY + 4) * 32, 1)
             return;
         const spot place = spot_of<K, WX, WY>(a, tile_of(a, index), warp, lane);
         float sum[R][Z][K];
-        load_sums(a.out, a.nz, place, sum);
         const sight seen{a.nu, a.nv, lo, hi, !place.mine};
+        load_sums(a.out, a.nz, place, sum);
         each_landing<R>(a, place, seen, [&](auto copy, const landing &l, int, auto &&next) {
             constexpr int COPY = decltype(copy)::value;
             barrier_wait(&c.full[stage.at()], stage.wrap());
