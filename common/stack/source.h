@@ -57,7 +57,8 @@ int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err
 int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
 /* Nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has,
  * and a page takes at most `hold` bytes, it is looked whether there is a single one: that is an image, several are a
- * volume, and some must know that at once, as they do of a file. Or, without a descriptor, in `memory`, freed by close. */
+ * volume, and some must know that at once, as they do of a file. Or, without a descriptor, in `memory`, which close
+ * frees. */
 struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; char *memory; };
 int vp_source_file_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r,
                       struct vp_err *err);

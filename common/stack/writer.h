@@ -58,8 +58,8 @@ int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, in
                     struct vp_err *err);
 
 /* One file that several processes write (`shared`), on hosts that share its folder. One opens it and tells the others
- * the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they open that (as
- * `temporary`) with the same stack and options, and put rows. All close; then the one that opened it first says how
+ * the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they open that
+ * (as `temporary`) with the same stack and options, and put rows. All close; then the one that opened it first says how
  * many rows the others have put (of vp_writer_rows_put), and closes. Whoever aborts, or is ended by a signal, removes
  * the file. */
 const char *vp_writer_temporary(const struct vp_writer *w);
