@@ -963,32 +963,6 @@ static bool next_task(struct tasks *t, struct task *k)
     return any;
 }
 
-/* Turns of the others' loops, until a count is there; false: there was nothing to do for some milliseconds. */
-static bool help(struct tasks *t, struct work *w, const int64_t *count, int64_t n)
-{
-    enum { SPINS = 1000, ENOUGH = 20000 };
-
-    for (int idle = 0; idle < ENOUGH; idle++) {
-        if (__atomic_load_n(count, __ATOMIC_ACQUIRE) >= n)
-            return true;
-        for (int i = 0; i < t->threads; i++)
-            if (__atomic_load_n(&t->loop[i].left, __ATOMIC_RELAXED) > 0) {
-                take_turns(&t->loop[i], w);
-                idle = 0;
-            }
-        if (idle > SPINS)
-            sched_yield();
-    }
-    return false;
-}
-
-/* With buffers that nothing is in. */
-static void wait_for(struct tasks *t, struct work *w, const int64_t *count, int64_t n)
-{
-    if (!help(t, w, count, n))
-        await(count, n);
-}
-
 static void make_spectrum(struct tasks *t, struct work *w, int64_t row, int64_t i)
 {
     const struct vp_convolve_params *p = t->j->p;
@@ -999,7 +973,7 @@ static void make_spectrum(struct tasks *t, struct work *w, int64_t row, int64_t 
         rows_of(t, y, v);
         if (v[0] > row - t->ring)
             break;
-        wait_for(t, w, &t->done[y], t->n[0] * t->n[2]);
+        await(&t->done[y], t->n[0] * t->n[2]);
     }
     spectrum_of(p, w, row * p->nodes[0] + i / some,
                 (const int64_t[3]){q % pieces[0], q / pieces[0] % pieces[1], q / pieces[0] / pieces[1]},
@@ -1019,7 +993,7 @@ static void make_spectra(struct tasks *t, struct work *w, const int64_t v[2], in
         }
     for (int64_t row = v[0]; row <= v[1] && wanted; row++)
         for (int64_t i = a; i <= b; i++)
-            wait_for(t, w, &t->made[row * t->kinds + i], MADE);
+            await(&t->made[row * t->kinds + i], MADE);
 }
 
 static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struct vp_err *err)
@@ -1048,14 +1022,33 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
     return rc;
 }
 
+/* Turns of the others' loops, until all tiles are done, or there was nothing to do for some milliseconds. */
+static void help(struct tasks *t, struct work *w)
+{
+    enum { SPINS = 100, ENOUGH = 20000 };
+    const int64_t all = t->n[0] * t->n[1] * t->n[2];
+
+    for (int idle = 0; idle < ENOUGH && __atomic_load_n(&t->tiles, __ATOMIC_RELAXED) < all;) {
+        bool some = false;
+        for (int i = 0; i < t->threads; i++)
+            if (__atomic_load_n(&t->loop[i].left, __ATOMIC_RELAXED) > 0) {
+                take_turns(&t->loop[i], w);
+                some = true;
+            }
+        idle = some ? 0 : idle + 1;
+        if (idle > SPINS)
+            sched_yield();
+    }
+}
+
 /* All of a box. */
 static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err *err)
 {
     const struct vp_convolve_params *p = t->j->p;
-    const int64_t rows[2] = {0, p->nodes[1] - 1}, tiles = t->n[0] * t->n[1] * t->n[2];
+    const int64_t rows[2] = {0, p->nodes[1] - 1};
     int rc = 0;
 
-    t->left = tiles;
+    t->left = t->n[0] * t->n[1] * t->n[2];
     t->made = vp_alloc((size_t)(p->nodes[1] * t->kinds + t->n[1]), sizeof *t->made, "a list of tiles", err);
     t->loop = vp_alloc((size_t)t->threads, sizeof *t->loop, "a list of loops", err);
     if (!t->made || !t->loop) {
@@ -1083,7 +1076,7 @@ static int run_tasks(struct tasks *t, char *scratch, size_t bytes, struct vp_err
         if (t->make && t->ring == p->nodes[1]) /* also those that this box has no use for, if they are to stay */
             make_spectra(t, &w, rows, 0, t->kinds - 1, false);
         if (t->threads > 1)
-            help(t, &w, &t->tiles, tiles);
+            help(t, &w);
     }
     pthread_mutex_destroy(&t->lock);
     free(t->loop);
