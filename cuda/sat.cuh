@@ -3,21 +3,21 @@
  * it, in the order of image/sat.h whoever comes first.
  *
  * Samples come to shared memory and stay there as they are; a warp has some rows of the tile, a lane four neighbouring
- * columns. First the sums down the warp's rows, and of its rows, by a tree over the lanes; with those of the warps above
- * the sums of the tile's rows are told before anything is waited for. Then h, the sum of the rows to the left, by which
- * the last row of the tile (without what is above it) is known, and told, too; then p, what is above. In the end row
- * after row, from the samples once more: down, along x, + h, + p, to memory.
+ * columns. First the sums down the warp's rows, and of its rows, by a tree over the lanes; with those of the warps
+ * above the sums of the tile's rows are told before anything is waited for. Then h, the sum of the rows to the left,
+ * by which the last row of the tile (without what is above it) is known, and told, too; then p, what is above. In
+ * the end row after row, from the samples once more: down, along x, + h, + p, to memory.
  *
  * A tile tells its own, every fourth the sum of all so far in its place. So a tile reads that and at most three more,
  * whatever its place; these are 8-byte words, and one that has not come has ones in its upper half (clear_kernel makes
  * them so). Tiles are taken in such an order that whatever a block waits for is with blocks of a lower number, and
  * blocks start in the order of their numbers, as all look-back on this hardware takes for granted.
  *
- * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 128) bytes
- * a sample of images of f32. Samples are read once; what it costs beside memory is time: a tile of f32 is with a block for
- * about 10 us, of which the samples take a quarter, what is waited for another, and the rows of the table, some 60
- * instructions of a warp for 128 samples, a third. Rows begin at multiples of 16 bytes. Of a
- * volume the planes are made side by side, and piled up in a second kernel. */
+ * Kept for that: a word for each row of a tile, and for each column (of 64-bit integers two): 8 (1 / 128 + 1 / 128)
+ * bytes a sample of images of f32. Samples are read once; what it costs beside memory is time: a tile of f32 is with
+ * a block for about 10 us, of which the samples take a quarter, what is waited for another, and the rows of the
+ * table, some 60 instructions of a warp for 128 samples, a third. Rows begin at multiples of 16 bytes. Of a volume
+ * the planes are made side by side, and piled up in a second kernel. */
 #ifndef VP_SAT_CUH
 #define VP_SAT_CUH
 
@@ -41,8 +41,8 @@ namespace sat
 enum { EACH = 4 };              /* columns of a lane */
 enum { TILES = 4 };                                 /* the last of so many tells the sum of all */
 
-/* What a block of threads makes: `rows` of a warp, `groups` of 128 columns, by FEW warps, or of images of f32 by MANY. For
- * floats all that is part of their order. */
+/* What a block of threads makes: `rows` of a warp, `groups` of 128 columns, by FEW warps, or of images of f32 by
+ * MANY. For floats all that is part of their order. */
 enum { FEW = 8, MANY = 16 };
 template <class In, class A> struct shape {
     enum { rows = sizeof(In) < 4 ? 16 : 8, groups = 1 };
@@ -355,8 +355,8 @@ struct job {
 struct place { int x, y; unsigned plane; bool here; };
 
 /* Rows of tiles go forward in bands, each a tile behind the one above it, so by diagonals, which grow in the beginning
- * and shrink in the end; where a band ends, the next begins. The same tile of all planes is made one after the other, for
- * then what it waits for was made long ago. */
+ * and shrink in the end; where a band ends, the next begins. The same tile of all planes is made one after the
+ * other, for then what it waits for was made long ago. */
 __device__ __forceinline__ place place_of(const job &j, unsigned t)
 {
     unsigned plane = 0;
@@ -840,7 +840,8 @@ template <class In, class A, int WARPS> uint64_t bytes_of(const struct vp_sat *p
     return (uint64_t)sizes_of<In, A, WARPS>(out[0], p->volume ? out[1] : out[2], p->volume ? out[2] : 1).words * 8;
 }
 
-/* The tables of planes become that of the volume, from the plane that is carried on; a thread has some columns of a row. */
+/* The tables of planes become that of the volume, from the plane that is carried on; a thread has some columns of a
+ * row. */
 template <class A> __global__ void __launch_bounds__(128) pile_kernel(const job j)
 {
     enum { N = 16 / sizeof(A), AHEAD = 8 };

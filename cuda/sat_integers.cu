@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables of integers, modulo 2^32 and 2^64: signed types of the width of the sums are as good as unsigned. */
+/* Summed area tables of integers, modulo 2^32 and 2^64: signed types of the width of the sums are as good as
+ * unsigned. */
 #include "sat.cuh"
 
 namespace vp

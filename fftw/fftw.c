@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* FFTW 3 behind base/fft64.h, for the programs that work in float64. Plans are estimated, never measured, and nothing that
- * was learnt before counts (`wisdom`): then they depend on lengths and alignment alone, and so do the bits of results. */
+/* FFTW 3 behind base/fft64.h, for the programs that work in float64. Plans are estimated, never measured, and
+ * nothing that was learnt before counts (`wisdom`): then they depend on lengths and alignment alone, and so do the
+ * bits of results. */
 #include "base/fft64.h"
 
 #include <fftw3.h>

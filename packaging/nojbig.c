@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libtiff wants of libjbig, for a bundle without it: libjbig is under the GNU GPL. A page compressed with JBIG is then
- * refused by the decoder with this reason; nothing else in libtiff calls it, and voxpipe never encodes with it. */
+/* What libtiff wants of libjbig, for a bundle without it: libjbig is under the GNU GPL. A page compressed with JBIG
+ * is then refused by the decoder with this reason; nothing else in libtiff calls it, and voxpipe never encodes with
+ * it. */
 enum { REFUSED = 0x30 };
 
 int jbg_dec_in(void *state, unsigned char *data, unsigned long n, unsigned long *taken);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fourier transforms in float32 for convolution (local/convolve.c, ct/filter.c), made of lines: LANES transforms side by side, one in each lane of the
- * vectors. An element of a line is a complex vector, 2 * lanes floats: real parts, then imaginary ones. As lanes never
- * meet, the bits of one do not depend on what is in the others.
+/* Fourier transforms in float32 for convolution (local/convolve.c, ct/filter.c), made of lines: LANES transforms
+ * side by side, one in each lane of the vectors. An element of a line is a complex vector, 2 * lanes floats: real
+ * parts, then imaginary ones. As lanes never meet, the bits of one do not depend on what is in the others.
  *
  * Forward is an evaluation of a polynomial of n coefficients at the n roots of x^n = 1 (cyclic) or x^n = i, back the
  * interpolation, without the factor 1 / n; both in place. The values come in an order of their own, the same for every
@@ -37,7 +37,8 @@ void vp_line_free(struct vp_line *l);
 double vp_line_cost(int64_t n);
 /* A line for vp_line_isa.weigh, of at least so many elements: the length that is quickest. */
 int vp_line_make_rows(struct vp_line *l, int64_t least, struct vp_err *err);
-/* Element i of what forward gives is the value at the root exp(2 pi i (k + 1/4) / n), cyclic exp(2 pi i k / n): this k. */
+/* Element i of what forward gives is the value at the root exp(2 pi i (k + 1/4) / n), cyclic exp(2 pi i k / n): this
+ * k. */
 int64_t vp_line_root(const struct vp_line *l, int64_t i);
 
 /* The transforms for one instruction set. Everything is aligned to 64 bytes unless it is said. */
@@ -51,8 +52,8 @@ struct vp_line_isa {
      * back: rows lo ... hi - 1 of them to `to`, which is where row 0 would be. */
     void (*columns)(const struct vp_line *l, const float *from, int64_t pitch, const float *less, float *x);
     void (*columns_back)(const struct vp_line *l, float *x, float *to, int64_t pitch, int64_t lo, int64_t hi);
-    /* Elements at ... at + lanes - 1 of `blocks` columns of vectors become lanes: element lanes * b + i of x is of column
-     * i of block b. */
+    /* Elements at ... at + lanes - 1 of `blocks` columns of vectors become lanes: element lanes * b + i of x is of
+     * column i of block b. */
     void (*gather)(float *x, const float *const *from, int64_t at, int64_t blocks);
     void (*scatter)(const float *x, float *const *to, int64_t at, int64_t blocks);
     /* The same of x u + y v, with u and v for each element. */
@@ -72,8 +73,8 @@ struct vp_line_isa {
 /* For "avx512", "avx2" or "generic", NULL: the best; NULL where this processor has not got it. */
 const struct vp_line_isa *vp_line_isa(const char *name);
 
-/* out[k] = sum of in[i] exp(-2 pi i k i / n) in double, for tables: n complex numbers each, quick if n is a product of small
- * ones. */
+/* out[k] = sum of in[i] exp(-2 pi i k i / n) in double, for tables: n complex numbers each, quick if n is a product
+ * of small ones. */
 int vp_dft(const double *in, double *out, int64_t n, struct vp_err *err);
 
 #endif

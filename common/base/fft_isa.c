@@ -459,8 +459,8 @@ static void first_back(int r, const struct cv *x, const struct cv *k, struct cv 
 #undef CALL
 }
 
-/* Stages from `s` on of `blocks` blocks, of len elements together, the first of which is number b, and back; depth first
- * while they are large. */
+/* Stages from `s` on of `blocks` blocks, of len elements together, the first of which is number b, and back; depth
+ * first while they are large. */
 static void there_and_back(const struct vp_line *l, int s, bool real, struct cv *x, const float *k, int64_t b,
                            int64_t blocks, int64_t len)
 {

@@ -1,5 +1,5 @@
-/* Files named *_isa.c are compiled once for each instruction set (VP_ISA names it), and what they export is chosen at run
- * time. For them: names that carry the set, and vectors as wide as it has. For the others: the choice. */
+/* Files named *_isa.c are compiled once for each instruction set (VP_ISA names it), and what they export is chosen
+ * at run time. For them: names that carry the set, and vectors as wide as it has. For the others: the choice. */
 #ifndef VP_ISA_H
 #define VP_ISA_H
 
@@ -7,10 +7,11 @@
 
 #include <stdbool.h>
 
-/* The one of three that this processor runs best, or the one called "avx512", "avx2" or "generic"; NULL if it cannot run
- * that. Sets that the build has not got are NULL. */
+/* The one of three that this processor runs best, or the one called "avx512", "avx2" or "generic"; NULL if it cannot
+ * run that. Sets that the build has not got are NULL. */
 const void *vp_isa_choose(const char *name, const void *avx512, const void *avx2, const void *generic);
-/* From now on the best is at most the one of this name, where none is asked for by name. False: there is no such set. */
+/* From now on the best is at most the one of this name, where none is asked for by name. False: there is no such
+ * set. */
 bool vp_isa_limit(const char *name);
 /* What that makes of it: the one that is run where none is asked for. */
 const char *vp_isa_name(void);

@@ -107,8 +107,8 @@ int vp_parsed_files(const struct vp_parsed *parsed, int (*fn)(void *ctx, const s
 void vp_parsed_free(struct vp_parsed *parsed);
 
 /* Set one row from text, as the command line would; messages name `source` ("VOXPIPE_THREADS",
- * "scan.geom: line 3: sod"). `value` must outlive params; a VP_T_FILES or VP_T_STRINGS row grows params' list, which the
- * caller then frees. */
+ * "scan.geom: line 3: sod"). `value` must outlive params; a VP_T_FILES or VP_T_STRINGS row grows params' list, which
+ * the caller then frees. */
 int vp_opt_set_from(const char *source, const struct vp_opt *row, void *params, const char *value,
                     struct vp_err *err);
 

@@ -23,10 +23,10 @@ const char *vp_plugins(void);
  * and which. */
 int vp_launched(int *rank);
 
-/* Whether code from this file may run with the rights of its user: nobody but the owner (and a group that is the owner's
- * alone), or root, may write it or its folder, or put another in its place. Where the user did not name the file,
- * `strangers` is false, and file and folder must belong to the user, to root or to who owns this program. False with the
- * reason in `why`. */
+/* Whether code from this file may run with the rights of its user: nobody but the owner (and a group that is the
+ * owner's alone), or root, may write it or its folder, or put another in its place. Where the user did not name the
+ * file, `strangers` is false, and file and folder must belong to the user, to root or to who owns this program.
+ * False with the reason in `why`. */
 bool vp_trusted(const char *path, bool strangers, char *why, size_t size);
 
 /* `path` with symbolic links followed, whether the file at the end exists or not; malloc'd, NULL with errno. Where only

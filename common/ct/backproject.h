@@ -27,8 +27,8 @@ int vp_backproject_plan(const struct vp_view *views, int64_t n_views, int64_t nu
  * views; gaps are allowed (--views). After flush any view may begin: what comes is added to what there is. */
 int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
                        struct vp_err *err);
-/* Rows of the detector that slab [z0, z1), and if `mirrored` its mirror image, needs in any view, with the interpolation
- * margin: [*v0, *v1). */
+/* Rows of the detector that slab [z0, z1), and if `mirrored` its mirror image, needs in any view, with the
+ * interpolation margin: [*v0, *v1). */
 void vp_backproject_rows(const struct vp_view *views, int64_t n_views, int64_t nv, const struct vp_grid *grid,
                          int64_t z0, int64_t z1, bool mirrored, int64_t *v0, int64_t *v1);
 /* Finish the views still buffered. */

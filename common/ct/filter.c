@@ -78,8 +78,8 @@ void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char
 
 /* ---- the transform and the kernel ---- */
 
-/* How many samples of a window a kernel is made of: results depend on it, a little. As if a transform of 2, 3, 4 and 5 had
- * that length of at least m which takes the least arithmetic; none takes less than 3.5 log2 an element. */
+/* How many samples of a window a kernel is made of: results depend on it, a little. As if a transform of 2, 3, 4 and
+ * 5 had that length of at least m which takes the least arithmetic; none takes less than 3.5 log2 an element. */
 static int64_t samples_of_window(int64_t m)
 {
     static const struct { int r; double cost; } stage[] = {{5, 13}, {3, 9.5}, {2, 5}, {4, 7}};

@@ -73,8 +73,8 @@ struct vp_filter_tables {
     char warning[192];           /* what the user should know about this scan (an arc too short for its fan); or "" */
 };
 const struct vp_filter_tables *vp_filter_tables(const struct vp_filter *f);
-/* out[k], k = 0 ... n - 1: 1 / n times the response, at frequencies k + 1/4 of n, of the kernel's taps as far as any output
- * needs; they are the same for all n. */
+/* out[k], k = 0 ... n - 1: 1 / n times the response, at frequencies k + 1/4 of n, of the kernel's taps as far as any
+ * output needs; they are the same for all n. */
 int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err);
 
 /* For tests and benchmarks: the code for "avx512", "avx2" or "generic"; false if this CPU has not got it. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of the detector convolved with an even kernel, one row in each SIMD lane: their weights, the way into the lanes and
- * back. The transform is that of base/fft.h with the roots of x^n = i: a row of n samples has no second half, so it is n real
- * coefficients, and the plain convolution with taps up to n - 1 is the real part of what comes back (a quarter turn away,
- * what wraps around is in the imaginary part). As the kernel is even, its values at these roots are real. */
+/* Rows of the detector convolved with an even kernel, one row in each SIMD lane: their weights, the way into the
+ * lanes and back. The transform is that of base/fft.h with the roots of x^n = i: a row of n samples has no second
+ * half, so it is n real coefficients, and the plain convolution with taps up to n - 1 is the real part of what comes
+ * back (a quarter turn away, what wraps around is in the imaginary part). As the kernel is even, its values at these
+ * roots are real. */
 #include "ct/filter_internal.h"
 
 #include "base/isa.h"

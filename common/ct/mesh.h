@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The grid of ranks, and what a run on it takes: pure functions. R rows of ranks, each of which makes a slab of the
- * volume, by C columns, each of which sums up a subset of the views (Chen et al. 2019, sec. 4); rank = column * R + row,
- * so that the ranks of a column, which share their views, are neighbours. The performance is modelled as there
+ * volume, by C columns, each of which sums up a subset of the views (Chen et al. 2019, sec. 4); rank = column * R +
+ * row, so that the ranks of a column, which share their views, are neighbours. The performance is modelled as there
  * (sec. 4.2): reading, filtering, sharing and back-projecting overlap; then slices are fetched, added and stored. */
 #ifndef VP_MESH_H
 #define VP_MESH_H
@@ -73,8 +73,9 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
                    const struct vp_mesh *m);
 
 /* All grids of so many ranks, the best first: those without subsets of the views give the bits of one process, and come
- * before others that save less than a quarter of the time, or a tenth of a second. `gather`: -1 as is best, 0, 1. `slabs_apart`: not mirrored.
- * malloc'd; *n of them; NULL without memory or if no grid has a slice for every row (*n = 0). */
+ * before others that save less than a quarter of the time, or a tenth of a second. `gather`: -1 as is best, 0, 1.
+ * `slabs_apart`: not mirrored. malloc'd; *n of them; NULL without memory or if no grid has a slice for every row (*n
+ * = 0). */
 struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp_model *model, int gather,
                                 bool slabs_apart, int *n);
 

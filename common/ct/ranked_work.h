@@ -9,8 +9,9 @@
 
 struct vp_ranks;
 
-/* Views: a feed of the stages. A batch is shared out to the ranks of the column in order; each reads its part, normalises
- * it, filters it where the CPU does that, and sends every other rank the detector rows that its slab takes. */
+/* Views: a feed of the stages. A batch is shared out to the ranks of the column in order; each reads its part,
+ * normalises it, filters it where the CPU does that, and sends every other rank the detector rows that its slab
+ * takes. */
 struct vp_sharing {
     struct vp_ranks *ranks;
     const struct vp_reconstruct *of;
@@ -35,8 +36,8 @@ int vp_sharing_read(void *sharing, int64_t first, int n, int64_t v0, int64_t v1,
 int vp_sharing_finish(struct vp_sharing *s, struct vp_err *err);
 void vp_sharing_free(struct vp_sharing *s, bool well);
 
-/* Slices: a sink of the stages. Every rank of the row adds up the rows of an image that are its own, in the order of the
- * columns, and writes them. */
+/* Slices: a sink of the stages. Every rank of the row adds up the rows of an image that are its own, in the order of
+ * the columns, and writes them. */
 struct vp_adding {
     struct vp_ranks *ranks;
     const struct vp_reconstruct *of;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The passes of a reconstruction; the order of their stages is that of iFDK (Chen et al. 2019, fig. 3). The first views are
- * read while the devices allocate their slabs, and a pass begins while the slices of the one before it are written. */
+/* The passes of a reconstruction; the order of their stages is that of iFDK (Chen et al. 2019, fig. 3). The first
+ * views are read while the devices allocate their slabs, and a pass begins while the slices of the one before it are
+ * written. */
 #include "ct/reconstruct_internal.h"
 
 #include "base/err.h"

@@ -3,14 +3,14 @@
  * back-projection on all cores or on GPUs, then a writer thread. What ct-fdk and ct-backproject run: they differ only
  * in which stages are there, so their results agree bit for bit.
  *
- * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory; slabs do
- * not change a bit. One pass over the views if a slab a device is the whole volume; otherwise, from seekable input,
- * several, where the shares follow what each device took for the one before.
+ * The volume is made in slabs of slices, one a device at a time, in proportion to the devices' speed and memory;
+ * slabs do not change a bit. One pass over the views if a slab a device is the whole volume; otherwise, from
+ * seekable input, several, where the shares follow what each device took for the one before.
  *
  * Where slabs would be too thin to keep all devices busy, several devices make the same slab, each from a subset of the
- * views, and their sums are added on the host, in float32 in the order of the subsets: the grid of R slabs by C subsets of
- * iFDK (Chen et al. 2019, sec. 4). A grid always gives the same bits; but other bits than one device gives, from which it
- * differs by rounding (less than 1e-6, relative L2). */
+ * views, and their sums are added on the host, in float32 in the order of the subsets: the grid of R slabs by C
+ * subsets of iFDK (Chen et al. 2019, sec. 4). A grid always gives the same bits; but other bits than one device
+ * gives, from which it differs by rounding (less than 1e-6, relative L2). */
 #ifndef VP_RECONSTRUCT_H
 #define VP_RECONSTRUCT_H
 
@@ -27,16 +27,16 @@ struct vp_ranks;
 struct vp_rates;
 struct vp_stats;
 
-/* Where slices go if not to a writer: slices [z, z + n) of the grid, from one thread, in the order in which they are made
- * (from the lowest on, if `in_order`). */
+/* Where slices go if not to a writer: slices [z, z + n) of the grid, from one thread, in the order in which they are
+ * made (from the lowest on, if `in_order`). */
 struct vp_reconstruct_sink {
     void *ctx;
     int (*put)(void *ctx, int64_t z, int64_t n, const float *slices, struct vp_err *err);
     bool in_order;
 };
 
-/* Where views come from if not from the source: rows [v0, v1) of n views from `first` on, normalised, and filtered (then
- * nu, else in_nu columns wide) unless the devices do it. From one thread, in the order of the plan. */
+/* Where views come from if not from the source: rows [v0, v1) of n views from `first` on, normalised, and filtered
+ * (then nu, else in_nu columns wide) unless the devices do it. From one thread, in the order of the plan. */
 struct vp_reconstruct_feed {
     void *ctx;
     int (*read)(void *ctx, int64_t first, int n, int64_t v0, int64_t v1, float *to, struct vp_err *err);
@@ -141,7 +141,8 @@ struct vp_reconstruct_result {
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err);
 
-/* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device filters. */
+/* What decides how a volume can be cut: filled as for a slice of it, of all views. *filter_device: the device
+ * filters. */
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,
                          struct vp_err *err);
 

@@ -105,8 +105,8 @@ void vp_stages_give_back(const struct vp_stages *w, float **p);
 /* Page-locked memory belongs to the device of the thread that asks for it. */
 void vp_stages_join_device(const struct vp_stages *w);
 
-/* Start the reader thread. `now` to stop it: do not wait for views that are not wanted any more; the reader may wait for
- * a pipe that has nothing to say. */
+/* Start the reader thread. `now` to stop it: do not wait for views that are not wanted any more; the reader may wait
+ * for a pipe that has nothing to say. */
 int vp_stages_read(struct vp_stages *w, struct vp_err *err);
 int vp_stages_stop_reading(struct vp_stages *w, bool now, struct vp_err *err);
 /* All views through the stages into the slabs of one pass. */

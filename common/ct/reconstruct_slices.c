@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slices out: a writer thread empties slots of them, pass after pass. The buffers of the output are made while the views
- * are worked on. */
+/* Slices out: a writer thread empties slots of them, pass after pass. The buffers of the output are made while the
+ * views are worked on. */
 #include "ct/reconstruct_internal.h"
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Views in: a reader thread fills slots with batches of them, which are normalised, filtered unless a device does it, and
- * handed to the slabs that sum them up.
+/* Views in: a reader thread fills slots with batches of them, which are normalised, filtered unless a device does
+ * it, and handed to the slabs that sum them up.
  *
  * Views that lie half a turn apart are read together where the input is seekable and the kernel works on them
  * together: neither has then to wait for the other. Subsets of the views are read in turn, so that no device waits. */
@@ -37,7 +37,8 @@ static int read_run(struct vp_stages *w, int64_t first, int n, float *to, struct
                                   (long long)(first + got), (long long)w->r->n_views);
 }
 
-/* Views [first, end), all of one subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on errors. */
+/* Views [first, end), all of one subset, and their partners, into the next slot. 1, 0 if no more are wanted, -1 on
+ * errors. */
 static int read_batch(struct vp_stages *w, int64_t first, int64_t end, int most, struct vp_err *err)
 {
     struct vp_stages_source *s = &w->source;

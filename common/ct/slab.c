@@ -3,9 +3,9 @@
  *
  * There, three queues. `up` copies pieces of views into a ring of raw pieces in device memory. `work` filters a piece,
  * packs it into slots of orbits, and back-projects ("runs") orbits, in increasing order, when enough are together that
- * the traffic of the volume is hidden. `down` copies finished slices to the host. A run keeps every multiprocessor to its
- * end, so what is filtered and packed waits for it; the ring holds the views of a whole run or more, so that the bus does
- * not wait as well.
+ * the traffic of the volume is hidden. `down` copies finished slices to the host. A run keeps every multiprocessor
+ * to its end, so what is filtered and packed waits for it; the ring holds the views of a whole run or more, so that
+ * the bus does not wait as well.
  *
  * When the last view has come, the orbits that were not run yet are run part by part of the slab: the first slices
  * leave the device while the others are worked on. Where all orbits have a slot and stay there, parts are run by
@@ -140,7 +140,8 @@ static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t ru
 
 /* The problem as the kernels see it, and what it takes: rings as large as they are useful if there is room for them,
  * smaller ones otherwise. Pairs of views half a turn apart need the whole scan on the device if the views come in
- * increasing order; where it cannot hold them, or a part of the views is wanted, views go alone. l->P is to be freed. */
+ * increasing order; where it cannot hold them, or a part of the views is wanted, views go alone. l->P is to be
+ * freed. */
 static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, struct layout *l, struct vp_err *err)
 {
     struct vp_device_info device;

@@ -2,13 +2,13 @@
 /* What a kind of device that is not the host offers to slabs of a volume (ct/slab.h): back-projection and the filter,
  * functions that work on a queue and in memory of the device which they are given. struct vp_kind points to them.
  *
- * vol(i, j, k) += sum over views of q(u, v) / w^2, bilinear in q, zero outside the detector and where w <= 1 / 1024, with
- * (u w, v w, w) = P (i, j, k, 1). Projections pass through a packed buffer of `orbits` slots: pack() fills slots, run()
- * adds them to the volume. An orbit is what the kernel treats together: one view, or, when the scan repeats itself after
- * half a turn, view o and view o + n_views / 2.
+ * vol(i, j, k) += sum over views of q(u, v) / w^2, bilinear in q, zero outside the detector and where w <= 1 / 1024,
+ * with (u w, v w, w) = P (i, j, k, 1). Projections pass through a packed buffer of `orbits` slots: pack() fills
+ * slots, run() adds them to the volume. An orbit is what the kernel treats together: one view, or, when the scan
+ * repeats itself after half a turn, view o and view o + n_views / 2.
  *
- * The contribution of the orbits is added in the order in which run() is called, so a voxel's bits depend neither on the
- * slab nor on how the orbits are cut into calls. They do depend on the kernel (see plan.kernel): devices of one
+ * The contribution of the orbits is added in the order in which run() is called, so a voxel's bits depend neither on
+ * the slab nor on how the orbits are cut into calls. They do depend on the kernel (see plan.kernel): devices of one
  * architecture agree. */
 #ifndef VP_SLAB_KERNELS_H
 #define VP_SLAB_KERNELS_H
@@ -29,8 +29,8 @@ struct vp_devbp_problem {
     int64_t nu, nv;  /* detector columns and rows */
     int64_t n[3];    /* the whole grid */
     int64_t z0, z1;  /* the slab [z0, z1) ... */
-    /* ... and [n[2] - z1, n[2] - z0) too (z1 <= (n[2] + 1) / 2): both halves of a mirrored pair at the cost of one. Only
-     * for scans with a mirror plane. */
+    /* ... and [n[2] - z1, n[2] - z0) too (z1 <= (n[2] + 1) / 2): both halves of a mirrored pair at the cost of one.
+     * Only for scans with a mirror plane. */
     bool mirrored;
     bool single;     /* views half a turn apart are not paired */
     int64_t orbits;  /* slots of the packed buffer; 0: all orbits of the scan */
@@ -83,8 +83,8 @@ struct vp_backproject_kernels {
     void (*close)(struct vp_devbp *b); /* once nothing of it is queued any more */
 };
 
-/* The filter of ct/filter.h: the same weights, the same kernel (taps, not only its shape). A row's bits depend on nothing
- * but that row; they differ from the CPU's by less than 5e-7 (relative L2). */
+/* The filter of ct/filter.h: the same weights, the same kernel (taps, not only its shape). A row's bits depend on
+ * nothing but that row; they differ from the CPU's by less than 5e-7 (relative L2). */
 struct vp_devfilter_plan {
     char kernel[128];    /* "ramp ram-lak, cutoff 1, no weights, complex fft length 1024 (16x16x4), one pass" */
     int64_t nu_out;      /* samples of an output row: as vp_filter_widen left it */

@@ -1,6 +1,7 @@
-/* A volume on devices, each of which holds a slab of it: what views are back-projected to, in one go or again and again.
- * Between back-projections its slices can be read and set, and volumes of one kind added up; so an iteration is a few
- * calls of the functions here, and projections of a volume have their place beside vp_adjoint. All from one thread. */
+/* A volume on devices, each of which holds a slab of it: what views are back-projected to, in one go or again and
+ * again. Between back-projections its slices can be read and set, and volumes of one kind added up; so an iteration
+ * is a few calls of the functions here, and projections of a volume have their place beside vp_adjoint. All from one
+ * thread. */
 #ifndef VP_VOLUME_H
 #define VP_VOLUME_H
 
@@ -32,9 +33,9 @@ int vp_volume_open(struct vp_volume *v, const struct vp_kind *kind, const struct
 void vp_volume_close(struct vp_volume *v);
 
 /* Add what the views see: the adjoint of projecting, but for the weight. Views come in increasing order, or in that of
- * the slabs' plans (vp_slab_plan); to each slab those of its job. The samples must stay as they are until vp_volume_wait
- * has returned for `ticket`, of v->slabs entries. vp_adjoint_end: those were all; the next view may be any, and is added
- * to what there is. */
+ * the slabs' plans (vp_slab_plan); to each slab those of its job. The samples must stay as they are until
+ * vp_volume_wait has returned for `ticket`, of v->slabs entries. vp_adjoint_end: those were all; the next view may
+ * be any, and is added to what there is. */
 int vp_adjoint(const struct vp_projections *views, struct vp_volume *v, enum vp_weight weight, uint64_t *ticket,
                struct vp_err *err);
 int vp_volume_wait(struct vp_volume *v, const uint64_t *ticket, struct vp_err *err);

@@ -69,8 +69,8 @@ extern const struct vp_kind vp_cpu;
 
 /* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
 #define VP_PLUGIN_SYMBOL "vp_plugin"
-/* And what it may export: `int vp_plugin_show(const int *device, int n)`, called before all else: of all devices only these
- * will be used, and are numbers 0 ... n - 1 from now on, as far as they exist. -1: that cannot be had. */
+/* And what it may export: `int vp_plugin_show(const int *device, int n)`, called before all else: of all devices
+ * only these will be used, and are numbers 0 ... n - 1 from now on, as far as they exist. -1: that cannot be had. */
 #define VP_PLUGIN_SHOW "vp_plugin_show"
 
 /* The kind and all devices that `name` (auto, cpu, cuda, cuda:0,2) allows: cuda is every GPU. *devices is malloc'd.

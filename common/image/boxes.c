@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a box begins and ends, the sums down its columns so far are taken from it and given to it: nothing is rounded, so
- * what is left is the sum over the box. Columns are in strips, one for a thread at a time. A sum that two or three numbers
- * in f64 cannot hold goes on in the digits of `rest`, one for all columns between two edges of boxes, one for each strip. */
+/* Where a box begins and ends, the sums down its columns so far are taken from it and given to it: nothing is
+ * rounded, so what is left is the sum over the box. Columns are in strips, one for a thread at a time. A sum that
+ * two or three numbers in f64 cannot hold goes on in the digits of `rest`, one for all columns between two edges of
+ * boxes, one for each strip. */
 #include "image/boxes.h"
 
 #include "base/err.h"

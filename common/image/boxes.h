@@ -1,5 +1,6 @@
-/* Sums, means and deviations over boxes that a file lists, thousands in one pass over the rows of a stack, exact: they are
- * added up in numbers that are not rounded, so no order of additions, and no sample beside a box, changes a digit. */
+/* Sums, means and deviations over boxes that a file lists, thousands in one pass over the rows of a stack, exact:
+ * they are added up in numbers that are not rounded, so no order of additions, and no sample beside a box, changes a
+ * digit. */
 #ifndef VP_BOXES_H
 #define VP_BOXES_H
 
@@ -17,7 +18,8 @@ struct vp_box_wanted {
     int64_t lo[3], hi[3];   /* x, y, z, half open; an image has z 0:1 */
 };
 
-/* Of the finite samples, and of their squares; how many are NaN, infinite (of either sign), or have squares beyond f64. */
+/* Of the finite samples, and of their squares; how many are NaN, infinite (of either sign), or have squares beyond
+ * f64. */
 struct vp_box_sums {
     struct vp_exact sum, squares;
     int64_t added, carried; /* numbers; those that were there when digits were carried */
@@ -52,9 +54,9 @@ struct vp_boxes {
 
 enum { VP_EVERY = -1 };
 
-/* Read the list for images of `size`: lines of fields with tabs, commas or blanks between them: a name (optional), X0:X1,
- * Y0:Y1, in volumes Z0:Z1, and the number of an image (optional: every one). Empty lines and those that begin with #
- * are passed over; so is a first line of words. */
+/* Read the list for images of `size`: lines of fields with tabs, commas or blanks between them: a name (optional),
+ * X0:X1, Y0:Y1, in volumes Z0:Z1, and the number of an image (optional: every one). Empty lines and those that begin
+ * with # are passed over; so is a first line of words. */
 int vp_boxes_read(struct vp_boxes *b, const char *path, const int64_t size[3], bool volume, struct vp_err *err);
 /* Before the first row. `in`: the type of the samples; `images`: how many there are, or VP_UNKNOWN. */
 int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t images, int threads, struct vp_err *err);

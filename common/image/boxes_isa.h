@@ -21,8 +21,9 @@ struct vp_box_columns {
 
 struct vp_boxes_isa {
     const char *name;
-    /* `rows` rows, `stride` samples apart, of groups `first` to `groups` - 1. The first group that cannot take its samples
-     * without rounding, and has not: also where one of them is not finite. Types that have no function are converted. */
+    /* `rows` rows, `stride` samples apart, of groups `first` to `groups` - 1. The first group that cannot take its
+     * samples without rounding, and has not: also where one of them is not finite. Types that have no function are
+     * converted. */
     int64_t (*rows[VP_N_TYPES])(const void *src, int64_t stride, int rows, int64_t first, int64_t groups,
                                 struct vp_box_columns *to);
     /* The same for sums: n groups of numbers, `stride` apart, are added to `to`. False: it is left as it was. */

@@ -28,8 +28,8 @@ struct vp_compare {
  * last have a multiple of it. */
 enum { VP_COMPARE_BLOCK = 2048 };
 
-/* Page number `page`, or rows of it, nx x ny samples of each; those where mask is zero (or NaN) are left out; mask may be
- * NULL. Results do not depend on threads. 64-bit integers of the same type are compared exactly. */
+/* Page number `page`, or rows of it, nx x ny samples of each; those where mask is zero (or NaN) are left out; mask
+ * may be NULL. Results do not depend on threads. 64-bit integers of the same type are compared exactly. */
 void vp_compare_page(struct vp_compare *c, int64_t page, int64_t nx, int64_t ny, const void *a,
                      enum vp_type type_a, const void *b, enum vp_type type_b, const void *mask,
                      enum vp_type type_mask);

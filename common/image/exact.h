@@ -1,5 +1,5 @@
-/* Sums of numbers in f64 that are never rounded: integers in units of 2^-1088, in digits of 32 bits with room for what is
- * carried. Any order of additions gives the same. */
+/* Sums of numbers in f64 that are never rounded: integers in units of 2^-1088, in digits of 32 bits with room for
+ * what is carried. Any order of additions gives the same. */
 #ifndef VP_EXACT_H
 #define VP_EXACT_H
 

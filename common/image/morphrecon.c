@@ -183,7 +183,8 @@ static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_
     return (char *)planes[z] + (size_t)(y * k->stride) * k->size;
 }
 
-/* Places for the keys: where the samples are, or in the scratch. `in` is the mask; `out` NULL: the forest comes, too. */
+/* Places for the keys: where the samples are, or in the scratch. `in` is the mask; `out` NULL: the forest comes,
+ * too. */
 static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part *in, const struct vp_part *out,
                    const struct vp_box *box, void *scratch, int threads, struct vp_err *err)
 {

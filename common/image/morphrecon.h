@@ -9,7 +9,8 @@
  * In memory: vp_morphrecon_fill(). Box by box: what a box looks like from outside is told by the keys of its shell (the
  * voxels at faces that other boxes touch) after a reconstruction inside, and by the best ways between them through
  * the box. A forest holds these, so an entry is no larger than the shell, whatever the image. One solve over all shells
- * raises their keys to those of the result, and a second reconstruction of every box, with its shell raised, is exact. */
+ * raises their keys to those of the result, and a second reconstruction of every box, with its shell raised, is
+ * exact. */
 #ifndef VP_MORPHRECON_H
 #define VP_MORPHRECON_H
 
@@ -209,8 +210,8 @@ VP_ANYWHERE static inline int64_t vp_shell_index(const struct vp_shell *s, int64
 
 /* ---- the entry of a box: what summarize() makes, and what a device leaves in work->state of VP_SUMMARY ----
  *
- * A header, then value[voxels] and mask[voxels] (keys of the params' width, each array begins at a multiple of 8 bytes),
- * then edges (12 bytes, with 64 bit keys 16), as many as `edges` says.
+ * A header, then value[voxels] and mask[voxels] (keys of the params' width, each array begins at a multiple of 8
+ * bytes), then edges (12 bytes, with 64 bit keys 16), as many as `edges` says.
  *
  * value: the reconstruction inside the box. mask: of the same voxels. An edge says: there is a way through the box
  * between nodes a and b whose least mask, both ends included, is `cap` or more, and taken together the edges say so

@@ -3,8 +3,8 @@
  *
  * The fixed point is reached by sweeps: along y and z lanes are neighbours along x, and for x the tile is transposed,
  * so that a sweep is a chain of a maximum and a minimum for all lanes at once, and carries a value across the tile.
- * Winding paths take many sweeps, so what is not stable after a few is finished pixel by pixel, in the order in which pixels
- * were raised. The same is done at once where a visit begins with a few pixels. */
+ * Winding paths take many sweeps, so what is not stable after a few is finished pixel by pixel, in the order in
+ * which pixels were raised. The same is done at once where a visit begins with a few pixels. */
 #include "image/morphrecon_fill_isa.h"
 
 #include "base/isa.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a box looks like from outside. After the reconstruction inside it, a voxel whose value is its mask will not rise,
- * and whatever comes over it is not more than it gives already: such voxels need not be looked at. Of the others sets
- * are joined, the highest mask first (Kruskal); where two become one that have a voxel of the shell each, the mask at
- * that moment is the best way between them.
+/* What a box looks like from outside. After the reconstruction inside it, a voxel whose value is its mask will not
+ * rise, and whatever comes over it is not more than it gives already: such voxels need not be looked at. Of the
+ * others sets are joined, the highest mask first (Kruskal); where two become one that have a voxel of the shell
+ * each, the mask at that moment is the best way between them.
  *
  * That is done for tiles first, which stay in the cache, as if the rest of the box were outside; then for what these
  * have told, a small part of the voxels. */

@@ -67,8 +67,8 @@ static inline void NAME(add)(int32_t *parent, int32_t p, K cap, const struct rin
     }
 }
 
-/* The forest of a tile: nodes are its voxels at faces to other tiles and of the box's shell, by their places. They go to
- * node[], edges to edge[]. */
+/* The forest of a tile: nodes are its voxels at faces to other tiles and of the box's shell, by their places. They
+ * go to node[], edges to edge[]. */
 static void NAME(tile)(const struct vp_forest *f, const struct vp_box *b, struct bench *bench, uint32_t *node,
                        uint32_t *nodes, EDGE *edge, uint32_t *edges)
 {

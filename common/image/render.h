@@ -43,8 +43,8 @@ struct vp_slices {
 /* Set s->pages. If the reader does not know it, the pipe is read to its end and kept in memory (vp_reader_keep), or, if
  * that does not fit `memory`, refused (VP_ERESOURCE). */
 int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, struct vp_err *err);
-/* Before anything is read: do the cuts fit `memory` (0: no limit; else VP_ERESOURCE), and what becomes of them? Each cut
- * is resized to its shape, all together are one picture, its window is `measured` or given, and it is resized to
+/* Before anything is read: do the cuts fit `memory` (0: no limit; else VP_ERESOURCE), and what becomes of them? Each
+ * cut is resized to its shape, all together are one picture, its window is `measured` or given, and it is resized to
  * `fitted`; width and height each. */
 int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shape)[2], const int64_t picture[2],
                   const int64_t fitted[2], bool measured, uint64_t memory, struct vp_err *err);

@@ -1,4 +1,5 @@
-/* Template of sat_isa.c: tables of integers, modulo the range of A (V: a vector of N of them); NAME: for the functions. */
+/* Template of sat_isa.c: tables of integers, modulo the range of A (V: a vector of N of them); NAME: for the
+ * functions. */
 
 #ifdef __clang__
 INLINE V PASTE(scan_, NAME)(V v)

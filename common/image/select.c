@@ -700,8 +700,8 @@ uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s)
     return vp_reader_holds(b->reader, true) + page + (all_columns(s) ? 0 : page);
 }
 
-/* Pages are had when the first one is asked for: then it is known that there is room. A region is cut out of a copy, for
- * the page may be asked for again. */
+/* Pages are had when the first one is asked for: then it is known that there is room. A region is cut out of a copy,
+ * for the page may be asked for again. */
 static int beside_pages(struct vp_beside *b, const struct vp_select *s, struct vp_err *err)
 {
     const size_t bytes = vp_page_bytes(vp_reader_stack(b->reader));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution: kernels, nodes and edges as they are asked for, and the choice of a method. It is made by what is asked
- * for alone (not by the number of planes either, which a pipe does not tell), from costs that were measured once: another
- * method or another size of tiles has other rounding errors. */
+ * for alone (not by the number of planes either, which a pipe does not tell), from costs that were measured once:
+ * another method or another size of tiles has other rounding errors. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
@@ -284,8 +284,8 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
     return 0;
 }
 
-/* What there is a result of. Valid results are counted from where the last sample of the kernel lies on, so that no place in
- * the image has a number below 0. */
+/* What there is a result of. Valid results are counted from where the last sample of the kernel lies on, so that no
+ * place in the image has a number below 0. */
 static void make_crop(struct vp_op *op, const struct vp_convolve_given *g, const int64_t size[3])
 {
     struct vp_convolve_params *p = op->params;
@@ -521,8 +521,8 @@ bool vp_convolve_use(struct vp_op *op, const char *isa)
     return true;
 }
 
-/* How far from a result samples are looked at: all of a tile, those too that only change how its results are rounded, and
- * what lies beyond an edge is made of samples that may be as far on the other side. */
+/* How far from a result samples are looked at: all of a tile, those too that only change how its results are
+ * rounded, and what lies beyond an edge is made of samples that may be as far on the other side. */
 static int64_t halo_of(const struct vp_op *op, int axis)
 {
     const struct vp_convolve_params *p = op->params;

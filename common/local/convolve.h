@@ -3,17 +3,17 @@
  *
  *     out(p) = sum over k of K[k] in(p - (k - centre))
  *
- * A grid has nodes across and down; a voxel has the weights of the up to four nodes around it, which are products of one
- * along x and one along y (hats: linear between two nodes, 1 beyond the first and the last). With VP_WEIGHTS_OUTPUT
- * they are those of the output voxel, out = sum of W_ij (K_ij * in); with VP_WEIGHTS_SOURCE those of the input voxel,
- * out = sum of K_ij * (W_ij in), which is what an instrument does to points of light.
+ * A grid has nodes across and down; a voxel has the weights of the up to four nodes around it, which are products of
+ * one along x and one along y (hats: linear between two nodes, 1 beyond the first and the last). With
+ * VP_WEIGHTS_OUTPUT they are those of the output voxel, out = sum of W_ij (K_ij * in); with VP_WEIGHTS_SOURCE those
+ * of the input voxel, out = sum of K_ij * (W_ij in), which is what an instrument does to points of light.
  *
  * Edges. Samples outside the image are made by the rule of enum vp_edge, with weights (of the source) by their place
  * outside. VP_EDGE_RENORMALIZE takes them as 0 and multiplies the sum by S / S_inside, where S adds up all weights
  * that the voxel has, and S_inside those of samples that exist (as the same sum of images of ones does).
  *
- * A sample that is NaN or infinite makes NaN of every voxel whose kernel (the box of its samples) reaches it, and counts
- * as 0 elsewhere. */
+ * A sample that is NaN or infinite makes NaN of every voxel whose kernel (the box of its samples) reaches it, and
+ * counts as 0 elsewhere. */
 #ifndef VP_CONVOLVE_H
 #define VP_CONVOLVE_H
 
@@ -22,15 +22,16 @@
 struct vp_fft64;
 
 enum vp_weights { VP_WEIGHTS_OUTPUT, VP_WEIGHTS_SOURCE };
-/* Which voxels there are results for: those of the image, all that a kernel's sample reaches, those whose kernel lies in the
- * image. Weights of a grid go on beyond the image: those of the outermost nodes. */
+/* Which voxels there are results for: those of the image, all that a kernel's sample reaches, those whose kernel
+ * lies in the image. Weights of a grid go on beyond the image: those of the outermost nodes. */
 enum vp_crop { VP_CROP_SAME, VP_CROP_FULL, VP_CROP_VALID };
 
 #define VP_CONVOLVE_TYPES (1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32)
 
-/* op->params: all that a result depends on, for every device. One input, u8 u16 i16 f32, and on the CPU f64, for which all is
- * done in f64; the result is the same (rounded to nearest even, clamped) or f32. op->halo[a] is vp_max64(centre, n - 1 - centre) at least (more, and op->step, are for
- * the CPU's tiles: a device's kernel states its own, vp_kernel.demand); op->whole[] is set where the edge is wrapped. */
+/* op->params: all that a result depends on, for every device. One input, u8 u16 i16 f32, and on the CPU f64, for
+ * which all is done in f64; the result is the same (rounded to nearest even, clamped) or f32. op->halo[a] is
+ * vp_max64(centre, n - 1 - centre) at least (more, and op->step, are for the CPU's tiles: a device's kernel states
+ * its own, vp_kernel.demand); op->whole[] is set where the edge is wrapped. */
 struct vp_convolve_params {
     int64_t n[3];              /* samples of a kernel along x, y, z; z is 1 for those of images */
     int64_t centre[3];         /* the one that lies on the voxel of the same number (VP_CROP_VALID: the last one) */
@@ -38,8 +39,8 @@ struct vp_convolve_params {
     const float *kernels;      /* [node down][node across][z][y][x], as they are to be used; */
     const double *exact;       /* of f64 these instead */
     /* Along x and y (a = 0, 1), for voxels 0 ... op->image[a] - 1: cell c, of nodes[a] + 1, is from start[a][c] on
-     * (start[a][nodes[a] + 1] is op->image[a]; cells may be empty) and lies between nodes c - 1 and c. The weight of node
-     * c is after[a][p], that of node c - 1 is 1 - after[a][p]: 1 in cell 0, 0 in the last. */
+     * (start[a][nodes[a] + 1] is op->image[a]; cells may be empty) and lies between nodes c - 1 and c. The weight of
+     * node c is after[a][p], that of node c - 1 is 1 - after[a][p]: 1 in cell 0, 0 in the last. */
     const int64_t *start[2];
     const float *after[2];
     const double *node[2];     /* where the nodes are, ascending: after = (p - node[c - 1]) / (node[c] - node[c - 1]) */

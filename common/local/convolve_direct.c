@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution as a sum of products: with a small kernel, or axis by axis with one that is a product of three. A thread
- * has blocks of output that are small enough for the samples to stay in the second-level cache, and goes through the planes
- * of one in turn: each plane is filtered along x and y once, and the results are made whose last plane it is. Any block of any
- * box gives the same sums: taps are added up in one order, each row of them as a sum of its own. */
+ * has blocks of output that are small enough for the samples to stay in the second-level cache, and goes through the
+ * planes of one in turn: each plane is filtered along x and y once, and the results are made whose last plane it is.
+ * Any block of any box gives the same sums: taps are added up in one order, each row of them as a sum of its own. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"

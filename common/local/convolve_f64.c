@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Convolution of f64 samples, in f64 throughout: what sums of products need that is not in convolve_direct.c; else
- * overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples of their outputs
- * from the image's first voxel on.
+ * overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples of
+ * their outputs from the image's first voxel on.
  *
  * A grid's tile with weights of the output is transformed once, multiplied with the spectrum of every node that has a
- * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and transformed
- * for every node, and the products are added up before the way back. Where that is to be renormalised at an edge, images of
- * ones go the same way.
+ * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and
+ * transformed for every node, and the products are added up before the way back. Where that is to be renormalised at
+ * an edge, images of ones go the same way.
  *
  * A kernel is transformed whole: tiles are larger than it, whatever it takes. */
 #include "local/convolve_internal.h"

@@ -2,19 +2,19 @@
 /* Convolution by transforms: overlap-save in tiles that lie where the image says, not the box that is made.
  *
  * A tile has tile[] samples; of its products with a kernel (or a piece of one) of piece[] samples the results from
- * piece - 1 on are those of a convolution that nothing wraps into. Along the first axis (y, of volumes z) columns of real
- * samples are transformed, 16 (or 8, or 4) side by side, along y of volumes the frequencies of z; for x blocks of
- * frequencies are transposed, so that rows lie in the lanes, transformed, multiplied, transformed back and transposed
- * back while they are in the first-level cache.
+ * piece - 1 on are those of a convolution that nothing wraps into. Along the first axis (y, of volumes z) columns of
+ * real samples are transformed, 16 (or 8, or 4) side by side, along y of volumes the frequencies of z; for x blocks
+ * of frequencies are transposed, so that rows lie in the lanes, transformed, multiplied, transformed back and
+ * transposed back while they are in the first-level cache.
  *
  * Rounding errors of a transform are a matter of the largest value in it, which is the mean of the samples. So the mean
- * of each column is taken off before, and what a kernel makes of it is added in the end: that does not depend on the row
- * within the tile, it is a sum over columns in double (of volumes, one mean is taken off the whole tile).
+ * of each column is taken off before, and what a kernel makes of it is added in the end: that does not depend on the
+ * row within the tile, it is a sum over columns in double (of volumes, one mean is taken off the whole tile).
  *
- * Cells: where four nodes have their weights, a tile is transformed once, multiplied with four spectra, and the rows are
- * transformed back four times. The weights along x are the same in all rows, also in those of frequencies of y, so the
- * two nodes side by side are added up there; two transforms up the columns are left, and the sum along y is made of what
- * they give. */
+ * Cells: where four nodes have their weights, a tile is transformed once, multiplied with four spectra, and the rows
+ * are transformed back four times. The weights along x are the same in all rows, also in those of frequencies of y,
+ * so the two nodes side by side are added up there; two transforms up the columns are left, and the sum along y is
+ * made of what they give. */
 #include "local/convolve_internal.h"
 
 #include "base/err.h"
@@ -154,8 +154,8 @@ static bool stay(const struct vp_convolve_cpu *c)
     return c->keeps || c->tiles != VP_CELLS;
 }
 
-/* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; several threads need more, or they would wait
- * for the rows of tiles before theirs. */
+/* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; several threads need more, or they
+ * would wait for the rows of tiles before theirs. */
 static int64_t node_rows(const struct vp_convolve_params *p, int threads)
 {
     const int64_t rows = threads > 1 ? vp_min64(vp_max64(4, threads / 2 + 2), 16) : 2;
@@ -719,8 +719,8 @@ static void store_plane(const void *of, struct work *w, int64_t y)
     }
 }
 
-/* The result of one tile at `at`, into the output, or to `to` if that is not NULL: [z][y][x] of out[], and with weights of
- * the source the result of samples that have `mean` taken off. */
+/* The result of one tile at `at`, into the output, or to `to` if that is not NULL: [z][y][x] of out[], and with
+ * weights of the source the result of samples that have `mean` taken off. */
 static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], float *to, float mean)
 {
     const struct vp_convolve_params *p = j->p;
@@ -768,8 +768,8 @@ static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
     return true;
 }
 
-/* Weights of a node along an axis as a function that is linear between places: from at[i] to at[i + 1] - 1 (the first and
- * the last go on for ever) alpha[i] + beta[i] q. With `there` it is 0 where no samples are. */
+/* Weights of a node along an axis as a function that is linear between places: from at[i] to at[i + 1] - 1 (the
+ * first and the last go on for ever) alpha[i] + beta[i] q. With `there` it is 0 where no samples are. */
 struct pieces { int n; int64_t at[8]; double alpha[7], beta[7]; };
 
 static struct pieces pieces_of(const struct vp_convolve_job *j, int axis, int64_t node, bool there)
@@ -906,9 +906,10 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
         ++*b;
 }
 
-/* What is left to do of a box: runs of tiles along x. Whoever takes one makes first those spectra that it needs and nobody has
- * begun, which so are in the caches of a processor that reads them, and then waits for the others. He waits only for tiles that
- * were taken before his, so nobody waits in a circle, and there is no point where all wait for all. */
+/* What is left to do of a box: runs of tiles along x. Whoever takes one makes first those spectra that it needs and
+ * nobody has begun, which so are in the caches of a processor that reads them, and then waits for the others. He
+ * waits only for tiles that were taken before his, so nobody waits in a circle, and there is no point where all wait
+ * for all. */
 struct tasks {
     const struct vp_convolve_job *j;
     int64_t from[3], n[3];     /* tiles (of cells their numbers; else voxels, and how many tiles) */
@@ -980,7 +981,8 @@ static void make_spectrum(struct tasks *t, struct work *w, int64_t row, int64_t 
                 t->spectra + (row % t->ring * t->kinds + i) * w->s.spectrum);
 }
 
-/* Spectra a ... b of rows v[0] ... v[1] of nodes, as far as nobody has begun them; and if they are wanted, all of them. */
+/* Spectra a ... b of rows v[0] ... v[1] of nodes, as far as nobody has begun them; and if they are wanted, all of
+ * them. */
 static void make_spectra(struct tasks *t, struct work *w, const int64_t v[2], int64_t a, int64_t b, bool wanted)
 {
     for (int64_t row = v[0]; row <= v[1]; row++)

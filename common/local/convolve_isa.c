@@ -51,8 +51,8 @@ static bool load(float *to, const void *from, enum vp_type type, int64_t n)
     }
 }
 
-/* Whole lines of the cache past it: else every one of them would be fetched first, and those of rows that lie a power of
- * two apart would evict one another. */
+/* Whole lines of the cache past it: else every one of them would be fetched first, and those of rows that lie a
+ * power of two apart would evict one another. */
 static void store_f32(float *to, const float *from, int64_t n)
 {
     const int64_t head = -(int64_t)((uintptr_t)to / sizeof *to) & (LANES - 1);

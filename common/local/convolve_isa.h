@@ -34,8 +34,8 @@ struct vp_convolve_isa {
     bool (*load)(float *to, const void *from, enum vp_type type, int64_t n);
     /* Back: of f32 past the caches; of integers rounded and clamped. */
     void (*store)(void *to, enum vp_type type, const float *from, int64_t n);
-    /* n columns (a multiple of 16) of all rows, which lie `pitch` floats apart; a row is zeros where row[i] is NULL. The
-     * sums of columns go to `sum`. What is not finite is left, and makes a sum that is not. */
+    /* n columns (a multiple of 16) of all rows, which lie `pitch` floats apart; a row is zeros where row[i] is NULL.
+     * The sums of columns go to `sum`. What is not finite is left, and makes a sum that is not. */
     void (*load_rows)(float *to, int64_t pitch, const void *const *row, int64_t rows, int64_t at, enum vp_type type,
                       int64_t n, float *sum);
     /* f32 past the caches: rows of n, `stride` and `pitch` floats apart, each plus `more`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an image was before it was blurred: kernel "deconvolve" of run/op.h, by Richardson and Lucy's iteration, or as the
- * least squares that Wiener's filter gives, with one kernel or a grid of them.
+/* What an image was before it was blurred: kernel "deconvolve" of run/op.h, by Richardson and Lucy's iteration, or
+ * as the least squares that Wiener's filter gives, with one kernel or a grid of them.
  *
  * The unknown lies on a frame that is larger than the image by what a kernel reaches, and the image is a window on what
  * the kernels make of it: data = (A x) inside, and nothing is said of A x outside. So no voxel has to be made up, which
@@ -8,14 +8,14 @@
  * frame with zeros beyond it, A' its adjoint (correlation; weights of the source become those of the output, and the
  * other way round).
  *
- * VP_RICHARDSON_LUCY, from the mean of the data on: x <- x / (A' 1) A'(data / (A x + background)), with damping divided by
- * 1 - tv div(grad x / |grad x|) (Dey et al. 2006), with acceleration from a point ahead in the direction of the last
- * step (Biggs & Andrews 1997). Data below 0 count as 0.
+ * VP_RICHARDSON_LUCY, from the mean of the data on: x <- x / (A' 1) A'(data / (A x + background)), with damping
+ * divided by 1 - tv div(grad x / |grad x|) (Dey et al. 2006), with acceleration from a point ahead in the direction
+ * of the last step (Biggs & Andrews 1997). Data below 0 count as 0.
  *
  * VP_LEAST_SQUARES: the x with the least |A x - data|^2 + noise |x - mean|^2, by conjugate gradients.
  *
- * All iterations are made over the whole image, which is one box: it has to fit the memory. Sums over voxels are added up
- * row by row in one order, so threads change no bit. */
+ * All iterations are made over the whole image, which is one box: it has to fit the memory. Sums over voxels are
+ * added up row by row in one order, so threads change no bit. */
 #ifndef VP_DECONVOLVE_H
 #define VP_DECONVOLVE_H
 
@@ -38,7 +38,8 @@ struct vp_deconvolve_given {
     void *ctx;
 };
 
-/* op->params. One input, u8 u16 i16 f32, and on the CPU f64, for which all is done in f64; the result is the same or f32. */
+/* op->params. One input, u8 u16 i16 f32, and on the CPU f64, for which all is done in f64; the result is the same or
+ * f32. */
 struct vp_deconvolve_params {
     struct vp_deconvolve_given g; /* without what points to the kernels */
     enum vp_type in, out;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The iterations of deconvolution, written for samples REAL, f32 or f64: functions are called NAME(), a root is ROOT(); a
- * predicted sample is at least FLOOR of the largest (rounding errors of transforms are not much less), and conjugate gradients
- * end where the square of what is left is ENOUGH of what it was. No guard: deconvolve.c includes it once for each. */
+/* The iterations of deconvolution, written for samples REAL, f32 or f64: functions are called NAME(), a root is
+ * ROOT(); a predicted sample is at least FLOOR of the largest (rounding errors of transforms are not much less), and
+ * conjugate gradients end where the square of what is left is ENOUGH of what it was. No guard: deconvolve.c includes
+ * it once for each. */
 
 struct NAME(work) {
     const struct vp_deconvolve_params *p;

@@ -34,8 +34,8 @@
  * it. The clipped weights v = w + g (a + b j + c j^2) of derivatives, with the Gaussian g, are such that sum v = 0,
  * sum v j = 1 (order 1) or 0 (order 2), and sum v j^2 = 0 (order 1) or 2 (order 2): quadratics give the exact slope and
  * curvature up to the last voxel. The same holds inside, where order 1 needs no c, for its weights are odd. Where the
- * image has too few voxels for that along the axis (1 for order 1, 2 for order 2) the derivative is 0, and of two voxels
- * order 1 is their difference. */
+ * image has too few voxels for that along the axis (1 for order 1, 2 for order 2) the derivative is 0, and of two
+ * voxels order 1 is their difference. */
 #ifndef VP_GAUSS_H
 #define VP_GAUSS_H
 

@@ -46,8 +46,8 @@ int vp_moments_wiener(struct vp_op *op, double noise, const struct vp_footprint 
                       enum vp_type in, enum vp_type out, struct vp_err *err);
 
 /* Which samples are above the limit, as u8; a neighbourhood that crosses the edge has the samples that its rule makes.
- * Of integers the bits are those of exact arithmetic but for the roundings of the limit's own factors, the same on every
- * processor and device. */
+ * Of integers the bits are those of exact arithmetic but for the roundings of the limit's own factors, the same on
+ * every processor and device. */
 int vp_moments_above(struct vp_op *op, const struct vp_limit *limit, const struct vp_footprint *f, enum vp_edge edge,
                      const int64_t image[3], enum vp_type in, struct vp_err *err);
 

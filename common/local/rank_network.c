@@ -271,8 +271,8 @@ static void emit(struct vp_rank_program *p, struct homes *h, const struct net *n
     }
 }
 
-/* Inputs are in files of `each` from file 1 on; or (0) they are the first registers of file 0, used again when they have
- * been read. Outputs go to the file behind those. */
+/* Inputs are in files of `each` from file 1 on; or (0) they are the first registers of file 0, used again when they
+ * have been read. Outputs go to the file behind those. */
 static int assemble(struct vp_rank_program *p, const struct net *net, int each, const struct ref *output, int outputs)
 {
     const int taken = each ? 0 : net->inputs, file = each ? 1 + net->inputs / each : 1;

@@ -7,8 +7,8 @@
  * accumulated once: three combinations a voxel whatever the radius, of disjoint parts, nothing is ever taken away
  * again. Blocks start at the image's first voxel, so which parts are combined in which order depends on the place in
  * the image alone. Under a rule that makes samples up beyond the edges, the image is one that has these on every side,
- * and no window is cut. A ball is the sum of its spans along x: each row is accumulated once for every length of span, one
- * plane gives the discs for every |dz|, and each disc goes to the planes dz above and below. */
+ * and no window is cut. A ball is the sum of its spans along x: each row is accumulated once for every length of
+ * span, one plane gives the discs for every |dz|, and each disc goes to the planes dz above and below. */
 #ifndef VP_WINDOW_H
 #define VP_WINDOW_H
 

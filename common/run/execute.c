@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The executor. Planes of the stream are numbered through: plane g holds the pages of slice g % nz of the images of
- * time g / nz; those of the input by its nz. Plane g of that lies in slot g % window; what the oldest unfinished slab needs
- * is the low end of what must stay. All waiting is on one condition, all state that threads share is under one lock. */
+ * time g / nz; those of the input by its nz. Plane g of that lies in slot g % window; what the oldest unfinished
+ * slab needs is the low end of what must stay. All waiting is on one condition, all state that threads share is
+ * under one lock. */
 #include "run/execute_internal.h"
 #include "base/err.h"
 #include "base/progress.h"

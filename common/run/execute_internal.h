@@ -104,8 +104,8 @@ struct run {
     int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
 };
 
-/* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where the
- * output of a time begins, and its input. */
+/* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where
+ * the output of a time begins, and its input. */
 int64_t vp_run_time(const struct run *r, int64_t g);
 int64_t vp_run_start(const struct run *r, int64_t time);
 int64_t vp_run_input_start(const struct run *r, int64_t time);
@@ -132,7 +132,8 @@ int vp_run_write(void *ctx, struct vp_err *err);
 bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c);
 /* Under the lock. */
 void vp_run_column_done(struct run *r, struct slab *s);
-/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. out[] are two. */
+/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. out[] are
+ * two. */
 void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers);
 /* Of the boxes that are visited twice, the number of that one; and its entry, malloc'd. */

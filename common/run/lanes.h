@@ -13,7 +13,8 @@ struct vp_lanes;
 
 /* Whether the kind has a kernel for the types and parameters of every stage; else why not. */
 bool vp_lanes_have(const struct vp_kind *kind, const struct vp_chain *chain, char *why, size_t size);
-/* The step and halo of the only stage as its kernel asks for them, or as they are; of a longer chain nothing changes. */
+/* The step and halo of the only stage as its kernel asks for them, or as they are; of a longer chain nothing
+ * changes. */
 void vp_lanes_demand(const struct vp_kind *kind, struct vp_chain *chain);
 /* Device bytes of a worker. */
 uint64_t vp_lanes_bytes(const struct vp_kind *kind, const struct vp_chain *chain, const int64_t in[3],

@@ -59,8 +59,8 @@ struct vp_op {
     int from[VP_MAX_INPUTS]; /* where each input comes from: s >= 0 is the result of stage s of the chain, ~k is
                                 stack k of the program's inputs. All of type `in`. */
     enum vp_type in, out;
-    /* A second result of the same box, of samples of their own: run() and its like get two parts, out[0] and out[1], and
-     * a device two areas. The chain has no other stage. */
+    /* A second result of the same box, of samples of their own: run() and its like get two parts, out[0] and out[1],
+     * and a device two areas. The chain has no other stage. */
     bool twin;
     enum vp_type twin_out;
     int64_t border[3];     /* rows, columns and planes of zeros that the engine puts before what is made (0 or 1 of each):
@@ -77,9 +77,9 @@ struct vp_op {
 
     /* Bytes that run() needs beside its parts. NULL: none. */
     uint64_t (*scratch)(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads);
-    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the halo
-     * and clipped to what the inputs have, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`. In and out do not
-     * overlap. */
+    /* Fill `out` (two where there is a twin) from `in` (op->inputs parts, all of the same box: out->box grown by the
+     * halo and clipped to what the inputs have, or larger). `scratch` is aligned to 64 bytes. OpenMP with `threads`.
+     * In and out do not overlap. */
     int (*run)(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch,
                int threads, struct vp_err *err);
     /* Optional, for the CPU: parts of a column (equal in x and y) that follow each other along z, the first from z = 0
@@ -105,8 +105,8 @@ struct vp_op {
      * them is added in one way; if not, the bits must not depend on the boxes, which are the plan's parts. They are
      * counted x fastest, then y, z, channels, times. The stage is the chain's last, and the image's size is known. An
      * entry is at most summary() bytes and begins with their number, a uint64_t. solve() may hold `memory` bytes beside
-     * the entries; `box` is the size of all boxes but those at the image's upper ends. With run() there is another way, where an image fits in memory: one visit of boxes that are whole
-     * images. */
+     * the entries; `box` is the size of all boxes but those at the image's upper ends. With run() there is another
+     * way, where an image fits in memory: one visit of boxes that are whole images. */
     uint64_t (*summary)(const struct vp_op *op, const struct vp_box *box);
     int (*summarize)(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
                      void *scratch, int threads, struct vp_err *err);

@@ -39,10 +39,10 @@ struct vp_pages {
     struct vp_stats *stats;       /* stages "read", `stage`, "write"; may be NULL */
     struct vp_progress *progress; /* may be NULL */
     const char *stage;            /* "filter" */
-    /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In order, one
-     * call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of `out`), or -1.
-     * NULL: pages go on as they are (in_place). Where there is a height the n pages have `rows` rows each: all, or n
-     * is 1 and they are those from `row` on. */
+    /* n pages one after the other, the first being page `page`, from `in` to `out`; `in` may be overwritten. In
+     * order, one call at a time; may use OpenMP. How many pages of output it made (n, or fewer, at the front of
+     * `out`), or -1. NULL: pages go on as they are (in_place). Where there is a height the n pages have `rows` rows
+     * each: all, or n is 1 and they are those from `row` on. */
     int (*work)(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err);
     void *ctx;
     int64_t row, rows;

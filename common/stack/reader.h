@@ -68,7 +68,8 @@ static inline int vp_reader_next_f32(struct vp_reader *r, float *buf, struct vp_
 }
 
 /* The next n rows, of this page and of those that follow it, one after the other into buf: for who looks at a page in
- * pieces, and then reads nothing but rows to the page's end. Returns how many came before the end of the stack, or -1. */
+ * pieces, and then reads nothing but rows to the page's end. Returns how many came before the end of the stack, or
+ * -1. */
 int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err);
 
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */

@@ -41,8 +41,8 @@ static inline int vp_writer_page(struct vp_writer *w, const void *page, struct v
     return vp_writer_pages(w, 1, page, 1, err);
 }
 
-/* Append n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or nobody says how
- * many come, a page is collected first. Not mixed with the functions above within a page. */
+/* Append n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or nobody
+ * says how many come, a page is collected first. Not mixed with the functions above within a page. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
 
 /* Whether those rows are written as they come; otherwise pages are collected. */

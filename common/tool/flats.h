@@ -1,4 +1,5 @@
-/* The normalisation of counts (ct/normalize.h) as programs take it: its options, and flats, darks and a mask in files. */
+/* The normalisation of counts (ct/normalize.h) as programs take it: its options, and flats, darks and a mask in
+ * files. */
 #ifndef VP_FLATS_H
 #define VP_FLATS_H
 

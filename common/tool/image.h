@@ -55,10 +55,10 @@ struct vp_images {
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err);
 
-/* For operations that must know all pages before they make any: what comes from a pipe is copied (to memory, as far as a
- * quarter of it goes, else to $TMPDIR; the plan says where), so that it can be read again and its length is known. Of an
- * operation that can visit an image once (`once`), pages that stand alone go on coming one by one, but where one is so
- * large that it may not fit. */
+/* For operations that must know all pages before they make any: what comes from a pipe is copied (to memory, as far
+ * as a quarter of it goes, else to $TMPDIR; the plan says where), so that it can be read again and its length is
+ * known. Of an operation that can visit an image once (`once`), pages that stand alone go on coming one by one, but
+ * where one is so large that it may not fit. */
 int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct vp_err *err);
 
 /* One to three lengths of an option, in voxels: one value is for all axes; three are x, y, z; where pages stand alone

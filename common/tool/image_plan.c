@@ -187,8 +187,8 @@ static void by_rows(struct vp_image_job *j, bool yes, const int64_t size[3])
     j->problem.lines = yes;
 }
 
-/* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan that
- * is there. */
+/* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan
+ * that is there. */
 static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
                         struct vp_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What GCC's OpenMP runtime has to say, in our form: it prints and exits by itself. The Makefile lets the linker send its
- * calls here where the runtime is linked statically. */
+/* What GCC's OpenMP runtime has to say, in our form: it prints and exits by itself. The Makefile lets the linker
+ * send its calls here where the runtime is linked statically. */
 #include "base/err.h"
 #include "tool/tool.h"
 

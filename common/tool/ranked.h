@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session (tool/session.h) that is one of several ranks: the same input, geometry and volume on each; this one's part of
- * the work, and of the file. */
+/* A session (tool/session.h) that is one of several ranks: the same input, geometry and volume on each; this one's
+ * part of the work, and of the file. */
 #ifndef VP_RANKED_H
 #define VP_RANKED_H
 
@@ -22,8 +22,8 @@ extern const struct vp_opt vp_ranked_options[];
 
 struct vp_ranked;
 
-/* Before the input is opened: find the other ranks. *r stays NULL where this process is alone and no plan for several is
- * asked for. Threads and memory that nobody gave a number are shared with the other ranks of the host. */
+/* Before the input is opened: find the other ranks. *r stays NULL where this process is alone and no plan for
+ * several is asked for. Threads and memory that nobody gave a number are shared with the other ranks of the host. */
 int vp_ranked_open(struct vp_ranked **r, struct vp_run *run, const struct vp_ranked_params *p, struct vp_err *err);
 /* How many. NULL: one. */
 int vp_ranked_count(const struct vp_ranked *r);

@@ -35,7 +35,8 @@ struct vp_ranked {
 int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
 int vp_ranked_no_file(const char *name, struct vp_err *err);
 
-/* What is asked for, of all ranks; then the grid, and this rank's plan on it; and what is expected of it, for --plan. */
+/* What is asked for, of all ranks; then the grid, and this rank's plan on it; and what is expected of it, for
+ * --plan. */
 int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp_run *run, struct vp_err *err);
 int vp_ranked_choose(struct vp_ranked *r, struct vp_session *s, struct vp_err *err);
 void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run);

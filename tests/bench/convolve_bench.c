@@ -211,7 +211,8 @@ static void grid_close(struct grid *g)
     free(g->scratch);
 }
 
-/* ---- processes of one thread each, beside one another: what the processors can do if nothing had to be waited for ---- */
+/* ---- processes of one thread each, beside one another: what the processors can do if nothing had to be waited for
+ * ---- */
 
 enum { MOST_PROCESSES = 256 };
 
@@ -223,8 +224,8 @@ static double median(double *x, int n)
     return x[n / 2];
 }
 
-/* For each byte that comes in: the median seconds of a run of an image of its own ('g'), or of transforms in the first-level
- * cache. */
+/* For each byte that comes in: the median seconds of a run of an image of its own ('g'), or of transforms in the
+ * first-level cache. */
 static void serve(int in, int out, int64_t size, int64_t nodes, int runs)
 {
     struct vp_err err = VP_ERR_INIT;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `make model`: micro-benchmarks of this machine in the form that `ct-fdk --model FILE` reads (common/ct/mesh.h). Started
- * by mpirun or srun, with as many ranks on a host as there will be, it measures them all at once: what ranks of a host
- * share (storage) is added up, of what each has for itself the slowest counts, and what passes between ranks is there only
- * then. Files lie in DIR ($TMPDIR or /tmp), which should be where projections and volumes will be: they are read back from
- * storage, not from memory, where the system can be told so. usage: model [DEVICE [DIR]] */
+/* `make model`: micro-benchmarks of this machine in the form that `ct-fdk --model FILE` reads (common/ct/mesh.h).
+ * Started by mpirun or srun, with as many ranks on a host as there will be, it measures them all at once: what ranks
+ * of a host share (storage) is added up, of what each has for itself the slowest counts, and what passes between
+ * ranks is there only then. Files lie in DIR ($TMPDIR or /tmp), which should be where projections and volumes will
+ * be: they are read back from storage, not from memory, where the system can be told so. usage: model [DEVICE [DIR]] */
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/backproject.h"
@@ -141,8 +141,8 @@ static void measure_copies(const struct vp_kind *k, int device)
     k->host_free(here);
 }
 
-/* n^3 voxels from views of nu x nu samples. On the CPU half of the slices, as a slab: the volume as a whole has a mirror
- * plane that makes it faster. Returns voxels updated a second. */
+/* n^3 voxels from views of nu x nu samples. On the CPU half of the slices, as a slab: the volume as a whole has a
+ * mirror plane that makes it faster. Returns voxels updated a second. */
 static double measure_work(const struct vp_kind *k, int device, int n, int nu, int views)
 {
     const int threads = omp_get_max_threads(), slices = k->on_host ? n / 2 : n;

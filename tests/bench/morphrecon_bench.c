@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Morphological reconstruction in memory: ours with 1 and 2 threads (and all), and two ways that others take, which are
  * the references of the tests: Vincent's hybrid algorithm and the priority order. Minima of several rounds; results are
- * compared. Where there is a GPU, its time from samples to samples in its own memory. `morphrecon_bench NAME...` measures
- * these rows only, with --ours before them without the references; `morphrecon_bench --write DIR NAME` leaves the images
- * as DIR/marker and DIR/mask and says what they are (peers.py gives them to others). */
+ * compared. Where there is a GPU, its time from samples to samples in its own memory. `morphrecon_bench NAME...`
+ * measures these rows only, with --ours before them without the references; `morphrecon_bench --write DIR NAME`
+ * leaves the images as DIR/marker and DIR/mask and says what they are (peers.py gives them to others). */
 #include "../unit/morphrecon_ref.h"
 #include "base/err.h"
 #include "base/size.h"

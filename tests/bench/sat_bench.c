@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Summed area tables in memory: seconds and rates (input read once, table written once) with 1 and 2 threads, for each
- * instruction set, beside memcpy of as many bytes, and beside the three-pass algorithm: the sums of every band's columns,
- * their prefix sums from band to band, then each band from what is above it. That one reads the input twice, so of the
- * bandwidth B it can get (in + out) / (2 in + out); it is what a table cost before carries went through one pass. All
- * results are compared. Minima of several rounds that take the contenders in turn. tests/bench/peers.py has OpenCV's.
- * usage: sat_bench [SIZE [ROUNDS]] */
+ * instruction set, beside memcpy of as many bytes, and beside the three-pass algorithm: the sums of every band's
+ * columns, their prefix sums from band to band, then each band from what is above it. That one reads the input
+ * twice, so of the bandwidth B it can get (in + out) / (2 in + out); it is what a table cost before carries went
+ * through one pass. All results are compared. Minima of several rounds that take the contenders in turn.
+ * tests/bench/peers.py has OpenCV's. usage: sat_bench [SIZE [ROUNDS]] */
 #include "base/err.h"
 #include "base/size.h"
 #include "base/stats.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A table of more than 2^31 samples through the program, pipe to pipe in 512 MiB, every entry against what it must be: the
- * image is f(y) g(x) + h(y) k(x) of random f, g, h, k, so with capitals for their sums its table is F G + H K. Nothing is
- * stored but rows. Also modulo 2^32. img-sat is looked up in PATH.
- * usage: sat_large_bench [SIZE [OPTION...]] (50000; options for img-sat) */
+/* A table of more than 2^31 samples through the program, pipe to pipe in 512 MiB, every entry against what it must
+ * be: the image is f(y) g(x) + h(y) k(x) of random f, g, h, k, so with capitals for their sums its table is F G + H
+ * K. Nothing is stored but rows. Also modulo 2^32. img-sat is looked up in PATH. usage: sat_large_bench [SIZE
+ * [OPTION...]] (50000; options for img-sat) */
 #include "base/size.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The three passes of summed area tables as they were made before carries went through one: first every tile tells the sums
- * of its rows, and its last row (sums_kernel), then these are added up along x (rows_kernel) and down the image
- * (columns_kernel), which are small; then every tile is made once more, now with what is left of it and above it
- * (table_kernel). The samples are read twice, and nobody waits for anybody. Tiles are those of cuda/sat.cuh, in the same
- * order of additions, so the bits are the same. For sat_gpu.cu alone. */
+/* The three passes of summed area tables as they were made before carries went through one: first every tile tells
+ * the sums of its rows, and its last row (sums_kernel), then these are added up along x (rows_kernel) and down the
+ * image (columns_kernel), which are small; then every tile is made once more, now with what is left of it and above
+ * it (table_kernel). The samples are read twice, and nobody waits for anybody. Tiles are those of cuda/sat.cuh, in
+ * the same order of additions, so the bits are the same. For sat_gpu.cu alone. */
 #ifndef VP_SAT_THREE_CUH
 #define VP_SAT_THREE_CUH
 
@@ -16,8 +16,8 @@ namespace three
 
 using namespace sat;
 
-/* What the kernels share, of each plane: the sums of the rows of tiles, then of all to the left (across x high); the last
- * rows of tiles, and what is above them (down x wide). */
+/* What the kernels share, of each plane: the sums of the rows of tiles, then of all to the left (across x high); the
+ * last rows of tiles, and what is above them (down x wide). */
 struct sums { void *rows, *ends, *above; int64_t per_plane; };
 
 template <class A> __device__ __forceinline__ A *of_plane(void *p, const sums &m, int64_t plane)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded, it makes one call fail that a program counts on. $FAULT is CALL:N:HOW, for the N-th call of that name: HOW is
- * an errno, "short" (half of the bytes are read or written) or "end" (none). $FAULT_COUNT names a file that gets the
- * number of calls of each name at the end. Calls before main(), and in what FAULT_COUNT itself does, are not counted. */
+/* Preloaded, it makes one call fail that a program counts on. $FAULT is CALL:N:HOW, for the N-th call of that name:
+ * HOW is an errno, "short" (half of the bytes are read or written) or "end" (none). $FAULT_COUNT names a file that
+ * gets the number of calls of each name at the end. Calls before main(), and in what FAULT_COUNT itself does, are
+ * not counted. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of boxes (img-sat --boxes), and images of ones for it: every box that is accepted lies in the image, and sums up
- * to its size. */
+/* A list of boxes (img-sat --boxes), and images of ones for it: every box that is accepted lies in the image, and
+ * sums up to its size. */
 #include "fuzz.h"
 #include "image/boxes.h"
 #include "stack/outfile.h"

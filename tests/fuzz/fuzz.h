@@ -1,5 +1,5 @@
-/* A fuzz target: what it must hold for any bytes. libFuzzer makes the bytes up (`make fuzz`); replay.c goes through those
- * that are kept in corpus/ (`make check`). */
+/* A fuzz target: what it must hold for any bytes. libFuzzer makes the bytes up (`make fuzz`); replay.c goes through
+ * those that are kept in corpus/ (`make check`). */
 #ifndef VP_FUZZ_H
 #define VP_FUZZ_H
 

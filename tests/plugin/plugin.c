@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plugin for tests, in the place of voxpipe-cuda.so: its devices are pretended (unit/pretend.h), so that whole programs
- * go the way to a device on machines without one. What a device computes there is the operation's own code for the CPU:
- * the bytes must be the same. */
+/* A plugin for tests, in the place of voxpipe-cuda.so: its devices are pretended (unit/pretend.h), so that whole
+ * programs go the way to a device on machines without one. What a device computes there is the operation's own code
+ * for the CPU: the bytes must be the same. */
 #include "../unit/pretend.h"
 #include "../unit/sat_apply.h"
 #include "build.h"
@@ -19,7 +19,8 @@ __attribute__((visibility("default"))) int vp_plugin_show(const int *device, int
     return 0;
 }
 
-/* As many as $VOXPIPE_PRETEND says; 3 if it says nothing. Of those that are shown, up to the first that is not there. */
+/* As many as $VOXPIPE_PRETEND says; 3 if it says nothing. Of those that are shown, up to the first that is not
+ * there. */
 static int count(void)
 {
     const char *n = getenv("VOXPIPE_PRETEND");

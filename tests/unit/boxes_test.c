@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over boxes: of samples of every kind and type, against sums that are not rounded either but kept in another way, by
- * every instruction set, by threads, row by row and all at once. */
+/* Sums over boxes: of samples of every kind and type, against sums that are not rounded either but kept in another
+ * way, by every instruction set, by threads, row by row and all at once. */
 #include "test.h"
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution against the sum that defines it in float64, for every method, edge and model of weights; pieces of an image
- * against the whole; transforms against theirs. */
+/* Convolution against the sum that defines it in float64, for every method, edge and model of weights; pieces of an
+ * image against the whole; transforms against theirs. */
 #include "base/err.h"
 #include "base/fft.h"
 #include "base/fft64.h"
@@ -481,7 +481,8 @@ static void test_nan(void)
 
 /* ---- transforms ---- */
 
-/* How far a delta at d, weighed as the kernel that is 1/2 at e and at -e would weigh it (1 if that is one place), is off. */
+/* How far a delta at d, weighed as the kernel that is 1/2 at e and at -e would weigh it (1 if that is one place), is
+ * off. */
 static double weighed(const struct vp_line_isa *isa, const struct vp_line *l, float *x, float *k, int64_t d, int64_t e)
 {
     const int64_t n = l->n, w = isa->lanes;
@@ -498,8 +499,8 @@ static double weighed(const struct vp_line_isa *isa, const struct vp_line *l, fl
     return off;
 }
 
-/* A transform evaluates at the roots, in whatever order, and the way back gives what was there times n; any two values of
- * the product of two transforms are those of a cyclic convolution. */
+/* A transform evaluates at the roots, in whatever order, and the way back gives what was there times n; any two
+ * values of the product of two transforms are those of a cyclic convolution. */
 static void test_lines(void)
 {
     struct vp_err err = VP_ERR_INIT;

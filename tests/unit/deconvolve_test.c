@@ -209,7 +209,8 @@ static void tell(void *ctx, int64_t page, int64_t iteration, double residual, bo
     t->ended += last;
 }
 
-/* Points on a floor, blurred: every way brings them nearer to what they were; acceleration and stopping do what they say. */
+/* Points on a floor, blurred: every way brings them nearer to what they were; acceleration and stopping do what they
+ * say. */
 static void test_points(void)
 {
     enum { N = 64 };
@@ -259,7 +260,8 @@ static void test_points(void)
     CHECK(quick < plain);
 }
 
-/* A constant is one, up to the edges; so it is where samples are missing, and beside something bright beyond an edge. */
+/* A constant is one, up to the edges; so it is where samples are missing, and beside something bright beyond an
+ * edge. */
 static void test_edges(void)
 {
     enum { NX = 50, NY = 40 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pretended ranks for tests: threads of one process that pass bytes. They are as late as the rules allow: what is sent is
- * copied when its sender or its taker asks the so-manieth time, not before, and where something will be taken there is
- * rubbish until then. So whoever uses memory before a message is done, or changes it, finds or sends rubbish. */
+/* Pretended ranks for tests: threads of one process that pass bytes. They are as late as the rules allow: what is
+ * sent is copied when its sender or its taker asks the so-manieth time, not before, and where something will be
+ * taken there is rubbish until then. So whoever uses memory before a message is done, or changes it, finds or sends
+ * rubbish. */
 #ifndef VP_TEST_RANKS_H
 #define VP_TEST_RANKS_H
 

@@ -19,8 +19,8 @@ static double want_sum(const double *a, int n)
     return n == 1 ? a[0] : want_sum(half, n / 2);
 }
 
-/* A tile at column x0 and row y0 of an image, of `high` of its `tall` rows, in the order that is written down: r, and of
- * each row what it adds to h. */
+/* A tile at column x0 and row y0 of an image, of `high` of its `tall` rows, in the order that is written down: r,
+ * and of each row what it adds to h. */
 static void want_tile(const double *a, double r[][128], double *h, int64_t nx, int64_t x0, int64_t y0, int high,
                       int tall)
 {

@@ -1387,8 +1387,8 @@ static void many_at_once(void)
     free(bytes);
 }
 
-/* One opens the file, two join it; pages are dealt out. Nothing has the name before the first one closes, which knows how
- * many rows there should be; who joined and gives up takes the file away. */
+/* One opens the file, two join it; pages are dealt out. Nothing has the name before the first one closes, which
+ * knows how many rows there should be; who joined and gives up takes the file away. */
 static void by_several(const char *path, const struct vp_stack *s, const struct vp_writer_options *o, const char *all,
                        const char *want)
 {
