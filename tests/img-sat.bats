@@ -173,6 +173,9 @@ printed() {
         && $j->[4]{y}[1] == 11 && $j->[4]{count} == 2)' <<<"$output"
     fails 1 "line 1: x 3:32: expected a part of 0:31" img-sat --boxes <(echo 3:32 1:2) a.tif
     fails 1 "line 2: expected [NAME] X0:X1 Y0:Y1 [IMAGE]" img-sat --boxes <(printf 'a 1:2 3:4\nb 1:2\n') a.tif
+    fails 1 "line 1: expected [NAME] X0:X1 Y0:Y1 [IMAGE]" img-sat --boxes <(printf 'a 1-2 3-4\nb 1:2 3:4\n') a.tif
+    ok img-sat --boxes <(printf 'name,x0:x1,y0:y1,page\nb,1:2,3:4,0\n') a.tif
+    [ "${#lines[@]}" = 2 ]
     fails 1 "box a: image 5: expected 0 to 4" img-sat --boxes <(echo a 1:2 3:4 5) a.tif
     fails 1 "no box" img-sat --boxes /dev/null a.tif
     fails 1 "nothing" img-sat --boxes nothing a.tif

@@ -16,6 +16,7 @@
 #include "run/pages.h"
 #include "stack/outfile.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
@@ -63,10 +64,10 @@ static int parse_line(struct vp_box_wanted *box, char *line, int64_t number, boo
     int64_t n = fields_of(line, field), at = 0, lo, hi;
     if (n == 0 || field[0][0] == '#')
         return 0;
-    bool words = first;
+    bool words = first; /* "name x0:x1 y0:y1" is, "a 0-5 0-5" is a mistake */
     for (int64_t i = 0; i < n && i <= MAX_FIELDS; i++)
-        words = words && !strchr(field[i], ':');
-    if (words && !parse_range(field[0], &lo, &hi, true))
+        words = words && (isalpha((unsigned char)*field[i]) || *field[i] & 0x80);
+    if (words)
         return 0;
     *box = (struct vp_box_wanted){.image = VP_EVERY, .hi = {1, 1, 1}};
     const bool named = !(strchr(field[0], ':') && parse_range(field[0], &lo, &hi, false));
