@@ -193,7 +193,7 @@ __device__ inline void load_row(const row_args &a, int64_t view, int v, const fl
         });
     }
     if (a.weight && a.fan) {
-        /* the host's arithmetic (weight_row of ct/filter.c), operation by operation */
+        /* the host's arithmetic (vp_filter_weight_row), operation by operation */
         const float *const w = a.weight + view * a.n_weight, last = (float)(a.n_weight - 1), row = (float)v;
         const struct vp_filter_fan f = a.fan[view];
         each<R>([&](auto i) {

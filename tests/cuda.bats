@@ -101,7 +101,7 @@ parallel='--beam parallel --detector 160x128 --pitch 1'
     local bp=(ct-backproject -q -g geometry --volume 320x320x75 --voxel 0.337333 noise.tif)
     "${bp[@]}" --device cuda:0 --plan >plan
     cat plan
-    # devices that have them (see choose() in cuda/backproject_choice.cu) plan them up to s = 1.23, and must to 1.25
+    # devices that have them (see choose() in cuda/backproject.cu) plan them up to s = 1.23, and must to 1.25
     if "${bp[@]}" --voxel 0.333333 --device cuda:0 --plan | grep -q tiles; then
         grep -q "s 1, 16 slices a thread, tensor tiles" plan
     fi

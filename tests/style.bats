@@ -63,7 +63,7 @@ bends() {
     bends common/run/plan.c '#include "local/gauss.h"'
     bends common/stack/reader.h 'struct vp_run;'
     bends common/image/select.c 'int vp_select(const struct vp_run *run);'
-    bends cuda/gauss.cu '#include "tool/image.h"'
+    bends cuda/math.cu '#include "tool/image.h"'
     bends tools/img-gauss.c '#include "device/choose.h"'
     mkdir -p house/common/attic
     run perl "$ROOT/tests/layers.pl" house

@@ -10,7 +10,7 @@
  * On the CPU a part is worked on where it lies in the window. On a device parts are copied; those of one column follow
  * each other along z, and the planes that two of them share stay on the device. If there is a worker for every column
  * (`stream`), they stay from slab to slab, so that every plane is copied once. On the CPU a stream means that the
- * operation keeps what it has made of the planes (keeps() in local.h), if it can: then no slab does it again. */
+ * operation keeps what it has made of the planes (keeps() in op.h), if it can: then no slab does it again. */
 #ifndef VP_PLAN_H
 #define VP_PLAN_H
 
