@@ -62,12 +62,6 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-/* Whether all samples of a stack are the same. */
-struct flatness {
-    unsigned char first[8];
-    bool seen, varies;
-};
-
 struct job {
     const struct vp_select *select;
     const struct vp_pages *pages;
@@ -78,23 +72,12 @@ struct job {
     double scale[2];
     int64_t lost;             /* clamped, or NaN to integer */
     struct vp_extent extent;
-    struct flatness before, after;
+    struct vp_flatness before, after;
 };
 
 static int64_t samples(const struct job *j, int n)
 {
     return n * (j->select->x1 - j->select->x0) * j->pages->rows;
-}
-
-/* Look whether samples differ: memcmp ends at the first that does, so this costs nothing on pictures. */
-static void watch(struct flatness *f, const void *samples, size_t size, int64_t n)
-{
-    const char *const s = samples;
-    if (n < 1 || f->varies)
-        return;
-    f->varies = (f->seen && memcmp(f->first, s, size)) || memcmp(s, s + size, (size_t)(n - 1) * size);
-    memcpy(f->first, s, size);
-    f->seen = true;
 }
 
 static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
@@ -117,8 +100,8 @@ static int convert(void *ctx, int64_t page, int n, void *in, void *out, struct v
                         : vp_convert(to, j->to, part, from, m, j->gain, j->offset);
     }
     j->lost += lost;
-    watch(&j->before, in, vp_type_size(from), total);
-    watch(&j->after, out, vp_type_size(j->to), total);
+    vp_flatness_add(&j->before, in, from, total);
+    vp_flatness_add(&j->after, out, j->to, total);
     return n;
 }
 

@@ -292,6 +292,17 @@ void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, 
     e->max = max + 0.0;
 }
 
+void vp_flatness_add(struct vp_flatness *f, const void *samples, enum vp_type type, int64_t n)
+{
+    const char *const s = samples;
+    const size_t size = vp_type_size(type);
+    if (n < 1 || f->varies)
+        return;
+    f->varies = (f->seen && memcmp(f->first, s, size)) || memcmp(s, s + size, (size_t)(n - 1) * size);
+    memcpy(f->first, s, size);
+    f->seen = true;
+}
+
 /* ---- counting ---- */
 
 /* Each thread has its own counters; above this many bytes in all, fewer threads count. */

@@ -38,6 +38,14 @@ struct vp_extent {
 };
 void vp_extent_add(struct vp_extent *e, const void *samples, enum vp_type type, int64_t n);
 
+/* Whether all samples are the same to the bit. Zero-initialise ({0}). Looks no further than the first that differs, so
+ * pictures cost nothing. */
+struct vp_flatness {
+    unsigned char first[8];
+    bool seen, varies;
+};
+void vp_flatness_add(struct vp_flatness *f, const void *samples, enum vp_type type, int64_t n);
+
 /* Counts in `bins` counters that several threads fill. For the types below. */
 struct vp_counter {
     int64_t *count;

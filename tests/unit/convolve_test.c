@@ -8,6 +8,7 @@
 #include "local/convolve_internal.h"
 #include "local/gauss.h"
 #include "boxes.h"
+#include "samples.h"
 #include "test.h"
 
 #include <complex.h>
@@ -21,17 +22,6 @@ static double uniform(void)
 }
 
 /* ---- the definition ---- */
-
-static double sample(const void *image, enum vp_type type, int64_t i)
-{
-    switch (type) {
-    case VP_U8: return ((const uint8_t *)image)[i];
-    case VP_U16: return ((const uint16_t *)image)[i];
-    case VP_I16: return ((const int16_t *)image)[i];
-    case VP_F64: return ((const double *)image)[i];
-    default: return ((const float *)image)[i];
-    }
-}
 
 struct setting {
     struct vp_convolve_given g;
