@@ -140,11 +140,7 @@ static int worker_main(void *ctx, struct vp_err *err)
 {
     struct worker *w = ctx;
     const struct vp_plan *plan = w->r->plan;
-    const int rc = !plan->device ? vp_run_cpu(w, err)
-                   : !w->device  ? 0
-                   : plan->offset ? vp_run_segments(w, err)
-                                  : vp_run_device(w, err);
-    return ended_beside(w->r, rc, err);
+    return ended_beside(w->r, !plan->device ? vp_run_cpu(w, err) : w->device ? vp_run_device(w, err) : 0, err);
 }
 
 static int run_threads(struct run *r, struct vp_err *err)
@@ -199,17 +195,12 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
-    if (r->plan->stream && !r->plan->device && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    if (r->plan->offset && !(r->carried = calloc((size_t)columns, sizeof *r->carried)))
+    r->goes_on = r->plan->stream && !r->plan->device;
+    if ((r->goes_on || r->plan->offset) && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const int rc = run_threads(r, err);
-    for (int64_t i = 0; r->carried && i < columns; i++)
-        free(r->carried[i].value);
-    free(r->carried);
-    r->carried = NULL;
     for (int64_t i = 0; r->kept && i < columns; i++)
-        free(r->kept[i]);
+        free(r->kept[i].value);
     free(r->kept);
     r->kept = NULL;
     return rc;
@@ -223,7 +214,6 @@ static void tell(struct run *r, double elapsed)
 
     for (int i = 0; i < r->plan->workers; i++) {
         struct worker *w = &r->worker[i];
-        vp_run_close_device(w);
         work += w->work_s;
         parts += w->parts;
         if (!r->plan->device)
@@ -348,12 +338,8 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
         if (!rc)
             tell(r, vp_now() - t);
     }
-    for (int i = 0; i < VP_MAX_WORKERS; i++) {
-        struct worker *w = &r->worker[i];
-        vp_run_close_device(w);
-        for (int l = 0; l < VP_MAX_LANES; l++)
-            free(w->lane[l].pointers);
-    }
+    for (int i = 0; i < VP_MAX_WORKERS; i++)
+        vp_lanes_close(r->worker[i].device);
     release(r);
     pthread_cond_destroy(&r->moved);
     pthread_mutex_destroy(&r->lock);

@@ -89,7 +89,7 @@ static bool finished(const struct run *r)
 /* The next column for a worker. Under the lock. */
 static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
 {
-    if (!r->plan->stream || r->kept) {
+    if (!r->plan->stream || r->goes_on) {
         for (int64_t i = r->done; i <= r->made; i++) {
             if (i == r->made && !make_slab(r, patient))
                 return false;
@@ -169,7 +169,7 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
         const int64_t first = r->before[a], end = first + r->input_n[a];
         i.lo[a] = r->whole[a] ? first : vp_max64(first, o.lo[a] - r->halo[a]);
         i.hi[a] = r->whole[a] ? end : vp_min64(end, o.hi[a] + r->halo[a]);
-        if (a == 2 && r->kept && o.lo[2] > 0)
+        if (a == 2 && r->goes_on && o.lo[2] > 0)
             i.lo[2] = vp_min64(end, o.lo[2] + r->halo[2]); /* the part before has had the others */
     }
     /* planes of the stream: of input, and of the slab */
