@@ -85,12 +85,6 @@ static void refuse(struct search *s, const struct vp_plan *plan, int by, double 
     s->refused[by] = fmin(s->refused[by], seconds);
 }
 
-/* Whether there may be bands. */
-static bool can_band(const struct vp_plan_model *m)
-{
-    return (m->p->rows || m->flow) && !m->whole[1];
-}
-
 static bool consider(struct search *s, struct vp_plan *plan)
 {
     s->m->looks++;
@@ -151,12 +145,6 @@ static struct vp_plan cpu_plan(const struct vp_plan_model *m, int64_t band)
     return plan;
 }
 
-/* Whether there are streams on the CPU. */
-static bool can_go_on(const struct vp_plan_model *m)
-{
-    return !m->device && m->stages == 1 && m->p->chain->stage[0].keeps && !m->whole[2];
-}
-
 static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *slab, int slabs)
 {
     const struct vp_plan_model *m = s->m;
@@ -165,7 +153,7 @@ static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *sla
         plan.part[2] = vp_min64(plan.slab, m->image[2]);
         plan.stream = false;
         consider_buffers(s, plan);
-        plan.stream = can_go_on(m);
+        plan.stream = m->streams;
         if (plan.stream)
             consider_buffers(s, plan);
     }
@@ -175,19 +163,15 @@ static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *sla
 static double least_cost(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
 {
     const struct vp_problem *p = m->p;
-    const struct vp_rates *rates = m->rates;
-    const double ny = (double)m->image[1];
-    const double read = m->voxels * vp_plan_rows(m, plan) / ny * (double)p->stored_in * rates->read;
-    const double write = m->voxels * (double)p->stored_out * rates->write;
+    const double read = vp_plan_rows(m, plan) / (double)m->image[1] * m->read;
     if (!m->device) {
         const double busy = vp_plan_work(m, plan, depth);
-        return fmax(fmax((busy + read + write) / p->threads, read), write) + busy / p->threads;
+        return fmax(fmax((busy + read + m->write) / p->threads, read), m->write) + busy / p->threads;
     }
-    const double lx = vp_plan_looked(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
-    const double ly = vp_plan_looked(m->image[1], plan->part[1], (double)m->halo[1], m->whole[1]);
+    const double copied = vp_plan_across(m, plan) / ((double)m->image[0] * (double)m->image[1]);
     const double in = (double)(m->in_size * (size_t)p->chain->stacks);
-    return (m->voxels * (lx * ly / ((double)m->image[0] * ny) * in + (double)m->out_size) * rates->bus
-            + vp_plan_work(m, plan, depth) / rates->device_cores) / p->devices + (read + write) * 0.1;
+    return (m->voxels * (copied * in + (double)m->out_size) * m->rates->bus
+            + vp_plan_work(m, plan, depth) / m->rates->device_cores) / p->devices + (read + m->write) * 0.1;
 }
 
 /* Whether the host can hold slabs of so many planes of these columns. */
@@ -237,7 +221,7 @@ static void search_slabs(struct search *s, struct vp_plan plan, int64_t deepest,
             plan.part[2] = depth;
             plan.stream = false;
             consider_buffers(s, plan);
-            plan.stream = (cuts == 1 || cuts == least) && !m->whole[2];
+            plan.stream = (cuts == 1 || cuts == least) && m->streams;
             if (plan.stream)
                 consider_buffers(s, plan);
         }
@@ -309,7 +293,7 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
             const int64_t now[5] = {from.part[0], from.part[1], from.slab, from.part[2], from.band};
             const bool fixed[5] = {!m->device || m->whole[0] || p->chunk[0], !m->device || m->whole[1] || p->chunk[1],
                                    m->whole[2] || (!m->device && p->chunk[2]) || vp_plan_flows(m, &from),
-                                   !m->device || from.stream || m->whole[2] || p->chunk[2], !can_band(m)};
+                                   !m->device || from.stream || m->whole[2] || p->chunk[2], !m->bands};
             if (fixed[axis])
                 continue;
             const int64_t step[5] = {m->step[0], m->step[1], m->step[2], m->step[2], m->step[1]};
@@ -320,7 +304,7 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
             for (int i = at > NEAR ? at - NEAR : 0; i < count && i <= at + NEAR && !tired(s); i++) {
                 struct vp_plan plan = from;
                 change(m, &plan, axis, size[i]);
-                const bool both = m->device ? !m->whole[2] && !p->chunk[2] : can_go_on(m);
+                const bool both = m->streams && !(m->device && p->chunk[2]);
                 for (int way = 0; way <= both; way++) { /* along z */
                     if (way) {
                         plan.stream = !plan.stream;
@@ -362,7 +346,7 @@ static void search_columns(struct search *s, struct sizes *l, double step, struc
     const struct vp_problem *p = m->p;
     const int slabs = thin(l->slab, sizes_of(m->n, 0, m->step[2], l->slab), ROUGH);
     const int64_t wide = m->whole[0] ? m->image[0] : p->chunk[0];
-    const int64_t high = can_band(m) ? 0 : m->image[1];
+    const int64_t high = m->bands ? 0 : m->image[1];
     const int wides = thin(l->wide, sizes_of(m->image[0], wide, m->step[0], l->wide), step);
     const int bands = thin(l->band, sizes_of(m->image[1], high, m->step[1], l->band), step);
     for (int b = 0; b < bands && !tired(s); b++) {
@@ -435,7 +419,7 @@ static int search(struct search *s, struct vp_err *err)
         search_device(s, l);
     } else {
         const int slabs = thin(l->slab, sizes_of(m->n, p->chunk[2], m->step[2], l->slab), FINE);
-        const int64_t whole = can_band(m) ? 0 : m->image[1];
+        const int64_t whole = m->bands ? 0 : m->image[1];
         const int bands = thin(l->band, sizes_of(m->image[1], whole, m->step[1], l->band), FINE);
         s->enough = ROUGH_LOOKS;
         for (int b = 0; b < bands && !tired(s); b++) {
@@ -464,8 +448,8 @@ static uint64_t least_memory(struct vp_plan_model *m)
     m->p = &roomy;
     const int64_t given_slab = m->whole[2] ? m->image[2] : vp_min64(roomy.chunk[2], m->n);
     for (int64_t slab = given_slab ? given_slab : 1; slab <= m->n; slab += slab < 32 ? 1 : slab) {
-        for (int stream = can_go_on(m); stream >= 0; stream--) {
-            const int64_t band = can_band(m) ? vp_min64(m->step[1], m->image[1]) : m->image[1];
+        for (int stream = m->streams; stream >= 0; stream--) {
+            const int64_t band = m->bands ? vp_min64(m->step[1], m->image[1]) : m->image[1];
             struct vp_plan plan = cpu_plan(m, band);
             plan.slab = vp_plan_flows(m, &plan) ? 1 : snap(slab, m->step[2], m->n);
             plan.part[2] = vp_min64(plan.slab, m->image[2]);
@@ -496,7 +480,7 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *given, bool 
     const int rc = search(&s, err);
     if (!rc && !s.found && !m.device)
         s.host = least_memory(&m);
-    free(m.reach);
+    free(m.stage);
     if (rc)
         return -1;
     if (s.found) {
