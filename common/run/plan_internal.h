@@ -15,6 +15,7 @@ struct vp_plan_model {
     int64_t less;               /* planes that the image has less than the input */
     int64_t halo[3], step[3];
     bool whole[3];
+    int64_t given[3];           /* sizes of parts where there is no choice, else 0 */
     bool carries;               /* a value along z: no part by itself */
     const struct vp_op *twice;  /* parts are boxes that this operation visits twice */
     bool boxed;                 /* that are given: those of its step */
@@ -44,14 +45,10 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
 double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth);
 /* Voxels that all parts look at across x and y, each with its halo. */
 double vp_plan_across(const struct vp_plan_model *m, const struct vp_plan *plan);
-/* Whether the bands of such a plan follow each other; and how many planes the stream has then, else `planes`. */
-static inline bool vp_plan_flows(const struct vp_plan_model *m, const struct vp_plan *plan)
-{
-    return m->flow && plan->bands > 1;
-}
+/* How many planes the stream has, if it is not of bands so many. */
 static inline int64_t vp_plan_planes(const struct vp_plan_model *m, const struct vp_plan *plan, int64_t planes)
 {
-    return vp_plan_flows(m, plan) ? m->n * m->p->inner * plan->bands : planes;
+    return plan->flow ? m->n * m->p->inner * plan->bands : planes;
 }
 /* Rows of input that all bands read. */
 double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan);

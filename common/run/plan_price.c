@@ -79,6 +79,13 @@ int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twic
     const bool apart = !m->halo[2] && !m->whole[2] && m->step[2] == 1, alone = p->image[2] == 1 && m->input[2] == 1;
     m->flow = p->flow && !p->lines && !m->twice && !m->carries && !m->border && (apart || alone);
     m->bands = (p->rows || m->flow) && !m->whole[1];
+    for (int a = 0; a < 3; a++)
+        m->given[a] = m->boxed ? m->twice->step[a] : m->device && m->whole[a] && a < 2 ? m->image[a] : p->chunk[a];
+    /* boxes that are visited twice have much to do that only goes one after the other: a box for each thread */
+    if (!m->device && !m->given[0])
+        m->given[0] = vp_div_up(m->image[0], m->twice ? p->threads : 1);
+    if (!m->device && !m->given[1])
+        m->given[1] = m->image[1];
     m->streams = (m->device || (c->n == 1 && last->keeps)) && !m->whole[2];
     return 0;
 }
@@ -126,7 +133,7 @@ static int64_t with_halo(const struct vp_plan_model *m, int a, int64_t part)
 
 double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
-    return vp_plan_flows(m, plan) ? (double)m->image[1]
+    return plan->flow ? (double)m->image[1]
                                   : looked(m->image[1], plan->band, m->halo[1], m->whole[1]);
 }
 
@@ -138,7 +145,7 @@ double vp_plan_across(const struct vp_plan_model *m, const struct vp_plan *plan)
 
 int64_t vp_plan_window(const struct vp_plan_model *m, const struct vp_plan *plan)
 {
-    if (vp_plan_flows(m, plan))
+    if (plan->flow)
         return plan->slab;
     const int64_t images = vp_div_up(plan->slab, m->image[2]);
     if (m->whole[2])
@@ -167,7 +174,7 @@ static double found_bytes(const struct vp_plan_model *m, const struct vp_plan *p
 bool vp_plan_derive(const struct vp_plan_model *m, struct vp_plan *plan)
 {
     const struct vp_problem *p = m->p;
-    plan->flow = vp_plan_flows(m, plan);
+    plan->flow = m->flow && plan->bands > 1;
     const int64_t beside = plan->flow ? 1 : p->inner; /* pages of a plane */
     const double nx = (double)m->image[0], inner = (double)beside, input_nx = (double)m->input[0];
     const double rows = (double)(plan->bands > 1 ? with_halo(m, 1, plan->band) : m->input[1]);
