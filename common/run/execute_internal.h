@@ -136,14 +136,27 @@ struct run {
 
 /* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where
  * the output of a time begins, and its input. */
-int64_t vp_run_time(const struct run *r, int64_t g);
-int64_t vp_run_start(const struct run *r, int64_t time);
-int64_t vp_run_input_start(const struct run *r, int64_t time);
+static inline int64_t vp_run_time(const struct run *r, int64_t g)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
+}
+static inline int64_t vp_run_start(const struct run *r, int64_t time)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : time * r->nz;
+}
+static inline int64_t vp_run_input_start(const struct run *r, int64_t time)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : time * r->input_n[2];
+}
 /* Planes z of the image that are in the input, as planes of that: kept within it. */
-int64_t vp_run_input_z(const struct run *r, int64_t z);
+static inline int64_t vp_run_input_z(const struct run *r, int64_t z)
+{
+    return vp_min64(r->input_n[2], vp_max64(0, z - r->before[2]));
+}
 /* The first plane of input after those that output up to plane g1 needs. */
 int64_t vp_run_needed(const struct run *r, int64_t g1);
-/* The lowest plane of input that stays in the window while output from plane g on is to be made. */
+/* The lowest plane of input that stays in the window while output from plane g on is to be made: what a stream has on
+ * its devices, or its operation has kept of it, does not. */
 int64_t vp_run_kept(const struct run *r, int64_t g);
 /* Rows of a band; of that which a plane of the stream is. */
 struct rows vp_run_rows(const struct run *r, int64_t band);
@@ -171,10 +184,9 @@ static inline struct kept *vp_run_own(const struct run *r, const struct column *
 {
     return &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
 }
-/* Of the boxes that are visited twice, the number of that one; and its entry, malloc'd. */
+/* Of the boxes that are visited twice, the number of that one. */
 int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box);
-void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err);
-/* Room for the pointers of one part. */
+/* Room for the pointers of one part: where an axis must be whole the input is. */
 void **vp_run_pointers(const struct run *r, struct vp_err *err);
 
 /* All slabs on the CPU, to the end of the band. */
