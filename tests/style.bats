@@ -64,7 +64,7 @@ bends() {
     bends common/stack/reader.h 'struct vp_run;'
     bends common/image/select.c 'int vp_select(const struct vp_run *run);'
     bends cuda/math.cu '#include "tool/image.h"'
-    bends tools/img-gauss.c '#include "device/choose.h"'
+    bends tools/img-gauss.c '#include "device/device.h"'
     mkdir -p house/common/attic
     run perl "$ROOT/tests/layers.pl" house
     [ "$status" -eq 1 ]

@@ -43,11 +43,8 @@ void vp_format_line(char *out, size_t size, const char *fmt, va_list ap)
     shorten(out, size, text);
 }
 
-static int record(struct vp_err *err, int code, int number, const char *fmt, va_list ap)
-    __attribute__((format(printf, 4, 0)));
-
 /* number: an errno whose text follows, or 0. */
-static int record(struct vp_err *err, int code, int number, const char *fmt, va_list ap)
+static __attribute__((format(printf, 4, 0))) int record(struct vp_err *err, int code, int number, const char *fmt, va_list ap)
 {
     char text[LONGEST + 160];
     if (!err || err->code)

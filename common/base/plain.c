@@ -2,6 +2,8 @@
 /* Text of unknown origin, made harmless. */
 #include "base/plain.h"
 
+#include <stdbool.h>
+
 /* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
 static int utf8_length(const unsigned char *s)
 {
@@ -22,35 +24,36 @@ static int control(const unsigned char *s, int length)
     return length == 1 && (*s < 0x20 || *s == 0x7f) ? *s : length == 2 && *s == 0xc2 && s[1] < 0xa0 ? s[1] : -1;
 }
 
-void vp_put_plain(FILE *out, const char *text)
+static void put(FILE *out, const char *text, bool json)
 {
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const int n = utf8_length(s);
-        if (!n || control(s, n) >= 0)
-            for (int i = 0; i < (n ? n : 1); i++)
-                fprintf(out, "\\x%02x", s[i]);
-        else
+        const int n = utf8_length(s), c = control(s, n), bytes = n ? n : 1;
+        if (n && c < 0) {
+            if (json && (*s == '"' || *s == '\\'))
+                putc('\\', out);
             fwrite(s, 1, (size_t)n, out);
-        s += n ? n : 1;
+        } else if (!json) {
+            for (int i = 0; i < bytes; i++)
+                fprintf(out, "\\x%02x", s[i]);
+        } else if (!n) {
+            fputs("\\ufffd", out);
+        } else if (c == '\n' || c == '\t') {
+            fputs(c == '\n' ? "\\n" : "\\t", out);
+        } else {
+            fprintf(out, "\\u%04x", (unsigned)c);
+        }
+        s += bytes;
     }
+}
+
+void vp_put_plain(FILE *out, const char *text)
+{
+    put(out, text, false);
 }
 
 void vp_json_string(FILE *out, const char *text)
 {
     putc('"', out);
-    for (const unsigned char *s = (const unsigned char *)(text ? text : ""); *s;) {
-        const int n = utf8_length(s), c = control(s, n);
-        if (!n)
-            fputs("\\ufffd", out);
-        else if (c == '\n' || c == '\t')
-            fputs(c == '\n' ? "\\n" : "\\t", out);
-        else if (c >= 0)
-            fprintf(out, "\\u%04x", (unsigned)c);
-        else if (*s == '"' || *s == '\\')
-            fprintf(out, "\\%c", *s);
-        else
-            fwrite(s, 1, (size_t)n, out);
-        s += n ? n : 1;
-    }
+    put(out, text ? text : "", true);
     putc('"', out);
 }

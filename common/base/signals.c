@@ -4,27 +4,17 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { MAX_AT_SIGNAL = 4 };
-
-static void (*at_signal[MAX_AT_SIGNAL])(void);
+static void (*volatile at_signal)(void);
 
 void vp_at_signal(void (*fn)(void))
 {
-    for (int i = 0; i < MAX_AT_SIGNAL; i++) {
-        if (at_signal[i] == fn)
-            return;
-        if (!at_signal[i]) {
-            at_signal[i] = fn;
-            return;
-        }
-    }
+    at_signal = fn;
 }
 
 static void clean_up(void)
 {
-    for (int i = 0; i < MAX_AT_SIGNAL; i++)
-        if (at_signal[i])
-            at_signal[i]();
+    if (at_signal)
+        at_signal();
 }
 
 static void on_signal(int number)

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,24 +19,6 @@
 
 enum { ALIGN = 64 };
 #define HUGE_PAGE ((size_t)2 << 20)
-
-bool vp_mul_size(size_t *out, size_t a, size_t b)
-{
-    size_t r;
-    if (__builtin_mul_overflow(a, b, &r))
-        return false;
-    *out = r;
-    return true;
-}
-
-bool vp_add_size(size_t *out, size_t a, size_t b)
-{
-    size_t r;
-    if (__builtin_add_overflow(a, b, &r))
-        return false;
-    *out = r;
-    return true;
-}
 
 /* The unit after the number; 0 if it is none. */
 static uint64_t byte_unit(const char *s)
@@ -277,23 +259,7 @@ static void cpu_limit(const char *dir, bool v2, void *ctx)
 
 int vp_cores(void)
 {
-    int cores = 0;
-    for (int room = 1024; room <= 1 << 20 && !cores; room *= 4) { /* larger until the kernel's mask fits */
-        cpu_set_t *set = CPU_ALLOC((size_t)room);
-        if (!set)
-            break;
-        const size_t bytes = CPU_ALLOC_SIZE((size_t)room);
-        const bool ok = !sched_getaffinity(0, bytes, set);
-        if (ok)
-            cores = CPU_COUNT_S(bytes, set);
-        CPU_FREE(set);
-        if (!ok && errno != EINVAL)
-            break;
-    }
-    if (cores < 1)
-        cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (cores < 1)
-        cores = 1;
+    int cores = omp_get_num_procs();
     each_cgroup("cpu", cpu_limit, &cores);
     return cores;
 }

@@ -25,8 +25,22 @@ static inline void *vp_place(void *block, size_t *used, size_t bytes)
 }
 
 /* *out = a * b (or a + b); false on overflow, *out then untouched. */
-bool vp_mul_size(size_t *out, size_t a, size_t b);
-bool vp_add_size(size_t *out, size_t a, size_t b);
+static inline bool vp_mul_size(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+static inline bool vp_add_size(size_t *out, size_t a, size_t b)
+{
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
 
 /* "64", "1.5GiB", "800M": K M G T are powers of 1000, KiB MiB GiB TiB of 1024, B or nothing is bytes. */
 bool vp_parse_bytes(const char *text, uint64_t *out);

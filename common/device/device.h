@@ -83,6 +83,20 @@ void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, si
  * is asked for by name cannot be had, saying why. */
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err);
 
+/* What `auto` means, whether work is worth a device, and how many of them. Of the work as a whole, from its sizes and
+ * the table of rates (run/rates.h): */
+struct vp_effort {
+    double on_cpu;  /* seconds that the CPU would take, with all its threads */
+    double start;   /* seconds that a device takes to start: the CPU has done before what takes it less */
+    double work;    /* what the devices do, in seconds or in bytes, and in the same: */
+    double each;    /* ... what pays for the start of one device more; 0: nothing does */
+    double all;     /* ... from which on all of them pay; 0: nothing does */
+    int asked;      /* so many were asked for, and where they are there they are taken; 0: none */
+};
+
+/* How many of so many devices; 0: the CPU. */
+int vp_choose(const struct vp_effort *e, int devices);
+
 /* For programs, before the first _find: this name is the only one that it will be asked for. Drivers start all devices
  * that they show, one after the other; if it is a list ("cuda:0"), those beside it need not be started. */
 void vp_devices_only(const char *name);

@@ -212,6 +212,21 @@ int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const ch
     return vp_hint(err, "use --device cpu, or auto");
 }
 
+int vp_choose(const struct vp_effort *e, int devices)
+{
+    int n = 1;
+
+    if (e->asked <= 1 && e->on_cpu < e->start)
+        return 0;
+    if (e->all > 0 && e->work >= e->all)
+        n = devices;
+    else if (e->each > 0)
+        n = e->work / e->each < devices ? (int)(e->work / e->each) + 1 : devices;
+    if (e->asked > n && e->asked <= devices)
+        n = e->asked;
+    return n > 1 ? n : 1;
+}
+
 /* ---- the start of a device, beside other things ---- */
 
 struct warm {

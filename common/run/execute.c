@@ -236,16 +236,27 @@ static void tell(struct run *r, double elapsed)
     }
 }
 
-static void describe_chain(struct run *r)
+static void describe(struct run *r)
 {
-    const struct vp_chain *c = r->e->chain;
-    r->patience = PATIENCE_NS;
-    r->stacks = c->stacks;
-    const struct vp_op *last = &c->stage[c->n - 1];
+    static const struct vp_op nothing;
+    const struct vp_execute *e = r->e;
+    const struct vp_problem *p = r->p;
+    const struct vp_chain none = {0}, *c = e->chain ? e->chain : &none;
+    const struct vp_op *last = c->n ? &c->stage[c->n - 1] : &nothing;
+    r->nx = p->image[0];
+    r->ny = p->image[1];
+    r->nz = p->image[2];
+    r->flow = r->plan->flow;
+    r->inner = r->flow ? 1 : p->inner;
+    r->from_nothing = e->pages && !e->reader[0];
+    r->by_device = r->plan->device;
+    r->patience = e->pages ? PATIENCE_OF_PAGES_NS : PATIENCE_NS;
+    r->stacks = e->pages ? !r->from_nothing : c->stacks;
     r->outputs = last->twin ? 2 : 1;
     r->border = last->border;
     r->before = last->before;
     r->behind = last->behind;
+    r->in_size = vp_type_size(e->held);
     r->out_size[0] = vp_type_size(last->out);
     r->out_size[1] = last->twin ? vp_type_size(last->twin_out) : 0;
     vp_chain_halo(c, r->halo);
@@ -257,23 +268,16 @@ static void describe_chain(struct run *r)
             r->whole[a] = r->whole[a] || c->stage[s].whole[a];
     }
     for (int k = 0; k < r->stacks; k++)
-        r->pipe = r->pipe || (!r->p->single[k] && !vp_reader_seekable(r->e->reader[k]));
-    /* all threads reading, all writing, and all working would wait for each other at every barrier */
-    const int busy = r->plan->device ? 2 : 4;
-    r->io_threads = (r->p->threads + busy - 1) / busy;
-}
-
-static void describe_pages(struct run *r)
-{
-    const struct vp_pages *p = r->e->pages;
-    r->patience = PATIENCE_OF_PAGES_NS;
-    static const int64_t none[3];
-    r->outputs = 1;
-    r->border = r->before = r->behind = none;
-    r->from_nothing = !p->reader;
-    r->stacks = r->from_nothing ? 0 : 1;
-    r->pipe = p->reader && !vp_reader_seekable(p->reader);
-    r->io_threads = r->p->threads;
+        r->pipe = r->pipe || (!p->single[k] && !vp_reader_seekable(e->reader[k]));
+    /* all threads reading, all writing, and all working on a chain would wait for each other at every barrier */
+    const int busy = e->pages ? 1 : r->plan->device ? 2 : 4;
+    r->io_threads = (p->threads + busy - 1) / busy;
+    for (int a = 0; a < 3; a++)
+        r->input_n[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - r->before[a] - r->behind[a];
+    const bool endless = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
+    const int64_t slices = endless ? 0 : p->outer * (r->flow ? p->inner * r->plan->bands : 1); /* of each z */
+    r->total = endless ? VP_UNKNOWN : r->nz * slices;
+    r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * slices;
 }
 
 int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
@@ -291,23 +295,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->e = e;
     r->p = p;
     r->plan = e->plan;
-    r->in_size = vp_type_size(e->held);
-    r->nx = p->image[0];
-    r->ny = p->image[1];
-    r->nz = p->image[2];
-    r->flow = e->plan->flow;
-    r->inner = r->flow ? 1 : p->inner;
-    const bool endless = r->nz >= VP_UNKNOWN || p->outer >= VP_UNKNOWN;
-    const int64_t planes = r->flow ? p->inner * e->plan->bands : 1; /* of a slice */
-    r->total = endless ? VP_UNKNOWN : r->nz * p->outer * planes;
-    if (e->pages)
-        describe_pages(r);
-    else
-        describe_chain(r);
-    for (int a = 0; a < 3; a++)
-        r->input_n[a] = p->image[a] >= VP_UNKNOWN ? VP_UNKNOWN : p->image[a] - r->before[a] - r->behind[a];
-    r->input_total = endless ? VP_UNKNOWN : r->input_n[2] * p->outer * planes;
-    r->by_device = e->plan->device;
+    describe(r);
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

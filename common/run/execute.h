@@ -15,7 +15,7 @@ struct vp_execute {
     const struct vp_problem *problem;
     const struct vp_plan *plan;
     struct vp_chain *chain;                  /* image[2] of the stages is set when the end of a pipe has come */
-    struct vp_reader *reader[VP_MAX_INPUTS]; /* at their first page */
+    struct vp_reader *reader[VP_MAX_INPUTS]; /* at their first page; none: pages are made */
     enum vp_type held;                       /* of samples in the window; stored ones are converted to it */
     struct vp_writer *writer;                /* or NULL: `page` gets them */
     enum vp_type stored_out;                 /* of the output; of the last stage, or converted from it */

@@ -78,16 +78,10 @@ static void most_made(const struct vp_chain *c, const int64_t out[3], struct sta
     }
 }
 
-struct arena {
-    char *base; /* NULL: only count */
-    uint64_t at;
-};
-
-static void place(struct arena *a, uint64_t bytes, void **where)
+static void *place(void *memory, size_t *at, uint64_t bytes)
 {
-    if (a->base)
-        *where = bytes ? a->base + a->at : NULL;
-    a->at += round_up(bytes, VP_ALIGN);
+    void *const here = vp_place(memory, at, round_up(bytes, VP_ALIGN));
+    return bytes ? here : NULL;
 }
 
 /* Where everything lies in the one allocation, d->memory; without it the bytes are only counted. */
@@ -95,8 +89,8 @@ static uint64_t lay_out(struct lanes *d)
 {
     const struct vp_chain *c = d->chain;
     const struct vp_op *last = &c->stage[c->n - 1];
-    struct arena a = {d->memory, 0};
     uint64_t scratch = 0;
+    size_t at = 0;
     for (int s = 0; s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
         struct stage *stage = &d->stage[s];
@@ -107,20 +101,20 @@ static uint64_t lay_out(struct lanes *d)
                 most[axis] = vp_max64(most[axis], op->from[i] < 0 ? d->in[axis] : d->stage[op->from[i]].made[axis]);
         const uint64_t need = k->scratch ? k->scratch(op, most, stage->made) : 0;
         scratch = need > scratch ? need : scratch;
-        place(&a, (k->table ? k->table(op) : 0) + (k->made ? k->made(op) : 0), &stage->table);
+        stage->table = place(d->memory, &at, (k->table ? k->table(op) : 0) + (k->made ? k->made(op) : 0));
         if (s < c->n - 1)
-            place(&a, area_bytes(stage->made, op->out), &stage->result);
+            stage->result = place(d->memory, &at, area_bytes(stage->made, op->out));
     }
-    place(&a, scratch, &d->scratch);
-    for (int l = 0; l < d->n; l++) {
+    d->scratch = place(d->memory, &at, scratch);
+    for (struct lane *lane = d->lane; lane < d->lane + d->n; lane++) {
         for (int i = 0; i < c->stacks; i++)
-            place(&a, area_bytes(d->in, c->stage[0].in), &d->lane[l].in[i]);
-        place(&a, area_bytes(d->out, last->out), &d->lane[l].out[0]);
+            lane->in[i] = place(d->memory, &at, area_bytes(d->in, c->stage[0].in));
+        lane->out[0] = place(d->memory, &at, area_bytes(d->out, last->out));
         if (last->twin)
-            place(&a, area_bytes(d->out, last->twin_out), &d->lane[l].out[1]);
-        place(&a, d->state, &d->lane[l].state);
+            lane->out[1] = place(d->memory, &at, area_bytes(d->out, last->twin_out));
+        lane->state = place(d->memory, &at, d->state);
     }
-    return a.at;
+    return at;
 }
 
 /* What can be said without a device: kernels and sizes. */

@@ -55,16 +55,10 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
-/* Stack k; of pages that go through a function, what they come from, or NULL. */
-static struct vp_reader *reader_of(const struct run *r, int k)
-{
-    return r->e->pages ? r->e->pages->reader : r->e->reader[k];
-}
-
 /* The next n rows of stack k. Returns how many came. */
 static int64_t read_rows(struct run *r, int k, int64_t n, char *to, struct vp_err *err)
 {
-    struct vp_reader *reader = reader_of(r, k);
+    struct vp_reader *reader = r->e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const size_t shift = (size_t)(n * r->input_n[0]) * (r->in_size - vp_type_size(stored));
     const int64_t got = vp_reader_lines(reader, n, to + shift, r->io_threads, err);
@@ -122,7 +116,7 @@ static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_
 static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
     struct vp_pages *p = r->e->pages;
-    struct vp_reader *reader = reader_of(r, k);
+    struct vp_reader *reader = r->e->reader[k];
     const enum vp_type stored = vp_reader_stack(reader)->type, held = r->e->held;
     const bool single = r->p->single[k];
     const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->input_n[0] * (r->rows.yb - r->rows.ya);
@@ -182,7 +176,7 @@ static int check_ends(struct run *r, struct vp_err *err)
 
 static const char *name_of(const struct run *r)
 {
-    return reader_of(r, 0) ? vp_reader_name(reader_of(r, 0)) : "the input";
+    return r->e->reader[0] ? vp_reader_name(r->e->reader[0]) : "the input";
 }
 
 int vp_run_read(void *ctx, struct vp_err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/image_internal.h"
 #include "base/size.h"
-#include "device/choose.h"
+#include "device/device.h"
 #include "tool/open.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * from operands to a volume on the output. */
 #include "base/size.h"
 #include "base/stats.h"
-#include "device/choose.h"
 #include "device/device.h"
 #include "run/rates.h"
 #include "tool/flats.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What `auto` means: the CPU for what it has done before a device has started, and as many devices as pay. */
-#include "device/choose.h"
+#include "device/device.h"
 #include "test.h"
 
 /* Seconds of work, one device more for each of two. */
