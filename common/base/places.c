@@ -32,25 +32,22 @@ FILE *vp_fopen(const char *path, const char *mode)
     return f;
 }
 
-static const char *not_empty(const char *text)
-{
-    return text && *text ? text : NULL;
-}
-
 const char *vp_tmpdir(void)
 {
-    const char *dir = not_empty(getenv("TMPDIR")); /* ENVVAR TMPDIR: folder of the copy that --spool makes */
-    return dir ? dir : "/tmp";
+    const char *dir = getenv("TMPDIR"); /* ENVVAR TMPDIR: folder of the copy that --spool makes */
+    return dir && *dir ? dir : "/tmp";
 }
 
 const char *vp_device_memory(void)
 {
-    return not_empty(getenv("VOXPIPE_DEVICE_MEMORY")); /* ENVVAR VOXPIPE_DEVICE_MEMORY: the most to take of a device */
+    const char *text = getenv("VOXPIPE_DEVICE_MEMORY"); /* ENVVAR VOXPIPE_DEVICE_MEMORY: the most to take of a device */
+    return text && *text ? text : NULL;
 }
 
 const char *vp_plugins(void)
 {
-    return not_empty(getenv("VOXPIPE_PLUGINS")); /* ENVVAR VOXPIPE_PLUGINS: folder of the plugins */
+    const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of the plugins */
+    return dir && *dir ? dir : NULL;
 }
 
 static int number_of(const char *text)

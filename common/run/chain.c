@@ -64,8 +64,8 @@ static void join(struct vp_box *b, const struct vp_box *with)
         return;
     }
     for (int a = 0; a < 3; a++) {
-        b->lo[a] = with->lo[a] < b->lo[a] ? with->lo[a] : b->lo[a];
-        b->hi[a] = with->hi[a] > b->hi[a] ? with->hi[a] : b->hi[a];
+        b->lo[a] = vp_min64(b->lo[a], with->lo[a]);
+        b->hi[a] = vp_max64(b->hi[a], with->hi[a]);
     }
 }
 
@@ -115,12 +115,9 @@ struct vp_box vp_box_tile(const struct vp_box *of, const int64_t side[3], int64_
 
 void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct vp_box *made, struct vp_box *given)
 {
-    for (int s = 0; s < c->n; s++)
-        made[s] = (struct vp_box){{0}, {0}};
-    for (int k = 0; k < c->stacks; k++)
-        given[k] = (struct vp_box){{0}, {0}};
-    if (c->n)
-        made[c->n - 1] = *out;
+    memset(made, 0, (size_t)c->n * sizeof *made);
+    memset(given, 0, (size_t)c->stacks * sizeof *given);
+    made[c->n - 1] = *out;
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
         const struct vp_box in = vp_op_support(op, &made[s]);
@@ -132,22 +129,18 @@ void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct v
 
 void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 {
-    /* far[s]: from the result of stage s to the output, the longest way */
-    int64_t (*far)[3] = calloc((size_t)(c->n ? c->n : 1), sizeof *far);
-    for (int a = 0; a < 3; a++)
-        halo[a] = 0;
+    /* far[s]: from the result of stage s to the output, the longest way. Without memory all of them, one after the other,
+     * are enough in any case */
+    int64_t (*far)[3] = calloc((size_t)c->n + 1, sizeof *far);
+    memset(halo, 0, 3 * sizeof *halo);
     for (int s = c->n - 1; s >= 0; s--) {
         const struct vp_op *op = &c->stage[s];
         for (int a = 0; a < 3; a++) {
-            if (!far) { /* no memory: all of them, one after the other, is enough in any case */
-                halo[a] += op->halo[a];
-                continue;
-            }
-            const int64_t reach = far[s][a] + op->halo[a];
-            halo[a] = reach > halo[a] ? reach : halo[a];
-            for (int i = 0; i < op->inputs; i++)
-                if (op->from[i] >= 0 && far[op->from[i]][a] < reach)
-                    far[op->from[i]][a] = reach;
+            const int64_t reach = (far ? far[s][a] : halo[a]) + op->halo[a];
+            halo[a] = vp_max64(halo[a], reach);
+            for (int i = 0; i < op->inputs && far; i++)
+                if (op->from[i] >= 0)
+                    far[op->from[i]][a] = vp_max64(far[op->from[i]][a], reach);
         }
     }
     free(far);
@@ -219,14 +212,10 @@ static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_b
             for (int i = 0; i < c->stage[next].inputs; i++)
                 if (c->stage[next].from[i] == s)
                     last = next;
-        size_t bytes = 0, pointers = 0;
-        if (ours)
-            bytes =
-                (size_t)(row_stride(box, op->out) * vp_box_size(box, 1) * vp_box_size(box, 2)) * vp_type_size(op->out);
-        if (!is_empty(box))
-            pointers = (size_t)(op->inputs * vp_box_size(&in, 2) + (ours ? vp_box_size(box, 2) : 0));
-        place(l, RESULT, bytes, s, last);
-        place(l, VIEW, pointers * sizeof(void *), s, last);
+        const int64_t planes = ours ? vp_box_size(box, 2) : 0, views = op->inputs * vp_box_size(&in, 2);
+        const size_t page = (size_t)(row_stride(box, op->out) * vp_box_size(box, 1)) * vp_type_size(op->out);
+        place(l, RESULT, (size_t)planes * page, s, last);
+        place(l, VIEW, is_empty(box) ? 0 : (size_t)(views + planes) * sizeof(void *), s, last);
         place(l, SCRATCH, op->scratch && !is_empty(box) ? op->scratch(op, &in, box, threads) : 0, s, s);
     }
     return 0;

@@ -100,60 +100,53 @@ static int open_workers(struct run *r, bool *full, struct vp_err *err)
     return 0;
 }
 
-/* A thread has ended: if it failed, so has the run, for the first reason of all threads. */
-static int ended(struct run *r, int rc, const struct vp_err *err)
+/* A thread has ended: if it failed, so has the run, for the first reason of all threads. The others wake the reader, which
+ * may wait for a pipe that has nothing to say. */
+static int ended(struct run *r, bool reader, int rc, const struct vp_err *err)
 {
     pthread_mutex_lock(&r->lock);
-    if (rc && !r->stop)
-        r->err = *err;
+    if (rc)
+        vp_err_keep(r->err, err);
     r->stop = r->stop || rc;
     pthread_cond_broadcast(&r->moved);
     pthread_mutex_unlock(&r->lock);
+    if (rc && !reader)
+        vp_thread_wake(&r->reader);
     return rc;
 }
 
 static int reader_main(void *ctx, struct vp_err *err)
 {
-    return ended(ctx, vp_run_read(ctx, err), err);
-}
-
-/* The others wake the reader, which may wait for a pipe that has nothing to say. */
-static int ended_beside(struct run *r, int rc, const struct vp_err *err)
-{
-    if (ended(r, rc, err))
-        vp_thread_wake(&r->reader);
-    return rc;
+    return ended(ctx, true, vp_run_read(ctx, err), err);
 }
 
 static int writer_main(void *ctx, struct vp_err *err)
 {
-    return ended_beside(ctx, vp_run_write(ctx, err), err);
+    return ended(ctx, false, vp_run_write(ctx, err), err);
 }
 
 static int worker_main(void *ctx, struct vp_err *err)
 {
     struct worker *w = ctx;
-    const struct vp_plan *plan = w->r->plan;
-    return ended_beside(w->r, !plan->device ? vp_run_cpu(w, err) : w->device ? vp_run_device(w, err) : 0, err);
+    return ended(w->r, false, !w->r->plan->device ? vp_run_cpu(w, err) : w->device ? vp_run_device(w, err) : 0, err);
 }
 
 static int run_threads(struct run *r, struct vp_err *err)
 {
     struct vp_err own = VP_ERR_INIT;
+    r->err = err;
     int rc = (!r->from_nothing && vp_thread_start(&r->reader, reader_main, r, true, &own))
              || vp_thread_start(&r->writer, writer_main, r, false, &own) ? -1 : 0;
     for (int i = 1; i < r->plan->workers && !rc; i++)
         rc = vp_thread_start(&r->worker[i].thread, worker_main, &r->worker[i], false, &own);
     if (rc)
-        ended_beside(r, rc, &own);
+        ended(r, false, rc, &own);
     else
         worker_main(&r->worker[0], &own);
     for (int i = 1; i < r->plan->workers; i++)
         vp_thread_join(&r->worker[i].thread, &own);
     vp_thread_join(&r->writer, &own);
     vp_thread_join(&r->reader, &own); /* last: all others may wake it */
-    if (r->stop)
-        vp_err_keep(err, &r->err);
     return r->stop ? -1 : 0;
 }
 
@@ -178,8 +171,8 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->page_in = (size_t)(r->input_n[0] * (rows.yb - rows.ya)) * r->in_size;
     for (int i = 0; i < r->outputs; i++)
         r->page_out[i] = (size_t)((r->nx + r->border[0]) * (rows.y1 - rows.y0 + r->border[1])) * r->out_size[i];
-    r->across = (r->nx + r->plan->part[0] - 1) / r->plan->part[0];
-    r->along = (rows.y1 - rows.y0 + r->plan->part[1] - 1) / r->plan->part[1];
+    r->across = vp_div_up(r->nx, r->plan->part[0]);
+    r->along = vp_div_up(rows.y1 - rows.y0, r->plan->part[1]);
     r->have = r->from_nothing ? r->input_total : 0;
     r->next = r->made = r->done = r->written = 0;
     r->end = r->from_nothing;
@@ -187,7 +180,6 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
-    r->goes_on = r->plan->stream && !r->plan->device;
     if ((r->goes_on || r->plan->offset) && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const int rc = run_threads(r, err);
@@ -250,6 +242,7 @@ static void describe(struct run *r)
     r->inner = r->flow ? 1 : p->inner;
     r->from_nothing = e->pages && !e->reader[0];
     r->by_device = r->plan->device;
+    r->goes_on = r->plan->stream && !r->plan->device;
     r->patience = e->pages ? PATIENCE_OF_PAGES_NS : PATIENCE_NS;
     r->stacks = e->pages ? !r->from_nothing : c->stacks;
     r->outputs = last->twin ? 2 : 1;

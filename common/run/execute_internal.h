@@ -129,7 +129,7 @@ struct run {
     int64_t next;             /* plane of output at which the next slab starts */
     int64_t made, done, written; /* slabs: made to be worked on, finished in a row, written */
     bool end, settled, stop, pipe;
-    struct vp_err err;
+    struct vp_err *err;       /* the first of all threads */
     double read_s, write_s;
     int64_t patience;         /* nanoseconds that a slab waits for more of a pipe */
 };

@@ -79,12 +79,6 @@ struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
     return c;
 }
 
-/* Nothing more will come. Under the lock. */
-static bool finished(const struct run *r)
-{
-    return r->stop || all_made(r);
-}
-
 /* The next column for a worker. Under the lock. */
 static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
 {
@@ -132,7 +126,7 @@ bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
     while (!r->stop) {
         if (take_column(r, w, patient, c))
             return true;
-        if (!block || finished(r) || (r->plan->stream && w->index >= r->inner * r->across * r->along))
+        if (!block || all_made(r) || (r->plan->stream && w->index >= r->inner * r->across * r->along))
             return false;
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -190,17 +184,10 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
     }
 }
 
-static size_t pointers_of_part(const struct run *r)
-{
-    return (size_t)((r->plan->part[2] + 2 * r->halo[2]) * r->stacks + r->plan->part[2] * r->outputs);
-}
-
 void **vp_run_pointers(const struct run *r, struct vp_err *err)
 {
-    size_t n = pointers_of_part(r);
-    if (r->whole[2])
-        n = (size_t)(r->input_n[2] * r->stacks + r->plan->part[2] * r->outputs);
-    return vp_alloc_raw(n, sizeof(void *), "a part", err);
+    const int64_t out = r->plan->part[2], in = r->whole[2] ? r->input_n[2] : out + 2 * r->halo[2];
+    return vp_alloc_raw((size_t)(in * r->stacks + out * r->outputs), sizeof(void *), "a part", err);
 }
 
 /* ---- writing ---- */
@@ -255,10 +242,8 @@ static int put_pages(struct run *r, const struct sink *to, const struct rows *of
 static int put_zeros(struct run *r, const struct sink *to, int64_t page, struct vp_err *err)
 {
     const size_t rows = (size_t)(r->rows.y1 - r->rows.y0 + r->border[1]), row = (size_t)(r->nx + r->border[0]);
-    void *zeros = vp_alloc_raw(rows, row * vp_type_size(to->type), "a border of zeros", err);
+    void *zeros = vp_alloc(rows, row * vp_type_size(to->type), "a border of zeros", err);
     int rc = zeros ? 0 : -1;
-    if (zeros)
-        memset(zeros, 0, rows * row * vp_type_size(to->type));
     for (int64_t c = 0; c < r->inner && !rc; c++)
         rc = put_pages(r, to, &r->rows, page + c, 1, zeros, err);
     free(zeros);
