@@ -147,38 +147,25 @@ static int set_range(struct vp_range *out, const char *source, const char *text,
     return 0;
 }
 
-static int min3(int a, int b, int c)
-{
-    const int m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
 /* Distance of optimal string alignment; a large number for words too long to be typed wrongly. */
 static int distance(const char *a, size_t na, const char *b, size_t nb)
 {
     enum { MAX = 63 };
-    int row[3][MAX + 1];
+    int d[MAX + 1][MAX + 1]; /* of their beginnings */
     if (na > MAX || nb > MAX)
         return 1000;
-    int *before = row[0], *last = row[1], *now = row[2];
-    for (size_t j = 0; j <= nb; j++)
-        last[j] = (int)j;
-    for (size_t i = 1; i <= na; i++) {
-        now[0] = (int)i;
-        for (size_t j = 1; j <= nb; j++) {
-            now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < now[j])
-                now[j] = before[j - 2] + 1;
+    for (size_t i = 0; i <= na; i++)
+        for (size_t j = 0; j <= nb; j++) {
+            int64_t least = (int64_t)(i + j);
+            if (i && j)
+                least = vp_min64(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), vp_min64(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                least = vp_min64(least, d[i - 2][j - 2] + 1);
+            d[i][j] = (int)least;
         }
-        int *const spare = before;
-        before = last;
-        last = now;
-        now = spare;
-    }
-    return last[nb];
+    return d[na][nb];
 }
 
-/* How far `typed` is from `word`, -1 if too far to be meant. A beginning of the word is near. */
 int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw)
 {
     if (nt >= 2 && nt < nw && !memcmp(typed, word, nt))

@@ -122,7 +122,8 @@ char *vp_opt_history(const struct vp_parsed *parsed, const char *program);
 int vp_opt_each(const struct vp_opt *table, size_t base,
                 int (*fn)(void *ctx, const struct vp_opt *row, size_t offset), void *ctx);
 
-/* How far the typed text (nt characters) is from a word (nw): edits, or -1 if it is too far to suggest. */
+/* How far the typed text (nt characters) is from a word (nw): edits, or -1 if it is too far to suggest. A beginning of
+ * the word is near. */
 int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw);
 
 /* Find mistakes in a table: duplicate names or letters, missing help, bad defaults. NULL or what is

@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/places.h"
-#include "base/plain.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "image/boxes_isa.h"

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "base/plain.h"
+#include "base/text.h"
 #include "image/report.h"
 
 #include <math.h>

@@ -117,7 +117,7 @@ static uint64_t lay_out(struct lanes *d)
     return at;
 }
 
-/* What can be said without a device: kernels and sizes. */
+/* What can be said without a device: kernels, of which there are all (vp_lanes_have), and sizes. */
 static int describe(struct lanes *d, const struct vp_kind *kind, const struct vp_chain *chain, const int64_t in[3],
                     const int64_t out[3], int lanes)
 {
@@ -129,10 +129,7 @@ static int describe(struct lanes *d, const struct vp_kind *kind, const struct vp
         return -1;
     d->made = (struct vp_box *)(d->stage + n);
     for (size_t s = 0; s < n; s++)
-        if (!(d->stage[s].kernel = kind->kernel(chain->stage[s].kernel))) {
-            free(d->stage);
-            return -1;
-        }
+        d->stage[s].kernel = kind->kernel(chain->stage[s].kernel);
     most_made(chain, out, d->stage);
     const struct vp_kernel *const k = d->stage[n - 1].kernel;
     d->state = k->state ? k->state(&chain->stage[n - 1], out) : 0;

@@ -47,13 +47,10 @@ bool vp_pages_by_rows(const struct vp_pages *p)
 static int64_t least_rows(const struct vp_pages *p, size_t page)
 {
     const int64_t row = (int64_t)(page / (size_t)p->height / vp_type_size(vp_reader_stack(p->reader)->type));
-    int64_t a = row, b = vp_max64(p->step, 1);
-    while (b) { /* the greatest common divisor */
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return vp_min64(vp_max64(p->step, 1) / a, p->height);
+    int64_t rows = 1;
+    while (rows < p->height && p->step > 0 && rows * row % p->step)
+        rows++;
+    return rows;
 }
 
 /* Pages (with those of output), or portions of `rows` rows of one, that the memory can hold: 1 or more. */

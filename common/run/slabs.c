@@ -278,13 +278,12 @@ static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
     if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */
         vp_convert(s->out[0], e->stored_out, s->out[0], last->out, (s->g1 - s->g0) * r->inner * samples, 1, 0);
     const struct sink first = {e->writer, e->page, e->stored_out}, second = {e->twin_writer, e->twin_page, last->twin_out};
-    if (e->writer || !last->twin)
-        return write_result(r, s, 0, &first, err) || (last->twin && write_result(r, s, 1, &second, err)) ? -1 : 0;
-    for (int64_t g = s->g0; g < s->g1; g++) { /* who looks at both gets them plane by plane */
-        struct slab plane = {.g0 = g, .g1 = g + 1, .rows = s->rows};
-        for (int i = 0; i < 2; i++)
-            plane.out[i] = s->out[i] + (size_t)((g - s->g0) * r->inner) * r->page_out[i];
-        if (write_result(r, &plane, 0, &first, err) || write_result(r, &plane, 1, &second, err))
+    const int64_t n = e->writer || !last->twin ? s->g1 - s->g0 : 1; /* who looks at both gets them plane by plane */
+    for (int64_t g = s->g0; g < s->g1; g += n) {
+        struct slab planes = {.g0 = g, .g1 = g + n, .rows = s->rows};
+        for (int i = 0; i < r->outputs; i++)
+            planes.out[i] = s->out[i] + (size_t)((g - s->g0) * r->inner) * r->page_out[i];
+        if (write_result(r, &planes, 0, &first, err) || (last->twin && write_result(r, &planes, 1, &second, err)))
             return -1;
     }
     return 0;

@@ -184,15 +184,13 @@ int vp_run_read(void *ctx, struct vp_err *err)
     struct run *r = ctx;
     const struct vp_problem *p = r->p;
 
+    const double start = vp_now();
     for (int k = 0; k < r->stacks; k++) {
-        const double t = vp_now();
-        if (p->single[k] && !r->flow) {
-            const int64_t got = read_planes(r, k, 0, 1, err);
-            if (got != 1)
-                return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: no page", vp_reader_name(r->e->reader[k]));
-        }
-        r->read_s += vp_now() - t;
+        const int64_t got = p->single[k] && !r->flow ? read_planes(r, k, 0, 1, err) : 1;
+        if (got != 1)
+            return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: no page", vp_reader_name(r->e->reader[k]));
     }
+    r->read_s += vp_now() - start;
     const int64_t few = r->p->lines ? vp_max64(1, PIPE_BYTES / (int64_t)r->slot) : 1;
     const int64_t batch = r->pipe || r->flow ? few
                                              : vp_max64(1, (int64_t)(BATCH_BYTES / (r->slot * (size_t)r->stacks)));

@@ -5,7 +5,6 @@
 #include "tool/help.h"
 #include "base/isa.h"
 #include "base/places.h"
-#include "base/plain.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/size.h"
