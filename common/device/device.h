@@ -69,8 +69,8 @@ extern const struct vp_kind vp_cpu;
 
 /* Open the plugin `name` and let it be found by other libraries (`global`), or not: in $VOXPIPE_PLUGINS, or else in
  * ../lib/voxpipe beside the programs and beside them, so that a tree that was moved still finds its own. NULL with the
- * reason in `why` if it is not there or not to be trusted (then *refused, which may be NULL, is set). It stays open. */
-void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, size_t size);
+ * reason in `why` if it is not there or not to be trusted (vp_devices_refused). It stays open. */
+void *vp_plugin_open(const char *name, bool global, char *why, size_t size);
 
 /* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
 #define VP_PLUGIN_SYMBOL "vp_plugin"

@@ -16,7 +16,15 @@
 
 const struct vp_kind vp_cpu = {.build = VP_BUILD, .name = "cpu", .on_host = true, .host_free = free};
 
-void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, size_t size)
+/* Why a plugin that is there was left alone, or "". */
+static char refused[2 * PATH_MAX];
+
+const char *vp_devices_refused(void)
+{
+    return refused;
+}
+
+void *vp_plugin_open(const char *name, bool global, char *why, size_t size)
 {
     static const char *const beside[] = {"/../lib/voxpipe", ""};
     char path[PATH_MAX + 64], program[PATH_MAX] = "", reason[PATH_MAX + 128];
@@ -32,8 +40,7 @@ void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, si
             continue;
         if (!vp_trusted(path, given, reason, sizeof reason)) {
             snprintf(why, size, "%s is not loaded: %s", name, reason);
-            if (refused)
-                *refused = true;
+            snprintf(refused, sizeof refused, "%s", why);
             return NULL;
         }
         void *lib = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
@@ -47,14 +54,6 @@ void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, si
 
 static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Why a plugin that is there was left alone, or "". */
-static char refused[2 * PATH_MAX];
-
-const char *vp_devices_refused(void)
-{
-    return refused;
-}
-
 static int (*show)(const int *device, int n);
 /* The devices that are shown alone, if there are any. */
 static int *shown, n_shown;
@@ -63,13 +62,9 @@ static int *shown, n_shown;
 static const struct vp_kind *open_plugin(char *why, size_t size)
 {
     static const struct vp_kind *opened;
-    bool untrusted = false;
-
     if (opened)
         return opened;
-    void *lib = vp_plugin_open("voxpipe-cuda.so", false, &untrusted, why, size);
-    if (untrusted)
-        snprintf(refused, sizeof refused, "%s", why);
+    void *lib = vp_plugin_open("voxpipe-cuda.so", false, why, size);
     if (!lib)
         return NULL;
     const struct vp_kind *(*get)(void);

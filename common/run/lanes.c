@@ -192,11 +192,6 @@ static int make_queues(struct lanes *d, struct vp_err *err)
 struct lanes *vp_lanes_open(const struct vp_kind *kind, int device, const struct vp_chain *chain, const int64_t in[3],
                             const int64_t out[3], int n, struct vp_err *err)
 {
-    char why[256];
-    if (!vp_lanes_have(kind, chain, why, sizeof why)) {
-        vp_fail(err, VP_ERESOURCE, "the %s device cannot do this: %s", kind->name, why);
-        return NULL;
-    }
     struct lanes *d = malloc(sizeof *d);
     if (!d || describe(d, kind, chain, in, out, n)) {
         free(d);

@@ -32,7 +32,7 @@ int vp_ranks_open(struct vp_ranks **out, struct vp_err *err)
         return 0;
     const struct vp_ranks_plugin *(*get)(void);
     /* what an MPI opens for itself has to find it */
-    void *lib = vp_plugin_open("voxpipe-mpi.so", true, NULL, why, sizeof why);
+    void *lib = vp_plugin_open("voxpipe-mpi.so", true, why, sizeof why);
     *(void **)&get = lib ? dlsym(lib, VP_RANKS_SYMBOL) : NULL;
     const struct vp_ranks_plugin *plugin = get ? get() : NULL;
     if (lib && (!plugin || plugin->build != VP_BUILD)) {
