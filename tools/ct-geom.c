@@ -70,7 +70,7 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
 
     if (run->parsed.n_operands > 1)
         return vp_fail(err, VP_EUSAGE, "expected one geometry, got %d files", run->parsed.n_operands);
-    if (!run->parsed.n_operands && !run->parsed.n_given) {
+    if (!run->parsed.n_operands && !run->parsed.n_uses) {
         vp_fail(err, VP_EUSAGE, "no geometry: expected a FILE or options that make one");
         return vp_hint(err,
                        "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720");

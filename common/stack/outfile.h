@@ -22,7 +22,7 @@ void vp_outfile_abort(struct vp_outfile *f);
 /* Unlink every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
 void vp_outputs_unlink(void);
 
-/* ---- for stack/ ---- */
+/* ---- for stack/ and run/store.c ---- */
 
 int vp_outfile_fd(const struct vp_outfile *f);           /* read-write if it is a temporary file */
 const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
