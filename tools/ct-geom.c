@@ -70,11 +70,10 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
 
     if (run->parsed.n_operands > 1)
         return vp_fail(err, VP_EUSAGE, "expected one geometry, got %d files", run->parsed.n_operands);
-    if (!run->parsed.n_operands && !run->parsed.n_given) {
-        vp_fail(err, VP_EUSAGE, "no geometry: expected a FILE or options that make one");
-        return vp_hint(err,
-                       "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720");
-    }
+    if (!run->parsed.n_operands && !run->parsed.n_given)
+        return vp_fail_hint(err, VP_EUSAGE,
+                            "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720",
+                            "no geometry: expected a FILE or options that make one");
     if (vp_geom_make(&g, run->parsed.n_operands ? run->parsed.operands[0] : NULL, &p->geom, err) ||
         vp_geom_views(&g, &views, &scan, err))
         goto out;

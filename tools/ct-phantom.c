@@ -136,8 +136,7 @@ static int choose_radius(const struct scene *s, const struct vp_scan *scan, doub
                               : vp_phantom_radius_in(&s->grid));
     if (*radius > 0 && isfinite(*radius))
         return 0;
-    vp_fail(err, VP_EUSAGE, "no phantom about the origin would be fully seen");
-    return vp_hint(err, "give --radius MM");
+    return vp_fail_hint(err, VP_EUSAGE, "give --radius MM", "no phantom about the origin would be fully seen");
 }
 
 static int open_geometry(struct scene *s, struct vp_scan *scan, struct vp_err *err)
@@ -146,10 +145,9 @@ static int open_geometry(struct scene *s, struct vp_scan *scan, struct vp_err *e
 
     if (!path && s->volume)
         return 0;
-    if ((!path || !strcmp(path, "-")) && isatty(STDIN_FILENO)) {
-        vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a geometry");
-        return vp_hint(err, "give -g FILE, or a pipe from ct-geom");
-    }
+    if ((!path || !strcmp(path, "-")) && isatty(STDIN_FILENO))
+        return vp_fail_hint(err, VP_EUSAGE, "give -g FILE, or a pipe from ct-geom",
+                            "standard input is a terminal: expected a geometry");
     if (vp_geom_read(&s->geom, path ? path : "-", err))
         return -1;
     return vp_geom_views(&s->geom, &s->views, scan, err);

@@ -495,10 +495,9 @@ static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err
             return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
         return 0;
     }
-    if (has(d, VP_GK_ANGLES) && d->given & counted) {
-        vp_fail(err, VP_ERUN, "%s: the angles are given twice: as a list, and by views, arc or start", name);
-        return vp_hint(err, "give views, arc and start together to replace a list of angles");
-    }
+    if (has(d, VP_GK_ANGLES) && d->given & counted)
+        return vp_fail_hint(err, VP_ERUN, "give views, arc and start together to replace a list of angles",
+                            "%s: the angles are given twice: as a list, and by views, arc or start", name);
     if (d->beam == VP_PARALLEL && d->seen & 1u << VP_GK_BEAM && d->seen & (1u << VP_GK_SOD | 1u << VP_GK_SDD))
         return vp_fail(err, VP_ERUN, "%s: sod and sdd have no meaning in a parallel beam", name);
     return 0;

@@ -71,10 +71,9 @@ static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *
 static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bool standard_input,
                       struct vp_err *err)
 {
-    if (standard_input) {
-        vp_fail(err, VP_ERUN, "%s: expected the text of a geometry, got TIFF", name);
-        return vp_hint(err, "give the stack as a file, not on standard input");
-    }
+    if (standard_input)
+        return vp_fail_hint(err, VP_ERUN, "give the stack as a file, not on standard input",
+                            "%s: expected the text of a geometry, got TIFF", name);
     const struct vp_reader_options options = {0};
     struct vp_reader *reader = NULL;
     if (vp_reader_open(&reader, &path, 1, &options, err))

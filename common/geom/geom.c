@@ -123,9 +123,8 @@ int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *e
         return vp_fail(err, VP_ERUN, "%s: sod is %g: expected a positive distance in mm", name, g->sod);
     if (!positive(g->sdd))
         return vp_fail(err, VP_ERUN, "%s: sdd is %g: expected a positive distance in mm", name, g->sdd);
-    if (g->sdd <= g->sod) {
-        vp_fail(err, VP_ERUN, "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
-        return vp_hint(err, "sod is the distance from source to axis, sdd from source to detector");
-    }
+    if (g->sdd <= g->sod)
+        return vp_fail_hint(err, VP_ERUN, "sod is the distance from source to axis, sdd from source to detector",
+                            "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
     return validate_sizes(g, name, err);
 }

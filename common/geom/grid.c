@@ -122,13 +122,12 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
         if (failed)
             return -1;
         fov = vp_geom_fov(g, views, &scan);
-        if (!(fov.radius > 0) && !(o->volume.n && o->voxel.n)) {
-            vp_fail(err, VP_ERUN, "the rotation axis is not on the detector: there is no field of view");
-            return vp_hint(err, "check offset-u, or give --volume and --voxel");
-        }
+        if (!(fov.radius > 0) && !(o->volume.n && o->voxel.n))
+            return vp_fail_hint(err, VP_ERUN, "check offset-u, or give --volume and --voxel",
+                                "the rotation axis is not on the detector: there is no field of view");
     } else if (o->volume.n < 3) {
-        vp_fail(err, VP_EUSAGE, "the size of the volume is not known: there is no geometry");
-        return vp_hint(err, "give --volume WxHxD, or a geometry with -g FILE");
+        return vp_fail_hint(err, VP_EUSAGE, "give --volume WxHxD, or a geometry with -g FILE",
+                            "the size of the volume is not known: there is no geometry");
     }
     if (choose_size(grid, o, g ? &fov : NULL, err))
         return -1;

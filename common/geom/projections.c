@@ -58,10 +58,8 @@ int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const st
         const int found = vp_geom_from_meta(g, &s->meta, name, err);
         if (found < 0)
             return -1;
-        if (!found) {
-            vp_fail(err, VP_EUSAGE, "%s carries no scan geometry", name);
-            return vp_hint(err, "give -g FILE (see ct-geom(1))");
-        }
+        if (!found)
+            return vp_fail_hint(err, VP_EUSAGE, "give -g FILE (see ct-geom(1))", "%s carries no scan geometry", name);
     }
     if (check_size(g, o->layout == VP_LAYOUT_SINOGRAMS, s, name, err)) {
         vp_geom_free(g);

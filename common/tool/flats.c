@@ -104,15 +104,14 @@ static int mean_rows(struct vp_reader *r, int64_t nv, float *out, struct vp_err 
  * the sums of one? */
 static int check_memory(const struct vp_run *run, int pages, int64_t nu, int64_t nv, struct vp_err *err)
 {
-    char need[32], have[32];
     const double bytes = (double)nu * (double)nv * (2 * (double)pages * sizeof(float) + sizeof(double));
+    const struct vp_bytes_text need = vp_bytes_text((uint64_t)fmin(bytes, 0x1p63));
 
     if (bytes <= (double)run->common.memory)
         return 0;
-    vp_fail(err, VP_ERESOURCE, "the flats need %s while they are read, the memory limit is %s",
-            vp_format_bytes(need, sizeof need, (uint64_t)fmin(bytes, 0x1p63)),
-            vp_format_bytes(have, sizeof have, run->common.memory));
-    return vp_hint(err, "allow --memory %s", need);
+    vp_fail(err, VP_ERESOURCE, "the flats need %s while they are read, the memory limit is %s", need.text,
+            vp_bytes_text(run->common.memory).text);
+    return vp_hint(err, "allow --memory %s", need.text);
 }
 
 /* Read, check and average one flat set or the darks, of `pages` that are held together. *nv may be -1 and is then

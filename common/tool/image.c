@@ -67,7 +67,6 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
 int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct vp_err *err)
 {
     const size_t page = vp_page_bytes(vp_reader_stack(im->reader[0]));
-    char text[16];
     if (once && im->flat && page < run->common.memory / 16)
         return 0;
     for (int k = 0; k < im->n; k++) {
@@ -81,7 +80,7 @@ int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct v
         im->held += held;
         const uint64_t bytes = (uint64_t)page * (uint64_t)vp_reader_stack(r)->pages;
         vp_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
-                vp_format_bytes(text, sizeof text, bytes), held ? "to memory" : "to $TMPDIR");
+                vp_bytes_text(bytes).text, held ? "to memory" : "to $TMPDIR");
     }
     im->seekable = true;
     return vp_images_compare(im, err) || vp_images_axes(im, err) ? -1 : 0;
@@ -115,14 +114,12 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
                : given->n == 2 ? vp_hint(err, "x, y and z; with --2d, where every page is an image of its own, x and y")
                                : vp_hint(err, "x, y and z, or one for all of them");
     }
-    if (given->n == 3 && im->flat && given->v[2] != 0) {
-        vp_fail(err, VP_EUSAGE, "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
-        return vp_hint(err, "give x and y only");
-    }
-    if (im->params.physical && !im->has_voxel) {
-        vp_fail(err, VP_ERUN, "--physical: the size of a voxel is not in the metadata of the input");
-        return vp_hint(err, "say it first: img-convert --set voxel=0.5,0.5,2mm");
-    }
+    if (given->n == 3 && im->flat && given->v[2] != 0)
+        return vp_fail_hint(err, VP_EUSAGE, "give x and y only",
+                            "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
+    if (im->params.physical && !im->has_voxel)
+        return vp_fail_hint(err, VP_ERUN, "say it first: img-convert --set voxel=0.5,0.5,2mm",
+                            "--physical: the size of a voxel is not in the metadata of the input");
     out[2] = 0;
     for (int a = 0; a < axes; a++)
         out[a] = given->v[given->n == 1 ? 0 : a] / (im->params.physical ? im->voxel[a] : 1);

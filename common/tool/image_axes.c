@@ -60,12 +60,11 @@ int vp_images_axes(struct vp_images *im, struct vp_err *err)
                        im->params.voxels ? "" : "with --2d every page is an image of its own; ");
     }
     if (im->flat && !im->params.flat && !im->params.voxels && stack->pages != 1 && axes.n == 1 &&
-        !strcmp(axes.name[0], VP_AXIS_PAGE)) {
-        vp_fail(err, VP_ERUN, "%s: what its pages are is not known: the axes are %s", vp_reader_name(reader),
-                vp_meta_get(&stack->meta, "axes"));
-        return vp_hint(err, "with --2d every page is an image of its own; "
-                            "img-convert --set axes=x,y,z makes them a volume");
-    }
+        !strcmp(axes.name[0], VP_AXIS_PAGE))
+        return vp_fail_hint(err, VP_ERUN, "with --2d every page is an image of its own; "
+                            "img-convert --set axes=x,y,z makes them a volume",
+                            "%s: what its pages are is not known: the axes are %s",
+                            vp_reader_name(reader), vp_meta_get(&stack->meta, "axes"));
     im->size[0] = stack->nx;
     im->size[1] = stack->ny;
     im->size[2] = im->flat ? 1 : im->nz;

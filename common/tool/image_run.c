@@ -96,13 +96,11 @@ int vp_images_scan(struct vp_images *im, struct vp_run *run, struct vp_chain *ch
     struct vp_execute e = {.page = page, .ctx = ctx, .stored_out = chain->stage[chain->n - 1].out};
     struct vp_image_job job;
 
-    if (!im->seekable) {
-        for (int k = 0; k < im->n; k++)
-            if (!vp_reader_seekable(im->reader[k]))
-                vp_fail(err, VP_EUSAGE, "%s: the samples are read twice, which a pipe cannot give",
-                        vp_reader_name(im->reader[k]));
-        return vp_hint(err, "give a file, or --spool");
-    }
+    for (int k = 0; k < im->n; k++)
+        if (!im->seekable && !vp_reader_seekable(im->reader[k]))
+            return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
+                                "%s: the samples are read twice, which a pipe cannot give",
+                                vp_reader_name(im->reader[k]));
     int rc = vp_images_plan(im, run, chain, e.stored_out, false, &job, err);
     if (!rc && run->common.plan)
         return 0;

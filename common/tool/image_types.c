@@ -54,9 +54,11 @@ int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned type
         if (k == 0) {
             im->type = t;
         } else if (!common_type(im->type, t, &im->type) && !im->params.any_types) {
-            vp_fail(err, VP_ERUN, "%s has %s samples and %s %s: no type holds both", vp_reader_name(im->reader[0]),
-                    vp_type_name(vp_reader_stack(im->reader[0])->type), vp_reader_name(im->reader[k]), vp_type_name(t));
-            return vp_hint(err, "with --type both are taken as f64, or convert one of them: img-convert --type f64");
+            return vp_fail_hint(err, VP_ERUN,
+                                "with --type both are taken as f64, or convert one of them: img-convert --type f64",
+                                "%s has %s samples and %s %s: no type holds both", vp_reader_name(im->reader[0]),
+                                vp_type_name(vp_reader_stack(im->reader[0])->type), vp_reader_name(im->reader[k]),
+                                vp_type_name(t));
         }
     }
     if (types & 1u << im->type)

@@ -150,10 +150,8 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
         return vp_fail(err, VP_EUSAGE, "--grid and --positions: expected one of them");
     if (p->grid.n > 2)
         return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
-    if (s->pages < 0) {
-        vp_fail(err, VP_ERUN, "%s: how many pages it has is not known", name);
-        return vp_hint(err, "give a file, or --spool");
-    }
+    if (s->pages < 0)
+        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: how many pages it has is not known", name);
     if (p->grid.n) {
         const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
         if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
@@ -161,9 +159,9 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
                            (long long)s->pages, s->pages == 1 ? "" : "s", (long long)nx, (long long)ny,
                            (long long)nx * (long long)ny);
     } else if (!p->positions && s->pages > 1 && im->flat) {
-        vp_fail(err, VP_ERUN, "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
-                (long long)s->pages);
-        return vp_hint(err, "--grid says that they are a grid of kernels");
+        return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
+                            "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
+                            (long long)s->pages);
     }
     return 0;
 }
@@ -233,10 +231,9 @@ int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_ke
     struct vp_reader *reader = NULL;
 
     *k = (struct vp_kernels){.nodes = {1, 1}};
-    if (!p->kernel) {
-        vp_fail(err, VP_EUSAGE, "--kernel is missing: which one?");
-        return vp_hint(err, "give a stack that holds it: -k kernel.tif");
-    }
+    if (!p->kernel)
+        return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
+                            "--kernel is missing: which one?");
     if (vp_open_mask(run, p->kernel, &reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(reader);

@@ -14,10 +14,9 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
     bool standard = n == 0;
     for (int i = 0; i < n; i++)
         standard = standard || !strcmp(paths[i], "-");
-    if (standard && isatty(STDIN_FILENO)) {
-        vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a stack");
-        return vp_hint(err, "name a file, or send one through a pipe");
-    }
+    if (standard && isatty(STDIN_FILENO))
+        return vp_fail_hint(err, VP_EUSAGE, "name a file, or send one through a pipe",
+                            "standard input is a terminal: expected a stack");
     if (vp_reader_open(reader, paths, n, o, err))
         return -1;
     const char *path;
@@ -104,10 +103,9 @@ int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_wri
                    struct vp_err *err)
 {
     const char *path = run->common.output;
-    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO)) {
-        vp_fail(err, VP_EUSAGE, "standard output is a terminal");
-        return vp_hint(err, "redirect, pipe, or use -o FILE (--force to override)");
-    }
+    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO))
+        return vp_fail_hint(err, VP_EUSAGE, "redirect, pipe, or use -o FILE (--force to override)",
+                            "standard output is a terminal");
     return vp_open_result(run, path, out, writer, err);
 }
 

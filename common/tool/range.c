@@ -34,11 +34,10 @@ int vp_images_range(struct vp_images *im, struct vp_run *run, double range[2], s
                              .ctx = &r};
 
     r.pages = &pages;
-    if (!im->seekable) {
-        vp_fail(err, VP_EUSAGE, "%s: the range for the bins needs the samples twice, which a pipe cannot give",
-                vp_reader_name(reader));
-        return vp_hint(err, "give --range LO,HI, or --spool");
-    }
+    if (!im->seekable)
+        return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
+                            "%s: the range for the bins needs the samples twice, which a pipe cannot give",
+                            vp_reader_name(reader));
     if (vp_pages_fit(&pages, err)) {
         err->hint[0] = '\0';
         return vp_hint(err, "allow more with --memory, or give --range LO,HI");

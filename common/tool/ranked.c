@@ -58,8 +58,8 @@ int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, 
 
 int vp_ranked_no_file(const char *name, struct vp_err *err)
 {
-    vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give", name);
-    return vp_hint(err, "give the projections as files that all hosts can read");
+    return vp_fail_hint(err, VP_EUSAGE, "give the projections as files that all hosts can read",
+                        "%s: ranks read what each of them needs, which a pipe cannot give", name);
 }
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)

@@ -105,10 +105,9 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
     struct vp_reconstruct_plan *p = &s->plan;
     for (int i = 0; i < r->size; i++) {
         if (all[i].partner != p->partner || all[i].filter_device != p->filter_device || all[i].mirrored != p->mirrored
-            || all[i].on_host != s->job.kind->on_host) {
-            vp_fail(err, VP_ERESOURCE, "ranks 0 and %d do not work alike: their devices differ", i);
-            return vp_hint(err, "say --device and --filter-on, so that they do");
-        }
+            || all[i].on_host != s->job.kind->on_host)
+            return vp_fail_hint(err, VP_ERESOURCE, "say --device and --filter-on, so that they do",
+                                "ranks 0 and %d do not work alike: their devices differ", i);
         if (i / r->mesh.rows == r->column)
             p->batch = (int)vp_min64(p->batch, all[i].batch);
         if (i % r->mesh.rows == r->row)
@@ -163,9 +162,9 @@ static int no_grid(struct vp_ranked *r, struct vp_err *err)
     if (r->params->grid.n)
         snprintf(grid, sizeof grid, "--grid %lldx%lld", (long long)r->params->grid.v[0],
                  (long long)r->params->grid.v[1]);
-    vp_fail(err, VP_ERESOURCE, "%s fits: the slab of a rank does not find room in its memory", grid);
-    return vp_hint(err, "start more ranks, on more hosts or devices, allow more --memory or --device-memory, or take "
-                        "several runs with --slab");
+    return vp_fail_hint(err, VP_ERESOURCE, "start more ranks, on more hosts or devices, allow more --memory or "
+                        "--device-memory, or take several runs with --slab",
+                        "%s fits: the slab of a rank does not find room in its memory", grid);
 }
 
 static int check_grid(const struct vp_ranked *r, struct vp_err *err)

@@ -29,10 +29,9 @@ static char *slab_path(const char *path, int row)
 static int check_output(const struct vp_run *run, struct vp_err *err)
 {
     const char *path = run->common.output;
-    if (!path || !strcmp(path, "-")) {
-        vp_fail(err, VP_EUSAGE, "ranks write the volume side by side, into a file");
-        return vp_hint(err, "use -o FILE, in a folder that all hosts share");
-    }
+    if (!path || !strcmp(path, "-"))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FILE, in a folder that all hosts share",
+                            "ranks write the volume side by side, into a file");
     if (run->common.compress)
         return vp_fail(err, VP_EUSAGE,
                        "--compress: ranks write the pages in any order, which a compressed file cannot take");

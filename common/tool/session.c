@@ -65,15 +65,13 @@ static void warn_of_geometry(const struct vp_session *s, const struct vp_run *ru
 /* What the reader takes is not there for the work. */
 static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
 {
-    char need[32], have[32];
     const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
     if (holds < memory) {
         run->common.memory -= holds;
         return 0;
     }
-    vp_fail(err, VP_ERESOURCE, "%s: reading it takes %s: expected at most %s", vp_reader_name(reader),
-            vp_format_bytes(need, sizeof need, holds), vp_format_bytes(have, sizeof have, memory));
-    return vp_hint(err, "allow more with --memory");
+    return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory", "%s: reading it takes %s: expected at most %s",
+                        vp_reader_name(reader), vp_bytes_text(holds).text, vp_bytes_text(memory).text);
 }
 
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
@@ -156,10 +154,9 @@ int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, en
     struct vp_reconstruct *job = &s->job;
 
     job->filter_on = on;
-    if (on == VP_FILTER_ON_GPU && job->kind->on_host) {
-        vp_fail(err, VP_ERESOURCE, "--filter-on gpu: the back-projection is on the CPU");
-        return vp_hint(err, "use --device cuda, or --filter-on auto");
-    }
+    if (on == VP_FILTER_ON_GPU && job->kind->on_host)
+        return vp_fail_hint(err, VP_ERESOURCE, "use --device cuda, or --filter-on auto",
+                            "--filter-on gpu: the back-projection is on the CPU");
 
     if (vp_filter_open(&job->filter, p, &s->geom, s->views, &s->scan, job->threads, err))
         return -1;
@@ -177,7 +174,6 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_reconstruct *job = &s->job;
     const struct vp_reconstruct_plan *p = &s->plan;
-    char bytes[16], limit[16];
 
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
             (long long)job->nv, (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
@@ -204,16 +200,15 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (p->stay)
         vp_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
                 job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
-    vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, p->bytes),
-            vp_format_bytes(limit, sizeof limit, job->memory));
+    vp_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
     for (int i = 0; i < p->parts && p->device_bytes; i++) {
         const struct vp_bp_part *part = &p->part[i];
         struct vp_device_info device;
         struct vp_err ignored = VP_ERR_INIT;
         if (!job->kind->info(part->device, &device, &ignored))
             vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
-                    vp_format_bytes(bytes, sizeof bytes, p->parts > 1 ? part->plan.device : p->device_bytes),
-                    vp_format_bytes(limit, sizeof limit, device.free));
+                    vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
+                    vp_bytes_text(device.free).text);
     }
     vp_plan(run, "threads", "%d", job->threads);
 }

@@ -287,8 +287,8 @@ int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
     /* the environment speaks to all programs of a pipeline, also to those that have nothing for a GPU */
     if (!device || strncmp(device, "cuda", 4) || !vp_given(run, "device"))
         return 0;
-    vp_fail(err, VP_ERESOURCE, "device %s: %s works on the CPU only", device, run->tool->name);
-    return vp_hint(err, "use --device cpu, or auto");
+    return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu, or auto", "device %s: %s works on the CPU only", device,
+                        run->tool->name);
 }
 
 /* ---- streams ---- */
@@ -446,15 +446,12 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
     if (c->compress && c->raw_out)
         return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
-    if (c->compress && to_stdout(c->output)) {
-        vp_fail(err, VP_EUSAGE, "--compress: standard output cannot be compressed");
-        return vp_hint(err, "use -o FILE");
-    }
+    if (c->compress && to_stdout(c->output))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
     const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
-    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO) {
-        vp_fail(err, VP_EUSAGE, "--stats: standard output already holds the result");
-        return vp_hint(err, "use --stats FILE or --stats /dev/stderr");
-    }
+    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO)
+        return vp_fail_hint(err, VP_EUSAGE, "use --stats FILE or --stats /dev/stderr",
+                            "--stats: standard output already holds the result");
     if (binary && !c->force && isatty(STDOUT_FILENO))
         return vp_fail(err, VP_EUSAGE, "standard output is a terminal; redirect, pipe, or use -o FILE "
                        "(--force to override)");
@@ -566,9 +563,7 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     vp_progress_clear(run->progress);
     if (status < 0 || run->common.plan)
         return status;
-    char peak[32];
-    vp_note(run, "%.3g s, peak memory %s", vp_now() - start,
-            vp_format_bytes(peak, sizeof peak, vp_memory_peak()));
+    vp_note(run, "%.3g s, peak memory %s", vp_now() - start, vp_bytes_text(vp_memory_peak()).text);
     return write_stats(run, err) ? -1 : status;
 }
 
