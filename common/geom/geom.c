@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The geometry as a value: copying, checking, and numbers as text. */
+/* The geometry as a value: checking, and numbers as text. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include <math.h>
@@ -17,37 +17,17 @@ void vp_geom_free(struct vp_geom *g)
     g->matrix = NULL;
 }
 
-static double *copy_numbers(const double *src, int64_t n)
-{
-    double *dst = malloc((size_t)n * sizeof *dst);
-    if (dst)
-        memcpy(dst, src, (size_t)n * sizeof *dst);
-    return dst;
-}
-
-int vp_geom_copy(struct vp_geom *dst, const struct vp_geom *src)
-{
-    struct vp_geom g = *src;
-    g.angle = src->angle ? copy_numbers(src->angle, src->views) : NULL;
-    g.matrix = src->matrix ? copy_numbers(src->matrix, src->views * 12) : NULL;
-    if ((src->angle && !g.angle) || (src->matrix && !g.matrix)) {
-        vp_geom_free(&g);
-        return -1;
-    }
-    *dst = g;
-    return 0;
-}
-
-const char *vp_geom_number(char *buf, double x)
+struct vp_geom_number vp_geom_number(double x)
 {
     const bool plain = fabs(x) >= 1e-4 && fabs(x) < 1e15;
+    struct vp_geom_number n;
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(buf, 32, "%.*g", digits, x);
+        snprintf(n.text, sizeof n.text, "%.*g", digits, x);
         /* 1000, not 1e+03 */
-        if (strtod(buf, NULL) == x && !(plain && strchr(buf, 'e')))
+        if (strtod(n.text, NULL) == x && !(plain && strchr(n.text, 'e')))
             break;
     }
-    return buf;
+    return n;
 }
 
 bool vp_geom_scan(const char **s, double *out, const char *stops)

@@ -35,7 +35,6 @@ struct vp_geom {
 };
 
 void vp_geom_free(struct vp_geom *g);
-int vp_geom_copy(struct vp_geom *dst, const struct vp_geom *src);
 
 /* The text of a geometry file (ct-geometry(5)); `name` for messages ("scan.geom: line 7: ..."). */
 int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err);

@@ -145,19 +145,18 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
 int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s,
                      struct vp_err *err)
 {
-    char first[3][32], voxel[3][32];
+    double first[3];
     s->nx = grid->n[0];
     s->ny = grid->n[1];
     s->pages = z1 - z0;
-    for (int i = 0; i < 3; i++) {
-        const double start = i == 2 ? (double)z0 : 0;
-        vp_geom_number(first[i], grid->center[i] + (start - (double)(grid->n[i] - 1) / 2) * grid->voxel[i]);
-        vp_geom_number(voxel[i], grid->voxel[i]);
-    }
+    for (int i = 0; i < 3; i++)
+        first[i] = grid->center[i] + ((i == 2 ? (double)z0 : 0) - (double)(grid->n[i] - 1) / 2) * grid->voxel[i];
     if (vp_meta_set(&s->meta, "axes", "x y z") || vp_meta_set(&s->meta, "sizes", NULL) ||
-        vp_meta_setf(&s->meta, "voxel", "%s %s %s", voxel[0], voxel[1], voxel[2]) ||
+        vp_meta_setf(&s->meta, "voxel", "%s %s %s", vp_geom_number(grid->voxel[0]).text,
+                     vp_geom_number(grid->voxel[1]).text, vp_geom_number(grid->voxel[2]).text) ||
         vp_meta_set(&s->meta, "unit", "mm") ||
-        vp_meta_setf(&s->meta, "origin", "%s %s %s", first[0], first[1], first[2]))
+        vp_meta_setf(&s->meta, "origin", "%s %s %s", vp_geom_number(first[0]).text, vp_geom_number(first[1]).text,
+                     vp_geom_number(first[2]).text))
         return vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
     return 0;
 }

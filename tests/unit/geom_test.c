@@ -576,12 +576,6 @@ static void test_round_trip(void)
     check_round_trip(&g);
     free(text);
     vp_geom_free(&g);
-
-    struct vp_geom a, b;
-    CHECK(parse(&a, texts[1]) && !vp_geom_copy(&b, &a));
-    CHECK(same_bits(&a, &b) && a.angle != b.angle);
-    vp_geom_free(&a);
-    vp_geom_free(&b);
 }
 
 static void test_nonsense(void)
