@@ -38,13 +38,9 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static void warn_all(const struct vp_run *run, char **warnings)
+static void warn(void *run, const char *text)
 {
-    for (char **w = warnings; w && *w; w++) {
-        vp_warn(run, "%s", *w);
-        free(*w);
-    }
-    free(warnings);
+    vp_warn(run, "%s", text);
 }
 
 static int write_text(struct vp_run *run, const char *text, struct vp_err *err)
@@ -87,7 +83,7 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
         goto out;
     }
     if (p->show || run->common.verbose)
-        warn_all(run, vp_geom_warnings(&g, views, &scan));
+        vp_geom_warn(&g, views, &scan, warn, run);
     else if (g.doubt[0])
         vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);

@@ -153,7 +153,7 @@ static int open_geometry(struct scene *s, struct vp_scan *scan, struct vp_err *e
     return vp_geom_views(&s->geom, &s->views, scan, err);
 }
 
-static int header(struct scene *s, struct vp_err *err)
+static int header(struct scene *s, const struct vp_scan *scan, struct vp_err *err)
 {
     const struct vp_geom *g = &s->geom;
     struct vp_stack *out = &s->out;
@@ -162,7 +162,7 @@ static int header(struct scene *s, struct vp_err *err)
 
     out->type = VP_F32;
     if (s->volume) {
-        if (vp_grid_make(&s->grid, &z0, &z1, &s->p->grid, g->views ? g : NULL, s->views, err)
+        if (vp_grid_make(&s->grid, &z0, &z1, &s->p->grid, g->views ? g : NULL, s->views, scan, err)
             || vp_grid_to_stack(&s->grid, z0, z1, out, err))
             return -1;
         s->z0 = z0;
@@ -203,7 +203,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_device_cpu(run_, err) || check(p, s.volume, err) || open_geometry(&s, &scan, err)
-        || header(&s, err))
+        || header(&s, &scan, err))
         goto out;
     if (!(radius > 0) && vp_phantom_named(p->phantom) && choose_radius(&s, &scan, &radius, err))
         goto out;

@@ -69,8 +69,6 @@ struct vp_geom_number vp_geom_number(double x);
  * `stops`. */
 bool vp_geom_scan(const char **s, double *out, const char *stops);
 
-/* For qsort of doubles. */
-int vp_by_value(const void *a, const void *b);
 /* Sine and cosine of an angle in degrees, exact at multiples of 90. */
 void vp_sincosd(double degrees, double *s, double *c);
 
@@ -79,8 +77,6 @@ void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *view)
 
 /* Matrix `m` of a view as everything downstream sees it. NULL, or what is wrong with it. */
 const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
-/* Weights of the views and what kind of scan they make. */
-int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
 
 /* What the field of view is: its radius in mm, the pixel at the axis in mm, and half the height seen at the
  * axis. */

@@ -96,6 +96,9 @@ struct vp_scan {
                               < hi), over all views; parallel: 0 */
     double overlap; /* pixels: half width around the central ray that both sides of the detector cover, to the
                        edge of the outermost pixel; < 0 if the ray misses the detector */
+    double larger;  /* pixels: the larger side, of all views */
+    int64_t directions;  /* different angles on the full circle, */
+    double step, widest; /* radians: the median of the gaps between, and the largest that is not open */
     bool offset;   /* offset-detector weights are wanted: a full scan whose smaller side of the detector, from
                       the   central ray, is less than 90 % of the larger */
     bool circular; /* sources on a circle in z = 0, equal distances, principal rays through the axis, within
@@ -138,12 +141,13 @@ struct vp_grid_params {
 };
 extern const struct vp_opt vp_grid_options[];
 
-/* Grid from options and geometry (g and views may be NULL: then --volume WxHxD is needed): default the field
+/* Grid from options and geometry (g, views and scan may be NULL: then --volume WxHxD is needed): default the field
  * of view at the detector's sampling (voxel = pitch * sod / sdd); with --volume alone, the voxel makes the
  * field of view fit; with --voxel alone, the size covers it. `slab` is checked against n[2] and returned as
  * [z0, z1) (all if not given). */
 int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp_grid_params *o,
-                 const struct vp_geom *g, const struct vp_view *views, struct vp_err *err);
+                 const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                 struct vp_err *err);
 /* Set nx, ny, pages, axes, voxel, unit, origin of a volume's (or slab's) stack header. */
 int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s,
                      struct vp_err *err);
@@ -151,10 +155,11 @@ int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct 
 /* P of a view in voxel indices of a grid: Pv such that (u w, v w, w) = Pv (i, j, k, 1). */
 void vp_view_on_grid(const struct vp_view *view, const struct vp_grid *grid, double Pv[12]);
 
-/* ct-geom --show: explains in words and numbers. And the warnings of what looks wrong, each one line,
- * malloc'd array ended by NULL (free each and the array). */
+/* ct-geom --show: explains in words and numbers; malloc'd, NULL without memory. And what looks wrong, each one line
+ * that is given to `say`. */
 char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
-char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
+void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                  void (*say)(void *ctx, const char *text), void *ctx);
 
 /* -g and --layout, shared by the ct- programs that read projections. */
 enum vp_layout { VP_LAYOUT_VIEWS, VP_LAYOUT_SINOGRAMS };

@@ -2,10 +2,7 @@
 /* The volume: field of view, options, and the header of its stack. */
 #include "geom/draft.h"
 #include "base/err.h"
-#include "base/size.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define P struct vp_grid_params
 const struct vp_opt vp_grid_options[] = {
@@ -103,7 +100,8 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
 }
 
 int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp_grid_params *o,
-                 const struct vp_geom *g, const struct vp_view *views, struct vp_err *err)
+                 const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                 struct vp_err *err)
 {
     struct vp_fov fov;
     *grid = (struct vp_grid){0};
@@ -112,16 +110,7 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
     if (o->center.n != 0 && o->center.n != 3)
         return vp_fail(err, VP_EUSAGE, "--center: expected 3 numbers, got %d", o->center.n);
     if (g) {
-        struct vp_scan scan;
-        struct vp_view *copy = vp_alloc_raw((size_t)g->views, sizeof *copy, "the views' matrices", err);
-        if (!copy)
-            return -1;
-        memcpy(copy, views, (size_t)g->views * sizeof *copy);
-        const int failed = vp_scan_make(g, copy, &scan, err);
-        free(copy);
-        if (failed)
-            return -1;
-        fov = vp_geom_fov(g, views, &scan);
+        fov = vp_geom_fov(g, views, scan);
         if (!(fov.radius > 0) && !(o->volume.n && o->voxel.n))
             return vp_fail_hint(err, VP_ERUN, "check offset-u, or give --volume and --voxel",
                                 "the rotation axis is not on the detector: there is no field of view");

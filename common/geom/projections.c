@@ -21,30 +21,24 @@ const struct vp_opt vp_projection_options[] = {
 static int check_size(const struct vp_geom *g, bool sinograms, const struct vp_stack *s, const char *name,
                       struct vp_err *err)
 {
-    const int64_t rows = sinograms ? g->views : g->nv, pages = sinograms ? g->nv : g->views;
-    const char *page_word = sinograms ? "sinograms" : "views", *row_word = sinograms ? "views" : "rows";
-    if (s->nx == g->nu && s->ny == rows && (s->pages < 0 || s->pages == pages))
+    /* in layout views and in sinograms */
+    const int64_t rows[2] = {g->nv, g->views}, pages[2] = {g->views, g->nv};
+    bool fits[2];
+    for (int i = 0; i < 2; i++)
+        fits[i] = s->nx == g->nu && s->ny == rows[i] && (s->pages < 0 || s->pages == pages[i]);
+    if (fits[sinograms])
         return 0;
-
-    const int64_t other_rows = sinograms ? g->nv : g->views, other_pages = sinograms ? g->views : g->nv;
-    const bool transposed =
-        s->nx == g->nu && s->ny == other_rows && (s->pages < 0 || s->pages == other_pages);
-    if (s->nx != g->nu || s->ny != rows) {
-        if (sinograms)
-            vp_fail(err, VP_ERUN,
-                    "%s is %lldx%lld, the geometry's sinograms %lldx%lld (%lld columns, %lld %s)", name,
-                    (long long)s->nx, (long long)s->ny, (long long)g->nu, (long long)rows, (long long)g->nu,
-                    (long long)rows, row_word);
-        else
-            vp_fail(err, VP_ERUN, "%s is %lldx%lld, the geometry's detector %lldx%lld", name,
-                    (long long)s->nx, (long long)s->ny, (long long)g->nu, (long long)g->nv);
-    } else {
+    if (s->nx == g->nu && s->ny == rows[sinograms])
         vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld %s", name, (long long)s->pages,
-                (long long)pages, page_word);
-    }
-    if (transposed)
-        return vp_hint(err, "use --layout %s", sinograms ? "views" : "sinograms");
-    return -1;
+                (long long)pages[sinograms], sinograms ? "sinograms" : "views");
+    else if (sinograms)
+        vp_fail(err, VP_ERUN, "%s is %lldx%lld, the geometry's sinograms %lldx%lld (%lld columns, %lld views)", name,
+                (long long)s->nx, (long long)s->ny, (long long)g->nu, (long long)g->views, (long long)g->nu,
+                (long long)g->views);
+    else
+        vp_fail(err, VP_ERUN, "%s is %lldx%lld, the geometry's detector %lldx%lld", name, (long long)s->nx,
+                (long long)s->ny, (long long)g->nu, (long long)g->nv);
+    return fits[!sinograms] ? vp_hint(err, "use --layout %s", sinograms ? "views" : "sinograms") : -1;
 }
 
 int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const struct vp_stack *s,

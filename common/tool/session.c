@@ -51,15 +51,9 @@ static struct vp_effort effort_of(const struct vp_reconstruct *job)
                               .each = rates->device_share, .asked = job->want_subsets};
 }
 
-/* What looks wrong with the scan, as ct-geom --show says it. */
-static void warn_of_geometry(const struct vp_session *s, const struct vp_run *run)
+static void warn(void *run, const char *text)
 {
-    char **warnings = vp_geom_warnings(&s->geom, s->views, &s->scan);
-    for (int i = 0; warnings && warnings[i]; i++) {
-        vp_warn(run, "%s", warnings[i]);
-        free(warnings[i]);
-    }
-    free(warnings);
+    vp_warn(run, "%s", text);
 }
 
 /* What the reader takes is not there for the work. */
@@ -92,11 +86,11 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     if (vp_quantity_check(&in->meta, need, vp_reader_name(s->reader), err) ||
         vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
         vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
-        vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err) ||
+        vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, &s->scan, err) ||
         vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
         return -1;
 
-    warn_of_geometry(s, run);
+    vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
     job->source = s->source;
     job->views = s->views;
     job->n_views = s->geom.views;
