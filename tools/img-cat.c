@@ -39,7 +39,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (vp_open_input(run_, &reader, err))
+    if (vp_open_input(run_, 0, VP_AS_STORED, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);

@@ -4,8 +4,8 @@
 #include "image/morphrecon_derive.h"
 #include "image/threshold.h"
 #include "tool/adaptive.h"
+#include "tool/image_measure.h"
 #include "tool/image_run.h"
-#include "tool/range.h"
 #include "tool/tool.h"
 
 #include <math.h>

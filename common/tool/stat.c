@@ -7,7 +7,7 @@
 #include "local/extremum.h"
 #include "local/moments.h"
 #include "local/rank.h"
-#include "tool/image_result.h"
+#include "tool/image_run.h"
 
 #include <math.h>
 #include <stdio.h>
