@@ -252,29 +252,32 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     return vp_reconstruct_plan(&s->plan, job, NULL, err);
 }
 
+static int open_volume(const struct vp_session *s, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_stack out = {0};
+    const int rc = volume_header(s, s->job.z0, s->job.z1, &out, err) || vp_open_output(run, &out, writer, err) ? -1 : 0;
+    vp_stack_free(&out);
+    return rc;
+}
+
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
-    struct vp_stack out = {0};
     struct vp_writer *writer = NULL;
     struct vp_reconstruct_result result;
     const bool ahead = job->any_order && !run->common.plan;
     int rc = -1;
 
     /* a file first: where its memory is allocated ahead, that goes on while a device is started */
-    if (ahead && (volume_header(s, job->z0, job->z1, &out, err) || vp_open_output(run, &out, &writer, err)))
-        goto out;
-    if (plan(s, run, err))
+    if ((ahead && open_volume(s, run, &writer, err)) || plan(s, run, err))
         goto out;
     vp_stats_text(run->stats, "device", job->kind->name);
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", s->plan.filter_device ? "gpu" : "cpu");
     vp_session_show(s, run);
-    if (vp_plan_done(run)) {
-        vp_stack_free(&out);
+    if (vp_plan_done(run))
         return 0;
-    }
-    if (!ahead && (volume_header(s, job->z0, job->z1, &out, err) || vp_open_output(run, &out, &writer, err)))
+    if (!ahead && open_volume(s, run, &writer, err))
         goto out;
     rc = vp_reconstruct_run(&s->plan, writer, &result, err);
     if (!rc && job->normalize)
@@ -286,7 +289,6 @@ out:
     if (vp_close(run, s->reader, writer, rc != 0, err))
         rc = -1;
     s->reader = NULL;
-    vp_stack_free(&out);
     return rc;
 }
 

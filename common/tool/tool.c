@@ -204,60 +204,37 @@ bool vp_given(const struct vp_run *run, const char *option)
 
 /* ---- the plan ---- */
 
-struct plan {
-    int n;
-    struct line { char *key, *value; } *lines;
-};
-
 void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...)
 {
-    if (!run->common.plan && !run->common.verbose)
-        return;
-    if (!run->plan_lines)
-        run->plan_lines = calloc(1, sizeof(struct plan));
-    struct plan *plan = run->plan_lines;
-    struct line *grown = plan ? realloc(plan->lines, ((size_t)plan->n + 1) * sizeof *grown) : NULL;
+    struct vp_plan_line *grown = NULL;
+    if (run->common.plan || run->common.verbose)
+        grown = realloc(run->plan, ((size_t)run->n_plan + 1) * sizeof *grown);
     if (!grown)
         return;
-    plan->lines = grown;
-    char *value = NULL;
+    run->plan = grown;
+    grown[run->n_plan].key = key;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&value, fmt, ap) < 0)
-        value = NULL;
+    run->n_plan += vasprintf(&grown[run->n_plan].value, fmt, ap) >= 0;
     va_end(ap);
-    plan->lines[plan->n++] = (struct line){strdup(key), value};
 }
 
 bool vp_plan_done(struct vp_run *run)
 {
-    const struct plan *plan = run->plan_lines;
-    int width = 0;
-    for (int i = 0; plan && i < plan->n; i++)
-        if (plan->lines[i].key && (int)strlen(plan->lines[i].key) > width)
-            width = (int)strlen(plan->lines[i].key);
-    for (int i = 0; plan && i < plan->n; i++) {
-        const char *key = plan->lines[i].key ? plan->lines[i].key : "";
-        const char *value = plan->lines[i].value ? plan->lines[i].value : "";
-        const int pad = width + 1 - (int)strlen(key);
+    size_t width = 0;
+    for (int i = 0; i < run->n_plan; i++)
+        width = strlen(run->plan[i].key) > width ? strlen(run->plan[i].key) : width;
+    for (int i = 0; i < run->n_plan; i++) {
+        const struct vp_plan_line *l = &run->plan[i];
+        const int pad = (int)(width + 1 - strlen(l->key));
         if (run->common.plan) {
-            printf("%s:%*s", key, pad, "");
-            vp_put_plain(stdout, value);
+            printf("%s:%*s", l->key, pad, "");
+            vp_put_plain(stdout, l->value);
             putchar('\n');
         } else
-            vp_note(run, "%s:%*s%s", key, pad, "", value);
+            vp_note(run, "%s:%*s%s", l->key, pad, "", l->value);
     }
     return run->common.plan;
-}
-
-static void free_plan(struct plan *plan)
-{
-    for (int i = 0; plan && i < plan->n; i++) {
-        free(plan->lines[i].key);
-        free(plan->lines[i].value);
-    }
-    free(plan ? plan->lines : NULL);
-    free(plan);
 }
 
 /* ---- the device ---- */
@@ -411,22 +388,19 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
     const char *const good = picture ? png : c->raw_out ? raw : tiff;
     const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
     const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
-    char word[12], low[8];
-    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= sizeof low)
+    char word[12];
+    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
         return 0;
-    size_t n = 0;
-    for (; dot[1 + n]; n++)
-        low[n] = dot[1 + n] >= 'A' && dot[1 + n] <= 'Z' ? (char)(dot[1 + n] + 32) : dot[1 + n];
-    snprintf(word, sizeof word, " %.*s ", (int)n, low);
-    if (strchr(word + 1, ' ') != word + n + 1 || strstr(good, word) || !strstr(others, word))
+    snprintf(word, sizeof word, " %s ", dot + 1);
+    if (strcasestr(good, word) || !strcasestr(others, word))
         return 0;
-    const bool is_tiff = strstr(tiff, word), is_raw = strstr(raw, word);
+    const bool is_tiff = strcasestr(tiff, word), is_raw = strcasestr(raw, word);
     vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
             picture ? "a PNG" : c->raw_out ? "samples without a header" : "TIFF");
     return picture                     ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
            : c->raw_out && is_tiff     ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")
            : is_raw                    ? vp_hint(err, "add --raw-out, or give a name that ends in .tif")
-           : !c->raw_out && strstr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
+           : !c->raw_out && strcasestr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
                ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
                : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
 }
@@ -637,7 +611,9 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     vp_progress_free(run.progress);
     vp_stats_free(run.stats);
     vp_parsed_free(&run.parsed);
-    free_plan(run.plan_lines);
+    while (run.n_plan)
+        free(run.plan[--run.n_plan].value);
+    free(run.plan);
     free(run.history);
     free(params);
     return status;
