@@ -148,7 +148,7 @@ static int open_geometry(struct scene *s, struct vp_scan *scan, struct vp_err *e
     if ((!path || !strcmp(path, "-")) && isatty(STDIN_FILENO))
         return vp_fail_hint(err, VP_EUSAGE, "give -g FILE, or a pipe from ct-geom",
                             "standard input is a terminal: expected a geometry");
-    if (vp_geom_read(&s->geom, path ? path : "-", err))
+    if (vp_geom_make(&s->geom, path ? path : "-", NULL, err))
         return -1;
     return vp_geom_views(&s->geom, &s->views, scan, err);
 }

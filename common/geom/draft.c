@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A geometry while it is put together: `key = value` from files and options, then the finished thing. */
+/* A geometry while it is put together: `key = value` from files and options. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/size.h"
@@ -39,11 +39,6 @@ void vp_draft_free(struct vp_draft *d)
     free(d->angle.v);
     free(d->matrix.v);
     d->angle.v = d->matrix.v = NULL;
-}
-
-static bool has(const struct vp_draft *d, enum vp_geom_key key)
-{
-    return d->given & 1u << key;
 }
 
 void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key)
@@ -189,9 +184,6 @@ static int add_list(struct vp_draft *d, enum vp_geom_key key, const char *value,
     return 0;
 }
 
-/* What stands for a list of angles. */
-static const unsigned COUNTED = 1u << VP_GK_VIEWS | 1u << VP_GK_ARC | 1u << VP_GK_START;
-
 /* Another number of views over the arc of an evenly spaced list, which it replaces. */
 static void keep_arc(struct vp_draft *d)
 {
@@ -224,7 +216,7 @@ int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, co
     const unsigned list_bit = 1u << VP_GK_ANGLES;
     if (key == VP_GK_ANGLES && !(d->seen & list_bit)) {
         d->angle.n = d->commas = d->words = 0;
-        d->given &= ~(COUNTED & ~d->seen);
+        d->given &= ~(VP_GEOM_COUNTED & ~d->seen);
     }
     if (key == VP_GK_VIEWS && d->given & list_bit && !(d->seen & list_bit)) {
         keep_arc(d);
@@ -268,38 +260,13 @@ static char *trim(char *text)
     return text;
 }
 
-/* Calls `use` for every line of text, which is taken apart. */
-static int each_line(char *text, const char *name, struct vp_err *err, void *ctx,
-                     int (*use)(void *ctx, char *line, const char *where, struct vp_err *err))
-{
-    char where[512], *line;
-    for (int64_t number = 1; (line = strsep(&text, "\n")); number++) {
-        /* Control characters would end up in messages on a terminal. */
-        for (char *c = line; *c; c++)
-            if (iscntrl((unsigned char)*c))
-                *c = isspace((unsigned char)*c) ? ' ' : '?';
-        snprintf(where, sizeof where, "%.400s: line %lld", name, (long long)number);
-        if (use(ctx, line, where, err))
-            return -1;
-    }
-    return 0;
-}
-
-struct own { struct vp_draft *d; int list; };
-
 /* A line that begins with a number continues the list of angles or matrices above it. */
-static int own_line(void *ctx, char *line, const char *where, struct vp_err *err)
+static int read_line(struct vp_draft *d, char *line, enum vp_geom_key *list, const char *where, struct vp_err *err)
 {
-    struct own *own = ctx;
-    line[strcspn(line, "#")] = 0;
-    line = trim(line);
-    if (!*line)
-        return 0;
-
     char *equals = strchr(line, '=');
     if (!equals) {
-        if (own->list >= 0 && strchr("+-.0123456789", *line))
-            return vp_draft_set(own->d, (enum vp_geom_key)own->list, line, where, err);
+        if (*list != VP_GK_COUNT && strchr("+-.0123456789", *line))
+            return vp_draft_set(d, *list, line, where, err);
         return vp_fail(err, VP_ERUN, "%s: expected 'key = value', got '%.40s'", where, line);
     }
     *equals = 0;
@@ -311,32 +278,36 @@ static int own_line(void *ctx, char *line, const char *where, struct vp_err *err
     const bool is_list = key == VP_GK_ANGLES || key == VP_GK_MATRIX;
     if (!*value && !is_list)
         return vp_fail(err, VP_ERUN, "%s: %s has no value", where, line);
-    own->list = is_list ? (int)key : -1;
-    return vp_draft_set(own->d, key, value, where, err);
+    *list = is_list ? key : VP_GK_COUNT;
+    return vp_draft_set(d, key, value, where, err);
 }
 
-/* Nothing but numbers: one matrix a line. */
-static int matrix_line(void *ctx, char *line, const char *where, struct vp_err *err)
+/* A text, which is taken apart, of lines `key = value`; or of nothing but the angles or matrices of a list, one a
+ * line. */
+static int read_lines(struct vp_draft *d, char *text, enum vp_geom_key list, const char *name, struct vp_err *err)
 {
-    struct vp_draft *d = ctx;
-    line[strcspn(line, "#")] = 0;
-    if (at_end(line))
-        return 0;
-    const int64_t before = d->matrix.n;
-    if (vp_draft_set(d, VP_GK_MATRIX, line, where, err))
-        return -1;
-    if (d->matrix.n - before != 12)
-        return vp_fail(err, VP_ERUN, "%s: expected the 12 numbers of a 3x4 matrix, got %lld", where,
-                       (long long)(d->matrix.n - before));
+    const bool only = list != VP_GK_COUNT;
+    char where[512], *line;
+    for (int64_t number = 1; (line = strsep(&text, "\n")); number++) {
+        const int64_t before = d->matrix.n;
+        snprintf(where, sizeof where, "%.400s: line %lld", name, (long long)number);
+        if (only && list == VP_GK_ANGLES && strlen(line) >= 256)
+            return vp_fail(err, VP_ERUN, "%s: too long: expected one angle a line", where);
+        line[strcspn(line, "#")] = 0;
+        /* Control characters would end up in messages on a terminal. */
+        for (char *c = line; *c; c++)
+            if (iscntrl((unsigned char)*c))
+                *c = isspace((unsigned char)*c) ? ' ' : '?';
+        line = trim(line);
+        if (!*line || (only && at_end(line)))
+            continue;
+        if (only ? vp_draft_set(d, list, line, where, err) : read_line(d, line, &list, where, err))
+            return -1;
+        if (only && list == VP_GK_MATRIX && d->matrix.n - before != 12)
+            return vp_fail(err, VP_ERUN, "%s: expected the 12 numbers of a 3x4 matrix, got %lld", where,
+                           (long long)(d->matrix.n - before));
+    }
     return 0;
-}
-
-static int angle_line(void *ctx, char *line, const char *where, struct vp_err *err)
-{
-    if (strlen(line) >= 256)
-        return vp_fail(err, VP_ERUN, "%s: too long: expected one angle a line", where);
-    line[strcspn(line, "#")] = 0;
-    return vp_draft_set(ctx, VP_GK_ANGLES, line, where, err);
 }
 
 static bool has_assignment(const char *text)
@@ -362,7 +333,6 @@ static bool looks_like_numbers(const char *text)
 
 int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err)
 {
-    struct own own = {d, -1};
     int status;
     if (memchr(text, 0, len))
         return vp_fail(err, VP_ERUN, "%s: not a geometry file: it holds binary data", name);
@@ -372,196 +342,18 @@ int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, 
     if (vp_draft_import(d, text, name, &status, err))
         return status;
     if (!has_assignment(text) && looks_like_numbers(text))
-        return each_line(text, name, err, d, matrix_line);
+        return read_lines(d, text, VP_GK_MATRIX, name, err);
     if (at_end(text))
         return vp_fail(err, VP_ERUN, "%s: empty: expected a geometry", name);
-    return each_line(text, name, err, &own, own_line);
+    return read_lines(d, text, VP_GK_COUNT, name, err);
 }
 
 int vp_draft_angles(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err)
 {
     if (memchr(text, 0, len))
         return vp_fail(err, VP_ERUN, "%s: not text: expected angles, one a line", name);
-    if (each_line(text, name, err, d, angle_line))
+    d->angle.n = 0;
+    if (read_lines(d, text, VP_GK_ANGLES, name, err))
         return -1;
     return d->angle.n ? 0 : vp_fail(err, VP_ERUN, "%s: empty: expected angles, one a line", name);
-}
-
-/* --- finishing ----------------------------------------------------------------------------------- */
-
-static int matrices_say(const char *name, const char *key, struct vp_err *err)
-{
-    return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices: they say it already", name, key);
-}
-
-static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err)
-{
-    const unsigned distances = 1u << VP_GK_SOD | 1u << VP_GK_SDD;
-    if (has(d, VP_GK_MATRIX)) {
-        for (int k = VP_GK_OFFSET_U; k <= VP_GK_START; k++)
-            if (has(d, (enum vp_geom_key)k))
-                return matrices_say(name, vp_geom_fields[k].name, err);
-        /* A file of matrices may say its distances, for people to read; an option would change nothing. */
-        if (!(d->seen & 1u << VP_GK_MATRIX) && d->seen & distances)
-            return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
-        return 0;
-    }
-    if (has(d, VP_GK_ANGLES) && d->given & COUNTED)
-        return vp_fail_hint(err, VP_ERUN, "give views, arc and start together to replace a list of angles",
-                            "%s: the angles are given twice: as a list, and by views, arc or start", name);
-    if (d->g.beam == VP_PARALLEL && d->seen & 1u << VP_GK_BEAM && d->seen & distances)
-        return vp_fail(err, VP_ERUN, "%s: sod and sdd have no meaning in a parallel beam", name);
-    return 0;
-}
-
-static int missing(const struct vp_draft *d, const char *name, struct vp_err *err)
-{
-    char list[256] = "";
-    const bool matrices = has(d, VP_GK_MATRIX), cone = d->g.beam == VP_CONE;
-    for (int k = 0; k < VP_GK_COUNT; k++) {
-        bool needed = k == VP_GK_DETECTOR;
-        if (!matrices)
-            needed |= k == VP_GK_PITCH || (cone && (k == VP_GK_SOD || k == VP_GK_SDD)) ||
-                      (k == VP_GK_VIEWS && !has(d, VP_GK_ANGLES));
-        else if (d->matrix_mm)
-            needed |= k == VP_GK_PITCH;
-        if (!needed || has(d, (enum vp_geom_key)k))
-            continue;
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
-                 k == VP_GK_VIEWS ? "views (or angles)" : vp_geom_fields[k].name);
-    }
-    if (!*list)
-        return 0;
-    vp_fail(err, VP_ERUN, "%s: the geometry is not complete: it lacks %s", name, list);
-    if (d->matrix_mm)
-        return vp_hint(err, "the file does not know the detector: ct-geom --detector WxH --pitch MM FILE");
-    if (matrices)
-        return vp_hint(err, "the matrices do not say how many pixels there are: ct-geom --detector WxH FILE");
-    return vp_hint(err, "the keys, and the options of ct-geom with the same names, are in ct-geometry(5)");
-}
-
-/* Matrices that map to mm on the detector, seen from its centre, to pixels. */
-static void millimetres_to_pixels(const struct vp_draft *d)
-{
-    for (int64_t k = 0; k < d->matrix.n / 12; k++) {
-        double *m = d->matrix.v + 12 * k;
-        for (int i = 0; i < 4; i++) {
-            m[i] = m[i] / d->g.du + (double)(d->g.nu - 1) / 2 * m[8 + i];
-            m[4 + i] = m[4 + i] / d->g.dv + (double)(d->g.nv - 1) / 2 * m[8 + i];
-        }
-    }
-}
-
-/* What the parameters would be, for people to read: means over the views. */
-static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
-{
-    double sod = 0, fu = 0, fv = 0, u = 0, v = 0, tilt_s = 0, tilt_c = 0;
-    int64_t parallel = 0;
-    g->angle = malloc((size_t)g->views * sizeof *g->angle);
-    if (!g->angle)
-        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
-    for (int64_t k = 0; k < g->views; k++) {
-        struct vp_view view;
-        const char *wrong = vp_view_from_matrix(&view, g->matrix + 12 * k);
-        if (wrong)
-            return vp_fail(err, VP_ERUN, "%s: view %lld: %s", name, (long long)k, wrong);
-        parallel += vp_view_parallel(&view);
-        g->angle[k] = view.angle * VP_DEGREES;
-        sod += view.sod;
-        fu += fabs(view.fu);
-        fv += fabs(view.fv);
-        u += view.P[3] / view.P[11] - (double)(g->nu - 1) / 2;
-        v += view.P[7] / view.P[11] - (double)(g->nv - 1) / 2;
-        tilt_s += (view.P[2] - view.cu * view.P[10]) / view.fu;
-        tilt_c += (view.P[6] - view.cv * view.P[10]) / view.fv;
-    }
-    if (parallel && parallel != g->views)
-        return vp_fail(err, VP_ERUN, "%s: some matrices are of a parallel beam, some of a cone", name);
-    g->beam = parallel ? VP_PARALLEL : VP_CONE;
-    if (has(d, VP_GK_BEAM) && d->g.beam != g->beam)
-        return vp_fail(err, VP_ERUN, "%s: beam is %s, but the matrices are of a %s beam", name,
-                       parallel ? "cone" : "parallel", parallel ? "parallel" : "cone");
-    const double n = (double)g->views;
-    g->offset_u = u / n;
-    g->offset_v = v / n;
-    g->tilt = atan2(tilt_s, tilt_c) * VP_DEGREES;
-    if (parallel) {
-        g->sod = g->sdd = 0;
-    } else {
-        if (!has(d, VP_GK_SOD))
-            g->sod = sod / n;
-        if (!has(d, VP_GK_PITCH) && has(d, VP_GK_SDD)) {
-            g->du = g->sdd / (fu / n);
-            g->dv = g->sdd / (fv / n);
-        } else if (!has(d, VP_GK_SDD)) {
-            g->sdd = fabs(g->du) * fu / n;
-        }
-    }
-    return 0;
-}
-
-/* Numbers that are allowed, but hardly meant. */
-static void doubt(const struct vp_draft *d, struct vp_geom *g)
-{
-    double lo = INFINITY, hi = -INFINITY;
-    if (g->matrix)
-        return;
-    for (int64_t k = 0; k < g->views; k++) {
-        lo = fmin(lo, g->angle[k]);
-        hi = fmax(hi, g->angle[k]);
-    }
-    if (has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
-        snprintf(g->doubt, sizeof g->doubt, "%s was read as two angles: if the comma is a decimal comma, write a point",
-                 d->comma);
-    else if (g->views >= 8 && hi - lo <= 6.3)
-        snprintf(g->doubt, sizeof g->doubt,
-                 "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
-}
-
-int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
-{
-    *g = (struct vp_geom){0};
-    if (refuse(d, name, err) || missing(d, name, err))
-        return -1;
-    if (has(d, VP_GK_MATRIX) && (d->matrix.n == 0 || d->matrix.n % 12))
-        return vp_fail(err, VP_ERUN, "%s: expected 12 numbers for each matrix, got %lld in all", name,
-                       (long long)d->matrix.n);
-    if (has(d, VP_GK_ANGLES) && d->angle.n == 0)
-        return vp_fail(err, VP_ERUN, "%s: angles has no value", name);
-    if (d->matrix_mm)
-        millimetres_to_pixels(d);
-
-    *g = d->g;
-    if (g->beam == VP_PARALLEL)
-        g->sod = g->sdd = 0;
-    if (d->mm & 1u << VP_GK_OFFSET_U)
-        g->offset_u /= fabs(g->du);
-    if (d->mm & 1u << VP_GK_OFFSET_V)
-        g->offset_v /= fabs(g->dv);
-
-    if (has(d, VP_GK_MATRIX)) {
-        g->views = d->matrix.n / 12;
-        g->matrix = d->matrix.v;
-        d->matrix.v = NULL;
-        if (derive(d, g, name, err))
-            goto fail;
-    } else {
-        if (!has(d, VP_GK_ANGLES)) {
-            const double step = (has(d, VP_GK_ARC) ? d->arc : 360) / d->views;
-            d->angle.n = 0;
-            for (int64_t k = 0; k < (int64_t)d->views; k++)
-                if (vp_draft_append(d, VP_GK_ANGLES, d->start + (double)k * step, name, err))
-                    goto fail;
-        }
-        g->views = d->angle.n;
-        g->angle = d->angle.v;
-        d->angle.v = NULL;
-    }
-    if (vp_geom_validate(g, name, err))
-        goto fail;
-    doubt(d, g);
-    return 0;
-fail:
-    vp_geom_free(g);
-    return -1;
 }

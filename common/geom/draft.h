@@ -14,6 +14,8 @@ enum vp_geom_key {
 #define VP_GEOM_MAX_VIEWS 10000000
 /* Lengths in mm and pixels. */
 #define VP_GEOM_LARGEST 1e15
+/* What stands for a list of angles. */
+#define VP_GEOM_COUNTED (1u << VP_GK_VIEWS | 1u << VP_GK_ARC | 1u << VP_GK_START)
 /* In a radian. */
 #define VP_DEGREES (180 / 3.14159265358979323846)
 

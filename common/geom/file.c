@@ -60,7 +60,24 @@ static char *slurp(const char *path, const char *name, size_t *len, struct vp_er
     return text;
 }
 
-static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err);
+/* 1 if there are geom.* lines, 0 if not, -1 if they are wrong. */
+static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err)
+{
+    int found = 0;
+    d->seen = 0;
+    for (int i = 0; i < m->n; i++) {
+        char where[512];
+        enum vp_geom_key key;
+        if (strncmp(m->key[i], "geom.", 5))
+            continue;
+        found = 1;
+        snprintf(where, sizeof where, "%.400s: %.80s", name, m->key[i]);
+        if (vp_geom_key_find(m->key[i] + 5, &key, where, err) ||
+            vp_draft_set(d, key, m->value[i], where, err))
+            return -1;
+    }
+    return found;
+}
 
 static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bool standard_input,
                       struct vp_err *err)
@@ -107,11 +124,6 @@ int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *n
     free(copy);
     vp_draft_free(&d);
     return status;
-}
-
-int vp_geom_read(struct vp_geom *g, const char *path, struct vp_err *err)
-{
-    return vp_geom_make(g, path, &(struct vp_geom_params){0}, err);
 }
 
 /* --- options over a file -------------------------------------------------------------------------- */
@@ -192,12 +204,13 @@ static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, str
 
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err)
 {
+    static const struct vp_geom_params none;
     struct vp_draft d = {0};
     const char *name = !path ? "options" : !strcmp(path, "-") ? "standard input" : path;
     *g = (struct vp_geom){0};
     int status = path ? draft_file(&d, path, err) : 0;
     if (!status)
-        status = draft_options(&d, o, err);
+        status = draft_options(&d, o ? o : &none, err);
     if (!status && vp_draft_finish(&d, g, name, err))
         status = path ? -1 : as_usage(err);
     vp_draft_free(&d);
@@ -315,25 +328,6 @@ int vp_geom_to_meta(const struct vp_geom *g, struct vp_meta *m, struct vp_err *e
     if (put_all(g, g->matrix, &s))
         return vp_fail(err, VP_ERESOURCE, "out of memory for the geometry in the metadata");
     return 0;
-}
-
-/* 1 if there are geom.* lines, 0 if not, -1 if they are wrong. */
-static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err)
-{
-    int found = 0;
-    d->seen = 0;
-    for (int i = 0; i < m->n; i++) {
-        char where[512];
-        enum vp_geom_key key;
-        if (strncmp(m->key[i], "geom.", 5))
-            continue;
-        found = 1;
-        snprintf(where, sizeof where, "%.400s: %.80s", name, m->key[i]);
-        if (vp_geom_key_find(m->key[i] + 5, &key, where, err) ||
-            vp_draft_set(d, key, m->value[i], where, err))
-            return -1;
-    }
-    return found;
 }
 
 int vp_geom_from_meta(struct vp_geom *g, const struct vp_meta *m, const char *name, struct vp_err *err)

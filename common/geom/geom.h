@@ -38,9 +38,6 @@ void vp_geom_free(struct vp_geom *g);
 
 /* The text of a geometry file (ct-geometry(5)); `name` for messages ("scan.geom: line 7: ..."). */
 int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err);
-/* A file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log, or a
- * TIFF stack that carries a geometry, told apart by content. "-" is standard input (text only). */
-int vp_geom_read(struct vp_geom *g, const char *path, struct vp_err *err);
 /* Options of ct-geom, as text with the syntax of the file's keys. */
 struct vp_geom_params {
     const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *views, *arc, *start,
@@ -48,7 +45,9 @@ struct vp_geom_params {
     bool clockwise, counterclockwise;
 };
 extern const struct vp_opt vp_geom_options[];
-/* A geometry from a file (path NULL: from the options alone) with the options put over it. */
+/* A geometry from a file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log,
+ * or a TIFF stack that carries a geometry, told apart by content; "-" is standard input (text only). With the options
+ * (or NULL) put over it; path NULL: from them alone. */
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err);
 
 /* Text of a geometry file, malloc'd: parameters, or with `matrices` one `matrix =` line a view (plus detector
@@ -58,9 +57,6 @@ char *vp_geom_format(const struct vp_geom *g, bool matrices);
 /* To and from metadata (keys geom.*). vp_geom_from_meta: 1 found, 0 no geometry there, -1 malformed. */
 int vp_geom_to_meta(const struct vp_geom *g, struct vp_meta *m, struct vp_err *err);
 int vp_geom_from_meta(struct vp_geom *g, const struct vp_meta *m, const char *name, struct vp_err *err);
-
-/* Consistency: positive sizes, sdd > sod > 0, views match, finite numbers. */
-int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *err);
 
 /* One view as everything downstream sees it. */
 struct vp_view {

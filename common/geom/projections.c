@@ -46,7 +46,7 @@ int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const st
 {
     *g = (struct vp_geom){0};
     if (o->geometry) {
-        if (vp_geom_read(g, o->geometry, err))
+        if (vp_geom_make(g, o->geometry, NULL, err))
             return -1;
     } else {
         const int found = vp_geom_from_meta(g, &s->meta, name, err);

@@ -850,7 +850,7 @@ static void test_tiff(void)
     for (int i = 0; i < 3; i++)
         CHECK_INT(vp_writer_page(w, page, &err), 0);
     CHECK_INT(vp_writer_close(w, &err), 0);
-    CHECK_INT(vp_geom_read(&back, path, &err), 0);
+    CHECK_INT(vp_geom_make(&back, path, NULL, &err), 0);
     CHECK(same_bits(&g, &back));
     vp_geom_free(&back);
     vp_meta_remove_prefix(&s.meta, "geom.");
@@ -858,7 +858,7 @@ static void test_tiff(void)
     for (int i = 0; i < 3; i++)
         CHECK_INT(vp_writer_page(w, page, &err), 0);
     CHECK_INT(vp_writer_close(w, &err), 0);
-    CHECK_INT(vp_geom_read(&back, path, &err), -1);
+    CHECK_INT(vp_geom_make(&back, path, NULL, &err), -1);
     CHECK(strstr(err.msg, "carries no scan geometry") != NULL);
     remove(path);
     vp_stack_free(&s);
