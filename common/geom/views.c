@@ -19,13 +19,9 @@ void vp_sincosd(double degrees, double *s, double *c)
     const double r = remainder(degrees, 360);
     const double quarter = nearbyint(r / 90);
     const double t = (r - 90 * quarter) * (PI / 180);
-    const double st = sin(t), ct = cos(t);
-    switch ((int)quarter & 3) {
-    case 0: *s = st, *c = ct; break;
-    case 1: *s = ct, *c = -st; break;
-    case 2: *s = -st, *c = -ct; break;
-    default: *s = -ct, *c = st; break;
-    }
+    const double turned[4] = {sin(t), cos(t), -sin(t), -cos(t)};
+    *s = turned[(int)quarter & 3];
+    *c = turned[((int)quarter + 1) & 3];
 }
 
 static double turn(double degrees)

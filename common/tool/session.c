@@ -135,13 +135,6 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     return 0;
 }
 
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
-                         bool sinograms, struct vp_err *err)
-{
-    return vp_normalize_load(&s->job.normalize, run, p, s->geom.nu, s->geom.nv, s->geom.views, sinograms,
-                             err);
-}
-
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err)
 {
