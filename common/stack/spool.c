@@ -44,7 +44,7 @@ int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err)
         fresh = (size_t)k->bytes + n;
     }
     k->bytes += n;
-    return k->fd < 0 ? 0 : vp_write_all(k->fd, k->data, fresh, dir, err);
+    return k->fd < 0 ? 0 : vp_write_two(k->fd, -1, k->data, fresh, NULL, 0, dir, err);
 }
 
 struct vp_input vp_kept_input(struct vp_kept *k)

@@ -20,6 +20,12 @@ enum { FIELD_BYTE = 1, FIELD_ASCII = 2, FIELD_SHORT = 3, FIELD_LONG = 4, FIELD_R
 
 enum { RESOLUTION_CM = 3 };
 
+/* Tag 339 of a type: unsigned, signed, floating point. */
+static inline uint16_t vp_sample_format(enum vp_type t)
+{
+    return vp_type_is_float(t) ? 3 : t >= VP_I8 && t <= VP_I64 ? 2 : 1;
+}
+
 struct vp_input;
 
 /* A TIFF whose directories are read. */
