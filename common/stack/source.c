@@ -148,7 +148,7 @@ static int add_image(struct source *s, const struct vp_ifd *d, struct page *p, s
     source->need = d->text_cost + s->tiff.need;
     /* one directory, N pages behind each other: ImageJ's way around 4 GiB */
     if (!d->next && d->text && vp_ifd_plain(d) && !p->apart)
-        s->images = vp_imagej_images(d->text, d->text_len);
+        s->images = vp_imagej_images(d->text);
     return 0;
 }
 
