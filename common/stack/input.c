@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 16, PIPE_BYTES = 1 << 20, LARGEST_READ = 1 << 30 };
+enum { BUFFER = 1 << 16, PIPE_BYTES = 1 << 20 };
 
 static _Thread_local int wake = -1;
 
@@ -75,7 +75,7 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err
             if (!p[0].revents)
                 continue;
         }
-        const ssize_t k = read(in->fd, buf, n < LARGEST_READ ? n : LARGEST_READ);
+        const ssize_t k = read(in->fd, buf, n);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0 && errno == EAGAIN) { /* somebody made the pipe non-blocking */
@@ -169,8 +169,7 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset)
 {
     size_t done = 0;
     while (done < n) {
-        const size_t want = n - done < LARGEST_READ ? n - done : LARGEST_READ;
-        const ssize_t k = pread(fd, (char *)buf + done, want, (off_t)(offset + done));
+        const ssize_t k = pread(fd, (char *)buf + done, n - done, (off_t)(offset + done));
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)

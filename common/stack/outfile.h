@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct vp_err;
@@ -39,5 +40,16 @@ bool vp_outfile_is_new(const char *path);
  * short writes and EINTR. On EPIPE with SIGPIPE ignored, restores the default and re-raises. */
 int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err);
+
+/* A file of a known size whose pieces come in any order, from several threads: a regular one open for reading and
+ * writing, not closed here. name: for messages, kept by the caller. `ahead`: all of it will be written from here, so
+ * its memory may be made in advance. */
+struct vp_reserved;
+int vp_reserved_open(struct vp_reserved **r, int fd, const char *name, uint64_t size, bool ahead, struct vp_err *err);
+/* Two buffers (either may be empty) as one at a place. */
+int vp_reserved_put(struct vp_reserved *r, uint64_t at, const void *a, size_t na, const void *b, size_t nb,
+                    struct vp_err *err);
+/* All that was put is in the file. NULL is allowed. */
+void vp_reserved_close(struct vp_reserved *r);
 
 #endif

@@ -350,8 +350,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
     if (vp_memory_claim(r->need, "reading it", r->name, err))
         return -1;
-    r->stack.pages = r->first[n];
-    r->stored.pages = r->stack.pages;
+    r->stack.pages = r->stored.pages = r->first[n];
     if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     if (r->seekable)

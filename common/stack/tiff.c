@@ -156,15 +156,9 @@ int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
 /* Only whole numbers; other types give 0. */
 static uint64_t number(const struct vp_tiff *t, unsigned type, const unsigned char *p)
 {
-    switch (type) {
-    case FIELD_BYTE:
-    case FIELD_SHORT:
-    case FIELD_LONG:
-    case FIELD_LONG8:
-    case FIELD_IFD:
-    case FIELD_IFD8: return get(t, p, type_bytes(type));
-    default: return 0;
-    }
+    static const uint32_t whole = 1u << FIELD_BYTE | 1u << FIELD_SHORT | 1u << FIELD_LONG | 1u << FIELD_IFD |
+                                  1u << FIELD_LONG8 | 1u << FIELD_IFD8;
+    return whole >> type & 1 ? get(t, p, type_bytes(type)) : 0;
 }
 
 /* The i-th value of an entry that is held in the directory itself. */
@@ -190,14 +184,6 @@ static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *
     return rc;
 }
 
-static uint64_t count_lines(const char *text, size_t len)
-{
-    uint64_t n = 0;
-    for (const char *end = text + len; (text = memchr(text, '\n', (size_t)(end - text))); text++)
-        n++;
-    return n;
-}
-
 static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, struct vp_err *err)
 {
     if (ifd->text) /* a directory that repeats the tag: the first holds */
@@ -216,8 +202,9 @@ static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, st
     }
     buf[n] = '\0';
     ifd->text = buf;
-    ifd->text_len = strlen(buf);
-    ifd->text_cost = COPIES * (ifd->text_len + LINE_COST * count_lines(buf, ifd->text_len));
+    ifd->text_cost = COPIES * strlen(buf);
+    for (const char *line = buf; (line = strchr(line, '\n')); line++)
+        ifd->text_cost += COPIES * LINE_COST;
     return vp_memory_claim(ifd->text_cost, "its metadata", t->in->name, err);
 }
 
@@ -234,22 +221,28 @@ static int rational(struct vp_tiff *t, const struct entry *e, double *out, struc
     return 0;
 }
 
-/* Tags whose values tell where the samples are; the rest may be done without. */
-static bool is_table(uint16_t tag)
-{
-    return tag == TAG_STRIP_OFFSETS || tag == TAG_STRIP_BYTE_COUNTS || tag == TAG_TILE_OFFSETS ||
-           tag == TAG_TILE_BYTE_COUNTS;
-}
+enum kind {
+    NEAR, /* a number in the directory itself, or of no interest */
+    OFFSETS, SIZES, /* where the samples are */
+    LIST, /* one value a sample of a pixel, or the colours of a palette */
+    MEANING /* which may be done without */
+};
 
-/* One value a sample of a pixel, or the colours of a palette. */
-static bool is_list(uint16_t tag)
+static enum kind kind_of(uint16_t tag)
 {
-    return tag == TAG_BITS_PER_SAMPLE || tag == TAG_SAMPLE_FORMAT || tag == TAG_COLOR_MAP;
-}
-
-static bool is_text(uint16_t tag)
-{
-    return tag == TAG_IMAGE_DESCRIPTION || tag == TAG_X_RESOLUTION || tag == TAG_Y_RESOLUTION;
+    switch (tag) {
+    case TAG_STRIP_OFFSETS:
+    case TAG_TILE_OFFSETS: return OFFSETS;
+    case TAG_STRIP_BYTE_COUNTS:
+    case TAG_TILE_BYTE_COUNTS: return SIZES;
+    case TAG_BITS_PER_SAMPLE:
+    case TAG_SAMPLE_FORMAT:
+    case TAG_COLOR_MAP: return LIST;
+    case TAG_IMAGE_DESCRIPTION:
+    case TAG_X_RESOLUTION:
+    case TAG_Y_RESOLUTION: return MEANING;
+    default: return NEAR;
+    }
 }
 
 static int by_offset(const void *a, const void *b)
@@ -259,8 +252,7 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* Values in the directory itself. */
-static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f,
-                        uint64_t *rows_per_strip)
+static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f)
 {
     const uint64_t v = value(t, e, 0);
     const uint32_t v32 = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
@@ -276,7 +268,7 @@ static void near_values(const struct vp_tiff *t, const struct entry *e, struct v
     case TAG_SAMPLES_PER_PIXEL: f->form.samples = v32; break;
     case TAG_PLANAR: f->form.planar = v32; break;
     case TAG_EXTRA_SAMPLES: f->form.extra = v32; break;
-    case TAG_ROWS_PER_STRIP: *rows_per_strip = v; break;
+    case TAG_ROWS_PER_STRIP: f->rows_per_strip = v > INT64_MAX ? INT64_MAX : (int64_t)v; break;
     case TAG_RESOLUTION_UNIT: f->resolution_unit = v32; break;
     case TAG_PAGE_NUMBER:
         f->page_number = v32;
@@ -327,12 +319,12 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
     bool behind[MAX_FAR] = {false};
     uint64_t placed = UINT64_MAX; /* where the samples begin, as far as is known */
     for (int i = 0; i < n; i++) {
+        const enum kind kind = kind_of(e[i].tag);
         int rc = 0;
-        if (is_table(e[i].tag)) {
-            const bool offsets = e[i].tag == TAG_STRIP_OFFSETS || e[i].tag == TAG_TILE_OFFSETS;
-            rc = array(t, &e[i], f->n_strips, offsets ? f->offset : f->count, err);
-            placed = offsets ? f->offset[0] : placed;
-        } else if (is_list(e[i].tag)) {
+        if (kind == OFFSETS || kind == SIZES) {
+            rc = array(t, &e[i], f->n_strips, kind == OFFSETS ? f->offset : f->count, err);
+            placed = kind == OFFSETS ? f->offset[0] : placed;
+        } else if (kind == LIST) {
             rc = list(t, &e[i], f, err);
         } else if (!t->in->anywhere && e[i].far && e[i].offset > placed) {
             behind[i] = true;
@@ -359,15 +351,14 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
 }
 
 static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_offsets, uint64_t n_counts,
-                        uint64_t rows_per_strip, struct vp_err *err)
+                        struct vp_err *err)
 {
     uint64_t n = n_offsets;
     if (!f->tiled) {
-        if (rows_per_strip == 0)
+        if (f->rows_per_strip == 0)
             return vp_tiff_fail(t, err, "strips of 0 rows");
-        const int64_t ny = f->form.ny;
-        f->rows_per_strip = rows_per_strip < (uint64_t)ny ? (int64_t)rows_per_strip : ny;
-        n = (uint64_t)((ny - 1) / f->rows_per_strip + 1);
+        f->rows_per_strip = vp_min64(f->rows_per_strip, f->form.ny);
+        n = (uint64_t)((f->form.ny - 1) / f->rows_per_strip + 1);
         if (f->form.planar == 2 && !vp_mul_size(&n, n, f->form.samples))
             n = UINT64_MAX;
     }
@@ -397,11 +388,12 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
 {
     const int size = t->big ? 20 : 12, word = t->big ? 8 : 4;
     struct entry far[MAX_FAR];
-    uint64_t rows_per_strip = UINT64_MAX, n_offsets = 0, n_counts = 0, tables = 0;
+    uint64_t n_offsets = 0, n_counts = 0, tables = 0;
     int n_far = 0;
     bool said_samples = false;
     f->form = (struct vp_form){.bits = 1, .samples = 0, .format = 1, .photometric = 1, .planar = 1,
                                .orientation = 1, .compression = 1};
+    f->rows_per_strip = INT64_MAX;
     f->fill_order = 1;
     f->resolution_unit = 2;
     for (int i = 0; i < n; i++, raw += size) {
@@ -422,18 +414,17 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
             if (e.offset + bytes > f->end)
                 f->end = e.offset + bytes;
         }
-        if (e.tag == TAG_STRIP_OFFSETS || e.tag == TAG_TILE_OFFSETS)
-            n_offsets = e.count;
-        if (e.tag == TAG_STRIP_BYTE_COUNTS || e.tag == TAG_TILE_BYTE_COUNTS)
-            n_counts = e.count;
+        const enum kind kind = kind_of(e.tag);
+        n_offsets = kind == OFFSETS ? e.count : n_offsets;
+        n_counts = kind == SIZES ? e.count : n_counts;
         said_samples = said_samples || e.tag == TAG_SAMPLES_PER_PIXEL;
-        if (is_table(e.tag) || is_list(e.tag) || (want_text && is_text(e.tag))) {
+        if (kind != NEAR && (want_text || kind != MEANING)) {
             tables += bytes;
             if (n_far == MAX_FAR)
                 return vp_tiff_fail(t, err, "its directory repeats tag %u", e.tag);
             far[n_far++] = e;
         } else {
-            near_values(t, &e, f, &rows_per_strip);
+            near_values(t, &e, f);
         }
     }
     if (f->form.nx <= 0 || f->form.ny <= 0)
@@ -444,7 +435,7 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
         form->samples = form->compression == CODEC_OLD_JPEG && form->photometric == PHOTO_YCBCR ? 3 : 1;
     if (form->samples == 0)
         return vp_tiff_fail(t, err, "pixels of 0 samples");
-    if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
+    if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, err))
         return -1;
     qsort(far, (size_t)n_far, sizeof *far, by_offset);
     const int rc = far_values(t, f, far, n_far, err);
@@ -526,7 +517,7 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
                             vp_type_name(s->type));
     const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
     const struct vp_resolution r = {xres, yres, f->resolution_unit};
-    int rc = f->text ? vp_meta_parse(&s->meta, f->text, f->text_len, &r) : 0;
+    int rc = f->text ? vp_meta_parse(&s->meta, f->text, strlen(f->text), &r) : 0;
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))

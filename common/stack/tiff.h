@@ -50,7 +50,6 @@ struct vp_ifd {
     int64_t rows_per_strip, n_strips;
     uint64_t *offset, *count;   /* n_strips each; malloc'd; tiles if tiled */
     char *text;                 /* tag 270, malloc'd, or NULL */
-    size_t text_len;
     uint64_t text_cost;         /* memory that a run may take for it */
     double xres, yres;
     uint32_t resolution_unit;

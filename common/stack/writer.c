@@ -7,7 +7,6 @@
 #include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
-#include "stack/reserved.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <math.h>
