@@ -25,25 +25,11 @@ struct input {
     bool keep; /* can be read anywhere, but not be opened again */
 };
 
-struct vp_reader {
+struct vp_inputs {
     struct vp_paths paths;
-    struct vp_reader_options options;
     int64_t *first; /* stack page of the first page of input i; n + 1 of them; seekable only */
-    bool seekable, concurrent, failed;
-    bool undone; /* the first input's scale, and so those of all */
-    struct vp_stack stack, stored; /* as it is read, and as the first input has it */
-    int64_t channels; /* see struct vp_source */
-    const char *disagrees; /* see vp_reader_disagrees */
-    const char *lost; /* see vp_reader_lost */
-    uint64_t need, decoding[2]; /* see struct vp_source, of all inputs that are open at a time */
-    char *name;
-    int64_t position; /* the page of the stack that comes next */
-    int64_t line; /* rows of it that vp_reader_lines has read */
-    /* where not every input is seekable: the page that comes next is page `page` of input `at` */
-    struct vp_source *now; /* NULL: not open */
-    int64_t at, page;
     _Atomic uint64_t bytes; /* read so far */
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* of all below, and of `disagrees` */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
     int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first; only the last one holds more than its table */
@@ -63,16 +49,6 @@ static int take_standard_input(void)
     return fd;
 }
 
-const char *vp_reader_disagrees(const struct vp_reader *r)
-{
-    return r->disagrees;
-}
-
-const char *vp_reader_lost(const struct vp_reader *r)
-{
-    return r->lost;
-}
-
 uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
 {
     enum { NOTHING = 1 << 20 }; /* every program takes more than that */
@@ -88,7 +64,7 @@ static bool lasts(const char *path)
 
 static const char *name_of(const struct vp_reader *r, int64_t i)
 {
-    return strcmp(r->paths.path[i], "-") ? r->paths.path[i] : "standard input";
+    return strcmp(r->in->paths.path[i], "-") ? r->in->paths.path[i] : "standard input";
 }
 
 /* The scale that a header records; {1, 0} if none. */
@@ -134,12 +110,12 @@ static enum vp_type type_of(const struct vp_source *s)
 /* The source of input i, by itself. */
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
-    const char *path = r->paths.path[i], *name = name_of(r, i);
+    const char *path = r->in->paths.path[i], *name = name_of(r, i);
     struct vp_input in;
     const int fd = strcmp(path, "-") ? vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0) : take_standard_input();
     if (fd < 0)
         return vp_fail_errno(err, "%s", name);
-    if (vp_input_open(&in, fd, name, &r->bytes, err) || (r->options.spool && !in.anywhere && vp_spool(&in, err)))
+    if (vp_input_open(&in, fd, name, &r->in->bytes, err) || (r->options.spool && !in.anywhere && vp_spool(&in, err)))
         return -1;
     return r->options.raw ? vp_source_raw(out, &in, r->options.raw, r->options.hold, err)
                           : vp_source_tiff(out, &in, err);
@@ -196,69 +172,69 @@ static struct vp_source *open_source(struct vp_reader *r, int64_t i, struct vp_e
 /* Many may stay open, but what they have decoded only of the last. */
 static void rest_last(struct vp_reader *r, int64_t but)
 {
-    const int64_t last = r->n_idle ? r->idle[r->n_idle - 1] : but;
+    const int64_t last = r->in->n_idle ? r->in->idle[r->in->n_idle - 1] : but;
     if (last != but)
-        vp_source_rest(r->input[last].source);
+        vp_source_rest(r->in->input[last].source);
 }
 
 static int64_t drop_idle(struct vp_reader *r, int k)
 {
-    const int64_t i = r->idle[k];
-    memmove(r->idle + k, r->idle + k + 1, (size_t)(--r->n_idle - k) * sizeof *r->idle);
+    const int64_t i = r->in->idle[k];
+    memmove(r->in->idle + k, r->in->idle + k + 1, (size_t)(--r->in->n_idle - k) * sizeof *r->in->idle);
     return i;
 }
 
 /* Use input i, opened if it is not. */
 static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err)
 {
-    struct input *in = &r->input[i];
-    pthread_mutex_lock(&r->lock);
+    struct input *in = &r->in->input[i];
+    pthread_mutex_lock(&r->in->lock);
     rest_last(r, i);
     while (in->opening)
-        pthread_cond_wait(&r->opened, &r->lock);
-    for (int k = 0; k < r->n_idle; k++)
-        if (r->idle[k] == i)
+        pthread_cond_wait(&r->in->opened, &r->in->lock);
+    for (int k = 0; k < r->in->n_idle; k++)
+        if (r->in->idle[k] == i)
             drop_idle(r, k);
     struct vp_source *s = in->source;
     in->users += s != NULL;
     in->opening = !s;
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_unlock(&r->in->lock);
     if (s)
         return s;
 
     s = open_source(r, i, err);
     const char *key = s && i > 0 ? disagreement(&r->stack.meta, &s->stack.meta) : NULL;
-    pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->in->lock);
     r->disagrees = r->disagrees ? r->disagrees : key;
     in->opening = false;
     in->source = s;
     in->users = s != NULL;
-    in->keep = s && s->seekable && !lasts(r->paths.path[i]);
-    pthread_cond_broadcast(&r->opened);
-    pthread_mutex_unlock(&r->lock);
+    in->keep = s && s->seekable && !lasts(r->in->paths.path[i]);
+    pthread_cond_broadcast(&r->in->opened);
+    pthread_mutex_unlock(&r->in->lock);
     return s;
 }
 
 /* Input i is not used any more. It stays open, for it may be wanted again soon. */
 static void give(struct vp_reader *r, int64_t i)
 {
-    struct input *in = &r->input[i], *old = NULL;
+    struct input *in = &r->in->input[i], *old = NULL;
     struct vp_source *closing = NULL;
-    pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->in->lock);
     if (--in->users == 0 && !in->keep) {
         rest_last(r, i);
         if (!in->source->seekable)
             old = in;
-        else if (r->n_idle == IDLE)
-            old = &r->input[drop_idle(r, 0)];
+        else if (r->in->n_idle == IDLE)
+            old = &r->in->input[drop_idle(r, 0)];
         if (old != in)
-            r->idle[r->n_idle++] = i;
+            r->in->idle[r->in->n_idle++] = i;
         if (old) {
             closing = old->source;
             old->source = NULL;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_unlock(&r->in->lock);
     vp_source_close(closing);
 }
 
@@ -311,10 +287,10 @@ static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
 static int survey(struct vp_reader *r, struct vp_err *err)
 {
-    const int64_t n = r->paths.n;
-    r->first = vp_alloc((size_t)n + 1, sizeof *r->first, "a list of inputs", err);
-    r->input = vp_alloc((size_t)n, sizeof *r->input, "a list of inputs", err);
-    if (!r->first || !r->input || !(r->now = take(r, 0, err)))
+    const int64_t n = r->in->paths.n;
+    r->in->first = vp_alloc((size_t)n + 1, sizeof *r->in->first, "a list of inputs", err);
+    r->in->input = vp_alloc((size_t)n, sizeof *r->in->input, "a list of inputs", err);
+    if (!r->in->first || !r->in->input || !(r->now = take(r, 0, err)))
         return -1;
     if (vp_stack_copy(&r->stack, &r->now->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
@@ -327,13 +303,13 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     uint64_t most = r->now->need;
     count_decoding(r, r->now);
     r->concurrent = r->seekable && r->now->by_rows;
-    r->first[1] = r->now->stack.pages;
+    r->in->first[1] = r->now->stack.pages;
     struct vp_axes axes;
     vp_axes_get(&r->now->stack, &axes);
     for (int64_t i = 1; i < n; i++) {
-        if (!lasts(r->paths.path[i]) && !r->options.spool) {
+        if (!lasts(r->in->paths.path[i]) && !r->options.spool) {
             r->seekable = r->concurrent = axes.sized = false;
-            r->first[i + 1] = -1;
+            r->in->first[i + 1] = -1;
             continue;
         }
         const struct vp_source *s = take(r, i, err);
@@ -341,7 +317,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
             return -1;
         r->seekable = r->seekable && s->seekable;
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
-        r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
+        r->in->first[i + 1] = r->in->first[i] < 0 || s->stack.pages < 0 ? -1 : r->in->first[i] + s->stack.pages;
         most = s->need > most ? s->need : most;
         count_decoding(r, s);
         join_axes(&axes, &s->stack);
@@ -350,7 +326,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
     if (vp_memory_claim(r->need, "reading it", r->name, err))
         return -1;
-    r->stack.pages = r->stored.pages = r->first[n];
+    r->stack.pages = r->stored.pages = r->in->first[n];
     if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
     if (r->seekable)
@@ -371,15 +347,15 @@ static char *make_name(const struct vp_paths *p)
 static void release(struct vp_reader *r)
 {
     leave(r);
-    for (int64_t i = 0; r->input && i < r->paths.n; i++)
-        vp_source_close(r->input[i].source);
-    free(r->input);
-    pthread_cond_destroy(&r->opened);
-    pthread_mutex_destroy(&r->lock);
-    vp_paths_free(&r->paths);
+    for (int64_t i = 0; r->in->input && i < r->in->paths.n; i++)
+        vp_source_close(r->in->input[i].source);
+    free(r->in->input);
+    pthread_cond_destroy(&r->in->opened);
+    pthread_mutex_destroy(&r->in->lock);
+    vp_paths_free(&r->in->paths);
     vp_stack_free(&r->stack);
     vp_stack_free(&r->stored);
-    free(r->first);
+    free(r->in->first);
     free(r->name);
     free(r);
 }
@@ -387,14 +363,15 @@ static void release(struct vp_reader *r)
 int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, const struct vp_reader_options *o,
                    struct vp_err *err)
 {
-    struct vp_reader *r = vp_alloc(1, sizeof *r, "a list of inputs", err);
+    struct vp_reader *r = vp_alloc(1, sizeof *r + sizeof *r->in, "a list of inputs", err);
     if (!r)
         return -1;
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->opened, NULL);
+    r->in = (struct vp_inputs *)(r + 1);
+    pthread_mutex_init(&r->in->lock, NULL);
+    pthread_cond_init(&r->in->opened, NULL);
     r->options = o ? *o : (struct vp_reader_options){0};
-    int rc = vp_paths_expand(&r->paths, paths, n, r->options.output, err);
-    if (!rc && !(r->name = make_name(&r->paths)))
+    int rc = vp_paths_expand(&r->in->paths, paths, n, r->options.output, err);
+    if (!rc && !(r->name = make_name(&r->in->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     if (rc || survey(r, err)) {
         release(r);
@@ -404,44 +381,14 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     return 0;
 }
 
-const struct vp_stack *vp_reader_stack(const struct vp_reader *r)
-{
-    return &r->stack;
-}
-
-const struct vp_stack *vp_reader_stored(const struct vp_reader *r)
-{
-    return &r->stored;
-}
-
 const char *vp_reader_path(const struct vp_reader *r, int64_t i)
 {
-    return i < r->paths.n ? r->paths.path[i] : NULL;
-}
-
-const char *vp_reader_name(const struct vp_reader *r)
-{
-    return r->name;
-}
-
-bool vp_reader_seekable(const struct vp_reader *r)
-{
-    return r->seekable;
-}
-
-bool vp_reader_concurrent(const struct vp_reader *r)
-{
-    return r->concurrent;
-}
-
-int64_t vp_reader_position(const struct vp_reader *r)
-{
-    return r->position;
+    return i < r->in->paths.n ? r->in->paths.path[i] : NULL;
 }
 
 uint64_t vp_reader_bytes(const struct vp_reader *r)
 {
-    return r->bytes;
+    return r->in->bytes;
 }
 
 /* Make the source of the next page stand at it, if it is not anywhere at once: 1, or 0 at the end of the stack. */
@@ -449,7 +396,7 @@ static int advance(struct vp_reader *r, struct vp_err *err)
 {
     if (r->seekable)
         return r->position < r->stack.pages;
-    while (r->at < r->paths.n) {
+    while (r->at < r->in->paths.n) {
         if (!r->now && !(r->now = take(r, r->at, err)))
             return -1;
         const int rc = vp_source_begin(r->now, r->page, err);
@@ -511,10 +458,10 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, int64_t page,
 
 static int64_t input_of(const struct vp_reader *r, int64_t page)
 {
-    int64_t lo = 0, hi = r->paths.n; /* first[lo] <= page < first[hi] */
+    int64_t lo = 0, hi = r->in->paths.n; /* first[lo] <= page < first[hi] */
     while (hi - lo > 1) {
         const int64_t mid = lo + (hi - lo) / 2;
-        if (r->first[mid] <= page)
+        if (r->in->first[mid] <= page)
             lo = mid;
         else
             hi = mid;
@@ -539,7 +486,7 @@ static int rows_at(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     struct vp_source *s = take(r, i, err);
     if (!s)
         return -1;
-    page -= r->first[i];
+    page -= r->in->first[i];
     int rc;
     if (page >= s->stack.pages) /* it was opened again, and is another file now */
         rc = vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", s->name, (long long)page);
@@ -671,16 +618,16 @@ static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct 
     if (vp_source_samples(&s, &in, &at, 0, err))
         return -1;
     leave(r);
-    for (int64_t i = 0; i < r->paths.n; i++) {
-        vp_source_close(r->input[i].source);
+    for (int64_t i = 0; i < r->in->paths.n; i++) {
+        vp_source_close(r->in->input[i].source);
         if (i > 0)
-            free(r->paths.path[i]);
+            free(r->in->paths.path[i]);
     }
-    r->n_idle = 0;
-    r->paths.n = 1;
-    r->input[0] = (struct input){.source = s, .keep = true};
-    r->first[0] = 0;
-    r->first[1] = r->stack.pages = r->stored.pages = pages;
+    r->in->n_idle = 0;
+    r->in->paths.n = 1;
+    r->in->input[0] = (struct input){.source = s, .keep = true};
+    r->in->first[0] = 0;
+    r->in->first[1] = r->stack.pages = r->stored.pages = pages;
     r->seekable = r->concurrent = true;
     r->at = r->page = r->position = r->line = 0;
     return 0;
