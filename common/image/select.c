@@ -507,13 +507,12 @@ struct picker {
     int64_t rows;               /* of it */
 };
 
-static struct picker picker_of(const struct vp_select *s, struct vp_reader *r)
+static struct picker picker_of(const struct vp_select *s, struct vp_reader *r, bool by_rows)
 {
-    enum { STRIP = 1 << 20 };
     const struct vp_stack *in = vp_reader_stack(r);
+    const int64_t some = by_rows ? ((int64_t)1 << 20) * in->ny / (int64_t)vp_page_bytes(in) + 1 : in->ny;
 
-    return (struct picker){.s = s, .reader = r, .sample = vp_type_size(in->type),
-                           .rows = vp_min64(in->ny, STRIP * in->ny / (int64_t)vp_page_bytes(in) + 1)};
+    return (struct picker){.s = s, .reader = r, .sample = vp_type_size(in->type), .rows = vp_min64(in->ny, some)};
 }
 
 static size_t strip_bytes(const struct picker *k)
@@ -586,14 +585,14 @@ static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to
 
 int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
 {
-    struct picker k = picker_of(s, p->reader);
     int rc = -1;
 
-    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * k.sample;
+    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * vp_type_size(vp_reader_stack(p->reader)->type);
     if (!p->work) {
         p->out_bytes = p->in_bytes;
         p->in_place = true;
     }
+    struct picker k = picker_of(s, p->reader, vp_pages_by_rows(p));
     if (!vp_select_is_all(s)) {
         p->read = read_selected;
         p->read_rows = read_rows;
@@ -641,7 +640,7 @@ int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, in
                    struct vp_err *err)
 {
     const int64_t want = b->single ? 0 : vp_select_page(s, i), height = s->y1 - s->y0;
-    struct picker k = picker_of(s, b->reader);
+    struct picker k = picker_of(s, b->reader, n < height);
 
     /* there is room for them when the first are asked for */
     if (!b->strip && !all_columns(s) && !(b->strip = vp_alloc_raw(1, strip_bytes(&k), "rows", err)))
