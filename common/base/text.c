@@ -74,12 +74,17 @@ char *vp_text_close(FILE *f, size_t *n)
     return text;
 }
 
+const char *vp_text_name(const char *path)
+{
+    return strcmp(path, "-") ? path : "standard input";
+}
+
 int vp_text_lines(const char *path,
                   int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
                   struct vp_err *err)
 {
     const bool standard = !strcmp(path, "-");
-    const char *const name = standard ? "standard input" : path;
+    const char *const name = vp_text_name(path);
     FILE *f = standard ? stdin : vp_fopen(path, "re");
     char *line = NULL;
     size_t room = 0;

@@ -127,6 +127,6 @@ int vp_boxes_read(struct vp_boxes *b, const char *path, const int64_t size[3], b
         return -1;
     if (!b->n)
         return vp_fail(err, VP_ERUN, "%s: no box: expected lines of [NAME] X0:X1 Y0:Y1%s [IMAGE]",
-                       strcmp(path, "-") ? path : "standard input", volume ? " Z0:Z1" : "");
+                       vp_text_name(path), volume ? " Z0:Z1" : "");
     return make_events(b, err);
 }

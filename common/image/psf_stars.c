@@ -67,7 +67,8 @@ int vp_stars_read(struct vp_stars *s, const char *path, struct vp_err *err)
     *s = (struct vp_stars){0};
     int rc = vp_text_lines(path, take_line, &list, err);
     if (!rc && !s->n)
-        rc = vp_fail(err, VP_ERUN, "%s: expected a line x y, or x y z, for each star, found none", path);
+        rc = vp_fail(err, VP_ERUN, "%s: expected a line x y, or x y z, for each star, found none",
+                     vp_text_name(path));
     if (rc)
         vp_stars_free(s);
     return rc;
