@@ -2,7 +2,7 @@
 /* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
  * status. */
 #include "image/compare.h"
-#include "image/report.h"
+#include "base/plain.h"
 #include "image/select.h"
 #include "tool/open.h"
 #include "tool/tool.h"

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/plain.h"
 #include "base/text.h"
-#include "image/report.h"
 #include "stack/outfile.h"
 
 #include <math.h>

@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/plain.h"
-#include "image/report.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "image/label.h"
 
 #include "base/err.h"
-#include "image/report.h"
+#include "base/plain.h"
 #include "stack/axes.h"
 #include "stack/foreign.h"
 
@@ -23,6 +23,15 @@ const struct vp_opt vp_label_options[] = {
 };
 
 enum { LONGEST = 256 };
+
+int vp_label_numbers(struct vp_meta *m, const char *key, int n, const double *v)
+{
+    char text[4 * 32] = "", one[32];
+
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", vp_format_number(one, v[i]));
+    return vp_meta_set(m, key, text);
+}
 
 /* Up to `most` numbers separated by commas or blanks, each or the last with a unit of length behind it, in that unit
  * (*mm: millimetres in it; 1 if none is said). How many, or 0. */
@@ -100,7 +109,7 @@ static int set_scale(struct vp_meta *m, const char *value, struct vp_err *err)
     double v[2], mm;
     if (numbers(value, 2, v, false, &mm) != 2 || v[0] == 0)
         return wrong("scale", value, "GAIN,OFFSET with a gain that is not 0", err);
-    return vp_report_numbers(m, "scale", 2, v) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
+    return vp_label_numbers(m, "scale", 2, v) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
 /* Names or numbers with blanks between them. */

@@ -314,7 +314,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     *p = *given;
-    p->key = p->type == VP_U8 ? VP_KEY_U8 : p->type == VP_F32 ? VP_KEY_U32 : p->type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
+    p->key = vp_key_of(p->type);
     const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type;
     *op = (struct vp_op){.kernel = "morphrecon", .image = {image[0], image[1], image[2]},
                          .inputs = p->marker == VP_MARKER_GIVEN ? 2 : 1, .from = {~0, ~1}, .in = p->type,

@@ -57,6 +57,11 @@ struct vp_morphrecon_told {
     uint64_t nan;             /* samples of mask or marker that are NaN */
 };
 
+static inline enum vp_key vp_key_of(enum vp_type type)
+{
+    return type == VP_U8 ? VP_KEY_U8 : type == VP_F32 ? VP_KEY_U32 : type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
+}
+
 /* The key of a sample. NaN is 0, below all others: nothing passes it and nothing changes it. */
 VP_ANYWHERE static inline uint8_t vp_key_u8(uint8_t v, bool erosion)
 {

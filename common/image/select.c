@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "geom/geom.h"
-#include "image/report.h"
+#include "image/label.h"
 #include "stack/axes.h"
 
 #include <errno.h>
@@ -426,11 +426,11 @@ static int select_frame(const struct vp_select *s, bool slices, const struct alo
     if (slices && !z->even) {
         if (!note[0])
             snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
-        return vp_report_numbers(meta, "voxel", 2, voxel) || vp_meta_set(meta, "origin", NULL) ? -1 : 0;
+        return vp_label_numbers(meta, "voxel", 2, voxel) || vp_meta_set(meta, "origin", NULL) ? -1 : 0;
     }
     if (slices && z->step != 1) {
         voxel[2] *= (double)(z->step > 0 ? z->step : -z->step);
-        if (vp_report_numbers(meta, "voxel", 3, voxel))
+        if (vp_label_numbers(meta, "voxel", 3, voxel))
             return -1;
     }
     if (!placed)
@@ -443,7 +443,7 @@ static int select_frame(const struct vp_select *s, bool slices, const struct alo
     origin[1] += (double)s->y0 * voxel[1];
     if (slices)
         origin[2] += (double)z->first * slice;
-    return vp_report_numbers(meta, "origin", 3, origin);
+    return vp_label_numbers(meta, "origin", 3, origin);
 }
 
 int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct vp_stack *out, char *note,
