@@ -258,15 +258,10 @@ VP_ANYWHERE static inline uint64_t vp_entry_edge_size(enum vp_key key)
     return key == VP_KEY_U64 ? sizeof(struct vp_morphrecon_edge64) : sizeof(struct vp_morphrecon_edge32);
 }
 
-/* The most edges, and the most bytes. */
-VP_ANYWHERE static inline uint64_t vp_entry_edges(uint64_t voxels)
-{
-    return 2 * voxels;
-}
-
+/* The most bytes: there are at most two edges for a voxel. */
 VP_ANYWHERE static inline uint64_t vp_entry_bytes(enum vp_key key, uint64_t voxels)
 {
-    return vp_entry_edge(key, voxels) + vp_entry_edges(voxels) * vp_entry_edge_size(key);
+    return vp_entry_edge(key, voxels) + 2 * voxels * vp_entry_edge_size(key);
 }
 
 /* What finish() is given is the same up to mask: the header (bytes, voxels) and value[], now that of the result. */
