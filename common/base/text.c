@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/text.h"
 
+#include "base/err.h"
+#include "base/places.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +61,35 @@ char *vp_text_close(FILE *f, size_t *n)
     }
     free(t);
     return text;
+}
+
+const char *vp_text_name(const char *path)
+{
+    return strcmp(path, "-") ? path : "standard input";
+}
+
+int vp_text_lines(const char *path,
+                  int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
+                  struct vp_err *err)
+{
+    const bool standard = !strcmp(path, "-");
+    const char *const name = vp_text_name(path);
+    FILE *f = standard ? stdin : vp_fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    int rc = f ? 0 : vp_fail_errno(err, "%s", name);
+    for (int64_t number = 1; !rc; number++) {
+        ssize_t n = getline(&line, &room, f);
+        if (n < 0)
+            break;
+        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            line[--n] = '\0';
+        rc = take(ctx, name, number, line, err);
+    }
+    if (!rc && ferror(f))
+        rc = vp_fail_errno(err, "%s", name);
+    free(line);
+    if (f && !standard)
+        fclose(f);
+    return rc;
 }
