@@ -89,12 +89,9 @@ struct work {
     bool bad;
 };
 
-static float *take(char *mem, size_t *at, int64_t floats)
+static void *take(void *mem, size_t *at, int64_t floats)
 {
-    float *const p = mem ? (float *)(void *)(mem + *at) : NULL;
-
-    *at += vp_round64((size_t)(floats + PAST) * sizeof *p);
-    return p;
+    return vp_place(mem, at, (size_t)(floats + PAST) * sizeof(float));
 }
 
 /* Whether products of several terms are added up before the way back. */
@@ -111,7 +108,7 @@ static int64_t columns_of(const struct vp_convolve_cpu *c, const struct vp_box *
     return vp_box_size(out, 0) + 4 * c->tile[0] + 2 * PAST;
 }
 
-static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const struct vp_box *out, char *mem)
+static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const struct vp_box *out, void *mem)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct sizes s = sizes_of(c, c->fft->lanes);
@@ -132,19 +129,19 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     w->store[0] = take(mem, &at, rows * s.load);
     w->store[1] = take(mem, &at, cells ? rows * s.load : 0);
     w->less = take(mem, &at, columns_of(c, out));
-    w->means = (double *)(void *)take(mem, &at, 2 * columns_of(c, out));
+    w->means = take(mem, &at, 2 * columns_of(c, out));
     w->more[0] = take(mem, &at, c->tile[0]);
     w->more[1] = take(mem, &at, c->tile[0]);
     w->none = take(mem, &at, CHUNK * 16);
     if (mem)
         memset(w->none, 0, CHUNK * 16 * sizeof *w->none);
-    w->row = (const void **)(void *)take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
+    w->row = take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
     w->image = take(mem, &at, sources ? c->out[0] * c->out[1] : 0);
     for (int i = 0; i < 2; i++) {
-        w->ones[i] = (double *)(void *)take(mem, &at, sources ? 2 * c->out[0] * c->out[1] : 0);
-        w->sums[i] = (double *)(void *)take(mem, &at, sources ? 2 * (vp_max64(p->n[0], p->n[1]) + 1) : 0);
+        w->ones[i] = take(mem, &at, sources ? 2 * c->out[0] * c->out[1] : 0);
+        w->sums[i] = take(mem, &at, sources ? 2 * (vp_max64(p->n[0], p->n[1]) + 1) : 0);
     }
-    w->rows = (double *)(void *)take(mem, &at, sources ? 2 * c->out[0] * p->n[1] : 0);
+    w->rows = take(mem, &at, sources ? 2 * c->out[0] * p->n[1] : 0);
     return vp_round64(at);
 }
 
@@ -566,17 +563,11 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
 
 /* ---- general tiles ---- */
 
-/* Whether the samples beyond the edges are made of those that exist. */
-static bool makes_up(const struct vp_convolve_params *p)
-{
-    return p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
-}
-
 /* Weights of the source for a row, and the mean off it: off the samples that exist where the others are zeros. */
 static void weigh_row(const struct vp_convolve_job *j, float *row, float mean, float weight, int64_t x, int64_t n, int64_t y,
                       int64_t z)
 {
-    const bool all = makes_up(j->p);
+    const bool all = vp_convolve_makes_up(j->p);
     const int64_t a = all ? 0 : vp_max64(j->lo[0] - x, 0), b = all ? n : vp_min64(j->hi[0] - x, n);
 
     if (all || (y >= j->lo[1] && y < j->hi[1] && z >= j->lo[2] && z < j->hi[2]))
@@ -614,7 +605,7 @@ static void load_plane(const void *of, struct work *w, int64_t mid)
         if (vp_convolve_load(t->j, row, t->origin[0], s->x, y, z))
             __atomic_store_n(&t->w->bad, true, __ATOMIC_RELAXED);
         if (t->weighted)
-            weigh_row(t->j, row, t->mean, vp_convolve_weight(t->j->p, 1, t->v, y), t->origin[0], s->x, y, z);
+            weigh_row(t->j, row, t->mean, (float)vp_convolve_weight(t->j->p, 1, t->v, y), t->origin[0], s->x, y, z);
     }
     for (int64_t b = 0; b < s->blocks; b++)
         c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
@@ -727,7 +718,7 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     const struct vp_convolve_cpu *c = j->c;
     const struct sizes *s = &w->s;
     const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], rows = s->mid * s->groups;
-    struct tile t = {.j = j, .w = w, .weighted = p->nodes[0] * p->nodes[1] > 1, .mean = mean, .k = w->spectra, .at = at, .to = to};
+    struct tile t = {.j = j, .w = w, .weighted = vp_convolve_is_grid(p), .mean = mean, .k = w->spectra, .at = at, .to = to};
 
     for (int64_t q = 0; q < pieces; q++) {
         const int64_t piece[3] = {q % c->pieces[0], q / c->pieces[0] % c->pieces[1], q / c->pieces[0] / c->pieces[1]};
@@ -742,7 +733,7 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
             load_tile(&t);
             for (t.u = u0; t.u <= u1 && needs_sum(p); t.u++) {
                 for (int64_t x = 0; t.weighted && x < s->x; x++)
-                    w->more[1][x] = vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
+                    w->more[1][x] = (float)vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
                 t.k = w->spectra + ((t.v * p->nodes[0] + t.u) * pieces + q) * s->spectrum;
                 together(w, rows, add_rows, &t);
                 t.more = true;
@@ -876,11 +867,11 @@ static int general(const struct vp_convolve_job *j, struct work *w, const int64_
     tile(j, w, at, sources ? w->image : NULL, mean);
     if (sources) {
         const bool scaled = j->p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at);
-        if (scaled || makes_up(j->p))
+        if (scaled || vp_convolve_makes_up(j->p))
             make_ones(j, w, at, 0);
-        if (scaled || !makes_up(j->p))
+        if (scaled || !vp_convolve_makes_up(j->p))
             make_ones(j, w, at, 1);
-        const double *const ones = w->ones[!makes_up(j->p)];
+        const double *const ones = w->ones[!vp_convolve_makes_up(j->p)];
         for (int64_t i = 0; i < n; i++)
             w->image[i] = (float)(scaled ? (w->image[i] / w->ones[1][i] + mean) * w->ones[0][i] : w->image[i] + mean * ones[i]);
         for (int64_t y = 0; y < c->out[1]; y++)
