@@ -168,22 +168,24 @@ static double choose_tiles(const struct vp_convolve_params *p, const int64_t ima
 
 /* ---- cells ---- */
 
-/* Where tiles begin along an axis. */
+/* Where tiles begin along an axis. One kernel's cell is the image. */
 static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params *p, int axis, struct vp_err *err)
 {
-    const int64_t n = tiles_along(p, axis, c->out[axis]);
+    const int64_t whole[2] = {0, p->start[axis][p->nodes[axis] + 1]}, cells = c->tiles == VP_STRIPS ? 1 : p->nodes[axis] + 1;
+    const int64_t *const start = c->tiles == VP_STRIPS ? whole : p->start[axis];
+    const size_t most = (size_t)(cells + start[cells] / c->out[axis]) + 1;
     int64_t k = 0;
 
-    c->at[axis] = vp_alloc((size_t)n + 1, sizeof *c->at[axis], "tiles", err);
-    c->cell[axis] = vp_alloc((size_t)n + 1, sizeof *c->cell[axis], "tiles", err);
+    c->at[axis] = vp_alloc(most, sizeof *c->at[axis], "tiles", err);
+    c->cell[axis] = vp_alloc(most, sizeof *c->cell[axis], "tiles", err);
     if (!c->at[axis] || !c->cell[axis])
         return -1;
-    for (int64_t i = 0; i <= p->nodes[axis]; i++)
-        for (int64_t x = p->start[axis][i]; x < p->start[axis][i + 1]; x += c->out[axis]) {
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t x = start[i]; x < start[i + 1]; x += c->out[axis]) {
             c->at[axis][k] = x;
             c->cell[axis][k++] = i;
         }
-    c->at[axis][k] = p->start[axis][p->nodes[axis] + 1];
+    c->at[axis][k] = start[cells];
     c->n_at[axis] = k;
     return 0;
 }
@@ -405,7 +407,7 @@ static int make_fft(struct vp_convolve_params *p, const struct trial *t, struct 
     for (int a = 0; a <= c->first; a++)
         if (vp_line_make(&c->along[a], a == c->first ? c->tile[a] / 2 : c->tile[a], a != c->first, NULL, err))
             return -1;
-    for (int a = 0; c->tiles == VP_CELLS && a < 2; a++)
+    for (int a = 0; c->tiles != VP_GENERAL && a < 2; a++)
         if (cut_cells(c, p, a, err))
             return -1;
     c->keeps = c->tiles != VP_CELLS || vp_convolve_spectra(p) <= SPECTRA;

@@ -15,7 +15,7 @@ enum vp_convolve_method { VP_DIRECT, VP_SEPARABLE, VP_FFT };
 /* How tiles of transforms are laid out. */
 enum vp_convolve_tiles {
     VP_STRIPS,  /* one kernel of images: tiles in a row share the transforms of their columns */
-    VP_CELLS,   /* a grid with weights of the output: tiles within cells */
+    VP_CELLS,   /* a grid with weights of the output: the same within cells */
     VP_GENERAL  /* volumes, weights of the source, kernels in pieces */
 };
 
@@ -39,7 +39,7 @@ struct vp_convolve_cpu {
     int64_t piece[3], pieces[3]; /* of a kernel: samples, and how many along each axis */
     int64_t out[3];            /* outputs of a tile, at most */
     struct vp_line along[3];   /* transforms along x, y, z as far as there are any; of along[first] the half */
-    /* cells: where tiles begin (and the last ends), and the cell of each */
+    /* strips, cells: where tiles begin (and the last ends), and the cell of each */
     int64_t *at[2], *cell[2], n_at[2];
     int64_t shift;             /* cells: columns that a tile may begin before its first one, to share blocks of 16 */
     bool keeps;                /* all spectra stay; else those of some rows of nodes are in the scratch */
