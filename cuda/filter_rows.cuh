@@ -31,6 +31,8 @@ extern "C" {
 namespace
 {
 
+using namespace vp;
+
 __host__ __device__ constexpr int inner(int r) /* of the two factors that r is done in */
 {
     return r % 4 == 0 && r > 4 ? 4 : r % 2 == 0 && r > 2 ? 2 : r;

@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting kernels, from any thread. */
+/* Starting kernels, from any thread; what they work in. */
 #ifndef VP_LAUNCH_CUH
 #define VP_LAUNCH_CUH
 
 #include "gpu.h"
+
+/* Arrays one after the other in a block of device memory, each from a multiple of VP_ALIGN bytes on. */
+struct vp_pieces {
+    char *base; /* NULL: they are only counted */
+    uint64_t used;
+
+    /* n numbers; NULL: none. */
+    template <class T> T *take(uint64_t n)
+    {
+        T *const at = base && n ? (T *)(base + used) : NULL;
+        used += (uint64_t)vp_round_up((int64_t)(n * sizeof(T)), VP_ALIGN);
+        return at;
+    }
+    template <class T> void take(T *&to, uint64_t n)
+    {
+        to = take<T>(n);
+    }
+};
 
 /* Of the device in use; 0 if it does not say. */
 static inline int vp_attribute(enum cudaDeviceAttr what)

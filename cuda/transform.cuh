@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace
+namespace vp
 {
 
 constexpr double PI = 3.14159265358979323846;
