@@ -10,6 +10,7 @@
 #include "morphrecon_tiles.cuh"
 
 #include <cstdio>
+#include <utility>
 
 namespace
 {
@@ -18,51 +19,42 @@ using namespace vp;
 
 /* ---- what is where ---- */
 
-struct cutter {
-    char *at;
-    template <class T> void cut(T *&p, uint64_t n)
-    {
-        p = (T *)at;
-        at += (n * sizeof(T) + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
-    }
-};
-
 /* The most nodes of a tile and the most edges between it and those behind it; slots of the queue. */
 template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratch, recon_buffers<U> *b)
 {
     typedef tile_of<U, CONN> TILE;
     const uint64_t tiles = (uint64_t)s.tiles, voxels = tiles * TILE::P, nodes = tiles * TILE::RIM,
                    edges = nodes + tiles * TILE::crossings();
-    cutter c = {(char *)scratch};
+    vp_pieces c = {(char *)scratch, 0};
     b->slots = 16384; /* more than twice the blocks of a launch */
     while (b->slots < 2 * tiles)
         b->slots *= 2;
-    c.cut(b->control, 1);
-    c.cut(b->value, voxels);
-    c.cut(b->mask, voxels);
+    c.take(b->control, 1);
+    c.take(b->value, voxels);
+    c.take(b->mask, voxels);
     if (TILE::FLAT) {
-        c.cut(b->turned, voxels);
-        c.cut(b->slot, b->slots);
-        c.cut(b->state, tiles);
+        c.take(b->turned, voxels);
+        c.take(b->slot, b->slots);
+        c.take(b->state, tiles);
     }
-    c.cut(b->low, voxels);
-    c.cut(b->high, voxels);
-    c.cut(b->node, voxels);
-    c.cut(b->base, tiles);
-    c.cut(b->label, nodes);
-    c.cut(b->parent, nodes);
-    c.cut(b->marker, nodes);
-    c.cut(b->through, nodes);
-    c.cut(b->result, nodes);
-    c.cut(b->best, nodes);
+    c.take(b->low, voxels);
+    c.take(b->high, voxels);
+    c.take(b->node, voxels);
+    c.take(b->base, tiles);
+    c.take(b->label, nodes);
+    c.take(b->parent, nodes);
+    c.take(b->marker, nodes);
+    c.take(b->through, nodes);
+    c.take(b->result, nodes);
+    c.take(b->best, nodes);
     if (sizeof(U) == 8)
-        c.cut(b->which, nodes);
-    c.cut(b->beyond, nodes);
-    c.cut(b->number, nodes);
-    c.cut(b->from, edges);
-    c.cut(b->to, edges);
-    c.cut(b->capacity, edges);
-    return (uint64_t)(c.at - (char *)scratch);
+        c.take(b->which, nodes);
+    c.take(b->beyond, nodes);
+    c.take(b->number, nodes);
+    c.take(b->from, edges);
+    c.take(b->to, edges);
+    c.take(b->capacity, edges);
+    return c.used;
 }
 
 /* ---- the kernels in order ---- */
@@ -224,9 +216,7 @@ bool lies(const struct vp_op *op)
 
 void lay_down(int64_t v[3])
 {
-    const int64_t y = v[1];
-    v[1] = v[2];
-    v[2] = y;
+    std::swap(v[1], v[2]);
 }
 
 void lay_down(struct vp_box *b)
@@ -237,10 +227,8 @@ void lay_down(struct vp_box *b)
 
 void lay_down(vp_area *a)
 {
-    const int64_t pitch = a->pitch;
     lay_down(&a->box);
-    a->pitch = a->plane;
-    a->plane = pitch;
+    std::swap(a->pitch, a->plane);
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])
