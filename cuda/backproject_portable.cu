@@ -271,7 +271,7 @@ struct slices8<SET_DOUBLE>
 /* Thread blocks of 256 for so many threads, which then take turns. */
 dim3 blocks_for(int64_t threads)
 {
-    return dim3((unsigned)vp_min64(vp_groups(threads, 256), 1 << 14));
+    return dim3((unsigned)vp_min64(vp_div_up(threads, 256), 1 << 14));
 }
 
 /* One for each tile of columns and segment. */
@@ -301,7 +301,7 @@ cudaError_t launch_column_portable(const column_kernel &k, const column_args &a,
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
 {
-    const dim3 blocks((unsigned)vp_groups(a.pitch, 256), (unsigned)vp_groups(a.rows, PACK_ROWS),
+    const dim3 blocks((unsigned)vp_div_up(a.pitch, 256), (unsigned)vp_div_up(a.rows, PACK_ROWS),
                       (unsigned)vp_min64(a.n, 65535));
     const auto kernel = a.pairs                              ? k_backproject_pack<1, 2, true>
                         : a.views == 1 && a.channels_z == 1 ? k_backproject_pack<1, 1, false>

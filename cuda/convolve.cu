@@ -50,7 +50,7 @@ const convolve_length *choose(int64_t size, int taps, bool rows)
         const int valid = (l.length->T - taps + 1) / LEAST_VALID * LEAST_VALID;
         if (valid < LEAST_VALID)
             continue;
-        const double tiles = (double)vp_round_up(vp_groups(size, valid), rows ? 2 : 1);
+        const double tiles = (double)vp_round_up(vp_div_up(size, valid), rows ? 2 : 1);
         const double cost = tiles * l.length->T * (rows ? l.row : l.column);
         if (!best || cost < least) {
             best = l.length;
@@ -284,9 +284,9 @@ convolve_part part_of(const vp_op *op, const vp_work *work, const convolve_cut &
         p.out_n[a] = (int)vp_box_size(&out, a);
     }
     p.pair0 = p.out_lo[0] / (2 * c.valid[0]);
-    p.pairs = (int)vp_groups(out.hi[0], 2 * (int64_t)c.valid[0]) - p.pair0;
+    p.pairs = (int)vp_div_up(out.hi[0], 2 * (int64_t)c.valid[0]) - p.pair0;
     p.tile0 = p.out_lo[1] / c.valid[1];
-    p.tiles = (int)vp_groups(out.hi[1], c.valid[1]) - p.tile0;
+    p.tiles = (int)vp_div_up(out.hi[1], c.valid[1]) - p.tile0;
     return p;
 }
 
@@ -440,7 +440,7 @@ one_room room_of(const vp_op *op, const convolve_cut &c, int64_t pairs, const in
 uint64_t scratch_one(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     const convolve_cut c = cut_of(op);
-    return room_of(op, c, vp_groups(out[0], 2 * (int64_t)c.valid[0]), in, out, vp_groups(out[1], c.valid[1]),
+    return room_of(op, c, vp_div_up(out[0], 2 * (int64_t)c.valid[0]), in, out, vp_div_up(out[1], c.valid[1]),
                    nullptr).bytes;
 }
 
@@ -493,7 +493,7 @@ columns_args columns_of_axis(const launching &l, int axis)
     a.in_first = l.part.in_lo[axis];
     a.out_first = l.part.out_lo[axis];
     a.tile0 = l.part.out_lo[axis] / a.axis.valid;
-    a.tiles = (int)vp_groups(l.part.out_lo[axis] + l.part.out_n[axis], a.axis.valid) - a.tile0;
+    a.tiles = (int)vp_div_up(l.part.out_lo[axis] + l.part.out_n[axis], a.axis.valid) - a.tile0;
     a.lanes = l.cut.length[0]->T;
     a.repeats = a.outers = 1;
     return a;
@@ -518,7 +518,7 @@ int launch_means(const launching &l, int pairs, int z_out, int z_in, int planes)
     m.sums = l.table.kernel.rows;
     m.planes = planes;
     const size_t seen = (size_t)(MEANS_ROWS + m.y.taps) / 2 * 2 * sizeof(cx), taps = (size_t)m.y.taps * sizeof(float);
-    const dim3 grid((unsigned)vp_groups(m.rows, MEANS_ROWS), (unsigned)pairs, (unsigned)planes);
+    const dim3 grid((unsigned)vp_div_up(m.rows, MEANS_ROWS), (unsigned)pairs, (unsigned)planes);
     if (m.z.taps == 1)
         return vp_start(l.err, l.stream, means_kernel<1>, grid, dim3(MEANS_ROWS), seen + taps, m);
     const dim3 fours(grid.x, grid.y, (grid.z + 3) / 4);
@@ -614,7 +614,7 @@ int launch_one(const vp_op *op, const vp_work *work, vp_err *err)
     launching l = {op, work, err, cut_of(op)};
     l.table = table_of(op, l.cut, (void *)work->table);
     l.part = part_of(op, work, l.cut);
-    l.r = room_of(op, l.cut, l.part.pairs, in_size, out_size, vp_groups(out_size[1], l.cut.valid[1]), work->scratch);
+    l.r = room_of(op, l.cut, l.part.pairs, in_size, out_size, vp_div_up(out_size[1], l.cut.valid[1]), work->scratch);
     l.stream = work->queue->stream;
     return is_deep(op) ? launch_volume(l) : launch_images(l);
 }

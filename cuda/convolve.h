@@ -18,10 +18,7 @@ extern "C" {
 namespace vp
 {
 
-inline const vp_convolve_params *params_of(const vp_op *op)
-{
-    return (const vp_convolve_params *)op->params;
-}
+constexpr auto params_of = vp_params<vp_convolve_params>;
 
 /* Along an axis, with tiles of so many outputs. */
 convolve_axis axis_of(const vp_op *op, int axis, int valid);

@@ -476,15 +476,15 @@ template <class L, int BLOCKS> struct grid_length_of {
     static int taps(vp_err *err, cudaStream_t stream, const grid_args &a)
     {
         return vp_start(err, stream, grid_taps<L>,
-                        dim3((unsigned)vp_groups((a.before_blocks + a.after_blocks) * L::R2, ROWS),
+                        dim3((unsigned)vp_div_up((a.before_blocks + a.after_blocks) * L::R2, ROWS),
                              (unsigned)(a.nodes[0] * a.nodes[1])), dim3(ROWS * L::threads), row_shared, a);
     }
     static int image(vp_err *err, cudaStream_t stream, const grid_args &a, int planes)
     {
-        const dim3 rows((unsigned)vp_groups(a.blocks * L::R2, ROWS), (unsigned)a.strips, (unsigned)planes);
+        const dim3 rows((unsigned)vp_div_up(a.blocks * L::R2, ROWS), (unsigned)a.strips, (unsigned)planes);
         const dim3 means(1, (unsigned)a.rows, (unsigned)(a.strips * planes));
-        const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_groups(a.strips, a.walk) * planes));
-        const dim3 back((unsigned)vp_groups(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
+        const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_div_up(a.strips, a.walk) * planes));
+        const dim3 back((unsigned)vp_div_up(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
         return vp_start(err, stream, grid_rows<L, false>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_rows<L, true>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_means<L>, means, dim3(MEANS_ROWS), 0, a)
@@ -586,8 +586,8 @@ const grid_cut &grid_cut_of(const vp_op *op)
 void blocks_of(const grid_length &l, const vp_convolve_params *p, int &before, int &after)
 {
     const int64_t unit = 2 * l.R2;
-    before = (int)vp_groups(p->n[1] - p->centre[1], unit);
-    after = (int)vp_groups(p->centre[1], unit);
+    before = (int)vp_div_up(p->n[1] - p->centre[1], unit);
+    after = (int)vp_div_up(p->centre[1], unit);
     before = std::min(before, l.R1 / 2 - after); /* one may have both */
 }
 
@@ -653,7 +653,7 @@ grid_room room_of(const vp_op *op, const grid_cut &c, int64_t strips, int64_t ro
     vp_pieces all = {(char *)base, 0};
     grid_room r = {};
     const int64_t unit = 2 * c.length->R2, band = std::min<int64_t>(rows, band_of(op, c));
-    const int64_t lines = vp_groups(outputs + c.length->T + unit, unit) * unit;
+    const int64_t lines = vp_div_up(outputs + c.length->T + unit, unit) * unit;
     const uint64_t one = (uint64_t)(strips * ((lines / 2 + outputs) * (c.length->row + 1))) * sizeof(cx);
     r.planes =
         (int)std::max<uint64_t>(1, std::min<uint64_t>({(uint64_t)planes, BAND / one, (uint64_t)(65535 / strips)}));
@@ -800,7 +800,7 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
         a.y0 = c.tile[1][(size_t)a.row0].lo;
         a.outputs = ends(a.row0 + a.rows - 1) - a.y0;
         a.first_block = c.tile[1][(size_t)a.row0].origin / unit;
-        a.blocks = (int)vp_groups(c.tile[1][(size_t)(a.row0 + a.rows - 1)].origin + c.length->T, unit) - a.first_block;
+        a.blocks = (int)vp_div_up(c.tile[1][(size_t)(a.row0 + a.rows - 1)].origin + c.length->T, unit) - a.first_block;
         if (r.spectra) {
             a.spectra_row0 = a.row0;
             a.spectra_rows = a.rows;

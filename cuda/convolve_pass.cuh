@@ -415,7 +415,7 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
 
     static int rows(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes)
     {
-        const dim3 grid((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
+        const dim3 grid((unsigned)vp_div_up(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
         if (vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS, false>, grid, block, row_shared, a))
             return -1;
         return a.type == VP_F32
@@ -423,13 +423,13 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
     }
     static int taps(vp_err *err, cudaStream_t stream, const taps_args &a)
     {
-        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_groups(a.rows, ROWS)),
+        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_div_up(a.rows, ROWS)),
                         dim3(ROWS * L::threads), row_shared, a);
     }
     static int back(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes)
     {
         return vp_start(err, stream, back_kernel<L, ROWS, ROW_BLOCKS>,
-                        dim3((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
+                        dim3((unsigned)vp_div_up(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
                         dim3(ROWS * L::threads), row_shared, a);
     }
     template <columns_mode MODE> static int start(vp_err *err, cudaStream_t stream, const columns_args &a)

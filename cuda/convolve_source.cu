@@ -249,8 +249,8 @@ template <class L, int BLOCKS> struct source_length_of {
     static int image(vp_err *err, cudaStream_t stream, const source_args &a, int tiles, int planes)
     {
         constexpr int ROWS = ROWS_THREADS / L::threads;
-        const dim3 rows((unsigned)vp_groups(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
-        const dim3 means((unsigned)vp_groups(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
+        const dim3 rows((unsigned)vp_div_up(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
+        const dim3 means((unsigned)vp_div_up(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
         const dim3 columns(L::T / GROUP, (unsigned)tiles, (unsigned)(a.pairs * planes));
         return vp_start(err, stream, source_rows<L, false>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size,
                         a)
@@ -305,7 +305,7 @@ source_cut make_cut(const vp_op *op)
             continue;
         const double across = 1 + (double)(2 * x + p->n[0]) * (double)p->nodes[0] / (double)op->image[0];
         const double down = 1 + (double)T * (double)p->nodes[1] / (double)op->image[1]; /* nodes that a tile sees */
-        const double cost = (double)(vp_groups(op->image[0], 2 * x) * vp_groups(op->image[1], y) * T * T)
+        const double cost = (double)(vp_div_up(op->image[0], 2 * x) * vp_div_up(op->image[1], y) * T * T)
                             * (std::min(across, (double)p->nodes[0]) * (std::min(down, (double)p->nodes[1]) + 1) + 1);
         if (c.with && cost >= least)
             continue;
@@ -429,7 +429,7 @@ void demand(const vp_op *op, int64_t step[3], int64_t[3])
 uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     const source_cut &c = source_cut_of(op);
-    return room_of(c, vp_groups(out[0], 2 * (int64_t)c.valid[0]), in, out, nullptr).bytes;
+    return room_of(c, vp_div_up(out[0], 2 * (int64_t)c.valid[0]), in, out, nullptr).bytes;
 }
 
 int launch(const vp_op *op, const vp_work *work, vp_err *err)
@@ -472,7 +472,7 @@ int launch(const vp_op *op, const vp_work *work, vp_err *err)
     if (params_of(op)->sums) {
         back.factor = r.factor;
         back.factor_pitch = size[0];
-        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_groups(size[0] * size[1], 8)), dim3(256), 0,
+        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_div_up(size[0] * size[1], 8)), dim3(256), 0,
                      a))
             return -1;
     }

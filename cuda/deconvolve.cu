@@ -316,10 +316,7 @@ struct give_data : over<false> {
 
 /* ---- host ---- */
 
-const vp_deconvolve_params *deconvolve_params(const vp_op *op)
-{
-    return (const vp_deconvolve_params *)op->params;
-}
+constexpr auto deconvolve_params = vp_params<vp_deconvolve_params>;
 
 int volumes_of(const vp_deconvolve_params *p)
 {
@@ -339,10 +336,8 @@ struct both {
 bool has(const vp_op *op, char *why, size_t size)
 {
     const both b(op);
-    if (VP_CONVOLVE_TYPES & 1u << op->in)
-        return vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
+    return vp_has_types(VP_CONVOLVE_TYPES & 1u << op->in, op, why, size) &&
+           vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
 }
 
 uint64_t table(const vp_op *op)
@@ -386,7 +381,7 @@ deconvolve_room room_of(const vp_op *op, void *base)
     r.f.voxels = r.f.pitch * p->frame[1] * p->frame[2];
     for (int v = 0; v < volumes_of(p); v++)
         all.take(r.f.v[v], (uint64_t)r.f.voxels);
-    all.take(r.block, (uint64_t)vp_groups(r.f.voxels, SPAN));
+    all.take(r.block, (uint64_t)vp_div_up(r.f.voxels, SPAN));
     all.take(r.all, 1);
     const both b(op);
     const auto take = [&](const vp_op &c) {
@@ -419,7 +414,7 @@ class deconvolution {
 
     template <class F> int each_voxel(const F &f, sums *to = nullptr)
     {
-        const int64_t blocks = vp_groups(r.f.voxels, SPAN);
+        const int64_t blocks = vp_div_up(r.f.voxels, SPAN);
         if (vp_start(err, stream, voxels_kernel<F>, dim3((unsigned)blocks), dim3(THREADS),
                      F::counts ? THREADS * sizeof(sums) : 0, f, r.f.voxels, r.block))
             return -1;

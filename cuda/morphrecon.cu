@@ -136,7 +136,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     const recon_buffers<U> &b = shell.b;
     const int64_t most = (int64_t)(q->sms > 0 ? q->sms : 1) * 32, faces = shell_faces(shell);
     const size_t staged = FLAT ? 2 * sizeof(staged_tile<U>) : 0;
-    const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_groups(faces, 256), most)),
+    const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_div_up(faces, 256), most)),
         threads(256);
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
         || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
@@ -159,7 +159,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
         || contract<U, CONN>(b, j.s, &shell.shell, q, err)
         || vp_start(err, q->stream, clear_kernel<U>, rim, threads, 0, b)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_COUNT>, rim, threads, 0, shell, faces)
-        || meet(summary_kernel<U>, job, vp_groups((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
+        || meet(summary_kernel<U>, job, vp_div_up((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
                 SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_TELL>, rim, threads, 0, shell, faces)
         || vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, true))
@@ -170,6 +170,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
 /* ---- host ---- */
 
 constexpr auto params = vp_params<vp_morphrecon_params>;
+constexpr unsigned TYPES = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
 
 /* f(a sample of the type, a connectivity) */
 template <class F> auto by_kind(const struct vp_morphrecon_params *p, const F &f)
@@ -183,13 +184,7 @@ template <class F> auto by_kind(const struct vp_morphrecon_params *p, const F &f
         default: return f(s, std::integral_constant<int, 26>());
         }
     };
-    switch (p->type) {
-    case VP_U8: return with(uint8_t());
-    case VP_U16: return with(uint16_t());
-    case VP_I16: return with(int16_t());
-    case VP_F32: return with(float());
-    default: return with(double());
-    }
+    return vp_by_type_of<TYPES & ~(1u << VP_F64), double>(p->type, with);
 }
 
 bool has(const struct vp_op *op, char *why, size_t size)
@@ -201,10 +196,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
         snprintf(why, size, "volumes of f64 take more shared memory than this device has");
         return false;
     }
-    if (t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32 || t == VP_F64)
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(t));
-    return false;
+    return vp_has_types(TYPES & 1u << t, op, why, size);
 }
 
 /* Images of one row and many planes are flat, too: then z is what y is elsewhere. */

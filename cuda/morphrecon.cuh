@@ -35,7 +35,7 @@ template <class U, bool FLAT> inline recon_shape recon_shape_of(const int64_t si
     recon_shape s;
     for (int a = 0; a < 3; a++) {
         s.n[a] = (int)size[a];
-        s.t[a] = (int)(a == 2 && FLAT ? size[a] : vp_groups(size[a], side));
+        s.t[a] = (int)(a == 2 && FLAT ? size[a] : vp_div_up(size[a], side));
     }
     s.tiles = s.t[0] * s.t[1] * s.t[2];
     return s;

@@ -8,10 +8,7 @@ using namespace vp::sat;
 namespace
 {
 
-const struct vp_sat *params(const struct vp_op *op)
-{
-    return (const struct vp_sat *)op->params;
-}
+constexpr auto params = vp_params<vp_sat>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {

@@ -899,7 +899,7 @@ template <class A> __global__ void __launch_bounds__(256) add_kernel(const part 
 /* Table `which` of op, of a part of the work. */
 static inline part part_of(const struct vp_op *op, const struct vp_work *work, int which, char *state)
 {
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
+    const struct vp_sat *const p = vp_params<vp_sat>(op);
     const vp_area &out = work->out[which], &in = work->visit == VP_APPLY ? out : *work->in;
     const int64_t deep = vp_box_size(&out.box, 2);
     part j;
@@ -976,31 +976,16 @@ int run(const part &made, const struct vp_work *work, struct vp_err *err)
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }
 
-/* f of a sample of this type, for sums in A. */
-template <class A, class F> auto of_type(enum vp_type type, const F &f)
-{
-    switch (type) {
-    case VP_U8: return f(uint8_t());
-    case VP_U16: return f(uint16_t());
-    case VP_I8: return f(int8_t());
-    case VP_I16: return f(int16_t());
-    case VP_U32: return f(uint32_t());
-    default: break;
-    }
-    if constexpr (sizeof(A) == 8)
-        return type == VP_I32 ? f(int32_t()) : f(uint64_t());
-    else
-        return f(uint32_t());
-}
-
 /* f of a sample, a sum, and whether samples are squared, for a table of integers. */
 template <class F> auto of_integers(const struct vp_op *op, int which, const F &f)
 {
+    constexpr unsigned SMALL = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I8 | 1u << VP_I16;
+    constexpr unsigned MOST = SMALL | 1u << VP_U32 | 1u << VP_I32;
     if (which)
-        return of_type<uint64_t>(op->in, [&](auto sample) { return f(sample, uint64_t(), std::true_type()); });
-    if (((const struct vp_sat *)op->params)->sum[0] == VP_SAT_U32)
-        return of_type<uint32_t>(op->in, [&](auto sample) { return f(sample, uint32_t(), std::false_type()); });
-    return of_type<uint64_t>(op->in, [&](auto sample) { return f(sample, uint64_t(), std::false_type()); });
+        return vp_by_type_of<MOST, uint64_t>(op->in, [&](auto s) { return f(s, uint64_t(), std::true_type()); });
+    if (vp_params<vp_sat>(op)->sum[0] == VP_SAT_U32)
+        return vp_by_type_of<SMALL, uint32_t>(op->in, [&](auto s) { return f(s, uint32_t(), std::false_type()); });
+    return vp_by_type_of<MOST, uint64_t>(op->in, [&](auto s) { return f(s, uint64_t(), std::false_type()); });
 }
 
 /* Volumes of integers (sat_volume.cu), but for VP_APPLY. */

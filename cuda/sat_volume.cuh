@@ -21,8 +21,8 @@ struct tiled_part : part {
 
     void cut(int rows)
     {
-        across = vp_groups(nx, WIDE);
-        down = vp_groups(ny, rows);
+        across = vp_div_up(nx, WIDE);
+        down = vp_div_up(ny, rows);
         width = across * WIDE;
         high = down * rows;
     }

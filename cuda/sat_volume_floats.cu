@@ -240,9 +240,9 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_k
 
 template <bool SQUARE> int run_march(const float_job &j, cudaStream_t stream, struct vp_err *err)
 {
-    const auto grid = [](int64_t n, int64_t each) { return dim3((unsigned)vp_groups(n, each)); };
+    const auto grid = [](int64_t n, int64_t each) { return dim3((unsigned)vp_div_up(n, each)); };
     const int64_t tiles = j.across * j.down;
-    if (vp_start(err, stream, edges_kernel<SQUARE>, grid(tiles * vp_groups(j.planes, DEPTH), 1), dim3(STRIPS * 32), 0,
+    if (vp_start(err, stream, edges_kernel<SQUARE>, grid(tiles * vp_div_up(j.planes, DEPTH), 1), dim3(STRIPS * 32), 0,
                  j)
         || vp_start(err, stream, sides_kernel<false>, grid(j.planes * j.high, 128), dim3(128), 0, j)
         || vp_start(err, stream, sides_kernel<true>, grid(j.planes * j.width, 128), dim3(128), 0, j)
@@ -255,8 +255,8 @@ template <bool SQUARE> int run_march(const float_job &j, cudaStream_t stream, st
 
 bool marches(const struct vp_op *op)
 {
-    const int64_t tiles = vp_groups(op->image[0], WIDE) * vp_groups(op->image[1], HIGH);
-    return ((const struct vp_sat *)op->params)->volume && op->in == VP_F32 && tiles >= ENOUGH;
+    const int64_t tiles = vp_div_up(op->image[0], WIDE) * vp_div_up(op->image[1], HIGH);
+    return vp_params<vp_sat>(op)->volume && op->in == VP_F32 && tiles >= ENOUGH;
 }
 
 uint64_t march_bytes(const int64_t out[3])

@@ -8,7 +8,7 @@
 #include "image/threshold.h"
 
 #include <cstddef>
-#include <cstdio>
+#include <type_traits>
 
 namespace
 {
@@ -102,21 +102,12 @@ __global__ void begin_kernel(vp_threshold_entry *e, int bins, bool first)
     }
 }
 
-__device__ __forceinline__ int bin_of(const vp_threshold_params &p, float v)
+template <class S> __device__ __forceinline__ int bin_of(const vp_threshold_params &p, S v)
 {
-    return (int)vp_threshold_bin(&p, v);
-}
-__device__ __forceinline__ int bin_of(const vp_threshold_params &, uint8_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int bin_of(const vp_threshold_params &, uint16_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int bin_of(const vp_threshold_params &, int16_t v)
-{
-    return v + 32768;
+    if constexpr (std::is_same<S, float>::value)
+        return (int)vp_threshold_bin(&p, v);
+    else
+        return v - vp_limits<S>::LEAST;
 }
 
 /* Groups of the box in turn. Each warp has a table of its own, where they have room in shared memory; what follows a
@@ -172,10 +163,7 @@ constexpr auto params = vp_params<vp_threshold_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    if (VP_THRESHOLD_TYPES & 1u << op->in)
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
+    return vp_has_types(VP_THRESHOLD_TYPES & 1u << op->in, op, why, size);
 }
 
 template <class S> int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
@@ -187,11 +175,11 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
 
     const bool grouped = in_groups(args->in[0], box, sizeof(S)) &&
                          (args->visit == VP_SUMMARY || in_groups(*args->out, box, 1));
-    const int64_t groups = vp_groups(vp_box_size(&box, 0), GROUP), ny = vp_box_size(&box, 1), nz = vp_box_size(&box, 2);
+    const int64_t groups = vp_div_up(vp_box_size(&box, 0), GROUP), ny = vp_box_size(&box, 1), nz = vp_box_size(&box, 2);
 
     if (args->visit == VP_SUMMARY) {
         const bool first = !box.lo[0] && !box.lo[1] && !box.lo[2];
-        const unsigned blocks = (unsigned)vp_min64(vp_groups(groups * ny * nz, THREADS), BLOCKS);
+        const unsigned blocks = (unsigned)vp_min64(vp_div_up(groups * ny * nz, THREADS), BLOCKS);
         const int tables = p->bins > SHARED ? 0 : (int)vp_min64(SHARED / p->bins, THREADS / 32);
         if (vp_start(err, stream, begin_kernel, dim3(64), dim3(THREADS), 0, e, (int)p->bins, first))
             return -1;
@@ -199,7 +187,7 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
                         tables, grouped);
     }
     const dim3 threads(32, THREADS / 32);
-    const dim3 grid((unsigned)vp_groups(groups, 32), (unsigned)vp_groups(ny, threads.y), vp_grid_depth(nz));
+    const dim3 grid((unsigned)vp_div_up(groups, 32), (unsigned)vp_div_up(ny, threads.y), vp_grid_depth(nz));
     return vp_start(err, stream, mask_kernel<S>, grid, threads, 0, args->in[0], *args->out, *p,
                     (const vp_threshold_entry *)(args->visit == VP_FINISH ? e : nullptr), grouped);
 }
