@@ -474,9 +474,8 @@ int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool 
                                     : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream);
         }, err);
     return run_pieces<matrix_args>(b, first, n, from, to - from, fresh, [&](const matrix_args &a) {
-        return c.kind == PLAIN    ? launch_plain(a, b->stream)
-               : c.kind == MATRIX ? launch_matrix_portable(a, b->stream)
-                                  : launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream);
+        return c.kind == MATRIX_TILED ? launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream)
+                                      : launch_matrix_portable(a, c.kind == PLAIN, b->stream);
     }, err);
 }
 

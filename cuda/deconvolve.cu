@@ -467,7 +467,8 @@ class deconvolution {
         int64_t k = 0;
         sums s;
 
-        if (each_voxel(begin{{r.f}, (float)fmax(mean - g.background, floor), g.accelerate}) || apply(r.adjoint, T, NORM))
+        const float start = (float)fmax(mean - g.background, floor);
+        if (each_voxel(begin{{r.f}, start, g.accelerate}) || apply(r.adjoint, T, NORM))
             return -1;
         for (; k < g.iterations; k++) {
             const int y = g.accelerate ? Y : X;

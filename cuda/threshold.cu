@@ -6,12 +6,17 @@
  * Cost: masks at the speed of the memory; histograms by what threads wait for each other at bins that they share. */
 #include "footprint.cuh"
 #include "image/threshold.h"
+#include "sample.cuh"
 
 #include <cstddef>
 #include <type_traits>
 
 namespace
 {
+
+using vp::load_run;
+using vp::run_of;
+using vp::store_run;
 
 enum { THREADS = 256, SHARED = 4096, BLOCKS = 1056, GROUP = 16 };
 
@@ -22,29 +27,11 @@ template <class S, class L> __device__ __forceinline__ uint8_t marked(S x, L lim
     return x > limit ? yes : x <= limit ? no : 0;
 }
 
-/* GROUP samples at once, where they may be read so. */
-template <class S> struct alignas(16) group {
-    S v[GROUP];
-};
-
 /* Whether rows of the box begin where a group may in `a`. */
 static inline bool in_groups(const vp_area &a, const struct vp_box &box, size_t size)
 {
     return (size_t)(box.lo[0] - a.box.lo[0]) * size % 16 == 0 && (size_t)a.pitch * size % 16 == 0 &&
            (size_t)a.plane * size % 16 == 0 && (uintptr_t)a.data % 16 == 0;
-}
-
-template <class S>
-__device__ __forceinline__ group<S> fetch(const S *p, int left, bool grouped)
-{
-    group<S> g = {};
-    if (grouped && left >= GROUP)
-        return *(const group<S> *)p;
-#pragma unroll
-    for (int i = 0; i < GROUP; i++)
-        if (i < left)
-            g.v[i] = p[i];
-    return g;
 }
 
 /* The group of this thread: `left` samples from x on of row y; false: none. */
@@ -71,21 +58,13 @@ __global__ void __launch_bounds__(THREADS)
     if (!own_group(out.box, x, y, left))
         return;
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        const group<S> g = fetch(vp_at<S>(in, x, y, z), left, grouped);
-        uint8_t *const to = vp_at<uint8_t>(out, x, y, z);
-        group<uint8_t> m;
+        const run_of<S, GROUP> g = load_run<GROUP>(vp_at<S>(in, x, y, z), left, grouped);
+        run_of<uint8_t, GROUP> m;
 #pragma unroll
         for (int i = 0; i < GROUP; i++)
             m.v[i] = !any ? 0 : sizeof(S) == 4 ? marked((float)g.v[i], real, yes, no)
                                                : marked((int32_t)g.v[i], whole, yes, no);
-        if (grouped && left == GROUP) {
-            *(group<uint8_t> *)to = m;
-            continue;
-        }
-#pragma unroll
-        for (int i = 0; i < GROUP; i++)
-            if (i < left)
-                to[i] = m.v[i];
+        store_run<GROUP>(vp_at<uint8_t>(out, x, y, z), left, grouped, m);
     }
 }
 
@@ -130,7 +109,7 @@ __global__ void __launch_bounds__(THREADS)
         const int64_t x = (k - r * groups) * GROUP, y = rows <= UINT32_MAX ? (int64_t)((uint32_t)r % (uint32_t)ny)
                                                                           : r % ny;
         const int left = (int)min(nx - x, (int64_t)GROUP);
-        const group<S> g = fetch(vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny), left, grouped);
+        const run_of<S, GROUP> g = load_run<GROUP>(vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny), left, grouped);
         int before = bins, count = 0;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
