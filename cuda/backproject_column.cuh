@@ -453,13 +453,7 @@ __device__ __forceinline__ void visit(const slab &s, int nz, const spot &at, flo
 template <int R, int Z, int K>
 __device__ __forceinline__ void load_sums(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K])
 {
-#pragma unroll
-    for (int copy = 0; copy < R; copy++)
-#pragma unroll
-        for (int z = 0; z < Z; z++)
-#pragma unroll
-            for (int k = 0; k < K; k++)
-                sum[copy][z][k] = 0;
+    memset(sum, 0, sizeof sum);
     if (at.mine && !s.fresh)
         visit(s, nz, at, sum, [](float &to, const float *from) { to = *from; });
 }

@@ -434,9 +434,7 @@ template <class In, class A, int WARPS> struct common {
 #pragma unroll
         for (int k = 0; k < EACH; k += PIECE) {
             vec<A, PIECE> x;
-#pragma unroll
-            for (int i = 0; i < PIECE; i++)
-                x.v[i] = v[k + i];
+            memcpy(&x, &v[k], sizeof x);
             *(vec<A, PIECE> *)(row + place_in_row(g, lane, k)) = x;
         }
     }
@@ -445,9 +443,7 @@ template <class In, class A, int WARPS> struct common {
 #pragma unroll
         for (int k = 0; k < EACH; k += PIECE) {
             const vec<A, PIECE> x = *(const vec<A, PIECE> *)(row + place_in_row(g, lane, k));
-#pragma unroll
-            for (int i = 0; i < PIECE; i++)
-                v[k + i] = x.v[i];
+            memcpy(&v[k], &x, sizeof x);
         }
     }
     enum { PIECE = 16 / sizeof(A) };
@@ -490,11 +486,7 @@ template <class In, class A, int WARPS, bool SQUARE> struct piece {
     /* Sums down the warp's rows. Returns the sum over row `lane` and those above it in the warp. */
     __device__ __forceinline__ A go_down(common<In, A, WARPS> &s)
     {
-#pragma unroll
-        for (int g = 0; g < G; g++)
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                w[g][k] = 0;
+        memset(w, 0, sizeof w);
         A own = totals<R, FLOATS>([&](int r) {
             A row = 0;
 #pragma unroll
@@ -538,11 +530,7 @@ template <class In, class A, int WARPS, bool SQUARE> struct piece {
             __syncthreads();
             s.get(o[0], s.sum_of[warp], 0, lane);
         } else {
-#pragma unroll
-            for (int g = 0; g < G; g++)
-#pragma unroll
-                for (int k = 0; k < EACH; k++)
-                    o[g][k] = 0;
+            memset(o, 0, sizeof o);
 #pragma unroll
             for (int i = 0; i < WARPS - 1; i++)
                 if (i < warp)

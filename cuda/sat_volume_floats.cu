@@ -58,9 +58,7 @@ __device__ __forceinline__ void exchange_rows(double (&o)[4], const double (&w)[
     for (int k = 0; k < 4; k += 2)
         *(vec<double, 2> *)&of[warp][lane * 4 + k] = vec<double, 2>{{w[k], w[k + 1]}};
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-        o[k] = 0;
+    memset(o, 0, sizeof o);
 #pragma unroll
     for (int i = 0; i < STRIPS - 1; i++)
         if (i < warp)
