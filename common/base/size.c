@@ -64,19 +64,16 @@ bool vp_parse_bytes(const char *text, uint64_t *out)
     return true;
 }
 
-const char *vp_format_bytes(char *buf, size_t n, uint64_t bytes)
+struct vp_bytes_text vp_bytes_text(uint64_t bytes)
 {
-    static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (bytes < 1024) {
-        snprintf(buf, n, "%d B", (int)bytes);
-        return buf;
-    }
-    double v = (double)bytes / 1024;
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    struct vp_bytes_text out;
+    double v = (double)bytes;
     int u = 0;
-    for (; v >= 1023.95 && u < 5; u++)
+    for (; v >= (u ? 1023.95 : 1024) && u < 6; u++)
         v /= 1024;
-    snprintf(buf, n, "%.1f %s", v, unit[u]);
-    return buf;
+    snprintf(out.text, sizeof out.text, "%.*f %s", u > 0, v, unit[u]);
+    return out;
 }
 
 /* Zero fresh or recycled memory without writing to it: dropped pages of an anonymous mapping come
@@ -102,9 +99,8 @@ static void *allocate(size_t count, size_t size, bool zero, const char *what, st
     const bool large = bytes >= 2 * HUGE_PAGE;
     void *p = NULL;
     if (posix_memalign(&p, large ? HUGE_PAGE : ALIGN, bytes ? bytes : 1)) {
-        char text[32];
         vp_fail(err, VP_ERESOURCE, "%s: cannot allocate %zu bytes (%s)", what, bytes,
-                vp_format_bytes(text, sizeof text, bytes));
+                vp_bytes_text(bytes).text);
         return NULL;
     }
     if (large && zero)
@@ -140,13 +136,12 @@ uint64_t vp_memory_most(void)
 
 int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct vp_err *err)
 {
-    char need[32], have[32];
     const uint64_t most = memory_most;
     enum { NOTHING = 1 << 20 }; /* every run takes that */
     if (bytes <= NOTHING || bytes <= most / 2)
         return 0;
     vp_fail(err, VP_ERESOURCE, "%s: %s may take %s: expected at most half of the %s of memory", name, what,
-            vp_format_bytes(need, sizeof need, bytes), vp_format_bytes(have, sizeof have, most));
+            vp_bytes_text(bytes).text, vp_bytes_text(most).text);
     return vp_hint(err, "allow more --memory");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statistics of a run: a short ordered list of named values under one lock. */
 #include "base/stats.h"
-#include "base/text.h"
+#include "base/plain.h"
 #include "base/size.h"
 
 #include <inttypes.h>

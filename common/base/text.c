@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/text.h"
 
+#include "base/err.h"
+#include "base/places.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,58 +63,33 @@ char *vp_text_close(FILE *f, size_t *n)
     return text;
 }
 
-/* ---- text of unknown origin, made harmless ---- */
-
-/* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
-static int utf8_length(const unsigned char *s)
+const char *vp_text_name(const char *path)
 {
-    const int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90)
-        || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
+    return strcmp(path, "-") ? path : "standard input";
 }
 
-/* The control character at s, or -1; C1 is U+0080 to U+009F. */
-static int control(const unsigned char *s, int length)
+int vp_text_lines(const char *path,
+                  int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
+                  struct vp_err *err)
 {
-    return length == 1 && (*s < 0x20 || *s == 0x7f) ? *s : length == 2 && *s == 0xc2 && s[1] < 0xa0 ? s[1] : -1;
-}
-
-static void put_safe(FILE *out, const char *text, bool json)
-{
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const int n = utf8_length(s), c = control(s, n), bytes = n ? n : 1;
-        if (n && c < 0) {
-            if (json && (*s == '"' || *s == '\\'))
-                putc('\\', out);
-            fwrite(s, 1, (size_t)n, out);
-        } else if (!json) {
-            for (int i = 0; i < bytes; i++)
-                fprintf(out, "\\x%02x", s[i]);
-        } else if (!n) {
-            fputs("\\ufffd", out);
-        } else if (c == '\n' || c == '\t') {
-            fputs(c == '\n' ? "\\n" : "\\t", out);
-        } else {
-            fprintf(out, "\\u%04x", (unsigned)c);
-        }
-        s += bytes;
+    const bool standard = !strcmp(path, "-");
+    const char *const name = vp_text_name(path);
+    FILE *f = standard ? stdin : vp_fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    int rc = f ? 0 : vp_fail_errno(err, "%s", name);
+    for (int64_t number = 1; !rc; number++) {
+        ssize_t n = getline(&line, &room, f);
+        if (n < 0)
+            break;
+        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            line[--n] = '\0';
+        rc = take(ctx, name, number, line, err);
     }
-}
-
-void vp_put_plain(FILE *out, const char *text)
-{
-    put_safe(out, text, false);
-}
-
-void vp_json_string(FILE *out, const char *text)
-{
-    putc('"', out);
-    put_safe(out, text ? text : "", true);
-    putc('"', out);
+    if (!rc && ferror(f))
+        rc = vp_fail_errno(err, "%s", name);
+    free(line);
+    if (f && !standard)
+        fclose(f);
+    return rc;
 }

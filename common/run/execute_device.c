@@ -321,11 +321,10 @@ static int not_enough(const struct worker *w, const struct vp_err *why, struct v
 {
     const struct run *r = w->r;
     int64_t in[3], out[3];
-    char need[32];
     size_of_parts(w, in, out);
     *err = (struct vp_err)VP_ERR_INIT;
     vp_fail(err, VP_ERESOURCE, "%s: the work takes %s of the device's memory", why->msg,
-            vp_format_bytes(need, sizeof need, vp_lanes_bytes(r->p->kind, r->e->chain, in, out, w->lanes)));
+            vp_bytes_text(vp_lanes_bytes(r->p->kind, r->e->chain, in, out, w->lanes)).text);
     return vp_hint(err, "close what else uses the device, or use --device cpu");
 }
 

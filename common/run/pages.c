@@ -72,10 +72,9 @@ static int count_pages(const struct vp_pages *p, uint64_t *pages, int64_t *rows,
         room = p->memory > beside ? p->memory - beside : 0;
     *pages = p->memory ? room / both : UINT64_MAX;
     if (*pages == 0) {
-        char need[32], have[32];
         vp_fail(err, VP_ERESOURCE, "%s: the smallest portion, %s, takes %s: expected at most %s", name_of(p),
                 *rows ? "some rows" : "a page",
-                vp_format_bytes(need, sizeof need, both + beside), vp_format_bytes(have, sizeof have, p->memory));
+                vp_bytes_text(both + beside).text, vp_bytes_text(p->memory).text);
         return vp_hint(err, "allow more with --memory");
     }
     return 0;

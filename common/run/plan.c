@@ -445,12 +445,10 @@ static int make_plan(struct vp_plan *plan, const struct vp_problem *p, bool twic
         plan->limit = s.refused[by] < plan->seconds * MATTERS ? vp_plan_limits[by] : "";
         return 0;
     }
-    char need[16], have[16];
     if (s.limit && !strcmp(s.limit, "device memory"))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",
-                   vp_format_bytes(need, sizeof need, s.host + p->beside),
-                   vp_format_bytes(have, sizeof have, p->memory + p->beside));
+                   vp_bytes_text(s.host + p->beside).text, vp_bytes_text(p->memory + p->beside).text);
 }
 
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)
