@@ -18,12 +18,6 @@ static const char *name_of(const struct vp_pages *p)
     return p->reader ? vp_reader_name(p->reader) : "the output";
 }
 
-static int64_t pages_left(const struct vp_reader *r)
-{
-    const int64_t all = vp_reader_stack(r)->pages;
-    return all < 0 ? -1 : vp_max64(all - vp_reader_position(r), 0);
-}
-
 static size_t in_bytes(const struct vp_pages *p)
 {
     size_t n;
@@ -90,7 +84,9 @@ int vp_pages_fit(const struct vp_pages *p, struct vp_err *err)
 int vp_pages_run(struct vp_pages *p, struct vp_err *err)
 {
     const size_t in = in_bytes(p), page = in ? in : p->out_bytes;
-    const int64_t total = p->count > 0 ? p->count : p->reader ? pages_left(p->reader) : 0;
+    const int64_t all = p->reader ? vp_reader_stack(p->reader)->pages : 0; /* below 0: nobody knows */
+    const int64_t left = all > 0 ? vp_max64(all - vp_reader_position(p->reader), 0) : all;
+    const int64_t total = p->count > 0 ? p->count : left;
     uint64_t fit = 0;
     int64_t rows = 0;
 
