@@ -434,9 +434,6 @@ int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run,
     if (share_devices(r, s, rc, err)
         || vp_ranked_agree(r, vp_ranked_problem(r, s, run, err), NULL, 0, NULL, err) || vp_ranked_choose(r, s, err))
         return end(r, run, err);
-    vp_stats_text(run->stats, "device", s->job.kind->name);
-    if (s->job.filter)
-        vp_stats_text(run->stats, "filter_on", r->problem.filter_device ? "gpu" : "cpu");
     if (r->rank == 0) {
         vp_ranked_show(r, run);
         vp_session_show(s, run);
