@@ -558,7 +558,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     struct vp_err err = VP_ERR_INIT;
     struct vp_run run = {.tool = tool};
 
-    vp_openmp_status(tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE);
+    vp_openmp_status = tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE;
     hold_standard_streams();
     vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */
