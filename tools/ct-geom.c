@@ -66,7 +66,7 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
 
     if (run->parsed.n_operands > 1)
         return vp_fail(err, VP_EUSAGE, "expected one geometry, got %d files", run->parsed.n_operands);
-    if (!run->parsed.n_operands && !run->parsed.n_given)
+    if (!run->parsed.n_operands && !run->parsed.n_uses)
         return vp_fail_hint(err, VP_EUSAGE,
                             "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720",
                             "no geometry: expected a FILE or options that make one");

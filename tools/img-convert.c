@@ -3,7 +3,6 @@
  * compression and raw output come with the common options. */
 #include "image/channel.h"
 #include "image/label.h"
-#include "image/report.h"
 #include "image/statistics.h"
 #include "tool/open.h"
 #include "tool/tool.h"
@@ -205,7 +204,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (p->unscale)
         rc = vp_meta_set(&out->meta, "scale", NULL);
     else if (j->gain != 1 || j->offset != 0)
-        rc = vp_report_numbers(&out->meta, "scale", 2,
+        rc = vp_label_numbers(&out->meta, "scale", 2,
                                (const double[]){old[0] * j->gain, old[1] * j->gain + j->offset});
     return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }

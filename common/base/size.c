@@ -163,29 +163,28 @@ int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct v
     return vp_hint(err, "allow more --memory");
 }
 
-/* The value after `key` at the start of a line of a /proc or /sys file ("" = the first line). */
-static bool file_number(const char *path, const char *key, uint64_t *out)
+/* The n numbers after `key` at the start of a line of a file in dir, of /proc or /sys ("" = the first line). */
+static bool file_numbers(const char *dir, const char *name, const char *key, uint64_t *out, int n)
 {
+    char path[PATH_MAX + 128], line[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *f = fopen(path, "re");
     if (!f)
         return false;
-    char line[256];
-    const size_t n = strlen(key);
     bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, n))
-            continue;
-        char *s = line + n, *end;
-        while (*s == ' ' || *s == '\t')
-            s++;
-        errno = 0;
-        const unsigned long long v = strtoull(s, &end, 10);
-        if (!isdigit((unsigned char)*s) || errno) /* "max", "-1": no limit */
-            break;
-        *out = v;
-        found = true;
-    }
+    while (!found && fgets(line, sizeof line, f))
+        found = !strncmp(line, key, strlen(key));
     fclose(f);
+    char *s = line + strlen(key);
+    for (int i = 0; found && i < n; i++) {
+        s += strspn(s, " \t");
+        errno = 0;
+        found = isdigit((unsigned char)*s); /* "max", "-1": no limit */
+        const unsigned long long v = strtoull(s, &s, 10);
+        found = found && !errno;
+        if (found)
+            out[i] = v;
+    }
     return found;
 }
 
@@ -228,16 +227,11 @@ static void each_cgroup(const char *controller, void (*visit)(const char *dir, b
 static void memory_limit(const char *dir, bool v2, void *ctx)
 {
     uint64_t *available = ctx, limit, used, cache = 0;
-    char path[PATH_MAX + 128];
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-    if (!file_number(path, "", &limit))
-        return;
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
-    if (!file_number(path, "", &used))
+    if (!file_numbers(dir, v2 ? "memory.max" : "memory.limit_in_bytes", "", &limit, 1)
+        || !file_numbers(dir, v2 ? "memory.current" : "memory.usage_in_bytes", "", &used, 1))
         return;
     /* page cache counts as used, but yields */
-    snprintf(path, sizeof path, "%s/memory.stat", dir);
-    file_number(path, v2 ? "inactive_file " : "total_inactive_file ", &cache);
+    file_numbers(dir, "memory.stat", v2 ? "inactive_file " : "total_inactive_file ", &cache, 1);
     used -= cache < used ? cache : used;
     const uint64_t left = limit > used ? limit - used : 0;
     if (left < *available)
@@ -247,7 +241,7 @@ static void memory_limit(const char *dir, bool v2, void *ctx)
 uint64_t vp_memory_available(void)
 {
     uint64_t available;
-    if (file_number("/proc/meminfo", "MemAvailable:", &available))
+    if (file_numbers("/proc", "meminfo", "MemAvailable:", &available, 1))
         available *= 1024;
     else
         available = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -267,32 +261,13 @@ uint64_t vp_memory_peak(void)
 static void cpu_limit(const char *dir, bool v2, void *ctx)
 {
     int *cores = ctx;
-    char path[PATH_MAX + 128];
-    uint64_t quota = 0, period = 0;
-    if (v2) {
-        snprintf(path, sizeof path, "%s/cpu.max", dir); /* "200000 100000" or "max 100000" */
-        FILE *f = fopen(path, "re");
-        if (!f)
-            return;
-        unsigned long long q, p;
-        if (fscanf(f, "%llu %llu", &q, &p) == 2) {
-            quota = q;
-            period = p;
-        }
-        fclose(f);
-    } else {
-        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", dir);
-        if (!file_number(path, "", &quota))
-            return;
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
-        if (!file_number(path, "", &period))
-            return;
-    }
-    if (!quota || !period)
+    uint64_t of[2]; /* quota and period: "200000 100000", or "max 100000" */
+    if (v2 ? !file_numbers(dir, "cpu.max", "", of, 2)
+           : !file_numbers(dir, "cpu.cfs_quota_us", "", &of[0], 1)
+                 || !file_numbers(dir, "cpu.cfs_period_us", "", &of[1], 1))
         return;
-    const uint64_t n = (quota + period - 1) / period;
-    if (n < (uint64_t)*cores)
-        *cores = (int)n;
+    if (of[0] && of[1] && of[0] <= (uint64_t)*cores * of[1])
+        *cores = (int)((of[0] + of[1] - 1) / of[1]);
 }
 
 int vp_cores(void)

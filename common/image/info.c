@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/plain.h"
-#include "image/report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -115,7 +114,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
         int64_t count = samples;
         if (i->mask) {
             const void *mask;
-            if (vp_beside_page(i->mask, i->select, page + k, &mask, err))
+            if (vp_beside_rows(i->mask, i->select, page + k, 0, i->reading->rows, &mask, err))
                 return -1;
             count = vp_keep_masked(at, type, mask, vp_reader_stack(i->mask->reader)->type, samples);
         }

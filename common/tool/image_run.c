@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/image_run.h"
 #include "base/stats.h"
-#include "image/report.h"
+#include "image/label.h"
 #include "run/execute.h"
 #include "stack/axes.h"
 #include "tool/image_internal.h"
@@ -30,7 +30,7 @@ static int move_origin(struct vp_meta *meta, const int64_t corner[3])
         return vp_meta_set(meta, "origin", NULL);
     for (int a = 0; a < 3; a++)
         origin[a] += (double)corner[a] * voxel[a];
-    return vp_report_numbers(meta, "origin", 3, origin);
+    return vp_label_numbers(meta, "origin", 3, origin);
 }
 
 /* What the samples now are. */
@@ -50,7 +50,7 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
         return vp_meta_set(meta, "scale", NULL);
     const double gain = result->values == VP_SPREADS   ? fabs(scale[0])
                         : result->values == VP_SQUARES ? scale[0] * scale[0] : scale[0];
-    return vp_report_numbers(meta, "scale", 2, (const double[]){gain, 0});
+    return vp_label_numbers(meta, "scale", 2, (const double[]){gain, 0});
 }
 
 /* The result may be larger or smaller than the input. */

@@ -28,9 +28,9 @@ static int open_stacks(struct vp_run *run, const char *const *paths, int n, cons
             *reader = NULL;
             return -1;
         }
-    if (vp_reader_lost(*reader))
+    if ((*reader)->lost)
         vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
-                "or use --spool", vp_reader_name(*reader), vp_reader_lost(*reader));
+                "or use --spool", vp_reader_name(*reader), (*reader)->lost);
     return 0;
 }
 
@@ -116,9 +116,9 @@ int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *wri
     struct vp_err late = VP_ERR_INIT;
     if (reader) {
         vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(reader));
-        if (!failed && vp_reader_disagrees(reader))
+        if (!failed && reader->disagrees)
             vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
-                    vp_reader_disagrees(reader));
+                    reader->disagrees);
     }
     /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
      */
