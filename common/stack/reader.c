@@ -498,7 +498,7 @@ static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page,
     page -= r->in->first[i];
     int rc;
     if (page >= s->stack.pages) /* it was opened again, and is another file now */
-        rc = vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", s->name, (long long)page);
+        rc = vp_page_fail(s->name, page, err, "truncated while it is read");
     else
         rc = rows_of(r, s, w, page, y0, y1, buf, bad, err);
     give(r, i);
@@ -609,8 +609,7 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
         return vp_fail(err, VP_ERUN, "%s: a pipe cannot be read again", r->name),
                vp_hint(err, "give the file name instead, or use --spool");
     if (page < 0 || page > r->stack.pages)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: expected 0 to %lld", r->name, (long long)page,
-                       (long long)r->stack.pages - 1);
+        return vp_page_fail(r->name, page, err, "expected 0 to %lld", (long long)r->stack.pages - 1);
     r->position = page;
     r->line = 0;
     return 0;
