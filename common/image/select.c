@@ -255,6 +255,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
                        struct vp_err *err)
 {
     int64_t after = -1;
+    bool increasing = true; /* no page before or equal to the one before it */
 
     if (p->reverse && s->span[s->n_spans - 1].count < 0) {
         vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
@@ -262,7 +263,6 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     }
     if (p->reverse)
         reverse(s);
-    s->increasing = true;
     for (int i = 0; i < s->n_spans; i++) {
         struct vp_span *span = &s->span[i];
         span->at = s->pages;
@@ -270,11 +270,11 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
             vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
             return vp_hint(err, "use --spool");
         }
-        s->increasing = s->increasing && span->step > 0 && span->first > after;
+        increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
         after = span->first + (span->count - 1) * span->step;
     }
-    return s->increasing || seekable ? 0 : out_of_order(name, err);
+    return increasing || seekable ? 0 : out_of_order(name, err);
 }
 
 int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const struct vp_stack *in,
