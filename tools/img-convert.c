@@ -165,10 +165,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     j->to = p->type ? (enum vp_type)(p->type - 1) : scaled && !vp_type_is_float(j->from) ? VP_F32 : j->from;
     j->gain = 1;
     j->offset = 0;
-    if ((p->window.n || p->whole) && !p->type) {
-        vp_fail(err, VP_EUSAGE, "--%s: to the range of which type?", p->whole ? "auto" : "window");
-        return vp_hint(err, "add --type, as --type u16");
-    }
+    if ((p->window.n || p->whole) && !p->type)
+        return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: to the range of which type?",
+                            p->whole ? "auto" : "window");
     const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && isfinite(old[0]) && isfinite(old[1]) && old[0] != 0;
     if (!had) {
         old[0] = 1;
@@ -176,10 +175,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     }
     if (p->unscale && !had)
         return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
-    if (p->whole && !vp_reader_seekable(reader)) {
-        vp_fail(err, VP_EUSAGE, "%s: --auto reads the samples twice, which a pipe cannot give", name);
-        return vp_hint(err, "give --window LO,HI, or --spool");
-    }
+    if (p->whole && !vp_reader_seekable(reader))
+        return vp_fail_hint(err, VP_EUSAGE, "give --window LO,HI, or --spool",
+                            "%s: --auto reads the samples twice, which a pipe cannot give", name);
     out->type = j->to;
     if (run->common.plan)
         return 0;
@@ -222,7 +220,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || vp_open_input(run_, &reader, err))
+    if (check(p, err) || vp_open_input(run_, 0, VP_AS_STORED, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);

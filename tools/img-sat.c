@@ -70,10 +70,10 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
     how.values = true;
     if (vp_images_open(im, run, &how, 1, (1u << VP_N_TYPES) - 1, err))
         return -1;
-    if (p->volume && im->flat && vp_reader_stack(im->reader[0])->pages != 1) {
-        vp_fail(err, VP_EUSAGE, "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
-        return vp_hint(err, "without --3d each has a table of its own; img-convert --set axes=x,y,z makes them a volume");
-    }
+    if (p->volume && im->flat && vp_reader_stack(im->reader[0])->pages != 1)
+        return vp_fail_hint(err, VP_EUSAGE, "without --3d each has a table of its own; "
+                            "img-convert --set axes=x,y,z makes them a volume",
+                            "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
     if (!p->volume && !p->boxes)
         vp_images_lines(im);
     im->twin = p->squares;

@@ -19,7 +19,7 @@ static _Thread_local struct text *closed;
 static ssize_t put(void *cookie, const char *from, size_t n)
 {
     struct text *t = cookie;
-    if (t->lost || n >= t->room - t->n) {
+    if (t->lost || n > t->room - t->n) {
         const size_t room = 2 * t->room + n;
         char *more = t->lost ? NULL : realloc(t->at, room);
         t->lost = !more;
@@ -41,34 +41,23 @@ static int done(void *cookie)
 
 FILE *vp_text_open(void)
 {
-    enum { ROOM = 1024 };
     struct text *t = calloc(1, sizeof *t);
-    FILE *f = NULL;
-
-    if (t && (t->at = malloc(ROOM))) {
-        t->room = ROOM;
-        f = fopencookie(t, "w", (cookie_io_functions_t){.write = put, .close = done});
-    }
-    if (!f && t) {
-        free(t->at);
+    FILE *f = t ? fopencookie(t, "w", (cookie_io_functions_t){.write = put, .close = done}) : NULL;
+    if (!f)
         free(t);
-    }
     return f;
 }
 
 char *vp_text_close(FILE *f, size_t *n)
 {
-    const bool lost = fclose(f) != 0;
+    const bool lost = putc('\0', f) == EOF, failed = fclose(f) != 0;
     struct text *t = closed;
     char *text = t->at;
-
-    if (lost || t->lost) {
+    if (lost || failed || t->lost) {
         free(text);
         text = NULL;
-    } else {
-        text[t->n] = '\0';
-        if (n)
-            *n = t->n;
+    } else if (n) {
+        *n = t->n - 1;
     }
     free(t);
     return text;

@@ -331,7 +331,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
         fprintf(out, ", %lld page%s", (long long)i->pages, i->pages == 1 ? "" : "s");
     fprintf(out, "\n%-12s %s", "type", vp_type_name(s->type));
     if (i->pages >= 0)
-        fprintf(out, ", %s", vp_format_bytes(text, sizeof text, (uint64_t)i->pages * vp_page_bytes(s)));
+        fprintf(out, ", %s", vp_bytes_text((uint64_t)i->pages * vp_page_bytes(s)).text);
     fputc('\n', out);
     for (int k = 0; k < s->meta.n; k++) {
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);

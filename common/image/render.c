@@ -216,7 +216,6 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
     const uint64_t gray = picture_bytes((double)fitted[0], (double)fitted[1]) / sizeof(float);
     bool columns = false;
     uint64_t cut = 0, shaped = 0, stretch = 0, need;
-    char text[16], limit[16];
 
     for (int i = 0; i < s->n; i++) {
         int64_t size[2];
@@ -242,8 +241,8 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
         need = steps[i] > need ? steps[i] : need;
     if (!memory || need <= memory)
         return 0;
-    vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s", vp_format_bytes(text, sizeof text, need),
-            vp_format_bytes(limit, sizeof limit, memory));
+    vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s", vp_bytes_text(need).text,
+            vp_bytes_text(memory).text);
     return vp_hint(err, "allow more with --memory");
 }
 
@@ -252,14 +251,12 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
     const struct vp_stack *in = vp_reader_stack(r);
     const bool known = in->pages >= 0;
     const int rc = known ? 0 : vp_reader_keep(r, memory ? memory : UINT64_MAX, NULL, err);
-    char limit[16];
 
     s->pages = in->pages;
     s->held = known || rc ? 0 : (uint64_t)in->pages * vp_page_bytes(in);
     if (rc <= 0)
         return rc;
-    vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s",
-            vp_format_bytes(limit, sizeof limit, memory));
+    vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s", vp_bytes_text(memory).text);
     return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or --spool");
 }
 
