@@ -67,7 +67,7 @@ static float *read_own(struct vp_sharing *s, int64_t first, int64_t n, int64_t u
         return NULL;
     float *const own = s->own[s->turn], *const out = s->wide[s->turn] ? s->wide[s->turn] : own;
     double t = vp_now();
-    const int64_t got = vp_views_read_many(r->source, first, (int)n, u0, u1, own, &s->bad, r->threads, err);
+    const int64_t got = vp_views_read(r->source, first, (int)n, u0, u1, own, &s->bad, r->threads, err);
     if (got != n) {
         if (got >= 0)
             vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(r->source),

@@ -29,7 +29,7 @@ static int read_run(struct vp_stages *w, int64_t first, int n, float *to, struct
     const struct vp_reconstruct_feed *feed = w->r->feed;
     if (feed)
         return feed->read(feed->ctx, first, n, s->v0, s->v1, to, err);
-    const int64_t got = vp_views_read_many(w->r->source, first, n, s->v0, s->v1, to,
+    const int64_t got = vp_views_read(w->r->source, first, n, s->v0, s->v1, to,
                                            s->count_bad ? &w->result->bad : NULL, w->r->threads, err);
     if (got == n)
         return 0;
