@@ -22,8 +22,6 @@ namespace sat
 namespace
 {
 
-using namespace volumes;
-
 enum {
     ROWS = 4,           /* of a lane that reads 16 bytes of each */
     SHALLOW = 8,        /* planes of a slab at least, where there are as many, */
@@ -287,7 +285,7 @@ template <class L, class A, int TH, bool ABOVE> __global__ void __launch_bounds_
 #pragma unroll
                 for (int k = 0; k < K; k++)
                     s[k] = k ? s[k - 1] + sum[k] : sum[k];
-                const A e = scan(s[K - 1], lane) - s[K - 1] + corner;
+                const A e = scan_lanes(s[K - 1], lane) - s[K - 1] + corner;
 #pragma unroll
                 for (int k = 0; k < K; k++) {
                     to[k] = e + s[k];
@@ -401,7 +399,7 @@ __global__ void __launch_bounds__(W * 32, B) table_kernel(const volume_job j)
                     w[g][k] += a[k];
                     s[k] = k ? s[k - 1] + w[g][k] : w[g][k];
                 }
-                const T all = scan(s[V - 1], lane);
+                const T all = scan_lanes(s[V - 1], lane);
                 const T before = all - s[V - 1] + e;
 #pragma unroll
                 for (int k = 0; k < V; k++)
