@@ -32,8 +32,8 @@ struct slab {
     bool fresh; /* the volume is zero and need not be read */
 };
 
-/* What a kernel is told, with so many views. */
-template <class View> struct view_args {
+/* What a kernel is told, */
+struct launch_args {
     slab out;
     int nz, half_x; /* columns i < half_x are worked on; the rest are their half-turn copies (matrices: all) */
     int nu, nv;     /* of the detector; rows are counted from row_base */
@@ -44,6 +44,10 @@ template <class View> struct view_args {
     int pitch, rows, pad;    /* texels a row, rows an orbit, zero rows on either side */
     int box_pitch, box_rows; /* tensor-tile kernels only, as is the next */
     int *next_tile;
+};
+
+/* and of so many views. */
+template <class View> struct view_args : launch_args {
     View view[VIEW_BATCH];
 };
 

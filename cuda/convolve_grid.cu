@@ -79,14 +79,11 @@ template <class L> __device__ __forceinline__ void store_halves(cx *z, const cx 
     constexpr int S = half_of<L>::size;
     static_assert(L::even && L::in_warp && L::R2 % 2 == 0);
     cx *const p = hidden(z + t), *const q = hidden(z + S + L::T - t);
-    each<L::batches>([&](auto b) {
-        each<L::R2>([&](auto k) {
-            constexpr int at = (int)decltype(b)::value * L::R2 + L::R1 * (int)decltype(k)::value;
-            if constexpr (2 * (int)decltype(k)::value < L::R2)
-                p[at] = v[b * L::R2 + k];
-            else
-                q[-at] = v[b * L::R2 + k];
-        });
+    each_frequency<L>(t, [&](auto i, auto k) {
+        if constexpr (2 * k < L::T)
+            p[k] = v[i];
+        else
+            q[-k] = v[i];
     });
     if (t == 0) {
         z[S] = v[0];
@@ -418,15 +415,7 @@ template <class L> __global__ void __launch_bounds__(ROWS *L::threads, 6) grid_b
     if (live) {
         const cx *const p = hidden(a.back + at * half_of<L>::row + t), *const q = hidden(a.back + at * half_of<L>::row
                                                                                          + S + L::T - t);
-        each<L::batches>([&](auto b) {
-            each<L::R2>([&](auto k) {
-                constexpr int i = (int)decltype(b)::value * L::R2 + L::R1 * (int)decltype(k)::value;
-                if constexpr (2 * (int)decltype(k)::value < L::R2)
-                    v[b * L::R2 + k] = load_far(p + i);
-                else
-                    v[b * L::R2 + k] = load_far(q - i);
-            });
-        });
+        each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(2 * k < L::T ? p + k : q - k); });
         m = load_far(a.means + at);
     }
     frequencies_out<L, L::row_pitch, 1>(v, sm, t);

@@ -156,6 +156,18 @@ template <class L, int G> struct columns_of {
     static constexpr int pitch = L::R2 * G + (G < 16 ? (16 + G - L::R2 * G % 16) % 16 : 0), size = L::R1 * pitch;
 };
 
+/* f(place in a thread's registers, frequency less t) for all that thread t has. */
+template <class L, class F> __device__ __forceinline__ void each_frequency(int t, const F &f)
+{
+    each<L::batches>([&](auto b) {
+        if (L::even || t + b * L::R2 < L::R1)
+            each<L::R2>([&](auto k) {
+                constexpr int first = (int)decltype(b)::value * L::R2, i = (int)decltype(k)::value;
+                f(number<first + i>(), number<first + L::R1 * i>());
+            });
+    });
+}
+
 /* Value (k1, n2) at k1 * P + n2 * Q of `sm`; `twiddle` is W(T)^(k1 n2) at k1 * R2 + n2. A barrier belongs between the
  * two halves of each way. */
 template <class L, int P, int Q> __device__ __forceinline__ void samples_out(cx *v, cx *sm, int t, const cx *twiddle)

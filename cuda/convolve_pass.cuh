@@ -90,16 +90,6 @@ __device__ __forceinline__ cx few_samples(const rows_args &a, const Sample *row,
     return {0.25f * m.re, 0.25f * m.im};
 }
 
-/* In natural order. */
-template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *v, int t)
-{
-    out = hidden(out + t);
-    each<L::batches>([&](auto b) {
-        if (L::even || t + b * L::R2 < L::R1)
-            each<L::R2>([&](auto k) { out[b * L::R2 + L::R1 * k] = v[b * L::R2 + k]; });
-    });
-}
-
 /* AGAIN: lines with a sample that is not finite, if there are any, with zeros in the place of those. */
 template <class L, int ROWS, int BLOCKS, bool AGAIN>
 __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const rows_args a)
@@ -206,10 +196,7 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const ba
     if (live) {
         const cx *const in =
             hidden(a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
-        each<L::batches>([&](auto b) {
-            if (L::even || t + b * L::R2 < L::R1)
-                each<L::R2>([&](auto k) { v[b * L::R2 + k] = load_far(in + b * L::R2 + L::R1 * k); });
-        });
+        each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(in + k); });
         if (a.mean)
             m = load_far(a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
     } else {
@@ -370,10 +357,7 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
     if constexpr (MODE == COLUMNS_BACK) {
         const int64_t pitch = pitch_of<PITCH>(a.in_pitch);
         const cx *const p = hidden(in + ((int64_t)(tile - a.in_first) * L::T + t) * pitch);
-        each<L::batches>([&](auto c) {
-            if (L::even || t + c * L::R2 < L::R1)
-                each<L::R2>([&](auto k) { v[c * L::R2 + k] = load_far(p + (int64_t)(c * L::R2 + L::R1 * k) * pitch); });
-        });
+        each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(p + (int64_t)k * pitch); });
         frequencies_out<L, P, GROUP>(v, sm, t);
         __syncthreads();
         samples_in<L, P, GROUP>(v, sm, t, twiddle);
@@ -395,12 +379,7 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
             } else {
                 const int64_t pitch = pitch_of<PITCH>(a.out_pitch);
                 cx *const p = hidden(out + ((int64_t)(tile - a.out_first) * L::T + t) * pitch);
-                each<L::batches>([&](auto c) {
-                    if (L::even || t + c * L::R2 < L::R1)
-                        each<L::R2>([&](auto k) {
-                            p[(int64_t)(c * L::R2 + L::R1 * k) * pitch] = v[c * L::R2 + k];
-                        });
-                });
+                each_frequency<L>(t, [&](auto i, auto k) { p[(int64_t)k * pitch] = v[i]; });
             }
         }
     }

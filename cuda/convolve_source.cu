@@ -106,8 +106,7 @@ template <class L, bool AGAIN> __global__ void __launch_bounds__(ROWS_THREADS) s
         *a.bad = 1;
     if (t == 0)
         a.mean[at] = m;
-    cx *const out = hidden(a.lines + at * L::T + t);
-    each<L::batches>([&](auto b) { each<L::R2>([&](auto k) { out[b * L::R2 + L::R1 * k] = v[b * L::R2 + k]; }); });
+    store_row<L>(a.lines + at * L::T, v, t);
 }
 
 /* Both axes have the same length. */

@@ -59,15 +59,15 @@ struct vp_lines {
     }
 };
 
-/* The table and the fill of a vp_kernel that needs nothing else. */
-template <class Params> uint64_t vp_spans_table(const struct vp_op *op)
+/* The table and the fill of a vp_kernel that needs nothing else: its params begin with the footprint. */
+static inline uint64_t vp_spans_table(const struct vp_op *op)
 {
-    return vp_spans_bytes(&vp_params<Params>(op)->f);
+    return vp_spans_bytes(vp_params<vp_footprint>(op));
 }
 
-template <class Params> void vp_spans_table_fill(const struct vp_op *op, void *table)
+static inline void vp_spans_table_fill(const struct vp_op *op, void *table)
 {
-    vp_spans_fill(&vp_params<Params>(op)->f, table);
+    vp_spans_fill(vp_params<vp_footprint>(op), table);
 }
 
 /* A window longer than the image sees no more than the image. */

@@ -332,5 +332,4 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 
 } // namespace
 
-const struct vp_kernel vp_gpu_rank = {
-    "rank", has, NULL, vp_spans_table<vp_rank_params>, vp_spans_table_fill<vp_rank_params>, launch};
+const struct vp_kernel vp_gpu_rank = {"rank", has, NULL, vp_spans_table, vp_spans_table_fill, launch};

@@ -22,8 +22,6 @@ namespace sat
 namespace
 {
 
-using namespace volumes;
-
 enum {
     ROWS = 4,           /* of a lane that reads 16 bytes of each */
     SHALLOW = 8,        /* planes of a slab at least, where there are as many, */
@@ -53,6 +51,20 @@ template <class In> struct reading {
            groups = 32 / lanes, high = ROWS * groups /* of a warp */ };
 };
 
+/* The sums of columns of a tile of W warps, from those of each of them. */
+template <int W, class T, class S>
+__device__ __forceinline__ void tell_columns(T *columns_at, S (*of)[WIDE], S less)
+{
+    __syncthreads();
+    for (int x = (int)threadIdx.x; x < WIDE; x += W * 32) {
+        S sum = 0;
+#pragma unroll
+        for (int w = 0; w < W; w++)
+            sum += of[w][x];
+        columns_at[x] = (T)(sum - less);
+    }
+}
+
 /* Tell the sums of rows (at the warp's first one) and of columns of a tile, of W warps. */
 template <class In, int W, class T>
 __device__ __forceinline__ void tell_sums(T (&row)[ROWS], T (&column)[reading<In>::pieces][reading<In>::each],
@@ -60,7 +72,7 @@ __device__ __forceinline__ void tell_sums(T (&row)[ROWS], T (&column)[reading<In
 {
     using S = reading<In>;
     constexpr int LEFT = S::each / S::groups; /* columns of a lane in the end */
-    const int tid = (int)threadIdx.x, warp = tid >> 5, lane = tid & 31, place = lane % S::lanes;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, place = lane % S::lanes;
     const int first = place * S::each + (S::groups > 1 ? left_of<S::each, S::lanes>(lane) : 0);
     sum_lanes<ROWS, 1, S::lanes>(row, lane);
     if (place < ROWS)
@@ -72,14 +84,7 @@ __device__ __forceinline__ void tell_sums(T (&row)[ROWS], T (&column)[reading<In
         for (int k = 0; k < LEFT; k++)
             of[warp][g * (32 * S::each) + first + k] = column[g][k];
     }
-    __syncthreads();
-    for (int x = tid; x < WIDE; x += W * 32) {
-        T c = 0;
-#pragma unroll
-        for (int w = 0; w < W; w++)
-            c += of[w][x];
-        columns_at[x] = c;
-    }
+    tell_columns<W, T, T>(columns_at, of, 0);
 }
 
 /* The same of bytes, two sums a word: row[] holds rows 0 and 1, 2 and 3; column[2 i] columns 4 i and 4 i + 2,
@@ -88,7 +93,7 @@ template <int W, int BIAS, class T>
 __device__ __forceinline__ void tell_pairs(unsigned (&row)[2], unsigned (&column)[8], T *rows_at, T *columns_at,
                                            unsigned (*of)[WIDE])
 {
-    const int tid = (int)threadIdx.x, warp = tid >> 5, lane = tid & 31;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     sum_lanes<2, 1, 8>(row, lane);
     if (lane % 8 < 2) {
         vec<T, 2> r;
@@ -103,14 +108,7 @@ __device__ __forceinline__ void tell_pairs(unsigned (&row)[2], unsigned (&column
     c.z = column[0] >> 16;
     c.w = column[1] >> 16;
     *(uint4 *)&of[warp][lane % 8 * 16 + left_of<8, 8>(lane) * 2] = c;
-    __syncthreads();
-    for (int x = tid; x < WIDE; x += W * 32) {
-        unsigned sum = 0;
-#pragma unroll
-        for (int w = 0; w < W; w++)
-            sum += of[w][x];
-        columns_at[x] = (T)(sum - BIAS * W * 16);
-    }
+    tell_columns<W, T, unsigned>(columns_at, of, BIAS * W * 16);
 }
 
 /* 1. Sums of the rows and columns of tiles: a block has a tile in a slab. */
@@ -287,7 +285,7 @@ template <class L, class A, int TH, bool ABOVE> __global__ void __launch_bounds_
 #pragma unroll
                 for (int k = 0; k < K; k++)
                     s[k] = k ? s[k - 1] + sum[k] : sum[k];
-                const A e = scan(s[K - 1], lane) - s[K - 1] + corner;
+                const A e = scan_lanes(s[K - 1], lane) - s[K - 1] + corner;
 #pragma unroll
                 for (int k = 0; k < K; k++) {
                     to[k] = e + s[k];
@@ -401,7 +399,7 @@ __global__ void __launch_bounds__(W * 32, B) table_kernel(const volume_job j)
                     w[g][k] += a[k];
                     s[k] = k ? s[k - 1] + w[g][k] : w[g][k];
                 }
-                const T all = scan(s[V - 1], lane);
+                const T all = scan_lanes(s[V - 1], lane);
                 const T before = all - s[V - 1] + e;
 #pragma unroll
                 for (int k = 0; k < V; k++)

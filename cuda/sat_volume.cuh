@@ -10,8 +10,6 @@ namespace vp
 {
 namespace sat
 {
-namespace volumes
-{
 
 enum { WIDE = 128 }; /* columns of a tile */
 
@@ -86,7 +84,7 @@ template <int N, int FIRST> __device__ __forceinline__ int left_of(int lane)
 }
 
 /* Prefix sums over the lanes, by doubling. */
-template <class T> __device__ __forceinline__ T scan(T s, int lane)
+template <class T> __device__ __forceinline__ T scan_lanes(T s, int lane)
 {
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
@@ -107,7 +105,6 @@ template <class A> int carry_on(const part &j, cudaStream_t stream, struct vp_er
     return vp_gpu_check(err, e, "cannot copy on the CUDA device");
 }
 
-} // namespace volumes
 } // namespace sat
 } // namespace vp
 

@@ -12,8 +12,6 @@ namespace sat
 namespace
 {
 
-using namespace volumes;
-
 enum {
     HIGH = VP_SAT_HIGH,
     STRIPS = 8,  /* warps of a block, and rows of each of them */
@@ -46,7 +44,7 @@ template <bool SQUARE> __device__ __forceinline__ void add_row(double (&t)[4], c
 /* e of image/sat.h. */
 __device__ __forceinline__ double sums_before(const double (&t)[4], int lane)
 {
-    const double before = __shfl_up_sync(~0u, volumes::scan(t[3], lane), 1);
+    const double before = __shfl_up_sync(~0u, scan_lanes(t[3], lane), 1);
     return lane ? before : 0;
 }
 

@@ -109,7 +109,8 @@ __global__ void __launch_bounds__(THREADS)
         const int64_t x = (k - r * groups) * GROUP, y = rows <= UINT32_MAX ? (int64_t)((uint32_t)r % (uint32_t)ny)
                                                                           : r % ny;
         const int left = (int)min(nx - x, (int64_t)GROUP);
-        const run_of<S, GROUP> g = load_run<GROUP>(vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny), left, grouped);
+        const S *const from = vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny);
+        const run_of<S, GROUP> g = load_run<GROUP>(from, left, grouped);
         int before = bins, count = 0;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
