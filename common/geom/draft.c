@@ -38,7 +38,6 @@ void vp_draft_free(struct vp_draft *d)
 {
     free(d->angle.v);
     free(d->matrix.v);
-    d->angle.v = d->matrix.v = NULL;
 }
 
 void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key)
@@ -333,14 +332,14 @@ static bool looks_like_numbers(const char *text)
 
 int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err)
 {
-    int status;
     if (memchr(text, 0, len))
         return vp_fail(err, VP_ERUN, "%s: not a geometry file: it holds binary data", name);
     if (!strncmp(text, "\xef\xbb\xbf", 3))
         text += 3;
     d->seen = 0;
-    if (vp_draft_import(d, text, name, &status, err))
-        return status;
+    const int foreign = vp_draft_import(d, text, name, err);
+    if (foreign)
+        return foreign < 0 ? -1 : 0;
     if (!has_assignment(text) && looks_like_numbers(text))
         return read_lines(d, text, VP_GK_MATRIX, name, err);
     if (at_end(text))

@@ -58,8 +58,8 @@ void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key);
 int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
 /* A list of angles, one a line, in place of those before. */
 int vp_draft_angles(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
-/* The foreign kinds: false if it is not one, else *status is the result. */
-bool vp_draft_import(struct vp_draft *d, const char *text, const char *name, int *status, struct vp_err *err);
+/* The foreign kinds: 0 if it is none of them, 1, or -1. */
+int vp_draft_import(struct vp_draft *d, const char *text, const char *name, struct vp_err *err);
 
 /* What is put together becomes a geometry (validated); the draft's lists move into it. */
 int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err);

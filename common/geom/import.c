@@ -304,24 +304,21 @@ static int import_rtk(struct vp_draft *d, const char *text, const char *name, st
     return 0;
 }
 
-bool vp_draft_import(struct vp_draft *d, const char *text, const char *name, int *status, struct vp_err *err)
+int vp_draft_import(struct vp_draft *d, const char *text, const char *name, struct vp_err *err)
 {
     const char *start = text + strspn(text, " \t\r\n");
-    if (*start == '<') {
-        if (strstr(start, "<RTKThreeDCircularGeometry"))
-            *status = import_rtk(d, start, name, err);
-        else
-            *status = vp_fail(err, VP_ERUN, "%s: XML, but not an RTKThreeDCircularGeometry", name);
-        return true;
-    }
-    if (*start != '[')
-        return false;
-    if (!strncasecmp(start, "[XTekCT]", 8))
-        *status = import_nikon(d, start, name, err);
+    int rc;
+    if (*start != '<' && *start != '[')
+        return 0;
+    if (*start == '<' && strstr(start, "<RTKThreeDCircularGeometry"))
+        rc = import_rtk(d, start, name, err);
+    else if (*start == '<')
+        rc = vp_fail(err, VP_ERUN, "%s: XML, but not an RTKThreeDCircularGeometry", name);
+    else if (!strncasecmp(start, "[XTekCT]", 8))
+        rc = import_nikon(d, start, name, err);
     else if (!strncasecmp(start, "[System]", 8) && strcasestr(start, "[Acquisition]"))
-        *status = import_bruker(d, start, name, err);
+        rc = import_bruker(d, start, name, err);
     else
-        *status = vp_fail(err, VP_ERUN, "%s: expected a Nikon .xtekct ([XTekCT]) or a Bruker .log ([System])",
-                          name);
-    return true;
+        rc = vp_fail(err, VP_ERUN, "%s: expected a Nikon .xtekct ([XTekCT]) or a Bruker .log ([System])", name);
+    return rc ? -1 : 1;
 }
