@@ -24,20 +24,16 @@ struct block {
     int64_t first, n, at;
 };
 
-struct choice {
+/* With what launches are told but for buffers, views and tiles; out without vol. */
+struct choice : launch_args {
     enum kind kind;
     vp_orbit_shape shape;
     int R, Z;
     bool upper; /* Z = 1 on a mirrored scan: the slab lies in the upper half and is worked on as its mirror */
     column_kernel column; /* for matrices its K, tile and batch */
-    int box_pitch, box_rows, stages;
+    int stages, last_segment; /* of the whole grid */
     block blocks[2];
-    int64_t half_x;                       /* columns worked on */
-    int segment0, segments, last_segment; /* pieces of K slices; last_segment: of the whole grid */
-    int64_t row_base;                     /* detector row of packed row 0, working direction */
-    int64_t rows, pitch, pad;             /* of a slot */
     int64_t slots, slot_floats;
-    slab out; /* without vol */
     int processors;
 
     bool columns() const { return kind == COLUMN || kind == COLUMN_TILED; }
@@ -47,13 +43,8 @@ struct choice {
 /* Arguments of the kernels but for the buffers and the views, and n views from `first` on. */
 template <class View> void fill_args(const vp_devbp_problem *p, const choice &c, view_args<View> *a)
 {
-    a->out = c.out;
-    a->nz = (int)p->n[2], a->half_x = (int)c.half_x;
-    a->nu = (int)p->nu, a->nv = (int)p->nv, a->row_base = (int)c.row_base;
-    a->tiles_x = (int)vp_groups(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_groups(p->n[1], c.column.tile_y);
-    a->segment0 = c.segment0, a->segments = c.segments;
-    a->pitch = (int)c.pitch, a->rows = (int)c.rows, a->pad = (int)c.pad;
-    a->box_pitch = c.box_pitch, a->box_rows = c.box_rows;
+    (launch_args &)*a = c;
+    a->tiles_x = (int)vp_div_up(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_div_up(p->n[1], c.column.tile_y);
 }
 
 int validate(const vp_devbp_problem *p, vp_err *err)
@@ -212,7 +203,8 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
     c->processors = device.multiProcessorCount;
     c->shape = vp_orbit_test(p->P, p->n_views, p->nv, p->n);
     c->R = c->Z = 1;
-    c->half_x = p->n[0];
+    c->nz = (int)p->n[2], c->half_x = (int)p->n[0];
+    c->nu = (int)p->nu, c->nv = (int)p->nv;
     bool plain = !c->shape.positive || c->shape.reach > 1 << 18;
     const bool columns = c->shape.columns && !plain, mirror = columns && c->shape.mirror;
     plain |= !columns && c->shape.step > MATRIX_STEP;
@@ -221,7 +213,7 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
         return vp_fail(err, VP_ERUN, "the scan has no mirror plane: its slabs have no mirror image");
     if (columns) {
         c->R = c->shape.half_turn && !p->single ? 2 : 1;
-        c->half_x = c->R == 2 ? (p->n[0] + 1) / 2 : p->n[0];
+        c->half_x = c->R == 2 ? (c->half_x + 1) / 2 : c->half_x;
         if (mirror) {
             c->upper = !p->mirrored && p->z0 >= (p->n[2] + 1) / 2 && p->z0 > 0;
             c->Z = c->upper || (!p->mirrored && p->z1 <= (p->n[2] + 1) / 2 && p->z1 < p->n[2]) ? 1 : 2;
@@ -247,21 +239,22 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
         open_window(&c->column, c->shape);
         c->kind = tiled ? COLUMN_TILED : COLUMN;
         place_slab(p, c, mirror, c->column.K);
-        int64_t v1;
+        int64_t v0, v1;
         vp_orbit_rows(p->P, p->n_views, p->nv, p->n, c->shape.flip_v, vp_max64(0, c->segment0 * c->column.K),
-                      (double)((c->segment0 + c->segments) * c->column.K - 1), &c->row_base, &v1);
+                      (double)((c->segment0 + c->segments) * c->column.K - 1), &v0, &v1);
         const int M = c->R * c->Z;
+        c->row_base = (int)v0;
         c->pad = tiled ? 0 : c->column.hi - c->column.lo + 1;
-        c->rows = vp_max64(v1 - c->row_base, 1) + 2 * c->pad;
-        c->pitch = tiled ? vp_round_up(p->nu, vp_max64(4 / M, 1)) : p->nu + 4;
-        c->slot_floats = c->rows * c->pitch * M;
+        c->rows = (int)vp_max64(v1 - v0, 1) + 2 * c->pad;
+        c->pitch = tiled ? (int)vp_round_up(p->nu, vp_max64(4 / M, 1)) : c->nu + 4;
+        c->slot_floats = (int64_t)c->rows * c->pitch * M;
     } else {
         c->column.K = MATRIX_K, c->column.batch = VIEW_BATCH;
         c->column.tile_x = c->column.tile_y = MATRIX_TILE;
         c->kind = plain ? PLAIN : MATRIX;
         place_slab(p, c, false, MATRIX_K);
-        c->pitch = vp_round_up(p->nu + 2 * MATRIX_PAD, 2), c->rows = p->nv + 2 * MATRIX_PAD, c->pad = MATRIX_PAD;
-        c->slot_floats = c->rows * c->pitch * 2;
+        c->pitch = (c->nu + 2 * MATRIX_PAD + 1) / 2 * 2, c->rows = c->nv + 2 * MATRIX_PAD, c->pad = MATRIX_PAD;
+        c->slot_floats = (int64_t)c->rows * c->pitch * 2;
         if (tiles && !plain) {
             choice whole = *c;
             whole.segment0 = 0, whole.segments = c->last_segment + 1;
@@ -276,7 +269,7 @@ int choose_kernel(const vp_devbp_problem *p, choice *c, vp_err *err)
                 c->kind = MATRIX_TILED;
         }
     }
-    const int64_t tiles_max = ((p->n[0] + 15) / 16) * ((p->n[1] + 15) / 16) * (int64_t)(c->segments);
+    const int64_t tiles_max = ((p->n[0] + 15) / 16) * ((p->n[1] + 15) / 16) * (int64_t)c->segments;
     if (tiles_max > INT32_MAX)
         return vp_fail(err, VP_ERUN, "the slab has too many voxels for one device");
     const int64_t orbits = p->n_views / c->R;
@@ -423,9 +416,9 @@ int pack(struct vp_devbp *b, int64_t first, int64_t n, int64_t v0, int64_t v1, c
         if (!a.q[0] && !a.q[1])
             return 0;
         a.packed = b->packed, a.slot_floats = c.slot_floats;
-        a.nu = (int)b->p.nu, a.nv = (int)b->p.nv, a.rows = (int)c.rows, a.pitch = (int)c.pitch;
+        a.nu = c.nu, a.nv = c.nv, a.rows = c.rows, a.pitch = c.pitch;
         a.given_first = (int)v0, a.given = (int)(v1 - v0);
-        a.row_base = (int)(c.row_base - c.pad);
+        a.row_base = c.row_base - c.pad;
         a.pad_u = c.kind == COLUMN_TILED ? 0 : 2;
         a.views = c.R, a.channels_z = c.Z, a.pairs = !c.columns();
         a.flip = a.pairs ? 0 : (unsigned)(c.shape.flip_v != c.upper) | (unsigned)!c.shape.flip_v << 1;
@@ -456,7 +449,7 @@ int parts(const struct vp_devbp *b, int most)
     /* so many tiles for each multiprocessor that those that are left over at the end do not count */
     constexpr int64_t WAVES = 12;
     const choice &c = b->c;
-    const int64_t tiles = vp_groups(c.half_x, c.column.tile_x) * vp_groups(b->p.n[1], c.column.tile_y) * c.segments;
+    const int64_t tiles = vp_div_up(c.half_x, c.column.tile_x) * vp_div_up(b->p.n[1], c.column.tile_y) * c.segments;
     return (int)vp_max64(1, vp_min64(vp_min64(tiles / (WAVES * c.processors), most), c.segments));
 }
 
@@ -474,9 +467,8 @@ int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool 
                                     : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream);
         }, err);
     return run_pieces<matrix_args>(b, first, n, from, to - from, fresh, [&](const matrix_args &a) {
-        return c.kind == PLAIN    ? launch_plain(a, b->stream)
-               : c.kind == MATRIX ? launch_matrix_portable(a, b->stream)
-                                  : launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream);
+        return c.kind == MATRIX_TILED ? launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream)
+                                      : launch_matrix_portable(a, c.kind == PLAIN, b->stream);
     }, err);
 }
 

@@ -32,8 +32,8 @@ struct slab {
     bool fresh; /* the volume is zero and need not be read */
 };
 
-/* What a kernel is told, with so many views. */
-template <class View> struct view_args {
+/* What a kernel is told, */
+struct launch_args {
     slab out;
     int nz, half_x; /* columns i < half_x are worked on; the rest are their half-turn copies (matrices: all) */
     int nu, nv;     /* of the detector; rows are counted from row_base */
@@ -44,6 +44,10 @@ template <class View> struct view_args {
     int pitch, rows, pad;    /* texels a row, rows an orbit, zero rows on either side */
     int box_pitch, box_rows; /* tensor-tile kernels only, as is the next */
     int *next_tile;
+};
+
+/* and of so many views. */
+template <class View> struct view_args : launch_args {
     View view[VIEW_BATCH];
 };
 
@@ -453,13 +457,7 @@ __device__ __forceinline__ void visit(const slab &s, int nz, const spot &at, flo
 template <int R, int Z, int K>
 __device__ __forceinline__ void load_sums(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K])
 {
-#pragma unroll
-    for (int copy = 0; copy < R; copy++)
-#pragma unroll
-        for (int z = 0; z < Z; z++)
-#pragma unroll
-            for (int k = 0; k < K; k++)
-                sum[copy][z][k] = 0;
+    memset(sum, 0, sizeof sum);
     if (at.mine && !s.fresh)
         visit(s, nz, at, sum, [](float &to, const float *from) { to = *from; });
 }
@@ -539,15 +537,14 @@ cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, 
 cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,
                                  cudaStream_t stream);
 
-cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream);
+/* `plain`: in float64, of any matrices. */
+cudaError_t launch_matrix_portable(const matrix_args &a, bool plain, cudaStream_t stream);
 cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream);
 constexpr int MATRIX_K = 16, MATRIX_TILE = 16;
 bool matrix_tiled(int extent_u, int *pitch);
 size_t matrix_tiled_shared(int pitch, int box_rows);
 cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, const matrix_args &a,
                                 cudaStream_t stream);
-
-cudaError_t launch_plain(const matrix_args &a, cudaStream_t stream);
 
 } // namespace vp
 #endif

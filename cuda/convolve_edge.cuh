@@ -71,6 +71,13 @@ template <class L> __device__ __forceinline__ void make_finite(cx *v)
     each<L::R1>([&](auto j) { v[j] = {finite_or_0(v[j].re), finite_or_0(v[j].im)}; });
 }
 
+/* In natural order. */
+template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *v, int t)
+{
+    out = hidden(out + t);
+    each_frequency<L>(t, [&](auto i, auto k) { out[k] = v[i]; });
+}
+
 /* A line without its mean forward; all threads of the block are here. A sample that is not finite leaves no frequency
  * that is. */
 template <class L> __device__ __forceinline__ void line_forward(cx *v, cx m, cx *sm, int t, const cx *twiddle)

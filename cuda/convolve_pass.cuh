@@ -90,16 +90,6 @@ __device__ __forceinline__ cx few_samples(const rows_args &a, const Sample *row,
     return {0.25f * m.re, 0.25f * m.im};
 }
 
-/* In natural order. */
-template <class L> __device__ __forceinline__ void store_row(cx *out, const cx *v, int t)
-{
-    out = hidden(out + t);
-    each<L::batches>([&](auto b) {
-        if (L::even || t + b * L::R2 < L::R1)
-            each<L::R2>([&](auto k) { out[b * L::R2 + L::R1 * k] = v[b * L::R2 + k]; });
-    });
-}
-
 /* AGAIN: lines with a sample that is not finite, if there are any, with zeros in the place of those. */
 template <class L, int ROWS, int BLOCKS, bool AGAIN>
 __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const rows_args a)
@@ -109,7 +99,7 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     extern __shared__ cx shared[];
     const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
     const int row = blockIdx.x * ROWS + line;
-    cx *const out = (cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
+    cx *const out = a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
     const bool live = row < a.rows && (!AGAIN || !is_finite(*out));
     cx *const sm = shared + line * L::row_size;
     cx v[L::values], m = {0, 0};
@@ -132,11 +122,11 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     }
     if constexpr (L::in_warp)
         m = line_mean<L>(v);
-    line_forward<L>(v, m, sm, t, (const cx *)a.twiddle);
+    line_forward<L>(v, m, sm, t, a.twiddle);
     if (!live)
         return;
     if (t == 0)
-        ((cx *)a.mean)[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
+        a.mean[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
     if (!AGAIN && !is_finite(v[0]))
         *a.bad = 1;
     store_row<L>(out, v, t);
@@ -154,9 +144,9 @@ template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads)
         const int i = t + L::R2 * j + a.centre, k = i >= L::T ? i - L::T : i;
         v[j] = {live && k < a.n ? __ldg(a.taps + row * a.pitch + k) : 0, 0};
     });
-    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, (const cx *)a.twiddle);
+    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle);
     if (live)
-        store_row<L>((cx *)a.out + row * L::T, v, t);
+        store_row<L>(a.out + row * L::T, v, t);
 }
 
 /* A row back to its place, 16 bytes at a time where all is as it is and aligned. `pixel` has the pair's outputs side by
@@ -205,19 +195,16 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const ba
 
     if (live) {
         const cx *const in =
-            hidden((const cx *)a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
-        each<L::batches>([&](auto b) {
-            if (L::even || t + b * L::R2 < L::R1)
-                each<L::R2>([&](auto k) { v[b * L::R2 + k] = load_far(in + b * L::R2 + L::R1 * k); });
-        });
+            hidden(a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
+        each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(in + k); });
         if (a.mean)
-            m = load_far((const cx *)a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
+            m = load_far(a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
     } else {
         each<L::values>([&](auto j) { v[j] = {0, 0}; });
     }
     frequencies_out<L, L::row_pitch, 1>(v, sm, t);
     meet_line<L>();
-    samples_in<L, L::row_pitch, 1>(v, sm, t, (const cx *)a.twiddle);
+    samples_in<L, L::row_pitch, 1>(v, sm, t, a.twiddle);
     meet_line<L>(); /* the exchange is over: its memory takes the pixels */
     /* two rows of a warp, half the banks apart */
     float *const pixel = (float *)sm + (L::R2 == 16 ? line % 2 * 16 : 0);
@@ -359,10 +346,10 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
         b /= a.repeats;
     }
     const int64_t column = (int64_t)(repeat * groups + b) * GROUP + lane;
-    const cx *const in = (const cx *)a.in + outer * a.in_outer + column;
-    cx *const out = (cx *)a.out + outer * a.out_outer + column;
-    cx *const spectrum = (cx *)a.spectrum + (int64_t)b * (L::frequencies * block) + 2 * threadIdx.x;
-    const cx *const twiddle = (const cx *)a.twiddle;
+    const cx *const in = a.in + outer * a.in_outer + column;
+    cx *const out = a.out + outer * a.out_outer + column;
+    cx *const spectrum = a.spectrum + (int64_t)b * (L::frequencies * block) + 2 * threadIdx.x;
+    const cx *const twiddle = a.twiddle;
     cx *const sm = shared + lane;
     cx v[L::values];
     tile += a.tile0;
@@ -370,10 +357,7 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
     if constexpr (MODE == COLUMNS_BACK) {
         const int64_t pitch = pitch_of<PITCH>(a.in_pitch);
         const cx *const p = hidden(in + ((int64_t)(tile - a.in_first) * L::T + t) * pitch);
-        each<L::batches>([&](auto c) {
-            if (L::even || t + c * L::R2 < L::R1)
-                each<L::R2>([&](auto k) { v[c * L::R2 + k] = load_far(p + (int64_t)(c * L::R2 + L::R1 * k) * pitch); });
-        });
+        each_frequency<L>(t, [&](auto i, auto k) { v[i] = load_far(p + (int64_t)k * pitch); });
         frequencies_out<L, P, GROUP>(v, sm, t);
         __syncthreads();
         samples_in<L, P, GROUP>(v, sm, t, twiddle);
@@ -395,12 +379,7 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
             } else {
                 const int64_t pitch = pitch_of<PITCH>(a.out_pitch);
                 cx *const p = hidden(out + ((int64_t)(tile - a.out_first) * L::T + t) * pitch);
-                each<L::batches>([&](auto c) {
-                    if (L::even || t + c * L::R2 < L::R1)
-                        each<L::R2>([&](auto k) {
-                            p[(int64_t)(c * L::R2 + L::R1 * k) * pitch] = v[c * L::R2 + k];
-                        });
-                });
+                each_frequency<L>(t, [&](auto i, auto k) { p[(int64_t)k * pitch] = v[i]; });
             }
         }
     }
@@ -415,7 +394,7 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
 
     static int rows(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes)
     {
-        const dim3 grid((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
+        const dim3 grid((unsigned)vp_div_up(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
         if (vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS, false>, grid, block, row_shared, a))
             return -1;
         return a.type == VP_F32
@@ -423,13 +402,13 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
     }
     static int taps(vp_err *err, cudaStream_t stream, const taps_args &a)
     {
-        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_groups(a.rows, ROWS)),
+        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_div_up(a.rows, ROWS)),
                         dim3(ROWS * L::threads), row_shared, a);
     }
     static int back(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes)
     {
         return vp_start(err, stream, back_kernel<L, ROWS, ROW_BLOCKS>,
-                        dim3((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
+                        dim3((unsigned)vp_div_up(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
                         dim3(ROWS * L::threads), row_shared, a);
     }
     template <columns_mode MODE> static int start(vp_err *err, cudaStream_t stream, const columns_args &a)

@@ -11,7 +11,6 @@ extern "C" {
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <type_traits>
 #include <vector>
 
 namespace
@@ -70,19 +69,17 @@ int choose(const struct vp_filter_tables &t, int device, char *memory, layout *l
 
     const method &how = *l->how;
     row_args &a = l->a;
-    const auto take = [&](auto *&to, int64_t count) {
-        to = count ? (std::remove_reference_t<decltype(to)>)(memory + l->bytes) : nullptr;
-        l->bytes += (size_t)vp_round_up(count * (int64_t)sizeof *to, 256);
-    };
-    take(a.twiddle[0], how.n);
+    vp_pieces all = {memory, 0};
+    all.take(a.twiddle[0], how.n);
     for (int s = 1, length = how.n / how.radix[0]; s < how.stages - 1; length /= how.radix[s++])
-        take(a.twiddle[s], length);
-    take(a.response, how.n);
-    take(a.fall, t.pad);
-    take(a.scale, t.views);
-    take(a.weight, t.weight ? t.views * t.n_weight : 0);
-    take(a.fan, t.fan ? t.views : 0);
-    take(a.lens, t.lens ? t.views : 0);
+        all.take(a.twiddle[s], length);
+    all.take(a.response, how.n);
+    all.take(a.fall, t.pad);
+    all.take(a.scale, t.views);
+    all.take(a.weight, t.weight ? t.views * t.n_weight : 0);
+    all.take(a.fan, t.fan ? t.views : 0);
+    all.take(a.lens, t.lens ? t.views : 0);
+    l->bytes = all.used;
     a.nu = (int)t.nu, a.nu_out = (int)(t.before + t.nu + t.after);
     a.left = (int)left, a.left_out = (int)(left - t.before);
     a.pad = (int)t.pad, a.n_weight = (int)t.n_weight;
@@ -214,7 +211,7 @@ int run(struct vp_devfilter *f, int64_t first, int64_t n, int64_t v0, int64_t v1
         struct vp_err *err)
 {
     const layout &l = f->l;
-    const int64_t rows = n * (v1 - v0), blocks = vp_groups(rows, l.how->rows);
+    const int64_t rows = n * (v1 - v0), blocks = vp_div_up(rows, l.how->rows);
     if (!rows)
         return 0;
     if (rows > INT32_MAX)

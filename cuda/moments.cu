@@ -224,13 +224,10 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     });
 }
 
-constexpr auto table = vp_spans_table<vp_moments_params>;
-constexpr auto fill = vp_spans_table_fill<vp_moments_params>;
-
 } // namespace
 
-const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, table, fill, launch};
-const struct vp_kernel vp_gpu_var = {"var", has, scratch, table, fill, launch};
-const struct vp_kernel vp_gpu_std = {"std", has, scratch, table, fill, launch};
-const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, table, fill, launch};
-const struct vp_kernel vp_gpu_above = {"above", has, scratch, table, fill, launch};
+const struct vp_kernel vp_gpu_mean = {"mean", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
+const struct vp_kernel vp_gpu_var = {"var", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
+const struct vp_kernel vp_gpu_std = {"std", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
+const struct vp_kernel vp_gpu_wiener = {"wiener", has, scratch, vp_spans_table, vp_spans_table_fill, launch};
+const struct vp_kernel vp_gpu_above = {"above", has, scratch, vp_spans_table, vp_spans_table_fill, launch};

@@ -20,7 +20,7 @@ int march_length(int64_t others, int n, int radius, int sms)
     const int64_t want = 8 * (int64_t)sms;
     const int64_t chunks = std::max<int64_t>(1, (want + others - 1) / others);
     const int64_t least = std::max(2 * STEP, radius);
-    return (int)vp_round_up(std::max<int64_t>(least, vp_groups(n, chunks)), STEP);
+    return (int)vp_round_up(std::max<int64_t>(least, vp_div_up(n, chunks)), STEP);
 }
 
 size_t half_of_shared()
@@ -48,44 +48,29 @@ separable filters_of(const vp_op *op)
     return s;
 }
 
-/* Of as many rows as an axis can have. */
-uint64_t row_bytes(const vp_taps *t)
-{
-    const int64_t rows = t->edge == VP_EDGE_RENORMALIZE ? 2 * t->radius : 0;
-    return vp_round_up(rows * padded(t->radius) * (int64_t)sizeof(float2), VP_ALIGN);
-}
+/* What the device has of a filter: in the table its taps and beside them rows of derivatives, or what clips order 0; in
+ * the scratch rows of a thin axis. Rows are as many as an axis can have. */
+struct filter_memory {
+    float *taps;
+    float2 *rows, *thin;
+};
 
-uint64_t taps_bytes(const vp_taps *t)
+/* One after the other in the table or, `thin`, the scratch (NULL: none); their bytes. */
+uint64_t lay_out(const separable &s, bool thin, const void *base, filter_memory m[3][2])
 {
-    return vp_round_up(padded(t->radius) * sizeof(float), VP_ALIGN);
-}
-
-/* t and beside it rows of derivatives, or what clips order 0. */
-uint64_t one_table(const vp_taps *t)
-{
-    const uint64_t clip = t->scale ? vp_round_up(2 * t->radius * (int64_t)sizeof(float2), VP_ALIGN) : 0;
-    return taps_bytes(t) + (t->up ? row_bytes(t) : clip);
-}
-
-/* Tables of all filters follow each other, axis by axis; so do the edge rows of thin axes, in the scratch. */
-template <class Size> uint64_t offset_of(const separable &s, int axis, int filter, Size size)
-{
-    uint64_t at = 0;
+    vp_pieces all = {(char *)base, 0};
     for (int a = 0; a < 3; a++)
         for (int f = 0; f < s.filters; f++) {
-            if (a == axis && f == filter)
-                return at;
-            at += size(s.filter[a][f]);
+            const vp_taps *t = s.filter[a][f];
+            const uint64_t width = padded(t->radius), rows = t->edge == VP_EDGE_RENORMALIZE ? 2 * t->radius * width : 0;
+            if (thin) {
+                all.take(m[a][f].thin, rows);
+            } else {
+                all.take(m[a][f].taps, width);
+                all.take(m[a][f].rows, t->up ? rows : t->scale ? 2 * (uint64_t)t->radius : 0);
+            }
         }
-    return at;
-}
-
-void fill_row(const vp_taps *t, int64_t lo, int64_t hi, float2 *row)
-{
-    std::vector<float> up(t->radius), down(t->radius);
-    vp_taps_edge(t, lo, hi, up.data(), down.data());
-    for (int k = 0; k < t->radius; k++)
-        row[k] = make_float2(up[k], down[k]);
+    return all.used;
 }
 
 int64_t mid_pitch(int64_t nx)
@@ -122,28 +107,31 @@ uint64_t mid_bytes(const separable &s, const int64_t n[3])
 }
 
 /* The filters of one axis as the kernels want them; rows for a thin axis go to the device first. */
-int taps_of(const vp_op *op, const separable &s, int a, const vp_work *args, taps out[2], vp_err *err)
+int taps_of(const vp_op *op, const separable &s, int a, const filter_memory m[2], cudaStream_t stream, taps out[2],
+            vp_err *err)
 {
     for (int f = 0; f < s.filters; f++) {
         const vp_taps *t = s.filter[a][f];
-        const char *table = (const char *)args->table + offset_of(s, a, f, one_table);
-        out[f] = {(const float *)table, NULL, NULL, t->radius, t->order, t->order == 1 ? 1.0f : -1.0f, {}};
+        out[f] = {m[f].taps, NULL, NULL, t->radius, t->order, t->order == 1 ? 1.0f : -1.0f, {}};
         std::copy(t->t, t->t + std::min(t->radius, LONGEST), out[f].few);
         if (t->edge != VP_EDGE_RENORMALIZE || !t->radius)
             continue;
         const axis ax = axis_of(op, t, a);
-        (t->scale ? out[f].clip : out[f].edge) = (const float2 *)(table + taps_bytes(t));
+        (t->scale ? out[f].clip : out[f].edge) = m[f].rows;
         if (!ax.thin)
             continue;
         std::vector<float2> rows((size_t)ax.n * padded(t->radius));
-        for (int i = 0; i < ax.n; i++)
-            fill_row(t, i, ax.n - 1 - i, &rows[(size_t)i * padded(t->radius)]);
-        char *to = (char *)args->scratch + offset_of(s, a, f, row_bytes);
+        std::vector<float> up(t->radius), down(t->radius);
+        for (int i = 0; i < ax.n; i++) {
+            vp_taps_edge(t, i, ax.n - 1 - i, up.data(), down.data());
+            for (int k = 0; k < t->radius; k++)
+                rows[(size_t)i * padded(t->radius) + k] = make_float2(up[k], down[k]);
+        }
         /* from pageable memory: it is read before the call returns */
-        if (vp_gpu_check(err, cudaMemcpyAsync(to, rows.data(), rows.size() * sizeof rows[0], cudaMemcpyHostToDevice,
-                                              args->queue->stream), "cannot copy to the CUDA device"))
+        if (vp_gpu_check(err, cudaMemcpyAsync(m[f].thin, rows.data(), rows.size() * sizeof rows[0],
+                                              cudaMemcpyHostToDevice, stream), "cannot copy to the CUDA device"))
             return -1;
-        out[f].edge = (const float2 *)to;
+        out[f].edge = m[f].thin;
     }
     return 0;
 }
@@ -196,18 +184,20 @@ bool has(const vp_op *op, char *why, size_t size)
 
 uint64_t table(const vp_op *op)
 {
-    return offset_of(filters_of(op), 3, 0, one_table);
+    filter_memory m[3][2];
+    return lay_out(filters_of(op), false, NULL, m);
 }
 
 void fill(const vp_op *op, void *table)
 {
     const separable s = filters_of(op);
+    filter_memory m[3][2];
+    lay_out(s, false, table, m);
     for (int a = 0; a < 3; a++)
         for (int f = 0; f < s.filters; f++) {
             const vp_taps *t = s.filter[a][f];
-            char *const at = (char *)table + offset_of(s, a, f, one_table);
-            std::copy(t->t, t->t + t->radius, (float *)at);
-            float2 *const rows = (float2 *)(at + taps_bytes(t));
+            float2 *const rows = m[a][f].rows;
+            std::copy(t->t, t->t + t->radius, m[a][f].taps);
             for (int e = 0; t->scale && e < t->radius; e++)
                 rows[e] = rows[2 * t->radius - 1 - e] = make_float2(-t->t[e], t->scale[e]);
             if (!t->up)
@@ -232,7 +222,8 @@ uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
     if (fused_does(op, s)) /* unless the image turns out to be thin */
         planes = op->image[2] < FAR ? 0 : std::min<int64_t>(planes, 2 * s.filter[2][0]->radius);
     const int64_t mid[3] = {out[0], rows, planes};
-    return offset_of(s, 3, 0, row_bytes) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
+    filter_memory m[3][2];
+    return lay_out(s, true, NULL, m) + (uint64_t)mids(op, s) * mid_bytes(s, mid);
 }
 
 /* A volume in the scratch, f32: the box of `of` grown along `along` by its radius, within the image; axis `fastest` is
@@ -267,9 +258,11 @@ int launch(const vp_op *op, const vp_work *args, vp_err *err)
     p.s = &s;
     p.args = args;
     p.source = volume_of(*args->in, op->in);
-    p.free = (char *)args->scratch + offset_of(s, 3, 0, row_bytes);
+    filter_memory m[3][2];
+    lay_out(s, false, args->table, m);
+    p.free = (char *)args->scratch + lay_out(s, true, args->scratch, m);
     for (int a = 0; a < 3; a++)
-        if (taps_of(op, s, a, args, p.f[a], err))
+        if (taps_of(op, s, a, m[a], args->queue->stream, p.f[a], err))
             return -1;
 
     const int rx = p.f[0][0].radius, rz = p.f[2][0].radius, volumes = mids(op, s);

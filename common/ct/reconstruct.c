@@ -18,7 +18,6 @@ enum { ATTEMPTS = 3 }; /* to open a pass */
 
 float *vp_stages_take(const struct vp_stages *w, uint64_t count, const char *what, struct vp_err *err)
 {
-    char text[16];
     if (vp_stages_on_host(w))
         return vp_alloc_raw(count, sizeof(float), what, err);
     const double t = vp_now();
@@ -26,7 +25,7 @@ float *vp_stages_take(const struct vp_stages *w, uint64_t count, const char *wha
     vp_stats_time(w->r->stats, "buffers", vp_now() - t);
     if (!p)
         vp_fail(err, VP_ERESOURCE, "no page-locked memory for %s: expected %s", what,
-                vp_format_bytes(text, sizeof text, count * sizeof(float)));
+                vp_bytes_text(count * sizeof(float)).text);
     return p;
 }
 

@@ -32,7 +32,7 @@ static int write_slices(void *arg, struct vp_err *err)
     struct vp_stages_sink *s = &w->sink;
     int slot;
 
-    while ((slot = vp_ring_take(&s->ring)) >= 0) {
+    while ((slot = vp_ring_look(&s->ring, 0)) >= 0) {
         const double t = vp_now();
         if (!s->failed && write_slot(w, &s->slot[slot], err))
             s->failed = true;

@@ -15,7 +15,7 @@ enum vp_samples {
 struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
-    size_t hold;        /* see vp_open_held */
+    size_t hold;        /* see vp_open_input */
     enum vp_samples samples;
     const char *output; /* a folder among the inputs must not hold it; or NULL */
 };

@@ -25,12 +25,10 @@ struct vp_views {
 
 static int too_large(const struct vp_views *v, struct vp_err *err)
 {
-    char have[32], need[32] = "more";
-    if (v->nv > 0)
-        vp_format_bytes(need, sizeof need,
-                        (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float));
+    const uint64_t need = (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float);
     vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
-            vp_reader_name(v->reader), vp_format_bytes(have, sizeof have, v->memory), need);
+            vp_reader_name(v->reader), vp_bytes_text(v->memory).text,
+            v->nv > 0 ? vp_bytes_text(need).text : "more");
     return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
 }
 

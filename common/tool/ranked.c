@@ -6,7 +6,9 @@
 #include "base/size.h"
 #include "base/stats.h"
 #include "device/device.h"
+#include "stack/outfile.h"
 #include "tool/flats.h"
+#include "tool/open.h"
 
 #include <math.h>
 #include <omp.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const struct vp_opt vp_ranked_options[] = {
     {.name = "grid", .type = VP_T_SIZE, .offset = VP_FIELD(struct vp_ranked_params, grid, struct vp_size),
@@ -56,10 +59,19 @@ int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, 
     return rc;
 }
 
+void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what, struct vp_err *err)
+{
+    void *all = vp_alloc((size_t)r->size, size, what, err);
+    if (!vp_ranked_agree(r, rc || !all ? -1 : 0, mine, size, all, err))
+        return all;
+    free(all);
+    return NULL;
+}
+
 int vp_ranked_no_file(const char *name, struct vp_err *err)
 {
-    vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give", name);
-    return vp_hint(err, "give the projections as files that all hosts can read");
+    return vp_fail_hint(err, VP_EUSAGE, "give the projections as files that all hosts can read",
+                        "%s: ranks read what each of them needs, which a pipe cannot give", name);
 }
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
@@ -72,25 +84,25 @@ int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct 
 
 /* ---- the beginning ---- */
 
-/* Ranks of this host that may run on the same processors as this one. */
+/* Ranks of this host that may run on the same processors as this one; 0 on errors. */
 static int count_busy(struct vp_ranked *r, struct vp_err *err)
 {
     struct where {
         char host[sizeof r->ranks->host];
         cpu_set_t may;
-    } mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the places of ranks", err);
+    } mine, *all;
+    int busy = 0;
     memset(&mine, 0, sizeof mine);
     memcpy(mine.host, r->ranks->host, sizeof mine.host);
     const bool known = !sched_getaffinity(0, sizeof mine.may, &mine.may);
-    const int rc = all ? vp_ranks_gather(r->ranks, &mine, sizeof mine, all, err) : -1;
-    r->busy = 0;
-    for (int i = 0; i < r->size && !rc; i++) {
+    all = vp_ranked_gather(r, 0, &mine, sizeof mine, "the places of ranks", err);
+    for (int i = 0; all && i < r->size; i++) {
         cpu_set_t both;
         CPU_AND(&both, &mine.may, &all[i].may);
-        r->busy += !strcmp(all[i].host, mine.host) && (!known || CPU_COUNT(&both) > 0);
+        busy += !strcmp(all[i].host, mine.host) && (!known || CPU_COUNT(&both) > 0);
     }
     free(all);
-    return rc;
+    return busy;
 }
 
 /* Only the first rank speaks, shows progress and writes statistics. */
@@ -110,19 +122,18 @@ static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
     r->rank = r->ranks->rank;
     r->size = r->ranks->size;
     r->hosts = r->ranks->hosts;
-    r->place = r->ranks->place;
-    r->places = r->ranks->places;
-    if (count_busy(r, err))
+    const int busy = count_busy(r, err);
+    if (!busy)
         return -1;
     if (r->rank > 0)
         hush(run);
     if (run->all_threads) {
-        run->common.threads = vp_max64(run->common.threads / r->busy, 1);
+        run->common.threads = vp_max64(run->common.threads / busy, 1);
         omp_set_num_threads((int)run->common.threads);
         vp_stats_number(run->stats, "threads", (double)run->common.threads);
     }
     if (run->all_memory)
-        run->common.memory /= (uint64_t)r->places;
+        run->common.memory /= (uint64_t)r->ranks->places;
     return 0;
 }
 
@@ -134,7 +145,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     r->params = p;
-    r->size = r->hosts = r->places = r->busy = 1;
+    r->size = r->hosts = 1;
     if (p->ranks > 1 && !run->common.plan) {
         rc = vp_fail(err, VP_EUSAGE, "--ranks %lld without --plan", (long long)p->ranks);
         vp_hint(err, "a launcher starts ranks: mpirun -n %lld %s ...", (long long)p->ranks, run->tool->name);
@@ -177,28 +188,27 @@ static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, stru
 {
     struct vp_reconstruct *job = &s->job;
     struct vp_device_info info = {.free = 0};
-    struct devices_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the devices of ranks", err);
+    struct devices_word mine, *all;
     const int n = job->n_devices;
     int place = 0, places = 0;
 
     memset(&mine, 0, sizeof mine);
-    if (!rc && !all)
-        rc = -1;
     if (!rc && !job->kind->on_host)
         rc = job->kind->info(s->devices[0], &info, err);
     if (r->ranks)
         memcpy(mine.host, r->ranks->host, sizeof mine.host);
     mine.n = n;
     mine.first = info.id;
-    rc = vp_ranked_agree(r, rc, &mine, sizeof mine, all, err);
-    for (int i = 0; i < r->size && !rc && r->ranks; i++)
+    if (!(all = vp_ranked_gather(r, rc, &mine, sizeof mine, "the devices of ranks", err)))
+        return -1;
+    for (int i = 0; i < r->size && r->ranks; i++)
         if (!memcmp(&all[i], &mine, sizeof mine)) {
             place += i < r->rank;
             places++;
         }
     free(all);
-    if (rc || !r->ranks || job->kind->on_host)
-        return rc;
+    if (!r->ranks || job->kind->on_host)
+        return 0;
     if (n >= places) {
         const int first = n * place / places;
         job->n_devices = n * (place + 1) / places - first;
@@ -214,6 +224,97 @@ static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, stru
     return 0;
 }
 
+/* ---- the files, which ranks write side by side, or one of each slab ---- */
+
+bool vp_ranked_discards(const char *path)
+{
+    struct stat st, null;
+    return path && !stat(path, &st) && !stat("/dev/null", &null) && S_ISCHR(st.st_mode) && st.st_rdev == null.st_rdev;
+}
+
+/* A name for the file of a row. */
+static char *slab_path(const char *path, int row)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    char *out = NULL;
+    const int stem = (int)(dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path));
+    return asprintf(&out, "%.*s-%d%s", stem, path, row, path + stem) < 0 ? NULL : out;
+}
+
+static int check_output(const struct vp_run *run, struct vp_err *err)
+{
+    const char *path = run->common.output;
+    if (!path || !strcmp(path, "-"))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FILE, in a folder that all hosts share",
+                            "ranks write the volume side by side, into a file");
+    if (run->common.compress)
+        return vp_fail(err, VP_EUSAGE,
+                       "--compress: ranks write the pages in any order, which a compressed file cannot take");
+    if (!vp_output_any_order(run) && !vp_ranked_discards(path))
+        return vp_fail(err, VP_EUSAGE, "%s: ranks write a regular file", path);
+    return 0;
+}
+
+/* One rank of those that write a file opens it, the others join. */
+static int open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
+{
+    enum { LONGEST = 4096 };
+    const bool apart = r->params->slab_files;
+    const int leader = apart ? r->row : 0;
+    struct vp_writer_options o = {.raw = run->common.raw_out};
+    char name[LONGEST] = "", (*all)[LONGEST];
+    struct vp_stack out = {0};
+
+    if (vp_ranked_agree(r, check_output(run, err), NULL, 0, NULL, err))
+        return -1;
+    if (vp_ranked_discards(run->common.output))
+        return 0;
+    r->leads = r->rank == leader;
+    r->path = apart ? slab_path(run->common.output, r->row) : strdup(run->common.output);
+    const struct vp_reconstruct *of = apart ? &s->job : &r->whole;
+    int rc = !r->path || vp_session_header(s, run, of->z0, of->z1, &out, err) ? -1 : 0;
+    o.shared = !apart || r->mesh.columns > 1;
+    if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
+        const char *temporary = vp_writer_temporary(r->writer);
+        if (!temporary)
+            rc = vp_fail(err, VP_ERUN, "%s: ranks write a regular file", r->path);
+        else
+            snprintf(name, sizeof name, "%s", temporary);
+    }
+    all = vp_ranked_gather(r, rc, name, sizeof name, "the names of files", err);
+    o.temporary = all ? all[leader] : NULL;
+    rc = !all || (!r->leads && vp_writer_open(&r->writer, r->path, &out, &o, err)) ? -1 : 0;
+    vp_stack_free(&out);
+    free(all);
+    return vp_ranked_agree(r, rc, NULL, 0, NULL, err);
+}
+
+/* Those who joined close first: what the one who opened renames is complete. */
+static int close_outputs(struct vp_ranked *r, int rc, struct vp_err *err)
+{
+    int64_t mine = r->writer ? vp_writer_rows_put(r->writer) : 0, others = 0, *all;
+    struct vp_writer *w = r->writer;
+    if (!rc && w && !r->leads) {
+        r->writer = NULL;
+        rc = vp_writer_close(w, err);
+    }
+    all = vp_ranked_gather(r, rc, &mine, sizeof mine, "the rows of ranks", err);
+    rc = all ? 0 : -1;
+    for (int i = 0; i < r->size && !rc; i++)
+        others += i != r->rank && (!r->params->slab_files || i % r->mesh.rows == r->row) ? all[i] : 0;
+    free(all);
+    if (!rc && r->writer) {
+        vp_writer_others(r->writer, others);
+        r->writer = NULL;
+        rc = vp_writer_close(w, err);
+    }
+    rc = vp_ranked_agree(r, rc, NULL, 0, NULL, err);
+    if (rc)
+        vp_writer_abort(r->writer);
+    r->writer = NULL;
+    return rc;
+}
+
 /* ---- the work ---- */
 
 static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct_result *result, struct vp_err *err)
@@ -224,7 +325,7 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
                                      .rows = (const int64_t (*)[2])r->rows, .repaired = &r->repaired};
     r->adding = (struct vp_adding){.ranks = r->ranks, .of = &s->job, .row = r->row, .rows = r->mesh.rows,
                                    .columns = r->mesh.columns, .it = r->column, .writer = r->writer,
-                                   .z0 = r->params->slab_files ? r->z0 : r->whole.z0, .group = s->plan.group};
+                                   .z0 = r->params->slab_files ? s->job.z0 : r->whole.z0, .group = s->plan.group};
     int rc = vp_reconstruct_run(&s->plan, NULL, result, err);
     if (!rc && r->mesh.gather)
         rc = vp_sharing_finish(&r->sharing, err);
@@ -283,19 +384,15 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
 static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct_result result = {0};
-    struct done_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "what ranks did", err);
+    struct done_word mine, *all = NULL;
     const double start = vp_now();
-    int rc = vp_ranked_agree(r, all ? 0 : -1, NULL, 0, NULL, err);
-    if (!rc)
-        rc = vp_ranked_open_outputs(r, s, run, err);
-    if (rc) {
+    if (open_outputs(r, s, run, err)) {
         vp_writer_abort(r->writer);
         r->writer = NULL;
-        free(all);
         return -1;
     }
-    rc = work(r, s, &result, err);
-    rc = vp_ranked_close_outputs(r, rc, err);
+    int rc = work(r, s, &result, err);
+    rc = close_outputs(r, rc, err);
     memset(&mine, 0, sizeof mine);
     mine = (struct done_word){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
                                           [PREPARE] = r->sharing.work, [GATHER] = r->sharing.gather,
@@ -304,8 +401,8 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
                               .sent = r->sharing.sent,
                               .bad = r->mesh.gather ? r->sharing.bad : result.bad,
                               .repaired = r->mesh.gather ? r->repaired : result.repaired};
-    if (!rc)
-        rc = vp_ranked_agree(r, 0, &mine, sizeof mine, all, err);
+    if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "what ranks did", err)))
+        rc = -1;
     vp_sharing_free(&r->sharing, !rc);
     vp_adding_free(&r->adding, !rc);
     if (!rc && r->rank == 0)
@@ -334,16 +431,9 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)
 {
-    if (share_devices(r, s, rc, err))
+    if (share_devices(r, s, rc, err)
+        || vp_ranked_agree(r, vp_ranked_problem(r, s, run, err), NULL, 0, NULL, err) || vp_ranked_choose(r, s, err))
         return end(r, run, err);
-    rc = vp_ranked_problem(r, s, run, err);
-    if (vp_ranked_agree(r, rc, NULL, 0, NULL, err))
-        return end(r, run, err);
-    if (vp_ranked_choose(r, s, err))
-        return end(r, run, err);
-    vp_stats_text(run->stats, "device", s->job.kind->name);
-    if (s->job.filter)
-        vp_stats_text(run->stats, "filter_on", r->filter_device ? "gpu" : "cpu");
     if (r->rank == 0) {
         vp_ranked_show(r, run);
         vp_session_show(s, run);

@@ -124,14 +124,6 @@ void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]
     out[n] = (struct vp_opt)VP_OPT_END;
 }
 
-static const struct vp_opt *common_row(const char *name)
-{
-    const struct vp_opt *row = common_options;
-    while (strcmp(row->name, name))
-        row++;
-    return row;
-}
-
 /* ---- messages ---- */
 
 /* "NAME: error: text" with the word in colour on a terminal. File names and metadata may hold anything: a message is
@@ -204,60 +196,37 @@ bool vp_given(const struct vp_run *run, const char *option)
 
 /* ---- the plan ---- */
 
-struct plan {
-    int n;
-    struct line { char *key, *value; } *lines;
-};
-
 void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...)
 {
-    if (!run->common.plan && !run->common.verbose)
-        return;
-    if (!run->plan_lines)
-        run->plan_lines = calloc(1, sizeof(struct plan));
-    struct plan *plan = run->plan_lines;
-    struct line *grown = plan ? realloc(plan->lines, ((size_t)plan->n + 1) * sizeof *grown) : NULL;
+    struct vp_plan_line *grown = NULL;
+    if (run->common.plan || run->common.verbose)
+        grown = realloc(run->plan, ((size_t)run->n_plan + 1) * sizeof *grown);
     if (!grown)
         return;
-    plan->lines = grown;
-    char *value = NULL;
+    run->plan = grown;
+    grown[run->n_plan].key = key;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&value, fmt, ap) < 0)
-        value = NULL;
+    run->n_plan += vasprintf(&grown[run->n_plan].value, fmt, ap) >= 0;
     va_end(ap);
-    plan->lines[plan->n++] = (struct line){strdup(key), value};
 }
 
 bool vp_plan_done(struct vp_run *run)
 {
-    const struct plan *plan = run->plan_lines;
-    int width = 0;
-    for (int i = 0; plan && i < plan->n; i++)
-        if (plan->lines[i].key && (int)strlen(plan->lines[i].key) > width)
-            width = (int)strlen(plan->lines[i].key);
-    for (int i = 0; plan && i < plan->n; i++) {
-        const char *key = plan->lines[i].key ? plan->lines[i].key : "";
-        const char *value = plan->lines[i].value ? plan->lines[i].value : "";
-        const int pad = width + 1 - (int)strlen(key);
+    size_t width = 0;
+    for (int i = 0; i < run->n_plan; i++)
+        width = strlen(run->plan[i].key) > width ? strlen(run->plan[i].key) : width;
+    for (int i = 0; i < run->n_plan; i++) {
+        const struct vp_plan_line *l = &run->plan[i];
+        const int pad = (int)(width + 1 - strlen(l->key));
         if (run->common.plan) {
-            printf("%s:%*s", key, pad, "");
-            vp_put_plain(stdout, value);
+            printf("%s:%*s", l->key, pad, "");
+            vp_put_plain(stdout, l->value);
             putchar('\n');
         } else
-            vp_note(run, "%s:%*s%s", key, pad, "", value);
+            vp_note(run, "%s:%*s%s", l->key, pad, "", l->value);
     }
     return run->common.plan;
-}
-
-static void free_plan(struct plan *plan)
-{
-    for (int i = 0; plan && i < plan->n; i++) {
-        free(plan->lines[i].key);
-        free(plan->lines[i].value);
-    }
-    free(plan ? plan->lines : NULL);
-    free(plan);
 }
 
 /* ---- the device ---- */
@@ -271,13 +240,9 @@ static bool device_well_formed(const char *device)
         return false;
     for (const char *s = device + 5;; s++) {
         const size_t n = strspn(s, "0123456789");
-        if (n < 1 || n > 4)
-            return false;
         s += n;
-        if (!*s)
-            return true;
-        if (*s != ',')
-            return false;
+        if (n < 1 || n > 4 || *s != ',')
+            return n >= 1 && n <= 4 && !*s;
     }
 }
 
@@ -287,8 +252,8 @@ int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
     /* the environment speaks to all programs of a pipeline, also to those that have nothing for a GPU */
     if (!device || strncmp(device, "cuda", 4) || !vp_given(run, "device"))
         return 0;
-    vp_fail(err, VP_ERESOURCE, "device %s: %s works on the CPU only", device, run->tool->name);
-    return vp_hint(err, "use --device cpu, or auto");
+    return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu, or auto", "device %s: %s works on the CPU only", device,
+                        run->tool->name);
 }
 
 /* ---- streams ---- */
@@ -346,9 +311,12 @@ static void version(const struct vp_tool *tool)
 static int from_environment(struct vp_run *run, const char *name, const char *variable, struct vp_err *err)
 {
     const char *text = getenv(variable);
+    const struct vp_opt *row = common_options;
     if (!text || !*text || !has_common(run->tool, name) || vp_given(run, name))
         return 0;
-    return vp_opt_set_from(variable, common_row(name), &run->common, text, err);
+    while (strcmp(row->name, name))
+        row++;
+    return vp_opt_set_from(variable, row, &run->common, text, err);
 }
 
 static int resolve_common(struct vp_run *run, struct vp_err *err)
@@ -366,19 +334,15 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);
     run->all_threads = !c->threads;
     run->all_memory = !c->memory;
-    if (!c->threads) {
+    if (run->all_threads) {
         const char *omp = getenv("OMP_NUM_THREADS"); /* batch systems set it to what a job may use */
         c->threads = omp && *omp ? omp_get_max_threads() : vp_cores();
     }
-    if (c->threads > MAX_THREADS)
-        c->threads = MAX_THREADS;
+    c->threads = vp_min64(c->threads, MAX_THREADS);
     omp_set_num_threads((int)c->threads);
-    if (!c->memory)
+    if (run->all_memory)
         c->memory = vp_memory_available() / 5 * 4;
-    if (!c->memory)
-        c->memory = 1;
-    if (c->memory > INT64_MAX) /* as much as there is */
-        c->memory = INT64_MAX;
+    c->memory = c->memory > INT64_MAX ? INT64_MAX : c->memory ? c->memory : 1;
     vp_memory_limit(c->memory);
     return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
 }
@@ -411,22 +375,19 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
     const char *const good = picture ? png : c->raw_out ? raw : tiff;
     const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
     const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
-    char word[12], low[8];
-    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= sizeof low)
+    char word[12];
+    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
         return 0;
-    size_t n = 0;
-    for (; dot[1 + n]; n++)
-        low[n] = dot[1 + n] >= 'A' && dot[1 + n] <= 'Z' ? (char)(dot[1 + n] + 32) : dot[1 + n];
-    snprintf(word, sizeof word, " %.*s ", (int)n, low);
-    if (strchr(word + 1, ' ') != word + n + 1 || strstr(good, word) || !strstr(others, word))
+    snprintf(word, sizeof word, " %s ", dot + 1);
+    if (strcasestr(good, word) || !strcasestr(others, word))
         return 0;
-    const bool is_tiff = strstr(tiff, word), is_raw = strstr(raw, word);
+    const bool is_tiff = strcasestr(tiff, word), is_raw = strcasestr(raw, word);
     vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
             picture ? "a PNG" : c->raw_out ? "samples without a header" : "TIFF");
     return picture                     ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
            : c->raw_out && is_tiff     ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")
            : is_raw                    ? vp_hint(err, "add --raw-out, or give a name that ends in .tif")
-           : !c->raw_out && strstr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
+           : !c->raw_out && strcasestr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
                ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
                : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
 }
@@ -446,15 +407,12 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
     if (c->compress && c->raw_out)
         return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
-    if (c->compress && to_stdout(c->output)) {
-        vp_fail(err, VP_EUSAGE, "--compress: standard output cannot be compressed");
-        return vp_hint(err, "use -o FILE");
-    }
+    if (c->compress && to_stdout(c->output))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
     const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
-    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO) {
-        vp_fail(err, VP_EUSAGE, "--stats: standard output already holds the result");
-        return vp_hint(err, "use --stats FILE or --stats /dev/stderr");
-    }
+    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO)
+        return vp_fail_hint(err, VP_EUSAGE, "use --stats FILE or --stats /dev/stderr",
+                            "--stats: standard output already holds the result");
     if (binary && !c->force && isatty(STDOUT_FILENO))
         return vp_fail(err, VP_EUSAGE, "standard output is a terminal; redirect, pipe, or use -o FILE "
                        "(--force to override)");
@@ -566,22 +524,8 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     vp_progress_clear(run->progress);
     if (status < 0 || run->common.plan)
         return status;
-    char peak[32];
-    vp_note(run, "%.3g s, peak memory %s", vp_now() - start,
-            vp_format_bytes(peak, sizeof peak, vp_memory_peak()));
+    vp_note(run, "%.3g s, peak memory %s", vp_now() - start, vp_bytes_text(vp_memory_peak()).text);
     return write_stats(run, err) ? -1 : status;
-}
-
-/* --help and --version: texts instead of work. */
-static bool texts(const struct vp_run *run, const struct vp_opt *common)
-{
-    if (run->common.help)
-        vp_help_print(&(struct vp_help){run->tool, common}, stdout);
-    else if (run->common.version)
-        version(run->tool);
-    else
-        return false;
-    return true;
 }
 
 /* OpenMP threads that have nothing to do spin for milliseconds by default, which takes the cores from the other
@@ -614,7 +558,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     struct vp_err err = VP_ERR_INIT;
     struct vp_run run = {.tool = tool};
 
-    vp_openmp_status(tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE);
+    vp_openmp_status = tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE;
     hold_standard_streams();
     vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */
@@ -631,7 +575,13 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
         memcpy(&run.common, params, sizeof run.common);
         if (!run.common.device)
             run.common.device = "auto";
-        status = texts(&run, common) ? 0 : work(&run, params + after, &err);
+        status = 0;
+        if (run.common.help)
+            vp_help_print(&(struct vp_help){tool, common}, stdout);
+        else if (run.common.version)
+            version(tool);
+        else
+            status = work(&run, params + after, &err);
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;
@@ -642,7 +592,9 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     vp_progress_free(run.progress);
     vp_stats_free(run.stats);
     vp_parsed_free(&run.parsed);
-    free_plan(run.plan_lines);
+    while (run.n_plan)
+        free(run.plan[--run.n_plan].value);
+    free(run.plan);
     free(run.history);
     free(params);
     return status;

@@ -79,7 +79,8 @@ struct vp_run {
     struct vp_progress *progress;   /* never NULL */
     char *history;                  /* "ct-filter --window hann": this run, for the metadata */
     bool all_threads, all_memory;   /* nobody said how many: as many as there are */
-    void *plan_lines;
+    struct vp_plan_line { const char *key; char *value; } *plan;
+    int n_plan;
 };
 
 /* Parse, set up, run, report, exit status. `main` of every program is `return vp_main(&tool, argc, argv);`
@@ -115,7 +116,7 @@ int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *er
  * 0 if the work runs on the CPU. vp_main() calls it for every program with --device. */
 int vp_device_cpu(const struct vp_run *run, struct vp_err *err);
 
-/* The exit status where OpenMP's runtime gives up; VP_ERESOURCE if this is not called. */
-void vp_openmp_status(int at_exit);
+/* The exit status where OpenMP's runtime gives up. */
+extern int vp_openmp_status;
 
 #endif
