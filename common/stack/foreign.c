@@ -87,14 +87,16 @@ int vp_meta_axes(struct vp_meta *m, const char *const *name, const double *size,
     return a.n == 1 ? vp_meta_setf(m, "sizes", "%.0f", product) : 0;
 }
 
+/* Of ImageJ's axes behind x and y, and of ours, in the order in which they lie. */
+static const char *const counts[] = {"channels", "slices", "frames"}, *const axes[] = {"channel", "z", "time"};
+
 static int imagej(struct vp_meta *m, const char *text, const struct vp_resolution *r)
 {
-    static const char *const key[] = {"channels", "slices", "frames"}, *const name[] = {"channel", "z", "time"};
     const double images = line_number(text, "images", 1);
     double size[3];
     for (int i = 0; i < 3; i++)
-        size[i] = line_number(text, key[i], 1);
-    if (vp_meta_axes(m, name, size, 3, images > 1 ? images : 0))
+        size[i] = line_number(text, counts[i], 1);
+    if (vp_meta_axes(m, axes, size, 3, images > 1 ? images : 0))
         return -1;
 
     char unit[64] = "";
@@ -123,17 +125,17 @@ static int shaped(struct vp_meta *m, const char *text)
             shape[n] = 10 * shape[n] + (*p - '0');
         p += strspn(p, ", ");
     }
-    const char *axes = strstr(text, word);
-    axes = axes ? axes + strlen(word) : "";
-    const bool lettered = strcspn(axes, "\"") == (size_t)n && axes[n];
-    const int yx = lettered && n > 2 && axes[n - 1] == 'S' ? n - 3 : n - 2; /* where these stand: samples may follow */
-    const bool named = lettered && yx >= 0 && !strncmp(axes + yx, "YX", 2);
+    const char *letters = strstr(text, word);
+    letters = letters ? letters + strlen(word) : "";
+    const bool lettered = strcspn(letters, "\"") == (size_t)n && letters[n];
+    const int yx = lettered && n > 2 && letters[n - 1] == 'S' ? n - 3 : n - 2; /* where these stand: samples may follow */
+    const bool named = lettered && yx >= 0 && !strncmp(letters + yx, "YX", 2);
     int pages = 0; /* axes of pages that are longer than one */
     for (int i = yx - 1; i >= 0; i--) {
-        if (shape[i] == 1 || (named && axes[i] == 'S'))
+        if (shape[i] == 1 || (named && letters[i] == 'S'))
             continue;
         pages++;
-        const char letter = named ? axes[i] : '?';
+        const char letter = named ? letters[i] : '?';
         size[known] = shape[i];
         name[known] = letter == 'C' ? "channel" : letter == 'Z' ? "z" : letter == 'T' ? "time" : NULL;
         known += name[known] != NULL;
@@ -200,14 +202,13 @@ bool vp_voxel_mm(const struct vp_meta *m, double v[2])
 /* channels, slices and frames, where the pages lie as ImageJ's do. */
 static void put_counts(FILE *f, const struct vp_stack *s)
 {
-    static const char *const key[] = {"channels", "slices", "frames"}, *const name[] = {"channel", "z", "time"};
     struct vp_axes a;
     vp_axes_get(s, &a);
     if (!a.n && s->pages > 1)
         a = (struct vp_axes){.n = 1, .sized = true, .name = {"z"}, .size = {s->pages}};
     int64_t count[3] = {1, 1, 1};
     for (int i = 0, k = 0; i < a.n; i++, k++) {
-        while (k < 3 && strcmp(a.name[i], name[k]))
+        while (k < 3 && strcmp(a.name[i], axes[k]))
             k++;
         if (k == 3 || !a.sized)
             return;
@@ -215,7 +216,7 @@ static void put_counts(FILE *f, const struct vp_stack *s)
     }
     for (int k = 0; k < 3; k++)
         if (count[k] > 1)
-            fprintf(f, "%s=%lld\n", key[k], (long long)count[k]);
+            fprintf(f, "%s=%lld\n", counts[k], (long long)count[k]);
     if (count[0] > 1 || count[2] > 1)
         fputs("hyperstack=true\nmode=grayscale\n", f);
 }

@@ -15,7 +15,6 @@ struct vp_views {
     struct vp_reader *reader;
     bool sinograms, held; /* held: the reader has kept those of a pipe */
     int64_t nu, nv, count;
-    int64_t next; /* view a page from a pipe: the page that comes next */
     float *page; /* a whole page, when only some of its rows are wanted */
     float *block; /* [view - first][row - v0][u] */
     int64_t first, views; /* views in the block; 0: none */
@@ -184,16 +183,16 @@ static int64_t next_views(struct vp_views *v, int64_t first, int64_t n, int64_t 
 {
     const size_t size = (size_t)((v1 - v0) * v->nu);
     const bool whole = v1 - v0 == v->nv;
-    if (first < v->next)
+    const int64_t next = vp_reader_position(v->reader);
+    if (first < next)
         return vp_fail(err, VP_ERUN, "%s: view %lld cannot be read again from a pipe", vp_views_name(v),
                        (long long)first);
-    int64_t rc = vp_reader_skip(v->reader, first - v->next, err);
+    int rc = vp_reader_skip(v->reader, first - next, err);
     if (rc <= 0)
         return rc;
-    v->next = first;
     if (!whole && !v->page && !(v->page = vp_alloc_raw((size_t)(v->nu * v->nv), sizeof(float), "a view", err)))
         return -1;
-    for (int64_t i = 0; i < n; i++, v->next++, out += size) {
+    for (int64_t i = 0; i < n; i++, out += size) {
         rc = vp_reader_next_f32(v->reader, whole ? out : v->page, err);
         if (rc <= 0)
             return rc < 0 ? -1 : i;
@@ -228,12 +227,9 @@ int vp_views_finish(struct vp_views *v, struct vp_err *err)
 {
     if (vp_reader_seekable(v->reader))
         return 0;
-    const int64_t done = v->sinograms ? v->nv : v->next;
+    const int64_t done = vp_reader_position(v->reader);
     const int rc = vp_reader_skip(v->reader, 1, err);
-    if (rc <= 0)
-        return rc;
-    return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", vp_reader_name(v->reader),
-                   (long long)done);
+    return rc <= 0 ? rc : vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", vp_views_name(v), (long long)done);
 }
 
 void vp_views_close(struct vp_views *v)
