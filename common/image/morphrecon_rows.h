@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For one type of samples, T with keys K: included by morphrecon.c once for each, with OF_KEY(k, erosion), and NAME() for
- * what bears the type's. REAL where there are NaN. */
+/* For one type of samples, T with keys K: included by morphrecon.c once for each, with OF_KEY(k, erosion), and NAME()
+ * for what bears the type's. REAL where there are NaN. */
 #define TO_KEY NAME(vp_key)
 #define REAL (sizeof(K) > sizeof(uint16_t))
 
