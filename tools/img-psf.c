@@ -51,8 +51,8 @@ static const struct vp_opt options[] = {
                     "median."),
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
             .help = "where they are: a line x y, or x y z, for each",
-            .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard input). "
-                    "Stars whose surroundings are not all in the image are left out; -v tells which are and why."),
+            .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard "
+                    "input). Stars whose surroundings are not all in the image are left out; -v tells which are and why."),
     VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",

@@ -80,8 +80,8 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
         if (!parse_range(field[at + a], &box->lo[a], &box->hi[a], false))
             goto wrong;
         if (box->lo[a] < 0 || box->lo[a] >= box->hi[a] || (box->hi[a] > b->size[a] && b->size[a] < VP_UNKNOWN))
-            return vp_fail(err, VP_ERUN, "%s: line %lld: %c %lld:%lld: expected a part of 0:%lld", path, (long long)number,
-                           "xyz"[a], (long long)box->lo[a], (long long)box->hi[a], (long long)b->size[a]);
+            return vp_fail(err, VP_ERUN, "%s: line %lld: %c %lld:%lld: expected a part of 0:%lld", path,
+                           (long long)number, "xyz"[a], (long long)box->lo[a], (long long)box->hi[a], (long long)b->size[a]);
     }
     if (n - at == axes + 1) {
         if (!parse_range(field[at + axes], &box->image, &hi, true) || hi != box->image + 1 || box->image < 0)
@@ -96,7 +96,8 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
 wrong:
     vp_fail(err, VP_ERUN, "%s: line %lld: expected [NAME] X0:X1 Y0:Y1%s [IMAGE]", path, (long long)number,
             b->volume ? " Z0:Z1" : "");
-    return !b->volume && n - at > 2 && strchr(field[at + 2], ':') ? vp_hint(err, "with --3d a box has three ranges") : -1;
+    return b->volume || n - at < 3 || !strchr(field[at + 2], ':') ? -1
+                                                                  : vp_hint(err, "with --3d a box has three ranges");
 }
 
 /* Those that end at a row come first, so that no box may be open there. */

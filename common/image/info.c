@@ -137,10 +137,9 @@ int vp_info_measure(struct vp_info *i, const struct vp_pages *input, struct vp_e
     const bool histogram = i->p->bins > 0;
     const bool find_range = histogram && !i->p->range.n && (seekable || vp_type_size(type) > 2);
 
-    if (find_range && !seekable) {
-        vp_fail(err, VP_EUSAGE, "--histogram: the range of samples from a pipe is not known before the end");
-        return vp_hint(err, "give --range LO,HI, or --spool");
-    }
+    if (find_range && !seekable)
+        return vp_fail_hint(err, VP_EUSAGE, "give --range LO,HI, or --spool",
+                            "--histogram: the range of samples from a pipe is not known before the end");
     if (histogram && !find_range
         && vp_histogram_init(&i->h, i->p->range.n ? i->p->range.v[0] : vp_type_min(type),
                              i->p->range.n ? i->p->range.v[1] : vp_type_max(type), (int)i->p->bins, err))

@@ -168,10 +168,9 @@ static int check_axes(struct vp_stack *s, bool sizes, struct vp_err *err)
                 return vp_fail(err, VP_EUSAGE, "--set axes: %s is named twice", a.name[i]);
     if (axes && !strchr(axes, ' '))
         return vp_fail(err, VP_EUSAGE, "--set axes: expected at least two, as in x,y");
-    if (a.n == 0 && axes && s->pages > 1) {
-        vp_fail(err, VP_EUSAGE, "--set axes: '%s' says nothing of the %lld pages", axes, (long long)s->pages);
-        return vp_hint(err, "name their axis, as in --set axes=x,y,z");
-    }
+    if (a.n == 0 && axes && s->pages > 1)
+        return vp_fail_hint(err, VP_EUSAGE, "name their axis, as in --set axes=x,y,z",
+                            "--set axes: '%s' says nothing of the %lld pages", axes, (long long)s->pages);
     double said;
     const bool mismatch = a.n == 1 && sizes && s->pages >= 0
                           && !(vp_meta_numbers(&s->meta, "sizes", 1, &said) && said == (double)s->pages);
@@ -179,9 +178,9 @@ static int check_axes(struct vp_stack *s, bool sizes, struct vp_err *err)
         char pages[32] = "the pages";
         if (s->pages >= 0)
             snprintf(pages, sizeof pages, "%lld pages", (long long)s->pages);
-        vp_fail(err, VP_EUSAGE, "--set: axes %s and sizes %s are not those of %s", axes ? axes : "unknown",
-                sizes ? vp_meta_get(&s->meta, "sizes") : "not given", pages);
-        return vp_hint(err, "give both, as in --set axes=x,y,channel,z --set sizes=3,40");
+        return vp_fail_hint(err, VP_EUSAGE, "give both, as in --set axes=x,y,channel,z --set sizes=3,40",
+                            "--set: axes %s and sizes %s are not those of %s", axes ? axes : "unknown",
+                            sizes ? vp_meta_get(&s->meta, "sizes") : "not given", pages);
     }
     if (a.n && vp_axes_set(&s->meta, &a))
         return vp_fail(err, VP_ERESOURCE, "out of memory");

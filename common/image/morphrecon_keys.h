@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The code of one file for every kind of key: with EACH_KEY the name of a header that is written for keys K, of enum
- * vp_key KEY, and edges EDGE, and gives each of its functions a name of its own by NAME(), and undefines these three. No
- * guard: it is included where the code shall stand. */
+ * vp_key KEY, and edges EDGE, and gives each of its functions a name of its own by NAME(), and undefines these three.
+ * No guard: it is included where the code shall stand. */
 #define EDGE struct vp_morphrecon_edge32
 #define K uint8_t
 #define KEY VP_KEY_U8

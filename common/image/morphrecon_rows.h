@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For one type of samples, T with keys K: included by morphrecon.c once for each, with OF_KEY(k, erosion), and NAME() for
- * what bears the type's. REAL where there are NaN. */
+/* For one type of samples, T with keys K: included by morphrecon.c once for each, with OF_KEY(k, erosion), and NAME()
+ * for what bears the type's. REAL where there are NaN. */
 #define TO_KEY NAME(vp_key)
 #define REAL (sizeof(K) > sizeof(uint16_t))
+
+/* Of a sample and itself: whether it is NaN. */
+static inline bool NAME(differ)(T v, T same)
+{
+    return v != same;
+}
 
 /* Keys of a row: of the mask into `mask` (which may be the samples themselves), and of the marker, at most the mask's,
  * into `marker`. */
@@ -20,17 +26,17 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
             g[i] = TO_KEY(v[i], erosion);
     if (REAL)
         for (int64_t i = 0; i < n; i++)
-            nan += v[i] != v[i];
+            nan += NAME(differ)(v[i], v[i]);
     switch (p->marker) {
     case VP_MARKER_GIVEN:
         for (int64_t i = 0; i < n; i++) {
-            const K k = TO_KEY(m[i], erosion), least = REAL && m[i] != m[i] ? lowest : k;
+            const K k = TO_KEY(m[i], erosion), least = REAL && NAME(differ)(m[i], m[i]) ? lowest : k;
             clipped += least > g[i] && (!REAL || g[i] > 0);
             to[i] = least < g[i] ? least : g[i];
         }
         if (REAL)
             for (int64_t i = 0; i < n; i++)
-                nan += m[i] != m[i];
+                nan += NAME(differ)(m[i], m[i]);
         break;
     case VP_MARKER_SHIFT:
         for (int64_t i = 0; i < n; i++) {
@@ -91,7 +97,7 @@ static void NAME(store)(const struct vp_morphrecon_params *p, int64_t n, const v
         for (int64_t i = 0; i < n; i++) {
             const K k = r[i];
             const T w = OF_KEY(k, erosion), u = v[i];
-            same[i] = (T)(u != u ? u : k == g[i] ? 0 : erosion ? w - u : u - w);
+            same[i] = (T)(NAME(differ)(u, u) ? u : k == g[i] ? 0 : erosion ? w - u : u - w);
         }
 }
 

@@ -23,10 +23,10 @@ static inline void NAME(join)(struct solve *s, int64_t a, int64_t b, K cap)
         *other = cap > *other ? cap : *other;
         return;
     }
-    if (!s->edge)
-        s->slot[NAME(slot)(cap)].n++;
-    else
-        ((EDGE *)s->edge)[s->slot[NAME(slot)(cap)].from + s->slot[NAME(slot)(cap)].n++] = (EDGE){(uint32_t)a, (uint32_t)b, cap};
+    struct slot *const slot = &s->slot[NAME(slot)(cap)];
+    if (s->edge)
+        ((EDGE *)s->edge)[slot->from + slot->n] = (EDGE){(uint32_t)a, (uint32_t)b, cap};
+    slot->n++;
 }
 
 static int NAME(read)(struct solve *s, int64_t box, void *entry, struct vp_err *err)

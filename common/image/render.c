@@ -419,7 +419,8 @@ static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool fin
     return 0;
 }
 
-/* The rows, each filtered by the rule that leaves least; `line` bytes for each of two of them, zeros, and for trials. */
+/* The rows, each filtered by the rule that leaves least. `memory`: `line` bytes for two of them, zeros, and for each
+ * trial. */
 static int write_rows(struct png *p, const uint8_t *gray, int64_t w, int64_t height, int zoom, size_t line,
                       uint8_t *memory, struct vp_err *err)
 {

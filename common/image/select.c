@@ -70,10 +70,9 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
     int64_t a = s->part[A], b = s->part[B];
 
     if (n < 0) {
-        if (a < 0 || b < 0 || (back && !s->has[A])) {
-            vp_fail(err, VP_EUSAGE, "%s '%s': %s does not say how many %s it has", option, text, name, what);
-            return vp_hint(err, "use --spool, or count from the start");
-        }
+        if (a < 0 || b < 0 || (back && !s->has[A]))
+            return vp_fail_hint(err, VP_EUSAGE, "use --spool, or count from the start",
+                                "%s '%s': %s does not say how many %s it has", option, text, name, what);
     } else {
         a += a < 0 ? n : 0;
         b += b < 0 ? n : 0;
@@ -246,8 +245,7 @@ static void reverse(struct vp_select *s)
 
 static int out_of_order(const char *name, struct vp_err *err)
 {
-    vp_fail(err, VP_EUSAGE, "%s: pages out of order cannot be had from a pipe", name);
-    return vp_hint(err, "use --spool");
+    return vp_fail_hint(err, VP_EUSAGE, "use --spool", "%s: pages out of order cannot be had from a pipe", name);
 }
 
 /* How many pages the spans have, in their order. */
@@ -257,19 +255,16 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     int64_t after = -1;
     bool increasing = true; /* no page before or equal to the one before it */
 
-    if (p->reverse && s->span[s->n_spans - 1].count < 0) {
-        vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
-        return vp_hint(err, "use --spool");
-    }
+    if (p->reverse && s->span[s->n_spans - 1].count < 0)
+        return vp_fail_hint(err, VP_EUSAGE, "use --spool", "--reverse: %s does not say how many pages it has", name);
     if (p->reverse)
         reverse(s);
     for (int i = 0; i < s->n_spans; i++) {
         struct vp_span *span = &s->span[i];
         span->at = s->pages;
-        if (span->count < 0 && i + 1 < s->n_spans) {
-            vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
-            return vp_hint(err, "use --spool");
-        }
+        if (span->count < 0 && i + 1 < s->n_spans)
+            return vp_fail_hint(err, VP_EUSAGE, "use --spool",
+                                "--pages '%s': %s does not say how many pages it has", p->pages, name);
         increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
         after = span->first + (span->count - 1) * span->step;
