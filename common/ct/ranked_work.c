@@ -67,20 +67,12 @@ static float *read_own(struct vp_sharing *s, int64_t first, int64_t n, int64_t u
         return NULL;
     float *const own = s->own[s->turn], *const out = s->wide[s->turn] ? s->wide[s->turn] : own;
     double t = vp_now();
-    const int64_t got = vp_views_read_many(r->source, first, (int)n, u0, u1, own, &s->bad, r->threads, err);
-    if (got != n) {
-        if (got >= 0)
-            vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(r->source),
-                    (long long)(first + got), (long long)r->n_views);
+    if (vp_reconstruct_read(r, first, n, u0, u1, own, &s->bad, err))
         return NULL;
-    }
     s->load += vp_now() - t;
     t = vp_now();
-    if (r->normalize) {
-#pragma omp parallel for schedule(dynamic) num_threads(r->threads)
-        for (int64_t i = 0; i < n; i++)
-            vp_normalize_view(r->normalize, first + i, own + (size_t)(i * (u1 - u0) * r->in_nu), s->repaired);
-    }
+    if (r->normalize)
+        vp_reconstruct_normalize(r, first, n, u1 - u0, own, s->repaired);
     if (s->filter)
         vp_filter_rows(r->filter, first, n, u0, u1, own, out);
     s->work += vp_now() - t;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plan of a reconstruction: where views are filtered, how many are read together, and which device makes which
  * slices from which views. */
-#include "ct/reconstruct_internal.h"
+#include "ct/reconstruct.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/backproject.h"
+#include "device/device.h"
 #include "run/rates.h"
 
 #include <math.h>

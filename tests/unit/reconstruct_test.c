@@ -11,7 +11,7 @@
 #include "ct/slab_kernels.h"
 #include "ct/backproject.h"
 #include "ct/ranked_work.h"
-#include "ct/reconstruct_internal.h"
+#include "ct/reconstruct.h"
 #include "run/rates.h"
 #include "stack/reader.h"
 
