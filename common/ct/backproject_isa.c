@@ -165,7 +165,7 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
         const double j = (double)(j0 + (inner_y ? from : outer));
         const vdouble along = outer & 1 ? -place : place;
         const vdouble w = along * P[8 + inner] + (P[8] * i + P[9] * j + P[11]);
-        const vlong in_front = w > VP_BP_NEAREST;
+        const vlong in_front = w > VP_ORBIT_NEAREST;
         const vdouble f = 1 / select(in_front, w, none + 1), dv = P[6] * f;
         const vdouble u_all = (along * P[inner] + (P[0] * i + P[1] * j + P[3])) * f;
         const vlong hit = in_front & (u_all > -1) & (u_all < (double)b->lines);
@@ -502,7 +502,7 @@ static const struct kernels *pick_kernels(double lo, double hi)
 }
 
 /* One column of one segment. */
-INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_segment *seg, int halves, struct unit *u)
+INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_segment *seg, struct unit *u)
 {
     const int end = (seg->first + seg->count) * BLOCK;
     for (int at = seg->first * BLOCK, step; at < end; at += step) {
@@ -510,7 +510,7 @@ INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_seg
         const bool whole = at == unit && at + UNIT <= end;
         u->k = seg->k + unit;
         u->first = (at - unit) / LANES;
-        (whole ? kernels->whole : kernels->block)[halves - 1](u);
+        (whole ? kernels->whole : kernels->block)[seg->halves - 1](u);
         step = whole ? UNIT : BLOCK;
         u->half[0] += step;
         u->half[1] += step;
@@ -556,21 +556,19 @@ static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int 
             continue;
         for (int s = s0; s < s1; s++) {
             const struct vp_bp_segment *seg = &b->segments[s];
-            const int halves = seg->halves == (HALF_LOW | HALF_HIGH) ? 2 : 1;
-            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * halves;
+            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
             float *const start = b->volume + tile * b->tile_floats + seg->offset;
             for (int n = 0; n < COLUMNS; n++) {
                 const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
-                if (i0 + place % TILE >= b->nx || j0 + place / TILE >= b->ny)
+                if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
                     continue;
                 for (ptrdiff_t z = 0; z < column; z += 16)
                     __builtin_prefetch(start + next * column + z, 1);
                 float *const voxels = start + place * column;
-                column_segment(kernels, seg, halves,
-                               &(struct unit){.c = &columns, .n = n,
-                                              .shift = seg->halves == HALF_HIGH ? b->mirror_offset : 0,
+                column_segment(kernels, seg,
+                               &(struct unit){.c = &columns, .n = n, .shift = seg->high ? b->mirror_offset : 0,
                                               .mirror = b->mirror_offset,
-                                              .half = {voxels, halves == 2 ? voxels + depth : voxels}});
+                                              .half = {voxels, seg->halves == 2 ? voxels + depth : voxels}});
             }
         }
     }
@@ -622,7 +620,7 @@ INLINE vint_half floor_int(vdouble x)
 INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct sight *out)
 {
     for (int p = 0; p < PARTS; p++) {
-        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_BP_NEAREST, w, (vdouble){} + 1);
+        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_ORBIT_NEAREST, w, (vdouble){} + 1);
         out->w[p] = w;
         out->f[p] = f;
         out->u[p] = (base[0][p] + k * g->P[2][p]) * f;
@@ -639,8 +637,8 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
     for (int p = 0; p < PARTS; p++) {
         const vdouble u0 = select_min(a->u[p], z->u[p]) - spare, u1 = select_max(a->u[p], z->u[p]) + spare;
         const vdouble v0 = select_min(a->v[p], z->v[p]) - spare, v1 = select_max(a->v[p], z->v[p]) + spare;
-        const vlong in_front = select_min(a->w[p], z->w[p]) > VP_BP_NEAREST;
-        const vlong behind = select_max(a->w[p], z->w[p]) <= VP_BP_NEAREST;
+        const vlong in_front = select_min(a->w[p], z->w[p]) > VP_ORBIT_NEAREST;
+        const vlong behind = select_max(a->w[p], z->w[p]) <= VP_ORBIT_NEAREST;
         const vlong misses = (u1 <= before) | (u0 >= after_lines) | (v1 <= before) | (v0 >= after_rows);
         const vint_half row = floor_int(select_min(select_max(v0, none - 64), after_rows));
         const vdouble row_d = __builtin_convertvector(row, vdouble);
@@ -678,7 +676,7 @@ static void single_voxels(const struct vp_backproject *b, const float *line0, co
 {
     for (int l = 0; l < LANES; l++) {
         const double z = k + l, w = P[8] * i + P[9] * j + P[10] * z + P[11];
-        if (!(w > VP_BP_NEAREST))
+        if (!(w > VP_ORBIT_NEAREST))
             continue;
         const double f = 1 / w, u = (P[0] * i + P[1] * j + P[2] * z + P[3]) * f;
         const double v = (P[4] * i + P[5] * j + P[6] * z + P[7]) * f;
@@ -787,7 +785,7 @@ static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, i
             for (int n = 0; n < COLUMNS; n++) {
                 const int place = walk_place(true, n);
                 const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
-                if (i < b->nx && j < b->ny)
+                if (i < b->n[0] && j < b->n[1])
                     general_column(b, &g, seg, (double)i, (double)j,
                                    start + (ptrdiff_t)place * seg->count * BLOCK);
             }
@@ -831,7 +829,7 @@ INLINE void find_neighbours(const struct vp_backproject *b, const double P[3][3]
     for (int n = 0; n < COLUMNS; n += PLACES) {
         const double i = (double)(i0 + n % TILE), j = (double)(j0 + n / TILE);
         const vdouble w = x * P[2][0] + (P[2][0] * i + P[2][1] * j + P[2][2]);
-        const vlong in_front = w > VP_BP_NEAREST;
+        const vlong in_front = w > VP_ORBIT_NEAREST;
         const vdouble f = 1 / select(in_front, w, none + 1);
         const vdouble u_all = (x * P[0][0] + (P[0][0] * i + P[0][1] * j + P[0][2])) * f;
         const vdouble v_all = (x * P[1][0] + (P[1][0] * i + P[1][1] * j + P[1][2])) * f;

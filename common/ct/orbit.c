@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define NEAREST (1.0 / 1024)
-
 struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int64_t n[3], bool flip_v)
 {
     const double hx = 0.5 * (double)(n[0] - 1), hy = 0.5 * (double)(n[1] - 1), last = (double)(nv - 1);
@@ -93,7 +91,7 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
     shape.flip_v = n_views > 0 && P[6] < 0;
     for (int64_t s = 0; s < n_views; s++) {
         const double *p = P + 12 * s, w = w_min(p, n);
-        if (!(w > NEAREST)) {
+        if (!(w > VP_ORBIT_NEAREST)) {
             shape.positive = shape.columns = false;
             break;
         }
@@ -135,4 +133,50 @@ void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n
     const double last = (double)nv;
     *v0 = (int64_t)fmin(fmax(floor(lo - 1e-3), 0), last);
     *v1 = (int64_t)fmin(fmax(floor(hi + 1e-3) + 2, (double)*v0), last);
+}
+
+/* ---- one view ---- */
+
+static void widen(struct vp_extent *r, double x)
+{
+    r->lo = fmin(r->lo, x);
+    r->hi = fmax(r->hi, x);
+}
+
+bool vp_orbit_box(const double P[12], const int64_t n[3], int64_t z0, int64_t z1, struct vp_extent *v,
+                  struct vp_extent *w)
+{
+    bool in_front = true;
+    for (int c = 0; c < 8; c++) {
+        const double i = c & 1 ? (double)(n[0] - 1) : 0, j = c & 2 ? (double)(n[1] - 1) : 0;
+        const double k = (double)(c & 4 ? z1 - 1 : z0);
+        const double depth = vp_orbit_dot(P + 8, i, j, k);
+        widen(w, depth);
+        if (depth > VP_ORBIT_NEAREST)
+            widen(v, vp_orbit_dot(P + 4, i, j, k) / depth);
+        else
+            in_front = false;
+    }
+    return in_front && isfinite(v->lo) && isfinite(v->hi);
+}
+
+double vp_orbit_nearest(const double P[12], const int64_t n[3])
+{
+    struct vp_extent v = VP_EXTENT_NONE, w = VP_EXTENT_NONE;
+    vp_orbit_box(P, n, 0, n[2], &v, &w);
+    return fmax(w.lo, VP_ORBIT_NEAREST);
+}
+
+bool vp_orbit_upright(const double P[12], int64_t pixels, const int64_t n[3])
+{
+    const double f = 1 / vp_orbit_nearest(P, n), height = (double)(n[2] - 1);
+    return fabs(P[2]) * height * f <= VP_ORBIT_SAME && fabs(P[10]) * height * f * (double)pixels <= VP_ORBIT_SAME;
+}
+
+bool vp_orbit_mirrored(const double P[12], int64_t sum, const int64_t n[3])
+{
+    const double m = (double)sum;
+    const double error = fabs(2 * P[4] - m * P[8]) * (double)n[0] + fabs(2 * P[5] - m * P[9]) * (double)n[1]
+                       + fabs(2 * P[7] + P[6] * (double)(n[2] - 1) - m * P[11]);
+    return error <= VP_ORBIT_SAME * vp_orbit_nearest(P, n);
 }

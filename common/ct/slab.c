@@ -101,15 +101,6 @@ static void keep_a_row(int64_t nv, int64_t *v0, int64_t *v1)
     }
 }
 
-static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, struct vp_err *err)
-{
-    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, false, &plan->v0, &plan->v1);
-    keep_a_row(j->nv, &plan->v0, &plan->v1);
-    plan->z_step = 1;
-    return vp_backproject_plan(j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, plan->kernel,
-                               sizeof plan->kernel, &plan->host, err);
-}
-
 static double *matrices(const struct vp_bp_job *job, struct vp_err *err)
 {
     double *P = vp_alloc_raw((size_t)job->n_views, 12 * sizeof *P, "the matrices", err);
@@ -202,10 +193,12 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
 
 int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err)
 {
-    memset(plan, 0, sizeof *plan);
-    if (kind->on_host)
-        return plan_on_host(job, plan, err);
     struct layout l;
+    if (kind->on_host) {
+        const int rc = vp_backproject_plan(job, plan, err);
+        keep_a_row(job->nv, &plan->v0, &plan->v1);
+        return rc;
+    }
     const int rc = lay_out(kind, job, &l, err);
     free(l.P);
     *plan = l.out;
@@ -364,14 +357,6 @@ static int open_on_device(struct vp_slab *s, struct vp_err *err)
     return 0;
 }
 
-static int open_on_host(struct vp_slab *s, struct vp_err *err)
-{
-    const struct vp_bp_job *j = &s->job;
-    assert(!j->filter && !j->mirrored);
-    return vp_backproject_open(&s->host, j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, j->threads, NULL,
-                               err);
-}
-
 int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err)
 {
     struct vp_slab *s = vp_alloc(1, sizeof *s, "the slab", err);
@@ -380,7 +365,8 @@ int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct 
         return -1;
     s->kind = kind;
     s->job = *job;
-    if (kind->on_host ? open_on_host(s, err) : open_on_device(s, err)) {
+    assert(!kind->on_host || (!job->filter && !job->mirrored));
+    if (kind->on_host ? vp_backproject_open(&s->host, job, NULL, err) : open_on_device(s, err)) {
         vp_slab_close(s);
         return -1;
     }
@@ -557,7 +543,9 @@ static int flush_on_device(struct vp_slab *s, struct vp_err *err)
 
 int vp_slab_flush(struct vp_slab *s, struct vp_err *err)
 {
-    if (s->kind->on_host ? vp_backproject_flush(s->host, err) : flush_on_device(s, err))
+    if (s->kind->on_host)
+        vp_backproject_flush(s->host);
+    else if (flush_on_device(s, err))
         return -1;
     s->adding = false;
     s->holds = true;
