@@ -33,11 +33,6 @@ enum {
 #define LANE_NUMBERS {0, 1, 2, 3}
 #endif
 
-INLINE vf load(const float *p)
-{
-    return *(const vf_u *)p;
-}
-
 INLINE void store(float *p, vf x)
 {
     *(vf_u *)p = x;
@@ -62,10 +57,10 @@ INLINE vlong round_vector(vdouble x)
     return (vlong)(x + shift) - (vlong)shift;
 }
 
-/* Largest integer not above x, for -1 < x < 2^31. */
-INLINE vdouble floor_vector(vdouble x)
+/* Largest integer not above x, for -least <= x < 2^31 - least. */
+INLINE vint_half floor_int(vdouble x, int least)
 {
-    return __builtin_convertvector(__builtin_convertvector(x + 1, vint_half), vdouble) - 1;
+    return __builtin_convertvector(x + least, vint_half) - least;
 }
 
 /* --- transposition -------------------------------------------------------------------------------------- */
@@ -79,10 +74,10 @@ INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_vi
         return x;
     const float *q = proj + (view->flip ? b->rows - 1 - m : m) * b->nu + u;
     if (u + LANES <= b->nu)
-        return load(q);
+        return vf_at(q);
     float part[LANES] = {0};
     memcpy(part, q, (size_t)(b->nu - u) * sizeof *part);
-    return load(part);
+    return vf_at(part);
 }
 
 /* The same at row m of the frame as stored: refined, mirrored. */
@@ -142,9 +137,7 @@ struct columns {
 };
 
 /* A group's walk through a tile: back and forth along the axis along which u changes less, so that columns
- * that follow each other use the same lines. */
-
-/* Position n of the walk, as the column's place in the tile. */
+ * that follow each other use the same lines. Position n of it, as the column's place in the tile. */
 INLINE int walk_place(bool inner_y, int n)
 {
     const int outer = n / TILE, inner = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
@@ -160,10 +153,9 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
         place[p] = p;
     const int inner = inner_y ? 1 : 0;
     for (int n = 0; n < COLUMNS; n += PLACES) {
-        const int outer = n / TILE, from = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
-        const double i = (double)(i0 + (inner_y ? outer : from));
-        const double j = (double)(j0 + (inner_y ? from : outer));
-        const vdouble along = outer & 1 ? -place : place;
+        const int at = walk_place(inner_y, n);
+        const double i = (double)(i0 + at % TILE), j = (double)(j0 + at / TILE);
+        const vdouble along = n / TILE & 1 ? -place : place;
         const vdouble w = along * P[8 + inner] + (P[8] * i + P[9] * j + P[11]);
         const vlong in_front = w > VP_ORBIT_NEAREST;
         const vdouble f = 1 / select(in_front, w, none + 1), dv = P[6] * f;
@@ -171,7 +163,7 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
         const vlong hit = in_front & (u_all > -1) & (u_all < (double)b->lines);
         const vdouble u = select(hit, u_all, none);
         const vdouble v = select(hit, (along * P[4 + inner] + (P[4] * i + P[5] * j + P[7])) * f, none);
-        const vint_half left = __builtin_convertvector(u + 1, vint_half) - 1; /* floor */
+        const vint_half left = floor_int(u, 1);
         const vdouble a = u - __builtin_convertvector(left, vdouble);
         const vlong right = a > 0.5;
         const vdouble big = select(right, a, 1 - a);
@@ -236,13 +228,13 @@ INLINE void add_to_voxels(const struct unit *u, vf sum[2][VECTORS], int halves, 
     for (int b = 0; b < count; b++)
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)
-            store(u->half[h] + LANES * b, load(u->half[h] + LANES * b) + sum[h][b] * scale);
+            store(u->half[h] + LANES * b, vf_at(u->half[h] + LANES * b) + sum[h][b] * scale);
 }
 
 /* The two lines interpolated, LANES rows from p on. Without the nearer line's weight. */
 INLINE vf lerp_lines(const float *p, ptrdiff_t other, float ratio)
 {
-    return load(p) + ratio * load(p + other);
+    return vf_at(p) + ratio * vf_at(p + other);
 }
 
 #if HAVE_PERMUTE
@@ -417,9 +409,9 @@ INLINE void march_unit(const struct unit *u, int halves, int first, int count)
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
                 const float *q = (const float *)view[s].line[h] + view[s].offset[b];
-                sum[h][b] += before * load(q);
-                sum[h][b] += at * load(q + 1);
-                sum[h][b] += after * load(q + 2);
+                sum[h][b] += before * vf_at(q);
+                sum[h][b] += at * vf_at(q + 1);
+                sum[h][b] += after * vf_at(q + 2);
             }
         }
     }
@@ -611,12 +603,6 @@ INLINE vdouble select_max(vdouble a, vdouble b)
     return select(a > b, a, b);
 }
 
-/* Floors; x >= -1024, and fits an int. */
-INLINE vint_half floor_int(vdouble x)
-{
-    return __builtin_convertvector(x + 1024, vint_half) - 1024;
-}
-
 INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct sight *out)
 {
     for (int p = 0; p < PARTS; p++) {
@@ -640,11 +626,11 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
         const vlong in_front = select_min(a->w[p], z->w[p]) > VP_ORBIT_NEAREST;
         const vlong behind = select_max(a->w[p], z->w[p]) <= VP_ORBIT_NEAREST;
         const vlong misses = (u1 <= before) | (u0 >= after_lines) | (v1 <= before) | (v0 >= after_rows);
-        const vint_half row = floor_int(select_min(select_max(v0, none - 64), after_rows));
+        const vint_half row = floor_int(select_min(select_max(v0, none - 64), after_rows), 1024);
         const vdouble row_d = __builtin_convertvector(row, vdouble);
         const vlong windowed = in_front & (v1 - row_d < WINDOW - 1) & (v0 >= row_d);
-        const vint_half line = floor_int(select_min(select_max(u0, before), after_lines));
-        const vint_half last = floor_int(select_min(select_max(u1, before), after_lines - 1)) + 1;
+        const vint_half line = floor_int(select_min(select_max(u0, before), after_lines), 1024);
+        const vint_half last = floor_int(select_min(select_max(u1, before), after_lines - 1), 1024) + 1;
         const vdouble line_d = __builtin_convertvector(line, vdouble);
         const vint_half pair = __builtin_convertvector((u0 >= line_d) & (u1 <= line_d + 1), vint_half);
         const vint_half seen = ~__builtin_convertvector(behind | (in_front & misses), vint_half);
@@ -708,14 +694,14 @@ INLINE vf windowed_voxels(const struct general_block *g, int s, const float *lin
     const float *p = line0 + g->line[s] * pitch + g->row[s];
     vf x, y; /* interpolated along u, at a voxel's row and at the next */
     if (g->kind[s] == PAIR) {
-        const vf a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
+        const vf a = vf_at(p), b = vf_at(p + LANES), c = vf_at(p + pitch), e = vf_at(p + pitch + LANES);
         const vf x0 = shuffle(a, b, (vi)index), y0 = shuffle(a, b, (vi)next);
         x = x0 + u * (shuffle(c, e, (vi)index) - x0);
         y = y0 + u * (shuffle(c, e, (vi)next) - y0);
     } else {
         x = y = (vf){};
         for (int line = g->line[s]; line <= g->last[s]; line++, p += pitch) {
-            const vf a = load(p), b = load(p + LANES);
+            const vf a = vf_at(p), b = vf_at(p + LANES);
             const vf hat = 1 - (vf)((vi)u & 0x7fffffff);
             const vf weight = (vf)((vi)hat & (hat > 0));
             x += weight * shuffle(a, b, (vi)index);
@@ -756,9 +742,9 @@ static void general_column(const struct vp_backproject *b, const struct general_
                 P[c] = g->P[c][s / PLACES][s % PLACES];
             float one[LANES] = {0};
             single_voxels(b, g->line0[s], P, i, j, k0 + l, one);
-            sum += load(one);
+            sum += vf_at(one);
         }
-        store(out + l, load(out + l) + sum);
+        store(out + l, vf_at(out + l) + sum);
         at = next;
     }
 }
@@ -835,7 +821,8 @@ INLINE void find_neighbours(const struct vp_backproject *b, const double P[3][3]
         const vdouble v_all = (x * P[1][0] + (P[1][0] * i + P[1][1] * j + P[1][2])) * f;
         const vlong hit = in_front & (u_all > -1) & (u_all < lines) & (v_all > -1) & (v_all < rows);
         const vdouble u = select(hit, u_all, none), v = select(hit, v_all, none);
-        const vdouble line = floor_vector(u), row = floor_vector(v), a = u - line, c = v - row;
+        const vdouble line = __builtin_convertvector(floor_int(u, 1), vdouble), a = u - line;
+        const vdouble row = __builtin_convertvector(floor_int(v, 1), vdouble), c = v - row;
         const vdouble zeros = none + (row0 - 2); /* before line 0 */
         *(vlong *)&out->offset[n] = round_vector(select(hit, line * pitch + row, zeros));
         out->across[n / PLACES] = interleave(a, a);
@@ -864,8 +851,8 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
                     at.far[n] = *(const pair_u *)(q + b->pitch);
                 }
                 for (int m = 0; m < COLUMNS / PLACES; m++) {
-                    const vf near = load((const float *)(at.near + m * PLACES));
-                    const vf far = load((const float *)(at.far + m * PLACES));
+                    const vf near = vf_at((const float *)(at.near + m * PLACES));
+                    const vf far = vf_at((const float *)(at.far + m * PLACES));
                     sum[m] += (near + at.across[m] * (far - near)) * at.along[m];
                 }
             }
