@@ -351,25 +351,27 @@ static void process_batch(struct vp_backproject *b)
     b->pending = false;
 }
 
-int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
+int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj,
                        struct vp_err *err)
 {
     if (first < b->next_view || n < 0 || first > b->n_views - n)
         return vp_fail(err, VP_ERUN, "views %lld to %lld out of order, or not of %lld", (long long)first,
                        (long long)(first + n), (long long)b->n_views);
     enum { STRIP = 64 };
-    const int64_t strips = vp_div_up(b->lines, STRIP);
+    const int64_t strips = vp_div_up(b->lines, STRIP), size = (v1 - v0) * b->nu;
+    b->v0 = v0;
+    b->v1 = v1;
     for (int64_t s = first; s < first + n;) {
         const int64_t batch = s / b->batch * b->batch, end = vp_min64(batch + b->batch, first + n);
         if (batch != b->batch_first)
             process_batch(b);
         b->batch_first = batch;
-        const bool worth = (end - s) * b->nu * b->nv >= WORTH_THREADS;
+        const bool worth = (end - s) * size >= WORTH_THREADS;
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4) if (worth)
         for (int64_t item = 0; item < (end - s) * strips; item++) {
             const int64_t view = s + item / strips, l0 = item % strips * STRIP;
-            b->isa->transpose(b, (int)(view - batch), &b->views[view], proj + (view - first) * b->nu * b->nv,
-                              l0, vp_min64(l0 + STRIP, b->lines));
+            b->isa->transpose(b, (int)(view - batch), &b->views[view], proj + (view - first) * size, l0,
+                              vp_min64(l0 + STRIP, b->lines));
         }
         for (; s < end; s++)
             b->present[s - batch] = true;

@@ -54,9 +54,10 @@ int vp_backproject_open(struct vp_backproject **b, const struct vp_bp_job *job, 
 const char *vp_backproject_describe(const struct vp_backproject *b);
 /* The same as plan->kernel, the rows, and the memory that vp_backproject_open would take. */
 int vp_backproject_plan(const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
-/* n filtered views starting with view `first` (each nv x nu, row major). Calls come in increasing order of
- * views; gaps are allowed (--views). After flush any view may begin: what comes is added to what there is. */
-int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, const float *proj,
+/* n filtered views starting with view `first`, rows [v0, v1) of each (at least those that the slab needs), row major.
+ * Calls come in increasing order of views; gaps are allowed (--views). After flush any view may begin: what comes is
+ * added to what there is. */
+int vp_backproject_add(struct vp_backproject *b, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj,
                        struct vp_err *err);
 /* Rows of the detector that slab [z0, z1), and if `mirrored` its mirror image, needs in any view, with the
  * interpolation margin: [*v0, *v1). */

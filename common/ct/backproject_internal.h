@@ -62,6 +62,7 @@ struct vp_backproject {
     int refine;             /* 1 or 2 */
     int64_t mirror_sum;
     int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
+    int64_t v0, v1;         /* rows of the views that are handed over */
 
     int64_t row0, row1;     /* stored rows */
     int64_t pitch;          /* floats from line to line */
@@ -91,7 +92,7 @@ static inline float *vp_bp_line0(const struct vp_backproject *b, int slot)
 struct vp_bp_isa {
     const char *name;
     bool want_refine;   /* its best kernel is for about one row a voxel */
-    /* Lines [l0, l1) of a view (nv x nu as the caller has it) into a slot. */
+    /* Lines [l0, l1) of a view (rows [v0, v1) of it, as the caller has them) into a slot. */
     void (*transpose)(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
                       const float *proj,
                       int64_t l0, int64_t l1);

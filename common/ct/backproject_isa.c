@@ -65,14 +65,14 @@ INLINE vint_half floor_int(vdouble x, int least)
 
 /* --- transposition -------------------------------------------------------------------------------------- */
 
-/* LANES detector columns from u on under row m of the lines' frame (not refined); zero outside the detector. */
+/* LANES detector columns from u on under row m of the lines' frame (not refined); zero where the view has no rows. */
 INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
                                const float *proj, int64_t m, int64_t u)
 {
-    vf x = {};
-    if (m < 0 || m >= b->rows)
-        return x;
-    const float *q = proj + (view->flip ? b->rows - 1 - m : m) * b->nu + u;
+    const int64_t v = view->flip ? b->rows - 1 - m : m;
+    if (v < b->v0 || v >= b->v1)
+        return (vf){};
+    const float *q = proj + (v - b->v0) * b->nu + u;
     if (u + LANES <= b->nu)
         return vf_at(q);
     float part[LANES] = {0};
@@ -100,9 +100,12 @@ static void transpose_view(const struct vp_backproject *b, int slot, const struc
 {
     float *const line0 = vp_bp_line0(b, slot);
     if (b->swap) {
+        const size_t bytes = (size_t)(b->row1 - b->row0) * sizeof *proj;
         for (int64_t l = l0; l < l1; l++)
-            memcpy(line0 + l * b->pitch + b->row0, proj + l * b->nu + b->row0,
-                   (size_t)(b->row1 - b->row0) * sizeof *proj);
+            if (l >= b->v0 && l < b->v1)
+                memcpy(line0 + l * b->pitch + b->row0, proj + (l - b->v0) * b->nu + b->row0, bytes);
+            else
+                memset(line0 + l * b->pitch + b->row0, 0, bytes);
         return;
     }
     for (int mirror = 0; mirror <= b->mirror; mirror++)

@@ -145,7 +145,7 @@ static void free_outputs(struct stages *w)
 /* Rows that a slot of views has room for: those of the pass, or all if others follow, which may need more. */
 static int64_t rows_of_slot(const struct stages *w)
 {
-    return on_host(w) || w->p->passes > 1 || w->p->made > 0 ? w->r->nv : w->v1 - w->v0;
+    return w->p->passes > 1 || w->p->made > 0 ? w->r->nv : w->v1 - w->v0;
 }
 
 /* A thread at one end of a ring. */
@@ -264,22 +264,11 @@ static float *prepare(struct stages *w, int64_t first, int n, float *p, float *q
     return q;
 }
 
-/* On the host whole views are wanted. The rows that were not read hold anything: nothing is taken from them. */
-static void spread(const struct stages *w, int n, float *q)
-{
-    const int64_t rows = w->v1 - w->v0, nu = w->r->nu, nv = w->r->nv;
-    if (on_host(w) && rows < nv)
-        for (int64_t i = n - 1; i >= 0; i--)
-            memmove(q + (i * nv + w->v0) * nu, q + i * rows * nu, (size_t)(rows * nu) * sizeof *q);
-}
-
 /* To the devices, of which each takes what is of its subset. */
 static int hand_over(struct stages *w, uint64_t *ticket, int64_t first, int64_t n, const float *p, struct vp_err *err)
 {
     const double t = vp_now();
-    const bool whole = on_host(w);
-    const struct vp_projections views = {.first = first, .n = n, .v0 = whole ? 0 : w->v0,
-                                         .v1 = whole ? w->r->nv : w->v1, .samples = p};
+    const struct vp_projections views = {.first = first, .n = n, .v0 = w->v0, .v1 = w->v1, .samples = p};
     if (vp_adjoint(&views, &w->volume, VP_WEIGHT_FDK, ticket, err))
         return -1;
     lap(w, "backproject", t);
@@ -295,9 +284,8 @@ static int add(struct stages *w, struct batch *at, float *wide, struct vp_err *e
     const size_t rows = (size_t)(w->v1 - w->v0), in = rows * (size_t)w->need.width;
     const size_t out = rows * (size_t)(w->p->filter_device ? w->r->in_nu : w->r->nu);
     float *p = at->in;
-    float *a = prepare(w, at->first, n, p, wide ? wide : p);
+    const float *a = prepare(w, at->first, n, p, wide ? wide : p);
 
-    spread(w, n, a);
     if (!partner)
         return hand_over(w, at->ticket, at->first, n, a, err);
     p += (size_t)n * in;

@@ -496,9 +496,9 @@ int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t
                 uint64_t *ticket, struct vp_err *err)
 {
     *ticket = 0;
-    if (s->kind->on_host) { /* whole views: the caller spreads what it has of one */
+    if (s->kind->on_host) {
         s->adding = true;
-        return vp_backproject_add(s->host, first, n, proj, err);
+        return vp_backproject_add(s->host, first, n, v0, v1, proj, err);
     }
     const int64_t half = s->l.plan.views_per_orbit == 2 ? s->l.plan.orbits : s->job.n_views;
     if (v0 > s->l.out.v0 || v1 < s->l.out.v1)

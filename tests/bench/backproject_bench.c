@@ -138,7 +138,7 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
         if (vp_backproject_open(&b, &job, isa, &err))
             die(&err);
         const double start = vp_now();
-        if (vp_backproject_add(b, 0, n_views, proj, &err))
+        if (vp_backproject_add(b, 0, n_views, 0, n, proj, &err))
             die(&err);
         vp_backproject_flush(b);
         r.seconds = fmin(r.seconds, vp_now() - start);

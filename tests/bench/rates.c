@@ -182,7 +182,7 @@ static void measure_ct(void)
         if (vp_backproject_open(&b, &job, NULL, &err))
             die(err.msg);
         const double t = vp_now();
-        if (vp_backproject_add(b, 0, VIEWS, out, &err))
+        if (vp_backproject_add(b, 0, VIEWS, 0, N, out, &err))
             die(err.msg);
         vp_backproject_flush(b);
         back[i] = vp_now() - t;

@@ -113,7 +113,7 @@ static float *reconstruct(const struct scan *s, const struct vp_view *views, con
     }
     for (int64_t k = 0; k < s->n_views; k += chunk) {
         const int64_t n = k + chunk < s->n_views ? chunk : s->n_views - k;
-        CHECK_INT(vp_backproject_add(b, k, n, proj + k * s->nu * s->nv, &err), 0);
+        CHECK_INT(vp_backproject_add(b, k, n, 0, s->nv, proj + k * s->nu * s->nv, &err), 0);
     }
     vp_backproject_flush(b);
     if (text)
@@ -336,11 +336,11 @@ static void check_gaps(void)
         struct vp_bp_job job = job_of(&s, views, 0, s.grid.n[2], 2);
         job.n_views = 100;
         CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 5, 4, proj + 5 * view, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 30, 1, proj + 30 * view, &err), 0);
+        CHECK_INT(vp_backproject_add(b, 5, 4, 0, s.nv, proj + 5 * view, &err), 0);
+        CHECK_INT(vp_backproject_add(b, 30, 1, 0, s.nv, proj + 30 * view, &err), 0);
         for (int64_t k = 70; k < 100; k += way ? 30 : 1)
-            CHECK_INT(vp_backproject_add(b, k, way ? 30 : 1, proj + k * view, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 99, 1, proj, &err), -1); /* out of order */
+            CHECK_INT(vp_backproject_add(b, k, way ? 30 : 1, 0, s.nv, proj + k * view, &err), 0);
+        CHECK_INT(vp_backproject_add(b, 99, 1, 0, s.nv, proj, &err), -1); /* out of order */
         vp_backproject_flush(b);
         for (int64_t z = 0; z < s.grid.n[2]; z++)
             vp_backproject_slices(b, z, 1, out[way] + z * slice);
@@ -376,6 +376,24 @@ static void check_rows(void)
                     proj[(k * s->nv + v) * s->nu + u] = NAN;
         float *got = reconstruct(s, views, proj, z0, z1, 1, 16, NULL, NULL);
         CHECK(!memcmp(want, got, (size_t)((z1 - z0) * slice) * sizeof *got));
+        /* nor need they be there */
+        if (v1 > v0) {
+            struct vp_backproject *b;
+            struct vp_err err = VP_ERR_INIT;
+            const struct vp_bp_job job = job_of(s, views, z0, z1, 1);
+            CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
+            for (int64_t k = 0; k < s->n_views; k++) {
+                const size_t size = (size_t)((v1 - v0) * s->nu) * sizeof(float);
+                float *rows = malloc(size);
+                memcpy(rows, proj + (k * s->nv + v0) * s->nu, size);
+                CHECK_INT(vp_backproject_add(b, k, 1, v0, v1, rows, &err), 0);
+                free(rows);
+            }
+            vp_backproject_flush(b);
+            vp_backproject_slices(b, z0, z1 - z0, got);
+            vp_backproject_close(b);
+            CHECK(!memcmp(want, got, (size_t)((z1 - z0) * slice) * sizeof *got));
+        }
         free(want);
         free(got);
         free(views);

@@ -335,7 +335,7 @@ static void make_slices(struct vp_devbp *b, const bool *seen, int64_t z0, int64_
     EXPECT(!vp_backproject_open(&bp, &job, NULL, &err));
     for (int64_t k = 0; k < p->n_views; k++)
         if (seen[k])
-            EXPECT(!vp_backproject_add(bp, k, 1, b->views + k * p->nu * p->nv, &err));
+            EXPECT(!vp_backproject_add(bp, k, 1, 0, p->nv, b->views + k * p->nu * p->nv, &err));
     vp_backproject_flush(bp);
     for (int64_t z = z0; z < z1; z++)
         vp_backproject_slices(bp, z, 1, slice_of(b, z, &run));
