@@ -87,15 +87,6 @@ static bool mirrored(const struct vp_backproject *b, int64_t *sum)
     return true;
 }
 
-static void swap_rows(double P[12])
-{
-    for (int i = 0; i < 4; i++) {
-        const double t = P[i];
-        P[i] = P[4 + i];
-        P[4 + i] = t;
-    }
-}
-
 /* Which kernels, and the views' matrices in the frame of the lines. */
 static void plan_views(struct vp_backproject *b)
 {
@@ -120,7 +111,11 @@ static void plan_views(struct vp_backproject *b)
             b->lines = b->nv;
             b->rows = b->nu;
             for (int64_t s = 0; s < b->n_views; s++)
-                swap_rows(b->views[s].P);
+                for (double *P = b->views[s].P, *end = P + 4; P < end; P++) {
+                    const double u = P[0];
+                    P[0] = P[4];
+                    P[4] = u;
+                }
         }
         return;
     }

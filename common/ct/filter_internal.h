@@ -6,8 +6,6 @@
 #include "base/fft.h"
 #include "ct/filter.h"
 
-static const double PI = 3.14159265358979323846;
-
 /* ---- the inner part: convolution of many detector rows with one even kernel ---- */
 
 struct vp_filter;

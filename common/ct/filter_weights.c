@@ -19,19 +19,19 @@ static double square(double x) { return x * x; }
 /* Position of the view in the arc, radians from its start. */
 static double arc_position(double angle, const struct vp_scan *scan)
 {
-    double b = fmod(angle - scan->start, 2 * PI);
+    double b = fmod(angle - scan->start, 2 * M_PI);
 
     if (b < 0)
-        b += 2 * PI;
+        b += 2 * M_PI;
     if (b > scan->arc)                 /* in the gap by rounding: to the nearer end */
-        b = b - scan->arc < 2 * PI - b ? scan->arc : 0;
+        b = b - scan->arc < 2 * M_PI - b ? scan->arc : 0;
     return b;
 }
 
 /* Rises from 0 to 1 as t does. */
 static double smooth_step(double t)
 {
-    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(PI / 2 * t));
+    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(M_PI / 2 * t));
 }
 
 /* The weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the other
@@ -40,18 +40,18 @@ static double smooth_step(double t)
 static double shared(double from, double common, double slope)
 {
     if (common <= slope)
-        return square(sin(PI / 2 * from / common));
+        return square(sin(M_PI / 2 * from / common));
     return 0.5 * (smooth_step(from / slope) + smooth_step((from - common) / slope + 1));
 }
 
 /* Slopes are as long as Parker's are for the shortest arc that this fan allows, or 30 degrees. */
 static double parker(double b, double g, const struct vp_scan *scan)
 {
-    const double d = (scan->arc - PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), PI / 6);
+    const double d = (scan->arc - M_PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), M_PI / 6);
 
     if (b < 2 * (d - g))
         return shared(b, 2 * (d - g), slope);
-    if (b > PI - 2 * g && d + g > 0)
+    if (b > M_PI - 2 * g && d + g > 0)
         return shared(scan->arc - b, 2 * (d + g), slope);
     return 1;
 }
@@ -59,16 +59,16 @@ static double parker(double b, double g, const struct vp_scan *scan)
 /* For an arc that Parker's weights do not fit: smooth over the ends, shared by what was measured twice. */
 static double shared_smoothly(double b, double g, const struct vp_scan *scan)
 {
-    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - PI) / 2 + fan;
-    double other = b + PI + 2 * g;
+    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - M_PI) / 2 + fan;
+    double other = b + M_PI + 2 * g;
 
-    if (other >= 2 * PI)
-        other -= 2 * PI;
+    if (other >= 2 * M_PI)
+        other -= 2 * M_PI;
     if (other > scan->arc || ramp <= 0)
         return 1;
     const double end_b = fmin(b, scan->arc - b), end_o = fmin(other, scan->arc - other);
-    const double cb = end_b < ramp ? square(sin(PI / 2 * end_b / ramp)) : 1;
-    const double co = end_o < ramp ? square(sin(PI / 2 * end_o / ramp)) : 1;
+    const double cb = end_b < ramp ? square(sin(M_PI / 2 * end_b / ramp)) : 1;
+    const double co = end_o < ramp ? square(sin(M_PI / 2 * end_o / ramp)) : 1;
     return cb + co > 0 ? cb / (cb + co) : 0.5;
 }
 
@@ -82,7 +82,7 @@ static double wang(double g, double limit, double flat)
         return 0;
     if (flat > 0)
         return 0.5 * (1 + copysign(smooth_step((fabs(g) - flat) / (limit - flat)), g));
-    return 0.5 * (1 + sin(PI / 2 * g / limit));
+    return 0.5 * (1 + sin(M_PI / 2 * g / limit));
 }
 
 /* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
@@ -315,7 +315,7 @@ int vp_filter_fold(struct vp_filter *f, struct vp_err *err)
 int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth,
                    struct vp_err *err)
 {
-    const double degrees = 180 / PI, arc = scan->arc * degrees;
+    const double degrees = 180 / M_PI, arc = scan->arc * degrees;
     const double need = 180 + 2 * degrees * fmax(-scan->half_fan_lo, scan->half_fan_hi);
     const double step = arc / (double)(f->t.views > 1 ? f->t.views - 1 : 1);
     const bool is_short = scan->kind == VP_SCAN_SHORT;

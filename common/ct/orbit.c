@@ -28,14 +28,6 @@ struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int6
     };
 }
 
-static double w_min(const double P[12], const int64_t n[3])
-{
-    double w = P[11];
-    for (int a = 0; a < 3; a++)
-        w += fmin(0, P[8 + a] * (double)(n[a] - 1));
-    return w;
-}
-
 /* Largest error in pixels of describing the view by its column form. */
 static double column_error(const double P[12], const struct vp_column_view *c, bool flip_v, int64_t nv,
                            const int64_t n[3])
@@ -43,7 +35,7 @@ static double column_error(const double P[12], const struct vp_column_view *c, b
     const double sign = flip_v ? -1 : 1, shift = flip_v ? (double)(nv - 1) : 0;
     const double along_x = sign * P[4] + shift * P[8] - c->cv * P[8],
                  along_y = sign * P[5] + shift * P[9] - c->cv * P[9];
-    const double w = w_min(P, n), nz = (double)(n[2] - 1);
+    const double w = vp_orbit_nearest(P, n), nz = (double)(n[2] - 1);
     /* A depth that changes along k moves u and v by at most their distance from the origin of the detector.
      */
     const double reach = fabs(c->ux) * (double)n[0] + fabs(c->uy) * (double)n[1] + fabs(c->uc) + (double)nv;
@@ -55,16 +47,14 @@ static double column_error(const double P[12], const struct vp_column_view *c, b
 static void widen_to_corners(struct vp_orbit_shape *shape, const double P[12], const int64_t n[3])
 {
     for (int corner = 0; corner < 8; corner++) {
-        double image[3];
-        for (int r = 0; r < 3; r++) {
-            image[r] = P[4 * r + 3];
-            for (int a = 0; a < 3; a++)
-                image[r] += corner >> a & 1 ? P[4 * r + a] * (double)(n[a] - 1) : 0;
-        }
+        double at[3];
+        for (int a = 0; a < 3; a++)
+            at[a] = corner >> a & 1 ? (double)(n[a] - 1) : 0;
+        const double w = vp_orbit_dot(P + 8, at[0], at[1], at[2]);
         for (int r = 0; r < 2; r++) {
-            const double place = image[r] / image[2];
+            const double place = vp_orbit_dot(P + 4 * r, at[0], at[1], at[2]) / w;
             shape->reach = fmax(shape->reach, fabs(place));
-            shape->step = fmax(shape->step, fabs(P[4 * r + 2] - place * P[10]) / image[2]);
+            shape->step = fmax(shape->step, fabs(P[4 * r + 2] - place * P[10]) / w);
         }
     }
 }
@@ -90,7 +80,7 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
                                    .s_min = HUGE_VAL};
     shape.flip_v = n_views > 0 && P[6] < 0;
     for (int64_t s = 0; s < n_views; s++) {
-        const double *p = P + 12 * s, w = w_min(p, n);
+        const double *p = P + 12 * s, w = vp_orbit_nearest(p, n);
         if (!(w > VP_ORBIT_NEAREST)) {
             shape.positive = shape.columns = false;
             break;

@@ -141,13 +141,11 @@ int vp_sharing_read(void *arg, int64_t first, int n, int64_t v0, int64_t v1, flo
 
 int vp_sharing_finish(struct vp_sharing *s, struct vp_err *err)
 {
-    const int rc = vp_ranks_wait(s->ranks, s->message[0], s->messages[0], err)
-                           || vp_ranks_wait(s->ranks, s->message[1], s->messages[1], err)
-                       ? -1
-                       : 0;
-    if (!rc)
-        s->messages[0] = s->messages[1] = 0;
-    return rc;
+    if (vp_ranks_wait(s->ranks, s->message[0], s->messages[0], err)
+        || vp_ranks_wait(s->ranks, s->message[1], s->messages[1], err))
+        return -1;
+    s->messages[0] = s->messages[1] = 0;
+    return 0;
 }
 
 void vp_sharing_free(struct vp_sharing *s, bool well)

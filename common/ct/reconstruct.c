@@ -180,23 +180,21 @@ static int read_run(struct stages *w, int64_t first, int n, float *to, struct vp
  * errors. */
 static int read_batch(struct stages *w, int64_t first, int64_t end, int most, struct vp_err *err)
 {
-    const int64_t partner = w->p->partner;
-    const size_t view = (size_t)(w->need.width * (w->v1 - w->v0));
-    const uint64_t room = (partner ? 2 : 1) * (uint64_t)most * (uint64_t)(w->need.width * rows_of_slot(w));
-    const int slot = vp_ring_fill(&w->views), n = (int)(end - first);
+    const int64_t n = end - first, view = w->need.width * (w->v1 - w->v0);
+    const int slot = vp_ring_fill(&w->views), runs = w->p->partner ? 2 : 1;
     if (slot < 0)
         return 0;
     if (w->r->ranks && vp_ranks_check(w->r->ranks, err))
         return -1;
     struct batch *const b = &w->batch[slot];
-    if (take(w, &b->in, room, "the projections", err))
+    if (take(w, &b->in, (uint64_t)(runs * most * w->need.width * rows_of_slot(w)), "the projections", err))
         return -1;
     const double t = vp_now();
     b->first = first;
-    b->n = n;
-    if (read_run(w, first, n, b->in, err)
-        || (partner && read_run(w, first + partner, n, b->in + (size_t)n * view, err)))
-        return -1;
+    b->n = (int)n;
+    for (int i = 0; i < runs; i++)
+        if (read_run(w, first + i * w->p->partner, b->n, b->in + i * n * view, err))
+            return -1;
     w->last_view = lap(w, "read", t);
     if (w->first_view == 0)
         w->first_view = w->last_view;
@@ -246,7 +244,7 @@ static int stop_reading(struct stages *w, bool now, struct vp_err *err)
 /* ---- computing ---- */
 
 /* n views from `first`: normalise them, and filter them into q unless the devices do it. Where they are then. */
-static float *prepare(struct stages *w, int64_t first, int n, float *p, float *q)
+static const float *prepare(struct stages *w, int64_t first, int n, float *p, float *q)
 {
     const struct vp_reconstruct *r = w->r;
     double t = vp_now();
@@ -279,23 +277,21 @@ static int hand_over(struct stages *w, uint64_t *ticket, int64_t first, int64_t 
 /* What is in a slot; `wide`, if not NULL, is where the host filters to. */
 static int add(struct stages *w, struct batch *at, float *wide, struct vp_err *err)
 {
-    const int n = at->n;
-    const int64_t partner = w->p->partner;
-    const size_t rows = (size_t)(w->v1 - w->v0), in = rows * (size_t)w->need.width;
-    const size_t out = rows * (size_t)(w->p->filter_device ? w->r->in_nu : w->r->nu);
-    float *p = at->in;
-    const float *a = prepare(w, at->first, n, p, wide ? wide : p);
+    const int n = at->n, runs = w->p->partner ? 2 : 1;
+    const int64_t rows = w->v1 - w->v0, in = rows * w->need.width;
+    const int64_t out = rows * (w->p->filter_device ? w->r->in_nu : w->r->nu);
+    const int64_t step = w->p->partner ? w->together : n;
+    const float *ready[2];
 
-    if (!partner)
-        return hand_over(w, at->ticket, at->first, n, a, err);
-    p += (size_t)n * in;
-    const float *b = prepare(w, at->first + partner, n, p, wide ? wide + (size_t)n * out : p);
-    for (int64_t i = 0; i < n; i += w->together) {
-        const int64_t k = vp_min64(w->together, n - i), first = at->first + i;
-        if (hand_over(w, at->ticket, first, k, a + (size_t)i * out, err)
-            || hand_over(w, at->ticket, first + partner, k, b + (size_t)i * out, err))
-            return -1;
+    for (int i = 0; i < runs; i++) {
+        float *const p = at->in + i * n * in;
+        ready[i] = prepare(w, at->first + i * w->p->partner, n, p, wide ? wide + i * n * out : p);
     }
+    for (int64_t k = 0; k < n; k += step)
+        for (int i = 0; i < runs; i++)
+            if (hand_over(w, at->ticket, at->first + k + i * w->p->partner, vp_min64(step, n - k), ready[i] + k * out,
+                          err))
+                return -1;
     return 0;
 }
 

@@ -28,10 +28,9 @@
 enum {
     PARTS = VP_SLAB_PARTS,
     IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do, */
-    FIRST_RUN = 8   /* and at the beginning: such a run only writes the volume */
+    FIRST_RUN = 8,  /* and at the beginning: such a run only writes the volume */
+    MOST_PIECE = 64 /* views a piece */
 };
-
-enum { MOST_PIECE = 64 }; /* views a piece */
 static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
 static const uint64_t RUN_BYTES = (uint64_t)2 << 30;  /* raw views of a run, at most */
 static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* of the ring; orbits that wait are as many */
@@ -220,10 +219,9 @@ static int clock_start(struct vp_slab *s, enum work work, struct vp_err *err)
     }
     struct span *t = &c->span[c->n++];
     *t = (struct span){.from = NULL};
-    return s->kind->event(s->job.device, false, &t->from, err) || s->kind->event(s->job.device, false, &t->to, err)
-                   || s->kind->mark(s->work, t->from, err)
-               ? -1
-               : 0;
+    if (s->kind->event(s->job.device, false, &t->from, err) || s->kind->event(s->job.device, false, &t->to, err))
+        return -1;
+    return s->kind->mark(s->work, t->from, err);
 }
 
 static int clock_stop(struct vp_slab *s, enum work work, struct vp_err *err)
@@ -239,16 +237,6 @@ static double clock_seconds(const struct vp_slab *s, enum work work)
     for (int i = 0; i < c->n; i++)
         sum += s->kind->between(c->span[i].from, c->span[i].to);
     return sum;
-}
-
-static void clock_free(struct vp_slab *s, enum work work)
-{
-    const struct clock *c = &s->clock[work];
-    for (int i = 0; i < c->n; i++) {
-        s->kind->unevent(c->span[i].from);
-        s->kind->unevent(c->span[i].to);
-    }
-    free(c->span);
 }
 
 /* ---- life ---- */
@@ -271,8 +259,13 @@ static void close_on_device(struct vp_slab *s)
         k->unevent(s->ready[i]);
     k->unevent(s->copied);
     k->unevent(s->opened);
-    for (enum work i = 0; i < WORKS; i++)
-        clock_free(s, i);
+    for (const struct clock *c = s->clock; c < s->clock + WORKS; c++) {
+        for (int i = 0; i < c->n; i++) {
+            k->unevent(c->span[i].from);
+            k->unevent(c->span[i].to);
+        }
+        free(c->span);
+    }
     for (enum memory i = 0; i < MEMORIES; i++)
         if (s->memory[i])
             k->release(s->job.device, s->memory[i]);
@@ -303,10 +296,9 @@ static int make_queues(struct vp_slab *s, struct vp_err *err)
     for (int i = 0; i < PARTS; i++)
         if (k->event(device, true, &s->ready[i], err))
             return -1;
-    return k->event(device, true, &s->copied, err) || k->event(device, false, &s->opened, err)
-                   || k->mark(s->work, s->opened, err)
-               ? -1
-               : 0;
+    if (k->event(device, true, &s->copied, err) || k->event(device, false, &s->opened, err))
+        return -1;
+    return k->mark(s->work, s->opened, err);
 }
 
 /* Allocate what the layout says. */
@@ -326,11 +318,9 @@ static int fill(struct vp_slab *s, struct vp_err *err)
         if (bytes[i] && k->alloc(job->device, bytes[i], &memory[i], err))
             return -1;
     const struct vp_devbp_memory its = {memory[VOLUME], memory[PACKED], memory[FIXED]};
-    return k->backproject->open(&s->b, &l->problem, &its, s->work, err)
-                   || (job->filter
-                       && k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err))
-               ? -1
-               : 0;
+    if (k->backproject->open(&s->b, &l->problem, &its, s->work, err))
+        return -1;
+    return job->filter ? k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err) : 0;
 }
 
 /* An error for want of memory: what was wanted. */
@@ -452,11 +442,11 @@ static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t 
                             from = {(float *)(uintptr_t)proj + (s->l.out.v0 - v0) * s->job.in_nu, (v1 - v0) * row,
                                     (v1 - v0) * row * k};
     s->bytes_up += (uint64_t)(k * bytes);
-    return kind->after(s->up, p->consumed, err)
-                   || kind->copy(s->up, &to, &from, (const int64_t[3]){bytes, k, 1}, VP_UP, err)
-                   || kind->mark(s->up, p->uploaded, err) || kind->after(s->work, p->uploaded, err)
-               ? -1
-               : 0;
+    if (kind->after(s->up, p->consumed, err)
+        || kind->copy(s->up, &to, &from, (const int64_t[3]){bytes, k, 1}, VP_UP, err)
+        || kind->mark(s->up, p->uploaded, err))
+        return -1;
+    return kind->after(s->work, p->uploaded, err);
 }
 
 /* One piece: k views from `first`, all in the same half of the scan. */
