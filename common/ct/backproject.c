@@ -313,32 +313,23 @@ enum { WORTH_THREADS = 1 << 16 };
 
 /* --- views in ------------------------------------------------------------------------------------------- */
 
-/* Item `n` of the walk over all tiles: square after square, so that tiles close in time are close in space
- * and find the same lines in the cache. False where a square sticks out. */
-static bool tile_of_item(const struct vp_backproject *b, int64_t n, int64_t *tile)
-{
-    const int64_t square = n / (SQUARE * SQUARE), squares_x = vp_div_up(b->tiles_x, SQUARE);
-    const int64_t x = square % squares_x * SQUARE + n % SQUARE;
-    const int64_t y = square / squares_x * SQUARE + n / SQUARE % SQUARE;
-    *tile = y * b->tiles_x + x;
-    return x < b->tiles_x && *tile < b->tiles;
-}
-
 static void process_batch(struct vp_backproject *b)
 {
     if (!b->pending)
         return;
-    const int64_t squares = vp_div_up(b->tiles_x, SQUARE) * vp_div_up(b->tiles / b->tiles_x, SQUARE);
-    const int64_t items = squares * SQUARE * SQUARE;
+    /* square after square, so that tiles close in time are close in space and find the same lines in the cache */
+    const int64_t squares_x = vp_div_up(b->tiles_x, SQUARE);
+    const int64_t items = squares_x * vp_div_up(b->tiles / b->tiles_x, SQUARE) * SQUARE * SQUARE;
     /* few tiles (a tall thin volume): cut them along z so that all threads have work */
     const int64_t wanted = 8 * (int64_t)b->threads;
     const int64_t parts = b->tiles >= wanted ? 1 : vp_min64(b->n_segments, vp_div_up(wanted, b->tiles));
     const bool worth = b->tiles * b->tile_floats * b->batch >= WORTH_THREADS;
 #pragma omp parallel for num_threads(b->threads) schedule(dynamic, 4) if (worth)
     for (int64_t item = 0; item < items * parts; item++) {
-        const int64_t part = item / items;
-        int64_t tile;
-        if (tile_of_item(b, item % items, &tile))
+        const int64_t part = item / items, n = item % items, square = n / (SQUARE * SQUARE);
+        const int64_t x = square % squares_x * SQUARE + n % SQUARE;
+        const int64_t tile = (square / squares_x * SQUARE + n / SQUARE % SQUARE) * b->tiles_x + x;
+        if (x < b->tiles_x && tile < b->tiles) /* else the square sticks out there */
             b->isa->tile(b, tile, (int)(part * b->n_segments / parts),
                          (int)((part + 1) * b->n_segments / parts));
     }

@@ -259,13 +259,14 @@ INLINE int start_of(enum shape shape, int b)
     return shape == CHAIN ? b : shape == PAIRS ? b / 2 : 0;
 }
 
-/* Rows by which the base must precede the unit's first position, so that every vector's window begins
- * early enough: the largest of LANES (start - b dv), which is linear in dv. */
-INLINE double lead_of(enum shape shape, double dv)
+/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough: the
+ * largest of LANES (start - b step), which is linear in the step; both 2^-STEP_BITS. Rounded down, it still is enough. */
+INLINE int64_t lead_of(enum shape shape, int64_t step)
 {
-    const double lead = shape == CHAIN ? (VECTORS - 1) * LANES * (1 - dv)
-                      : shape == PAIRS ? LANES * (1 - 2 * dv) : -1;
-    return lead + 1.001 > 0 ? lead + 1.001 : 0; /* rounded down, it still is enough */
+    const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);
+    const int64_t lead = shape == CHAIN ? (VECTORS - 1) * LANES * (one - step) + spare
+                       : shape == PAIRS ? LANES * (one - 2 * step) + spare : 0;
+    return lead > 0 ? lead : 0;
 }
 
 /* Convex in dv, so it holds between two values where it holds. */
@@ -273,20 +274,13 @@ static bool shape_fits(enum shape shape, double dv)
 {
     if (shape == FREE)
         return (LANES - 1) * dv + 1.01 < WINDOW - 1;
+    const double lead = (double)lead_of(shape, (int64_t)(dv * 0x1p40)) * 0x1p-40;
     for (int b = 0; b < VECTORS; b++) {
-        const double last = lead_of(shape, dv) + 1.01 + (LANES * b + LANES - 1) * dv;
+        const double last = lead + 1.01 + (LANES * b + LANES - 1) * dv;
         if (!(last < LANES * start_of(shape, b) + WINDOW - 1))
             return false;
     }
     return true;
-}
-
-INLINE int64_t lead_rows(enum shape shape, int64_t step)
-{
-    const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);
-    const int64_t lead = shape == CHAIN ? (VECTORS - 1) * LANES * (one - step) + spare
-                       : shape == PAIRS ? LANES * (one - 2 * step) + spare : 0;
-    return lead > 0 ? lead >> STEP_BITS : 0;
 }
 
 INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, enum shape shape)
@@ -299,7 +293,7 @@ INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, 
         if (c->line[s][u->n] == MISS)
             continue;
         const struct beam beam = beam_of(u, s);
-        const int64_t lead = lead_rows(shape, beam.step), row = (beam.v >> 32) - lead;
+        const int64_t lead = lead_of(shape, beam.step) >> STEP_BITS, row = (beam.v >> 32) - lead;
         if (beyond_rows(c, row))
             continue;
         const int drop = STEP_BITS - LOOKUP_SHIFT;
@@ -353,22 +347,16 @@ INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, 
  * integer and t = f - 1/2 + (l - (LANES - 1) / 2) (dv - 1), f the fraction of the vector's middle; so it
  * takes its share of rows c + l - 1, c + l, c + l + 1 with weights max(0, -t), 1 - |t|, max(0, t): three
  * shifted loads, no lookup. */
-static bool march_fits(double lo, double hi)
-{
-    const double reach = 0.9999 / (LANES - 1);
-    return lo >= 1 - reach && hi <= 1 + reach;
-}
-
-enum { MARCH_ROWS = (VECTORS - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 };
+#define MARCH_REACH (0.9999 / (LANES - 1)) /* from one row */
+/* Vectors of rows that `count` vectors of voxels meet. */
+#define MARCH_ROWS(count) ((((count) - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 + LANES - 1) / LANES)
 
 INLINE void march_unit(const struct unit *u, int halves, int first, int count)
 {
     const struct columns *c = u->c;
-    enum { LINE = (MARCH_ROWS + LANES - 1) / LANES };
-    const int rows = (count - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2;
-    const int vectors = (rows + LANES - 1) / LANES;
+    const int vectors = MARCH_ROWS(count);
     struct {
-        vf line[2][LINE];
+        vf line[2][MARCH_ROWS(VECTORS)];
         float start[VECTORS], slope, weight;
         int32_t offset[VECTORS];
     } view[GROUP];
@@ -482,7 +470,7 @@ KERNELS(march, march_unit)
 static const struct kernels *pick_kernels(double lo, double hi)
 {
 #if LANES < 16
-    if (march_fits(lo, hi))
+    if (lo >= 1 - MARCH_REACH && hi <= 1 + MARCH_REACH)
         return &march;
 #endif
 #if HAVE_PERMUTE

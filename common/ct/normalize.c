@@ -309,15 +309,6 @@ static void despiked_band(const struct vp_normalize *n, const struct page *p, in
     pthread_mutex_unlock(&n->lock[mine]);
 }
 
-static void fill_page(const struct vp_normalize *n, const struct page *p, int64_t bad)
-{
-    if (bad && !p->sinogram)
-        fill_dead(n, p->out);
-    if (bad && (p->sinogram || bad > n->n_dead))
-        for (int64_t r = 0; r < p->rows; r++)
-            fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
-}
-
 static void report(struct vp_normalize_report *to, const struct vp_normalize_report *f)
 {
     #pragma omp atomic
@@ -345,7 +336,11 @@ static void normalize_page(const struct vp_normalize *n, const struct page *p, b
         band(n, p, r, vp_min64(r + height, p->rows), &one);
         report(&f, &one);
     }
-    fill_page(n, p, f.dead);
+    if (f.dead && !p->sinogram)
+        fill_dead(n, p->out);
+    if (f.dead && (p->sinogram || f.dead > n->n_dead))
+        for (int64_t r = 0; r < p->rows; r++)
+            fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
     if (rep)
         report(rep, &f);
 }
