@@ -95,9 +95,9 @@ INLINE float minus_log(float x)
 }
 
 /* p = -ln(max(t, floor)); NaN stays. Returns how many were raised to the floor. */
-CLONES static int64_t logarithm(float *restrict p, const float *restrict t, float floor, int64_t n)
+CLONES static int logarithm(float *restrict p, const float *restrict t, float floor, int64_t n)
 {
-    int64_t raised = 0;
+    int raised = 0;
 
     for (int64_t i = 0; i < n; i++) {
         /* selected by bits, not by ?:, which would keep the loop from being vectorised */
@@ -248,8 +248,9 @@ static int transmit_block(const struct vp_normalize *n, const struct page *p, in
     const int set = n->sets ? flat_of(n, (double)view, &w) : 0;
     const float *range = n->sets && w == 0 ? n->range[set] + at : between;
 
-    for (int i = 0; i < count && !n->sets; i++)
-        between[i] = n->i0;
+    if (!n->sets)
+        for (int i = 0; i < count; i++)
+            between[i] = n->i0;
     if (w != 0)
         interpolate(between, n->range[set] + at, n->range[set + 1] + at, w, count);
     return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, range, count);

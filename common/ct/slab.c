@@ -35,6 +35,9 @@ static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
 static const uint64_t RUN_BYTES = (uint64_t)2 << 30;  /* raw views of a run, at most */
 static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* of the ring; orbits that wait are as many */
 
+/* On the device; the filter's tables, the ring, and filtered views where they are wider. */
+enum memory { VOLUME, PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
+
 /* What a slab takes of a device, and where. */
 struct layout {
     struct vp_bp_plan out; /* of it `together`: orbits from which on a run pays */
@@ -45,7 +48,7 @@ struct layout {
     int64_t o0, o1;        /* orbits that come */
     int64_t slots;         /* orbits that are packed and not yet run, at most */
     int64_t piece_views, pieces;
-    uint64_t piece_bytes, wide_bytes;
+    uint64_t piece_bytes, bytes[MEMORIES];
 };
 
 struct span {
@@ -62,10 +65,7 @@ struct piece {
     struct vp_event *uploaded, *consumed;
 };
 
-/* On the device; the filter's tables, the ring, and filtered views where they are wider. */
-enum memory { VOLUME, PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
-
-/* What takes time there. */
+/* What takes time on the device. */
 enum work { RUN, PACK, FILTER, WORKS };
 
 struct vp_slab {
@@ -121,11 +121,16 @@ static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t ru
     l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
     l->slots = job->stay || (R == 2 && !job->any_order) ? orbits : vp_min64(ahead + 2 * l->out.together, orbits);
     l->piece_bytes = (uint64_t)l->piece_views * view;
-    l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
-                        ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
-                        : 0;
-    l->out.device = l->plan.bytes_volume + (uint64_t)l->slots * l->plan.bytes_orbit + l->plan.bytes_fixed +
-               (uint64_t)l->pieces * l->piece_bytes + l->wide_bytes + (job->filter ? l->filter.bytes : 0);
+    l->bytes[VOLUME] = l->plan.bytes_volume;
+    l->bytes[PACKED] = (uint64_t)l->slots * l->plan.bytes_orbit;
+    l->bytes[FIXED] = l->plan.bytes_fixed;
+    l->bytes[TABLES] = l->filter.bytes;
+    l->bytes[RAW] = (uint64_t)l->pieces * l->piece_bytes;
+    if (job->filter && l->filter.nu_out != job->in_nu)
+        l->bytes[WIDE] = (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float);
+    l->out.device = 0;
+    for (enum memory i = 0; i < MEMORIES; i++)
+        l->out.device += l->bytes[i];
 }
 
 /* The problem as the kernels see it, and what it takes: rings as large as they are useful if there is room for them,
@@ -305,20 +310,15 @@ static int make_queues(struct vp_slab *s, struct vp_err *err)
 static int fill(struct vp_slab *s, struct vp_err *err)
 {
     const struct vp_bp_job *job = &s->job;
-    const struct layout *l = &s->l;
     const struct vp_kind *k = s->kind;
     void **const memory = s->memory;
-    const uint64_t bytes[MEMORIES] = {
-        [VOLUME] = l->plan.bytes_volume, [PACKED] = (uint64_t)l->slots * l->plan.bytes_orbit,
-        [FIXED] = l->plan.bytes_fixed, [TABLES] = l->filter.bytes, [RAW] = (uint64_t)l->pieces * l->piece_bytes,
-        [WIDE] = l->wide_bytes};
     if (make_queues(s, err))
         return -1;
     for (enum memory i = 0; i < MEMORIES; i++)
-        if (bytes[i] && k->alloc(job->device, bytes[i], &memory[i], err))
+        if (s->l.bytes[i] && k->alloc(job->device, s->l.bytes[i], &memory[i], err))
             return -1;
     const struct vp_devbp_memory its = {memory[VOLUME], memory[PACKED], memory[FIXED]};
-    if (k->backproject->open(&s->b, &l->problem, &its, s->work, err))
+    if (k->backproject->open(&s->b, &s->l.problem, &its, s->work, err))
         return -1;
     return job->filter ? k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err) : 0;
 }
