@@ -415,27 +415,6 @@ static double sub_sample(int i, int s)
     return (i + 0.5) / s - 0.5;
 }
 
-void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
-                     int64_t nu, int64_t v0, int64_t v1, int samples, float *out)
-{
-    struct rays r;
-
-    assert(samples > 0);
-    rays_of_view(&r, view, beam);
-    for (int64_t v = v0; v < v1; v++)
-        for (int64_t u = 0; u < nu; u += BLOCK) {
-            const int count = nu - u < BLOCK ? (int)(nu - u) : BLOCK;
-            double sum[BLOCK] = {0};
-            for (int j = 0; j < samples; j++)
-                for (int i = 0; i < samples; i++)
-                    add_rays(sum, list, n, &r, (double)u + sub_sample(i, samples),
-                             (double)v + sub_sample(j, samples), count);
-            float *const o = out + (v - v0) * nu + u;
-            for (int i = 0; i < count; i++)
-                o[i] = (float)(sum[i] / ((double)samples * samples));
-        }
-}
-
 /* Add density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */
 static void add_voxels(double *sum, const struct vp_ellipsoid *e, double x0, double step, double y, double z,
                        int n)
@@ -465,7 +444,7 @@ void vp_phantom_slice(const struct vp_ellipsoid *list, int n, const struct vp_gr
     #pragma omp parallel for schedule(dynamic, 4)
     for (int64_t j = 0; j < ny; j++)
         for (int64_t i = 0; i < nx; i += BLOCK) {
-            const int count = nx - i < BLOCK ? (int)(nx - i) : BLOCK;
+            const int count = (int)vp_min64(nx - i, BLOCK);
             double sum[BLOCK] = {0};
             for (int m = 0; m < samples * samples * samples; m++) {
                 const double x = origin[0] + ((double)i + sub_sample(m % samples, samples)) * step[0];
@@ -549,9 +528,22 @@ void vp_phantom_noise(float *p, int64_t n, double i0, bool counts, uint64_t seed
 
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out)
 {
+    const int m = s->samples;
+    struct rays rays;
+
+    assert(m > 0);
     for (int64_t r = r0; r < r1; r++, out += s->nu) {
         const int64_t view = s->sinograms ? r : page, v = s->sinograms ? page : r;
-        vp_phantom_rows(s->list, s->n, &s->views[view], s->beam, s->nu, v, v + 1, s->samples, out);
+        rays_of_view(&rays, &s->views[view], s->beam);
+        for (int64_t u = 0; u < s->nu; u += BLOCK) {
+            const int count = (int)vp_min64(s->nu - u, BLOCK);
+            double sum[BLOCK] = {0};
+            for (int i = 0; i < m * m; i++)
+                add_rays(sum, s->list, s->n, &rays, (double)u + sub_sample(i % m, m), (double)v + sub_sample(i / m, m),
+                         count);
+            for (int i = 0; i < count; i++)
+                out[u + i] = (float)(sum[i] / ((double)m * m));
+        }
         if (s->i0 > 0)
             vp_phantom_noise(out, s->nu, s->i0, s->counts, s->seed, view, v * s->nu);
     }
