@@ -306,7 +306,6 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
 {
     struct vp_filter *f = vp_alloc(1, sizeof *f, "the filter", err);
     const bool parallel = g->beam == VP_PARALLEL;
-    bool smooth = false;
 
     *out = NULL;
     if (!f)
@@ -323,13 +322,9 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
         goto fail;
     }
     f->t.pad = (int64_t)pad;
-    if (vp_filter_resolve(f, p->redundancy, scan, &smooth, err))
-        goto fail;
-    if (f->t.redundancy == VP_RED_WANG)
-        vp_filter_extend(f, views, !scan->untilted);
-    if (make_transform(f, p, err) || vp_filter_make_weights(f, views, scan, smooth, err)
+    if (vp_filter_resolve(f, p->redundancy, views, scan, err) || make_transform(f, p, err)
         || make_factors(f, views, scan, parallel, err)
-        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_fold(f, err))
+        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_make_weights(f, views, scan, err))
         goto fail;
 
     const int64_t rows = (f->t.lens && !f->cosine) + (f->t.fan && !f->folded);
@@ -338,7 +333,7 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     if (!f->scratch)
         goto fail;
     snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
-             smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
+             f->smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
     snprintf(f->t.describe, sizeof f->t.describe, "%s, fft length %lld, %s", f->t.text,
              (long long)(2 * f->line.n), f->isa->name);
     *out = f;
