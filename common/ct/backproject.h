@@ -68,9 +68,7 @@ void vp_backproject_flush(struct vp_backproject *b);
 /* Slices z, ..., z + n - 1 (of the whole grid's numbering) after flush, each ny x nx, x fastest, with the threads of
  * `open`: by far the faster way for n = 32 or more (single slices read the volume with gaps). Thread safe. */
 void vp_backproject_slices(const struct vp_backproject *b, int64_t z, int64_t n, float *out);
-/* Between flush and the next view: slices z, ..., z + n - 1 become those of `in`; and the slab becomes
- * a x + keep times what it is, each product rounded, of another one of the same shape (NULL: none; keep 0: what
- * it holds does not count). -1 where the shapes differ. */
+/* Between flush and the next view: as vp_slab_put and vp_slab_blend (ct/slab.h). -1 where the shapes differ. */
 void vp_backproject_put(struct vp_backproject *b, int64_t z, int64_t n, const float *in);
 int vp_backproject_blend(struct vp_backproject *b, float a, const struct vp_backproject *x, float keep,
                          struct vp_err *err);
