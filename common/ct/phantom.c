@@ -130,8 +130,7 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
     struct vp_ellipsoid e;
     char *text = NULL;
     size_t room = 0;
-    int64_t line = 0;
-    int rc = -1;
+    int rc = 0;
     FILE *f = vp_fopen(path, "re");
 
     if (!f) {
@@ -139,35 +138,29 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
         return vp_hint(
             err, "phantoms known by name: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
     }
-    while (getline(&text, &room, f) >= 0) {
-        const int got = parse_line(text, path, ++line, &e, err);
-        if (got < 0)
-            goto out;
-        if (!got)
+    for (int64_t line = 1; rc >= 0 && getline(&text, &room, f) >= 0; line++) {
+        rc = parse_line(text, path, line, &e, err);
+        if (rc <= 0)
             continue;
         struct vp_ellipsoid *more = *n < MOST ? realloc(*list, (size_t)(*n + 1) * sizeof **list) : NULL;
-        if (!more) {
-            vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
-            goto out;
-        }
-        *list = more;
-        (*list)[(*n)++] = e;
+        *list = more ? more : *list;
+        if (more)
+            more[(*n)++] = e;
+        else
+            rc = vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
     }
-    if (ferror(f))
-        vp_fail_errno(err, "%s", path);
-    else if (!*n)
-        vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
-    else
-        rc = 0;
-out:
+    if (rc >= 0 && ferror(f))
+        rc = vp_fail_errno(err, "%s", path);
+    else if (rc >= 0 && !*n)
+        rc = vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
     free(text);
     fclose(f);
-    if (rc) {
-        free(*list);
-        *list = NULL;
-        *n = 0;
-    }
-    return rc;
+    if (rc >= 0)
+        return 0;
+    free(*list);
+    *list = NULL;
+    *n = 0;
+    return -1;
 }
 
 int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file, double radius,

@@ -133,15 +133,6 @@ static void free_inputs(struct stages *w)
     }
 }
 
-static void free_outputs(struct stages *w)
-{
-    for (int i = 0; w->filled && i < w->p->out_slots; i++)
-        give_back(w, &w->filled[i].slices);
-    for (int i = 0; i < VP_RECONSTRUCT_DEVICES; i++)
-        give_back(w, &w->partial[i]);
-    free(w->filled);
-}
-
 /* Rows that a slot of views has room for: those of the pass, or all if others follow, which may need more. */
 static int64_t rows_of_slot(const struct stages *w)
 {
@@ -654,7 +645,11 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
         rc = join(&w.storer, &w.slices, err) ? -1 : rc;
     }
     free_inputs(&w);
-    free_outputs(&w);
+    for (int i = 0; w.filled && i < w.p->out_slots; i++)
+        give_back(&w, &w.filled[i].slices);
+    for (int i = 0; i < VP_RECONSTRUCT_DEVICES; i++)
+        give_back(&w, &w.partial[i]);
+    free(w.filled);
     if (!rc) {
         result->read = w.last_view - w.begun;
         result->compute = on_host(&w) ? w.busy : w.sum.phase;
