@@ -242,8 +242,8 @@ static struct vp_backproject *create(const struct vp_bp_job *job, const char *is
         b = vp_alloc(1, sizeof *b, "the back-projection", err);
     if (!b)
         return NULL;
-    *b = (struct vp_backproject){.isa = VP_ISA_FIND(vp_bp_isa, isa), .n_views = job->n_views, .nu = job->nu, .nv = job->nv,
-                                 .n = {n[0], n[1], n[2]}, .z0 = job->z0, .z1 = job->z1,
+    *b = (struct vp_backproject){.isa = VP_ISA_FIND(vp_bp_isa, isa),
+                                 .n_views = job->n_views, .nu = job->nu, .nv = job->nv, .n = {n[0], n[1], n[2]}, .z0 = job->z0, .z1 = job->z1,
                                  .threads = job->threads > 0 ? job->threads : vp_cores()};
     if (!b->isa)
         vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);
@@ -283,8 +283,8 @@ int vp_backproject_plan(const struct vp_bp_job *job, struct vp_bp_plan *plan, st
         return -1;
     snprintf(plan->kernel, sizeof plan->kernel, "%s", b->text);
     vp_backproject_rows(job->views, job->n_views, job->nv, job->grid, job->z0, job->z1, false, &plan->v0, &plan->v1);
-    plan->host = (uint64_t)b->n_views * sizeof *b->views + (uint64_t)b->n_segments * sizeof *b->segments
-               + (uint64_t)(b->tiles * b->tile_floats + b->batch * b->view_floats) * sizeof(float) + 2 * SLACK + sizeof *b;
+    plan->host = sizeof *b + (uint64_t)b->n_views * sizeof *b->views + (uint64_t)b->n_segments * sizeof *b->segments
+               + (uint64_t)(b->tiles * b->tile_floats + b->batch * b->view_floats) * sizeof(float) + 2 * SLACK;
     vp_backproject_close(b);
     return 0;
 }
@@ -380,8 +380,8 @@ void vp_backproject_flush(struct vp_backproject *b)
 /* Slices that are copied together: two cache lines of a column. */
 enum { RUN = 2 * BLOCK };
 
-/* Slices that lie next to each other in memory: how many, perhaps `down`, the last one first; where voxels of the one that
- * is first there are in a tile's column 0, and the floats from column to column. */
+/* Slices that lie next to each other in memory: how many, perhaps `down`, the last one first; where voxels of the one
+ * that is first there are in a tile's column 0, and the floats from column to column. */
 struct run { int64_t n; bool down; float *voxels; int64_t column; };
 
 /* From slice z on, at most n of them, and RUN. */

@@ -46,8 +46,8 @@ struct vp_bp_plan {
 /* A view's matrix on voxel indices, scaled so that the weight is 1 / w^2: w = 1 at the isocentre. */
 void vp_backproject_matrix(const struct vp_view *view, const struct vp_grid *grid, double P[12]);
 
-/* The result of a voxel does not depend on the slab, the threads, or the calls of _add. `isa` is NULL (best of this CPU)
- * or "avx512", "avx2", "generic" for tests and benchmarks. Nothing of the job is looked at later. */
+/* The result of a voxel does not depend on the slab, the threads, or the calls of _add. `isa` is NULL (best of this
+ * CPU) or "avx512", "avx2", "generic" for tests and benchmarks. Nothing of the job is looked at later. */
 int vp_backproject_open(struct vp_backproject **b, const struct vp_bp_job *job, const char *isa, struct vp_err *err);
 /* "circular orbit, z mirror, avx512", "parallel beam, avx2", "few slices, avx2", "3x4 matrices, generic":
  * which kernel the matrices' test chose. */

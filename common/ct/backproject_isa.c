@@ -259,8 +259,8 @@ INLINE int start_of(enum shape shape, int b)
     return shape == CHAIN ? b : shape == PAIRS ? b / 2 : 0;
 }
 
-/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough: the
- * largest of LANES (start - b step), which is linear in the step; both 2^-STEP_BITS. Rounded down, it still is enough. */
+/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough:
+ * the largest of LANES (start - b step), which is linear in the step; both 2^-STEP_BITS. Rounded down, it is enough. */
 INLINE int64_t lead_of(enum shape shape, int64_t step)
 {
     const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);

@@ -33,8 +33,9 @@ enum { BLOCK = 512 };
 
 struct vp_normalize {
     int64_t nu, nv;
+    int64_t pixels;
     int n_flats, sets;
-    float **range;        /* of each set: flat - dark, NaN where dead; with i0: one, or none: i0 alone */
+    float *range;         /* a page for each set: flat - dark, NaN where dead; with i0: one, or none: i0 alone */
     double *at;           /* view number of each set */
     float *dark;          /* or NULL */
     float i0, floor, zinger;
@@ -246,14 +247,14 @@ static int transmit_block(const struct vp_normalize *n, const struct page *p, in
     const int64_t view = p->sinogram ? r : p->index, row = p->sinogram ? p->index : r, at = row * n->nu + u;
     float between[BLOCK], w = 0;
     const int set = n->sets ? flat_of(n, (double)view, &w) : 0;
-    const float *range = n->sets && w == 0 ? n->range[set] + at : between;
+    const float *const before = n->sets ? n->range + set * n->pixels + at : between;
 
     if (!n->sets)
         for (int i = 0; i < count; i++)
             between[i] = n->i0;
     if (w != 0)
-        interpolate(between, n->range[set] + at, n->range[set + 1] + at, w, count);
-    return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, range, count);
+        interpolate(between, before, before + n->pixels, w, count);
+    return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, w != 0 ? between : before, count);
 }
 
 static int transmit_row(const struct vp_normalize *n, const struct page *p, int64_t r, float *t)
@@ -404,23 +405,22 @@ static void number_around(struct vp_normalize *n, int64_t i, int64_t *done)
 /* Number the dead pixels by their distance (in steps to any of eight neighbours) from the live ones. */
 static int find_layers(struct vp_normalize *n, struct vp_err *err)
 {
-    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
     int64_t done = 0, n_dead = 0;
 
-    for (size_t i = 0; i < pixels; i++)
-        n_dead += isnan(n->range[0][i]);
+    for (int64_t i = 0; i < n->pixels; i++)
+        n_dead += isnan(n->range[i]);
     if (!n_dead)
         return 0;
-    if (n_dead == (int64_t)pixels)
+    if (n_dead == n->pixels)
         return vp_fail(err, VP_ERUN, "all %lld pixels are dead: the flat is nowhere above the dark field",
                        (long long)n_dead);
-    if (!(n->layer = vp_alloc(pixels, sizeof *n->layer, "the dead pixels", err))
+    if (!(n->layer = vp_alloc((size_t)n->pixels, sizeof *n->layer, "the dead pixels", err))
         || !(n->dead = vp_alloc((size_t)n_dead, sizeof *n->dead, "the dead pixels", err)))
         return -1;
-    for (size_t i = 0; i < pixels; i++)
-        n->layer[i] = isnan(n->range[0][i]) ? UINT16_MAX : 0;
+    for (int64_t i = 0; i < n->pixels; i++)
+        n->layer[i] = isnan(n->range[i]) ? UINT16_MAX : 0;
 
-    for (int64_t i = 0; i < (int64_t)pixels; i++)
+    for (int64_t i = 0; i < n->pixels; i++)
         if (!n->layer[i])
             number_around(n, i, &done);
     for (int64_t i = 0; i < done; i++)
@@ -432,25 +432,21 @@ static int find_layers(struct vp_normalize *n, struct vp_err *err)
 static int set_ranges(struct vp_normalize *n, const float *const *flats, const uint8_t *dead,
                       struct vp_err *err)
 {
-    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
-
     if (!n->n_flats && !dead && !n->dark)
         return 0;
-    if (!(n->range = vp_alloc((size_t)n->n_flats + 1, sizeof *n->range, "the flats", err)))
+    n->sets = n->n_flats ? n->n_flats : 1;
+    if (!(n->range = vp_alloc_raw((size_t)n->pixels, (size_t)n->sets * sizeof(float), "the flats", err)))
         return -1;
-    for (; n->sets < n->n_flats || !n->sets; n->sets++)
-        if (!(n->range[n->sets] = vp_alloc_raw(pixels, sizeof(float), "the flats", err)))
-            return -1;
-    for (size_t i = 0; i < pixels; i++) {
+    for (int64_t i = 0; i < n->pixels; i++) {
         bool lit = !n->dark || is_finite(n->dark[i]);
         for (int s = 0; s < n->sets; s++) {
             const float range = !n->n_flats ? n->i0 : n->dark ? flats[s][i] - n->dark[i] : flats[s][i];
             lit &= range > 0 && is_finite(range);
-            n->range[s][i] = range;
+            n->range[s * n->pixels + i] = range;
         }
         n->n_unlit += !lit && !(dead && dead[i]);
         for (int s = 0; s < n->sets && (!lit || (dead && dead[i])); s++)
-            n->range[s][i] = NAN;
+            n->range[s * n->pixels + i] = NAN;
     }
     return find_layers(n, err);
 }
@@ -499,8 +495,8 @@ int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_param
         return vp_fail(err, VP_ERESOURCE, "%lld x %lld pixels are too many", (long long)nu, (long long)nv);
     if (!(n = vp_alloc(1, sizeof *n, "the normalisation", err)))
         return -1;
-    *n = (struct vp_normalize){.nu = nu, .nv = nv, .n_flats = n_flats, .i0 = (float)p->i0, .floor = (float)p->floor,
-                               .zinger = (float)p->zinger, .transmission = p->transmission};
+    *n = (struct vp_normalize){.nu = nu, .nv = nv, .pixels = nu * nv, .n_flats = n_flats,
+                               .i0 = (float)p->i0, .floor = (float)p->floor, .zinger = (float)p->zinger, .transmission = p->transmission};
     if (dark) {
         if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
             goto fail;
@@ -520,8 +516,6 @@ void vp_normalize_close(struct vp_normalize *n)
 {
     if (!n)
         return;
-    for (int s = 0; s < n->sets; s++)
-        free(n->range[s]);
     for (int s = 0; s < n->n_scratch; s++)
         pthread_mutex_destroy(&n->lock[s]);
     free(n->range);
@@ -536,11 +530,9 @@ void vp_normalize_close(struct vp_normalize *n)
 
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
-    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
-
     return (struct vp_normalize_facts){
-        .pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor,
+        .pixels = n->pixels, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor,
         .rows = n->sets || n->dark ? n->nv : -1,
-        .bytes = pixels * (((size_t)n->sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
+        .bytes = (size_t)n->pixels * (((size_t)n->sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
                  + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float)};
 }

@@ -44,8 +44,9 @@ struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int6
 void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n[3], bool flip_v, double k0,
                    double k1, int64_t *v0, int64_t *v1);
 
-/* ---- one view: what kernels ask that take voxels behind the source, rows in a frame of each view's own, and an axis
- * that is not the detector's columns' image (ct/backproject.c). What `columns` and `mirror` hold for passes these. ---- */
+/* ---- one view: what kernels ask that take voxels behind the source, rows in a frame of each view's own, and columns
+ * that u and w do not change along but v does with x and y (ct/backproject.c). What `columns` and `mirror` hold for
+ * passes these. ---- */
 
 /* A row of a matrix at voxel (i, j, k). */
 static inline double vp_orbit_dot(const double row[4], double i, double j, double k)

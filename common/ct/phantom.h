@@ -54,9 +54,9 @@ struct vp_phantom_scan {
     bool counts;          /* photons, not line integrals */
     bool sinograms;       /* pages are detector rows, rows are views; else pages are views */
 };
-/* Rows [r0, r1) of a page, by the calling thread: out is (r1 - r0) x nu. Line integrals are dimensionless; rays run from
- * the source through the pixel centres, recovered from the view's matrix, in double; samples > 1 averages samples x
- * samples rays a pixel. */
+/* Rows [r0, r1) of a page, by the calling thread: out is (r1 - r0) x nu. Line integrals are dimensionless; rays run
+ * from the source through the pixel centres, recovered from the view's matrix, in double; samples > 1 averages
+ * samples x samples rays a pixel. */
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out);
 
 #endif
