@@ -243,7 +243,8 @@ static struct vp_backproject *create(const struct vp_bp_job *job, const char *is
     if (!b)
         return NULL;
     *b = (struct vp_backproject){.isa = VP_ISA_FIND(vp_bp_isa, isa),
-                                 .n_views = job->n_views, .nu = job->nu, .nv = job->nv, .n = {n[0], n[1], n[2]}, .z0 = job->z0, .z1 = job->z1,
+                                 .n_views = job->n_views, .nu = job->nu, .nv = job->nv,
+                                 .n = {n[0], n[1], n[2]}, .z0 = job->z0, .z1 = job->z1,
                                  .threads = job->threads > 0 ? job->threads : vp_cores()};
     if (!b->isa)
         vp_fail(err, VP_ERESOURCE, "no such instruction set here: %s", isa);

@@ -496,7 +496,8 @@ int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_param
     if (!(n = vp_alloc(1, sizeof *n, "the normalisation", err)))
         return -1;
     *n = (struct vp_normalize){.nu = nu, .nv = nv, .pixels = nu * nv, .n_flats = n_flats,
-                               .i0 = (float)p->i0, .floor = (float)p->floor, .zinger = (float)p->zinger, .transmission = p->transmission};
+                               .i0 = (float)p->i0, .floor = (float)p->floor,
+                               .zinger = (float)p->zinger, .transmission = p->transmission};
     if (dark) {
         if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
             goto fail;

@@ -78,7 +78,8 @@ struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const s
     const struct vp_reconstruct *r = p->of;
     return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
                               .pairs = p->subsets * p->columns > 1 && p->partner > 0,
-                              .nu = r->nu, .nv = r->nv, .grid = r->grid, .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
+                              .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
                               .filter = p->filter_device ? r->filter : NULL,
                               .in_nu = p->filter_device ? r->in_nu : r->nu,
                               .any_order = vp_views_seekable(r->source), .threads = r->threads,
