@@ -136,10 +136,10 @@ static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, 
 
 int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err)
 {
-    const int64_t reach = vp_max64(t->pad, t->before) + t->nu + vp_max64(t->pad, t->after) - 1, most = vp_max64(2 * t->m, n);
-    double *in = vp_alloc((size_t)most, 2 * sizeof *in, "the kernel", err);
-    double *taps = vp_alloc((size_t)most, 2 * sizeof *taps, "the kernel", err);
-    int rc = in && taps ? 0 : -1;
+    const int64_t reach = vp_max64(t->pad, t->before) + t->nu + vp_max64(t->pad, t->after) - 1;
+    const int64_t most = vp_max64(2 * t->m, n);
+    double *const in = vp_alloc((size_t)most, 4 * sizeof *in, "the kernel", err), *const taps = in ? in + 2 * most : in;
+    int rc = in ? 0 : -1;
 
     for (int64_t k = 0; !rc && k < 2 * t->m; k++)
         in[2 * k] = t->response[k <= t->m ? k : 2 * t->m - k];
@@ -154,7 +154,6 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
     for (int64_t k = 0; !rc && k < n; k++)
         out[k] = taps[2 * k] / (double)n;
     free(in);
-    free(taps);
     return rc;
 }
 
