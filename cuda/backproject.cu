@@ -50,7 +50,7 @@ template <class View> void fill_args(const vp_devbp_problem *p, const choice &c,
     a->out = c.out;
     a->nz = (int)p->n[2], a->half_x = (int)c.half_x;
     a->nu = (int)p->nu, a->nv = (int)p->nv, a->row_base = (int)c.row_base;
-    a->tiles_x = (int)vp_groups(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_groups(p->n[1], c.column.tile_y);
+    a->tiles_x = (int)vp_div_up(c.half_x, c.column.tile_x), a->tiles_y = (int)vp_div_up(p->n[1], c.column.tile_y);
     a->segment0 = c.segment0, a->segments = c.segments;
     a->pitch = (int)c.pitch, a->rows = (int)c.rows, a->pad = (int)c.pad;
     a->box_pitch = c.box_pitch, a->box_rows = c.box_rows;
@@ -456,7 +456,7 @@ int parts(const struct vp_devbp *b, int most)
     /* so many tiles for each multiprocessor that those that are left over at the end do not count */
     constexpr int64_t WAVES = 12;
     const choice &c = b->c;
-    const int64_t tiles = vp_groups(c.half_x, c.column.tile_x) * vp_groups(b->p.n[1], c.column.tile_y) * c.segments;
+    const int64_t tiles = vp_div_up(c.half_x, c.column.tile_x) * vp_div_up(b->p.n[1], c.column.tile_y) * c.segments;
     return (int)vp_max64(1, vp_min64(vp_min64(tiles / (WAVES * c.processors), most), c.segments));
 }
 
@@ -474,9 +474,8 @@ int run(struct vp_devbp *b, int64_t first, int64_t n, int part, int parts, bool 
                                     : launch_column_tiled(c.column, b->map, a, c.stages, c.processors, b->stream);
         }, err);
     return run_pieces<matrix_args>(b, first, n, from, to - from, fresh, [&](const matrix_args &a) {
-        return c.kind == PLAIN    ? launch_plain(a, b->stream)
-               : c.kind == MATRIX ? launch_matrix_portable(a, b->stream)
-                                  : launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream);
+        return c.kind == MATRIX_TILED ? launch_matrix_tiled(c.box_pitch, c.shape.level, b->map, a, b->stream)
+                                      : launch_matrix_portable(a, c.kind == PLAIN, b->stream);
     }, err);
 }
 

@@ -453,13 +453,7 @@ __device__ __forceinline__ void visit(const slab &s, int nz, const spot &at, flo
 template <int R, int Z, int K>
 __device__ __forceinline__ void load_sums(const slab &s, int nz, const spot &at, float (&sum)[R][Z][K])
 {
-#pragma unroll
-    for (int copy = 0; copy < R; copy++)
-#pragma unroll
-        for (int z = 0; z < Z; z++)
-#pragma unroll
-            for (int k = 0; k < K; k++)
-                sum[copy][z][k] = 0;
+    memset(sum, 0, sizeof sum);
     if (at.mine && !s.fresh)
         visit(s, nz, at, sum, [](float &to, const float *from) { to = *from; });
 }
@@ -539,15 +533,14 @@ cudaError_t launch_column_tiled(const column_kernel &k, const CUtensorMap &map, 
 cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, int last_segment, int *extent,
                                  cudaStream_t stream);
 
-cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream);
+/* `plain`: in float64, of any matrices. */
+cudaError_t launch_matrix_portable(const matrix_args &a, bool plain, cudaStream_t stream);
 cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream);
 constexpr int MATRIX_K = 16, MATRIX_TILE = 16;
 bool matrix_tiled(int extent_u, int *pitch);
 size_t matrix_tiled_shared(int pitch, int box_rows);
 cudaError_t launch_matrix_tiled(int pitch, bool level, const CUtensorMap &map, const matrix_args &a,
                                 cudaStream_t stream);
-
-cudaError_t launch_plain(const matrix_args &a, cudaStream_t stream);
 
 } // namespace vp
 #endif

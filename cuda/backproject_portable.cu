@@ -188,69 +188,52 @@ __global__ void __launch_bounds__(256) k_backproject_plain(const __grid_constant
 
 /* ---- extents ---- */
 
-/* The texels of a tile's corners, and the most that any tile has. */
-struct texels {
-    int2 lowest, highest, most = {0, 0};
-    __device__ __forceinline__ void begin()
-    {
-        lowest = make_int2(INT_MAX, INT_MAX), highest = make_int2(INT_MIN, INT_MIN);
+/* The most texels that tiles span: the k-th of CORNERS of tile `at` lies within texels corner(at, k, low, high), and
+ * MORE rows belong to it. */
+template <int CORNERS, int MORE, class Corner>
+__device__ __forceinline__ void find_extents(int64_t tiles, int *extent, const Corner &corner)
+{
+    int2 most = {0, 0};
+    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < tiles;
+         at += (int64_t)gridDim.x * blockDim.x) {
+        int2 lowest = {INT_MAX, INT_MAX}, highest = {INT_MIN, INT_MIN};
+        for (int k = 0; k < CORNERS; k++) {
+            int2 low, high;
+            corner(at, k, low, high);
+            lowest = make_int2(min(lowest.x, low.x), min(lowest.y, low.y));
+            highest = make_int2(max(highest.x, high.x), max(highest.y, high.y));
+        }
+        most = make_int2(max(most.x, highest.x - lowest.x + 2), max(most.y, highest.y - lowest.y + MORE));
     }
-    __device__ __forceinline__ void add(int2 low, int2 high)
-    {
-        lowest = make_int2(min(lowest.x, low.x), min(lowest.y, low.y));
-        highest = make_int2(max(highest.x, high.x), max(highest.y, high.y));
-    }
-    __device__ __forceinline__ void end(int more_v)
-    {
-        most = make_int2(max(most.x, highest.x - lowest.x + 2), max(most.y, highest.y - lowest.y + more_v));
-    }
-    __device__ __forceinline__ void tell(int *extent) const
-    {
-        atomicMax(&extent[0], most.x);
-        atomicMax(&extent[1], most.y);
-    }
-};
+    atomicMax(&extent[0], most.x);
+    atomicMax(&extent[1], most.y);
+}
 
 /* Overview: one thread a tile and view; the tile's corners at the first and the last segment bound all others. */
 __global__ void __launch_bounds__(256)
     k_column_extent(const __grid_constant__ column_args a, int tile_x, int tile_y, int K, int last_segment, int *extent)
 {
-    const int64_t tiles = (int64_t)a.tiles_x * a.tiles_y, all = tiles * a.n * 4;
-    texels box;
-    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
+    find_extents<4, 1>((int64_t)a.tiles_x * a.tiles_y * a.n * 4, extent, [&](int64_t at, int k, int2 &low, int2 &high) {
         const tile t = tile_of(a, (int)(at / 4 / a.n));
-        box.begin();
-        for (int corner = 0; corner < 4; corner++) {
-            spot place = spot_at<1>(a, t.x * tile_x + (corner & 1) * (tile_x - 1),
-                                    t.y * tile_y + (corner >> 1) * (tile_y - 1), 0);
-            if (at & 1)
-                place.x = -place.x, place.y = -place.y;
-            place.k_mid = (at & 2 ? last_segment : 0) * K + 0.5 * (K - 1);
-            double u, v;
-            project(a.view[at / 4 % a.n], place, u, v);
-            box.add(make_int2(whole(u - TILE_MARGIN), whole(v - TILE_MARGIN)),
-                    make_int2(whole(u + TILE_MARGIN), whole(v + TILE_MARGIN)));
-        }
-        box.end(1);
-    }
-    box.tell(extent);
+        spot place = spot_at<1>(a, t.x * tile_x + (k & 1) * (tile_x - 1), t.y * tile_y + (k >> 1) * (tile_y - 1), 0);
+        if (at & 1)
+            place.x = -place.x, place.y = -place.y;
+        place.k_mid = (at & 2 ? last_segment : 0) * K + 0.5 * (K - 1);
+        double u, v;
+        project(a.view[at / 4 % a.n], place, u, v);
+        low = make_int2(whole(u - TILE_MARGIN), whole(v - TILE_MARGIN));
+        high = make_int2(whole(u + TILE_MARGIN), whole(v + TILE_MARGIN));
+    });
 }
 
 __global__ void __launch_bounds__(256) k_matrix_extent(const __grid_constant__ matrix_args a, int *extent)
 {
     const int64_t all = (int64_t)a.tiles_x * a.tiles_y * a.segments * a.n;
-    texels box;
-    for (int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (int64_t)gridDim.x * blockDim.x) {
-        const tile t = tile_of(a, (int)(at / a.n));
-        box.begin();
-        for (int corner = 0; corner < 8; corner++) {
-            const spot place = matrix_corner(a, t, corner);
-            box.add(matrix_texel(a.view[at % a.n], place, -TILE_MARGIN),
-                    matrix_texel(a.view[at % a.n], place, TILE_MARGIN));
-        }
-        box.end(2);
-    }
-    box.tell(extent);
+    find_extents<8, 2>(all, extent, [&](int64_t at, int k, int2 &low, int2 &high) {
+        const spot place = matrix_corner(a, tile_of(a, (int)(at / a.n)), k);
+        low = matrix_texel(a.view[at % a.n], place, -TILE_MARGIN);
+        high = matrix_texel(a.view[at % a.n], place, TILE_MARGIN);
+    });
 }
 
 /* ---- choice and launch ---- */
@@ -271,7 +254,7 @@ struct slices8<SET_DOUBLE>
 /* Thread blocks of 256 for so many threads, which then take turns. */
 dim3 blocks_for(int64_t threads)
 {
-    return dim3((unsigned)vp_min64(vp_groups(threads, 256), 1 << 14));
+    return dim3((unsigned)vp_min64(vp_div_up(threads, 256), 1 << 14));
 }
 
 /* One for each tile of columns and segment. */
@@ -301,7 +284,7 @@ cudaError_t launch_column_portable(const column_kernel &k, const column_args &a,
 
 cudaError_t launch_pack(const pack_args &a, cudaStream_t stream)
 {
-    const dim3 blocks((unsigned)vp_groups(a.pitch, 256), (unsigned)vp_groups(a.rows, PACK_ROWS),
+    const dim3 blocks((unsigned)vp_div_up(a.pitch, 256), (unsigned)vp_div_up(a.rows, PACK_ROWS),
                       (unsigned)vp_min64(a.n, 65535));
     const auto kernel = a.pairs                              ? k_backproject_pack<1, 2, true>
                         : a.views == 1 && a.channels_z == 1 ? k_backproject_pack<1, 1, false>
@@ -318,20 +301,15 @@ cudaError_t launch_column_extent(const column_kernel &k, const column_args &a, i
                      k.tile_x, k.tile_y, k.K, last_segment, extent);
 }
 
-cudaError_t launch_matrix_portable(const matrix_args &a, cudaStream_t stream)
+cudaError_t launch_matrix_portable(const matrix_args &a, bool plain, cudaStream_t stream)
 {
-    return vp_launch(stream, k_backproject_matrix, tiles_of(a), dim3(256), 0, a);
+    return vp_launch(stream, plain ? k_backproject_plain : k_backproject_matrix, tiles_of(a), dim3(256), 0, a);
 }
 
 cudaError_t launch_matrix_extent(const matrix_args &a, int *extent, cudaStream_t stream)
 {
     return vp_launch(stream, k_matrix_extent, blocks_for((int64_t)a.tiles_x * a.tiles_y * a.segments * a.n), dim3(256),
                      0, a, extent);
-}
-
-cudaError_t launch_plain(const matrix_args &a, cudaStream_t stream)
-{
-    return vp_launch(stream, k_backproject_plain, tiles_of(a), dim3(256), 0, a);
 }
 
 } // namespace vp

@@ -12,11 +12,9 @@
  *
  * Samples that are not finite count as 0 in the transforms and raise a flag; then bad_kernel writes NaN wherever a
  * kernel reaches one. */
+#include "convolve.h"
 #include "convolve_edge.cuh"
-#include "convolve_grid.h"
-#include "launch.cuh"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -37,7 +35,6 @@ enum {
     DEEP_MOST = 320,
     LEAST_VALID = 4, /* outputs of a tile along x are a multiple of it */
 };
-constexpr uint64_t WORK = (uint64_t)768 << 20; /* of the passes' lines, where images can be done in pieces */
 
 int clamped(int64_t n)
 {
@@ -53,7 +50,7 @@ const convolve_length *choose(int64_t size, int taps, bool rows)
         const int valid = (l.length->T - taps + 1) / LEAST_VALID * LEAST_VALID;
         if (valid < LEAST_VALID)
             continue;
-        const double tiles = (double)vp_round_up(vp_groups(size, valid), rows ? 2 : 1);
+        const double tiles = (double)vp_round_up(vp_div_up(size, valid), rows ? 2 : 1);
         const double cost = tiles * l.length->T * (rows ? l.row : l.column);
         if (!best || cost < least) {
             best = l.length;
@@ -74,62 +71,6 @@ const convolve_length *choose_deep(const convolve_length *y, int taps)
             if (l.length->T >= taps + LEAST_VALID)
                 return l.length;
     return choose(1 << 20, taps, false);
-}
-
-}
-
-convolve_axis axis_of(const vp_op *op, int axis, int valid)
-{
-    const vp_convolve_params *const p = params_of(op);
-    convolve_axis a = {};
-    a.size = clamped(op->image[axis]);
-    a.first = (int)op->before[axis];
-    a.count = clamped(op->image[axis] - op->before[axis] - op->behind[axis]);
-    a.rule = p->edge == VP_EDGE_RENORMALIZE ? VP_EDGE_ZERO : p->edge;
-    a.taps = (int)p->n[axis];
-    a.centre = (int)p->centre[axis];
-    a.valid = valid;
-    return a;
-}
-
-namespace
-{
-
-/* One kernel: the lengths of the transforms along the axes (z: NULL for images) and the outputs of a tile. */
-struct convolve_cut {
-    const convolve_length *length[3];
-    int valid[3];
-    bool fits;
-};
-
-/* The table: what the host fills, and behind it what the device makes. */
-struct convolve_table {
-    float *kernel;                      /* [z][y][x] */
-    float *rows;                        /* sums of its rows, [z][y] */
-    double *sums;                       /* of VP_EDGE_RENORMALIZE */
-    complex_value *twiddle[3];
-    uint64_t bytes;
-    complex_value *spectrum, *work;     /* made */
-    uint64_t made;
-};
-
-convolve_cut cut_of(const vp_op *op)
-{
-    const vp_convolve_params *const p = params_of(op);
-    convolve_cut c = {};
-    c.fits = true;
-    for (int a = 0; a < (is_deep(p) ? 3 : 2); a++) {
-        const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
-        c.length[a] = a == 2 && !op->whole[2] ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
-        if (!c.length[a]) {
-            c.fits = false;
-            return c;
-        }
-        c.valid[a] = c.length[a]->T - taps + 1;
-        if (a == 0)
-            c.valid[a] = c.valid[a] / LEAST_VALID * LEAST_VALID;
-    }
-    return c;
 }
 
 /* ---- kernels of their own ---- */
@@ -241,11 +182,47 @@ __global__ void __launch_bounds__(256) bad_kernel(const bad_args a)
     }
 }
 
-/* ---- the table ---- */
-
 }
 
-void fill_twiddle(int T, int R1, int R2, complex_value *to)
+/* ---- what all ways share ---- */
+
+convolve_axis axis_of(const vp_op *op, int axis, int valid)
+{
+    const vp_convolve_params *const p = params_of(op);
+    convolve_axis a = {};
+    a.size = clamped(op->image[axis]);
+    a.first = (int)op->before[axis];
+    a.count = clamped(op->image[axis] - op->before[axis] - op->behind[axis]);
+    a.rule = p->edge == VP_EDGE_RENORMALIZE ? VP_EDGE_ZERO : p->edge;
+    a.taps = (int)p->n[axis];
+    a.centre = (int)p->centre[axis];
+    a.valid = valid;
+    return a;
+}
+
+void kernel_table::take(vp_pieces &all, const vp_convolve_params *p, bool summed)
+{
+    const uint64_t nodes = (uint64_t)(p->nodes[0] * p->nodes[1]);
+    all.take(kernels, nodes * (uint64_t)(p->n[0] * p->n[1] * p->n[2]));
+    all.take(rows, nodes * (uint64_t)(p->n[1] * p->n[2]));
+    all.take(sums, summed && p->sums ? nodes * (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0);
+}
+
+void kernel_table::fill(const vp_convolve_params *p) const
+{
+    const int64_t nodes = p->nodes[0] * p->nodes[1], lines = nodes * p->n[1] * p->n[2];
+    std::copy(p->kernels, p->kernels + lines * p->n[0], kernels);
+    if (sums)
+        std::copy(p->sums, p->sums + nodes * (p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1), sums);
+    for (int64_t r = 0; r < lines; r++) {
+        double sum = 0;
+        for (int64_t x = 0; x < p->n[0]; x++)
+            sum += p->kernels[r * p->n[0] + x];
+        rows[r] = (float)sum;
+    }
+}
+
+void fill_twiddle(int T, int R1, int R2, cx *to)
 {
     for (int k = 0; k < R1; k++)
         for (int n = 0; n < R2; n++) {
@@ -254,243 +231,232 @@ void fill_twiddle(int T, int R1, int R2, complex_value *to)
         }
 }
 
-void row_sums(const vp_convolve_params *p, float *to)
+int make_spectrum(const vp_op *op, const convolve_cut &c, const float *kernel, cx *const twiddle[3], cx *work,
+                  cx *spectrum, vp_queue *queue, vp_err *err)
 {
-    for (int64_t r = 0; r < p->nodes[0] * p->nodes[1] * p->n[1] * p->n[2]; r++) {
-        double sum = 0;
-        for (int64_t x = 0; x < p->n[0]; x++)
-            sum += p->kernels[r * p->n[0] + x];
-        to[r] = (float)sum;
+    const vp_convolve_params *const p = params_of(op);
+    const convolve_length *const *const length = c.length;
+    const int x = length[0]->T, y = length[1]->T, last = length[2] ? 2 : 1;
+    taps_args r = {};
+    r.taps = kernel;
+    r.n = r.pitch = (int)p->n[0];
+    r.centre = (int)p->centre[0];
+    r.rows = p->n[1] * p->n[2];
+    r.out = work;
+    r.twiddle = twiddle[0];
+    columns_args a = {};
+    a.in = work;
+    a.in_pitch = a.out_pitch = x;
+    a.twiddle = twiddle[1];
+    a.axis = axis_of(op, 1, c.valid[1]);
+    a.lanes = x;
+    a.repeats = a.tiles = a.outers = 1;
+    if (length[0]->taps(err, queue->stream, r))
+        return -1;
+    if (last == 2) {
+        a.out = work + r.rows * x;
+        a.outers = (int)p->n[2];
+        a.in_outer = p->n[1] * x;
+        a.out_outer = (int64_t)x * y;
+        if (length[1]->columns(err, queue->stream, a, COLUMNS_TAPS))
+            return -1;
+        a.in = a.out;
+        a.in_pitch = (int64_t)x * y;
+        a.twiddle = twiddle[2];
+        a.axis = axis_of(op, 2, c.valid[2]);
+        a.lanes = x * y;
+        a.outers = 1;
     }
+    a.spectrum = spectrum;
+    a.scale = (float)(1 / ((double)x * y * (last == 2 ? length[2]->T : 1)));
+    return length[last]->columns(err, queue->stream, a, COLUMNS_SPECTRUM);
+}
+
+convolve_part part_of(const vp_op *op, const vp_work *work, const convolve_cut &c)
+{
+    const vp_box &in = work->in[0].box, &out = work->out->box;
+    convolve_part p;
+    for (int a = 0; a < 3; a++) {
+        p.axis[a] = axis_of(op, a, c.length[a] ? c.valid[a] : 1);
+        p.in_lo[a] = (int)std::max<int64_t>(in.lo[a], p.axis[a].first);
+        p.in_n[a] = (int)std::min<int64_t>(in.hi[a], p.axis[a].first + p.axis[a].count) - p.in_lo[a];
+        p.out_lo[a] = (int)out.lo[a];
+        p.out_n[a] = (int)vp_box_size(&out, a);
+    }
+    p.pair0 = p.out_lo[0] / (2 * c.valid[0]);
+    p.pairs = (int)vp_div_up(out.hi[0], 2 * (int64_t)c.valid[0]) - p.pair0;
+    p.tile0 = p.out_lo[1] / c.valid[1];
+    p.tiles = (int)vp_div_up(out.hi[1], c.valid[1]) - p.tile0;
+    return p;
+}
+
+back_args back_of(const vp_op *op, const vp_work *work, const convolve_part &p, int T, const convolve_room &r)
+{
+    back_args a = {};
+    a.in = r.back;
+    a.mean = r.means;
+    a.mean_pair = p.out_n[1];
+    a.in_pair = a.mean_pair * T;
+    a.out = *work->out;
+    a.type = op->out;
+    std::copy(p.axis, p.axis + 3, a.axis);
+    a.y0 = p.out_lo[1];
+    a.rows = p.out_n[1];
+    return a;
+}
+
+convolve_room room_of_images(vp_pieces &all, int T, int slots, int64_t pairs, const int64_t in[3], const int64_t out[3])
+{
+    const uint64_t rows_in = (uint64_t)(slots * in[1]), rows_out = (uint64_t)out[1], x = (uint64_t)T,
+                   one = (rows_in + rows_out) * (x + 1) * sizeof(cx), most = std::max<uint64_t>(1, WORK / one),
+                   before = all.used;
+    convolve_room r = {};
+    r.pairs = (int)std::min<uint64_t>({(uint64_t)pairs, most, (uint64_t)(65535 / slots)});
+    r.planes = r.pairs < pairs ? 1 : (int)std::min<uint64_t>((uint64_t)out[2], std::max<uint64_t>(1, std::min<uint64_t>(
+                                                                 most, 65535) / (uint64_t)pairs));
+    const uint64_t n = (uint64_t)r.pairs * (uint64_t)r.planes;
+    all.take(r.lines, n * rows_in * x);
+    all.take(r.back, n * rows_out * x);
+    all.take(r.mean, n * rows_in);
+    all.take(r.means, n * rows_out);
+    all.used = std::max(all.used, before + room_for(one, (uint64_t)(pairs * out[2]), WORK));
+    return r;
+}
+
+void steps_of(const convolve_cut &c, int64_t step[3])
+{
+    for (int a = 0; a < 3; a++)
+        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : c.valid[a];
 }
 
 namespace
 {
 
-uint64_t taps_of(const vp_convolve_params *p)
+/* ---- one kernel ---- */
+
+bool is_deep(const vp_op *op)
 {
-    return (uint64_t)(p->n[0] * p->n[1] * p->n[2]);
+    return params_of(op)->n[2] > 1;
 }
 
-uint64_t sums_of(const vp_convolve_params *p)
-{
-    return p->sums ? (uint64_t)((p->n[0] + 1) * (p->n[1] + 1) * (p->n[2] + 1)) : 0;
-}
-
-convolve_table table_of(const vp_op *op, void *base)
+/* No lengths: they are too short. */
+convolve_cut cut_of(const vp_op *op)
 {
     const vp_convolve_params *const p = params_of(op);
-    const convolve_cut c = cut_of(op);
-    pieces all = {(char *)base, 0};
-    convolve_table t = {};
-    t.kernel = all.take<float>(taps_of(p));
-    t.rows = all.take<float>((uint64_t)(p->n[1] * p->n[2]));
-    t.sums = all.take<double>(sums_of(p));
-    for (int a = 0; a < 3; a++)
-        if (c.length[a])
-            t.twiddle[a] = all.take<complex_value>((uint64_t)c.length[a]->T);
+    convolve_cut c = {};
+    for (int a = 0; a < (is_deep(op) ? 3 : 2); a++) {
+        const int taps = (int)std::min<int64_t>(p->n[a], 1 << 20);
+        c.length[a] = a == 2 && !op->whole[2] ? choose_deep(c.length[1], taps) : choose(op->image[a], taps, a == 0);
+        if (!c.length[a])
+            return {};
+        c.valid[a] = c.length[a]->T - taps + 1;
+        if (a == 0)
+            c.valid[a] = c.valid[a] / LEAST_VALID * LEAST_VALID;
+    }
+    return c;
+}
+
+bool fits_one(const vp_op *op)
+{
+    return cut_of(op).length[0];
+}
+
+/* The table: what the host fills, and behind it what the device makes. */
+struct one_table {
+    kernel_table kernel;
+    cx *twiddle[3], *spectrum, *work;
+    uint64_t bytes, made;
+};
+
+one_table table_of(const vp_op *op, const convolve_cut &c, void *base)
+{
+    const vp_convolve_params *const p = params_of(op);
+    vp_pieces all = {(char *)base, 0};
+    one_table t = {};
+    t.kernel.take(all, p, true);
+    for (int a = 0; a < 3 && c.length[a]; a++)
+        all.take(t.twiddle[a], (uint64_t)c.length[a]->T);
     t.bytes = all.used;
-    const convolve_length *const last = c.length[is_deep(p) ? 2 : 1];
-    const uint64_t x = (uint64_t)c.length[0]->T, y = (uint64_t)c.length[1]->T;
-    const uint64_t lanes = is_deep(p) ? x * y : x;
-    t.spectrum = all.take<complex_value>(lanes / (uint64_t)last->group * (uint64_t)last->spectrum);
-    t.work = all.take<complex_value>((uint64_t)(p->n[1] * p->n[2]) * x + (is_deep(p) ? (uint64_t)p->n[2] * lanes : 0));
+    const convolve_length *const last = c.length[is_deep(op) ? 2 : 1];
+    const uint64_t x = (uint64_t)c.length[0]->T, y = (uint64_t)c.length[1]->T, lanes = is_deep(op) ? x * y : x;
+    all.take(t.spectrum, lanes / (uint64_t)last->group * (uint64_t)last->spectrum);
+    all.take(t.work, (uint64_t)(p->n[1] * p->n[2]) * x + (is_deep(op) ? (uint64_t)p->n[2] * lanes : 0));
     t.made = all.used - t.bytes;
     return t;
 }
 
-bool has(const vp_op *op, char *why, size_t size)
+uint64_t table_one(const vp_op *op, bool made)
 {
-    const vp_convolve_params *const p = params_of(op);
-    if (!(VP_CONVOLVE_TYPES & 1u << op->in))
-        snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    else if (is_grid(p) && is_deep(p))
-        snprintf(why, size, "no kernel for grids of three-dimensional kernels");
-    else if (is_source(p) ? !source_fits(op) : is_grid(p) ? !grid_fits(op) : !cut_of(op).fits)
-        snprintf(why, size, "no kernel for kernels of %lld x %lld x %lld", (long long)p->n[0], (long long)p->n[1],
-                 (long long)p->n[2]);
-    else
-        return true;
-    return false;
+    const one_table t = table_of(op, cut_of(op), nullptr);
+    return made ? t.made : t.bytes;
 }
 
-uint64_t table(const vp_op *op)
+void fill_one(const vp_op *op, void *to)
 {
-    return is_source(params_of(op)) ? source_table_bytes(op)
-           : is_grid(params_of(op)) ? grid_table_bytes(op)
-                                    : table_of(op, nullptr).bytes;
-}
-
-uint64_t made(const vp_op *op)
-{
-    return is_source(params_of(op)) ? source_made_bytes(op)
-           : is_grid(params_of(op)) ? grid_made_bytes(op)
-                                    : table_of(op, nullptr).made;
-}
-
-void fill(const vp_op *op, void *to)
-{
-    const vp_convolve_params *const p = params_of(op);
-    if (is_grid(p)) {
-        is_source(p) ? source_fill(op, to) : grid_fill(op, to);
-        return;
-    }
     const convolve_cut c = cut_of(op);
-    const convolve_table t = table_of(op, to);
-    std::copy(p->kernels, p->kernels + taps_of(p), t.kernel);
-    if (p->sums)
-        std::copy(p->sums, p->sums + sums_of(p), t.sums);
-    row_sums(p, t.rows);
-    for (int a = 0; a < 3; a++)
-        if (c.length[a])
-            fill_twiddle(c.length[a]->T, c.length[a]->R1, c.length[a]->R2, t.twiddle[a]);
+    const one_table t = table_of(op, c, to);
+    t.kernel.fill(params_of(op));
+    for (int a = 0; a < 3 && c.length[a]; a++)
+        fill_twiddle(c.length[a]->T, c.length[a]->R1, c.length[a]->R2, t.twiddle[a]);
 }
 
-/* The spectrum, by the passes of an image that is a kernel. */
-int make_spectrum(const vp_op *op, const convolve_table &t, vp_queue *queue, vp_err *err)
+int make_one(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 {
-    const vp_convolve_params *const p = params_of(op);
     const convolve_cut c = cut_of(op);
-    const int x = c.length[0]->T, y = c.length[1]->T, deep = is_deep(p);
-    taps_args r = {};
-    r.taps = t.kernel;
-    r.n = r.pitch = (int)p->n[0];
-    r.centre = (int)p->centre[0];
-    r.rows = p->n[1] * p->n[2];
-    r.out = t.work;
-    r.twiddle = t.twiddle[0];
-    if (c.length[0]->taps(err, queue->stream, r))
-        return -1;
-    columns_args a = {};
-    a.in = t.work;
-    a.in_pitch = a.out_pitch = x;
-    a.twiddle = t.twiddle[1];
-    a.axis = axis_of(op, 1, c.valid[1]);
-    a.lanes = x;
-    a.repeats = a.tiles = a.outers = 1;
-    a.scale = (float)(1 / ((double)x * y * (deep ? c.length[2]->T : 1)));
-    if (!deep) {
-        a.spectrum = t.spectrum;
-        return c.length[1]->columns(err, queue->stream, a, COLUMNS_SPECTRUM);
-    }
-    a.out = t.work + r.rows * x;
-    a.outers = (int)p->n[2];
-    a.in_outer = p->n[1] * x;
-    a.out_outer = (int64_t)x * y;
-    if (c.length[1]->columns(err, queue->stream, a, COLUMNS_TAPS))
-        return -1;
-    a.in = a.out;
-    a.in_pitch = (int64_t)x * y;
-    a.twiddle = t.twiddle[2];
-    a.axis = axis_of(op, 2, c.valid[2]);
-    a.lanes = x * y;
-    a.outers = 1;
-    a.spectrum = t.spectrum;
-    return c.length[2]->columns(err, queue->stream, a, COLUMNS_SPECTRUM);
+    const one_table t = table_of(op, c, base);
+    return make_spectrum(op, c, t.kernel.kernels, t.twiddle, t.work, t.spectrum, queue, err);
 }
 
-int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
-{
-    const vp_convolve_params *const p = params_of(op);
-    if (is_grid(p))
-        return is_source(p) ? source_make(op, base, queue, err) : grid_make(op, base, queue, err);
-    return make_spectrum(op, table_of(op, base), queue, err);
-}
-
-/* ---- the passes ---- */
-
-/* What a launch works in. Images: as many planes, or else as many pairs of one, as WORK holds. Volumes: a pair. */
-struct room {
-    int pairs, planes; /* at once */
-    complex_value *lines, *back, *tiles, *product;
-    complex_value *mean, *means;
-    int *bad;
+/* What a launch works in. Volumes: a pair of tiles at a time. */
+struct one_room : convolve_room {
+    cx *tiles, *product;
     uint64_t bytes;
 };
 
-room room_of(const convolve_cut &c, bool deep, int64_t pairs, const int64_t in[3], const int64_t out[3], int64_t tiles,
-             void *base)
+one_room room_of(const vp_op *op, const convolve_cut &c, int64_t pairs, const int64_t in[3], const int64_t out[3],
+                 int64_t tiles, void *base)
 {
-    pieces all = {(char *)base, 0};
-    room r = {};
-    const uint64_t x = (uint64_t)c.length[0]->T, rows_in = (uint64_t)in[1], rows_out = (uint64_t)out[1];
-    r.bad = all.take<int>(1);
-    if (deep) {
+    vp_pieces all = {(char *)base, 0};
+    one_room r = {};
+    const uint64_t x = (uint64_t)c.length[0]->T, rows_in = (uint64_t)(in[1] * in[2]),
+                   rows_out = (uint64_t)(out[1] * out[2]);
+    all.take<int>(1);
+    if (is_deep(op)) {
         const uint64_t lanes = (uint64_t)(tiles * c.length[1]->T) * x;
-        const uint64_t lines = std::max(rows_in * (uint64_t)in[2], rows_out * (uint64_t)out[2]);
         r.pairs = r.planes = 1;
-        r.lines = r.back = all.take<complex_value>(lines * x);
-        r.tiles = all.take<complex_value>(lanes * (uint64_t)in[2]);
-        r.product = all.take<complex_value>(lanes * (uint64_t)out[2]);
-        r.mean = all.take<complex_value>(rows_in * (uint64_t)in[2]);
-        r.means = all.take<complex_value>(rows_out * (uint64_t)out[2]);
+        all.take(r.lines, std::max(rows_in, rows_out) * x);
+        r.back = r.lines;
+        all.take(r.tiles, lanes * (uint64_t)in[2]);
+        all.take(r.product, lanes * (uint64_t)out[2]);
+        all.take(r.mean, rows_in);
+        all.take(r.means, rows_out);
     } else {
-        const uint64_t one = (rows_in + rows_out) * (x + 1) * sizeof(complex_value),
-                       most = std::max<uint64_t>(1, WORK / one);
-        r.pairs = (int)std::min<uint64_t>((uint64_t)pairs, most);
-        r.planes = r.pairs < pairs
-                       ? 1
-                       : (int)std::min<uint64_t>(
-                           (uint64_t)out[2], std::max<uint64_t>(1, std::min<uint64_t>(most, 65535) / (uint64_t)pairs));
-        const uint64_t n = (uint64_t)r.pairs * (uint64_t)r.planes;
-        r.lines = all.take<complex_value>(n * rows_in * x);
-        r.back = all.take<complex_value>(n * rows_out * x);
-        r.mean = all.take<complex_value>(n * rows_in);
-        r.means = all.take<complex_value>(n * rows_out);
-        all.used = std::max(all.used, room_for(one, (uint64_t)(pairs * out[2]), WORK));
+        (convolve_room &)r = room_of_images(all, (int)x, 1, pairs, in, out);
     }
     r.bytes = all.used;
     return r;
 }
 
-int64_t pairs_of(const convolve_cut &c, int64_t outputs)
+uint64_t scratch_one(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
-    return vp_groups(outputs, 2 * (int64_t)c.valid[0]);
-}
-
-int64_t tiles_of(const convolve_cut &c, int axis, int64_t outputs)
-{
-    return vp_groups(outputs, c.valid[axis]);
-}
-
-uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
-{
-    if (is_grid(params_of(op)))
-        return is_source(params_of(op)) ? source_scratch(op, in, out) : grid_scratch(op, out);
     const convolve_cut c = cut_of(op);
-    return room_of(c, is_deep(params_of(op)), pairs_of(c, out[0]), in, out, tiles_of(c, 1, out[1]), nullptr).bytes;
+    return room_of(op, c, vp_div_up(out[0], 2 * (int64_t)c.valid[0]), in, out, vp_div_up(out[1], c.valid[1]),
+                   nullptr).bytes;
 }
 
-void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
+void demand_one(const vp_op *op, int64_t step[3], int64_t[3])
 {
-    const vp_convolve_params *const p = params_of(op);
-    if (is_grid(p)) {
-        is_source(p) ? source_demand(op, step, halo) : grid_demand(op, step, halo);
-        return;
-    }
-    const convolve_cut c = cut_of(op);
-    const bool seen_again = p->edge == VP_EDGE_NEAREST || p->edge == VP_EDGE_MIRROR;
-    if (!c.fits)
-        return;
-    for (int a = 0; a < 3; a++) {
-        step[a] = !c.length[a] ? 1 : a == 0 ? 2 * c.valid[a] : c.valid[a];
-        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]);
-        if (seen_again)
-            halo[a] += 2 * std::max(op->before[a], op->behind[a]);
-    }
+    steps_of(cut_of(op), step);
 }
 
 struct launching {
     const vp_op *op;
-    const vp_convolve_params *p;
     const vp_work *work;
     vp_err *err;
     convolve_cut cut;
-    convolve_table table;
-    convolve_axis axis[3];
-    room r;
-    int in_lo[3], in_n[3]; /* samples that exist in the input */
-    int out_lo[3], out_n[3];
+    one_table table;
+    convolve_part part;
+    one_room r;
     cudaStream_t stream;
 };
 
@@ -499,32 +465,22 @@ rows_args rows_of(const launching &l)
     rows_args a = {};
     a.in = l.work->in[0];
     a.type = l.op->in;
-    a.x = l.axis[0];
-    a.y0 = l.in_lo[1];
-    a.rows = l.in_n[1];
+    a.x = l.part.axis[0];
+    a.y0 = l.part.in_lo[1];
+    a.rows = l.part.in_n[1];
     a.out = l.r.lines;
     a.mean = l.r.mean;
-    a.mean_pair = l.in_n[1];
+    a.mean_pair = l.part.in_n[1];
     a.out_pair = a.mean_pair * l.cut.length[0]->T;
-    a.bad = l.r.bad;
+    a.bad = (int *)l.work->scratch;
     a.twiddle = l.table.twiddle[0];
     return a;
 }
 
 back_args back_of(const launching &l)
 {
-    back_args a = {};
-    a.in = l.r.back;
-    a.mean = l.r.means;
-    a.mean_pair = l.out_n[1];
-    a.in_pair = a.mean_pair * l.cut.length[0]->T;
-    a.out = *l.work->out;
-    a.type = l.op->out;
-    for (int i = 0; i < 3; i++)
-        a.axis[i] = l.axis[i];
-    a.y0 = l.out_lo[1];
-    a.rows = l.out_n[1];
-    a.sums = l.p->sums ? l.table.sums : nullptr;
+    back_args a = back_of(l.op, l.work, l.part, l.cut.length[0]->T, l.r);
+    a.sums = l.table.kernel.sums;
     a.twiddle = l.table.twiddle[0];
     return a;
 }
@@ -532,12 +488,12 @@ back_args back_of(const launching &l)
 columns_args columns_of_axis(const launching &l, int axis)
 {
     columns_args a = {};
-    a.axis = l.axis[axis];
+    a.axis = l.part.axis[axis];
     a.twiddle = l.table.twiddle[axis];
-    a.in_first = l.in_lo[axis];
-    a.out_first = l.out_lo[axis];
-    a.tile0 = l.out_lo[axis] / a.axis.valid;
-    a.tiles = (int)vp_groups(l.out_lo[axis] + l.out_n[axis], a.axis.valid) - a.tile0;
+    a.in_first = l.part.in_lo[axis];
+    a.out_first = l.part.out_lo[axis];
+    a.tile0 = l.part.out_lo[axis] / a.axis.valid;
+    a.tiles = (int)vp_div_up(l.part.out_lo[axis] + l.part.out_n[axis], a.axis.valid) - a.tile0;
     a.lanes = l.cut.length[0]->T;
     a.repeats = a.outers = 1;
     return a;
@@ -546,23 +502,23 @@ columns_args columns_of_axis(const launching &l, int axis)
 int launch_means(const launching &l, int pairs, int z_out, int z_in, int planes)
 {
     means_args m = {};
-    m.mean = (const cx *)l.r.mean;
-    m.out = (cx *)l.r.means;
-    m.mean_pair = l.in_n[1];
+    m.mean = l.r.mean;
+    m.out = l.r.means;
+    m.mean_pair = l.part.in_n[1];
     m.mean_plane = m.mean_pair * pairs;
-    m.out_pair = l.out_n[1];
+    m.out_pair = l.part.out_n[1];
     m.out_plane = m.out_pair * pairs;
-    m.in_y0 = l.in_lo[1];
+    m.in_y0 = l.part.in_lo[1];
     m.in_z0 = z_in;
-    m.y0 = l.out_lo[1];
+    m.y0 = l.part.out_lo[1];
     m.z0 = z_out;
-    m.rows = l.out_n[1];
-    m.y = l.axis[1];
-    m.z = l.axis[2];
-    m.sums = l.table.rows;
+    m.rows = l.part.out_n[1];
+    m.y = l.part.axis[1];
+    m.z = l.part.axis[2];
+    m.sums = l.table.kernel.rows;
     m.planes = planes;
     const size_t seen = (size_t)(MEANS_ROWS + m.y.taps) / 2 * 2 * sizeof(cx), taps = (size_t)m.y.taps * sizeof(float);
-    const dim3 grid((unsigned)vp_groups(m.rows, MEANS_ROWS), (unsigned)pairs, (unsigned)planes);
+    const dim3 grid((unsigned)vp_div_up(m.rows, MEANS_ROWS), (unsigned)pairs, (unsigned)planes);
     if (m.z.taps == 1)
         return vp_start(l.err, l.stream, means_kernel<1>, grid, dim3(MEANS_ROWS), seen + taps, m);
     const dim3 fours(grid.x, grid.y, (grid.z + 3) / 4);
@@ -570,15 +526,15 @@ int launch_means(const launching &l, int pairs, int z_out, int z_in, int planes)
 }
 
 /* Planes by themselves. */
-int launch_images(const launching &l, int pair0, int pairs)
+int launch_images(const launching &l)
 {
-    const int T = l.cut.length[0]->T;
+    const int T = l.cut.length[0]->T, pairs = l.part.pairs;
     for (int p = 0; p < pairs; p += l.r.pairs)
-        for (int z = 0; z < l.out_n[2]; z += l.r.planes) {
-            const int n = std::min(l.r.pairs, pairs - p), planes = std::min(l.r.planes, l.out_n[2] - z);
+        for (int z = 0; z < l.part.out_n[2]; z += l.r.planes) {
+            const int n = std::min(l.r.pairs, pairs - p), planes = std::min(l.r.planes, l.part.out_n[2] - z);
             rows_args rows = rows_of(l);
-            rows.pair0 = pair0 + p;
-            rows.z0 = l.out_lo[2] + z;
+            rows.pair0 = l.part.pair0 + p;
+            rows.z0 = l.part.out_lo[2] + z;
             rows.mean_plane = rows.mean_pair * n;
             rows.out_plane = rows.out_pair * n;
             columns_args columns = columns_of_axis(l, 1);
@@ -586,7 +542,7 @@ int launch_images(const launching &l, int pair0, int pairs)
             columns.out = l.r.back;
             columns.in_pitch = columns.out_pitch = T;
             columns.in_outer = rows.out_pair;
-            columns.out_outer = (int64_t)l.out_n[1] * T;
+            columns.out_outer = (int64_t)l.part.out_n[1] * T;
             columns.spectrum = l.table.spectrum;
             columns.outers = n * planes;
             columns.backwards = true;
@@ -603,13 +559,13 @@ int launch_images(const launching &l, int pair0, int pairs)
     return 0;
 }
 
-int launch_volume(const launching &l, int pair0, int pairs)
+int launch_volume(const launching &l)
 {
     const int x = l.cut.length[0]->T, y = l.cut.length[1]->T;
-    for (int p = 0; p < pairs; p++) {
+    for (int p = 0; p < l.part.pairs; p++) {
         rows_args rows = rows_of(l);
-        rows.pair0 = pair0 + p;
-        rows.z0 = l.in_lo[2];
+        rows.pair0 = l.part.pair0 + p;
+        rows.z0 = l.part.in_lo[2];
         rows.mean_plane = rows.mean_pair;
         rows.out_plane = rows.out_pair;
         columns_args to = columns_of_axis(l, 1), across = columns_of_axis(l, 2);
@@ -619,7 +575,7 @@ int launch_volume(const launching &l, int pair0, int pairs)
         to.in_pitch = to.out_pitch = x;
         to.in_outer = rows.out_pair;
         to.out_outer = lanes;
-        to.outers = l.in_n[2];
+        to.outers = l.part.in_n[2];
         across.in = l.r.tiles;
         across.out = l.r.product;
         across.in_pitch = across.out_pitch = lanes;
@@ -631,76 +587,117 @@ int launch_volume(const launching &l, int pair0, int pairs)
         from.in = l.r.product;
         from.out = l.r.back;
         from.in_outer = lanes;
-        from.out_outer = (int64_t)l.out_n[1] * x;
+        from.out_outer = (int64_t)l.part.out_n[1] * x;
         from.in_first = from.tile0;
-        from.outers = l.out_n[2];
+        from.outers = l.part.out_n[2];
         back_args back = back_of(l);
         back.pair0 = rows.pair0;
-        back.z0 = l.out_lo[2];
+        back.z0 = l.part.out_lo[2];
         back.mean_plane = back.mean_pair;
         back.in_plane = back.in_pair;
-        if (l.cut.length[0]->rows(l.err, l.stream, rows, 1, l.in_n[2])
-            || launch_means(l, 1, l.out_lo[2], l.in_lo[2], l.out_n[2])
+        if (l.cut.length[0]->rows(l.err, l.stream, rows, 1, l.part.in_n[2])
+            || launch_means(l, 1, l.part.out_lo[2], l.part.in_lo[2], l.part.out_n[2])
             || l.cut.length[1]->columns(l.err, l.stream, to, COLUMNS_FORWARD)
             || l.cut.length[2]->columns(l.err, l.stream, across, COLUMNS_CONVOLVE)
             || l.cut.length[1]->columns(l.err, l.stream, from, COLUMNS_BACK)
-            || l.cut.length[0]->back(l.err, l.stream, back, 1, l.out_n[2]))
+            || l.cut.length[0]->back(l.err, l.stream, back, 1, l.part.out_n[2]))
             return -1;
     }
     return 0;
 }
 
-int launch_bad(const vp_op *op, const vp_work *work, const int *bad, vp_err *err)
+int launch_one(const vp_op *op, const vp_work *work, vp_err *err)
 {
-    bad_args b = {};
-    if (op->in != VP_F32 || op->out != VP_F32)
-        return 0;
-    b.in = work->in[0];
-    b.out = *work->out;
-    for (int a = 0; a < 3; a++)
-        b.axis[a] = axis_of(op, a, 0);
-    b.bad = bad;
-    return vp_start(err, work->queue->stream, bad_kernel, dim3((unsigned)work->queue->sms * 4), dim3(256), 0, b);
+    const vp_box &in = work->in[0].box, &out = work->out->box;
+    const int64_t in_size[3] = {vp_box_size(&in, 0), vp_box_size(&in, 1), vp_box_size(&in, 2)};
+    const int64_t out_size[3] = {vp_box_size(&out, 0), vp_box_size(&out, 1), vp_box_size(&out, 2)};
+    launching l = {op, work, err, cut_of(op)};
+    l.table = table_of(op, l.cut, (void *)work->table);
+    l.part = part_of(op, work, l.cut);
+    l.r = room_of(op, l.cut, l.part.pairs, in_size, out_size, vp_div_up(out_size[1], l.cut.valid[1]), work->scratch);
+    l.stream = work->queue->stream;
+    return is_deep(op) ? launch_volume(l) : launch_images(l);
 }
 
-int launch_one(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
+constexpr convolve_way convolve_one = {fits_one,   table_one,   fill_one,  make_one,
+                                       demand_one, scratch_one, launch_one};
+
+/* ---- the kernel ---- */
+
+bool is_grid(const vp_op *op)
 {
-    launching l = {};
-    l.op = op;
-    l.p = params_of(op);
-    l.work = work;
-    l.err = err;
-    l.cut = cut_of(op);
-    l.table = table_of(op, (void *)work->table);
-    l.stream = work->queue->stream;
-    const vp_box &in = work->in[0].box, &out = work->out->box;
-    int64_t in_size[3], out_size[3];
-    for (int a = 0; a < 3; a++) {
-        l.axis[a] = axis_of(op, a, l.cut.length[a] ? l.cut.valid[a] : 1);
-        in_size[a] = vp_box_size(&in, a);
-        out_size[a] = vp_box_size(&out, a);
-        l.in_lo[a] = (int)std::max<int64_t>(in.lo[a], l.axis[a].first);
-        l.in_n[a] = (int)std::min<int64_t>(in.hi[a], l.axis[a].first + l.axis[a].count) - l.in_lo[a];
-        l.out_lo[a] = (int)out.lo[a];
-        l.out_n[a] = (int)out_size[a];
-    }
-    const int pair0 = l.out_lo[0] / (2 * l.cut.valid[0]);
-    const int pairs = (int)vp_groups(out.hi[0], 2 * (int64_t)l.cut.valid[0]) - pair0;
-    l.r = room_of(l.cut, is_deep(l.p), pairs, in_size, out_size, tiles_of(l.cut, 1, out_size[1]), work->scratch);
-    if (vp_gpu_check(err, cudaMemsetAsync(l.r.bad, 0, sizeof *l.r.bad, l.stream), "cannot clear CUDA memory"))
-        return -1;
-    *bad = l.r.bad;
-    return is_deep(l.p) ? launch_volume(l, pair0, pairs) : launch_images(l, pair0, pairs);
+    return params_of(op)->nodes[0] > 1 || params_of(op)->nodes[1] > 1;
+}
+
+const convolve_way &way_of(const vp_op *op)
+{
+    return !is_grid(op) ? convolve_one : params_of(op)->weights == VP_WEIGHTS_SOURCE ? convolve_source : convolve_grid;
+}
+
+bool has(const vp_op *op, char *why, size_t size)
+{
+    const vp_convolve_params *const p = params_of(op);
+    if (!(VP_CONVOLVE_TYPES & 1u << op->in))
+        snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
+    else if (is_grid(op) && is_deep(op))
+        snprintf(why, size, "no kernel for grids of three-dimensional kernels");
+    else if (!way_of(op).fits(op))
+        snprintf(why, size, "no kernel for kernels of %lld x %lld x %lld", (long long)p->n[0], (long long)p->n[1],
+                 (long long)p->n[2]);
+    else
+        return true;
+    return false;
+}
+
+uint64_t table(const vp_op *op)
+{
+    return way_of(op).table(op, false);
+}
+
+uint64_t made(const vp_op *op)
+{
+    return way_of(op).table(op, true);
+}
+
+void fill(const vp_op *op, void *to)
+{
+    way_of(op).fill(op, to);
+}
+
+int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
+{
+    return way_of(op).make(op, base, queue, err);
+}
+
+uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
+{
+    return way_of(op).scratch(op, in, out);
+}
+
+void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
+{
+    const vp_convolve_params *const p = params_of(op);
+    const bool seen_again = is_grid(op) || p->edge == VP_EDGE_NEAREST || p->edge == VP_EDGE_MIRROR;
+    if (!way_of(op).fits(op))
+        return;
+    for (int a = 0; a < 3; a++)
+        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a])
+                  + (seen_again ? 2 * std::max(op->before[a], op->behind[a]) : 0);
+    way_of(op).demand(op, step, halo);
 }
 
 int launch(const vp_op *op, const vp_work *work, vp_err *err)
 {
-    const vp_convolve_params *const p = params_of(op);
-    int *bad;
-    const int rc = is_source(p) ? source_launch(op, work, &bad, err)
-                   : is_grid(p) ? grid_launch(op, work, &bad, err)
-                                : launch_one(op, work, &bad, err);
-    return rc || launch_bad(op, work, bad, err) ? -1 : 0;
+    bad_args b = {*work->in, *work->out, {}, (int *)work->scratch};
+    const cudaStream_t stream = work->queue->stream;
+    if (vp_gpu_check(err, cudaMemsetAsync(work->scratch, 0, sizeof *b.bad, stream), "cannot clear CUDA memory")
+        || way_of(op).launch(op, work, err))
+        return -1;
+    if (op->in != VP_F32 || op->out != VP_F32)
+        return 0;
+    for (int a = 0; a < 3; a++)
+        b.axis[a] = axis_of(op, a, 0);
+    return vp_start(err, stream, bad_kernel, dim3((unsigned)work->queue->sms * 4), dim3(256), 0, b);
 }
 
 }

@@ -1,61 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What convolve.cu and its companions share on the host: how an operation's axes are cut, what lies where. */
+/* What convolve.cu and its companions share on the host: how an operation's axes are cut, what lies where, and the
+ * three ways: one kernel (convolve.cu), grids with weights of the output (convolve_grid.cu) and of the source
+ * (convolve_source.cu). */
 #ifndef VP_CONVOLVE_CUDA_H
 #define VP_CONVOLVE_CUDA_H
 
 #include "convolve_pass.h"
+#include "launch.cuh"
 
 extern "C" {
 #include "local/convolve.h"
 }
 
+#include <algorithm>
+#include <vector>
+
 namespace vp
 {
 
-/* Device bytes, in pieces that begin at VP_ALIGN. */
-struct pieces {
-    char *base; /* NULL: only counted */
-    uint64_t used;
-
-    template <class T> T *take(uint64_t n)
-    {
-        char *const p = base ? base + used : nullptr;
-        used += (uint64_t)vp_round_up((int64_t)(n * sizeof(T)), VP_ALIGN);
-        return (T *)p;
-    }
-};
-
-struct complex_value {
-    float re, im;
-};
-
-inline const vp_convolve_params *params_of(const vp_op *op)
-{
-    return (const vp_convolve_params *)op->params;
-}
-
-inline bool is_deep(const vp_convolve_params *p)
-{
-    return p->n[2] > 1;
-}
-
-inline bool is_grid(const vp_convolve_params *p)
-{
-    return p->nodes[0] > 1 || p->nodes[1] > 1;
-}
-
-inline bool is_source(const vp_convolve_params *p)
-{
-    return is_grid(p) && p->weights == VP_WEIGHTS_SOURCE;
-}
+constexpr auto params_of = vp_params<vp_convolve_params>;
 
 /* Along an axis, with tiles of so many outputs. */
 convolve_axis axis_of(const vp_op *op, int axis, int valid);
 
+/* All kernels, sums of their rows, and of VP_EDGE_RENORMALIZE those of all samples (NULL: not wanted). */
+struct kernel_table {
+    float *kernels, *rows;
+    double *sums;
+
+    void take(vp_pieces &all, const vp_convolve_params *p, bool summed);
+    void fill(const vp_convolve_params *p) const;
+};
+
 /* W(T)^(k1 n2) at k1 * R2 + n2. */
-void fill_twiddle(int T, int R1, int R2, complex_value *to);
-/* Sums of the kernels' rows. */
-void row_sums(const vp_convolve_params *p, float *to);
+void fill_twiddle(int T, int R1, int R2, cx *to);
+
+/* The lengths of the transforms along the axes (z: NULL for images) and the outputs of a tile. */
+struct convolve_cut {
+    const convolve_length *length[3];
+    int valid[3];
+};
+
+void steps_of(const convolve_cut &c, int64_t step[3]);
+
+/* The spectrum of a kernel, by the passes of an image that is a kernel. `work`: for its lines on the way. */
+int make_spectrum(const vp_op *op, const convolve_cut &c, const float *kernel, cx *const twiddle[3], cx *work,
+                  cx *spectrum, vp_queue *queue, vp_err *err);
+
+/* A part in tiles: the samples and outputs of it, the pairs of tiles along x, the tiles along y. */
+struct convolve_part {
+    convolve_axis axis[3];
+    int in_lo[3], in_n[3]; /* samples that exist in the input */
+    int out_lo[3], out_n[3];
+    int pair0, pairs, tile0, tiles;
+};
+
+convolve_part part_of(const vp_op *op, const vp_work *work, const convolve_cut &c);
+
+/* What the passes of images work in: as many planes at once, or else as many pairs of one, as WORK bytes hold. */
+struct convolve_room {
+    int pairs, planes;
+    cx *lines, *back, *mean, *means;
+};
+
+constexpr uint64_t WORK = (uint64_t)768 << 20;
+
+/* Of `slots` lines for each row of the input. */
+convolve_room room_of_images(vp_pieces &all, int T, int slots, int64_t pairs, const int64_t in[3],
+                             const int64_t out[3]);
+
+back_args back_of(const vp_op *op, const vp_work *work, const convolve_part &p, int T, const convolve_room &r);
 
 /* Bytes for `count` of what takes `one` (with its share of everything) when at most `most` bytes are worked on at a
  * time, but one at least: enough for any smaller part, too, where more fit at a time. */
@@ -64,6 +78,56 @@ inline uint64_t room_for(uint64_t one, uint64_t count, uint64_t most)
     const uint64_t all = one * count, some = all < most ? all : most;
     return (one > some ? one : some) + 16 * VP_ALIGN;
 }
+
+/* What convolve.cu asks of a way; as in struct vp_kernel. The scratch begins with the flag of samples that are not
+ * finite, which is 0. demand() adds to a halo that has the kernel. */
+struct convolve_way {
+    bool (*fits)(const vp_op *op);
+    uint64_t (*table)(const vp_op *op, bool made); /* bytes of the table, or of what is made */
+    void (*fill)(const vp_op *op, void *table);
+    int (*make)(const vp_op *op, void *table, vp_queue *queue, vp_err *err);
+    void (*demand)(const vp_op *op, int64_t step[3], int64_t halo[3]);
+    uint64_t (*scratch)(const vp_op *op, const int64_t in[3], const int64_t out[3]);
+    int (*launch)(const vp_op *op, const vp_work *work, vp_err *err);
+};
+
+extern const convolve_way convolve_grid, convolve_source;
+
+/* How a grid is cut is asked for thousands of times while a plan is made: each thread keeps the last answer, with all
+ * that it depends on. */
+template <class Cut> class cut_kept {
+    int64_t n[2], centre[2], image[2];
+    std::vector<double> node[2];
+    Cut cut;
+
+    bool is_of(const vp_op *op) const
+    {
+        const vp_convolve_params *const p = params_of(op);
+        for (int a = 0; a < 2; a++)
+            if (n[a] != p->n[a] || centre[a] != p->centre[a] || image[a] != op->image[a]
+                || (int64_t)node[a].size() != p->nodes[a] || !std::equal(node[a].begin(), node[a].end(), p->node[a]))
+                return false;
+        return true;
+    }
+
+  public:
+    cut_kept() : n(), centre(), image(), cut() {}
+
+    const Cut &of(const vp_op *op, Cut (*make)(const vp_op *op))
+    {
+        const vp_convolve_params *const p = params_of(op);
+        if (is_of(op))
+            return cut;
+        cut = make(op);
+        for (int a = 0; a < 2; a++) {
+            n[a] = p->n[a];
+            centre[a] = p->centre[a];
+            image[a] = op->image[a];
+            node[a].assign(p->node[a], p->node[a] + p->nodes[a]);
+        }
+        return cut;
+    }
+};
 
 }
 

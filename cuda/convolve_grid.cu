@@ -15,10 +15,8 @@
  * A block of the columns walks along x and keeps the right node's spectra, the next cell's left ones, in registers.
  * Tiles begin anywhere, but their rows at multiples of 2 R2, for the sake of the pairs. Every tile that a part cuts is
  * made whole, from all of its samples: the halo is larger by a tile. Means as in convolve.cu, with weights. */
+#include "convolve.h"
 #include "convolve_edge.cuh"
-#include "convolve_grid.h"
-#include "launch.cuh"
-
 
 namespace vp
 {
@@ -32,6 +30,13 @@ constexpr uint64_t BAND = (uint64_t)256 << 20;  /* so many at a time */
 template <class L> struct half_of {
     static constexpr int size = (L::T / 2 + 1 + GROUP - 1) / GROUP * GROUP, row = 2 * size, groups = size / GROUP;
     static constexpr int spectrum = L::frequencies * GROUP * L::threads; /* float4 of a group */
+};
+
+/* Outputs [lo, lo + n) of one cell, between two nodes (or at one), from samples that begin at `origin`. The weight of
+ * the node on the right is middle at sample T / 2 of the tile, and grows by slope. */
+struct grid_tile {
+    int lo, n, origin, left, right;
+    float middle, slope;
 };
 
 struct grid_args {
@@ -471,15 +476,15 @@ template <class L, int BLOCKS> struct grid_length_of {
     static int taps(vp_err *err, cudaStream_t stream, const grid_args &a)
     {
         return vp_start(err, stream, grid_taps<L>,
-                        dim3((unsigned)vp_groups((a.before_blocks + a.after_blocks) * L::R2, ROWS),
+                        dim3((unsigned)vp_div_up((a.before_blocks + a.after_blocks) * L::R2, ROWS),
                              (unsigned)(a.nodes[0] * a.nodes[1])), dim3(ROWS * L::threads), row_shared, a);
     }
     static int image(vp_err *err, cudaStream_t stream, const grid_args &a, int planes)
     {
-        const dim3 rows((unsigned)vp_groups(a.blocks * L::R2, ROWS), (unsigned)a.strips, (unsigned)planes);
+        const dim3 rows((unsigned)vp_div_up(a.blocks * L::R2, ROWS), (unsigned)a.strips, (unsigned)planes);
         const dim3 means(1, (unsigned)a.rows, (unsigned)(a.strips * planes));
-        const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_groups(a.strips, a.walk) * planes));
-        const dim3 back((unsigned)vp_groups(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
+        const dim3 columns(half::groups, (unsigned)a.rows, (unsigned)(vp_div_up(a.strips, a.walk) * planes));
+        const dim3 back((unsigned)vp_div_up(a.outputs, ROWS), (unsigned)a.strips, (unsigned)planes);
         return vp_start(err, stream, grid_rows<L, false>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_rows<L, true>, rows, dim3(ROWS * L::threads), row_shared, a)
                        || vp_start(err, stream, grid_means<L>, means, dim3(MEANS_ROWS), 0, a)
@@ -581,67 +586,59 @@ const grid_cut &grid_cut_of(const vp_op *op)
 void blocks_of(const grid_length &l, const vp_convolve_params *p, int &before, int &after)
 {
     const int64_t unit = 2 * l.R2;
-    before = (int)vp_groups(p->n[1] - p->centre[1], unit);
-    after = (int)vp_groups(p->centre[1], unit);
+    before = (int)vp_div_up(p->n[1] - p->centre[1], unit);
+    after = (int)vp_div_up(p->centre[1], unit);
     before = std::min(before, l.R1 / 2 - after); /* one may have both */
 }
 
-struct grid_table {
-    float *kernels, *sums, *after[2];
-    double *inside;
-    grid_tile *tile[2];
-    cx *twiddle;
-    uint64_t bytes;
-    cx *kernel_lines;
-    float4 *spectra; /* NULL: too many to be kept */
-    uint64_t made;
-};
-
-uint64_t inside_of(const vp_convolve_params *p)
+/* Bytes of the spectra of a row of tiles. */
+uint64_t row_bytes(const vp_op *op, const grid_cut &c)
 {
-    return p->sums ? (uint64_t)(2 * (p->n[0] + 1) * (p->n[1] + 1)) : 0;
-}
-
-grid_table grid_table_of(const vp_op *op, const grid_cut &c, void *base)
-{
-    const vp_convolve_params *const p = params_of(op);
-    const uint64_t nodes = (uint64_t)(p->nodes[0] * p->nodes[1]);
-    pieces all = {(char *)base, 0};
-    grid_table t = {};
-    int before, after;
-    blocks_of(*c.length, p, before, after);
-    t.kernels = all.take<float>(nodes * (uint64_t)(p->n[0] * p->n[1]));
-    t.sums = all.take<float>(nodes * (uint64_t)p->n[1]);
-    t.inside = all.take<double>(nodes * inside_of(p));
-    for (int a = 0; a < 2; a++) {
-        t.after[a] = all.take<float>((uint64_t)op->image[a]);
-        t.tile[a] = all.take<grid_tile>(c.tile[a].size());
-    }
-    t.twiddle = all.take<cx>((uint64_t)c.length->T);
-    t.bytes = all.used;
-    t.kernel_lines = all.take<cx>(nodes * (uint64_t)((before + after) * c.length->R2) * (uint64_t)c.length->row);
-    const uint64_t spectra = c.tile[1].size() * (uint64_t)p->nodes[0] * (uint64_t)c.length->spectrum;
-    if (spectra * sizeof(float4) <= SPECTRA)
-        t.spectra = all.take<float4>(spectra);
-    t.made = all.used - t.bytes;
-    return t;
+    return (uint64_t)params_of(op)->nodes[0] * (uint64_t)c.length->spectrum * sizeof(float4);
 }
 
 bool keeps_spectra(const vp_op *op, const grid_cut &c)
 {
-    return c.tile[1].size() * (uint64_t)params_of(op)->nodes[0] * (uint64_t)c.length->spectrum * sizeof(float4)
-           <= SPECTRA;
+    return c.tile[1].size() * row_bytes(op, c) <= SPECTRA;
+}
+
+struct grid_table {
+    kernel_table kernel;
+    float *after[2];
+    grid_tile *tile[2];
+    cx *twiddle, *kernel_lines;
+    float4 *spectra; /* NULL: too many to be kept */
+    uint64_t bytes, made;
+};
+
+grid_table table_of(const vp_op *op, const grid_cut &c, void *base)
+{
+    const vp_convolve_params *const p = params_of(op);
+    vp_pieces all = {(char *)base, 0};
+    grid_table t = {};
+    int before, after;
+    blocks_of(*c.length, p, before, after);
+    t.kernel.take(all, p, true);
+    for (int a = 0; a < 2; a++) {
+        all.take(t.after[a], (uint64_t)op->image[a]);
+        all.take(t.tile[a], c.tile[a].size());
+    }
+    all.take(t.twiddle, (uint64_t)c.length->T);
+    t.bytes = all.used;
+    all.take(t.kernel_lines, (uint64_t)(p->nodes[0] * p->nodes[1] * (before + after) * c.length->R2 * c.length->row));
+    if (keeps_spectra(op, c))
+        all.take(t.spectra, c.tile[1].size() * row_bytes(op, c) / sizeof(float4));
+    t.made = all.used - t.bytes;
+    return t;
 }
 
 /* Rows of tiles whose spectra are made at a time. */
 int band_of(const vp_op *op, const grid_cut &c)
 {
-    const uint64_t one = (uint64_t)params_of(op)->nodes[0] * (uint64_t)c.length->spectrum * sizeof(float4);
-    return keeps_spectra(op, c) ? 65535 : (int)std::max<uint64_t>(1, BAND / one);
+    return keeps_spectra(op, c) ? 65535 : (int)std::max<uint64_t>(1, BAND / row_bytes(op, c));
 }
 
 struct grid_room {
-    int *bad;
     cx *lines, *back, *means;
     float *mean;
     float4 *spectra;
@@ -650,29 +647,29 @@ struct grid_room {
 };
 
 /* For `strips` and `rows` of tiles; `outputs` rows that they make. */
-grid_room grid_room_of(const vp_op *op, const grid_cut &c, int64_t strips, int64_t rows, int64_t outputs,
-                       int64_t planes, void *base)
+grid_room room_of(const vp_op *op, const grid_cut &c, int64_t strips, int64_t rows, int64_t outputs, int64_t planes,
+                  void *base)
 {
-    pieces all = {(char *)base, 0};
+    vp_pieces all = {(char *)base, 0};
     grid_room r = {};
     const int64_t unit = 2 * c.length->R2, band = std::min<int64_t>(rows, band_of(op, c));
-    const int64_t lines = vp_groups(outputs + c.length->T + unit, unit) * unit;
+    const int64_t lines = vp_div_up(outputs + c.length->T + unit, unit) * unit;
     const uint64_t one = (uint64_t)(strips * ((lines / 2 + outputs) * (c.length->row + 1))) * sizeof(cx);
     r.planes =
         (int)std::max<uint64_t>(1, std::min<uint64_t>({(uint64_t)planes, BAND / one, (uint64_t)(65535 / strips)}));
-    r.bad = all.take<int>(1);
-    r.lines = all.take<cx>((uint64_t)(r.planes * strips * lines / 2 * c.length->row));
-    r.back = all.take<cx>((uint64_t)(r.planes * strips * outputs * c.length->row));
-    r.mean = all.take<float>((uint64_t)(r.planes * strips * lines));
-    r.means = all.take<cx>((uint64_t)(r.planes * strips * outputs));
+    all.take<int>(1);
+    all.take(r.lines, (uint64_t)(r.planes * strips * lines / 2 * c.length->row));
+    all.take(r.back, (uint64_t)(r.planes * strips * outputs * c.length->row));
+    all.take(r.mean, (uint64_t)(r.planes * strips * lines));
+    all.take(r.means, (uint64_t)(r.planes * strips * outputs));
     all.used = std::max(all.used, room_for(one, (uint64_t)planes, BAND));
     if (!keeps_spectra(op, c))
-        r.spectra = all.take<float4>((uint64_t)(band * params_of(op)->nodes[0] * c.length->spectrum));
+        all.take(r.spectra, (uint64_t)band * row_bytes(op, c) / sizeof(float4));
     r.bytes = all.used;
     return r;
 }
 
-grid_args grid_args_of(const vp_op *op, const grid_cut &c, const grid_table &t)
+grid_args args_of(const vp_op *op, const grid_cut &c, const grid_table &t)
 {
     const vp_convolve_params *const p = params_of(op);
     grid_args a = {};
@@ -682,9 +679,9 @@ grid_args grid_args_of(const vp_op *op, const grid_cut &c, const grid_table &t)
         a.after[i] = t.after[i];
         a.nodes[i] = (int)p->nodes[i];
     }
-    a.kernels = t.kernels;
-    a.sums = t.sums;
-    a.inside = p->sums ? t.inside : nullptr;
+    a.kernels = t.kernel.kernels;
+    a.sums = t.kernel.rows;
+    a.inside = t.kernel.sums;
     a.kernel_lines = t.kernel_lines;
     a.spectra = t.spectra;
     a.spectra_rows = (int)c.tile[1].size();
@@ -721,78 +718,63 @@ int64_t most_tiles(const std::vector<grid_tile> &tile, int64_t outputs, int64_t 
     return most;
 }
 
-}
-
 /* ---- for convolve.cu ---- */
 
-bool grid_fits(const vp_op *op)
+bool fits(const vp_op *op)
 {
     return grid_cut_of(op).length;
 }
 
-uint64_t grid_table_bytes(const vp_op *op)
+uint64_t table(const vp_op *op, bool made)
 {
-    return grid_table_of(op, grid_cut_of(op), nullptr).bytes;
+    const grid_table t = table_of(op, grid_cut_of(op), nullptr);
+    return made ? t.made : t.bytes;
 }
 
-uint64_t grid_made_bytes(const vp_op *op)
-{
-    return grid_table_of(op, grid_cut_of(op), nullptr).made;
-}
-
-void grid_fill(const vp_op *op, void *base)
+void fill(const vp_op *op, void *base)
 {
     const vp_convolve_params *const p = params_of(op);
     const grid_cut &c = grid_cut_of(op);
-    const grid_table t = grid_table_of(op, c, base);
-    const int64_t nodes = p->nodes[0] * p->nodes[1];
-    std::copy(p->kernels, p->kernels + nodes * p->n[0] * p->n[1], t.kernels);
-    row_sums(p, t.sums);
-    if (p->sums)
-        std::copy(p->sums, p->sums + (uint64_t)nodes * inside_of(p), t.inside);
+    const grid_table t = table_of(op, c, base);
+    t.kernel.fill(p);
     for (int a = 0; a < 2; a++) {
         std::copy(p->after[a], p->after[a] + op->image[a], t.after[a]);
         std::copy(c.tile[a].begin(), c.tile[a].end(), t.tile[a]);
     }
-    fill_twiddle(c.length->T, c.length->R1, c.length->R2, (complex_value *)t.twiddle);
+    fill_twiddle(c.length->T, c.length->R1, c.length->R2, t.twiddle);
 }
 
-int grid_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
+int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 {
     const grid_cut &c = grid_cut_of(op);
-    const grid_args a = grid_args_of(op, c, grid_table_of(op, c, base));
+    const grid_args a = args_of(op, c, table_of(op, c, base));
     if (c.length->taps(err, queue->stream, a))
         return -1;
     return keeps_spectra(op, c) ? c.length->spectra(err, queue->stream, a) : 0;
 }
 
-void grid_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
+void demand(const vp_op *op, int64_t step[3], int64_t halo[3])
 {
-    const vp_convolve_params *const p = params_of(op);
     const grid_cut &c = grid_cut_of(op);
-    if (!c.length)
-        return;
-    for (int a = 0; a < 3; a++) {
+    for (int a = 0; a < 3; a++)
         step[a] = 1;
-        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]) + 2 * std::max(op->before[a], op->behind[a]);
-        if (a < 2)
-            halo[a] += c.most[a] - 1 + (a == 1 ? 2 * c.length->R2 - 1 : 0);
-    }
+    for (int a = 0; a < 2; a++)
+        halo[a] += c.most[a] - 1 + (a == 1 ? 2 * c.length->R2 - 1 : 0);
 }
 
-uint64_t grid_scratch(const vp_op *op, const int64_t out[3])
+uint64_t scratch(const vp_op *op, const int64_t[3], const int64_t out[3])
 {
     const grid_cut &c = grid_cut_of(op);
     int64_t wide, high;
     const int64_t strips = most_tiles(c.tile[0], out[0], wide), rows = most_tiles(c.tile[1], out[1], high);
-    return grid_room_of(op, c, strips, rows, high, out[2], nullptr).bytes;
+    return room_of(op, c, strips, rows, high, out[2], nullptr).bytes;
 }
 
-int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
+int launch(const vp_op *op, const vp_work *work, vp_err *err)
 {
     const grid_cut &c = grid_cut_of(op);
     const vp_box &out = work->out->box;
-    grid_args a = grid_args_of(op, c, grid_table_of(op, c, (void *)work->table));
+    grid_args a = args_of(op, c, table_of(op, c, (void *)work->table));
     int row0, rows;
     a.in = work->in[0];
     a.out = *work->out;
@@ -803,16 +785,14 @@ int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
     const auto ends = [&](int i) { return c.tile[1][(size_t)i].lo + c.tile[1][(size_t)i].n; };
     const int64_t planes = vp_box_size(&out, 2);
     const grid_room r =
-        grid_room_of(op, c, a.strips, rows, ends(row0 + rows - 1) - c.tile[1][(size_t)row0].lo, planes, work->scratch);
-    *bad = a.bad = r.bad;
+        room_of(op, c, a.strips, rows, ends(row0 + rows - 1) - c.tile[1][(size_t)row0].lo, planes, work->scratch);
+    a.bad = (int *)work->scratch;
     a.lines = r.lines;
     a.back = r.back;
     a.mean = r.mean;
     a.means = r.means;
     if (r.spectra)
         a.spectra = r.spectra;
-    if (vp_gpu_check(err, cudaMemsetAsync(r.bad, 0, sizeof *r.bad, work->queue->stream), "cannot clear CUDA memory"))
-        return -1;
     const int unit = 2 * c.length->R2, band = band_of(op, c);
     for (int b = 0; b < rows; b += band) {
         a.row0 = row0 + b;
@@ -820,7 +800,7 @@ int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
         a.y0 = c.tile[1][(size_t)a.row0].lo;
         a.outputs = ends(a.row0 + a.rows - 1) - a.y0;
         a.first_block = c.tile[1][(size_t)a.row0].origin / unit;
-        a.blocks = (int)vp_groups(c.tile[1][(size_t)(a.row0 + a.rows - 1)].origin + c.length->T, unit) - a.first_block;
+        a.blocks = (int)vp_div_up(c.tile[1][(size_t)(a.row0 + a.rows - 1)].origin + c.length->T, unit) - a.first_block;
         if (r.spectra) {
             a.spectra_row0 = a.row0;
             a.spectra_rows = a.rows;
@@ -840,5 +820,9 @@ int grid_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
     }
     return 0;
 }
+
+}
+
+const convolve_way convolve_grid = {fits, table, fill, make, demand, scratch, launch};
 
 }

@@ -60,11 +60,6 @@ __device__ __forceinline__ cx times_plus(cx a, cx w, cx c)
     return {fmaf(-a.im, w.im, fmaf(a.re, w.re, c.re)), fmaf(a.re, w.im, fmaf(a.im, w.re, c.im))};
 }
 
-__device__ __forceinline__ cx scaled_plus(float f, cx a, cx c)
-{
-    return {fmaf(f, a.re, c.re), fmaf(f, a.im, c.im)};
-}
-
 /* ---- transforms in registers ---- */
 
 /* a exp(-+ 2 pi i K / N) = factor * lean(a): two operations, and the factor goes into the additions that follow. */
@@ -116,36 +111,8 @@ __host__ __device__ constexpr int last_factor(int n)
 /* In place, in order; BACK has the sign + and no factor. */
 template <int N, bool BACK> __device__ __forceinline__ void fourier(cx *v)
 {
-    if constexpr (N == 2) {
-        const cx a = v[0], b = v[1];
-        v[0] = a + b;
-        v[1] = a - b;
-    } else if constexpr (N == 3) {
-        constexpr float s = (float)(BACK ? -sin_turn(1, 3) : sin_turn(1, 3));
-        const cx p = v[1] + v[2], d = v[1] - v[2];
-        const cx m = scaled_plus(-0.5f, p, v[0]);
-        v[0] = v[0] + p;
-        v[1] = {fmaf(s, d.im, m.re), fmaf(-s, d.re, m.im)};
-        v[2] = {fmaf(-s, d.im, m.re), fmaf(s, d.re, m.im)};
-    } else if constexpr (N == 4) {
-        const cx a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], d = turn_by<1, 4, BACK>(v[1] - v[3]);
-        v[0] = a + c;
-        v[1] = b + d;
-        v[2] = a - c;
-        v[3] = b - d;
-    } else if constexpr (N == 5) {
-        constexpr float c1 = (float)cos_turn(1, 5), c2 = (float)cos_turn(2, 5);
-        constexpr float s1 = (float)(BACK ? -sin_turn(1, 5) : sin_turn(1, 5));
-        constexpr float s2 = (float)(BACK ? -sin_turn(2, 5) : sin_turn(2, 5));
-        const cx p = v[1] + v[4], q = v[2] + v[3], d = v[1] - v[4], e = v[2] - v[3];
-        const cx m = scaled_plus(c2, q, scaled_plus(c1, p, v[0])), n = scaled_plus(c1, q, scaled_plus(c2, p, v[0]));
-        const cx r = {fmaf(s2, e.re, s1 * d.re), fmaf(s2, e.im, s1 * d.im)};
-        const cx t = {fmaf(-s1, e.re, s2 * d.re), fmaf(-s1, e.im, s2 * d.im)};
-        v[0] = v[0] + p + q;
-        v[1] = {m.re + r.im, m.im - r.re};
-        v[4] = {m.re - r.im, m.im + r.re};
-        v[2] = {n.re + t.im, n.im - t.re};
-        v[3] = {n.re - t.im, n.im + t.re};
+    if constexpr (N <= 5) {
+        small_dft<N, BACK>(v);
     } else {
         constexpr int B = last_factor(N), A = N / B;
         cx u[B][A];

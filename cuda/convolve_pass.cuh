@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     extern __shared__ cx shared[];
     const int t = threadIdx.x % L::threads, line = threadIdx.x / L::threads;
     const int row = blockIdx.x * ROWS + line;
-    cx *const out = (cx *)a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
+    cx *const out = a.out + blockIdx.z * a.out_plane + blockIdx.y * a.out_pair + (int64_t)row * L::T;
     const bool live = row < a.rows && (!AGAIN || !is_finite(*out));
     cx *const sm = shared + line * L::row_size;
     cx v[L::values], m = {0, 0};
@@ -132,11 +132,11 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) rows_kernel(const ro
     }
     if constexpr (L::in_warp)
         m = line_mean<L>(v);
-    line_forward<L>(v, m, sm, t, (const cx *)a.twiddle);
+    line_forward<L>(v, m, sm, t, a.twiddle);
     if (!live)
         return;
     if (t == 0)
-        ((cx *)a.mean)[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
+        a.mean[blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row] = m;
     if (!AGAIN && !is_finite(v[0]))
         *a.bad = 1;
     store_row<L>(out, v, t);
@@ -154,9 +154,9 @@ template <class L, int ROWS> __global__ void __launch_bounds__(ROWS *L::threads)
         const int i = t + L::R2 * j + a.centre, k = i >= L::T ? i - L::T : i;
         v[j] = {live && k < a.n ? __ldg(a.taps + row * a.pitch + k) : 0, 0};
     });
-    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, (const cx *)a.twiddle);
+    line_forward<L>(v, {0, 0}, shared + line * L::row_size, t, a.twiddle);
     if (live)
-        store_row<L>((cx *)a.out + row * L::T, v, t);
+        store_row<L>(a.out + row * L::T, v, t);
 }
 
 /* A row back to its place, 16 bytes at a time where all is as it is and aligned. `pixel` has the pair's outputs side by
@@ -205,19 +205,19 @@ __global__ void __launch_bounds__(ROWS *L::threads, BLOCKS) back_kernel(const ba
 
     if (live) {
         const cx *const in =
-            hidden((const cx *)a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
+            hidden(a.in + blockIdx.z * a.in_plane + blockIdx.y * a.in_pair + (int64_t)row * L::T + t);
         each<L::batches>([&](auto b) {
             if (L::even || t + b * L::R2 < L::R1)
                 each<L::R2>([&](auto k) { v[b * L::R2 + k] = load_far(in + b * L::R2 + L::R1 * k); });
         });
         if (a.mean)
-            m = load_far((const cx *)a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
+            m = load_far(a.mean + blockIdx.z * a.mean_plane + blockIdx.y * a.mean_pair + row);
     } else {
         each<L::values>([&](auto j) { v[j] = {0, 0}; });
     }
     frequencies_out<L, L::row_pitch, 1>(v, sm, t);
     meet_line<L>();
-    samples_in<L, L::row_pitch, 1>(v, sm, t, (const cx *)a.twiddle);
+    samples_in<L, L::row_pitch, 1>(v, sm, t, a.twiddle);
     meet_line<L>(); /* the exchange is over: its memory takes the pixels */
     /* two rows of a warp, half the banks apart */
     float *const pixel = (float *)sm + (L::R2 == 16 ? line % 2 * 16 : 0);
@@ -359,10 +359,10 @@ __global__ void __launch_bounds__(GROUP *L::threads, BLOCKS) columns_kernel(cons
         b /= a.repeats;
     }
     const int64_t column = (int64_t)(repeat * groups + b) * GROUP + lane;
-    const cx *const in = (const cx *)a.in + outer * a.in_outer + column;
-    cx *const out = (cx *)a.out + outer * a.out_outer + column;
-    cx *const spectrum = (cx *)a.spectrum + (int64_t)b * (L::frequencies * block) + 2 * threadIdx.x;
-    const cx *const twiddle = (const cx *)a.twiddle;
+    const cx *const in = a.in + outer * a.in_outer + column;
+    cx *const out = a.out + outer * a.out_outer + column;
+    cx *const spectrum = a.spectrum + (int64_t)b * (L::frequencies * block) + 2 * threadIdx.x;
+    const cx *const twiddle = a.twiddle;
     cx *const sm = shared + lane;
     cx v[L::values];
     tile += a.tile0;
@@ -415,7 +415,7 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
 
     static int rows(vp_err *err, cudaStream_t stream, const rows_args &a, int pairs, int planes)
     {
-        const dim3 grid((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
+        const dim3 grid((unsigned)vp_div_up(a.rows, ROWS), (unsigned)pairs, (unsigned)planes), block(ROWS * L::threads);
         if (vp_start(err, stream, rows_kernel<L, ROWS, ROW_BLOCKS, false>, grid, block, row_shared, a))
             return -1;
         return a.type == VP_F32
@@ -423,13 +423,13 @@ template <class L, int ROWS, int ROW_BLOCKS, int GROUP, int COLUMN_BLOCKS> struc
     }
     static int taps(vp_err *err, cudaStream_t stream, const taps_args &a)
     {
-        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_groups(a.rows, ROWS)),
+        return vp_start(err, stream, taps_kernel<L, ROWS>, dim3((unsigned)vp_div_up(a.rows, ROWS)),
                         dim3(ROWS * L::threads), row_shared, a);
     }
     static int back(vp_err *err, cudaStream_t stream, const back_args &a, int pairs, int planes)
     {
         return vp_start(err, stream, back_kernel<L, ROWS, ROW_BLOCKS>,
-                        dim3((unsigned)vp_groups(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
+                        dim3((unsigned)vp_div_up(a.rows, ROWS), (unsigned)pairs, (unsigned)planes),
                         dim3(ROWS * L::threads), row_shared, a);
     }
     template <columns_mode MODE> static int start(vp_err *err, cudaStream_t stream, const columns_args &a)

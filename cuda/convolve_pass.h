@@ -5,11 +5,10 @@
 #define VP_CONVOLVE_PASS_H
 
 #include "gpu.h"
+#include "transform.cuh"
 
 namespace vp
 {
-
-struct complex_value; /* two floats */
 
 /* An axis, cut into tiles: tile i makes outputs [i * valid, (i + 1) * valid) of [0, size), from samples that begin
  * `behind()` before its first. Samples are at [first, first + count); others are made by the rule, as far as an output
@@ -28,12 +27,12 @@ struct rows_args {
     int type;
     convolve_axis x;
     int pair0, y0, rows, z0;       /* the first pair, row and plane, and rows of a plane */
-    complex_value *out;            /* of the first of each; a row of a plane is one line */
+    cx *out;            /* of the first of each; a row of a plane is one line */
     int64_t out_pair, out_plane;   /* in complex values */
-    complex_value *mean;           /* [plane][pair][row], in the same order as `out` */
+    cx *mean;           /* [plane][pair][row], in the same order as `out` */
     int64_t mean_pair, mean_plane;
     int *bad;                      /* 1 when a sample was not finite: it counts as 0 */
-    const complex_value *twiddle;
+    const cx *twiddle;
 };
 
 /* The same of a kernel's rows: tap k at place (k - centre) mod T, nothing taken off, no second tile. */
@@ -41,18 +40,18 @@ struct taps_args {
     const float *taps;
     int n, centre, pitch;
     int64_t rows;
-    complex_value *out;
-    const complex_value *twiddle;
+    cx *out;
+    const cx *twiddle;
 };
 
 struct columns_args {
-    const complex_value *in;
-    complex_value *out;
+    const cx *in;
+    cx *out;
     int64_t in_pitch, out_pitch;   /* from row to row; lanes are beside each other */
     int64_t in_outer, out_outer;   /* from one image of lanes to the next */
     int in_first, out_first;       /* the row that `in` (samples) and `out` (outputs) begin with; of tiles, the tile */
-    complex_value *spectrum;       /* of `lanes` lanes, in the order in which threads have it */
-    const complex_value *twiddle;
+    cx *spectrum;       /* of `lanes` lanes, in the order in which threads have it */
+    const cx *twiddle;
     convolve_axis axis;
     int lanes;                     /* with one spectrum */
     int repeats;                   /* as many lanes side by side, 1 or more */
@@ -63,9 +62,9 @@ struct columns_args {
 
 /* Rows back, of what the columns made. */
 struct back_args {
-    const complex_value *in;
+    const cx *in;
     int64_t in_pair, in_plane;
-    const complex_value *mean;     /* what has to be added for the mean, [plane][pair][row]; NULL: nothing */
+    const cx *mean;     /* what has to be added for the mean, [plane][pair][row]; NULL: nothing */
     int64_t mean_pair, mean_plane;
     vp_area out;
     int type;
@@ -74,7 +73,7 @@ struct back_args {
     const double *sums;            /* of a kernel, for VP_EDGE_RENORMALIZE, or NULL, */
     const float *factor;           /* or the factor of each voxel, [y][x] of `out` */
     int64_t factor_pitch;
-    const complex_value *twiddle;
+    const cx *twiddle;
 };
 
 /* TAPS and SPECTRUM: forward, of a kernel; row i is tap (i + centre) mod T. */

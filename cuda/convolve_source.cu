@@ -8,9 +8,8 @@
  * edge by the kernel.
  *
  * VP_EDGE_RENORMALIZE: voxels whose kernel crosses the edge add up their weights one by one (renormalize_kernel). */
+#include "convolve.h"
 #include "convolve_edge.cuh"
-#include "convolve_grid.h"
-#include "launch.cuh"
 
 #include <cmath>
 
@@ -20,7 +19,6 @@ namespace
 {
 
 enum { ROWS_THREADS = 128, GROUP = 8 };
-constexpr uint64_t WORK = (uint64_t)768 << 20;
 
 /* Weights along an axis, for positions -behind ... size + centre - 1: between nodes cell - 1 and cell, the latter's. */
 struct source_weights {
@@ -251,8 +249,8 @@ template <class L, int BLOCKS> struct source_length_of {
     static int image(vp_err *err, cudaStream_t stream, const source_args &a, int tiles, int planes)
     {
         constexpr int ROWS = ROWS_THREADS / L::threads;
-        const dim3 rows((unsigned)vp_groups(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
-        const dim3 means((unsigned)vp_groups(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
+        const dim3 rows((unsigned)vp_div_up(a.rows, ROWS), (unsigned)(a.pairs * a.slots), (unsigned)planes);
+        const dim3 means((unsigned)vp_div_up(a.out_rows, 128), (unsigned)a.pairs, (unsigned)planes);
         const dim3 columns(L::T / GROUP, (unsigned)tiles, (unsigned)(a.pairs * planes));
         return vp_start(err, stream, source_rows<L, false>, rows, dim3(ROWS_THREADS), sizeof(cx) * ROWS * L::row_size,
                         a)
@@ -275,10 +273,9 @@ const struct source_length {
 
 /* ---- host ---- */
 
-struct source_cut {
-    const source_length *length;
-    int T, valid[2];
-    int slots;
+struct source_cut : convolve_cut {
+    const source_length *with;
+    int T, slots;
     std::vector<int> cell[2];    /* see source_weights */
     std::vector<float> after[2];
 };
@@ -308,17 +305,18 @@ source_cut make_cut(const vp_op *op)
             continue;
         const double across = 1 + (double)(2 * x + p->n[0]) * (double)p->nodes[0] / (double)op->image[0];
         const double down = 1 + (double)T * (double)p->nodes[1] / (double)op->image[1]; /* nodes that a tile sees */
-        const double cost = (double)(vp_groups(op->image[0], 2 * x) * vp_groups(op->image[1], y) * T * T)
+        const double cost = (double)(vp_div_up(op->image[0], 2 * x) * vp_div_up(op->image[1], y) * T * T)
                             * (std::min(across, (double)p->nodes[0]) * (std::min(down, (double)p->nodes[1]) + 1) + 1);
-        if (c.length && cost >= least)
+        if (c.with && cost >= least)
             continue;
         least = cost;
-        c.length = &l;
+        c.with = &l;
+        c.length[0] = c.length[1] = l.passes;
         c.T = (int)T;
         c.valid[0] = (int)x;
         c.valid[1] = (int)y;
     }
-    if (!c.length)
+    if (!c.with)
         return c;
     for (int a = 0; a < 2; a++)
         weights_along(op, a, c.cell[a], c.after[a]);
@@ -339,174 +337,125 @@ const source_cut &source_cut_of(const vp_op *op)
 }
 
 struct source_table {
-    float *kernels, *sums, *after[2];
+    kernel_table kernel;
+    float *after[2];
     int *cell[2];
-    cx *twiddle;
-    uint64_t bytes;
-    cx *spectra, *work;
-    uint64_t made;
+    cx *twiddle[3], *spectra, *work;
+    uint64_t bytes, made;
 };
 
 int64_t spectrum_of(const source_cut &c)
 {
-    return (int64_t)(c.T / c.length->passes->group) * c.length->passes->spectrum;
+    return (int64_t)(c.T / c.length[0]->group) * c.length[0]->spectrum;
 }
 
-source_table source_table_of(const vp_op *op, const source_cut &c, void *base)
+source_table table_of(const vp_op *op, const source_cut &c, void *base)
 {
     const vp_convolve_params *const p = params_of(op);
-    const uint64_t nodes = (uint64_t)(p->nodes[0] * p->nodes[1]);
-    pieces all = {(char *)base, 0};
+    vp_pieces all = {(char *)base, 0};
     source_table t = {};
-    t.kernels = all.take<float>(nodes * (uint64_t)(p->n[0] * p->n[1]));
-    t.sums = all.take<float>(nodes * (uint64_t)p->n[1]);
+    t.kernel.take(all, p, false);
     for (int a = 0; a < 2; a++) {
-        t.after[a] = all.take<float>(c.after[a].size());
-        t.cell[a] = all.take<int>(c.cell[a].size());
+        all.take(t.after[a], c.after[a].size());
+        all.take(t.cell[a], c.cell[a].size());
     }
-    t.twiddle = all.take<cx>((uint64_t)c.T);
+    all.take(t.twiddle[0], (uint64_t)c.T);
+    t.twiddle[1] = t.twiddle[0];
     t.bytes = all.used;
-    t.spectra = all.take<cx>(nodes * (uint64_t)spectrum_of(c));
-    t.work = all.take<cx>((uint64_t)(p->n[1] * c.T));
+    all.take(t.spectra, (uint64_t)(p->nodes[0] * p->nodes[1] * spectrum_of(c)));
+    all.take(t.work, (uint64_t)(p->n[1] * c.T));
     t.made = all.used - t.bytes;
     return t;
 }
 
-struct source_room {
-    int *bad;
-    cx *lines, *mean, *back, *means;
+struct source_room : convolve_room {
     float *factor;
-    int pairs, planes;
     uint64_t bytes;
 };
 
-source_room source_room_of(const source_cut &c, int64_t rows, const int64_t out[3], void *base)
+source_room room_of(const source_cut &c, int64_t pairs, const int64_t in[3], const int64_t out[3], void *base)
 {
-    pieces all = {(char *)base, 0};
+    vp_pieces all = {(char *)base, 0};
     source_room r = {};
-    const int64_t pairs = vp_groups(out[0], 2 * (int64_t)c.valid[0]), out_rows = out[1], planes = out[2];
-    const uint64_t one = (uint64_t)((c.slots * rows + out_rows) * (c.T + 1)) * sizeof(cx),
-                   most = std::max<uint64_t>(1, WORK / one);
-    r.pairs = (int)std::min<uint64_t>({(uint64_t)pairs, most, (uint64_t)(65535 / c.slots)});
-    r.planes = r.pairs < pairs ? 1 : (int)std::min<uint64_t>((uint64_t)planes, std::max<uint64_t>(1, std::min<uint64_t>(
-                                                                 most, 65535) / (uint64_t)pairs));
-    const uint64_t n = (uint64_t)r.pairs * (uint64_t)r.planes;
-    r.bad = all.take<int>(1);
-    r.factor = all.take<float>((uint64_t)(out[0] * out[1]));
-    const uint64_t before = all.used;
-    r.lines = all.take<cx>(n * (uint64_t)(c.slots * rows * c.T));
-    r.back = all.take<cx>(n * (uint64_t)(out_rows * c.T));
-    r.mean = all.take<cx>(n * (uint64_t)(c.slots * rows));
-    r.means = all.take<cx>(n * (uint64_t)out_rows);
-    r.bytes = std::max(all.used, before + room_for(one, (uint64_t)(pairs * planes), WORK));
+    all.take<int>(1);
+    all.take(r.factor, (uint64_t)(out[0] * out[1]));
+    (convolve_room &)r = room_of_images(all, c.T, c.slots, pairs, in, out);
+    r.bytes = all.used;
     return r;
 }
 
+/* ---- for convolve.cu ---- */
+
+bool fits(const vp_op *op)
+{
+    return source_cut_of(op).with;
 }
 
-bool source_fits(const vp_op *op)
+uint64_t table(const vp_op *op, bool made)
 {
-    return source_cut_of(op).length;
+    const source_table t = table_of(op, source_cut_of(op), nullptr);
+    return made ? t.made : t.bytes;
 }
 
-uint64_t source_table_bytes(const vp_op *op)
+void fill(const vp_op *op, void *base)
 {
-    return source_table_of(op, source_cut_of(op), nullptr).bytes;
-}
-
-uint64_t source_made_bytes(const vp_op *op)
-{
-    return source_table_of(op, source_cut_of(op), nullptr).made;
-}
-
-void source_fill(const vp_op *op, void *base)
-{
-    const vp_convolve_params *const p = params_of(op);
     const source_cut &c = source_cut_of(op);
-    const source_table t = source_table_of(op, c, base);
-    std::copy(p->kernels, p->kernels + p->nodes[0] * p->nodes[1] * p->n[0] * p->n[1], t.kernels);
-    row_sums(p, t.sums);
+    const source_table t = table_of(op, c, base);
+    t.kernel.fill(params_of(op));
     for (int a = 0; a < 2; a++) {
         std::copy(c.after[a].begin(), c.after[a].end(), t.after[a]);
         std::copy(c.cell[a].begin(), c.cell[a].end(), t.cell[a]);
     }
-    fill_twiddle(c.T, c.length->passes->R1, c.length->passes->R2, (complex_value *)t.twiddle);
+    fill_twiddle(c.T, c.length[0]->R1, c.length[0]->R2, t.twiddle[0]);
 }
 
-int source_make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
+int make(const vp_op *op, void *base, vp_queue *queue, vp_err *err)
 {
     const vp_convolve_params *const p = params_of(op);
     const source_cut &c = source_cut_of(op);
-    const source_table t = source_table_of(op, c, base);
-    taps_args rows = {};
-    rows.n = rows.pitch = (int)p->n[0];
-    rows.centre = (int)p->centre[0];
-    rows.rows = p->n[1];
-    rows.out = (complex_value *)t.work;
-    rows.twiddle = (const complex_value *)t.twiddle;
-    columns_args columns = {};
-    columns.in = rows.out;
-    columns.in_pitch = columns.out_pitch = c.T;
-    columns.twiddle = rows.twiddle;
-    columns.axis = axis_of(op, 1, c.valid[1]);
-    columns.lanes = c.T;
-    columns.repeats = columns.tiles = columns.outers = 1;
-    columns.scale = (float)(1 / ((double)c.T * c.T));
-    for (int64_t i = 0; i < p->nodes[0] * p->nodes[1]; i++) {
-        rows.taps = t.kernels + i * p->n[0] * p->n[1];
-        columns.spectrum = (complex_value *)(t.spectra + i * spectrum_of(c));
-        if (c.length->passes->taps(err, queue->stream, rows)
-            || c.length->passes->columns(err, queue->stream, columns, COLUMNS_SPECTRUM))
+    const source_table t = table_of(op, c, base);
+    for (int64_t i = 0; i < p->nodes[0] * p->nodes[1]; i++)
+        if (make_spectrum(op, c, t.kernel.kernels + i * p->n[0] * p->n[1], t.twiddle, t.work,
+                          t.spectra + i * spectrum_of(c), queue, err))
             return -1;
-    }
     return 0;
 }
 
-void source_demand(const vp_op *op, int64_t step[3], int64_t halo[3])
+void demand(const vp_op *op, int64_t step[3], int64_t[3])
 {
-    const vp_convolve_params *const p = params_of(op);
-    const source_cut &c = source_cut_of(op);
-    if (!c.length)
-        return;
-    for (int a = 0; a < 3; a++) {
-        step[a] = a == 0 ? 2 * c.valid[0] : a == 1 ? c.valid[1] : 1;
-        halo[a] = std::max(p->centre[a], p->n[a] - 1 - p->centre[a]) + 2 * std::max(op->before[a], op->behind[a]);
-    }
+    steps_of(source_cut_of(op), step);
 }
 
-uint64_t source_scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
+uint64_t scratch(const vp_op *op, const int64_t in[3], const int64_t out[3])
 {
     const source_cut &c = source_cut_of(op);
-    return source_room_of(c, in[1], out, nullptr).bytes;
+    return room_of(c, vp_div_up(out[0], 2 * (int64_t)c.valid[0]), in, out, nullptr).bytes;
 }
 
-int source_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
+int launch(const vp_op *op, const vp_work *work, vp_err *err)
 {
-    const vp_convolve_params *const p = params_of(op);
     const source_cut &c = source_cut_of(op);
-    const source_table t = source_table_of(op, c, (void *)work->table);
+    const source_table t = table_of(op, c, (void *)work->table);
     const vp_box &in = work->in[0].box, &out = work->out->box;
+    const int64_t in_size[3] = {vp_box_size(&in, 0), vp_box_size(&in, 1), vp_box_size(&in, 2)};
+    const int64_t size[3] = {vp_box_size(&out, 0), vp_box_size(&out, 1), vp_box_size(&out, 2)};
+    const convolve_part part = part_of(op, work, c);
+    const source_room r = room_of(c, part.pairs, in_size, size, work->scratch);
     const cudaStream_t stream = work->queue->stream;
     source_args a = {};
     a.in = work->in[0];
     a.out = *work->out;
     a.type = op->in;
     for (int i = 0; i < 2; i++) {
-        a.axis[i] = axis_of(op, i, c.valid[i]);
-        a.weights[i] = {t.cell[i], t.after[i], a.axis[i].behind(), (int)p->nodes[i]};
-        a.twiddle[i] = t.twiddle;
+        a.axis[i] = part.axis[i];
+        a.weights[i] = {t.cell[i], t.after[i], a.axis[i].behind(), (int)params_of(op)->nodes[i]};
+        a.twiddle[i] = t.twiddle[i];
     }
-    const int pair0 = (int)(out.lo[0] / (2 * c.valid[0])),
-              pairs = (int)vp_groups(out.hi[0], 2 * (int64_t)c.valid[0]) - pair0;
-    const int64_t planes = vp_box_size(&out, 2);
-    a.y0 = (int)std::max<int64_t>(in.lo[1], a.axis[1].first);
-    a.rows = (int)std::min<int64_t>(in.hi[1], a.axis[1].first + a.axis[1].count) - a.y0;
-    a.out_y0 = (int)out.lo[1];
-    a.out_rows = (int)vp_box_size(&out, 1);
-    a.tile0 = a.out_y0 / c.valid[1];
-    const int tiles = (int)vp_groups(out.hi[1], c.valid[1]) - a.tile0;
-    const int64_t out_size[3] = {vp_box_size(&out, 0), vp_box_size(&out, 1), planes};
-    const source_room r = source_room_of(c, vp_box_size(&in, 1), out_size, work->scratch);
+    a.y0 = part.in_lo[1];
+    a.rows = part.in_n[1];
+    a.out_y0 = part.out_lo[1];
+    a.out_rows = part.out_n[1];
+    a.tile0 = part.tile0;
     a.slots = c.slots;
     a.lines = r.lines;
     a.mean = r.mean;
@@ -514,43 +463,35 @@ int source_launch(const vp_op *op, const vp_work *work, int **bad, vp_err *err)
     a.means = r.means;
     a.spectra = t.spectra;
     a.spectrum = spectrum_of(c);
-    a.sums = t.sums;
-    a.kernels = t.kernels;
+    a.sums = t.kernel.rows;
+    a.kernels = t.kernel.kernels;
     a.factor = r.factor;
-    *bad = a.bad = r.bad;
-    back_args back = {};
-    back.in = (const complex_value *)r.back;
-    back.in_pair = (int64_t)a.out_rows * c.T;
-    back.mean = (const complex_value *)r.means;
-    back.mean_pair = a.out_rows;
-    back.out = a.out;
-    back.type = op->out;
-    for (int i = 0; i < 3; i++)
-        back.axis[i] = axis_of(op, i, i < 2 ? c.valid[i] : 1);
-    back.y0 = a.out_y0;
-    back.rows = a.out_rows;
-    back.twiddle = (const complex_value *)t.twiddle;
-    if (vp_gpu_check(err, cudaMemsetAsync(r.bad, 0, sizeof *r.bad, stream), "cannot clear CUDA memory"))
-        return -1;
-    if (p->sums) {
+    a.bad = (int *)work->scratch;
+    back_args back = back_of(op, work, part, c.T, r);
+    back.twiddle = t.twiddle[0];
+    if (params_of(op)->sums) {
         back.factor = r.factor;
-        back.factor_pitch = out_size[0];
-        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_groups(out_size[0] * out_size[1], 8)),
-                     dim3(256), 0, a))
+        back.factor_pitch = size[0];
+        if (vp_start(err, stream, renormalize_kernel, dim3((unsigned)vp_div_up(size[0] * size[1], 8)), dim3(256), 0,
+                     a))
             return -1;
     }
-    for (int q = 0; q < pairs; q += r.pairs)
-        for (int64_t z = 0; z < planes; z += r.planes) {
-            const int n = (int)std::min<int64_t>(r.planes, planes - z);
-            a.pair0 = back.pair0 = pair0 + q;
-            a.pairs = std::min(r.pairs, pairs - q);
+    for (int q = 0; q < part.pairs; q += r.pairs)
+        for (int64_t z = 0; z < size[2]; z += r.planes) {
+            const int n = (int)std::min<int64_t>(r.planes, size[2] - z);
+            a.pair0 = back.pair0 = part.pair0 + q;
+            a.pairs = std::min(r.pairs, part.pairs - q);
             a.z0 = back.z0 = (int)(out.lo[2] + z);
             back.in_plane = back.in_pair * a.pairs;
             back.mean_plane = back.mean_pair * a.pairs;
-            if (c.length->image(err, stream, a, tiles, n) || c.length->passes->back(err, stream, back, a.pairs, n))
+            if (c.with->image(err, stream, a, part.tiles, n) || c.with->passes->back(err, stream, back, a.pairs, n))
                 return -1;
         }
     return 0;
 }
+
+}
+
+const convolve_way convolve_source = {fits, table, fill, make, demand, scratch, launch};
 
 }

@@ -8,7 +8,6 @@
  * by one, so no bit depends on the device. Rows of volumes have a multiple of four voxels; those beyond the row are 0
  * (of the data NaN: unknown) and stay so. */
 #include "convolve.h"
-#include "launch.cuh"
 #include "sample.cuh"
 
 extern "C" {
@@ -66,7 +65,12 @@ __device__ __forceinline__ void gather_block(sums &mine, sums *shared)
     mine = shared[0];
 }
 
-/* f.at(i, sums of this thread) for every voxel. */
+/* What is done to a frame: at(i, sums of this thread) for every voxel; COUNTS: it makes sums. */
+template <bool COUNTS> struct over {
+    static constexpr bool counts = COUNTS;
+    frame f;
+};
+
 template <class F> __global__ void __launch_bounds__(THREADS) voxels_kernel(const F f, int64_t n, sums *block)
 {
     extern __shared__ sums shared[];
@@ -101,27 +105,33 @@ __device__ __forceinline__ void place(const frame &f, int64_t i, int64_t at[3])
     at[2] = i / f.pitch / f.n[1];
 }
 
+/* Whether voxel i of the frame is one of the image, and then where it is in an area whose plane `z` is the frame's
+ * first. */
+__device__ __forceinline__ bool in_image(const frame &f, int64_t i, const vp_area &a, int64_t z, int64_t &at)
+{
+    int64_t p[3];
+    place(f, i, p);
+    const int64_t x = p[0] - f.before[0], y = p[1] - f.before[1], q = p[2] - f.before[2];
+    const int64_t nz = f.n[2] == 1 ? 1 : f.image.box.hi[2];
+    at = (q + z - a.box.lo[2]) * a.plane + (y - a.box.lo[1]) * a.pitch + (x - a.box.lo[0]);
+    return x >= 0 && y >= 0 && q >= 0 && x < f.image.box.hi[0] && y < f.image.box.hi[1] && q < nz;
+}
+
 /* The data into the frame, all other voxels are unknown; everything else is 0. Sums: of the data, their squares, their
  * number; the largest. */
-struct take_data {
-    static constexpr bool counts = true;
-    frame f;
+struct take_data : over<true> {
     vp_area in;
     int type, volumes;
     int64_t z; /* plane of the input that is the first */
 
     __device__ void at(int64_t i, double *s) const
     {
-        int64_t p[3];
-        place(f, i, p);
+        int64_t from;
         for (int v = 1; v < volumes; v++)
             f.v[v][i] = 0;
         float d = __int_as_float(0x7fc00000);
-        const int64_t x = p[0] - f.before[0], y = p[1] - f.before[1], q = p[2] - f.before[2];
-        const int64_t nz = f.n[2] == 1 ? 1 : f.image.box.hi[2];
-        if (x >= 0 && y >= 0 && q >= 0 && x < f.image.box.hi[0] && y < f.image.box.hi[1] && q < nz) {
-            const int64_t at = (q + z - in.box.lo[2]) * in.plane + (y - in.box.lo[1]) * in.pitch + (x - in.box.lo[0]);
-            const float e = load_sample((const char *)in.data, at, type);
+        if (in_image(f, i, in, z, from)) {
+            const float e = load_sample((const char *)in.data, from, type);
             if (fabsf(e) <= FLT_MAX) {
                 d = e;
                 s[0] += e;
@@ -135,9 +145,7 @@ struct take_data {
 };
 
 /* t = 1 where data are; x and what x was = start. */
-struct begin {
-    static constexpr bool counts = false;
-    frame f;
+struct begin : over<false> {
     float start;
     bool keeps;
 
@@ -151,9 +159,7 @@ struct begin {
     }
 };
 
-struct look_ahead {
-    static constexpr bool counts = false;
-    frame f;
+struct look_ahead : over<false> {
     float alpha;
 
     __device__ void at(int64_t i, double *) const
@@ -165,9 +171,7 @@ struct look_ahead {
 };
 
 /* t becomes the ratio of the data to it. Sum: of squares of the difference. */
-struct compare {
-    static constexpr bool counts = true;
-    frame f;
+struct compare : over<true> {
     float background, floor;
 
     __device__ void at(int64_t i, double *s) const
@@ -180,9 +184,7 @@ struct compare {
 };
 
 /* `to` from `from` and A' of the ratio, damped. */
-struct update {
-    static constexpr bool counts = false;
-    frame f;
+struct update : over<false> {
     const float *from;
     float *to;
     float tv, least;
@@ -225,10 +227,7 @@ struct update {
 
 /* The step that was made from y, on the one before, which it replaces. Sums: their product, the square of the latter.
  */
-struct learn {
-    static constexpr bool counts = true;
-    frame f;
-
+struct learn : over<true> {
     __device__ void at(int64_t i, double *s) const
     {
         const float t = f.v[X][i] - f.v[Y][i], before = f.v[STEP][i];
@@ -239,9 +238,7 @@ struct learn {
 };
 
 /* Least squares. left = data - background - t; sum: its square */
-struct lack {
-    static constexpr bool counts = true;
-    frame f;
+struct lack : over<true> {
     float background;
 
     __device__ void at(int64_t i, double *s) const
@@ -253,10 +250,7 @@ struct lack {
 };
 
 /* step = rest (volumes Y and NORM); sum: the square of rest */
-struct first_step {
-    static constexpr bool counts = true;
-    frame f;
-
+struct first_step : over<true> {
     __device__ void at(int64_t i, double *s) const
     {
         const float r = f.v[NORM][i];
@@ -266,10 +260,7 @@ struct first_step {
 };
 
 /* t where data are, else 0 */
-struct mask {
-    static constexpr bool counts = false;
-    frame f;
-
+struct mask : over<false> {
     __device__ void at(int64_t i, double *) const
     {
         if (!known(f.v[DATA][i]))
@@ -278,9 +269,7 @@ struct mask {
 };
 
 /* q += noise step; sum: step q */
-struct along_step {
-    static constexpr bool counts = true;
-    frame f;
+struct along_step : over<true> {
     float noise;
 
     __device__ void at(int64_t i, double *s) const
@@ -292,9 +281,7 @@ struct along_step {
 };
 
 /* x += a step, rest -= a q, left -= a t; sums: squares of rest and of left */
-struct go {
-    static constexpr bool counts = true;
-    frame f;
+struct go : over<true> {
     float a;
 
     __device__ void at(int64_t i, double *s) const
@@ -308,39 +295,28 @@ struct go {
     }
 };
 
-struct next_step {
-    static constexpr bool counts = false;
-    frame f;
+struct next_step : over<false> {
     float b;
 
     __device__ void at(int64_t i, double *) const { f.v[Y][i] = fmaf(b, f.v[Y][i], f.v[NORM][i]); }
 };
 
 /* The image out of the frame: x to plane `z` and on. */
-struct give_data {
-    static constexpr bool counts = false;
-    frame f;
+struct give_data : over<false> {
     int type;
     int64_t z;
 
     __device__ void at(int64_t i, double *) const
     {
-        const vp_area &o = f.image;
-        int64_t p[3];
-        place(f, i, p);
-        const int64_t x = p[0] - f.before[0], y = p[1] - f.before[1], q = p[2] - f.before[2];
-        const int64_t nz = f.n[2] == 1 ? 1 : o.box.hi[2];
-        if (x >= 0 && y >= 0 && q >= 0 && x < o.box.hi[0] && y < o.box.hi[1] && q < nz)
-            store_sample((char *)o.data, (q + z - o.box.lo[2]) * o.plane + y * o.pitch + x, type, f.v[X][i]);
+        int64_t to;
+        if (in_image(f, i, f.image, z, to))
+            store_sample((char *)f.image.data, to, type, f.v[X][i]);
     }
 };
 
 /* ---- host ---- */
 
-const vp_deconvolve_params *deconvolve_params(const vp_op *op)
-{
-    return (const vp_deconvolve_params *)op->params;
-}
+constexpr auto deconvolve_params = vp_params<vp_deconvolve_params>;
 
 int volumes_of(const vp_deconvolve_params *p)
 {
@@ -360,10 +336,8 @@ struct both {
 bool has(const vp_op *op, char *why, size_t size)
 {
     const both b(op);
-    if (VP_CONVOLVE_TYPES & 1u << op->in)
-        return vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
+    return vp_has_types(VP_CONVOLVE_TYPES & 1u << op->in, op, why, size) &&
+           vp_gpu_convolve.has(&b.forward, why, size) && vp_gpu_convolve.has(&b.adjoint, why, size);
 }
 
 uint64_t table(const vp_op *op)
@@ -390,14 +364,14 @@ struct deconvolve_room {
     frame f;
     sums *block, *all;
     convolution forward, adjoint;
-    void *rest;
+    char *rest;
     uint64_t bytes;
 };
 
 deconvolve_room room_of(const vp_op *op, void *base)
 {
     const vp_deconvolve_params *const p = deconvolve_params(op);
-    pieces all = {(char *)base, 0};
+    vp_pieces all = {(char *)base, 0};
     deconvolve_room r = {};
     for (int a = 0; a < 3; a++) {
         r.f.n[a] = p->frame[a];
@@ -406,9 +380,9 @@ deconvolve_room room_of(const vp_op *op, void *base)
     r.f.pitch = vp_round_up(p->frame[0], 4);
     r.f.voxels = r.f.pitch * p->frame[1] * p->frame[2];
     for (int v = 0; v < volumes_of(p); v++)
-        r.f.v[v] = all.take<float>((uint64_t)r.f.voxels);
-    r.block = all.take<sums>((uint64_t)vp_groups(r.f.voxels, SPAN));
-    r.all = all.take<sums>(1);
+        all.take(r.f.v[v], (uint64_t)r.f.voxels);
+    all.take(r.block, (uint64_t)vp_div_up(r.f.voxels, SPAN));
+    all.take(r.all, 1);
     const both b(op);
     const auto take = [&](const vp_op &c) {
         const uint64_t filled = vp_gpu_convolve.table(&c);
@@ -416,8 +390,8 @@ deconvolve_room room_of(const vp_op *op, void *base)
     };
     r.forward = take(b.forward);
     r.adjoint = take(b.adjoint);
-    r.rest = all.take<char>((uint64_t)vp_max64((int64_t)vp_gpu_convolve.scratch(&b.forward, p->frame, p->frame),
-                                               (int64_t)vp_gpu_convolve.scratch(&b.adjoint, p->frame, p->frame)));
+    all.take(r.rest, std::max(vp_gpu_convolve.scratch(&b.forward, p->frame, p->frame),
+                              vp_gpu_convolve.scratch(&b.adjoint, p->frame, p->frame)));
     r.bytes = all.used;
     return r;
 }
@@ -440,7 +414,7 @@ class deconvolution {
 
     template <class F> int each_voxel(const F &f, sums *to = nullptr)
     {
-        const int64_t blocks = vp_groups(r.f.voxels, SPAN);
+        const int64_t blocks = vp_div_up(r.f.voxels, SPAN);
         if (vp_start(err, stream, voxels_kernel<F>, dim3((unsigned)blocks), dim3(THREADS),
                      F::counts ? THREADS * sizeof(sums) : 0, f, r.f.voxels, r.block))
             return -1;
@@ -493,13 +467,14 @@ class deconvolution {
         int64_t k = 0;
         sums s;
 
-        if (each_voxel(begin{r.f, (float)fmax(mean - g.background, floor), g.accelerate}) || apply(r.adjoint, T, NORM))
+        const float start = (float)fmax(mean - g.background, floor);
+        if (each_voxel(begin{{r.f}, start, g.accelerate}) || apply(r.adjoint, T, NORM))
             return -1;
         for (; k < g.iterations; k++) {
             const int y = g.accelerate ? Y : X;
-            if (g.accelerate && each_voxel(look_ahead{r.f, (float)alpha}))
+            if (g.accelerate && each_voxel(look_ahead{{r.f}, (float)alpha}))
                 return -1;
-            if (apply(r.forward, y, T) || each_voxel(compare{r.f, background, (float)floor}, &s))
+            if (apply(r.forward, y, T) || each_voxel(compare{{r.f}, background, (float)floor}, &s))
                 return -1;
             const double now = relative(s.s[0]);
             if (k > 0)
@@ -509,7 +484,7 @@ class deconvolution {
             residual = now;
             const int to = g.tv > 0 ? T : X; /* damping looks at neighbours */
             if (apply(r.adjoint, T, U)
-                || each_voxel(update{r.f, r.f.v[y], r.f.v[to], (float)g.tv, (float)(1e-4 * mean) + 1e-30f}))
+                || each_voxel(update{{r.f}, r.f.v[y], r.f.v[to], (float)g.tv, (float)(1e-4 * mean) + 1e-30f}))
                 return -1;
             if (to == T) {
                 float *const was = r.f.v[X];
@@ -517,12 +492,12 @@ class deconvolution {
                 r.f.v[T] = was;
             }
             if (g.accelerate) {
-                if (each_voxel(learn{r.f}, &s))
+                if (each_voxel(learn{{r.f}}, &s))
                     return -1;
                 alpha = k > 0 && s.s[1] > 0 ? fmin(fmax(s.s[0] / s.s[1], 0), 0.99) : 0;
             }
         }
-        if (apply(r.forward, X, T) || each_voxel(compare{r.f, background, (float)floor}, &s))
+        if (apply(r.forward, X, T) || each_voxel(compare{{r.f}, background, (float)floor}, &s))
             return -1;
         tell(k, relative(s.s[0]), true);
         return 0;
@@ -534,21 +509,21 @@ class deconvolution {
         int64_t k = 0;
         sums s;
 
-        if (each_voxel(begin{r.f, (float)(mean - g.background), false}) || apply(r.forward, X, T)
-            || each_voxel(lack{r.f, (float)g.background}, &s))
+        if (each_voxel(begin{{r.f}, (float)(mean - g.background), false}) || apply(r.forward, X, T)
+            || each_voxel(lack{{r.f}, (float)g.background}, &s))
             return -1;
         double residual = relative(s.s[0]);
-        if (apply(r.adjoint, STEP, NORM) || each_voxel(first_step{r.f}, &s))
+        if (apply(r.adjoint, STEP, NORM) || each_voxel(first_step{{r.f}}, &s))
             return -1;
         double squares = s.s[0];
         const double first = squares;
         for (; k < g.iterations && squares > 1e-13 * first; k++) {
-            if (apply(r.forward, Y, T) || each_voxel(mask{r.f}) || apply(r.adjoint, T, U)
-                || each_voxel(along_step{r.f, (float)g.noise}, &s))
+            if (apply(r.forward, Y, T) || each_voxel(mask{{r.f}}) || apply(r.adjoint, T, U)
+                || each_voxel(along_step{{r.f}, (float)g.noise}, &s))
                 return -1;
-            if (each_voxel(go{r.f, (float)(s.s[0] > 0 ? squares / s.s[0] : 0)}, &s))
+            if (each_voxel(go{{r.f}, (float)(s.s[0] > 0 ? squares / s.s[0] : 0)}, &s))
                 return -1;
-            if (each_voxel(next_step{r.f, (float)(squares > 0 ? s.s[0] / squares : 0)}))
+            if (each_voxel(next_step{{r.f}, (float)(squares > 0 ? s.s[0] / squares : 0)}))
                 return -1;
             squares = s.s[0];
             const double now = relative(s.s[1]);
@@ -582,13 +557,13 @@ class deconvolution {
     {
         sums s;
         page = z;
-        if (each_voxel(take_data{r.f, work->in[0], op->in, volumes_of(p), z}, &s))
+        if (each_voxel(take_data{{r.f}, work->in[0], op->in, volumes_of(p), z}, &s))
             return -1;
         const double mean = s.s[2] > 0 ? s.s[0] / s.s[2] : 0;
         norm = sqrt(s.s[1]);
         if (p->g.method == VP_LEAST_SQUARES ? least_squares(mean) : richardson_lucy(mean, s.s[3]))
             return -1;
-        return each_voxel(give_data{r.f, op->out, z});
+        return each_voxel(give_data{{r.f}, op->out, z});
     }
 };
 

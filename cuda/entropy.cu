@@ -158,7 +158,7 @@ uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[
 {
     const struct vp_entropy_params *p = params(op);
     return bins_bytes(in[0], in[1], in[2]) +
-           (uint64_t)(p->bins * threads_global(p, vp_groups(out[0], WALK) * out[1] * out[2])) * count_bytes(p);
+           (uint64_t)(p->bins * threads_global(p, vp_div_up(out[0], WALK) * out[1] * out[2])) * count_bytes(p);
 }
 
 int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
@@ -179,12 +179,12 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
     w.window = vp_lines_of(&p->f, op->image, w.t + table_numbers(p));
     w.bins = (int)p->bins;
     w.rows = vp_box_size(o, 1) * vp_box_size(o, 2);
-    w.pieces = vp_groups(vp_box_size(o, 0), WALK);
+    w.pieces = vp_div_up(vp_box_size(o, 0), WALK);
     const int64_t threads = threads_global(p, w.rows * w.pieces);
     if (threads)
         w.global = (char *)args->scratch + bins_bytes(vp_box_size(i, 0), vp_box_size(i, 1), vp_box_size(i, 2));
     const int64_t blocks = threads ? threads / THREADS_SHARED
-                                   : vp_min64(vp_groups(w.rows * w.pieces, THREADS_SHARED), args->queue->sms * 16);
+                                   : vp_min64(vp_div_up(w.rows * w.pieces, THREADS_SHARED), args->queue->sms * 16);
     return vp_start(err, args->queue->stream, count_bytes(p) == 2 ? walk_kernel<uint16_t> : walk_kernel<uint32_t>,
                     dim3((unsigned)blocks), dim3(THREADS_SHARED), threads ? 0 : shared_bytes(p), w);
 }

@@ -155,10 +155,10 @@ template <class Kernel, class... More>
 int march(const setting &s, line &l, Kernel *kernel, int64_t others, int wide, int most, int unit, int threads,
           size_t shared, More... more)
 {
-    l.groups = (int)vp_groups(l.words, wide);
+    l.groups = (int)vp_div_up(l.words, wide);
     const int64_t lines = l.groups * others;
     l.segment = choose_segment(l.n, lines, l.radius, blocks_at_once(shared, most), s.sms, unit);
-    const dim3 blocks((unsigned)lines, (unsigned)vp_groups(l.n, l.segment));
+    const dim3 blocks((unsigned)lines, (unsigned)vp_div_up(l.n, l.segment));
     return vp_start(s.err, s.stream, kernel, blocks, dim3(threads), shared, l, more...);
 }
 
@@ -216,10 +216,10 @@ int pass(const setting &s, const turn &t, const vp_area *in, const vp_area *out,
         }
         const int scratch = set_strip<SIZE>(l, t.x_radius);
         const size_t shared = sizeof(uint32_t) * (size_t)scratch * (STRIP / LANES);
-        l.row_groups = (unsigned)vp_groups(ny, l.x_rows);
+        l.row_groups = (unsigned)vp_div_up(ny, l.x_rows);
         l.planes = (unsigned)nz;
-        const dim3 blocks((unsigned)vp_groups((int64_t)l.row_groups * nz, STRIP / LANES),
-                          (unsigned)vp_groups(l.words, l.x_strip));
+        const dim3 blocks((unsigned)vp_div_up((int64_t)l.row_groups * nz, STRIP / LANES),
+                          (unsigned)vp_div_up(l.words, l.x_strip));
         return vp_start(s.err, s.stream, rows_kernel<SIZE>, blocks, dim3(STRIP), shared, l, scratch);
     }
     const int64_t others = axis == 1 ? nz : ny;
@@ -258,7 +258,7 @@ template <int SIZE> int box(const setting &s, const struct vp_op *op, const stru
         turns[n++] = plane;
     for (int a = together ? 2 : 0; a < 3; a++) {
         int64_t r = left[a];
-        const int64_t most = r > PASS_RADIUS * PASSES ? vp_groups(r, PASSES) : (int64_t)PASS_RADIUS;
+        const int64_t most = r > PASS_RADIUS * PASSES ? vp_div_up(r, PASSES) : (int64_t)PASS_RADIUS;
         for (bool once = a == 0 && !skip_x; r > 0 || once; once = false) {
             const int radius = (int)vp_min64(r, most);
             turns[n++] = {a, radius, radius};
@@ -294,11 +294,10 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
 {
     const setting s(op, args, err);
     const bool is_box = params(op)->f.shape == VP_BOX;
-    switch (vp_type_size(op->in)) {
-    case 1: return is_box ? box<1>(s, op, args) : ball<1>(s, op, args);
-    case 2: return is_box ? box<2>(s, op, args) : ball<2>(s, op, args);
-    default: return is_box ? box<4>(s, op, args) : ball<4>(s, op, args);
-    }
+    return vp_by_type(op->in, [&](auto sample) {
+        constexpr int SIZE = sizeof sample;
+        return is_box ? box<SIZE>(s, op, args) : ball<SIZE>(s, op, args);
+    });
 }
 
 } // namespace

@@ -146,8 +146,8 @@ inline int choose_segment(int64_t n, int64_t lines, int radius, int64_t at_once,
     double cost = 1e30;
 
     for (int pieces = 1; pieces <= 16; pieces++) {
-        const int64_t t = vp_round_up(vp_groups(n, pieces), unit);
-        const int64_t turns = vp_groups(lines * vp_groups(n, t), at_once * sms);
+        const int64_t t = vp_round_up(vp_div_up(n, pieces), unit);
+        const int64_t turns = vp_div_up(lines * vp_div_up(n, t), at_once * sms);
         /* half a unit more for getting started */
         const double c = (double)turns * ((double)t + 2 * radius + unit / 2);
         if (c < cost * .97) {
@@ -175,7 +175,7 @@ line line_of(const setting &s, const vp_area &in, const vp_area &out, int axis, 
     l.out_step = (axis == 1 ? out.pitch : out.plane) / per;
     l.in_other = (axis == 1 ? in.plane : in.pitch) / per;
     l.out_other = (axis == 1 ? out.plane : out.pitch) / per;
-    l.words = (int)vp_groups(vp_box_size(&out.box, 0), per);
+    l.words = (int)vp_div_up(vp_box_size(&out.box, 0), per);
     l.x_samples = (int)vp_box_size(&in.box, 0);
     l.x_shift = (int)(out.box.lo[0] - in.box.lo[0]);
     l.flip = s.flip;
@@ -190,7 +190,7 @@ template <int SIZE> int set_strip(line &l, int radius)
     const int block = 16 / SIZE;
     l.x_radius = radius;
     /* from the block of the sample before the first window to that of the last one's end */
-    l.x_words = l.x_strip + 4 * (int)vp_groups(2 * radius + block, block);
+    l.x_words = l.x_strip + 4 * (int)vp_div_up(2 * radius + block, block);
     l.x_pitch = l.x_words + 4; /* a word more is read, in growing windows two */
     /* a word more is read behind the last block, too */
     return (l.x_rows * (2 * l.x_pitch + (radius >= block ? 3 * l.x_words / 4 : 0)) + 4) / 4 * 4;

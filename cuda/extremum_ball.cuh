@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(256) ball_kernel(vp_area in, vp_area out, vp_l
 size_t ball_words(const struct vp_footprint *f, int bytes, int64_t slots)
 {
     const int64_t rows = vp_round_up(BALL_ROWS + 2 * f->reach[1], ROWS), block = 16 / bytes;
-    const int64_t pitch = LANES + 4 * vp_groups(2 * f->reach[0] + block, block) + 4;
+    const int64_t pitch = LANES + 4 * vp_div_up(2 * f->reach[0] + block, block) + 4;
     return (size_t)(rows * pitch + slots * rows * LANES + (2 * f->reach[2] + 1) * BALL_ROWS * LANES);
 }
 
@@ -217,11 +217,11 @@ template <int SIZE> int ball(const setting &s, const struct vp_op *op, const str
     j.y_shift = (int)(out.box.lo[1] - in.box.lo[1]);
     j.z_shift = (int)(out.box.lo[2] - in.box.lo[2]);
     j.ny = (int)vp_box_size(&out.box, 1);
-    j.batches = (int)vp_groups(f->reach[0] + 1, j.slots);
+    j.batches = (int)vp_div_up(f->reach[0] + 1, j.slots);
     j.chord = (const int4 *)((const char *)args->table + vp_spans_bytes(f));
-    const int64_t strips = vp_groups(l.words, LANES), tiles = vp_groups(j.ny, BALL_ROWS);
+    const int64_t strips = vp_div_up(l.words, LANES), tiles = vp_div_up(j.ny, BALL_ROWS);
     l.segment = choose_segment(l.n, strips * tiles, j.reach.z, blocks_at_once(shared, PLANE_BLOCKS), s.sms, 1);
-    const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_groups(l.n, l.segment));
+    const dim3 grid((unsigned)strips, (unsigned)tiles, (unsigned)vp_div_up(l.n, l.segment));
     const bool deep = j.reach.z >= BALL_DEEP;
     return vp_start(s.err, s.stream, deep ? ball_rows_kernel<SIZE, 8> : ball_rows_kernel<SIZE, 4>, grid,
                     dim3((deep ? 8 : 4) * LANES), shared, j);
@@ -243,7 +243,7 @@ void fill(const struct vp_op *op, void *to)
     const int slots = f->shape == VP_BOX ? 0 : ball_slots(f, (int)vp_type_size(op->in));
     if (slots == 0)
         return;
-    const int batches = (int)vp_groups(f->reach[0] + 1, slots);
+    const int batches = (int)vp_div_up(f->reach[0] + 1, slots);
     int n = batches;
     for (int b = 0; b < batches; b++) {
         chord[b] = make_int4(n, n, 0, 0);

@@ -214,7 +214,7 @@ int run(struct vp_devfilter *f, int64_t first, int64_t n, int64_t v0, int64_t v1
         struct vp_err *err)
 {
     const layout &l = f->l;
-    const int64_t rows = n * (v1 - v0), blocks = vp_groups(rows, l.how->rows);
+    const int64_t rows = n * (v1 - v0), blocks = vp_div_up(rows, l.how->rows);
     if (!rows)
         return 0;
     if (rows > INT32_MAX)

@@ -31,6 +31,8 @@ extern "C" {
 namespace
 {
 
+using namespace vp;
+
 __host__ __device__ constexpr int inner(int r) /* of the two factors that r is done in */
 {
     return r % 4 == 0 && r > 4 ? 4 : r % 2 == 0 && r > 2 ? 2 : r;
@@ -54,24 +56,8 @@ template <int R, bool BACK> __device__ inline void dft(cx *y)
             dft<C, BACK>(t + a * C);
             each<C>([&](auto c) { y[a + A * c] = t[a * C + c]; });
         });
-    } else if constexpr (R == 2) {
-        const cx a = y[0], b = y[1];
-        y[0] = a + b;
-        y[1] = a - b;
-    } else if constexpr (R == 3) {
-        constexpr float s = (float)(BACK ? -sin_turn(1, 3) : sin_turn(1, 3));
-        const cx p = y[1] + y[2], d = y[1] - y[2];
-        const cx m = {fmaf(-0.5f, p.re, y[0].re), fmaf(-0.5f, p.im, y[0].im)};
-        y[0] = y[0] + p;
-        y[1] = {fmaf(s, d.im, m.re), fmaf(-s, d.re, m.im)};
-        y[2] = {fmaf(-s, d.im, m.re), fmaf(s, d.re, m.im)};
     } else {
-        static_assert(R == 4);
-        const cx s = y[0] + y[2], t = y[0] - y[2], u = y[1] + y[3], v = turn_by<1, 4, BACK>(y[1] - y[3]);
-        y[0] = s + u;
-        y[1] = t + v;
-        y[2] = s - u;
-        y[3] = t - v;
+        small_dft<R, BACK>(y);
     }
 }
 

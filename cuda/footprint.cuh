@@ -7,7 +7,6 @@
 #include "launch.cuh"
 #include "local/footprint.h"
 
-#include <cstdio>
 #include <cstring>
 
 /* Sample (x, y, z) of the image: its number, its address. */
@@ -19,35 +18,6 @@ __device__ __forceinline__ int64_t vp_place(const vp_area &p, int64_t x, int64_t
 template <class S> __device__ __forceinline__ S *vp_at(const vp_area &p, int64_t x, int64_t y, int64_t z)
 {
     return (S *)p.data + vp_place(p, x, y, z);
-}
-
-/* f(a sample of the type): what to launch for u8, u16, i16 or else f32. */
-template <class F> auto vp_by_type(enum vp_type type, const F &f)
-{
-    switch (type) {
-    case VP_U8: return f(uint8_t());
-    case VP_U16: return f(uint16_t());
-    case VP_I16: return f(int16_t());
-    default: return f(float());
-    }
-}
-
-/* The range of an integer type, on the device, too. */
-template <class T> struct vp_range {
-    static constexpr T MOST = (T)(~0ull >> (64 - 8 * sizeof(T) + ((T)-1 < 0))), LEAST = (T)~MOST;
-};
-
-/* What has() says of a kernel that has some types. */
-static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, size_t size)
-{
-    if (!yes)
-        snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return yes;
-}
-
-template <class Params> const Params *vp_params(const struct vp_op *op)
-{
-    return (const Params *)op->params;
 }
 
 /* The spans of a ball in a table, as (dz, dy, x0, x1). */
@@ -154,8 +124,8 @@ static inline unsigned vp_grid_depth(int64_t n)
 /* Thread blocks that make so many voxels each. */
 static inline dim3 vp_grid(const struct vp_box &b, int64_t x, int64_t y, int64_t z)
 {
-    return dim3((unsigned)vp_groups(vp_box_size(&b, 0), x), (unsigned)vp_groups(vp_box_size(&b, 1), y),
-                vp_grid_depth(vp_groups(vp_box_size(&b, 2), z)));
+    return dim3((unsigned)vp_div_up(vp_box_size(&b, 0), x), (unsigned)vp_div_up(vp_box_size(&b, 1), y),
+                vp_grid_depth(vp_div_up(vp_box_size(&b, 2), z)));
 }
 
 /* f(x, y, z) for the voxels of a box that are this thread's: a column, in steps of gridDim.z, which has a limit. */

@@ -22,25 +22,16 @@ extern "C" {
 #include "ct/slab_kernels.h"
 #include "run/op.h"
 
-/* "WHAT: reason", VP_ERESOURCE where device memory fell short, VP_ERUN else. Returns -1. */
-static inline int vp_gpu_fail(struct vp_err *err, cudaError_t e, const char *what)
+/* 0, or -1 of a call that failed: "WHAT: reason", VP_ERESOURCE where device memory fell short, VP_ERUN else. */
+static inline int vp_gpu_check(struct vp_err *err, cudaError_t e, const char *what)
 {
+    if (e == cudaSuccess)
+        return 0;
     cudaGetLastError(); /* or the next launch would report it again */
     return vp_fail(err, e == cudaErrorMemoryAllocation ? VP_ERESOURCE : VP_ERUN, "%s: %s", what, cudaGetErrorString(e));
 }
 
-/* The same of a call that may have gone well: 0 then. */
-static inline int vp_gpu_check(struct vp_err *err, cudaError_t e, const char *what)
-{
-    return e == cudaSuccess ? 0 : vp_gpu_fail(err, e, what);
-}
-
-/* Pieces of `size` that hold n, and what they hold together. */
-static inline int64_t vp_groups(int64_t n, int64_t size)
-{
-    return vp_div_up(n, size);
-}
-
+/* What the pieces of `size` that hold n hold together. */
 static inline int64_t vp_round_up(int64_t n, int64_t size)
 {
     return vp_div_up(n, size) * size;

@@ -1,9 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting kernels, from any thread. */
+/* Starting kernels, from any thread; what they work in; types and parameters of operations. */
 #ifndef VP_LAUNCH_CUH
 #define VP_LAUNCH_CUH
 
 #include "gpu.h"
+
+#include <cstdio>
+
+/* Arrays one after the other in a block of device memory, each from a multiple of VP_ALIGN bytes on. */
+struct vp_pieces {
+    char *base; /* NULL: they are only counted */
+    uint64_t used;
+
+    /* n numbers; NULL: none. */
+    template <class T> T *take(uint64_t n)
+    {
+        T *const at = base && n ? (T *)(base + used) : NULL;
+        used += (uint64_t)vp_round_up((int64_t)(n * sizeof(T)), VP_ALIGN);
+        return at;
+    }
+    template <class T> void take(T *&to, uint64_t n)
+    {
+        to = take<T>(n);
+    }
+};
 
 /* Of the device in use; 0 if it does not say. */
 static inline int vp_attribute(enum cudaDeviceAttr what)
@@ -82,6 +102,56 @@ int vp_start_early(struct vp_err *err, cudaStream_t stream, void (*kernel)(P...)
     return vp_gpu_check(
         err, vp_launch_with(can ? &early : NULL, stream, kernel, blocks, threads, shared, args...),
         "cannot start a CUDA kernel");
+}
+
+/* ---- operations ---- */
+
+/* f(a sample of the type), which is one of TYPES (bits), or else Last. */
+#pragma nv_exec_check_disable
+template <unsigned TYPES, class Last, class F> VP_ANYWHERE auto vp_by_type_of(int type, const F &f)
+{
+    switch (type) {
+#define VP_OF_TYPE(T, S)                                                                                               \
+    case T:                                                                                                            \
+        if constexpr (TYPES >> T & 1)                                                                                  \
+            return f(S());                                                                                             \
+        break
+    VP_OF_TYPE(VP_U8, uint8_t);
+    VP_OF_TYPE(VP_U16, uint16_t);
+    VP_OF_TYPE(VP_U32, uint32_t);
+    VP_OF_TYPE(VP_U64, uint64_t);
+    VP_OF_TYPE(VP_I8, int8_t);
+    VP_OF_TYPE(VP_I16, int16_t);
+    VP_OF_TYPE(VP_I32, int32_t);
+    VP_OF_TYPE(VP_I64, int64_t);
+    VP_OF_TYPE(VP_F32, float);
+#undef VP_OF_TYPE
+    }
+    return f(Last());
+}
+
+/* What to launch for u8, u16, i16 or else f32. */
+template <class F> auto vp_by_type(int type, const F &f)
+{
+    return vp_by_type_of<1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16, float>(type, f);
+}
+
+/* The range of an integer type, on the device, too. */
+template <class T> struct vp_limits {
+    static constexpr T MOST = (T)(~0ull >> (64 - 8 * sizeof(T) + ((T)-1 < 0))), LEAST = (T)~MOST;
+};
+
+/* What has() says of a kernel that has some types. */
+static inline bool vp_has_types(bool yes, const struct vp_op *op, char *why, size_t size)
+{
+    if (!yes)
+        snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
+    return yes;
+}
+
+template <class Params> const Params *vp_params(const struct vp_op *op)
+{
+    return (const Params *)op->params;
 }
 
 #endif

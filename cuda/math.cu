@@ -40,21 +40,9 @@ struct inputs {
     int n;
 };
 
-/* f(a sample of the type). */
 template <class F> __device__ __forceinline__ auto by_type(int type, const F &f)
 {
-    switch (type) {
-    case VP_U8: return f(uint8_t());
-    case VP_U16: return f(uint16_t());
-    case VP_U32: return f(uint32_t());
-    case VP_U64: return f(uint64_t());
-    case VP_I8: return f(int8_t());
-    case VP_I16: return f(int16_t());
-    case VP_I32: return f(int32_t());
-    case VP_I64: return f(int64_t());
-    case VP_F32: return f(float());
-    default: return f(double());
-    }
+    return vp_by_type_of<~0u, double>(type, f);
 }
 
 __device__ __forceinline__ double load(const void *data, int64_t i, int type)
@@ -72,7 +60,7 @@ __device__ __forceinline__ bool store(void *data, int64_t i, int type, double v)
             *to = (T)v;
             return isinf((T)v) && !isinf(v);
         } else {
-            constexpr T LEAST = vp_range<T>::LEAST, MOST = vp_range<T>::MOST;
+            constexpr T LEAST = vp_limits<T>::LEAST, MOST = vp_limits<T>::MOST;
             const double r = rint(v);
             const bool fits = r >= (double)LEAST && r < 2.0 * (double)(MOST / 2 + 1);
             *to = fits ? (T)r : r > 0 ? MOST : r < 0 ? LEAST : (T)0;
@@ -313,7 +301,7 @@ int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *er
                      "cannot start an expression on the CUDA device"))
         return -1;
     const int64_t turns =
-        vp_groups(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) * vp_box_size(&out->box, 2);
+        vp_div_up(vp_box_size(&out->box, 0), threads * EACH) * vp_box_size(&out->box, 1) * vp_box_size(&out->box, 2);
     const dim3 blocks((unsigned)vp_min64(turns, args->queue->sms * 16));
     return vp_start(err, args->queue->stream, math_kernel, blocks, dim3(threads), shared_bytes(places, threads), in,
                     *out, op->in, op->out, (const struct program *)args->table, m->inner, m->nz,

@@ -43,7 +43,7 @@ template <class O> constexpr bool WHOLE = !std::is_same<O, float>::value;
 template <class O> __device__ O stored(double v)
 {
     if constexpr (WHOLE<O>) {
-        constexpr double lo = vp_range<O>::LEAST, hi = vp_range<O>::MOST;
+        constexpr double lo = vp_limits<O>::LEAST, hi = vp_limits<O>::MOST;
         v = v != v ? 0 : rint(v > lo ? (v < hi ? v : hi) : lo);
         return (O)(int)v;
     }

@@ -205,10 +205,10 @@ int slide(const struct vp_op *op, const vp_area &in, const vp_area &out, int3 re
           cudaStream_t stream, struct vp_err *err)
 {
     const int width = (COLUMNS - EACH + 1 - 2 * reach.x) / 32 * 32;
-    const int64_t strips = vp_groups(vp_box_size(&out.box, 0), width), high = vp_box_size(&out.box, 1);
+    const int64_t strips = vp_div_up(vp_box_size(&out.box, 0), width), high = vp_box_size(&out.box, 1);
     const int64_t planes = vp_box_size(&out.box, 2);
     int64_t rows = vp_min64(512, vp_max64(32, high * strips * planes / SEGMENTS));
-    rows = vp_max64(rows, vp_groups(high, 65535));
+    rows = vp_max64(rows, vp_div_up(high, 65535));
     const dim3 grid = vp_grid(out.box, width, rows, 1);
     /* the most that a window adds up to: whether sums of 32 bits are enough, and n sum(x^2) fits 64 */
     const double n = (double)vp_min64(2 * (int64_t)reach.x + 1, op->image[0]) *

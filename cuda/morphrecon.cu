@@ -10,6 +10,7 @@
 #include "morphrecon_tiles.cuh"
 
 #include <cstdio>
+#include <utility>
 
 namespace
 {
@@ -18,51 +19,42 @@ using namespace vp;
 
 /* ---- what is where ---- */
 
-struct cutter {
-    char *at;
-    template <class T> void cut(T *&p, uint64_t n)
-    {
-        p = (T *)at;
-        at += (n * sizeof(T) + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
-    }
-};
-
 /* The most nodes of a tile and the most edges between it and those behind it; slots of the queue. */
 template <class U, int CONN> uint64_t lay_out(const recon_shape &s, void *scratch, recon_buffers<U> *b)
 {
     typedef tile_of<U, CONN> TILE;
     const uint64_t tiles = (uint64_t)s.tiles, voxels = tiles * TILE::P, nodes = tiles * TILE::RIM,
                    edges = nodes + tiles * TILE::crossings();
-    cutter c = {(char *)scratch};
+    vp_pieces c = {(char *)scratch, 0};
     b->slots = 16384; /* more than twice the blocks of a launch */
     while (b->slots < 2 * tiles)
         b->slots *= 2;
-    c.cut(b->control, 1);
-    c.cut(b->value, voxels);
-    c.cut(b->mask, voxels);
+    c.take(b->control, 1);
+    c.take(b->value, voxels);
+    c.take(b->mask, voxels);
     if (TILE::FLAT) {
-        c.cut(b->turned, voxels);
-        c.cut(b->slot, b->slots);
-        c.cut(b->state, tiles);
+        c.take(b->turned, voxels);
+        c.take(b->slot, b->slots);
+        c.take(b->state, tiles);
     }
-    c.cut(b->low, voxels);
-    c.cut(b->high, voxels);
-    c.cut(b->node, voxels);
-    c.cut(b->base, tiles);
-    c.cut(b->label, nodes);
-    c.cut(b->parent, nodes);
-    c.cut(b->marker, nodes);
-    c.cut(b->through, nodes);
-    c.cut(b->result, nodes);
-    c.cut(b->best, nodes);
+    c.take(b->low, voxels);
+    c.take(b->high, voxels);
+    c.take(b->node, voxels);
+    c.take(b->base, tiles);
+    c.take(b->label, nodes);
+    c.take(b->parent, nodes);
+    c.take(b->marker, nodes);
+    c.take(b->through, nodes);
+    c.take(b->result, nodes);
+    c.take(b->best, nodes);
     if (sizeof(U) == 8)
-        c.cut(b->which, nodes);
-    c.cut(b->beyond, nodes);
-    c.cut(b->number, nodes);
-    c.cut(b->from, edges);
-    c.cut(b->to, edges);
-    c.cut(b->capacity, edges);
-    return (uint64_t)(c.at - (char *)scratch);
+        c.take(b->which, nodes);
+    c.take(b->beyond, nodes);
+    c.take(b->number, nodes);
+    c.take(b->from, edges);
+    c.take(b->to, edges);
+    c.take(b->capacity, edges);
+    return c.used;
 }
 
 /* ---- the kernels in order ---- */
@@ -144,7 +136,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
     const recon_buffers<U> &b = shell.b;
     const int64_t most = (int64_t)(q->sms > 0 ? q->sms : 1) * 32, faces = shell_faces(shell);
     const size_t staged = FLAT ? 2 * sizeof(staged_tile<U>) : 0;
-    const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_groups(faces, 256), most)),
+    const dim3 all((unsigned)vp_min64(j.s.tiles, most)), rim((unsigned)vp_min64(vp_div_up(faces, 256), most)),
         threads(256);
     if (vp_gpu_check(err, cudaMemsetAsync(b.control, 0, sizeof *b.control, q->stream), "the CUDA device failed")
         || vp_start(err, q->stream, take_kernel<S, FLAT>, all, dim3(SAMPLE_THREADS), staged, j))
@@ -167,7 +159,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
         || contract<U, CONN>(b, j.s, &shell.shell, q, err)
         || vp_start(err, q->stream, clear_kernel<U>, rim, threads, 0, b)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_COUNT>, rim, threads, 0, shell, faces)
-        || meet(summary_kernel<U>, job, vp_groups((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
+        || meet(summary_kernel<U>, job, vp_div_up((int64_t)j.s.tiles * TILE::RIM, SOLVE_THREADS),
                 SOLVE_THREADS / 32 * sizeof(uint32_t), q, err)
         || vp_start(err, q->stream, shell_kernel<U, FLAT, SHELL_TELL>, rim, threads, 0, shell, faces)
         || vp_start(err, q->stream, told_kernel<U>, dim3(1), dim3(1), 0, shell, true))
@@ -178,6 +170,7 @@ int make(const sample_job<S> &j, const shell_job<key<S>> &shell, enum vp_visit v
 /* ---- host ---- */
 
 constexpr auto params = vp_params<vp_morphrecon_params>;
+constexpr unsigned TYPES = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I16 | 1u << VP_F32 | 1u << VP_F64;
 
 /* f(a sample of the type, a connectivity) */
 template <class F> auto by_kind(const struct vp_morphrecon_params *p, const F &f)
@@ -191,13 +184,7 @@ template <class F> auto by_kind(const struct vp_morphrecon_params *p, const F &f
         default: return f(s, std::integral_constant<int, 26>());
         }
     };
-    switch (p->type) {
-    case VP_U8: return with(uint8_t());
-    case VP_U16: return with(uint16_t());
-    case VP_I16: return with(int16_t());
-    case VP_F32: return with(float());
-    default: return with(double());
-    }
+    return vp_by_type_of<TYPES & ~(1u << VP_F64), double>(p->type, with);
 }
 
 bool has(const struct vp_op *op, char *why, size_t size)
@@ -209,10 +196,7 @@ bool has(const struct vp_op *op, char *why, size_t size)
         snprintf(why, size, "volumes of f64 take more shared memory than this device has");
         return false;
     }
-    if (t == VP_U8 || t == VP_U16 || t == VP_I16 || t == VP_F32 || t == VP_F64)
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(t));
-    return false;
+    return vp_has_types(TYPES & 1u << t, op, why, size);
 }
 
 /* Images of one row and many planes are flat, too: then z is what y is elsewhere. */
@@ -224,9 +208,7 @@ bool lies(const struct vp_op *op)
 
 void lay_down(int64_t v[3])
 {
-    const int64_t y = v[1];
-    v[1] = v[2];
-    v[2] = y;
+    std::swap(v[1], v[2]);
 }
 
 void lay_down(struct vp_box *b)
@@ -237,10 +219,8 @@ void lay_down(struct vp_box *b)
 
 void lay_down(vp_area *a)
 {
-    const int64_t pitch = a->pitch;
     lay_down(&a->box);
-    a->pitch = a->plane;
-    a->plane = pitch;
+    std::swap(a->pitch, a->plane);
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t in[3], const int64_t out[3])

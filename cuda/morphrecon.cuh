@@ -11,12 +11,10 @@
 
 #include <stdint.h>
 
-#ifndef VP_SHARED
 /* The dynamic shared memory of a thread block as a struct. */
 #define VP_SHARED(type, name)                                                                                          \
     extern __shared__ uint4 vp_shared_memory[];                                                                        \
     type &name = *(type *)vp_shared_memory
-#endif
 
 namespace vp
 {
@@ -37,7 +35,7 @@ template <class U, bool FLAT> inline recon_shape recon_shape_of(const int64_t si
     recon_shape s;
     for (int a = 0; a < 3; a++) {
         s.n[a] = (int)size[a];
-        s.t[a] = (int)(a == 2 && FLAT ? size[a] : vp_groups(size[a], side));
+        s.t[a] = (int)(a == 2 && FLAT ? size[a] : vp_div_up(size[a], side));
     }
     s.tiles = s.t[0] * s.t[1] * s.t[2];
     return s;
@@ -61,21 +59,16 @@ template <class U, bool FLAT> __host__ __device__ __forceinline__ int voxel_at(i
 template <int CONN> struct directions {
     static constexpr bool FLAT = CONN == 4 || CONN == 8;
     static constexpr int N = CONN / 2;
-    __host__ __device__ static constexpr int x(int k)
+    __host__ __device__ static constexpr int along(int axis, int k)
     {
-        constexpr int t[13] = {1, 0, 0, 1, -1, 1, -1, 0, 0, 1, -1, 1, -1};
-        return t[FLAT && k >= 2 ? k + 1 : k];
+        constexpr int t[3][13] = {{1, 0, 0, 1, -1, 1, -1, 0, 0, 1, -1, 1, -1},
+                                  {0, 1, 0, 1, 1, 0, 0, 1, -1, 1, 1, -1, -1},
+                                  {0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}};
+        return t[axis][FLAT && k >= 2 ? k + 1 : k];
     }
-    __host__ __device__ static constexpr int y(int k)
-    {
-        constexpr int t[13] = {0, 1, 0, 1, 1, 0, 0, 1, -1, 1, 1, -1, -1};
-        return t[FLAT && k >= 2 ? k + 1 : k];
-    }
-    __host__ __device__ static constexpr int z(int k)
-    {
-        constexpr int t[13] = {0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-        return t[FLAT && k >= 2 ? k + 1 : k];
-    }
+    __host__ __device__ static constexpr int x(int k) { return along(0, k); }
+    __host__ __device__ static constexpr int y(int k) { return along(1, k); }
+    __host__ __device__ static constexpr int z(int k) { return along(2, k); }
 };
 
 /* Words that device memory and shared memory have an atomic maximum for. */
@@ -98,16 +91,16 @@ struct recon_control {
     int pending; /* and tiles that are queued or under way */
     uint32_t unused2[31];
     uint32_t stop;   /* the queue was given up */
-    uint32_t visits;
-    uint32_t phases;
     uint32_t contract; /* what follows the queue has something to do */
-    uint32_t unused3[28];
-    uint32_t ticket[4]; /* tiles taken by the kernels of the contraction */
-    uint32_t nodes, crossing;
-    uint32_t barrier, rounds;
-    uint32_t vote[RECON_VOTES];
-    uint32_t kept; /* nodes of a box that become its entry's */
-    uint32_t unused4[15];
+    uint32_t unused3[30];
+    struct {
+        uint32_t ticket[2]; /* tiles taken by the kernels of the contraction */
+        uint32_t nodes, crossing;
+        uint32_t kept;      /* nodes of a box that become its entry's */
+    } graph;
+    struct {
+        uint32_t barrier, vote[RECON_VOTES];
+    } meeting;
     unsigned long long clipped, nan;
 };
 
@@ -142,32 +135,22 @@ enum : uint32_t { QUEUED = 1, UNDER_WAY = 2, FROM_ROW = 4, FROM_COLUMN = 8 };
 
 __device__ __forceinline__ uint32_t load_now(const uint32_t *p)
 {
-#ifdef __CUDACC__
     uint32_t v;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
-#else
-    return *(const volatile uint32_t *)p;
-#endif
 }
 
 /* What was written before is seen by whoever sees what is written after; reads after it see what was seen before. */
 __device__ __forceinline__ void fence()
 {
-#ifdef __CUDACC__
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
-#endif
 }
 
 __device__ __forceinline__ uint64_t nanoseconds()
 {
-#ifdef __CUDACC__
     uint64_t t;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
     return t;
-#else
-    return emu_time();
-#endif
 }
 
 /* Launches that must be on the device all at once, because they wait for each other. */

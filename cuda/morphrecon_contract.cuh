@@ -293,7 +293,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
     for (;;) {
         __syncthreads();
         if (thread == 0) {
-            s.tile = atomicAdd(&b.control->ticket[0], 1u);
+            s.tile = atomicAdd(&b.control->graph.ticket[0], 1u);
             s.basins = s.nodes = 0;
         }
         __syncthreads();
@@ -446,7 +446,7 @@ __device__ void contract_tiles(const contract_job<U> &job, contract_memory<U, CO
             s.c.node[c] = s.of.label[c] == c && s.c.leaving[c] ? (uint16_t)atomicAdd(&s.nodes, 1) : (uint16_t)NO_NODE;
         __syncthreads();
         if (thread == 0)
-            b.base[tile] = s.base = atomicAdd(&b.control->nodes, (uint32_t)s.nodes);
+            b.base[tile] = s.base = atomicAdd(&b.control->graph.nodes, (uint32_t)s.nodes);
         /* R = max(low, min(high, R of the component)); of one without edges R is its marker */
         U low[BASINS], high[BASINS];
 #pragma unroll
@@ -544,13 +544,13 @@ template <class U, int CONN, int THREADS> __device__ void cross_tiles(const cont
     const recon_buffers<U> &b = job.b;
     const int thread = (int)threadIdx.x;
 
-    const uint32_t nodes = load_now(&b.control->nodes);
+    const uint32_t nodes = load_now(&b.control->graph.nodes);
     for (int i = thread; i < CROSS_TABLE; i += THREADS)
         s.pair[i] = s.capacity[i] = 0;
     for (;;) {
         __syncthreads();
         if (thread == 0) {
-            s.tile = atomicAdd(&b.control->ticket[1], 1u);
+            s.tile = atomicAdd(&b.control->graph.ticket[1], 1u);
             s.count = 0;
         }
         __syncthreads();
@@ -603,7 +603,7 @@ template <class U, int CONN, int THREADS> __device__ void cross_tiles(const cont
                         raise(&s.capacity[slot], (wide<U>)capacity);
                 }
                 if (!known) {
-                    const uint32_t e = nodes + atomicAdd(&b.control->crossing, 1u);
+                    const uint32_t e = nodes + atomicAdd(&b.control->graph.crossing, 1u);
                     b.from[e] = from;
                     b.to[e] = to;
                     b.capacity[e] = capacity;
@@ -617,7 +617,7 @@ template <class U, int CONN, int THREADS> __device__ void cross_tiles(const cont
         uint32_t e = mine ? atomicAdd(&s.count, mine) : 0;
         __syncthreads();
         if (thread == 0)
-            s.base = nodes + atomicAdd(&b.control->crossing, s.count);
+            s.base = nodes + atomicAdd(&b.control->graph.crossing, s.count);
         __syncthreads();
         e += s.base;
         for (int i = thread; i < CROSS_TABLE; i += THREADS) {

@@ -6,6 +6,7 @@
 #include "footprint.cuh"
 #include "image/morphrecon.h"
 #include "morphrecon.cuh"
+#include "sample.cuh"
 
 namespace vp
 {
@@ -41,23 +42,12 @@ template <class S> struct sample_job {
     recon_buffers<key<S>> b;
 };
 
-template <class T, int N> struct alignas(sizeof(T) * N) run_of {
-    T v[N];
-};
-
 /* Samples [x, x + N) of a row, of which `n` are there. */
 template <int N, class S>
 __device__ __forceinline__ run_of<S, N> read_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n)
 {
-    run_of<S, N> r = {};
     const S *const from = vp_at<S>(a, x, y, z);
-    if (n == N && (uintptr_t)from % sizeof r == 0)
-        return *(const run_of<S, N> *)from;
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < n)
-            r.v[i] = from[i];
-    return r;
+    return load_run<N>(from, n, (uintptr_t)from % sizeof(run_of<S, N>) == 0);
 }
 
 template <int N, class S>
@@ -65,14 +55,7 @@ __device__ __forceinline__ void write_run(const vp_area &a, int64_t x, int64_t y
                                           const run_of<S, N> &r)
 {
     S *const to = vp_at<S>(a, x, y, z);
-    if (n == N && (uintptr_t)to % sizeof r == 0) {
-        *(run_of<S, N> *)to = r;
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < n)
-            to[i] = r.v[i];
+    store_run<N>(to, n, (uintptr_t)to % sizeof r == 0, r);
 }
 
 template <class S> __device__ __forceinline__ S lowered(S v, double h, bool erosion)

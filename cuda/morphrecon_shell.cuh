@@ -96,23 +96,17 @@ __global__ void __launch_bounds__(256) shell_kernel(shell_job<U> j, int64_t face
 template <class U> __global__ void again_kernel(recon_buffers<U> b, struct vp_morphrecon_entry *e)
 {
     recon_control *const c = b.control;
-    for (int i = 0; i < 4; i++)
-        c->ticket[i] = 0;
-    for (int i = 0; i < RECON_VOTES; i++)
-        c->vote[i] = 0;
-    c->nodes = c->crossing = c->barrier = c->kept = 0;
+    c->graph = {};
+    c->meeting = {};
     c->contract = 1;
     e->edges = 0;
 }
 
 template <class U> __global__ void __launch_bounds__(256) clear_kernel(recon_buffers<U> b)
 {
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        b.control->barrier = 0;
-        for (int i = 0; i < RECON_VOTES; i++)
-            b.control->vote[i] = 0;
-    }
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < b.control->nodes; i += gridDim.x * blockDim.x)
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        b.control->meeting = {};
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < b.control->graph.nodes; i += gridDim.x * blockDim.x)
         b.beyond[i] = 0;
 }
 
@@ -124,7 +118,7 @@ template <class U> __global__ void told_kernel(shell_job<U> j, bool summary)
     e->clipped = c->clipped;
     e->nan = c->nan;
     e->voxels = j.voxels;
-    e->nodes = j.voxels + (summary ? c->kept : 0);
+    e->nodes = j.voxels + (summary ? c->graph.kept : 0);
     if (!summary)
         e->edges = 0;
     e->bytes = summary ? vp_entry_edge(j.key, j.voxels) + e->edges * vp_entry_edge_size(j.key) : sizeof *e;

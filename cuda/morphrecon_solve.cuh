@@ -24,12 +24,12 @@ struct meeting {
         times++;
         if (threadIdx.x == 0) {
             __threadfence();
-            atomicAdd(&c->barrier, 1u);
-            while (load_now(&c->barrier) < times * gridDim.x)
+            atomicAdd(&c->meeting.barrier, 1u);
+            while (load_now(&c->meeting.barrier) < times * gridDim.x)
                 __nanosleep(20);
             __threadfence();
             if (blockIdx.x == 0)
-                c->vote[(times + RECON_VOTES / 2) % RECON_VOTES] = 0;
+                c->meeting.vote[(times + RECON_VOTES / 2) % RECON_VOTES] = 0;
         }
         __syncthreads();
     }
@@ -37,7 +37,7 @@ struct meeting {
     /* Whether anybody says yes. */
     __device__ bool any(bool yes)
     {
-        uint32_t *const v = &c->vote[times % RECON_VOTES];
+        uint32_t *const v = &c->meeting.vote[times % RECON_VOTES];
         if (__syncthreads_or(yes) && threadIdx.x == 0)
             atomicExch(v, 1u);
         wait();
@@ -69,7 +69,7 @@ template <> struct edge_of<uint64_t> {
 
 /* Edges [first, end) are this thread block's; those that are of no use any more fall out. */
 template <class U, enum solving WHAT>
-__device__ uint32_t solve(const solve_job<U> &job, meeting &all, uint32_t *sums, uint32_t nodes, uint32_t first,
+__device__ void solve(const solve_job<U> &job, meeting &all, uint32_t *sums, uint32_t nodes, uint32_t first,
                           uint32_t &end)
 {
     typedef wide<U> word;
@@ -77,7 +77,6 @@ __device__ uint32_t solve(const solve_job<U> &job, meeting &all, uint32_t *sums,
     const recon_buffers<U> &b = job.b;
     const uint32_t me = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    uint32_t round = 0;
 
     for (uint32_t c = me; c < nodes; c += step) {
         b.label[c] = b.parent[c] = c;
@@ -86,7 +85,7 @@ __device__ uint32_t solve(const solve_job<U> &job, meeting &all, uint32_t *sums,
             b.which[c] = 0;
     }
     all.wait();
-    for (;; round++) {
+    for (;;) {
         uint32_t kept = first;
         for (uint32_t e0 = first; e0 < end; e0 += SOLVE_THREADS) {
             const uint32_t e = e0 + threadIdx.x;
@@ -193,7 +192,6 @@ __device__ uint32_t solve(const solve_job<U> &job, meeting &all, uint32_t *sums,
         }
     }
     all.wait();
-    return round;
 }
 
 struct edge_part {
@@ -211,9 +209,9 @@ template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, meetin
 {
     typedef wide<U> word;
     const solve_job<U> job = {b, NULL, NULL, 0};
-    const uint32_t nodes = load_now(&b.control->nodes);
-    edge_part mine = own_edges(nodes + load_now(&b.control->crossing));
-    const uint32_t rounds = solve<U, ALL>(job, all, sums, nodes, mine.first, mine.end);
+    const uint32_t nodes = load_now(&b.control->graph.nodes);
+    edge_part mine = own_edges(nodes + load_now(&b.control->graph.crossing));
+    solve<U, ALL>(job, all, sums, nodes, mine.first, mine.end);
     for (uint32_t c = blockIdx.x * blockDim.x + threadIdx.x; c < nodes; c += gridDim.x * blockDim.x) {
         word low = 0, high = (word)~(word)0;
         uint32_t at = c;
@@ -223,8 +221,6 @@ template <class U> __device__ void solve_nodes(const recon_buffers<U> &b, meetin
         }
         b.result[c] = max(low, min(high, (word)__ldcg(b.marker + at)));
     }
-    if (blockIdx.x == 0 && threadIdx.x == 0)
-        b.control->rounds = rounds;
 }
 
 /* The nodes of a box become those of its entry: result[] is the least capacity on the way from a node to the one that
@@ -238,12 +234,12 @@ template <class U> __global__ void __launch_bounds__(SOLVE_THREADS) summary_kern
     VP_SHARED(memory, sums);
     const recon_buffers<U> &b = job.b;
     meeting all = {b.control, 0};
-    const uint32_t nodes = load_now(&b.control->nodes), me = blockIdx.x * blockDim.x + threadIdx.x,
+    const uint32_t nodes = load_now(&b.control->graph.nodes), me = blockIdx.x * blockDim.x + threadIdx.x,
                    step = gridDim.x * blockDim.x;
-    edge_part mine = own_edges(nodes + b.control->crossing);
+    edge_part mine = own_edges(nodes + b.control->graph.crossing);
     solve<U, INSIDE>(job, all, sums, nodes, mine.first, mine.end);
     for (uint32_t c = me; c < nodes; c += step)
-        b.number[c] = __ldcg(b.label + c) == c && __ldcg(b.beyond + c) ? atomicAdd(&b.control->kept, 1u)
+        b.number[c] = __ldcg(b.label + c) == c && __ldcg(b.beyond + c) ? atomicAdd(&b.control->graph.kept, 1u)
                                                                        : (uint32_t)NO_NUMBER;
     all.wait();
     for (uint32_t c = me; c < nodes; c += step) {

@@ -90,6 +90,11 @@ __device__ __forceinline__ uint2 two_rows(uint32_t w)
     return make_uint2(__byte_perm(w, 0, 0x4140), __byte_perm(w, 0, 0x4342));
 }
 
+struct four_words {
+    uint32_t w[4];
+    __device__ __forceinline__ four_words(const uint4 &v) : w{v.x, v.y, v.z, v.w} {}
+};
+
 template <class U> __device__ __forceinline__ void keep_mask(uint4 *to, const U *tile, int lane)
 {
     typedef tile_memory<U> M;
@@ -107,27 +112,31 @@ template <class U> __device__ __forceinline__ void keep_mask(uint4 *to, const U 
     }
 }
 
+/* Rows that lie in 16 bytes, the q-th of a column. */
+template <class U> __device__ __forceinline__ void take_words(typename word_of<U>::type *j, int q, const four_words &v)
+{
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        if constexpr (sizeof(U) == 1) {
+            const uint2 a = two_rows(v.w[k]);
+            j[8 * q + 2 * k] = a.x;
+            j[8 * q + 2 * k + 1] = a.y;
+        } else if constexpr (sizeof(U) == 8) {
+            if (k % 2)
+                j[2 * q + k / 2] = (uint64_t)v.w[k] << 32 | v.w[k - 1];
+        } else {
+            j[4 * q + k] = v.w[k];
+        }
+    }
+}
+
 template <class U> __device__ __forceinline__ void take_tile(typename word_of<U>::type *j, const U *tile, int lane)
 {
     typedef tile_memory<U> M;
     const uint4 *const from = (const uint4 *)tile + lane;
 #pragma unroll
     for (int q = 0; q < M::T / M::HIGH; q++) {
-        const uint4 v = __ldcg(from + q * 32);
-        const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            if constexpr (sizeof(U) == 1) {
-                const uint2 a = two_rows(w[k]);
-                j[8 * q + 2 * k] = a.x;
-                j[8 * q + 2 * k + 1] = a.y;
-            } else if constexpr (sizeof(U) == 8) {
-                if (k % 2)
-                    j[2 * q + k / 2] = (uint64_t)w[k] << 32 | w[k - 1];
-            } else {
-                j[4 * q + k] = w[k];
-            }
-        }
+        take_words<U>(j, q, __ldcg(from + q * 32));
     }
 }
 
@@ -152,70 +161,38 @@ template <class U> __device__ __forceinline__ void put_tile(const typename word_
 }
 
 /* Row k of the ROWS in 16 bytes of shared memory. */
-template <class U> __device__ __forceinline__ typename word_of<U>::type row_of(const uint4 &v, int k)
+template <class U> __device__ __forceinline__ typename word_of<U>::type row_of(const four_words &v, int k)
 {
-    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
     if constexpr (sizeof(typename word_of<U>::type) == 8)
-        return (uint64_t)w[2 * k + 1] << 32 | w[2 * k];
+        return (uint64_t)v.w[2 * k + 1] << 32 | v.w[2 * k];
     else
-        return w[k];
+        return v.w[k];
 }
 
 /* Rows become columns. */
 template <class U> __device__ __forceinline__ void turn(typename word_of<U>::type *j, tile_memory<U> &s, int lane)
 {
     typedef tile_memory<U> M;
-    if constexpr (sizeof(U) == 1) { /* a word has 2 x 2 voxels, those of a column side by side */
 #pragma unroll
-        for (int k = 0; k < 32; k++)
+    for (int k = 0; k < 32; k++) {
+        if constexpr (sizeof(U) == 1) /* a word has 2 x 2 voxels, those of a column side by side */
             s.turn[k * M::PITCH + lane] = __byte_perm(j[2 * k], j[2 * k + 1], 0x6240);
-        __syncwarp();
-        const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const uint4 v = from[i];
-            const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                j[8 * i + 2 * k] = __byte_perm(w[k], 0, 0x4140);
-                j[8 * i + 2 * k + 1] = __byte_perm(w[k], 0, 0x4342);
-            }
-        }
-    } else if constexpr (sizeof(U) == 2) {
-#pragma unroll
-        for (int k = 0; k < 32; k++)
+        else if constexpr (sizeof(U) == 2)
             *(uint2 *)(s.turn + k * M::PITCH + 2 * lane) =
                 make_uint2(__byte_perm(j[2 * k], j[2 * k + 1], 0x5410), __byte_perm(j[2 * k], j[2 * k + 1], 0x7632));
-        __syncwarp();
-        const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
-#pragma unroll
-        for (int i = 0; i < 16; i++) {
-            const uint4 v = from[i];
-            j[4 * i] = v.x;
-            j[4 * i + 1] = v.y;
-            j[4 * i + 2] = v.z;
-            j[4 * i + 3] = v.w;
-        }
-    } else {
+        else
+            s.turn[k * M::PITCH + lane] = j[k];
+    }
+    __syncwarp();
+    if constexpr (sizeof(U) == 8) {
 #pragma unroll
         for (int k = 0; k < 32; k++)
-            s.turn[k * M::PITCH + lane] = j[k];
-        __syncwarp();
-        if constexpr (sizeof(U) == 4) {
-            const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
+            j[k] = s.turn[lane * M::PITCH + k];
+    } else {
+        const uint4 *const from = (const uint4 *)(s.turn + lane * M::PITCH);
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                const uint4 v = from[i];
-                j[4 * i] = v.x;
-                j[4 * i + 1] = v.y;
-                j[4 * i + 2] = v.z;
-                j[4 * i + 3] = v.w;
-            }
-        } else {
-#pragma unroll
-            for (int k = 0; k < 32; k++)
-                j[k] = s.turn[lane * M::PITCH + k];
-        }
+        for (int q = 0; q < (sizeof(U) == 2 ? 16 : 8); q++)
+            take_words<U>(j, q, from[q]);
     }
     __syncwarp();
 }
@@ -302,8 +279,7 @@ template <class U> struct flat_job {
 
 /* The neighbours to wake: bits of 3 x 3 around the tile. It begins along x if it is to be `turned`. */
 template <class U, bool DIAGONAL>
-__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int turned, tile_memory<U> &s, int lane,
-                                          uint32_t &phases)
+__device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int turned, tile_memory<U> &s, int lane)
 {
     typedef word_of<U> W;
     typedef typename W::type R;
@@ -369,7 +345,6 @@ __device__ __forceinline__ uint32_t visit(const flat_job<U> &job, int tile, int 
     for (bool begin = true;; turned ^= 1, begin = false) {
         const R c = phase<U, DIAGONAL>(j, s.mask[turned], s.in[2 * turned][lane], s.in[2 * turned + 1][lane], lane,
                                        job.one);
-        phases++;
         any |= c;
         s.end[2 * turned][lane] = j[0];
         s.end[2 * turned + 1][lane] = j[T - 1];
@@ -434,7 +409,6 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
     const int lane = (int)threadIdx.x;
     const uint64_t start = nanoseconds();
     const uint32_t mask = job.b.slots - 1;
-    uint32_t visits = 0, phases = 0;
 
     for (;;) {
         uint32_t id = 0, given_up = 0, turned = 0;
@@ -467,8 +441,7 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
         if (id == LEAVE)
             break;
         const uint32_t tile = id - 1;
-        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)turned, s, lane, phases);
-        visits++;
+        const uint32_t wake = visit<U, DIAGONAL>(job, (int)tile, (int)turned, s, lane);
         fence();
         __syncwarp();
         if (lane < 9 && (wake >> lane & 1)) {
@@ -489,12 +462,8 @@ __global__ void __launch_bounds__(32, sizeof(U) == 4 ? 14 : 8) flat_kernel(flat_
         if (__shfl_sync(~0u, last, 0))
             send_home(c, job.b.slot, mask, lane);
     }
-    if (lane == 0) {
-        atomicAdd(&c->visits, visits);
-        atomicAdd(&c->phases, phases);
-        if (load_now(&c->stop))
-            c->contract = 1;
-    }
+    if (lane == 0 && load_now(&c->stop))
+        c->contract = 1;
 }
 
 }

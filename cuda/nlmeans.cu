@@ -119,18 +119,13 @@ __global__ void __launch_bounds__(LANES *WARPS, D > 1 ? 3 : 4) tile_kernel(job j
 
         const int plane = size[0] * size[1];
         const float *const column = seen + (threadIdx.z * D) * plane + (threadIdx.y * R) * size[0] + lane;
-        float here[D + 2 * PZ][R + 2 * PY], total[D][R], value[D][R];
+        float here[D + 2 * PZ][R + 2 * PY], total[D][R] = {}, value[D][R] = {};
         const float *const middle = column + j.search[2] * plane + j.search[1] * size[0] + j.search[0];
 #pragma unroll
         for (int k = 0; k < D + 2 * PZ; k++)
 #pragma unroll
             for (int i = 0; i < R + 2 * PY; i++)
                 here[k][i] = middle[k * plane + i * size[0]];
-#pragma unroll
-        for (int k = 0; k < D; k++)
-#pragma unroll
-            for (int i = 0; i < R; i++)
-                total[k][i] = value[k][i] = 0;
 
         const float whole =
             __fmul_rn(__fdiv_rn(1.0f, (float)(2 * px + 1)),

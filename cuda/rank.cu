@@ -307,7 +307,7 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
     for (int i = 0; i < 6; i++)
         edge.end[i] = n += vp_box_voxels(edge.box[i]);
     if (n && vp_start(err, args->queue->stream, plane ? median_edge_kernel<S, true> : median_edge_kernel<S, false>,
-                      dim3((unsigned)vp_groups(n, 128)), dim3(128), 0, args->in[0], *args->out, edge, millionths))
+                      dim3((unsigned)vp_div_up(n, 128)), dim3(128), 0, args->in[0], *args->out, edge, millionths))
         return -1;
     if (vp_box_voxels(inner) == 0)
         return 0;

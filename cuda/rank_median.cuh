@@ -18,7 +18,7 @@ namespace
 
 /* Samples as integer keys in their order. */
 template <class S> struct keys {
-    enum { LEAST = vp_range<S>::LEAST, MOST = vp_range<S>::MOST };
+    enum { LEAST = vp_limits<S>::LEAST, MOST = vp_limits<S>::MOST };
     static __device__ S value(int k) { return (S)k; }
 };
 template <> struct keys<float> {

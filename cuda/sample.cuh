@@ -57,6 +57,36 @@ __device__ __forceinline__ void store_sample(char *p, long long i, int type, flo
     typed(p, type, [&](auto *q) { store_as(q + i, v); });
 }
 
+/* N samples side by side, which move at once where all of them are there and lie on a boundary (`whole`). */
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) run_of {
+    T v[N];
+};
+
+/* The first n of them. */
+template <int N, class T> __device__ __forceinline__ run_of<T, N> load_run(const T *from, int n, bool whole)
+{
+    if (whole && n >= N)
+        return *(const run_of<T, N> *)from;
+    run_of<T, N> r = {};
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n)
+            r.v[i] = from[i];
+    return r;
+}
+
+template <int N, class T> __device__ __forceinline__ void store_run(T *to, int n, bool whole, const run_of<T, N> &r)
+{
+    if (whole && n >= N) {
+        *(run_of<T, N> *)to = r;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n)
+            to[i] = r.v[i];
+}
+
 /* Where sample p of an axis of n is taken from, as vp_edge_from; -1: it is 0. */
 __device__ __forceinline__ int edge_from(int rule, int p, int n)
 {

@@ -1,43 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Summed area tables: kernel "sat" of image/sat.h, and the tables of sums in f64. */
+/* Summed area tables: kernel "sat" of image/sat.h. Integers modulo 2^32 and 2^64: signed types of the width of the sums
+ * are as good as unsigned. */
 #include "sat.cuh"
-
-#include "base/size.h"
 
 using namespace vp::sat;
 
 namespace
 {
 
-/* What a float becomes f64 from. */
-bool is_native(enum vp_type t)
-{
-    return t == VP_F32 || t == VP_F64;
-}
+constexpr auto params = vp_params<vp_sat>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
-    if (p->volume && op->out == VP_F32) {
+    if (params(op)->volume && op->out == VP_F32)
         snprintf(why, size, "no kernel for volumes of f32 sums");
-        return false;
-    }
-    if (p->sum[0] != VP_SAT_F64 || is_native(op->in))
+    else if (params(op)->sum[0] == VP_SAT_F64 && op->in != VP_F32 && op->in != VP_F64)
+        snprintf(why, size, "no kernel for tables of %s in %s", vp_type_name(op->in), vp_type_name(op->out));
+    else
         return true;
-    snprintf(why, size, "no kernel for tables of %s in %s", vp_type_name(op->in), vp_type_name(op->out));
     return false;
+}
+
+/* f of a sample and the warps of a block, for sums in f64. */
+template <class F> auto of_floats(const struct vp_op *op, const F &f)
+{
+    const std::integral_constant<int, FEW> few;
+    return params(op)->high == VP_SAT_TALL ? f(float(), std::integral_constant<int, MANY>())
+           : op->in == VP_F32              ? f(float(), few)
+                                           : f(double(), few);
+}
+
+uint64_t bytes_of_table(const struct vp_op *op, int which, const int64_t out[3])
+{
+    const struct vp_sat *const p = params(op);
+    if (p->sum[which] == VP_SAT_F64)
+        return marches(op) ? march_bytes(out) : of_floats(op, [&](auto sample, auto warps) {
+            return bytes_of<decltype(sample), double, warps.value>(p, out);
+        });
+    return p->volume ? volume_bytes(op, which, out) : of_integers(op, which, [&](auto sample, auto sum, auto) {
+        return bytes_of<decltype(sample), decltype(sum), FEW>(p, out);
+    });
 }
 
 uint64_t scratch(const struct vp_op *op, const int64_t[3], const int64_t out[3])
 {
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
     uint64_t most = 0;
-    for (int k = 0; k < p->tables; k++) { /* one after the other */
-        const uint64_t bytes = p->sum[k] != VP_SAT_F64 ? bytes_of_integers(op, k, out)
-                               : marches(op)           ? march_bytes(out)
-                               : p->high == VP_SAT_TALL ? bytes_of<float, double, MANY>(p, out)
-                               : op->in == VP_F32      ? bytes_of<float, double, FEW>(p, out)
-                                                       : bytes_of<double, double, FEW>(p, out);
+    for (int k = 0; k < params(op)->tables; k++) { /* one after the other */
+        const uint64_t bytes = bytes_of_table(op, k, out);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -53,36 +62,44 @@ uint64_t state(const struct vp_op *op, const int64_t out[3])
 void demand(const struct vp_op *op, int64_t step[3], int64_t[3])
 {
     enum { ROWS = 256, PLANES = 16, VOXELS = 1 << 24 };
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
+    const struct vp_sat *const p = params(op);
     for (int k = 0; k < p->tables; k++)
         if (p->sum[k] == VP_SAT_F64)
             return;
     step[2] = p->volume ? vp_max64(1, vp_min64(PLANES, VOXELS / (op->image[0] * op->image[1]))) : (int64_t)ROWS;
 }
 
-template <class In, int WARPS>
-int floats(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
+int floats(const struct vp_op *op, const struct vp_work *work, int which, const part &j, struct vp_err *err)
 {
-    const struct vp_area *out = &args->out[which];
+    if (work->visit == VP_APPLY)
+        return add<double>(j, work, err);
     if (marches(op))
-        return march(op, args, which, state, err);
-    if (which)
-        return run<In, double, double, WARPS, true>(op, args, out, state, err);
-    return op->out == VP_F32 ? run<In, double, float, WARPS, false>(op, args, out, state, err)
-                             : run<In, double, double, WARPS, false>(op, args, out, state, err);
+        return march(j, which, work, err);
+    return of_floats(op, [&](auto sample, auto warps) {
+        using In = decltype(sample);
+        return which               ? run<In, double, double, warps.value, true>(j, work, err)
+               : op->out == VP_F32 ? run<In, double, float, warps.value, false>(j, work, err)
+                                   : run<In, double, double, warps.value, false>(j, work, err);
+    });
 }
 
-int launch(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
+int integers(const struct vp_op *op, const struct vp_work *work, int which, const part &j, struct vp_err *err)
 {
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
-    char *at = (char *)args->state;
-    for (int k = 0; k < p->tables; k++) {
-        const int rc = p->sum[k] != VP_SAT_F64  ? integers(op, args, k, at, err)
-                       : args->visit == VP_APPLY ? add<double>(op, args, &args->out[k], at, err)
-                       : p->high == VP_SAT_TALL  ? floats<float, MANY>(op, args, k, at, err)
-                       : op->in == VP_F32        ? floats<float, FEW>(op, args, k, at, err)
-                                                 : floats<double, FEW>(op, args, k, at, err);
-        if (rc)
+    if (work->visit == VP_APPLY)
+        return params(op)->sum[which] == VP_SAT_U32 ? add<uint32_t>(j, work, err) : add<uint64_t>(j, work, err);
+    if (j.volume)
+        return volume(op, which, j, work, err);
+    return of_integers(op, which, [&](auto sample, auto sum, auto square) {
+        return run<decltype(sample), decltype(sum), decltype(sum), FEW, square.value>(j, work, err);
+    });
+}
+
+int launch(const struct vp_op *op, const struct vp_work *work, struct vp_err *err)
+{
+    char *at = (char *)work->state;
+    for (int k = 0; k < params(op)->tables; k++) {
+        const part j = part_of(op, work, k, at);
+        if (params(op)->sum[k] == VP_SAT_F64 ? floats(op, work, k, j, err) : integers(op, work, k, j, err))
             return -1;
         at += vp_sat_carried(op, k);
     }

@@ -335,19 +335,22 @@ __device__ __forceinline__ unsigned over(unsigned n, divisor d)
     return __umulhi(2 * n, d.magic) >> d.shift;
 }
 
-struct job {
+/* A part of a table; images: rows are ny, planes 1. */
+struct part {
     const void *in;
     void *out;
-    int64_t nx, ny, planes;        /* of the part; images: rows are ny, planes 1 */
+    int64_t nx, ny, planes;
     int64_t in_row, in_plane, out_row, out_plane; /* samples from one to the next */
+    bool volume, nothing;          /* nothing was before: what is carried in counts as 0 */
+    void *carried;                 /* a row, in volumes a plane of rows of carried_row numbers */
+    int64_t carried_row;
+};
+
+struct job : part {
     unsigned across, down, band;   /* tiles; rows of tiles that go forward together */
     unsigned tiles, corner;        /* of a plane, with those below the last row; of them before all rows of a band go */
     divisor by_planes, by_band, by_across;
     unsigned wide, high;           /* of all tiles: numbers of a row, of a column of those that are told */
-    bool nothing;                  /* was before: what is carried in counts as 0 */
-    void *carried;                 /* a row, in volumes a plane of rows of carried_row numbers */
-    int64_t carried_row;
-    bool volume;
     uint64_t *rows, *columns;      /* what is told, of each plane: of rows by tile and y, of columns by tile and x */
     int64_t per_plane;             /* words */
 };
@@ -431,9 +434,7 @@ template <class In, class A, int WARPS> struct common {
 #pragma unroll
         for (int k = 0; k < EACH; k += PIECE) {
             vec<A, PIECE> x;
-#pragma unroll
-            for (int i = 0; i < PIECE; i++)
-                x.v[i] = v[k + i];
+            memcpy(&x, &v[k], sizeof x);
             *(vec<A, PIECE> *)(row + place_in_row(g, lane, k)) = x;
         }
     }
@@ -442,9 +443,7 @@ template <class In, class A, int WARPS> struct common {
 #pragma unroll
         for (int k = 0; k < EACH; k += PIECE) {
             const vec<A, PIECE> x = *(const vec<A, PIECE> *)(row + place_in_row(g, lane, k));
-#pragma unroll
-            for (int i = 0; i < PIECE; i++)
-                v[k + i] = x.v[i];
+            memcpy(&v[k], &x, sizeof x);
         }
     }
     enum { PIECE = 16 / sizeof(A) };
@@ -487,11 +486,7 @@ template <class In, class A, int WARPS, bool SQUARE> struct piece {
     /* Sums down the warp's rows. Returns the sum over row `lane` and those above it in the warp. */
     __device__ __forceinline__ A go_down(common<In, A, WARPS> &s)
     {
-#pragma unroll
-        for (int g = 0; g < G; g++)
-#pragma unroll
-            for (int k = 0; k < EACH; k++)
-                w[g][k] = 0;
+        memset(w, 0, sizeof w);
         A own = totals<R, FLOATS>([&](int r) {
             A row = 0;
 #pragma unroll
@@ -535,11 +530,7 @@ template <class In, class A, int WARPS, bool SQUARE> struct piece {
             __syncthreads();
             s.get(o[0], s.sum_of[warp], 0, lane);
         } else {
-#pragma unroll
-            for (int g = 0; g < G; g++)
-#pragma unroll
-                for (int k = 0; k < EACH; k++)
-                    o[g][k] = 0;
+            memset(o, 0, sizeof o);
 #pragma unroll
             for (int i = 0; i < WARPS - 1; i++)
                 if (i < warp)
@@ -881,7 +872,7 @@ template <class A> __global__ void __launch_bounds__(128) pile_kernel(const job 
 }
 
 /* What was before is added to a part that was made without: a row to all rows, in volumes a plane to all planes. */
-template <class A> __global__ void __launch_bounds__(256) add_kernel(const job j)
+template <class A> __global__ void __launch_bounds__(256) add_kernel(const part j)
 {
     const int64_t row = (int64_t)blockIdx.y + (int64_t)blockIdx.z * gridDim.y, rows = j.ny * j.planes;
     if (row >= rows)
@@ -893,48 +884,34 @@ template <class A> __global__ void __launch_bounds__(256) add_kernel(const job j
         out[x] = before[x] + out[x];
 }
 
-template <class A>
-int add(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
+/* Table `which` of op, of a part of the work. */
+static inline part part_of(const struct vp_op *op, const struct vp_work *work, int which, char *state)
 {
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
-    const int64_t deep = vp_box_size(&out->box, 2);
-    job j = {};
+    const struct vp_sat *const p = vp_params<vp_sat>(op);
+    const vp_area &out = work->out[which], &in = work->visit == VP_APPLY ? out : *work->in;
+    const int64_t deep = vp_box_size(&out.box, 2);
+    part j;
     j.volume = p->volume;
     j.nx = op->image[0];
     j.ny = p->volume ? op->image[1] : deep;
     j.planes = p->volume ? deep : 1;
-    j.out = out->data;
-    j.out_row = p->volume ? out->pitch : out->plane;
-    j.out_plane = out->plane;
-    j.carried = state;
-    j.carried_row = p->width;
-    const int64_t rows = j.ny * j.planes, high = rows < 32768 ? rows : 32768;
-    const dim3 grid((unsigned)((j.nx + 1023) / 1024), (unsigned)high, (unsigned)((rows + high - 1) / high));
-    return vp_start(err, args->queue->stream, add_kernel<A>, grid, dim3(256), 0, j);
-}
-
-/* The job of a part, but for its words and tiles. */
-template <class In>
-job job_of(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state)
-{
-    const struct vp_sat *const p = (const struct vp_sat *)op->params;
-    const vp_area &in = args->in[0];
-    const int64_t deep = vp_box_size(&out->box, 2);
-    job j = {};
-    j.volume = p->volume;
-    j.nx = op->image[0];
-    j.ny = p->volume ? op->image[1] : deep;
-    j.planes = p->volume ? deep : 1;
-    j.in = (const In *)in.data + (out->box.lo[2] - in.box.lo[2]) * in.plane;
-    j.out = out->data;
+    j.in = (const char *)in.data + (out.box.lo[2] - in.box.lo[2]) * in.plane * (int64_t)vp_type_size(op->in);
+    j.out = out.data;
     j.in_row = p->volume ? in.pitch : in.plane;
-    j.out_row = p->volume ? out->pitch : out->plane;
+    j.out_row = p->volume ? out.pitch : out.plane;
     j.in_plane = in.plane;
-    j.out_plane = out->plane;
-    j.nothing = args->visit == VP_LOCAL || out->box.lo[2] == 0;
+    j.out_plane = out.plane;
+    j.nothing = work->visit == VP_LOCAL || out.box.lo[2] == 0;
     j.carried = state;
     j.carried_row = p->width;
     return j;
+}
+
+template <class A> int add(const part &j, const struct vp_work *work, struct vp_err *err)
+{
+    const int64_t rows = j.ny * j.planes, high = rows < 32768 ? rows : 32768;
+    const dim3 grid((unsigned)((j.nx + 1023) / 1024), (unsigned)high, (unsigned)((rows + high - 1) / high));
+    return vp_start(err, work->queue->stream, add_kernel<A>, grid, dim3(256), 0, j);
 }
 
 template <class In, class A> unsigned take_tiles(job &j, const sizes &s)
@@ -968,15 +945,15 @@ template <class A, class Out> int pile(const job &j, cudaStream_t stream, struct
 }
 
 template <class In, class A, class Out, int WARPS, bool SQUARE>
-int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
+int run(const part &made, const struct vp_work *work, struct vp_err *err)
 {
-    const cudaStream_t stream = args->queue->stream;
-    job j = job_of<In>(op, args, out, state);
+    const cudaStream_t stream = work->queue->stream;
+    job j = {made};
     const sizes s = sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
     const unsigned blocks = take_tiles<In, A>(j, s);
-    j.rows = (uint64_t *)args->scratch;
+    j.rows = (uint64_t *)work->scratch;
     j.columns = j.rows + s.rows;
-    const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 4 * args->queue->sms), /* half of all threads */
+    const dim3 clears((unsigned)vp_min64((s.per_plane + 511) / 512, 4 * work->queue->sms), /* half of all threads */
                       (unsigned)vp_min64(j.planes, 32768));
     const auto kernel = table_kernel<In, A, Out, WARPS, SQUARE>;
     const size_t shared = sizeof(In) * high<In, A, WARPS>() * wide<In, A>();
@@ -987,34 +964,25 @@ int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area
     return j.volume ? pile<A, Out>(j, stream, err) : 0;
 }
 
-/* f of a sample of this type, for sums in A. */
-template <class A, class F> auto of_type(enum vp_type type, const F &f)
+/* f of a sample, a sum, and whether samples are squared, for a table of integers. */
+template <class F> auto of_integers(const struct vp_op *op, int which, const F &f)
 {
-    switch (type) {
-    case VP_U8: return f(uint8_t());
-    case VP_U16: return f(uint16_t());
-    case VP_I8: return f(int8_t());
-    case VP_I16: return f(int16_t());
-    case VP_U32: return f(uint32_t());
-    default: break;
-    }
-    if constexpr (sizeof(A) == 8)
-        return type == VP_I32 ? f(int32_t()) : f(uint64_t());
-    else
-        return f(uint32_t());
+    constexpr unsigned SMALL = 1u << VP_U8 | 1u << VP_U16 | 1u << VP_I8 | 1u << VP_I16;
+    constexpr unsigned MOST = SMALL | 1u << VP_U32 | 1u << VP_I32;
+    if (which)
+        return vp_by_type_of<MOST, uint64_t>(op->in, [&](auto s) { return f(s, uint64_t(), std::true_type()); });
+    if (vp_params<vp_sat>(op)->sum[0] == VP_SAT_U32)
+        return vp_by_type_of<SMALL, uint32_t>(op->in, [&](auto s) { return f(s, uint32_t(), std::false_type()); });
+    return vp_by_type_of<MOST, uint64_t>(op->in, [&](auto s) { return f(s, uint64_t(), std::false_type()); });
 }
 
-/* Table `which` of integers (sat_integers.cu); those of sums in f64 are in sat.cu. */
-int integers(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
-uint64_t bytes_of_integers(const struct vp_op *op, int which, const int64_t out[3]);
-
-/* The same of volumes (sat_volume.cu), but for VP_APPLY. */
-int volume(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
+/* Volumes of integers (sat_volume.cu), but for VP_APPLY. */
+int volume(const struct vp_op *op, int which, const part &j, const struct vp_work *work, struct vp_err *err);
 uint64_t volume_bytes(const struct vp_op *op, int which, const int64_t out[3]);
 
-/* The same of volumes of floats (sat_volume_floats.cu), of those that are made there. */
+/* Volumes of floats (sat_volume_floats.cu), of those that are made there. */
 bool marches(const struct vp_op *op);
-int march(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err);
+int march(const part &made, int which, const struct vp_work *work, struct vp_err *err);
 uint64_t march_bytes(const int64_t out[3]);
 
 } // namespace sat

@@ -39,23 +39,8 @@ template <class In, class A, bool SQUARE> struct local_of {
 };
 template <class In, class A, bool SQUARE> using local_t = typename local_of<In, A, SQUARE>::type;
 
-template <class L, bool SQUARE, class In> __device__ __forceinline__ L in_sums(In a)
-{
-    const L l = (L)a;
-    if constexpr (SQUARE)
-        return (L)((std::make_unsigned_t<L>)l * (std::make_unsigned_t<L>)l);
-    else
-        return l;
-}
-
-struct volume_job {
-    const void *in;
-    void *out;
-    int64_t nx, ny, planes, in_row, in_plane, out_row, out_plane;
-    int64_t across, down, depth, slabs;
-    int64_t width, high;       /* columns, rows of all tiles */
-    const void *carried;       /* a plane, or NULL */
-    int64_t carried_row;
+struct volume_job : tiled_part {
+    int64_t depth, slabs;      /* planes of a slab */
     void *rows, *columns;      /* L: [plane][tile across][row], [plane][tile down][column] sums in a tile */
     void *slab_rows, *slab_columns; /* A: the same of slabs */
     void *before;              /* L: [slab][row][column] */
@@ -201,7 +186,7 @@ __global__ void __launch_bounds__(W * 32, B) sums_kernel(const volume_job j)
                 for (int g = 0; g < G; g++)
 #pragma unroll
                     for (int k = 0; k < V; k++) {
-                        const L a = in_sums<L, SQUARE>(now[r][g].at(k));
+                        const L a = value_of<In, L, SQUARE>(now[r][g].at(k));
                         deep[r][g][k] += a;
                         column[g][k] += a;
                         row[r] += a;
@@ -267,72 +252,37 @@ template <class T> __global__ void __launch_bounds__(128) slabs_kernel(T *p, int
     }
 }
 
-/* 3. What is left of each row of a tile and of those above it in the tile: a warp has tiles of a plane side by side. */
-template <class L, class A, int TH> __global__ void __launch_bounds__(128) left_kernel(const volume_job j)
+/* 3. What is left of each row of a tile and of those above it in the tile; ABOVE: what is above each column, with all
+ * that is left of it. A warp has tiles of a plane side by side, or one above the other. */
+template <class L, class A, int TH, bool ABOVE> __global__ void __launch_bounds__(128) sides_kernel(const volume_job j)
 {
-    enum { K = TH / 32, AHEAD = 4 };
+    enum { EACH = ABOVE ? (int)WIDE : TH, K = EACH / 32, AHEAD = 4 };
     const int lane = threadIdx.x & 31;
-    const int64_t i = blockIdx.x * (int64_t)4 + (threadIdx.x >> 5), plane = i / j.down, ty = i % j.down;
+    const int64_t others = ABOVE ? j.across : j.down, n = ABOVE ? j.down : j.across, pitch = ABOVE ? j.width : j.high;
+    const int64_t i = blockIdx.x * (int64_t)4 + (threadIdx.x >> 5), plane = i / others, at = i % others;
     if (plane >= j.planes + j.slabs)
         return;
     const bool slab = plane >= j.planes;
-    const int64_t from = (slab ? plane - j.planes : plane) * j.across * j.high + ty * TH + lane * K;
-    A *to = (A *)j.left + plane * j.across * j.high + ty * TH + lane * K;
-    A sum[K], next[AHEAD][K];
-    memset(sum, 0, sizeof sum);
-    for (int64_t t = 0; t < j.across; t += AHEAD) {
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.across - 1)
-#pragma unroll
-                for (int k = 0; k < K; k++)
-                    next[a][k] = slab ? ((const A *)j.slab_rows)[from + (t + a) * j.high + k]
-                                      : (A)((const L *)j.rows)[from + (t + a) * j.high + k];
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.across) {
-                A s[K];
-#pragma unroll
-                for (int k = 0; k < K; k++)
-                    s[k] = k ? s[k - 1] + sum[k] : sum[k];
-                const A e = scan(s[K - 1], lane) - s[K - 1];
-#pragma unroll
-                for (int k = 0; k < K; k++) {
-                    to[k] = e + s[k];
-                    sum[k] += next[a][k];
-                }
-                to += j.high;
-            }
-    }
-}
-
-/* What is above each column of a tile, with all that is left of it: a warp has tiles one above the other. */
-template <class L, class A, int TH> __global__ void __launch_bounds__(128) above_kernel(const volume_job j)
-{
-    enum { K = WIDE / 32, AHEAD = 4 };
-    const int lane = threadIdx.x & 31;
-    const int64_t i = blockIdx.x * (int64_t)4 + (threadIdx.x >> 5), plane = i / j.across, tx = i % j.across;
-    if (plane >= j.planes + j.slabs)
-        return;
-    const bool slab = plane >= j.planes;
-    const int64_t from = (slab ? plane - j.planes : plane) * j.down * j.width + tx * WIDE + lane * K;
-    const A *const left = (const A *)j.left + (plane * j.across + tx) * j.high + TH - 1;
-    A *to = (A *)j.above + plane * j.down * j.width + tx * WIDE + lane * K;
+    const A *const of_slab = (const A *)(ABOVE ? j.slab_columns : j.slab_rows);
+    const L *const of_plane = (const L *)(ABOVE ? j.columns : j.rows);
+    const int64_t from = (slab ? plane - j.planes : plane) * n * pitch + at * EACH + lane * K;
+    const A *const left = (const A *)j.left + (plane * j.across + at) * j.high + TH - 1;
+    A *to = (A *)(ABOVE ? j.above : j.left) + plane * n * pitch + at * EACH + lane * K;
     A sum[K], next[AHEAD][K], corner = 0, next_corner[AHEAD];
     memset(sum, 0, sizeof sum);
-    for (int64_t t = 0; t < j.down; t += AHEAD) {
+    for (int64_t t = 0; t < n; t += AHEAD) {
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.down - 1) {
+            if (t + a < n - 1) {
 #pragma unroll
                 for (int k = 0; k < K; k++)
-                    next[a][k] = slab ? ((const A *)j.slab_columns)[from + (t + a) * j.width + k]
-                                      : (A)((const L *)j.columns)[from + (t + a) * j.width + k];
-                next_corner[a] = left[(t + a) * TH];
+                    next[a][k] = slab ? of_slab[from + (t + a) * pitch + k] : (A)of_plane[from + (t + a) * pitch + k];
+                if (ABOVE)
+                    next_corner[a] = left[(t + a) * TH];
             }
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.down) {
+            if (t + a < n) {
                 A s[K];
 #pragma unroll
                 for (int k = 0; k < K; k++)
@@ -343,8 +293,9 @@ template <class L, class A, int TH> __global__ void __launch_bounds__(128) above
                     to[k] = e + s[k];
                     sum[k] += next[a][k];
                 }
-                corner += next_corner[a];
-                to += j.width;
+                if (ABOVE)
+                    corner += next_corner[a];
+                to += pitch;
             }
     }
 }
@@ -355,7 +306,6 @@ template <class In, class A, int TH> VP_ANYWHERE constexpr int stage_bytes()
 {
     return TH * WIDE * (int)sizeof(In) + (WIDE + TH) * (int)sizeof(A);
 }
-
 
 template <class In, class A, bool SQUARE, int R, int W, int B, int STAGES>
 __global__ void __launch_bounds__(W * 32, B) table_kernel(const volume_job j)
@@ -474,14 +424,14 @@ __global__ void __launch_bounds__(W * 32, B) table_kernel(const volume_job j)
             }, (const A *)j.above + ((j.planes + slab) * j.down + ty) * j.width + x0,
             (const A *)j.left + ((j.planes + slab) * j.across + tx) * j.high + y0, 1, [] {}, [](int, int) {});
     }
-    if (j.carried)
+    if (const A *const carried = j.nothing ? NULL : (const A *)j.carried)
 #pragma unroll
         for (int r = 0; r < R; r++)
 #pragma unroll
             for (int g = 0; g < G; g++) {
                 const int64_t x = x0 + (g * 32 + lane) * V;
                 if (y0 + r < j.ny && x < j.nx) { /* rows of it are as long as vectors want */
-                    const vec<A, V> v = *(const vec<A, V> *)((const A *)j.carried + (y0 + r) * j.carried_row + x);
+                    const vec<A, V> v = *(const vec<A, V> *)(carried + (y0 + r) * j.carried_row + x);
 #pragma unroll
                     for (int k = 0; k < V; k++)
                         out[r][g][k] += v.v[k];
@@ -508,7 +458,7 @@ __global__ void __launch_bounds__(W * 32, B) table_kernel(const volume_job j)
                 v.load(raw + r * WIDE + (g * 32 + lane) * V);
 #pragma unroll
                 for (int k = 0; k < V; k++)
-                    a[k] = in_sums<L, SQUARE>(v.at(k));
+                    a[k] = value_of<In, L, SQUARE>(v.at(k));
             }, above, left, (int)((z - z0) & 1), [&] { ask(z + STAGES - 1); },
             [&](int r, int g) {
                 A *const to = at + g * (32 * V);
@@ -543,21 +493,13 @@ template <class In, class A, bool SQUARE> struct tile {
            sum_warps = high / reading<In>::high, sum_blocks = bytes <= 2 && SQUARE ? 1 : 16 / sum_warps };
 };
 
-/* The arrays of a job, one after the other in `scratch` (NULL: none); what they take. */
-template <class In, class A, bool SQUARE> uint64_t lay_out(volume_job *j, char *scratch)
+/* The arrays of a job in `scratch` (NULL: none); what they take. */
+template <class In, class A, bool SQUARE> uint64_t lay_out(volume_job *j, void *scratch)
 {
     using L = local_t<In, A, SQUARE>;
-    uint64_t bytes = 0;
-    const auto take = [&](int64_t n, size_t size) {
-        char *const p = scratch ? scratch + bytes : NULL;
-        bytes += ((uint64_t)n * size + VP_ALIGN - 1) / VP_ALIGN * VP_ALIGN;
-        return p;
-    };
-    constexpr int HIGH = tile<In, A, SQUARE>::high, ENOUGH = tile<In, A, SQUARE>::enough;
-    j->across = (j->nx + WIDE - 1) / WIDE;
-    j->down = (j->ny + HIGH - 1) / HIGH;
-    j->width = j->across * WIDE;
-    j->high = j->down * HIGH;
+    vp_pieces all = {(char *)scratch, 0};
+    constexpr int ENOUGH = tile<In, A, SQUARE>::enough;
+    j->cut(tile<In, A, SQUARE>::high);
     const int64_t tiles = j->across * j->down;
     j->slabs = vp_min64((ENOUGH + tiles - 1) / tiles, (j->planes + SHALLOW - 1) / SHALLOW);
     j->slabs = vp_max64(j->slabs, (j->planes + DEEP - 1) / DEEP);
@@ -565,14 +507,14 @@ template <class In, class A, bool SQUARE> uint64_t lay_out(volume_job *j, char *
     const int64_t slabs = j->slabs; /* the most for as many planes or fewer */
     j->slabs = (j->planes + j->depth - 1) / j->depth;
     const int64_t rows = j->across * j->high, columns = j->down * j->width;
-    j->rows = take(j->planes * rows, sizeof(L));
-    j->columns = take(j->planes * columns, sizeof(L));
-    j->slab_rows = take(slabs * rows, sizeof(A));
-    j->slab_columns = take(slabs * columns, sizeof(A));
-    j->left = take((j->planes + slabs) * rows, sizeof(A));
-    j->above = take((j->planes + slabs) * columns, sizeof(A));
-    j->before = take(slabs > 1 ? slabs * j->high * j->width : 0, sizeof(L));
-    return bytes;
+    j->rows = all.take<L>(j->planes * rows);
+    j->columns = all.take<L>(j->planes * columns);
+    j->slab_rows = all.take<A>(slabs * rows);
+    j->slab_columns = all.take<A>(slabs * columns);
+    j->left = all.take<A>((j->planes + slabs) * rows);
+    j->above = all.take<A>((j->planes + slabs) * columns);
+    j->before = all.take<L>(slabs > 1 ? slabs * j->high * j->width : 0);
+    return all.used;
 }
 
 /* Sums of slabs, `n` of each. */
@@ -597,8 +539,8 @@ template <class In, class A, bool SQUARE> int make(const volume_job &j, cudaStre
             || add_slabs<A>(j, j.slab_rows, j.across * j.high, stream, err)
             || add_slabs<A>(j, j.slab_columns, j.down * j.width, stream, err)))
         return -1;
-    if (vp_start(err, stream, left_kernel<L, A, T::high>, left, dim3(128), 0, j)
-        || vp_start(err, stream, above_kernel<L, A, T::high>, above, dim3(128), 0, j))
+    if (vp_start(err, stream, sides_kernel<L, A, T::high, false>, left, dim3(128), 0, j)
+        || vp_start(err, stream, sides_kernel<L, A, T::high, true>, above, dim3(128), 0, j))
         return -1;
     return vp_start(err, stream, table_kernel<In, A, SQUARE, T::rows, T::warps, T::blocks, T::stages>, blocks,
                     dim3(T::warps * 32), T::stages * stage_bytes<In, A, T::high>(), j);
@@ -606,45 +548,19 @@ template <class In, class A, bool SQUARE> int make(const volume_job &j, cudaStre
 
 /* As many planes at a time as sums of slabs hold; what is carried goes from one to the next. */
 template <class In, class A, bool SQUARE>
-int run_volume(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state,
-               struct vp_err *err)
+int run_volume(const part &all, const struct vp_work *work, struct vp_err *err)
 {
-    const vp_area &in = args->in[0];
-    const int64_t all = vp_box_size(&out->box, 2);
-    const cudaStream_t stream = args->queue->stream;
-    volume_job j = {};
-    j.nx = op->image[0];
-    j.ny = op->image[1];
-    j.in = (const In *)in.data + (out->box.lo[2] - in.box.lo[2]) * in.plane;
-    j.out = out->data;
-    j.in_row = in.pitch;
-    j.in_plane = in.plane;
-    j.out_row = out->pitch;
-    j.out_plane = out->plane;
-    j.carried = args->visit == VP_LOCAL || out->box.lo[2] == 0 ? NULL : state;
-    j.carried_row = ((const struct vp_sat *)op->params)->width;
-    for (int64_t z = 0; z < all; z += j.planes) {
-        j.planes = vp_min64(MOST_PLANES, all - z);
-        lay_out<In, A, SQUARE>(&j, (char *)args->scratch);
-        if (make<In, A, SQUARE>(j, stream, err))
+    volume_job j = {all};
+    for (int64_t z = 0; z < all.planes; z += j.planes) {
+        j.planes = vp_min64(MOST_PLANES, all.planes - z);
+        lay_out<In, A, SQUARE>(&j, work->scratch);
+        if (make<In, A, SQUARE>(j, work->queue->stream, err) || carry_on<A>(j, work->queue->stream, err))
             return -1;
         j.in = (const In *)j.in + j.planes * j.in_plane;
         j.out = (A *)j.out + j.planes * j.out_plane;
-        j.carried = state;
-        if (carry_on<A>(state, j.carried_row, (const A *)j.out - j.out_plane, j.out_row, j.nx, j.ny, stream, err))
-            return -1;
+        j.nothing = false;
     }
     return 0;
-}
-
-/* f of a sample, a sum, and whether they are squared, for a table of op. */
-template <class F> auto of_table(const struct vp_op *op, int which, const F &f)
-{
-    if (which)
-        return of_type<uint64_t>(op->in, [&](auto sample) { return f(sample, uint64_t(), std::true_type()); });
-    if (((const struct vp_sat *)op->params)->sum[0] == VP_SAT_U32)
-        return of_type<uint32_t>(op->in, [&](auto sample) { return f(sample, uint32_t(), std::false_type()); });
-    return of_type<uint64_t>(op->in, [&](auto sample) { return f(sample, uint64_t(), std::false_type()); });
 }
 
 } // namespace
@@ -655,15 +571,15 @@ uint64_t volume_bytes(const struct vp_op *op, int which, const int64_t out[3])
     j.nx = out[0];
     j.ny = out[1];
     j.planes = vp_min64(out[2], MOST_PLANES);
-    return of_table(op, which, [&](auto sample, auto sum, auto square) {
+    return of_integers(op, which, [&](auto sample, auto sum, auto square) {
         return lay_out<decltype(sample), decltype(sum), square.value>(&j, NULL);
     });
 }
 
-int volume(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
+int volume(const struct vp_op *op, int which, const part &j, const struct vp_work *work, struct vp_err *err)
 {
-    return of_table(op, which, [&](auto sample, auto sum, auto square) {
-        return run_volume<decltype(sample), decltype(sum), square.value>(op, args, &args->out[which], state, err);
+    return of_integers(op, which, [&](auto sample, auto sum, auto square) {
+        return run_volume<decltype(sample), decltype(sum), square.value>(j, work, err);
     });
 }
 

@@ -15,6 +15,19 @@ namespace volumes
 
 enum { WIDE = 128 }; /* columns of a tile */
 
+/* A part and its tiles: across and down, columns and rows of all. */
+struct tiled_part : part {
+    int64_t across, down, width, high;
+
+    void cut(int rows)
+    {
+        across = vp_div_up(nx, WIDE);
+        down = vp_div_up(ny, rows);
+        width = across * WIDE;
+        high = down * rows;
+    }
+};
+
 /* N samples in the words that they were read as: a vector of bytes would be taken apart and stored. */
 template <class In, int N> struct packed {
     static constexpr int BYTES = (int)sizeof(In) * N;
@@ -85,12 +98,12 @@ template <class T> __device__ __forceinline__ T scan(T s, int lane)
 }
 
 /* The table of the last plane is what is carried on. */
-template <class A>
-int carry_on(void *state, int64_t state_row, const A *last, int64_t row, int64_t nx, int64_t ny, cudaStream_t stream,
-             struct vp_err *err)
+template <class A> int carry_on(const part &j, cudaStream_t stream, struct vp_err *err)
 {
-    const cudaError_t e = cudaMemcpy2DAsync(state, (size_t)state_row * sizeof(A), last, (size_t)row * sizeof(A),
-                                            (size_t)nx * sizeof(A), (size_t)ny, cudaMemcpyDeviceToDevice, stream);
+    const A *const last = (const A *)j.out + (j.planes - 1) * j.out_plane;
+    const cudaError_t e = cudaMemcpy2DAsync(j.carried, (size_t)j.carried_row * sizeof(A), last,
+                                            (size_t)j.out_row * sizeof(A), (size_t)j.nx * sizeof(A), (size_t)j.ny,
+                                            cudaMemcpyDeviceToDevice, stream);
     return vp_gpu_check(err, e, "cannot copy on the CUDA device");
 }
 

@@ -23,13 +23,7 @@ enum {
 };
 static_assert(HIGH == STRIPS * STRIPS && (int)WIDE == VP_SAT_WIDE, "");
 
-struct float_job {
-    const float *in;
-    double *out;
-    int64_t nx, ny, planes, in_row, in_plane, out_row, out_plane;
-    int64_t across, down, width, high;
-    const double *carried; /* a plane, or NULL */
-    int64_t carried_row;
+struct float_job : tiled_part {
     /* [plane][tile across][row], [plane][tile down][column]: first sums of the tile's rows and its last row, then what
      * is left of it and above it */
     double *left, *above;
@@ -38,18 +32,13 @@ struct float_job {
 /* A lane has four columns of the warp's rows. Of columns that are not there anything will do: nothing depends on it. */
 using four = packed<float, 4>;
 
-template <bool SQUARE> __device__ __forceinline__ double in_sums(float a)
-{
-    return SQUARE ? __dmul_rn(a, a) : (double)a;
-}
-
 /* One row more of the warp's, of whose columns t has sums, as in image/sat.h. */
 template <bool SQUARE> __device__ __forceinline__ void add_row(double (&t)[4], const four &a, bool first)
 {
     double q = 0;
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        q = k ? q + in_sums<SQUARE>(a.at(k)) : in_sums<SQUARE>(a.at(k));
+        q = k ? q + value_of<float, double, SQUARE>(a.at(k)) : value_of<float, double, SQUARE>(a.at(k));
         t[k] = first ? q : t[k] + q;
     }
 }
@@ -69,9 +58,7 @@ __device__ __forceinline__ void exchange_rows(double (&o)[4], const double (&w)[
     for (int k = 0; k < 4; k += 2)
         *(vec<double, 2> *)&of[warp][lane * 4 + k] = vec<double, 2>{{w[k], w[k + 1]}};
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-        o[k] = 0;
+    memset(o, 0, sizeof o);
 #pragma unroll
     for (int i = 0; i < STRIPS - 1; i++)
         if (i < warp)
@@ -92,7 +79,7 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 2) edges_k
     const int64_t tiles = j.across * j.down, tile = blockIdx.x % tiles, tx = tile % j.across, ty = tile / j.across,
                   x0 = tx * WIDE + lane * 4, y0 = ty * HIGH + warp * STRIPS, z0 = blockIdx.x / tiles * DEPTH,
                   z1 = min(z0 + DEPTH, j.planes);
-    const float *in = j.in + z0 * j.in_plane + y0 * j.in_row + x0;
+    const float *in = (const float *)j.in + z0 * j.in_plane + y0 * j.in_row + x0;
     const int rows = x0 < j.nx ? (int)min(j.ny - y0, (int64_t)STRIPS) : 0;
     four raw[STRIPS], now[STRIPS];
     memset(raw, 0, sizeof raw);
@@ -135,49 +122,30 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 2) edges_k
     }
 }
 
-/* Sums of rows become those of the tiles to the left: H of image/sat.h. */
-__global__ void __launch_bounds__(128) left_kernel(const float_job j)
+/* Sums of rows become those of the tiles to the left: H of image/sat.h. ABOVE: last rows of tiles become those of the
+ * plane's table above a tile: p of image/sat.h. */
+template <bool ABOVE> __global__ void __launch_bounds__(128) sides_kernel(const float_job j)
 {
     enum { AHEAD = 8 };
-    const int64_t i = blockIdx.x * (int64_t)128 + threadIdx.x, plane = i / j.high;
+    const int64_t n = ABOVE ? j.down : j.across, pitch = ABOVE ? j.width : j.high;
+    const int64_t i = blockIdx.x * (int64_t)128 + threadIdx.x, plane = i / pitch, at = i % pitch;
     if (plane >= j.planes)
         return;
-    double *p = j.left + plane * j.across * j.high + i % j.high, sum = 0, next[AHEAD] = {};
-    for (int64_t t = 0; t < j.across; t += AHEAD, p += AHEAD * j.high) {
+    const double *left = j.left + (plane * j.across + at / WIDE) * j.high + HIGH - 1;
+    double *p = (ABOVE ? j.above : j.left) + plane * n * pitch + at, sum = 0, next[AHEAD] = {}, corner[AHEAD] = {};
+    for (int64_t t = 0; t < n; t += AHEAD, p += AHEAD * pitch, left += AHEAD * HIGH) {
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.across)
-                next[a] = p[a * j.high];
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.across) {
-                p[a * j.high] = sum;
-                sum += next[a];
-            }
-    }
-}
-
-/* Last rows of tiles become those of the plane's table above a tile: p of image/sat.h. */
-__global__ void __launch_bounds__(128) above_kernel(const float_job j)
-{
-    enum { AHEAD = 8 };
-    const int64_t i = blockIdx.x * (int64_t)128 + threadIdx.x, plane = i / j.width, x = i % j.width;
-    if (plane >= j.planes)
-        return;
-    const double *left = j.left + (plane * j.across + x / WIDE) * j.high + HIGH - 1;
-    double *p = j.above + plane * j.down * j.width + x, sum = 0, next[AHEAD] = {}, corner[AHEAD] = {};
-    for (int64_t t = 0; t < j.down; t += AHEAD, p += AHEAD * j.width, left += AHEAD * HIGH) {
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.down - 1) {
-                next[a] = p[a * j.width];
-                corner[a] = left[a * HIGH];
+            if (t + a < n - ABOVE) {
+                next[a] = p[a * pitch];
+                if (ABOVE)
+                    corner[a] = left[a * HIGH];
             }
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            if (t + a < j.down) {
-                p[a * j.width] = sum;
-                sum = sum + (next[a] + corner[a]);
+            if (t + a < n) {
+                p[a * pitch] = sum;
+                sum = sum + (ABOVE ? next[a] + corner[a] : next[a]);
             }
     }
 }
@@ -196,7 +164,7 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_k
     const auto ask = [&](int64_t z) {
         if (z < j.planes) {
             char *const to = stages + z % STAGES * STAGE;
-            const float *const from = j.in + z * j.in_plane + y0 * j.in_row + x;
+            const float *const from = (const float *)j.in + z * j.in_plane + y0 * j.in_row + x;
 #pragma unroll
             for (int r = 0; r < STRIPS; r++)
                 if (r < rows && columns > 0)
@@ -212,12 +180,13 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_k
     for (int i = 0; i < STAGES - 1; i++)
         ask(i);
     double out[STRIPS][4]; /* of the plane before */
+    const double *const carried = (const double *)j.carried;
 #pragma unroll
     for (int r = 0; r < STRIPS; r++)
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            out[r][k] = j.carried && r < rows && k < columns ? j.carried[(y0 + r) * j.carried_row + x + k] : 0;
-    double *first = j.out + y0 * j.out_row + x;
+            out[r][k] = !j.nothing && r < rows && k < columns ? carried[(y0 + r) * j.carried_row + x + k] : 0;
+    double *first = (double *)j.out + y0 * j.out_row + x;
     for (int64_t z = 0; z < j.planes; z++, first += j.out_plane) {
         copies_wait<STAGES - 2>();
         __syncwarp();
@@ -267,64 +236,43 @@ template <bool SQUARE> __global__ void __launch_bounds__(STRIPS * 32, 1) march_k
     }
 }
 
-float_job job_of(int64_t nx, int64_t ny, int64_t planes)
-{
-    float_job j = {};
-    j.nx = nx;
-    j.ny = ny;
-    j.planes = planes;
-    j.across = (nx + WIDE - 1) / WIDE;
-    j.down = (ny + HIGH - 1) / HIGH;
-    j.width = j.across * WIDE;
-    j.high = j.down * HIGH;
-    return j;
-}
-
 template <bool SQUARE> int run_march(const float_job &j, cudaStream_t stream, struct vp_err *err)
 {
-    const auto grid = [](int64_t n, int64_t each) { return dim3((unsigned)((n + each - 1) / each)); };
+    const auto grid = [](int64_t n, int64_t each) { return dim3((unsigned)vp_div_up(n, each)); };
     const int64_t tiles = j.across * j.down;
-    if (vp_start(err, stream, edges_kernel<SQUARE>, dim3((unsigned)(tiles * ((j.planes + DEPTH - 1) / DEPTH))),
-                 dim3(STRIPS * 32), 0, j)
-        || vp_start(err, stream, left_kernel, grid(j.planes * j.high, 128), dim3(128), 0, j)
-        || vp_start(err, stream, above_kernel, grid(j.planes * j.width, 128), dim3(128), 0, j))
+    if (vp_start(err, stream, edges_kernel<SQUARE>, grid(tiles * vp_div_up(j.planes, DEPTH), 1), dim3(STRIPS * 32), 0,
+                 j)
+        || vp_start(err, stream, sides_kernel<false>, grid(j.planes * j.high, 128), dim3(128), 0, j)
+        || vp_start(err, stream, sides_kernel<true>, grid(j.planes * j.width, 128), dim3(128), 0, j)
+        || vp_start(err, stream, march_kernel<SQUARE>, grid(tiles, 1), dim3(STRIPS * 32), STAGES * STAGE, j))
         return -1;
-    return vp_start(err, stream, march_kernel<SQUARE>, grid(tiles, 1), dim3(STRIPS * 32), STAGES * STAGE, j);
+    return carry_on<double>(j, stream, err);
 }
 
 } // namespace
 
 bool marches(const struct vp_op *op)
 {
-    const float_job j = job_of(op->image[0], op->image[1], 1);
-    return ((const struct vp_sat *)op->params)->volume && op->in == VP_F32 && j.across * j.down >= ENOUGH;
+    const int64_t tiles = vp_div_up(op->image[0], WIDE) * vp_div_up(op->image[1], HIGH);
+    return vp_params<vp_sat>(op)->volume && op->in == VP_F32 && tiles >= ENOUGH;
 }
 
 uint64_t march_bytes(const int64_t out[3])
 {
-    const float_job j = job_of(out[0], out[1], out[2]);
-    return (uint64_t)(j.planes * (j.across * j.high + j.down * j.width)) * sizeof(double);
+    float_job j = {};
+    j.nx = out[0];
+    j.ny = out[1];
+    j.cut(HIGH);
+    return (uint64_t)(out[2] * (j.across * j.high + j.down * j.width)) * sizeof(double);
 }
 
-int march(const struct vp_op *op, const struct vp_work *args, int which, char *state, struct vp_err *err)
+int march(const part &made, int which, const struct vp_work *work, struct vp_err *err)
 {
-    const vp_area &in = args->in[0], &out = args->out[which];
-    const cudaStream_t stream = args->queue->stream;
-    float_job j = job_of(op->image[0], op->image[1], vp_box_size(&out.box, 2));
-    j.in = (const float *)in.data + (out.box.lo[2] - in.box.lo[2]) * in.plane;
-    j.out = (double *)out.data;
-    j.in_row = in.pitch;
-    j.in_plane = in.plane;
-    j.out_row = out.pitch;
-    j.out_plane = out.plane;
-    j.carried = args->visit == VP_LOCAL || out.box.lo[2] == 0 ? NULL : (const double *)state;
-    j.carried_row = ((const struct vp_sat *)op->params)->width;
-    j.left = (double *)args->scratch;
+    float_job j = {made};
+    j.cut(HIGH);
+    j.left = (double *)work->scratch;
     j.above = j.left + j.planes * j.across * j.high;
-    if (which ? run_march<true>(j, stream, err) : run_march<false>(j, stream, err))
-        return -1;
-    const double *const last = j.out + (j.planes - 1) * j.out_plane;
-    return carry_on<double>(state, j.carried_row, last, j.out_row, j.nx, j.ny, stream, err);
+    return which ? run_march<true>(j, work->queue->stream, err) : run_march<false>(j, work->queue->stream, err);
 }
 
 } // namespace sat

@@ -20,7 +20,7 @@ int march_length(int64_t others, int n, int radius, int sms)
     const int64_t want = 8 * (int64_t)sms;
     const int64_t chunks = std::max<int64_t>(1, (want + others - 1) / others);
     const int64_t least = std::max(2 * STEP, radius);
-    return (int)vp_round_up(std::max<int64_t>(least, vp_groups(n, chunks)), STEP);
+    return (int)vp_round_up(std::max<int64_t>(least, vp_div_up(n, chunks)), STEP);
 }
 
 size_t half_of_shared()

@@ -378,7 +378,7 @@ int run_line(const pass &p, const volume &in, const volume &out, int along, bool
         length += LINE_STEP;
     const int64_t lines = (int64_t)strips * others, wanted = (6 * (int64_t)p.args->queue->sms + lines - 1) / lines;
     const int64_t least = std::max(wanted, (n + length - 1) / length);
-    a.length = (int)vp_round_up(vp_groups(n, least), LINE_STEP);
+    a.length = (int)vp_round_up(vp_div_up(n, least), LINE_STEP);
     const int pieces = (n + a.length - 1) / a.length;
     void (*const kernel)(line_args) = code_for(r, radii<0, 20, 40>(), [form](auto c) {
         constexpr int R = decltype(c)::value;

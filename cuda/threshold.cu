@@ -6,12 +6,17 @@
  * Cost: masks at the speed of the memory; histograms by what threads wait for each other at bins that they share. */
 #include "footprint.cuh"
 #include "image/threshold.h"
+#include "sample.cuh"
 
 #include <cstddef>
-#include <cstdio>
+#include <type_traits>
 
 namespace
 {
+
+using vp::load_run;
+using vp::run_of;
+using vp::store_run;
 
 enum { THREADS = 256, SHARED = 4096, BLOCKS = 1056, GROUP = 16 };
 
@@ -22,29 +27,11 @@ template <class S, class L> __device__ __forceinline__ uint8_t marked(S x, L lim
     return x > limit ? yes : x <= limit ? no : 0;
 }
 
-/* GROUP samples at once, where they may be read so. */
-template <class S> struct alignas(16) group {
-    S v[GROUP];
-};
-
 /* Whether rows of the box begin where a group may in `a`. */
 static inline bool in_groups(const vp_area &a, const struct vp_box &box, size_t size)
 {
     return (size_t)(box.lo[0] - a.box.lo[0]) * size % 16 == 0 && (size_t)a.pitch * size % 16 == 0 &&
            (size_t)a.plane * size % 16 == 0 && (uintptr_t)a.data % 16 == 0;
-}
-
-template <class S>
-__device__ __forceinline__ group<S> fetch(const S *p, int left, bool grouped)
-{
-    group<S> g = {};
-    if (grouped && left >= GROUP)
-        return *(const group<S> *)p;
-#pragma unroll
-    for (int i = 0; i < GROUP; i++)
-        if (i < left)
-            g.v[i] = p[i];
-    return g;
 }
 
 /* The group of this thread: `left` samples from x on of row y; false: none. */
@@ -71,21 +58,13 @@ __global__ void __launch_bounds__(THREADS)
     if (!own_group(out.box, x, y, left))
         return;
     for (int64_t z = out.box.lo[2] + blockIdx.z; z < out.box.hi[2]; z += gridDim.z) {
-        const group<S> g = fetch(vp_at<S>(in, x, y, z), left, grouped);
-        uint8_t *const to = vp_at<uint8_t>(out, x, y, z);
-        group<uint8_t> m;
+        const run_of<S, GROUP> g = load_run<GROUP>(vp_at<S>(in, x, y, z), left, grouped);
+        run_of<uint8_t, GROUP> m;
 #pragma unroll
         for (int i = 0; i < GROUP; i++)
             m.v[i] = !any ? 0 : sizeof(S) == 4 ? marked((float)g.v[i], real, yes, no)
                                                : marked((int32_t)g.v[i], whole, yes, no);
-        if (grouped && left == GROUP) {
-            *(group<uint8_t> *)to = m;
-            continue;
-        }
-#pragma unroll
-        for (int i = 0; i < GROUP; i++)
-            if (i < left)
-                to[i] = m.v[i];
+        store_run<GROUP>(vp_at<uint8_t>(out, x, y, z), left, grouped, m);
     }
 }
 
@@ -102,21 +81,12 @@ __global__ void begin_kernel(vp_threshold_entry *e, int bins, bool first)
     }
 }
 
-__device__ __forceinline__ int bin_of(const vp_threshold_params &p, float v)
+template <class S> __device__ __forceinline__ int bin_of(const vp_threshold_params &p, S v)
 {
-    return (int)vp_threshold_bin(&p, v);
-}
-__device__ __forceinline__ int bin_of(const vp_threshold_params &, uint8_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int bin_of(const vp_threshold_params &, uint16_t v)
-{
-    return v;
-}
-__device__ __forceinline__ int bin_of(const vp_threshold_params &, int16_t v)
-{
-    return v + 32768;
+    if constexpr (std::is_same<S, float>::value)
+        return (int)vp_threshold_bin(&p, v);
+    else
+        return v - vp_limits<S>::LEAST;
 }
 
 /* Groups of the box in turn. Each warp has a table of its own, where they have room in shared memory; what follows a
@@ -139,7 +109,7 @@ __global__ void __launch_bounds__(THREADS)
         const int64_t x = (k - r * groups) * GROUP, y = rows <= UINT32_MAX ? (int64_t)((uint32_t)r % (uint32_t)ny)
                                                                           : r % ny;
         const int left = (int)min(nx - x, (int64_t)GROUP);
-        const group<S> g = fetch(vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny), left, grouped);
+        const run_of<S, GROUP> g = load_run<GROUP>(vp_at<S>(in, box.lo[0] + x, box.lo[1] + y, box.lo[2] + (r - y) / ny), left, grouped);
         int before = bins, count = 0;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
@@ -172,10 +142,7 @@ constexpr auto params = vp_params<vp_threshold_params>;
 
 bool has(const struct vp_op *op, char *why, size_t size)
 {
-    if (VP_THRESHOLD_TYPES & 1u << op->in)
-        return true;
-    snprintf(why, size, "no kernel for %s", vp_type_name(op->in));
-    return false;
+    return vp_has_types(VP_THRESHOLD_TYPES & 1u << op->in, op, why, size);
 }
 
 template <class S> int run(const struct vp_op *op, const struct vp_work *args, struct vp_err *err)
@@ -187,11 +154,11 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
 
     const bool grouped = in_groups(args->in[0], box, sizeof(S)) &&
                          (args->visit == VP_SUMMARY || in_groups(*args->out, box, 1));
-    const int64_t groups = vp_groups(vp_box_size(&box, 0), GROUP), ny = vp_box_size(&box, 1), nz = vp_box_size(&box, 2);
+    const int64_t groups = vp_div_up(vp_box_size(&box, 0), GROUP), ny = vp_box_size(&box, 1), nz = vp_box_size(&box, 2);
 
     if (args->visit == VP_SUMMARY) {
         const bool first = !box.lo[0] && !box.lo[1] && !box.lo[2];
-        const unsigned blocks = (unsigned)vp_min64(vp_groups(groups * ny * nz, THREADS), BLOCKS);
+        const unsigned blocks = (unsigned)vp_min64(vp_div_up(groups * ny * nz, THREADS), BLOCKS);
         const int tables = p->bins > SHARED ? 0 : (int)vp_min64(SHARED / p->bins, THREADS / 32);
         if (vp_start(err, stream, begin_kernel, dim3(64), dim3(THREADS), 0, e, (int)p->bins, first))
             return -1;
@@ -199,7 +166,7 @@ template <class S> int run(const struct vp_op *op, const struct vp_work *args, s
                         tables, grouped);
     }
     const dim3 threads(32, THREADS / 32);
-    const dim3 grid((unsigned)vp_groups(groups, 32), (unsigned)vp_groups(ny, threads.y), vp_grid_depth(nz));
+    const dim3 grid((unsigned)vp_div_up(groups, 32), (unsigned)vp_div_up(ny, threads.y), vp_grid_depth(nz));
     return vp_start(err, stream, mask_kernel<S>, grid, threads, 0, args->in[0], *args->out, *p,
                     (const vp_threshold_entry *)(args->visit == VP_FINISH ? e : nullptr), grouped);
 }

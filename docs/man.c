@@ -2,7 +2,6 @@
 /* man(7) pages from the option tables: every word that begins with -- becomes bold; everything that roff could take for
  * a request or an escape is made harmless. */
 #include "docs.h"
-#include "base/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -332,11 +331,7 @@ void vp_docs_man(const struct vp_help *d, FILE *out)
     }
     man_environment(d, out);
     fputs(".SH SEE ALSO\n", out);
-    FILE *f = vp_text_open();
-    if (!f)
-        return;
-    vp_help_see_also(d, f);
-    char *refs = vp_text_close(f, NULL);
+    char *refs = vp_help_see_also(t);
     if (refs)
         put_references(out, refs);
     free(refs);

@@ -97,6 +97,8 @@ stars() {
     echo 1 > bad.txt
     fails 1 "bad.txt: line 1: expected x y, or x y z" img-psf --from sky.tif --positions bad.txt
     fails 1 "none.txt" img-psf --from sky.tif --positions none.txt
+    fails 1 "standard input: line 1: expected x y, or x y z" sh -c 'img-psf --from sky.tif --positions - < bad.txt'
+    fails 2 "only one of" sh -c 'img-psf --from - --positions - < bad.txt'
     fails 3 "takes more than the memory there is" img-psf --gaussian 900 -m 20M
     ok img-psf --gaussian 2 --plan
     [[ "$output" == *"17 x 17 x 1"* ]]

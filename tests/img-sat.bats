@@ -154,6 +154,7 @@ printed() {
     printed boxes a.tif > got
     measured boxes a.tif | cmp - got
     cat a.tif | printed boxes -m 3M -j 1 | cmp - got
+    printed - a.tif < boxes | cmp - got
     perl -pe 's/$/" " . ($. % 4) . ":5"/e' boxes > boxes3
     printed boxes3 --3d a.tif > got
     measured boxes3 a.tif 3d | cmp - got
@@ -178,6 +179,10 @@ printed() {
     [ "${#lines[@]}" = 2 ]
     fails 1 "box a: image 5: expected 0 to 4" img-sat --boxes <(echo a 1:2 3:4 5) a.tif
     fails 1 "no box" img-sat --boxes /dev/null a.tif
+    fails 1 "standard input: no box" sh -c 'img-sat --boxes - a.tif < /dev/null'
+    fails 1 "standard input: line 1: expected" sh -c 'echo 1 | img-sat --boxes - a.tif'
+    fails 2 "standard input is the image already" sh -c 'img-sat --boxes - < a.tif'
+    fails 2 "standard input is the image already" sh -c 'img-sat --boxes - - < a.tif'
     fails 1 "nothing" img-sat --boxes nothing a.tif
     fails 2 "--boxes prints numbers" img-sat --boxes boxes --exclusive a.tif
     fails 2 "--json goes with --boxes only" img-sat --json a.tif -o b.tif

@@ -70,8 +70,8 @@ static int prepare(struct vp_session *s, struct vp_run *run, const struct params
     if (!normal && !vp_meta_get(&in->meta, "quantity") && !vp_type_is_float(in->type))
         vp_warn(run, "%s: taken as line integrals, but %s samples look like counts: see --flat and --i0",
                 vp_reader_name(s->reader), vp_type_name(in->type));
-    if (normal && vp_session_normalize(s, run, &p->normalize,
-                                       p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
+    if (normal && vp_normalize_load(&s->job.normalize, run, &p->normalize, s->geom.nu, s->geom.nv, s->geom.views,
+                                    p->reconstruct.projections.layout == VP_LAYOUT_SINOGRAMS, err))
         return -1;
     return vp_session_filter(s, &p->filter, (enum vp_filter_on)p->filter_on, err);
 }

@@ -76,7 +76,6 @@ static void show(struct vp_run *run, const struct vp_scan *scan, const struct vp
                  const struct vp_stack *in, const struct vp_stack *out)
 {
     static const char *const kinds[] = {"full turn", "short scan", "parallel beam"};
-    char bytes[16], limit[16];
 
     vp_plan(run, "input", "%lld x %lld, %lld pages", (long long)in->nx, (long long)in->ny,
             (long long)out->pages);
@@ -86,8 +85,7 @@ static void show(struct vp_run *run, const struct vp_scan *scan, const struct vp
         vp_plan(run, "output", "%lld columns: the side that the detector does not see is added",
                 (long long)out->nx);
     vp_plan(run, "memory", "%s of %s for tables, the rest for pages",
-            vp_format_bytes(bytes, sizeof bytes, vp_filter_tables(f)->bytes),
-            vp_format_bytes(limit, sizeof limit, run->common.memory));
+            vp_bytes_text(vp_filter_tables(f)->bytes).text, vp_bytes_text(run->common.memory).text);
     vp_plan(run, "threads", "%lld", (long long)run->common.threads);
 }
 
@@ -124,9 +122,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         vp_warn(run_, "%s: %s", w.name, vp_filter_tables(w.filter)->warning);
     const uint64_t held = vp_filter_tables(w.filter)->bytes, limit = run_->common.memory;
     if (held >= limit) {
-        char need[16], have[16];
         vp_fail(err, VP_ERESOURCE, "the filter's tables need %s, the memory limit is %s",
-                vp_format_bytes(need, sizeof need, held), vp_format_bytes(have, sizeof have, limit));
+                vp_bytes_text(held).text, vp_bytes_text(limit).text);
         goto out;
     }
     if (vp_open_output(run_, &out, &writer, err))

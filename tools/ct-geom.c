@@ -38,13 +38,9 @@ static const struct vp_example examples[] = {
     {0},
 };
 
-static void warn_all(const struct vp_run *run, char **warnings)
+static void warn(void *run, const char *text)
 {
-    for (char **w = warnings; w && *w; w++) {
-        vp_warn(run, "%s", *w);
-        free(*w);
-    }
-    free(warnings);
+    vp_warn(run, "%s", text);
 }
 
 static int write_text(struct vp_run *run, const char *text, struct vp_err *err)
@@ -70,11 +66,10 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
 
     if (run->parsed.n_operands > 1)
         return vp_fail(err, VP_EUSAGE, "expected one geometry, got %d files", run->parsed.n_operands);
-    if (!run->parsed.n_operands && !run->parsed.n_given) {
-        vp_fail(err, VP_EUSAGE, "no geometry: expected a FILE or options that make one");
-        return vp_hint(err,
-                       "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720");
-    }
+    if (!run->parsed.n_operands && !run->parsed.n_uses)
+        return vp_fail_hint(err, VP_EUSAGE,
+                            "for example: ct-geom --sod 400 --sdd 600 --detector 512x512 --pitch 0.2 --views 720",
+                            "no geometry: expected a FILE or options that make one");
     if (vp_geom_make(&g, run->parsed.n_operands ? run->parsed.operands[0] : NULL, &p->geom, err) ||
         vp_geom_views(&g, &views, &scan, err))
         goto out;
@@ -88,7 +83,7 @@ static int run(struct vp_run *run, void *params, struct vp_err *err)
         goto out;
     }
     if (p->show || run->common.verbose)
-        warn_all(run, vp_geom_warnings(&g, views, &scan));
+        vp_geom_warn(&g, views, &scan, warn, run);
     else if (g.doubt[0])
         vp_warn(run, "%s", g.doubt);
     text = p->show ? vp_geom_explain(&g, views, &scan) : vp_geom_format(&g, p->format == FORMAT_MATRICES);

@@ -95,8 +95,6 @@ static int header(const struct params *p, const struct vp_stack *in, const char 
 static void show(struct vp_run *run, const struct vp_normalize_params *p, const struct vp_stack *in,
                  const struct work *w)
 {
-    char limit[16];
-
     vp_plan(run, "input", "%lld x %lld, %lld pages, %s", (long long)in->nx, (long long)in->ny,
             (long long)in->pages, vp_type_name(in->type));
     if (p->flat.n)
@@ -113,7 +111,7 @@ static void show(struct vp_run *run, const struct vp_normalize_params *p, const 
     else
         vp_plan(run, "output", "line integrals, at most %.4g", -log(p->floor));
     vp_plan(run, "memory", "flats, darks and a few pages, at most %s",
-            vp_format_bytes(limit, sizeof limit, run->common.memory));
+            vp_bytes_text(run->common.memory).text);
     vp_plan(run, "threads", "%lld", (long long)run->common.threads);
 }
 
@@ -149,9 +147,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     w.normalize = normalize;
     const uint64_t held = vp_normalize_facts(normalize).bytes, limit = run_->common.memory;
     if (held >= limit) {
-        char need[16], have[16];
         vp_fail(err, VP_ERESOURCE, "the flats need %s, the memory limit is %s",
-                vp_format_bytes(need, sizeof need, held), vp_format_bytes(have, sizeof have, limit));
+                vp_bytes_text(held).text, vp_bytes_text(limit).text);
         goto out;
     }
     if (vp_open_output(run_, &out, &writer, err))

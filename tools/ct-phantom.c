@@ -136,8 +136,7 @@ static int choose_radius(const struct scene *s, const struct vp_scan *scan, doub
                               : vp_phantom_radius_in(&s->grid));
     if (*radius > 0 && isfinite(*radius))
         return 0;
-    vp_fail(err, VP_EUSAGE, "no phantom about the origin would be fully seen");
-    return vp_hint(err, "give --radius MM");
+    return vp_fail_hint(err, VP_EUSAGE, "give --radius MM", "no phantom about the origin would be fully seen");
 }
 
 static int open_geometry(struct scene *s, struct vp_scan *scan, struct vp_err *err)
@@ -146,16 +145,15 @@ static int open_geometry(struct scene *s, struct vp_scan *scan, struct vp_err *e
 
     if (!path && s->volume)
         return 0;
-    if ((!path || !strcmp(path, "-")) && isatty(STDIN_FILENO)) {
-        vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a geometry");
-        return vp_hint(err, "give -g FILE, or a pipe from ct-geom");
-    }
-    if (vp_geom_read(&s->geom, path ? path : "-", err))
+    if ((!path || !strcmp(path, "-")) && isatty(STDIN_FILENO))
+        return vp_fail_hint(err, VP_EUSAGE, "give -g FILE, or a pipe from ct-geom",
+                            "standard input is a terminal: expected a geometry");
+    if (vp_geom_make(&s->geom, path ? path : "-", NULL, err))
         return -1;
     return vp_geom_views(&s->geom, &s->views, scan, err);
 }
 
-static int header(struct scene *s, struct vp_err *err)
+static int header(struct scene *s, const struct vp_scan *scan, struct vp_err *err)
 {
     const struct vp_geom *g = &s->geom;
     struct vp_stack *out = &s->out;
@@ -164,7 +162,7 @@ static int header(struct scene *s, struct vp_err *err)
 
     out->type = VP_F32;
     if (s->volume) {
-        if (vp_grid_make(&s->grid, &z0, &z1, &s->p->grid, g->views ? g : NULL, s->views, err)
+        if (vp_grid_make(&s->grid, &z0, &z1, &s->p->grid, g->views ? g : NULL, s->views, scan, err)
             || vp_grid_to_stack(&s->grid, z0, z1, out, err))
             return -1;
         s->z0 = z0;
@@ -205,7 +203,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (vp_device_cpu(run_, err) || check(p, s.volume, err) || open_geometry(&s, &scan, err)
-        || header(&s, err))
+        || header(&s, &scan, err))
         goto out;
     if (!(radius > 0) && vp_phantom_named(p->phantom) && choose_radius(&s, &scan, &radius, err))
         goto out;

@@ -38,7 +38,7 @@ static int open_all(struct vp_run *run, const struct vp_reduce_params *p, struct
         if (!strcmp(paths[i], "-") && standard++)
             return vp_fail(err, VP_EUSAGE, "standard input is given twice");
     for (int i = 0; i < n; i++)
-        if ((p->join ? vp_open_paths : vp_open_values)(run, &paths[i], 1, &readers[i], err))
+        if (vp_open_paths(run, &paths[i], 1, p->join ? VP_AS_STORED : VP_AS_VALUES, &readers[i], err))
             return -1;
     return 0;
 }

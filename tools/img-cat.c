@@ -36,10 +36,10 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_writer *writer = NULL;
     struct vp_select select = {0};
     struct vp_stack out = {0};
-    char note[160], size[16];
+    char note[160];
     int rc = -1;
 
-    if (vp_open_input(run_, &reader, err))
+    if (vp_open_input(run_, 0, VP_AS_STORED, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);
@@ -51,7 +51,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     vp_plan(run_, "output", "%lld x %lld, %lld pages, %s", (long long)out.nx, (long long)out.ny,
             (long long)out.pages,
             out.pages < 0 ? "size not known yet"
-                          : vp_format_bytes(size, sizeof size, (uint64_t)out.pages * vp_page_bytes(&out)));
+                          : vp_bytes_text((uint64_t)out.pages * vp_page_bytes(&out)).text);
     if (vp_plan_done(run_)) {
         rc = 0;
         goto out;

@@ -2,7 +2,7 @@
 /* img-cmp: two stacks in lockstep, sample by sample; figures on standard output, the verdict as exit
  * status. */
 #include "image/compare.h"
-#include "image/report.h"
+#include "base/plain.h"
 #include "image/select.h"
 #include "tool/open.h"
 #include "tool/tool.h"
@@ -64,24 +64,17 @@ struct job {
 static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     struct job *j = ctx;
-    const int64_t nx = j->select->x1 - j->select->x0, ny = j->select->y1 - j->select->y0;
+    const int64_t nx = j->select->x1 - j->select->x0, row = j->pages->row, rows = j->pages->rows;
     const void *b, *mask = NULL;
 
     (void)out;
-    if (j->pages->rows < ny) {
-        if (vp_beside_rows(&j->b, j->select, page, j->pages->row, j->pages->rows, &b, err))
-            return -1;
-        j->c.row = j->pages->row;
-        vp_compare_page(&j->c, vp_select_page(j->select, page), nx, j->pages->rows, in, j->type_a, b, j->type_b, NULL,
-                        j->type_mask);
-        return n;
-    }
+    j->c.row = row;
     for (int k = 0; k < n; k++) {
-        const char *a = (const char *)in + (size_t)(k * nx * ny) * vp_type_size(j->type_a);
-        if (vp_beside_page(&j->b, j->select, page + k, &b, err)
-            || (j->mask.reader && vp_beside_page(&j->mask, j->select, page + k, &mask, err)))
+        const char *a = (const char *)in + (size_t)(k * nx * rows) * vp_type_size(j->type_a);
+        if (vp_beside_rows(&j->b, j->select, page + k, row, rows, &b, err)
+            || (j->mask.reader && vp_beside_rows(&j->mask, j->select, page + k, row, rows, &mask, err)))
             return -1;
-        vp_compare_page(&j->c, vp_select_page(j->select, page + k), nx, ny, a, j->type_a, b, j->type_b, mask,
+        vp_compare_page(&j->c, vp_select_page(j->select, page + k), nx, rows, a, j->type_a, b, j->type_b, mask,
                         j->type_mask);
     }
     return n;

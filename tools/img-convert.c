@@ -3,7 +3,6 @@
  * compression and raw output come with the common options. */
 #include "image/channel.h"
 #include "image/label.h"
-#include "image/report.h"
 #include "image/statistics.h"
 #include "tool/open.h"
 #include "tool/tool.h"
@@ -166,10 +165,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     j->to = p->type ? (enum vp_type)(p->type - 1) : scaled && !vp_type_is_float(j->from) ? VP_F32 : j->from;
     j->gain = 1;
     j->offset = 0;
-    if ((p->window.n || p->whole) && !p->type) {
-        vp_fail(err, VP_EUSAGE, "--%s: to the range of which type?", p->whole ? "auto" : "window");
-        return vp_hint(err, "add --type, as --type u16");
-    }
+    if ((p->window.n || p->whole) && !p->type)
+        return vp_fail_hint(err, VP_EUSAGE, "add --type, as --type u16", "--%s: to the range of which type?",
+                            p->whole ? "auto" : "window");
     const bool had = vp_meta_numbers(&out->meta, "scale", 2, old) && isfinite(old[0]) && isfinite(old[1]) && old[0] != 0;
     if (!had) {
         old[0] = 1;
@@ -177,10 +175,9 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     }
     if (p->unscale && !had)
         return vp_fail(err, VP_ERUN, "%s: --unscale: no scale is recorded in the metadata", name);
-    if (p->whole && !vp_reader_seekable(reader)) {
-        vp_fail(err, VP_EUSAGE, "%s: --auto reads the samples twice, which a pipe cannot give", name);
-        return vp_hint(err, "give --window LO,HI, or --spool");
-    }
+    if (p->whole && !vp_reader_seekable(reader))
+        return vp_fail_hint(err, VP_EUSAGE, "give --window LO,HI, or --spool",
+                            "%s: --auto reads the samples twice, which a pipe cannot give", name);
     out->type = j->to;
     if (run->common.plan)
         return 0;
@@ -207,7 +204,7 @@ static int prepare(struct vp_run *run, const struct params *p, struct job *j, st
     if (p->unscale)
         rc = vp_meta_set(&out->meta, "scale", NULL);
     else if (j->gain != 1 || j->offset != 0)
-        rc = vp_report_numbers(&out->meta, "scale", 2,
+        rc = vp_label_numbers(&out->meta, "scale", 2,
                                (const double[]){old[0] * j->gain, old[1] * j->gain + j->offset});
     return rc ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
@@ -223,7 +220,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     char note[160];
     int rc = -1;
 
-    if (check(p, err) || vp_open_input(run_, &reader, err))
+    if (check(p, err) || vp_open_input(run_, 0, VP_AS_STORED, &reader, err))
         goto out;
     const struct vp_stack *in = vp_reader_stack(reader);
     const char *name = vp_reader_name(reader);

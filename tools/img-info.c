@@ -55,7 +55,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         || vp_open_values(run_, run_->parsed.operands, run_->parsed.n_operands, &reader, err))
         goto out;
     i.stack = vp_reader_stack(reader);
-    i.stored = vp_reader_stored(reader);
+    i.stored = &reader->stored;
     i.name = vp_reader_name(reader);
     i.pages = i.stack->pages;
     i.select = &select;

@@ -5,8 +5,8 @@
 #include "tool/tool.h"
 #include "local/entropy.h"
 #include "tool/stat.h"
+#include "tool/image_measure.h"
 #include "tool/image_run.h"
-#include "tool/range.h"
 
 struct params {
     struct vp_stat_params stat;

@@ -94,10 +94,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     if (!expression) {
-        if (!given->n_operands) {
-            vp_fail(err, VP_EUSAGE, "expected an expression");
-            return vp_hint(err, "as: img-math 'a * 2' stack.tif");
-        }
+        if (!given->n_operands)
+            return vp_fail_hint(err, VP_EUSAGE, "as: img-math 'a * 2' stack.tif", "expected an expression");
         expression = given->operands[0];
         given->n_operands--;
         memmove(given->operands, given->operands + 1, (size_t)given->n_operands * sizeof *given->operands);

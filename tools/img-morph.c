@@ -2,7 +2,6 @@
 /* img-morph: erosion, dilation and what is made of them, with boxes and balls. */
 #include "local/morph.h"
 #include "tool/image_run.h"
-#include "tool/neighbourhood.h"
 #include "tool/tool.h"
 
 struct params {

@@ -116,9 +116,9 @@ static int derived(const struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--by: --%s says itself which way it goes", given);
     if (given || run->parsed.n_operands == 2)
         return what;
-    vp_fail(err, VP_EUSAGE, "expected MARKER and MASK, got %d stack%s", run->parsed.n_operands,
-            run->parsed.n_operands == 1 ? "" : "s");
-    return vp_hint(err, "with --fill-holes, --hmax H and the like one stack is enough");
+    return vp_fail_hint(err, VP_EUSAGE, "with --fill-holes, --hmax H and the like one stack is enough",
+                        "expected MARKER and MASK, got %d stack%s", run->parsed.n_operands,
+                        run->parsed.n_operands == 1 ? "" : "s");
 }
 
 static int same_type(const struct vp_images *im, struct vp_err *err)

@@ -51,8 +51,8 @@ static const struct vp_opt options[] = {
                     "median."),
     VP_FILE(struct params, positions, "positions", 0, .metavar = "FILE",
             .help = "where they are: a line x y, or x y z, for each",
-            .more = "In voxels from 0, to about a voxel; what follows # does not count. Stars whose surroundings are "
-                    "not all in the image are left out; -v tells which are and why."),
+            .more = "In voxels from 0, to about a voxel; what follows # does not count. FILE may be - (standard input). "
+                    "Stars whose surroundings are not all in the image are left out; -v tells which are and why."),
     VP_FLAG(struct params, given, "given", 0, .help = "the positions are exact: do not look for the centres"),
     VP_FLAG(struct params, negative, "negative", 0, .help = "keep what comes out below 0, instead of 0 for it"),
     VP_SIZE(struct params, size, "size", 0, .metavar = "N|WxH[xD]", .group = "Kernel",
@@ -130,10 +130,9 @@ static int formula(const struct params *p, const struct vp_run *run, struct vp_p
     for (int a = 0; a < p->shift.n; a++)
         psf->shift[a] = p->shift.v[a];
     vp_psf_size(psf);
-    if (p->size.n == 3 && p->size.v[2] > 1 && w->n != 3) {
-        vp_fail(err, VP_EUSAGE, "--size: %lld planes, but the kernel is one of images", (long long)p->size.v[2]);
-        return vp_hint(err, "--gaussian SX,SY,SZ is one of volumes");
-    }
+    if (p->size.n == 3 && p->size.v[2] > 1 && w->n != 3)
+        return vp_fail_hint(err, VP_EUSAGE, "--gaussian SX,SY,SZ is one of volumes",
+                            "--size: %lld planes, but the kernel is one of images", (long long)p->size.v[2]);
     for (int a = 0; a < 3 && p->size.n; a++)
         psf->size[a] = p->size.n == 1 ? (a < 2 || w->n == 3 ? p->size.v[0] : 1) : a < p->size.n ? p->size.v[a]
                                                                                               : psf->size[a];
@@ -243,10 +242,9 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
                 return vp_fail(err, VP_EUSAGE, "--%s and --%s exclude each other: one kernel", way, ways[i]);
             way = ways[i];
         }
-    if (!way) {
-        vp_fail(err, VP_EUSAGE, "which kernel?");
-        return vp_hint(err, "--gaussian, --moffat, --airy, --motion, or --from IMAGE --positions FILE");
-    }
+    if (!way)
+        return vp_fail_hint(err, VP_EUSAGE, "--gaussian, --moffat, --airy, --motion, or --from IMAGE --positions FILE",
+                            "which kernel?");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (vp_given(run_, pairs[i].option) && strcmp(way, pairs[i].with))
             return vp_fail(err, VP_EUSAGE, "--%s goes with --%s, not with --%s", pairs[i].option, pairs[i].with, way);
@@ -256,10 +254,11 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         if (vp_given(run_, ((const char *[]){"angle", "shift", "samples"})[i]))
             return vp_fail(err, VP_EUSAGE, "--%s goes with a formula, not with --from",
                            ((const char *[]){"angle", "shift", "samples"})[i]);
-    if (!p->positions) {
-        vp_fail(err, VP_EUSAGE, "--from: where are the stars?");
-        return vp_hint(err, "--positions FILE, with a line x y for each");
-    }
+    if (!p->positions)
+        return vp_fail_hint(err, VP_EUSAGE, "--positions FILE, with a line x y for each",
+                            "--from: where are the stars?");
+    if (!strcmp(p->from, "-") && !strcmp(p->positions, "-"))
+        return vp_fail(err, VP_EUSAGE, "only one of --from and --positions can be standard input");
     return from_stars(p, run_, err);
 }
 

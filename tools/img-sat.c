@@ -45,8 +45,8 @@ static const struct vp_opt options[] = {
             .more = "A line of FILE is a box: a name (optional), X0:X1, Y0:Y1, with --3d Z0:Z1, and the number of the page "
                     "(with --3d of the volume) that it is of (optional: of each, from 0 on), with tabs, commas or blanks "
                     "between them. Ranges are half open, as everywhere. Empty lines, lines that begin with # and a first "
-                    "line of words are passed over. All boxes are done in one pass, also of a pipe, in the order of the "
-                    "pages, then of the lines."),
+                    "line of words are passed over. FILE may be - (standard input) where the image is named. All boxes are "
+                    "done in one pass, also of a pipe, in the order of the pages, then of the lines."),
     VP_FLAG(struct params, json, "json", 0, .help = "print JSON instead of columns with tabs between them"),
     VP_OPT_END,
 };
@@ -70,14 +70,26 @@ static int open_images(struct vp_images *im, struct vp_run *run, const struct pa
     how.values = true;
     if (vp_images_open(im, run, &how, 1, (1u << VP_N_TYPES) - 1, err))
         return -1;
-    if (p->volume && im->flat && vp_reader_stack(im->reader[0])->pages != 1) {
-        vp_fail(err, VP_EUSAGE, "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
-        return vp_hint(err, "without --3d each has a table of its own; img-convert --set axes=x,y,z makes them a volume");
-    }
+    if (p->volume && im->flat && vp_reader_stack(im->reader[0])->pages != 1)
+        return vp_fail_hint(err, VP_EUSAGE, "without --3d each has a table of its own; "
+                            "img-convert --set axes=x,y,z makes them a volume",
+                            "--3d: %s: its pages are not slices", vp_reader_name(im->reader[0]));
     if (!p->volume && !p->boxes)
         vp_images_lines(im);
     im->twin = p->squares;
     return 0;
+}
+
+/* The list and the image cannot both come from standard input. */
+static int check_list(const struct vp_run *run, const char *list, struct vp_err *err)
+{
+    bool image = run->parsed.n_operands == 0;
+    for (int i = 0; i < run->parsed.n_operands; i++)
+        image = image || !strcmp(run->parsed.operands[i], "-");
+    if (strcmp(list, "-") || !image)
+        return 0;
+    vp_fail(err, VP_EUSAGE, "--boxes -: standard input is the image already");
+    return vp_hint(err, "name the file of one of the two");
 }
 
 /* The type of the table; how many samples an entry may sum up decides where none is given. */
@@ -134,7 +146,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--boxes prints numbers and writes no table: options of tables do not go with it");
     if (p->json && !p->boxes)
         return vp_fail(err, VP_EUSAGE, "--json goes with --boxes only");
-    if ((p->boxes && vp_device_cpu(run_, err)) || open_images(&im, run_, p, err))
+    if ((p->boxes && (vp_device_cpu(run_, err) || check_list(run_, p->boxes, err))) || open_images(&im, run_, p, err))
         goto out;
     if (p->boxes) {
         rc = measure_boxes(&im, run_, p, err);

@@ -4,8 +4,8 @@
 #include "image/morphrecon_derive.h"
 #include "image/threshold.h"
 #include "tool/adaptive.h"
+#include "tool/image_measure.h"
 #include "tool/image_run.h"
-#include "tool/range.h"
 #include "tool/tool.h"
 
 #include <math.h>
@@ -177,11 +177,10 @@ static int find(struct vp_run *run, struct vp_images *im, struct vp_threshold_pa
     struct vp_chain chain = {0};
     int rc = -1;
 
-    if (im->inner * im->outer > 1) {
-        vp_fail(err, VP_EUSAGE, "--weak: %lld images have a threshold of their own each",
-                (long long)(im->inner * im->outer));
-        return vp_hint(err, "take one after the other, or --hysteresis LOW,HIGH for all");
-    }
+    if (im->inner * im->outer > 1)
+        return vp_fail_hint(err, VP_EUSAGE, "take one after the other, or --hysteresis LOW,HIGH for all",
+                            "--weak: %lld images have a threshold of their own each",
+                            (long long)(im->inner * im->outer));
     if (!add_global(&chain, t, im, err) && !vp_images_scan(im, run, &chain, ignore, NULL, err))
         rc = 0;
     vp_chain_free(&chain);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* img-wiener: Wiener's adaptive filter, which smooths where an image is no rougher than its noise. */
 #include "local/moments.h"
+#include "tool/image_measure.h"
 #include "tool/image_run.h"
-#include "tool/neighbourhood.h"
-#include "tool/noise.h"
 #include "tool/tool.h"
 
 #include <math.h>
@@ -57,7 +56,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     if (vp_images_open(&im, run_, &p->image, 1, VP_MOMENTS_TYPES, err) || vp_footprint_make(&f, &p->window, &im, err))
         goto out;
     if (!sigma && !vp_given(run_, "noise")) {
-        if (vp_wiener_noise(&im, run_, &f, &noise, err))
+        if (vp_images_noise(&im, run_, &f, &noise, err))
             goto out;
         vp_plan(run_, "passes", "2, the first for the noise");
         if (!run_->common.plan)

@@ -95,6 +95,15 @@ int vp_hint(struct vp_err *err, const char *fmt, ...)
     return -1;
 }
 
+int vp_fail_hint(struct vp_err *err, int code, const char *hint, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    record(err, code, 0, fmt, ap);
+    va_end(ap);
+    return vp_hint(err, "%s", hint);
+}
+
 int vp_err_keep(struct vp_err *err, const struct vp_err *other)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -34,6 +34,10 @@ int vp_fail_errno(struct vp_err *err, const char *fmt, ...) __attribute__((forma
 /* Add the remedy to an error already recorded; returns -1, so `return vp_hint(...)` reads well. */
 int vp_hint(struct vp_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* vp_fail with a remedy that is always the same. */
+int vp_fail_hint(struct vp_err *err, int code, const char *hint, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* From any thread: keep another thread's error, unless one is recorded already. Returns -1, for loops with
  * reduction(min : rc). */
 int vp_err_keep(struct vp_err *err, const struct vp_err *other);

@@ -28,16 +28,22 @@ static int out_of_memory(struct vp_err *err)
     return vp_fail(err, VP_ERESOURCE, "out of memory");
 }
 
-/* A decimal number filling text[0..n) to the last character; no blanks, hexadecimals, nan or inf. */
-static bool parse_real(const char *text, size_t n, double *out)
+/* text[0..n), if it is of these characters alone, as a string in `copy`. */
+static bool is_of(const char *chars, const char *text, size_t n, char copy[128])
 {
-    char copy[128], *end;
-    if (n == 0 || n >= sizeof copy || strspn(text, "0123456789+-.eE") < n)
+    if (n == 0 || n >= 128 || strspn(text, chars) < n)
         return false;
     memcpy(copy, text, n);
     copy[n] = '\0';
-    const double v = strtod(copy, &end);
-    if (*end || end == copy || !isfinite(v))
+    return true;
+}
+
+/* A decimal number filling text[0..n) to the last character; no blanks, hexadecimals, nan or inf. */
+static bool parse_real(const char *text, size_t n, double *out)
+{
+    char copy[128], *end = NULL;
+    const double v = is_of("0123456789+-.eE", text, n, copy) ? strtod(copy, &end) : 0;
+    if (!end || *end || end == copy || !isfinite(v))
         return false;
     *out = v;
     return true;
@@ -46,14 +52,10 @@ static bool parse_real(const char *text, size_t n, double *out)
 /* The same for a whole number. */
 static bool parse_int(const char *text, size_t n, int64_t *out)
 {
-    char copy[32], *end;
-    if (n == 0 || n >= sizeof copy || strspn(text, "0123456789+-") < n)
-        return false;
-    memcpy(copy, text, n);
-    copy[n] = '\0';
+    char copy[128], *end = NULL;
     errno = 0;
-    const long long v = strtoll(copy, &end, 10);
-    if (*end || end == copy || errno)
+    const long long v = is_of("0123456789+-", text, n, copy) ? strtoll(copy, &end, 10) : 0;
+    if (!end || *end || end == copy || errno)
         return false;
     *out = v;
     return true;
@@ -69,6 +71,24 @@ static int check_range(const struct vp_opt *row, double v, const char *source, c
     if (row->min <= -9e18)
         return vp_fail(err, VP_EUSAGE, "%s: expected at most %.10g, got %s", source, row->max, text);
     return vp_fail(err, VP_EUSAGE, "%s: expected %.10g to %.10g, got %s", source, row->min, row->max, text);
+}
+
+static int set_number(const struct vp_opt *row, void *where, const char *source, const char *text, struct vp_err *err)
+{
+    union { int64_t whole; double real; uint64_t bytes; } v;
+    const size_t n = strlen(text);
+    if (row->type == VP_T_INT && !parse_int(text, n, &v.whole))
+        return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a whole number", source, text);
+    if (row->type == VP_T_REAL && !parse_real(text, n, &v.real))
+        return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number", source, text);
+    if (row->type == VP_T_BYTES && !vp_parse_bytes(text, &v.bytes))
+        return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number of bytes: expected as in 800M or 1.5GiB", source,
+                       text);
+    const double value = row->type == VP_T_INT ? (double)v.whole : row->type == VP_T_REAL ? v.real : (double)v.bytes;
+    if (check_range(row, value, source, text, err))
+        return -1;
+    memcpy(where, &v, sizeof v);
+    return 0;
 }
 
 static int set_reals(const struct vp_opt *row, struct vp_reals *out, const char *source, const char *text,
@@ -127,20 +147,6 @@ static int set_range(struct vp_range *out, const char *source, const char *text,
     return 0;
 }
 
-/* The i-th word of "a|b|c" and its length; NULL past the end. */
-static const char *choice_word(const char *choices, int i, size_t *n)
-{
-    const char *s = choices;
-    while (i-- > 0) {
-        s = strchr(s, '|');
-        if (!s)
-            return NULL;
-        s++;
-    }
-    *n = strcspn(s, "|");
-    return s;
-}
-
 static int min3(int a, int b, int c)
 {
     const int m = a < b ? a : b;
@@ -185,87 +191,66 @@ int vp_opt_nearness(const char *typed, size_t nt, const char *word, size_t nw)
 static int set_choice(const struct vp_opt *row, int *out, const char *source, const char *text,
                       struct vp_err *err)
 {
-    size_t n, nt = strlen(text), near_n = 0;
-    const char *word, *near = NULL;
-    int best = 1000;
-    for (int i = 0; (word = choice_word(row->choices, i, &n)); i++) {
+    const size_t nt = strlen(text);
+    const char *near = "";
+    int best = 1000, near_n = 0, choice = 0;
+    char list[512];
+    size_t m = 0, n;
+    for (const char *word = row->choices;; word += n + 1, choice++) {
+        n = strcspn(word, "|");
+        const int d = vp_opt_nearness(text, nt, word, n);
         if (n == nt && !memcmp(word, text, n)) {
-            *out = i;
+            *out = choice;
             return 0;
         }
-        const int d = vp_opt_nearness(text, nt, word, n);
         if (d >= 0 && d < best) {
             best = d;
             near = word;
-            near_n = n;
+            near_n = (int)n;
         }
+        if (m < sizeof list)
+            m += (size_t)snprintf(list + m, sizeof list - m, "%s%.*s", m ? ", " : "", (int)n, word);
+        if (!word[n])
+            break;
     }
-    char list[512];
-    size_t m = 0;
-    for (int i = 0; (word = choice_word(row->choices, i, &n)) && m < sizeof list; i++)
-        m += (size_t)snprintf(list + m, sizeof list - m, "%s%.*s", i ? ", " : "", (int)n, word);
-    vp_fail(err, VP_EUSAGE, "%s: '%s' is not one of %s%s%.*s%s", source, text, list,
-            near ? "; did you mean " : "", (int)near_n, near ? near : "", near ? "?" : "");
-    return -1;
+    return vp_fail(err, VP_EUSAGE, "%s: '%s' is not one of %s%s%.*s%s", source, text, list,
+                   near_n ? "; did you mean " : "", near_n, near, near_n ? "?" : "");
 }
 
 /* Give the row's field its value; `source` is named in messages. */
 static int set_value(const char *source, const struct vp_opt *row, void *where, const char *text,
                      struct vp_err *err)
 {
-    int64_t whole;
-    uint64_t bytes;
-    double real;
+    const bool path = row->type == VP_T_FILE || row->type == VP_T_OUTFILE || row->type == VP_T_FILES;
+    if (path && !*text)
+        return vp_fail(err, VP_EUSAGE, "%s: the file name is empty", source);
     switch (row->type) {
     case VP_T_FLAG:
         *(bool *)where = true;
         return 0;
     case VP_T_INT:
-        if (!parse_int(text, strlen(text), &whole))
-            return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a whole number", source, text);
-        if (check_range(row, (double)whole, source, text, err))
-            return -1;
-        *(int64_t *)where = whole;
-        return 0;
     case VP_T_REAL:
-        if (!parse_real(text, strlen(text), &real))
-            return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number", source, text);
-        if (check_range(row, real, source, text, err))
-            return -1;
-        *(double *)where = real;
-        return 0;
+    case VP_T_BYTES:
+        return set_number(row, where, source, text, err);
     case VP_T_REALS:
         return set_reals(row, where, source, text, err);
+    case VP_T_FILES:
+    case VP_T_STRINGS: {
+        struct vp_strings *list = where;
+        const char **grown = realloc(list->v, ((size_t)list->n + 1) * sizeof *grown);
+        if (!grown)
+            return out_of_memory(err);
+        list->v = grown;
+        list->v[list->n++] = text;
+        return 0;
+    }
+    case VP_T_STRING:
     case VP_T_FILE:
     case VP_T_OUTFILE:
-    case VP_T_FILES:
-    case VP_T_STRINGS:
-        if (!*text && row->type != VP_T_STRINGS)
-            return vp_fail(err, VP_EUSAGE, "%s: the file name is empty", source);
-        if (vp_opt_repeats(row)) {
-            struct vp_strings *list = where;
-            const char **grown = realloc(list->v, ((size_t)list->n + 1) * sizeof *grown);
-            if (!grown)
-                return out_of_memory(err);
-            list->v = grown;
-            list->v[list->n++] = text;
-            return 0;
-        }
-        *(const char **)where = text;
-        return 0;
-    case VP_T_STRING:
         *(const char **)where = text;
         return 0;
     case VP_T_CHOICE:
         return set_choice(row, where, source, text, err);
-    case VP_T_BYTES:
-        if (!vp_parse_bytes(text, &bytes))
-            return vp_fail(err, VP_EUSAGE, "%s: '%s' is not a number of bytes: expected as in 800M or 1.5GiB",
-                           source, text);
-        if (check_range(row, (double)bytes, source, text, err))
-            return -1;
-        *(uint64_t *)where = bytes;
-        return 0;
     case VP_T_SIZE:
         return set_size(where, source, text, err);
     case VP_T_RANGE:
@@ -281,11 +266,6 @@ int vp_opt_set_from(const char *source, const struct vp_opt *row, void *params, 
                     struct vp_err *err)
 {
     return set_value(source, row, field(params, row->offset), value, err);
-}
-
-static void option_label(char *buf, size_t n, const struct vp_opt *row)
-{
-    snprintf(buf, n, "--%s", row->name);
 }
 
 /* ---- tables ---- */
@@ -335,26 +315,6 @@ int vp_opt_defaults(const struct vp_opt *table, void *params, struct vp_err *err
 
 /* ---- the parser ---- */
 
-struct use {                   /* one use of an option, in the order given */
-    const struct vp_opt *row;
-    const char *value;         /* NULL: a flag */
-};
-
-struct arena {
-    int n_uses;
-    struct use *uses;          /* room for one each argument and bundled letter */
-    int n_lists;
-    struct list { struct vp_strings *where; const char **v; } *lists;
-};
-
-struct parser {
-    const struct vp_opt *table;
-    void *params;
-    struct vp_parsed *parsed;
-    struct arena *arena;
-    struct vp_err *err;
-};
-
 struct search {
     const char *name;
     size_t name_n;
@@ -389,151 +349,111 @@ static int match_nearly(void *ctx, const struct vp_opt *row, size_t offset)
     return 0;
 }
 
-static int unknown(const struct parser *p, const char *shown, int shown_n, const char *name, size_t name_n)
+/* The name of an option that is near to this one; NULL: there is none. */
+static const char *near_name(const struct vp_parsed *p, const char *name)
 {
-    struct search s = {.name = name, .name_n = name_n, .best = 1000};
+    struct search s = {.name = name, .name_n = strcspn(name, "="), .best = 1000};
     vp_opt_each(p->table, 0, match_nearly, &s);
-    return vp_fail(p->err, VP_EUSAGE, "unknown option %.*s%s%s%s", shown_n, shown,
-                   s.near ? "; did you mean --" : "", s.near ? s.near : "", s.near ? "?" : "");
+    return s.near;
 }
 
-/* The list of a row that repeats may have moved; the arena knows each by its field. */
-static int keep_list(struct arena *a, struct vp_strings *where, struct vp_err *err)
+static int unknown(const struct vp_parsed *p, const char *shown, size_t n, const char *name, struct vp_err *err)
 {
-    for (int i = 0; i < a->n_lists; i++)
-        if (a->lists[i].where == where) {
-            a->lists[i].v = where->v;
-            return 0;
-        }
-    struct list *grown = realloc(a->lists, ((size_t)a->n_lists + 1) * sizeof *grown);
-    if (!grown) {
-        free(where->v);
-        *where = (struct vp_strings){0};
-        return out_of_memory(err);
-    }
-    a->lists = grown;
-    a->lists[a->n_lists++] = (struct list){where, where->v};
-    return 0;
+    const char *near = near_name(p, name);
+    return vp_fail(err, VP_EUSAGE, "unknown option %.*s%s%s%s", (int)n, shown, near ? "; did you mean --" : "",
+                   near ? near : "", near ? "?" : "");
 }
 
-static int take(const struct parser *p, const struct vp_opt *row, size_t offset, const char *label,
-                const char *value)
+static int take(struct vp_parsed *p, const struct search *s, const char *value, struct vp_err *err)
 {
-    struct vp_parsed *out = p->parsed;
-    void *where = field(p->params, offset);
-    if (set_value(label, row, where, value, p->err))
+    char label[80];
+    snprintf(label, sizeof label, "--%s", s->row->name);
+    if (set_value(label, s->row, field(p->params, s->offset), value, err))
         return -1;
-    if (vp_opt_repeats(row) && keep_list(p->arena, where, p->err))
-        return -1;
-    p->arena->uses[p->arena->n_uses++] = (struct use){row, value};
-    for (int i = 0; i < out->n_given; i++)
-        if (out->given[i] == row)
-            return 0;
-    out->given[out->n_given++] = row;
+    p->uses[p->n_uses++] = (struct vp_use){s->row, value};
     return 0;
 }
 
 /* --name, --name=V, --name V. Returns the number of further arguments used, or -1. */
-static int long_option(const struct parser *p, const char *arg, const char *next)
+static int long_option(struct vp_parsed *p, const char *arg, const char *next, struct vp_err *err)
 {
     const size_t n = strcspn(arg + 2, "=");
     const char *value = arg[2 + n] ? arg + 3 + n : NULL;
     struct search s = {.name = arg + 2, .name_n = n};
     if (!vp_opt_each(p->table, 0, match, &s))
-        return unknown(p, arg, (int)n + 2, arg + 2, n);
-    char label[80];
-    option_label(label, sizeof label, s.row);
-    if (s.row->type == VP_T_FLAG) {
-        if (value)
-            return vp_fail(p->err, VP_EUSAGE, "%s: takes no value, got '%s'", label, value);
-        return take(p, s.row, s.offset, label, NULL);
-    }
-    if (value)
-        return take(p, s.row, s.offset, label, value);
+        return unknown(p, arg, n + 2, arg + 2, err);
+    if (value && s.row->type == VP_T_FLAG)
+        return vp_fail(err, VP_EUSAGE, "--%s: takes no value, got '%s'", s.row->name, value);
+    if (value || s.row->type == VP_T_FLAG)
+        return take(p, &s, value, err);
     if (!next)
-        return vp_fail(p->err, VP_EUSAGE, "%s: a value is missing", label);
-    return take(p, s.row, s.offset, label, next) ? -1 : 1;
+        return vp_fail(err, VP_EUSAGE, "--%s: a value is missing", s.row->name);
+    return take(p, &s, next, err) ? -1 : 1;
 }
 
 /* "-sigma" is -s with the value "igma": after an error, ask whether the long name was meant. */
-static int one_dash(const struct parser *p, const char *arg)
+static int one_dash(const struct vp_parsed *p, const char *arg, struct vp_err *err)
 {
-    struct search s = {.name = arg + 1, .name_n = strcspn(arg + 1, "="), .best = 1000};
-    if (s.name_n >= 3 && vp_opt_each(p->table, 0, match_nearly, &s) == 0 && s.near)
-        vp_hint(p->err, "did you mean --%s?", s.near);
-    return -1;
+    const char *near = strcspn(arg + 1, "=") >= 3 ? near_name(p, arg + 1) : NULL;
+    return near ? vp_hint(err, "did you mean --%s?", near) : -1;
 }
 
 /* -x, -xV, -x V, -abc. */
-static int short_options(const struct parser *p, const char *arg, const char *next)
+static int short_options(struct vp_parsed *p, const char *arg, const char *next, struct vp_err *err)
 {
     for (const char *c = arg + 1; *c; c++) {
         struct search s = {.letter = *c};
         if (!vp_opt_each(p->table, 0, match, &s)) {
             if (c == arg + 1 && arg[2]) /* a long option with one dash? */
-                return unknown(p, arg, (int)strlen(arg), arg + 1, strcspn(arg + 1, "="));
+                return unknown(p, arg, strlen(arg), arg + 1, err);
             if (isprint((unsigned char)*c))
-                return vp_fail(p->err, VP_EUSAGE, "unknown option -%c", *c);
-            return vp_fail(p->err, VP_EUSAGE, "unknown option in '%s'", arg);
+                return vp_fail(err, VP_EUSAGE, "unknown option -%c", *c);
+            return vp_fail(err, VP_EUSAGE, "unknown option in '%s'", arg);
         }
-        char label[80];
-        option_label(label, sizeof label, s.row);
         if (s.row->type == VP_T_FLAG) {
-            if (take(p, s.row, s.offset, label, NULL))
+            if (take(p, &s, NULL, err))
                 return -1;
             continue;
         }
         if (c[1])
-            return take(p, s.row, s.offset, label, c + 1) ? one_dash(p, arg) : 0;
+            return take(p, &s, c + 1, err) ? one_dash(p, arg, err) : 0;
         if (!next)
-            return vp_fail(p->err, VP_EUSAGE, "-%c (%s): a value is missing", *c, label);
-        return take(p, s.row, s.offset, label, next) ? -1 : 1;
+            return vp_fail(err, VP_EUSAGE, "-%c (--%s): a value is missing", *c, s.row->name);
+        return take(p, &s, next, err) ? -1 : 1;
     }
     return 0;
 }
 
 int vp_opt_parse(const struct vp_opt *table, void *params, int argc, char **argv,
-                 struct vp_parsed *parsed, struct vp_err *err)
+                 struct vp_parsed *p, struct vp_err *err)
 {
-    *parsed = (struct vp_parsed){0};
-    size_t room = 1;
+    size_t room = 1; /* one each argument and bundled letter */
     for (int i = 1; i < argc; i++)
         room += 1 + strlen(argv[i]);
-    struct arena *arena = calloc(1, sizeof *arena);
-    if (!arena)
-        return out_of_memory(err);
-    parsed->arena = arena;
-    arena->uses = calloc(room, sizeof *arena->uses);
-    parsed->given = calloc(room, sizeof *parsed->given);
-    parsed->operands = calloc((size_t)(argc > 0 ? argc : 1), sizeof *parsed->operands);
-    if (!arena->uses || !parsed->given || !parsed->operands) {
-        vp_parsed_free(parsed);
-        return out_of_memory(err);
-    }
-    const struct parser p = {table, params, parsed, arena, err};
+    *p = (struct vp_parsed){.table = table, .params = params};
+    p->uses = calloc(room, sizeof *p->uses);
+    p->operands = calloc((size_t)(argc > 0 ? argc : 1), sizeof *p->operands);
+    int used = p->uses && p->operands ? 0 : out_of_memory(err);
     bool options = true;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc && used >= 0; i += 1 + used) {
         const char *arg = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!options || arg[0] != '-' || !arg[1]) {
-            parsed->operands[parsed->n_operands++] = arg;
-        } else if (!strcmp(arg, "--")) {
+        used = 0;
+        if (!options || arg[0] != '-' || !arg[1])
+            p->operands[p->n_operands++] = arg;
+        else if (!strcmp(arg, "--"))
             options = false;
-        } else {
-            const int used = arg[1] == '-' ? long_option(&p, arg, next) : short_options(&p, arg, next);
-            if (used < 0) {
-                vp_parsed_free(parsed);
-                return -1;
-            }
-            i += used;
-        }
+        else
+            used = arg[1] == '-' ? long_option(p, arg, next, err) : short_options(p, arg, next, err);
     }
-    return 0;
+    if (used < 0)
+        vp_parsed_free(p);
+    return used < 0 ? -1 : 0;
 }
 
 bool vp_opt_given(const struct vp_parsed *parsed, const char *name)
 {
-    for (int i = 0; i < parsed->n_given; i++)
-        if (!strcmp(parsed->given[i]->name, name))
+    for (int i = 0; i < parsed->n_uses; i++)
+        if (!strcmp(parsed->uses[i].row->name, name))
             return true;
     return false;
 }
@@ -541,29 +461,31 @@ bool vp_opt_given(const struct vp_parsed *parsed, const char *name)
 int vp_parsed_files(const struct vp_parsed *parsed, int (*fn)(void *ctx, const struct vp_opt *row, const char *path),
                     void *ctx)
 {
-    const struct arena *arena = parsed->arena;
     int stop = 0;
     for (int i = 0; i < parsed->n_operands && !stop; i++)
         stop = fn(ctx, NULL, parsed->operands[i]);
-    for (int i = 0; i < arena->n_uses && !stop; i++) {
-        const struct use *u = &arena->uses[i];
+    for (int i = 0; i < parsed->n_uses && !stop; i++) {
+        const struct vp_use *u = &parsed->uses[i];
         if (u->row->type == VP_T_FILE || u->row->type == VP_T_OUTFILE || u->row->type == VP_T_FILES)
             stop = fn(ctx, u->row, u->value);
     }
     return stop;
 }
 
+static int free_list(void *ctx, const struct vp_opt *row, size_t offset)
+{
+    if (vp_opt_repeats(row)) {
+        struct vp_strings *list = field(ctx, offset);
+        free(list->v);
+        *list = (struct vp_strings){0};
+    }
+    return 0;
+}
+
 void vp_parsed_free(struct vp_parsed *parsed)
 {
-    struct arena *arena = parsed->arena;
-    if (arena) {
-        for (int i = 0; i < arena->n_lists; i++)
-            free(arena->lists[i].v);
-        free(arena->lists);
-        free(arena->uses);
-        free(arena);
-    }
-    free(parsed->given);
+    vp_opt_each(parsed->table, 0, free_list, parsed->params);
+    free(parsed->uses);
     free(parsed->operands);
     *parsed = (struct vp_parsed){0};
 }
@@ -602,16 +524,18 @@ char *vp_opt_history(const struct vp_parsed *parsed, const char *program)
     if (!f)
         return NULL;
     fputs(program, f);
-    const struct arena *arena = parsed->arena;
-    for (int g = 0; g < parsed->n_given; g++) {
-        const struct vp_opt *row = parsed->given[g];
-        int last = -1;
-        for (int u = 0; u < arena->n_uses; u++)
-            if (arena->uses[u].row == row)
+    for (int first = 0; first < parsed->n_uses; first++) {
+        const struct vp_opt *row = parsed->uses[first].row;
+        int last = first;
+        bool before = false;
+        for (int u = 0; u < parsed->n_uses; u++)
+            if (parsed->uses[u].row == row) {
+                before = before || u < first;
                 last = u;
-        for (int u = 0; row->history && u <= last; u++) {
-            const char *value = arena->uses[u].value;
-            if (arena->uses[u].row != row || (u != last && !vp_opt_repeats(row)))
+            }
+        for (int u = first; row->history && !before && u <= last; u++) {
+            const char *value = parsed->uses[u].value;
+            if (parsed->uses[u].row != row || (u != last && !vp_opt_repeats(row)))
                 continue;
             fprintf(f, " --%s", row->name);
             if (!value)
@@ -630,13 +554,13 @@ struct check {
     const struct vp_opt *self;   /* the row that the others are compared with */
     bool past_self;
     void *params;
-    char *text;
-    size_t room;
 };
 
-static int mistake(const struct check *c, const struct vp_opt *row, const char *what)
+static _Thread_local char mistakes[1200];
+
+static int mistake(const struct vp_opt *row, const char *what)
 {
-    snprintf(c->text, c->room, "--%s: %s", row->name ? row->name : "(no name)", what);
+    snprintf(mistakes, sizeof mistakes, "--%s: %s", row->name ? row->name : "(no name)", what);
     return 1;
 }
 
@@ -644,17 +568,12 @@ static int compare_rows(void *ctx, const struct vp_opt *row, size_t offset)
 {
     struct check *c = ctx;
     (void)offset;
-    if (row == c->self) {
-        /* the same row twice is a table embedded twice */
-        if (c->past_self)
-            return mistake(c, row, "appears twice");
-        c->past_self = true;
-        return 0;
-    }
-    if (row->name && !strcmp(row->name, c->self->name))
-        return mistake(c, row, "appears twice");
-    if (row->letter && row->letter == c->self->letter)
-        return mistake(c, row, "its letter belongs to another option as well");
+    /* the same row twice is a table embedded twice */
+    if (row == c->self ? c->past_self : row->name && !strcmp(row->name, c->self->name))
+        return mistake(row, "appears twice");
+    c->past_self = c->past_self || row == c->self;
+    if (row != c->self && row->letter && row->letter == c->self->letter)
+        return mistake(row, "its letter belongs to another option as well");
     return 0;
 }
 
@@ -662,34 +581,32 @@ static int check_row(void *ctx, const struct vp_opt *row, size_t offset)
 {
     struct check *c = ctx;
     if (!row->name || !*row->name)
-        return mistake(c, row, "has no name");
+        return mistake(row, "has no name");
     const size_t letters = strspn(row->name, "abcdefghijklmnopqrstuvwxyz0123456789-");
     if (letters > 60 || row->name[letters] || row->name[0] == '-')
-        return mistake(c, row, "the name is not of lower case letters, digits and dashes");
+        return mistake(row, "the name is not of lower case letters, digits and dashes");
     if (row->letter && !isalnum((unsigned char)row->letter))
-        return mistake(c, row, "the letter is no letter");
+        return mistake(row, "the letter is no letter");
     if (!row->hidden && (!row->help || !*row->help))
-        return mistake(c, row, "has no help");
+        return mistake(row, "has no help");
     const size_t n = row->help ? strlen(row->help) : 0;
     const bool ellipsis = n >= 3 && !strcmp(row->help + n - 3, "...");
     if (n && (strchr(row->help, '\n') || (row->help[n - 1] == '.' && !ellipsis)))
-        return mistake(c, row, "the help is not one line without a full stop");
+        return mistake(row, "the help is not one line without a full stop");
     if (row->type == VP_T_CHOICE && (!row->choices || !*row->choices))
-        return mistake(c, row, "has no choices");
+        return mistake(row, "has no choices");
     if (row->def && (row->type == VP_T_FLAG || vp_opt_repeats(row)))
-        return mistake(c, row, "cannot have a default");
+        return mistake(row, "cannot have a default");
     if (row->min > row->max)
-        return mistake(c, row, "the least value is above the largest");
+        return mistake(row, "the least value is above the largest");
     struct vp_err err = VP_ERR_INIT;
     if (set_default(&(struct defaults){c->params, &err}, row, offset))
-        return mistake(c, row, err.msg);
-    struct check others = {.self = row, .text = c->text, .room = c->room};
+        return mistake(row, err.msg);
+    struct check others = {.self = row};
     return vp_opt_each(c->table, 0, compare_rows, &others);
 }
 
 const char *vp_opt_check(const struct vp_opt *table, void *params)
 {
-    static _Thread_local char text[1200];
-    struct check c = {.table = table, .params = params, .text = text, .room = sizeof text};
-    return vp_opt_each(table, 0, check_row, &c) ? text : NULL;
+    return vp_opt_each(table, 0, check_row, &(struct check){.table = table, .params = params}) ? mistakes : NULL;
 }

@@ -40,7 +40,7 @@ enum { VP_REALS_MAX = 32 };
 struct vp_reals { int n; double v[VP_REALS_MAX]; }; /* n = 0: not given */
 struct vp_size { int n; int64_t v[3]; };            /* n = 0: not given */
 struct vp_range { bool given; int64_t lo, hi; };    /* missing side: lo = 0, hi = INT64_MAX */
-struct vp_strings { int n; const char **v; };       /* v is owned by the parser (freed with the run) */
+struct vp_strings { int n; const char **v; };       /* v is freed by vp_parsed_free() */
 
 struct vp_opt {
     const char *name;      /* long name without dashes; exact */
@@ -78,13 +78,14 @@ struct vp_opt {
 #define VP_OPTIONS(S, f, rows)        {.type = VP_T_TABLE, .offset = offsetof(S, f), .table = rows}
 #define VP_OPT_END                    {.type = VP_T_END}
 
-/* A finished parse: which options were given, the operands, and the command for the history. */
+/* A finished parse: how options were used, in the order given, and the operands. */
 struct vp_parsed {
-    int n_given;
-    const struct vp_opt **given;   /* rows in the order given (duplicates once) */
+    int n_uses;
+    struct vp_use { const struct vp_opt *row; const char *value; } *uses; /* value NULL: a flag */
     int n_operands;
-    const char **operands;         /* pointers into argv */
-    void *arena;                   /* what vp_parsed_free() frees */
+    const char **operands;         /* pointers into argv, as values are */
+    const struct vp_opt *table;    /* of this, with its parameters, which must stay until it is freed */
+    void *params;
 };
 
 /* Whether an option may be given several times, each adding to a list. */

@@ -32,22 +32,25 @@ FILE *vp_fopen(const char *path, const char *mode)
     return f;
 }
 
+static const char *not_empty(const char *text)
+{
+    return text && *text ? text : NULL;
+}
+
 const char *vp_tmpdir(void)
 {
-    const char *dir = getenv("TMPDIR"); /* ENVVAR TMPDIR: folder of the copy that --spool makes */
-    return dir && *dir ? dir : "/tmp";
+    const char *dir = not_empty(getenv("TMPDIR")); /* ENVVAR TMPDIR: folder of the copy that --spool makes */
+    return dir ? dir : "/tmp";
 }
 
 const char *vp_device_memory(void)
 {
-    const char *text = getenv("VOXPIPE_DEVICE_MEMORY"); /* ENVVAR VOXPIPE_DEVICE_MEMORY: the most to take of a device */
-    return text && *text ? text : NULL;
+    return not_empty(getenv("VOXPIPE_DEVICE_MEMORY")); /* ENVVAR VOXPIPE_DEVICE_MEMORY: the most to take of a device */
 }
 
 const char *vp_plugins(void)
 {
-    const char *dir = getenv("VOXPIPE_PLUGINS"); /* ENVVAR VOXPIPE_PLUGINS: folder of the plugins */
-    return dir && *dir ? dir : NULL;
+    return not_empty(getenv("VOXPIPE_PLUGINS")); /* ENVVAR VOXPIPE_PLUGINS: folder of the plugins */
 }
 
 static int number_of(const char *text)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Text of unknown origin, made harmless. */
+/* Text of unknown origin, made harmless; numbers. */
 #include "base/plain.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 /* Length of the well-formed UTF-8 sequence at s, 0 if there is none. */
 static int utf8_length(const unsigned char *s)
@@ -53,4 +56,23 @@ void vp_json_string(FILE *out, const char *text)
         s += n ? n : 1;
     }
     putc('"', out);
+}
+
+const char *vp_format_number(char *buf, double v)
+{
+    if (isnan(v))
+        return snprintf(buf, 32, "nan"), buf;
+    for (int digits = 15; digits <= 17; digits++) { /* %g drops trailing zeros */
+        snprintf(buf, 32, "%.*g", digits, v);
+        if (strtod(buf, NULL) == v)
+            break;
+    }
+    return buf;
+}
+
+void vp_json_number(FILE *out, double v)
+{
+    char buf[32];
+
+    fputs(isfinite(v) ? vp_format_number(buf, v) : "null", out);
 }

@@ -1,5 +1,5 @@
-/* Text of others (file names, metadata) shown to people and scripts. It may hold any bytes; none of them may drive a
- * terminal. */
+/* Text and numbers as people and scripts read them. Text of others (file names, metadata) may hold any bytes; none of
+ * them may drive a terminal. */
 #ifndef VP_PLAIN_H
 #define VP_PLAIN_H
 
@@ -9,5 +9,11 @@
 void vp_put_plain(FILE *out, const char *text);
 /* A JSON string: controls escaped; what is not UTF-8 becomes U+FFFD. NULL is "". */
 void vp_json_string(FILE *out, const char *text);
+
+/* A short decimal (15 to 17 digits) that reads back as the same double, "nan", "inf" or "-inf"; buf of at
+ * least 32 bytes; returns buf. */
+const char *vp_format_number(char *buf, double v);
+/* JSON: a number, null if it is not finite. */
+void vp_json_number(FILE *out, double v);
 
 #endif

@@ -38,13 +38,9 @@ struct vp_progress *vp_progress_new(const char *program, bool enabled, bool wait
     struct vp_progress *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
+    *p = (struct vp_progress){.enabled = enabled, .wait = wait, .program = program, .total = -1, .terminal = -1,
+                              .phase = vp_now()};
     pthread_mutex_init(&p->lock, NULL);
-    p->enabled = enabled;
-    p->wait = wait;
-    p->program = program;
-    p->total = -1;
-    p->terminal = -1;
-    p->phase = vp_now();
     atomic_store(&p->due, p->phase + (wait ? FIRST_S : 0));
     return p;
 }
@@ -60,27 +56,12 @@ void vp_progress_free(struct vp_progress *p)
     free(p);
 }
 
-static void put(const char *text, int n)
-{
-    /* a line lost to an error or a signal is no harm */
-    if (write(STDERR_FILENO, text, (size_t)n) < 0)
-        return;
-}
-
 /* Replace the line by n characters of text; locked. */
 static void draw(struct vp_progress *p, const char *text, int n)
 {
-    char line[512];
-    int m = 0;
-    line[m++] = '\r';
-    memcpy(line + m, text, (size_t)n);
-    m += n;
     const int blanks = p->drawn > n ? p->drawn - n : 0;
-    memset(line + m, ' ', (size_t)blanks);
-    m += blanks;
-    if (n == 0)
-        line[m++] = '\r';
-    put(line, m);
+    /* a line lost to an error or a signal is no harm */
+    (void)!dprintf(STDERR_FILENO, "\r%.*s%*s%s", n, text, blanks, "", n ? "" : "\r");
     p->drawn = n;
 }
 
@@ -141,17 +122,15 @@ static bool have_line(struct vp_progress *p)
 static void show(struct vp_progress *p, double now)
 {
     char text[240];
-    if (!have_line(p)) {
-        atomic_store(&p->due, now + EVERY_S);
+    atomic_store(&p->due, now + EVERY_S);
+    if (!have_line(p))
         return;
-    }
     int len = line_text(p, text, sizeof text, now);
     struct winsize size;
     const int columns = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
     if (len > columns - 1)
         len = columns - 1;
     draw(p, text, len);
-    atomic_store(&p->due, now + EVERY_S);
 }
 
 void vp_progress_start(struct vp_progress *p, const char *what, const char *unit, int64_t total)

@@ -28,11 +28,6 @@ int vp_ring_fill(struct vp_ring *r)
     return slot;
 }
 
-int vp_ring_take(struct vp_ring *r)
-{
-    return vp_ring_look(r, 0);
-}
-
 int vp_ring_look(struct vp_ring *r, int ahead)
 {
     pthread_mutex_lock(&r->lock);

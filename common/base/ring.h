@@ -22,9 +22,8 @@ void vp_ring_filled(struct vp_ring *r);
 /* Producer: nothing more will come. */
 void vp_ring_end(struct vp_ring *r);
 
-/* Consumer: the next filled slot (waits), or -1 at the end. */
-int vp_ring_take(struct vp_ring *r);
-/* The same, `ahead` slots further: those before it are taken, but not yet given back. */
+/* Consumer: the next filled slot (waits), or, `ahead`, one further: the slots before it are taken, but not yet given
+ * back. -1 at the end. */
 int vp_ring_look(struct vp_ring *r, int ahead);
 void vp_ring_taken(struct vp_ring *r);
 /* Consumer: want no more; a waiting producer returns -1. */

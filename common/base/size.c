@@ -82,19 +82,16 @@ bool vp_parse_bytes(const char *text, uint64_t *out)
     return true;
 }
 
-const char *vp_format_bytes(char *buf, size_t n, uint64_t bytes)
+struct vp_bytes_text vp_bytes_text(uint64_t bytes)
 {
-    static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (bytes < 1024) {
-        snprintf(buf, n, "%d B", (int)bytes);
-        return buf;
-    }
-    double v = (double)bytes / 1024;
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    struct vp_bytes_text out;
+    double v = (double)bytes;
     int u = 0;
-    for (; v >= 1023.95 && u < 5; u++)
+    for (; v >= (u ? 1023.95 : 1024) && u < 6; u++)
         v /= 1024;
-    snprintf(buf, n, "%.1f %s", v, unit[u]);
-    return buf;
+    snprintf(out.text, sizeof out.text, "%.*f %s", u > 0, v, unit[u]);
+    return out;
 }
 
 /* Zero fresh or recycled memory without writing to it: dropped pages of an anonymous mapping come
@@ -120,9 +117,8 @@ static void *allocate(size_t count, size_t size, bool zero, const char *what, st
     const bool large = bytes >= 2 * HUGE_PAGE;
     void *p = NULL;
     if (posix_memalign(&p, large ? HUGE_PAGE : ALIGN, bytes ? bytes : 1)) {
-        char text[32];
         vp_fail(err, VP_ERESOURCE, "%s: cannot allocate %zu bytes (%s)", what, bytes,
-                vp_format_bytes(text, sizeof text, bytes));
+                vp_bytes_text(bytes).text);
         return NULL;
     }
     if (large && zero)
@@ -158,39 +154,37 @@ uint64_t vp_memory_most(void)
 
 int vp_memory_claim(uint64_t bytes, const char *what, const char *name, struct vp_err *err)
 {
-    char need[32], have[32];
     const uint64_t most = memory_most;
     enum { NOTHING = 1 << 20 }; /* every run takes that */
     if (bytes <= NOTHING || bytes <= most / 2)
         return 0;
     vp_fail(err, VP_ERESOURCE, "%s: %s may take %s: expected at most half of the %s of memory", name, what,
-            vp_format_bytes(need, sizeof need, bytes), vp_format_bytes(have, sizeof have, most));
+            vp_bytes_text(bytes).text, vp_bytes_text(most).text);
     return vp_hint(err, "allow more --memory");
 }
 
-/* The value after `key` at the start of a line of a /proc or /sys file ("" = the first line). */
-static bool file_number(const char *path, const char *key, uint64_t *out)
+/* The n numbers after `key` at the start of a line of a file in dir, of /proc or /sys ("" = the first line). */
+static bool file_numbers(const char *dir, const char *name, const char *key, uint64_t *out, int n)
 {
+    char path[PATH_MAX + 128], line[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *f = fopen(path, "re");
     if (!f)
         return false;
-    char line[256];
-    const size_t n = strlen(key);
     bool found = false;
-    while (!found && fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, n))
-            continue;
-        char *s = line + n, *end;
-        while (*s == ' ' || *s == '\t')
-            s++;
-        errno = 0;
-        const unsigned long long v = strtoull(s, &end, 10);
-        if (!isdigit((unsigned char)*s) || errno) /* "max", "-1": no limit */
-            break;
-        *out = v;
-        found = true;
-    }
+    while (!found && fgets(line, sizeof line, f))
+        found = !strncmp(line, key, strlen(key));
     fclose(f);
+    char *s = line + strlen(key);
+    for (int i = 0; found && i < n; i++) {
+        s += strspn(s, " \t");
+        errno = 0;
+        found = isdigit((unsigned char)*s); /* "max", "-1": no limit */
+        const unsigned long long v = strtoull(s, &s, 10);
+        found = found && !errno;
+        if (found)
+            out[i] = v;
+    }
     return found;
 }
 
@@ -233,16 +227,11 @@ static void each_cgroup(const char *controller, void (*visit)(const char *dir, b
 static void memory_limit(const char *dir, bool v2, void *ctx)
 {
     uint64_t *available = ctx, limit, used, cache = 0;
-    char path[PATH_MAX + 128];
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-    if (!file_number(path, "", &limit))
-        return;
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "memory.current" : "memory.usage_in_bytes");
-    if (!file_number(path, "", &used))
+    if (!file_numbers(dir, v2 ? "memory.max" : "memory.limit_in_bytes", "", &limit, 1)
+        || !file_numbers(dir, v2 ? "memory.current" : "memory.usage_in_bytes", "", &used, 1))
         return;
     /* page cache counts as used, but yields */
-    snprintf(path, sizeof path, "%s/memory.stat", dir);
-    file_number(path, v2 ? "inactive_file " : "total_inactive_file ", &cache);
+    file_numbers(dir, "memory.stat", v2 ? "inactive_file " : "total_inactive_file ", &cache, 1);
     used -= cache < used ? cache : used;
     const uint64_t left = limit > used ? limit - used : 0;
     if (left < *available)
@@ -252,7 +241,7 @@ static void memory_limit(const char *dir, bool v2, void *ctx)
 uint64_t vp_memory_available(void)
 {
     uint64_t available;
-    if (file_number("/proc/meminfo", "MemAvailable:", &available))
+    if (file_numbers("/proc", "meminfo", "MemAvailable:", &available, 1))
         available *= 1024;
     else
         available = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -272,32 +261,13 @@ uint64_t vp_memory_peak(void)
 static void cpu_limit(const char *dir, bool v2, void *ctx)
 {
     int *cores = ctx;
-    char path[PATH_MAX + 128];
-    uint64_t quota = 0, period = 0;
-    if (v2) {
-        snprintf(path, sizeof path, "%s/cpu.max", dir); /* "200000 100000" or "max 100000" */
-        FILE *f = fopen(path, "re");
-        if (!f)
-            return;
-        unsigned long long q, p;
-        if (fscanf(f, "%llu %llu", &q, &p) == 2) {
-            quota = q;
-            period = p;
-        }
-        fclose(f);
-    } else {
-        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", dir);
-        if (!file_number(path, "", &quota))
-            return;
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
-        if (!file_number(path, "", &period))
-            return;
-    }
-    if (!quota || !period)
+    uint64_t of[2]; /* quota and period: "200000 100000", or "max 100000" */
+    if (v2 ? !file_numbers(dir, "cpu.max", "", of, 2)
+           : !file_numbers(dir, "cpu.cfs_quota_us", "", &of[0], 1)
+                 || !file_numbers(dir, "cpu.cfs_period_us", "", &of[1], 1))
         return;
-    const uint64_t n = (quota + period - 1) / period;
-    if (n < (uint64_t)*cores)
-        *cores = (int)n;
+    if (of[0] && of[1] && of[0] <= (uint64_t)*cores * of[1])
+        *cores = (int)((of[0] + of[1] - 1) / of[1]);
 }
 
 int vp_cores(void)

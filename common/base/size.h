@@ -31,8 +31,9 @@ bool vp_add_size(size_t *out, size_t a, size_t b);
 /* "64", "1.5GiB", "800M": K M G T are powers of 1000, KiB MiB GiB TiB of 1024, B or nothing is bytes. */
 bool vp_parse_bytes(const char *text, uint64_t *out);
 
-/* "6.2 GiB" into buf (at least 16 bytes); returns buf. */
-const char *vp_format_bytes(char *buf, size_t n, uint64_t bytes);
+/* "6.2 GiB", for the arguments of a call: vp_bytes_text(n).text is there until the call is done. */
+struct vp_bytes_text { char text[16]; };
+struct vp_bytes_text vp_bytes_text(uint64_t bytes);
 
 /* Zeroed memory aligned to 64 bytes (2 MiB and advised to huge pages when large); free() it.
  * NULL and an error (VP_ERESOURCE, naming `what` and the bytes) if count * size overflows or

@@ -113,39 +113,38 @@ static void put_number(FILE *out, double v)
         fputs("null", out);
 }
 
+static void put_entry(FILE *out, const char *comma, const struct entry *e)
+{
+    fputs(comma, out);
+    vp_json_string(out, e->name);
+    fputs(": ", out);
+    if (e->kind == COUNT)
+        fprintf(out, "%" PRIu64, e->count);
+    else if (e->kind == TEXT)
+        vp_json_string(out, e->text);
+    else
+        put_number(out, e->number);
+}
+
 int vp_stats_write(const struct vp_stats *s, const char *program, FILE *out)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    const char *comma = "";
     pthread_mutex_lock(lock);
     fputs("{\"program\": ", out);
     vp_json_string(out, program);
     fputs(", \"seconds\": ", out);
     put_number(out, vp_now() - s->start);
     fputs(", \"stages\": {", out);
-    const char *comma = "";
     for (int i = 0; i < s->n; i++)
         if (s->entry[i].kind == STAGE) {
-            fputs(comma, out);
-            vp_json_string(out, s->entry[i].name);
-            fputs(": ", out);
-            put_number(out, s->entry[i].number);
+            put_entry(out, comma, &s->entry[i]);
             comma = ", ";
         }
     fprintf(out, "}, \"peak_memory\": %" PRIu64, vp_memory_peak());
-    for (int i = 0; i < s->n; i++) {
-        const struct entry *e = &s->entry[i];
-        if (e->kind == STAGE)
-            continue;
-        fputs(", ", out);
-        vp_json_string(out, e->name);
-        fputs(": ", out);
-        if (e->kind == COUNT)
-            fprintf(out, "%" PRIu64, e->count);
-        else if (e->kind == NUMBER)
-            put_number(out, e->number);
-        else
-            vp_json_string(out, e->text);
-    }
+    for (int i = 0; i < s->n; i++)
+        if (s->entry[i].kind != STAGE)
+            put_entry(out, ", ", &s->entry[i]);
     fputs("}\n", out);
     pthread_mutex_unlock(lock);
     return fflush(out) || ferror(out) ? -1 : 0;

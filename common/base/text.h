@@ -1,12 +1,24 @@
-/* A text that is printed into memory. open_memstream(3) forgets what did not fit: it reports no error. */
+/* A text that is printed into memory (open_memstream(3) forgets what did not fit: it reports no error), and one that is
+ * read by lines. */
 #ifndef VP_TEXT_H
 #define VP_TEXT_H
 
+#include <stdint.h>
 #include <stdio.h>
+
+struct vp_err;
 
 /* NULL without memory. */
 FILE *vp_text_open(void);
 /* What was printed, malloc'd; its length goes to *n if that is not NULL. NULL if any of it was lost. */
 char *vp_text_close(FILE *f, size_t *n);
+
+/* What a file is called in messages; "-" is standard input. */
+const char *vp_text_name(const char *path);
+/* Call take() for each line of a file, without its end, until one returns anything but 0. What it returned, or -1.
+ * `name`: that of the file, for messages. */
+int vp_text_lines(const char *path,
+                  int (*take)(void *ctx, const char *name, int64_t number, char *line, struct vp_err *err), void *ctx,
+                  struct vp_err *err);
 
 #endif

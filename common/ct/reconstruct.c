@@ -91,7 +91,6 @@ static double lap(const struct stages *w, const char *stage, double since)
 /* A buffer that the devices copy fast from and to, unless it is there. */
 static int take(const struct stages *w, float **p, uint64_t count, const char *what, struct vp_err *err)
 {
-    char text[16];
     if (*p)
         return 0;
     if (on_host(w))
@@ -100,7 +99,7 @@ static int take(const struct stages *w, float **p, uint64_t count, const char *w
     *p = w->r->kind->host_alloc(count * sizeof(float));
     lap(w, "buffers", t);
     return *p ? 0 : vp_fail(err, VP_ERESOURCE, "no page-locked memory for %s: expected %s", what,
-                            vp_format_bytes(text, sizeof text, count * sizeof(float)));
+                            vp_bytes_text(count * sizeof(float)).text);
 }
 
 static int take_slices(const struct stages *w, float **slot, struct vp_err *err)
@@ -369,7 +368,7 @@ static int write_slices(void *arg, struct vp_err *err)
     struct stages *w = arg;
     int slot;
 
-    while ((slot = vp_ring_take(&w->slices)) >= 0) {
+    while ((slot = vp_ring_look(&w->slices, 0)) >= 0) {
         const double t = vp_now();
         if (!w->failed && write_slot(w, &w->filled[slot], err))
             w->failed = true;
@@ -663,7 +662,7 @@ int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *wr
 int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t v0, int64_t v1, float *to,
                         int64_t *bad, struct vp_err *err)
 {
-    const int64_t got = vp_views_read_many(r->source, first, n, v0, v1, to, bad, r->threads, err);
+    const int64_t got = vp_views_read(r->source, first, n, v0, v1, to, bad, r->threads, err);
     if (got == n)
         return 0;
     return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(r->source),

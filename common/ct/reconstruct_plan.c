@@ -281,12 +281,11 @@ static int check(struct vp_reconstruct_plan *p, struct vp_err *err)
 /* The numbers of the last count against their limits. */
 static int too_large(const struct vp_reconstruct_plan *p, const char *what, struct vp_err *err)
 {
-    char need[16], have[16];
     const bool host = p->bytes > p->of->memory;
-    vp_format_bytes(need, sizeof need, host ? p->bytes : p->device_bytes);
-    vp_format_bytes(have, sizeof have, host ? p->of->memory : p->device_room);
-    return vp_fail(err, VP_ERESOURCE, "%s needs %s, %s %s", what, need,
-                   host ? "the memory limit is" : "the device has", have);
+    return vp_fail(err, VP_ERESOURCE, "%s needs %s, %s %s", what,
+                   vp_bytes_text(host ? p->bytes : p->device_bytes).text,
+                   host ? "the memory limit is" : "the device has",
+                   vp_bytes_text(host ? p->of->memory : p->device_room).text);
 }
 
 /* ---- one pass ---- */

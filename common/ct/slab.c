@@ -326,10 +326,9 @@ static int fill(struct vp_slab *s, struct vp_err *err)
 /* An error for want of memory: what was wanted. */
 static int too_little(const struct vp_slab *s, struct vp_err *err)
 {
-    char need[16], have[16];
     *err = (struct vp_err)VP_ERR_INIT;
     return vp_fail(err, VP_ERESOURCE, "device %d: the slab needs %s, the device had %s", s->job.device,
-                   vp_format_bytes(need, sizeof need, s->l.out.device), vp_format_bytes(have, sizeof have, s->l.out.room));
+                   vp_bytes_text(s->l.out.device).text, vp_bytes_text(s->l.out.room).text);
 }
 
 static int open_on_device(struct vp_slab *s, struct vp_err *err)

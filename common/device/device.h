@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What computes: memory, queues, copies, events and kernels by name. The CPU fills this table (cpu.c), GPUs through the
- * plugin voxpipe-cuda.so, which the programs open at run time (find.c), and so do the pretended devices of the tests.
- * Nothing here names CUDA.
+/* What computes: memory, queues, copies, events and kernels by name. GPUs fill this table through the plugin
+ * voxpipe-cuda.so, which the programs open at run time (find.c), and so do the pretended devices of the tests. Nothing
+ * here names CUDA.
  *
  * A queue does what it is given in order, beside the host; an event marks a place in it. Every verb can fail, and a
  * failure may be of work that was queued before. From any thread. */
@@ -33,7 +33,7 @@ enum vp_way { VP_UP, VP_DOWN, VP_WITHIN }; /* host to device, back, within a dev
 struct vp_kind {
     uint64_t build; /* first: a hash of all headers that the programs share with a plugin (VP_BUILD) */
     const char *name;
-    bool on_host;   /* it works in the host's memory: nothing need be copied */
+    bool on_host;   /* it works in the host's memory, without any of the verbs below but host_free */
     int (*count)(void); /* devices that can be used; 0 if there are none or no driver */
     int (*info)(int device, struct vp_device_info *info, struct vp_err *err);
 
@@ -66,6 +66,11 @@ struct vp_kind {
 };
 
 extern const struct vp_kind vp_cpu;
+
+/* Open the plugin `name` and let it be found by other libraries (`global`), or not: in $VOXPIPE_PLUGINS, or else in
+ * ../lib/voxpipe beside the programs and beside them, so that a tree that was moved still finds its own. NULL with the
+ * reason in `why` if it is not there or not to be trusted (then *refused, which may be NULL, is set). It stays open. */
+void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, size_t size);
 
 /* What a plugin exports, by this name: `const struct vp_kind *vp_plugin(void)`. */
 #define VP_PLUGIN_SYMBOL "vp_plugin"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices by name, from the plugin. */
+/* The way to a plugin, and devices by name, from one. */
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
 #include "device/device.h"
-#include "device/plugin.h"
 #include "build.h"
 
 #include <dlfcn.h>
@@ -13,6 +12,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+const struct vp_kind vp_cpu = {.build = VP_BUILD, .name = "cpu", .on_host = true, .host_free = free};
+
+void *vp_plugin_open(const char *name, bool global, bool *refused, char *why, size_t size)
+{
+    static const char *const beside[] = {"/../lib/voxpipe", ""};
+    char path[PATH_MAX + 64], program[PATH_MAX] = "", reason[PATH_MAX + 128];
+    const char *given = vp_plugins();
+    const ssize_t n = given ? 0 : readlink("/proc/self/exe", program, sizeof program - 1);
+    char *const slash = strrchr(program, '/');
+
+    if (slash)
+        *slash = 0;
+    for (int i = 0; i < (given ? 1 : n > 0 ? 2 : 0); i++) {
+        snprintf(path, sizeof path, "%s%s/%s", given ? given : program, given ? "" : beside[i], name);
+        if (access(path, R_OK))
+            continue;
+        if (!vp_trusted(path, given, reason, sizeof reason)) {
+            snprintf(why, size, "%s is not loaded: %s", name, reason);
+            if (refused)
+                *refused = true;
+            return NULL;
+        }
+        void *lib = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+        if (!lib)
+            snprintf(why, size, "%s", dlerror());
+        return lib;
+    }
+    snprintf(why, size, "no %s %s%s", name, given ? "in " : "beside the programs", given ? given : "");
+    return NULL;
+}
 
 static pthread_mutex_t plugin_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -94,13 +125,12 @@ static int next_number(const char **at)
     return n >= 0 && n < INT_MAX ? (int)n : INT_MAX;
 }
 
-/* What follows "cuda:", each device once; the number of them, -1 without memory. */
+/* What follows "cuda:", each device once; the number of them, 0 without memory. */
 static int listed(const char *list, int **devices)
 {
     int n = 0;
-    if (!(*devices = malloc((strlen(list) + 1) * sizeof **devices)))
-        return -1;
-    while (*list) {
+    *devices = malloc((strlen(list) + 1) * sizeof **devices);
+    while (*devices && *list) {
         const int device = next_number(&list);
         bool known = false;
         for (int i = 0; i < n; i++)
@@ -141,40 +171,32 @@ static int number_now(int number)
 int vp_devices_find(const struct vp_kind **kind, int **devices, int *n, const char *name, struct vp_err *err)
 {
     char why[sizeof refused] = "";
-    const bool automatic = !strcmp(name, "auto"), cpu = !strcmp(name, "cpu");
+    const bool cpu = !strcmp(name, "cpu"), some = !strncmp(name, "cuda:", 5);
 
     pthread_mutex_lock(&plugin_lock);
-    const struct vp_kind *plugin = cpu ? NULL : open_plugin(why, sizeof why);
-    const int count = plugin ? plugin->count() : 0;
-    const int wrong = plugin ? limit(&plugin, err) : 0;
+    *kind = cpu ? NULL : open_plugin(why, sizeof why);
+    int count = *kind ? (*kind)->count() : 0;
+    const int wrong = *kind ? limit(kind, err) : 0;
     pthread_mutex_unlock(&plugin_lock);
     *devices = NULL;
     if (wrong)
         return -1;
-    if (cpu || (automatic && count == 0)) {
+    if (cpu || (!count && !strcmp(name, "auto"))) {
         *kind = &vp_cpu;
-        *n = 1;
-        *devices = calloc(1, sizeof **devices);
-        return *devices ? 0 : vp_fail(err, VP_ERESOURCE, "out of memory");
+        count = 1;
     }
-    *kind = plugin;
-    if (!plugin) {
+    if (!*kind) {
         vp_fail(err, VP_ERESOURCE, "device %s: %s", name, why);
         return vp_hint(err, "use --device cpu, or auto");
     }
-    const bool some = !strncmp(name, "cuda:", 5);
-    if (some) {
-        *n = listed(name + 5, devices);
-    } else if ((*devices = malloc((size_t)(count > 0 ? count : 1) * sizeof **devices))) {
-        *n = count;
-        for (int i = 0; i < count; i++)
-            (*devices)[i] = i;
-    }
+    *n = some ? listed(name + 5, devices) : count;
+    if (!some)
+        *devices = malloc((size_t)(count > 0 ? count : 1) * sizeof **devices);
     if (!*devices)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     bool there = *n > 0;
     for (int i = 0; i < *n; i++) {
-        (*devices)[i] = some ? number_now((*devices)[i]) : (*devices)[i];
+        (*devices)[i] = some ? number_now((*devices)[i]) : i;
         there &= (*devices)[i] < count;
     }
     if (there)
@@ -216,8 +238,7 @@ void vp_devices_start(const struct vp_kind *kind, const int *devices, int n)
     struct warm *w = calloc((size_t)(n > 0 ? n : 1), sizeof *w);
 
     for (int i = 0; w && i < n; i++) {
-        w[i].kind = kind;
-        w[i].device = devices[i];
+        w[i] = (struct warm){.kind = kind, .device = devices[i]};
         w[i].started = !pthread_create(&w[i].thread, NULL, warm_device, &w[i]);
     }
     for (int i = 0; w && i < n; i++)

@@ -7,33 +7,40 @@
 
 enum vp_geom_key {
     VP_GK_BEAM, VP_GK_SOD, VP_GK_SDD, VP_GK_DETECTOR, VP_GK_PITCH, VP_GK_OFFSET_U, VP_GK_OFFSET_V, VP_GK_TILT,
-    VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_DIRECTION, VP_GK_MATRIX, VP_GK_COUNT
+    VP_GK_DIRECTION, VP_GK_ANGLES, VP_GK_VIEWS, VP_GK_ARC, VP_GK_START, VP_GK_MATRIX, VP_GK_COUNT
 };
 
 /* Length of the angle and matrix lists is limited so that a typo does not ask for terabytes. */
 #define VP_GEOM_MAX_VIEWS 10000000
 /* Lengths in mm and pixels. */
 #define VP_GEOM_LARGEST 1e15
+/* What stands for a list of angles. */
+#define VP_GEOM_COUNTED (1u << VP_GK_VIEWS | 1u << VP_GK_ARC | 1u << VP_GK_START)
 /* In a radian. */
 #define VP_DEGREES (180 / 3.14159265358979323846)
 
 struct vp_draft {
     unsigned given;        /* bits 1 << key: set by any source so far */
     unsigned seen;         /* set by the present source (a file, or the options) */
-    enum vp_beam beam;
-    double sod, sdd, du, dv, tilt, arc, start;
-    double offset[2];      /* u, v */
-    bool offset_mm[2];     /* in mm, to be divided by the pitch */
+    unsigned mm;           /* offsets that are in mm, to be divided by the pitch */
     bool matrix_mm;        /* matrices map to mm on the detector from its centre (RTK), not to pixels */
-    bool clockwise;
-    int64_t nu, nv, views;
-    double *angle;
-    int64_t n_angle, cap_angle;
-    double *matrix;
-    int64_t n_matrix, cap_matrix; /* numbers, 12 a view */
-    int64_t commas, words;        /* of the angles: blank-separated words, and those like 12,5 */
-    char comma[24];               /* the first of them */
+    struct vp_geom g;      /* what it becomes, but for the lists, which are here, */
+    double views, arc, start;                                   /* and what stands for one */
+    struct vp_geom_list { double *v; int64_t n, room; } angle, matrix; /* numbers: of matrices 12 a view */
+    int64_t commas, words; /* of the angles: blank-separated words, and those like 12,5 */
+    char comma[24];        /* the first of them */
 };
+
+/* The keys, in the order in which they are written. */
+struct vp_geom_field {
+    const char *name, *note;  /* note: for people, beside the value in a file */
+    const char *words[2];     /* one of them is the value; else */
+    size_t offset;            /* in a draft: of one double or two */
+    int most;
+    const char *units;        /* the first letters of units that may follow a number, mm and px */
+    const char *expected;     /* "a distance in mm" */
+};
+extern const struct vp_geom_field vp_geom_fields[VP_GK_COUNT];
 
 /* The key of that name, or an error with a suggestion. */
 int vp_geom_key_find(const char *name, enum vp_geom_key *key, const char *where, struct vp_err *err);
@@ -43,27 +50,27 @@ void vp_draft_free(struct vp_draft *d);
 /* One `key = value`; `where` begins the messages ("scan.geom: line 7"). */
 int vp_draft_set(struct vp_draft *d, enum vp_geom_key key, const char *value, const char *where,
                  struct vp_err *err);
-int vp_draft_add_matrix(struct vp_draft *d, double number, const char *where, struct vp_err *err);
+/* One number more of the angles or matrices. */
+int vp_draft_append(struct vp_draft *d, enum vp_geom_key key, double number, const char *where, struct vp_err *err);
 void vp_draft_mark(struct vp_draft *d, enum vp_geom_key key);
 
-/* Text of any known kind, told apart by content. */
-int vp_draft_text(struct vp_draft *d, const char *text, size_t len, const char *name, struct vp_err *err);
+/* Text of any known kind, told apart by content; text[len] is 0. It is taken apart. */
+int vp_draft_text(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
 /* A list of angles, one a line, in place of those before. */
-int vp_draft_angles(struct vp_draft *d, const char *text, size_t len, const char *name, struct vp_err *err);
+int vp_draft_angles(struct vp_draft *d, char *text, size_t len, const char *name, struct vp_err *err);
 /* The foreign kinds: false if it is not one, else *status is the result. */
 bool vp_draft_import(struct vp_draft *d, const char *text, const char *name, int *status, struct vp_err *err);
 
 /* What is put together becomes a geometry (validated); the draft's lists move into it. */
 int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err);
 
-/* Shortest decimal that reads back as the same double; buf of 32 bytes, returned. */
-const char *vp_geom_number(char *buf, double x);
+/* Shortest decimal that reads back as the same double, for the arguments of a call: vp_geom_number(x).text. */
+struct vp_geom_number { char text[32]; };
+struct vp_geom_number vp_geom_number(double x);
 /* The number at *s (blanks before it skipped), which must be finite and end at a blank, a comma or one of
  * `stops`. */
 bool vp_geom_scan(const char **s, double *out, const char *stops);
 
-/* For qsort of doubles. */
-int vp_by_value(const void *a, const void *b);
 /* Sine and cosine of an angle in degrees, exact at multiples of 90. */
 void vp_sincosd(double degrees, double *s, double *c);
 
@@ -72,8 +79,6 @@ void vp_view_from_geom(const struct vp_geom *g, int64_t k, struct vp_view *view)
 
 /* Matrix `m` of a view as everything downstream sees it. NULL, or what is wrong with it. */
 const char *vp_view_from_matrix(struct vp_view *view, const double m[12]);
-/* Weights of the views and what kind of scan they make. */
-int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err);
 
 /* What the field of view is: its radius in mm, the pixel at the axis in mm, and half the height seen at the
  * axis. */

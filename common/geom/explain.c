@@ -6,63 +6,20 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* What both the words and the warnings look at. */
 struct facts {
     struct vp_fov fov;
-    double fan, cone, magnification, sod, larger;
-    double step;         /* degrees, of neighbours on the circle: the median, */
-    double widest;       /* and the largest but for a gap that is left open */
-    int64_t distinct;    /* directions on the full circle */
-    bool lost;           /* no memory to look at the angles */
+    double fan, cone, magnification, sod;
+    double arc, step;    /* degrees, of the scan */
     double sense;        /* sum of the steps in time, degrees: > 0 counter-clockwise */
-    double advised;      /* views that sample the rim of the field of view as finely as the detector does */
+    double advised;      /* directions that sample the rim of the field of view as finely as the detector does */
 };
-
-static void look_at_angles(struct facts *f, const struct vp_geom *g, const struct vp_view *views,
-                           const struct vp_scan *scan)
-{
-    const int64_t n = g->views;
-    const double same = 1e-4 * 360 / (double)n;
-    double *a = malloc((size_t)n * sizeof *a);
-    f->distinct = n;
-    f->step = 0;
-    for (int64_t k = 1; k < n; k++)
-        f->sense += remainder((views[k].angle - views[k - 1].angle) * VP_DEGREES, 360);
-    f->lost = !a;
-    if (!a)
-        return;
-    for (int64_t k = 0; k < n; k++) {
-        a[k] = fmod(views[k].angle * VP_DEGREES, 360);
-        a[k] -= a[k] > 360 - same ? 360 : 0;
-    }
-    qsort(a, (size_t)n, sizeof *a, vp_by_value);
-    int64_t steps = 0;
-    double last = a[0];
-    const double first = a[0];
-    for (int64_t k = 1; k < n; k++) {
-        const double step = a[k] - last;
-        if (step > same) {
-            last = a[k];
-            a[steps++] = step;
-        }
-    }
-    f->distinct = steps + 1;
-    if (steps) {
-        qsort(a, (size_t)steps, sizeof *a, vp_by_value);
-        f->step = a[(steps - 1) / 2];
-        const double around = first + 360 - last, most = a[steps - 1];
-        const double second = steps > 1 ? fmax(a[steps - 2], fmin(around, most)) : fmin(around, most);
-        f->widest = scan->kind == VP_SCAN_SHORT ? second : fmax(around, most);
-    }
-    free(a);
-}
 
 static struct facts gather(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
 {
-    struct facts f = {.fov = vp_geom_fov(g, views, scan)};
+    struct facts f = {.fov = vp_geom_fov(g, views, scan), .arc = scan->arc * VP_DEGREES,
+                      .step = scan->step * VP_DEGREES};
     const struct vp_view *v = &views[0];
     if (g->beam == VP_CONE) {
         f.fan = (vp_view_fan(v, (double)g->nu - 0.5) - vp_view_fan(v, -0.5)) * (v->fu < 0 ? -1 : 1) * VP_DEGREES;
@@ -72,12 +29,10 @@ static struct facts gather(const struct vp_geom *g, const struct vp_view *views,
             f.sod += views[k].sod / (double)g->views;
         f.magnification = g->sdd > 0 ? g->sdd / f.sod : 0;
     }
-    for (int64_t k = 0; k < g->views; k++) {
-        const double center = views[k].P[3] / views[k].P[11];
-        f.larger = fmax(f.larger, fmax(center + 0.5, (double)g->nu - 0.5 - center));
-    }
-    look_at_angles(&f, g, views, scan);
-    f.advised = 1.5707963267948966 * (double)g->nu * (scan->offset ? 2 * f.larger / (double)g->nu : 1);
+    for (int64_t k = 1; k < g->views; k++)
+        f.sense += remainder((views[k].angle - views[k - 1].angle) * VP_DEGREES, 360);
+    f.advised = 1.5707963267948966 * (scan->offset ? 2 * scan->larger : (double)g->nu) /
+                (scan->kind == VP_SCAN_FULL ? 1 : 2);
     return f;
 }
 
@@ -118,8 +73,7 @@ static void explain_detector(FILE *f, const struct vp_geom *g, const struct vp_v
              g->tilt > 0 ? "larger" : "smaller");
 }
 
-/* False without memory. */
-static bool explain_volume(FILE *f, const struct vp_geom *g, const struct vp_view *views,
+static void explain_volume(FILE *f, const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
                            const struct facts *facts)
 {
     struct vp_grid grid;
@@ -127,12 +81,11 @@ static bool explain_volume(FILE *f, const struct vp_geom *g, const struct vp_vie
     struct vp_err err = VP_ERR_INIT;
     line(f, "field of view", "%.6g mm across, %.6g mm high at the axis", 2 * facts->fov.radius,
          2 * facts->fov.half_height);
-    if (vp_grid_make(&grid, &z0, &z1, &(struct vp_grid_params){0}, g, views, &err))
+    if (vp_grid_make(&grid, &z0, &z1, &(struct vp_grid_params){0}, g, views, scan, &err))
         line(f, "volume", "%s", err.msg);
     else
         line(f, "volume", "%lld x %lld x %lld voxels of %.6g mm (a pixel at the axis)", (long long)grid.n[0],
              (long long)grid.n[1], (long long)grid.n[2], grid.voxel[0]);
-    return err.code != VP_ERESOURCE;
 }
 
 /* The angles in the order of the views, matrices' without jumps at 0. */
@@ -166,7 +119,6 @@ static void explain_views(FILE *f, const struct vp_geom *g, const struct facts *
 static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan *scan,
                          const struct facts *facts)
 {
-    const double arc = scan->arc * VP_DEGREES;
     const bool clockwise = facts->sense < 0 || (facts->sense == 0 && g->clockwise);
     explain_views(f, g, facts);
     line(f, "direction", "seen from +z the source turns %s around the object",
@@ -176,10 +128,10 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
         line(f, "scan", "full, 360 degrees%s", scan->offset ? ", offset detector" : "");
         break;
     case VP_SCAN_SHORT:
-        line(f, "scan", "short, %.6g degrees (180 + fan is %.6g)", arc, 180 + facts->fan);
+        line(f, "scan", "short, %.6g degrees (180 + fan is %.6g)", facts->arc, 180 + facts->fan);
         break;
     case VP_SCAN_PARALLEL:
-        line(f, "scan", "parallel beam, %.6g degrees of the half circle", arc);
+        line(f, "scan", "parallel beam, %.6g degrees of the half circle", facts->arc);
         break;
     }
     if (scan->offset)
@@ -209,46 +161,33 @@ char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, cons
     explain_detector(f, g, &views[0]);
     if (cone)
         line(f, "fan angle", "%.6g degrees; cone angle %.6g degrees", facts.fan, facts.cone);
-    const bool enough = explain_volume(f, g, views, &facts) && !facts.lost;
+    explain_volume(f, g, views, scan, &facts);
     explain_scan(f, g, scan, &facts);
     line(f, "sampling", "%lld directions; about %.0f sample the rim of the field as finely as the detector",
-         (long long)facts.distinct, ceil(facts.advised / (scan->kind == VP_SCAN_FULL ? 1 : 2)));
+         (long long)scan->directions, ceil(facts.advised));
     line(f, "matrices", "%s",
          scan->circular && scan->untilted ? "circular orbit, untilted detector: the fast back-projection"
          : scan->circular                 ? "circular orbit, tilted detector: the general back-projection"
                                           : "general 3x4 matrices: the general back-projection");
-    char *text = vp_text_close(f, NULL);
-    if (!enough) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return vp_text_close(f, NULL);
 }
 
 /* --- warnings ------------------------------------------------------------------------------------ */
 
-struct list { char **v; int n; bool failed; };
+struct listener { void (*say)(void *ctx, const char *text); void *ctx; };
 
-static void warn(struct list *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void warn(struct list *l, const char *fmt, ...)
+static void warn(const struct listener *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void warn(const struct listener *l, const char *fmt, ...)
 {
-    char **v = realloc(l->v, (size_t)(l->n + 2) * sizeof *v);
-    if (!v) {
-        l->failed = true;
-        return;
-    }
-    l->v = v;
+    char text[512];
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&l->v[l->n], fmt, ap) < 0)
-        l->failed = true;
-    else
-        l->n++;
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    l->v[l->n] = NULL;
+    l->say(l->ctx, text);
 }
 
-static void warn_of_sizes(struct list *l, const struct vp_geom *g, const struct vp_view *views,
+static void warn_of_sizes(const struct listener *l, const struct vp_geom *g, const struct vp_view *views,
                           const struct vp_scan *scan, const struct facts *f)
 {
     if (f->magnification > 200)
@@ -275,64 +214,54 @@ static void warn_of_sizes(struct list *l, const struct vp_geom *g, const struct 
              turned * VP_DEGREES);
 }
 
-static void warn_of_angles(struct list *l, const struct vp_geom *g, const struct vp_scan *scan,
+static void warn_of_angles(const struct listener *l, const struct vp_geom *g, const struct vp_scan *scan,
                            const struct facts *f)
 {
-    const int64_t repeats = g->views - f->distinct;
-    const double arc = scan->arc * VP_DEGREES;
+    const int64_t repeats = g->views - scan->directions;
     if (g->views == 1) {
         warn(l, "a single view: nothing can be reconstructed from it");
         return;
     }
-    if (f->distinct == 1) {
+    if (scan->directions == 1) {
         warn(l, "all %lld views have the same angle", (long long)g->views);
         return;
     }
     /* A turn that ends where it began is common, and so are several whole turns. */
-    if (repeats > 1 && g->views % f->distinct > 1)
+    if (repeats > 1 && g->views % scan->directions > 1)
         warn(l, "%lld views repeat the angle of another one; they share its weight", (long long)repeats);
     if (scan->kind == VP_SCAN_SHORT) {
-        if (arc + f->step < 180 + f->fan - 1e-6)
+        if (f->arc + f->step < 180 + f->fan - 1e-6)
             warn(l,
                  "a short scan of %.5g degrees: less than 180 + fan angle, %.5g: part of the field is not "
                  "fully measured",
-                 arc, 180 + f->fan);
-        if (scan->overlap < 0.9 * f->larger)
+                 f->arc, 180 + f->fan);
+        if (scan->overlap < 0.9 * scan->larger)
             warn(l,
                  "the detector is off centre in a short scan: rays of its smaller side are never measured");
-    } else if (scan->kind == VP_SCAN_PARALLEL && arc < 180 - 2 * f->step) {
-        warn(l, "a parallel scan of %.5g degrees: less than 180: directions are missing", arc);
+    } else if (scan->kind == VP_SCAN_PARALLEL && f->arc < 180 - 2 * f->step) {
+        warn(l, "a parallel scan of %.5g degrees: less than 180: directions are missing", f->arc);
     }
     if (scan->kind == VP_SCAN_SHORT && scan->largest_gap * VP_DEGREES < 30)
         warn(l,
              "the views cover %.5g degrees, not a full turn: if it was one, the angles are wrong (their list, or the "
              "arc)",
-             arc + f->step);
+             f->arc + f->step);
     const bool half = scan->kind == VP_SCAN_PARALLEL;
-    const double widest = half ? scan->largest_gap * VP_DEGREES : f->widest;
-    if ((!half || scan->arc > 3.14) && widest > 2 * f->step && f->distinct > 3)
+    const double widest = (half ? scan->largest_gap : scan->widest) * VP_DEGREES;
+    if ((!half || scan->arc > 3.14) && widest > 2 * f->step && scan->directions > 3)
         warn(l, "uneven steps: the largest gap between views is %.4g degrees, the median %.4g", widest, f->step);
-    const double advised = f->advised / (scan->kind == VP_SCAN_FULL ? 1 : 2);
-    if ((double)f->distinct < advised / 4)
+    if ((double)scan->directions < f->advised / 4)
         warn(l, "%lld directions for %lld columns: expect streaks (about %.0f sample the field fully)",
-             (long long)f->distinct, (long long)g->nu, ceil(advised));
+             (long long)scan->directions, (long long)g->nu, ceil(f->advised));
 }
 
-char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan)
+void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                  void (*say)(void *ctx, const char *text), void *ctx)
 {
     const struct facts f = gather(g, views, scan);
-    struct list l = {.v = calloc(1, sizeof *l.v)};
-    if (!l.v)
-        return NULL;
+    const struct listener l = {say, ctx};
     if (g->doubt[0])
         warn(&l, "%s", g->doubt);
     warn_of_sizes(&l, g, views, scan, &f);
     warn_of_angles(&l, g, scan, &f);
-    if (l.failed || f.lost) {
-        for (int i = 0; i < l.n; i++)
-            free(l.v[i]);
-        free(l.v);
-        return NULL;
-    }
-    return l.v;
 }

@@ -5,6 +5,7 @@
 #include "geom/draft.h"
 #include "base/err.h"
 #include "base/places.h"
+#include "base/size.h"
 #include "stack/reader.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -24,57 +25,66 @@ static bool is_tiff(const char *b, size_t n)
                       !memcmp(b, "MM\0\x2b", 4));
 }
 
-/* Everything in a file ("-": standard input), malloc'd; a TIFF file stops after its first bytes. */
+/* Everything in a file ("-": standard input), malloc'd, with a 0 behind it; a TIFF file stops after its first bytes. */
 static char *slurp(const char *path, const char *name, size_t *len, struct vp_err *err)
 {
+    const bool standard_input = !strcmp(path, "-");
+    const int fd = standard_input ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
+    int rc = fd < 0 ? vp_fail_errno(err, "%s", name) : 0;
     char *text = NULL;
-    size_t n = 0, cap = 0;
-    const int fd = !strcmp(path, "-") ? STDIN_FILENO : vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) {
-        vp_fail_errno(err, "%s", name);
-        return NULL;
-    }
-    for (;;) {
-        if (n == cap) {
-            cap = cap ? 2 * cap : 1 << 16;
-            char *more = cap <= MOST_BYTES ? realloc(text, cap) : NULL;
+    size_t n = 0, room = 0;
+    for (ssize_t got = 1; !rc && got > 0 && !is_tiff(text, n);) {
+        if (n + 1 >= room) {
+            room = room ? 2 * room : 1 << 16;
+            char *more = room <= MOST_BYTES ? realloc(text, room) : NULL;
             if (!more) {
-                vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
-                goto fail;
+                rc = vp_fail(err, VP_ERUN, "%s: too large for a geometry file", name);
+                break;
             }
             text = more;
         }
-        const ssize_t got = read(fd, text + n, cap - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            vp_fail_errno(err, "%s", name);
-            goto fail;
-        }
-        n += (size_t)got;
-        if (got == 0 || is_tiff(text, n))
-            break;
+        while ((got = read(fd, text + n, room - n - 1)) < 0 && errno == EINTR)
+            ;
+        if (got < 0)
+            rc = vp_fail_errno(err, "%s", name);
+        else
+            text[n += (size_t)got] = 0;
+    }
+    if (fd >= 0 && !standard_input)
+        close(fd);
+    if (rc) {
+        free(text);
+        return NULL;
     }
     *len = n;
-    goto out;
-fail:
-    free(text);
-    text = NULL;
-out:
-    if (fd != STDIN_FILENO)
-        close(fd);
     return text;
 }
 
-static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err);
+/* 1 if there are geom.* lines, 0 if not, -1 if they are wrong. */
+static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err)
+{
+    int found = 0;
+    d->seen = 0;
+    for (int i = 0; i < m->n; i++) {
+        char where[512];
+        enum vp_geom_key key;
+        if (strncmp(m->key[i], "geom.", 5))
+            continue;
+        found = 1;
+        snprintf(where, sizeof where, "%.400s: %.80s", name, m->key[i]);
+        if (vp_geom_key_find(m->key[i] + 5, &key, where, err) ||
+            vp_draft_set(d, key, m->value[i], where, err))
+            return -1;
+    }
+    return found;
+}
 
 static int draft_tiff(struct vp_draft *d, const char *path, const char *name, bool standard_input,
                       struct vp_err *err)
 {
-    if (standard_input) {
-        vp_fail(err, VP_ERUN, "%s: expected the text of a geometry, got TIFF", name);
-        return vp_hint(err, "give the stack as a file, not on standard input");
-    }
+    if (standard_input)
+        return vp_fail_hint(err, VP_ERUN, "give the stack as a file, not on standard input",
+                            "%s: expected the text of a geometry, got TIFF", name);
     const struct vp_reader_options options = {0};
     struct vp_reader *reader = NULL;
     if (vp_reader_open(&reader, &path, 1, &options, err))
@@ -105,16 +115,15 @@ static int draft_file(struct vp_draft *d, const char *path, struct vp_err *err)
 int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err)
 {
     struct vp_draft d = {0};
-    int status = vp_draft_text(&d, text, len, name, err);
-    if (!status)
-        status = vp_draft_finish(&d, g, name, err);
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    const int status = vp_draft_text(&d, copy, len, name, err) || vp_draft_finish(&d, g, name, err) ? -1 : 0;
+    free(copy);
     vp_draft_free(&d);
     return status;
-}
-
-int vp_geom_read(struct vp_geom *g, const char *path, struct vp_err *err)
-{
-    return vp_geom_make(g, path, &(struct vp_geom_params){0}, err);
 }
 
 /* --- options over a file -------------------------------------------------------------------------- */
@@ -172,39 +181,36 @@ static int as_usage(struct vp_err *err)
 
 static int draft_options(struct vp_draft *d, const struct vp_geom_params *o, struct vp_err *err)
 {
-    const struct { const char *value, *option; enum vp_geom_key key; } rows[] = {
-        {o->beam, "--beam", VP_GK_BEAM}, {o->sod, "--sod", VP_GK_SOD}, {o->sdd, "--sdd", VP_GK_SDD},
-        {o->detector, "--detector", VP_GK_DETECTOR}, {o->pitch, "--pitch", VP_GK_PITCH},
-        {o->offset_u, "--offset-u", VP_GK_OFFSET_U}, {o->offset_v, "--offset-v", VP_GK_OFFSET_V},
-        {o->tilt, "--tilt", VP_GK_TILT}, {o->views, "--views", VP_GK_VIEWS}, {o->arc, "--arc", VP_GK_ARC},
-        {o->start, "--start", VP_GK_START},
-    };
     d->seen = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!rows[i].value)
+    for (const struct vp_opt *row = vp_geom_options; row->type != VP_T_END; row++) {
+        const char *value;
+        char option[32];
+        enum vp_geom_key key;
+        if (row->type != VP_T_STRING)
             continue;
-        if (vp_draft_set(d, rows[i].key, rows[i].value, rows[i].option, err)) {
-            err->code = VP_EUSAGE;
-            return -1;
-        }
+        memcpy(&value, (const char *)o + row->offset, sizeof value);
+        snprintf(option, sizeof option, "--%s", row->name);
+        if (value && (vp_geom_key_find(row->name, &key, option, err) || vp_draft_set(d, key, value, option, err)))
+            return as_usage(err);
     }
     if (o->clockwise && o->counterclockwise)
         return vp_fail(err, VP_EUSAGE, "--clockwise and --counterclockwise cannot be combined");
     if (o->clockwise || o->counterclockwise) {
         vp_draft_mark(d, VP_GK_DIRECTION);
-        d->clockwise = o->clockwise;
+        d->g.clockwise = o->clockwise;
     }
     return o->angles ? draft_angles(d, o->angles, err) : 0;
 }
 
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err)
 {
+    static const struct vp_geom_params none;
     struct vp_draft d = {0};
     const char *name = !path ? "options" : !strcmp(path, "-") ? "standard input" : path;
     *g = (struct vp_geom){0};
     int status = path ? draft_file(&d, path, err) : 0;
     if (!status)
-        status = draft_options(&d, o, err);
+        status = draft_options(&d, o ? o : &none, err);
     if (!status && vp_draft_finish(&d, g, name, err))
         status = path ? -1 : as_usage(err);
     vp_draft_free(&d);
@@ -213,177 +219,115 @@ int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_param
 
 /* --- writing ------------------------------------------------------------------------------------- */
 
-/* One line of a geometry file goes to `put`; `note` is a comment for people, or NULL. */
-struct sink {
-    int (*put)(void *ctx, const char *key, const char *value, const char *note);
-    void *ctx;
-};
+/* Where the lines go: metadata, or the text of a file. */
+struct sink { struct vp_meta *meta; FILE *file; };
 
-static bool reproduces(const struct vp_geom *g, double step)
+/* `more` goes behind the key's note for people; NULL: without one. */
+static int put(const struct sink *s, enum vp_geom_key key, const char *value, const char *more)
 {
-    for (int64_t k = 0; k < g->views; k++)
-        if (g->angle[0] + (double)k * step != g->angle[k])
-            return false;
-    return true;
+    const struct vp_geom_field *f = &vp_geom_fields[key];
+    char full[64];
+    snprintf(full, sizeof full, "geom.%s", f->name);
+    if (s->meta)
+        return vp_meta_add(s->meta, full, value);
+    const int used = fprintf(s->file, "%s = %s", f->name, value);
+    if (f->note && more)
+        fprintf(s->file, "%*s # %s%s", used < 32 ? 32 - used : 0, "", f->note, more);
+    putc('\n', s->file);
+    return 0;
+}
+
+static int put_numbers(const struct sink *s, enum vp_geom_key key, const double *x, int n, const char *more)
+{
+    char text[12 * 32] = "";
+    size_t used = 0;
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", vp_geom_number(x[i]).text);
+    return put(s, key, text, more);
 }
 
 /* The step such that start + k * step is every angle to the bit: the shortest decimal that does it. */
 static bool equal_steps(const struct vp_geom *g, double *step)
 {
-    if (g->views < 3)
-        return false;
-    const double mean = (g->angle[g->views - 1] - g->angle[0]) / (double)(g->views - 1);
-    const double first = g->angle[1] - g->angle[0];
-    for (int digits = 1; digits <= 17; digits++) {
+    const double *a = g->angle, mean = (a[g->views - 1] - a[0]) / (double)(g->views - 1);
+    for (int digits = 1; digits <= 20 && g->views >= 3; digits++) {
         char text[32];
         snprintf(text, sizeof text, "%.*g", digits, mean);
-        *step = strtod(text, NULL);
-        if (g->angle[0] + (double)(g->views - 1) * *step == g->angle[g->views - 1] && reproduces(g, *step))
-            return true;
-    }
-    const double near[] = {first, nextafter(mean, INFINITY), nextafter(mean, -INFINITY)};
-    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
-        *step = near[i];
-        if (reproduces(g, *step))
+        *step = digits <= 17    ? strtod(text, NULL)
+                : digits == 18 ? a[1] - a[0] : nextafter(mean, digits == 19 ? INFINITY : -INFINITY);
+        int64_t k = g->views - 1;
+        while (k >= 0 && a[0] + (double)k * *step == a[k])
+            k--;
+        if (k < 0)
             return true;
     }
     return false;
 }
 
-static int put_numbers(const struct sink *s, const char *key, const double *x, int n, const char *note)
-{
-    char text[12 * 32] = "";
-    size_t used = 0;
-    for (int i = 0; i < n; i++) {
-        char one[32];
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "",
-                                 vp_geom_number(one, x[i]));
-    }
-    return s->put(s->ctx, key, text, note);
-}
-
 static int put_angles(const struct vp_geom *g, const struct sink *s)
 {
     double step;
+    int rc = 0;
     if (equal_steps(g, &step)) {
-        char text[96], a[32], b[32];
-        snprintf(text, sizeof text, "%s:%s:%lld", vp_geom_number(a, g->angle[0]), vp_geom_number(b, step),
+        char text[96];
+        snprintf(text, sizeof text, "%s:%s:%lld", vp_geom_number(g->angle[0]).text, vp_geom_number(step).text,
                  (long long)g->views);
-        return s->put(s->ctx, "angles", text, "degrees, start:step:count");
+        return put(s, VP_GK_ANGLES, text, ", start:step:count");
     }
-    for (int64_t k = 0; k < g->views; k += 8) {
-        const int n = g->views - k < 8 ? (int)(g->views - k) : 8;
-        if (put_numbers(s, "angles", g->angle + k, n, k ? NULL : "degrees"))
-            return -1;
-    }
-    return 0;
-}
-
-static int put_pitch(const struct vp_geom *g, const struct sink *s)
-{
-    const double pitch[2] = {g->du, g->dv};
-    return put_numbers(s, "pitch", pitch, g->du == g->dv ? 1 : 2,
-                       g->dv < 0 ? "mm; negative: the first row is on top" : "mm");
+    for (int64_t k = 0; k < g->views && !rc; k += 8)
+        rc = put_numbers(s, VP_GK_ANGLES, g->angle + k, (int)vp_min64(g->views - k, 8), k ? NULL : "");
+    return rc;
 }
 
 static int put_all(const struct vp_geom *g, bool matrices, const struct sink *s)
 {
-    char detector[64];
     const bool cone = g->beam == VP_CONE;
+    char detector[64];
+    int rc = 0;
     snprintf(detector, sizeof detector, "%lldx%lld", (long long)g->nu, (long long)g->nv);
-    if (s->put(s->ctx, "beam", cone ? "cone" : "parallel", NULL) ||
-        (cone && g->sod > 0 && put_numbers(s, "sod", &g->sod, 1, "mm, source to axis")) ||
-        (cone && g->sdd > 0 && put_numbers(s, "sdd", &g->sdd, 1, "mm, source to detector")) ||
-        s->put(s->ctx, "detector", detector, "columns x rows") || (g->du != 0 && put_pitch(g, s)))
+    if (put(s, VP_GK_BEAM, vp_geom_fields[VP_GK_BEAM].words[!cone], "") ||
+        (cone && g->sod > 0 && put_numbers(s, VP_GK_SOD, &g->sod, 1, "")) ||
+        (cone && g->sdd > 0 && put_numbers(s, VP_GK_SDD, &g->sdd, 1, "")) ||
+        put(s, VP_GK_DETECTOR, detector, "") ||
+        (g->du != 0 && put_numbers(s, VP_GK_PITCH, (double[]){g->du, g->dv}, g->du == g->dv ? 1 : 2,
+                                   g->dv < 0 ? "; negative: the first row is on top" : "")))
         return -1;
     if (!matrices)
-        return put_numbers(s, "offset-u", &g->offset_u, 1, "pixels, of the axis from the centre column") ||
-                       put_numbers(s, "offset-v", &g->offset_v, 1,
-                                   "pixels, of the orbit from the centre row") ||
-                       put_numbers(s, "tilt", &g->tilt, 1, "degrees, of the detector in its plane") ||
-                       s->put(s->ctx, "direction", g->clockwise ? "clockwise" : "counterclockwise",
-                              "of the source, seen from +z") ||
+        return put_numbers(s, VP_GK_OFFSET_U, &g->offset_u, 1, "") ||
+                       put_numbers(s, VP_GK_OFFSET_V, &g->offset_v, 1, "") ||
+                       put_numbers(s, VP_GK_TILT, &g->tilt, 1, "") ||
+                       put(s, VP_GK_DIRECTION, vp_geom_fields[VP_GK_DIRECTION].words[g->clockwise], "") ||
                        put_angles(g, s)
                    ? -1
                    : 0;
-
-    for (int64_t k = 0; k < g->views; k++) {
-        double P[12];
-        if (g->matrix) {
-            memcpy(P, g->matrix + 12 * k, sizeof P);
-        } else {
-            struct vp_view view;
+    for (int64_t k = 0; k < g->views && !rc; k++) {
+        struct vp_view view;
+        if (!g->matrix)
             vp_view_from_geom(g, k, &view);
-            memcpy(P, view.P, sizeof P);
-        }
-        if (put_numbers(s, "matrix", P, 12, NULL))
-            return -1;
+        rc = put_numbers(s, VP_GK_MATRIX, g->matrix ? g->matrix + 12 * k : view.P, 12, NULL);
     }
-    return 0;
-}
-
-static int put_text(void *ctx, const char *key, const char *value, const char *note)
-{
-    FILE *f = ctx;
-    const int used = fprintf(f, "%s = %s", key, value);
-    if (used < 0)
-        return -1;
-    return (note ? fprintf(f, "%*s # %s\n", used < 32 ? 32 - used : 0, "", note) : fputs("\n", f)) < 0 ? -1
-                                                                                                       : 0;
+    return rc;
 }
 
 char *vp_geom_format(const struct vp_geom *g, bool matrices)
 {
-    FILE *f = vp_text_open();
-    if (!f)
+    const struct sink s = {.file = vp_text_open()};
+    if (!s.file)
         return NULL;
-    const struct sink s = {put_text, f};
-    bool failed =
-        fputs("# voxpipe geometry, see ct-geometry(5)\n", f) < 0 || put_all(g, matrices || g->matrix, &s);
-    char *text = vp_text_close(f, NULL);
-    if (failed) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    fputs("# voxpipe geometry, see ct-geometry(5)\n", s.file);
+    put_all(g, matrices || g->matrix, &s);
+    return vp_text_close(s.file, NULL); /* NULL if any of it was lost */
 }
 
 /* --- metadata ------------------------------------------------------------------------------------ */
 
-static int put_meta(void *ctx, const char *key, const char *value, const char *note)
-{
-    char full[64];
-    (void)note;
-    snprintf(full, sizeof full, "geom.%s", key);
-    return vp_meta_add(ctx, full, value);
-}
-
 int vp_geom_to_meta(const struct vp_geom *g, struct vp_meta *m, struct vp_err *err)
 {
-    const struct sink s = {put_meta, m};
+    const struct sink s = {.meta = m};
     vp_meta_remove_prefix(m, "geom.");
     if (put_all(g, g->matrix, &s))
         return vp_fail(err, VP_ERESOURCE, "out of memory for the geometry in the metadata");
     return 0;
-}
-
-/* 1 if there are geom.* lines, 0 if not, -1 if they are wrong. */
-static int draft_pairs(struct vp_draft *d, const struct vp_meta *m, const char *name, struct vp_err *err)
-{
-    int found = 0;
-    d->seen = 0;
-    for (int i = 0; i < m->n; i++) {
-        char where[512];
-        enum vp_geom_key key;
-        if (strncmp(m->key[i], "geom.", 5))
-            continue;
-        found = 1;
-        snprintf(where, sizeof where, "%.400s: %.80s", name, m->key[i]);
-        if (vp_geom_key_find(m->key[i] + 5, &key, where, err) ||
-            vp_draft_set(d, key, m->value[i], where, err))
-            return -1;
-    }
-    return found;
 }
 
 int vp_geom_from_meta(struct vp_geom *g, const struct vp_meta *m, const char *name, struct vp_err *err)

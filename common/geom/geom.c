@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The geometry as a value: copying, checking, and numbers as text. */
+/* The geometry as a value: what was put together becomes one, which can be computed with; numbers as text. */
 #include "geom/draft.h"
 #include "base/err.h"
 #include <math.h>
@@ -17,37 +17,17 @@ void vp_geom_free(struct vp_geom *g)
     g->matrix = NULL;
 }
 
-static double *copy_numbers(const double *src, int64_t n)
-{
-    double *dst = malloc((size_t)n * sizeof *dst);
-    if (dst)
-        memcpy(dst, src, (size_t)n * sizeof *dst);
-    return dst;
-}
-
-int vp_geom_copy(struct vp_geom *dst, const struct vp_geom *src)
-{
-    struct vp_geom g = *src;
-    g.angle = src->angle ? copy_numbers(src->angle, src->views) : NULL;
-    g.matrix = src->matrix ? copy_numbers(src->matrix, src->views * 12) : NULL;
-    if ((src->angle && !g.angle) || (src->matrix && !g.matrix)) {
-        vp_geom_free(&g);
-        return -1;
-    }
-    *dst = g;
-    return 0;
-}
-
-const char *vp_geom_number(char *buf, double x)
+struct vp_geom_number vp_geom_number(double x)
 {
     const bool plain = fabs(x) >= 1e-4 && fabs(x) < 1e15;
+    struct vp_geom_number n;
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(buf, 32, "%.*g", digits, x);
+        snprintf(n.text, sizeof n.text, "%.*g", digits, x);
         /* 1000, not 1e+03 */
-        if (strtod(buf, NULL) == x && !(plain && strchr(buf, 'e')))
+        if (strtod(n.text, NULL) == x && !(plain && strchr(n.text, 'e')))
             break;
     }
-    return buf;
+    return n;
 }
 
 bool vp_geom_scan(const char **s, double *out, const char *stops)
@@ -66,14 +46,122 @@ bool vp_geom_scan(const char **s, double *out, const char *stops)
     return true;
 }
 
-static bool positive(double x)
+/* --- finishing ----------------------------------------------------------------------------------- */
+
+static bool has(const struct vp_draft *d, enum vp_geom_key key)
 {
-    return isfinite(x) && x > 0;
+    return d->given & 1u << key;
 }
 
-static bool nonzero(double x)
+static int matrices_say(const char *name, const char *key, struct vp_err *err)
 {
-    return isfinite(x) && x != 0;
+    return vp_fail(err, VP_ERUN, "%s: %s cannot be combined with matrices: they say it already", name, key);
+}
+
+static int refuse(const struct vp_draft *d, const char *name, struct vp_err *err)
+{
+    const unsigned distances = 1u << VP_GK_SOD | 1u << VP_GK_SDD;
+    if (has(d, VP_GK_MATRIX)) {
+        for (int k = VP_GK_OFFSET_U; k <= VP_GK_START; k++)
+            if (has(d, (enum vp_geom_key)k))
+                return matrices_say(name, vp_geom_fields[k].name, err);
+        /* A file of matrices may say its distances, for people to read; an option would change nothing. */
+        if (!(d->seen & 1u << VP_GK_MATRIX) && d->seen & distances)
+            return matrices_say(name, d->seen & 1u << VP_GK_SOD ? "sod" : "sdd", err);
+        return 0;
+    }
+    if (has(d, VP_GK_ANGLES) && d->given & VP_GEOM_COUNTED)
+        return vp_fail_hint(err, VP_ERUN, "give views, arc and start together to replace a list of angles",
+                            "%s: the angles are given twice: as a list, and by views, arc or start", name);
+    if (d->g.beam == VP_PARALLEL && d->seen & 1u << VP_GK_BEAM && d->seen & distances)
+        return vp_fail(err, VP_ERUN, "%s: sod and sdd have no meaning in a parallel beam", name);
+    return 0;
+}
+
+static int missing(const struct vp_draft *d, const char *name, struct vp_err *err)
+{
+    char list[256] = "";
+    const bool matrices = has(d, VP_GK_MATRIX), cone = d->g.beam == VP_CONE;
+    for (int k = 0; k < VP_GK_COUNT; k++) {
+        bool needed = k == VP_GK_DETECTOR;
+        if (!matrices)
+            needed |= k == VP_GK_PITCH || (cone && (k == VP_GK_SOD || k == VP_GK_SDD)) ||
+                      (k == VP_GK_VIEWS && !has(d, VP_GK_ANGLES));
+        else if (d->matrix_mm)
+            needed |= k == VP_GK_PITCH;
+        if (!needed || has(d, (enum vp_geom_key)k))
+            continue;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
+                 k == VP_GK_VIEWS ? "views (or angles)" : vp_geom_fields[k].name);
+    }
+    if (!*list)
+        return 0;
+    vp_fail(err, VP_ERUN, "%s: the geometry is not complete: it lacks %s", name, list);
+    if (d->matrix_mm)
+        return vp_hint(err, "the file does not know the detector: ct-geom --detector WxH --pitch MM FILE");
+    if (matrices)
+        return vp_hint(err, "the matrices do not say how many pixels there are: ct-geom --detector WxH FILE");
+    return vp_hint(err, "the keys, and the options of ct-geom with the same names, are in ct-geometry(5)");
+}
+
+/* Matrices that map to mm on the detector, seen from its centre, to pixels. */
+static void millimetres_to_pixels(const struct vp_draft *d)
+{
+    for (int64_t k = 0; k < d->matrix.n / 12; k++) {
+        double *m = d->matrix.v + 12 * k;
+        for (int i = 0; i < 4; i++) {
+            m[i] = m[i] / d->g.du + (double)(d->g.nu - 1) / 2 * m[8 + i];
+            m[4 + i] = m[4 + i] / d->g.dv + (double)(d->g.nv - 1) / 2 * m[8 + i];
+        }
+    }
+}
+
+/* What the parameters would be, for people to read: means over the views. */
+static int derive(const struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
+{
+    double sod = 0, fu = 0, fv = 0, u = 0, v = 0, tilt_s = 0, tilt_c = 0;
+    int64_t parallel = 0;
+    g->angle = malloc((size_t)g->views * sizeof *g->angle);
+    if (!g->angle)
+        return vp_fail(err, VP_ERESOURCE, "%s: out of memory", name);
+    for (int64_t k = 0; k < g->views; k++) {
+        struct vp_view view;
+        const char *wrong = vp_view_from_matrix(&view, g->matrix + 12 * k);
+        if (wrong)
+            return vp_fail(err, VP_ERUN, "%s: view %lld: %s", name, (long long)k, wrong);
+        parallel += vp_view_parallel(&view);
+        g->angle[k] = view.angle * VP_DEGREES;
+        sod += view.sod;
+        fu += fabs(view.fu);
+        fv += fabs(view.fv);
+        u += view.P[3] / view.P[11] - (double)(g->nu - 1) / 2;
+        v += view.P[7] / view.P[11] - (double)(g->nv - 1) / 2;
+        tilt_s += (view.P[2] - view.cu * view.P[10]) / view.fu;
+        tilt_c += (view.P[6] - view.cv * view.P[10]) / view.fv;
+    }
+    if (parallel && parallel != g->views)
+        return vp_fail(err, VP_ERUN, "%s: some matrices are of a parallel beam, some of a cone", name);
+    g->beam = parallel ? VP_PARALLEL : VP_CONE;
+    if (has(d, VP_GK_BEAM) && d->g.beam != g->beam)
+        return vp_fail(err, VP_ERUN, "%s: beam is %s, but the matrices are of a %s beam", name,
+                       parallel ? "cone" : "parallel", parallel ? "parallel" : "cone");
+    const double n = (double)g->views;
+    g->offset_u = u / n;
+    g->offset_v = v / n;
+    g->tilt = atan2(tilt_s, tilt_c) * VP_DEGREES;
+    if (parallel) {
+        g->sod = g->sdd = 0;
+    } else {
+        if (!has(d, VP_GK_SOD))
+            g->sod = sod / n;
+        if (!has(d, VP_GK_PITCH) && has(d, VP_GK_SDD)) {
+            g->du = g->sdd / (fu / n);
+            g->dv = g->sdd / (fv / n);
+        } else if (!has(d, VP_GK_SDD)) {
+            g->sdd = fabs(g->du) * fu / n;
+        }
+    }
+    return 0;
 }
 
 /* Beyond these, matrices and weights leave the range of float. */
@@ -82,31 +170,10 @@ static bool sensible(double x)
     return fabs(x) >= 1e-9 && fabs(x) <= VP_GEOM_LARGEST;
 }
 
-static int validate_sizes(const struct vp_geom *g, const char *name, struct vp_err *err)
+static int check(const struct vp_geom *g, const char *name, struct vp_err *err)
 {
-    const double f = g->beam == VP_CONE ? g->sdd : 1, pitch[2] = {g->du, g->dv}, offset[2] = {g->offset_u, g->offset_v};
-    for (int i = 0; i < 2; i++) {
-        if (!sensible(f / pitch[i]) || !sensible(pitch[i]))
-            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: that is nothing that can be computed with", name,
-                           pitch[i], g->beam == VP_CONE ? " at this distance" : "");
-        if (!(fabs(offset[i]) <= VP_GEOM_LARGEST))
-            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: that is nothing that can be computed with", name,
-                           i ? 'v' : 'u', offset[i]);
-    }
-    if (g->beam == VP_CONE && (!sensible(g->sod) || !sensible(g->sdd)))
-        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: that is nothing that can be computed with", name,
-                       g->sod, g->sdd);
-    return 0;
-}
-
-int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *err)
-{
-    if (g->nu <= 0 || g->nv <= 0)
-        return vp_fail(err, VP_ERUN,
-                       "%s: detector is %lldx%lld: expected positive numbers of columns and rows", name,
-                       (long long)g->nu, (long long)g->nv);
-    if (g->views <= 0 || !g->angle)
-        return vp_fail(err, VP_ERUN, "%s: the geometry has no views", name);
+    const bool cone = g->beam == VP_CONE;
+    const double distance[2] = {g->sod, g->sdd}, pitch[2] = {g->du, g->dv}, offset[2] = {g->offset_u, g->offset_v};
     for (int64_t k = 0; k < g->views; k++)
         if (!isfinite(g->angle[k]))
             return vp_fail(err, VP_ERUN, "%s: view %lld: the angle is not finite", name, (long long)k);
@@ -114,18 +181,89 @@ int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *e
         return vp_fail(err, VP_ERUN, "%s: the detector offset or tilt is not finite", name);
     if (g->matrix)
         return 0;
-    if (!nonzero(g->du) || !nonzero(g->dv))
-        return vp_fail(err, VP_ERUN, "%s: pitch is %g %g: expected numbers of mm other than zero", name,
-                       g->du, g->dv);
-    if (g->beam == VP_PARALLEL)
-        return validate_sizes(g, name, err);
-    if (!positive(g->sod))
-        return vp_fail(err, VP_ERUN, "%s: sod is %g: expected a positive distance in mm", name, g->sod);
-    if (!positive(g->sdd))
-        return vp_fail(err, VP_ERUN, "%s: sdd is %g: expected a positive distance in mm", name, g->sdd);
-    if (g->sdd <= g->sod) {
-        vp_fail(err, VP_ERUN, "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
-        return vp_hint(err, "sod is the distance from source to axis, sdd from source to detector");
+    for (int i = 0; i < 2 && cone; i++)
+        if (!(distance[i] > 0))
+            return vp_fail(err, VP_ERUN, "%s: %s is %g: expected a positive distance in mm", name, i ? "sdd" : "sod",
+                           distance[i]);
+    if (cone && g->sdd <= g->sod)
+        return vp_fail_hint(err, VP_ERUN, "sod is the distance from source to axis, sdd from source to detector",
+                            "%s: sdd is %g mm: expected more than sod, %g mm", name, g->sdd, g->sod);
+    for (int i = 0; i < 2; i++) {
+        if (!sensible((cone ? g->sdd : 1) / pitch[i]) || !sensible(pitch[i]))
+            return vp_fail(err, VP_ERUN, "%s: the pitch is %g mm%s: that is nothing that can be computed with", name,
+                           pitch[i], cone ? " at this distance" : "");
+        if (!(fabs(offset[i]) <= VP_GEOM_LARGEST))
+            return vp_fail(err, VP_ERUN, "%s: offset-%c is %g pixels: that is nothing that can be computed with", name,
+                           i ? 'v' : 'u', offset[i]);
     }
-    return validate_sizes(g, name, err);
+    if (cone && (!sensible(g->sod) || !sensible(g->sdd)))
+        return vp_fail(err, VP_ERUN, "%s: sod is %g mm and sdd %g mm: that is nothing that can be computed with", name,
+                       g->sod, g->sdd);
+    return 0;
+}
+
+/* Numbers that are allowed, but hardly meant. */
+static void doubt(const struct vp_draft *d, struct vp_geom *g)
+{
+    double lo = INFINITY, hi = -INFINITY;
+    if (g->matrix)
+        return;
+    for (int64_t k = 0; k < g->views; k++) {
+        lo = fmin(lo, g->angle[k]);
+        hi = fmax(hi, g->angle[k]);
+    }
+    if (has(d, VP_GK_ANGLES) && d->words > 1 && 2 * d->commas > d->words)
+        snprintf(g->doubt, sizeof g->doubt, "%s was read as two angles: if the comma is a decimal comma, write a point",
+                 d->comma);
+    else if (g->views >= 8 && hi - lo <= 6.3)
+        snprintf(g->doubt, sizeof g->doubt,
+                 "the views are within %.4g degrees: are the angles in radians? a full turn is 360", hi - lo);
+}
+
+int vp_draft_finish(struct vp_draft *d, struct vp_geom *g, const char *name, struct vp_err *err)
+{
+    *g = (struct vp_geom){0};
+    if (refuse(d, name, err) || missing(d, name, err))
+        return -1;
+    if (has(d, VP_GK_MATRIX) && (d->matrix.n == 0 || d->matrix.n % 12))
+        return vp_fail(err, VP_ERUN, "%s: expected 12 numbers for each matrix, got %lld in all", name,
+                       (long long)d->matrix.n);
+    if (has(d, VP_GK_ANGLES) && d->angle.n == 0)
+        return vp_fail(err, VP_ERUN, "%s: angles has no value", name);
+    if (d->matrix_mm)
+        millimetres_to_pixels(d);
+
+    *g = d->g;
+    if (g->beam == VP_PARALLEL)
+        g->sod = g->sdd = 0;
+    if (d->mm & 1u << VP_GK_OFFSET_U)
+        g->offset_u /= fabs(g->du);
+    if (d->mm & 1u << VP_GK_OFFSET_V)
+        g->offset_v /= fabs(g->dv);
+
+    if (has(d, VP_GK_MATRIX)) {
+        g->views = d->matrix.n / 12;
+        g->matrix = d->matrix.v;
+        d->matrix.v = NULL;
+        if (derive(d, g, name, err))
+            goto fail;
+    } else {
+        if (!has(d, VP_GK_ANGLES)) {
+            const double step = (has(d, VP_GK_ARC) ? d->arc : 360) / d->views;
+            d->angle.n = 0;
+            for (int64_t k = 0; k < (int64_t)d->views; k++)
+                if (vp_draft_append(d, VP_GK_ANGLES, d->start + (double)k * step, name, err))
+                    goto fail;
+        }
+        g->views = d->angle.n;
+        g->angle = d->angle.v;
+        d->angle.v = NULL;
+    }
+    if (check(g, name, err))
+        goto fail;
+    doubt(d, g);
+    return 0;
+fail:
+    vp_geom_free(g);
+    return -1;
 }

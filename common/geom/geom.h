@@ -35,13 +35,9 @@ struct vp_geom {
 };
 
 void vp_geom_free(struct vp_geom *g);
-int vp_geom_copy(struct vp_geom *dst, const struct vp_geom *src);
 
 /* The text of a geometry file (ct-geometry(5)); `name` for messages ("scan.geom: line 7: ..."). */
 int vp_geom_parse(struct vp_geom *g, const char *text, size_t len, const char *name, struct vp_err *err);
-/* A file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log, or a
- * TIFF stack that carries a geometry, told apart by content. "-" is standard input (text only). */
-int vp_geom_read(struct vp_geom *g, const char *path, struct vp_err *err);
 /* Options of ct-geom, as text with the syntax of the file's keys. */
 struct vp_geom_params {
     const char *beam, *sod, *sdd, *detector, *pitch, *offset_u, *offset_v, *tilt, *views, *arc, *start,
@@ -49,7 +45,9 @@ struct vp_geom_params {
     bool clockwise, counterclockwise;
 };
 extern const struct vp_opt vp_geom_options[];
-/* A geometry from a file (path NULL: from the options alone) with the options put over it. */
+/* A geometry from a file: our text, plain rows of 12 numbers (one matrix a view), RTK XML, Nikon .xtekct, Bruker .log,
+ * or a TIFF stack that carries a geometry, told apart by content; "-" is standard input (text only). With the options
+ * (or NULL) put over it; path NULL: from them alone. */
 int vp_geom_make(struct vp_geom *g, const char *path, const struct vp_geom_params *o, struct vp_err *err);
 
 /* Text of a geometry file, malloc'd: parameters, or with `matrices` one `matrix =` line a view (plus detector
@@ -59,9 +57,6 @@ char *vp_geom_format(const struct vp_geom *g, bool matrices);
 /* To and from metadata (keys geom.*). vp_geom_from_meta: 1 found, 0 no geometry there, -1 malformed. */
 int vp_geom_to_meta(const struct vp_geom *g, struct vp_meta *m, struct vp_err *err);
 int vp_geom_from_meta(struct vp_geom *g, const struct vp_meta *m, const char *name, struct vp_err *err);
-
-/* Consistency: positive sizes, sdd > sod > 0, views match, finite numbers. */
-int vp_geom_validate(const struct vp_geom *g, const char *name, struct vp_err *err);
 
 /* One view as everything downstream sees it. */
 struct vp_view {
@@ -97,6 +92,9 @@ struct vp_scan {
                               < hi), over all views; parallel: 0 */
     double overlap; /* pixels: half width around the central ray that both sides of the detector cover, to the
                        edge of the outermost pixel; < 0 if the ray misses the detector */
+    double larger;  /* pixels: the larger side, of all views */
+    int64_t directions;  /* different angles on the full circle, */
+    double step, widest; /* radians: the median of the gaps between, and the largest that is not open */
     bool offset;   /* offset-detector weights are wanted: a full scan whose smaller side of the detector, from
                       the   central ray, is less than 90 % of the larger */
     bool circular; /* sources on a circle in z = 0, equal distances, principal rays through the axis, within
@@ -139,12 +137,13 @@ struct vp_grid_params {
 };
 extern const struct vp_opt vp_grid_options[];
 
-/* Grid from options and geometry (g and views may be NULL: then --volume WxHxD is needed): default the field
+/* Grid from options and geometry (g, views and scan may be NULL: then --volume WxHxD is needed): default the field
  * of view at the detector's sampling (voxel = pitch * sod / sdd); with --volume alone, the voxel makes the
  * field of view fit; with --voxel alone, the size covers it. `slab` is checked against n[2] and returned as
  * [z0, z1) (all if not given). */
 int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp_grid_params *o,
-                 const struct vp_geom *g, const struct vp_view *views, struct vp_err *err);
+                 const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                 struct vp_err *err);
 /* Set nx, ny, pages, axes, voxel, unit, origin of a volume's (or slab's) stack header. */
 int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s,
                      struct vp_err *err);
@@ -152,10 +151,11 @@ int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct 
 /* P of a view in voxel indices of a grid: Pv such that (u w, v w, w) = Pv (i, j, k, 1). */
 void vp_view_on_grid(const struct vp_view *view, const struct vp_grid *grid, double Pv[12]);
 
-/* ct-geom --show: explains in words and numbers. And the warnings of what looks wrong, each one line,
- * malloc'd array ended by NULL (free each and the array). */
+/* ct-geom --show: explains in words and numbers; malloc'd, NULL without memory. And what looks wrong, each one line
+ * that is given to `say`. */
 char *vp_geom_explain(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
-char **vp_geom_warnings(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan);
+void vp_geom_warn(const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                  void (*say)(void *ctx, const char *text), void *ctx);
 
 /* -g and --layout, shared by the ct- programs that read projections. */
 enum vp_layout { VP_LAYOUT_VIEWS, VP_LAYOUT_SINOGRAMS };

@@ -2,10 +2,7 @@
 /* The volume: field of view, options, and the header of its stack. */
 #include "geom/draft.h"
 #include "base/err.h"
-#include "base/size.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define P struct vp_grid_params
 const struct vp_opt vp_grid_options[] = {
@@ -103,7 +100,8 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
 }
 
 int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp_grid_params *o,
-                 const struct vp_geom *g, const struct vp_view *views, struct vp_err *err)
+                 const struct vp_geom *g, const struct vp_view *views, const struct vp_scan *scan,
+                 struct vp_err *err)
 {
     struct vp_fov fov;
     *grid = (struct vp_grid){0};
@@ -112,23 +110,13 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
     if (o->center.n != 0 && o->center.n != 3)
         return vp_fail(err, VP_EUSAGE, "--center: expected 3 numbers, got %d", o->center.n);
     if (g) {
-        struct vp_scan scan;
-        struct vp_view *copy = vp_alloc_raw((size_t)g->views, sizeof *copy, "the views' matrices", err);
-        if (!copy)
-            return -1;
-        memcpy(copy, views, (size_t)g->views * sizeof *copy);
-        const int failed = vp_scan_make(g, copy, &scan, err);
-        free(copy);
-        if (failed)
-            return -1;
-        fov = vp_geom_fov(g, views, &scan);
-        if (!(fov.radius > 0) && !(o->volume.n && o->voxel.n)) {
-            vp_fail(err, VP_ERUN, "the rotation axis is not on the detector: there is no field of view");
-            return vp_hint(err, "check offset-u, or give --volume and --voxel");
-        }
+        fov = vp_geom_fov(g, views, scan);
+        if (!(fov.radius > 0) && !(o->volume.n && o->voxel.n))
+            return vp_fail_hint(err, VP_ERUN, "check offset-u, or give --volume and --voxel",
+                                "the rotation axis is not on the detector: there is no field of view");
     } else if (o->volume.n < 3) {
-        vp_fail(err, VP_EUSAGE, "the size of the volume is not known: there is no geometry");
-        return vp_hint(err, "give --volume WxHxD, or a geometry with -g FILE");
+        return vp_fail_hint(err, VP_EUSAGE, "give --volume WxHxD, or a geometry with -g FILE",
+                            "the size of the volume is not known: there is no geometry");
     }
     if (choose_size(grid, o, g ? &fov : NULL, err))
         return -1;
@@ -146,19 +134,18 @@ int vp_grid_make(struct vp_grid *grid, int64_t *z0, int64_t *z1, const struct vp
 int vp_grid_to_stack(const struct vp_grid *grid, int64_t z0, int64_t z1, struct vp_stack *s,
                      struct vp_err *err)
 {
-    char first[3][32], voxel[3][32];
+    double first[3];
     s->nx = grid->n[0];
     s->ny = grid->n[1];
     s->pages = z1 - z0;
-    for (int i = 0; i < 3; i++) {
-        const double start = i == 2 ? (double)z0 : 0;
-        vp_geom_number(first[i], grid->center[i] + (start - (double)(grid->n[i] - 1) / 2) * grid->voxel[i]);
-        vp_geom_number(voxel[i], grid->voxel[i]);
-    }
+    for (int i = 0; i < 3; i++)
+        first[i] = grid->center[i] + ((i == 2 ? (double)z0 : 0) - (double)(grid->n[i] - 1) / 2) * grid->voxel[i];
     if (vp_meta_set(&s->meta, "axes", "x y z") || vp_meta_set(&s->meta, "sizes", NULL) ||
-        vp_meta_setf(&s->meta, "voxel", "%s %s %s", voxel[0], voxel[1], voxel[2]) ||
+        vp_meta_setf(&s->meta, "voxel", "%s %s %s", vp_geom_number(grid->voxel[0]).text,
+                     vp_geom_number(grid->voxel[1]).text, vp_geom_number(grid->voxel[2]).text) ||
         vp_meta_set(&s->meta, "unit", "mm") ||
-        vp_meta_setf(&s->meta, "origin", "%s %s %s", first[0], first[1], first[2]))
+        vp_meta_setf(&s->meta, "origin", "%s %s %s", vp_geom_number(first[0]).text, vp_geom_number(first[1]).text,
+                     vp_geom_number(first[2]).text))
         return vp_fail(err, VP_ERESOURCE, "out of memory for the metadata");
     return 0;
 }

@@ -10,41 +10,32 @@
 #include "geom/draft.h"
 #include "base/err.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-static int set_numbers(struct vp_draft *d, enum vp_geom_key key, double a, double b, bool two,
-                       const char *name, struct vp_err *err)
+/* The value of a key as our own files have it; numbers as text are the same to the bit. */
+static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+static int set(struct vp_draft *d, enum vp_geom_key key, const char *name, struct vp_err *err, const char *fmt, ...)
 {
-    char text[80], x[32], y[32];
-    snprintf(text, sizeof text, "%s %s", vp_geom_number(x, a), two ? vp_geom_number(y, b) : "");
+    char text[128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     return vp_draft_set(d, key, text, name, err);
 }
 
-static int set_number(struct vp_draft *d, enum vp_geom_key key, double x, const char *name,
-                      struct vp_err *err)
-{
-    return set_numbers(d, key, x, 0, false, name, err);
-}
+#define N(x) vp_geom_number(x).text
 
 static int set_detector(struct vp_draft *d, double nu, double nv, const char *name, struct vp_err *err)
 {
-    char text[80];
     if (!(nu >= 1 && nu < 1e9 && nv >= 1 && nv < 1e9))
         return vp_fail(err, VP_ERUN, "%s: the detector is %gx%g pixels", name, nu, nv);
-    snprintf(text, sizeof text, "%.0fx%.0f", nu, nv);
-    return vp_draft_set(d, VP_GK_DETECTOR, text, name, err);
-}
-
-static int set_steps(struct vp_draft *d, double start, double step, double count, const char *name,
-                     struct vp_err *err)
-{
-    char text[128], a[32], b[32], c[32];
-    snprintf(text, sizeof text, "%s:%s:%s", vp_geom_number(a, start), vp_geom_number(b, step),
-             vp_geom_number(c, count));
-    return vp_draft_set(d, VP_GK_ANGLES, text, name, err);
+    return set(d, VP_GK_DETECTOR, name, err, "%.0fx%.0f", nu, nv);
 }
 
 /* --- INI files ----------------------------------------------------------------------------------- */
@@ -119,13 +110,14 @@ static int import_nikon(struct vp_draft *d, const char *text, const char *name, 
     offset -= ini_or(text, "DetectorOffsetX", 0);
     const double offset_v = ini_or(text, "DetectorOffsetY", 0) / x[DV];
 
-    return set_number(d, VP_GK_SOD, x[SOD], name, err) || set_number(d, VP_GK_SDD, x[SDD], name, err) ||
+    return set(d, VP_GK_SOD, name, err, "%s", N(x[SOD])) || set(d, VP_GK_SDD, name, err, "%s", N(x[SDD])) ||
                    set_detector(d, x[NU], x[NV], name, err) ||
-                   set_numbers(d, VP_GK_PITCH, x[DU], -x[DV], true, name, err) ||
-                   set_number(d, VP_GK_OFFSET_U, offset / x[DU] + 0.0, name, err) ||
-                   set_number(d, VP_GK_OFFSET_V, offset_v + 0.0, name, err) ||
-                   set_number(d, VP_GK_TILT, tilt + 0.0, name, err) ||
-                   set_steps(d, ini_or(text, "InitialAngle", 0), x[STEP], x[VIEWS], name, err)
+                   set(d, VP_GK_PITCH, name, err, "%s %s", N(x[DU]), N(-x[DV])) ||
+                   set(d, VP_GK_OFFSET_U, name, err, "%s", N(offset / x[DU] + 0.0)) ||
+                   set(d, VP_GK_OFFSET_V, name, err, "%s", N(offset_v + 0.0)) ||
+                   set(d, VP_GK_TILT, name, err, "%s", N(tilt + 0.0)) ||
+                   set(d, VP_GK_ANGLES, name, err, "%s:%s:%s", N(ini_or(text, "InitialAngle", 0)), N(x[STEP]),
+                       N(x[VIEWS]))
                ? -1
                : 0;
 }
@@ -160,22 +152,16 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
     else
         return vp_fail(err, VP_ERUN, "%s: neither 'Image Pixel Size' nor 'Camera Pixel Size' is there", name);
 
-    if (parallel) {
-        if (vp_draft_set(d, VP_GK_BEAM, "parallel", name, err))
-            return -1;
-    } else if (set_number(d, VP_GK_SOD, x[SOD], name, err) || set_number(d, VP_GK_SDD, sdd, name, err)) {
-        return -1;
-    }
-    if (ini_number(text, "Optical Axis", &line) && !parallel &&
-        set_number(d, VP_GK_OFFSET_V, line - (x[NV] - 1) / 2, name, err))
-        return -1;
     const char *direction = ini_text(text, "Rotation Direction");
-    if (direction && !strncasecmp(direction, "CW", 2) &&
-        vp_draft_set(d, VP_GK_DIRECTION, "clockwise", name, err))
-        return -1;
-    return set_detector(d, x[NU], x[NV], name, err) ||
-                   set_numbers(d, VP_GK_PITCH, pitch, -pitch, true, name, err) ||
-                   set_steps(d, 0, x[STEP], x[VIEWS], name, err)
+    return (parallel ? set(d, VP_GK_BEAM, name, err, "parallel")
+                     : set(d, VP_GK_SOD, name, err, "%s", N(x[SOD])) || set(d, VP_GK_SDD, name, err, "%s", N(sdd))) ||
+                   (ini_number(text, "Optical Axis", &line) && !parallel &&
+                    set(d, VP_GK_OFFSET_V, name, err, "%s", N(line - (x[NV] - 1) / 2))) ||
+                   (direction && !strncasecmp(direction, "CW", 2) &&
+                    set(d, VP_GK_DIRECTION, name, err, "clockwise")) ||
+                   set_detector(d, x[NU], x[NV], name, err) ||
+                   set(d, VP_GK_PITCH, name, err, "%s %s", N(pitch), N(-pitch)) ||
+                   set(d, VP_GK_ANGLES, name, err, "%s:%s:%s", N(0), N(x[STEP]), N(x[VIEWS]))
                ? -1
                : 0;
 }
@@ -183,17 +169,7 @@ static int import_bruker(struct vp_draft *d, const char *text, const char *name,
 /* --- RTK ----------------------------------------------------------------------------------------- */
 
 enum rtk_tag {
-    RTK_SID,
-    RTK_SDD,
-    GANTRY,
-    OUT_OF_PLANE,
-    IN_PLANE,
-    SRC_X,
-    SRC_Y,
-    PROJ_X,
-    PROJ_Y,
-    RADIUS,
-    RTK_TAGS
+    RTK_SID, RTK_SDD, GANTRY, OUT_OF_PLANE, IN_PLANE, SRC_X, SRC_Y, PROJ_X, PROJ_Y, RADIUS, RTK_TAGS
 };
 static const char *const rtk_tags[RTK_TAGS] = {
     "SourceToIsocenterDistance", "SourceToDetectorDistance", "GantryAngle", "OutOfPlaneAngle", "InPlaneAngle",
@@ -274,7 +250,7 @@ static int rtk_view(struct vp_draft *d, const double values[RTK_TAGS], const dou
         const double *r = m + 4 * row;
         const double ours[4] = {r[0], r[2], -r[1], r[3]};
         for (int i = 0; i < 4; i++)
-            if (vp_draft_add_matrix(d, sign * ours[i] + 0.0, where, err))
+            if (vp_draft_append(d, VP_GK_MATRIX, sign * ours[i] + 0.0, where, err))
                 return -1;
     }
     return 0;

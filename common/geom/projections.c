@@ -21,30 +21,24 @@ const struct vp_opt vp_projection_options[] = {
 static int check_size(const struct vp_geom *g, bool sinograms, const struct vp_stack *s, const char *name,
                       struct vp_err *err)
 {
-    const int64_t rows = sinograms ? g->views : g->nv, pages = sinograms ? g->nv : g->views;
-    const char *page_word = sinograms ? "sinograms" : "views", *row_word = sinograms ? "views" : "rows";
-    if (s->nx == g->nu && s->ny == rows && (s->pages < 0 || s->pages == pages))
+    /* in layout views and in sinograms */
+    const int64_t rows[2] = {g->nv, g->views}, pages[2] = {g->views, g->nv};
+    bool fits[2];
+    for (int i = 0; i < 2; i++)
+        fits[i] = s->nx == g->nu && s->ny == rows[i] && (s->pages < 0 || s->pages == pages[i]);
+    if (fits[sinograms])
         return 0;
-
-    const int64_t other_rows = sinograms ? g->nv : g->views, other_pages = sinograms ? g->views : g->nv;
-    const bool transposed =
-        s->nx == g->nu && s->ny == other_rows && (s->pages < 0 || s->pages == other_pages);
-    if (s->nx != g->nu || s->ny != rows) {
-        if (sinograms)
-            vp_fail(err, VP_ERUN,
-                    "%s is %lldx%lld, the geometry's sinograms %lldx%lld (%lld columns, %lld %s)", name,
-                    (long long)s->nx, (long long)s->ny, (long long)g->nu, (long long)rows, (long long)g->nu,
-                    (long long)rows, row_word);
-        else
-            vp_fail(err, VP_ERUN, "%s is %lldx%lld, the geometry's detector %lldx%lld", name,
-                    (long long)s->nx, (long long)s->ny, (long long)g->nu, (long long)g->nv);
-    } else {
+    if (s->nx == g->nu && s->ny == rows[sinograms])
         vp_fail(err, VP_ERUN, "%s has %lld pages, the geometry %lld %s", name, (long long)s->pages,
-                (long long)pages, page_word);
-    }
-    if (transposed)
-        return vp_hint(err, "use --layout %s", sinograms ? "views" : "sinograms");
-    return -1;
+                (long long)pages[sinograms], sinograms ? "sinograms" : "views");
+    else if (sinograms)
+        vp_fail(err, VP_ERUN, "%s is %lldx%lld, the geometry's sinograms %lldx%lld (%lld columns, %lld views)", name,
+                (long long)s->nx, (long long)s->ny, (long long)g->nu, (long long)g->views, (long long)g->nu,
+                (long long)g->views);
+    else
+        vp_fail(err, VP_ERUN, "%s is %lldx%lld, the geometry's detector %lldx%lld", name, (long long)s->nx,
+                (long long)s->ny, (long long)g->nu, (long long)g->nv);
+    return fits[!sinograms] ? vp_hint(err, "use --layout %s", sinograms ? "views" : "sinograms") : -1;
 }
 
 int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const struct vp_stack *s,
@@ -52,16 +46,14 @@ int vp_geom_of(struct vp_geom *g, const struct vp_projection_params *o, const st
 {
     *g = (struct vp_geom){0};
     if (o->geometry) {
-        if (vp_geom_read(g, o->geometry, err))
+        if (vp_geom_make(g, o->geometry, NULL, err))
             return -1;
     } else {
         const int found = vp_geom_from_meta(g, &s->meta, name, err);
         if (found < 0)
             return -1;
-        if (!found) {
-            vp_fail(err, VP_EUSAGE, "%s carries no scan geometry", name);
-            return vp_hint(err, "give -g FILE (see ct-geom(1))");
-        }
+        if (!found)
+            return vp_fail_hint(err, VP_EUSAGE, "give -g FILE (see ct-geom(1))", "%s carries no scan geometry", name);
     }
     if (check_size(g, o->layout == VP_LAYOUT_SINOGRAMS, s, name, err)) {
         vp_geom_free(g);

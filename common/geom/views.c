@@ -19,13 +19,9 @@ void vp_sincosd(double degrees, double *s, double *c)
     const double r = remainder(degrees, 360);
     const double quarter = nearbyint(r / 90);
     const double t = (r - 90 * quarter) * (PI / 180);
-    const double st = sin(t), ct = cos(t);
-    switch ((int)quarter & 3) {
-    case 0: *s = st, *c = ct; break;
-    case 1: *s = ct, *c = -st; break;
-    case 2: *s = -st, *c = -ct; break;
-    default: *s = -ct, *c = st; break;
-    }
+    const double turned[4] = {sin(t), cos(t), -sin(t), -cos(t)};
+    *s = turned[(int)quarter & 3];
+    *c = turned[((int)quarter + 1) & 3];
 }
 
 static double turn(double degrees)
@@ -249,13 +245,13 @@ static int by_angle(const void *pa, const void *pb)
     return (a->view > b->view) - (a->view < b->view);
 }
 
-int vp_by_value(const void *pa, const void *pb)
+static int by_value(const void *pa, const void *pb)
 {
     const double a = *(const double *)pa, b = *(const double *)pb;
     return (a > b) - (a < b);
 }
 
-struct circle { bool open; double largest, start; };
+struct circle { bool open; double largest, second, step, start; int64_t groups; };
 
 /* Put the views on a circle of `period` radians and give each its weight. The largest gap is left open if it
  * exceeds both `min_open` and `many` typical gaps. `stops` and `gaps` are scratch of n and 2 n entries. */
@@ -283,9 +279,16 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
     gaps[groups++] = stops[0].angle + period - stops[last].angle;
 
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
-    qsort(sorted, (size_t)groups, sizeof *sorted, vp_by_value);
+    qsort(sorted, (size_t)groups, sizeof *sorted, by_value);
     const double largest = sorted[groups - 1], typical = sorted[(groups - 1) / 2];
-    struct circle c = {.open = largest > fmax(min_open, many * typical) * (1 + 1e-9), .largest = largest};
+    struct circle c = {.open = largest > fmax(min_open, many * typical) * (1 + 1e-9), .largest = largest,
+                       .groups = groups};
+    if (groups > 1) {
+        /* the median of all but the last one, which closes the circle */
+        const int64_t middle = (groups - 2) / 2;
+        c.step = sorted[middle] < gaps[groups - 1] ? sorted[middle] : sorted[middle + 1];
+        c.second = sorted[groups - 2];
+    }
     int64_t widest = 0;
     while (gaps[widest] != largest)
         widest++;
@@ -313,19 +316,17 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
     return c;
 }
 
-static void look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan,
-                             double *larger_side)
+static void look_at_detector(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
 {
     const double nu = (double)g->nu;
-    double overlap = INFINITY, larger = 0;
-    scan->half_fan_lo = INFINITY;
+    scan->overlap = scan->half_fan_lo = INFINITY;
     scan->half_fan_hi = -INFINITY;
     for (int64_t k = 0; k < g->views; k++) {
         const struct vp_view *v = &views[k];
         const double center = v->P[3] / v->P[11];
         const double left = center + 0.5, right = nu - 0.5 - center;
-        overlap = fmin(overlap, fmin(left, right));
-        larger = fmax(larger, fmax(left, right));
+        scan->overlap = fmin(scan->overlap, fmin(left, right));
+        scan->larger = fmax(scan->larger, fmax(left, right));
         if (vp_view_parallel(v))
             continue;
         const double a = vp_view_fan(v, 0), b = vp_view_fan(v, nu - 1);
@@ -334,8 +335,6 @@ static void look_at_detector(const struct vp_geom *g, const struct vp_view *view
     }
     if (g->beam == VP_PARALLEL)
         scan->half_fan_lo = scan->half_fan_hi = 0;
-    scan->overlap = overlap;
-    *larger_side = larger;
 }
 
 static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, struct vp_scan *scan)
@@ -360,7 +359,8 @@ static void look_at_orbit(const struct vp_geom *g, const struct vp_view *views, 
     }
 }
 
-int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
+/* Weights of the views and what kind of scan they make. */
+static int make_scan(const struct vp_geom *g, struct vp_view *views, struct vp_scan *scan, struct vp_err *err)
 {
     const size_t n = (size_t)g->views;
     struct stop *stops = vp_alloc_raw(n, sizeof *stops, "the views' angles", err);
@@ -372,10 +372,9 @@ int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan 
     }
 
     *scan = (struct vp_scan){0};
-    double larger;
-    look_at_detector(g, views, scan, &larger);
+    look_at_detector(g, views, scan);
     look_at_orbit(g, views, scan);
-    const bool one_sided = scan->overlap < 0.9 * larger;
+    const bool one_sided = scan->overlap < 0.9 * scan->larger;
 
     /* What lies in a gap is measured again from the other side, unless the detector sees only one side of the axis:
      * there the views at both ends of a small gap stand in for it. */
@@ -383,6 +382,9 @@ int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan 
     struct circle c = weigh(views, g->views, 2 * PI, (filled ? 1 : 20) * PI / 180, filled ? 2.75 : 4, stops, gaps);
     double period = 2 * PI;
     scan->kind = c.open ? VP_SCAN_SHORT : VP_SCAN_FULL;
+    scan->directions = c.groups;
+    scan->step = c.step;
+    scan->widest = c.open ? c.second : c.largest;
     /* Opposite views of a parallel beam are mirror images: the half circle is enough, unless the detector
      * sees only one side of the axis and the opposite views are what completes it. */
     if (g->beam == VP_PARALLEL && (c.open || !one_sided)) {
@@ -401,33 +403,26 @@ int vp_scan_make(const struct vp_geom *g, struct vp_view *views, struct vp_scan 
 
 int vp_geom_views(const struct vp_geom *g, struct vp_view **views, struct vp_scan *scan, struct vp_err *err)
 {
+    struct vp_scan unasked;
+    const char *wrong = NULL;
     if (vp_memory_claim((uint64_t)g->views * VP_GEOM_VIEW_BYTES, "its views", "geometry", err))
         return -1;
     struct vp_view *v = vp_alloc((size_t)g->views, sizeof *v, "the views' matrices", err);
-    struct vp_scan made;
-    if (!v)
-        return -1;
-    for (int64_t k = 0; k < g->views; k++) {
-        const char *wrong = NULL;
+    for (int64_t k = 0; v && !wrong && k < g->views; k++) {
         if (g->matrix)
             wrong = vp_view_from_matrix(&v[k], &g->matrix[12 * k]);
         else
             vp_view_from_geom(g, k, &v[k]);
         if (!wrong && !sensible(&v[k]))
             wrong = "the numbers of the geometry are too large or too small to compute with";
-        if (wrong) {
+        if (wrong)
             vp_fail(err, VP_ERUN, "geometry: view %lld: %s", (long long)k, wrong);
-            free(v);
-            return -1;
-        }
     }
-    if (vp_scan_make(g, v, &made, err)) {
+    if (!v || wrong || make_scan(g, v, scan ? scan : &unasked, err)) {
         free(v);
         return -1;
     }
     *views = v;
-    if (scan)
-        *scan = made;
     return 0;
 }
 

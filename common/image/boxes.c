@@ -3,263 +3,19 @@
  * rounded, so what is left is the sum over the box. Columns are in strips, one for a thread at a time. A sum that
  * two or three numbers in f64 cannot hold goes on in the digits of `rest`, one for all columns between two edges of
  * boxes, one for each strip. */
-#include "image/boxes.h"
+#include "image/boxes_internal.h"
 
 #include "base/err.h"
 #include "base/isa.h"
-#include "base/places.h"
-#include "base/plain.h"
 #include "base/size.h"
-#include "base/text.h"
 #include "image/boxes_isa.h"
-#include "image/report.h"
 #include "run/pages.h"
 #include "stack/outfile.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_FIELDS = 8 };
-static const char SEPARATORS[] = "\t, \r\n";
-
-/* ---- the list ---- */
-
-/* "3:7", or "3" where `alone`: 3:4. */
-static bool parse_range(const char *text, int64_t *lo, int64_t *hi, bool alone)
-{
-    char *end;
-    errno = 0;
-    *lo = strtoll(text, &end, 10);
-    if (end == text || errno || *lo == INT64_MAX)
-        return false;
-    *hi = *lo + 1;
-    if (!*end)
-        return alone;
-    if (*end != ':')
-        return false;
-    const char *second = end + 1;
-    *hi = strtoll(second, &end, 10);
-    return end != second && !*end && !errno;
-}
-
-static int64_t fields_of(char *line, char *field[MAX_FIELDS + 1])
-{
-    int n = 0;
-    char *rest = line;
-    for (char *f; n <= MAX_FIELDS && (f = strtok_r(rest, SEPARATORS, &rest));)
-        field[n++] = f;
-    return n;
-}
-
-/* One line. 1: a box; 0: nothing; -1. */
-static int parse_line(struct vp_box_wanted *box, char *line, int64_t number, bool volume, bool first, const int64_t size[3],
-                      const char *path, struct vp_err *err)
-{
-    const int axes = volume ? 3 : 2;
-    char *field[MAX_FIELDS + 1];
-    int64_t n = fields_of(line, field), at = 0, lo, hi;
-    if (n == 0 || field[0][0] == '#')
-        return 0;
-    bool words = first; /* "name x0:x1 y0:y1" is, "a 0-5 0-5" is a mistake */
-    for (int64_t i = 0; i < n && i <= MAX_FIELDS; i++)
-        words = words && (isalpha((unsigned char)*field[i]) || *field[i] & 0x80);
-    if (words)
-        return 0;
-    *box = (struct vp_box_wanted){.image = VP_EVERY, .hi = {1, 1, 1}};
-    const bool named = !(strchr(field[0], ':') && parse_range(field[0], &lo, &hi, false));
-    at = named;
-    if (n - at != axes && n - at != axes + 1)
-        goto wrong;
-    for (int a = 0; a < axes; a++) {
-        if (!parse_range(field[at + a], &box->lo[a], &box->hi[a], false))
-            goto wrong;
-        if (box->lo[a] < 0 || box->lo[a] >= box->hi[a] || (box->hi[a] > size[a] && size[a] < VP_UNKNOWN))
-            return vp_fail(err, VP_ERUN, "%s: line %lld: %c %lld:%lld: expected a part of 0:%lld", path, (long long)number,
-                           "xyz"[a], (long long)box->lo[a], (long long)box->hi[a], (long long)size[a]);
-    }
-    if (n - at == axes + 1) {
-        if (!parse_range(field[at + axes], &box->image, &hi, true) || hi != box->image + 1 || box->image < 0)
-            goto wrong;
-    }
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)number);
-    if (!(box->name = strdup(named ? field[0] : text)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for the list of boxes");
-    return 1;
-wrong:
-    vp_fail(err, VP_ERUN, "%s: line %lld: expected [NAME] X0:X1 Y0:Y1%s [IMAGE]", path, (long long)number,
-            volume ? " Z0:Z1" : "");
-    return !volume && n - at > 2 && strchr(field[at + 2], ':') ? vp_hint(err, "with --3d a box has three ranges") : -1;
-}
-
-/* Those that end at a row come first, so that no box may be open there. */
-static int by_place(const void *a, const void *b)
-{
-    const struct vp_box_event *p = a, *q = b;
-    return p->at != q->at ? (p->at > q->at) - (p->at < q->at) : q->ends - p->ends;
-}
-
-static int make_events(struct vp_boxes *b, struct vp_err *err)
-{
-    b->event = vp_alloc_raw((size_t)b->n * 2, sizeof *b->event, "the list of boxes", err);
-    if (!b->event)
-        return -1;
-    for (int64_t i = 0; i < b->n; i++) {
-        b->event[2 * i] = (struct vp_box_event){b->box[i].lo[1], i, false};
-        b->event[2 * i + 1] = (struct vp_box_event){b->box[i].hi[1], i, true};
-    }
-    qsort(b->event, (size_t)b->n * 2, sizeof *b->event, by_place);
-    return 0;
-}
-
-int vp_boxes_read(struct vp_boxes *b, const char *path, const int64_t size[3], bool volume, struct vp_err *err)
-{
-    *b = (struct vp_boxes){.volume = volume, .size = {size[0], size[1], size[2]}};
-    FILE *f = vp_fopen(path, "re");
-    if (!f)
-        return vp_fail_errno(err, "%s", path);
-    char *line = NULL;
-    size_t room = 0;
-    int64_t boxes = 0;
-    int rc = 0;
-    bool first = true;
-    for (int64_t number = 1; rc >= 0 && getline(&line, &room, f) >= 0; number++) {
-        if (b->n == boxes) {
-            boxes = boxes ? 2 * boxes : 64;
-            struct vp_box_wanted *more = realloc(b->box, (size_t)boxes * sizeof *more);
-            if (!more) {
-                rc = vp_fail(err, VP_ERESOURCE, "not enough memory for the list of boxes");
-                break;
-            }
-            b->box = more;
-        }
-        const bool blank = strspn(line, SEPARATORS) == strlen(line) || *line == '#';
-        rc = parse_line(&b->box[b->n], line, number, volume, first, size, path, err);
-        first = first && blank;
-        b->n += rc > 0;
-    }
-    if (rc >= 0 && ferror(f))
-        rc = vp_fail_errno(err, "%s", path);
-    free(line);
-    fclose(f);
-    if (rc >= 0 && !b->n)
-        rc = vp_fail(err, VP_ERUN, "%s: no box: expected lines of [NAME] X0:X1 Y0:Y1%s [IMAGE]", path,
-                     volume ? " Z0:Z1" : "");
-    return rc < 0 || make_events(b, err) ? -1 : 0;
-}
-
-void vp_boxes_free(struct vp_boxes *b)
-{
-    for (int64_t i = 0; i < b->n; i++)
-        free(b->box[i].name);
-    free(b->box);
-    for (int64_t i = 0; b->rest && i < b->pieces + b->strips; i++)
-        free(b->rest[i]);
-    free(b->rest);
-    free(b->edge);
-    free(b->strip);
-    free(b->columns);
-    free(b->event);
-    free(b->sums);
-    vp_outfile_abort(b->out);
-    *b = (struct vp_boxes){0};
-}
-
-/* ---- results ---- */
-
-static int put_text(struct vp_boxes *b, FILE *text, struct vp_err *err)
-{
-    size_t n = 0;
-    char *all = vp_text_close(text, &n);
-    const int rc = all ? vp_outfile_write(b->out, all, n, err) : vp_fail(err, VP_ERESOURCE, "not enough memory");
-    free(all);
-    return rc;
-}
-
-/* An integer in decimal digits. */
-static void put_integer(char text[44], __int128 v)
-{
-    char *at = text + 43;
-    unsigned __int128 left = v < 0 ? -(unsigned __int128)v : (unsigned __int128)v;
-    for (*at = '\0'; left || !*at; left /= 10)
-        *--at = (char)('0' + (int)(left % 10));
-    if (v < 0)
-        *--at = '-';
-    memmove(text, at, strlen(at) + 1);
-}
-
-/* Sum, mean and standard deviation as they are printed. */
-static void numbers_of(const struct vp_boxes *b, const struct vp_box_sums *w, uint64_t count, char sum[44], double *mean,
-                       double *std)
-{
-    const double value = w->nan || (w->inf[0] && w->inf[1]) ? NAN
-                         : w->inf[0] || w->inf[1]           ? (w->inf[0] ? INFINITY : -INFINITY)
-                                                            : vp_exact_value(&w->sum);
-    *mean = value / (double)count;
-    *std = w->nan || w->inf[0] || w->inf[1] ? NAN
-           : w->beyond                      ? INFINITY
-                                            : vp_exact_deviation(&w->sum, &w->squares, count);
-    if (vp_type_is_float(b->type))
-        vp_format_number(sum, value);
-    else
-        put_integer(sum, vp_exact_integer(&w->sum));
-}
-
-static void print_box(struct vp_boxes *b, const struct vp_box_wanted *w, const struct vp_box_sums *sums, int64_t image,
-                      FILE *text)
-{
-    uint64_t count = 1;
-    double mean, std;
-    char sum[44], number[40];
-    for (int a = 0; a < 3; a++)
-        count *= (uint64_t)(w->hi[a] - w->lo[a]);
-    numbers_of(b, sums, count, sum, &mean, &std);
-    if (b->json) {
-        fputs(b->written ? ",\n {\"name\": " : "\n {\"name\": ", text);
-        vp_json_string(text, w->name);
-        fprintf(text, ", \"image\": %lld", (long long)image);
-        for (int a = 0; a < (b->volume ? 3 : 2); a++)
-            fprintf(text, ", \"%c\": [%lld, %lld]", "xyz"[a], (long long)w->lo[a], (long long)w->hi[a]);
-        fprintf(text, ", \"count\": %llu, \"sum\": ", (unsigned long long)count);
-        if (vp_type_is_float(b->type))
-            vp_json_number(text, strtod(sum, NULL));
-        else
-            fputs(sum, text);
-        fputs(", \"mean\": ", text);
-        vp_json_number(text, mean);
-        fputs(", \"std\": ", text);
-        vp_json_number(text, std);
-        fputs("}", text);
-        return;
-    }
-    vp_put_plain(text, w->name);
-    fprintf(text, "\t%lld", (long long)image);
-    for (int a = 0; a < (b->volume ? 3 : 2); a++)
-        fprintf(text, "\t%lld:%lld", (long long)w->lo[a], (long long)w->hi[a]);
-    fprintf(text, "\t%llu\t%s", (unsigned long long)count, sum);
-    fprintf(text, "\t%s", vp_format_number(number, mean));
-    fprintf(text, "\t%s\n", vp_format_number(number, std));
-}
-
-/* An image has gone by. */
-static int print_image(struct vp_boxes *b, int64_t image, struct vp_err *err)
-{
-    FILE *text = vp_text_open();
-    if (!text)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    for (int64_t i = 0; i < b->n; i++)
-        if (b->box[i].image == VP_EVERY || b->box[i].image == image) {
-            print_box(b, &b->box[i], &b->sums[image % b->inner * b->n + i], image, text);
-            b->written++;
-        }
-    return put_text(b, text, err);
-}
-
-/* ---- sums ---- */
 
 enum { GROUP = VP_BOXES_GROUP, STRIP = 512, ALONE = 1 << 14 /* samples: for one thread */ };
 static const int64_t MANY = INT64_C(1) << 27; /* additions, before digits are carried */
@@ -321,12 +77,7 @@ int vp_boxes_begin(struct vp_boxes *b, enum vp_type in, int64_t inner, int64_t i
         if (images < VP_UNKNOWN && b->box[i].image >= images)
             return vp_fail(err, VP_ERUN, "box %s: image %lld: expected 0 to %lld", b->box[i].name,
                            (long long)b->box[i].image, (long long)images - 1);
-    FILE *text = vp_text_open();
-    if (!text)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    fputs(b->json ? "[" : b->volume ? "name\timage\tx\ty\tz\tcount\tsum\tmean\tstd\n"
-                                    : "name\timage\tx\ty\tcount\tsum\tmean\tstd\n", text);
-    return put_text(b, text, err);
+    return vp_boxes_print_head(b, err);
 }
 
 /* Rows of a page, in one strip. */
@@ -553,7 +304,7 @@ static int end_page(struct vp_boxes *b, int64_t page, int64_t image, struct vp_e
     for (int64_t i = 0; i < b->inner * b->n && page % 1024 == 1023; i++)
         carry(&b->sums[i]);
     b->planes = page / b->inner + 1;
-    return b->size[2] < VP_UNKNOWN && b->planes % b->size[2] == 0 ? print_image(b, image, err) : 0;
+    return b->size[2] < VP_UNKNOWN && b->planes % b->size[2] == 0 ? vp_boxes_print(b, image, err) : 0;
 }
 
 int vp_boxes_rows(struct vp_boxes *b, int64_t row, int64_t n, const void *samples, struct vp_err *err)
@@ -588,13 +339,9 @@ int vp_boxes_end(struct vp_boxes *b, struct vp_err *err)
             return vp_fail(err, VP_ERUN, "box %s: z %lld:%lld: the stack has ended before", b->box[i].name,
                            (long long)b->box[i].lo[2], (long long)b->box[i].hi[2]);
     for (int64_t c = 0; c < b->inner && b->size[2] >= VP_UNKNOWN; c++)
-        if (print_image(b, c, err))
+        if (vp_boxes_print(b, c, err))
             return -1;
-    if (b->json && vp_outfile_write(b->out, "\n]\n", 3, err))
-        return -1;
-    const int rc = vp_outfile_close(b->out, err);
-    b->out = NULL;
-    return rc;
+    return vp_boxes_print_end(b, err);
 }
 
 /* ---- a stack ---- */
@@ -636,4 +383,21 @@ void vp_boxes_pages(struct vp_boxes *b, int64_t inner, struct vp_pages *pages)
     pages->source = pages->reader;
     pages->work = add_batch;
     pages->ctx = b;
+}
+
+void vp_boxes_free(struct vp_boxes *b)
+{
+    for (int64_t i = 0; i < b->n; i++)
+        free(b->box[i].name);
+    free(b->box);
+    for (int64_t i = 0; b->rest && i < b->pieces + b->strips; i++)
+        free(b->rest[i]);
+    free(b->rest);
+    free(b->edge);
+    free(b->strip);
+    free(b->columns);
+    free(b->event);
+    free(b->sums);
+    vp_outfile_abort(b->out);
+    *b = (struct vp_boxes){0};
 }

@@ -79,7 +79,7 @@ INLINE void give(double (*to)[VP_BOXES_GROUP], int n, const vd *from, int part)
 #endif
 
 /* A few of them, and of their squares, have room in one number. */
-#define SUM_SHORT(T, load)                                            \
+#define SUM_SHORT(load)                                               \
     vd sum = {0}, square = {0};                                       \
     for (int r = 0; r < rows; r++) {                                  \
         const vd x = __builtin_convertvector(load, vd);               \
@@ -87,18 +87,12 @@ INLINE void give(double (*to)[VP_BOXES_GROUP], int n, const vd *from, int part)
         square += x * x;                                              \
     }                                                                 \
     lost |= add(s, VP_BOXES_SUM, sum) | add(q, VP_BOXES_SQUARES, square);
-#define SUM_U8(T) SUM_SHORT(T, LOAD_8(epu8, T, from + r * stride))
-#define SUM_I8(T) SUM_SHORT(T, LOAD_8(epi8, T, from + r * stride))
-#define SUM_U16(T) SUM_SHORT(T, LOAD_16(epu16, T, from + r * stride))
-#define SUM_I16(T) SUM_SHORT(T, LOAD_16(epi16, T, from + r * stride))
 
 #define SUM_EACH(T, LONG)                                         \
     for (int r = 0; r < rows; r++) {                              \
         const vd x = LOAD(T, from + r * stride, vd);              \
         lost |= add(s, VP_BOXES_SUM, x) | add_square(q, x, LONG); \
     }
-#define SUM_FLOAT(T) SUM_EACH(T, false)
-#define SUM_LONG(T) SUM_EACH(T, true)
 
 #define LOAD(T, p, to) __builtin_convertvector(*(const vector_##T *)(const void *)(p), to)
 
@@ -116,7 +110,7 @@ INLINE void give(double (*to)[VP_BOXES_GROUP], int n, const vd *from, int part)
                 vd *s = sums[i], *q = squares[i];                                                                  \
                 take(s, VP_BOXES_SUM, to[g].sum, i);                                                               \
                 take(q, VP_BOXES_SQUARES, to[g].squares, i);                                                       \
-                SUM(T)                                                                                             \
+                SUM                                                                                                \
             }                                                                                                      \
             if (rounded(lost))                                                                                     \
                 return g;                                                                                          \
@@ -129,12 +123,12 @@ INLINE void give(double (*to)[VP_BOXES_GROUP], int n, const vd *from, int part)
         return groups;                                                                                             \
     }
 
-ROWS(u8, uint8_t, SUM_U8)
-ROWS(i8, int8_t, SUM_I8)
-ROWS(u16, uint16_t, SUM_U16)
-ROWS(i16, int16_t, SUM_I16)
-ROWS(f32, float, SUM_FLOAT)
-ROWS(f64, double, SUM_LONG)
+ROWS(u8, uint8_t, SUM_SHORT(LOAD_8(epu8, uint8_t, from + r * stride)))
+ROWS(i8, int8_t, SUM_SHORT(LOAD_8(epi8, int8_t, from + r * stride)))
+ROWS(u16, uint16_t, SUM_SHORT(LOAD_16(epu16, uint16_t, from + r * stride)))
+ROWS(i16, int16_t, SUM_SHORT(LOAD_16(epi16, int16_t, from + r * stride)))
+ROWS(f32, float, SUM_EACH(float, false))
+ROWS(f64, double, SUM_EACH(double, true))
 
 static bool fold(const double *src, int64_t stride, int64_t n, double (*to)[VP_BOXES_GROUP])
 {

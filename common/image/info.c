@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "base/plain.h"
-#include "image/report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -115,7 +114,7 @@ static int work(void *ctx, int64_t page, int n, void *in, void *out, struct vp_e
         int64_t count = samples;
         if (i->mask) {
             const void *mask;
-            if (vp_beside_page(i->mask, i->select, page + k, &mask, err))
+            if (vp_beside_rows(i->mask, i->select, page + k, 0, i->reading->rows, &mask, err))
                 return -1;
             count = vp_keep_masked(at, type, mask, vp_reader_stack(i->mask->reader)->type, samples);
         }
@@ -332,7 +331,7 @@ static void print_text(const struct vp_info *i, bool verbose, FILE *out)
         fprintf(out, ", %lld page%s", (long long)i->pages, i->pages == 1 ? "" : "s");
     fprintf(out, "\n%-12s %s", "type", vp_type_name(s->type));
     if (i->pages >= 0)
-        fprintf(out, ", %s", vp_format_bytes(text, sizeof text, (uint64_t)i->pages * vp_page_bytes(s)));
+        fprintf(out, ", %s", vp_bytes_text((uint64_t)i->pages * vp_page_bytes(s)).text);
     fputc('\n', out);
     for (int k = 0; k < s->meta.n; k++) {
         const bool geom = !strncmp(s->meta.key[k], "geom.", 5);

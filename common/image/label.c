@@ -3,7 +3,7 @@
 #include "image/label.h"
 
 #include "base/err.h"
-#include "image/report.h"
+#include "base/plain.h"
 #include "stack/axes.h"
 #include "stack/foreign.h"
 
@@ -23,6 +23,15 @@ const struct vp_opt vp_label_options[] = {
 };
 
 enum { LONGEST = 256 };
+
+int vp_label_numbers(struct vp_meta *m, const char *key, int n, const double *v)
+{
+    char text[4 * 32] = "", one[32];
+
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", vp_format_number(one, v[i]));
+    return vp_meta_set(m, key, text);
+}
 
 /* Up to `most` numbers separated by commas or blanks, each or the last with a unit of length behind it, in that unit
  * (*mm: millimetres in it; 1 if none is said). How many, or 0. */
@@ -64,43 +73,32 @@ static int wrong(const char *key, const char *value, const char *expected, struc
     return vp_fail(err, VP_EUSAGE, "--set %s: expected %s, got '%s'", key, expected, value);
 }
 
-static int set_lengths(struct vp_meta *m, const char *key, int n, const double v[3], double mm, struct vp_err *err)
-{
-    const int rc = n == 2 ? vp_meta_setf(m, key, "%.15g %.15g", v[0] * mm, v[1] * mm)
-                          : vp_meta_setf(m, key, "%.15g %.15g %.15g", v[0] * mm, v[1] * mm, v[2] * mm);
-    return rc || vp_meta_set(m, "unit", "mm") ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
-}
+/* What is so many numbers. */
+static const struct kind { const char *key; int least, most; bool lengths; const char *expected; } kinds[] = {
+    {"voxel", 1, 3, true, "one to three lengths as in 0.5,0.5,2mm"},
+    {"origin", 3, 3, true, "three coordinates as in 0,0,-25.5mm"},
+    {"scale", 2, 2, false, "GAIN,OFFSET with a gain that is not 0"},
+};
+enum { VOXEL, ORIGIN, SCALE, KINDS };
 
-static int set_voxel(struct vp_meta *m, const char *value, struct vp_err *err)
+static int set_numbers(struct vp_meta *m, int kind, const char *value, struct vp_err *err)
 {
-    double v[3], mm;
-    int n = numbers(value, 3, v, true, &mm);
+    const struct kind *k = &kinds[kind];
+    double v[3], mm = 1;
+    int n = numbers(value, k->most, v, k->lengths, &mm);
+    bool good = n >= k->least && (kind != SCALE || v[0] != 0);
+    for (int i = 0; i < n && kind == VOXEL; i++)
+        good = good && v[i] > 0;
+    if (!good)
+        return wrong(k->key, value, k->expected, err);
     if (n == 1) {
         v[2] = v[1] = v[0];
         n = 3;
     }
-    for (int i = 0; i < n; i++)
-        if (!(v[i] > 0))
-            n = 0;
-    if (!n)
-        return wrong("voxel", value, "one to three lengths as in 0.5,0.5,2mm", err);
-    return set_lengths(m, "voxel", n, v, mm, err);
-}
-
-static int set_origin(struct vp_meta *m, const char *value, struct vp_err *err)
-{
-    double v[3], mm;
-    if (numbers(value, 3, v, true, &mm) != 3)
-        return wrong("origin", value, "three coordinates as in 0,0,-25.5mm", err);
-    return set_lengths(m, "origin", 3, v, mm, err);
-}
-
-static int set_scale(struct vp_meta *m, const char *value, struct vp_err *err)
-{
-    double v[2], mm;
-    if (numbers(value, 2, v, false, &mm) != 2 || v[0] == 0)
-        return wrong("scale", value, "GAIN,OFFSET with a gain that is not 0", err);
-    return vp_report_numbers(m, "scale", 2, v) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
+    const int rc = !k->lengths ? vp_label_numbers(m, k->key, n, v)
+                   : n == 2    ? vp_meta_setf(m, k->key, "%.15g %.15g", v[0] * mm, v[1] * mm)
+                               : vp_meta_setf(m, k->key, "%.15g %.15g %.15g", v[0] * mm, v[1] * mm, v[2] * mm);
+    return rc || (k->lengths && vp_meta_set(m, "unit", "mm")) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
 }
 
 /* Names or numbers with blanks between them. */
@@ -131,12 +129,9 @@ static int set_one(struct vp_meta *m, const char *key, const char *value, struct
     }
     if (!*value)
         return vp_meta_set(m, key, NULL) ? vp_fail(err, VP_ERESOURCE, "out of memory") : 0;
-    if (!strcmp(key, "voxel"))
-        return set_voxel(m, value, err);
-    if (!strcmp(key, "origin"))
-        return set_origin(m, value, err);
-    if (!strcmp(key, "scale"))
-        return set_scale(m, value, err);
+    for (int k = 0; k < KINDS; k++)
+        if (!strcmp(key, kinds[k].key))
+            return set_numbers(m, k, value, err);
     if (!strcmp(key, "axes"))
         return set_words(m, key, value, "abcdefghijklmnopqrstuvwxyz0123456789_-", "names as in x,y,z", err);
     if (!strcmp(key, "sizes"))

@@ -10,5 +10,7 @@ extern const struct vp_opt vp_label_options[];       /* --set */
 
 /* Set what is given in the header of the output. VP_EUSAGE for what cannot be. */
 int vp_label_stack(const struct vp_label_params *p, struct vp_stack *out, struct vp_err *err);
+/* At most four numbers as the value of a key, as short as they read back the same. 0 or -1 (out of memory). */
+int vp_label_numbers(struct vp_meta *m, const char *key, int n, const double *v);
 
 #endif

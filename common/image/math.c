@@ -160,69 +160,63 @@ static int constant(struct parser *p, const char *at, double v, struct term *t)
     return 0;
 }
 
-/* An interval of the products or quotients of the ends. */
+/* An interval of the products or quotients of the ends; 0 times infinity is NaN. */
 static void span4(struct term *t, double a, double b, double c, double d)
 {
-    t->lo = fmin(fmin(a, b), fmin(c, d));
-    t->hi = fmax(fmax(a, b), fmax(c, d));
-    if (isnan(a) || isnan(b) || isnan(c) || isnan(d)) { /* 0 times infinity */
-        t->lo = -INFINITY;
-        t->hi = INFINITY;
-    }
+    const bool known = !isnan(a) && !isnan(b) && !isnan(c) && !isnan(d);
+    t->lo = known ? fmin(fmin(a, b), fmin(c, d)) : -INFINITY;
+    t->hi = known ? fmax(fmax(a, b), fmax(c, d)) : INFINITY;
 }
+
+static const struct term nothing = {.whole = true};
 
 static void bound(enum vp_math_code code, const struct term *a, const struct term *b, const struct term *c,
                   struct term *t)
 {
     t->lo = -INFINITY;
     t->hi = INFINITY;
-    t->whole = false;
+    t->whole = a->whole && b->whole && c->whole;
     switch (code) {
-    case VP_MATH_ADD: t->lo = a->lo + b->lo, t->hi = a->hi + b->hi, t->whole = a->whole && b->whole; break;
-    case VP_MATH_SUB: t->lo = a->lo - b->hi, t->hi = a->hi - b->lo, t->whole = a->whole && b->whole; break;
-    case VP_MATH_MUL:
-        span4(t, a->lo * b->lo, a->lo * b->hi, a->hi * b->lo, a->hi * b->hi);
-        t->whole = a->whole && b->whole;
-        break;
+    case VP_MATH_ADD: t->lo = a->lo + b->lo, t->hi = a->hi + b->hi; break;
+    case VP_MATH_SUB: t->lo = a->lo - b->hi, t->hi = a->hi - b->lo; break;
+    case VP_MATH_MUL: span4(t, a->lo * b->lo, a->lo * b->hi, a->hi * b->lo, a->hi * b->hi); break;
     case VP_MATH_DIV:
         if (b->lo > 0 || b->hi < 0)
             span4(t, a->lo / b->lo, a->lo / b->hi, a->hi / b->lo, a->hi / b->hi);
+        t->whole = false;
         break;
     case VP_MATH_MOD:
         if (b->lo > 0)
-            t->lo = 0, t->hi = b->hi, t->whole = a->whole && b->whole;
+            t->lo = 0, t->hi = b->hi;
+        t->whole = t->whole && b->lo > 0;
         break;
     case VP_MATH_LT: case VP_MATH_LE: case VP_MATH_GT: case VP_MATH_GE: case VP_MATH_EQ: case VP_MATH_NE:
     case VP_MATH_AND: case VP_MATH_OR: case VP_MATH_NOT: case VP_MATH_ISNAN:
         t->lo = 0, t->hi = 1, t->whole = true;
         break;
-    case VP_MATH_MIN: t->lo = fmin(a->lo, b->lo), t->hi = fmin(a->hi, b->hi), t->whole = a->whole && b->whole; break;
-    case VP_MATH_MAX: t->lo = fmax(a->lo, b->lo), t->hi = fmax(a->hi, b->hi), t->whole = a->whole && b->whole; break;
-    case VP_MATH_NEG: t->lo = -a->hi, t->hi = -a->lo, t->whole = a->whole; break;
-    case VP_MATH_ABS:
-        t->lo = a->lo > 0 ? a->lo : a->hi < 0 ? -a->hi : 0;
-        t->hi = fmax(-a->lo, a->hi);
-        t->whole = a->whole;
-        break;
-    case VP_MATH_SQRT: if (a->lo >= 0) t->lo = sqrt(a->lo), t->hi = sqrt(a->hi); break;
+    case VP_MATH_MIN: t->lo = fmin(a->lo, b->lo), t->hi = fmin(a->hi, b->hi); break;
+    case VP_MATH_MAX: t->lo = fmax(a->lo, b->lo), t->hi = fmax(a->hi, b->hi); break;
+    case VP_MATH_NEG: t->lo = -a->hi, t->hi = -a->lo; break;
+    case VP_MATH_ABS: t->lo = a->lo > 0 ? a->lo : a->hi < 0 ? -a->hi : 0, t->hi = fmax(-a->lo, a->hi); break;
     case VP_MATH_FLOOR: case VP_MATH_CEIL: case VP_MATH_ROUND:
         t->lo = floor(a->lo), t->hi = ceil(a->hi), t->whole = isfinite(a->lo) && isfinite(a->hi);
         break;
     case VP_MATH_IF: t->lo = fmin(b->lo, c->lo), t->hi = fmax(b->hi, c->hi), t->whole = b->whole && c->whole; break;
-    default: break;
-    }
-    if (isnan(t->lo) || isnan(t->hi)) {
-        t->lo = -INFINITY;
-        t->hi = INFINITY;
+    case VP_MATH_SQRT:
+        if (a->lo >= 0)
+            t->lo = sqrt(a->lo), t->hi = sqrt(a->hi);
         t->whole = false;
+        break;
+    default: t->whole = false;
     }
+    if (isnan(t->lo) || isnan(t->hi))
+        *t = (struct term){.lo = -INFINITY, .hi = INFINITY};
 }
 
 /* t = code(from[0..n-1]); t may be one of them. */
 static int emit(struct parser *p, const char *at, enum vp_math_code code, int n, const struct term *from,
                 struct term *t)
 {
-    static const struct term nothing;
     const struct term *arg[3] = {&from[0], n > 1 ? &from[1] : &nothing, n > 2 ? &from[2] : &nothing};
     bool known = true;
     struct term out = {0};
@@ -255,7 +249,10 @@ static int emit(struct parser *p, const char *at, enum vp_math_code code, int n,
     return 0;
 }
 
-static int expression(struct parser *p, struct term *t);
+/* How much operators bind; NOT and SIGN stand before their operand. */
+enum level { OR, AND, NOT, COMPARE, ADD, MULTIPLY, SIGN, POWER };
+
+static int expression(struct parser *p, enum level least, struct term *t);
 
 static const struct function { const char *name; enum vp_math_code code; int least, most; } functions[] = {
     {"min", VP_MATH_MIN, 2, MOST_ARGUMENTS}, {"max", VP_MATH_MAX, 2, MOST_ARGUMENTS}, {"abs", VP_MATH_ABS, 1, 1},
@@ -276,7 +273,7 @@ static int call(struct parser *p, const struct function *f, const char *at, stru
     do {
         if (n == MOST_ARGUMENTS)
             return complain(p, p->at, "%s takes at most %d values", f->name, MOST_ARGUMENTS);
-        if (expression(p, &arg[n++]))
+        if (expression(p, OR, &arg[n++]))
             return -1;
     } while (accept(p, ","));
     blanks(p);
@@ -371,98 +368,49 @@ static int atom(struct parser *p, struct term *t)
         return name(p, t);
     if (!accept(p, "("))
         return complain(p, at, "expected a value, got %s", found(p, text, sizeof text));
-    return expression(p, t) || expect(p, ")") ? -1 : 0;
+    return expression(p, OR, t) || expect(p, ")") ? -1 : 0;
 }
 
-static int unary(struct parser *p, struct term *t)
+static const struct operator { const char *text; enum vp_math_code code; enum level level; } operators[] = {
+    {"or", VP_MATH_OR, OR}, {"||", VP_MATH_OR, OR}, {"and", VP_MATH_AND, AND}, {"&&", VP_MATH_AND, AND},
+    {"<=", VP_MATH_LE, COMPARE}, {">=", VP_MATH_GE, COMPARE}, {"==", VP_MATH_EQ, COMPARE},
+    {"!=", VP_MATH_NE, COMPARE}, {"<", VP_MATH_LT, COMPARE}, {">", VP_MATH_GT, COMPARE},
+    {"+", VP_MATH_ADD, ADD}, {"-", VP_MATH_SUB, ADD},
+    {"*", VP_MATH_MUL, MULTIPLY}, {"/", VP_MATH_DIV, MULTIPLY}, {"%", VP_MATH_MOD, MULTIPLY},
+    {"^", VP_MATH_POW, POWER},
+};
+enum { N_OPERATORS = sizeof operators / sizeof *operators };
+
+/* A value, with the operators behind it that bind as `least` does or more. */
+static int expression(struct parser *p, enum level least, struct term *t)
 {
+    struct term two[2];
+    const struct operator *o;
+
     blanks(p);
     const char *at = p->at;
     if (++p->depth > DEEPEST)
         return complain(p, at, "the expression is nested too deeply");
-    int rc;
-    if (accept(p, "-")) {
-        rc = unary(p, t) || emit(p, at, VP_MATH_NEG, 1, t, t) ? -1 : 0;
-    } else if (accept(p, "+")) {
-        rc = unary(p, t);
-    } else {
-        struct term two[2];
-        rc = atom(p, &two[0]);
+    if (least <= NOT && (accept(p, "not") || (*at == '!' && at[1] != '=' && accept(p, "!")))) {
+        if (expression(p, NOT, &two[0]) || emit(p, at, VP_MATH_NOT, 1, &two[0], &two[0]))
+            return -1;
+    } else if (accept(p, "-")) { /* -a^2 is -(a^2) */
+        if (expression(p, SIGN, &two[0]) || emit(p, at, VP_MATH_NEG, 1, &two[0], &two[0]))
+            return -1;
+    } else if (accept(p, "+") ? expression(p, SIGN, &two[0]) : atom(p, &two[0])) {
+        return -1;
+    }
+    do {
         blanks(p);
         at = p->at;
-        if (!rc && accept(p, "^")) /* binds to the right, and more than the sign before it: -a^2 is -(a^2) */
-            rc = unary(p, &two[1]) || emit(p, at, VP_MATH_POW, 2, two, &two[0]) ? -1 : 0;
-        *t = two[0];
-    }
-    p->depth--;
-    return rc;
-}
-
-static int level(struct parser *p, int l, struct term *t);
-
-struct sign { const char *text; enum vp_math_code code; };
-enum { COMPARISONS = 2, AND, OR };
-
-static int negation(struct parser *p, struct term *t)
-{
-    blanks(p);
-    const char *at = p->at;
-    if (!accept(p, "not") && (*p->at != '!' || p->at[1] == '=' || !accept(p, "!")))
-        return level(p, COMPARISONS, t);
-    if (++p->depth > DEEPEST)
-        return complain(p, at, "the expression is nested too deeply");
-    if (negation(p, t) || emit(p, at, VP_MATH_NOT, 1, t, t))
-        return -1;
-    p->depth--;
-    return 0;
-}
-
-/* What operators of a level stand between. */
-static int operand(struct parser *p, int l, struct term *t)
-{
-    return l == 0 ? unary(p, t) : l == AND ? negation(p, t) : level(p, l - 1, t);
-}
-
-/* One level of operators that bind to the left; `l` counts from those that bind most. */
-static int level(struct parser *p, int l, struct term *t)
-{
-    static const struct sign signs[OR + 1][7] = {
-        {{"*", VP_MATH_MUL}, {"/", VP_MATH_DIV}, {"%", VP_MATH_MOD}},
-        {{"+", VP_MATH_ADD}, {"-", VP_MATH_SUB}},
-        {{"<=", VP_MATH_LE},
-         {">=", VP_MATH_GE},
-         {"==", VP_MATH_EQ},
-         {"!=", VP_MATH_NE},
-         {"<", VP_MATH_LT},
-         {">", VP_MATH_GT}},
-        {{"and", VP_MATH_AND}, {"&&", VP_MATH_AND}},
-        {{"or", VP_MATH_OR}, {"||", VP_MATH_OR}},
-    };
-    struct term two[2];
-    if (operand(p, l, &two[0]))
-        return -1;
-    for (bool again = true; again;) {
-        blanks(p);
-        const char *at = p->at;
-        again = false;
-        for (const struct sign *s = signs[l]; s->text && !again; s++) {
-            if (!accept(p, s->text))
-                continue;
-            again = true;
-            if (operand(p, l, &two[1]) || emit(p, at, s->code, 2, two, &two[0]))
-                return -1;
-        }
-    }
+        for (o = operators; o < operators + N_OPERATORS && (o->level < least || !accept(p, o->text)); o++)
+            ;
+        if (o < operators + N_OPERATORS /* all bind to the left but the last */
+            && (expression(p, o->level == POWER ? SIGN : o->level + 1, &two[1])
+                || emit(p, at, o->code, 2, two, &two[0])))
+            return -1;
+    } while (o < operators + N_OPERATORS);
     *t = two[0];
-    return 0;
-}
-
-static int expression(struct parser *p, struct term *t)
-{
-    if (++p->depth > DEEPEST)
-        return complain(p, p->at, "the expression is nested too deeply");
-    if (level(p, OR, t))
-        return -1;
     p->depth--;
     return 0;
 }
@@ -479,7 +427,7 @@ int vp_math_parse(struct vp_math **out, const char *text, int stacks, enum vp_ty
     m->of = type;
     m->places = VP_MATH_FIRST;
     m->inner = m->nz = 1;
-    int rc = expression(&p, &t);
+    int rc = expression(&p, OR, &t);
     blanks(&p);
     if (!rc && *p.at)
         rc = complain(&p, p.at, "expected an operator or the end, got %s", found(&p, word, sizeof word));

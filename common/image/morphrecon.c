@@ -11,65 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-
-/* A key of an integer, so much lower. */
-static inline uint16_t lower(double h, uint16_t g)
-{
-    return h >= g ? 0 : (uint16_t)(g - (uint16_t)h);
-}
-
-#define REAL 0
-#define LOWER(p, v, g) (K)lower((p)->h, (g))
 #define T uint8_t
 #define K uint8_t
 #define NAME(name) name##_u8
-#define TO_KEY vp_key_u8
 #define OF_KEY vp_key_u8
 #include "image/morphrecon_rows.h"
-#undef T
-#undef K
-#undef NAME
-#undef TO_KEY
-#undef OF_KEY
 #define T uint16_t
 #define K uint16_t
 #define NAME(name) name##_u16
-#define TO_KEY vp_key_u16
 #define OF_KEY vp_key_u16
 #include "image/morphrecon_rows.h"
-#undef T
-#undef NAME
-#undef TO_KEY
-#undef OF_KEY
 #define T int16_t
+#define K uint16_t
 #define NAME(name) name##_i16
-#define TO_KEY vp_key_i16
 #define OF_KEY vp_i16_of_key
 #include "image/morphrecon_rows.h"
-#undef REAL
-#undef LOWER
-#undef T
-#undef K
-#undef NAME
-#undef TO_KEY
-#undef OF_KEY
-#define REAL 1
-#define LOWER(p, v, g) TO_KEY((p)->erosion ? (v) + (T)(p)->h : (v) - (T)(p)->h, (p)->erosion)
 #define T float
 #define K uint32_t
 #define NAME(name) name##_f32
-#define TO_KEY vp_key_f32
 #define OF_KEY vp_f32_of_key
 #include "image/morphrecon_rows.h"
-#undef T
-#undef K
-#undef NAME
-#undef TO_KEY
-#undef OF_KEY
 #define T double
 #define K uint64_t
 #define NAME(name) name##_f64
-#define TO_KEY vp_key_f64
 #define OF_KEY vp_f64_of_key
 #include "image/morphrecon_rows.h"
 
@@ -78,16 +42,17 @@ struct rows {
                  const void *given, const void *samples, void *marker, void *mask, struct vp_morphrecon_told *told);
     void (*store)(const struct vp_morphrecon_params *p, int64_t n, const void *keys, const void *masks,
                   const void *samples, void *out);
+    void (*raise)(void *key, const void *to);
 };
 
 static struct rows rows_of(enum vp_type type)
 {
     switch (type) {
-    case VP_U8: return (struct rows){load_u8, store_u8};
-    case VP_U16: return (struct rows){load_u16, store_u16};
-    case VP_I16: return (struct rows){load_i16, store_i16};
-    case VP_F32: return (struct rows){load_f32, store_f32};
-    default: return (struct rows){load_f64, store_f64};
+    case VP_U8: return (struct rows){load_u8, store_u8, raise_u8};
+    case VP_U16: return (struct rows){load_u16, store_u16, raise_u16};
+    case VP_I16: return (struct rows){load_i16, store_i16, raise_i16};
+    case VP_F32: return (struct rows){load_f32, store_f32, raise_f32};
+    default: return (struct rows){load_f64, store_f64, raise_f64};
     }
 }
 
@@ -97,10 +62,10 @@ struct keys {
     const struct vp_op *op;
     const struct vp_morphrecon_params *p;
     struct rows rows;
-    struct vp_box box;
-    bool flat;
+    bool flat;                /* see vp_morphrecon_flat() */
+    struct vp_box box;        /* as the reconstruction sees it, and what follows */
+    int64_t image[3], n[3];
     size_t size;              /* bytes of a key */
-    int64_t n[3];             /* as the reconstruction sees it */
     int64_t stride, plane;
     int64_t guard;            /* places before the first voxel and behind the last */
     void **marker, **mask;    /* planes */
@@ -108,23 +73,17 @@ struct keys {
     void *own;                /* if what was planned is not enough */
 };
 
-bool vp_morphrecon_flat(const struct vp_op *op)
-{
-    const int connectivity = ((const struct vp_morphrecon_params *)op->params)->connectivity;
-    return op->image[1] == 1 && op->image[2] > 1 && (connectivity == 4 || connectivity == 8);
-}
-
 static void measure(struct keys *k, const struct vp_op *op, const struct vp_box *box)
 {
     const struct vp_morphrecon_params *p = op->params;
-    *k = (struct keys){.op = op, .p = p, .rows = rows_of(p->type), .box = *box,
-                       .flat = vp_morphrecon_flat(op),
+    *k = (struct keys){.op = op, .p = p, .rows = rows_of(p->type), .flat = vp_morphrecon_flat(op),
                        .size = (size_t)vp_key_size(p->key)};
-    for (int a = 0; a < 3; a++)
-        k->n[a] = vp_box_size(box, a);
-    if (k->flat) {
-        k->n[1] = k->n[2];
-        k->n[2] = 1;
+    for (int a = 0; a < 3; a++) {
+        const int of = k->flat && a ? 3 - a : a;
+        k->image[a] = op->image[of];
+        k->box.lo[a] = box->lo[of];
+        k->box.hi[a] = box->hi[of];
+        k->n[a] = vp_box_size(box, of);
     }
     k->stride = (int64_t)(vp_round64((size_t)(k->n[0] + 1) * k->size) / k->size);
     k->plane = k->stride * (k->n[1] + 1);
@@ -171,11 +130,11 @@ static uint64_t scratch_of(const struct vp_op *op, const struct vp_box *in, cons
            + work_bytes(&k, !whole, threads);
 }
 
-/* Sample (box.lo[0], y, z) of a part. */
+/* Row (y, z) of the box, of a part. */
 static void *row_of(const struct keys *k, const struct vp_part *p, enum vp_type type, int64_t y, int64_t z)
 {
-    return vp_part_at(p, vp_type_size(type), k->box.lo[0], k->box.lo[1] + (k->flat ? 0 : y),
-                      k->box.lo[2] + (k->flat ? y : z));
+    const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z};
+    return vp_part_at(p, vp_type_size(type), at[0], at[k->flat ? 2 : 1], at[k->flat ? 1 : 2]);
 }
 
 static void *key_at(const struct keys *k, void *const *planes, int64_t y, int64_t z)
@@ -219,14 +178,13 @@ static int lay_out(struct keys *k, const struct vp_op *op, const struct vp_part 
 static struct vp_morphrecon_told load(const struct keys *k, const struct vp_part *in, int threads)
 {
     const struct vp_part *given = k->p->marker == VP_MARKER_GIVEN ? &in[0] : NULL, *mask = &in[k->op->inputs - 1];
-    const int64_t *const own = k->op->image, image[3] = {own[0], own[k->flat ? 2 : 1], k->flat ? 1 : own[2]};
     uint64_t clipped = 0, nan = 0;
     #pragma omp parallel for num_threads(threads) reduction(+ : clipped, nan) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < k->n[1] * k->n[2]; i++) {
         struct vp_morphrecon_told told = {0};
         const int64_t y = i % k->n[1], z = i / k->n[1];
-        const int64_t at[3] = {k->box.lo[0], (k->flat ? k->box.lo[2] : k->box.lo[1]) + y, k->flat ? 0 : k->box.lo[2] + z};
-        k->rows.load(k->p, image, at, k->n[0], given ? row_of(k, given, k->op->in, y, z) : NULL,
+        const int64_t at[3] = {k->box.lo[0], k->box.lo[1] + y, k->box.lo[2] + z};
+        k->rows.load(k->p, k->image, at, k->n[0], given ? row_of(k, given, k->op->in, y, z) : NULL,
                      row_of(k, mask, k->op->in, y, z), key_at(k, k->marker, y, z), key_at(k, k->mask, y, z), &told);
         clipped += told.clipped;
         nan += told.nan;
@@ -291,30 +249,17 @@ static uint64_t summary(const struct vp_op *op, const struct vp_box *box)
 /* Between the shell of a box of keys and an array of them, one for each voxel in order. */
 enum way { FROM_MARKER, FROM_MASK, RAISE };
 
-static void each_of_shell(const struct keys *k, const struct vp_shell *s, char *array, enum way way)
+static void each_of_shell(const struct keys *k, char *array, enum way way)
 {
-    for (int64_t z = 0; z < s->size[2]; z++)
-        for (int64_t y = 0; y < s->size[1]; y++) {
-            const bool all = vp_shell_at(s, 2, z) || vp_shell_at(s, 1, y);
-            char *row = k->flat ? key_at(k, way == FROM_MASK ? k->mask : k->marker, z, 0)
-                                : key_at(k, way == FROM_MASK ? k->mask : k->marker, y, z);
-            for (int64_t x = 0; x < s->size[0]; x += all || x == s->size[0] - 1 ? 1 : s->size[0] - 1) {
-                if (!all && !vp_shell_at(s, 0, x))
-                    continue;
-                char *const key = row + (size_t)x * k->size;
-                if (way != RAISE)
-                    memcpy(array, key, k->size);
-                else if (k->size == 1)
-                    *(uint8_t *)key = *(uint8_t *)array > *(uint8_t *)key ? *(uint8_t *)array : *(uint8_t *)key;
-                else if (k->size == 2)
-                    *(uint16_t *)key = *(uint16_t *)array > *(uint16_t *)key ? *(uint16_t *)array : *(uint16_t *)key;
-                else if (k->size == 4)
-                    *(uint32_t *)key = *(uint32_t *)array > *(uint32_t *)key ? *(uint32_t *)array : *(uint32_t *)key;
-                else
-                    *(uint64_t *)key = *(uint64_t *)array > *(uint64_t *)key ? *(uint64_t *)array : *(uint64_t *)key;
-                array += k->size;
-            }
-        }
+    const struct vp_shell shell = vp_shell_of(&k->box, k->image);
+    for (int64_t at[3] = {-1, 0, 0}; vp_shell_next(&shell, at); array += k->size) {
+        char *const key = (char *)key_at(k, way == FROM_MASK ? k->mask : k->marker, at[1], at[2])
+                          + (size_t)at[0] * k->size;
+        if (way == RAISE)
+            k->rows.raise(key, array);
+        else
+            memcpy(array, key, k->size);
+    }
 }
 
 static int summarize(const struct vp_op *op, const struct vp_part *in, const struct vp_box *box, void *entry,
@@ -322,7 +267,6 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
 {
     struct keys k;
     struct vp_morphrecon_entry *e = entry;
-    const struct vp_shell shell = vp_shell_of(box, op->image);
     if (lay_out(&k, op, &in[op->inputs - 1], NULL, box, scratch, threads, err))
         return -1;
     const struct vp_morphrecon_told told = load(&k, in, threads);
@@ -330,21 +274,15 @@ static int summarize(const struct vp_op *op, const struct vp_part *in, const str
         free(k.own);
         return -1;
     }
+    const struct vp_shell shell = vp_shell_of(&k.box, k.image);
     *e = (struct vp_morphrecon_entry){.clipped = told.clipped, .nan = told.nan,
                                       .voxels = (uint32_t)vp_shell_voxels(&shell)};
-    each_of_shell(&k, &shell, (char *)e + vp_entry_value(), FROM_MARKER);
-    each_of_shell(&k, &shell, (char *)e + vp_entry_mask(k.p->key, e->voxels), FROM_MASK);
+    each_of_shell(&k, (char *)e + vp_entry_value(), FROM_MARKER);
+    each_of_shell(&k, (char *)e + vp_entry_mask(k.p->key, e->voxels), FROM_MASK);
     struct vp_forest f = {.key = k.p->key, .size = {k.n[0], k.n[1], k.n[2]}, .stride = k.stride, .plane = k.plane,
                           .guard = k.guard, .value = k.marker[0], .mask = k.mask[0],
                           .connectivity = k.p->connectivity, .parent = (int32_t *)k.rest + k.guard,
                           .scratch = k.rest + area_bytes(&k, sizeof(int32_t)), .shell = shell};
-    if (k.flat) {
-        f.shell.size[1] = shell.size[2];
-        f.shell.lo[1] = shell.lo[2];
-        f.shell.hi[1] = shell.hi[2];
-        f.shell.size[2] = 1;
-        f.shell.lo[2] = f.shell.hi[2] = false;
-    }
     vp_morphrecon_forest(&f, e, threads);
     free(k.own);
     return 0;
@@ -354,11 +292,10 @@ static int finish(const struct vp_op *op, const struct vp_part *in, const struct
                   void *scratch, int threads, struct vp_err *err)
 {
     struct keys k;
-    const struct vp_shell shell = vp_shell_of(&out->box, op->image);
     if (lay_out(&k, op, &in[op->inputs - 1], out, &out->box, scratch, threads, err))
         return -1;
     load(&k, in, threads);
-    each_of_shell(&k, &shell, (char *)(uintptr_t)entry + vp_entry_value(), RAISE);
+    each_of_shell(&k, (char *)(uintptr_t)entry + vp_entry_value(), RAISE);
     const int rc = fill(&k, threads, err);
     if (!rc)
         store(&k, in, out, threads);
@@ -377,7 +314,7 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
     if (!p)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     *p = *given;
-    p->key = p->type == VP_U8 ? VP_KEY_U8 : p->type == VP_F32 ? VP_KEY_U32 : p->type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
+    p->key = vp_key_of(p->type);
     const enum vp_type difference = p->type == VP_I16 ? VP_U16 : p->type;
     *op = (struct vp_op){.kernel = "morphrecon", .image = {image[0], image[1], image[2]},
                          .inputs = p->marker == VP_MARKER_GIVEN ? 2 : 1, .from = {~0, ~1}, .in = p->type,
@@ -386,7 +323,8 @@ int vp_morphrecon_op(struct vp_op *op, const struct vp_morphrecon_params *given,
                                                                    : p->type,
                          .cost = p->connectivity > 8 ? 12 : 4, .params = p, .free = free, .scratch = scratch_of,
                          .run = run, .summary = summary, .summarize = summarize, .solve = vp_morphrecon_solve,
-                         .finish = finish, .by_rows = p->connectivity == 4 || p->connectivity == 8, .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
+                         .finish = finish, .by_rows = p->connectivity == 4 || p->connectivity == 8,
+                         .tells = sizeof(struct vp_morphrecon_entry), .tell = tell};
     snprintf(op->text, sizeof op->text, "reconstruction by %s from %s, %d neighbours",
              p->erosion ? "erosion" : "dilation", marker_names[p->marker], p->connectivity);
     return 0;

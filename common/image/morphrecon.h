@@ -57,6 +57,11 @@ struct vp_morphrecon_told {
     uint64_t nan;             /* samples of mask or marker that are NaN */
 };
 
+static inline enum vp_key vp_key_of(enum vp_type type)
+{
+    return type == VP_U8 ? VP_KEY_U8 : type == VP_F32 ? VP_KEY_U32 : type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
+}
+
 /* The key of a sample. NaN is 0, below all others: nothing passes it and nothing changes it. */
 VP_ANYWHERE static inline uint8_t vp_key_u8(uint8_t v, bool erosion)
 {
@@ -253,15 +258,10 @@ VP_ANYWHERE static inline uint64_t vp_entry_edge_size(enum vp_key key)
     return key == VP_KEY_U64 ? sizeof(struct vp_morphrecon_edge64) : sizeof(struct vp_morphrecon_edge32);
 }
 
-/* The most edges, and the most bytes. */
-VP_ANYWHERE static inline uint64_t vp_entry_edges(uint64_t voxels)
-{
-    return 2 * voxels;
-}
-
+/* The most bytes: there are at most two edges for a voxel. */
 VP_ANYWHERE static inline uint64_t vp_entry_bytes(enum vp_key key, uint64_t voxels)
 {
-    return vp_entry_edge(key, voxels) + vp_entry_edges(voxels) * vp_entry_edge_size(key);
+    return vp_entry_edge(key, voxels) + 2 * voxels * vp_entry_edge_size(key);
 }
 
 /* What finish() is given is the same up to mask: the header (bytes, voxels) and value[], now that of the result. */

@@ -26,11 +26,6 @@ static uint64_t zero(enum vp_type type)
            : type == VP_F64 ? vp_key_f64(0, false) : 0;
 }
 
-static enum vp_key key_of(enum vp_type type)
-{
-    return type == VP_U8 ? VP_KEY_U8 : type == VP_F32 ? VP_KEY_U32 : type == VP_F64 ? VP_KEY_U64 : VP_KEY_U16;
-}
-
 /* The marker of an opening or closing: the erosion or dilation by a ball, as a stage before. */
 static int add_extremum(struct vp_chain *chain, const struct vp_morphrecon_want *w, const int64_t image[3],
                         enum vp_type type, struct vp_err *err)
@@ -54,7 +49,7 @@ int vp_morphrecon_chain(struct vp_chain *chain, const struct vp_morphrecon_want 
 
     if (p.connectivity < 0)
         return -1;
-    p.floor = vp_key_lowest(key_of(type));
+    p.floor = vp_key_lowest(vp_key_of(type));
     switch (w->what) {
     case VP_RECONSTRUCT: break;
     case VP_FILL_HOLES:

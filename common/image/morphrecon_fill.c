@@ -20,17 +20,11 @@ enum { MUCH = 8 }; /* marked tiles for a thread, so that others may help */
 struct work {
     struct vp_recon r;
     const struct vp_recon_kind *kind;
-    uint8_t *state;
     int64_t tiles, words;   /* all; 8 states are a word */
     int64_t pending;        /* tiles that are marked or being visited */
 };
 
 typedef uint64_t word __attribute__((may_alias));
-
-static size_t round64(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
 
 /* Everything but the pointers; returns the bytes of scratch: states, faces, rooms. */
 static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], int connectivity, int *threads,
@@ -44,7 +38,7 @@ static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], 
     const int *const tile = w->kind->tile;
     for (int a = 0; a < 3; a++) {
         w->r.size[a] = size[a];
-        w->r.tiles[a] = (size[a] + tile[a] - 1) / tile[a];
+        w->r.tiles[a] = vp_div_up(size[a], tile[a]);
         w->tiles *= w->r.tiles[a];
     }
     w->words = (w->tiles + 7) / 8;
@@ -53,12 +47,12 @@ static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], 
                                         planes ? tile[0] * tile[1] : 0, planes ? tile[0] * tile[1] : 0,
                                         tile[1] * tile[2], tile[1] * tile[2]};
     for (int f = 0; f < VP_RECON_KEPT; f++)
-        w->r.face[f + 1] = w->r.face[f] + (uint32_t)round64((size_t)samples[f] * bytes);
+        w->r.face[f + 1] = w->r.face[f] + (uint32_t)vp_round64((size_t)samples[f] * bytes);
     /* as many as rooms of a byte for a sample allow */
     const int64_t most = w->tiles * tile[0] * tile[1] * tile[2] / (int64_t)w->kind->room;
     *threads = (int)vp_max64(vp_min64(*threads, most), 1);
-    return round64((size_t)w->words * 8) + (uint64_t)w->tiles * w->r.face[VP_RECON_KEPT]
-           + (uint64_t)*threads * round64(w->kind->room);
+    return vp_round64((size_t)w->words * 8) + (uint64_t)w->tiles * w->r.face[VP_RECON_KEPT]
+           + (uint64_t)*threads * vp_round64(w->kind->room);
 }
 
 static void place(const struct work *w, int64_t number, int64_t t[3])
@@ -76,7 +70,7 @@ static void wake(struct work *w, int64_t number, const int64_t t[3], uint32_t to
         if (t[0] + dx < 0 || t[1] + dy < 0 || t[2] + dz < 0 || t[0] + dx >= w->r.tiles[0]
             || t[1] + dy >= w->r.tiles[1] || t[2] + dz >= w->r.tiles[2])
             continue;
-        uint8_t *const state = w->state + number + (dz * w->r.tiles[1] + dy) * w->r.tiles[0] + dx;
+        uint8_t *const state = w->r.state + number + (dz * w->r.tiles[1] + dy) * w->r.tiles[0] + dx;
         const uint8_t face = (uint8_t)(1u << (dy ? 2 + (dy < 0) : dz ? 4 + (dz < 0) : dx < 0));
         __atomic_add_fetch(&w->pending, 1, __ATOMIC_RELAXED);
         if (__atomic_fetch_or(state, face, __ATOMIC_ACQ_REL) & VP_RECON_WOKEN)
@@ -87,7 +81,7 @@ static void wake(struct work *w, int64_t number, const int64_t t[3], uint32_t to
 /* Visits the tile if it is marked and nobody else does. */
 static bool visit(struct work *w, void *room, int64_t number)
 {
-    uint8_t *const state = w->state + number, old = __atomic_load_n(state, __ATOMIC_RELAXED);
+    uint8_t *const state = w->r.state + number, old = __atomic_load_n(state, __ATOMIC_RELAXED);
 
     if (!(old & VP_RECON_WOKEN) || old & VP_RECON_BUSY
         || !__atomic_compare_exchange_n(state, &old, (uint8_t)((old & VP_RECON_FRESH) | VP_RECON_BUSY), false,
@@ -111,7 +105,7 @@ static int64_t go(struct work *w, void *room, int64_t lo, int64_t hi, bool back,
 
     for (int64_t i = 0; i < hi - lo && visited < most; i++) {
         const int64_t at = back ? hi - 1 - i : lo + i;
-        if (!(__atomic_load_n((const word *)w->state + at, __ATOMIC_RELAXED) & marked))
+        if (!(__atomic_load_n((const word *)w->r.state + at, __ATOMIC_RELAXED) & marked))
             continue;
         for (int k = 0; k < 8; k++)
             visited += visit(w, room, 8 * at + (back ? 7 - k : k));
@@ -161,19 +155,18 @@ int vp_morphrecon_fill(enum vp_key key, void *const *marker, const void *const *
     w.r.marker = marker;
     w.r.mask = mask;
     w.r.stride = stride;
-    w.state = (uint8_t *)rest;
-    w.r.state = w.state;
-    rest += round64((size_t)w.words * 8);
+    w.r.state = (uint8_t *)rest;
+    rest += vp_round64((size_t)w.words * 8);
     w.r.faces = rest;
     rest += (size_t)w.tiles * w.r.face[VP_RECON_KEPT];
     w.pending = w.tiles;
-    memset(w.state, 0, (size_t)w.words * 8);
-    memset(w.state, VP_RECON_WOKEN | VP_RECON_FRESH, (size_t)w.tiles);
+    memset(w.r.state, 0, (size_t)w.words * 8);
+    memset(w.r.state, VP_RECON_WOKEN | VP_RECON_FRESH, (size_t)w.tiles);
     memset(w.r.faces, 0, (size_t)w.tiles * w.r.face[VP_RECON_KEPT]);
     #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         const int me = omp_get_thread_num();
-        char *const room = rest + (size_t)me * round64(w.kind->room);
+        char *const room = rest + (size_t)me * vp_round64(w.kind->room);
         memset(room, 0, w.kind->room);
         take_part(&w, room, me, omp_get_num_threads());
     }

@@ -28,7 +28,7 @@ struct vp_recon {
     int reach;                            /* neighbours differ in so many coordinates at most */
     char *faces;                          /* tile after tile */
     uint32_t face[VP_RECON_KEPT + 1];     /* where in the bytes of a tile a face begins; the last: all of them */
-    const uint8_t *state;
+    uint8_t *state;                       /* of each tile */
 };
 
 /* What a visit comes to: a bit for each neighbour (dx + 1 + 3 (dy + 1) + 9 (dz + 1)) that may be raised now, and: */

@@ -146,17 +146,11 @@ static void NAME(whole)(const struct vp_forest *f, struct vp_morphrecon_entry *e
     ring_around(ring, f->stride, f->plane, around);
     for (int64_t i = 0; i < n; i++)
         parent[list[0][i]] = SEEN;
-    for (int64_t z = 0; z < f->size[2]; z++) /* a root that stands for a voxel of the shell says for which */
-        for (int64_t y = 0; y < f->size[1]; y++) {
-            const bool all = vp_shell_at(&f->shell, 2, z) || vp_shell_at(&f->shell, 1, y);
-            const int64_t at = z * f->plane + y * f->stride;
-            for (int64_t x = 0; x < f->size[0]; x += all || x == f->size[0] - 1 ? 1 : f->size[0] - 1)
-                if (all || vp_shell_at(&f->shell, 0, x)) {
-                    if (parent[at + x] == SEEN)
-                        parent[at + x] = LATER + (int32_t)number;
-                    number++;
-                }
-        }
+    for (int64_t at[3] = {-1, 0, 0}; vp_shell_next(&f->shell, at); number++) {
+        int32_t *const root = &parent[at[2] * f->plane + at[1] * f->stride + at[0]];
+        if (*root == SEEN) /* one that stands for a voxel of the shell says for which */
+            *root = LATER + (int32_t)number;
+    }
     const uint32_t *const node = NAME(sorted)(mask, 1, list[0], list[1], n);
     const size_t low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof inner->cap / sizeof(K) - 1;
     const uint32_t *const best =
@@ -218,3 +212,7 @@ static void NAME(forest)(struct vp_forest *f, struct vp_morphrecon_entry *e, int
     }
     NAME(whole)(f, e, list, n, inner, m, &ring);
 }
+
+#undef K
+#undef KEY
+#undef NAME

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For one type of samples, T with keys K: included by morphrecon.c once for each. TO_KEY(v, erosion) and OF_KEY(k,
- * erosion); LOWER(p, v, g) is the key of a mask lowered by p->h; REAL where there are NaN. */
+/* For one type of samples, T with keys K: included by morphrecon.c once for each, with OF_KEY(k, erosion), and NAME() for
+ * what bears the type's. REAL where there are NaN. */
+#define TO_KEY NAME(vp_key)
+#define REAL (sizeof(K) > sizeof(uint16_t))
 
 /* Keys of a row: of the mask into `mask` (which may be the samples themselves), and of the marker, at most the mask's,
  * into `marker`. */
 static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image[3], const int64_t at[3], int64_t n,
                        const void *given, const void *samples, void *marker, void *mask, struct vp_morphrecon_told *told)
 {
-    const T *const v = samples, *const m = given;
+    const T *const v = samples, *const m = given, h = REAL ? (T)p->h : 0;
     K *const to = marker, *const g = mask;
     const bool erosion = p->erosion;
     const K floor = (K)p->floor, lowest = (K)vp_key_lowest(p->key);
@@ -32,7 +34,8 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
         break;
     case VP_MARKER_SHIFT:
         for (int64_t i = 0; i < n; i++) {
-            const K k = LOWER(p, v[i], g[i]);
+            const K k = REAL ? TO_KEY((T)(erosion ? v[i] + h : v[i] - h), erosion)
+                             : p->h >= (double)g[i] ? 0 : (K)(g[i] - (K)p->h);
             to[i] = k < g[i] ? k : g[i];
         }
         break;
@@ -60,6 +63,12 @@ static void NAME(load)(const struct vp_morphrecon_params *p, const int64_t image
     told->nan += nan;
 }
 
+static void NAME(raise)(void *key, const void *to)
+{
+    if (*(K *)key < *(const K *)to)
+        *(K *)key = *(const K *)to;
+}
+
 /* The results of a row, which may lie where the keys do. */
 static void NAME(store)(const struct vp_morphrecon_params *p, int64_t n, const void *keys, const void *masks,
                         const void *samples, void *out)
@@ -68,24 +77,27 @@ static void NAME(store)(const struct vp_morphrecon_params *p, int64_t n, const v
     const T *const v = samples;
     const bool erosion = p->erosion;
     T *const same = out;
-    K *const apart = out; /* of integers: unsigned */
-    uint8_t *const mark = out;
 
-    (void)v, (void)apart;
     if (p->result == VP_RECON_MARK)
         for (int64_t i = 0; i < n; i++)
-            mark[i] = r[i] != g[i];
+            ((uint8_t *)out)[i] = r[i] != g[i];
     else if (p->result == VP_RECON_VALUE)
         for (int64_t i = 0; i < n; i++)
             same[i] = OF_KEY(r[i], erosion);
+    else if (!REAL)
+        for (int64_t i = 0; i < n; i++)
+            ((K *)out)[i] = (K)(g[i] - r[i]);
     else
         for (int64_t i = 0; i < n; i++) {
-#if REAL
             const K k = r[i];
             const T w = OF_KEY(k, erosion), u = v[i];
-            same[i] = u != u ? u : k == g[i] ? 0 : erosion ? w - u : u - w;
-#else
-            apart[i] = (K)(g[i] - r[i]);
-#endif
+            same[i] = (T)(u != u ? u : k == g[i] ? 0 : erosion ? w - u : u - w);
         }
 }
+
+#undef T
+#undef K
+#undef NAME
+#undef OF_KEY
+#undef TO_KEY
+#undef REAL

@@ -56,9 +56,7 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
         room->at = fd < 0 || ftruncate(fd, (off_t)bytes)
                        ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED) {
-            char text[16];
-            vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(),
-                          vp_format_bytes(text, sizeof text, bytes));
+            vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
             room->at = NULL;
         }
         if (fd >= 0)
@@ -171,14 +169,11 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
 
     (void)threads;
     s.neighbours = vp_morphrecon_neighbours(p->connectivity, s.offset);
-    for (int i = 0; vp_morphrecon_flat(op) && i < s.neighbours; i++) { /* y is z */
-        s.offset[i][2] = s.offset[i][1];
-        s.offset[i][1] = 0;
-    }
     for (int a = 0; a < 3; a++) {
-        s.image[a] = op->image[a];
-        s.part[a] = part[a];
-        s.n[a] = (op->image[a] + part[a] - 1) / part[a];
+        const int of = a && vp_morphrecon_flat(op) ? 3 - a : a;
+        s.image[a] = op->image[of];
+        s.part[a] = part[of];
+        s.n[a] = vp_div_up(s.image[a], s.part[a]);
         s.boxes *= s.n[a];
     }
     for (int64_t i = 0; i < vp_store_count(entries); i++)

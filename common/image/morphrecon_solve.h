@@ -61,22 +61,14 @@ static void NAME(join_across)(struct solve *s, int64_t box)
     look_around(s, box, around);
     const struct vp_shell shell = around[13].shell;
     int64_t node = s->base[box];
-    for (int64_t z = 0; z < shell.size[2]; z++)
-        for (int64_t y = 0; y < shell.size[1]; y++) {
-            const bool all = vp_shell_at(&shell, 2, z) || vp_shell_at(&shell, 1, y);
-            for (int64_t x = 0; x < shell.size[0]; x += all || x == shell.size[0] - 1 ? 1 : shell.size[0] - 1) {
-                if (!all && !vp_shell_at(&shell, 0, x))
-                    continue;
-                for (int i = s->neighbours / 2; i < s->neighbours; i++) { /* those behind it: each pair once */
-                    const int64_t *o = s->offset[i], at[3] = {x + o[0], y + o[1], z + o[2]};
-                    const int64_t other = at[0] >= 0 && at[0] < shell.size[0] && at[1] >= 0 && at[1] < shell.size[1]
-                                                  && at[2] >= 0 && at[2] < shell.size[2]
-                                              ? -1 : node_at(around, at);
-                    if (other >= 0)
-                        NAME(join)(s, node, other, mask[node] < mask[other] ? mask[node] : mask[other]);
-                }
-                node++;
-            }
+    for (int64_t from[3] = {-1, 0, 0}; vp_shell_next(&shell, from); node++)
+        for (int i = s->neighbours / 2; i < s->neighbours; i++) { /* those behind it: each pair once */
+            const int64_t *o = s->offset[i], at[3] = {from[0] + o[0], from[1] + o[1], from[2] + o[2]};
+            const bool inside = at[0] >= 0 && at[0] < shell.size[0] && at[1] >= 0 && at[1] < shell.size[1]
+                                && at[2] >= 0 && at[2] < shell.size[2];
+            const int64_t other = inside ? -1 : node_at(around, at);
+            if (other >= 0)
+                NAME(join)(s, node, other, mask[node] < mask[other] ? mask[node] : mask[other]);
         }
 }
 
@@ -183,3 +175,7 @@ static int NAME(solve)(struct solve *s, void *entry, struct vp_err *err)
     }
     return 0;
 }
+
+#undef K
+#undef KEY
+#undef NAME

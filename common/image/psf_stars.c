@@ -3,10 +3,9 @@
 #include "image/psf.h"
 
 #include "base/err.h"
-#include "base/places.h"
 #include "base/size.h"
+#include "base/text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static int numbers(char *line, double v[4])
 {
     int n = 0;
 
-    line[strcspn(line, "#\r\n")] = '\0';
+    line[strcspn(line, "#")] = '\0';
     for (char *at = line + strspn(line, " \t,"), *end; *at; at = end + strspn(end, " \t,"), n++) {
         if (n == 4)
             return -1;
@@ -31,43 +30,45 @@ static int numbers(char *line, double v[4])
     return n;
 }
 
+struct list {
+    struct vp_stars *s;
+    int64_t room;
+    int columns;
+};
+
+static int take_line(void *ctx, const char *path, int64_t number, char *line, struct vp_err *err)
+{
+    struct list *const l = ctx;
+    struct vp_stars *const s = l->s;
+    double v[4] = {0};
+    const int n = numbers(line, v);
+
+    if (n == 0 || (n < 0 && number == 1))
+        return 0;
+    if ((n != 2 && n != 3) || (l->columns && n != l->columns))
+        return vp_fail(err, VP_ERUN, "%s: line %lld: expected x y%s", path, (long long)number,
+                       l->columns == 2 ? "" : l->columns == 3 ? " z" : ", or x y z");
+    l->columns = n;
+    if (s->n == l->room) {
+        l->room = l->room ? 2 * l->room : 64;
+        struct vp_star *grown = realloc(s->star, (size_t)l->room * sizeof *grown);
+        if (!grown)
+            return vp_fail(err, VP_ERESOURCE, "not enough memory for the list of stars");
+        s->star = grown;
+    }
+    s->star[s->n++] = (struct vp_star){.at = {v[0], v[1], v[2]}};
+    return 0;
+}
+
 int vp_stars_read(struct vp_stars *s, const char *path, struct vp_err *err)
 {
-    FILE *f = vp_fopen(path, "re");
-    char *line = NULL;
-    size_t size = 0;
-    int64_t room = 0;
-    int rc = f ? 0 : vp_fail_errno(err, "%s", path), columns = 0;
+    struct list list = {.s = s};
 
     *s = (struct vp_stars){0};
-    for (int64_t i = 1; !rc && getline(&line, &size, f) >= 0; i++) {
-        double v[4] = {0};
-        const int n = numbers(line, v);
-        if (n == 0 || (n < 0 && i == 1))
-            continue;
-        if ((n != 2 && n != 3) || (columns && n != columns)) {
-            rc = vp_fail(err, VP_ERUN, "%s: line %lld: expected x y%s", path, (long long)i,
-                         columns == 2 ? "" : columns == 3 ? " z" : ", or x y z");
-            break;
-        }
-        columns = n;
-        if (s->n == room) {
-            struct vp_star *grown = realloc(s->star, (size_t)(room = room ? 2 * room : 64) * sizeof *grown);
-            if (!grown) {
-                rc = vp_fail(err, VP_ERESOURCE, "not enough memory for the list of stars");
-                break;
-            }
-            s->star = grown;
-        }
-        s->star[s->n++] = (struct vp_star){.at = {v[0], v[1], v[2]}};
-    }
-    if (!rc && ferror(f))
-        rc = vp_fail_errno(err, "%s", path);
+    int rc = vp_text_lines(path, take_line, &list, err);
     if (!rc && !s->n)
-        rc = vp_fail(err, VP_ERUN, "%s: expected a line x y, or x y z, for each star, found none", path);
-    free(line);
-    if (f)
-        fclose(f);
+        rc = vp_fail(err, VP_ERUN, "%s: expected a line x y, or x y z, for each star, found none",
+                     vp_text_name(path));
     if (rc)
         vp_stars_free(s);
     return rc;
@@ -290,9 +291,6 @@ static bool make(const struct vp_stars *s, struct vp_star *star, bool given, dou
         star->out = "not a number";
         return false;
     }
-    double origin[3];
-    for (int a = 0; a < 3; a++)
-        origin[a] = (double)first(s, star, a);
     if ((!given && !centre(s, star->cut, c)) || !move(s, star->cut, c, to)) {
         star->out = "nothing bright there";
         return false;
@@ -303,7 +301,7 @@ static bool make(const struct vp_stars *s, struct vp_star *star, bool given, dou
     for (int64_t i = 0; i < voxels; i++)
         to[i] /= *flux;
     for (int a = 0; a < 3; a++)
-        star->at[a] = s->size[a] > 1 ? origin[a] + c[a] : star->at[a];
+        star->at[a] = s->size[a] > 1 ? (double)first(s, star, a) + c[a] : star->at[a];
     return true;
 }
 

@@ -50,6 +50,11 @@ static size_t held_size(const struct vp_reduce *r)
     return adds(r) ? sizeof(double) : vp_type_size(r->type);
 }
 
+static size_t result_bytes(const struct vp_reduce *r)
+{
+    return (size_t)r->n * vp_type_size(vp_reduce_type(r->op, r->type));
+}
+
 int vp_reduce_open(struct vp_reduce **out, int op, enum vp_type in, int64_t n, int threads,
                    struct vp_err *err)
 {
@@ -232,15 +237,17 @@ struct lockstep {
     struct vp_reader *const *readers;
     int n;
     void *page;
-    size_t in_bytes, out_bytes;
 };
 
+/* To `out` goes the result of each page; without, one of all is left. */
 static int reduce_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
     const struct lockstep *l = ctx;
+    struct vp_reduce *r = l->reduce;
+    const size_t out_bytes = result_bytes(r);
 
     for (int k = 0; k < n; k++) {
-        vp_reduce_add(l->reduce, (const char *)in + (size_t)k * l->in_bytes);
+        vp_reduce_add(r, (const char *)in + (size_t)(k * r->n) * vp_type_size(r->type));
         for (int i = 1; i < l->n; i++) {
             const int got = vp_reader_next(l->readers[i], l->page, err);
             if (got < 0)
@@ -249,9 +256,10 @@ static int reduce_batch(void *ctx, int64_t page, int n, void *in, void *out, str
                 return vp_fail(err, VP_ERUN, "%s: ends after %lld pages, %s goes on",
                                vp_reader_name(l->readers[i]), (long long)(page + k),
                                vp_reader_name(l->readers[0]));
-            vp_reduce_add(l->reduce, l->page);
+            vp_reduce_add(r, l->page);
         }
-        vp_reduce_result(l->reduce, (char *)out + (size_t)k * l->out_bytes);
+        if (out)
+            vp_reduce_result(r, (char *)out + (size_t)k * out_bytes);
     }
     return n;
 }
@@ -260,50 +268,32 @@ int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, 
                   struct vp_err *err)
 {
     struct lockstep l = {.reduce = r, .readers = readers, .n = n};
-    int rc = -1;
 
-    l.in_bytes = vp_page_bytes(vp_reader_stack(readers[0]));
-    l.out_bytes = (size_t)r->n * vp_type_size(vp_reduce_type(r->op, r->type));
-    l.page = vp_alloc_raw(l.in_bytes, 1, "a page", err);
+    l.page = vp_alloc_raw((size_t)r->n, vp_type_size(r->type), "a page", err);
     if (!l.page)
         return -1;
     pages->as_f32 = false;
-    pages->out_bytes = l.out_bytes;
+    pages->out_bytes = result_bytes(r);
     pages->work = reduce_batch;
     pages->ctx = &l;
-    if (vp_pages_run(pages, err))
-        goto out;
-    for (int i = 1; i < n; i++) {
-        const int got = vp_reader_next(readers[i], l.page, err);
-        if (got > 0)
-            vp_fail(err, VP_ERUN, "%s: goes on after the %lld pages of %s", vp_reader_name(readers[i]),
-                    (long long)pages->done, vp_reader_name(readers[0]));
-        if (got)
-            goto out;
+    int rc = vp_pages_run(pages, err);
+    for (int i = 1; i < n && !rc; i++) {
+        rc = vp_reader_next(readers[i], l.page, err);
+        if (rc > 0)
+            rc = vp_fail(err, VP_ERUN, "%s: goes on after the %lld pages of %s", vp_reader_name(readers[i]),
+                         (long long)pages->done, vp_reader_name(readers[0]));
     }
-    rc = 0;
-out:
     free(l.page);
     return rc;
 }
 
-static int add_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
-{
-    const struct lockstep *l = ctx;
-
-    (void)page, (void)out, (void)err;
-    for (int k = 0; k < n; k++)
-        vp_reduce_add(l->reduce, (const char *)in + (size_t)k * l->in_bytes);
-    return n;
-}
-
 int vp_reduce_pages(struct vp_reduce *r, struct vp_pages *pages, void *page, struct vp_err *err)
 {
-    struct lockstep l = {.reduce = r, .in_bytes = vp_page_bytes(vp_reader_stack(pages->reader))};
+    struct lockstep l = {.reduce = r, .n = 1};
 
     pages->as_f32 = false;
     pages->writer = NULL;
-    pages->work = add_batch;
+    pages->work = reduce_batch;
     pages->ctx = &l;
     if (vp_pages_run(pages, err))
         return -1;

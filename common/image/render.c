@@ -216,7 +216,6 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
     const uint64_t gray = picture_bytes((double)fitted[0], (double)fitted[1]) / sizeof(float);
     bool columns = false;
     uint64_t cut = 0, shaped = 0, stretch = 0, need;
-    char text[16], limit[16];
 
     for (int i = 0; i < s->n; i++) {
         int64_t size[2];
@@ -242,8 +241,8 @@ int vp_slices_fit(const struct vp_slices *s, struct vp_reader *r, int64_t (*shap
         need = steps[i] > need ? steps[i] : need;
     if (!memory || need <= memory)
         return 0;
-    vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s", vp_format_bytes(text, sizeof text, need),
-            vp_format_bytes(limit, sizeof limit, memory));
+    vp_fail(err, VP_ERESOURCE, "the slices need %s, the memory limit is %s", vp_bytes_text(need).text,
+            vp_bytes_text(memory).text);
     return vp_hint(err, "allow more with --memory");
 }
 
@@ -252,14 +251,12 @@ int vp_slices_count(struct vp_slices *s, struct vp_reader *r, uint64_t memory, s
     const struct vp_stack *in = vp_reader_stack(r);
     const bool known = in->pages >= 0;
     const int rc = known ? 0 : vp_reader_keep(r, memory ? memory : UINT64_MAX, NULL, err);
-    char limit[16];
 
     s->pages = in->pages;
     s->held = known || rc ? 0 : (uint64_t)in->pages * vp_page_bytes(in);
     if (rc <= 0)
         return rc;
-    vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s",
-            vp_format_bytes(limit, sizeof limit, memory));
+    vp_fail(err, VP_ERESOURCE, "the slices need more than the memory limit, %s", vp_bytes_text(memory).text);
     return vp_hint(err, "the pipe does not say how many pages it has: use --slice N along z, or --spool");
 }
 
@@ -422,63 +419,57 @@ static int compress_bytes(struct png *p, const uint8_t *data, size_t n, bool fin
     return 0;
 }
 
-int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h, int zoom,
-                 struct vp_err *err)
+/* The rows, each filtered by the rule that leaves least; `line` bytes for each of two of them, zeros, and for trials. */
+static int write_rows(struct png *p, const uint8_t *gray, int64_t w, int64_t height, int zoom, size_t line,
+                      uint8_t *memory, struct vp_err *err)
 {
-    static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    const int64_t width = w * zoom, height = h * zoom;
-    struct png p = {.file = f};
-    uint8_t head[25] = {0}, tail[12] = {0};
-    uint8_t *rows = NULL, *trial = NULL;
-    bool started = false;
-    int rc = -1;
+    uint8_t *const trial = memory + 2 * line;
 
-    if (width > SIDE_MAX || height > SIDE_MAX)
-        return vp_fail(err, VP_ERESOURCE, "picture: expected sides of 1 to %d pixels, got %lld x %lld",
-                       SIDE_MAX, (long long)width, (long long)height);
-    const size_t line = (size_t)width + 1;
-    p.chunk = vp_alloc_raw(1, CHUNK + 12, "picture", err);
-    rows = p.chunk ? vp_alloc(2, line, "picture", err) : NULL;
-    trial = rows ? vp_alloc_raw(N_FILTERS, line, "picture", err) : NULL;
-    if (!trial)
-        goto out;
-    if (deflateInit(&p.z, Z_DEFAULT_COMPRESSION) != Z_OK) {
-        vp_fail(err, VP_ERESOURCE, "zlib: out of memory");
-        goto out;
-    }
-    started = true;
-    p.z.next_out = p.chunk + 8;
-    p.z.avail_out = CHUNK;
-    put_be32(head + 8, (uint32_t)width);
-    put_be32(head + 12, (uint32_t)height);
-    head[16] = 8; /* bits; gray, deflate, adaptive filters and no interlace are all 0 */
-    if (vp_outfile_write(f, signature, sizeof signature, err) < 0
-        || write_chunk(f, "IHDR", head, 13, err) < 0)
-        goto out;
     for (int64_t y = 0; y < height; y++) {
-        uint8_t *row = rows + (y & 1) * (int64_t)line, *up = rows + (~y & 1) * (int64_t)line;
-        for (int64_t x = 0; x < width; x++)
+        uint8_t *row = memory + (y & 1) * (int64_t)line, *up = memory + (~y & 1) * (int64_t)line;
+        for (int64_t x = 0; x < w * zoom; x++)
             row[x] = gray[y / zoom * w + x / zoom];
         int best = 0;
         uint64_t least = UINT64_MAX;
         for (int k = 0; k < N_FILTERS; k++) {
-            const uint64_t sum = filter_row(k, row, up, width, trial + (size_t)k * line);
+            const uint64_t sum = filter_row(k, row, up, w * zoom, trial + (size_t)k * line);
             if (sum < least) {
                 least = sum;
                 best = k;
             }
         }
-        if (compress_bytes(&p, trial + (size_t)best * line, line, false, err) < 0)
-            goto out;
+        if (compress_bytes(p, trial + (size_t)best * line, line, false, err) < 0)
+            return -1;
     }
-    if (compress_bytes(&p, NULL, 0, true, err) < 0 || write_chunk(f, "IEND", tail, 0, err) < 0)
-        goto out;
-    rc = 0;
-out:
-    if (started)
-        deflateEnd(&p.z);
-    free(trial);
-    free(rows);
-    free(p.chunk);
+    return compress_bytes(p, NULL, 0, true, err);
+}
+
+int vp_png_write(struct vp_outfile *f, const uint8_t *gray, int64_t w, int64_t h, int zoom,
+                 struct vp_err *err)
+{
+    static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    const int64_t width = w * zoom, height = h * zoom;
+    const size_t line = (size_t)width + 1;
+    uint8_t head[25] = {0}, tail[12] = {0};
+
+    if (width > SIDE_MAX || height > SIDE_MAX)
+        return vp_fail(err, VP_ERESOURCE, "picture: expected sides of 1 to %d pixels, got %lld x %lld",
+                       SIDE_MAX, (long long)width, (long long)height);
+    uint8_t *const memory = vp_alloc(1, CHUNK + 12 + (2 + N_FILTERS) * line, "picture", err);
+    if (!memory)
+        return -1;
+    struct png p = {.file = f, .chunk = memory, .z = {.next_out = memory + 8, .avail_out = CHUNK}};
+    if (deflateInit(&p.z, Z_DEFAULT_COMPRESSION) != Z_OK) {
+        free(memory);
+        return vp_fail(err, VP_ERESOURCE, "zlib: out of memory");
+    }
+    put_be32(head + 8, (uint32_t)width);
+    put_be32(head + 12, (uint32_t)height);
+    head[16] = 8; /* bits; gray, deflate, adaptive filters and no interlace are all 0 */
+    const int rc = vp_outfile_write(f, signature, sizeof signature, err) || write_chunk(f, "IHDR", head, 13, err)
+                   || write_rows(&p, gray, w, height, zoom, line, memory + CHUNK + 12, err)
+                   || write_chunk(f, "IEND", tail, 0, err) ? -1 : 0;
+    deflateEnd(&p.z);
+    free(memory);
     return rc;
 }

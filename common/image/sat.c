@@ -30,6 +30,11 @@ struct strip {
     _Alignas(LINE) double left[RING][2][VP_SAT_ROWS];
 };
 
+/* What is in the last columns that make no whole tile goes through memory that may be read and written beyond. */
+struct spare {
+    _Alignas(LINE) char in[VP_SAT_ROWS][VP_SAT_WIDE * 8], out[VP_SAT_ROWS][VP_SAT_WIDE * 8];
+};
+
 /* Of one table. All arrays have p->width numbers. */
 struct table {
     void (*rows)(const struct vp_sat_rows *r);
@@ -49,32 +54,21 @@ struct job {
     int64_t tiles;           /* along x */
     bool past;
     struct table table[2];
-    struct strip *strip;
-    char *spare;             /* of spare_bytes for each strip */
-    size_t spare_bytes;
+    struct strip *strip;     /* of each strip */
+    struct spare *spare;
 };
 
-static int64_t round_to(int64_t n, int64_t step)
+static int64_t tiles_of(int64_t columns)
 {
-    return (n + step - 1) / step * step;
-}
-
-static int64_t tiles_of(const struct vp_op *op)
-{
-    return (op->image[0] + VP_SAT_WIDE - 1) / VP_SAT_WIDE;
+    return vp_div_up(columns, VP_SAT_WIDE);
 }
 
 static int strips_of(const struct vp_op *op, int threads)
 {
-    return (int)vp_min64(vp_min64(threads, MAX_STRIPS), tiles_of(op));
+    return (int)vp_min64(vp_min64(threads, MAX_STRIPS), tiles_of(op->image[0]));
 }
 
 /* ---- one strip ---- */
-
-/* What is in the last columns that make no whole tile goes through memory that may be read and written beyond. */
-struct spare {
-    _Alignas(LINE) char in[VP_SAT_ROWS][VP_SAT_WIDE * 8], out[VP_SAT_ROWS][VP_SAT_WIDE * 8];
-};
 
 /* `n` columns of the rows of b: those that make whole tiles first. */
 static void make_columns(const struct job *j, const struct table *t, struct vp_sat_rows *b, int64_t n,
@@ -92,7 +86,7 @@ static void make_columns(const struct job *j, const struct table *t, struct vp_s
     if (n == direct)
         return;
     const size_t in = (size_t)(n - direct) * j->in_size, out = (size_t)(n - direct) * t->out_size;
-    rest.columns = round_to(n - direct, VP_SAT_WIDE);
+    rest.columns = tiles_of(n - direct) * VP_SAT_WIDE;
     rest.past = false;
     rest.above = (char *)rest.above + (size_t)direct * t->size;
     if (t->group)
@@ -123,10 +117,9 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
         .group = t->group ? t->group + x / VP_SAT_WIDE * VP_SAT_GROUP : NULL};
     for (int r = 0; r < b.rows; r++) {
         const int64_t at = first + r;
-        b.src[r] = (const char *)(j->p->volume ? j->in->plane[plane] : j->in->plane[at])
-                   + (size_t)(x + (j->p->volume ? at * j->in->stride : 0)) * j->in_size;
-        b.dst[r] = (char *)(j->p->volume ? out->plane[plane] : out->plane[at])
-                   + (size_t)(x + (j->p->volume ? at * out->stride : 0)) * t->out_size;
+        const int64_t in_y = j->p->volume ? at : 0, z = j->p->volume ? plane : at;
+        b.src[r] = vp_part_at(j->in, j->in_size, x, in_y, j->in->box.lo[2] + z);
+        b.dst[r] = vp_part_at(out, t->out_size, x, in_y, out->box.lo[2] + z);
         b.plane[r] = t->plane ? t->plane + (size_t)(at * j->p->width + x) * t->size : NULL;
     }
     make_columns(j, t, &b, n, spare);
@@ -135,7 +128,7 @@ static void make_group(const struct job *j, int which, int64_t plane, int64_t gr
 /* Nothing is above the first row. In an image what is carried stays. */
 static void begin_table(const struct job *j, const struct table *t, int64_t x, int64_t n)
 {
-    const size_t tiles = (size_t)(round_to(n, VP_SAT_WIDE) / VP_SAT_WIDE);
+    const size_t tiles = (size_t)(tiles_of(n));
     if (j->p->volume)
         memset(t->above + (size_t)x * t->size, 0, tiles * VP_SAT_WIDE * t->size);
     if (t->group)
@@ -156,7 +149,6 @@ static void make_strip(const struct job *j, int i, int n)
 {
     const int64_t x = j->tiles * i / n * VP_SAT_WIDE, end = vp_min64(j->nx, j->tiles * (i + 1) / n * VP_SAT_WIDE);
     struct strip *own = &j->strip[i];
-    struct spare *spare = (struct spare *)(j->spare + (size_t)i * j->spare_bytes);
     int64_t done = 0;
     for (int64_t plane = 0; plane < j->planes; plane++) {
         for (int k = 0; k < j->p->tables; k++)
@@ -172,7 +164,7 @@ static void make_strip(const struct job *j, int i, int n)
                     memcpy(left[k], own[-1].left[done % RING][k], sizeof left[k]);
                 else
                     memset(left[k], 0, sizeof left[k]);
-                make_group(j, k, plane, g, x, end - x, left[k], spare);
+                make_group(j, k, plane, g, x, end - x, left[k], &j->spare[i]);
             }
             atomic_store_explicit(&own->done, ++done, memory_order_release);
         }
@@ -182,32 +174,34 @@ static void make_strip(const struct job *j, int i, int n)
 
 /* ---- the operation ---- */
 
-static size_t round64(size_t n)
-{
-    return (n + LINE - 1) / LINE * LINE;
-}
-
-static size_t group_bytes(const struct vp_op *op)
-{
-    return (size_t)tiles_of(op) * VP_SAT_GROUP * sizeof(double);
-}
-
-/* Of a table, beside what is carried. */
-static size_t table_bytes(const struct vp_op *op, int which)
+/* Where what a run needs is, in `scratch` or, if that is NULL, nowhere; how large it must be. */
+static size_t lay_out(struct job *j, const struct vp_op *op, void *scratch, char *kept, int strips)
 {
     const struct vp_sat *p = op->params;
-    const size_t row = round64((size_t)p->width * vp_sat_size(p->sum[which]));
-    return (p->volume ? row : 0) + (p->sum[which] == VP_SAT_F64 ? group_bytes(op) : 0);
+    const struct vp_sat_isa *isa = p->isa;
+    size_t used = 0;
+    j->strip = vp_place(scratch, &used, (size_t)strips * sizeof *j->strip);
+    j->spare = vp_place(scratch, &used, (size_t)strips * sizeof *j->spare);
+    for (int k = 0; k < p->tables; k++) {
+        struct table *t = &j->table[k];
+        const enum vp_sat_sum sum = p->sum[k];
+        char *const carried = kept && k ? kept + vp_sat_carried(op, 0) : kept;
+        t->rows = (sum == VP_SAT_U32 ? isa->u32 : sum == VP_SAT_U64 ? isa->u64 : isa->f64)[op->in];
+        t->size = vp_sat_size(sum);
+        t->out_size = vp_type_size(k ? op->twin_out : op->out);
+        t->f32 = !k && op->out == VP_F32;
+        t->plane = p->volume ? carried : NULL;
+        t->above = p->volume ? vp_place(scratch, &used, (size_t)p->width * t->size) : carried;
+        t->group = sum != VP_SAT_F64 ? NULL
+                   : vp_place(scratch, &used, (size_t)tiles_of(op->image[0]) * VP_SAT_GROUP * sizeof(double));
+    }
+    return used;
 }
 
 static uint64_t scratch_bytes(const struct vp_op *op, const struct vp_box *in, const struct vp_box *out, int threads)
 {
-    const struct vp_sat *p = op->params;
-    uint64_t bytes = (uint64_t)strips_of(op, threads) * (sizeof(struct strip) + sizeof(struct spare));
     (void)in, (void)out;
-    for (int k = 0; k < p->tables; k++)
-        bytes += table_bytes(op, k);
-    return bytes;
+    return lay_out(&(struct job){0}, op, NULL, NULL, strips_of(op, threads));
 }
 
 /* What is carried: a row of each table, in volumes a plane. */
@@ -215,31 +209,6 @@ static uint64_t keeps(const struct vp_op *op, const struct vp_box *out, int thre
 {
     (void)out, (void)threads;
     return vp_sat_carried(op, 0) + (op->twin ? vp_sat_carried(op, 1) : 0);
-}
-
-static void lay_out(struct job *j, const struct vp_op *op, char *scratch, char *kept, int strips)
-{
-    const struct vp_sat_isa *isa = j->p->isa;
-    j->strip = (struct strip *)scratch;
-    j->spare = scratch + (size_t)strips * sizeof *j->strip;
-    j->spare_bytes = sizeof(struct spare);
-    scratch = j->spare + (size_t)strips * j->spare_bytes;
-    for (int k = 0; k < j->p->tables; k++) {
-        struct table *t = &j->table[k];
-        const enum vp_sat_sum sum = j->p->sum[k];
-        const enum vp_type type = k ? op->twin_out : op->out;
-        t->rows = (sum == VP_SAT_U32 ? isa->u32 : sum == VP_SAT_U64 ? isa->u64 : isa->f64)[op->in];
-        t->size = vp_sat_size(sum);
-        t->out_size = vp_type_size(type);
-        t->f32 = type == VP_F32;
-        const size_t row = round64((size_t)j->p->width * t->size);
-        t->plane = j->p->volume ? kept : NULL;
-        t->above = j->p->volume ? scratch : kept;
-        kept += vp_sat_carried(op, k);
-        scratch += j->p->volume ? row : 0;
-        t->group = sum == VP_SAT_F64 ? (double *)(void *)scratch : NULL;
-        scratch += t->group ? group_bytes(op) : 0;
-    }
 }
 
 static int go_on(const struct vp_op *op, const struct vp_part *in, const struct vp_part *out, void *scratch, void *kept,
@@ -250,9 +219,9 @@ static int go_on(const struct vp_op *op, const struct vp_part *in, const struct 
     struct job j = {.p = p, .in = in, .out = out, .in_size = vp_type_size(op->in), .nx = op->image[0],
                     .line = ((const struct vp_sat_isa *)p->isa)->line,
                     .first = p->volume ? 0 : out->box.lo[2], .rows = p->volume ? op->image[1] : deep,
-                    .planes = p->volume ? deep : 1, .tiles = tiles_of(op)};
+                    .planes = p->volume ? deep : 1, .tiles = tiles_of(op->image[0])};
     (void)err;
-    j.groups = (j.rows + VP_SAT_ROWS - 1) / VP_SAT_ROWS;
+    j.groups = vp_div_up(j.rows, VP_SAT_ROWS);
     j.past = j.nx * j.rows * j.planes * (int64_t)vp_type_size(op->out) >= PAST_BYTES;
     const int strips = strips_of(op, threads);
     lay_out(&j, op, scratch, kept, strips);
@@ -271,16 +240,16 @@ static void join(const struct vp_op *op, void *before, const void *total, uint64
     char *to = before;
     const char *from = total;
     (void)bytes;
+#define ADD_UP(T)                   \
+    for (int64_t i = 0; i < n; i++) \
+        ((T *)to)[i] += ((const T *)from)[i];
     for (int k = 0; k < p->tables; k++) {
         if (p->sum[k] == VP_SAT_U32)
-            for (int64_t i = 0; i < n; i++)
-                ((uint32_t *)to)[i] += ((const uint32_t *)from)[i];
+            ADD_UP(uint32_t)
         else if (p->sum[k] == VP_SAT_U64)
-            for (int64_t i = 0; i < n; i++)
-                ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
+            ADD_UP(uint64_t)
         else
-            for (int64_t i = 0; i < n; i++)
-                ((double *)to)[i] += ((const double *)from)[i];
+            ADD_UP(double)
         to += vp_sat_carried(op, k);
         from += vp_sat_carried(op, k);
     }
@@ -324,15 +293,6 @@ static enum vp_sat_sum sum_of(enum vp_type out)
     return vp_type_is_float(out) ? VP_SAT_F64 : vp_type_size(out) == 4 ? VP_SAT_U32 : VP_SAT_U64;
 }
 
-/* Integers may begin anywhere. */
-static int64_t step_of(const struct vp_sat *p)
-{
-    for (int k = 0; k < p->tables; k++)
-        if (p->sum[k] == VP_SAT_F64)
-            return p->volume ? 1 : p->high;
-    return p->volume ? 1 : 2 * VP_SAT_ROWS;
-}
-
 int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t size[3], enum vp_type in,
               struct vp_err *err)
 {
@@ -344,11 +304,13 @@ int vp_sat_op(struct vp_op *op, const struct vp_sat_request *r, const int64_t si
     const enum vp_type squares = vp_sat_squares(r->out);
     *p = (struct vp_sat){.volume = r->volume, .tables = r->squares ? 2 : 1, .sum = {sum_of(r->out), sum_of(squares)},
                          .high = in == VP_F32 && !r->volume ? VP_SAT_TALL : VP_SAT_HIGH,
-                         .width = round_to(size[0], VP_SAT_WIDE), .isa = VP_ISA_FIND(vp_sat, NULL)};
+                         .width = tiles_of(size[0]) * VP_SAT_WIDE, .isa = VP_ISA_FIND(vp_sat, NULL)};
+    /* integers may begin anywhere */
+    const int64_t step = p->volume ? 1 : p->sum[0] == VP_SAT_F64 ? p->high : 2 * VP_SAT_ROWS;
     *op = (struct vp_op){.kernel = "sat", .image = {size[0], size[1], size[2]}, .inputs = 1, .from = {~0}, .in = in,
                          .out = r->out, .twin = r->squares, .twin_out = squares,
                          .border = {r->exclusive, r->exclusive && r->volume, r->exclusive},
-                         .step = {size[0], size[1], step_of(p)},
+                         .step = {size[0], size[1], step},
                          .cost = (p->sum[0] == VP_SAT_F64 ? 0.8 : 0.4) * p->tables, .params = p, .free = free,
                          .scratch = scratch_bytes, .keeps = keeps, .go_on = go_on, .carries = true,
                          .join = r->out == VP_F32 ? NULL : join}; /* what is rounded cannot be added to */

@@ -1,40 +1,26 @@
 /* Template of sat_isa.c: tables of integers, modulo the range of A (V: a vector of N of them); NAME: for the
  * functions. */
 
-#ifdef __clang__
-INLINE V PASTE(scan_, NAME)(V v)
-{
-    for (int i = 1; i < N; i++)
-        v[i] += v[i - 1];
-    return v;
-}
-
-INLINE V PASTE(last_of_, NAME)(V v)
-{
-    return (V){0} + v[N - 1];
-}
-#else
 INLINE V PASTE(scan_, NAME)(V v)
 {
     const V zeros = {0};
-    v += __builtin_shuffle(v, zeros, (V)PLACES(1));
+    v += __builtin_shufflevector(v, zeros, PLACES(1));
     if (N > 2)
-        v += __builtin_shuffle(v, zeros, (V)PLACES(2));
+        v += __builtin_shufflevector(v, zeros, PLACES(2));
     if (N > 4)
-        v += __builtin_shuffle(v, zeros, (V)PLACES(4));
+        v += __builtin_shufflevector(v, zeros, PLACES(4));
     if (N > 8)
-        v += __builtin_shuffle(v, zeros, (V)PLACES(8));
+        v += __builtin_shufflevector(v, zeros, PLACES(8));
     return v;
 }
 
 INLINE V PASTE(last_of_, NAME)(V v)
 {
-    return __builtin_shuffle(v, (V)LASTS);
+    return __builtin_shufflevector(v, v, LASTS);
 }
-#endif
 
 /* WIDEN: what N samples are in the vector's lanes; where the compiler is not told it goes one by one. */
-#if defined(__AVX2__)
+#ifdef __AVX2__
 #define WIDEN(IN, SUFFIX, LOADED, WIDER)                                                                               \
     INLINE V PASTE(PASTE(widen_, NAME), SUFFIX)(const IN *from)                                                        \
     {                                                                                                                  \
@@ -52,7 +38,9 @@ INLINE V PASTE(last_of_, NAME)(V v)
 #endif
 
 /* `rows`, `past`, `square` and `planes` are constants, so there is a loop for each case that matters. */
-#define INTEGERS(IN, SUFFIX)                                                                                           \
+#define INTEGERS(IN, SUFFIX, LOADED, WIDER)                                                                            \
+    WIDEN(IN, SUFFIX, LOADED, WIDER)                                                                                   \
+                                                                                                                       \
     INLINE void PASTE(PASTE(make_, NAME), SUFFIX)(const struct vp_sat_rows *b, int rows, bool past, bool square,       \
                                                   bool planes)                                                         \
     {                                                                                                                  \

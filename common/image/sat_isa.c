@@ -53,22 +53,16 @@
 #define A uint32_t
 #define V vu
 #define N LANES
-#define PLACES(d) {OF32(PLACES)(d, N)}
-#define LASTS {OF32(LASTS)(N - 1)}
+#define PLACES(d) OF32(PLACES)(d, N)
+#define LASTS OF32(LASTS)(N - 1)
 #define NAME u32
 #include "image/sat_integers.h"
-WIDEN(uint8_t, _u8, QUARTER, WIDER(epu8_epi32))
-WIDEN(uint16_t, _u16, HALF, WIDER(epu16_epi32))
-WIDEN(uint32_t, _u32, WHOLE, SAME)
-WIDEN(int8_t, _i8, QUARTER, WIDER(epi8_epi32))
-WIDEN(int16_t, _i16, HALF, WIDER(epi16_epi32))
-WIDEN(int32_t, _i32, WHOLE, SAME)
-INTEGERS(uint8_t, _u8)
-INTEGERS(uint16_t, _u16)
-INTEGERS(uint32_t, _u32)
-INTEGERS(int8_t, _i8)
-INTEGERS(int16_t, _i16)
-INTEGERS(int32_t, _i32)
+INTEGERS(uint8_t, _u8, QUARTER, WIDER(epu8_epi32))
+INTEGERS(uint16_t, _u16, HALF, WIDER(epu16_epi32))
+INTEGERS(uint32_t, _u32, WHOLE, SAME)
+INTEGERS(int8_t, _i8, QUARTER, WIDER(epi8_epi32))
+INTEGERS(int16_t, _i16, HALF, WIDER(epi16_epi32))
+INTEGERS(int32_t, _i32, WHOLE, SAME)
 #undef A
 #undef V
 #undef N
@@ -82,26 +76,18 @@ typedef uint64_t vw __attribute__((vector_size(4 * LANES)));
 #define A uint64_t
 #define V vw
 #define N (LANES / 2)
-#define PLACES(d) {OF64(PLACES)(d, N)}
-#define LASTS {OF64(LASTS)(N - 1)}
+#define PLACES(d) OF64(PLACES)(d, N)
+#define LASTS OF64(LASTS)(N - 1)
 #define NAME u64
 #include "image/sat_integers.h"
-WIDEN(uint8_t, _u8, EIGHTH, WIDER(epu8_epi64))
-WIDEN(uint16_t, _u16, QUARTER, WIDER(epu16_epi64))
-WIDEN(uint32_t, _u32, HALF, WIDER(epu32_epi64))
-WIDEN(uint64_t, _u64, WHOLE, SAME)
-WIDEN(int8_t, _i8, EIGHTH, WIDER(epi8_epi64))
-WIDEN(int16_t, _i16, QUARTER, WIDER(epi16_epi64))
-WIDEN(int32_t, _i32, HALF, WIDER(epi32_epi64))
-WIDEN(int64_t, _i64, WHOLE, SAME)
-INTEGERS(uint8_t, _u8)
-INTEGERS(uint16_t, _u16)
-INTEGERS(uint32_t, _u32)
-INTEGERS(uint64_t, _u64)
-INTEGERS(int8_t, _i8)
-INTEGERS(int16_t, _i16)
-INTEGERS(int32_t, _i32)
-INTEGERS(int64_t, _i64)
+INTEGERS(uint8_t, _u8, EIGHTH, WIDER(epu8_epi64))
+INTEGERS(uint16_t, _u16, QUARTER, WIDER(epu16_epi64))
+INTEGERS(uint32_t, _u32, HALF, WIDER(epu32_epi64))
+INTEGERS(uint64_t, _u64, WHOLE, SAME)
+INTEGERS(int8_t, _i8, EIGHTH, WIDER(epi8_epi64))
+INTEGERS(int16_t, _i16, QUARTER, WIDER(epi16_epi64))
+INTEGERS(int32_t, _i32, HALF, WIDER(epi32_epi64))
+INTEGERS(int64_t, _i64, WHOLE, SAME)
 #undef A
 #undef V
 #undef N
@@ -181,30 +167,6 @@ INLINE void unite(vd v[4])
     v[3] = odd23;
 #endif
 }
-
-/* A tile of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a square
- * and a sum at once. */
-#define LOAD(IN, SUFFIX)                                                                                               \
-    __attribute__((noinline)) static void load##SUFFIX(double *to, const void *from, int64_t x, bool square)           \
-    {                                                                                                                  \
-        const IN *const a = (const IN *)from + x;                                                                      \
-        if (square)                                                                                                    \
-            for (int i = 0; i < VP_SAT_WIDE; i++)                                                                      \
-                to[i] = (double)a[i] * (double)a[i];                                                                   \
-        else                                                                                                           \
-            for (int i = 0; i < VP_SAT_WIDE; i++)                                                                      \
-                to[i] = (double)a[i];                                                                                  \
-    }
-LOAD(uint8_t, _u8)
-LOAD(uint16_t, _u16)
-LOAD(uint32_t, _u32)
-LOAD(uint64_t, _u64)
-LOAD(int8_t, _i8)
-LOAD(int16_t, _i16)
-LOAD(int32_t, _i32)
-LOAD(int64_t, _i64)
-LOAD(float, _f32)
-LOAD(double, _f64)
 
 typedef void load_row(double *to, const void *from, int64_t x, bool square);
 
@@ -428,20 +390,37 @@ static void make_any(const struct vp_sat_rows *b, load_row *load)
         make_f64(b, b->rows, false, b->plane[0], load);
 }
 
-#define FLOATS(SUFFIX)                                                                                                 \
+/* A tile of a row in f64, or the squares. These are stored before anybody adds them: no compiler can round a square
+ * and a sum at once. */
+#define LOAD(IN, SUFFIX)                                                                                               \
+    __attribute__((noinline)) static void load##SUFFIX(double *to, const void *from, int64_t x, bool square)           \
+    {                                                                                                                  \
+        const IN *const a = (const IN *)from + x;                                                                      \
+        if (square)                                                                                                    \
+            for (int i = 0; i < VP_SAT_WIDE; i++)                                                                      \
+                to[i] = (double)a[i] * (double)a[i];                                                                   \
+        else                                                                                                           \
+            for (int i = 0; i < VP_SAT_WIDE; i++)                                                                      \
+                to[i] = (double)a[i];                                                                                  \
+    }
+
+#define FLOATS(IN, SUFFIX)                                                                                             \
+    LOAD(IN, SUFFIX)                                                                                                   \
+                                                                                                                       \
     static void f64##SUFFIX(const struct vp_sat_rows *b)                                                               \
     {                                                                                                                  \
         make_any(b, load##SUFFIX);                                                                                     \
     }
-FLOATS(_u8)
-FLOATS(_u16)
-FLOATS(_u32)
-FLOATS(_u64)
-FLOATS(_i8)
-FLOATS(_i16)
-FLOATS(_i32)
-FLOATS(_i64)
-FLOATS(_f64)
+FLOATS(uint8_t, _u8)
+FLOATS(uint16_t, _u16)
+FLOATS(uint32_t, _u32)
+FLOATS(uint64_t, _u64)
+FLOATS(int8_t, _i8)
+FLOATS(int16_t, _i16)
+FLOATS(int32_t, _i32)
+FLOATS(int64_t, _i64)
+FLOATS(double, _f64)
+LOAD(float, _f32)
 
 static void f64_f32(const struct vp_sat_rows *b)
 {

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/size.h"
 #include "geom/geom.h"
-#include "image/report.h"
+#include "image/label.h"
 #include "stack/axes.h"
 
 #include <errno.h>
@@ -35,42 +35,30 @@ const struct vp_opt vp_select_options[] = {
 
 /* ---- parsing ---- */
 
-/* "a:b:step" or "a" in [*at, end): which parts are there, and their values. */
-struct slice { bool has_a, has_b, has_step, range; int64_t a, b, step; };
-
-static bool parse_number(const char **at, bool *has, int64_t *out)
-{
-    char *end;
-
-    *has = **at == '-' || (**at >= '0' && **at <= '9');
-    if (!*has)
-        return true;
-    errno = 0;
-    *out = strtoll(*at, &end, 10);
-    if (end == *at || errno)
-        return false;
-    *at = end;
-    return true;
-}
+/* "a:b:step" or "a": which parts are there, and their values. */
+enum { A, B, STEP };
+struct slice { bool range, has[3]; int64_t part[3]; };
 
 /* One slice, up to a comma or the end of the text. */
 static bool parse_slice(const char **at, struct slice *s)
 {
-    *s = (struct slice){.step = 1};
-    if (!parse_number(at, &s->has_a, &s->a))
-        return false;
-    if (**at == ':') {
+    *s = (struct slice){.part = {0, 0, 1}};
+    for (int k = A; k <= STEP; k++) {
+        s->has[k] = **at == '-' || (**at >= '0' && **at <= '9');
+        if (s->has[k]) {
+            char *end;
+            errno = 0;
+            s->part[k] = strtoll(*at, &end, 10);
+            if (end == *at || errno)
+                return false;
+            *at = end;
+        }
+        if (**at != ':' || k == STEP)
+            break;
         s->range = true;
         ++*at;
-        if (!parse_number(at, &s->has_b, &s->b))
-            return false;
-        if (**at == ':') {
-            ++*at;
-            if (!parse_number(at, &s->has_step, &s->step) || s->step == 0)
-                return false;
-        }
     }
-    return (s->range || s->has_a) && (**at == ',' || **at == '\0');
+    return (s->range || s->has[A]) && s->part[STEP] && (**at == ',' || **at == '\0');
 }
 
 /* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
@@ -78,22 +66,22 @@ static bool parse_slice(const char **at, struct slice *s)
 static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
                    const char *name, int64_t *first, int64_t *count, struct vp_err *err)
 {
-    const bool back = s->step < 0;
-    int64_t a = s->a, b = s->b;
+    const bool back = s->part[STEP] < 0;
+    int64_t a = s->part[A], b = s->part[B];
 
     if (n < 0) {
-        if ((s->has_a && a < 0) || (s->has_b && b < 0) || (back && !s->has_a)) {
+        if (a < 0 || b < 0 || (back && !s->has[A])) {
             vp_fail(err, VP_EUSAGE, "%s '%s': %s does not say how many %s it has", option, text, name, what);
             return vp_hint(err, "use --spool, or count from the start");
         }
     } else {
-        a += s->has_a && a < 0 ? n : 0;
-        b += s->has_b && b < 0 ? n : 0;
+        a += a < 0 ? n : 0;
+        b += b < 0 ? n : 0;
         if (clip && s->range) {
             const int64_t low = back ? -1 : 0, high = back ? n - 1 : n;
-            a = a < low ? low : a > high ? high : a;
-            b = b < low ? low : b > high ? high : b;
-        } else if ((s->has_a && (a < 0 || a >= n)) || (s->has_b && (b < 0 || b > n)))
+            a = vp_max64(low, vp_min64(a, high));
+            b = vp_max64(low, vp_min64(b, high));
+        } else if ((s->has[A] && (a < 0 || a >= n)) || (s->has[B] && (b < 0 || b > n)))
             return vp_fail(err, VP_EUSAGE, "%s '%s': %s has %lld %s, 0 to %lld", option, text, name,
                            (long long)n, what, (long long)n - 1);
     }
@@ -102,12 +90,12 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
         *count = 1;
         return 0;
     }
-    if (!s->has_a)
+    if (!s->has[A])
         a = back ? n - 1 : 0;
-    if (!s->has_b)
+    if (!s->has[B])
         b = back ? -1 : n;
     *first = a;
-    if (!s->has_b && !back && n < 0) {
+    if (!s->has[B] && !back && n < 0) {
         *count = -1;
         return 0;
     }
@@ -115,7 +103,7 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
         return vp_fail(err, VP_EUSAGE, "%s '%s': selects no %s", option, text, what);
     /* unsigned, so that no step overflows */
     const uint64_t way = back ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
-    const uint64_t stride = back ? -(uint64_t)s->step : (uint64_t)s->step;
+    const uint64_t stride = back ? -(uint64_t)s->part[STEP] : (uint64_t)s->part[STEP];
     *count = (int64_t)((way - 1) / stride) + 1;
     return 0;
 }
@@ -136,7 +124,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
         if (!parse_slice(&at, &slice))
             return vp_fail(err, VP_EUSAGE,
                            "--pages: expected numbers and ranges like 0,5,10:20,::2, got '%s'", text);
-        span->step = slice.step;
+        span->step = slice.part[STEP];
         if (resolve(&slice, s->in_pages, true, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
             return -1;
         if (span->count == 1)
@@ -155,7 +143,7 @@ static int parse_region(struct vp_select *s, const char *text, const char *name,
     int64_t nx, ny;
 
     const bool good = parse_slice(&at, &x) && *at++ == ',' && parse_slice(&at, &y) && *at == '\0';
-    if (!good || !x.range || !y.range || x.has_step || y.has_step)
+    if (!good || !x.range || !y.range || x.has[STEP] || y.has[STEP])
         return vp_fail(err, VP_EUSAGE, "--region: expected X0:X1,Y0:Y1, got '%s'", text);
     if (resolve(&x, s->nx, false, "--region", text, "columns", name, &s->x0, &nx, err) < 0
         || resolve(&y, s->ny, false, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
@@ -206,31 +194,19 @@ static void pick_columns(struct vp_geom *g, int axis, int64_t first, int64_t ste
     }
 }
 
-/* Keep views from[0..n). */
-static int pick_views(struct vp_geom *g, const int64_t *from, int64_t n, struct vp_err *err)
+/* Keep of `width` numbers for each view, if there are any, those of the n views that are selected. */
+static int pick_views(double **numbers, size_t width, const struct vp_select *s, bool views, int64_t n,
+                      struct vp_err *err)
 {
-    double *angle = vp_alloc((size_t)n, sizeof *angle, "angles", err);
-    double *matrix = g->matrix && angle ? vp_alloc((size_t)n, 12 * sizeof *matrix, "matrices", err) : NULL;
+    double *to = *numbers ? vp_alloc((size_t)n, width * sizeof *to, "views", err) : NULL;
 
-    if (!angle || (g->matrix && !matrix)) {
-        free(angle);
+    if (*numbers && !to)
         return -1;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (g->angle)
-            angle[i] = g->angle[from[i]];
-        if (matrix)
-            memcpy(matrix + 12 * i, g->matrix + 12 * from[i], 12 * sizeof *matrix);
-    }
-    if (g->angle) {
-        free(g->angle);
-        g->angle = angle;
-    } else {
-        free(angle);
-    }
-    free(g->matrix);
-    g->matrix = matrix;
-    g->views = n;
+    for (int64_t i = 0; to && i < n; i++)
+        memcpy(to + width * (size_t)i, *numbers + width * (size_t)(views ? vp_select_page(s, i) : s->y0 + i),
+               width * sizeof *to);
+    free(*numbers);
+    *numbers = to;
     return 0;
 }
 
@@ -238,8 +214,7 @@ static int select_geometry(const struct vp_select *s, enum layout layout, struct
                            struct vp_meta *meta, char *note, size_t size, struct vp_err *err)
 {
     const bool views = layout == VIEWS, one_span = s->n_spans == 1 && s->span[0].step > 0;
-    int64_t *from = NULL;
-    int rc = -1;
+    const int64_t n = views ? s->pages : s->y1 - s->y0;
 
     vp_meta_remove_prefix(meta, "geom.");
     if (layout == MISFIT || s->pages < 0 || (!views && !one_span)) {
@@ -248,24 +223,15 @@ static int select_geometry(const struct vp_select *s, enum layout layout, struct
                  : s->pages < 0 ? "the number of pages is not known" : "detector rows are not evenly spaced");
         return 0;
     }
-    const int64_t n = views ? s->pages : s->y1 - s->y0;
-    from = vp_alloc((size_t)n, sizeof *from, "list of views", err);
-    if (!from)
-        return -1;
-    for (int64_t i = 0; i < n; i++)
-        from[i] = views ? vp_select_page(s, i) : s->y0 + i;
     pick_columns(g, 0, s->x0, 1, s->x1 - s->x0);
     if (views)
         pick_columns(g, 1, s->y0, 1, s->y1 - s->y0);
     else
         pick_columns(g, 1, s->span[0].first, s->span[0].step, s->span[0].count);
-    if (n != g->views || s->n_spans != 1 || from[0] != 0 || s->span[0].step != 1)
-        if (pick_views(g, from, n, err) < 0)
-            goto out;
-    rc = vp_geom_to_meta(g, meta, err);
-out:
-    free(from);
-    return rc;
+    if (pick_views(&g->angle, 1, s, views, n, err) || pick_views(&g->matrix, 12, s, views, n, err))
+        return -1;
+    g->views = n;
+    return vp_geom_to_meta(g, meta, err);
 }
 
 /* ---- selection ---- */
@@ -284,6 +250,39 @@ static void reverse(struct vp_select *s)
     }
 }
 
+static int out_of_order(const char *name, struct vp_err *err)
+{
+    vp_fail(err, VP_EUSAGE, "%s: pages out of order cannot be had from a pipe", name);
+    return vp_hint(err, "use --spool");
+}
+
+/* How many pages the spans have, in their order. */
+static int count_pages(struct vp_select *s, const struct vp_select_params *p, const char *name, bool seekable,
+                       struct vp_err *err)
+{
+    int64_t after = -1;
+
+    if (p->reverse && s->span[s->n_spans - 1].count < 0) {
+        vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
+        return vp_hint(err, "use --spool");
+    }
+    if (p->reverse)
+        reverse(s);
+    s->increasing = true;
+    for (int i = 0; i < s->n_spans; i++) {
+        struct vp_span *span = &s->span[i];
+        span->at = s->pages;
+        if (span->count < 0 && i + 1 < s->n_spans) {
+            vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
+            return vp_hint(err, "use --spool");
+        }
+        s->increasing = s->increasing && span->step > 0 && span->first > after;
+        s->pages = span->count < 0 ? -1 : s->pages + span->count;
+        after = span->first + (span->count - 1) * span->step;
+    }
+    return s->increasing || seekable ? 0 : out_of_order(name, err);
+}
+
 int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const struct vp_stack *in,
                    const char *name, bool seekable, struct vp_err *err)
 {
@@ -298,36 +297,9 @@ int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const 
             s->in_pages = layout == VIEWS ? g.views : g.nv;
         vp_geom_free(&g);
     }
-    if (parse_pages(s, p->pages ? p->pages : ":", name, err) < 0
-        || (p->region && parse_region(s, p->region, name, err) < 0))
-        goto fail;
-    if (p->reverse && s->span[s->n_spans - 1].count < 0) {
-        vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
-        goto spool;
-    }
-    if (p->reverse)
-        reverse(s);
-    s->increasing = true;
-    int64_t after = -1;
-    for (int i = 0; i < s->n_spans; i++) {
-        struct vp_span *span = &s->span[i];
-        span->at = s->pages;
-        if (span->count < 0 && i + 1 < s->n_spans) {
-            vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
-            goto spool;
-        }
-        s->increasing = s->increasing && span->step > 0 && span->first > after;
-        s->pages = span->count < 0 ? -1 : s->pages + span->count;
-        after = span->first + (span->count - 1) * span->step;
-    }
-    if (!s->increasing && !seekable) {
-        vp_fail(err, VP_EUSAGE, "%s: pages out of order cannot be had from a pipe", name);
-        goto spool;
-    }
-    return 0;
-spool:
-    vp_hint(err, "use --spool");
-fail:
+    if (!parse_pages(s, p->pages ? p->pages : ":", name, err) && (!p->region || !parse_region(s, p->region, name, err))
+        && !count_pages(s, p, name, seekable, err))
+        return 0;
     vp_select_free(s);
     return -1;
 }
@@ -380,43 +352,33 @@ struct along {
  * others, as in every page of one channel. `kept` is filled then. False: it is none, or nobody knows. */
 static bool select_grid(const struct vp_select *s, const struct vp_axes *axes, struct along *kept)
 {
-    int64_t count[VP_AXES_MAX], stride[VP_AXES_MAX], inner = 1, n = 1;
+    int64_t stride = 1, n = 1; /* pages of the input, and of those selected, from one position to the next */
+    const int64_t page0 = s->pages > 0 ? vp_select_page(s, 0) : -1;
 
-    if (!axes->sized || s->pages < 1)
+    if (!axes->sized || page0 < 0)
         return false;
     for (int a = 0; a < axes->n; a++) {
-        stride[a] = inner;
-        inner *= axes->size[a];
-    }
-    if (s->in_pages >= 0 && inner != s->in_pages)
-        return false;
-    /* an axis goes on as long as those behind it stand still */
-    for (int a = 0; a < axes->n; a++) {
-        const int64_t step = stride[a] * axes->size[a], rest = vp_select_page(s, 0) / step;
-        for (count[a] = 1; n * count[a] < s->pages && vp_select_page(s, n * count[a]) / step == rest; count[a]++)
-            ;
-        n *= count[a];
-    }
-    if (n != s->pages)
-        return false;
-    n = 1;
-    for (int a = 0; a < axes->n; n *= count[a++]) {
+        const int64_t block = stride * axes->size[a];
         struct along *k = &kept[a];
-        *k = (struct along){.first = vp_select_page(s, 0) / stride[a] % axes->size[a], .step = 1, .count = count[a],
-                            .even = true};
-        int64_t last = k->first;
-        for (int64_t i = 1; i < count[a]; i++) {
-            const int64_t at = vp_select_page(s, i * n) / stride[a] % axes->size[a];
-            if (i == 1)
-                k->step = at - last;
-            k->even = k->even && at - last == k->step && k->step != 0;
-            last = at;
+        *k = (struct along){.first = page0 / stride % axes->size[a], .step = 1, .count = 1, .even = true};
+        for (; n * k->count < s->pages; k->count++) { /* it goes on as long as those behind it stand still */
+            const int64_t page = vp_select_page(s, n * k->count), at = page / stride % axes->size[a];
+            if (page / block != page0 / block)
+                break;
+            if (k->count == 1)
+                k->step = at - k->first;
+            k->even = k->even && k->step != 0 && at == k->first + k->count * k->step;
         }
+        n *= k->count;
+        stride = block;
     }
+    if (n != s->pages || (s->in_pages >= 0 && stride != s->in_pages))
+        return false;
     for (int64_t i = 0; i < s->pages; i++) {
-        int64_t page = 0, span = 1;
-        for (int a = 0; a < axes->n; span *= count[a++])
-            page += stride[a] * (vp_select_page(s, i / span % count[a] * span) / stride[a] % axes->size[a]);
+        int64_t page = 0;
+        stride = n = 1;
+        for (int a = 0; a < axes->n; n *= kept[a].count, stride *= axes->size[a++])
+            page += stride * (vp_select_page(s, i / n % kept[a].count * n) / stride % axes->size[a]);
         if (page != vp_select_page(s, i))
             return false;
     }
@@ -464,11 +426,11 @@ static int select_frame(const struct vp_select *s, bool slices, const struct alo
     if (slices && !z->even) {
         if (!note[0])
             snprintf(note, size, "voxel and origin along z are left out: the slices are not evenly spaced");
-        return vp_report_numbers(meta, "voxel", 2, voxel) || vp_meta_set(meta, "origin", NULL) ? -1 : 0;
+        return vp_label_numbers(meta, "voxel", 2, voxel) || vp_meta_set(meta, "origin", NULL) ? -1 : 0;
     }
     if (slices && z->step != 1) {
         voxel[2] *= (double)(z->step > 0 ? z->step : -z->step);
-        if (vp_report_numbers(meta, "voxel", 3, voxel))
+        if (vp_label_numbers(meta, "voxel", 3, voxel))
             return -1;
     }
     if (!placed)
@@ -481,7 +443,7 @@ static int select_frame(const struct vp_select *s, bool slices, const struct alo
     origin[1] += (double)s->y0 * voxel[1];
     if (slices)
         origin[2] += (double)z->first * slice;
-    return vp_report_numbers(meta, "origin", 3, origin);
+    return vp_label_numbers(meta, "origin", 3, origin);
 }
 
 int vp_select_stack(const struct vp_select *s, const struct vp_stack *in, struct vp_stack *out, char *note,
@@ -520,35 +482,19 @@ out:
 
 /* ---- pages ---- */
 
-/* Region of a page; dst may be src or lie before it. */
-static void crop(const struct vp_select *s, void *dst, const void *src, size_t sample)
+static int too_few(const struct vp_reader *r, int64_t wanted, struct vp_err *err)
 {
-    const size_t row = (size_t)(s->x1 - s->x0) * sample, stride = (size_t)s->nx * sample;
-    const char *from = (const char *)src + (size_t)s->y0 * stride + (size_t)s->x0 * sample;
-
-    if (dst == (const void *)from && all_columns(s))
-        return;
-    if (row == stride) {
-        memmove(dst, from, row * (size_t)(s->y1 - s->y0));
-        return;
-    }
-    for (int64_t y = s->y0; y < s->y1; y++, from += stride, dst = (char *)dst + row)
-        memmove(dst, from, row);
-}
-
-static int too_few(const char *name, int64_t wanted, int64_t have, struct vp_err *err)
-{
-    return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", name,
-                   (long long)wanted, (long long)have);
+    return vp_fail(err, VP_ERUN, "%s: page %lld is asked for, but there are only %lld pages", vp_reader_name(r),
+                   (long long)wanted, (long long)vp_reader_position(r));
 }
 
 /* Read a pipe to its end, so that a cut stream is seen and the program before it ends well. */
-static int drain(struct vp_reader *r, int64_t *count, struct vp_err *err)
+static int drain(struct vp_reader *r, struct vp_err *err)
 {
-    int got;
+    int got = vp_reader_seekable(r) ? 0 : 1;
 
-    while ((got = vp_reader_skip(r, 1, err)) > 0)
-        ++*count;
+    while (got > 0)
+        got = vp_reader_skip(r, 1, err);
     return got;
 }
 
@@ -557,121 +503,111 @@ struct picker {
     const struct vp_select *s;
     struct vp_reader *reader;
     size_t sample;              /* bytes */
-    void *page;                 /* what a region is cut out of; NULL: whole rows are wanted */
-    int64_t strip;              /* rows of it, where rows are asked for */
+    void *strip;                /* what a region is cut out of; NULL: whole rows are wanted */
+    int64_t rows;               /* of it */
 };
 
-/* Page `at` of the input, which lies behind the last one if it is a pipe. 1, 0: it is not there, -1. */
-static int read_page(const struct picker *k, int64_t at, void *to, struct vp_err *err)
+static struct picker picker_of(const struct vp_select *s, struct vp_reader *r, bool by_rows)
 {
+    const struct vp_stack *in = vp_reader_stack(r);
+    const int64_t some = by_rows ? ((int64_t)1 << 20) * in->ny / (int64_t)vp_page_bytes(in) + 1 : in->ny;
+
+    return (struct picker){.s = s, .reader = r, .sample = vp_type_size(in->type), .rows = vp_min64(in->ny, some)};
+}
+
+static size_t strip_bytes(const struct picker *k)
+{
+    return (size_t)(k->s->nx * k->rows) * k->sample;
+}
+
+/* Rows [y0, y1) of the region of page `at`. A pipe gives the others, too: those above the region with its first rows,
+ * those below with the last. 1, 0: they are not there, -1. */
+static int get_rows(const struct picker *k, int64_t at, int64_t y0, int64_t y1, char *to, int threads,
+                    struct vp_err *err)
+{
+    const struct vp_select *const s = k->s;
     struct vp_reader *const r = k->reader;
-    int got = vp_reader_seekable(r) ? 1 - 2 * (vp_reader_seek(r, at, err) < 0)
-                                    : vp_reader_skip(r, at - vp_reader_position(r), err);
-    if (got > 0)
-        got = vp_reader_next(r, to, err);
-    return got;
+    const bool pipe = !vp_reader_seekable(r);
+    const int64_t first = s->y0 + y0, end = s->y0 + y1, most = k->strip ? k->rows : end - first;
+    const int64_t from = pipe && y0 == 0 ? 0 : first, last = pipe && end == s->y1 ? s->ny : end;
+    const size_t row = (size_t)(s->x1 - s->x0) * k->sample, stride = (size_t)s->nx * k->sample;
+    int rc = 1;
+
+    if (pipe && y0 == 0 && at < vp_reader_position(r))
+        return out_of_order(vp_reader_name(r), err);
+    if (pipe && y0 == 0)
+        rc = vp_reader_skip(r, at - vp_reader_position(r), err);
+    for (int64_t y = from, n; rc == 1 && y < last; y += n) {
+        void *const buf = k->strip ? k->strip : to;
+        n = vp_min64(most, last - y);
+        const int64_t got = pipe ? vp_reader_lines(r, n, buf, threads, err)
+                                 : n * vp_reader_read(r, &(struct vp_wanted){at, 1, y, y + n, .threads = threads},
+                                                      (void *const[]){buf}, err);
+        rc = got < 0 ? -1 : got == n;
+        for (int64_t z = vp_max64(y, first); rc == 1 && k->strip && z < vp_min64(y + n, end); z++)
+            memcpy(to + (size_t)(z - first) * row,
+                   (const char *)k->strip + (size_t)(z - y) * stride + (size_t)s->x0 * k->sample, row);
+    }
+    return rc;
+}
+
+/* Rows of the region of selected page i. */
+static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err)
+{
+    const struct picker *const k = source;
+    const int64_t at = vp_select_page(k->s, i);
+    const int got = get_rows(k, at, y0, y1, to, threads, err);
+
+    return got || k->s->pages < 0 ? got : too_few(k->reader, at, err);
 }
 
 /* Selected pages [i, i + n), their regions to to[]. */
 static int64_t read_selected(void *source, int64_t i, int64_t n, void *const *to, int threads, struct vp_err *err)
 {
     const struct picker *const k = source;
-    const struct vp_select *const s = k->s;
-    struct vp_reader *const r = k->reader;
-    struct vp_wanted w = {.y0 = s->y0, .y1 = s->y1, .threads = threads};
 
-    for (int64_t done = 0; done < n;) {
-        const int64_t at = vp_select_page(s, i + done);
-        int64_t m = 1; /* that follow each other */
-        if (vp_reader_concurrent(r) && all_columns(s)) {
-            while (done + m < n && vp_select_page(s, i + done + m) == at + m)
-                m++;
-            w.page = at;
+    for (int64_t done = 0, m = 1; done < n; done += m, m = 1) {
+        struct vp_wanted w = {.page = vp_select_page(k->s, i + done), .threads = threads};
+        int64_t got;
+        if (vp_reader_concurrent(k->reader) && all_columns(k->s)) {
+            while (done + m < n && vp_select_page(k->s, i + done + m) == w.page + m)
+                m++; /* that follow each other */
             w.n = m;
-            if (vp_reader_read(r, &w, to + done, err) < 0)
-                return -1;
+            got = vp_reader_read(k->reader, &w, to + done, err);
         } else {
-            const int got = read_page(k, at, k->page ? k->page : to[done], err);
-            if (got < 0)
-                return -1;
-            if (got == 0)
-                return s->pages < 0 ? done : too_few(vp_reader_name(r), at, vp_reader_position(r), err);
-            if (k->page)
-                crop(s, to[done], k->page, k->sample);
+            got = read_rows(source, i + done, 0, k->s->y1 - k->s->y0, to[done], threads, err);
         }
-        done += m;
+        if (got <= 0)
+            return got < 0 ? -1 : done;
     }
     return n;
 }
 
-/* Rows [y0, y1) of the region of selected page i, through a strip of the page. A pipe gives the others, too: those
- * above the region with its first rows, those below with the last. */
-static int read_rows(void *source, int64_t i, int64_t y0, int64_t y1, void *to, int threads, struct vp_err *err)
-{
-    const struct picker *const k = source;
-    const struct vp_select *const s = k->s;
-    struct vp_reader *const r = k->reader;
-    const bool pipe = !vp_reader_seekable(r);
-    const int64_t at = vp_select_page(s, i), first = s->y0 + y0, end = s->y0 + y1;
-    const int64_t from = pipe && y0 == 0 ? 0 : first, last = pipe && end == s->y1 ? s->ny : end;
-    const size_t row = (size_t)(s->x1 - s->x0) * k->sample, stride = (size_t)s->nx * k->sample;
-
-    if (pipe && y0 == 0 && vp_reader_skip(r, at - vp_reader_position(r), err) < 0)
-        return -1;
-    for (int64_t y = from, n; y < last; y += n) {
-        n = vp_min64(k->strip, last - y);
-        const int64_t got = pipe ? vp_reader_lines(r, n, k->page, threads, err)
-                                 : n * vp_reader_read(r, &(struct vp_wanted){at, 1, y, y + n, .threads = threads},
-                                                      &(void *){k->page}, err);
-        if (got < n)
-            return got < 0 ? -1 : s->pages < 0 ? 0 : too_few(vp_reader_name(r), at, vp_reader_position(r), err);
-        for (int64_t z = vp_max64(y, first); z < vp_min64(y + n, end); z++)
-            memcpy((char *)to + (size_t)(z - first) * row,
-                   (const char *)k->page + (size_t)(z - y) * stride + (size_t)s->x0 * k->sample, row);
-    }
-    return 1;
-}
-
-/* Rows that such a strip has. */
-static int64_t strip_of(const struct vp_stack *s)
-{
-    enum { STRIP = 1 << 20 };
-    return vp_min64(s->ny, STRIP * s->ny / (int64_t)vp_page_bytes(s) + 1);
-}
-
 int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *err)
 {
-    const struct vp_stack *in = vp_reader_stack(p->reader);
-    const bool whole = all_columns(s);
-    struct picker k = {.s = s, .reader = p->reader, .sample = vp_type_size(in->type), .strip = strip_of(in)};
-    size_t page = (size_t)(s->nx * s->ny) * k.sample;
-    int64_t more = 0;
     int rc = -1;
 
-    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * k.sample;
+    p->in_bytes = (size_t)((s->x1 - s->x0) * (s->y1 - s->y0)) * vp_type_size(vp_reader_stack(p->reader)->type);
     if (!p->work) {
         p->out_bytes = p->in_bytes;
         p->in_place = true;
     }
-    const bool rows = vp_pages_by_rows(p);
-    if (rows)
-        page = (size_t)(s->nx * k.strip) * k.sample;
-    const bool cut = !vp_select_is_all(s) && (rows || !whole); /* out of k.page */
+    struct picker k = picker_of(s, p->reader, vp_pages_by_rows(p));
     if (!vp_select_is_all(s)) {
         p->read = read_selected;
         p->read_rows = read_rows;
         p->source = &k;
         p->count = s->pages < 0 ? 0 : s->pages;
-        p->beside += cut ? page : 0;
+        p->beside += all_columns(s) ? 0 : strip_bytes(&k);
     }
-    if (vp_pages_fit(p, err) || (cut && !(k.page = vp_alloc_raw(1, page, "page", err))))
+    if (vp_pages_fit(p, err) || (!all_columns(s) && !(k.strip = vp_alloc_raw(1, strip_bytes(&k), "page", err))))
         goto out;
     rc = vp_pages_run(p, err);
     /* all of a pipe is checked */
-    if (!rc && !all_pages(s) && !vp_reader_seekable(p->reader))
-        rc = drain(p->reader, &more, err);
+    if (!rc && !all_pages(s))
+        rc = drain(p->reader, err);
 out:
-    free(k.page);
+    free(k.strip);
     return rc;
 }
 
@@ -700,93 +636,47 @@ uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s)
     return vp_reader_holds(b->reader, true) + page + (all_columns(s) ? 0 : page);
 }
 
-/* Pages are had when the first one is asked for: then it is known that there is room. A region is cut out of a copy,
- * for the page may be asked for again. */
-static int beside_pages(struct vp_beside *b, const struct vp_select *s, struct vp_err *err)
-{
-    const size_t bytes = vp_page_bytes(vp_reader_stack(b->reader));
-
-    if (!b->page && !(b->page = vp_alloc_raw(1, bytes, "page", err)))
-        return -1;
-    if (!b->part && !all_columns(s) && !(b->part = vp_alloc_raw(1, bytes, "page", err)))
-        return -1;
-    return 0;
-}
-
-int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, const void **page,
-                   struct vp_err *err)
-{
-    const enum vp_type type = vp_reader_stack(b->reader)->type;
-    const int64_t want = b->single ? 0 : vp_select_page(s, i);
-
-    if (beside_pages(b, s, err))
-        return -1;
-    *page = b->part ? b->part : b->page;
-    if (b->at == want)
-        return 0;
-    if (want != b->next && vp_reader_seekable(b->reader)) {
-        if (vp_reader_seek(b->reader, want, err) < 0)
-            return -1;
-        b->next = want;
-    }
-    while (b->next <= want) {
-        const int got = vp_reader_next(b->reader, b->page, err);
-        if (got < 0)
-            return -1;
-        if (got == 0 && b->repeat && b->next == 1) {
-            b->single = true; /* a pipe that did not say so */
-            return 0;
-        }
-        if (got == 0)
-            return too_few(vp_reader_name(b->reader), want, b->next, err);
-        b->next++;
-    }
-    b->at = want;
-    if (b->part)
-        crop(s, b->part, b->page, vp_type_size(type));
-    return 0;
-}
-
 int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, int64_t y0, int64_t n, const void **rows,
                    struct vp_err *err)
 {
-    const struct vp_stack *own = vp_reader_stack(b->reader);
-    struct picker k = {.s = s, .reader = b->reader, .sample = vp_type_size(own->type), .strip = strip_of(own)};
-    const size_t strip = (size_t)(own->nx * k.strip) * k.sample;
+    const int64_t want = b->single ? 0 : vp_select_page(s, i), height = s->y1 - s->y0;
+    struct picker k = picker_of(s, b->reader, n < height);
 
-    if (!b->page && !(b->page = vp_alloc_raw(1, strip, "rows", err)))
+    /* there is room for them when the first are asked for */
+    if (!b->strip && !all_columns(s) && !(b->strip = vp_alloc_raw(1, strip_bytes(&k), "rows", err)))
         return -1;
-    if (n > b->rows) {
-        free(b->part);
-        b->rows = 0;
-        if (!(b->part = vp_alloc_raw((size_t)n, (size_t)(s->x1 - s->x0) * k.sample, "rows", err)))
-            return -1;
-        b->rows = n;
-    }
-    k.page = b->page;
-    *rows = b->part;
-    const int got = read_rows(&k, i, y0, y0 + n, b->part, 1, err);
-    if (got <= 0)
-        return got < 0 ? -1 : too_few(vp_reader_name(b->reader), vp_select_page(s, i), b->next, err);
-    b->next = vp_max64(b->next, vp_select_page(s, i) + (s->y0 + y0 + n == s->y1));
+    if (!b->rows && !(b->rows = vp_alloc_raw((size_t)n, (size_t)(s->x1 - s->x0) * k.sample, "rows", err)))
+        return -1;
+    k.strip = b->strip;
+    *rows = b->rows;
+    if (b->at == want && n == height)
+        return 0;
+    const int got = get_rows(&k, want, y0, y0 + n, b->rows, 1, err);
+    if (got < 0)
+        return -1;
+    b->single = b->single || (!got && b->repeat && b->at == 0 && vp_reader_position(b->reader) == 1);
+    if (!got && !b->single) /* a pipe of one page does not say so */
+        return too_few(b->reader, want, err);
+    b->at = b->single ? 0 : want;
     return 0;
 }
 
 int vp_beside_finish(struct vp_beside *b, int64_t pages, struct vp_err *err)
 {
-    if (!vp_reader_seekable(b->reader) && drain(b->reader, &b->next, err) < 0)
+    struct vp_reader *const r = b->reader;
+    if (drain(r, err) < 0)
         return -1;
-    const int64_t have = vp_reader_seekable(b->reader) ? vp_reader_stack(b->reader)->pages : b->next;
+    const int64_t have = vp_reader_seekable(r) ? vp_reader_stack(r)->pages : vp_reader_position(r);
     if (pages >= 0 && have != pages && !b->single)
-        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(b->reader),
-                       (long long)pages, (long long)have);
+        return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(r), (long long)pages,
+                       (long long)have);
     return 0;
 }
 
 void vp_beside_close(struct vp_beside *b)
 {
-    free(b->page);
-    free(b->part);
+    free(b->strip);
+    free(b->rows);
     *b = (struct vp_beside){0};
 }
 

@@ -50,12 +50,10 @@ int vp_select_run(const struct vp_select *s, struct vp_pages *p, struct vp_err *
 /* A stack read beside another one, page by page in increasing order (any order if seekable). */
 struct vp_beside {
     struct vp_reader *reader;   /* not owned */
-    int64_t next;               /* page that vp_reader_next would give */
     bool repeat;
     bool single;                /* its only page goes with every page */
-    void *page, *part;          /* the last page read; its selected region, NULL if that is all of it */
-    int64_t at;                 /* which one it is; -1: none */
-    int64_t rows;               /* of vp_beside_rows: as many as `part` has room for; page holds what is read of it */
+    void *strip, *rows;         /* what is read of its pages; the rows of the region */
+    int64_t at;                 /* the page that they are of; -1: none */
 };
 /* repeat: a stack of one page goes with every page of the other. Its pages must be of the size and number
  * of `in`. */
@@ -63,10 +61,8 @@ int vp_beside_open(struct vp_beside *b, struct vp_reader *reader, const struct v
                    struct vp_err *err);
 /* Bytes that it takes. */
 uint64_t vp_beside_bytes(const struct vp_beside *b, const struct vp_select *s);
-/* The region of page s->page(i) in the stack's own type, valid until the next call. */
-int vp_beside_page(struct vp_beside *b, const struct vp_select *s, int64_t i, const void **page,
-                   struct vp_err *err);
-/* Rows y0 to y0 + n of that region instead, in increasing order and of all pages; the first call asks for the most. */
+/* Rows y0 to y0 + n of the region of page s->page(i), in the stack's own type, valid until the next call: of all
+ * pages in increasing order, where they are not whole; the first call asks for the most. */
 int vp_beside_rows(struct vp_beside *b, const struct vp_select *s, int64_t i, int64_t y0, int64_t n, const void **rows,
                    struct vp_err *err);
 /* After the last page: reads a pipe to its end; an error if the stack's pages are not `pages` (-1: any). */

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/size.h"
+#include "image/morphrecon.h"
 
 #include <float.h>
 #include <math.h>
@@ -445,11 +446,12 @@ void vp_histogram_free(struct vp_histogram *h)
 enum { DIGIT = 16, DIGITS = 1 << DIGIT, COARSE = 20, RANKS = 2 * VP_QUANTILES_MAX };
 
 struct vp_quantiles {
-    enum vp_type type;
+    enum vp_type type, of; /* of samples, and of what keys are made of: */
+    bool coarse;           /* their values as f32, one pass over the leading COARSE bits */
     int n;
     double percent[VP_QUANTILES_MAX];
     int bits;              /* of the keys */
-    bool coarse;           /* one pass over the leading COARSE bits of the value as f32 */
+    uint64_t first, last;  /* keys of what is finite */
     int pass;
     int64_t total;         /* finite samples; known after the first pass */
     /* Ranks wanted, two a quantile; `key` holds the leading digits found so far, `rest` the rank among
@@ -465,68 +467,34 @@ struct vp_quantiles {
     double value[VP_QUANTILES_MAX];
 };
 
-/* Keys grow with the sample; a sample that is not finite has no key (false). */
-static inline bool float_key(uint32_t bits, uint64_t *key)
+/* Keys grow with the sample. */
+static void block_keys(const void *block, enum vp_type type, int n, uint64_t *key)
 {
-    *key = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-    return (bits & 0x7f800000u) != 0x7f800000u;
-}
+    const uint64_t flip = type >= VP_I8 && type <= VP_I64 ? (uint64_t)1 << (8 * vp_type_size(type) - 1) : 0;
 
-static inline bool double_key(uint64_t bits, uint64_t *key)
-{
-    *key = bits >> 63 ? ~bits : bits | 1ull << 63;
-    return (bits & 0x7ffull << 52) != 0x7ffull << 52;
-}
-
-static void block_keys(const void *block, enum vp_type type, int n, uint64_t *key, bool *finite)
-{
-    #define KEYS(T, expr) do { const T *x = block; for (int i = 0; i < n; i++) key[i] = (expr); } while (0)
-    #define FINITE_KEYS(T, KEY)                                                         \
-        for (int i = 0; i < n; i++) {                                                   \
-            T bits;                                                                     \
-            memcpy(&bits, (const char *)block + sizeof bits * (size_t)i, sizeof bits);  \
-            finite[i] = KEY(bits, &key[i]);                                             \
-        }                                                                               \
-        break
-    memset(finite, true, (size_t)n);
-    switch (type) {
-    case VP_U8: KEYS(uint8_t, x[i]); break;
-    case VP_U16: KEYS(uint16_t, x[i]); break;
-    case VP_U32: KEYS(uint32_t, x[i]); break;
-    case VP_U64: KEYS(uint64_t, x[i]); break;
-    case VP_I8: KEYS(uint8_t, x[i] ^ 0x80u); break;
-    case VP_I16: KEYS(uint16_t, x[i] ^ 0x8000u); break;
-    case VP_I32: KEYS(uint32_t, x[i] ^ 0x80000000u); break;
-    case VP_I64: KEYS(uint64_t, x[i] ^ 1ull << 63); break;
-    case VP_F32: FINITE_KEYS(uint32_t, float_key);
-    case VP_F64: FINITE_KEYS(uint64_t, double_key);
-    case VP_N_TYPES: break;
-    }
-    #undef FINITE_KEYS
-    #undef KEYS
+#define KEYS(T, expr) do { const T *x = block; for (int i = 0; i < n; i++) key[i] = (expr); } while (0)
+    if (type == VP_F32)
+        KEYS(float, vp_key_f32(x[i], false));
+    else if (type == VP_F64)
+        KEYS(double, vp_key_f64(x[i], false));
+    else if (vp_type_size(type) == 1)
+        KEYS(uint8_t, x[i] ^ flip);
+    else if (vp_type_size(type) == 2)
+        KEYS(uint16_t, x[i] ^ flip);
+    else if (vp_type_size(type) == 4)
+        KEYS(uint32_t, x[i] ^ flip);
+    else
+        KEYS(uint64_t, x[i] ^ flip);
+#undef KEYS
 }
 
 static double key_value(enum vp_type type, uint64_t key)
 {
-    switch (type) {
-    case VP_I8: return (double)((int64_t)key - 0x80);
-    case VP_I16: return (double)((int64_t)key - 0x8000);
-    case VP_I32: return (double)((int64_t)key - 0x80000000ll);
-    case VP_I64: return (double)(int64_t)(key ^ 1ull << 63);
-    case VP_F32: {
-        const uint32_t bits = key & 0x80000000u ? (uint32_t)key & 0x7fffffffu : ~(uint32_t)key;
-        float v;
-        memcpy(&v, &bits, 4);
-        return v;
-    }
-    case VP_F64: {
-        const uint64_t bits = key >> 63 ? key & ~(1ull << 63) : ~key;
-        double v;
-        memcpy(&v, &bits, 8);
-        return v;
-    }
-    default: return (double)key;
-    }
+    if (type == VP_F32)
+        return (double)vp_f32_of_key((uint32_t)key, false);
+    if (type == VP_F64)
+        return vp_f64_of_key(key, false);
+    return type >= VP_I8 ? (double)(int64_t)(key - ((uint64_t)1 << (8 * vp_type_size(type) - 1))) : (double)key;
 }
 
 static int64_t quantile_bins(enum vp_type type, int n, bool single)
@@ -559,10 +527,14 @@ int vp_quantiles_open(struct vp_quantiles **out, enum vp_type type, const double
     q->type = type;
     q->n = n;
     memcpy(q->percent, percent, (size_t)n * sizeof *percent);
-    q->bits = (int)vp_type_size(type) * 8;
-    q->coarse = single && q->bits > DIGIT;
+    q->coarse = single && vp_type_size(type) * 8 > DIGIT;
+    q->of = q->coarse ? VP_F32 : type;
+    q->bits = (int)vp_type_size(q->of) * 8;
+    q->first = vp_type_is_float(q->of) ? vp_key_lowest(vp_key_of(q->of)) + 1 : 0;
+    q->last = (q->of == VP_F32 ? UINT32_MAX : UINT64_MAX) - q->first;
     q->slots = 1;
-    if (counter_init(&q->counter, quantile_bins(type, n, single), err) < 0 || !(q->hit = vp_alloc(DIGITS, 1, "percentiles", err))) {
+    if (counter_init(&q->counter, quantile_bins(type, n, single), err) < 0
+        || !(q->hit = vp_alloc(DIGITS, 1, "percentiles", err))) {
         vp_quantiles_close(q);
         return -1;
     }
@@ -574,26 +546,21 @@ static void quantile_index(const void *ctx, const void *block, int n, int32_t *b
 {
     const struct vp_quantiles *q = ctx;
     uint64_t key[BLOCK];
-    bool finite[BLOCK];
+    float x[BLOCK];
 
-    if (q->coarse && q->type != VP_F32) {
-        float x[BLOCK];
-        vp_convert(x, VP_F32, block, q->type, n, 1, 0);
-        block_keys(x, VP_F32, n, key, finite);
-    } else {
-        block_keys(block, q->type, n, key, finite);
-    }
+    if (q->of != q->type)
+        vp_convert(x, q->of, block, q->type, n, 1, 0);
+    block_keys(q->of != q->type ? x : block, q->of, n, key);
     if (q->pass == 0) {
-        const int width = q->coarse ? 32 : q->bits, digit = q->coarse ? COARSE : DIGIT;
-        const int shift = width > digit ? width - digit : 0;
+        const int digit = q->coarse ? COARSE : DIGIT, shift = q->bits > digit ? q->bits - digit : 0;
         for (int i = 0; i < n; i++)
-            bin[i] = finite[i] ? (int32_t)(key[i] >> shift) : -1;
+            bin[i] = key[i] >= q->first && key[i] <= q->last ? (int32_t)(key[i] >> shift) : -1;
         return;
     }
     const int top = q->bits - DIGIT, shift = q->bits - (q->pass + 1) * DIGIT;
     for (int i = 0; i < n; i++) {
         bin[i] = -1;
-        if (!finite[i] || !q->hit[key[i] >> top])
+        if (key[i] < q->first || key[i] > q->last || !q->hit[key[i] >> top])
             continue;
         const uint64_t prefix = key[i] >> (shift + DIGIT);
         for (int s = 0; s < q->slots; s++)
@@ -650,12 +617,12 @@ static int64_t rank_of(const struct vp_quantiles *q, int i, double *weight)
 static void finish(struct vp_quantiles *q)
 {
     for (int i = 0; i < q->n; i++) {
-        double weight, a, b;
+        double weight, a = NAN, b = NAN;
         const int64_t rank = rank_of(q, i, &weight);
-        if (q->coarse) {
+        if (q->total && q->coarse) {
             a = coarse_value(q, rank);
             b = weight > 0 ? coarse_value(q, rank + 1) : a;
-        } else {
+        } else if (q->total) {
             a = key_value(q->type, q->key[2 * i]);
             b = key_value(q->type, q->key[2 * i + 1]);
         }
@@ -678,21 +645,12 @@ bool vp_quantiles_again(struct vp_quantiles *q)
             q->rest[2 * i + 1] = q->rest[2 * i] + (weight > 0 ? 1 : 0);
         }
     }
-    if (q->total == 0) {
-        for (int i = 0; i < q->n; i++)
-            q->value[i] = NAN;
-        return false;
-    }
-    if (q->coarse) {
-        finish(q);
-        return false;
-    }
-    for (int r = 0; r < 2 * q->n; r++) {
+    for (int r = 0; r < 2 * q->n && !q->coarse; r++) {
         const int64_t *count = q->counter.count + (int64_t)q->slot[r] * DIGITS;
         q->key[r] = q->key[r] << digit | (uint64_t)find_rank(count, (int64_t)1 << digit, &q->rest[r]);
     }
     q->pass++;
-    if (q->pass * DIGIT >= q->bits) {
+    if (!q->total || q->coarse || q->pass * DIGIT >= q->bits) {
         finish(q);
         return false;
     }

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/isa.h"
 #include "base/size.h"
-#include "run/chain.h"
+#include "local/gauss.h"
 
 #include <assert.h>
 #include <math.h>
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds of an AVX-512 core at 4 GHz. */
-static const double DIRECT_MAC = 0.0175, DIRECT_BASE = 0.65, SEPARABLE_TAP = 0.05, SEPARABLE_BASE = 0.8;
+/* Nanoseconds of an AVX-512 core at 4 GHz. Of f32 samples and of f64: */
+static const struct { double mac, direct, tap, separable; } SUMS[2] = {{0.0175, 0.65, 0.05, 0.8}, {0.048, 2.8, 0.13, 1.9}};
 static const double ROW = 5.5;       /* to gather and scatter an element of a row */
 static const double LOAD = 0.17, STORE = 0.45; /* of a sample */
 /* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
@@ -143,19 +143,16 @@ static void search(const struct vp_convolve_params *p, const int64_t image[3], c
             }
 }
 
-static bool choose_tiles(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
-                         struct trial *best)
+/* Returns what the tiles cost, INFINITY if there are none. */
+static double choose_tiles(const struct vp_convolve_params *p, const int64_t image[3], const int64_t given[3],
+                           struct trial *best)
 {
     int64_t pieces[3] = {1, 1, 1};
 
     *best = (struct trial){.cost = INFINITY};
-    if (p->cpu->tiles == VP_CELLS) {
-        search(p, image, given, pieces, best);
-        return best->cost < INFINITY;
-    }
     search(p, image, given, pieces, best);
-    if (best->cost < INFINITY)
-        return true;
+    if (best->cost < INFINITY || p->cpu->tiles == VP_CELLS)
+        return best->cost;
     p->cpu->tiles = VP_GENERAL;
     /* in pieces of about a size */
     for (int64_t most = p->cpu->first == 2 ? 48 : 512; most >= 16 && best->cost == INFINITY; most /= 2) {
@@ -166,34 +163,31 @@ static bool choose_tiles(const struct vp_convolve_params *p, const int64_t image
         }
         search(p, image, given, pieces, best);
     }
-    return best->cost < INFINITY;
+    return best->cost;
 }
 
 /* ---- cells ---- */
 
-/* Where tiles begin along an axis. */
+/* Where tiles begin along an axis. One kernel's cell is the image. */
 static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params *p, int axis, struct vp_err *err)
 {
-    const int64_t n = tiles_along(p, axis, c->out[axis]);
+    const int64_t whole[2] = {0, p->start[axis][p->nodes[axis] + 1]}, cells = c->tiles == VP_STRIPS ? 1 : p->nodes[axis] + 1;
+    const int64_t *const start = c->tiles == VP_STRIPS ? whole : p->start[axis];
+    const size_t most = (size_t)(cells + start[cells] / c->out[axis]) + 1;
     int64_t k = 0;
 
-    c->at[axis] = vp_alloc((size_t)n + 1, sizeof *c->at[axis], "tiles", err);
-    c->cell[axis] = vp_alloc((size_t)n + 1, sizeof *c->cell[axis], "tiles", err);
+    c->at[axis] = vp_alloc(most, sizeof *c->at[axis], "tiles", err);
+    c->cell[axis] = vp_alloc(most, sizeof *c->cell[axis], "tiles", err);
     if (!c->at[axis] || !c->cell[axis])
         return -1;
-    for (int64_t i = 0; i <= p->nodes[axis]; i++)
-        for (int64_t x = p->start[axis][i]; x < p->start[axis][i + 1]; x += c->out[axis]) {
+    for (int64_t i = 0; i < cells; i++)
+        for (int64_t x = start[i]; x < start[i + 1]; x += c->out[axis]) {
             c->at[axis][k] = x;
             c->cell[axis][k++] = i;
         }
-    c->at[axis][k] = p->start[axis][p->nodes[axis] + 1];
+    c->at[axis][k] = start[cells];
     c->n_at[axis] = k;
     return 0;
-}
-
-static double kernel_at(const struct vp_convolve_params *p, int64_t i)
-{
-    return p->exact ? p->exact[i] : p->kernels[i];
 }
 
 /* What a kernel makes of columns that are constant: sums of its columns, the last one first. */
@@ -210,8 +204,8 @@ static int add_up(struct vp_convolve_params *p, struct vp_err *err)
     for (int64_t i = 0; i < nodes; i++)
         for (int64_t r = 0; r < p->n[1] * p->n[2]; r++)
             for (int64_t x = 0; x < p->n[0]; x++, k++) {
-                c->across[i * p->n[0] + p->n[0] - 1 - x] += kernel_at(p, k);
-                c->total[i] += kernel_at(p, k);
+                c->across[i * p->n[0] + p->n[0] - 1 - x] += vp_convolve_kernel_at(p, k);
+                c->total[i] += vp_convolve_kernel_at(p, k);
             }
     return 0;
 }
@@ -348,8 +342,8 @@ static int make_sums(struct vp_convolve_params *p, struct vp_err *err)
                 double along = 0;
                 for (int64_t x = 1; x <= p->n[0]; x++, k++) {
                     double *const at = s + z * plane + y * row + x;
-                    along += kernel_at(p, k);
-                    most += fabs(kernel_at(p, k));
+                    along += vp_convolve_kernel_at(p, k);
+                    most += fabs(vp_convolve_kernel_at(p, k));
                     *at = along + at[-row] + at[-plane] - at[-plane - row];
                 }
             }
@@ -402,28 +396,46 @@ static int check(const struct vp_convolve_given *g, const int64_t size[3], enum 
     return 0;
 }
 
+static int make_fft(struct vp_convolve_params *p, const struct trial *t, struct vp_err *err)
+{
+    struct vp_convolve_cpu *c = p->cpu;
+
+    memcpy(c->tile, t->tile, sizeof c->tile);
+    memcpy(c->piece, t->piece, sizeof c->piece);
+    memcpy(c->pieces, t->pieces, sizeof c->pieces);
+    memcpy(c->out, t->out, sizeof c->out);
+    for (int a = 0; a <= c->first; a++)
+        if (vp_line_make(&c->along[a], a == c->first ? c->tile[a] / 2 : c->tile[a], a != c->first, NULL, err))
+            return -1;
+    for (int a = 0; c->tiles != VP_GENERAL && a < 2; a++)
+        if (cut_cells(c, p, a, err))
+            return -1;
+    c->keeps = c->tiles != VP_CELLS || vp_convolve_spectra(p) <= SPECTRA;
+    return 0;
+}
+
 static int make_method(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
                        const int64_t size[3], double *cost, struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
-    const bool one = p->nodes[0] * p->nodes[1] == 1;
+    const bool one = !vp_convolve_is_grid(p), exact = p->in == VP_F64;
     const double macs = (double)p->n[0] * (double)p->n[1] * (double)p->n[2];
     const char *const name = g->method ? g->method : "";
     struct trial best;
 
-    if (p->in == VP_F64)
-        return vp_convolve_f64_make(p, g, image, size, cost, err);
+    if (exact && !(c->exact = vp_alloc(1, sizeof *c->exact, "convolution", err)))
+        return -1;
     c->first = p->n[2] > 1 ? 2 : 1;
-    c->tiles = c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
+    c->tiles = exact || c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
     for (int64_t i = 0; c->tiles == VP_CELLS && i <= p->nodes[0]; i++)
         if (p->start[0][i] < p->start[0][i + 1])
             c->shift = vp_max64(c->shift, p->start[0][i] % 16);
-    const bool found = choose_tiles(p, image, g->tile, &best);
-    const double direct = one && macs < 4096 ? DIRECT_BASE + macs * DIRECT_MAC : INFINITY;
-    const double separable = SEPARABLE_BASE + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SEPARABLE_TAP;
-    const double least = fmin(direct, best.cost);
-
-    if (one && (!strcmp(name, "separable") || (!*name && separable < least && macs > 3))) {
+    if (exact)
+        c->exact->fft = g->fft;
+    const double fft = exact ? vp_convolve_f64_choose(p, g->tile, image, size) : choose_tiles(p, image, g->tile, &best);
+    const double direct = one && macs < 4096 ? SUMS[exact].direct + macs * SUMS[exact].mac : INFINITY;
+    const double separable = SUMS[exact].separable + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SUMS[exact].tap;
+    if (one && (!strcmp(name, "separable") || (!*name && separable < fmin(direct, fft) && macs > 3))) {
         if (vp_convolve_separable(p, err)) {
             c->method = VP_SEPARABLE;
             *cost = separable;
@@ -432,28 +444,17 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
         if (err->code || *name)
             return vp_fail(err, VP_EUSAGE, "the kernel is not separable");
     }
-    if (one && (!strcmp(name, "direct") || (!*name && direct < best.cost))) {
+    if (one && (!strcmp(name, "direct") || (!*name && direct < fft))) {
         c->method = VP_DIRECT;
         *cost = direct;
         return vp_convolve_direct_make(p, err);
     }
-    if (!found)
+    if (fft == INFINITY)
         return vp_fail(err, VP_ERUN, "kernels of %lld x %lld x %lld samples are too large for a grid", (long long)p->n[0],
                        (long long)p->n[1], (long long)p->n[2]);
     c->method = VP_FFT;
-    *cost = best.cost;
-    memcpy(c->tile, best.tile, sizeof c->tile);
-    memcpy(c->piece, best.piece, sizeof c->piece);
-    memcpy(c->pieces, best.pieces, sizeof c->pieces);
-    memcpy(c->out, best.out, sizeof c->out);
-    for (int a = 0; a <= c->first; a++)
-        if (vp_line_make(&c->along[a], a == c->first ? c->tile[a] / 2 : c->tile[a], a != c->first, NULL, err))
-            return -1;
-    for (int a = 0; c->tiles == VP_CELLS && a < 2; a++)
-        if (cut_cells(c, p, a, err))
-            return -1;
-    c->keeps = c->tiles != VP_CELLS || vp_convolve_spectra(p) <= SPECTRA;
-    return 0;
+    *cost = fft;
+    return exact ? vp_convolve_f64_make(p, err) : make_fft(p, &best, err);
 }
 
 /* ---- the operation ---- */
@@ -483,13 +484,12 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
 
 static void describe(struct vp_op *op)
 {
-    static const char *const edges[] = {"renormalised", "nearest", "mirrored", "zero", "wrapped"};
     static const char *const crops[] = {"", "full, ", "valid, "};
     const struct vp_convolve_params *p = op->params;
     const struct vp_convolve_cpu *c = p->cpu;
     char kernels[96], how[96];
 
-    if (p->nodes[0] * p->nodes[1] == 1)
+    if (!vp_convolve_is_grid(p))
         snprintf(kernels, sizeof kernels, "%lld x %lld x %lld", (long long)p->n[0], (long long)p->n[1], (long long)p->n[2]);
     else
         snprintf(kernels, sizeof kernels, "%lld x %lld kernels of %lld x %lld x %lld, weights of the %s",
@@ -503,7 +503,7 @@ static void describe(struct vp_op *op)
         snprintf(how, sizeof how, "%s%s", c->method == VP_DIRECT ? "direct" : "separable", p->exact ? " in f64" : "");
     const bool valid = p->crop == VP_CROP_VALID; /* no edge */
     const int n = snprintf(op->text, sizeof op->text, "convolution %s, %s%s%s", kernels, crops[p->crop],
-                           valid ? "" : edges[p->edge], valid ? "" : ", ");
+                           valid ? "" : vp_edge_name(p->edge), valid ? "" : ", ");
     if (n > 0 && (size_t)n < sizeof op->text)
         snprintf(op->text + n, sizeof op->text - (size_t)n, "%s, %s", how, c->isa->name);
 }
@@ -527,7 +527,6 @@ static int64_t halo_of(const struct vp_op *op, int axis)
 {
     const struct vp_convolve_params *p = op->params;
     const struct vp_convolve_cpu *c = p->cpu;
-    const bool makes_up = p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
     int64_t halo = vp_max64(p->centre[axis], p->n[axis] - 1 - p->centre[axis]);
 
     if (c->method == VP_FFT) {
@@ -535,7 +534,7 @@ static int64_t halo_of(const struct vp_op *op, int axis)
         halo = vp_max64(c->pieces[axis] * c->piece[axis] - 1 - p->centre[axis] + cut - 1,
                         p->centre[axis] + c->tile[axis] - c->piece[axis] - c->out[axis] + cut) + (axis == 0 ? c->shift : 0);
     }
-    if (p->crop == VP_CROP_FULL && makes_up)
+    if (p->crop == VP_CROP_FULL && vp_convolve_makes_up(p))
         halo += 2 * vp_max64(op->before[axis], op->behind[axis]);
     if (op->image[axis] >= VP_UNKNOWN)
         return halo;

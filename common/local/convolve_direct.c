@@ -7,16 +7,13 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "run/chain.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { WIDE = 256, HIGH = 32, PAST = 64 };
 
-/* Of f32 samples, or of f64. */
 struct work {
     char *plane[2];              /* separable: of samples; after x */
     char *stack;                 /* planes of a block and what its kernel reaches, as the last filter finds them */
@@ -24,27 +21,18 @@ struct work {
     int64_t row, rows, planes;   /* samples of a row, rows of a plane, planes */
 };
 
-static char *take(char *mem, size_t *at, int64_t bytes)
-{
-    char *const p = mem ? mem + *at : NULL;
-
-    *at += vp_round64((size_t)bytes);
-    return p;
-}
-
-static void four(const struct vp_convolve_job *j, const void *from, int64_t row, int64_t plane, int set, const int64_t n[3],
-                 void *const *to, int64_t wide)
+/* Four rows of a filter with the taps number `set`, of n[] samples; those whose to[i] is NULL are not wanted. */
+static void four(const struct vp_convolve_job *j, const char *from, int64_t row, int64_t plane, int set, const int64_t n[3],
+                 char *const *to, int64_t wide)
 {
     const struct vp_convolve_rows r = {.from = from, .row = row, .plane = plane, .taps = j->c->taps[set], .nx = n[0],
                                        .ny = n[1], .nz = n[2], .to = {to[0], to[1], to[2], to[3]}, .n = wide};
-    j->c->isa->rows(&r);
+    (j->p->exact ? j->c->isa->rows_f64 : j->c->isa->rows)(&r);
 }
 
-static const struct vp_convolve_sums *sums_of(const struct vp_convolve_params *p)
+static int64_t size_of(const struct vp_convolve_params *p)
 {
-    static const struct vp_convolve_sums f32 = {sizeof(float), vp_convolve_load, four, vp_convolve_store};
-
-    return p->cpu->exact ? &vp_convolve_sums_f64 : &f32;
+    return p->exact ? sizeof(double) : sizeof(float);
 }
 
 /* Of a block; planes that are filtered before are worth more. */
@@ -53,19 +41,19 @@ static int64_t depth(const struct vp_convolve_params *p)
     return p->n[2] == 1 ? 1 : p->cpu->method == VP_SEPARABLE ? 64 : 8;
 }
 
-static size_t lay_out(struct work *w, const struct vp_convolve_params *p, char *mem)
+static size_t lay_out(struct work *w, const struct vp_convolve_params *p, void *mem)
 {
-    const int64_t size = (int64_t)sums_of(p)->size;
+    const int64_t size = size_of(p);
     size_t at = 0;
 
     w->row = (WIDE + p->n[0] - 1 + PAST + 15) / 16 * 16;
     w->rows = HIGH + p->n[1] - 1 + 3;
     w->planes = depth(p) + p->n[2] - 1;
     for (int i = 0; i < 2; i++)
-        w->plane[i] = take(mem, &at, p->cpu->method == VP_SEPARABLE ? w->row * w->rows * size : 0);
-    w->stack = take(mem, &at, w->row * w->rows * w->planes * size);
+        w->plane[i] = vp_place(mem, &at, p->cpu->method == VP_SEPARABLE ? (size_t)(w->row * w->rows * size) : 0);
+    w->stack = vp_place(mem, &at, (size_t)(w->row * w->rows * w->planes * size));
     for (int i = 0; i < 4; i++)
-        w->out[i] = take(mem, &at, (WIDE + PAST) * size);
+        w->out[i] = vp_place(mem, &at, (size_t)((WIDE + PAST) * size));
     return at;
 }
 
@@ -76,14 +64,16 @@ uint64_t vp_convolve_direct_scratch(const struct vp_op *op, int threads)
     return lay_out(&w, op->params, NULL) * (uint64_t)threads;
 }
 
-/* The results of a block from at[] on, of size[] voxels. */
-static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t at[3], const int64_t size[3])
+/* The results of a block. */
+static bool block(const struct vp_convolve_job *j, const struct vp_box *box, void *mem)
 {
     const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_sums *const sums = sums_of(p);
+    const int64_t *at = box->lo, size[3] = {vp_box_size(box, 0), vp_box_size(box, 1), vp_box_size(box, 2)};
     const bool separable = j->c->method == VP_SEPARABLE;
+    struct work w;
+    lay_out(&w, p, mem);
     const int64_t wide = size[0] + p->n[0] - 1, high = size[1] + p->n[1] - 1, deep = size[2] + p->n[2] - 1;
-    const int64_t plane = w->row * w->rows, row_bytes = w->row * (int64_t)sums->size, plane_bytes = row_bytes * w->rows;
+    const int64_t plane = w.row * w.rows, row_bytes = w.row * size_of(p), plane_bytes = row_bytes * w.rows;
     const int final = !separable ? 0 : p->n[2] > 1 ? 2 : p->n[1] > 1 ? 1 : 0; /* the filter that makes the results */
     const int64_t last[3] = {!separable || final == 0 ? p->n[0] : 1, !separable || final == 1 ? p->n[1] : 1,
                              !separable || final == 2 ? p->n[2] : 1};
@@ -94,28 +84,28 @@ static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t
         if (p->n[a] > 1) /* else its factor is 1 */
             before[filters++] = a;
     for (int64_t top = 0; top < deep; top++) {
-        char *from = filters ? w->plane[0] : w->stack + top * plane_bytes;
+        char *from = filters ? w.plane[0] : w.stack + top * plane_bytes;
         for (int64_t y = 0; y < high; y++)
-            bad |= sums->load(j, from + y * row_bytes, at[0] + p->centre[0] - (p->n[0] - 1), wide,
+            bad |= vp_convolve_load(j, from + y * row_bytes, at[0] + p->centre[0] - (p->n[0] - 1), wide,
                               at[1] + p->centre[1] - (p->n[1] - 1) + y, at[2] + p->centre[2] - (p->n[2] - 1) + top);
         for (int f = 0; f < filters; f++) {
             const int a = before[f];
             const int64_t n[3] = {a == 0 ? p->n[0] : 1, a == 1 ? p->n[1] : 1, 1}, rows = a == 0 ? high : size[1];
-            char *const made = f == filters - 1 ? w->stack + top * plane_bytes : w->plane[1];
+            char *const made = f == filters - 1 ? w.stack + top * plane_bytes : w.plane[1];
             for (int64_t y = 0; y < rows; y += 4) {
-                void *to[4];
+                char *to[4];
                 for (int i = 0; i < 4; i++)
                     to[i] = y + i < rows ? made + (y + i) * row_bytes : NULL;
-                sums->four(j, from + y * row_bytes, w->row, plane, a, n, to, size[0]);
+                four(j, from + y * row_bytes, w.row, plane, a, n, to, size[0]);
             }
             from = made;
         }
         const int64_t z = top - (p->n[2] - 1);
         for (int64_t y = 0; z >= 0 && y < size[1]; y += 4) {
-            sums->four(j, w->stack + z * plane_bytes + y * row_bytes, w->row, plane, final, last,
-                       (void *[]){w->out[0], w->out[1], w->out[2], w->out[3]}, size[0]);
+            four(j, w.stack + z * plane_bytes + y * row_bytes, w.row, plane, final, last,
+                       w.out, size[0]);
             for (int64_t i = 0; i < vp_min64(4, size[1] - y); i++)
-                sums->store(j, w->out[i], at[0], size[0], at[1] + y + i, at[2] + z);
+                vp_convolve_store(j, w.out[i], at[0], size[0], at[1] + y + i, at[2] + z);
         }
     }
     return bad;
@@ -123,78 +113,62 @@ static bool block(const struct vp_convolve_job *j, struct work *w, const int64_t
 
 int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
 {
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_box *out = &j->out->box;
-    struct work ignored;
-    const size_t bytes = lay_out(&ignored, p, NULL);
-    const int64_t side[3] = {WIDE, HIGH, depth(p)}, n = vp_box_tiles(out, side);
-    int rc = 0;
+    const int64_t side[3] = {WIDE, HIGH, depth(j->p)};
+    struct work w;
+    const size_t bytes = lay_out(&w, j->p, NULL);
 
-    #pragma omp parallel num_threads(threads)
-    {
-        struct vp_err own = VP_ERR_INIT;
-        struct work w;
-        char *const mem = (char *)scratch + (size_t)omp_get_thread_num() * bytes;
-        memset(mem, 0, bytes); /* the ends of rows are read, though never used */
-        lay_out(&w, p, mem);
-        #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < n; i++) {
-            const struct vp_box box = vp_box_tile(out, side, i);
-            const int64_t size[3] = {vp_box_size(&box, 0), vp_box_size(&box, 1), vp_box_size(&box, 2)};
-            if (block(j, &w, box.lo, size) && vp_convolve_spoil(j, &box, &own)) {
-                vp_err_keep(err, &own);
-                #pragma omp atomic write
-                rc = -1;
-            }
-        }
+    memset(scratch, 0, bytes * (size_t)threads); /* the ends of rows are read, though never used */
+    return vp_convolve_tiles(j, side, bytes, scratch, threads, block, err);
+}
+
+/* [z][y][x] in the order of samples, with three rows of zeros before and behind those of each plane; k NULL: of the
+ * kernel. */
+static int make_taps(const struct vp_convolve_params *p, int set, const double *k, const int64_t n[3], struct vp_err *err)
+{
+    const int64_t rows = n[1] + 6, all = n[0] * n[1] * n[2];
+    void *const t = p->cpu->taps[set] = vp_alloc((size_t)(n[0] * rows * n[2]), (size_t)size_of(p), "the taps", err);
+
+    for (int64_t i = 0; t && i < all; i++) {
+        const int64_t to = (i / n[0] / n[1] * rows + 3 + i / n[0] % n[1]) * n[0] + i % n[0];
+        const double tap = k ? k[all - 1 - i] : vp_convolve_kernel_at(p, all - 1 - i);
+        if (p->exact)
+            ((double *)t)[to] = tap;
+        else
+            ((float *)t)[to] = (float)tap;
     }
-    return rc;
+    return t ? 0 : -1;
 }
 
-/* [z][y][x] in the order of samples, with three rows of zeros before and behind those of each plane. */
-static float *make_taps(const float *k, const int64_t n[3], struct vp_err *err)
+/* Whether a kernel is a product of one along each axis, to the precision of its samples; then factor[a] are these. */
+static bool is_product(const struct vp_convolve_params *p, double *const factor[3])
 {
-    const int64_t rows = n[1] + 6;
-    float *t = vp_alloc((size_t)(n[0] * rows * n[2]), sizeof *t, "the taps", err);
-
-    for (int64_t z = 0; t && z < n[2]; z++)
-        for (int64_t y = 0; y < n[1]; y++)
-            for (int64_t x = 0; x < n[0]; x++)
-                t[(z * rows + 3 + y) * n[0] + x] = k[((n[2] - 1 - z) * n[1] + n[1] - 1 - y) * n[0] + n[0] - 1 - x];
-    return t;
-}
-
-/* Whether a kernel is a product of one along each axis, to the precision of f32; then factor[a] are these. */
-static bool is_product(const struct vp_convolve_params *p, float *const factor[3])
-{
-    const int64_t n = p->n[0] * p->n[1] * p->n[2];
+    const int64_t n = p->n[0] * p->n[1] * p->n[2], step[3] = {1, p->n[0], p->n[0] * p->n[1]};
     int64_t top = 0;
 
     for (int64_t i = 0; i < n; i++)
-        top = fabsf(p->kernels[i]) > fabsf(p->kernels[top]) ? i : top;
-    const double most = p->kernels[top];
+        top = fabs(vp_convolve_kernel_at(p, i)) > fabs(vp_convolve_kernel_at(p, top)) ? i : top;
+    const double most = vp_convolve_kernel_at(p, top);
     const int64_t at[3] = {top % p->n[0], top / p->n[0] % p->n[1], top / p->n[0] / p->n[1]};
-    const int64_t step[3] = {1, p->n[0], p->n[0] * p->n[1]};
     const int first = p->n[0] > 1 ? 0 : p->n[1] > 1 ? 1 : 2; /* has the scale: the others have 1 at the largest sample */
     if (most == 0)
         return false;
     for (int a = 0; a < 3; a++)
-        for (int64_t i = 0; i < p->n[a]; i++)
-            factor[a][i] = (float)(p->kernels[top + (i - at[a]) * step[a]] / (a == first ? 1 : most));
+        for (int64_t i = 0; i < p->n[a]; i++) {
+            const double f = vp_convolve_kernel_at(p, top + (i - at[a]) * step[a]) / (a == first ? 1 : most);
+            factor[a][i] = p->exact ? f : (float)f;
+        }
     double off = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double product = (double)factor[0][i % p->n[0]] * factor[1][i / p->n[0] % p->n[1]]
-                               * factor[2][i / p->n[0] / p->n[1]];
-        off += fabs(product - p->kernels[i]);
-        sum += fabs((double)p->kernels[i]);
+        const double one = vp_convolve_kernel_at(p, i);
+        off += fabs(factor[0][i % p->n[0]] * factor[1][i / p->n[0] % p->n[1]] * factor[2][i / p->n[0] / p->n[1]] - one);
+        sum += fabs(one);
     }
-    return off <= 1.5e-7 * sum;
+    return off <= (p->exact ? 1e-15 : 1.5e-7) * sum;
 }
 
 bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *err)
 {
-    struct vp_convolve_cpu *c = p->cpu;
-    float *factor[3] = {NULL, NULL, NULL};
+    double *factor[3] = {NULL, NULL, NULL};
     bool ok = true;
 
     for (int a = 0; a < 3; a++)
@@ -202,7 +176,7 @@ bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *er
     ok = ok && is_product(p, factor);
     for (int a = 0; a < 3 && ok; a++) {
         const int64_t n[3] = {a == 0 ? p->n[0] : 1, a == 1 ? p->n[1] : 1, a == 2 ? p->n[2] : 1};
-        ok = (c->taps[a] = make_taps(factor[a], n, err));
+        ok = !make_taps(p, a, factor[a], n, err);
     }
     for (int a = 0; a < 3; a++)
         free(factor[a]);
@@ -211,6 +185,5 @@ bool vp_convolve_separable(const struct vp_convolve_params *p, struct vp_err *er
 
 int vp_convolve_direct_make(struct vp_convolve_params *p, struct vp_err *err)
 {
-    p->cpu->taps[0] = make_taps(p->kernels, p->n, err);
-    return p->cpu->taps[0] ? 0 : -1;
+    return make_taps(p, 0, NULL, p->n, err);
 }

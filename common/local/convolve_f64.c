@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Convolution of f64 samples, in f64 throughout: what sums of products need that is not in convolve_direct.c; else
- * overlap-save by the transforms that the program has brought (base/fft64.h), in tiles that begin at multiples of
- * their outputs from the image's first voxel on.
+/* Convolution of f64 samples, in f64 throughout: overlap-save by the transforms that the program has brought
+ * (base/fft64.h), in tiles that begin at multiples of their outputs from the image's first voxel on.
  *
  * A grid's tile with weights of the output is transformed once, multiplied with the spectrum of every node that has a
  * weight in it, and each result is transformed back and weighted; with weights of the source it is weighted and
@@ -13,7 +12,6 @@
 
 #include "base/err.h"
 #include "base/size.h"
-#include "local/gauss.h"
 
 #include <math.h>
 #include <omp.h>
@@ -21,89 +19,9 @@
 #include <string.h>
 
 /* Nanoseconds of an AVX-512 core at 4 GHz, as far as they are not in cost_of(). */
-static const double DIRECT_MAC = 0.048, DIRECT_BASE = 2.8, SEPARABLE_TAP = 0.13, SEPARABLE_BASE = 1.9, MOVE = 2, PRODUCT = 1;
+static const double MOVE = 2, PRODUCT = 1;
 /* More spectra of a grid than that are made anew wherever they are needed. */
 static const uint64_t SPECTRA = 256 << 20;
-
-/* ---- samples and results ---- */
-
-static double sample(const void *row, int64_t i)
-{
-    return ((const double *)row)[i];
-}
-
-/* As vp_convolve_load. */
-static bool load(const struct vp_convolve_job *j, void *row_, int64_t x, int64_t n, int64_t y, int64_t z)
-{
-    double *const to = row_;
-    const int64_t from_y = vp_convolve_place(j, 1, y), from_z = vp_convolve_place(j, 2, z);
-    const int64_t a = vp_min64(vp_max64(j->lo[0] - x, 0), n), b = vp_max64(vp_min64(j->hi[0] - x, n), a);
-    double odd = 0;
-
-    if (from_y < 0 || from_z < 0) {
-        memset(to, 0, (size_t)n * sizeof *to);
-        return false;
-    }
-    const struct vp_box *box = &j->in->box;
-    const double *const row = (const double *)j->in->plane[from_z - box->lo[2]] + (from_y - box->lo[1]) * j->in->stride
-                              - box->lo[0];
-    if (b > a)
-        memcpy(to + a, row + x + a, (size_t)(b - a) * sizeof *to);
-    for (int64_t i = 0; i < n; i++)
-        if (i < a || i >= b) {
-            const int64_t at = vp_convolve_place(j, 0, x + i);
-            to[i] = at < 0 ? 0 : sample(row, at);
-        }
-    for (int64_t i = 0; i < n; i++)
-        odd += to[i] - to[i]; /* 0, or NaN */
-    if (odd == 0)
-        return false;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = isfinite(to[i]) ? to[i] : 0;
-    return true;
-}
-
-/* As vp_convolve_store. */
-static void store(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z)
-{
-    double *const v = row;
-    const struct vp_box *box = &j->out->box;
-    const int64_t x0 = vp_max64(x, box->lo[0]), x1 = vp_min64(x + n, box->hi[0]);
-
-    if (x1 <= x0 || y < box->lo[1] || y >= box->hi[1] || z < box->lo[2] || z >= box->hi[2])
-        return;
-    if (j->p->edge == VP_EDGE_RENORMALIZE && j->p->weights == VP_WEIGHTS_OUTPUT)
-        for (int64_t q = x0; q < x1; q++)
-            v[q - x] *= vp_convolve_scale(j, (const int64_t[]){q, y, z});
-    void *const plane = j->out->plane[z - box->lo[2]];
-    const int64_t at = (y - box->lo[1]) * j->out->stride - box->lo[0];
-    if (j->p->out == VP_F64)
-        memcpy((double *)plane + at + x0, v + x0 - x, (size_t)(x1 - x0) * sizeof *v);
-    else
-        for (int64_t q = x0; q < x1; q++)
-            ((float *)plane)[at + q] = (float)v[q - x];
-}
-
-static double *take(char *mem, size_t *at, int64_t n)
-{
-    double *const p = mem ? (double *)(void *)(mem + *at) : NULL;
-
-    *at += vp_round64((size_t)n * sizeof *p);
-    return p;
-}
-
-/* ---- sums of products ---- */
-
-static void four(const struct vp_convolve_job *j, const void *from, int64_t row, int64_t plane, int set, const int64_t n[3],
-                 void *const *to, int64_t wide)
-{
-    for (int i = 0; i < 4 && to[i]; i++)
-        j->c->isa->products(&(struct vp_convolve_products){.from = (const double *)from + i * row, .row = row, .plane = plane,
-                                                           .taps = j->c->exact->taps[set], .nx = n[0], .ny = n[1], .nz = n[2],
-                                                           .to = to[i], .n = wide});
-}
-
-const struct vp_convolve_sums vp_convolve_sums_f64 = {sizeof(double), load, four, store};
 
 /* ---- tiles ---- */
 
@@ -114,16 +32,16 @@ struct work {
     double *spectrum;              /* that is not kept */
 };
 
-static bool is_grid(const struct vp_convolve_params *p)
+static double *take(void *mem, size_t *at, int64_t n)
 {
-    return p->nodes[0] * p->nodes[1] > 1;
+    return vp_place(mem, at, (size_t)n * sizeof(double));
 }
 
-static size_t lay_out_tile(struct work *w, const struct vp_convolve_params *p, char *mem)
+static size_t lay_out_tile(struct work *w, const struct vp_convolve_params *p, void *mem)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct vp_convolve_f64 *f = c->exact;
-    const bool grid = is_grid(p), source = p->weights == VP_WEIGHTS_SOURCE;
+    const bool grid = vp_convolve_is_grid(p), source = p->weights == VP_WEIGHTS_SOURCE;
     const int64_t outputs = c->out[0] * c->out[1] * c->out[2];
     size_t at = 0;
 
@@ -190,7 +108,7 @@ static bool load_tile(const struct vp_convolve_job *j, double *to, const int64_t
 
     for (int64_t z = 0; z < tile[2]; z++)
         for (int64_t y = 0; y < tile[1]; y++, to += tile[0])
-            bad |= load(j, to, origin[0], tile[0], origin[1] + y, origin[2] + z);
+            bad |= vp_convolve_load(j, to, origin[0], tile[0], origin[1] + y, origin[2] + z);
     return bad;
 }
 
@@ -198,7 +116,7 @@ static bool load_tile(const struct vp_convolve_job *j, double *to, const int64_t
 static void weigh(const struct vp_convolve_params *p, double *to, int axis, int64_t node, int64_t at, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = vp_convolve_weight_f64(p, axis, node, at + i);
+        to[i] = vp_convolve_weight(p, axis, node, at + i);
 }
 
 static void results_of_output(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
@@ -270,37 +188,40 @@ static bool is_inside(const struct vp_convolve_job *j, const int64_t at[3])
     return true;
 }
 
-/* The tile whose results begin at at[]; whether a sample is not finite. */
-static bool make_tile(const struct vp_convolve_job *j, struct work *w, const int64_t at[3])
+/* Whether a sample is not finite. */
+static bool make_tile(const struct vp_convolve_job *j, const struct vp_box *box, void *mem)
 {
     const struct vp_convolve_params *p = j->p;
     const struct vp_convolve_cpu *c = j->c;
     const struct vp_convolve_f64 *f = c->exact;
-    const bool source = p->weights == VP_WEIGHTS_SOURCE, grid = is_grid(p);
+    const bool source = p->weights == VP_WEIGHTS_SOURCE, grid = vp_convolve_is_grid(p);
     const int64_t outputs = c->out[0] * c->out[1] * c->out[2];
+    const int64_t *at = box->lo;
     int64_t origin[3];
+    struct work w;
 
+    lay_out_tile(&w, p, mem);
     for (int a = 0; a < 3; a++)
         origin[a] = at[a] + p->centre[a] - (p->n[a] - 1);
-    const bool bad = load_tile(j, grid && source ? w->samples : w->real, origin);
+    const bool bad = load_tile(j, grid && source ? w.samples : w.real, origin);
     if (!grid) {
-        f->fft->forward(f->plan, w->real, w->freq);
-        multiply(w->freq, w->freq, spectrum_at(p, w, 0), f->values, false);
-        f->fft->back(f->plan, w->freq, w->real);
+        f->fft->forward(f->plan, w.real, w.freq);
+        multiply(w.freq, w.freq, spectrum_at(p, &w, 0), f->values, false);
+        f->fft->back(f->plan, w.freq, w.real);
     } else if (source) {
-        results_of_source(j, w, at, false, false, w->result[0]);
+        results_of_source(j, &w, at, false, false, w.result[0]);
     } else {
-        results_of_output(j, w, at);
+        results_of_output(j, &w, at);
     }
     if (grid && source && p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at)) {
-        results_of_source(j, w, at, true, false, w->result[1]);
-        results_of_source(j, w, at, true, true, w->result[2]);
+        results_of_source(j, &w, at, true, false, w.result[1]);
+        results_of_source(j, &w, at, true, true, w.result[2]);
         for (int64_t i = 0; i < outputs; i++)
-            w->result[0][i] *= w->result[2][i] != 0 ? w->result[1][i] / w->result[2][i] : 0;
+            w.result[0][i] *= w.result[2][i] != 0 ? w.result[1][i] / w.result[2][i] : 0;
     }
     for (int64_t z = 0; z < c->out[2]; z++)
         for (int64_t y = 0; y < c->out[1]; y++)
-            store(j, grid ? w->result[0] + y * c->out[0] : row_of(p, w, y, z), at[0], c->out[0], at[1] + y, at[2] + z);
+            vp_convolve_store(j, grid ? w.result[0] + y * c->out[0] : row_of(p, &w, y, z), at[0], c->out[0], at[1] + y, at[2] + z);
     return bad;
 }
 
@@ -339,34 +260,15 @@ static int keep_spectra(const struct vp_convolve_params *p, char *scratch, size_
 
 int vp_convolve_f64(struct vp_convolve_job *j, void *scratch, int threads, struct vp_err *err)
 {
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_box *out = &j->out->box;
-    const int64_t n = vp_box_tiles(out, j->c->out);
-    struct work ignored;
-    const size_t bytes = lay_out_tile(&ignored, p, NULL);
-    int rc = 0;
+    struct work w;
+    const size_t bytes = lay_out_tile(&w, j->p, NULL);
 
-    if (keep_spectra(p, scratch, bytes, threads, err))
+    if (keep_spectra(j->p, scratch, bytes, threads, err))
         return -1;
-    #pragma omp parallel num_threads(threads)
-    {
-        struct vp_err own = VP_ERR_INIT;
-        struct work w;
-        lay_out_tile(&w, p, (char *)scratch + (size_t)omp_get_thread_num() * bytes);
-        #pragma omp for schedule(dynamic)
-        for (int64_t i = 0; i < n; i++) {
-            const struct vp_box box = vp_box_tile(out, j->c->out, i);
-            if (make_tile(j, &w, box.lo) && vp_convolve_spoil(j, &box, &own)) {
-                vp_err_keep(err, &own);
-                #pragma omp atomic write
-                rc = -1;
-            }
-        }
-    }
-    return rc;
+    return vp_convolve_tiles(j, j->c->out, bytes, scratch, threads, make_tile, err);
 }
 
-/* ---- the choice of a method ---- */
+/* ---- the choice of tiles ---- */
 
 /* Lengths that estimated plans are quick at: a power of two, times 3 or 5. */
 static int quick_lengths(int64_t *to, int most, int64_t least, int64_t end)
@@ -410,12 +312,12 @@ static double price(const struct vp_convolve_params *p, const int64_t image[3], 
         if (image[a] < VP_UNKNOWN && (a < 2 || p->n[2] > 1)) /* what lies beyond the image is made, too */
             share *= (double)image[a] / (ceil((double)image[a] / (double)out[a]) * (double)out[a]);
     }
-    const double ways = is_grid(p) ? both / 2 + nodes * (both / 2 + PRODUCT) : both;
+    const double ways = vp_convolve_is_grid(p) ? both / 2 + nodes * (both / 2 + PRODUCT) : both;
     return samples * (ways + MOVE) / (outputs * share);
 }
 
-static double choose_tile(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
-                          const int64_t size[3])
+double vp_convolve_f64_choose(struct vp_convolve_params *p, const int64_t given[3], const int64_t image[3],
+                              const int64_t size[3])
 {
     enum { MOST = 64 };
     struct vp_convolve_cpu *c = p->cpu;
@@ -426,10 +328,10 @@ static double choose_tile(struct vp_convolve_params *p, const struct vp_convolve
 
     for (int a = 0; a < 3; a++) {
         const bool used = a < 2 || deep;
-        count[a] = used && !g->tile[a] ? quick_lengths(length[a], MOST, vp_max64(p->n[a], 16), 4 * vp_max64(p->n[a], deep ? 64 : 512))
+        count[a] = used && !given[a] ? quick_lengths(length[a], MOST, vp_max64(p->n[a], 16), 4 * vp_max64(p->n[a], deep ? 64 : 512))
                                        : 1;
-        if (!used || g->tile[a])
-            length[a][0] = used ? g->tile[a] : 1;
+        if (!used || given[a])
+            length[a][0] = used ? given[a] : 1;
     }
     for (int x = 0; x < count[0]; x++)
         for (int y = 0; y < count[1]; y++)
@@ -448,78 +350,11 @@ static double choose_tile(struct vp_convolve_params *p, const struct vp_convolve
     return best;
 }
 
-/* In the order of samples. */
-static double *make_taps(const double *k, int64_t n, struct vp_err *err)
-{
-    double *const t = vp_alloc_raw((size_t)n, sizeof *t, "the taps", err);
-
-    for (int64_t i = 0; t && i < n; i++)
-        t[i] = k[n - 1 - i];
-    return t;
-}
-
-/* Whether the kernel is a product of one along each axis, to the precision of f64; then their taps are made. */
-static bool make_separable(struct vp_convolve_params *p, struct vp_err *err)
-{
-    const int64_t n = p->n[0] * p->n[1] * p->n[2], step[3] = {1, p->n[0], p->n[0] * p->n[1]};
-    double *factor[3] = {NULL, NULL, NULL}, off = 0, sum = 0;
-    int64_t top = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        top = fabs(p->exact[i]) > fabs(p->exact[top]) ? i : top;
-    const int64_t at[3] = {top % p->n[0], top / p->n[0] % p->n[1], top / p->n[0] / p->n[1]};
-    const int first = p->n[0] > 1 ? 0 : p->n[1] > 1 ? 1 : 2; /* has the scale: the others have 1 at the largest sample */
-    bool ok = p->exact[top] != 0;
-    for (int a = 0; a < 3 && ok; a++) {
-        ok = (factor[a] = vp_alloc_raw((size_t)p->n[a], sizeof *factor[a], "the factors of the kernel", err));
-        for (int64_t i = 0; ok && i < p->n[a]; i++)
-            factor[a][i] = p->exact[top + (i - at[a]) * step[a]] / (a == first ? 1 : p->exact[top]);
-    }
-    for (int64_t i = 0; ok && i < n; i++) {
-        const double product = factor[0][i % p->n[0]] * factor[1][i / p->n[0] % p->n[1]] * factor[2][i / p->n[0] / p->n[1]];
-        off += fabs(product - p->exact[i]);
-        sum += fabs(p->exact[i]);
-    }
-    ok = ok && off <= 1e-15 * sum;
-    for (int a = 0; a < 3 && ok; a++)
-        ok = (p->cpu->exact->taps[a] = make_taps(factor[a], p->n[a], err));
-    for (int a = 0; a < 3; a++)
-        free(factor[a]);
-    return ok;
-}
-
-int vp_convolve_f64_make(struct vp_convolve_params *p, const struct vp_convolve_given *g, const int64_t image[3],
-                         const int64_t size[3], double *cost, struct vp_err *err)
+int vp_convolve_f64_make(struct vp_convolve_params *p, struct vp_err *err)
 {
     struct vp_convolve_cpu *c = p->cpu;
-    struct vp_convolve_f64 *f = c->exact = vp_alloc(1, sizeof *f, "convolution", err);
-    const char *const name = g->method ? g->method : "";
-    const bool one = !is_grid(p);
-    const double macs = (double)p->n[0] * (double)p->n[1] * (double)p->n[2];
-    const double separable = SEPARABLE_BASE + (double)(p->n[0] + p->n[1] + p->n[2] - 1) * SEPARABLE_TAP;
+    struct vp_convolve_f64 *f = c->exact;
 
-    if (!f)
-        return -1;
-    f->fft = g->fft;
-    c->tiles = VP_GENERAL;
-    c->first = p->n[2] > 1 ? 2 : 1;
-    const double fft = choose_tile(p, g, image, size), direct = one && macs < 4096 ? DIRECT_BASE + macs * DIRECT_MAC : INFINITY;
-    if (one && (!strcmp(name, "separable") || (!*name && separable < fmin(direct, fft) && macs > 3))) {
-        if (make_separable(p, err)) {
-            c->method = VP_SEPARABLE;
-            *cost = separable;
-            return 0;
-        }
-        if (err->code || *name)
-            return vp_fail(err, VP_EUSAGE, "the kernel is not separable");
-    }
-    if (one && (!strcmp(name, "direct") || (!*name && direct < fft))) {
-        c->method = VP_DIRECT;
-        *cost = direct;
-        return (f->taps[0] = make_taps(p->exact, p->n[0] * p->n[1] * p->n[2], err)) ? 0 : -1;
-    }
-    c->method = VP_FFT;
-    *cost = fft;
     for (int a = 0; a < 3; a++) {
         c->piece[a] = p->n[a];
         c->pieces[a] = 1;
@@ -527,7 +362,7 @@ int vp_convolve_f64_make(struct vp_convolve_params *p, const struct vp_convolve_
     f->samples = c->tile[0] * c->tile[1] * c->tile[2];
     f->values = (c->tile[0] / 2 + 1) * 2 * c->tile[1] * c->tile[2];
     f->values = (f->values + 7) / 8 * 8; /* every spectrum is aligned */
-    f->keeps = one || vp_convolve_f64_spectra(p) <= SPECTRA;
+    f->keeps = !vp_convolve_is_grid(p) || vp_convolve_f64_spectra(p) <= SPECTRA;
     f->plan = f->fft->make(c->tile);
     return f->plan ? 0 : vp_fail(err, VP_ERESOURCE, "no transforms of %lld x %lld x %lld samples", (long long)c->tile[0],
                                  (long long)c->tile[1], (long long)c->tile[2]);
@@ -544,8 +379,6 @@ void vp_convolve_f64_free(struct vp_convolve_f64 *f)
         return;
     if (f->plan)
         f->fft->free(f->plan);
-    for (int a = 0; a < 3; a++)
-        free(f->taps[a]);
     free(f->spectra);
     free(f);
 }

@@ -73,15 +73,15 @@ struct work {
     const float *spectra;     /* [row of nodes modulo `node_rows`][node][piece] */
     int64_t node_rows;
     float *f;                 /* [block][mid][row]: columns' frequencies */
-    float *g[2];              /* cells, strips: of what comes back */
+    float *g[2];              /* cells: of what comes back */
     float *x, *y[2];          /* rows */
     float *sum;               /* products of several terms: [mid][group][x] */
     float *load, *store[2];   /* rows of samples */
-    float *less;              /* means of columns, for each of a strip's or tile's, and behind them */
+    float *less;              /* means of columns, for each of a run of tiles, and behind them */
     double *means;            /* the same */
     float *more[2];           /* what kernels make of them, for each column of output */
     float *none;              /* zeros */
-    const void **row;         /* where the samples of a strip's or cell's rows are; NULL: zeros */
+    const void **row;         /* where the samples of a cell's rows are; NULL: zeros */
     float *image;             /* weights of the source: the tile's results, */
     double *ones[2];          /* the same of ones, everywhere and in the image, */
     double *rows, *sums[2];   /* and what they are made of: sums along x; of a row or column up to each place, and of the
@@ -89,12 +89,9 @@ struct work {
     bool bad;
 };
 
-static float *take(char *mem, size_t *at, int64_t floats)
+static void *take(void *mem, size_t *at, int64_t floats)
 {
-    float *const p = mem ? (float *)(void *)(mem + *at) : NULL;
-
-    *at += vp_round64((size_t)(floats + PAST) * sizeof *p);
-    return p;
+    return vp_place(mem, at, (size_t)(floats + PAST) * sizeof(float));
 }
 
 /* Whether products of several terms are added up before the way back. */
@@ -105,17 +102,17 @@ static bool needs_sum(const struct vp_convolve_params *p)
     return c->tiles == VP_GENERAL && p->nodes[0] * p->nodes[1] * c->pieces[0] * c->pieces[1] * c->pieces[2] > 1;
 }
 
-/* Columns that a strip's or a run of tiles' means are kept for. */
+/* Columns that the means of a run of tiles are kept for. */
 static int64_t columns_of(const struct vp_convolve_cpu *c, const struct vp_box *out)
 {
     return vp_box_size(out, 0) + 4 * c->tile[0] + 2 * PAST;
 }
 
-static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const struct vp_box *out, char *mem)
+static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const struct vp_box *out, void *mem)
 {
     const struct vp_convolve_cpu *c = p->cpu;
     const struct sizes s = sizes_of(c, c->fft->lanes);
-    const bool cells = c->tiles == VP_CELLS, general = c->tiles == VP_GENERAL;
+    const bool grid = c->tiles == VP_CELLS, general = c->tiles == VP_GENERAL;
     const bool sources = p->weights == VP_WEIGHTS_SOURCE;
     const int64_t f = s.blocks * s.mid * s.rows * s.e, rows = c->tile[c->first];
     size_t at = 0;
@@ -123,35 +120,29 @@ static size_t lay_out(struct work *w, const struct vp_convolve_params *p, const 
     *w = (struct work){.s = s};
     w->f = take(mem, &at, f);
     w->g[0] = take(mem, &at, general ? 0 : f);
-    w->g[1] = take(mem, &at, cells ? f : 0);
+    w->g[1] = take(mem, &at, grid ? f : 0);
     w->x = take(mem, &at, s.x * s.e);
-    w->y[0] = take(mem, &at, cells ? s.x * s.e : 0);
-    w->y[1] = take(mem, &at, cells ? s.x * s.e : 0);
+    w->y[0] = take(mem, &at, grid ? s.x * s.e : 0);
+    w->y[1] = take(mem, &at, grid ? s.x * s.e : 0);
     w->sum = take(mem, &at, needs_sum(p) ? s.spectrum : 0);
     w->load = take(mem, &at, rows * s.load);
     w->store[0] = take(mem, &at, rows * s.load);
-    w->store[1] = take(mem, &at, cells ? rows * s.load : 0);
+    w->store[1] = take(mem, &at, grid ? rows * s.load : 0);
     w->less = take(mem, &at, columns_of(c, out));
-    w->means = (double *)(void *)take(mem, &at, 2 * columns_of(c, out));
+    w->means = take(mem, &at, 2 * columns_of(c, out));
     w->more[0] = take(mem, &at, c->tile[0]);
     w->more[1] = take(mem, &at, c->tile[0]);
     w->none = take(mem, &at, CHUNK * 16);
     if (mem)
         memset(w->none, 0, CHUNK * 16 * sizeof *w->none);
-    w->row = (const void **)(void *)take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
+    w->row = take(mem, &at, general ? 0 : rows * (int64_t)(sizeof *w->row / sizeof(float)));
     w->image = take(mem, &at, sources ? c->out[0] * c->out[1] : 0);
     for (int i = 0; i < 2; i++) {
-        w->ones[i] = (double *)(void *)take(mem, &at, sources ? 2 * c->out[0] * c->out[1] : 0);
-        w->sums[i] = (double *)(void *)take(mem, &at, sources ? 2 * (vp_max64(p->n[0], p->n[1]) + 1) : 0);
+        w->ones[i] = take(mem, &at, sources ? 2 * c->out[0] * c->out[1] : 0);
+        w->sums[i] = take(mem, &at, sources ? 2 * (vp_max64(p->n[0], p->n[1]) + 1) : 0);
     }
-    w->rows = (double *)(void *)take(mem, &at, sources ? 2 * c->out[0] * p->n[1] : 0);
+    w->rows = take(mem, &at, sources ? 2 * c->out[0] * p->n[1] : 0);
     return vp_round64(at);
-}
-
-/* Whether all spectra stay in memory. */
-static bool stay(const struct vp_convolve_cpu *c)
-{
-    return c->keeps || c->tiles != VP_CELLS;
 }
 
 /* Rows of nodes whose spectra are in memory at a time. Few stay in the caches; several threads need more, or they
@@ -160,7 +151,7 @@ static int64_t node_rows(const struct vp_convolve_params *p, int threads)
 {
     const int64_t rows = threads > 1 ? vp_min64(vp_max64(4, threads / 2 + 2), 16) : 2;
 
-    return stay(p->cpu) ? p->nodes[1] : vp_min64(p->nodes[1], rows);
+    return p->cpu->keeps ? p->nodes[1] : vp_min64(p->nodes[1], rows);
 }
 
 /* Bytes of the spectra that are in the scratch. */
@@ -168,7 +159,7 @@ static uint64_t rows_bytes(const struct vp_convolve_params *p, int threads)
 {
     const struct vp_convolve_cpu *c = p->cpu;
 
-    if (stay(c))
+    if (c->keeps)
         return 0;
     return vp_round64((size_t)(node_rows(p, threads) * p->nodes[0] * sizes_of(c, c->fft->lanes).spectrum) * sizeof(float));
 }
@@ -319,7 +310,7 @@ static void find_rows(const struct vp_convolve_job *j, struct work *w, int64_t y
     }
 }
 
-/* The columns of a strip or of a run of cells, in blocks of lanes: those of a tile stay in the owner's f. */
+/* The columns of a run of tiles, in blocks of lanes: those of a tile stay in the owner's f. */
 struct columns {
     const struct vp_convolve_job *j;
     struct work *w;            /* the owner's */
@@ -411,57 +402,7 @@ static void store_columns(const struct vp_convolve_job *j, struct work *w, int64
     }
 }
 
-/* ---- strips: one kernel of images ---- */
-
-/* Rows of a tile: of columns at f to columns at g. */
-struct rows { const struct vp_convolve_job *j; float *const *f, *const *g; int64_t from, new; };
-
-static void strip_rows(const void *of, struct work *w, int64_t q)
-{
-    const struct rows *const t = of;
-    const struct vp_convolve_cpu *c = t->j->c;
-    const struct sizes *s = &w->s;
-
-    c->fft->gather(w->x, (const float *const *)t->f, q * s->lanes, s->blocks);
-    c->fft->convolve(&c->along[0], w->x, w->spectra + q * s->x * s->e);
-    c->fft->scatter(w->x + t->from * s->e, t->g, q * s->lanes, t->new);
-}
-
-/* Tiles from column x0 to x1 of the strip that begins at row y0. */
-static int strip(const struct vp_convolve_job *j, struct work *w, int64_t x0, int64_t x1, int64_t y0, int64_t z,
-                 struct vp_err *err)
-{
-    const struct vp_convolve_params *p = j->p;
-    const struct vp_convolve_cpu *c = j->c;
-    const struct sizes *s = &w->s;
-    const int64_t lost = p->n[1] - 1, over = p->n[0] - 1, new = c->out[0] / s->lanes;
-    const int64_t top = y0 + p->centre[1] - lost, left = x0 + p->centre[0] - over, block = s->rows * s->e;
-    const int64_t hi = lost + vp_min64(c->out[1], j->out->box.hi[1] - y0);
-    float *f[MOST], *g[MOST];
-    struct columns columns = {.j = j, .w = w, .x = left, .y = top, .z = z};
-    const struct rows rows = {j, f, g, over, new};
-
-    w->bad = false;
-    find_rows(j, w, top, z);
-    for (int64_t b = 0; b < new; b++)
-        g[b] = w->g[0] + b * block;
-    for (int64_t x = x0, first = 0; x < x1; x += c->out[0], first += new) {
-        load_tile_columns(&columns, first, f);
-        together(w, s->groups, strip_rows, &rows);
-        c->isa->line(w->more[0], w->means + first * s->lanes, c->across, p->n[0], c->out[0]);
-        const int64_t n = vp_min64(c->out[0], x1 - x);
-        for (int64_t i = 0; i < n; i += CHUNK * 16) {
-            const int64_t m = vp_min64(n - i, CHUNK * 16);
-            for (int64_t k = 0; k < m; k += s->lanes)
-                c->fft->columns_back(&c->along[1], g[(i + k) / s->lanes], w->store[0] + k - lost * s->load, s->load, lost, hi);
-            store_columns(j, w, x + i, m, y0, y0 + hi - lost, z, w->more[0] + i);
-        }
-    }
-    const struct vp_box box = {{x0, y0, z}, {x1, y0 + c->out[1], z + 1}};
-    return w->bad ? vp_convolve_spoil(j, &box, err) : 0;
-}
-
-/* ---- cells: a grid of kernels with weights of the output ---- */
+/* ---- cells: one kernel of images, or a grid with weights of the output ---- */
 
 static const float *spectrum_at(const struct vp_convolve_job *j, const struct work *w, int64_t u, int64_t v)
 {
@@ -485,6 +426,11 @@ static void cell_rows(const void *of, struct work *w, int64_t q)
     const int64_t *u = t->u, *v = t->v, at = q * s->x * s->e, from = t->from * s->e;
 
     c->fft->gather(w->x, (const float *const *)t->f, q * s->lanes, s->blocks);
+    if (!vp_convolve_is_grid(t->j->p)) {
+        c->fft->convolve(&c->along[0], w->x, w->spectra + at);
+        c->fft->scatter(w->x + from, t->g[0], q * s->lanes, t->new);
+        return;
+    }
     c->fft->forward(&c->along[0], w->x, 1);
     for (int64_t b = v[0]; b <= v[1]; b++) {
         for (int64_t a = u[0]; a <= u[1]; a++) {
@@ -526,7 +472,7 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
         const int64_t u[2] = {vp_max64(cx - 1, 0), vp_min64(cx, p->nodes[0] - 1)}, new = (n + s->lanes - 1) / s->lanes;
         const int64_t first = x / 16 * 16 / s->lanes, shift = x % 16;
         load_tile_columns(&columns, first, f);
-        for (int64_t i = 0; i < new * s->lanes; i++) {
+        for (int64_t i = 0; u[1] > u[0] && i < new * s->lanes; i++) {
             after[i] = i < n ? p->after[0][x + i] : 0;
             before[i] = i < n ? 1 - after[i] : 0;
         }
@@ -566,17 +512,11 @@ static int cells(const struct vp_convolve_job *j, struct work *w, int64_t x0, in
 
 /* ---- general tiles ---- */
 
-/* Whether the samples beyond the edges are made of those that exist. */
-static bool makes_up(const struct vp_convolve_params *p)
-{
-    return p->edge != VP_EDGE_ZERO && p->edge != VP_EDGE_RENORMALIZE;
-}
-
 /* Weights of the source for a row, and the mean off it: off the samples that exist where the others are zeros. */
 static void weigh_row(const struct vp_convolve_job *j, float *row, float mean, float weight, int64_t x, int64_t n, int64_t y,
                       int64_t z)
 {
-    const bool all = makes_up(j->p);
+    const bool all = vp_convolve_makes_up(j->p);
     const int64_t a = all ? 0 : vp_max64(j->lo[0] - x, 0), b = all ? n : vp_min64(j->hi[0] - x, n);
 
     if (all || (y >= j->lo[1] && y < j->hi[1] && z >= j->lo[2] && z < j->hi[2]))
@@ -614,7 +554,7 @@ static void load_plane(const void *of, struct work *w, int64_t mid)
         if (vp_convolve_load(t->j, row, t->origin[0], s->x, y, z))
             __atomic_store_n(&t->w->bad, true, __ATOMIC_RELAXED);
         if (t->weighted)
-            weigh_row(t->j, row, t->mean, vp_convolve_weight(t->j->p, 1, t->v, y), t->origin[0], s->x, y, z);
+            weigh_row(t->j, row, t->mean, (float)vp_convolve_weight(t->j->p, 1, t->v, y), t->origin[0], s->x, y, z);
     }
     for (int64_t b = 0; b < s->blocks; b++)
         c->fft->columns(&c->along[c->first], w->load + b * s->lanes, s->load, less,
@@ -727,7 +667,7 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     const struct vp_convolve_cpu *c = j->c;
     const struct sizes *s = &w->s;
     const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], rows = s->mid * s->groups;
-    struct tile t = {.j = j, .w = w, .weighted = p->nodes[0] * p->nodes[1] > 1, .mean = mean, .k = w->spectra, .at = at, .to = to};
+    struct tile t = {.j = j, .w = w, .weighted = vp_convolve_is_grid(p), .mean = mean, .k = w->spectra, .at = at, .to = to};
 
     for (int64_t q = 0; q < pieces; q++) {
         const int64_t piece[3] = {q % c->pieces[0], q / c->pieces[0] % c->pieces[1], q / c->pieces[0] / c->pieces[1]};
@@ -742,7 +682,7 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
             load_tile(&t);
             for (t.u = u0; t.u <= u1 && needs_sum(p); t.u++) {
                 for (int64_t x = 0; t.weighted && x < s->x; x++)
-                    w->more[1][x] = vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
+                    w->more[1][x] = (float)vp_convolve_weight(p, 0, t.u, t.origin[0] + x);
                 t.k = w->spectra + ((t.v * p->nodes[0] + t.u) * pieces + q) * s->spectrum;
                 together(w, rows, add_rows, &t);
                 t.more = true;
@@ -876,11 +816,11 @@ static int general(const struct vp_convolve_job *j, struct work *w, const int64_
     tile(j, w, at, sources ? w->image : NULL, mean);
     if (sources) {
         const bool scaled = j->p->edge == VP_EDGE_RENORMALIZE && !is_inside(j, at);
-        if (scaled || makes_up(j->p))
+        if (scaled || vp_convolve_makes_up(j->p))
             make_ones(j, w, at, 0);
-        if (scaled || !makes_up(j->p))
+        if (scaled || !vp_convolve_makes_up(j->p))
             make_ones(j, w, at, 1);
-        const double *const ones = w->ones[!makes_up(j->p)];
+        const double *const ones = w->ones[!vp_convolve_makes_up(j->p)];
         for (int64_t i = 0; i < n; i++)
             w->image[i] = (float)(scaled ? (w->image[i] / w->ones[1][i] + mean) * w->ones[0][i] : w->image[i] + mean * ones[i]);
         for (int64_t y = 0; y < c->out[1]; y++)
@@ -912,7 +852,7 @@ static void cells_of(const struct vp_convolve_cpu *c, const struct vp_box *out, 
  * for all. */
 struct tasks {
     const struct vp_convolve_job *j;
-    int64_t from[3], n[3];     /* tiles (of cells their numbers; else voxels, and how many tiles) */
+    int64_t from[3], n[3];     /* tiles (of cells their numbers; of general ones voxels, and how many tiles) */
     int threads;
     bool make;                 /* the spectra, too */
     float *spectra;
@@ -933,10 +873,10 @@ struct task { int64_t row, i, z, n; };
 static void rows_of(const struct tasks *t, int64_t y, int64_t v[2])
 {
     const struct vp_convolve_cpu *c = t->j->c;
-    const int64_t last = t->j->p->nodes[1] - 1, cell = c->tiles == VP_CELLS ? c->cell[1][t->from[1] + y] : 0;
+    const int64_t last = t->j->p->nodes[1] - 1, cell = c->tiles == VP_GENERAL ? 0 : c->cell[1][t->from[1] + y];
 
-    v[0] = c->tiles == VP_CELLS ? vp_max64(cell - 1, 0) : 0;
-    v[1] = c->tiles == VP_CELLS ? vp_min64(cell, last) : last;
+    v[0] = vp_max64(cell - 1, 0);
+    v[1] = c->tiles == VP_GENERAL ? last : vp_min64(cell, last);
 }
 
 static bool next_task(struct tasks *t, struct task *k)
@@ -1003,7 +943,7 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
     const struct vp_convolve_job *j = t->j;
     const struct vp_convolve_cpu *c = j->c;
     const int64_t x = t->from[0] + k->i, y = t->from[1] + k->row, z = t->from[2] + k->z;
-    const bool cut = c->tiles == VP_CELLS;
+    const bool cut = c->tiles != VP_GENERAL;
     int64_t v[2];
     int rc;
 
@@ -1015,9 +955,7 @@ static int do_tiles(struct tasks *t, struct work *w, const struct task *k, struc
         rc = cells(j, w, x, x + k->n, y, z, err);
     } else {
         const int64_t at[3] = {t->from[0] + k->i * c->out[0], t->from[1] + k->row * c->out[1], t->from[2] + k->z * c->out[2]};
-        rc = c->tiles == VP_GENERAL
-                 ? general(j, w, at, err)
-                 : strip(j, w, at[0], vp_min64(at[0] + k->n * c->out[0], j->out->box.hi[0]), at[1], at[2], err);
+        rc = general(j, w, at, err);
     }
     __atomic_add_fetch(&t->done[k->row], k->n, __ATOMIC_RELEASE);
     __atomic_add_fetch(&t->tiles, k->n, __ATOMIC_RELAXED);
@@ -1125,11 +1063,11 @@ int vp_convolve_fft(struct vp_convolve_job *j, void *scratch, int threads, struc
 
     for (int a = 0; a < 3; a++)
         t.n[a] = (vp_box_size(out, a) + c->out[a] - 1) / c->out[a];
-    for (int a = 0; c->tiles == VP_CELLS && a < 2; a++) {
+    for (int a = 0; c->tiles != VP_GENERAL && a < 2; a++) {
         cells_of(c, out, a, &t.from[a], &t.n[a]);
         t.n[a] -= t.from[a];
     }
-    if (stay(c))
+    if (c->keeps)
         return run_keeping(&t, scratch, bytes, err);
     t.make = true;
     t.spectra = scratch;

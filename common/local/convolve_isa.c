@@ -3,87 +3,57 @@
 
 #include "base/isa.h"
 #include "base/size.h"
+#include "local/gauss_isa.h"
 
 #include <math.h>
 #include <string.h>
 
-static bool load_f32(float *to, const float *from, int64_t n)
-{
-    vf sum = {0};
-    float rest = 0;
-    int64_t i = 0;
+typedef double vd __attribute__((vector_size(4 * LANES)));
+typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
 
-    for (; i + LANES <= n; i += LANES) {
-        const vf v = *(const vf_u *)(from + i);
-        *(vf_u *)(to + i) = v;
-        sum += v - v; /* 0, or NaN */
+/* Copies n samples; whether one is not finite, which is then 0. */
+#define COPY(T, V, V_U) \
+    static bool copy_##T(T *to, const T *from, int64_t n) \
+    { \
+        enum { EACH = sizeof(V) / sizeof(T) }; \
+        V sum = {0}; \
+        T rest = 0; \
+        int64_t i = 0; \
+        for (; i + EACH <= n; i += EACH) { \
+            const V v = *(const V_U *)(from + i); \
+            *(V_U *)(to + i) = v; \
+            sum += v - v; /* 0, or NaN */ \
+        } \
+        for (; i < n; i++) { \
+            to[i] = from[i]; \
+            rest += from[i] - from[i]; \
+        } \
+        for (int l = 0; l < EACH; l++) \
+            rest += sum[l]; \
+        if (rest == 0) \
+            return false; \
+        for (i = 0; i < n; i++) \
+            to[i] = isfinite(from[i]) ? from[i] : 0; \
+        return true; \
     }
-    for (; i < n; i++) {
-        to[i] = from[i];
-        rest += from[i] - from[i];
-    }
-    for (int l = 0; l < LANES; l++)
-        rest += sum[l];
-    if (rest == 0)
-        return false;
-    for (i = 0; i < n; i++)
-        to[i] = isfinite(from[i]) ? from[i] : 0;
-    return true;
+COPY(float, vf, vf_u)
+COPY(double, vd, vd_u)
+
+static bool load(void *to, const void *from, enum vp_type type, int64_t n)
+{
+    if (type == VP_F32)
+        return copy_float(to, from, n);
+    if (type == VP_F64)
+        return copy_double(to, from, n);
+    PASTE(vp_gauss_, VP_ISA).load(to, from, type, n);
+    return false;
 }
 
-static bool load(float *to, const void *from, enum vp_type type, int64_t n)
-{
-    switch (type) {
-    case VP_U8:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = ((const uint8_t *)from)[i];
-        return false;
-    case VP_U16:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = ((const uint16_t *)from)[i];
-        return false;
-    case VP_I16:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = ((const int16_t *)from)[i];
-        return false;
-    default:
-        return load_f32(to, from, n);
-    }
-}
-
-/* Whole lines of the cache past it: else every one of them would be fetched first, and those of rows that lie a
- * power of two apart would evict one another. */
-static void store_f32(float *to, const float *from, int64_t n)
-{
-    const int64_t head = -(int64_t)((uintptr_t)to / sizeof *to) & (LANES - 1);
-    int64_t i = 0;
-
-    if (n >= head + LANES) {
-        memcpy(to, from, (size_t)head * sizeof *to);
-        for (i = head; i + LANES <= n; i += LANES)
-            put_past(to + i, *(const vf_u *)(from + i));
-    }
-    memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
-}
-
+/* Past the caches: else every line would be fetched first, and those of rows that lie a power of two apart would evict
+ * one another. */
 static void store(void *to, enum vp_type type, const float *from, int64_t n)
 {
-    switch (type) {
-    case VP_U8:
-        for (int64_t i = 0; i < n; i++)
-            ((uint8_t *)to)[i] = (uint8_t)rintf(from[i] < 0 ? 0 : from[i] > 255 ? 255 : from[i]);
-        return;
-    case VP_U16:
-        for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)to)[i] = (uint16_t)rintf(from[i] < 0 ? 0 : from[i] > 65535 ? 65535 : from[i]);
-        return;
-    case VP_I16:
-        for (int64_t i = 0; i < n; i++)
-            ((int16_t *)to)[i] = (int16_t)rintf(from[i] < -32768 ? -32768 : from[i] > 32767 ? 32767 : from[i]);
-        return;
-    default:
-        store_f32(to, from, n);
-    }
+    PASTE(vp_gauss_, VP_ISA).store(to, type, from, n, true);
 }
 
 /* So many vectors of columns are summed in registers. */
@@ -170,13 +140,6 @@ static void scale(float *x, float s, int64_t n)
         x[i] *= s;
 }
 
-static void plus(float *to, const float *a, const float *c, int64_t n)
-{
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        to[i] = a[i] + c[i];
-}
-
 static void blend(float *to, const float *a, const float *c, float u, const float *b, const float *d, float v, int64_t n)
 {
     INDEPENDENT
@@ -204,100 +167,76 @@ static void line(float *to, const double *x, const double *taps, int64_t n_taps,
     }
 }
 
-/* Four rows of output and two vectors of columns in registers: a row of samples serves all of them. Every row of taps
- * is a sum of its own, so that rounding errors stay small. */
+/* Four rows of output and two vectors of columns in registers. */
+enum { VECTORS = LANES == 16 ? 2 : 1 };
+
+/* A row of taps to each sum: those of row i are i * `next_taps` on, its samples i * `next_row`. They are a sum of their
+ * own, so that rounding errors stay small. */
+INLINE void add_taps(vf sum[4][VECTORS], const float *s, int64_t next_row, const float *t, int64_t next_taps, int64_t n)
+{
+    vf part[4][VECTORS];
+
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
+            if (n == 1)
+                sum[i][v] += vf_at(s + i * next_row + v * LANES) * t[i * next_taps];
+            else
+                part[i][v] = (vf){0};
+    if (n == 1)
+        return;
+    for (int64_t k = 0; k < n; k++)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; v++)
+                part[i][v] += vf_at(s + i * next_row + k + v * LANES) * t[k + i * next_taps];
+    for (int i = 0; i < 4; i++)
+        for (int v = 0; v < VECTORS; v++)
+            sum[i][v] += part[i][v];
+}
+
 static void rows(const struct vp_convolve_rows *r)
 {
-    enum { V = LANES == 16 ? 2 : 1 };
-
-    for (int64_t x = 0; x < r->n; x += V * LANES) {
-        vf sum[4][V];
+    for (int64_t x = 0; x < r->n; x += VECTORS * LANES) {
+        vf sum[4][VECTORS];
         for (int i = 0; i < 4; i++)
-            for (int v = 0; v < V; v++)
+            for (int v = 0; v < VECTORS; v++)
                 sum[i][v] = (vf){0};
         for (int64_t z = 0; z < r->nz; z++) {
-            const float *const plane = r->from + z * r->plane + x;
+            const float *const plane = (const float *)r->from + z * r->plane + x;
             /* row y of samples has tap row y - i for output row i; the first row of zeros is tap row -3 */
-            const float *const taps = r->taps + z * (r->ny + 6) * r->nx + 3 * r->nx;
-            if (r->ny == 1 && r->nx == 1) { /* no row of samples serves two */
-#pragma GCC unroll 4
-                for (int i = 0; i < 4; i++)
-#pragma GCC unroll 2
-                    for (int v = 0; v < V; v++)
-                        sum[i][v] += *(const vf_u *)(plane + i * r->row + v * LANES) * taps[0];
-                continue;
-            }
-            if (r->ny == 1) {
-                vf part[4][V];
-                for (int i = 0; i < 4; i++)
-                    for (int v = 0; v < V; v++)
-                        part[i][v] = (vf){0};
-                for (int64_t k = 0; k < r->nx; k++)
-#pragma GCC unroll 4
-                    for (int i = 0; i < 4; i++)
-#pragma GCC unroll 2
-                        for (int v = 0; v < V; v++)
-                            part[i][v] += *(const vf_u *)(plane + i * r->row + k + v * LANES) * taps[k];
-                for (int i = 0; i < 4; i++)
-                    for (int v = 0; v < V; v++)
-                        sum[i][v] += part[i][v];
-                continue;
-            }
-            for (int64_t y = 0; y < r->ny + 3; y++) {
-                const float *const s = plane + y * r->row, *const t = taps + y * r->nx;
-                vf part[4][V];
-                if (r->nx == 1) {
-#pragma GCC unroll 2
-                    for (int v = 0; v < V; v++)
-#pragma GCC unroll 4
-                        for (int i = 0; i < 4; i++)
-                            sum[i][v] += *(const vf_u *)(s + v * LANES) * t[-i];
-                    continue;
-                }
-                for (int i = 0; i < 4; i++)
-                    for (int v = 0; v < V; v++)
-                        part[i][v] = (vf){0};
-                for (int64_t k = 0; k < r->nx; k++) {
-                    vf c[V];
-#pragma GCC unroll 2
-                    for (int v = 0; v < V; v++)
-                        c[v] = *(const vf_u *)(s + k + v * LANES);
-#pragma GCC unroll 4
-                    for (int i = 0; i < 4; i++)
-#pragma GCC unroll 2
-                        for (int v = 0; v < V; v++)
-                            part[i][v] += c[v] * t[k - i * r->nx];
-                }
-                for (int i = 0; i < 4; i++)
-                    for (int v = 0; v < V; v++)
-                        sum[i][v] += part[i][v];
-            }
+            const float *const taps = (const float *)r->taps + (z * (r->ny + 6) + 3) * r->nx;
+            if (r->ny == 1) /* no row of samples serves two */
+                add_taps(sum, plane, r->row, taps, 0, r->nx);
+            for (int64_t y = 0; r->ny > 1 && y < r->ny + 3; y++)
+                add_taps(sum, plane + y * r->row, 0, taps + y * r->nx, -r->nx, r->nx);
         }
         for (int i = 0; i < 4; i++)
-            for (int v = 0; v < V && r->to[i]; v++)
+            for (int v = 0; v < VECTORS && r->to[i]; v++)
                 if (x + v * LANES < r->n)
-                    *(vf_u *)(r->to[i] + x + v * LANES) = sum[i][v];
+                    *(vf_u *)((float *)r->to[i] + x + v * LANES) = sum[i][v];
     }
 }
 
-typedef double vd __attribute__((vector_size(4 * LANES)));
-typedef double vd_u __attribute__((vector_size(4 * LANES), aligned(8)));
-
-static void products(const struct vp_convolve_products *p)
+/* One row of output and four vectors of columns. */
+INLINE void row_f64(const struct vp_convolve_rows *r, int i)
 {
     enum { V = 4, EACH = LANES / 2 };
 
-    for (int64_t x = 0; x < p->n; x += V * EACH) {
+    for (int64_t x = 0; x < r->n; x += V * EACH) {
         vd sum[V], part[V];
         for (int v = 0; v < V; v++)
             sum[v] = (vd){0};
-        for (int64_t z = 0; z < p->nz; z++)
-            for (int64_t y = 0; y < p->ny; y++) {
-                const double *const s = p->from + z * p->plane + y * p->row + x, *const t = p->taps + (z * p->ny + y) * p->nx;
+        for (int64_t z = 0; z < r->nz; z++)
+            for (int64_t y = 0; y < r->ny; y++) {
+                const double *const s = (const double *)r->from + z * r->plane + (y + i) * r->row + x;
+                const double *const t = (const double *)r->taps + (z * (r->ny + 6) + 3 + y) * r->nx;
 #pragma GCC unroll 4
                 for (int v = 0; v < V; v++)
                     part[v] = (vd){0};
-                for (int64_t k = 0; k < p->nx; k++)
+                for (int64_t k = 0; k < r->nx; k++)
 #pragma GCC unroll 4
                     for (int v = 0; v < V; v++)
                         part[v] += *(const vd_u *)(s + k + v * EACH) * t[k];
@@ -307,9 +246,16 @@ static void products(const struct vp_convolve_products *p)
             }
 #pragma GCC unroll 4
         for (int v = 0; v < V; v++)
-            *(vd_u *)(p->to + x + v * EACH) = sum[v];
+            *(vd_u *)((double *)r->to[i] + x + v * EACH) = sum[v];
     }
 }
 
-const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {TEXT(VP_ISA), load, store, load_rows, store_rows, add, scale, plus, blend, line,
-                                                           rows, products};
+static void rows_f64(const struct vp_convolve_rows *r)
+{
+    for (int i = 0; i < 4 && r->to[i]; i++)
+        row_f64(r, i);
+}
+
+const struct vp_convolve_isa PASTE(vp_convolve_, VP_ISA) = {
+    TEXT(VP_ISA), load, store, load_rows, store_rows, add, scale, blend, line, rows, rows_f64,
+};

@@ -10,28 +10,18 @@
 
 /* A sum of products that is made for four rows of output at once. */
 struct vp_convolve_rows {
-    const float *from;          /* the sample that tap (0, 0, 0) has for output (0, 0): taps go on from there */
-    int64_t row, plane;         /* floats from a row, a plane to the next */
-    const float *taps;          /* [nz][ny + 6][nx]: three rows of zeros before and behind those of each plane */
+    const void *from;           /* the sample that tap (0, 0, 0) has for output (0, 0): taps go on from there */
+    int64_t row, plane;         /* samples from a row, a plane to the next */
+    const void *taps;           /* [nz][ny + 6][nx]: three rows of zeros before and behind those of each plane */
     int64_t nx, ny, nz;
-    float *to[4];
-    int64_t n;                  /* columns; as many as complete a whole number of 16 are written */
-};
-
-/* The same in f64, for one row: to[x] = sum of from[z * plane + y * row + x + k] taps[(z * ny + y) * nx + k]. */
-struct vp_convolve_products {
-    const double *from;
-    int64_t row, plane;
-    const double *taps;
-    int64_t nx, ny, nz;
-    double *to;
-    int64_t n;                  /* columns; as many as complete a whole number of 32 are written */
+    void *to[4];                /* NULL: not wanted, nor those behind */
+    int64_t n;                  /* columns; as many as complete a whole number of 16 (f64: 32) are written */
 };
 
 struct vp_convolve_isa {
     const char *name;
-    /* n samples as floats; what is not finite becomes 0, and the result is true. */
-    bool (*load)(float *to, const void *from, enum vp_type type, int64_t n);
+    /* n samples as floats (f64: as doubles); what is not finite becomes 0, and the result is true. */
+    bool (*load)(void *to, const void *from, enum vp_type type, int64_t n);
     /* Back: of f32 past the caches; of integers rounded and clamped. */
     void (*store)(void *to, enum vp_type type, const float *from, int64_t n);
     /* n columns (a multiple of 16) of all rows, which lie `pitch` floats apart; a row is zeros where row[i] is NULL.
@@ -43,14 +33,12 @@ struct vp_convolve_isa {
                        int64_t n);
     void (*add)(float *sum, const float *x, int64_t n);                       /* sum += x */
     void (*scale)(float *x, float s, int64_t n);                              /* x *= s */
-    /* to[i] = a[i] + c[i] */
-    void (*plus)(float *to, const float *a, const float *c, int64_t n);
     /* to[i] = (a[i] + c[i]) u + (b[i] + d[i]) v */
     void (*blend)(float *to, const float *a, const float *c, float u, const float *b, const float *d, float v, int64_t n);
     /* to[i] = sum of x[i + k] taps[k], in double */
     void (*line)(float *to, const double *x, const double *taps, int64_t n_taps, int64_t n);
-    void (*rows)(const struct vp_convolve_rows *r);
-    void (*products)(const struct vp_convolve_products *p);
+    void (*rows)(const struct vp_convolve_rows *r);     /* of floats */
+    void (*rows_f64)(const struct vp_convolve_rows *r); /* of doubles */
 };
 
 extern const struct vp_convolve_isa vp_convolve_avx512, vp_convolve_avx2, vp_convolve_generic;

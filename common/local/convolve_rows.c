@@ -5,8 +5,10 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "local/gauss.h"
+#include "run/chain.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,58 +22,51 @@ int64_t vp_convolve_place(const struct vp_convolve_job *j, int axis, int64_t q)
     /* no result depends on it: a tile goes on beyond the image */
     if (q < p->centre[axis] - (p->n[axis] - 1) || q >= n + p->centre[axis])
         return -1;
-    if (p->edge == VP_EDGE_ZERO || p->edge == VP_EDGE_RENORMALIZE)
+    if (!vp_convolve_makes_up(p))
         return -1;
     return j->lo[axis] + vp_edge_from(p->edge, q - j->lo[axis], j->hi[axis] - j->lo[axis]);
 }
 
-static float sample(const struct vp_convolve_job *j, const void *row, int64_t i)
+static double sample(enum vp_type type, const void *row, int64_t i)
 {
-    switch (j->p->in) {
+    switch (type) {
     case VP_U8: return ((const uint8_t *)row)[i];
     case VP_U16: return ((const uint16_t *)row)[i];
     case VP_I16: return ((const int16_t *)row)[i];
-    default: return ((const float *)row)[i];
+    case VP_F32: return ((const float *)row)[i];
+    default: return ((const double *)row)[i];
     }
 }
 
-/* Samples x + from ... x + end - 1 that the edge's rule makes up. */
-static bool make_up(const struct vp_convolve_job *j, float *to, const void *plane, int64_t row, int64_t x, int64_t from,
-                    int64_t end)
+bool vp_convolve_load(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z)
 {
-    bool bad = false;
-
-    if (j->p->edge == VP_EDGE_ZERO || j->p->edge == VP_EDGE_RENORMALIZE) {
-        memset(to + from, 0, (size_t)(end - from) * sizeof *to);
-        return false;
-    }
-    for (int64_t i = from; i < end; i++) {
-        const int64_t at = vp_convolve_place(j, 0, x + i);
-        const float v = at < 0 ? 0 : sample(j, plane, row + at);
-        to[i] = isfinite(v) ? v : 0;
-        bad = bad || !isfinite(v);
-    }
-    return bad;
-}
-
-bool vp_convolve_load(const struct vp_convolve_job *j, void *row_, int64_t x, int64_t n, int64_t y, int64_t z)
-{
-    float *const to = row_;
+    const struct vp_convolve_params *p = j->p;
+    const size_t size = vp_type_size(p->in), wide = p->exact ? sizeof(double) : sizeof(float);
     const int64_t from_y = vp_convolve_place(j, 1, y), from_z = vp_convolve_place(j, 2, z);
     const int64_t a = vp_min64(vp_max64(j->lo[0] - x, 0), n), b = vp_max64(vp_min64(j->hi[0] - x, n), a);
+    char *const to = row;
+    bool bad = false;
 
     if (from_y < 0 || from_z < 0) {
-        memset(to, 0, (size_t)n * sizeof *to);
+        memset(to, 0, (size_t)n * wide);
         return false;
     }
-    const struct vp_box *box = &j->in->box;
-    const int64_t row = (from_y - box->lo[1]) * j->in->stride - box->lo[0];
-    const char *const plane = j->in->plane[from_z - box->lo[2]];
-    bool bad = false;
     if (b > a)
-        bad = j->c->isa->load(to + a, plane + (row + x + a) * (int64_t)vp_type_size(j->p->in), j->p->in, b - a);
-    bad |= make_up(j, to, plane, row, x, 0, a);
-    bad |= make_up(j, to, plane, row, x, b, n);
+        bad = j->c->isa->load(to + (size_t)a * wide, vp_part_at(j->in, size, x + a, from_y, from_z), p->in, b - a);
+    if (b - a == n)
+        return bad;
+    memset(to, 0, (size_t)a * wide);
+    memset(to + (size_t)b * wide, 0, (size_t)(n - b) * wide);
+    const void *const first = vp_part_at(j->in, size, j->in->box.lo[0], from_y, from_z);
+    for (int64_t i = a ? 0 : b; vp_convolve_makes_up(p) && i < n; i = i + 1 == a ? b : i + 1) {
+        const int64_t at = vp_convolve_place(j, 0, x + i);
+        const double v = at < 0 ? 0 : sample(p->in, first, at - j->in->box.lo[0]);
+        bad |= !isfinite(v);
+        if (p->exact)
+            ((double *)row)[i] = isfinite(v) ? v : 0;
+        else
+            ((float *)row)[i] = isfinite(v) ? (float)v : 0;
+    }
     return bad;
 }
 
@@ -95,11 +90,6 @@ static double sum_of(const struct vp_convolve_params *p, int64_t node, const int
     return FLAT(b[2]) - FLAT(a[2]);
 }
 
-static double weight_of(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
-{
-    return p->nodes[axis] == 1 ? 1 : p->exact ? vp_convolve_weight_f64(p, axis, node, q) : vp_convolve_weight(p, axis, node, q);
-}
-
 /* S / S_inside of a voxel: of one kernel, or with weights of the output. */
 static double scale_at(const struct vp_convolve_job *j, const int64_t at[3], const int64_t a[3], const int64_t b[3])
 {
@@ -107,11 +97,11 @@ static double scale_at(const struct vp_convolve_job *j, const int64_t at[3], con
     double all = 0, in = 0;
 
     for (int64_t v = 0; v < p->nodes[1]; v++) {
-        const double wy = weight_of(p, 1, v, at[1]);
+        const double wy = vp_convolve_weight(p, 1, v, at[1]);
         if (wy == 0)
             continue;
         for (int64_t u = 0; u < p->nodes[0]; u++) {
-            const double w = wy * weight_of(p, 0, u, at[0]);
+            const double w = wy * vp_convolve_weight(p, 0, u, at[0]);
             if (w == 0)
                 continue;
             all += w * j->c->total[v * p->nodes[0] + u];
@@ -121,24 +111,11 @@ static double scale_at(const struct vp_convolve_job *j, const int64_t at[3], con
     return in != 0 ? all / in : 0;
 }
 
-double vp_convolve_scale(const struct vp_convolve_job *j, const int64_t at[3])
-{
-    int64_t a[3], b[3];
-    bool whole = true;
-
-    for (int axis = 0; axis < 3; axis++) {
-        inside(j, axis, at[axis], &a[axis], &b[axis]);
-        whole = whole && b[axis] - a[axis] == j->p->n[axis];
-    }
-    return whole ? 1 : scale_at(j, at, a, b);
-}
-
-static void renormalize(const struct vp_convolve_job *j, float *v, int64_t x, int64_t n, int64_t y, int64_t z)
+static void renormalize(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z)
 {
     const struct vp_convolve_params *p = j->p;
-    const bool one = p->nodes[0] * p->nodes[1] == 1;
     int64_t a[3], b[3], at[3] = {x, y, z};
-    float last = 0;
+    double last = 0;
     bool known = false;
 
     inside(j, 1, y, &a[1], &b[1]);
@@ -151,26 +128,32 @@ static void renormalize(const struct vp_convolve_job *j, float *v, int64_t x, in
             at[0] = vp_min64(x + n, vp_max64(at[0] + 1, j->hi[0] - p->centre[0])) - 1;
             continue;
         }
-        if (!(row && one && known))
-            last = (float)scale_at(j, at, a, b);
+        if (!row || !known || vp_convolve_is_grid(p))
+            last = scale_at(j, at, a, b);
         known = row;
-        v[at[0] - x] *= last;
+        if (p->exact)
+            ((double *)v)[at[0] - x] *= last;
+        else
+            ((float *)v)[at[0] - x] *= (float)last;
     }
 }
 
 void vp_convolve_store(const struct vp_convolve_job *j, void *row, int64_t x, int64_t n, int64_t y, int64_t z)
 {
-    float *const v = row;
+    const struct vp_convolve_params *p = j->p;
     const struct vp_box *box = &j->out->box;
     const int64_t x0 = vp_max64(x, box->lo[0]), x1 = vp_min64(x + n, box->hi[0]);
 
     if (x1 <= x0 || y < box->lo[1] || y >= box->hi[1] || z < box->lo[2] || z >= box->hi[2])
         return;
-    if (j->p->edge == VP_EDGE_RENORMALIZE && j->p->weights == VP_WEIGHTS_OUTPUT)
-        renormalize(j, v + x0 - x, x0, x1 - x0, y, z);
-    const int64_t at = (y - box->lo[1]) * j->out->stride + x0 - box->lo[0];
-    char *const plane = j->out->plane[z - box->lo[2]];
-    j->c->isa->store(plane + at * (int64_t)vp_type_size(j->p->out), j->p->out, v + x0 - x, x1 - x0);
+    void *const v = (char *)row + (size_t)(x0 - x) * (p->exact ? sizeof(double) : sizeof(float));
+    if (p->edge == VP_EDGE_RENORMALIZE && p->weights == VP_WEIGHTS_OUTPUT)
+        renormalize(j, v, x0, x1 - x0, y, z);
+    void *const to = vp_part_at(j->out, vp_type_size(p->out), x0, y, z);
+    if (p->exact)
+        vp_convert(to, p->out, v, VP_F64, x1 - x0, 1, 0);
+    else
+        j->c->isa->store(to, p->out, v, x1 - x0);
 }
 
 /* The weight of node c that is after x, whose number is returned (nodes: there is none). */
@@ -193,21 +176,16 @@ static int64_t cell_at(const struct vp_convolve_params *p, int axis, double x, d
     return c;
 }
 
-float vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
-{
-    double exact;
-    const int64_t c = cell_at(p, axis, (double)q, &exact);
-    const float after = (float)exact;
-
-    return node == c ? after : node == c - 1 ? 1 - after : 0;
-}
-
-double vp_convolve_weight_f64(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
+double vp_convolve_weight(const struct vp_convolve_params *p, int axis, int64_t node, int64_t q)
 {
     double after;
     const int64_t c = cell_at(p, axis, (double)q, &after);
 
-    return node == c ? after : node == c - 1 ? 1 - after : 0;
+    if (p->nodes[axis] == 1)
+        return 1;
+    after = p->exact ? after : (float)after;
+    after = node == c ? after : node == c - 1 ? 1 - after : 0;
+    return p->exact ? after : (float)after;
 }
 
 void vp_convolve_nodes_near(const struct vp_convolve_params *p, int axis, int64_t lo, int64_t hi, int64_t *a, int64_t *b)
@@ -243,13 +221,10 @@ static void mark_row(const struct vp_convolve_job *j, unsigned char *mark, int64
     memset(mark, 0, (size_t)n);
     if (from_y < 0 || from_z < 0)
         return;
-    const struct vp_box *box = &j->in->box;
-    const void *const plane = j->in->plane[from_z - box->lo[2]];
-    const int64_t row = (from_y - box->lo[1]) * j->in->stride - box->lo[0];
     for (int64_t i = 0; i < n; i++) {
         const int64_t from = vp_convolve_place(j, 0, x + i);
-        mark[i] = from >= 0 && !(j->p->in == VP_F64 ? isfinite(((const double *)plane)[row + from])
-                                                    : isfinite(((const float *)plane)[row + from]));
+        const void *const at = from < 0 ? NULL : vp_part_at(j->in, vp_type_size(j->p->in), from, from_y, from_z);
+        mark[i] = at && !(j->p->in == VP_F64 ? isfinite(*(const double *)at) : isfinite(*(const float *)at));
     }
 }
 
@@ -284,14 +259,33 @@ int vp_convolve_spoil(const struct vp_convolve_job *j, const struct vp_box *box,
     for (int64_t z = b.lo[2]; z < b.hi[2]; z++)
         for (int64_t y = b.lo[1]; y < b.hi[1]; y++) {
             const unsigned char *const row = mark + ((z - b.lo[2]) * n[1] + y - b.lo[1]) * n[0];
-            void *const to = j->out->plane[z - j->out->box.lo[2]];
-            const int64_t at = (y - j->out->box.lo[1]) * j->out->stride - j->out->box.lo[0];
-            for (int64_t x = b.lo[0]; x < b.hi[0]; x++)
-                if (row[x - b.lo[0]] && j->p->out == VP_F64)
-                    ((double *)to)[at + x] = NAN;
-                else if (row[x - b.lo[0]])
-                    ((float *)to)[at + x] = NAN;
+            void *const to = vp_part_at(j->out, vp_type_size(p->out), b.lo[0], y, z);
+            for (int64_t x = 0; x < vp_box_size(&b, 0); x++)
+                if (row[x] && p->out == VP_F64)
+                    ((double *)to)[x] = NAN;
+                else if (row[x])
+                    ((float *)to)[x] = NAN;
         }
     free(mark);
     return 0;
+}
+
+/* ---- a box ---- */
+
+int vp_convolve_tiles(struct vp_convolve_job *j, const int64_t side[3], size_t bytes, void *scratch, int threads,
+                      bool (*make)(const struct vp_convolve_job *j, const struct vp_box *tile, void *mem),
+                      struct vp_err *err)
+{
+    const int64_t n = vp_box_tiles(&j->out->box, side);
+    int rc = 0;
+
+    #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(min : rc)
+    for (int64_t i = 0; i < n; i++) {
+        struct vp_err own = VP_ERR_INIT;
+        const struct vp_box tile = vp_box_tile(&j->out->box, side, i);
+        if (make(j, &tile, (char *)scratch + (size_t)omp_get_thread_num() * bytes)
+            && vp_convolve_spoil(j, &tile, &own))
+            rc = vp_err_keep(err, &own);
+    }
+    return rc;
 }

@@ -9,6 +9,7 @@
 #include "base/isa.h"
 #include "base/transpose.h"
 
+#include <math.h>
 #include <string.h>
 #if defined(__FMA__)
 #include <immintrin.h>
@@ -145,18 +146,21 @@ static void load(float *restrict dst, const void *restrict src, enum vp_type typ
     }
 }
 
-/* Adding and taking away 3 * 2^22 rounds to nearest even; needs no instruction that older processors lack. */
-INLINE float whole(float v, float lo, float hi)
+/* To the nearest even, NaN to the least. Adding and taking away 3 * 2^22 rounds where no instruction does. */
+INLINE float whole(float v, float least, float most)
 {
-    v = v == v ? v : 0;
-    v = v < lo ? lo : v;
-    v = v > hi ? hi : v;
+    v = v > least ? v : least;
+    v = v < most ? v : most;
+#ifdef __AVX__
+    return rintf(v);
+#else
     return v + 12582912.0f - 12582912.0f;
+#endif
 }
 
-#define STORE(T, lo, hi) \
+#define STORE(T, v) \
     for (int64_t i = 0; i < n; i++) \
-        ((T *)dst)[i] = (T)(int32_t)whole(src[i], lo, hi);
+        ((T *)dst)[i] = (T)(int32_t)(v);
 
 /* Whole vectors of what lies between are written without fetching what was there. */
 static void stream(float *restrict dst, const float *restrict src, int64_t n)
@@ -174,9 +178,9 @@ static void stream(float *restrict dst, const float *restrict src, int64_t n)
 static void store(void *restrict dst, enum vp_type type, const float *restrict src, int64_t n, bool past)
 {
     switch ((int)type) {
-    case VP_U8: STORE(uint8_t, 0, 255) break;
-    case VP_U16: STORE(uint16_t, 0, 65535) break;
-    case VP_I16: STORE(int16_t, -32768, 32767) break;
+    case VP_U8: STORE(uint8_t, whole(src[i], 0, 255)) break;
+    case VP_U16: STORE(uint16_t, whole(src[i], 0, 65535)) break;
+    case VP_I16: STORE(int16_t, src[i] == src[i] ? whole(src[i], -32768, 32767) : 0) break;
     default:
         if (past)
             stream(dst, src, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inner part of separable filters (gauss.h says what is computed), built once for each instruction set, and what
- * gauss.c and log.c share. Private to these two, their tests and benchmarks. */
+ * gauss.c and log.c share. Private to these two and convolve*.c (samples of all types), their tests and benchmarks. */
 #ifndef VP_GAUSS_ISA_H
 #define VP_GAUSS_ISA_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Median and percentiles. Four ways to the same sample:
+/* Median and percentiles. Three ways to the same sample:
  *
  * - network: windows of moderate size by selection networks over many voxels of a row at once (rank_network.c). Boxes
  *   are marched along y in strips of x: each row of a box is sorted once and joined into all windows that hold it.
  *   Where a box is cut in y or z it is a smaller box with a network of its own. In x it is filled up with samples
  *   below and above all others, as many of each as move the full box's rank to that of the cut one: column c outside
  *   the image gets rank(full less c - 1 columns) - rank(full less c columns) low ones, spread over rows and planes
- *   with the period of the box so that every window that holds the column holds that many.
- * - selection: the windows of a ball that are cut in x, one by one (Hoare 1961).
+ *   with the period of the box so that every window that holds the column holds that many. A ball is filled up
+ *   wherever it is cut (ball_rows).
  * - columns: large boxes of u8 by a histogram for every column of the box, moved along y, and their sum, moved along x.
  * - moving: any window by a histogram that moves along x (rank_moving.c). */
 #include "local/rank.h"
@@ -47,19 +47,19 @@ struct vp_rank_cpu {
     int vectors;                 /* of a register */
     int registers;               /* in file 0 */
     size_t stride;               /* bytes of a register */
-    struct code *code;           /* of boxes: code_at(); of balls without some of their rows and planes: cut_ball() */
+    struct code *code;           /* code_at() */
     int64_t codes;
 };
 
 /* ---- networks into code ---- */
 
-static uint32_t place_of(const struct vp_rank_cpu *c, int32_t file, int32_t reg, int32_t dx)
+static uint32_t place_of(const struct vp_rank_cpu *c, struct vp_rank_place p)
 {
-    return (uint32_t)file << VP_RANK_FILE | (uint32_t)((size_t)reg * c->stride + (size_t)(dx * c->size));
+    return (uint32_t)p.file << VP_RANK_FILE | (uint32_t)((size_t)p.reg * c->stride + (size_t)(p.dx * c->size));
 }
 
-/* What makes windows of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a
- * tile of windows that are not cut in y. */
+/* What makes boxes of height h and depth d: a sorted slab (h = 0), one window out of slabs, or (h = height + 1) a tile
+ * of windows that are not cut in y. Of balls there is one program, the first. */
 static struct code *code_at(const struct vp_rank_cpu *c, int64_t d, int64_t h)
 {
     return &c->code[(d - 1) * (c->height + 2) + h];
@@ -108,9 +108,8 @@ static int translate(struct vp_rank_cpu *c, const struct vp_rank_program *progra
             return -1;
         for (int64_t k = 0; k < p->n; k++) {
             const struct vp_rank_step *s = &p->step[k];
-            code->op[k] = (struct vp_rank_op){
-                s->kind, place_of(c, s->a.file, s->a.reg, s->a.dx), place_of(c, s->b.file, s->b.reg, s->b.dx),
-                place_of(c, s->lo.file, s->lo.reg, 0), place_of(c, s->hi.file, s->hi.reg, 0)};
+            code->op[k] = (struct vp_rank_op){s->kind, place_of(c, s->a), place_of(c, s->b), place_of(c, s->lo),
+                                              place_of(c, s->hi)};
         }
     }
     return 0;
@@ -155,87 +154,35 @@ static int make_box(struct vp_rank_cpu *c, struct vp_rank_program *all, const st
 }
 
 /* Nanoseconds of a core for a voxel. */
-static double cost_of(const struct vp_rank_params *p, const int64_t image[3])
+static double cost_of(const struct vp_rank_params *p)
 {
     const struct vp_rank_cpu *c = p->cpu;
-    double steps = 0, edges = 0;
+    double steps = 0;
 
     if (c->way == WAY_MOVING)
         return 20 + 3 * (double)vp_footprint_rows(&p->f);
     if (c->way == WAY_COLUMNS)
         return 30 + 4.0 * (double)(2 * p->f.reach[2] + 1);
-    if (c->way == WAY_BALL) {
-        steps = (double)c->code[0].cost;
-        edges = 8.0 * (double)p->f.count * fmin(1, 2 * (double)p->f.reach[0] / (double)image[0]);
-    } else {
-        for (int d = 1; d <= c->depth; d++)
-            if (code_at(c, d, 0)->n)
-                steps = (double)code_at(c, d, 0)->cost
-                      + (c->tile > 1 ? (double)code_at(c, d, c->height + 1)->cost / c->tile
-                                     : (double)code_at(c, d, c->height)->cost);
-    }
-    return 0.5 + edges + 0.5 * steps * (1 + 2.0 / c->vectors) * c->size / c->isa->bytes;
+    for (int d = 1; d <= c->depth; d++)
+        if (code_at(c, d, 0)->n)
+            steps = (double)code_at(c, d, 0)->cost
+                  + (c->tile > 1 ? (double)code_at(c, d, c->height + 1)->cost / c->tile
+                                 : (double)code_at(c, d, c->height)->cost);
+    return 0.5 + 0.5 * steps * (1 + 2.0 / c->vectors) * c->size / c->isa->bytes;
 }
 
-/* Balls that are cut are symmetric too: by how many rows and planes is all that matters, not on which side. */
-static struct code *cut_ball(const struct vp_rank_cpu *c, const struct vp_footprint *f, int64_t rows, int64_t planes)
+/* Room for all programs, and those. */
+static int make_network(struct vp_rank_cpu *c, const struct vp_rank_params *p, const int64_t image[3])
 {
-    return &c->code[planes * (f->reach[1] + 1) + rows];
-}
+    int rc = -1;
 
-static bool is_cut(const struct vp_footprint *f, const struct vp_span *s, int64_t rows, int64_t planes)
-{
-    return s->dy < rows - f->reach[1] || s->dz < planes - f->reach[2];
-}
-
-/* The program of a ball without its first rows and planes. */
-static int make_cut(struct vp_rank_program *program, const struct vp_rank_params *p, int64_t rows, int64_t planes)
-{
-    int *begin = malloc((size_t)p->f.spans * sizeof *begin), *length = malloc((size_t)p->f.spans * sizeof *length);
-    int64_t count = 0;
-    int n = 0, rc = -1;
-
-    for (int64_t i = 0; begin && length && i < p->f.spans; i++) {
-        const struct vp_span *s = &p->f.span[i];
-        if (is_cut(&p->f, s, rows, planes))
-            continue;
-        begin[n] = s->x0 + (int)p->f.reach[0];
-        length[n] = s->x1 - s->x0 + 1;
-        count += length[n++];
-    }
-    if (n)
-        rc = vp_rank_rows(program, n, begin, length, vp_rank_index(p->millionths, count));
-    free(begin);
-    free(length);
-    return rc;
-}
-
-/* All programs of a ball; only the first if that one shows that it costs more than `other`. */
-static int make_ball(struct vp_rank_cpu *c, struct vp_rank_program *all, const struct vp_rank_params *p,
-                     const int64_t image[3], double other)
-{
-    const int64_t rows = p->f.reach[1] + 1;
-
-    c->vectors = VP_RANK_VECTORS;
-    for (int64_t i = 0; i < c->codes; i++) {
-        if (make_cut(&all[i], p, i % rows, i / rows))
-            return -1;
-        c->code[0].cost = all[0].cost;
-        if (i == 0 && cost_of(p, image) > other)
-            return 0;
-    }
-    return translate(c, all, 1, image[0]);
-}
-
-/* Room for so many programs, and those. */
-static int make_network(struct vp_rank_cpu *c, const struct vp_rank_params *p, const int64_t image[3], double other)
-{
-    const bool box = c->way == WAY_BOX;
-
-    c->codes = box ? (int64_t)c->depth * (c->height + 2) : (p->f.reach[1] + 1) * (p->f.reach[2] + 1);
+    c->codes = (int64_t)c->depth * (c->height + 2);
     c->code = calloc((size_t)c->codes, sizeof *c->code);
     struct vp_rank_program *const all = calloc((size_t)c->codes, sizeof *all);
-    const int rc = !c->code || !all ? -1 : box ? make_box(c, all, p, image) : make_ball(c, all, p, image, other);
+    if (c->code && all && c->way == WAY_BOX)
+        rc = make_box(c, all, p, image);
+    else if (c->code && all && !vp_rank_rows(&all[0], &p->f, vp_rank_index(p->millionths, p->f.count)))
+        rc = translate(c, all, 1, image[0]);
     for (int64_t i = 0; all && i < c->codes; i++)
         vp_rank_program_free(&all[i]);
     free(all);
@@ -275,8 +222,7 @@ struct strip {
     int64_t n;                /* how many */
     char *base[256];          /* the files */
     char *file0, *slot, *result;
-    int32_t *low;             /* set_low() */
-    int32_t *gathered;        /* samples of a window */
+    int32_t *low;             /* set_low(), set_rings() */
     struct vp_rank_column *column;
     int32_t *rank;            /* of windows of so many columns */
 };
@@ -292,27 +238,32 @@ static void fetch(const char *at, int64_t bytes, bool write)
     }
 }
 
-/* Samples x - reach ... of an input row as keys, a register long. Column c outside the image gets the lowest key where
- * place < low[c - 1], else the highest; what no window asks for is left as it is. */
-static void load(const struct strip *s, char *to, int64_t y, int64_t z, int32_t place)
+/* Samples x - reach ... of an input row as keys, a register long, as far as they exist. */
+static void load(const struct strip *s, char *to, int64_t y, int64_t z)
 {
     const struct vp_rank_cpu *c = s->c;
-    const enum vp_type type = s->p->type;
-    const int64_t reach = s->p->f.reach[0], first = s->x - reach, end = s->x + s->n + reach;
-    const int64_t from = vp_max64(first, s->in->box.lo[0]), to_x = vp_min64(end, s->in->box.hi[0]);
+    const int64_t reach = s->p->f.reach[0], first = s->x - reach;
+    const int64_t from = vp_max64(first, s->in->box.lo[0]), to_x = vp_min64(s->x + s->n + reach, s->in->box.hi[0]);
     const char *row = vp_part_at(s->in, (size_t)c->size, from, y, z);
     char *at = to + (from - first) * c->size;
 
     if (y + AHEAD < s->in->box.hi[1])
         fetch(row + (size_t)(AHEAD * s->in->stride) * (size_t)c->size, (to_x - from) * c->size, false);
-    if (type == VP_F32)
+    if (s->p->type == VP_F32)
         c->isa->to_keys((int32_t *)(void *)at, (const float *)(const void *)row, to_x - from);
     else
         memcpy(at, row, (size_t)((to_x - from) * c->size));
-    for (int64_t x = first; x < 0; x++)
-        put_end(to + (x - first) * c->size, type, place >= s->low[-x - 1]);
-    for (int64_t x = s->image[0]; x < end; x++)
-        put_end(to + (x - first) * c->size, type, place >= s->low[x - s->image[0]]);
+}
+
+/* In column c outside the image, on both sides of a row as far as windows see them, the lowest or the highest key. */
+static void put_ends(const struct strip *s, char *row, int64_t c, bool high)
+{
+    const int64_t first = s->x - s->p->f.reach[0], end = s->x + s->n + s->p->f.reach[0], right = s->image[0] - 1 + c;
+
+    if (-c >= first)
+        put_end(row + (-c - first) * s->c->size, s->p->type, high);
+    if (right < end)
+        put_end(row + (right - first) * s->c->size, s->p->type, high);
 }
 
 static void save(const struct strip *s, int64_t y, int64_t z, const char *from)
@@ -347,8 +298,12 @@ static void sort_row(struct strip *s, int64_t y, int64_t z0, int64_t h, int64_t 
     const struct code *code = code_at(c, d, 0);
     char *const base[] = {s->file0, s->slot + (size_t)slot * slab};
 
-    for (int64_t z = 0; z < d; z++)
-        load(s, s->file0 + (size_t)z * c->stride, y, z0 + z, (int32_t)(y % h * d + z));
+    for (int64_t z = 0; z < d; z++) {
+        char *const row = s->file0 + (size_t)z * c->stride;
+        load(s, row, y, z0 + z);
+        for (int64_t k = 1; k <= s->p->f.reach[0]; k++)
+            put_ends(s, row, k, y % h * d + z >= s->low[k - 1]);
+    }
     c->isa->run[s->p->type](code->op, code->n, base, c->vectors);
 }
 
@@ -391,102 +346,73 @@ static void box_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
     }
 }
 
-/* ---- windows one by one ---- */
-
-static int32_t kth(int32_t *v, int64_t n, int64_t k)
-{
-    int64_t lo = 0, hi = n - 1;
-
-    while (lo < hi) {
-        const int32_t pivot = v[lo + (hi - lo) / 2];
-        int64_t i = lo, j = hi;
-        while (i <= j) {
-            while (v[i] < pivot)
-                i++;
-            while (v[j] > pivot)
-                j--;
-            if (i <= j) {
-                const int32_t t = v[i];
-                v[i++] = v[j];
-                v[j--] = t;
-            }
-        }
-        if (k <= j)
-            hi = j;
-        else if (k >= i)
-            lo = i;
-        else
-            return v[k];
-    }
-    return v[k];
-}
-
-/* Voxels x0 ... x1 - 1 of a row, the footprint given by its spans. */
-static void select_row(const struct strip *s, int64_t x0, int64_t x1, int64_t y, int64_t z)
-{
-    const struct vp_footprint *f = &s->p->f;
-    const size_t size = (size_t)s->c->size;
-
-    for (int64_t x = x0; x < x1; x++) {
-        int64_t n = 0;
-        for (int64_t i = 0; i < f->spans; i++) {
-            const struct vp_span *span = &f->span[i];
-            const int64_t sy = y + span->dy, sz = z + span->dz;
-            if (sy < 0 || sy >= s->image[1] || sz < 0 || sz >= s->image[2])
-                continue;
-            const char *row = vp_part_at(s->in, size, s->in->box.lo[0], sy, sz);
-            const int64_t from = vp_max64(x + span->x0, 0), to = vp_min64(x + span->x1, s->image[0] - 1);
-            for (int64_t at = from; at <= to; at++)
-                s->gathered[n++] = vp_rank_get(row, at - s->in->box.lo[0], s->p->type);
-        }
-        vp_rank_put(vp_part_at(s->out, size, x, y, z), kth(s->gathered, n, vp_rank_index(s->p->millionths, n)),
-                    s->p->type);
-    }
-}
-
 /* ---- balls by networks ---- */
 
-/* How many rows (or planes) of a window around `at` lie outside, and whether at the far end; -1: at both ends. */
-static int64_t cut_by(int64_t at, int64_t reach, int64_t n, bool *far)
+static bool is_there(const struct strip *s, const struct vp_span *span, int64_t y, int64_t z)
 {
-    const int64_t before = vp_max64(reach - at, 0), after = vp_max64(at + reach - (n - 1), 0);
+    y += span->dy;
+    z += span->dz;
+    return y >= 0 && y < s->image[1] && z >= 0 && z < s->image[2];
+}
 
-    *far = after > 0;
-    return before && after ? -1 : before + after;
+/* A window whose voxel is e from the last column has, of each row that reaches h > e, one sample fewer than that of the
+ * next voxel inwards: what column h - e outside has of that row. low[e] of these are low, so that the ranks agree.
+ * Returns how many low ones the rows outside the image must have in all. */
+static int64_t set_rings(const struct strip *s, int64_t y, int64_t z)
+{
+    const struct vp_footprint *f = &s->p->f;
+    int64_t n = 0;
+
+    memset(s->low, 0, (size_t)f->reach[0] * sizeof *s->low);
+    for (int64_t i = 0; i < f->spans; i++)
+        if (is_there(s, &f->span[i], y, z)) {
+            n += 2 * f->span[i].x1 + 1;
+            for (int64_t e = 0; e < f->span[i].x1; e++)
+                s->low[e]++;
+        }
+    const int64_t all = n;
+    for (int64_t e = f->reach[0] - 1; e >= 0; e--) {
+        const int64_t rank = vp_rank_index(s->p->millionths, n);
+        n -= s->low[e];
+        s->low[e] = (int32_t)(rank - vp_rank_index(s->p->millionths, n));
+    }
+    return vp_rank_index(s->p->millionths, f->count) - vp_rank_index(s->p->millionths, all);
+}
+
+/* A row outside the image, of whose samples any `length` that follow one another hold so many low ones. */
+static void make_up(const struct strip *s, char *to, int64_t length, int64_t low)
+{
+    const int64_t size = s->c->size, end = (s->n + 2 * s->p->f.reach[0]) * size;
+
+    for (int64_t i = 0; i < length; i++)
+        put_end(to + i * size, s->p->type, i >= low);
+    for (int64_t made = length * size; made < end; made *= 2)
+        memcpy(to + made, to, (size_t)vp_min64(made, end - made));
 }
 
 static void ball_rows(struct strip *s, int64_t y0, int64_t y1, int64_t z)
 {
     const struct vp_rank_cpu *c = s->c;
     const struct vp_footprint *f = &s->p->f;
-    const int64_t x0 = s->x, x1 = s->x + s->n;
-    bool far_y, far_z;
-    const int64_t planes = cut_by(z, f->reach[2], s->image[2], &far_z);
+    char *const base[] = {s->file0, s->result};
 
     for (int64_t y = y0; y < y1; y++) {
-        const int64_t rows = cut_by(y, f->reach[1], s->image[1], &far_y);
-        const int64_t from = rows < 0 || planes < 0 ? x1 : vp_min64(vp_max64(x0, f->reach[0]), x1);
-        const int64_t to = vp_max64(vp_min64(x1, s->image[0] - f->reach[0]), from);
-        int64_t loaded = 0;
-        select_row(s, x0, from, y, z);
-        select_row(s, to, x1, y, z);
-        if (from >= to)
-            continue;
-        const struct code *code = cut_ball(c, f, rows, planes);
-        s->x = from;
-        s->n = to - from;
+        int64_t left = set_rings(s, y, z);
         for (int64_t i = 0; i < f->spans; i++) {
             const struct vp_span *span = &f->span[i];
-            if (!is_cut(f, span, rows, planes))
-                load(s, s->file0 + (size_t)loaded++ * c->stride, y + (far_y ? -span->dy : span->dy),
-                     z + (far_z ? -span->dz : span->dz), 0);
+            char *const row = s->file0 + (size_t)i * c->stride;
+            const int64_t length = 2 * span->x1 + 1, low = vp_min64(left, length);
+            if (!is_there(s, span, y, z)) {
+                make_up(s, row, length, low);
+                left -= low;
+                continue;
+            }
+            load(s, row, y + span->dy, z + span->dz);
+            for (int64_t k = span->x1; k > 0; k--)
+                put_ends(s, row, k, s->low[span->x1 - k]-- <= 0);
         }
-        s->base[0] = s->file0;
-        s->base[1] = s->result;
-        c->isa->run[s->p->type](code->op, code->n, s->base, c->vectors);
+        c->isa->run[s->p->type](c->code[0].op, c->code[0].n, base, c->vectors);
         save(s, y, z, s->result);
-        s->x = x0;
-        s->n = x1 - x0;
     }
 }
 
@@ -554,8 +480,6 @@ static size_t lay_out(struct strip *s, const struct vp_rank_params *p, void *mem
     s->file0 = vp_place(mem, &bytes, (size_t)c->registers * c->stride + slack);
     if (c->way == WAY_BOX)
         s->slot = vp_place(mem, &bytes, (size_t)(slots(c) * c->width * c->depth) * c->stride + slack);
-    else
-        s->gathered = vp_place(mem, &bytes, (size_t)p->f.count * sizeof *s->gathered);
     s->result = vp_place(mem, &bytes, (size_t)c->tile * c->stride);
     s->low = vp_place(mem, &bytes, (size_t)p->f.reach[0] * sizeof *s->low);
     return bytes;
@@ -624,25 +548,25 @@ static int choose(struct vp_rank_params *p, const int64_t image[3], bool moving,
     c->way = WAY_MOVING;
     if (moving)
         return 0;
-    double other = cost_of(p, image);
+    double other = cost_of(p);
     if (box && p->type == VP_U8 && p->f.count <= UINT16_MAX) {
         c->way = WAY_COLUMNS;
-        if (cost_of(p, image) > other)
+        if (cost_of(p) > other)
             c->way = WAY_MOVING;
         else
-            other = cost_of(p, image);
+            other = cost_of(p);
     }
     const enum way without = c->way;
-    if (p->f.count > TAPS_MAX || w > lanes / 2 || (box && w > image[0]) || h > 200 || d > 200)
+    if (p->f.count > TAPS_MAX || w > lanes / 2 || w > image[0] || h > 200 || d > 200)
         return 0;
     c->way = box ? WAY_BOX : WAY_BALL;
     c->tile = 1;
     c->width = (int)w;
     c->height = box ? (int)h : 1;
     c->depth = box ? (int)d : 1;
-    if (make_network(c, p, image, other))
+    if (make_network(c, p, image))
         return vp_fail(err, VP_ERESOURCE, "not enough memory for a selection network");
-    if (cost_of(p, image) > other)
+    if (cost_of(p) > other)
         c->way = without;
     return 0;
 }
@@ -667,7 +591,7 @@ int vp_rank_local(struct vp_op *op, double percentile, const struct vp_footprint
         free_params(p);
         return -1;
     }
-    op->cost = cost_of(p, image);
+    op->cost = cost_of(p);
     op->scratch = scratch;
     op->run = run;
     if (percentile == 50)

@@ -24,17 +24,7 @@ static inline float vp_rank_float(int32_t key)
     return u.f;
 }
 
-/* The key of sample i of a row; and a sample from its key. */
-static inline int32_t vp_rank_get(const void *row, int64_t i, enum vp_type type)
-{
-    switch ((int)type) {
-    case VP_U8: return ((const uint8_t *)row)[i];
-    case VP_U16: return ((const uint16_t *)row)[i];
-    case VP_I16: return ((const int16_t *)row)[i];
-    default: return vp_rank_key(((const float *)row)[i]);
-    }
-}
-
+/* A sample from its key. */
 static inline void vp_rank_put(void *to, int32_t key, enum vp_type type)
 {
     switch ((int)type) {
@@ -82,9 +72,10 @@ extern const struct vp_rank_isa vp_rank_avx512, vp_rank_avx2, vp_rank_generic;
 
 /* Registers are counted, not yet bytes: a place is file << 24 | register, and an operand may begin dx samples later
  * than its register. */
+struct vp_rank_place { int32_t file, reg, dx; };
 struct vp_rank_step {
     enum vp_rank_kind kind;
-    struct { int32_t file, reg, dx; } a, b, lo, hi;
+    struct vp_rank_place a, b, lo, hi;
 };
 
 struct vp_rank_program {
@@ -101,9 +92,9 @@ int vp_rank_slab(struct vp_rank_program *p, int width, int depth);
  * of slabs j ... j + height - 1 into register j of file height + tile, for j < tile <= height. */
 int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int64_t rank);
 
-/* Any shape: row i (register i of file 0) gives the samples begin[i] ... begin[i] + length[i] - 1; the rank-th smallest
- * of all into register 0 of file 1. */
-int vp_rank_rows(struct vp_rank_program *p, int rows, const int *begin, const int *length, int64_t rank);
+/* A ball: its rows are the registers of file 0, which begin its reach before the voxel; the rank-th smallest of all
+ * samples into register 0 of file 1. */
+int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int64_t rank);
 
 void vp_rank_program_free(struct vp_rank_program *p);
 

@@ -18,7 +18,8 @@
 /* A value is an input (below inputs), or the minimum (inputs + 2 c) or maximum (inputs + 2 c + 1) of comparator c. */
 struct ref { int32_t v, dx; };
 struct comparator { struct ref a, b; };
-struct list { int64_t n; struct ref *r; };
+/* Of r[] every `step`-th, dx later. */
+struct list { int64_t n, step; int dx; struct ref *r; };
 
 struct block { struct block *next; struct ref r[]; };
 
@@ -50,31 +51,40 @@ static struct list new_list(struct net *net, int64_t n)
     }
     b->next = net->blocks;
     net->blocks = b;
-    return (struct list){n, b->r};
+    return (struct list){n, 1, 0, b->r};
 }
 
 /* Inputs first ... first + n - 1. */
-static struct list inputs_from(struct net *net, int64_t first, int64_t n, int dx)
+static struct list inputs_from(struct net *net, int64_t first, int64_t n)
 {
     const struct list l = new_list(net, n);
 
     for (int64_t i = 0; i < l.n; i++)
-        l.r[i] = (struct ref){(int32_t)(first + i), dx};
+        l.r[i] = (struct ref){(int32_t)(first + i), 0};
     return l;
+}
+
+static struct ref at(struct list l, int64_t i)
+{
+    const struct ref r = l.r[i * l.step];
+
+    return (struct ref){r.v, r.dx + l.dx};
 }
 
 static struct list part_of(struct list l, int64_t from, int64_t to)
 {
-    return (struct list){to - from, l.r + from};
+    return (struct list){to - from, l.step, l.dx, l.r + from * l.step};
 }
 
-static struct list later(struct net *net, struct list l, int dx)
+static struct list every_other(struct list l, int from)
 {
-    struct list s = new_list(net, l.n);
+    return (struct list){(l.n - from + 1) / 2, 2 * l.step, l.dx, l.r + from * l.step};
+}
 
-    for (int64_t i = 0; i < s.n; i++)
-        s.r[i] = (struct ref){l.r[i].v, l.r[i].dx + dx};
-    return s;
+static struct list later(struct list l, int dx)
+{
+    l.dx += dx;
+    return l;
 }
 
 /* lo and hi may be where a and b came from. */
@@ -100,15 +110,6 @@ static void compare(struct net *net, struct ref a, struct ref b, struct ref *lo,
     net->n++;
 }
 
-static struct list every_other(struct net *net, struct list l, int from)
-{
-    struct list s = new_list(net, l.n > from ? (l.n - from + 1) / 2 : 0);
-
-    for (int64_t i = 0; i < s.n; i++)
-        s.r[i] = l.r[2 * i + from];
-    return s;
-}
-
 /* Two sorted lists into one. */
 static struct list merge(struct net *net, struct list a, struct list b)
 {
@@ -118,21 +119,21 @@ static struct list merge(struct net *net, struct list a, struct list b)
     if (net->failed)
         return a;
     if (out.n == 2) {
-        compare(net, a.r[0], b.r[0], &out.r[0], &out.r[1]);
+        compare(net, at(a, 0), at(b, 0), &out.r[0], &out.r[1]);
         return out;
     }
-    const struct list even = merge(net, every_other(net, a, 0), every_other(net, b, 0));
-    const struct list odd = merge(net, every_other(net, a, 1), every_other(net, b, 1));
+    const struct list even = merge(net, every_other(a, 0), every_other(b, 0));
+    const struct list odd = merge(net, every_other(a, 1), every_other(b, 1));
     if (net->failed)
         return a;
     const int64_t pairs = even.n - 1 < odd.n ? even.n - 1 : odd.n;
-    out.r[0] = even.r[0];
+    out.r[0] = at(even, 0);
     for (int64_t i = 0; i < pairs; i++)
-        compare(net, even.r[i + 1], odd.r[i], &out.r[2 * i + 1], &out.r[2 * i + 2]);
+        compare(net, at(even, i + 1), at(odd, i), &out.r[2 * i + 1], &out.r[2 * i + 2]);
     if (even.n - 1 > pairs)
-        out.r[out.n - 1] = even.r[even.n - 1];
+        out.r[out.n - 1] = at(even, even.n - 1);
     else if (odd.n > pairs)
-        out.r[out.n - 1] = odd.r[odd.n - 1];
+        out.r[out.n - 1] = at(odd, odd.n - 1);
     return out;
 }
 
@@ -145,8 +146,8 @@ static struct list merge_range(struct net *net, struct list a, struct list b, in
                                 part_of(b, skip_b, vp_max64(vp_min64(b.n, hi + 1), skip_b)));
     struct list out = new_list(net, a.n + b.n);
 
-    if (!net->failed)
-        memcpy(out.r + skip_a + skip_b, m.r, (size_t)vp_min64(m.n, out.n - skip_a - skip_b) * sizeof *m.r);
+    for (int64_t i = 0; !net->failed && i < vp_min64(m.n, out.n - skip_a - skip_b); i++)
+        out.r[skip_a + skip_b + i] = at(m, i);
     return out;
 }
 
@@ -173,9 +174,9 @@ static struct ref pick(struct net *net, struct list a, struct list b, int64_t k)
         const int64_t j = k + 1 - i;
         struct ref high;
         if (i && j)
-            compare(net, a.r[i - 1], b.r[j - 1], &unused, &high);
+            compare(net, at(a, i - 1), at(b, j - 1), &unused, &high);
         else
-            high = i ? a.r[i - 1] : b.r[j - 1];
+            high = i ? at(a, i - 1) : at(b, j - 1);
         if (best.v < 0)
             best = high;
         else
@@ -202,18 +203,16 @@ static struct list run_along(struct net *net, struct list l, int width)
     if (width == 1)
         return l;
     if (width % 2)
-        return merge(net, run_along(net, l, width - 1), later(net, l, width - 1));
+        return merge(net, run_along(net, l, width - 1), later(l, width - 1));
     const struct list half = run_along(net, l, width / 2);
-    return merge(net, half, later(net, half, width / 2));
+    return merge(net, half, later(half, width / 2));
 }
 
 /* ---- from comparators to a program ---- */
 
-struct home { int32_t file, reg; };
-
 /* Where values are while the program runs. */
 struct homes {
-    struct home *at;
+    struct vp_rank_place *at; /* file -1: nowhere yet */
     int64_t *last;     /* op that reads it last; -1: dead */
     int32_t *spare;    /* registers of file 0 */
     int64_t spares;
@@ -231,7 +230,12 @@ static void release(struct homes *h, const struct comparator *c, int64_t op)
 static void settle(struct homes *h, int64_t value, int *registers)
 {
     if (h->last[value] >= 0 && h->at[value].file < 0)
-        h->at[value] = (struct home){0, h->spares ? h->spare[--h->spares] : (*registers)++};
+        h->at[value] = (struct vp_rank_place){0, h->spares ? h->spare[--h->spares] : (*registers)++, 0};
+}
+
+static struct vp_rank_place place_of(const struct homes *h, struct ref r)
+{
+    return (struct vp_rank_place){h->at[r.v].file, h->at[r.v].reg, r.dx};
 }
 
 /* Comparators that are needed, one after the other; then copies of what is not yet where it is wanted. */
@@ -243,13 +247,10 @@ static void emit(struct vp_rank_program *p, struct homes *h, const struct net *n
         const int32_t to = (int32_t)(i - net->n);
         const struct comparator c = copy ? (struct comparator){output[to], output[to]} : net->c[i];
         const int64_t lo = net->inputs + 2 * i, hi = lo + 1;
-        struct vp_rank_step s = {.kind = VP_RANK_MIN, .a = {h->at[c.a.v].file, h->at[c.a.v].reg, c.a.dx},
-                                 .b = {h->at[c.b.v].file, h->at[c.b.v].reg, c.b.dx}};
+        struct vp_rank_step s = {VP_RANK_MIN, place_of(h, c.a), place_of(h, c.b), {file, to, 0}, {0}};
         if (copy) {
             if (s.a.file == file && s.a.reg == to && !s.a.dx)
                 continue;
-            s.lo.file = file;
-            s.lo.reg = to;
         } else {
             if (h->last[lo] < 0 && h->last[hi] < 0)
                 continue;
@@ -257,14 +258,8 @@ static void emit(struct vp_rank_program *p, struct homes *h, const struct net *n
             settle(h, lo, &p->registers);
             settle(h, hi, &p->registers);
             s.kind = h->last[hi] < 0 ? VP_RANK_MIN : h->last[lo] < 0 ? VP_RANK_MAX : VP_RANK_BOTH;
-            if (s.kind != VP_RANK_MAX) {
-                s.lo.file = h->at[lo].file;
-                s.lo.reg = h->at[lo].reg;
-            }
-            if (s.kind != VP_RANK_MIN) {
-                s.hi.file = h->at[hi].file;
-                s.hi.reg = h->at[hi].reg;
-            }
+            s.lo = h->at[lo];
+            s.hi = h->at[hi];
         }
         p->step[p->n++] = s;
         p->cost += s.kind == VP_RANK_BOTH ? 2 : 1;
@@ -287,14 +282,15 @@ static int assemble(struct vp_rank_program *p, const struct net *net, int each, 
         goto out;
     for (int64_t v = 0; v < values; v++) {
         h.last[v] = -1;
-        h.at[v] = v >= net->inputs ? (struct home){-1, -1}
-                : each ? (struct home){1 + (int32_t)v / each, (int32_t)v % each} : (struct home){0, (int32_t)v};
+        h.at[v] = v >= net->inputs ? (struct vp_rank_place){-1, 0, 0}
+                : each ? (struct vp_rank_place){1 + (int32_t)v / each, (int32_t)v % each, 0}
+                       : (struct vp_rank_place){0, (int32_t)v, 0};
     }
     for (int i = 0; i < outputs; i++) {
         const struct ref f = output[i];
         h.last[f.v] = net->n + i;
         if (f.v >= net->inputs && !f.dx && h.at[f.v].file < 0) /* straight to where it is wanted */
-            h.at[f.v] = (struct home){file, i};
+            h.at[f.v] = (struct vp_rank_place){file, i, 0};
     }
     for (int64_t c = net->n - 1; c >= 0; c--) {
         if (h.last[net->inputs + 2 * c] < 0 && h.last[net->inputs + 2 * c + 1] < 0)
@@ -330,7 +326,7 @@ int vp_rank_slab(struct vp_rank_program *p, int width, int depth)
 
     if (row) {
         for (int z = 0; z < depth; z++)
-            row[z] = inputs_from(&net, z, 1, 0);
+            row[z] = inputs_from(&net, z, 1);
         const struct list sorted = run_along(&net, merge_all(&net, row, depth, 0, depth - 1), width);
         rc = assemble(p, &net, 0, sorted.r, (int)sorted.n);
     }
@@ -378,11 +374,11 @@ int vp_rank_join(struct vp_rank_program *p, int slab, int height, int tile, int6
     if (!j.slab || !j.output)
         goto out;
     for (int s = 0; s < slabs; s++)
-        j.slab[s] = inputs_from(&j.net, (int64_t)s * slab, slab, 0);
+        j.slab[s] = inputs_from(&j.net, (int64_t)s * slab, slab);
     if (j.net.failed)
         goto out;
     if (height == 1) {
-        j.output[0] = j.slab[0].r[rank];
+        j.output[0] = at(j.slab[0], rank);
     } else if (tile == 1) {
         j.output[0] = pick_all(&j.net, j.slab, height, height / 2, rank);
     } else {
@@ -406,20 +402,23 @@ static int by_length(const void *a, const void *b)
     return (x->n > y->n) - (x->n < y->n);
 }
 
-int vp_rank_rows(struct vp_rank_program *p, int rows, const int *begin, const int *length, int64_t rank)
+int vp_rank_rows(struct vp_rank_program *p, const struct vp_footprint *ball, int64_t rank)
 {
-    struct net net = {.inputs = rows};
+    const int64_t rows = ball->spans;
+    struct net net = {.inputs = (int32_t)rows};
     struct list *list = malloc((size_t)rows * sizeof *list);
     int rc = -1;
 
     if (!list)
         goto out;
-    for (int i = 0; i < rows; i++)
-        list[i] = run_along(&net, inputs_from(&net, i, 1, begin[i]), length[i]);
+    for (int64_t i = 0; i < rows; i++) {
+        const struct vp_span *s = &ball->span[i];
+        list[i] = run_along(&net, later(inputs_from(&net, i, 1), (int)ball->reach[0] + s->x0), s->x1 - s->x0 + 1);
+    }
     if (net.failed)
         goto out;
     qsort(list, (size_t)rows, sizeof *list, by_length); /* lists of the same length merge best */
-    const struct ref output = rows == 1 ? list[0].r[rank] : pick_all(&net, list, rows, rows - rows / 2, rank);
+    const struct ref output = rows == 1 ? at(list[0], rank) : pick_all(&net, list, rows, rows - rows / 2, rank);
     rc = assemble(p, &net, 0, &output, 1);
 out:
     free(list);

@@ -157,15 +157,14 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 
 struct piece { size_t at, bytes; int last; }; /* alive up to stage `last` */
 
+/* Of a stage: its result; pointers to the planes of its inputs and, where the result is ours, of the result; scratch. */
+enum { RESULT, VIEW, SCRATCH, PIECES };
+
 struct layout {
-    struct vp_box *made, *given;
-    struct piece *result;  /* of each stage */
-    struct piece *view;    /* pointers to the planes of its inputs and, where the result is ours, of the result */
-    struct piece *scratch;
-    struct piece *all;     /* placed so far */
-    int n;
+    struct vp_part *result; /* of each stage, in a run; all lie in this block */
+    struct vp_box *made, given[VP_MAX_INPUTS];
+    struct piece (*piece)[PIECES];
     size_t bytes;
-    void *block;
 };
 
 static size_t round_up(size_t n)
@@ -184,38 +183,32 @@ static int64_t row_stride(const struct vp_box *b, enum vp_type type)
 }
 
 /* The lowest place that stays free from stage `now` on. */
-static void place(struct layout *l, struct piece *p, size_t bytes, int now, int last)
+static void place(struct layout *l, int which, size_t bytes, int now, int last)
 {
-    *p = (struct piece){0, round_up(bytes), last};
-    if (!bytes)
-        return;
-    for (bool moved = true; moved;) {
+    struct piece p = {0, round_up(bytes), last};
+    for (bool moved = bytes; moved;) {
         moved = false;
-        for (int i = 0; i < l->n; i++) {
-            const struct piece *q = &l->all[i];
-            if (q->last >= now && p->at < q->at + q->bytes && q->at < p->at + p->bytes) {
-                p->at = q->at + q->bytes;
+        for (int i = 0; i < now * PIECES + which; i++) {
+            const struct piece *q = &l->piece[i / PIECES][i % PIECES];
+            if (q->last >= now && p.at < q->at + q->bytes && q->at < p.at + p.bytes) {
+                p.at = q->at + q->bytes;
                 moved = true;
             }
         }
     }
-    l->all[l->n++] = *p;
-    if (p->at + p->bytes > l->bytes)
-        l->bytes = p->at + p->bytes;
+    l->piece[now][which] = p;
+    if (p.at + p.bytes > l->bytes)
+        l->bytes = p.at + p.bytes;
 }
 
 static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_box *out, int threads)
 {
-    const size_t n = (size_t)c->n, boxes = (n + VP_MAX_INPUTS) * sizeof(struct vp_box);
-    *l = (struct layout){.block = malloc(boxes + 6 * n * sizeof(struct piece))};
-    if (!l->block)
+    const size_t n = (size_t)c->n;
+    *l = (struct layout){.result = malloc(n * (sizeof *l->result + sizeof *l->made + sizeof *l->piece))};
+    if (!l->result)
         return -1;
-    l->made = l->block;
-    l->given = l->made + n;
-    l->result = (struct piece *)((char *)l->block + boxes);
-    l->view = l->result + n;
-    l->scratch = l->view + n;
-    l->all = l->scratch + n; /* three for each stage */
+    l->made = (struct vp_box *)(l->result + n);
+    l->piece = (struct piece (*)[PIECES])(l->made + n);
     vp_chain_boxes(c, out, l->made, l->given);
     for (int s = 0; s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
@@ -232,9 +225,9 @@ static int lay_out(struct layout *l, const struct vp_chain *c, const struct vp_b
                 (size_t)(row_stride(box, op->out) * vp_box_size(box, 1) * vp_box_size(box, 2)) * vp_type_size(op->out);
         if (!is_empty(box))
             pointers = (size_t)(op->inputs * vp_box_size(&in, 2) + (ours ? vp_box_size(box, 2) : 0));
-        place(l, &l->result[s], bytes, s, last);
-        place(l, &l->view[s], pointers * sizeof(void *), s, last);
-        place(l, &l->scratch[s], op->scratch && !is_empty(box) ? op->scratch(op, &in, box, threads) : 0, s, s);
+        place(l, RESULT, bytes, s, last);
+        place(l, VIEW, pointers * sizeof(void *), s, last);
+        place(l, SCRATCH, op->scratch && !is_empty(box) ? op->scratch(op, &in, box, threads) : 0, s, s);
     }
     return 0;
 }
@@ -244,7 +237,7 @@ uint64_t vp_chain_bytes(const struct vp_chain *c, const struct vp_box *out, int 
     struct layout l;
     if (lay_out(&l, c, out, threads))
         return UINT64_MAX;
-    free(l.block);
+    free(l.result);
     return l.bytes;
 }
 
@@ -266,38 +259,34 @@ int vp_chain_visit(const struct vp_chain *c, enum vp_visit visit, const struct v
     int rc = 0;
     if (lay_out(&l, c, &out->box, threads))
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    struct vp_part *result = malloc((size_t)(c->n ? c->n : 1) * sizeof *result);
-    if (!result)
-        rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
     for (int s = 0; !rc && s < c->n; s++) {
         const struct vp_op *op = &c->stage[s];
         const struct vp_box *box = &l.made[s], need = vp_op_support(op, box);
         if (is_empty(box))
             continue;
-        void **plane = (void **)((char *)scratch + l.view[s].at);
+        void **plane = (void **)((char *)scratch + l.piece[s][VIEW].at);
         struct vp_part args[VP_MAX_INPUTS];
         for (int i = 0; i < op->inputs; i++, plane += vp_box_size(&need, 2))
-            args[i] =
-                view(op->from[i] < 0 ? &in[~op->from[i]] : &result[op->from[i]], &need, vp_type_size(op->in), plane);
+            args[i] = view(op->from[i] < 0 ? &in[~op->from[i]] : &l.result[op->from[i]], &need, vp_type_size(op->in),
+                           plane);
         if (s == c->n - 1) {
-            result[s] = *out;
+            l.result[s] = *out;
         } else {
             const int64_t stride = row_stride(box, op->out);
-            result[s] = (struct vp_part){*box, stride, plane};
+            l.result[s] = (struct vp_part){*box, stride, plane};
             for (int64_t z = 0; z < vp_box_size(box, 2); z++)
-                plane[z] = (char *)scratch + l.result[s].at
+                plane[z] = (char *)scratch + l.piece[s][RESULT].at
                            + (size_t)(z * vp_box_size(box, 1) * stride) * vp_type_size(op->out);
         }
-        void *const own = (char *)scratch + l.scratch[s].at;
+        void *const own = (char *)scratch + l.piece[s][SCRATCH].at;
         if (s < c->n - 1 || visit == VP_MAKE)
-            rc = op->run(op, args, &result[s], own, threads, err);
+            rc = op->run(op, args, &l.result[s], own, threads, err);
         else if (visit == VP_SUMMARY)
             rc = op->summarize(op, args, box, entry, own, threads, err);
         else
-            rc = op->finish(op, args, &result[s], entry, own, threads, err);
+            rc = op->finish(op, args, &l.result[s], entry, own, threads, err);
     }
-    free(result);
-    free(l.block);
+    free(l.result);
     return rc;
 }
 
@@ -328,50 +317,33 @@ int vp_chain_go_on(const struct vp_chain *c, const struct vp_part *in, const str
 int vp_chain_apply(const struct vp_chain *c, const void *const *in, void *out, int threads, struct vp_err *err)
 {
     const struct vp_op *last = &c->stage[c->n - 1];
-    const struct vp_box out_box = {{0, 0, 0}, {last->image[0], last->image[1], last->image[2]}};
-    struct vp_box in_box = out_box;
+    const struct vp_box made = {{0, 0, 0}, {last->image[0], last->image[1], last->image[2]}};
+    struct vp_box given = made;
+    for (int a = 0; a < 3; a++) {
+        given.lo[a] = last->before[a];
+        given.hi[a] -= last->behind[a];
+    }
+    const size_t most = (size_t)vp_max64(vp_box_size(&given, 2), vp_box_size(&made, 2));
+    void **const planes = vp_alloc_raw((size_t)c->stacks + 1, most * sizeof *planes, "pointers to planes", err);
+    void *const scratch = vp_alloc_raw(1, vp_chain_bytes(c, &made, threads), "buffers between operations", err);
+    void *const kept = vp_alloc(1, last->carries ? vp_chain_keeps(c, &made, threads) : 0, "what is carried on", err);
     struct vp_part part[VP_MAX_INPUTS + 1];
-    enum vp_type type[VP_MAX_INPUTS + 1] = {0};
-    void *kept = NULL;
     int rc = -1;
 
-    for (int s = 0; s < c->n; s++)
-        for (int i = 0; i < c->stage[s].inputs; i++)
-            if (c->stage[s].from[i] < 0)
-                type[~c->stage[s].from[i]] = c->stage[s].in;
-    type[c->stacks] = last->out;
-    for (int a = 0; a < 3; a++) {
-        in_box.lo[a] = last->before[a];
-        in_box.hi[a] -= last->behind[a];
-    }
-    const int64_t most = vp_max64(vp_box_size(&in_box, 2), vp_box_size(&out_box, 2));
-    void **plane = malloc((size_t)(c->stacks + 1) * (size_t)most * sizeof *plane);
-    void *scratch = vp_alloc_raw(1, vp_chain_bytes(c, &out_box, threads), "buffers between operations", err);
-    if (!plane)
-        vp_fail(err, VP_ERESOURCE, "not enough memory");
-    if (!plane || !scratch)
-        goto out;
-    for (int k = 0; k <= c->stacks; k++) {
-        const struct vp_box *box = k < c->stacks ? &in_box : &out_box;
+    for (int k = 0; planes && k <= c->stacks; k++) {
+        const struct vp_box *box = k < c->stacks ? &given : &made;
         const int64_t nx = vp_box_size(box, 0), ny = vp_box_size(box, 1);
-        char *base = k < c->stacks ? (char *)(uintptr_t)in[k] : out;
-        void **p = plane + (int64_t)k * most;
+        const size_t page = (size_t)(nx * ny) * vp_type_size(k < c->stacks ? c->stage[0].in : last->out);
+        char *const base = k < c->stacks ? (char *)(uintptr_t)in[k] : out;
+        part[k] = (struct vp_part){*box, nx, planes + (size_t)k * most};
         for (int64_t z = 0; z < vp_box_size(box, 2); z++)
-            p[z] = base + (size_t)(z * nx * ny) * vp_type_size(type[k]);
-        part[k] = (struct vp_part){*box, nx, p};
+            planes[(size_t)k * most + (size_t)z] = base + (size_t)z * page;
     }
-    if (!last->carries) {
-        rc = vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
-        goto out;
-    }
-    kept = vp_alloc_raw(1, vp_chain_keeps(c, &out_box, threads), "what is carried on", err);
-    if (kept) {
-        memset(kept, 0, vp_chain_keeps(c, &out_box, threads));
-        rc = vp_chain_go_on(c, part, &part[c->stacks], scratch, kept, threads, err);
-    }
-out:
+    if (planes && scratch && kept)
+        rc = last->carries ? vp_chain_go_on(c, part, &part[c->stacks], scratch, kept, threads, err)
+                           : vp_chain_run(c, part, &part[c->stacks], scratch, threads, err);
     free(kept);
     free(scratch);
-    free(plane);
+    free(planes);
     return rc;
 }

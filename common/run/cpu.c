@@ -20,7 +20,7 @@ struct bench { /* what a thread has to work with */
 static int go_on(struct run *r, const struct column *c, const struct vp_part *in, const struct vp_part *out,
                  void *scratch, int threads, struct vp_err *err)
 {
-    void **const kept = &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
+    void **const kept = &vp_run_own(r, c)->value;
     const bool anew = r->carries && out->box.lo[2] == 0;
     const uint64_t bytes = *kept && !anew ? 0 : vp_chain_keeps(r->e->chain, &out->box, threads);
     if (!*kept && !(*kept = vp_alloc_raw(1, (size_t)bytes, "what is kept of a column", err)))
@@ -36,10 +36,10 @@ static int visit(struct run *r, const struct column *c, const struct vp_part *in
     const struct vp_op *op = vp_chain_twice(r->e->chain);
     const int64_t box = vp_run_box(r, c, &out->box);
     const bool first = r->e->visit == VP_SUMMARY;
-    uint64_t bytes;
-    void *entry = first ? vp_alloc_raw(1, (size_t)op->summary(op, &out->box), "what is known of a box", err)
-                        : vp_run_entry(r, box, err);
-    int rc = entry ? vp_chain_visit(r->e->chain, r->e->visit, in, out, entry, scratch, threads, err) : -1;
+    uint64_t bytes = first ? op->summary(op, &out->box) : vp_store_bytes(r->e->store, box);
+    void *entry = vp_alloc_raw(1, (size_t)bytes, "what is known of a box", err);
+    int rc = !entry || (!first && vp_store_get(r->e->store, box, entry, err))
+             || vp_chain_visit(r->e->chain, r->e->visit, in, out, entry, scratch, threads, err) ? -1 : 0;
     if (!rc && first) {
         memcpy(&bytes, entry, sizeof bytes);
         rc = vp_store_put(r->e->store, box, entry, bytes, err);
@@ -66,7 +66,7 @@ static int run_column(struct run *r, struct column *c, struct bench *b, int thre
             b->bytes = (size_t)need;
         }
         if (r->e->visit != VP_MAKE ? visit(r, c, in, out, b->scratch, threads, err)
-            : r->kept              ? go_on(r, c, in, out, b->scratch, threads, err)
+            : r->goes_on           ? go_on(r, c, in, out, b->scratch, threads, err)
                                    : vp_chain_run(r->e->chain, in, out, b->scratch, threads, err))
             return -1;
     }

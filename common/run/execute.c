@@ -48,34 +48,28 @@ static void release(struct run *r)
 static int allocate(struct run *r, struct vp_err *err)
 {
     const struct vp_plan *plan = r->plan;
+    const struct vp_pages *p = r->e->pages;
     const int64_t ny = r->input_n[1], rows = plan->bands > 1 ? vp_min64(ny, plan->band + 2 * r->halo[1]) : ny;
-    const size_t page = (size_t)(r->input_n[0] * rows) * r->in_size;
-    const size_t out = (size_t)((r->nx + r->border[0]) * (plan->band + r->border[1]) * r->inner);
+    const size_t page = p ? r->e->page_in : (size_t)(r->input_n[0] * rows) * r->in_size;
+    const size_t samples = (size_t)((r->nx + r->border[0]) * (plan->band + r->border[1]) * r->inner);
+    const int outs = p && (!p->writer || p->in_place) ? 0 : plan->slabs * r->outputs;
     bool ok = true;
 
-    if (r->e->pages) {
-        const struct vp_pages *p = r->e->pages;
-        r->slot = r->e->page_in;
-        if (!r->from_nothing && !(r->input[0] = vp_alloc_raw((size_t)plan->window, r->slot, "input pages", err)))
-            return -1;
-        for (int i = 0; i < plan->slabs && p->writer && !p->in_place; i++)
-            if (!(r->slab[i].out[0] = vp_alloc_raw((size_t)plan->slab, r->e->page_out, "output pages", err)))
-                return -1;
-        return 0;
-    }
     r->slot = page * (size_t)r->inner;
     for (int k = 0; k < r->stacks && ok; k++) {
-        r->input[k] = r->p->single[k] && !r->flow
-                          ? host_alloc(r, 1, page, "a page", err)
-                          : host_alloc(r, (size_t)plan->window, r->slot, "the window of input", err);
+        r->input[k] = r->p->single[k] && !r->flow ? host_alloc(r, 1, page, "a page", err)
+                                                  : host_alloc(r, (size_t)plan->window, r->slot,
+                                                               p ? "input pages" : "the window of input", err);
         ok = r->input[k];
     }
-    for (int i = 0; i < plan->slabs * r->outputs && ok; i++) {
-        char **slab = &r->slab[i / r->outputs].out[i % r->outputs];
-        *slab = host_alloc(r, (size_t)plan->slab, out * r->out_size[i % r->outputs], "slabs of output", err);
+    for (int i = 0; i < outs && ok; i++) {
+        const int which = i % r->outputs;
+        char **slab = &r->slab[i / r->outputs].out[which];
+        *slab = host_alloc(r, (size_t)plan->slab, p ? r->e->page_out : samples * r->out_size[which],
+                           p ? "output pages" : "slabs of output", err);
         ok = *slab;
         if (ok)
-            vp_run_clear_border(r, *slab, r->out_size[i % r->outputs], plan->slab * r->inner);
+            vp_run_clear_border(r, *slab, r->out_size[which], plan->slab * r->inner);
     }
     if (ok || !r->by_device)
         return ok ? 0 : -1;
@@ -140,11 +134,7 @@ static int worker_main(void *ctx, struct vp_err *err)
 {
     struct worker *w = ctx;
     const struct vp_plan *plan = w->r->plan;
-    const int rc = !plan->device ? vp_run_cpu(w, err)
-                   : !w->device  ? 0
-                   : plan->offset ? vp_run_segments(w, err)
-                                  : vp_run_device(w, err);
-    return ended_beside(w->r, rc, err);
+    return ended_beside(w->r, !plan->device ? vp_run_cpu(w, err) : w->device ? vp_run_device(w, err) : 0, err);
 }
 
 static int run_threads(struct run *r, struct vp_err *err)
@@ -194,22 +184,15 @@ static int run_band(struct run *r, int64_t band, struct vp_err *err)
     r->next = r->made = r->done = r->written = 0;
     r->end = r->from_nothing;
     r->settled = false;
-    if (r->e->pages)
-        r->page_out[0] = r->e->page_out;
     for (int i = 0; i < r->plan->workers; i++)
         r->worker[i].slab = r->worker[i].segment = 0;
     const int64_t columns = r->across * r->along * r->inner;
-    if (r->plan->stream && !r->plan->device && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    if (r->plan->offset && !(r->carried = calloc((size_t)columns, sizeof *r->carried)))
+    r->goes_on = r->plan->stream && !r->plan->device;
+    if ((r->goes_on || r->plan->offset) && !(r->kept = calloc((size_t)columns, sizeof *r->kept)))
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     const int rc = run_threads(r, err);
-    for (int64_t i = 0; r->carried && i < columns; i++)
-        free(r->carried[i].value);
-    free(r->carried);
-    r->carried = NULL;
     for (int64_t i = 0; r->kept && i < columns; i++)
-        free(r->kept[i]);
+        free(r->kept[i].value);
     free(r->kept);
     r->kept = NULL;
     return rc;
@@ -223,7 +206,6 @@ static void tell(struct run *r, double elapsed)
 
     for (int i = 0; i < r->plan->workers; i++) {
         struct worker *w = &r->worker[i];
-        vp_run_close_device(w);
         work += w->work_s;
         parts += w->parts;
         if (!r->plan->device)
@@ -259,7 +241,6 @@ static void describe_chain(struct run *r)
     const struct vp_chain *c = r->e->chain;
     r->patience = PATIENCE_NS;
     r->stacks = c->stacks;
-    r->in_size = vp_type_size(r->e->held);
     const struct vp_op *last = &c->stage[c->n - 1];
     r->outputs = last->twin ? 2 : 1;
     r->border = last->border;
@@ -310,6 +291,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
     r->e = e;
     r->p = p;
     r->plan = e->plan;
+    r->in_size = vp_type_size(e->held);
     r->nx = p->image[0];
     r->ny = p->image[1];
     r->nz = p->image[2];
@@ -348,12 +330,8 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
         if (!rc)
             tell(r, vp_now() - t);
     }
-    for (int i = 0; i < VP_MAX_WORKERS; i++) {
-        struct worker *w = &r->worker[i];
-        vp_run_close_device(w);
-        for (int l = 0; l < VP_MAX_LANES; l++)
-            free(w->lane[l].pointers);
-    }
+    for (int i = 0; i < VP_MAX_WORKERS; i++)
+        vp_lanes_close(r->worker[i].device);
     release(r);
     pthread_cond_destroy(&r->moved);
     pthread_mutex_destroy(&r->lock);
@@ -367,7 +345,7 @@ int vp_execute(struct vp_execute *e, bool *full, struct vp_err *err)
 static int64_t boxes_of(const struct vp_problem *p, const struct vp_plan *plan, int64_t n[3])
 {
     for (int a = 0; a < 3; a++)
-        n[a] = (p->image[a] + plan->part[a] - 1) / plan->part[a];
+        n[a] = vp_div_up(p->image[a], plan->part[a]);
     return n[0] * n[1] * n[2];
 }
 
@@ -378,15 +356,6 @@ int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_
     const int64_t image = boxes_of(r->p, r->plan, n);
     return (c->time * r->inner + c->channel) * image
            + (box->lo[2] / part[2] * n[1] + box->lo[1] / part[1]) * n[0] + box->lo[0] / part[0];
-}
-
-void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err)
-{
-    void *entry = vp_alloc_raw(1, (size_t)vp_store_bytes(r->e->store, box), "what is known of a box", err);
-    if (entry && !vp_store_get(r->e->store, box, entry, err))
-        return entry;
-    free(entry);
-    return NULL;
 }
 
 int vp_execute_twice(struct vp_execute *e, bool *full, struct vp_err *err)

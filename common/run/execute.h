@@ -32,7 +32,7 @@ struct vp_execute {
     /* The visit of a chain that needs two (VP_SUMMARY, then VP_FINISH), and the entries of its boxes; else VP_MAKE. */
     enum vp_visit visit;
     struct vp_store *store;
-    /* Pages through a function (pages.h) instead of a chain: */
+    /* Pages through a function (pages.h), in the stored type, instead of a chain: */
     struct vp_pages *pages;
     size_t page_in, page_out;                /* bytes of a page */
     double began;                            /* the first of two visits */

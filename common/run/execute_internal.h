@@ -29,36 +29,66 @@ struct column {
     int64_t z, z1;            /* of the image; z: where the next part starts */
 };
 
+/* A part under way on a device, with buffers of its own there. */
 struct lane {
-    bool busy;
-    struct slab *ends;        /* the part in it is the last one of a column of this slab; or NULL */
+    void *in[VP_MAX_INPUTS], *out[2];
+    void *state;              /* of the device: a total, then what was before; carried in turn in the first lane's */
+    void *told;               /* the same on the host, of so many bytes for the part that is made */
+    uint64_t bytes;
+    bool tells;               /* what it has to tell is on its way to the host */
+    struct vp_event *uploaded, *started, *worked, *downloaded;
     struct column column;     /* from this part on */
-    int64_t box;              /* of two visits */
+    struct slab *ends;        /* the part is the last one of a column of this slab; or NULL */
+    struct vp_box box;        /* what in[] hold */
+    struct vp_part made[2];
+    int64_t number;           /* of two visits: which box it is */
     void **pointers;
+};
+
+struct stage {
+    const struct vp_kernel *kernel;
+    void *table;
+    void *result;             /* NULL for the last stage, whose result is the lane's output */
+    int64_t made[3];          /* the most voxels of its result */
+};
+
+/* What a worker has on its device (lanes.c), for parts of at most in[] -> out[] voxels. */
+struct lanes {
+    const struct vp_kind *kind;
+    const struct vp_chain *chain;
+    int device, n;
+    int64_t in[3], out[3];
+    void *memory, *scratch;
+    uint64_t state;           /* bytes */
+    struct stage *stage;
+    struct vp_box *made;      /* of the part that is submitted: what each stage makes */
+    struct lane lane[VP_MAX_LANES];
+    struct vp_queue *up, *work, *down;
 };
 
 struct run;
 
-/* What all segments before plane g of the stream have left of a column. */
-struct carried { int64_t g; void *value; };
+/* Of a column, from part to part or from segment to segment: what the operation keeps, or what all segments before
+ * plane g of the stream have left. */
+struct kept { int64_t g; void *value; };
 
 struct worker {
     struct run *r;
     struct vp_thread thread;
     int index;
-    struct vp_lanes *device;  /* NULL: the CPU */
+    struct lanes *device;     /* NULL: the CPU */
     int number;               /* of its kind */
     int64_t depth;            /* output planes of a part: the plan's, or fewer since the device's memory ran short */
     int lanes;
     int64_t slab;             /* next one to look at, where every worker has a column of its own */
     int64_t segment;          /* and which of its times */
-    struct lane lane[VP_MAX_LANES];
     struct column before;     /* of the part submitted last: its input planes are on the device */
     struct column again[VP_MAX_LANES + 1]; /* to be done again, the last one first */
     int n_again;
     double work_s, device_s;
     uint64_t up, down;        /* bytes */
-    int64_t parts, submitted; /* so far; to the device as it is open now */
+    int64_t parts;            /* so far; and in lanes of the device as it is open now: */
+    int64_t submitted, applied, finished;
 };
 
 struct run {
@@ -86,8 +116,8 @@ struct run {
     size_t page_in, page_out[2]; /* bytes of a page's rows of this band in memory, the output's with its border */
     size_t slot;              /* bytes of a plane of one stack */
     struct slab *slab;        /* plan->slabs of them */
-    struct carried *carried;  /* offset: what is carried along each column of the band */
-    void **kept;              /* a stream on the CPU: what the operation keeps of each column of the band */
+    struct kept *kept;        /* of each column of the band: a stream on the CPU, or segments on devices */
+    bool goes_on;             /* such a stream */
     bool from_nothing;        /* pages that are made: nothing is read */
     bool by_device;          /* the window and the slabs are memory that the devices copy fast */
     struct vp_thread reader, writer;
@@ -106,14 +136,27 @@ struct run {
 
 /* Planes of output and planes of input are numbered through, each of their own. The time of a plane of output, where
  * the output of a time begins, and its input. */
-int64_t vp_run_time(const struct run *r, int64_t g);
-int64_t vp_run_start(const struct run *r, int64_t time);
-int64_t vp_run_input_start(const struct run *r, int64_t time);
+static inline int64_t vp_run_time(const struct run *r, int64_t g)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
+}
+static inline int64_t vp_run_start(const struct run *r, int64_t time)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : time * r->nz;
+}
+static inline int64_t vp_run_input_start(const struct run *r, int64_t time)
+{
+    return r->nz >= VP_UNKNOWN ? 0 : time * r->input_n[2];
+}
 /* Planes z of the image that are in the input, as planes of that: kept within it. */
-int64_t vp_run_input_z(const struct run *r, int64_t z);
+static inline int64_t vp_run_input_z(const struct run *r, int64_t z)
+{
+    return vp_min64(r->input_n[2], vp_max64(0, z - r->before[2]));
+}
 /* The first plane of input after those that output up to plane g1 needs. */
 int64_t vp_run_needed(const struct run *r, int64_t g1);
-/* The lowest plane of input that stays in the window while output from plane g on is to be made. */
+/* The lowest plane of input that stays in the window while output from plane g on is to be made: what a stream has on
+ * its devices, or its operation has kept of it, does not. */
 int64_t vp_run_kept(const struct run *r, int64_t g);
 /* Rows of a band; of that which a plane of the stream is. */
 struct rows vp_run_rows(const struct run *r, int64_t band);
@@ -136,10 +179,14 @@ void vp_run_column_done(struct run *r, struct slab *s);
  * two. */
 void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers);
-/* Of the boxes that are visited twice, the number of that one; and its entry, malloc'd. */
+/* What is kept of a column. */
+static inline struct kept *vp_run_own(const struct run *r, const struct column *c)
+{
+    return &r->kept[(c->channel * r->along + c->iy) * r->across + c->ix];
+}
+/* Of the boxes that are visited twice, the number of that one. */
 int64_t vp_run_box(const struct run *r, const struct column *c, const struct vp_box *box);
-void *vp_run_entry(const struct run *r, int64_t box, struct vp_err *err);
-/* Room for the pointers of one part. */
+/* Room for the pointers of one part: where an axis must be whole the input is. */
 void **vp_run_pointers(const struct run *r, struct vp_err *err);
 
 /* All slabs on the CPU, to the end of the band. */
@@ -147,10 +194,14 @@ int vp_run_cpu(struct worker *w, struct vp_err *err);
 
 /* Of w->number, for parts of w->depth planes and w->lanes of them. */
 int vp_run_open_device(struct worker *w, struct vp_err *err);
-void vp_run_close_device(struct worker *w);
 /* All columns that fall to this worker, to the end of the band. */
 int vp_run_device(struct worker *w, struct vp_err *err);
-/* The same where a value is carried along z and all workers make segments of it. */
-int vp_run_segments(struct worker *w, struct vp_err *err);
+/* Buffers and queues; VP_ERESOURCE where device memory falls short. NULL is closed in any case; what is queued is waited
+ * for. */
+struct lanes *vp_lanes_open(const struct vp_kind *kind, int device, const struct vp_chain *chain, const int64_t in[3],
+                            const int64_t out[3], int n, struct vp_err *err);
+void vp_lanes_close(struct lanes *d);
+/* Of the device's memory at `data`. */
+struct vp_area vp_lanes_area(void *data, const struct vp_box *box, enum vp_type t);
 
 #endif

@@ -75,10 +75,9 @@ static int count_pages(const struct vp_pages *p, uint64_t *pages, int64_t *rows,
         room = p->memory > beside ? p->memory - beside : 0;
     *pages = p->memory ? room / both : UINT64_MAX;
     if (*pages == 0) {
-        char need[32], have[32];
         vp_fail(err, VP_ERESOURCE, "%s: the smallest portion, %s, takes %s: expected at most %s", name_of(p),
                 *rows ? "some rows" : "a page",
-                vp_format_bytes(need, sizeof need, both + beside), vp_format_bytes(have, sizeof have, p->memory));
+                vp_bytes_text(both + beside).text, vp_bytes_text(p->memory).text);
         return vp_hint(err, "allow more with --memory");
     }
     return 0;
@@ -117,7 +116,7 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err)
     struct vp_plan plan = {.bands = 1, .band = 1, .slab = batch, .window = flight * batch, .slabs = flight,
                            .part = {1, 1, batch}, .parts = {1, 1, 1}, .workers = 1, .together = 1, .limit = ""};
     struct vp_execute e = {.problem = &problem, .plan = &plan, .pages = p, .page_in = in, .page_out = p->out_bytes,
-                           .writer = p->writer, .stats = p->stats, .progress = p->progress};
+                           .held = p->reader ? vp_reader_stack(p->reader)->type : VP_U8, .writer = p->writer, .stats = p->stats, .progress = p->progress};
     if (rows) { /* `fit` is of the smallest portions: as many of them as make a batch */
         const size_t row = in / (size_t)p->height, least = row * (size_t)rows;
         const int64_t most = vp_max64(1, (int64_t)(fit / (uint64_t)flight));

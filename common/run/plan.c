@@ -61,8 +61,8 @@ static int thin(int64_t *size, int count, double step)
 
 struct search {
     struct vp_plan_model *m;
-    struct vp_plan best;
-    bool found, rough;
+    struct vp_plan best;    /* seconds INFINITY: there is none */
+    bool rough;
     const char *limit;      /* of the smallest plan that was over one */
     uint64_t host;          /* bytes that it takes */
     double bound;           /* plans that cost more are of no use */
@@ -70,10 +70,15 @@ struct search {
     int64_t enough;         /* looks */
 };
 
+static double to_beat(const struct search *s)
+{
+    return fmin(s->bound, s->best.seconds);
+}
+
 /* A plan is there, and the looks are used up. */
 static bool tired(const struct search *s)
 {
-    return (s->found || s->bound < INFINITY) && s->m->looks >= s->enough;
+    return isfinite(to_beat(s)) && s->m->looks >= s->enough;
 }
 
 static void refuse(struct search *s, const struct vp_plan *plan, int by, double seconds)
@@ -85,33 +90,23 @@ static void refuse(struct search *s, const struct vp_plan *plan, int by, double 
     s->refused[by] = fmin(s->refused[by], seconds);
 }
 
-/* Whether there may be bands. */
-static bool can_band(const struct vp_plan_model *m)
-{
-    return (m->p->rows || m->flow) && !m->whole[1];
-}
-
 static bool consider(struct search *s, struct vp_plan *plan)
 {
     s->m->looks++;
     if (!vp_plan_derive(s->m, plan))
         return false;
     vp_plan_price(s->m, plan);
-    if (plan->seconds >= s->bound || (s->found && plan->seconds >= s->best.seconds))
+    if (plan->seconds >= to_beat(s))
         return false;
     if (!vp_plan_fits(s->m, plan)) {
         refuse(s, plan, plan->limit == vp_plan_limits[1], plan->seconds);
         return false;
     }
-    for (int d = 0; d < s->m->p->devices; d++)
-        if (plan->depth[d] != plan->part[2]) { /* dearer than it looked */
-            vp_plan_price(s->m, plan);
-            if (plan->seconds >= s->bound || (s->found && plan->seconds >= s->best.seconds))
-                return false;
-            break;
-        }
+    if (s->m->device) /* that takes smaller parts makes it dearer than it looked */
+        vp_plan_price(s->m, plan);
+    if (plan->seconds >= to_beat(s))
+        return false;
     s->best = *plan;
-    s->found = true;
     return true;
 }
 
@@ -134,60 +129,38 @@ static void consider_buffers(struct search *s, struct vp_plan plan)
             /* with less room it would only be slower, but for the memory that it does not take */
             const double at_least = plan.seconds - (double)plan.host * m->rates->pinned;
             if (i == 0 && slabs == most_slabs &&
-                (better || at_least >= (s->found ? fmin(s->bound, s->best.seconds) : s->bound)))
+                (better || at_least >= to_beat(s)))
                 return;
         }
 }
 
-static struct vp_plan cpu_plan(const struct vp_plan_model *m, int64_t band)
+static void cut_bands(const struct vp_plan_model *m, struct vp_plan *plan, int64_t band)
 {
-    const int64_t *chunk = m->p->chunk;
-    struct vp_plan plan = {.band = band, .bands = vp_div_up(m->image[1], band),
-                           .part = {snap(chunk[0] ? chunk[0] : m->image[0], m->step[0], m->image[0]),
-                                    snap(chunk[1] ? chunk[1] : band, m->step[1], band), 1}};
-    /* boxes that are visited twice have much to do that only goes one after the other: a box for each thread */
-    if (m->twice && !m->boxed && !chunk[0])
-        plan.part[0] = vp_div_up(plan.part[0], m->p->threads);
+    plan->band = band;
+    plan->bands = vp_div_up(m->image[1], band);
+    plan->flow = m->flow && plan->bands > 1;
+}
+
+static struct vp_plan columns_of(const struct vp_plan_model *m, int64_t band, int64_t wide, int64_t high)
+{
+    struct vp_plan plan = {.part = {wide, high, 1}, .lanes = 1};
+    cut_bands(m, &plan, band);
     return plan;
-}
-
-/* Whether there are streams on the CPU. */
-static bool can_go_on(const struct vp_plan_model *m)
-{
-    return !m->device && m->stages == 1 && m->p->chain->stage[0].keeps && !m->whole[2];
-}
-
-static void search_cpu(struct search *s, struct vp_plan plan, const int64_t *slab, int slabs)
-{
-    const struct vp_plan_model *m = s->m;
-    for (int i = 0; i < (vp_plan_flows(m, &plan) ? 1 : slabs); i++) {
-        plan.slab = vp_plan_flows(m, &plan) ? 1 : slab[i];
-        plan.part[2] = vp_min64(plan.slab, m->image[2]);
-        plan.stream = false;
-        consider_buffers(s, plan);
-        plan.stream = can_go_on(m);
-        if (plan.stream)
-            consider_buffers(s, plan);
-    }
 }
 
 /* What columns cost at least if their parts are no deeper than `depth`. */
 static double least_cost(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth)
 {
     const struct vp_problem *p = m->p;
-    const struct vp_rates *rates = m->rates;
-    const double ny = (double)m->image[1];
-    const double read = m->voxels * vp_plan_rows(m, plan) / ny * (double)p->stored_in * rates->read;
-    const double write = m->voxels * (double)p->stored_out * rates->write;
+    const double read = vp_plan_rows(m, plan) / (double)m->image[1] * m->read;
     if (!m->device) {
         const double busy = vp_plan_work(m, plan, depth);
-        return fmax(fmax((busy + read + write) / p->threads, read), write) + busy / p->threads;
+        return fmax(fmax((busy + read + m->write) / p->threads, read), m->write) + busy / p->threads;
     }
-    const double lx = vp_plan_looked(m->image[0], plan->part[0], (double)m->halo[0], m->whole[0]);
-    const double ly = vp_plan_looked(m->image[1], plan->part[1], (double)m->halo[1], m->whole[1]);
+    const double copied = vp_plan_across(m, plan) / ((double)m->image[0] * (double)m->image[1]);
     const double in = (double)(m->in_size * (size_t)p->chain->stacks);
-    return (m->voxels * (lx * ly / ((double)m->image[0] * ny) * in + (double)m->out_size) * rates->bus
-            + vp_plan_work(m, plan, depth) / rates->device_cores) / p->devices + (read + write) * 0.1;
+    return (m->voxels * (copied * in + (double)m->out_size) * m->rates->bus
+            + vp_plan_work(m, plan, depth) / m->rates->device_cores) / p->devices + (read + m->write) * 0.1;
 }
 
 /* Whether the host can hold slabs of so many planes of these columns. */
@@ -218,26 +191,28 @@ static bool host_holds(struct search *s, struct vp_plan plan, int64_t slab)
     return false;
 }
 
+/* Parts no deeper than that. */
 static void search_slabs(struct search *s, struct vp_plan plan, int64_t deepest, const int64_t *slab, int slabs)
 {
     const struct vp_plan_model *m = s->m;
-    const int64_t given = m->p->chunk[2];
-    const int most_cuts = s->rough ? 2 : 5;
-    for (int i = 0; i < (vp_plan_flows(m, &plan) ? 1 : slabs) && !tired(s); i++) {
-        plan.slab = vp_plan_flows(m, &plan) ? 1 : slab[i];
+    const int64_t given = m->device ? m->given[2] : 0;
+    const int most_cuts = !m->device ? 1 : s->rough ? 2 : 5;
+    for (int i = 0; i < (plan.flow ? 1 : slabs) && !tired(s); i++) {
+        plan.slab = plan.flow ? 1 : slab[i];
         plan.part[2] = 0;
         const int64_t length = vp_min64(plan.slab, m->image[2]), least = vp_div_up(length, deepest);
-        if (!host_holds(s, plan, plan.slab))
+        if (m->device && !host_holds(s, plan, plan.slab))
             continue;
         for (int64_t cuts = least; cuts < least + most_cuts; cuts++) {
-            const int64_t depth = m->whole[2] ? m->image[2]
-                                              : snap(given ? given : vp_div_up(length, cuts), m->step[2], length);
+            const int64_t depth = m->device && m->whole[2]
+                                      ? m->image[2]
+                                      : snap(given ? given : vp_div_up(length, cuts), m->step[2], length);
             if (depth == plan.part[2])
                 continue;
             plan.part[2] = depth;
             plan.stream = false;
             consider_buffers(s, plan);
-            plan.stream = (cuts == 1 || cuts == least) && !m->whole[2];
+            plan.stream = (cuts == 1 || cuts == least) && m->streams;
             if (plan.stream)
                 consider_buffers(s, plan);
         }
@@ -249,22 +224,22 @@ static void search_depths(struct search *s, struct vp_plan plan, const int64_t *
 {
     struct vp_plan_model *m = s->m;
     const struct vp_problem *p = m->p;
-    for (plan.lanes = 3; plan.lanes > 0; plan.lanes--) {
-        int64_t deepest[VP_MAX_DEVICES];
+    if (!m->device)
+        search_slabs(s, plan, m->image[2], slab, slabs);
+    for (plan.lanes = m->device ? 3 : 0; plan.lanes > 0; plan.lanes--) {
         for (int d = 0; d < p->devices; d++) { /* each its own: not every plan uses all devices */
-            bool known = false;
-            for (int i = 0; i < d && !known; i++)
-                known = p->free[i] == p->free[d];
-            deepest[d] = known ? 0 : vp_plan_deepest(m, &plan, p->free[d], m->image[2]);
-            if (deepest[d] < m->image[2])
-                deepest[d] = deepest[d] / m->step[2] * m->step[2];
-            for (int i = 0; i < d && !known; i++)
-                known = deepest[i] == deepest[d];
-            if (deepest[d] == 0 && !known)
+            int first = 0;
+            while (p->free[first] != p->free[d])
+                first++;
+            if (first < d)
+                continue;
+            int64_t deepest = vp_plan_deepest(m, &plan, p->free[d], m->image[2]);
+            if (deepest < m->image[2])
+                deepest -= deepest % m->step[2];
+            if (deepest == 0)
                 refuse(s, &plan, 1, least_cost(m, &plan, m->image[2]));
-            if (deepest[d] && !known
-                && least_cost(m, &plan, deepest[d]) < (s->found ? fmin(s->bound, s->best.seconds) : s->bound))
-                search_slabs(s, plan, deepest[d], slab, slabs);
+            else if (least_cost(m, &plan, deepest) < to_beat(s))
+                search_slabs(s, plan, deepest, slab, slabs);
         }
     }
 }
@@ -274,18 +249,16 @@ struct sizes { int64_t wide[MAX_SIZES], high[MAX_SIZES], band[MAX_SIZES], slab[M
 /* The plan with one of its sizes changed. */
 static void change(const struct vp_plan_model *m, struct vp_plan *plan, int axis, int64_t size)
 {
-    const struct vp_problem *p = m->p;
     const int64_t cuts = plan->parts[2];
     if (axis == 4) {
         plan->part[1] = plan->part[1] == plan->band ? size : vp_min64(plan->part[1], size);
-        plan->band = size;
-        plan->bands = vp_div_up(m->image[1], size);
-        if (vp_plan_flows(m, plan))
+        cut_bands(m, plan, size);
+        if (plan->flow)
             plan->slab = plan->part[2] = 1;
     } else if (axis == 2) {
         plan->slab = size;
         const int64_t length = vp_min64(size, m->image[2]);
-        plan->part[2] = snap(p->chunk[2]                  ? p->chunk[2]
+        plan->part[2] = snap(m->given[2]                  ? m->given[2]
                              : m->device && !plan->stream ? vp_div_up(length, cuts)
                                                           : length, m->step[2], length);
     } else {
@@ -299,7 +272,6 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
 {
     enum { NEAR = 8 };
     const struct vp_plan_model *m = s->m;
-    const struct vp_problem *p = m->p;
     for (bool better = true; better && !tired(s);) {
         const double before = s->best.seconds;
         for (int axis = 0; axis < 5; axis++) {
@@ -307,9 +279,8 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
             const int64_t length = vp_min64(from.slab, m->image[2]);
             const int64_t n[5] = {m->image[0], from.band, m->n, length, m->image[1]};
             const int64_t now[5] = {from.part[0], from.part[1], from.slab, from.part[2], from.band};
-            const bool fixed[5] = {!m->device || m->whole[0] || p->chunk[0], !m->device || m->whole[1] || p->chunk[1],
-                                   m->whole[2] || (!m->device && p->chunk[2]) || vp_plan_flows(m, &from),
-                                   !m->device || from.stream || m->whole[2] || p->chunk[2], !can_band(m)};
+            const bool fixed[5] = {m->given[0], m->given[1], m->whole[2] || (!m->device && m->given[2]) || from.flow,
+                                   !m->device || from.stream || m->whole[2] || m->given[2], !m->bands};
             if (fixed[axis])
                 continue;
             const int64_t step[5] = {m->step[0], m->step[1], m->step[2], m->step[2], m->step[1]};
@@ -320,7 +291,7 @@ static void refine(struct search *s, int64_t size[MAX_SIZES])
             for (int i = at > NEAR ? at - NEAR : 0; i < count && i <= at + NEAR && !tired(s); i++) {
                 struct vp_plan plan = from;
                 change(m, &plan, axis, size[i]);
-                const bool both = m->device ? !m->whole[2] && !p->chunk[2] : can_go_on(m);
+                const bool both = m->streams && !(m->device && m->given[2]);
                 for (int way = 0; way <= both; way++) { /* along z */
                     if (way) {
                         plan.stream = !plan.stream;
@@ -359,38 +330,32 @@ static void keep(struct best *b, const struct vp_plan *plan)
 static void search_columns(struct search *s, struct sizes *l, double step, struct best *kept)
 {
     struct vp_plan_model *m = s->m;
-    const struct vp_problem *p = m->p;
-    const int slabs = thin(l->slab, sizes_of(m->n, 0, m->step[2], l->slab), ROUGH);
-    const int64_t wide = m->whole[0] ? m->image[0] : p->chunk[0];
-    const int64_t high = can_band(m) ? 0 : m->image[1];
-    const int wides = thin(l->wide, sizes_of(m->image[0], wide, m->step[0], l->wide), step);
-    const int bands = thin(l->band, sizes_of(m->image[1], high, m->step[1], l->band), step);
+    const int slabs = thin(l->slab, sizes_of(m->n, m->device ? 0 : m->given[2], m->step[2], l->slab),
+                           s->rough ? ROUGH : FINE);
+    const int wides = thin(l->wide, sizes_of(m->image[0], m->given[0], m->step[0], l->wide), step);
+    const int bands = thin(l->band, sizes_of(m->image[1], m->bands ? 0 : m->image[1], m->step[1], l->band), step);
     for (int b = 0; b < bands && !tired(s); b++) {
-        struct vp_plan plan = {.band = l->band[b], .bands = vp_div_up(m->image[1], l->band[b])};
-        const int64_t given = m->whole[1] ? plan.band : p->chunk[1];
-        const int highs = thin(l->high, sizes_of(plan.band, given, m->step[1], l->high), step);
+        const int64_t band = l->band[b];
+        const int highs = thin(l->high, sizes_of(band, m->given[1], m->step[1], l->high), step);
         for (int x = 0; x < wides && !tired(s); x++) {
             int y = 0;
             for (; y < highs && !tired(s); y++) {
-                plan.part[0] = l->wide[x];
-                plan.part[1] = l->high[y];
-                if (s->found && least_cost(m, &plan, m->image[2]) >= s->best.seconds)
+                const struct vp_plan plan = columns_of(m, band, l->wide[x], l->high[y]);
+                if (least_cost(m, &plan, m->image[2]) >= s->best.seconds)
                     break; /* smaller ones cost more */
-                plan.lanes = 1;
                 if (!host_holds(s, plan, m->whole[2] ? m->image[2] : 1))
                     continue;
                 struct search here = *s;
-                here.found = false;
-                here.bound = s->found ? s->best.seconds * NEARLY : INFINITY;
+                here.bound = s->best.seconds * NEARLY;
+                here.best.seconds = INFINITY;
                 search_depths(&here, plan, l->slab, slabs);
                 s->limit = here.limit;
                 s->host = here.host;
                 memcpy(s->refused, here.refused, sizeof s->refused);
-                if (!here.found)
+                if (!isfinite(here.best.seconds))
                     continue;
-                if (!s->found || here.best.seconds < s->best.seconds)
+                if (here.best.seconds < s->best.seconds)
                     s->best = here.best;
-                s->found = true;
                 keep(kept, &here.best);
             }
             if (y == 0)
@@ -399,18 +364,22 @@ static void search_columns(struct search *s, struct sizes *l, double step, struc
     }
 }
 
-/* Columns of every size roughly, first with wide steps; the best of these closely. */
-static void search_device(struct search *s, struct sizes *l)
+/* Columns of every size, on devices roughly and first with wide steps; the best of these closely. */
+static int search(struct search *s, struct vp_err *err)
 {
     struct vp_plan_model *m = s->m;
     struct best kept = {.n = 0};
-    s->rough = true;
+    struct sizes *l = malloc(sizeof *l);
+    if (!l)
+        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+    s->rough = m->device;
     s->enough = WIDE_LOOKS;
-    search_columns(s, l, WIDE, &kept);
+    if (m->device)
+        search_columns(s, l, WIDE, &kept);
     s->enough = m->looks + ROUGH_LOOKS;
-    search_columns(s, l, COARSE, &kept);
+    search_columns(s, l, m->device ? COARSE : FINE, &kept);
     s->rough = false;
-    const int slabs = thin(l->slab, sizes_of(m->n, 0, m->step[2], l->slab), FINE);
+    const int slabs = thin(l->slab, sizes_of(m->n, m->device ? 0 : m->given[2], m->step[2], l->slab), FINE);
     struct search best = *s;
     const int64_t from = m->looks;
     for (int i = 0; i < kept.n; i++) {
@@ -422,33 +391,6 @@ static void search_device(struct search *s, struct sizes *l)
             best = *s;
     }
     s->best = best.best;
-}
-
-static int search(struct search *s, struct vp_err *err)
-{
-    struct vp_plan_model *m = s->m;
-    const struct vp_problem *p = m->p;
-    struct sizes *l = malloc(sizeof *l);
-    if (!l)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    if (m->device) {
-        search_device(s, l);
-    } else {
-        const int slabs = thin(l->slab, sizes_of(m->n, p->chunk[2], m->step[2], l->slab), FINE);
-        const int64_t whole = can_band(m) ? 0 : m->image[1];
-        const int bands = thin(l->band, sizes_of(m->image[1], whole, m->step[1], l->band), FINE);
-        s->enough = ROUGH_LOOKS;
-        for (int b = 0; b < bands && !tired(s); b++) {
-            const struct vp_plan plan = cpu_plan(m, l->band[b]);
-            if (s->found && least_cost(m, &plan, m->image[2]) >= s->best.seconds)
-                break; /* smaller ones cost more */
-            if (host_holds(s, plan, m->whole[2] ? m->image[2] : 1))
-                search_cpu(s, plan, l->slab, slabs);
-        }
-    }
-    s->enough = m->looks + CLOSE_LOOKS;
-    if (s->found && !m->device)
-        refine(s, l->high);
     free(l);
     return 0;
 }
@@ -462,12 +404,13 @@ static uint64_t least_memory(struct vp_plan_model *m)
 
     roomy.memory = UINT64_MAX;
     m->p = &roomy;
-    const int64_t given_slab = m->whole[2] ? m->image[2] : vp_min64(roomy.chunk[2], m->n);
+    const int64_t given_slab = m->whole[2] ? m->image[2] : vp_min64(m->given[2], m->n);
     for (int64_t slab = given_slab ? given_slab : 1; slab <= m->n; slab += slab < 32 ? 1 : slab) {
-        for (int stream = can_go_on(m); stream >= 0; stream--) {
-            const int64_t band = can_band(m) ? vp_min64(m->step[1], m->image[1]) : m->image[1];
-            struct vp_plan plan = cpu_plan(m, band);
-            plan.slab = vp_plan_flows(m, &plan) ? 1 : snap(slab, m->step[2], m->n);
+        for (int stream = m->streams; stream >= 0; stream--) {
+            const int64_t band = m->bands ? vp_min64(m->step[1], m->image[1]) : m->image[1];
+            struct vp_plan plan = columns_of(m, band, snap(m->given[0], m->step[0], m->image[0]),
+                                             snap(m->given[1], m->step[1], band));
+            plan.slab = plan.flow ? 1 : snap(slab, m->step[2], m->n);
             plan.part[2] = vp_min64(plan.slab, m->image[2]);
             plan.slabs = 1;
             plan.stream = stream;
@@ -482,35 +425,30 @@ static uint64_t least_memory(struct vp_plan_model *m)
     return least;
 }
 
-static int make_plan(struct vp_plan *plan, const struct vp_problem *given, bool twice, struct vp_err *err)
+static int make_plan(struct vp_plan *plan, const struct vp_problem *p, bool twice, struct vp_err *err)
 {
-    struct vp_problem own = *given;
-    const struct vp_problem *const p = &own;
     struct vp_plan_model m;
-    struct search s = {.m = &m, .host = UINT64_MAX, .bound = INFINITY, .refused = {INFINITY, INFINITY}};
+    struct search s = {.m = &m, .best.seconds = INFINITY, .host = UINT64_MAX, .bound = INFINITY,
+                       .refused = {INFINITY, INFINITY}};
 
     if (vp_plan_model(&m, p, twice, err))
         return -1;
-    if (m.boxed)
-        memcpy(own.chunk, m.twice->step, sizeof own.chunk);
     const int rc = search(&s, err);
-    if (!rc && !s.found && !m.device)
+    if (!rc && !isfinite(s.best.seconds) && !m.device)
         s.host = least_memory(&m);
-    free(m.reach);
+    free(m.stage);
     if (rc)
         return -1;
-    if (s.found) {
+    if (isfinite(s.best.seconds)) {
         *plan = s.best;
         const int by = s.refused[1] < s.refused[0];
         plan->limit = s.refused[by] < plan->seconds * MATTERS ? vp_plan_limits[by] : "";
         return 0;
     }
-    char need[16], have[16];
     if (s.limit && !strcmp(s.limit, "device memory"))
         return vp_fail(err, VP_ERESOURCE, "the smallest portion does not fit the memory of the device");
     return vp_fail(err, VP_ERESOURCE, "the smallest portion takes %s: expected at most %s",
-                   vp_format_bytes(need, sizeof need, s.host + p->beside),
-                   vp_format_bytes(have, sizeof have, p->memory + p->beside));
+                   vp_bytes_text(s.host + p->beside).text, vp_bytes_text(p->memory + p->beside).text);
 }
 
 int vp_plan_make(struct vp_plan *plan, const struct vp_problem *p, struct vp_err *err)

@@ -15,39 +15,40 @@ struct vp_plan_model {
     int64_t less;               /* planes that the image has less than the input */
     int64_t halo[3], step[3];
     bool whole[3];
+    int64_t given[3];           /* sizes of parts where there is no choice, else 0 */
     bool carries;               /* a value along z: no part by itself */
     const struct vp_op *twice;  /* parts are boxes that this operation visits twice */
     bool boxed;                 /* that are given: those of its step */
     uint64_t entries;           /* the most bytes for what it finds that are in memory */
     bool border;                /* of zeros: no bands */
-    bool flow;                  /* bands, if there are any, follow each other */
+    bool bands;                 /* there may be some, */
+    bool flow;                  /* which follow each other */
+    bool streams;               /* there may be some */
     int stacks;                 /* that are not single */
     size_t in_size, out_size;
     double voxels;              /* of the stream */
-    /* stages: halo around their results, of their own; cost of a voxel in seconds of one core */
-    int stages;
-    double (*reach)[3], (*own)[3], *cost;
-    /* how much more than the image the parts of each axis make and look at, for each stage, when cut as in `cut` */
-    int64_t cut[3];
-    double (*made)[3], (*looked)[3];
+    double read, write;         /* seconds, of every voxel once */
+    struct vp_plan_stage *stage; /* of the chain */
+    int64_t cut[3];             /* the parts for which it says what they make and look at */
+};
+
+struct vp_plan_stage {
+    int64_t reach[3];           /* halo around its result */
+    double made[3], looked[3];  /* how much more than the image the parts of each axis make, and look at */
 };
 
 extern const char *const vp_plan_limits[2]; /* the host's memory, the device's */
 
-/* Sum of the lengths of all parts of an axis with a halo on both sides, clipped. */
-double vp_plan_looked(int64_t n, int64_t part, double halo, bool whole);
-/* `reach` is the caller's to free. */
+/* m->stage is the caller's to free. */
 int vp_plan_model(struct vp_plan_model *m, const struct vp_problem *p, bool twice, struct vp_err *err);
 /* Seconds of one core for all stages, with what is done again on the halos of parts of so many planes. */
 double vp_plan_work(struct vp_plan_model *m, const struct vp_plan *plan, int64_t depth);
-/* Whether the bands of such a plan follow each other; and how many planes the stream has then, else `planes`. */
-static inline bool vp_plan_flows(const struct vp_plan_model *m, const struct vp_plan *plan)
-{
-    return m->flow && plan->bands > 1;
-}
+/* Voxels that all parts look at across x and y, each with its halo. */
+double vp_plan_across(const struct vp_plan_model *m, const struct vp_plan *plan);
+/* How many planes the stream has, if it is not of bands so many. */
 static inline int64_t vp_plan_planes(const struct vp_plan_model *m, const struct vp_plan *plan, int64_t planes)
 {
-    return vp_plan_flows(m, plan) ? m->n * m->p->inner * plan->bands : planes;
+    return plan->flow ? m->n * m->p->inner * plan->bands : planes;
 }
 /* Rows of input that all bands read. */
 double vp_plan_rows(const struct vp_plan_model *m, const struct vp_plan *plan);

@@ -4,7 +4,7 @@
 
 #include "base/places.h"
 #include "base/size.h"
-#include "device/plugin.h"
+#include "device/device.h"
 #include "build.h"
 
 #include <dlfcn.h>

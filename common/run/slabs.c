@@ -63,7 +63,6 @@ static bool make_slab(struct run *r, bool patient)
     return true;
 }
 
-/* Column i of a slab. */
 struct column vp_run_column(const struct run *r, struct slab *s, int64_t i)
 {
     const int64_t n = r->across * r->along;
@@ -89,7 +88,7 @@ static bool finished(const struct run *r)
 /* The next column for a worker. Under the lock. */
 static bool take_column(struct run *r, struct worker *w, bool patient, struct column *c)
 {
-    if (!r->plan->stream || r->kept) {
+    if (!r->plan->stream || r->goes_on) {
         for (int64_t i = r->done; i <= r->made; i++) {
             if (i == r->made && !make_slab(r, patient))
                 return false;
@@ -114,7 +113,6 @@ static bool take_column(struct run *r, struct worker *w, bool patient, struct co
     return true;
 }
 
-/* Under the lock. */
 void vp_run_column_done(struct run *r, struct slab *s)
 {
     if (++s->done < s->all)
@@ -128,7 +126,6 @@ void vp_run_column_done(struct run *r, struct slab *s)
     pthread_cond_broadcast(&r->moved);
 }
 
-/* The next column, waited for. False: there is none, now (if not `block`) or ever. Under the lock. */
 bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
 {
     bool patient = true;
@@ -151,7 +148,6 @@ bool vp_run_await(struct run *r, struct worker *w, bool block, struct column *c)
     return false;
 }
 
-/* Boxes and planes of the next part of a column, `depth` planes at most; `pointers` has room for them. */
 void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, struct vp_part *in, struct vp_part *out,
                       void **pointers)
 {
@@ -169,7 +165,7 @@ void vp_run_next_part(const struct run *r, struct column *c, int64_t depth, stru
         const int64_t first = r->before[a], end = first + r->input_n[a];
         i.lo[a] = r->whole[a] ? first : vp_max64(first, o.lo[a] - r->halo[a]);
         i.hi[a] = r->whole[a] ? end : vp_min64(end, o.hi[a] + r->halo[a]);
-        if (a == 2 && r->kept && o.lo[2] > 0)
+        if (a == 2 && r->goes_on && o.lo[2] > 0)
             i.lo[2] = vp_min64(end, o.lo[2] + r->halo[2]); /* the part before has had the others */
     }
     /* planes of the stream: of input, and of the slab */
@@ -199,7 +195,6 @@ static size_t pointers_of_part(const struct run *r)
     return (size_t)((r->plan->part[2] + 2 * r->halo[2]) * r->stacks + r->plan->part[2] * r->outputs);
 }
 
-/* Room for the pointers of one part: where an axis must be whole the input is. */
 void **vp_run_pointers(const struct run *r, struct vp_err *err)
 {
     size_t n = pointers_of_part(r);
@@ -288,13 +283,11 @@ static int write_result(struct run *r, const struct slab *s, int which, const st
 
 static int write_slab(struct run *r, const struct slab *s, struct vp_err *err)
 {
-    if (r->e->visit == VP_SUMMARY)
-        return 0;
-    if (r->e->pages && r->e->writer && r->flow)
-        return vp_writer_lines(r->e->writer, s->rows.y1 - s->rows.y0, vp_run_pages_out(r, s), r->io_threads, err);
-    if (r->e->pages)
-        return r->e->writer ? vp_writer_pages(r->e->writer, s->pages, vp_run_pages_out(r, s), r->io_threads, err) : 0;
     struct vp_execute *e = r->e;
+    if (e->visit == VP_SUMMARY || (e->pages && !e->writer))
+        return 0;
+    if (e->pages)
+        return put_pages(r, &(struct sink){.writer = e->writer}, &s->rows, 0, s->pages, vp_run_pages_out(r, s), err);
     const struct vp_op *last = &e->chain->stage[e->chain->n - 1];
     const int64_t samples = (r->nx + r->border[0]) * (s->rows.y1 - s->rows.y0 + r->border[1]);
     if (last->out != e->stored_out) /* never wider, so that it can be done in place from the front */

@@ -4,8 +4,9 @@
 #include "base/err.h"
 #include "base/places.h"
 #include "base/size.h"
+#include "stack/outfile.h"
+#include "stack/source.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,21 +46,6 @@ int64_t vp_store_count(const struct vp_store *s)
     return s->count;
 }
 
-static int write_at(struct vp_store *s, const char *data, uint64_t n, uint64_t at, struct vp_err *err)
-{
-    while (n > 0) {
-        const ssize_t put = pwrite(s->fd, data, n, (off_t)at);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return vp_fail_errno(err, "%s", vp_tmpdir());
-        data += put;
-        n -= (uint64_t)put;
-        at += (uint64_t)put;
-    }
-    return 0;
-}
-
 int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, struct vp_err *err)
 {
     struct entry *e = &s->entry[i];
@@ -79,7 +65,7 @@ int vp_store_put(struct vp_store *s, int64_t i, const void *data, uint64_t n, st
     pthread_mutex_unlock(&s->lock);
     if (!rc && here && n > 0)
         memcpy(e->data, data, (size_t)n);
-    return rc || (!here && write_at(s, data, n, e->at, err)) ? -1 : 0;
+    return rc || (!here && vp_write_two(s->fd, (off_t)e->at, data, (size_t)n, NULL, 0, vp_tmpdir(), err)) ? -1 : 0;
 }
 
 uint64_t vp_store_bytes(const struct vp_store *s, int64_t i)
@@ -94,15 +80,10 @@ int vp_store_get(const struct vp_store *s, int64_t i, void *to, struct vp_err *e
         memcpy(to, e->data, (size_t)e->n);
         return 0;
     }
-    for (uint64_t done = 0; done < e->n;) {
-        const ssize_t got = pread(s->fd, (char *)to + done, (size_t)(e->n - done), (off_t)(e->at + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? vp_fail_errno(err, "%s", vp_tmpdir()) : vp_fail(err, VP_ERUN, "%s: cut", vp_tmpdir());
-        done += (uint64_t)got;
-    }
-    return 0;
+    const int64_t got = e->n ? vp_pread_all(s->fd, to, (size_t)e->n, e->at) : 0;
+    if (got < 0)
+        return vp_fail_errno(err, "%s", vp_tmpdir());
+    return (uint64_t)got < e->n ? vp_fail(err, VP_ERUN, "%s: cut", vp_tmpdir()) : 0;
 }
 
 uint64_t vp_store_spilled(const struct vp_store *s)

@@ -13,27 +13,6 @@ enum { BATCH_BYTES = 16 << 20, PIPE_BYTES = 1 << 18 };
 
 /* ---- planes ---- */
 
-int64_t vp_run_time(const struct run *r, int64_t g)
-{
-    return r->nz >= VP_UNKNOWN ? 0 : g / r->nz;
-}
-
-int64_t vp_run_start(const struct run *r, int64_t time)
-{
-    return r->nz >= VP_UNKNOWN ? 0 : time * r->nz;
-}
-
-int64_t vp_run_input_start(const struct run *r, int64_t time)
-{
-    return r->nz >= VP_UNKNOWN ? 0 : time * r->input_n[2];
-}
-
-int64_t vp_run_input_z(const struct run *r, int64_t z)
-{
-    return vp_min64(r->input_n[2], vp_max64(0, z - r->before[2]));
-}
-
-/* The first plane after those that output up to plane g1 needs. */
 int64_t vp_run_needed(const struct run *r, int64_t g1)
 {
     if (g1 == 0 || r->flow)
@@ -42,8 +21,6 @@ int64_t vp_run_needed(const struct run *r, int64_t g1)
     return vp_run_input_start(r, t) + (r->whole[2] ? r->input_n[2] : vp_run_input_z(r, z1 + r->halo[2]));
 }
 
-/* The first plane that output from plane g on needs. What a stream has on its devices, or its operation has kept of it,
- * need not stay here. */
 int64_t vp_run_kept(const struct run *r, int64_t g)
 {
     if (r->flow)
@@ -78,45 +55,16 @@ static void spread(char *room, enum vp_type held, enum vp_type stored, int64_t n
     }
 }
 
-/* n bands of pages that go through a function, the first being plane g. */
-static int64_t read_page_rows(struct run *r, int64_t g, int64_t n, struct vp_err *err)
+/* Stack k; of pages that go through a function, what they come from, or NULL. */
+static struct vp_reader *reader_of(const struct run *r, int k)
 {
-    const struct vp_pages *p = r->e->pages;
-    for (int64_t i = g; i < g + n; i++) {
-        const struct rows rows = vp_run_rows_of(r, i);
-        const int64_t more = rows.y1 - rows.y0;
-        char *to = r->input[0] + (size_t)(i % r->plan->window) * r->slot;
-        const int64_t got = p->read_rows ? more * p->read_rows(p->source, i / r->plan->bands, rows.y0, rows.y1, to,
-                                                               r->io_threads, err)
-                                         : vp_reader_lines(p->reader, more, to, r->io_threads, err);
-        if (got < more)
-            return got < 0 ? -1 : i - g;
-    }
-    return n;
-}
-
-/* n pages from page g on into the window. Returns how many came. */
-static int64_t read_pages(struct run *r, int64_t g, int64_t n, struct vp_err *err)
-{
-    struct vp_pages *p = r->e->pages;
-    if (r->flow)
-        return read_page_rows(r, g, n, err);
-    void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of pages", err);
-    int64_t got = -1;
-    for (int64_t i = 0; to && i < n; i++)
-        to[i] = r->input[0] + (size_t)((g + i) % r->plan->window) * r->slot;
-    if (to)
-        got = p->read     ? p->read(p->source, g, n, to, r->io_threads, err)
-                          : vp_reader_read(p->reader, &(struct vp_wanted){VP_NEXT, n, .f32 = p->as_f32, .bad = &p->bad,
-                                                                          .threads = r->io_threads}, to, err);
-    free(to);
-    return got;
+    return r->e->pages ? r->e->pages->reader : r->e->reader[k];
 }
 
 /* The next n rows of stack k. Returns how many came. */
 static int64_t read_rows(struct run *r, int k, int64_t n, char *to, struct vp_err *err)
 {
-    struct vp_reader *reader = r->e->reader[k];
+    struct vp_reader *reader = reader_of(r, k);
     const enum vp_type stored = vp_reader_stack(reader)->type;
     const size_t shift = (size_t)(n * r->input_n[0]) * (r->in_size - vp_type_size(stored));
     const int64_t got = vp_reader_lines(reader, n, to + shift, r->io_threads, err);
@@ -145,6 +93,7 @@ static int64_t read_lines(struct run *r, int k, int64_t g, int64_t n, struct vp_
  * how many came. */
 static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
+    const struct vp_pages *p = r->e->pages;
     const int64_t bands = r->plan->bands;
     const size_t row = (size_t)r->input_n[0] * r->in_size;
     for (int64_t i = g; i < g + n; i++) {
@@ -159,7 +108,10 @@ static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_
         } else if (i > 0 && r->p->single[k] && vp_reader_seek(r->e->reader[k], 0, err)) {
             return -1; /* it comes with every page */
         }
-        const int64_t more = now.yb - now.ya - had, got = read_rows(r, k, more, to + (size_t)had * row, err);
+        const int64_t more = now.yb - now.ya - had;
+        const int64_t got = p && p->read_rows ? more * p->read_rows(p->source, i / bands, now.y0, now.y1, to,
+                                                                    r->io_threads, err)
+                                              : read_rows(r, k, more, to + (size_t)had * row, err);
         if (got < more)
             return got < 0 ? -1 : i - g;
     }
@@ -167,39 +119,36 @@ static int64_t read_bands(struct run *r, int k, int64_t g, int64_t n, struct vp_
 }
 
 /* n planes of stack k, the first being plane g. Returns how many came. */
-static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, bool single, struct vp_err *err)
+static int64_t read_planes(struct run *r, int k, int64_t g, int64_t n, struct vp_err *err)
 {
-    const struct vp_execute *e = r->e;
-    if (e->pages)
-        return read_pages(r, g, n, err);
-    struct vp_reader *reader = e->reader[k];
-    const enum vp_type stored = vp_reader_stack(reader)->type;
+    struct vp_pages *p = r->e->pages;
+    struct vp_reader *reader = reader_of(r, k);
+    const enum vp_type stored = vp_reader_stack(reader)->type, held = r->e->held;
+    const bool single = r->p->single[k];
     const int64_t inner = single ? 1 : r->inner, pages = n * inner, samples = r->input_n[0] * (r->rows.yb - r->rows.ya);
     const size_t shift = (size_t)samples * (r->in_size - vp_type_size(stored));
     const int threads = r->io_threads;
-    int64_t got = pages;
     if (r->p->lines)
         return read_lines(r, k, g, n, err);
     if (r->flow)
         return read_bands(r, k, g, n, err);
     void **to = malloc((size_t)pages * sizeof *to);
-
     if (!to)
         return vp_fail(err, VP_ERESOURCE, "not enough memory");
     for (int64_t i = 0; i < pages; i++)
         to[i] = r->input[k] + (single ? 0 : (size_t)((g + i / inner) % r->plan->window) * r->slot)
                 + (size_t)(i % inner) * r->page_in + shift;
-    struct vp_wanted w = {VP_NEXT, pages, .threads = threads};
+    struct vp_wanted w = {VP_NEXT, pages, .f32 = p && p->as_f32, .bad = p ? &p->bad : NULL, .threads = threads};
     if (r->plan->bands > 1) {
         w.page = g * inner;
         w.y0 = r->rows.ya - r->before[1];
         w.y1 = r->rows.yb - r->before[1];
     }
-    got = vp_reader_read(reader, &w, to, err);
-    if (got > 0 && stored != e->held) {
+    const int64_t got = p && p->read ? p->read(p->source, g, n, to, threads, err) : vp_reader_read(reader, &w, to, err);
+    if (got > 0 && stored != held) {
         #pragma omp parallel for num_threads(threads) schedule(dynamic) if (pages > 1)
         for (int64_t i = 0; i < got; i++)
-            spread((char *)to[i] - shift, e->held, stored, samples);
+            spread((char *)to[i] - shift, held, stored, samples);
     }
     free(to);
     if (got > 0 && got % inner)
@@ -233,8 +182,7 @@ static int check_ends(struct run *r, struct vp_err *err)
 
 static const char *name_of(const struct run *r)
 {
-    const struct vp_reader *reader = r->e->pages ? r->e->pages->reader : r->e->reader[0];
-    return reader ? vp_reader_name(reader) : "the input";
+    return reader_of(r, 0) ? vp_reader_name(reader_of(r, 0)) : "the input";
 }
 
 int vp_run_read(void *ctx, struct vp_err *err)
@@ -245,7 +193,7 @@ int vp_run_read(void *ctx, struct vp_err *err)
     for (int k = 0; k < r->stacks; k++) {
         const double t = vp_now();
         if (p->single[k] && !r->flow) {
-            const int64_t got = read_planes(r, k, 0, 1, true, err);
+            const int64_t got = read_planes(r, k, 0, 1, err);
             if (got != 1)
                 return got < 0 ? -1 : vp_fail(err, VP_ERUN, "%s: no page", vp_reader_name(r->e->reader[k]));
         }
@@ -269,7 +217,7 @@ int vp_run_read(void *ctx, struct vp_err *err)
         for (int k = 0, first = -1; k < r->stacks; k++) {
             if (p->single[k] && !r->flow)
                 continue;
-            const int64_t here = read_planes(r, k, g, n, false, err);
+            const int64_t here = read_planes(r, k, g, n, err);
             if (here < 0)
                 return -1;
             if (first >= 0 && here != got)

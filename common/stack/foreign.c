@@ -2,6 +2,7 @@
 /* ImageDescription as ImageJ and others write it. ImageJ: lines `key=value`, the first `ImageJ=VERSION`;
  * planes are stored channel fastest, then slice, then frame. */
 #include "stack/foreign.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "stack/axes.h"
 #include "stack/tiff.h"
@@ -13,41 +14,36 @@
 enum { LONGEST_DESCRIPTION = 4096 }; /* longer texts are other programs' private data (OME-XML, tables) */
 
 /* The value of `key=` at the start of a line into buf; false if absent. */
-static bool line_value(const char *text, size_t len, const char *key, char *buf, size_t size)
+static bool line_value(const char *line, const char *key, char *buf, size_t size)
 {
-    const size_t key_len = strlen(key);
-    const char *end = text + len;
-    while (text < end) {
-        const char *nl = memchr(text, '\n', (size_t)(end - text));
-        const char *stop = nl ? nl : end;
-        if ((size_t)(stop - text) > key_len && !memcmp(text, key, key_len) && text[key_len] == '=') {
-            const size_t n = (size_t)(stop - text) - key_len - 1;
-            snprintf(buf, size, "%.*s", (int)(n < size ? n : size - 1), text + key_len + 1);
-            buf[strcspn(buf, "\r")] = '\0';
-            return true;
-        }
-        text = nl ? nl + 1 : end;
+    const size_t n = strlen(key);
+    while (strncmp(line, key, n) || line[n] != '=') {
+        line = strchr(line, '\n');
+        if (!line++)
+            return false;
     }
-    return false;
+    line += n + 1;
+    snprintf(buf, size, "%.*s", (int)vp_min64((int64_t)strcspn(line, "\r\n"), (int64_t)size - 1), line);
+    return true;
 }
 
-static double line_number(const char *text, size_t len, const char *key, double otherwise)
+static double line_number(const char *text, const char *key, double otherwise)
 {
     char buf[64], *end;
-    if (!line_value(text, len, key, buf, sizeof buf))
+    if (!line_value(text, key, buf, sizeof buf))
         return otherwise;
     const double v = strtod(buf, &end);
     return end == buf || !isfinite(v) ? otherwise : v;
 }
 
-static bool is_imagej(const char *text, size_t len)
+bool vp_is_imagej(const char *text)
 {
-    return len > 7 && !memcmp(text, "ImageJ=", 7);
+    return !strncmp(text, "ImageJ=", 7) && text[7];
 }
 
-int64_t vp_imagej_images(const char *text, size_t len)
+int64_t vp_imagej_images(const char *text)
 {
-    const double n = is_imagej(text, len) ? line_number(text, len, "images", 1) : 1;
+    const double n = vp_is_imagej(text) ? line_number(text, "images", 1) : 1;
     return n >= 1 && n < 1e15 ? (int64_t)n : 1;
 }
 
@@ -68,9 +64,7 @@ double vp_unit_mm(const char *unit)
     return 0;
 }
 
-/* Axes of `n` names, as many as say more than one, fastest first; their sizes must make `pages` (0: nobody says how
- * many there are). */
-static int set_axes(struct vp_meta *m, const char *const *name, const double *size, int n, double pages)
+int vp_meta_axes(struct vp_meta *m, const char *const *name, const double *size, int n, double pages)
 {
     struct vp_axes a = {.sized = true};
     double product = 1;
@@ -93,52 +87,47 @@ static int set_axes(struct vp_meta *m, const char *const *name, const double *si
     return a.n == 1 ? vp_meta_setf(m, "sizes", "%.0f", product) : 0;
 }
 
-static int imagej(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
+static int imagej(struct vp_meta *m, const char *text, const struct vp_resolution *r)
 {
     static const char *const key[] = {"channels", "slices", "frames"}, *const name[] = {"channel", "z", "time"};
-    const double images = line_number(text, len, "images", 1);
+    const double images = line_number(text, "images", 1);
     double size[3];
     for (int i = 0; i < 3; i++)
-        size[i] = line_number(text, len, key[i], 1);
-    if (set_axes(m, name, size, 3, images > 1 ? images : 0))
+        size[i] = line_number(text, key[i], 1);
+    if (vp_meta_axes(m, name, size, 3, images > 1 ? images : 0))
         return -1;
 
     char unit[64] = "";
-    line_value(text, len, "unit", unit, sizeof unit);
+    line_value(text, "unit", unit, sizeof unit);
     const double mm = vp_unit_mm(unit);
     if (!(mm > 0) || !r || !(r->x > 0) || !(r->y > 0))
         return 0;
     /* as ImageJ does: numbers per cm where micrometres are spoken of */
     const double flat = r->unit == RESOLUTION_CM && mm == 1e-3 ? 10 : mm;
-    const double spacing = fabs(line_number(text, len, "spacing", 0));
+    const double spacing = fabs(line_number(text, "spacing", 0));
     return vp_meta_voxel(m, flat / r->x, flat / r->y, mm * spacing);
 }
 
 /* tifffile: {"shape": [3, 4, 16, 20], "axes": "TZYX"}, slowest first. Pages along an axis with another name than
  * those known here, or along several without names, are not understood. */
-static int shaped(struct vp_meta *m, const char *text, size_t len)
+static int shaped(struct vp_meta *m, const char *text)
 {
     static const char start[] = "{\"shape\": [", word[] = "\"axes\": \"";
     double shape[VP_AXES_MAX], size[VP_AXES_MAX];
-    const char *name[VP_AXES_MAX], *end = text + len;
+    const char *name[VP_AXES_MAX];
     int n = 0, known = 0;
-    if (len < sizeof start || memcmp(text, start, sizeof start - 1))
+    if (strncmp(text, start, strlen(start)))
         return 0;
-    const char *p = text + sizeof start - 1;
-    while (n < VP_AXES_MAX && p < end && *p >= '0' && *p <= '9') {
-        for (shape[n] = 0; p < end && *p >= '0' && *p <= '9'; p++)
+    for (const char *p = text + strlen(start); n < VP_AXES_MAX && *p >= '0' && *p <= '9'; n++) {
+        for (shape[n] = 0; *p >= '0' && *p <= '9'; p++)
             shape[n] = 10 * shape[n] + (*p - '0');
-        n++;
-        while (p < end && (*p == ',' || *p == ' '))
-            p++;
+        p += strspn(p, ", ");
     }
-    const char *axes = memmem(text, len, word, sizeof word - 1);
-    axes = axes ? axes + sizeof word - 1 : end;
-    const char *quote = memchr(axes, '"', (size_t)(end - axes));
-    int yx = n - 2; /* where these stand: samples of a pixel may lie behind them */
-    if (quote && quote - axes == n && n > 2 && axes[n - 1] == 'S')
-        yx--;
-    const bool named = quote && quote - axes == n && yx >= 0 && !memcmp(axes + yx, "YX", 2);
+    const char *axes = strstr(text, word);
+    axes = axes ? axes + strlen(word) : "";
+    const bool lettered = strcspn(axes, "\"") == (size_t)n && axes[n];
+    const int yx = lettered && n > 2 && axes[n - 1] == 'S' ? n - 3 : n - 2; /* where these stand: samples may follow */
+    const bool named = lettered && yx >= 0 && !strncmp(axes + yx, "YX", 2);
     int pages = 0; /* axes of pages that are longer than one */
     for (int i = yx - 1; i >= 0; i--) {
         if (shape[i] == 1 || (named && axes[i] == 'S'))
@@ -150,14 +139,15 @@ static int shaped(struct vp_meta *m, const char *text, size_t len)
         known += name[known] != NULL;
     }
     return (pages > 1 || named) && known < pages ? vp_axes_lose(m)
-           : known && known == pages  ? set_axes(m, name, size, known, 0) : 0;
+           : known && known == pages  ? vp_meta_axes(m, name, size, known, 0) : 0;
 }
 
 /* One line: newlines, control characters and backslashes escaped, blanks at the ends cut. */
-static int describe(struct vp_meta *m, const char *text, size_t len)
+static int describe(struct vp_meta *m, const char *text)
 {
-    while (len && (unsigned char)text[0] <= ' ')
-        text++, len--;
+    while (*text && (unsigned char)*text <= ' ')
+        text++;
+    size_t len = strlen(text);
     while (len && (unsigned char)text[len - 1] <= ' ')
         len--;
     if (!len || len >= LONGEST_DESCRIPTION)
@@ -184,12 +174,10 @@ static int describe(struct vp_meta *m, const char *text, size_t len)
     return rc;
 }
 
-int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
+int vp_meta_foreign(struct vp_meta *m, const char *text, const struct vp_resolution *r)
 {
-    const int rc = is_imagej(text, len) ? imagej(m, text, len, r) : vp_meta_ome(m, text, len);
-    if (rc < 0 || (!rc && shaped(m, text, len)))
-        return -1;
-    return describe(m, text, len);
+    const int rc = vp_is_imagej(text) ? imagej(m, text, r) : vp_meta_ome(m, text);
+    return rc < 0 || (!rc && shaped(m, text)) ? -1 : describe(m, text);
 }
 
 int vp_meta_voxel(struct vp_meta *m, double x, double y, double z)

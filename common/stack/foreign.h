@@ -4,13 +4,16 @@
 
 #include "stack/stack.h"
 
-/* A text of tag 270 (len bytes, no NUL) that is not ours: `description`, and axes, sizes, voxel and unit where it is
- * ImageJ's, OME-XML or tifffile's. Where those tell axes that cannot be understood the pages are of axis `page`. r: may
- * be NULL. */
-int vp_meta_foreign(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r);
+/* A text of tag 270 that is not ours: `description`, and axes, sizes, voxel and unit where it is ImageJ's, OME-XML or
+ * tifffile's. Where those tell axes that cannot be understood the pages are of axis `page`. r: may be NULL. */
+int vp_meta_foreign(struct vp_meta *m, const char *text, const struct vp_resolution *r);
 
 /* OME-XML: axes, sizes, voxel and unit. 1: it was; 0: it is something else; -1. */
-int vp_meta_ome(struct vp_meta *m, const char *text, size_t len);
+int vp_meta_ome(struct vp_meta *m, const char *text);
+
+/* Axes of `n` names, as many as say more than one, fastest first; their sizes must make `pages` (0: nobody says how
+ * many there are). */
+int vp_meta_axes(struct vp_meta *m, const char *const *name, const double *size, int n, double pages);
 
 /* Millimetres in a unit of length as ImageJ and OME write it; 0 if it is none. */
 double vp_unit_mm(const char *unit);
@@ -24,7 +27,8 @@ int vp_meta_voxel(struct vp_meta *m, double x, double y, double z);
 /* Size of a voxel in mm, for the resolution tags; false if it is not known. */
 bool vp_voxel_mm(const struct vp_meta *m, double v[2]);
 
-/* The page count that an ImageJ description announces ("images=120"), or 1. */
-int64_t vp_imagej_images(const char *text, size_t len);
+/* A description that begins as ImageJ's does, and the page count that it announces ("images=120"), or 1. */
+bool vp_is_imagej(const char *text);
+int64_t vp_imagej_images(const char *text);
 
 #endif

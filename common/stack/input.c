@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bytes from descriptors: whole reads, skipping, a small buffer for headers. */
+/* Bytes from descriptors: whole reads, passing over what nobody wants, a small buffer for headers. */
 #include "base/err.h"
 #include "stack/reader.h"
 #include "stack/source.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 16, PIPE_BYTES = 1 << 20, LARGEST_READ = 1 << 30 };
+enum { BUFFER = 1 << 16, PIPE_BYTES = 1 << 20 };
 
 static _Thread_local int wake = -1;
 
@@ -30,23 +30,34 @@ static int resize(struct vp_input *in, size_t room, struct vp_err *err)
     return 0;
 }
 
-int vp_input_init(struct vp_input *in, int fd, const char *name, struct vp_err *err)
+int vp_input_open(struct vp_input *in, int fd, const char *name, _Atomic uint64_t *read, struct vp_err *err)
 {
-    *in = (struct vp_input){.fd = fd, .name = name};
-    if (resize(in, BUFFER, err))
-        return -1;
-#ifdef F_SETPIPE_SZ
     struct stat st;
-    if (!fstat(fd, &st) && S_ISFIFO(st.st_mode))
+    *in = (struct vp_input){.fd = fd, .name = name, .read = read};
+    int rc = fstat(fd, &st) ? vp_fail_errno(err, "%s", name) : 0;
+    if (!rc && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        rc = vp_fail_errno(err, "%s", name);
+    }
+    in->anywhere = !rc && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
+    in->size = in->anywhere ? (uint64_t)st.st_size : 0;
+    if (rc || (!in->anywhere && resize(in, BUFFER, err))) {
+        vp_input_close(in);
+        return -1;
+    }
+#ifdef F_SETPIPE_SZ
+    if (S_ISFIFO(st.st_mode))
         (void)!fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
 #endif
     return 0;
 }
 
-void vp_input_free(struct vp_input *in)
+void vp_input_close(struct vp_input *in)
 {
+    if (in->fd >= 0)
+        close(in->fd);
     free(in->buf);
-    in->buf = NULL;
+    free(in->memory);
 }
 
 /* One read(2); 0 at the end. */
@@ -64,7 +75,7 @@ static int64_t read_some(struct vp_input *in, void *buf, size_t n, struct vp_err
             if (!p[0].revents)
                 continue;
         }
-        const ssize_t k = read(in->fd, buf, n < LARGEST_READ ? n : LARGEST_READ);
+        const ssize_t k = read(in->fd, buf, n);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0 && errno == EAGAIN) { /* somebody made the pipe non-blocking */
@@ -100,6 +111,13 @@ static int fill_to(struct vp_input *in, size_t n, struct vp_err *err)
     return 0;
 }
 
+static void moved(struct vp_input *in, uint64_t n)
+{
+    in->position += n;
+    if (in->read)
+        *in->read += n;
+}
+
 static size_t take(struct vp_input *in, void *buf, size_t n)
 {
     n = n < in->fill ? n : in->fill;
@@ -107,7 +125,7 @@ static size_t take(struct vp_input *in, void *buf, size_t n)
         memcpy(buf, in->buf + in->start, n);
     in->fill -= n;
     in->start = in->fill ? in->start + n : 0;
-    in->position += n;
+    moved(in, n);
     if (in->room > BUFFER && in->fill <= BUFFER) { /* a page was looked at; it is not to be kept twice */
         memmove(in->buf, in->buf + in->start, in->fill);
         in->start = 0;
@@ -124,7 +142,7 @@ int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *e
         int64_t k;
         if (n - done >= BUFFER) { /* straight to where it belongs */
             k = read_some(in, p + done, n - done, err);
-            in->position += k > 0 ? (uint64_t)k : 0;
+            moved(in, k > 0 ? (uint64_t)k : 0);
         } else {
             if (fill_to(in, n - done, err))
                 return -1;
@@ -147,25 +165,11 @@ int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n
     return (int64_t)(in->fill < n ? in->fill : n);
 }
 
-int64_t vp_input_skip(struct vp_input *in, uint64_t n, struct vp_err *err)
-{
-    uint64_t done = 0;
-    while (done < n) {
-        if (!in->fill && fill_to(in, 1, err))
-            return -1;
-        if (!in->fill)
-            break;
-        done += take(in, NULL, n - done < BUFFER ? (size_t)(n - done) : BUFFER);
-    }
-    return (int64_t)done;
-}
-
 int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset)
 {
     size_t done = 0;
     while (done < n) {
-        const size_t want = n - done < LARGEST_READ ? n - done : LARGEST_READ;
-        const ssize_t k = pread(fd, (char *)buf + done, want, (off_t)(offset + done));
+        const ssize_t k = pread(fd, (char *)buf + done, n - done, (off_t)(offset + done));
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
@@ -175,4 +179,24 @@ int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset)
         done += (size_t)k;
     }
     return (int64_t)done;
+}
+
+int64_t vp_input_at(struct vp_input *in, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    if (in->anywhere) {
+        n = offset > in->size ? 0 : n < in->size - offset ? n : (size_t)(in->size - offset);
+        const int64_t got = in->memory ? (int64_t)n : vp_pread_all(in->fd, buf, n, offset);
+        if (in->memory)
+            memcpy(buf, in->memory + offset, n);
+        return got < 0 ? vp_fail_errno(err, "%s", in->name) : got;
+    }
+    while (in->position < offset) {
+        const uint64_t gap = offset - in->position;
+        if (!in->fill && fill_to(in, 1, err))
+            return -1;
+        if (!in->fill)
+            return 0;
+        take(in, NULL, gap < BUFFER ? (size_t)gap : BUFFER);
+    }
+    return vp_input_read(in, buf, n, err);
 }

@@ -136,7 +136,7 @@ struct window {
 struct vp_libtiff_reader {
     TIFF *tiff;
     struct io io;
-    char *name;
+    const char *name;
     uint64_t ifd; /* the current directory; 0: none */
     struct vp_form form; /* and what is in it */
     const uint16_t *map[3];
@@ -151,11 +151,10 @@ struct vp_libtiff_reader {
 int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, _Atomic uint64_t *bytes,
                            struct vp_err *err)
 {
-    struct vp_libtiff_reader *r = calloc(1, sizeof *r);
-    if (!r || !(r->name = strdup(name))) {
-        free(r);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
-    }
+    struct vp_libtiff_reader *r = vp_alloc(1, sizeof *r, name, err);
+    if (!r)
+        return -1;
+    r->name = name;
     r->io = (struct io){.fd = fd, .read = bytes};
     r->tiff = open_tiff(&r->io, name, "rmh"); /* m: no mapping; h: no directory yet */
     if (!r->tiff) {
@@ -175,7 +174,6 @@ void vp_libtiff_reader_close(struct vp_libtiff_reader *r)
         TIFFClose(r->tiff);
     free(r->cache);
     free(r->block);
-    free(r->name);
     free(r);
 }
 
@@ -413,11 +411,9 @@ uint64_t vp_libtiff_need(const struct vp_ifd *d, bool whole)
 struct vp_libtiff_writer {
     TIFF *tiff;
     struct io io;
-    char *name, *text;
-    struct vp_stack stack;
+    const char *name, *text;
+    const struct vp_stack *stack;
     int compression;
-    bool calibrated;
-    double voxel[2]; /* mm */
     int64_t page;
     bool failed; /* a page could not be written */
     char *scratch; /* libtiff's predictors work in place */
@@ -455,20 +451,13 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
     const int compression = vp_libtiff_compression(compress, name, err);
     if (compression < 0)
         return -1;
-    const size_t row = (size_t)stack->nx * vp_type_size(stack->type);
-    struct vp_libtiff_writer *w = calloc(1, sizeof *w);
+    struct vp_libtiff_writer *w = vp_alloc(1, sizeof *w, name, err);
     if (!w)
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
-    w->stack =
-        (struct vp_stack){.nx = stack->nx, .ny = stack->ny, .pages = stack->pages, .type = stack->type};
-    w->compression = compression;
-    w->calibrated = vp_voxel_mm(&stack->meta, w->voxel);
-    w->io.fd = fd;
-    w->rows = strip_of(stack);
-    w->name = strdup(name);
-    w->text = strdup(text);
-    w->scratch = vp_alloc_raw(w->rows, row, "a strip", err);
-    w->tiff = w->name && w->text && w->scratch ? open_tiff(&w->io, w->name, big ? "w8l" : "wl") : NULL;
+        return -1;
+    *w = (struct vp_libtiff_writer){.io.fd = fd, .name = name, .text = text, .stack = stack,
+                                    .compression = compression, .rows = strip_of(stack)};
+    w->scratch = vp_alloc_raw(w->rows, (size_t)stack->nx * vp_type_size(stack->type), "a strip", err);
+    w->tiff = w->scratch ? open_tiff(&w->io, name, big ? "w8l" : "wl") : NULL;
     if (!w->tiff) {
         failed(&w->io, name, 0, err);
         (void)vp_libtiff_writer_close(w, NULL);
@@ -480,14 +469,14 @@ int vp_libtiff_writer_open(struct vp_libtiff_writer **out, int fd, const char *n
 
 static bool set_tags(struct vp_libtiff_writer *w)
 {
-    const struct vp_stack *s = &w->stack;
-    const bool is_float = vp_type_is_float(s->type), is_signed = s->type >= VP_I8 && s->type <= VP_I64;
+    const struct vp_stack *s = w->stack;
+    double mm[2];
     const uint32_t tags[][2] = {
         {TIFFTAG_IMAGEWIDTH, (uint32_t)s->nx},
         {TIFFTAG_IMAGELENGTH, (uint32_t)s->ny},
         {TIFFTAG_BITSPERSAMPLE, 8 * (uint32_t)vp_type_size(s->type)},
         {TIFFTAG_SAMPLESPERPIXEL, 1},
-        {TIFFTAG_SAMPLEFORMAT, is_float ? SAMPLEFORMAT_IEEEFP : is_signed ? SAMPLEFORMAT_INT : SAMPLEFORMAT_UINT},
+        {TIFFTAG_SAMPLEFORMAT, vp_sample_format(s->type)},
         {TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK},
         {TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG},
         {TIFFTAG_ROWSPERSTRIP, w->rows},
@@ -498,10 +487,11 @@ static bool set_tags(struct vp_libtiff_writer *w)
         ok = TIFFSetField(w->tiff, tags[i][0], tags[i][1]);
     /* ImageJ reads deflate, but with a predictor wrongly; who reads zstd has libtiff, or as much */
     if (ok && w->compression == COMPRESSION_ZSTD)
-        ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR, is_float ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);
-    if (ok && w->calibrated)
-        ok = TIFFSetField(w->tiff, TIFFTAG_XRESOLUTION, 10 / w->voxel[0]) &&
-             TIFFSetField(w->tiff, TIFFTAG_YRESOLUTION, 10 / w->voxel[1]) &&
+        ok = TIFFSetField(w->tiff, TIFFTAG_PREDICTOR,
+                          vp_type_is_float(s->type) ? PREDICTOR_FLOATINGPOINT : PREDICTOR_HORIZONTAL);
+    if (ok && vp_voxel_mm(&s->meta, mm))
+        ok = TIFFSetField(w->tiff, TIFFTAG_XRESOLUTION, 10 / mm[0]) &&
+             TIFFSetField(w->tiff, TIFFTAG_YRESOLUTION, 10 / mm[1]) &&
              TIFFSetField(w->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_CENTIMETER);
     if (ok && w->page == 0)
         ok = TIFFSetField(w->tiff, TIFFTAG_IMAGEDESCRIPTION, w->text);
@@ -513,7 +503,7 @@ static bool set_tags(struct vp_libtiff_writer *w)
 
 int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct vp_err *err)
 {
-    const struct vp_stack *s = &w->stack;
+    const struct vp_stack *s = w->stack;
     const size_t row = (size_t)s->nx * vp_type_size(s->type);
     init();
     bool ok = set_tags(w);
@@ -548,8 +538,6 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err)
     if (w->tiff)
         TIFFClose(w->tiff);
     const int rc = w->io.error ? failed(&w->io, w->name, w->page, err ? err : &ignored) : 0;
-    free(w->name);
-    free(w->text);
     free(w->scratch);
     free(w);
     return rc;

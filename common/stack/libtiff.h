@@ -10,7 +10,8 @@ struct vp_libtiff_writer;
 /* The number of a compression; -1 if this libtiff lacks it. */
 int vp_libtiff_compression(enum vp_compress compress, const char *name, struct vp_err *err);
 
-/* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page. */
+/* fd: an empty file open for reading and writing, not closed here. text: tag 270 of the first page. Name, stack and
+ * text are looked at until it is closed. */
 int vp_libtiff_writer_open(struct vp_libtiff_writer **w, int fd, const char *name,
                            const struct vp_stack *stack,
                            const char *text, enum vp_compress compress, bool big, struct vp_err *err);
@@ -22,7 +23,7 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
 
 struct vp_libtiff_reader;
 
-/* bytes: counts what is read. */
+/* bytes: counts what is read, or NULL. The name is looked at until it is closed. */
 int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, _Atomic uint64_t *bytes,
                            struct vp_err *err);
 /* Rows [y0, y1) of one of `channels` channels of the image whose directory is at `ifd` into buf; the directory was

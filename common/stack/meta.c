@@ -15,20 +15,24 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static bool key_ok(const char *key, size_t len)
+/* Without blanks at both ends, in place. */
+static char *trim(char *s)
 {
-    for (size_t i = 0; i < len; i++) {
-        const char c = key[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-'))
-            return false;
-    }
-    return len > 0;
+    while (blank(*s))
+        s++;
+    for (char *end = s + strlen(s); end > s && blank(end[-1]);)
+        *--end = '\0';
+    return s;
 }
 
-static bool value_ok(const char *value, size_t len)
+static bool key_ok(const char *key)
 {
-    return !memchr(value, '\n', len) && !memchr(value, '\0', len) &&
-           (len == 0 || (!blank(value[0]) && !blank(value[len - 1])));
+    return *key && !key[strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789._-")];
+}
+
+static bool value_ok(const char *value)
+{
+    return !strchr(value, '\n') && !blank(value[0]) && (!*value || !blank(value[strlen(value) - 1]));
 }
 
 static int find(const struct vp_meta *m, const char *key)
@@ -72,22 +76,6 @@ static bool grow(struct vp_meta *m)
     return key && value;
 }
 
-static int append(struct vp_meta *m, const char *key, size_t key_len, const char *value, size_t value_len)
-{
-    if (!key_ok(key, key_len) || !value_ok(value, value_len) || !grow(m))
-        return -1;
-    char *k = strndup(key, key_len), *v = strndup(value, value_len);
-    if (!k || !v) {
-        free(k);
-        free(v);
-        return -1;
-    }
-    m->key[m->n] = k;
-    m->value[m->n] = v;
-    m->n++;
-    return 0;
-}
-
 const char *vp_meta_get(const struct vp_meta *m, const char *key)
 {
     const int i = find(m, key);
@@ -98,9 +86,7 @@ int vp_meta_set(struct vp_meta *m, const char *key, const char *value)
 {
     const int at = find(m, key);
     if (value && at >= 0) {
-        if (!value_ok(value, strlen(value)))
-            return -1;
-        char *v = strdup(value);
+        char *v = value_ok(value) ? strdup(value) : NULL;
         if (!v)
             return -1;
         free(m->value[at]);
@@ -128,7 +114,18 @@ int vp_meta_setf(struct vp_meta *m, const char *key, const char *fmt, ...)
 
 int vp_meta_add(struct vp_meta *m, const char *key, const char *value)
 {
-    return append(m, key, strlen(key), value, strlen(value));
+    if (!key_ok(key) || !value_ok(value) || !grow(m))
+        return -1;
+    char *k = strdup(key), *v = strdup(value);
+    if (!k || !v) {
+        free(k);
+        free(v);
+        return -1;
+    }
+    m->key[m->n] = k;
+    m->value[m->n] = v;
+    m->n++;
+    return 0;
 }
 
 void vp_meta_remove_prefix(struct vp_meta *m, const char *prefix)
@@ -190,31 +187,18 @@ char *vp_meta_format(const struct vp_meta *m, const char *mark)
     return vp_text_close(f, NULL);
 }
 
-static void trim(const char **from, const char **to)
-{
-    while (*from < *to && blank(**from))
-        ++*from;
-    while (*to > *from && blank((*to)[-1]))
-        --*to;
-}
-
 /* Lines that begin with `mark`. */
-static int parse_lines(struct vp_meta *m, const char *text, const char *end, const char *mark)
+static int parse_lines(struct vp_meta *m, char *text, const char *mark)
 {
     const size_t skip = strlen(mark);
-    while (text < end) {
-        const char *nl = memchr(text, '\n', (size_t)(end - text)), *stop = nl ? nl : end, *key = text + skip;
-        const bool marked = (size_t)(stop - text) >= skip && !memcmp(text, mark, skip);
-        const char *eq = marked ? memchr(key, '=', (size_t)(stop - key)) : NULL;
-        text = nl ? nl + 1 : end;
+    for (char *line; (line = strsep(&text, "\n"));) {
+        char *eq = strncmp(line, mark, skip) ? NULL : strchr(line + skip, '=');
         if (!eq)
             continue;
-        const char *key_end = eq, *value = eq + 1;
-        trim(&key, &key_end);
-        trim(&value, &stop);
+        *eq = '\0';
+        const char *key = trim(line + skip);
         /* A line that another program damaged is not worth losing the image for. */
-        if (key_ok(key, (size_t)(key_end - key)) &&
-            append(m, key, (size_t)(key_end - key), value, (size_t)(stop - value)))
+        if (key_ok(key) && vp_meta_add(m, key, trim(eq + 1)))
             return -1;
     }
     return 0;
@@ -222,29 +206,23 @@ static int parse_lines(struct vp_meta *m, const char *text, const char *end, con
 
 /* Our lines, behind their first one; NULL if there are none. In a description that begins as ImageJ's they are
  * comments. */
-static const char *own_lines(const char *text, size_t len, const char **mark)
+static char *own_lines(char *text, const char **mark)
 {
-    const char *end = text + len, *p = text;
-    *mark = "";
-    if (len > 7 && !memcmp(text, "ImageJ=", 7)) {
-        *mark = VP_META_MARK;
-        p = memmem(text, len, "\n" VP_META_MARK FIRST_LINE, sizeof "\n" VP_META_MARK FIRST_LINE - 1);
-        p = p ? p + sizeof "\n" VP_META_MARK - 1 : end;
-    }
-    const size_t n = sizeof FIRST_LINE - 1;
-    if ((size_t)(end - p) < n || memcmp(p, FIRST_LINE, n))
+    const bool imagej = vp_is_imagej(text);
+    *mark = imagej ? VP_META_MARK : "";
+    char *p = imagej ? strstr(text, "\n" VP_META_MARK FIRST_LINE) : text;
+    p = p && imagej ? p + strlen("\n" VP_META_MARK) : p;
+    if (!p || strncmp(p, FIRST_LINE, strlen(FIRST_LINE)))
         return NULL;
-    p += n;
-    return p == end || *p == '\n' || *p == '\r' ? p : NULL;
+    p += strlen(FIRST_LINE);
+    return *p && !strchr("\r\n", *p) ? NULL : p + strcspn(p, "\n");
 }
 
 int vp_meta_parse(struct vp_meta *m, const char *text, size_t len, const struct vp_resolution *r)
 {
     const char *mark;
-    len = strnlen(text, len);
-    const char *lines = own_lines(text, len, &mark);
-    if (!lines)
-        return vp_meta_foreign(m, text, len, r);
-    const char *nl = memchr(lines, '\n', (size_t)(text + len - lines));
-    return nl ? parse_lines(m, nl + 1, text + len, mark) : 0;
+    char *copy = strndup(text, len), *lines = copy ? own_lines(copy, &mark) : NULL;
+    const int rc = !copy ? -1 : lines ? parse_lines(m, lines, mark) : vp_meta_foreign(m, copy, r);
+    free(copy);
+    return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* OME-XML in tag 270: the sizes, the order of the planes and the size of a voxel, out of the first Pixels element. Not
  * an XML parser: tags and their attributes are looked at in passing, which is all that is wanted here. */
+#include "base/size.h"
 #include "stack/axes.h"
 #include "stack/foreign.h"
 #include <math.h>
@@ -8,27 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char blanks[] = " \t\r\n";
+
 struct tag {
     const char *name, *end; /* of the local name */
     const char *attributes, *stop;
 };
 
 /* The next start tag behind *at; false at the end. */
-static bool next_tag(const char **at, const char *end, struct tag *t)
+static bool next_tag(const char **at, struct tag *t)
 {
-    for (const char *p; (p = memchr(*at, '<', (size_t)(end - *at)));) {
-        static const char comment[] = "<!--";
-        if (end - p > 4 && !memcmp(p, comment, 4)) {
-            const char *close = memmem(p + 4, (size_t)(end - p - 4), "-->", 3);
-            if (!close)
-                return false;
-            *at = close + 3;
-            continue;
-        }
-        const char *stop = memchr(p, '>', (size_t)(end - p));
+    for (const char *p; (p = strchr(*at, '<'));) {
+        const bool comment = !strncmp(p, "<!--", 4);
+        const char *stop = comment ? strstr(p + 4, "-->") : strchr(p, '>');
         if (!stop)
             return false;
-        *at = stop + 1;
+        *at = stop + (comment ? 3 : 1);
         if (p[1] == '/' || p[1] == '?' || p[1] == '!')
             continue;
         t->name = p + 1;
@@ -51,27 +47,19 @@ static bool is(const struct tag *t, const char *name)
 static bool attribute(const struct tag *t, const char *name, char *buf, size_t size)
 {
     const size_t n = strlen(name);
-    for (const char *p = t->attributes; p < t->stop;) {
-        const char *eq = memchr(p, '=', (size_t)(t->stop - p));
-        const char *open = eq ? eq + 1 : t->stop;
-        while (open < t->stop && strchr(" \t\r\n", *open))
-            open++;
-        if (open == t->stop || (*open != '"' && *open != '\''))
+    const char *close;
+    for (const char *p = t->attributes, *eq; (eq = memchr(p, '=', (size_t)(t->stop - p))); p = close + 1) {
+        const char *open = eq + 1 + strspn(eq + 1, blanks);
+        if (*open != '"' && *open != '\'')
             return false;
-        const char *close = memchr(open + 1, *open, (size_t)(t->stop - open - 1));
+        close = memchr(open + 1, *open, (size_t)(t->stop - open - 1));
         if (!close)
             return false;
-        while (p < eq && strchr(" \t\r\n", *p))
-            p++;
-        const char *stop = eq;
-        while (stop > p && strchr(" \t\r\n", stop[-1]))
-            stop--;
-        if ((size_t)(stop - p) == n && !memcmp(p, name, n)) {
-            snprintf(buf, size, "%.*s", (int)((size_t)(close - open) < size ? (size_t)(close - open) - 1 : size - 1),
-                     open + 1);
+        p += strspn(p, blanks);
+        if (!strncmp(p, name, n) && p + n + strspn(p + n, blanks) == eq) {
+            snprintf(buf, size, "%.*s", (int)vp_min64(close - open, (int64_t)size) - 1, open + 1);
             return true;
         }
-        p = close + 1;
     }
     return false;
 }
@@ -141,20 +129,17 @@ static void tiff_data(struct ome *o, const struct tag *t)
     o->clear = o->clear && at == number(t, "IFD", 0);
 }
 
-int vp_meta_ome(struct vp_meta *m, const char *text, size_t len)
+int vp_meta_ome(struct vp_meta *m, const char *text)
 {
-    static const char *const names[] = {"z", "channel", "time"};
-    const char *at = text, *end = text + len;
+    const char *at = text + strspn(text, " \t\r\n\xef\xbb\xbf"), *names[3];
     struct ome o = {.clear = false};
     struct tag t;
     bool root = false;
     double x = 0, y = 0, z = 0;
 
-    while (at < end && strchr(" \t\r\n\xef\xbb\xbf", *at))
-        at++;
-    if (at == end || *at != '<')
+    if (*at != '<')
         return 0;
-    while (next_tag(&at, end, &t)) {
+    while (next_tag(&at, &t)) {
         if (!root && !is(&t, "OME"))
             return 0;
         root = true;
@@ -180,16 +165,9 @@ int vp_meta_ome(struct vp_meta *m, const char *text, size_t len)
     }
     if (!root || !o.pixels)
         return 0;
-    struct vp_axes a = {.sized = true};
-    for (int i = 0; i < 3 && o.clear; i++)
-        if (o.size[i] > 1) {
-            strcpy(a.name[a.n], names[o.order[i] == 'Z' ? 0 : o.order[i] == 'C' ? 1 : 2]);
-            a.size[a.n++] = (int64_t)o.size[i];
-        }
-    if (o.clear && o.pixels == 1 ? vp_axes_set(m, &a) : vp_axes_lose(m))
-        return -1;
-    /* of one axis to be compared with the pages, when these are counted */
-    if (o.clear && o.pixels == 1 && a.n == 1 && vp_meta_setf(m, "sizes", "%lld", (long long)a.size[0]))
+    for (int i = 0; i < 3; i++)
+        names[i] = o.order[i] == 'Z' ? "z" : o.order[i] == 'C' ? "channel" : "time";
+    if (o.clear && o.pixels == 1 ? vp_meta_axes(m, names, o.size, 3, 0) : vp_axes_lose(m))
         return -1;
     return x > 0 && y > 0 && vp_meta_voxel(m, x, y, z) ? -1 : 1;
 }

@@ -2,6 +2,7 @@
 /* Output files that appear whole or not at all: a temporary file beside the target, renamed at the end. */
 #include "base/err.h"
 #include "base/places.h"
+#include "base/size.h"
 #include "base/signals.h"
 #include "stack/outfile.h"
 #include <errno.h>
@@ -25,14 +26,6 @@ enum { MAX_TEMPORARIES = 32, PIPE_BYTES = 1 << 20 };
 static char temporary[MAX_TEMPORARIES][PATH_MAX];
 static volatile sig_atomic_t temporary_used[MAX_TEMPORARIES];
 static pthread_mutex_t temporary_lock = PTHREAD_MUTEX_INITIALIZER;
-
-struct vp_outfile {
-    int fd, slot; /* slot -1: written in place */
-    bool pipe, standard;
-    bool joined; /* the temporary file is another process's, which renames it */
-    char *name; /* as the user said it */
-    char *path; /* the real target, symbolic links followed */
-};
 
 void vp_outputs_unlink(void)
 {
@@ -82,42 +75,42 @@ int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size
     return 0;
 }
 
-int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err)
+/* Remember a name of the file, until it is released; -1 with errno. */
+static int take_slot(struct vp_outfile *f, const char *name, size_t length)
 {
-    return vp_write_two(fd, -1, buf, n, NULL, 0, name, err);
-}
-
-/* Remember a name, until the slot is free again; -1 with errno. */
-static int take_slot(const char *name, size_t length)
-{
-    int slot = -1;
     if (length >= PATH_MAX) {
         errno = ENAMETOOLONG;
         return -1;
     }
     vp_at_signal(vp_outputs_unlink);
     pthread_mutex_lock(&temporary_lock);
-    for (int i = 0; i < MAX_TEMPORARIES && slot < 0; i++)
-        if (!temporary_used[i])
-            slot = i;
-    if (slot >= 0) {
-        memcpy(temporary[slot], name, length + 1);
-        temporary_used[slot] = 1;
-    } else {
-        errno = EMFILE;
-    }
+    for (int i = 0; i < MAX_TEMPORARIES && !f->used; i++)
+        if (!temporary_used[i]) {
+            f->temporary = memcpy(temporary[i], name, length + 1);
+            f->used = &temporary_used[i];
+            *f->used = 1;
+        }
     pthread_mutex_unlock(&temporary_lock);
-    return slot;
+    errno = EMFILE;
+    return f->used ? 0 : -1;
+}
+
+static void give_slot(struct vp_outfile *f)
+{
+    if (f->used)
+        *f->used = 0;
+    f->used = NULL;
+    f->temporary = NULL;
 }
 
 /* Beside the target. */
-static int name_slot(const char *target, int serial)
+static int name_slot(struct vp_outfile *f, int serial)
 {
     char name[PATH_MAX];
-    const char *slash = strrchr(target, '/');
-    const int dir = slash ? (int)(slash - target + 1) : 0;
-    const int n = snprintf(name, sizeof name, "%.*s.voxpipe-%ld-%d.tmp", dir, target, (long)getpid(), serial);
-    return take_slot(name, (size_t)n);
+    const char *slash = strrchr(f->path, '/');
+    const int dir = slash ? (int)(slash - f->path + 1) : 0;
+    const int n = snprintf(name, sizeof name, "%.*s.voxpipe-%ld-%d.tmp", dir, f->path, (long)getpid(), serial);
+    return take_slot(f, name, (size_t)n);
 }
 
 /* Whether the new file has the access control list of the old one, or neither has one: a folder may hand down its
@@ -159,20 +152,17 @@ static void inherit(int fd, const char *path, const struct stat *old)
 
 static int open_temporary(struct vp_outfile *f, const struct stat *old, struct vp_err *err)
 {
-    for (int serial = 0; serial < 1000; serial++) {
-        f->slot = name_slot(f->path, serial);
-        if (f->slot < 0)
-            return vp_fail_errno(err, "%s", f->name);
-        f->fd = vp_open_fd(temporary[f->slot], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? 0600 : 0666);
-        if (f->fd >= 0)
-            break;
-        temporary_used[f->slot] = 0;
-        f->slot = -1;
-        if (errno != EEXIST)
-            break;
+    errno = EEXIST;
+    for (int serial = 0; serial < 1000 && f->fd < 0 && errno == EEXIST; serial++) {
+        give_slot(f);
+        if (!name_slot(f, serial))
+            f->fd = vp_open_fd(f->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, old ? 0600 : 0666);
     }
-    if (f->fd < 0)
-        return vp_fail_errno(err, "%s", f->name);
+    if (f->fd < 0) {
+        vp_fail_errno(err, "%s", f->name);
+        give_slot(f); /* whose name is another's file */
+        return -1;
+    }
     if (old)
         inherit(f->fd, f->path, old);
     return 0;
@@ -220,35 +210,40 @@ static int open_target(struct vp_outfile *f, const char *path, struct vp_err *er
 
 static void release(struct vp_outfile *f)
 {
-    if (f->slot >= 0)
-        temporary_used[f->slot] = 0;
+    give_slot(f);
     free(f->path);
     free(f->name);
     free(f);
 }
 
+static struct vp_outfile *new_file(const char *name, struct vp_err *err)
+{
+    struct vp_outfile *f = vp_alloc(1, sizeof *f, name, err);
+    if (!f)
+        return NULL;
+    f->fd = -1;
+    f->name = strdup(name);
+    if (f->name)
+        return f;
+    vp_fail_errno(err, "%s", name);
+    free(f);
+    return NULL;
+}
+
 int vp_outfile_open(struct vp_outfile **out, const char *path, struct vp_err *err)
 {
     const bool standard = !path || !strcmp(path, "-");
-    struct vp_outfile *f = calloc(1, sizeof *f);
+    struct vp_outfile *f = new_file(standard ? "standard output" : path, err);
+    struct stat st;
     if (!f)
-        return vp_fail_errno(err, "%s", standard ? "standard output" : path);
-    f->fd = f->slot = -1;
+        return -1;
     f->standard = standard;
-    f->name = strdup(standard ? "standard output" : path);
-    int rc = f->name ? 0 : vp_fail_errno(err, "%s", path);
-    if (!rc && standard) {
-        struct stat st;
-        f->fd = STDOUT_FILENO;
-        rc = fstat(f->fd, &st) ? vp_fail_errno(err, "%s", f->name) : 0;
-        f->pipe = !rc && !S_ISREG(st.st_mode);
-    } else if (!rc) {
-        rc = open_target(f, path, err);
-    }
-    if (rc) {
+    f->fd = standard ? STDOUT_FILENO : -1;
+    if (standard ? fstat(f->fd, &st) && vp_fail_errno(err, "%s", f->name) : open_target(f, path, err)) {
         release(f);
         return -1;
     }
+    f->pipe = standard ? !S_ISREG(st.st_mode) : f->pipe;
 #ifdef F_SETPIPE_SZ
     if (f->pipe)
         (void)!fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fewer switches between the programs of a pipeline */
@@ -259,16 +254,12 @@ int vp_outfile_open(struct vp_outfile **out, const char *path, struct vp_err *er
 
 int vp_outfile_join(struct vp_outfile **out, const char *path, const char *name, struct vp_err *err)
 {
-    struct vp_outfile *f = calloc(1, sizeof *f);
+    struct vp_outfile *f = new_file(path, err);
     if (!f)
-        return vp_fail_errno(err, "%s", path);
+        return -1;
     f->joined = true;
-    f->slot = -1;
     f->fd = vp_open_fd(name, O_RDWR | O_CLOEXEC, 0);
-    f->name = strdup(path);
-    if (f->fd >= 0 && f->name)
-        f->slot = take_slot(name, strlen(name));
-    if (f->slot >= 0) {
+    if (f->fd >= 0 && !take_slot(f, name, strlen(name))) {
         *out = f;
         return 0;
     }
@@ -281,24 +272,9 @@ int vp_outfile_join(struct vp_outfile **out, const char *path, const char *name,
     return -1;
 }
 
-const char *vp_outfile_temporary(const struct vp_outfile *f)
-{
-    return f->slot >= 0 ? temporary[f->slot] : NULL;
-}
-
-int vp_outfile_fd(const struct vp_outfile *f)
-{
-    return f->fd;
-}
-
-const char *vp_outfile_name(const struct vp_outfile *f)
-{
-    return f->name;
-}
-
 int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err)
 {
-    return vp_write_all(f->fd, buf, n, f->name, err);
+    return vp_write_two(f->fd, -1, buf, n, NULL, 0, f->name, err);
 }
 
 int vp_outfile_close(struct vp_outfile *f, struct vp_err *err)
@@ -307,12 +283,10 @@ int vp_outfile_close(struct vp_outfile *f, struct vp_err *err)
      * open. */
     const int fd = f->standard ? dup(f->fd) : f->fd;
     int rc = fd < 0 || close(fd) ? vp_fail_errno(err, "%s", f->name) : 0;
-    if (f->slot >= 0) {
-        if (!rc && !f->joined && rename(temporary[f->slot], f->path))
-            rc = vp_fail_errno(err, "%s", f->name);
-        if (rc)
-            unlink(temporary[f->slot]);
-    }
+    if (!rc && f->temporary && !f->joined && rename(f->temporary, f->path))
+        rc = vp_fail_errno(err, "%s", f->name);
+    if (rc && f->temporary)
+        unlink(f->temporary);
     release(f);
     return rc;
 }
@@ -323,7 +297,7 @@ void vp_outfile_abort(struct vp_outfile *f)
         return;
     if (!f->standard)
         close(f->fd);
-    if (f->slot >= 0)
-        unlink(temporary[f->slot]);
+    if (f->temporary)
+        unlink(f->temporary);
     release(f);
 }

@@ -2,18 +2,25 @@
 #ifndef VP_OUTFILE_H
 #define VP_OUTFILE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct vp_err;
 
-/* Write all of buf to fd: loops over short writes and EINTR. On EPIPE with SIGPIPE ignored, restores
- * the default and re-raises. */
-int vp_write_all(int fd, const void *buf, size_t n, const char *name, struct vp_err *err);
-
-/* A FILE-like handle on a temporary file beside `path`, or on standard output. */
-struct vp_outfile;
+/* A file that is written under a temporary name beside its own, or standard output. */
+struct vp_outfile {
+    int fd;                  /* read-write if it is a temporary file */
+    char *name;              /* as the user said it */
+    const char *temporary;   /* the name of it until it is closed; NULL: it is written in place */
+    /* of outfile.c alone */
+    volatile sig_atomic_t *used; /* that name */
+    char *path;              /* the real target, symbolic links followed */
+    bool pipe, standard;
+    bool joined;             /* the temporary file is another process's, which renames it */
+};
 int vp_outfile_open(struct vp_outfile **f, const char *path, struct vp_err *err);
 int vp_outfile_write(struct vp_outfile *f, const void *buf, size_t n, struct vp_err *err);
 int vp_outfile_close(struct vp_outfile *f, struct vp_err *err);   /* flush, check, rename; frees */
@@ -22,19 +29,27 @@ void vp_outfile_abort(struct vp_outfile *f);
 /* Unlink every temporary output; async-signal-safe. Registered with vp_at_signal() by the first one. */
 void vp_outputs_unlink(void);
 
-/* ---- for stack/ ---- */
+/* ---- for stack/ and run/store.c ---- */
 
-int vp_outfile_fd(const struct vp_outfile *f);           /* read-write if it is a temporary file */
-const char *vp_outfile_name(const struct vp_outfile *f); /* for messages */
-/* The name of it until it is closed; NULL: it is none. */
-const char *vp_outfile_temporary(const struct vp_outfile *f);
 /* Open the temporary file of another process, as `path`: closing it changes no name, aborting it removes it. */
 int vp_outfile_join(struct vp_outfile **f, const char *path, const char *temporary, struct vp_err *err);
 /* Whether `path` would be one. */
 bool vp_outfile_is_new(const char *path);
 
-/* Write two buffers as one (either may be empty), at a place of a file, or from where it stands if at < 0. */
+/* Write two buffers as one (either may be empty), at a place of a file, or from where it stands if at < 0: loops over
+ * short writes and EINTR. On EPIPE with SIGPIPE ignored, restores the default and re-raises. */
 int vp_write_two(int fd, off_t at, const void *a, size_t na, const void *b, size_t nb, const char *name,
                  struct vp_err *err);
+
+/* A file of a known size whose pieces come in any order, from several threads: a regular one open for reading and
+ * writing, not closed here. name: for messages, kept by the caller. `ahead`: all of it will be written from here, so
+ * its memory may be made in advance. */
+struct vp_reserved;
+int vp_reserved_open(struct vp_reserved **r, int fd, const char *name, uint64_t size, bool ahead, struct vp_err *err);
+/* Two buffers (either may be empty) as one at a place. */
+int vp_reserved_put(struct vp_reserved *r, uint64_t at, const void *a, size_t na, const void *b, size_t nb,
+                    struct vp_err *err);
+/* All that was put is in the file. NULL is allowed. */
+void vp_reserved_close(struct vp_reserved *r);
 
 #endif

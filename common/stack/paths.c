@@ -11,32 +11,22 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-static bool digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Runs of digits compare as numbers, all else as bytes; img2 comes before img10. */
 static int natural(const void *pa, const void *pb)
 {
+    static const char digits[] = "0123456789";
     const char *const first_a = *(const char *const *)pa, *const first_b = *(const char *const *)pb;
     const char *a = first_a, *b = first_b;
     while (*a && *b) {
-        if (!digit(*a) || !digit(*b)) {
+        if (!strchr(digits, *a) || !strchr(digits, *b)) {
             if (*a != *b)
                 return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
             a++, b++;
             continue;
         }
-        while (*a == '0')
-            a++;
-        while (*b == '0')
-            b++;
-        size_t na = 0, nb = 0;
-        while (digit(a[na]))
-            na++;
-        while (digit(b[nb]))
-            nb++;
+        a += strspn(a, "0");
+        b += strspn(b, "0");
+        const size_t na = strspn(a, digits), nb = strspn(b, digits);
         const int c = na != nb ? (na < nb ? -1 : 1) : strncmp(a, b, na);
         if (c)
             return c;

@@ -4,8 +4,6 @@
 #include "base/size.h"
 #include "stack/source.h"
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static bool count(const char **s, int64_t *out)
 {
@@ -84,19 +82,11 @@ static int check_size(struct vp_samples_at *r, const char *name, uint64_t size, 
     return 0;
 }
 
-int vp_source_raw(struct vp_source **out, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err)
+int vp_source_raw(struct vp_source **out, struct vp_input *in, const char *spec, size_t hold, struct vp_err *err)
 {
     struct vp_samples_at r = {.swap = false};
-    struct stat st;
-    int rc = parse(&r, spec, err);
-    if (!rc && fstat(fd, &st))
-        rc = vp_fail_errno(err, "%s", name);
-    const bool file = !rc && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-    if (file)
-        rc = check_size(&r, name, (uint64_t)st.st_size, err);
-    if (rc) {
-        close(fd);
-        return -1;
-    }
-    return file ? vp_source_file_of(out, fd, name, &r, err) : vp_source_stream_of(out, fd, name, &r, hold, err);
+    if (!parse(&r, spec, err) && !(in->anywhere && check_size(&r, in->name, in->size, err)))
+        return vp_source_samples(out, in, &r, hold, err);
+    vp_input_close(in);
+    return -1;
 }

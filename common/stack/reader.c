@@ -6,7 +6,6 @@
 #include "base/size.h"
 #include "stack/axes.h"
 #include "stack/source.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -24,78 +23,30 @@ struct input {
     int users;
     bool opening; /* somebody is at it */
     bool keep; /* can be read anywhere, but not be opened again */
-    uint64_t counted; /* bytes of it that are in `bytes` below */
 };
 
-struct vp_reader {
+struct vp_inputs {
     struct vp_paths paths;
-    /* first[i]: stack page of the first page of input i; n + 1 of them; seekable only */
-    int64_t *first;
-    char *raw;
-    size_t hold;
-    bool spool, seekable, concurrent, failed;
-    bool kept; /* what is read now was read before */
-    enum vp_samples samples;
-    bool undone; /* the first input's scale, and so those of all */
-    struct vp_stack stack, stored; /* as it is read, and as the first input has it */
-    int64_t channels; /* see struct vp_source */
-    const char *disagrees; /* see vp_reader_disagrees */
-    const char *lost; /* see vp_reader_lost */
-    uint64_t need, decoding[2]; /* see struct vp_source, of all inputs that are open at a time */
-    char *name;
-    struct vp_source *now; /* of vp_reader_next: input `at`, its page `page` is next; NULL: not open */
-    int64_t at, page;
-    int64_t position; /* the page of the stack that comes next */
-    int64_t line; /* rows of it that vp_reader_lines has read */
-    pthread_mutex_t lock; /* of all below */
+    int64_t *first; /* stack page of the first page of input i; n + 1 of them; seekable only */
+    _Atomic uint64_t bytes; /* read so far */
+    pthread_mutex_t lock; /* of all below, and of `disagrees` */
     pthread_cond_t opened;
     struct input *input; /* paths.n */
     int64_t idle[IDLE]; /* open inputs that nobody uses, oldest first; only the last one holds more than its table */
     int n_idle;
-    uint64_t bytes; /* read from inputs that nobody uses */
 };
 
-/* *anywhere: a file that can be read so. One that was already read from goes on from there, like a pipe. */
-static int open_descriptor(struct vp_reader *r, const char *path, const char *name, bool *anywhere, struct vp_err *err)
+/* Standard input is taken over: a second reader of it must not get bytes of something else, and closing ours tells the
+ * program before us that nobody reads any more. */
+static int take_standard_input(void)
 {
-    int fd;
-    if (!strcmp(path, "-")) {
-        /* Standard input is taken over: a second reader of it must not get bytes of something else, and
-         * closing ours tells the program before us that nobody reads any more. */
-        fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        const int null = open("/dev/null", O_RDONLY);
-        if (null >= 0) {
-            dup2(null, STDIN_FILENO);
-            if (null != STDIN_FILENO)
-                close(null);
-        }
-    } else {
-        fd = vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0);
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDONLY);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        if (null != STDIN_FILENO)
+            close(null);
     }
-    if (fd < 0)
-        return vp_fail_errno(err, "%s", name);
-    struct stat st;
-    if (fstat(fd, &st) || S_ISDIR(st.st_mode)) {
-        errno = S_ISDIR(st.st_mode) ? EISDIR : errno;
-        vp_fail_errno(err, "%s", name);
-        close(fd);
-        return -1;
-    }
-    *anywhere = S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-    if (!r->spool || *anywhere)
-        return fd;
-    *anywhere = true;
-    return vp_spool(fd, name, err);
-}
-
-const char *vp_reader_disagrees(const struct vp_reader *r)
-{
-    return r->disagrees;
-}
-
-const char *vp_reader_lost(const struct vp_reader *r)
-{
-    return r->lost;
+    return fd;
 }
 
 uint64_t vp_reader_holds(const struct vp_reader *r, bool whole)
@@ -113,7 +64,7 @@ static bool lasts(const char *path)
 
 static const char *name_of(const struct vp_reader *r, int64_t i)
 {
-    return strcmp(r->paths.path[i], "-") ? r->paths.path[i] : "standard input";
+    return strcmp(r->in->paths.path[i], "-") ? r->in->paths.path[i] : "standard input";
 }
 
 /* The scale that a header records; {1, 0} if none. */
@@ -134,12 +85,12 @@ static int undo_scale(struct vp_reader *r, struct vp_source *s, struct vp_err *e
     double of_first[2];
     if (first && vp_stack_copy(&r->stored, &s->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", s->name);
-    if (r->samples == VP_AS_STORED && first)
+    if (r->options.samples == VP_AS_STORED && first)
         return 0;
     if (scale_of(&s->stack, s->name, s->scale, err) || scale_of(&r->stored, name_of(r, 0), of_first, err))
         return -1;
-    s->scaled = r->samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
-                                           : r->samples == VP_UPRIGHT && first && s->scale[0] < 0;
+    s->scaled = r->options.samples == VP_AS_VALUES ? vp_meta_get(&s->stack.meta, "scale") != NULL
+                                           : r->options.samples == VP_UPRIGHT && first && s->scale[0] < 0;
     if (first)
         r->undone = s->scaled;
     s->scaled = s->scaled || r->undone;
@@ -156,26 +107,18 @@ static enum vp_type type_of(const struct vp_source *s)
     return s->scaled ? vp_type_of_values(s->stack.type) : s->stack.type;
 }
 
+/* The source of input i, by itself. */
 static int open_stored(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
 {
-    const char *name = name_of(r, i);
-    bool file = false;
-    const int fd = open_descriptor(r, r->paths.path[i], name, &file, err);
+    const char *path = r->in->paths.path[i], *name = name_of(r, i);
+    struct vp_input in;
+    const int fd = strcmp(path, "-") ? vp_open_fd(path, O_RDONLY | O_CLOEXEC, 0) : take_standard_input();
     if (fd < 0)
+        return vp_fail_errno(err, "%s", name);
+    if (vp_input_open(&in, fd, name, &r->in->bytes, err) || (r->options.spool && !in.anywhere && vp_spool(&in, err)))
         return -1;
-    return r->raw ? vp_source_raw(out, fd, name, r->raw, r->hold, err)
-           : file ? vp_source_file(out, fd, name, err)
-                  : vp_source_stream(out, fd, name, err);
-}
-
-static int open_source(struct vp_reader *r, int64_t i, struct vp_source **out, struct vp_err *err)
-{
-    if (open_stored(r, i, out, err))
-        return -1;
-    if (!undo_scale(r, *out, err))
-        return 0;
-    (*out)->close(*out);
-    return -1;
+    return r->options.raw ? vp_source_raw(out, &in, r->options.raw, r->options.hold, err)
+                          : vp_source_tiff(out, &in, err);
 }
 
 static int check_like_first(const struct vp_reader *r, const struct vp_source *s, struct vp_err *err)
@@ -185,7 +128,7 @@ static int check_like_first(const struct vp_reader *r, const struct vp_source *s
         vp_fail(err, VP_ERUN, "%s: expected pages of %lldx%lld %s as in %s, got %lldx%lld %s", s->name,
                 (long long)a->nx, (long long)a->ny, vp_type_name(a->type), name_of(r, 0), (long long)b->nx,
                 (long long)b->ny, vp_type_name(type_of(s)));
-        if (r->samples == VP_AS_VALUES && a->nx == b->nx && a->ny == b->ny)
+        if (r->options.samples == VP_AS_VALUES && a->nx == b->nx && a->ny == b->ny)
             vp_hint(err, "if one has a scale and another has none: img-convert --unscale");
         return -1;
     }
@@ -214,79 +157,85 @@ static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b
     return NULL;
 }
 
+/* The source of input i, which fits the stack; NULL with an error. */
+static struct vp_source *open_source(struct vp_reader *r, int64_t i, struct vp_err *err)
+{
+    struct vp_source *s;
+    if (open_stored(r, i, &s, err))
+        return NULL;
+    if (!undo_scale(r, s, err) && !(r->stack.nx && check_like_first(r, s, err)))
+        return s;
+    vp_source_close(s);
+    return NULL;
+}
+
+/* Many may stay open, but what they have decoded only of the last. */
+static void rest_last(struct vp_reader *r, int64_t but)
+{
+    const int64_t last = r->in->n_idle ? r->in->idle[r->in->n_idle - 1] : but;
+    if (last != but)
+        vp_source_rest(r->in->input[last].source);
+}
+
+static int64_t drop_idle(struct vp_reader *r, int k)
+{
+    const int64_t i = r->in->idle[k];
+    memmove(r->in->idle + k, r->in->idle + k + 1, (size_t)(--r->in->n_idle - k) * sizeof *r->in->idle);
+    return i;
+}
+
 /* Use input i, opened if it is not. */
 static struct vp_source *take(struct vp_reader *r, int64_t i, struct vp_err *err)
 {
-    struct input *in = &r->input[i];
-    struct vp_source *s = NULL;
-    pthread_mutex_lock(&r->lock);
-    const int64_t last = r->n_idle ? r->idle[r->n_idle - 1] : i;
-    if (last != i && r->input[last].source->rest)
-        r->input[last].source->rest(r->input[last].source);
+    struct input *in = &r->in->input[i];
+    pthread_mutex_lock(&r->in->lock);
+    rest_last(r, i);
     while (in->opening)
-        pthread_cond_wait(&r->opened, &r->lock);
-    if (in->source) {
-        for (int k = 0; k < r->n_idle; k++)
-            if (r->idle[k] == i) {
-                memmove(r->idle + k, r->idle + k + 1, (size_t)(--r->n_idle - k) * sizeof *r->idle);
-                break;
-            }
-        in->users++;
-        s = in->source;
-        pthread_mutex_unlock(&r->lock);
+        pthread_cond_wait(&r->in->opened, &r->in->lock);
+    for (int k = 0; k < r->in->n_idle; k++)
+        if (r->in->idle[k] == i)
+            drop_idle(r, k);
+    struct vp_source *s = in->source;
+    in->users += s != NULL;
+    in->opening = !s;
+    pthread_mutex_unlock(&r->in->lock);
+    if (s)
         return s;
-    }
-    in->opening = true;
-    pthread_mutex_unlock(&r->lock);
 
-    if (open_source(r, i, &s, err))
-        s = NULL;
-    if (s && r->stack.nx && check_like_first(r, s, err)) {
-        s->close(s);
-        s = NULL;
-    }
+    s = open_source(r, i, err);
     const char *key = s && i > 0 ? disagreement(&r->stack.meta, &s->stack.meta) : NULL;
-    pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->in->lock);
     r->disagrees = r->disagrees ? r->disagrees : key;
     in->opening = false;
     in->source = s;
     in->users = s != NULL;
-    in->counted = 0;
-    in->keep = s && s->seekable && !lasts(r->paths.path[i]);
-    pthread_cond_broadcast(&r->opened);
-    pthread_mutex_unlock(&r->lock);
+    in->keep = s && s->seekable && !lasts(r->in->paths.path[i]);
+    pthread_cond_broadcast(&r->in->opened);
+    pthread_mutex_unlock(&r->in->lock);
     return s;
 }
 
 /* Input i is not used any more. It stays open, for it may be wanted again soon. */
 static void give(struct vp_reader *r, int64_t i)
 {
-    struct input *in = &r->input[i];
+    struct input *in = &r->in->input[i], *old = NULL;
     struct vp_source *closing = NULL;
-    pthread_mutex_lock(&r->lock);
-    if (--in->users == 0) {
-        r->bytes += r->kept ? 0 : in->source->bytes - in->counted;
-        in->counted = in->source->bytes;
-        struct input *old = in->source->seekable ? NULL : in;
-        if (!old && !in->keep) {
-            if (r->n_idle == IDLE) {
-                old = &r->input[r->idle[0]];
-                memmove(r->idle, r->idle + 1, (size_t)(--r->n_idle) * sizeof *r->idle);
-            }
-            /* Many may stay open, but what they have decoded only of the last. */
-            const struct vp_source *last = r->n_idle ? r->input[r->idle[r->n_idle - 1]].source : NULL;
-            if (last && last->rest)
-                last->rest(r->input[r->idle[r->n_idle - 1]].source);
-            r->idle[r->n_idle++] = i;
-        }
+    pthread_mutex_lock(&r->in->lock);
+    if (--in->users == 0 && !in->keep) {
+        rest_last(r, i);
+        if (!in->source->seekable)
+            old = in;
+        else if (r->in->n_idle == IDLE)
+            old = &r->in->input[drop_idle(r, 0)];
+        if (old != in)
+            r->in->idle[r->in->n_idle++] = i;
         if (old) {
             closing = old->source;
             old->source = NULL;
         }
     }
-    pthread_mutex_unlock(&r->lock);
-    if (closing)
-        closing->close(closing);
+    pthread_mutex_unlock(&r->in->lock);
+    vp_source_close(closing);
 }
 
 static void leave(struct vp_reader *r)
@@ -338,12 +287,10 @@ static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
 static int survey(struct vp_reader *r, struct vp_err *err)
 {
-    const int64_t n = r->paths.n;
-    r->first = calloc((size_t)n + 1, sizeof *r->first);
-    r->input = calloc((size_t)n, sizeof *r->input);
-    if (!r->first || !r->input)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory for a list of %lld inputs", (long long)n);
-    if (!(r->now = take(r, 0, err)))
+    const int64_t n = r->in->paths.n;
+    r->in->first = vp_alloc((size_t)n + 1, sizeof *r->in->first, "a list of inputs", err);
+    r->in->input = vp_alloc((size_t)n, sizeof *r->in->input, "a list of inputs", err);
+    if (!r->in->first || !r->in->input || !(r->now = take(r, 0, err)))
         return -1;
     if (vp_stack_copy(&r->stack, &r->now->stack))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
@@ -356,13 +303,13 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     uint64_t most = r->now->need;
     count_decoding(r, r->now);
     r->concurrent = r->seekable && r->now->by_rows;
-    r->first[1] = r->now->stack.pages;
+    r->in->first[1] = r->now->stack.pages;
     struct vp_axes axes;
     vp_axes_get(&r->now->stack, &axes);
     for (int64_t i = 1; i < n; i++) {
-        if (!lasts(r->paths.path[i]) && !r->spool) {
+        if (!lasts(r->in->paths.path[i]) && !r->options.spool) {
             r->seekable = r->concurrent = axes.sized = false;
-            r->first[i + 1] = -1;
+            r->in->first[i + 1] = -1;
             continue;
         }
         const struct vp_source *s = take(r, i, err);
@@ -370,7 +317,7 @@ static int survey(struct vp_reader *r, struct vp_err *err)
             return -1;
         r->seekable = r->seekable && s->seekable;
         r->concurrent = r->concurrent && s->seekable && s->by_rows;
-        r->first[i + 1] = r->first[i] < 0 || s->stack.pages < 0 ? -1 : r->first[i] + s->stack.pages;
+        r->in->first[i + 1] = r->in->first[i] < 0 || s->stack.pages < 0 ? -1 : r->in->first[i] + s->stack.pages;
         most = s->need > most ? s->need : most;
         count_decoding(r, s);
         join_axes(&axes, &s->stack);
@@ -379,11 +326,11 @@ static int survey(struct vp_reader *r, struct vp_err *err)
     r->need = r->now->need + (n > 1 ? 2 * most : 0); /* the next, and one that is not used any more */
     if (vp_memory_claim(r->need, "reading it", r->name, err))
         return -1;
-    r->bytes = 0;
-    r->stack.pages = r->first[n];
-    r->stored.pages = r->stack.pages;
+    r->stack.pages = r->stored.pages = r->in->first[n];
     if (n > 1 && (say_axes(r, &axes, &r->stack.meta) || say_axes(r, &axes, &r->stored.meta)))
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->now->name);
+    if (r->seekable)
+        leave(r);
     return 0;
 }
 
@@ -400,17 +347,15 @@ static char *make_name(const struct vp_paths *p)
 static void release(struct vp_reader *r)
 {
     leave(r);
-    for (int64_t i = 0; r->input && i < r->paths.n; i++)
-        if (r->input[i].source)
-            r->input[i].source->close(r->input[i].source);
-    free(r->input);
-    pthread_cond_destroy(&r->opened);
-    pthread_mutex_destroy(&r->lock);
-    vp_paths_free(&r->paths);
+    for (int64_t i = 0; r->in->input && i < r->in->paths.n; i++)
+        vp_source_close(r->in->input[i].source);
+    free(r->in->input);
+    pthread_cond_destroy(&r->in->opened);
+    pthread_mutex_destroy(&r->in->lock);
+    vp_paths_free(&r->in->paths);
     vp_stack_free(&r->stack);
     vp_stack_free(&r->stored);
-    free(r->first);
-    free(r->raw);
+    free(r->in->first);
     free(r->name);
     free(r);
 }
@@ -418,25 +363,17 @@ static void release(struct vp_reader *r)
 int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, const struct vp_reader_options *o,
                    struct vp_err *err)
 {
-    static const struct vp_reader_options plain;
-    struct vp_reader *r = calloc(1, sizeof *r);
+    struct vp_reader *r = vp_alloc(1, sizeof *r + sizeof *r->in, "a list of inputs", err);
     if (!r)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
-    o = o ? o : &plain;
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->opened, NULL);
-    r->spool = o->spool;
-    r->hold = o->hold;
-    r->samples = o->samples;
-    r->raw = o->raw ? strdup(o->raw) : NULL;
-    int rc = o->raw && !r->raw ? vp_fail(err, VP_ERESOURCE, "not enough memory") : 0;
-    if (!rc)
-        rc = vp_paths_expand(&r->paths, paths, n, o->output, err);
-    if (!rc && !(r->name = make_name(&r->paths)))
+        return -1;
+    r->in = (struct vp_inputs *)(r + 1);
+    pthread_mutex_init(&r->in->lock, NULL);
+    pthread_cond_init(&r->in->opened, NULL);
+    r->options = o ? *o : (struct vp_reader_options){0};
+    int rc = vp_paths_expand(&r->in->paths, paths, n, r->options.output, err);
+    if (!rc && !(r->name = make_name(&r->in->paths)))
         rc = vp_fail(err, VP_ERESOURCE, "not enough memory");
-    if (!rc)
-        rc = survey(r, err);
-    if (rc) {
+    if (rc || survey(r, err)) {
         release(r);
         return -1;
     }
@@ -444,56 +381,25 @@ int vp_reader_open(struct vp_reader **out, const char *const *paths, int n, cons
     return 0;
 }
 
-const struct vp_stack *vp_reader_stack(const struct vp_reader *r)
-{
-    return &r->stack;
-}
-
-const struct vp_stack *vp_reader_stored(const struct vp_reader *r)
-{
-    return &r->stored;
-}
-
 const char *vp_reader_path(const struct vp_reader *r, int64_t i)
 {
-    return i < r->paths.n ? r->paths.path[i] : NULL;
-}
-
-const char *vp_reader_name(const struct vp_reader *r)
-{
-    return r->name;
-}
-
-bool vp_reader_seekable(const struct vp_reader *r)
-{
-    return r->seekable;
-}
-
-bool vp_reader_concurrent(const struct vp_reader *r)
-{
-    return r->concurrent;
-}
-
-int64_t vp_reader_position(const struct vp_reader *r)
-{
-    return r->position;
+    return i < r->in->paths.n ? r->in->paths.path[i] : NULL;
 }
 
 uint64_t vp_reader_bytes(const struct vp_reader *r)
 {
-    return r->bytes + (r->now && !r->kept ? r->now->bytes - r->input[r->at].counted : 0);
+    return r->in->bytes;
 }
 
-/* Make the source of the next page stand at it: 1, or 0 at the end of the stack. */
+/* Make the source of the next page stand at it, if it is not anywhere at once: 1, or 0 at the end of the stack. */
 static int advance(struct vp_reader *r, struct vp_err *err)
 {
-    while (r->at < r->paths.n) {
-        if (!r->now) {
-            r->now = take(r, r->at, err);
-            if (!r->now)
-                return -1;
-        }
-        const int rc = r->now->begin(r->now, r->page, err);
+    if (r->seekable)
+        return r->position < r->stack.pages;
+    while (r->at < r->in->paths.n) {
+        if (!r->now && !(r->now = take(r, r->at, err)))
+            return -1;
+        const int rc = vp_source_begin(r->now, r->page, err);
         if (rc)
             return rc;
         leave(r);
@@ -538,7 +444,7 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, int64_t page,
     for (int64_t y = y0; !rc && y < y1; y += step) {
         const int64_t n = vp_min64(step, y1 - y);
         char *to = (char *)buf + (size_t)(y - y0) * out;
-        rc = s->rows(s, page, y, y + n, direct ? to : scratch, err);
+        rc = vp_source_rows(s, page, y, y + n, direct ? to : scratch, err);
         if (!rc && s->scaled)
             vp_unscale(to, type, scratch, stored, n * (int64_t)nx, s->scale);
         else if (!rc && !direct)
@@ -550,66 +456,12 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, int64_t page,
     return rc;
 }
 
-int vp_reader_step(struct vp_reader *r, bool f32, void *buf, int64_t *bad, struct vp_err *err)
-{
-    int rc = advance(r, err);
-    if (rc == 1 && rows_of(r, r->now, r->page, 0, r->stack.ny, f32, buf, bad, err))
-        rc = -1;
-    if (rc == 1) {
-        r->page++;
-        r->position++;
-    }
-    r->failed = r->failed || rc < 0;
-    return rc;
-}
-
-int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err)
-{
-    for (; pages > 0; pages--, r->page++, r->position++) {
-        const int rc = advance(r, err);
-        r->failed = r->failed || rc < 0;
-        if (rc <= 0)
-            return rc;
-    }
-    return 1;
-}
-
-int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err)
-{
-    const int64_t ny = r->stack.ny;
-    const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
-    int64_t done = 0;
-    while (done < n) {
-        const int64_t m = n - done < ny - r->line ? n - done : ny - r->line;
-        char *to = (char *)buf + (size_t)done * row;
-        const bool shared = r->concurrent && threads > 1;
-        int rc = !shared ? advance(r, err) : r->position < r->stack.pages;
-        if (rc == 1 && shared)
-            rc = (int)vp_reader_read(r, &(struct vp_wanted){r->position, 1, r->line, r->line + m, .threads = threads},
-                                     (void *const[]){to}, err);
-        else if (rc == 1)
-            rc = rows_of(r, r->now, r->page, r->line, r->line + m, false, to, NULL, err) ? -1 : 1;
-        r->failed = r->failed || rc < 0;
-        if (rc < 1)
-            return rc < 0 ? -1 : done;
-        done += m;
-        r->line = (r->line + m) % ny;
-        if (r->line)
-            continue;
-        if (shared && vp_reader_seek(r, r->position + 1, err))
-            return -1;
-        r->page += !shared;
-        r->position += !shared;
-    }
-    return done;
-}
-
 static int64_t input_of(const struct vp_reader *r, int64_t page)
 {
-    int64_t lo = 0, hi = r->paths.n; /* first[lo] <= page < first[hi] */
+    int64_t lo = 0, hi = r->in->paths.n; /* first[lo] <= page < first[hi] */
     while (hi - lo > 1) {
         const int64_t mid = lo + (hi - lo) / 2;
-        if (r->first[mid] <= page)
+        if (r->in->first[mid] <= page)
             lo = mid;
         else
             hi = mid;
@@ -617,25 +469,8 @@ static int64_t input_of(const struct vp_reader *r, int64_t page)
     return lo;
 }
 
-int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
-{
-    if (!r->seekable)
-        return vp_fail(err, VP_ERUN, "%s: a pipe cannot be read again", r->name),
-               vp_hint(err, "give the file name instead, or use --spool");
-    if (page < 0 || page > r->stack.pages)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: expected 0 to %lld", r->name, (long long)page,
-                       (long long)r->stack.pages - 1);
-    const int64_t i = input_of(r, page);
-    if (i != r->at)
-        leave(r);
-    r->at = i;
-    r->page = page - r->first[i];
-    r->position = page;
-    r->line = 0;
-    return 0;
-}
-
-int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf, int64_t *bad,
+/* Rows of any page of a seekable stack. */
+static int rows_at(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf, int64_t *bad,
                    struct vp_err *err)
 {
     if (!r->seekable)
@@ -651,7 +486,7 @@ int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     struct vp_source *s = take(r, i, err);
     if (!s)
         return -1;
-    page -= r->first[i];
+    page -= r->in->first[i];
     int rc;
     if (page >= s->stack.pages) /* it was opened again, and is another file now */
         rc = vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", s->name, (long long)page);
@@ -661,32 +496,139 @@ int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     return rc;
 }
 
+struct shared {
+    struct vp_reader *r;
+    const struct vp_wanted *w;
+    void *const *to;
+    int64_t page, y0;
+    size_t row; /* bytes of a row in `to` */
+    _Atomic int64_t bad;
+};
+
+static int read_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_err *err)
+{
+    struct shared *p = ctx;
+    int64_t bad = 0;
+    const int rc = rows_at(p->r, p->page + i, p->y0 + y0, p->y0 + y1, p->w->f32,
+                           (char *)p->to[i] + (size_t)y0 * p->row, p->w->bad ? &bad : NULL, err);
+    if (bad)
+        p->bad += bad;
+    return rc;
+}
+
+/* Rows [y0, y1) of n pages of a seekable stack, by several threads where that can be. */
+static int read_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t n, int64_t y0, int64_t y1,
+                     void *const *to, struct vp_err *err)
+{
+    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(r->stack.type);
+    struct shared p = {r, w, to, page, y0, w->f32 ? nx * sizeof(float) : row, 0};
+    int rc = 0;
+    if (r->concurrent && w->threads > 1)
+        rc = vp_share_rows(n, y1 - y0, row, w->threads, read_piece, &p, err);
+    else
+        for (int64_t i = 0; !rc && i < n; i++)
+            rc = rows_at(r, page + i, y0, y1, w->f32, to[i], w->bad, err);
+    if (w->bad)
+        *w->bad += p.bad;
+    return rc;
+}
+
+/* Rows [y0, y1) of the page that comes next: 1, 0 at the end of the stack, or -1. */
+static int next_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t y0, int64_t y1, void *to,
+                     struct vp_err *err)
+{
+    int rc = advance(r, err);
+    if (rc == 1 && (r->seekable ? read_rows(r, w, r->position, 1, y0, y1, &to, err)
+                                : rows_of(r, r->now, r->page, y0, y1, w->f32, to, w->bad, err)))
+        rc = -1;
+    r->failed = r->failed || rc < 0;
+    if (rc == 1 && y1 == r->stack.ny) {
+        r->page++;
+        r->position++;
+    }
+    return rc;
+}
+
+int64_t vp_reader_read(struct vp_reader *r, const struct vp_wanted *w, void *const *to, struct vp_err *err)
+{
+    const int64_t ny = r->stack.ny, left = r->stack.pages - r->position;
+    if (w->page != VP_NEXT)
+        return read_rows(r, w, w->page, w->n, w->y0, w->y1 ? w->y1 : ny, to, err) ? -1 : w->n;
+    if (r->seekable) {
+        const int64_t n = vp_min64(w->n, left);
+        if (read_rows(r, w, r->position, n, 0, ny, to, err))
+            return -1;
+        r->position += n;
+        return n;
+    }
+    for (int64_t i = 0; i < w->n; i++) {
+        const int rc = next_rows(r, w, 0, ny, to[i], err);
+        if (rc <= 0)
+            return rc < 0 ? -1 : i;
+    }
+    return w->n;
+}
+
+int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, struct vp_err *err)
+{
+    const int64_t ny = r->stack.ny;
+    const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
+    for (int64_t done = 0, m; done < n; done += m) {
+        m = vp_min64(n - done, ny - r->line);
+        const int rc = next_rows(r, &(struct vp_wanted){.threads = threads}, r->line, r->line + m,
+                                 (char *)buf + (size_t)done * row, err);
+        if (rc < 1)
+            return rc < 0 ? -1 : done;
+        r->line = (r->line + m) % ny;
+    }
+    return n;
+}
+
+int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err)
+{
+    for (; pages > 0; pages--, r->page++, r->position++) {
+        const int rc = advance(r, err);
+        r->failed = r->failed || rc < 0;
+        if (rc <= 0)
+            return rc;
+    }
+    return 1;
+}
+
+int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
+{
+    if (!r->seekable)
+        return vp_fail(err, VP_ERUN, "%s: a pipe cannot be read again", r->name),
+               vp_hint(err, "give the file name instead, or use --spool");
+    if (page < 0 || page > r->stack.pages)
+        return vp_fail(err, VP_ERUN, "%s: page %lld: expected 0 to %lld", r->name, (long long)page,
+                       (long long)r->stack.pages - 1);
+    r->position = page;
+    r->line = 0;
+    return 0;
+}
+
 /* So many pages that were kept are all that there is now. */
 static int become(struct vp_reader *r, struct vp_kept *k, int64_t pages, struct vp_err *err)
 {
     const struct vp_stack *now = &r->stack;
-    const struct vp_samples_at at = {.stack = {.nx = now->nx, .ny = now->ny, .pages = pages, .type = now->type},
-                                     .memory = k->fd < 0 ? k->data : NULL};
-    const int fd = k->fd;
+    const struct vp_samples_at at = {.stack = {.nx = now->nx, .ny = now->ny, .pages = pages, .type = now->type}};
+    struct vp_input in = vp_kept_input(k);
     struct vp_source *s;
-    k->fd = -1;
-    if (vp_source_file_of(&s, fd, r->name, &at, err))
+    if (vp_source_samples(&s, &in, &at, 0, err))
         return -1;
-    if (fd < 0)
-        k->data = NULL;
     leave(r);
-    for (int64_t i = 0; i < r->paths.n; i++) {
-        if (r->input[i].source)
-            r->input[i].source->close(r->input[i].source);
+    for (int64_t i = 0; i < r->in->paths.n; i++) {
+        vp_source_close(r->in->input[i].source);
         if (i > 0)
-            free(r->paths.path[i]);
+            free(r->in->paths.path[i]);
     }
-    r->n_idle = 0;
-    r->paths.n = 1;
-    r->input[0] = (struct input){.source = s, .keep = true};
-    r->first[0] = 0;
-    r->first[1] = r->stack.pages = r->stored.pages = pages;
-    r->seekable = r->concurrent = r->kept = true;
+    r->in->n_idle = 0;
+    r->in->paths.n = 1;
+    r->in->input[0] = (struct input){.source = s, .keep = true};
+    r->in->first[0] = 0;
+    r->in->first[1] = r->stack.pages = r->stored.pages = pages;
+    r->seekable = r->concurrent = true;
     r->at = r->page = r->position = r->line = 0;
     return 0;
 }
@@ -698,10 +640,10 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
     const uint64_t fit = memory / bytes, known = r->stack.pages >= 0 ? (uint64_t)r->stack.pages : FEW;
     struct vp_kept kept;
     int64_t pages = 0;
-    int rc = vp_kept_open(&kept, memory, (size_t)(fit < known ? fit : known) + 1, bytes, err) ? -1 : 1;
+    int rc = vp_kept_open(&kept, r->name, memory, (size_t)(fit < known ? fit : known) + 1, bytes, err) ? -1 : 1;
     for (; rc == 1; pages += rc == 1) {
         void *to = vp_kept_next(&kept, bytes, err);
-        rc = to ? vp_reader_step(r, false, to, NULL, err) : -1;
+        rc = to ? vp_reader_next(r, to, err) : -1;
         if (rc == 1 && r->stack.pages >= 0 && pages == r->stack.pages)
             rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages, got more", r->name, (long long)pages);
         const int added = rc == 1 ? vp_kept_add(&kept, bytes, held, err) : 0;
@@ -710,7 +652,7 @@ int vp_reader_keep(struct vp_reader *r, uint64_t memory, uint64_t *held, struct 
     if (!rc && held)
         *held = kept.fd < 0 ? kept.bytes : 0;
     if (!rc)
-        rc = become(r, &kept, pages, err);
+        return become(r, &kept, pages, err);
     vp_kept_free(&kept);
     return rc > 0 ? 1 : rc;
 }

@@ -5,8 +5,6 @@
 
 #include "stack/stack.h"
 
-struct vp_reader;
-
 /* What the samples of a stack with a recorded `scale` are read as; voxpipe-stack(5) says which program does what. */
 enum vp_samples {
     VP_AS_STORED, /* as they are: the scale goes along in the metadata, and must be the same in all inputs */
@@ -17,9 +15,35 @@ enum vp_samples {
 struct vp_reader_options {
     const char *raw;    /* "2048x2048:u16le[,skip=1024]" or NULL */
     bool spool;         /* copy non-seekable input that needs seeking to an unlinked file in $TMPDIR */
-    size_t hold;        /* see vp_open_held */
+    size_t hold;        /* see vp_open_input */
     enum vp_samples samples;
     const char *output; /* a folder among the inputs must not hold it; or NULL */
+};
+
+struct vp_reader {
+    /* to be looked at */
+    struct vp_stack stack;   /* the header; `pages` is -1 if unknown */
+    struct vp_stack stored;  /* as the inputs have it: type and scale before that was undone */
+    char *name;              /* "proj.tif", "standard input", or "1000 files (a.tif ... z.tif)" for messages */
+    bool seekable;           /* any page, at any time */
+    bool concurrent;         /* seekable and uncompressed: rows cost no more than their bytes, and any may be read from
+                                several threads at once (also beside one thread that takes the next pages) */
+    int64_t position;        /* the page that comes next */
+    const char *disagrees;   /* what the metadata of an input opened so far tells otherwise than the first one's, whose
+                                word counts ("scan geometry", "quantity"); NULL if nothing */
+    const char *lost;        /* what the first input has too far behind the samples of a pipe to be kept ("description",
+                                "resolution"); NULL if nothing */
+    /* of reader.c alone */
+    struct vp_reader_options options;
+    bool failed;
+    bool undone;             /* the first input's scale, and so those of all */
+    int64_t channels;        /* see struct vp_source */
+    uint64_t need, decoding[2]; /* the same, of all inputs that are open at a time */
+    int64_t line;            /* rows of page `position` that vp_reader_lines has read */
+    struct vp_inputs *in;
+    /* where not every input is seekable: the page that comes next is page `page` of input `at` */
+    struct vp_source *now;   /* NULL: not open */
+    int64_t at, page;
 };
 
 /* Open inputs as one stack, in argument order. Each path is a file, a directory (its .tif and .tiff
@@ -30,14 +54,13 @@ struct vp_reader_options {
 int vp_reader_open(struct vp_reader **r, const char *const *paths, int n,
                    const struct vp_reader_options *o, struct vp_err *err);
 
-/* The header; valid until close. `pages` is -1 if unknown. */
-const struct vp_stack *vp_reader_stack(const struct vp_reader *r);
-/* The header as the inputs have it: type and scale before that was undone. */
-const struct vp_stack *vp_reader_stored(const struct vp_reader *r);
+static inline const struct vp_stack *vp_reader_stack(const struct vp_reader *r) { return &r->stack; }
+static inline const char *vp_reader_name(const struct vp_reader *r) { return r->name; }
+static inline int64_t vp_reader_position(const struct vp_reader *r) { return r->position; }
+static inline bool vp_reader_seekable(const struct vp_reader *r) { return r->seekable; }
+static inline bool vp_reader_concurrent(const struct vp_reader *r) { return r->concurrent; }
 /* The i-th of the inputs that it was opened with, lists and directories expanded; NULL after the last. */
 const char *vp_reader_path(const struct vp_reader *r, int64_t i);
-/* "proj.tif", "standard input", or "1000 files (a.tif ... z.tif)" for messages. */
-const char *vp_reader_name(const struct vp_reader *r);
 
 /* What to read, and as what. */
 enum { VP_NEXT = -1 };
@@ -75,14 +98,6 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, 
 /* Go on by `pages` pages without reading them where that can be helped. 1, 0 if the stack ends before, or -1. */
 int vp_reader_skip(struct vp_reader *r, int64_t pages, struct vp_err *err);
 
-/* The page that comes next. */
-int64_t vp_reader_position(const struct vp_reader *r);
-
-/* Random access. */
-bool vp_reader_seekable(const struct vp_reader *r);
-/* Seekable and uncompressed: rows cost no more than their bytes, and any may be read from several threads at once (also
- * beside one thread that takes the next pages). */
-bool vp_reader_concurrent(const struct vp_reader *r);
 /* Copy all pages that are to come, of inputs that are read from the front, so that they can be read again and anywhere:
  * to memory, or from `memory` bytes on to a file without a name in $TMPDIR. *held: bytes that are in memory. Without
  * `held` to memory only: 1 where that is not enough. */
@@ -93,14 +108,6 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err);
 /* Reads of pipes by the calling thread are given up, with an error, as soon as `fd` becomes readable; -1:
  * never. */
 void vp_input_wake(int fd);
-
-/* What the metadata of an input opened so far tells otherwise than the first one's, whose word counts ("scan
- * geometry", "quantity"); NULL if nothing. */
-const char *vp_reader_disagrees(const struct vp_reader *r);
-
-/* What the first input has too far behind the samples of a pipe to be kept ("description", "resolution"); NULL if
- * nothing. */
-const char *vp_reader_lost(const struct vp_reader *r);
 
 /* Bytes that it takes beside those of the pages that are read: metadata and tables, as far as they are worth counting,
  * and what decoders keep. `whole`: pages are asked for whole and in their own type. */

@@ -9,8 +9,40 @@
 #include "stack/stack.h"
 #include <stdatomic.h>
 
+/* Bytes of a file or of a block of memory, which can be had from anywhere; or those of a pipe, which come once, with a
+ * small buffer in front for headers. */
+struct vp_input {
+    int fd;
+    bool anywhere;
+    const char *name;        /* for messages; lives longer */
+    char *memory;            /* in the place of a file; free()d in the end */
+    uint64_t size;           /* of the file when it was opened */
+    _Atomic uint64_t *read;  /* counts bytes: all of a pipe, of a file those of samples; or NULL */
+    uint64_t position;       /* of the next byte that comes out of a pipe */
+    size_t start, fill, room; /* unread part of buf, and its size */
+    bool eof;
+    unsigned char *buf;
+};
+
+/* Takes the descriptor, also on failure. A file that was already read from goes on from there, like a pipe. */
+int vp_input_open(struct vp_input *in, int fd, const char *name, _Atomic uint64_t *read, struct vp_err *err);
+void vp_input_close(struct vp_input *in);
+/* n bytes at `offset` into buf (NULL: passed over), and of a pipe all before them passed over; returns how many there
+ * were before the end of the input, or -1. */
+int64_t vp_input_at(struct vp_input *in, uint64_t offset, void *buf, size_t n, struct vp_err *err);
+/* The next n bytes of a pipe. */
+int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *err);
+/* The same without taking them; *start points at them until the next call. */
+int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n, struct vp_err *err);
+/* Where the input ends, as far as it is known: so far a pipe was read, or so large a file is. */
+static inline uint64_t vp_input_end(const struct vp_input *in) { return in->anywhere ? in->size : in->position; }
+
+/* pread until n bytes or the end; returns how many, or -1 with errno. */
+int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
+
 struct vp_source {
     struct vp_stack stack;   /* pages -1: unknown until the end */
+    const char *name;        /* of the input */
     bool seekable;
     bool by_rows;            /* a few rows cost no more than their bytes */
     int64_t channels;        /* pages that come out of each image, one behind the other (1, but for colours) */
@@ -19,70 +51,38 @@ struct vp_source {
     uint64_t decoding[2];    /* the same while rows [0] or whole pages [1] are read, beside theirs */
     bool scaled;             /* the reader makes values of it: vp_type_of_values, vp_unscale with */
     double scale[2];
-    _Atomic uint64_t bytes;  /* read so far */
-    char *name;
-    /* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
-    int (*begin)(struct vp_source *s, int64_t page, struct vp_err *err);
-    int (*rows)(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
-    /* Let go of what reading takes, for it is the turn of another; NULL: nothing is kept. */
-    void (*rest)(struct vp_source *s);
-    void (*close)(struct vp_source *s);
 };
 
-/* Bytes that come once: a descriptor with a small buffer in front, for headers. */
-struct vp_input {
-    int fd;
-    const char *name;
-    uint64_t position;       /* of the next byte that the user of the input gets */
-    size_t start, fill, room; /* unread part of buf, and its size */
-    bool eof;
-    unsigned char *buf;
-};
-
-int vp_input_init(struct vp_input *in, int fd, const char *name, struct vp_err *err);
-void vp_input_free(struct vp_input *in); /* not the descriptor */
-/* n bytes into buf; returns how many there were before the end of the input, or -1. */
-int64_t vp_input_read(struct vp_input *in, void *buf, size_t n, struct vp_err *err);
-/* The same without taking them; *start points at them until the next call. */
-int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n, struct vp_err *err);
-/* Skip n bytes; returns how many there were. */
-int64_t vp_input_skip(struct vp_input *in, uint64_t n, struct vp_err *err);
-
-/* pread until n bytes or the end; returns how many, or -1 with errno. */
-int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
-
-/* Each takes the descriptor (closed by close, and on failure) and copies the name. */
-int vp_source_stream(struct vp_source **s, int fd, const char *name, struct vp_err *err);
-int vp_source_file(struct vp_source **s, int fd, const char *name, struct vp_err *err);
-int vp_source_raw(struct vp_source **s, int fd, const char *name, const char *spec, size_t hold, struct vp_err *err);
-/* Nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has,
+/* Each takes the input, also on failure: TIFF; samples that lie as `spec` says; */
+int vp_source_tiff(struct vp_source **s, struct vp_input *in, struct vp_err *err);
+int vp_source_raw(struct vp_source **s, struct vp_input *in, const char *spec, size_t hold, struct vp_err *err);
+/* nothing but samples of pages, one behind the other, from byte `skip` on. Where it is not known how many a pipe has,
  * and a page takes at most `hold` bytes, it is looked whether there is a single one: that is an image, several are a
- * volume, and some must know that at once, as they do of a file. Or, without a descriptor, in `memory`, which close
- * frees. */
-struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; char *memory; };
-int vp_source_file_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r,
+ * volume, and some must know that at once, as they do of a file. */
+struct vp_samples_at { struct vp_stack stack; uint64_t skip; bool swap; };
+int vp_source_samples(struct vp_source **s, struct vp_input *in, const struct vp_samples_at *at, size_t hold,
                       struct vp_err *err);
-int vp_source_stream_of(struct vp_source **s, int fd, const char *name, const struct vp_samples_at *r, size_t hold,
-                        struct vp_err *err);
 
-/* A copy of all that fd has to give, in a nameless file in $TMPDIR; closes fd. Returns the new descriptor or
- * -1. */
-int vp_spool(int fd, const char *name, struct vp_err *err);
+/* 1: the page is there, and rows of it may be asked for; 0: it lies past the end; -1 */
+int vp_source_begin(struct vp_source *s, int64_t page, struct vp_err *err);
+int vp_source_rows(struct vp_source *s, int64_t page, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
+/* Let go of what reading takes, for it is the turn of another. */
+void vp_source_rest(struct vp_source *s);
+void vp_source_close(struct vp_source *s);
 
 /* Bytes that are written from front to end: in memory, but from `memory` on in a file without a name in $TMPDIR. */
-struct vp_kept { int fd; char *data; size_t room; uint64_t bytes, memory; }; /* fd -1: all of it is in `data` */
-/* With room for `count` pieces of n bytes. */
-int vp_kept_open(struct vp_kept *k, uint64_t memory, size_t count, size_t n, struct vp_err *err);
+struct vp_kept { const char *name; int fd; char *data; size_t room; uint64_t bytes, memory; }; /* fd -1: in `data` */
+/* With room for `count` pieces of n bytes. name: of what is kept, for messages. */
+int vp_kept_open(struct vp_kept *k, const char *name, uint64_t memory, size_t count, size_t n, struct vp_err *err);
 /* A place for the next n bytes; then they are added: 1 if the memory is not enough, and no `file` is allowed. */
 void *vp_kept_next(struct vp_kept *k, size_t n, struct vp_err *err);
 int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err);
+/* Becomes an input that can be read anywhere; nothing is left to be freed. */
+struct vp_input vp_kept_input(struct vp_kept *k);
 void vp_kept_free(struct vp_kept *k);
 
-struct vp_reader;
-/* vp_reader_read (pages.c) is made of these: the next page (1, 0 at the end, -1), and rows of any page. */
-int vp_reader_step(struct vp_reader *r, bool f32, void *buf, int64_t *bad, struct vp_err *err);
-int vp_reader_rows(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf, int64_t *bad,
-                   struct vp_err *err);
+/* All that a pipe has to give, in such a file: it becomes that input. */
+int vp_spool(struct vp_input *in, struct vp_err *err);
 
 /* "@list", directories and files as the files that they stand for, in order. */
 struct vp_paths { int64_t n; char **path; };

@@ -8,43 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 20 };
-
-int vp_spool(int fd, const char *name, struct vp_err *err)
+int vp_kept_open(struct vp_kept *k, const char *name, uint64_t memory, size_t count, size_t n, struct vp_err *err)
 {
-    const char *dir = vp_tmpdir();
-    struct vp_input in = {0};
-    char *block = vp_alloc_raw(1, BLOCK, "a spool buffer", err);
-    int out = -1, rc = block ? vp_input_init(&in, fd, name, err) : -1;
-    if (!rc) {
-        out = vp_unnamed_file(dir);
-        rc = out < 0 ? vp_fail_errno(err, "%s: cannot be copied to %s", name, dir) : 0;
-    }
-    while (!rc) {
-        const int64_t n = vp_input_read(&in, block, BLOCK, err);
-        if (n <= 0) {
-            rc = (int)n;
-            break;
-        }
-        rc = vp_write_all(out, block, (size_t)n, dir, err);
-    }
-    if (!rc && lseek(out, 0, SEEK_SET) < 0)
-        rc = vp_fail_errno(err, "%s", dir);
-    vp_input_free(&in);
-    free(block);
-    close(fd);
-    if (rc && out >= 0)
-        close(out);
-    return rc ? -1 : out;
-}
-
-int vp_kept_open(struct vp_kept *k, uint64_t memory, size_t count, size_t n, struct vp_err *err)
-{
-    k->fd = -1;
-    k->bytes = 0;
-    k->memory = memory;
-    k->room = count * n; /* which vp_alloc_raw has seen to fit */
+    *k = (struct vp_kept){.name = name, .fd = -1, .memory = memory};
     k->data = vp_alloc_raw(count, n, "what is kept of the input", err);
+    k->room = count * n; /* which vp_alloc_raw has seen to fit */
     return k->data ? 0 : -1;
 }
 
@@ -72,11 +40,22 @@ int vp_kept_add(struct vp_kept *k, size_t n, bool file, struct vp_err *err)
             return 1;
         k->fd = vp_unnamed_file(dir);
         if (k->fd < 0)
-            return vp_fail_errno(err, "%s: the input cannot be copied to it", dir);
+            return vp_fail_errno(err, "%s: cannot be copied to %s", k->name, dir);
         fresh = (size_t)k->bytes + n;
     }
     k->bytes += n;
-    return k->fd < 0 ? 0 : vp_write_all(k->fd, k->data, fresh, dir, err);
+    return k->fd < 0 ? 0 : vp_write_two(k->fd, -1, k->data, fresh, NULL, 0, dir, err);
+}
+
+struct vp_input vp_kept_input(struct vp_kept *k)
+{
+    const struct vp_input in = {.fd = k->fd, .name = k->name, .anywhere = true, .size = k->bytes,
+                                .memory = k->fd < 0 ? k->data : NULL};
+    if (k->fd < 0)
+        k->data = NULL;
+    k->fd = -1;
+    vp_kept_free(k);
+    return in;
 }
 
 void vp_kept_free(struct vp_kept *k)
@@ -84,4 +63,25 @@ void vp_kept_free(struct vp_kept *k)
     free(k->data);
     if (k->fd >= 0)
         close(k->fd);
+}
+
+int vp_spool(struct vp_input *in, struct vp_err *err)
+{
+    enum { BLOCK = 1 << 20 };
+    struct vp_kept k;
+    int64_t n = vp_kept_open(&k, in->name, 0, 1, BLOCK, err) ? -1 : BLOCK;
+    while (n > 0) {
+        n = vp_input_read(in, k.data, BLOCK, err);
+        if (n > 0 && vp_kept_add(&k, (size_t)n, true, err))
+            n = -1;
+    }
+    _Atomic uint64_t *const read = in->read;
+    vp_input_close(in);
+    if (n < 0) {
+        vp_kept_free(&k);
+        return -1;
+    }
+    *in = vp_kept_input(&k);
+    in->read = read;
+    return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/size.h"
 #include "stack/foreign.h"
+#include "stack/source.h"
 #include "stack/tiff.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ int vp_tiff_fail(const struct vp_tiff *t, struct vp_err *err, const char *fmt, .
     va_start(ap, fmt);
     vp_format_line(text, sizeof text, fmt, ap);
     va_end(ap);
-    return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->name, (long long)t->page, text);
+    return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->in->name, (long long)t->page, text);
 }
 
 static uint64_t get(const struct vp_tiff *t, const unsigned char *p, int bytes)
@@ -47,7 +48,61 @@ static int type_bytes(unsigned type)
     return type < sizeof size ? size[type] : 0;
 }
 
-int vp_not_tiff(const char *name, const void *start, size_t n, struct vp_err *err)
+int vp_tiff_disorder(const struct vp_tiff *t, bool directory, struct vp_err *err)
+{
+    vp_fail(err, VP_ERUN, directory ? "%s: TIFF is not in stream order (the directory of page %lld precedes other data)"
+                                    : "%s: TIFF is not in stream order (page %lld data precedes its directory)",
+            t->in->name, (long long)t->page);
+    return vp_hint(err, "give the file name instead, or use --spool");
+}
+
+/* The input ends before byte `end`. */
+static int cut(const struct vp_tiff *t, uint64_t end, struct vp_err *err)
+{
+    const unsigned long long got = vp_input_end(t->in);
+    if (!got)
+        return vp_fail(err, VP_ERUN, "%s: empty: expected a TIFF", t->in->name),
+               vp_hint(err, "the program that should have written it may have failed");
+    if (t->page < 0)
+        return vp_fail(err, VP_ERUN, "%s: truncated: expected a TIFF header, got %llu bytes", t->in->name, got);
+    if (end <= got)
+        return vp_tiff_fail(t, err, "truncated while it is read");
+    return vp_tiff_fail(t, err, "truncated: expected its directory up to byte %llu, got %llu bytes",
+                        (unsigned long long)end, got);
+}
+
+/* What lies behind the samples that come next, if it is not far behind. */
+static int look_ahead(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    enum { FAR = 16 << 20 };
+    const uint64_t most = vp_memory_most() / 16 < FAR ? vp_memory_most() / 16 : FAR, from = t->in->position;
+    if (offset < from || offset - from > most || n > most - (offset - from))
+        return 1;
+    const size_t want = (size_t)(offset - from) + n;
+    const unsigned char *start;
+    const int64_t got = vp_input_peek(t->in, &start, want, err);
+    if (got < 0)
+        return -1;
+    if ((size_t)got < want) /* cut: the samples will tell */
+        return 1;
+    memcpy(buf, start + want - n, n);
+    t->need = want > t->need ? want : t->need;
+    return 0;
+}
+
+/* n bytes of a directory: 0; 1 if they lie behind the position of a pipe, or too far ahead of it; -1. */
+static int fetch(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err)
+{
+    if (t->ahead)
+        return look_ahead(t, offset, buf, n, err);
+    if (!t->in->anywhere && offset < t->in->position)
+        return 1;
+    const int64_t got = vp_input_at(t->in, offset, buf, n, err);
+    return got < 0 ? -1 : (size_t)got < n ? cut(t, offset + n, err) : 0;
+}
+
+/* With a hint for what is recognised. */
+static int not_tiff(const char *name, const unsigned char *start, size_t n, struct vp_err *err)
 {
     static const struct {
         const char *magic;
@@ -64,11 +119,9 @@ int vp_not_tiff(const char *name, const void *start, size_t n, struct vp_err *er
         {"NRRD", 4, "it is a NRRD file"},
         {"BZh", 3, "it is compressed; use bzcat"},
     };
-    const unsigned char *p = start;
     char shown[64] = "", *q = shown;
     for (size_t i = 0; i < n && i < 8; i++)
-        q += isprint(p[i]) && p[i] != '\'' && p[i] != '\\' ? sprintf(q, "%c", p[i])
-                                                           : sprintf(q, "\\x%02x", p[i]);
+        q += sprintf(q, isprint(start[i]) && start[i] != '\'' && start[i] != '\\' ? "%c" : "\\x%02x", start[i]);
     vp_fail(err, VP_ERUN, "%s: not a TIFF: starts with '%s'", name, shown);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (n >= known[i].n && !memcmp(start, known[i].magic, known[i].n))
@@ -79,42 +132,33 @@ int vp_not_tiff(const char *name, const void *start, size_t n, struct vp_err *er
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err)
 {
     unsigned char h[16];
-    if (t->at(t, 0, h, 8, err))
+    const int64_t n = vp_input_at(t->in, 0, h, 8, err);
+    if (n < 0)
         return -1;
-    if (!((h[0] == 'I' && h[1] == 'I') || (h[0] == 'M' && h[1] == 'M')))
-        return vp_not_tiff(t->name, h, 8, err);
-    t->swap = h[0] == 'M';
+    t->swap = n > 1 && !memcmp(h, "MM", 2);
+    if (n > 1 && !t->swap && memcmp(h, "II", 2))
+        return not_tiff(t->in->name, h, (size_t)n, err);
+    if (n < 8)
+        return cut(t, 8, err);
     const uint64_t version = get(t, h + 2, 2);
     if (version != 42 && version != 43)
-        return vp_not_tiff(t->name, h, 8, err);
+        return not_tiff(t->in->name, h, 8, err);
     t->big = version == 43;
-    if (!t->big) {
-        *first = get(t, h + 4, 4);
-    } else {
-        if (get(t, h + 4, 2) != 8)
-            return vp_fail(err, VP_ERUN, "%s: BigTIFF with offsets of %d bytes: expected 8", t->name,
-                           (int)get(t, h + 4, 2));
-        if (t->at(t, 8, h + 8, 8, err))
-            return -1;
-        *first = get(t, h + 8, 8);
-    }
-    if (*first == 0)
-        return vp_fail(err, VP_ERUN, "%s: a TIFF without pages", t->name);
-    return 0;
+    if (t->big && get(t, h + 4, 2) != 8)
+        return vp_fail(err, VP_ERUN, "%s: BigTIFF with offsets of %d bytes: expected 8", t->in->name,
+                       (int)get(t, h + 4, 2));
+    if (t->big && fetch(t, 8, h + 8, 8, err))
+        return -1;
+    *first = t->big ? get(t, h + 8, 8) : get(t, h + 4, 4);
+    return *first ? 0 : vp_fail(err, VP_ERUN, "%s: a TIFF without pages", t->in->name);
 }
 
 /* Only whole numbers; other types give 0. */
 static uint64_t number(const struct vp_tiff *t, unsigned type, const unsigned char *p)
 {
-    switch (type) {
-    case FIELD_BYTE:
-    case FIELD_SHORT:
-    case FIELD_LONG:
-    case FIELD_LONG8:
-    case FIELD_IFD:
-    case FIELD_IFD8: return get(t, p, type_bytes(type));
-    default: return 0;
-    }
+    static const uint32_t whole = 1u << FIELD_BYTE | 1u << FIELD_SHORT | 1u << FIELD_LONG | 1u << FIELD_IFD |
+                                  1u << FIELD_LONG8 | 1u << FIELD_IFD8;
+    return whole >> type & 1 ? get(t, p, type_bytes(type)) : 0;
 }
 
 /* The i-th value of an entry that is held in the directory itself. */
@@ -123,23 +167,21 @@ static uint64_t value(const struct vp_tiff *t, const struct entry *e, uint64_t i
     return i < e->count && !e->far ? number(t, e->type, e->raw + i * (uint64_t)type_bytes(e->type)) : 0;
 }
 
-/* Values that lie elsewhere are read to the end of `out`, and spread from there. */
+/* The first n bytes of an entry's values, wherever they are. */
+static int bytes_of(struct vp_tiff *t, const struct entry *e, void *buf, size_t n, struct vp_err *err)
+{
+    return e->far ? fetch(t, e->offset, buf, n, err) : (memcpy(buf, e->raw, n), 0);
+}
+
+/* They are read to the end of `out`, and spread from there. */
 static int array(struct vp_tiff *t, const struct entry *e, int64_t n, uint64_t *out, struct vp_err *err)
 {
     const size_t size = (size_t)type_bytes(e->type);
     unsigned char *const raw = (unsigned char *)out + (size_t)n * (sizeof *out - size);
-    const int rc = e->far ? t->at(t, e->offset, raw, (size_t)n * size, err) : 0;
+    const int rc = bytes_of(t, e, raw, (size_t)n * size, err);
     for (int64_t i = 0; !rc && i < n; i++)
-        out[i] = e->far ? number(t, e->type, raw + (size_t)i * size) : value(t, e, (uint64_t)i);
+        out[i] = number(t, e->type, raw + (size_t)i * size);
     return rc;
-}
-
-static uint64_t count_lines(const char *text, size_t len)
-{
-    uint64_t n = 0;
-    for (const char *end = text + len; (text = memchr(text, '\n', (size_t)(end - text))); text++)
-        n++;
-    return n;
 }
 
 static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, struct vp_err *err)
@@ -149,22 +191,21 @@ static int text(struct vp_tiff *t, const struct entry *e, struct vp_ifd *ifd, st
     if (e->count > MAX_TEXT)
         return vp_tiff_fail(t, err, "an image description of %llu bytes: expected at most %d",
                             (unsigned long long)e->count, MAX_TEXT);
-    if (vp_memory_claim(COPIES * e->count, "its description", t->name, err))
+    if (vp_memory_claim(COPIES * e->count, "its description", t->in->name, err))
         return -1;
     const size_t n = (size_t)e->count;
-    char *buf = malloc(n + 1);
-    if (!buf)
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its description", t->name);
-    const int rc = e->far ? t->at(t, e->offset, buf, n, err) : (memcpy(buf, e->raw, n), 0);
+    char *buf = vp_alloc_raw(n + 1, 1, "an image description", err);
+    const int rc = buf ? bytes_of(t, e, buf, n, err) : -1;
     if (rc) {
         free(buf);
         return rc;
     }
     buf[n] = '\0';
     ifd->text = buf;
-    ifd->text_len = strnlen(buf, n);
-    ifd->text_cost = COPIES * (ifd->text_len + LINE_COST * count_lines(buf, ifd->text_len));
-    return vp_memory_claim(ifd->text_cost, "its metadata", t->name, err);
+    ifd->text_cost = COPIES * strlen(buf);
+    for (const char *line = buf; (line = strchr(line, '\n')); line++)
+        ifd->text_cost += COPIES * LINE_COST;
+    return vp_memory_claim(ifd->text_cost, "its metadata", t->in->name, err);
 }
 
 static int rational(struct vp_tiff *t, const struct entry *e, double *out, struct vp_err *err)
@@ -172,7 +213,7 @@ static int rational(struct vp_tiff *t, const struct entry *e, double *out, struc
     unsigned char b[8];
     if (e->type != FIELD_RATIONAL || e->count != 1)
         return 0;
-    const int rc = e->far ? t->at(t, e->offset, b, 8, err) : (memcpy(b, e->raw, 8), 0);
+    const int rc = bytes_of(t, e, b, sizeof b, err);
     if (rc)
         return rc;
     const double den = (double)get(t, b + 4, 4);
@@ -180,22 +221,28 @@ static int rational(struct vp_tiff *t, const struct entry *e, double *out, struc
     return 0;
 }
 
-/* Tags whose values tell where the samples are; the rest may be done without. */
-static bool is_table(uint16_t tag)
-{
-    return tag == TAG_STRIP_OFFSETS || tag == TAG_STRIP_BYTE_COUNTS || tag == TAG_TILE_OFFSETS ||
-           tag == TAG_TILE_BYTE_COUNTS;
-}
+enum kind {
+    NEAR, /* a number in the directory itself, or of no interest */
+    OFFSETS, SIZES, /* where the samples are */
+    LIST, /* one value a sample of a pixel, or the colours of a palette */
+    MEANING /* which may be done without */
+};
 
-/* One value a sample of a pixel, or the colours of a palette. */
-static bool is_list(uint16_t tag)
+static enum kind kind_of(uint16_t tag)
 {
-    return tag == TAG_BITS_PER_SAMPLE || tag == TAG_SAMPLE_FORMAT || tag == TAG_COLOR_MAP;
-}
-
-static bool is_text(uint16_t tag)
-{
-    return tag == TAG_IMAGE_DESCRIPTION || tag == TAG_X_RESOLUTION || tag == TAG_Y_RESOLUTION;
+    switch (tag) {
+    case TAG_STRIP_OFFSETS:
+    case TAG_TILE_OFFSETS: return OFFSETS;
+    case TAG_STRIP_BYTE_COUNTS:
+    case TAG_TILE_BYTE_COUNTS: return SIZES;
+    case TAG_BITS_PER_SAMPLE:
+    case TAG_SAMPLE_FORMAT:
+    case TAG_COLOR_MAP: return LIST;
+    case TAG_IMAGE_DESCRIPTION:
+    case TAG_X_RESOLUTION:
+    case TAG_Y_RESOLUTION: return MEANING;
+    default: return NEAR;
+    }
 }
 
 static int by_offset(const void *a, const void *b)
@@ -205,8 +252,7 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* Values in the directory itself. */
-static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f,
-                        uint64_t *rows_per_strip)
+static void near_values(const struct vp_tiff *t, const struct entry *e, struct vp_ifd *f)
 {
     const uint64_t v = value(t, e, 0);
     const uint32_t v32 = v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
@@ -222,7 +268,7 @@ static void near_values(const struct vp_tiff *t, const struct entry *e, struct v
     case TAG_SAMPLES_PER_PIXEL: f->form.samples = v32; break;
     case TAG_PLANAR: f->form.planar = v32; break;
     case TAG_EXTRA_SAMPLES: f->form.extra = v32; break;
-    case TAG_ROWS_PER_STRIP: *rows_per_strip = v; break;
+    case TAG_ROWS_PER_STRIP: f->rows_per_strip = v > INT64_MAX ? INT64_MAX : (int64_t)v; break;
     case TAG_RESOLUTION_UNIT: f->resolution_unit = v32; break;
     case TAG_PAGE_NUMBER:
         f->page_number = v32;
@@ -270,18 +316,17 @@ static int meaning(struct vp_tiff *t, const struct entry *e, struct vp_ifd *f, s
  * looked for ahead once it is known where they are. */
 static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e, int n, struct vp_err *err)
 {
-    int (*const at)(struct vp_tiff *, uint64_t, void *, size_t, struct vp_err *) = t->at;
     bool behind[MAX_FAR] = {false};
     uint64_t placed = UINT64_MAX; /* where the samples begin, as far as is known */
     for (int i = 0; i < n; i++) {
+        const enum kind kind = kind_of(e[i].tag);
         int rc = 0;
-        if (is_table(e[i].tag)) {
-            const bool offsets = e[i].tag == TAG_STRIP_OFFSETS || e[i].tag == TAG_TILE_OFFSETS;
-            rc = array(t, &e[i], f->n_strips, offsets ? f->offset : f->count, err);
-            placed = offsets ? f->offset[0] : placed;
-        } else if (is_list(e[i].tag)) {
+        if (kind == OFFSETS || kind == SIZES) {
+            rc = array(t, &e[i], f->n_strips, kind == OFFSETS ? f->offset : f->count, err);
+            placed = kind == OFFSETS ? f->offset[0] : placed;
+        } else if (kind == LIST) {
             rc = list(t, &e[i], f, err);
-        } else if (t->forward && e[i].far && e[i].offset > placed) {
+        } else if (!t->in->anywhere && e[i].far && e[i].offset > placed) {
             behind[i] = true;
         } else if ((rc = meaning(t, &e[i], f, err)) == 1) {
             /* before the position: perhaps the two resolutions are one value */
@@ -294,9 +339,9 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
     }
     for (int i = 0; i < n; i++) {
         const bool text = e[i].tag == TAG_IMAGE_DESCRIPTION;
-        t->at = t->ahead;
+        t->ahead = true;
         const int rc = behind[i] ? meaning(t, &e[i], f, err) : 0;
-        t->at = at;
+        t->ahead = false;
         if (rc < 0)
             return -1;
         if (rc && (!f->lost || text))
@@ -306,30 +351,26 @@ static int far_values(struct vp_tiff *t, struct vp_ifd *f, const struct entry *e
 }
 
 static int strip_arrays(const struct vp_tiff *t, struct vp_ifd *f, uint64_t n_offsets, uint64_t n_counts,
-                        uint64_t rows_per_strip, struct vp_err *err)
+                        struct vp_err *err)
 {
     uint64_t n = n_offsets;
     if (!f->tiled) {
-        if (rows_per_strip == 0)
+        if (f->rows_per_strip == 0)
             return vp_tiff_fail(t, err, "strips of 0 rows");
-        const int64_t ny = f->form.ny;
-        f->rows_per_strip = rows_per_strip < (uint64_t)ny ? (int64_t)rows_per_strip : ny;
-        n = (uint64_t)((ny - 1) / f->rows_per_strip + 1);
+        f->rows_per_strip = vp_min64(f->rows_per_strip, f->form.ny);
+        n = (uint64_t)((f->form.ny - 1) / f->rows_per_strip + 1);
         if (f->form.planar == 2 && !vp_mul_size(&n, n, f->form.samples))
             n = UINT64_MAX;
     }
     if (n_offsets == 0 || n_offsets < n || n > MAX_STRIPS || (n_counts && n_counts < n))
         return vp_tiff_fail(t, err, "a strip table of %llu offsets and %llu sizes: expected %llu of each",
                             (unsigned long long)n_offsets, (unsigned long long)n_counts, (unsigned long long)n);
-    if (vp_memory_claim(2 * n * sizeof *f->offset, "its strip table", t->name, err))
+    if (vp_memory_claim(2 * n * sizeof *f->offset, "its strip table", t->in->name, err))
         return -1;
-    f->offset = calloc(n, sizeof *f->offset);
-    f->count = calloc(n, sizeof *f->count);
-    if (!f->offset || !f->count)
-        return vp_fail(err, VP_ERESOURCE, "%s: page %lld: not enough memory for its strip table", t->name,
-                       (long long)t->page);
+    f->offset = vp_alloc(n, sizeof *f->offset, "a strip table", err);
+    f->count = vp_alloc(n, sizeof *f->count, "a strip table", err);
     f->n_strips = (int64_t)n;
-    return 0;
+    return f->offset && f->count ? 0 : -1;
 }
 
 /* Time is to be linear in the size of the file, whatever its directories share. */
@@ -347,11 +388,12 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
 {
     const int size = t->big ? 20 : 12, word = t->big ? 8 : 4;
     struct entry far[MAX_FAR];
-    uint64_t rows_per_strip = UINT64_MAX, n_offsets = 0, n_counts = 0, tables = 0;
+    uint64_t n_offsets = 0, n_counts = 0, tables = 0;
     int n_far = 0;
     bool said_samples = false;
     f->form = (struct vp_form){.bits = 1, .samples = 0, .format = 1, .photometric = 1, .planar = 1,
                                .orientation = 1, .compression = 1};
+    f->rows_per_strip = INT64_MAX;
     f->fill_order = 1;
     f->resolution_unit = 2;
     for (int i = 0; i < n; i++, raw += size) {
@@ -372,18 +414,17 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
             if (e.offset + bytes > f->end)
                 f->end = e.offset + bytes;
         }
-        if (e.tag == TAG_STRIP_OFFSETS || e.tag == TAG_TILE_OFFSETS)
-            n_offsets = e.count;
-        if (e.tag == TAG_STRIP_BYTE_COUNTS || e.tag == TAG_TILE_BYTE_COUNTS)
-            n_counts = e.count;
+        const enum kind kind = kind_of(e.tag);
+        n_offsets = kind == OFFSETS ? e.count : n_offsets;
+        n_counts = kind == SIZES ? e.count : n_counts;
         said_samples = said_samples || e.tag == TAG_SAMPLES_PER_PIXEL;
-        if (is_table(e.tag) || is_list(e.tag) || (want_text && is_text(e.tag))) {
+        if (kind != NEAR && (want_text || kind != MEANING)) {
             tables += bytes;
             if (n_far == MAX_FAR)
                 return vp_tiff_fail(t, err, "its directory repeats tag %u", e.tag);
             far[n_far++] = e;
         } else {
-            near_values(t, &e, f, &rows_per_strip);
+            near_values(t, &e, f);
         }
     }
     if (f->form.nx <= 0 || f->form.ny <= 0)
@@ -394,7 +435,7 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
         form->samples = form->compression == CODEC_OLD_JPEG && form->photometric == PHOTO_YCBCR ? 3 : 1;
     if (form->samples == 0)
         return vp_tiff_fail(t, err, "pixels of 0 samples");
-    if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, rows_per_strip, err))
+    if (spend(t, tables, err) || strip_arrays(t, f, n_offsets, n_counts, err))
         return -1;
     qsort(far, (size_t)n_far, sizeof *far, by_offset);
     const int rc = far_values(t, f, far, n_far, err);
@@ -404,33 +445,25 @@ static int parse(struct vp_tiff *t, const unsigned char *raw, int n, bool want_t
 
 int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool want_text, struct vp_ifd *f, struct vp_err *err)
 {
-    unsigned char head[8];
-    const int count_size = t->big ? 8 : 2, entry_size = t->big ? 20 : 12, word = t->big ? 8 : 4;
+    unsigned char raw[MAX_ENTRIES * 20 + 8];
+    const size_t count_size = t->big ? 8 : 2, entry_size = t->big ? 20 : 12, word = t->big ? 8 : 4;
     *f = (struct vp_ifd){0};
     if (offset > INT64_MAX)
         return vp_tiff_fail(t, err, "its directory lies at byte %llu", (unsigned long long)offset);
-    int rc = t->at(t, offset, head, (size_t)count_size, err);
-    if (rc)
-        return rc;
-    const uint64_t n = get(t, head, count_size);
+    int rc = fetch(t, offset, raw, count_size, err);
+    const uint64_t n = rc ? 1 : get(t, raw, (int)count_size);
     if (n == 0 || n > MAX_ENTRIES)
         return vp_tiff_fail(t, err, "a directory of %llu entries: expected 1 to %d", (unsigned long long)n,
                             MAX_ENTRIES);
-    const size_t size = (size_t)n * (size_t)entry_size;
-    if (spend(t, size, err))
-        return -1;
-    unsigned char *raw = malloc(size + 8);
-    if (!raw)
-        return vp_fail(err, VP_ERESOURCE, "%s: page %lld: not enough memory for its directory", t->name,
-                       (long long)t->page);
-    rc = t->at(t, offset + (uint64_t)count_size, raw, size + (size_t)word, err);
+    const size_t size = (size_t)n * entry_size;
+    if (!rc)
+        rc = spend(t, size, err) ? -1 : fetch(t, offset + count_size, raw, size + word, err);
     if (!rc) {
-        f->next = get(t, raw + size, word);
-        f->end = offset + (uint64_t)count_size + size + (uint64_t)word;
+        f->next = get(t, raw + size, (int)word);
+        f->end = offset + count_size + size + word;
         rc = parse(t, raw, (int)n, want_text, f, err);
     }
-    free(raw);
-    return rc;
+    return rc == 1 ? vp_tiff_disorder(t, true, err) : rc;
 }
 
 void vp_ifd_free(struct vp_ifd *f)
@@ -447,23 +480,11 @@ bool vp_ifd_plain(const struct vp_ifd *f)
     return !f->tiled && f->form.compression == CODEC_NONE && f->fill_order == 1 && f->form.direct;
 }
 
-int64_t vp_ifd_strip_rows(const struct vp_ifd *f, int64_t s)
-{
-    const int64_t left = f->form.ny - s * f->rows_per_strip;
-    return left < f->rows_per_strip ? left : f->rows_per_strip;
-}
-
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
 {
-    const struct vp_form *form = &f->form;
-    const size_t size = vp_type_size(form->type);
-    size_t row, bytes;
-    if (!vp_mul_size(&row, (size_t)form->nx, size) || !vp_mul_size(&bytes, row, (size_t)form->ny) ||
-        bytes > (size_t)INT64_MAX)
-        return vp_tiff_fail(t, err, "a page of %lldx%lld %s is too large", (long long)form->nx, (long long)form->ny,
-                            vp_type_name(form->type));
+    const size_t row = (size_t)f->form.nx * vp_type_size(f->form.type);
     for (int64_t i = 0; i < f->n_strips; i++) {
-        const uint64_t want = (uint64_t)vp_ifd_strip_rows(f, i) * row;
+        const uint64_t want = (uint64_t)vp_min64(f->rows_per_strip, f->form.ny - i * f->rows_per_strip) * row;
         if (f->count[i] == 0)
             f->count[i] = want; /* left out by some writers */
         if (f->count[i] < want)
@@ -476,7 +497,8 @@ int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *f, struct 
     return 0;
 }
 
-int vp_ifd_problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
+/* Say why no page can be made of it: 0 if one can. */
+static int problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_err *err)
 {
     if (!*f->form.problem)
         return 0;
@@ -487,7 +509,7 @@ int vp_ifd_problem(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_er
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stack *s, struct vp_err *err)
 {
     const struct vp_form *form = &f->form;
-    if (vp_ifd_problem(t, f, err))
+    if (problem(t, f, err))
         return -1;
     *s = (struct vp_stack){.nx = vp_form_nx(form), .ny = vp_form_ny(form), .pages = -1, .type = form->type};
     if (!vp_page_bytes(s))
@@ -495,23 +517,19 @@ int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *f, struct vp_stac
                             vp_type_name(s->type));
     const double xres = form->turned ? f->yres : f->xres, yres = form->turned ? f->xres : f->yres;
     const struct vp_resolution r = {xres, yres, f->resolution_unit};
-    int rc = f->text ? vp_meta_parse(&s->meta, f->text, f->text_len, &r) : 0;
+    int rc = f->text ? vp_meta_parse(&s->meta, f->text, strlen(f->text), &r) : 0;
     /* Inches are what image programs write when they know nothing. */
     if (!rc && f->resolution_unit == RESOLUTION_CM && xres > 0 && yres > 0 &&
         !vp_meta_get(&s->meta, "voxel") && !vp_meta_get(&s->meta, "unit"))
         rc = vp_meta_voxel(&s->meta, 10 / xres, 10 / yres, 0);
-    if (rc) {
-        vp_stack_free(s);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", t->name);
-    }
-    return 0;
+    return rc ? vp_fail(err, VP_ERESOURCE, "%s: not enough memory for its metadata", t->in->name) : 0;
 }
 
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const struct vp_stack *s, int64_t channels,
                       struct vp_err *err)
 {
     const struct vp_form *form = &f->form;
-    if (vp_ifd_problem(t, f, err))
+    if (problem(t, f, err))
         return -1;
     char now[40] = "", first[40] = "";
     if (form->channels != channels) {
@@ -524,18 +542,4 @@ int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *f, const str
                  vp_type_name(s->type), first, (long long)vp_form_nx(form), (long long)vp_form_ny(form),
                  vp_type_name(form->type), now);
     return vp_hint(err, "split it into files of like pages first, as with: tiffsplit FILE");
-}
-
-void vp_swap_samples(void *buf, size_t size, size_t n)
-{
-#define SWAP(BITS)                                                                                                     \
-    for (uint##BITS##_t *p = buf, *end = p + n; p < end; p++)                                                          \
-        *p = __builtin_bswap##BITS(*p)
-    if (size == 2)
-        SWAP(16);
-    else if (size == 4)
-        SWAP(32);
-    else if (size == 8)
-        SWAP(64);
-#undef SWAP
 }

@@ -20,16 +20,21 @@ enum { FIELD_BYTE = 1, FIELD_ASCII = 2, FIELD_SHORT = 3, FIELD_LONG = 4, FIELD_R
 
 enum { RESOLUTION_CM = 3 };
 
-/* Where directories are read from. `at` fetches n bytes at absolute offset: 0; 1 if `offset` lies behind the
- * position of a stream that cannot go back; -1 with err set. */
+/* Tag 339 of a type: unsigned, signed, floating point. */
+static inline uint16_t vp_sample_format(enum vp_type t)
+{
+    return vp_type_is_float(t) ? 3 : t >= VP_I8 && t <= VP_I64 ? 2 : 1;
+}
+
+struct vp_input;
+
+/* A TIFF whose directories are read. */
 struct vp_tiff {
+    struct vp_input *in;
     bool big, swap;             /* BigTIFF; the other byte order */
-    bool forward;               /* cannot go back */
-    const char *name;           /* for messages */
-    int64_t page;               /* the page whose directory is read, for messages */
-    int (*at)(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err);
-    /* The same without moving a stream's position; 1 if the bytes lie too far ahead. NULL where `at` can go back. */
-    int (*ahead)(struct vp_tiff *t, uint64_t offset, void *buf, size_t n, struct vp_err *err);
+    bool ahead;                 /* look at what comes next in a pipe, but do not take it */
+    int64_t page;               /* the page whose directory is read, for messages; -1: none yet */
+    uint64_t need;              /* memory that looking ahead took */
     /* Bytes of directories and tables that may still be read: what an honest file holds, and some more. Directories
      * that share their tables, or overlap, cost more than the file's size; 0 of `allowed`: not counted. */
     uint64_t allowed, spent;
@@ -45,7 +50,6 @@ struct vp_ifd {
     int64_t rows_per_strip, n_strips;
     uint64_t *offset, *count;   /* n_strips each; malloc'd; tiles if tiled */
     char *text;                 /* tag 270, malloc'd, or NULL */
-    size_t text_len;
     uint64_t text_cost;         /* memory that a run may take for it */
     double xres, yres;
     uint32_t resolution_unit;
@@ -57,31 +61,23 @@ struct vp_ifd {
 int vp_tiff_fail(const struct vp_tiff *t, struct vp_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A pipe has samples, or a directory, before what is needed to read them. */
+int vp_tiff_disorder(const struct vp_tiff *t, bool directory, struct vp_err *err);
+
 /* Read 8 (or 16) bytes of header; *first is the offset of the first directory. */
 int vp_tiff_header(struct vp_tiff *t, uint64_t *first, struct vp_err *err);
-/* Read a directory. 0; 1 if it, or its strip table, lies behind the position; -1. `text`: also the tags that
- * say what the page means. Free it whatever is returned. */
+/* Read a directory. `text`: also the tags that say what the page means. Free it whatever is returned. */
 int vp_tiff_ifd(struct vp_tiff *t, uint64_t offset, bool text, struct vp_ifd *ifd, struct vp_err *err);
 void vp_ifd_free(struct vp_ifd *ifd);
 
 /* True if the samples lie in strips as they are (but that zero may be white), and need no decoder. */
 bool vp_ifd_plain(const struct vp_ifd *ifd);
-/* Rows of strip s of a page. */
-int64_t vp_ifd_strip_rows(const struct vp_ifd *ifd, int64_t s);
-/* Check that the strip table covers the page (plain pages). */
+/* Check that the strip table covers the page (plain pages), which is one of a stack. */
 int vp_ifd_check_strips(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
-/* Say why no page can be made of it: 0 if one can. */
-int vp_ifd_problem(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_err *err);
-/* Fill a header from a directory read with `text`. pages is left -1. */
+/* Fill a header from a directory read with `text`. pages is left -1. Free it whatever is returned. */
 int vp_ifd_stack(const struct vp_tiff *t, const struct vp_ifd *ifd, struct vp_stack *s, struct vp_err *err);
 /* Check that the page is one of stack `s`, of as many channels as the first. */
 int vp_ifd_check_page(const struct vp_tiff *t, const struct vp_ifd *ifd, const struct vp_stack *s, int64_t channels,
                       struct vp_err *err);
-
-/* "not a TIFF: starts with ..." with a hint for what is recognised. */
-int vp_not_tiff(const char *name, const void *start, size_t n, struct vp_err *err);
-
-/* Reverse the bytes of n samples of 2, 4 or 8 bytes in place. */
-void vp_swap_samples(void *buf, size_t size, size_t n);
 
 #endif

@@ -21,18 +21,15 @@ struct vp_views {
     int64_t first, views; /* views in the block; 0: none */
     int64_t v0, v1; /* its detector rows */
     int64_t room; /* samples that `block` has room for */
-    int64_t budget; /* samples that it may take */
-    uint64_t memory; /* the same in bytes, as it was given */
+    uint64_t memory; /* bytes that may be taken */
 };
 
 static int too_large(const struct vp_views *v, struct vp_err *err)
 {
-    char have[32], need[32] = "more";
-    if (v->nv > 0)
-        vp_format_bytes(need, sizeof need,
-                        (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float));
+    const uint64_t need = (uint64_t)v->nu * (uint64_t)v->count * (uint64_t)v->nv * sizeof(float);
     vp_fail(err, VP_ERESOURCE, "%s: sinograms from a pipe are held in memory: expected at most %s, got %s",
-            vp_reader_name(v->reader), vp_format_bytes(have, sizeof have, v->memory), need);
+            vp_reader_name(v->reader), vp_bytes_text(v->memory).text,
+            v->nv > 0 ? vp_bytes_text(need).text : "more");
     return vp_hint(err, "give the file name instead, use --spool, or allow more with --memory");
 }
 
@@ -43,7 +40,7 @@ static uint64_t most_held(const struct vp_views *v, struct vp_err *err)
     const size_t one = stored > sizeof(float) ? stored : sizeof(float);
     size_t sinogram;
     const bool fits = vp_mul_size(&sinogram, (size_t)v->nu * one, (size_t)v->count) && sinogram <= PTRDIFF_MAX;
-    const uint64_t most = fits ? (v->memory ? v->memory : UINT64_MAX) / sinogram : 0;
+    const uint64_t most = fits ? v->memory / sinogram : 0;
     return most && (v->nv < 0 || (uint64_t)v->nv <= most) ? most : (too_large(v, err), 0);
 }
 
@@ -67,16 +64,15 @@ int vp_views_open(struct vp_views **out, struct vp_reader *reader, bool sinogram
                   struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(reader);
-    struct vp_views *v = calloc(1, sizeof *v);
+    struct vp_views *v = vp_alloc(1, sizeof *v, "views", err);
     if (!v)
-        return vp_fail(err, VP_ERESOURCE, "not enough memory");
+        return -1;
     v->reader = reader;
     v->sinograms = sinograms;
     v->nu = s->nx;
     v->nv = sinograms ? s->pages : s->ny;
     v->count = sinograms ? s->ny : s->pages;
-    v->memory = memory;
-    v->budget = memory && memory / sizeof(float) < INT64_MAX ? (int64_t)(memory / sizeof(float)) : INT64_MAX;
+    v->memory = memory ? memory : UINT64_MAX;
     /* how many there are must be known now, what is in them later: a plan reads no samples */
     if (sinograms && !vp_reader_seekable(reader) && (v->nv < 0 ? hold(v, err) : !most_held(v, err))) {
         vp_views_close(v);
@@ -105,7 +101,7 @@ bool vp_views_seekable(const struct vp_views *v)
  * eighth of the memory, for the block is only one of those who want it. */
 static int64_t block_samples(const struct vp_views *v)
 {
-    return vp_min64(BLOCK_BYTES / (int64_t)sizeof(float), v->budget / 8);
+    return (int64_t)((v->memory / 8 < BLOCK_BYTES ? v->memory / 8 : BLOCK_BYTES) / sizeof(float));
 }
 
 uint64_t vp_views_bytes(const struct vp_views *v)
@@ -148,69 +144,52 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
     return 0;
 }
 
-static int read_sinograms(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf,
-                          struct vp_err *err)
+static void count(const struct vp_views *v, const float *samples, size_t n, int64_t *bad)
 {
-    if (view >= v->count)
-        return 0;
-    if (hold(v, err) || load(v, view, v0, v1, err))
-        return -1;
-    for (int64_t row = v0; row < v1; row++)
-        memcpy(buf + (size_t)((row - v0) * v->nu),
-               v->block + (size_t)(((row - v->v0) * v->views + view - v->first) * v->nu),
-               (size_t)v->nu * sizeof(float));
-    return 1;
+    if (bad && vp_type_is_float(vp_reader_stack(v->reader)->type))
+        *bad += vp_count_bad(samples, n);
 }
 
-static int read_page(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, struct vp_err *err)
-{
-    if (vp_reader_seekable(v->reader)) {
-        if (view >= v->count)
-            return 0;
-        return (int)vp_reader_read(v->reader, &(struct vp_wanted){view, 1, v0, v1, .f32 = true}, (void *const *)&buf,
-                                   err);
-    }
-    if (view < v->next)
-        return vp_fail(err, VP_ERUN, "%s: view %lld cannot be read again from a pipe",
-                       vp_reader_name(v->reader), (long long)view);
-    if (view > v->next) {
-        const int rc = vp_reader_skip(v->reader, view - v->next, err);
-        if (rc <= 0)
-            return rc;
-        v->next = view;
-    }
-    const bool whole = v0 == 0 && v1 == v->nv;
-    if (!whole && !v->page &&
-        !(v->page = vp_alloc_raw((size_t)(v->nu * v->nv), sizeof(float), "a view", err)))
-        return -1;
-    const int rc = vp_reader_next_f32(v->reader, whole ? buf : v->page, err);
-    if (rc == 1 && !whole)
-        memcpy(buf, v->page + (size_t)(v0 * v->nu), (size_t)((v1 - v0) * v->nu) * sizeof(float));
-    v->next += rc == 1;
-    return rc;
-}
-
-/* Are there such rows? (Such a view may lie past the end.) */
-static int check_ask(const struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct vp_err *err)
-{
-    if (view >= 0 && v0 >= 0 && v1 <= v->nv && v0 <= v1)
-        return 0;
-    return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of view %lld: expected 0 to %lld",
-                   vp_reader_name(v->reader), (long long)v0, (long long)v1, (long long)view, (long long)v->nv);
-}
-
-int vp_views_read(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, int64_t *bad,
+/* Sinograms of a file in which rows cost more than their bytes. */
+static int blocks(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
                   struct vp_err *err)
 {
-    if (check_ask(v, view, v0, v1, err))
+    const size_t nu = (size_t)v->nu;
+    for (int64_t view = first; view < first + n; view++) {
+        if (load(v, view, v0, v1, err))
+            return -1;
+        for (int64_t row = v0; row < v1; row++, out += nu) {
+            memcpy(out, v->block + (size_t)((row - v->v0) * v->views + view - v->first) * nu, nu * sizeof(float));
+            count(v, out, nu, bad);
+        }
+    }
+    return 0;
+}
+
+/* Views of a pipe, a page each: how many there were, or -1. */
+static int64_t next_views(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
+                          int64_t *bad, struct vp_err *err)
+{
+    const size_t size = (size_t)((v1 - v0) * v->nu);
+    const bool whole = v1 - v0 == v->nv;
+    if (first < v->next)
+        return vp_fail(err, VP_ERUN, "%s: view %lld cannot be read again from a pipe", vp_views_name(v),
+                       (long long)first);
+    int64_t rc = vp_reader_skip(v->reader, first - v->next, err);
+    if (rc <= 0)
+        return rc;
+    v->next = first;
+    if (!whole && !v->page && !(v->page = vp_alloc_raw((size_t)(v->nu * v->nv), sizeof(float), "a view", err)))
         return -1;
-    if (v0 == v1)
-        return v->count < 0 || view < v->count;
-    const int rc =
-        v->sinograms ? read_sinograms(v, view, v0, v1, buf, err) : read_page(v, view, v0, v1, buf, err);
-    if (rc == 1 && bad && vp_type_is_float(vp_reader_stack(v->reader)->type))
-        *bad += vp_count_bad(buf, (size_t)((v1 - v0) * v->nu));
-    return rc;
+    for (int64_t i = 0; i < n; i++, v->next++, out += size) {
+        rc = vp_reader_next_f32(v->reader, whole ? out : v->page, err);
+        if (rc <= 0)
+            return rc < 0 ? -1 : i;
+        if (!whole)
+            memcpy(out, v->page + (size_t)(v0 * v->nu), size * sizeof(float));
+        count(v, out, size, bad);
+    }
+    return n;
 }
 
 /* Sinograms of a file: a piece is some views of one detector row, which lie together there and apart in `out`. */
@@ -218,23 +197,21 @@ struct turn {
     struct vp_views *v;
     int64_t first, v0, height;
     float *out;
-    bool count;
     _Atomic int64_t bad;
 };
 
 static int turn_piece(void *ctx, int64_t row, int64_t k0, int64_t k1, struct vp_err *err)
 {
     struct turn *t = ctx;
-    const int64_t nu = t->v->nu;
+    const size_t nu = (size_t)t->v->nu;
     int64_t bad = 0;
-    float *buf = vp_alloc_raw((size_t)(k1 - k0), (size_t)nu * sizeof(float), "a part of a sinogram", err);
+    float *buf = vp_alloc_raw((size_t)(k1 - k0), nu * sizeof(float), "a part of a sinogram", err);
     if (!buf)
         return -1;
-    const struct vp_wanted w = {t->v0 + row, 1, t->first + k0, t->first + k1, true, t->count ? &bad : NULL, 1};
+    const struct vp_wanted w = {t->v0 + row, 1, t->first + k0, t->first + k1, true, &bad, 1};
     const int rc = vp_reader_read(t->v->reader, &w, (void *const *)&buf, err) < 0 ? -1 : 0;
     for (int64_t k = k0; !rc && k < k1; k++)
-        memcpy(t->out + (size_t)((k * t->height + row) * nu), buf + (size_t)((k - k0) * nu),
-               (size_t)nu * sizeof(float));
+        memcpy(t->out + (size_t)(k * t->height + row) * nu, buf + (size_t)(k - k0) * nu, nu * sizeof(float));
     free(buf);
     if (bad)
         t->bad += bad;
@@ -244,14 +221,15 @@ static int turn_piece(void *ctx, int64_t row, int64_t k0, int64_t k1, struct vp_
 static int turn(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
                 int threads, struct vp_err *err)
 {
-    struct turn t = {v, first, v0, v1 - v0, out, bad != NULL, 0};
+    struct turn t = {v, first, v0, v1 - v0, out, 0};
     const int rc = vp_share_rows(v1 - v0, n, (size_t)v->nu * sizeof(float), threads, turn_piece, &t, err);
     if (bad)
         *bad += t.bad;
     return rc;
 }
 
-static int bands(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+/* Views of a file, a page each. */
+static int pages(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
                  int threads, struct vp_err *err)
 {
     void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of views", err);
@@ -265,25 +243,24 @@ static int bands(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64
     return rc;
 }
 
-int64_t vp_views_read_many(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
-                           int64_t *bad, int threads, struct vp_err *err)
+int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+                      int threads, struct vp_err *err)
 {
     if (hold(v, err))
         return -1;
-    if (vp_reader_concurrent(v->reader)) {
-        if (check_ask(v, first, v0, v1, err))
-            return -1;
-        n = vp_min64(n, v->count - first);
-        if (n <= 0 || v0 == v1)
-            return n < 0 ? 0 : n;
-        return (v->sinograms ? turn : bands)(v, first, n, v0, v1, out, bad, threads, err) ? -1 : n;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const int rc = vp_views_read(v, first + i, v0, v1, out + (size_t)i * (size_t)((v1 - v0) * v->nu), bad, err);
-        if (rc <= 0)
-            return rc < 0 ? -1 : i;
-    }
-    return n;
+    if (first < 0 || v0 < 0 || v1 > v->nv || v0 > v1) /* such a view may lie past the end */
+        return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of view %lld: expected 0 to %lld", vp_views_name(v),
+                       (long long)v0, (long long)v1, (long long)first, (long long)v->nv);
+    if (v->count >= 0)
+        n = vp_max64(vp_min64(n, v->count - first), 0);
+    if (n == 0 || v0 == v1)
+        return n;
+    if (!vp_reader_seekable(v->reader))
+        return next_views(v, first, n, v0, v1, out, bad, err);
+    const int rc = !v->sinograms                       ? pages(v, first, n, v0, v1, out, bad, threads, err)
+                   : vp_reader_concurrent(v->reader)   ? turn(v, first, n, v0, v1, out, bad, threads, err)
+                                                       : blocks(v, first, n, v0, v1, out, bad, err);
+    return rc ? -1 : n;
 }
 
 int vp_views_finish(struct vp_views *v, struct vp_err *err)

@@ -17,15 +17,12 @@ int64_t vp_views_nv(const struct vp_views *v);
 uint64_t vp_views_bytes(const struct vp_views *v);
 /* True if any view may be asked for again (several passes). */
 bool vp_views_seekable(const struct vp_views *v);
-/* View `view`, rows [v0, v1), as f32 into buf (row major). Views must be asked for in increasing order unless
- * seekable. 1 read, 0 past the end, -1 error. *bad (may be NULL) counts NaN and infinities. */
-int vp_views_read(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, float *buf, int64_t *bad,
-                  struct vp_err *err);
-/* n views from `first`, rows [v0, v1) of each, one after the other into out; seekable uncompressed files are read
- * by `threads` threads. Otherwise as vp_views_read; from a pipe it waits until all n have come. Returns the
- * views read (fewer at the end of the input), or -1. */
-int64_t vp_views_read_many(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out,
-                           int64_t *bad, int threads, struct vp_err *err);
+/* n views from `first`, rows [v0, v1) of each (row major), as f32 one after the other into out. They must be asked for
+ * in increasing order unless seekable; seekable uncompressed files are read by `threads` threads; from a pipe it waits
+ * until all n have come. *bad (may be NULL) counts NaN and infinities. Returns the views read (fewer at the end of the
+ * input), or -1. */
+int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+                      int threads, struct vp_err *err);
 /* After the last view: an error if more pages follow. */
 int vp_views_finish(struct vp_views *v, struct vp_err *err);
 void vp_views_close(struct vp_views *v);   /* not the reader */

@@ -7,7 +7,6 @@
 #include "stack/foreign.h"
 #include "stack/libtiff.h"
 #include "stack/outfile.h"
-#include "stack/reserved.h"
 #include "stack/source.h"
 #include "stack/tiff.h"
 #include <math.h>
@@ -18,10 +17,8 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "pages are written as they lie in memory");
 
+/* VP_WRITER_HOLD is not a matter of --memory, for that may not change a byte. */
 enum { HEADER = 16, MAX_ENTRIES = 16, ALIGN = 16 };
-/* What is held back where nobody says how many pages come: a stack that ends within it is written as if that had been
- * known. Not a matter of --memory, for that may not change a byte. */
-enum { HOLD_BYTES = VP_WRITER_HOLD };
 static const uint64_t CLASSIC_LIMIT = (UINT64_C(1) << 32) - (UINT64_C(1) << 16);
 static const char SOFTWARE[] = "voxpipe";
 
@@ -39,12 +36,11 @@ struct vp_writer {
     bool ending; /* the page that is written is the last of an unknown number */
     struct vp_reserved *reserved; /* pages and rows may come in any order */
     int64_t written; /* pages, in order */
-    int64_t line; /* rows of the next page that vp_writer_lines was given */
-    char *collected; /* these, where a page must be whole */
+    int64_t line; /* rows of the next page that were given */
     _Atomic int64_t rows; /* of pages, in any order */
     uint64_t head[3]; /* bytes of the directory, with its values, of the pages of each kind */
-    unsigned char *composed; /* the directory of the page that is written, when that is one at a time */
-    char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last */
+    char *held; /* pages that wait to know whether more than `hold` come, then whether one is the last; and rows of one
+                   that must be whole */
     int64_t n_held, hold;
 };
 
@@ -96,13 +92,12 @@ static int kind_of(int64_t page)
     return page == 0 ? FIRST : page <= UINT16_MAX ? NUMBERED : UNNUMBERED;
 }
 
-/* Compose the directory of a page that lies at `offset` into `head`. Returns its length, padding included, which
- * depends on nothing but the kind of page. */
+/* Compose the directory of a page that lies at `offset` into `head`, unless that is NULL. Returns its length, padding
+ * included, which depends on nothing but the kind of page. */
 static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, unsigned char *head)
 {
     const struct vp_stack *s = &w->stack;
     const uint16_t place_type = w->big ? FIELD_LONG8 : FIELD_LONG;
-    const uint16_t format = vp_type_is_float(s->type) ? 3 : s->type >= VP_I8 && s->type <= VP_I64 ? 2 : 1;
     const size_t word = w->big ? 8 : 4, entry_size = w->big ? 20 : 12, count_size = w->big ? 8 : 2;
     const uint64_t total = s->pages > 0 && s->pages <= UINT16_MAX ? (uint64_t)s->pages : 0;
     uint32_t res[2][2];
@@ -127,7 +122,7 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
         {TAG_RESOLUTION_UNIT, FIELD_SHORT, sized, .value = RESOLUTION_CM},
         {TAG_PAGE_NUMBER, FIELD_SHORT, page <= UINT16_MAX ? 2 : 0, .value = (uint64_t)page | total << 16},
         {TAG_SOFTWARE, FIELD_ASCII, sizeof SOFTWARE, .data = SOFTWARE, .size = sizeof SOFTWARE},
-        {TAG_SAMPLE_FORMAT, FIELD_SHORT, 1, .value = format},
+        {TAG_SAMPLE_FORMAT, FIELD_SHORT, 1, .value = vp_sample_format(s->type)},
     };
     struct entry *const stop = all + sizeof all / sizeof *all;
     _Static_assert(sizeof all / sizeof *all <= MAX_ENTRIES, "head_limit");
@@ -147,6 +142,8 @@ static size_t compose(const struct vp_writer *w, int64_t page, uint64_t offset, 
     const uint64_t data = align(end);
 
     const size_t length = (size_t)(data - offset);
+    if (!head)
+        return length;
     memset(head, 0, length);
     unsigned char *p = head;
     put(&p, n, (int)count_size);
@@ -219,26 +216,21 @@ static size_t compose_all(const struct vp_writer *w, int64_t page, unsigned char
     return gap + compose(w, page, at, head + gap);
 }
 
-/* The first rows of page `w->written` of a TIFF, with all that comes before them. */
-static int first_rows(struct vp_writer *w, const void *rows, size_t bytes, struct vp_err *err)
-{
-    const size_t n = compose_all(w, w->written, w->composed);
-    return vp_write_two(vp_outfile_fd(w->file), -1, w->composed, n, rows, bytes, vp_outfile_name(w->file), err);
-}
-
-/* Rows of any page of a reserved file, the directory with the first of them. */
+/* Rows of a page, its directory before the first of them: at their place of a reserved file, else where it stands. */
 static int put_rows(struct vp_writer *w, int64_t page, int64_t y0, int64_t y1, const void *rows, struct vp_err *err)
 {
     const size_t row = (size_t)w->stack.nx * vp_type_size(w->stack.type), n = (size_t)(y1 - y0) * row;
-    const uint64_t samples = place_end(w, page) - w->page_bytes;
-    if (y0 > 0 || w->raw)
-        return vp_reserved_put(w->reserved, samples + (uint64_t)y0 * row, rows, n, NULL, 0, err);
+    const size_t most = w->head[kind_of(page)] + ALIGN;
     unsigned char small[512], *head = small;
-    if (w->head[kind_of(page)] + ALIGN > sizeof small &&
-        !(head = vp_alloc_raw(1, w->head[kind_of(page)] + ALIGN, "a directory", err)))
-        return -1;
-    const size_t m = compose_all(w, page, head);
-    const int rc = vp_reserved_put(w->reserved, samples - m, head, m, rows, n, err);
+    size_t m = 0;
+    if (y0 == 0 && !w->raw) {
+        if (most > sizeof small && !(head = vp_alloc_raw(1, most, "a directory", err)))
+            return -1;
+        m = compose_all(w, page, head);
+    }
+    const uint64_t at = place_end(w, page) - w->page_bytes + (uint64_t)y0 * row - m;
+    const int rc = w->reserved ? vp_reserved_put(w->reserved, at, head, m, rows, n, err)
+                               : vp_write_two(w->file->fd, -1, head, m, rows, n, w->file->name, err);
     if (head != small)
         free(head);
     return rc;
@@ -248,9 +240,7 @@ static void release(struct vp_writer *w)
 {
     vp_stack_free(&w->stack);
     free(w->text);
-    free(w->composed);
     free(w->held);
-    free(w->collected);
     free(w);
 }
 
@@ -258,25 +248,18 @@ static void release(struct vp_writer *w)
 static int lay_out(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
-    const char *name = vp_outfile_name(w->file);
     free(w->text);
     w->text = vp_description(s);
     if (!w->text)
-        return vp_fail_errno(err, "%s", name);
+        return vp_fail_errno(err, "%s", w->file->name);
     w->text_len = strlen(w->text) + 1;
 
     size_t total = 0;
     const bool known = s->pages > 0 && vp_add_size(&total, w->page_bytes, head_limit(w)) &&
                        vp_mul_size(&total, total, (size_t)s->pages) && vp_add_size(&total, total, ALIGN);
     w->big = !known || total >= CLASSIC_LIMIT; /* whatever the target: a pipe and a file get the same bytes */
-    if (w->compress != VP_COMPRESS_NONE)
-        return 0;
-    free(w->composed);
-    w->composed = vp_alloc_raw(1, head_limit(w) + ALIGN, name, err);
-    if (!w->composed)
-        return -1;
     for (int k = FIRST; k <= UNNUMBERED; k++)
-        w->head[k] = compose(w, k == UNNUMBERED ? UINT16_MAX + 1 : k, HEADER, w->composed);
+        w->head[k] = compose(w, k == UNNUMBERED ? UINT16_MAX + 1 : k, HEADER, NULL);
     return 0;
 }
 
@@ -286,7 +269,7 @@ static int begin(struct vp_writer *w, struct vp_err *err)
     if (lay_out(w, err))
         return -1;
     return w->joined     ? 0
-           : w->compress ? vp_libtiff_writer_open(&w->libtiff, vp_outfile_fd(w->file), vp_outfile_name(w->file),
+           : w->compress ? vp_libtiff_writer_open(&w->libtiff, w->file->fd, w->file->name,
                                                   &w->stack, w->text, w->compress, w->big, err)
                          : write_header(w, err);
 }
@@ -294,28 +277,18 @@ static int begin(struct vp_writer *w, struct vp_err *err)
 static int open_tiff(struct vp_writer *w, struct vp_err *err)
 {
     const struct vp_stack *s = &w->stack;
-    const char *name = vp_outfile_name(w->file);
+    const char *name = w->file->name;
     if (s->nx > UINT32_MAX || s->ny > UINT32_MAX)
         return vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld are too large for TIFF", name, (long long)s->nx,
                        (long long)s->ny);
-    if (w->compress && !vp_outfile_temporary(w->file))
+    if (w->compress && !w->file->temporary)
         return vp_fail(err, VP_EUSAGE, "%s: compressed TIFF cannot be written to a pipe or device; use -o FILE", name);
     if (w->compress && vp_libtiff_compression(w->compress, name, err) < 0)
         return -1;
     if (s->pages > 0)
         return begin(w, err);
-    w->hold = w->page_bytes < HOLD_BYTES ? (int64_t)(HOLD_BYTES / w->page_bytes) : 1;
+    w->hold = w->page_bytes < VP_WRITER_HOLD ? (int64_t)(VP_WRITER_HOLD / w->page_bytes) : 1;
     return 0;
-}
-
-/* The next page, where the file stands. */
-static int append_page(struct vp_writer *w, const void *page, struct vp_err *err)
-{
-    const int rc = w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
-                   : w->raw   ? vp_outfile_write(w->file, page, w->page_bytes, err)
-                              : first_rows(w, page, w->page_bytes, err);
-    w->written += rc ? 0 : 1;
-    return rc;
 }
 
 /* The pages held: all of them are written. */
@@ -323,18 +296,22 @@ static int write_held(struct vp_writer *w, bool ending, struct vp_err *err)
 {
     if (!w->begun && begin(w, err))
         return -1;
-    for (int64_t i = 0; i < w->n_held; i++) {
+    for (int64_t i = 0; i < w->n_held; i++, w->written++) {
+        const char *page = w->held + (size_t)i * w->page_bytes;
         w->ending = ending && i == w->n_held - 1;
-        if (append_page(w, w->held + (size_t)i * w->page_bytes, err))
+        if (w->libtiff ? vp_libtiff_writer_page(w->libtiff, page, err)
+                       : put_rows(w, w->written, 0, w->stack.ny, page, err))
             return -1;
     }
     w->n_held = 0;
     return 0;
 }
 
-static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
+/* Rows of a page that must be whole, and may have to wait for others then. */
+static int hold_rows(struct vp_writer *w, int64_t n, const char *rows, struct vp_err *err)
 {
-    if (w->n_held == w->hold) { /* this one comes behind them, so none is the last */
+    const size_t row = w->page_bytes / (size_t)w->stack.ny;
+    if (w->hold && w->n_held == w->hold) { /* these come behind them, so none is the last */
         if (write_held(w, false, err))
             return -1;
         if (w->hold > 1) {
@@ -343,34 +320,36 @@ static int hold_page(struct vp_writer *w, const void *page, struct vp_err *err)
         }
         w->hold = 1;
     }
-    if (!w->held && !(w->held = vp_alloc_raw((size_t)w->hold, w->page_bytes, "the pages held back", err)))
+    const size_t pages = w->hold ? (size_t)w->hold : 1;
+    if (!w->held && !(w->held = vp_alloc_raw(pages, w->page_bytes, "the pages held back", err)))
         return -1;
-    memcpy(w->held + (size_t)w->n_held++ * w->page_bytes, page, w->page_bytes);
-    return 0;
+    memcpy(w->held + (size_t)w->n_held * w->page_bytes + (size_t)w->line * row, rows, (size_t)n * row);
+    w->n_held += w->line + n == w->stack.ny;
+    return w->n_held && !w->hold ? write_held(w, false, err) : 0;
 }
 
 uint64_t vp_writer_holds(const struct vp_stack *stack, const struct vp_writer_options *o, uint64_t memory)
 {
     const uint64_t page = vp_page_bytes(stack), packing = o->compress ? vp_libtiff_writer_holds(stack, o->compress) : 0;
-    const bool many = page < HOLD_BYTES && memory >= 16 * (uint64_t)HOLD_BYTES;
-    return packing + (stack->pages >= 0 || o->raw ? 0 : many ? HOLD_BYTES : page);
+    const bool many = page < VP_WRITER_HOLD && memory >= 16 * (uint64_t)VP_WRITER_HOLD;
+    return packing + (stack->pages >= 0 || o->raw ? 0 : many ? VP_WRITER_HOLD : page);
 }
 
 int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_stack *stack,
                    const struct vp_writer_options *o, struct vp_err *err)
 {
     const char *name = path ? path : "standard output";
-    struct vp_writer *w = calloc(1, sizeof *w);
-    if (!w || vp_stack_copy(&w->stack, stack)) {
-        free(w);
-        return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
-    }
+    struct vp_writer *w = vp_alloc(1, sizeof *w, name, err);
+    if (!w)
+        return -1;
     w->raw = o->raw;
     w->compress = o->compress;
     w->joined = o->temporary;
     w->page_bytes = vp_page_bytes(stack);
     int rc = 0;
-    if (!w->page_bytes)
+    if (vp_stack_copy(&w->stack, stack))
+        rc = vp_fail(err, VP_ERESOURCE, "%s: not enough memory", name);
+    if (!rc && !w->page_bytes)
         rc = vp_fail(err, VP_ERUN, "%s: pages of %lldx%lld cannot be held", name, (long long)stack->nx,
                      (long long)stack->ny);
     if (!rc && o->raw && o->compress != VP_COMPRESS_NONE)
@@ -379,8 +358,8 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
         rc = w->joined ? vp_outfile_join(&w->file, path, o->temporary, err) : vp_outfile_open(&w->file, path, err);
     if (!rc && !o->raw)
         rc = open_tiff(w, err);
-    if (!rc && !w->compress && stack->pages > 0 && vp_outfile_temporary(w->file))
-        rc = vp_reserved_open(&w->reserved, vp_outfile_fd(w->file), vp_outfile_name(w->file),
+    if (!rc && !w->compress && stack->pages > 0 && w->file->temporary)
+        rc = vp_reserved_open(&w->reserved, w->file->fd, w->file->name,
                               place_end(w, stack->pages - 1), !o->shared, err);
     if (rc) {
         vp_writer_abort(w);
@@ -392,7 +371,7 @@ int vp_writer_open(struct vp_writer **out, const char *path, const struct vp_sta
 
 const char *vp_writer_temporary(const struct vp_writer *w)
 {
-    return w->reserved ? vp_outfile_temporary(w->file) : NULL;
+    return w->reserved ? w->file->temporary : NULL;
 }
 
 int64_t vp_writer_rows_put(const struct vp_writer *w)
@@ -407,7 +386,7 @@ void vp_writer_others(struct vp_writer *w, int64_t rows)
 
 static int too_many(const struct vp_writer *w, int64_t got, struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %s%lld", vp_outfile_name(w->file),
+    return vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %s%lld", w->file->name,
                    (long long)w->stack.pages, got > w->stack.pages ? "at least " : "", (long long)got);
 }
 
@@ -431,53 +410,31 @@ static int put_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, i
     return vp_share_rows(n, y1 - y0, (size_t)w->stack.nx * vp_type_size(w->stack.type), threads, put_piece, &b, err);
 }
 
-int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
-{
-    int rc = 0;
-    if (w->stack.pages > 0 && n > w->stack.pages - w->written)
-        return too_many(w, w->stack.pages + 1, err);
-    if (w->reserved) {
-        rc = put_bands(w, w->written, n, 0, w->stack.ny, pages, threads, err);
-        w->written += rc ? 0 : n;
-        return rc;
-    }
-    for (int64_t i = 0; i < n && !rc; i++)
-        rc = (w->hold ? hold_page : append_page)(w, (const char *)pages + (size_t)i * w->page_bytes, err);
-    return rc;
-}
-
-/* Rows of the page that is written, where it needs not be whole. */
-static int append_rows(struct vp_writer *w, int64_t n, const char *rows, int threads, struct vp_err *err)
-{
-    const size_t bytes = (size_t)n * (w->page_bytes / (size_t)w->stack.ny);
-    if (w->stack.pages > 0 && w->written >= w->stack.pages)
-        return too_many(w, w->stack.pages + 1, err);
-    if (w->reserved)
-        return put_bands(w, w->written, 1, w->line, w->line + n, rows, threads, err);
-    return w->raw || w->line ? vp_outfile_write(w->file, rows, bytes, err) : first_rows(w, rows, bytes, err);
-}
-
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err)
 {
     const int64_t ny = w->stack.ny;
-    const size_t row = w->page_bytes / (size_t)ny;
-    const bool whole = !vp_writer_by_rows(w);
-    if (whole && !w->collected && !(w->collected = vp_alloc_raw(1, w->page_bytes, "a page of output", err)))
-        return -1;
-    for (const char *from = rows; n > 0;) {
-        const int64_t m = vp_min64(n, ny - w->line);
-        if (whole)
-            memcpy(w->collected + (size_t)w->line * row, from, (size_t)m * row);
-        else if (append_rows(w, m, from, threads, err))
+    const char *from = rows;
+    if (w->stack.pages > 0 && n > (w->stack.pages - w->written) * ny - w->line)
+        return too_many(w, w->stack.pages + 1, err);
+    for (int64_t m; n > 0; n -= m) {
+        const int64_t pages = w->reserved && !w->line && n > ny ? n / ny : 1;
+        m = vp_min64(n, pages * ny - w->line);
+        const bool held = w->hold || (w->libtiff && m < ny);
+        if (held           ? hold_rows(w, m, from, err)
+            : w->libtiff   ? vp_libtiff_writer_page(w->libtiff, from, err)
+            : w->reserved  ? put_bands(w, w->written, pages, w->line, w->line + m / pages, from, threads, err)
+                           : put_rows(w, w->written, w->line, w->line + m, from, err))
             return -1;
-        from += (size_t)m * row;
-        n -= m;
+        w->written += held ? 0 : (w->line + m) / ny;
         w->line = (w->line + m) % ny;
-        if (!w->line && whole && vp_writer_page(w, w->collected, err))
-            return -1;
-        w->written += !w->line && !whole;
+        from += (size_t)m * (w->page_bytes / (size_t)ny);
     }
     return 0;
+}
+
+int vp_writer_pages(struct vp_writer *w, int64_t n, const void *pages, int threads, struct vp_err *err)
+{
+    return vp_writer_lines(w, n * w->stack.ny, pages, threads, err);
 }
 
 bool vp_writer_by_rows(const struct vp_writer *w)
@@ -495,10 +452,10 @@ int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, in
 {
     const struct vp_stack *s = &w->stack;
     if (!w->reserved)
-        return vp_fail(err, VP_ERUN, "%s: pages of this output must come in order", vp_outfile_name(w->file));
+        return vp_fail(err, VP_ERUN, "%s: pages of this output must come in order", w->file->name);
     if (page < 0 || n < 0 || page > s->pages - n || y0 < 0 || y1 > s->ny || y0 > y1)
         return vp_fail(err, VP_ERUN, "%s: rows %lld to %lld of page %lld: expected %lld pages of %lld rows",
-                       vp_outfile_name(w->file), (long long)y0, (long long)y1, (long long)(page + n - 1),
+                       w->file->name, (long long)y0, (long long)y1, (long long)(page + n - 1),
                        (long long)s->pages, (long long)s->ny);
     const int rc = put_bands(w, page, n, y0, y1, rows, threads, err);
     if (!rc)
@@ -523,35 +480,28 @@ uint64_t vp_writer_bytes(struct vp_writer *w)
 
 int vp_writer_close(struct vp_writer *w, struct vp_err *err)
 {
+    const struct vp_stack *s = &w->stack;
+    const char *name = w->file->name;
     int rc = 0;
     if (w->line)
-        rc = vp_fail(err, VP_ERUN, "%s: expected %lld rows of page %lld, got %lld", vp_outfile_name(w->file),
-                     (long long)w->stack.ny, (long long)w->written, (long long)w->line);
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld rows of page %lld, got %lld", name, (long long)s->ny,
+                     (long long)w->written, (long long)w->line);
     if (!rc && w->n_held) {
         if (!w->begun)
             w->stack.pages = w->n_held;
         rc = write_held(w, true, err);
     }
-    const int64_t ny = w->stack.ny, rows = w->rows;
-    if (w->joined) {
-        vp_reserved_close(w->reserved);
-        rc = vp_outfile_close(w->file, err);
-        release(w);
-        return rc;
-    }
-    if (!rc && rows && w->written * ny + rows != w->stack.pages * ny)
-        rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages of %lld rows, got %lld rows in all",
-                     vp_outfile_name(w->file), (long long)w->stack.pages, (long long)ny,
-                     (long long)(w->written * ny + rows));
-    if (!rc && !rows && w->stack.pages > 0 && w->written != w->stack.pages)
+    const int64_t all = w->written * s->ny + w->rows;
+    if (!rc && !w->joined && w->rows && all != s->pages * s->ny)
+        rc = vp_fail(err, VP_ERUN, "%s: expected %lld pages of %lld rows, got %lld rows in all", name,
+                     (long long)s->pages, (long long)s->ny, (long long)all);
+    if (!rc && !w->joined && !w->rows && s->pages > 0 && w->written != s->pages)
         rc = too_many(w, w->written, err);
-    if (!rc && !rows && w->written == 0 && !w->raw)
-        rc = vp_fail(err, VP_ERUN, "%s: a TIFF needs at least one page, got none", vp_outfile_name(w->file));
-    if (w->libtiff) {
-        const int rc2 = vp_libtiff_writer_close(w->libtiff, err);
-        w->libtiff = NULL;
-        rc = rc ? rc : rc2;
-    }
+    if (!rc && !w->joined && !all && !w->raw)
+        rc = vp_fail(err, VP_ERUN, "%s: a TIFF needs at least one page, got none", name);
+    if (w->libtiff && vp_libtiff_writer_close(w->libtiff, err))
+        rc = -1;
+    w->libtiff = NULL;
     if (rc) {
         vp_writer_abort(w);
         return -1;

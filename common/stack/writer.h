@@ -42,7 +42,7 @@ static inline int vp_writer_page(struct vp_writer *w, const void *page, struct v
 }
 
 /* Append n rows, to this page and to those that follow it: the same bytes. Where pages are compressed, or nobody
- * says how many come, a page is collected first. Not mixed with the functions above within a page. */
+ * says how many come, a page is collected first. */
 int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int threads, struct vp_err *err);
 
 /* Whether those rows are written as they come; otherwise pages are collected. */

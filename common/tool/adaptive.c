@@ -67,10 +67,10 @@ int vp_adaptive_limit(struct vp_limit *l, const struct vp_adaptive_params *p, co
     double r = p->r;
 
     if (m == VP_LOCAL_SAUVOLA && r == 0) {
-        if (im->type == VP_F32) {
-            vp_fail(err, VP_EUSAGE, "--local sauvola: f32 needs --r, the largest standard deviation there can be");
-            return vp_hint(err, "half of the range of the values; scikit-image's 1 is for images from -1 to 1");
-        }
+        if (im->type == VP_F32)
+            return vp_fail_hint(err, VP_EUSAGE,
+                                "half of the range of the values; scikit-image's 1 is for images from -1 to 1",
+                                "--local sauvola: f32 needs --r, the largest standard deviation there can be");
         r = im->all_i8 ? 127.5 : (vp_type_max(im->type) - vp_type_min(im->type)) / 2;
     }
     *l = (struct vp_limit){.base = -p->offset - nearer, .mean = 1, .below = below, .mark = mark};

@@ -47,72 +47,50 @@ const struct vp_opt vp_normalize_options[] = {
 };
 #undef P
 
-/* Mean of all pages of a stack, as f32 (summed in double). */
-static int mean_page(struct vp_reader *r, float *out, struct vp_err *err)
+/* Means of f32 samples, summed in double: the page that is the mean of all; of sinograms, one a detector row, the mean of
+ * the rows of each becomes a row of out. */
+static int mean(struct vp_reader *r, bool sinograms, int64_t nv, float *out, struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(r);
-    size_t n;
+    const int64_t nu = s->nx, n = sinograms ? nu : nu * s->ny;
+    double *sum = vp_alloc((size_t)n, sizeof *sum, "the mean page", err);
+    float *page = sinograms ? vp_alloc_raw((size_t)nu, (size_t)s->ny * sizeof *page, "a page of flats", err) : out;
     int64_t pages = 0;
-    double *sum = NULL;
     int got = -1;
 
-    if (!vp_mul_size(&n, (size_t)s->nx, (size_t)s->ny))
-        return vp_fail(err, VP_ERESOURCE, "%s: pages too large", vp_reader_name(r));
-    if (!(sum = vp_alloc(n, sizeof *sum, "the mean page", err)))
-        return -1;
-    while ((got = vp_reader_next_f32(r, out, err)) > 0) {
-        for (size_t i = 0; i < n; i++)
-            sum[i] += out[i];
+    while (sum && page && (got = vp_reader_next_f32(r, page, err)) > 0 && !(sinograms && pages == nv)) {
+        for (int64_t y = 0; y < s->ny; y++)
+            for (int64_t u = 0; u < nu; u++)
+                sum[(sinograms ? 0 : y * nu) + u] += page[y * nu + u];
+        for (int64_t u = 0; u < nu && sinograms; u++) {
+            out[pages * nu + u] = (float)(sum[u] / (double)s->ny);
+            sum[u] = 0;
+        }
         pages++;
     }
-    for (size_t i = 0; i < n && !got; i++)
+    for (int64_t i = 0; i < n && !sinograms && !got; i++)
         out[i] = (float)(sum[i] / (double)pages);
     free(sum);
-    if (!got && !pages)
-        got = vp_fail(err, VP_ERUN, "%s: no pages", vp_reader_name(r));
-    return got;
-}
-
-/* Sinogram pages, one a detector row: the mean of the rows of each becomes a row of out. */
-static int mean_rows(struct vp_reader *r, int64_t nv, float *out, struct vp_err *err)
-{
-    const struct vp_stack *s = vp_reader_stack(r);
-    const int64_t nu = s->nx;
-    float *page = vp_alloc_raw((size_t)nu, (size_t)s->ny * sizeof *page, "a page of flats", err);
-    int64_t row = 0;
-    int got = -1;
-
-    if (!page)
-        return -1;
-    while ((got = vp_reader_next_f32(r, page, err)) > 0 && row < nv) {
-        for (int64_t u = 0; u < nu; u++) {
-            double sum = 0;
-            for (int64_t k = 0; k < s->ny; k++)
-                sum += page[k * nu + u];
-            out[row * nu + u] = (float)(sum / (double)s->ny);
-        }
-        row++;
-    }
-    free(page);
-    if (got >= 0 && (got || row < nv))
+    if (sinograms)
+        free(page);
+    if (got >= 0 && sinograms && (got || pages < nv))
         got = vp_fail(err, VP_ERUN, "%s: expected %lld sinograms, got %s", vp_reader_name(r), (long long)nv,
                       got ? "more" : "fewer");
-    return got;
+    return got || pages ? got : vp_fail(err, VP_ERUN, "%s: no pages", vp_reader_name(r));
 }
 
 /* Do `pages` pages of the detector fit the memory, each once as read and once as vp_normalize_open makes it, and
  * the sums of one? */
 static int check_memory(const struct vp_run *run, int pages, int64_t nu, int64_t nv, struct vp_err *err)
 {
-    char need[32], have[32];
     const double bytes = (double)nu * (double)nv * (2 * (double)pages * sizeof(float) + sizeof(double));
+    const struct vp_bytes_text need = vp_bytes_text((uint64_t)fmin(bytes, 0x1p63));
 
     if (bytes <= (double)run->common.memory)
         return 0;
-    vp_fail(err, VP_ERESOURCE, "the flats need %s while they are read, the memory limit is %s",
-            vp_format_bytes(need, sizeof need, (uint64_t)fmin(bytes, 0x1p63)),
-            vp_format_bytes(have, sizeof have, run->common.memory));
-    return vp_hint(err, "allow --memory %s", need);
+    vp_fail(err, VP_ERESOURCE, "the flats need %s while they are read, the memory limit is %s", need.text,
+            vp_bytes_text(run->common.memory).text);
+    return vp_hint(err, "allow --memory %s", need.text);
 }
 
 /* Read, check and average one flat set or the darks, of `pages` that are held together. *nv may be -1 and is then
@@ -140,7 +118,7 @@ static int load_mean(float **out, struct vp_run *run, const char *const *paths, 
                 (long long)s->nx, (long long)rows, (long long)nu, (long long)*nv);
     else if (!check_memory(run, pages, nu, *nv, err) &&
              (*out = vp_alloc_raw((size_t)nu, (size_t)*nv * sizeof(float), "a flat field", err)))
-        rc = sinograms ? mean_rows(r, *nv, *out, err) : mean_page(r, *out, err);
+        rc = mean(r, sinograms, *nv, *out, err);
     if (vp_reader_close(r, rc ? NULL : err))
         rc = -1;
     return rc;
@@ -166,29 +144,25 @@ static int load_mask(uint8_t **out, struct vp_run *run, const char *path, int64_
 int vp_normalize_load(struct vp_normalize **out, struct vp_run *run, const struct vp_normalize_params *p,
                       int64_t nu, int64_t nv, int64_t views, bool sinograms, struct vp_err *err)
 {
-    float **flats = NULL, *dark = NULL;
+    const int sets = p->flat.n, pages = sets + (p->dark.n > 0);
     uint8_t *mask = NULL;
-    const int pages = p->flat.n + (p->dark.n > 0);
-    int rc = -1;
+    int rc = vp_normalize_check(p, err);
+    float **field = rc ? NULL : vp_alloc((size_t)sets + 1, sizeof *field, "the flats", err); /* the last is the dark */
 
     *out = NULL;
-    if (vp_normalize_check(p, err)
-        || !(flats = vp_alloc((size_t)p->flat.n + 1, sizeof *flats, "the flats", err)))
+    if (!field)
         return -1;
-    for (int s = 0; s < p->flat.n; s++)
-        if (load_mean(&flats[s], run, &p->flat.v[s], 1, pages, nu, &nv, sinograms, false, err))
-            goto out;
-    if (p->dark.n && load_mean(&dark, run, p->dark.v, p->dark.n, pages, nu, &nv, sinograms, false, err))
-        goto out;
-    if (p->dead && load_mask(&mask, run, p->dead, nu, nv, err))
-        goto out;
-    rc = vp_normalize_open(out, p, nu, nv > 0 ? nv : 1, views, (const float *const *)flats, p->flat.n, dark,
-                           mask, err);
-out:
-    for (int s = 0; s < p->flat.n; s++)
-        free(flats[s]);
-    free(flats);
-    free(dark);
+    for (int s = 0; s < pages && !rc; s++)
+        rc = load_mean(&field[s], run, s < sets ? &p->flat.v[s] : p->dark.v, s < sets ? 1 : p->dark.n, pages, nu, &nv,
+                       sinograms, false, err);
+    if (!rc && p->dead)
+        rc = load_mask(&mask, run, p->dead, nu, nv, err);
+    if (!rc)
+        rc = vp_normalize_open(out, p, nu, nv > 0 ? nv : 1, views, (const float *const *)field, sets, field[sets],
+                               mask, err);
+    for (int s = 0; s < pages; s++)
+        free(field[s]);
+    free(field);
     free(mask);
     return rc;
 }

@@ -16,22 +16,12 @@ enum { WIDTH = 79, COLUMN = 26 };
 
 const char *vp_help_value(const struct vp_opt *row)
 {
-    if (row->metavar)
-        return row->metavar;
-    switch (row->type) {
-    case VP_T_INT: return "N";
-    case VP_T_REAL: return "X";
-    case VP_T_REALS: return "X,...";
-    case VP_T_STRING: case VP_T_STRINGS: return "TEXT";
-    case VP_T_FILE: case VP_T_OUTFILE: return "FILE";
-    case VP_T_FILES: return "FILE";
-    case VP_T_CHOICE: return "NAME";
-    case VP_T_BYTES: return "BYTES";
-    case VP_T_SIZE: return "WxHxD";
-    case VP_T_RANGE: return "A:B";
-    case VP_T_FLAG: case VP_T_END: case VP_T_TABLE: break;
-    }
-    return "";
+    static const char *const of_type[] = {
+        [VP_T_INT] = "N", [VP_T_REAL] = "X", [VP_T_REALS] = "X,...", [VP_T_STRING] = "TEXT", [VP_T_STRINGS] = "TEXT",
+        [VP_T_FILE] = "FILE", [VP_T_OUTFILE] = "FILE", [VP_T_FILES] = "FILE", [VP_T_CHOICE] = "NAME",
+        [VP_T_BYTES] = "BYTES", [VP_T_SIZE] = "WxHxD", [VP_T_RANGE] = "A:B", [VP_T_TABLE] = NULL};
+    const char *name = row->metavar ? row->metavar : of_type[row->type];
+    return name ? name : "";
 }
 
 void vp_help_choices(FILE *f, const char *choices, const char *between)
@@ -59,31 +49,27 @@ static bool choices_named(const struct vp_opt *row)
     return true;
 }
 
-/* "hann, hamming; 0 to 1; repeatable; default: 2": what the table knows beyond the help; malloc'd, "" if
- * nothing, NULL without memory. */
 char *vp_help_facts(const struct vp_opt *row)
 {
     FILE *f = vp_text_open();
     if (!f)
         return NULL;
-    const char *semicolon = "";
     if (row->type == VP_T_CHOICE && !choices_named(row)) {
+        fputs("; ", f);
         vp_help_choices(f, row->choices, ", ");
-        semicolon = "; ";
     }
     const bool numeric = row->type == VP_T_INT || row->type == VP_T_REAL || row->type == VP_T_REALS;
     const bool has_default = strstr(row->help, "default");
-    if (numeric && !has_default && row->min < row->max && row->max < 1e6 && row->min > -1e6) {
-        fprintf(f, "%s%.10g to %.10g", semicolon, row->min, row->max);
-        semicolon = "; ";
-    }
-    if (vp_opt_repeats(row)) {
-        fprintf(f, "%srepeatable", semicolon);
-        semicolon = "; ";
-    }
+    if (numeric && !has_default && row->min < row->max && row->max < 1e6 && row->min > -1e6)
+        fprintf(f, "; %.10g to %.10g", row->min, row->max);
+    if (vp_opt_repeats(row))
+        fputs("; repeatable", f);
     if (row->def && !has_default)
-        fprintf(f, "%sdefault: %s", semicolon, row->def);
-    return vp_text_close(f, NULL);
+        fprintf(f, "; default: %s", row->def);
+    char *text = vp_text_close(f, NULL);
+    if (text && *text)
+        memmove(text, text + 2, strlen(text + 2) + 1);
+    return text;
 }
 
 static int walk_row(void *ctx, const struct vp_opt *row, size_t offset)
@@ -137,7 +123,6 @@ static void wrap(FILE *out, int indent, int column, const char *text, size_t n)
     putc('\n', out);
 }
 
-/* Length of the paragraph at text, without the blank line after it. */
 size_t vp_help_paragraph(const char *text)
 {
     const char *end = strstr(text, "\n\n");
@@ -191,7 +176,6 @@ static size_t break_command(const char *s, size_t n, size_t room)
     return best[0] ? best[0] : best[1] ? best[1] : best[2];
 }
 
-/* The command of an example with its long lines broken, as a shell takes them; malloc'd. */
 char *vp_help_command(const char *command)
 {
     enum { ROOM = WIDTH - 8 };
@@ -236,14 +220,11 @@ const struct vp_help_status *vp_help_statuses(const struct vp_tool *tool)
     return tool->flags & VP_TOOL_DIFF ? compare : usual;
 }
 
-/* "img-info(1), voxpipe(7)" */
-void vp_help_see_also(const struct vp_help *d, FILE *out)
+char *vp_help_see_also(const struct vp_tool *tool)
 {
-    if (d->tool->see_also)
-        fprintf(out, "%s%s", d->tool->see_also,
-                strstr(d->tool->see_also, "voxpipe(7)") ? "" : ", voxpipe(7)");
-    else
-        fputs("voxpipe(7)", out);
+    const char *others = tool->see_also ? tool->see_also : "";
+    char *text = NULL;
+    return asprintf(&text, "%s%s%s", others, *others ? ", " : "", "voxpipe(7)") < 0 ? NULL : text;
 }
 
 bool vp_help_heading(const char *line, size_t n)
@@ -310,15 +291,9 @@ void vp_help_print(const struct vp_help *d, FILE *out)
     fputs("\nExit status:\n", out);
     for (const struct vp_help_status *s = vp_help_statuses(t); s->status; s++)
         fprintf(out, "  %s  %s\n", s->status, s->text);
-    size_t size;
-    FILE *f = vp_text_open();
-    if (!f)
-        return;
-    fputs("See also: ", f);
-    vp_help_see_also(d, f);
-    char *refs = vp_text_close(f, &size);
-    putc('\n', out);
+    char *refs = vp_help_see_also(t);
+    fputs("\nSee also: ", out);
     if (refs)
-        wrap(out, 10, 0, refs, size);
+        wrap(out, 10, 10, refs, strlen(refs));
     free(refs);
 }

@@ -46,7 +46,7 @@ struct vp_help_status { const char *status, *text; };
 /* What the exit status of the tool means, ended by {0}. */
 const struct vp_help_status *vp_help_statuses(const struct vp_tool *tool);
 
-/* "img-info(1), voxpipe(7)" */
-void vp_help_see_also(const struct vp_help *d, FILE *out);
+/* "img-info(1), voxpipe(7)"; malloc'd. */
+char *vp_help_see_also(const struct vp_tool *tool);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the command line and the operations: options, inputs, lengths. */
+/* Between the command line and the operations: options, inputs, lengths, neighbourhoods. */
 #include "tool/image.h"
 #include "tool/image_internal.h"
 #include "base/size.h"
@@ -26,6 +26,19 @@ const struct vp_opt vp_image_options[] = {
     VP_OPT_END,
 };
 
+const struct vp_opt vp_footprint_options[] = {
+    VP_REALS(struct vp_footprint_params, radius, "radius", 'r', .metavar = "R|RX,RY,RZ", .def = "1",
+             .min = 0, .max = VP_RADIUS_MAX, .group = "Neighbourhood",
+             .help = "how far the neighbourhood reaches, in voxels",
+             .more = "One number for all axes, or one for each of x, y, z; 0 leaves an axis out. The neighbourhood "
+                     "holds the voxels whose centres are at most so far away: --radius 1 is 3 x 3 x 3 voxels as a "
+                     "box and the six neighbours with the voxel itself as a ball. With --physical in the unit of the "
+                     "voxel size. At the edge of the image the voxels that exist are used."),
+    VP_CHOICE(struct vp_footprint_params, shape, "shape", 0, "box|ball", .metavar = "SHAPE", .def = "box",
+              .help = "box or ball (an ellipsoid where the radii differ)"),
+    VP_OPT_END,
+};
+
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err)
 {
@@ -35,7 +48,7 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
         /* a page and its result are in memory at least */
         const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
         im->n = 1;
-        if (vp_open_held(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, p->values ? VP_AS_VALUES : VP_UPRIGHT,
+        if (vp_open_input(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, p->values ? VP_AS_VALUES : VP_UPRIGHT,
                          &im->reader[0], err)) {
             im->n = 0;
             return -1;
@@ -61,13 +74,12 @@ int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_ima
     im->seekable = true;
     for (int k = 0; k < im->n; k++)
         im->seekable = im->seekable && vp_reader_seekable(im->reader[k]);
-    return vp_images_compare(im, err) || vp_images_axes(im, err) || vp_images_type(im, run, types, err) ? -1 : 0;
+    return vp_images_stacks(im, err) || vp_images_type(im, run, types, err) ? -1 : 0;
 }
 
 int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct vp_err *err)
 {
     const size_t page = vp_page_bytes(vp_reader_stack(im->reader[0]));
-    char text[16];
     if (once && im->flat && page < run->common.memory / 16)
         return 0;
     for (int k = 0; k < im->n; k++) {
@@ -81,10 +93,10 @@ int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct v
         im->held += held;
         const uint64_t bytes = (uint64_t)page * (uint64_t)vp_reader_stack(r)->pages;
         vp_plan(run, "spool", "%s: %s copied %s, to be read again", vp_reader_name(r),
-                vp_format_bytes(text, sizeof text, bytes), held ? "to memory" : "to $TMPDIR");
+                vp_bytes_text(bytes).text, held ? "to memory" : "to $TMPDIR");
     }
     im->seekable = true;
-    return vp_images_compare(im, err) || vp_images_axes(im, err) ? -1 : 0;
+    return vp_images_stacks(im, err);
 }
 
 void vp_images_join(struct vp_images *im, int64_t *inner, int64_t *nz)
@@ -115,18 +127,28 @@ int vp_image_lengths(const struct vp_images *im, const char *option, const struc
                : given->n == 2 ? vp_hint(err, "x, y and z; with --2d, where every page is an image of its own, x and y")
                                : vp_hint(err, "x, y and z, or one for all of them");
     }
-    if (given->n == 3 && im->flat && given->v[2] != 0) {
-        vp_fail(err, VP_EUSAGE, "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
-        return vp_hint(err, "give x and y only");
-    }
-    if (im->params.physical && !im->has_voxel) {
-        vp_fail(err, VP_ERUN, "--physical: the size of a voxel is not in the metadata of the input");
-        return vp_hint(err, "say it first: img-convert --set voxel=0.5,0.5,2mm");
-    }
+    if (given->n == 3 && im->flat && given->v[2] != 0)
+        return vp_fail_hint(err, VP_EUSAGE, "give x and y only",
+                            "--%s: %g along z: the pages of this stack stand alone", option, given->v[2]);
+    if (im->params.physical && !im->has_voxel)
+        return vp_fail_hint(err, VP_ERUN, "say it first: img-convert --set voxel=0.5,0.5,2mm",
+                            "--physical: the size of a voxel is not in the metadata of the input");
     out[2] = 0;
     for (int a = 0; a < axes; a++)
         out[a] = given->v[given->n == 1 ? 0 : a] / (im->params.physical ? im->voxel[a] : 1);
     return 0;
+}
+
+int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
+                      struct vp_err *err)
+{
+    double radius[3];
+
+    if (vp_image_lengths(im, "radius", &p->radius, radius, err))
+        return -1;
+    if (im->size[2] == 1)
+        radius[2] = 0;
+    return vp_footprint_init(f, p->shape ? VP_BALL : VP_BOX, radius, err);
 }
 
 void vp_images_close(struct vp_images *im)

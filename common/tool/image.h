@@ -10,6 +10,7 @@
 #define VP_IMAGE_H
 
 #include "base/opt.h"
+#include "local/footprint.h"
 #include "run/chain.h"
 
 struct vp_run;
@@ -65,6 +66,12 @@ int vp_images_keep(struct vp_images *im, struct vp_run *run, bool once, struct v
  * two are enough, and a third that is not 0 is refused. With --physical they are divided by the voxel size. */
 int vp_image_lengths(const struct vp_images *im, const char *option, const struct vp_reals *given, double out[3],
                      struct vp_err *err);
+
+/* The neighbourhood of a voxel as programs take it, with such lengths. -1: VP_EUSAGE. */
+struct vp_footprint_params { struct vp_reals radius; int shape; };
+extern const struct vp_opt vp_footprint_options[];
+int vp_footprint_make(struct vp_footprint *f, const struct vp_footprint_params *p, const struct vp_images *im,
+                      struct vp_err *err);
 
 /* For operations that look at single voxels: make all pages, whatever their axes, one image along z (size[2] is then
  * their number). Page p is slice p / *inner % *nz; *nz may be VP_UNKNOWN. */

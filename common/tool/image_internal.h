@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of a run over images share: opening (image.c, image_axes.c, image_types.c), the plan (image_plan.c,
- * image_show.c) and the run (image_run.c). */
+/* What the files of a run over images share: opening (image.c, image_stacks.c), the plan (image_plan.c, image_show.c)
+ * and the run (image_run.c). */
 #ifndef VP_IMAGE_INTERNAL_H
 #define VP_IMAGE_INTERNAL_H
 
 #include "run/plan.h"
 #include "tool/image.h"
 
-/* Which stacks are one page for all pages of the others, and whose axes and metadata count. */
-int vp_images_compare(struct vp_images *im, struct vp_err *err);
-/* Sizes, voxel and axes of that stack: images side by side, planes of one, images after one another. */
-int vp_images_axes(struct vp_images *im, struct vp_err *err);
+/* Which stacks are one page for all pages of the others; sizes, voxel and axes of the one that counts. */
+int vp_images_stacks(struct vp_images *im, struct vp_err *err);
 /* im->type and im->all_i8: one of `types` (a mask) that holds the samples of all stacks, else refused with the way
  * out. */
 int vp_images_type(struct vp_images *im, const struct vp_run *run, unsigned types, struct vp_err *err);

@@ -141,50 +141,33 @@ out:
 
 int vp_images_plan_again(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, struct vp_err *err)
 {
-    if (!vp_plan_make(&j->plan, &j->problem, err))
-        return 0;
-    if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
-        const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)j->problem.beside);
-        j->problem.beside -= spare;
-        j->problem.memory += spare;
+    struct vp_problem *p = &j->problem;
+    int rc;
+    while ((rc = vp_plan_make(&j->plan, p, err))) {
+        if (err->code == VP_ERESOURCE && j->spare) { /* not worth a refusal */
+            const uint64_t spare = vp_min64((int64_t)j->spare, (int64_t)p->beside);
+            p->beside -= spare;
+            p->memory += spare;
+            j->spare = 0;
+        } else if (err->code == VP_ERESOURCE && p->kind && !strcmp(run->common.device, "auto")) {
+            vp_note(run, "on the CPU: %s", err->msg);
+            p->kind = NULL;
+            memcpy(j->chain->stage[0].step, j->step, sizeof j->step);
+            memcpy(j->chain->stage[0].halo, j->halo, sizeof j->halo);
+        } else {
+            break;
+        }
         *err = (struct vp_err)VP_ERR_INIT;
-        if (!vp_plan_make(&j->plan, &j->problem, err))
-            return 0;
     }
-    if (j->problem.kind && !strcmp(run->common.device, "auto") && err->code == VP_ERESOURCE) {
-        vp_note(run, "on the CPU: %s", err->msg);
-        *err = (struct vp_err)VP_ERR_INIT;
-        j->problem.kind = NULL;
-        memcpy(j->chain->stage[0].step, j->step, sizeof j->step);
-        memcpy(j->chain->stage[0].halo, j->halo, sizeof j->halo);
-        if (!vp_plan_make(&j->plan, &j->problem, err))
-            return 0;
-    }
-    if (err->code != VP_ERESOURCE)
-        return -1;
+    if (!rc || err->code != VP_ERESOURCE)
+        return rc;
     int64_t halo[3];
     vp_chain_halo(j->chain, halo);
-    return vp_hint(err, j->problem.rows || (j->problem.flow && (!halo[2] || j->problem.image[2] == 1))
+    return vp_hint(err, p->rows || (p->flow && (!halo[2] || p->image[2] == 1))
                         ? "allow more with --memory"
                         : im->seekable
                             ? "allow more with --memory, or give uncompressed files, and one to write with -o"
                             : "allow more with --memory, or give files (or --spool), and one to write with -o");
-}
-
-static void by_rows(struct vp_image_job *j, bool yes, const int64_t size[3])
-{
-    int64_t *const image[2] = {j->problem.image, j->chain->stage[0].image}, *const chunk = j->problem.chunk;
-    for (int i = 0; i < 2; i++) {
-        image[i][0] = size[0];
-        image[i][1] = yes ? 1 : size[1];
-        image[i][2] = yes ? size[1] : 1;
-    }
-    const int64_t high = chunk[1];
-    if (yes && chunk[0]) {
-        chunk[1] = 1;
-        chunk[2] = high;
-    }
-    j->problem.lines = yes;
 }
 
 /* Pages that are too large for one visit of the CPU may come by rows. 0 if that is possible, and quicker than a plan
@@ -192,23 +175,31 @@ static void by_rows(struct vp_image_job *j, bool yes, const int64_t size[3])
 static int plan_by_rows(const struct vp_images *im, struct vp_run *run, struct vp_image_job *j, bool planned,
                         struct vp_err *err)
 {
-    const struct vp_op *op = vp_chain_twice(j->chain);
+    struct vp_op *const first = j->chain->stage;
+    const struct vp_op *op = vp_chain_twice(j->chain), stage = *first;
     const struct vp_image_job before = *j;
+    struct vp_problem *p = &j->problem;
     struct vp_err why = VP_ERR_INIT;
     bool single = false;
     for (int k = 0; k < im->n; k++)
         single = single || im->single[k];
-    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || j->problem.kind || single
-        || j->problem.once || (planned && !j->plan.twice))
+    if (!op || !op->by_rows || j->chain->n > 1 || im->size[2] != 1 || im->inner > 1 || p->kind || single || p->once
+        || (planned && !j->plan.twice))
         return -1;
-    by_rows(j, true, im->size);
+    p->image[0] = first->image[0] = im->size[0];
+    p->image[1] = first->image[1] = 1;
+    p->image[2] = first->image[2] = im->size[1];
+    if (p->chunk[0]) {
+        p->chunk[2] = p->chunk[1];
+        p->chunk[1] = 1;
+    }
+    p->lines = true;
     if (!vp_images_plan_again(im, run, j, &why) && (!planned || j->plan.seconds < before.plan.seconds)) {
         *err = (struct vp_err)VP_ERR_INIT;
         return 0;
     }
     *j = before;
-    by_rows(j, false, im->size);
-    memcpy(j->problem.chunk, before.problem.chunk, sizeof before.problem.chunk);
+    *first = stage;
     return -1;
 }
 
@@ -216,12 +207,10 @@ int vp_images_plan(const struct vp_images *im, struct vp_run *run, struct vp_cha
                    bool writes, struct vp_image_job *j, struct vp_err *err)
 {
     for (int s = 0; s < chain->n; s++)
-        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN) {
-            vp_fail(err, VP_EUSAGE,
-                    "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
-                    vp_reader_name(im->reader[0]), chain->stage[s].kernel);
-            return vp_hint(err, "give a file, or --spool");
-        }
+        if ((chain->stage[s].whole[2] || chain->stage[s].summarize) && im->size[2] >= VP_UNKNOWN)
+            return vp_fail_hint(err, VP_EUSAGE, "give a file, or --spool",
+                                "%s: how many pages a pipe has is not known before its end, but %s needs all of them",
+                                vp_reader_name(im->reader[0]), chain->stage[s].kernel);
     memset(j, 0, sizeof *j);
     make_problem(im, run, chain, stored, writes, &j->problem, &j->spare);
     j->chain = chain;

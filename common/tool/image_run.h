@@ -3,7 +3,20 @@
 #ifndef VP_IMAGE_RUN_H
 #define VP_IMAGE_RUN_H
 
-#include "tool/image_result.h"
+#include "tool/image.h"
+
+/* What the samples of a result are, beside those they are made of: what becomes of the metadata `scale`. */
+enum vp_values {
+    VP_VALUES,      /* such values: smoothed, one of them, between them */
+    VP_DIFFERENCES, /* of such values: an offset is gone */
+    VP_SPREADS,     /* never negative ones */
+    VP_SQUARES,     /* of differences */
+    VP_NO_VALUES,   /* a scale says nothing of them */
+};
+struct vp_result {
+    enum vp_values values;
+    const char *quantity; /* replaces the metadata's, and its unit goes; "": nobody knows what it is; NULL: it stays */
+};
 
 /* Plan the chain (show it for --plan: then 0 is returned and nothing was done), open the output, run, close
  * everything. Where the number of planes is unknown (a pipe) the executor sets the stages' image[2] when it knows.

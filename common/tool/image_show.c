@@ -31,7 +31,7 @@ static void show_device(struct vp_run *run, const struct vp_image_job *j, const 
 {
     const struct vp_problem *p = &j->problem;
     const struct vp_plan *plan = &j->plan;
-    char a[32], b[32], depths[128];
+    char depths[128];
     uint64_t least = p->free[0], most = p->free[0];
     for (int i = 1; i < p->devices; i++) {
         least = p->free[i] < least ? p->free[i] : least;
@@ -39,13 +39,13 @@ static void show_device(struct vp_run *run, const struct vp_image_job *j, const 
     }
     list_depths(j, depths, sizeof depths);
     vp_plan(run, "device", "%d x %s: at most %s of %s%s%s", p->devices, j->name,
-            vp_format_bytes(a, sizeof a, plan->on_device), vp_format_bytes(b, sizeof b, least),
-            most > least ? " to " : "", most > least ? vp_format_bytes((char[32]){0}, 32, most) : "");
+            vp_bytes_text(plan->on_device).text, vp_bytes_text(least).text,
+            most > least ? " to " : "", most > least ? vp_bytes_text(most).text : "");
     vp_plan(run, "workers", "%d, each with %d set%s of buffers, in chunks of %s planes", plan->workers, plan->lanes,
             plan->lanes > 1 ? "s" : "", depths);
     if (input > 0)
         vp_plan(run, "transfers", "to the device %.3f times the input, %s; back %s%s", plan->copied,
-                vp_format_bytes(a, sizeof a, (uint64_t)(plan->copied * input)), back,
+                vp_bytes_text((uint64_t)(plan->copied * input)).text, back,
                 plan->stream ? "; planes that chunks share stay there" : "");
     else
         vp_plan(run, "transfers", "to the device %.3f times the input; back the output%s", plan->copied,
@@ -64,7 +64,7 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
     const double input = endless ? 0 : (double)vp_op_input(last, 0) * (double)vp_op_input(last, 1)
                                            * (double)vp_op_input(last, 2) * images;
     const int y = p->lines ? 2 : 1, z = 3 - y;
-    char a[32], b[32], c[32], d[32];
+    char a[32], b[32];
     int64_t halo[3];
 
     vp_chain_halo(p->chain, halo);
@@ -92,11 +92,11 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
         vp_plan(run, "volume", "as long as the pipe, read %.3f times", plan->read);
     else
         vp_plan(run, "volume", "%s of input, read %.3f times; %s of output",
-                vp_format_bytes(a, sizeof a, (uint64_t)(input * (double)p->stored_in)), plan->read,
-                vp_format_bytes(b, sizeof b, (uint64_t)(voxels * (double)p->stored_out)));
+                vp_bytes_text((uint64_t)(input * (double)p->stored_in)).text, plan->read,
+                vp_bytes_text((uint64_t)(voxels * (double)p->stored_out)).text);
     if (plan->twice)
         vp_plan(run, "visits", "two: every chunk is looked at, what is found is solved as a whole (at most %s of it in "
-                "memory), every chunk is finished", vp_format_bytes(a, sizeof a, plan->entries));
+                "memory), every chunk is finished", vp_bytes_text(plan->entries).text);
     else if (vp_chain_twice(p->chain))
         vp_plan(run, "visits", "one: every image is one chunk");
     if (plan->bands > 1)
@@ -114,20 +114,19 @@ void vp_images_show(const struct vp_images *im, struct vp_run *run, const struct
             (long long)plan->in[y], (long long)plan->in[z], (long long)plan->parts[0], (long long)plan->parts[y],
             (long long)plan->parts[z], plan->together > 1 ? ", a thread on each" : "");
     vp_plan(run, "host", "%s of %s: %s for %lld %ss of input, %s for %d slab%s of output, %s to work in",
-            vp_format_bytes(a, sizeof a, plan->host + p->beside), vp_format_bytes(b, sizeof b, p->memory + p->beside),
-            vp_format_bytes(c, sizeof c, plan->input), (long long)(plan->window * pages), plane,
-            vp_format_bytes(d, sizeof d, plan->output), plan->slabs, plan->slabs > 1 ? "s" : "",
-            vp_format_bytes((char[32]){0}, 32, plan->scratch));
+            vp_bytes_text(plan->host + p->beside).text, vp_bytes_text(p->memory + p->beside).text,
+            vp_bytes_text(plan->input).text, (long long)(plan->window * pages), plane,
+            vp_bytes_text(plan->output).text, plan->slabs, plan->slabs > 1 ? "s" : "",
+            vp_bytes_text(plan->scratch).text);
     if (p->beside)
         vp_plan(run, "beside", "%s of those for tables of operations, what decodes the input and holds back the output",
-                vp_format_bytes(a, sizeof a, p->beside));
+                vp_bytes_text(p->beside).text);
     if (plan->kept)
         vp_plan(run, "kept", "%s of those to work in stay from slab to slab: no plane is worked on twice",
-                vp_format_bytes(a, sizeof a, plan->kept));
+                vp_bytes_text(plan->kept).text);
     if (plan->device)
         show_device(run, j, input * (double)vp_type_size(im->type) * im->n,
-                    vp_format_bytes(a, sizeof a,
-                                    (uint64_t)(voxels * (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))));
+                    vp_bytes_text((uint64_t)(voxels * (double)vp_type_size(p->chain->stage[p->chain->n - 1].out))).text);
     vp_plan(run, "threads", "%d", p->threads);
     vp_plan(run, "limit", "%s%s", *plan->limit ? plan->limit : "none",
             *plan->limit ? ": with more the work would be quicker" : "");

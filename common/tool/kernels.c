@@ -121,22 +121,20 @@ static int64_t index_of(const double *v, int64_t n, double x)
     return best;
 }
 
-/* Pages into the order of the grid that their places make: order[node] is the page. */
-static int make_grid(struct vp_kernels *k, const char *path, const struct places *p, int64_t *order, struct vp_err *err)
+/* Pages into the order of the grid that their places make: node[page]. */
+static int make_grid(struct vp_kernels *k, const char *path, const struct places *p, int64_t *node, struct vp_err *err)
 {
     for (int a = 0; a < 2; a++)
         k->nodes[a] = different(k->node[a], a ? p->y : p->x, p->n);
     if (k->nodes[0] * k->nodes[1] != p->n)
         return vp_fail(err, VP_ERUN, "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
                        path, (long long)p->n, (long long)k->nodes[0], (long long)k->nodes[1]);
-    for (int64_t i = 0; i < p->n; i++)
-        order[i] = -1;
     for (int64_t i = 0; i < p->n; i++) {
-        const int64_t at = index_of(k->node[1], k->nodes[1], p->y[i]) * k->nodes[0] + index_of(k->node[0], k->nodes[0], p->x[i]);
-        if (order[at] >= 0)
-            return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", path, (long long)order[at],
-                           (long long)i);
-        order[at] = i;
+        node[i] = index_of(k->node[1], k->nodes[1], p->y[i]) * k->nodes[0] + index_of(k->node[0], k->nodes[0], p->x[i]);
+        for (int64_t other = 0; other < i; other++)
+            if (node[other] == node[i])
+                return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", path, (long long)other,
+                               (long long)i);
     }
     return 0;
 }
@@ -150,10 +148,8 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
         return vp_fail(err, VP_EUSAGE, "--grid and --positions: expected one of them");
     if (p->grid.n > 2)
         return vp_fail(err, VP_EUSAGE, "--grid: expected NXxNY, got three numbers");
-    if (s->pages < 0) {
-        vp_fail(err, VP_ERUN, "%s: how many pages it has is not known", name);
-        return vp_hint(err, "give a file, or --spool");
-    }
+    if (s->pages < 0)
+        return vp_fail_hint(err, VP_ERUN, "give a file, or --spool", "%s: how many pages it has is not known", name);
     if (p->grid.n) {
         const int64_t nx = p->grid.v[0], ny = p->grid.n == 2 ? p->grid.v[1] : nx;
         if (nx > s->pages || ny > s->pages || nx * ny != s->pages)
@@ -161,70 +157,66 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
                            (long long)s->pages, s->pages == 1 ? "" : "s", (long long)nx, (long long)ny,
                            (long long)nx * (long long)ny);
     } else if (!p->positions && s->pages > 1 && im->flat) {
-        vp_fail(err, VP_ERUN, "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
-                (long long)s->pages);
-        return vp_hint(err, "--grid says that they are a grid of kernels");
+        return vp_fail_hint(err, VP_ERUN, "--grid says that they are a grid of kernels",
+                            "%s: %lld pages are a kernel for volumes, but the pages of the input stand alone", name,
+                            (long long)s->pages);
     }
     return 0;
 }
 
-static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const struct vp_kernel_params *p,
-                        const struct vp_stack *s, bool exact, struct vp_err *err)
+/* A page of kernels into its place. 1; 0 at the end; -1. */
+static int read_kernel(struct vp_kernels *k, struct vp_reader *reader, void *own, int64_t at, struct vp_err *err)
 {
+    const struct vp_stack *s = vp_reader_stack(reader);
+    if (k->samples)
+        return vp_reader_next_f32(reader, k->samples + at, err);
+    const int got = vp_reader_next(reader, own, err);
+    if (got > 0)
+        vp_convert(k->exact + at, VP_F64, own, s->type, s->nx * s->ny, 1, 0);
+    return got;
+}
+
+static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const struct vp_kernel_params *p, bool exact,
+                        struct vp_err *err)
+{
+    const struct vp_stack *s = vp_reader_stack(reader);
     const int64_t pages = s->pages, page = s->nx * s->ny;
-    const bool grid = p->grid.n || p->positions;
-    const size_t size = exact ? sizeof *k->exact : sizeof *k->samples;
-    struct places places = {0};
-    int64_t *order = NULL;
-    void *own = NULL;
-    int rc = -1;
+    const size_t n = (size_t)pages, size = exact ? sizeof *k->exact : sizeof *k->samples;
+    int got = -1;
 
     k->n[0] = s->nx;
     k->n[1] = s->ny;
-    k->n[2] = grid ? 1 : pages;
+    k->n[2] = p->grid.n || p->positions ? 1 : pages;
     k->nodes[0] = p->grid.n ? p->grid.v[0] : 1;
     k->nodes[1] = p->grid.n == 2 ? p->grid.v[1] : k->nodes[0];
     if (vp_memory_claim((uint64_t)pages * (uint64_t)page * 3 * size, "kernels", vp_reader_name(reader), err))
         return -1;
-    void *const samples = vp_alloc_raw((size_t)pages, (size_t)page * size, "the kernels", err);
+    void *const samples = vp_alloc_raw(n, (size_t)page * size, "the kernels", err);
     k->samples = exact ? NULL : samples;
     k->exact = exact ? samples : NULL;
-    own = exact ? vp_alloc_raw((size_t)page, vp_type_size(s->type), "a kernel", err) : NULL;
-    order = vp_alloc_raw((size_t)pages, sizeof *order, "the kernels", err);
-    places.x = vp_alloc_raw((size_t)pages, sizeof *places.x, "places", err);
-    places.y = vp_alloc_raw((size_t)pages, sizeof *places.y, "places", err);
-    if (!samples || (exact && !own) || !order || !places.x || !places.y)
+    void *const own = vp_alloc_raw((size_t)page, vp_type_size(s->type), "a kernel", err);
+    int64_t *node = vp_alloc_raw(n, sizeof *node, "the kernels", err);
+    struct places places = {vp_alloc_raw(n, sizeof(double), "places", err),
+                            vp_alloc_raw(n, sizeof(double), "places", err), 0};
+    for (int a = 0; a < 2 && p->positions; a++)
+        k->node[a] = vp_alloc_raw(n, sizeof(double), "places", err);
+    if (!samples || !own || !node || !places.x || !places.y || (p->positions && (!k->node[0] || !k->node[1])))
         goto out;
     for (int64_t i = 0; i < pages; i++)
-        order[i] = i;
-    if (p->positions) {
-        k->node[0] = vp_alloc_raw((size_t)pages, sizeof *k->node[0], "places", err);
-        k->node[1] = vp_alloc_raw((size_t)pages, sizeof *k->node[1], "places", err);
-        if (!k->node[0] || !k->node[1] || read_places(p->positions, &places, pages, err)
-            || make_grid(k, p->positions, &places, order, err))
-            goto out;
-    }
-    for (int64_t i = 0; i < pages; i++) {
-        int64_t at = 0;
-        while (order[at] != i)
-            at++;
-        const int got = exact ? vp_reader_next(reader, own, err) : vp_reader_next_f32(reader, k->samples + at * page, err);
-        if (got != 1) {
-            if (got == 0)
-                vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
-                        (long long)i);
-            goto out;
-        }
-        if (exact)
-            vp_convert(k->exact + at * page, VP_F64, own, s->type, page, 1, 0);
-    }
-    rc = 0;
+        node[i] = i;
+    if (p->positions && (read_places(p->positions, &places, pages, err) || make_grid(k, p->positions, &places, node, err)))
+        goto out;
+    got = 1;
+    for (int64_t i = 0; i < pages && got == 1; i++)
+        if ((got = read_kernel(k, reader, own, node[i] * page, err)) == 0)
+            vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
+                    (long long)i);
 out:
     free(own);
-    free(order);
+    free(node);
     free(places.x);
     free(places.y);
-    return rc;
+    return got == 1 ? 0 : -1;
 }
 
 int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_kernel_params *p,
@@ -233,14 +225,13 @@ int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_ke
     struct vp_reader *reader = NULL;
 
     *k = (struct vp_kernels){.nodes = {1, 1}};
-    if (!p->kernel) {
-        vp_fail(err, VP_EUSAGE, "--kernel is missing: which one?");
-        return vp_hint(err, "give a stack that holds it: -k kernel.tif");
-    }
+    if (!p->kernel)
+        return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
+                            "--kernel is missing: which one?");
     if (vp_open_mask(run, p->kernel, &reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(reader);
-    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(k, reader, p, s, im->type == VP_F64, err) ? -1 : 0;
+    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(k, reader, p, im->type == VP_F64, err) ? -1 : 0;
     struct vp_err late = VP_ERR_INIT;
     if (vp_reader_close(reader, rc ? &late : err))
         rc = -1;

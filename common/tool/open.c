@@ -8,17 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static int open_paths(struct vp_run *run, const char *const *paths, int n, const struct vp_reader_options *o,
-                      struct vp_reader **reader, struct vp_err *err)
+static int open_stacks(struct vp_run *run, const char *const *paths, int n, const char *raw, size_t hold,
+                       enum vp_samples samples, struct vp_reader **reader, struct vp_err *err)
 {
+    const struct vp_reader_options o = {.raw = raw, .spool = run->common.spool, .hold = hold, .samples = samples,
+                                        .output = run->common.output};
     bool standard = n == 0;
     for (int i = 0; i < n; i++)
         standard = standard || !strcmp(paths[i], "-");
-    if (standard && isatty(STDIN_FILENO)) {
-        vp_fail(err, VP_EUSAGE, "standard input is a terminal: expected a stack");
-        return vp_hint(err, "name a file, or send one through a pipe");
-    }
-    if (vp_reader_open(reader, paths, n, o, err))
+    if (standard && isatty(STDIN_FILENO))
+        return vp_fail_hint(err, VP_EUSAGE, "name a file, or send one through a pipe",
+                            "standard input is a terminal: expected a stack");
+    if (vp_reader_open(reader, paths, n, &o, err))
         return -1;
     const char *path;
     for (int64_t i = 0; (path = vp_reader_path(*reader, i)); i++)
@@ -27,60 +28,33 @@ static int open_paths(struct vp_run *run, const char *const *paths, int n, const
             *reader = NULL;
             return -1;
         }
-    if (vp_reader_lost(*reader))
+    if ((*reader)->lost)
         vp_warn(run, "%s: its %s lies far behind the samples and is left out: give the file name instead, "
-                "or use --spool", vp_reader_name(*reader), vp_reader_lost(*reader));
+                "or use --spool", vp_reader_name(*reader), (*reader)->lost);
     return 0;
 }
 
-int vp_open_held(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
-                 struct vp_err *err)
-{
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .hold = hold,
-                                        .samples = samples, .output = run->common.output};
-    return open_paths(run, run->parsed.operands, run->parsed.n_operands, &o, reader, err);
-}
-
-int vp_open_input(struct vp_run *run, struct vp_reader **reader, struct vp_err *err)
-{
-    return vp_open_held(run, 0, VP_AS_STORED, reader, err);
-}
-
-int vp_open_paths(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader,
+int vp_open_input(struct vp_run *run, size_t hold, enum vp_samples samples, struct vp_reader **reader,
                   struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool,
-                                        .output = run->common.output};
-    return open_paths(run, paths, n, &o, reader, err);
+    return open_stacks(run, run->parsed.operands, run->parsed.n_operands, run->common.raw_in, hold, samples, reader,
+                       err);
+}
+
+int vp_open_paths(struct vp_run *run, const char *const *paths, int n, enum vp_samples samples,
+                  struct vp_reader **reader, struct vp_err *err)
+{
+    return open_stacks(run, paths, n, run->common.raw_in, 0, samples, reader, err);
 }
 
 int vp_open_values(struct vp_run *run, const char *const *paths, int n, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.raw = run->common.raw_in, .spool = run->common.spool, .samples = VP_AS_VALUES,
-                                        .output = run->common.output};
-    return open_paths(run, paths, n, &o, reader, err);
+    return vp_open_paths(run, paths, n, VP_AS_VALUES, reader, err);
 }
 
 int vp_open_mask(struct vp_run *run, const char *path, struct vp_reader **reader, struct vp_err *err)
 {
-    const struct vp_reader_options o = {.spool = run->common.spool, .samples = VP_AS_VALUES, .output = run->common.output};
-    return open_paths(run, &path, 1, &o, reader, err);
-}
-
-/* One line, whatever an argument held. */
-static int add_history(struct vp_meta *m, const char *text)
-{
-    char *line = text && *text ? strdup(text) : NULL;
-    if (!line)
-        return text && *text ? -1 : 0;
-    for (char *p = line; *p; p++)
-        if (*p == '\n' || *p == '\r' || *p == '\t')
-            *p = ' ';
-    for (size_t n = strlen(line); n && line[n - 1] == ' '; n--)
-        line[n - 1] = '\0';
-    const int rc = vp_meta_add(m, "history", line + strspn(line, " "));
-    free(line);
-    return rc;
+    return open_stacks(run, &path, 1, NULL, 0, VP_AS_VALUES, reader, err);
 }
 
 static struct vp_writer_options output_options(const struct vp_run *run)
@@ -96,18 +70,26 @@ uint64_t vp_output_holds(const struct vp_run *run, const struct vp_stack *out, u
 
 int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_err *err)
 {
-    return add_history(&out->meta, run->history)
-               ? vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata") : 0;
+    char *const line = strdup(run->history ? run->history : ""), *end = line ? line + strlen(line) : NULL;
+    int rc = line ? 0 : -1;
+    for (char *p = line; p < end; p++) /* one line, whatever an argument held */
+        if (*p == '\n' || *p == '\r' || *p == '\t')
+            *p = ' ';
+    while (end > line && end[-1] == ' ')
+        *--end = '\0';
+    if (end > line)
+        rc = vp_meta_add(&out->meta, "history", line + strspn(line, " "));
+    free(line);
+    return rc ? vp_fail(err, VP_ERESOURCE, "not enough memory for the metadata") : 0;
 }
 
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err)
 {
     const char *path = run->common.output;
-    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO)) {
-        vp_fail(err, VP_EUSAGE, "standard output is a terminal");
-        return vp_hint(err, "redirect, pipe, or use -o FILE (--force to override)");
-    }
+    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO))
+        return vp_fail_hint(err, VP_EUSAGE, "redirect, pipe, or use -o FILE (--force to override)",
+                            "standard output is a terminal");
     return vp_open_result(run, path, out, writer, err);
 }
 
@@ -138,9 +120,9 @@ int vp_close(struct vp_run *run, struct vp_reader *reader, struct vp_writer *wri
     struct vp_err late = VP_ERR_INIT;
     if (reader) {
         vp_stats_count(run->stats, "bytes_read", vp_reader_bytes(reader));
-        if (!failed && vp_reader_disagrees(reader))
+        if (!failed && reader->disagrees)
             vp_warn(run, "%s: the inputs differ in %s: the first one's is kept", vp_reader_name(reader),
-                    vp_reader_disagrees(reader));
+                    reader->disagrees);
     }
     /* After a failure the reader may be anywhere in its input; what it has to say would only hide the cause.
      */

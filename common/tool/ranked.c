@@ -56,10 +56,19 @@ int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, 
     return rc;
 }
 
+void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what, struct vp_err *err)
+{
+    void *all = vp_alloc((size_t)r->size, size, what, err);
+    if (!vp_ranked_agree(r, rc || !all ? -1 : 0, mine, size, all, err))
+        return all;
+    free(all);
+    return NULL;
+}
+
 int vp_ranked_no_file(const char *name, struct vp_err *err)
 {
-    vp_fail(err, VP_EUSAGE, "%s: ranks read what each of them needs, which a pipe cannot give", name);
-    return vp_hint(err, "give the projections as files that all hosts can read");
+    return vp_fail_hint(err, VP_EUSAGE, "give the projections as files that all hosts can read",
+                        "%s: ranks read what each of them needs, which a pipe cannot give", name);
 }
 
 int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct vp_err *err)
@@ -72,25 +81,25 @@ int vp_ranked_input(const struct vp_ranked *r, const struct vp_run *run, struct 
 
 /* ---- the beginning ---- */
 
-/* Ranks of this host that may run on the same processors as this one. */
+/* Ranks of this host that may run on the same processors as this one; 0 on errors. */
 static int count_busy(struct vp_ranked *r, struct vp_err *err)
 {
     struct where {
         char host[sizeof r->ranks->host];
         cpu_set_t may;
-    } mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the places of ranks", err);
+    } mine, *all;
+    int busy = 0;
     memset(&mine, 0, sizeof mine);
     memcpy(mine.host, r->ranks->host, sizeof mine.host);
     const bool known = !sched_getaffinity(0, sizeof mine.may, &mine.may);
-    const int rc = all ? vp_ranks_gather(r->ranks, &mine, sizeof mine, all, err) : -1;
-    r->busy = 0;
-    for (int i = 0; i < r->size && !rc; i++) {
+    all = vp_ranked_gather(r, 0, &mine, sizeof mine, "the places of ranks", err);
+    for (int i = 0; all && i < r->size; i++) {
         cpu_set_t both;
         CPU_AND(&both, &mine.may, &all[i].may);
-        r->busy += !strcmp(all[i].host, mine.host) && (!known || CPU_COUNT(&both) > 0);
+        busy += !strcmp(all[i].host, mine.host) && (!known || CPU_COUNT(&both) > 0);
     }
     free(all);
-    return rc;
+    return busy;
 }
 
 /* Only the first rank speaks, shows progress and writes statistics. */
@@ -110,19 +119,18 @@ static int join(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
     r->rank = r->ranks->rank;
     r->size = r->ranks->size;
     r->hosts = r->ranks->hosts;
-    r->place = r->ranks->place;
-    r->places = r->ranks->places;
-    if (count_busy(r, err))
+    const int busy = count_busy(r, err);
+    if (!busy)
         return -1;
     if (r->rank > 0)
         hush(run);
     if (run->all_threads) {
-        run->common.threads = vp_max64(run->common.threads / r->busy, 1);
+        run->common.threads = vp_max64(run->common.threads / busy, 1);
         omp_set_num_threads((int)run->common.threads);
         vp_stats_number(run->stats, "threads", (double)run->common.threads);
     }
     if (run->all_memory)
-        run->common.memory /= (uint64_t)r->places;
+        run->common.memory /= (uint64_t)r->ranks->places;
     return 0;
 }
 
@@ -134,7 +142,7 @@ int vp_ranked_open(struct vp_ranked **out, struct vp_run *run, const struct vp_r
     if (!r)
         return vp_fail(err, VP_ERESOURCE, "out of memory");
     r->params = p;
-    r->size = r->hosts = r->places = r->busy = 1;
+    r->size = r->hosts = 1;
     if (p->ranks > 1 && !run->common.plan) {
         rc = vp_fail(err, VP_EUSAGE, "--ranks %lld without --plan", (long long)p->ranks);
         vp_hint(err, "a launcher starts ranks: mpirun -n %lld %s ...", (long long)p->ranks, run->tool->name);
@@ -177,28 +185,27 @@ static int share_devices(struct vp_ranked *r, struct vp_session *s, int rc, stru
 {
     struct vp_reconstruct *job = &s->job;
     struct vp_device_info info = {.free = 0};
-    struct devices_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the devices of ranks", err);
+    struct devices_word mine, *all;
     const int n = job->n_devices;
     int place = 0, places = 0;
 
     memset(&mine, 0, sizeof mine);
-    if (!rc && !all)
-        rc = -1;
     if (!rc && !job->kind->on_host)
         rc = job->kind->info(s->devices[0], &info, err);
     if (r->ranks)
         memcpy(mine.host, r->ranks->host, sizeof mine.host);
     mine.n = n;
     mine.first = info.id;
-    rc = vp_ranked_agree(r, rc, &mine, sizeof mine, all, err);
-    for (int i = 0; i < r->size && !rc && r->ranks; i++)
+    if (!(all = vp_ranked_gather(r, rc, &mine, sizeof mine, "the devices of ranks", err)))
+        return -1;
+    for (int i = 0; i < r->size && r->ranks; i++)
         if (!memcmp(&all[i], &mine, sizeof mine)) {
             place += i < r->rank;
             places++;
         }
     free(all);
-    if (rc || !r->ranks || job->kind->on_host)
-        return rc;
+    if (!r->ranks || job->kind->on_host)
+        return 0;
     if (n >= places) {
         const int first = n * place / places;
         job->n_devices = n * (place + 1) / places - first;
@@ -224,7 +231,7 @@ static int work(struct vp_ranked *r, struct vp_session *s, struct vp_reconstruct
                                      .rows = (const int64_t (*)[2])r->rows, .repaired = &r->repaired};
     r->adding = (struct vp_adding){.ranks = r->ranks, .of = &s->job, .row = r->row, .rows = r->mesh.rows,
                                    .columns = r->mesh.columns, .it = r->column, .writer = r->writer,
-                                   .z0 = r->params->slab_files ? r->z0 : r->whole.z0, .group = s->plan.group};
+                                   .z0 = r->params->slab_files ? s->job.z0 : r->whole.z0, .group = s->plan.group};
     int rc = vp_reconstruct_run(&s->plan, NULL, result, err);
     if (!rc && r->mesh.gather)
         rc = vp_sharing_finish(&r->sharing, err);
@@ -283,18 +290,14 @@ static void tell(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, 
 static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct_result result = {0};
-    struct done_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "what ranks did", err);
+    struct done_word mine, *all = NULL;
     const double start = vp_now();
-    int rc = vp_ranked_agree(r, all ? 0 : -1, NULL, 0, NULL, err);
-    if (!rc)
-        rc = vp_ranked_open_outputs(r, s, run, err);
-    if (rc) {
+    if (vp_ranked_open_outputs(r, s, run, err)) {
         vp_writer_abort(r->writer);
         r->writer = NULL;
-        free(all);
         return -1;
     }
-    rc = work(r, s, &result, err);
+    int rc = work(r, s, &result, err);
     rc = vp_ranked_close_outputs(r, rc, err);
     memset(&mine, 0, sizeof mine);
     mine = (struct done_word){.seconds = {[LOAD] = r->mesh.gather ? r->sharing.load : result.read,
@@ -304,8 +307,8 @@ static int reconstruct(struct vp_ranked *r, struct vp_session *s, struct vp_run 
                               .sent = r->sharing.sent,
                               .bad = r->mesh.gather ? r->sharing.bad : result.bad,
                               .repaired = r->mesh.gather ? r->repaired : result.repaired};
-    if (!rc)
-        rc = vp_ranked_agree(r, 0, &mine, sizeof mine, all, err);
+    if (!rc && !(all = vp_ranked_gather(r, 0, &mine, sizeof mine, "what ranks did", err)))
+        rc = -1;
     vp_sharing_free(&r->sharing, !rc);
     vp_adding_free(&r->adding, !rc);
     if (!rc && r->rank == 0)
@@ -334,16 +337,12 @@ static int end(struct vp_ranked *r, struct vp_run *run, struct vp_err *err)
 
 int vp_ranked_run(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, int rc, struct vp_err *err)
 {
-    if (share_devices(r, s, rc, err))
-        return end(r, run, err);
-    rc = vp_ranked_problem(r, s, run, err);
-    if (vp_ranked_agree(r, rc, NULL, 0, NULL, err))
-        return end(r, run, err);
-    if (vp_ranked_choose(r, s, err))
+    if (share_devices(r, s, rc, err)
+        || vp_ranked_agree(r, vp_ranked_problem(r, s, run, err), NULL, 0, NULL, err) || vp_ranked_choose(r, s, err))
         return end(r, run, err);
     vp_stats_text(run->stats, "device", s->job.kind->name);
     if (s->job.filter)
-        vp_stats_text(run->stats, "filter_on", r->filter_device ? "gpu" : "cpu");
+        vp_stats_text(run->stats, "filter_on", r->problem.filter_device ? "gpu" : "cpu");
     if (r->rank == 0) {
         vp_ranked_show(r, run);
         vp_session_show(s, run);

@@ -20,7 +20,7 @@ static void guess_model(struct vp_ranked *r, const struct vp_session *s, const s
     struct vp_device_info info = {.speed = 0};
     struct vp_err ignored = VP_ERR_INIT;
     double filter = job->filter ? vp_filter_seconds(job->filter, rates) : 0;
-    if (!on_host && !job->kind->info(job->devices[0], &info, &ignored) && r->filter_device)
+    if (!on_host && !job->kind->info(job->devices[0], &info, &ignored) && r->problem.filter_device)
         filter = probe->filter_seconds;
     const double speed = info.speed > 0 ? info.speed / rates->gpu_speed : 1;
     r->model = (struct vp_model){
@@ -33,12 +33,13 @@ static void guess_model(struct vp_ranked *r, const struct vp_session *s, const s
 int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp_run *run, struct vp_err *err)
 {
     struct vp_bp_plan probe;
+    bool filter_device;
     if (!vp_views_seekable(s->source))
         return vp_ranked_no_file(vp_views_name(s->source), err);
     if (s->job.want_subsets > 1)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: with ranks the columns of --grid are the subsets",
                        s->job.want_subsets);
-    if (vp_reconstruct_probe(&s->job, &probe, &r->filter_device, err))
+    if (vp_reconstruct_probe(&s->job, &probe, &filter_device, err))
         return -1;
     r->whole = s->job;
     const bool whole = s->job.z0 == 0 && s->job.z1 == s->grid.n[2] && s->grid.n[2] > 1;
@@ -46,7 +47,7 @@ int vp_ranked_problem(struct vp_ranked *r, struct vp_session *s, const struct vp
         .of = &r->whole, .sample_bytes = (int)vp_type_size(vp_reader_stack(s->reader)->type), .ranks = r->size,
         .hosts = r->hosts, .unit = s->job.kind->on_host ? 1 : probe.z_step, .mirror = probe.mirror && whole,
         .pair = probe.partner, .discards = vp_ranked_discards(run->common.output), .on_host = s->job.kind->on_host,
-        .filter_device = r->filter_device};
+        .filter_device = filter_device};
     guess_model(r, s, &probe);
     if (r->params->model && vp_model_read(&r->model, r->params->model, err))
         return -1;
@@ -67,8 +68,6 @@ static void take_part(struct vp_ranked *r, struct vp_session *s, const struct vp
     job->column = r->column;
     job->columns = m->columns;
     vp_mesh_slab(&r->problem, m, r->row, &job->z0, &job->z1);
-    r->z0 = job->z0;
-    r->z1 = job->z1;
     r->sink = (struct vp_reconstruct_sink){.ctx = &r->adding, .put = vp_adding_put, .in_order = m->columns > 1};
     r->feed = (struct vp_reconstruct_feed){.ctx = &r->sharing, .read = vp_sharing_read};
     job->sink = &r->sink;
@@ -105,10 +104,9 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
     struct vp_reconstruct_plan *p = &s->plan;
     for (int i = 0; i < r->size; i++) {
         if (all[i].partner != p->partner || all[i].filter_device != p->filter_device || all[i].mirrored != p->mirrored
-            || all[i].on_host != s->job.kind->on_host) {
-            vp_fail(err, VP_ERESOURCE, "ranks 0 and %d do not work alike: their devices differ", i);
-            return vp_hint(err, "say --device and --filter-on, so that they do");
-        }
+            || all[i].on_host != s->job.kind->on_host)
+            return vp_fail_hint(err, VP_ERESOURCE, "say --device and --filter-on, so that they do",
+                                "ranks 0 and %d do not work alike: their devices differ", i);
         if (i / r->mesh.rows == r->column)
             p->batch = (int)vp_min64(p->batch, all[i].batch);
         if (i % r->mesh.rows == r->row)
@@ -127,22 +125,22 @@ static int settle(struct vp_ranked *r, struct vp_session *s, const struct plan_w
 /* A grid, if it fits all ranks: 1; 0 if not; -1 on errors. */
 static int try_mesh(struct vp_ranked *r, struct vp_session *s, const struct vp_mesh *m, struct vp_err *err)
 {
-    struct plan_word mine, *all = vp_alloc((size_t)r->size, sizeof *all, "the plans of ranks", err);
+    struct plan_word mine, *all;
     bool fits = true;
     take_part(r, s, m);
-    int rc = all ? vp_reconstruct_plan(&s->plan, &s->job, NULL, err) : -1;
+    int rc = vp_reconstruct_plan(&s->plan, &s->job, NULL, err);
     memset(&mine, 0, sizeof mine);
     if (!rc) {
         plan_words(s, &mine);
-    } else if (err->code == VP_ERESOURCE && all) {
+    } else if (err->code == VP_ERESOURCE) {
         *err = (struct vp_err)VP_ERR_INIT;
         rc = 0;
     }
-    rc = vp_ranked_agree(r, rc, &mine, sizeof mine, all, err);
-    for (int i = 0; i < (r->ranks ? r->size : 1) && !rc; i++)
+    if (!(all = vp_ranked_gather(r, rc, &mine, sizeof mine, "the plans of ranks", err)))
+        return -1;
+    for (int i = 0; i < (r->ranks ? r->size : 1); i++)
         fits = fits && all[i].fits;
-    if (!rc && fits && r->ranks)
-        rc = settle(r, s, all, err);
+    rc = fits && r->ranks ? settle(r, s, all, err) : 0;
     free(all);
     return rc ? -1 : fits;
 }
@@ -163,9 +161,9 @@ static int no_grid(struct vp_ranked *r, struct vp_err *err)
     if (r->params->grid.n)
         snprintf(grid, sizeof grid, "--grid %lldx%lld", (long long)r->params->grid.v[0],
                  (long long)r->params->grid.v[1]);
-    vp_fail(err, VP_ERESOURCE, "%s fits: the slab of a rank does not find room in its memory", grid);
-    return vp_hint(err, "start more ranks, on more hosts or devices, allow more --memory or --device-memory, or take "
-                        "several runs with --slab");
+    return vp_fail_hint(err, VP_ERESOURCE, "start more ranks, on more hosts or devices, allow more --memory or "
+                        "--device-memory, or take several runs with --slab",
+                        "%s fits: the slab of a rank does not find room in its memory", grid);
 }
 
 static int check_grid(const struct vp_ranked *r, struct vp_err *err)

@@ -11,16 +11,14 @@
 struct vp_ranked {
     const struct vp_ranked_params *params;
     struct vp_ranks *ranks; /* NULL: only the plan for `size` */
-    int rank, size, hosts, place, places, busy; /* busy: ranks that work on the same cores */
+    int rank, size, hosts;
     struct vp_model model;
     struct vp_mesh_problem problem;
     struct vp_reconstruct whole; /* all of it; the session's job is this rank's part */
     struct vp_mesh mesh;
     struct vp_mesh_times times;
     int row, column;
-    int64_t z0, z1;              /* of this row */
     int64_t (*rows)[2];          /* that the ranks of this column take */
-    bool filter_device;
     struct vp_sharing sharing;
     struct vp_adding adding;
     struct vp_normalize_report repaired;
@@ -33,6 +31,8 @@ struct vp_ranked {
 
 /* vp_ranks_agree(), or of a plan for ranks that are not there, alone. */
 int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
+/* The same of what each of them says, malloc'd; NULL where it failed. */
+void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what, struct vp_err *err);
 int vp_ranked_no_file(const char *name, struct vp_err *err);
 
 /* What is asked for, of all ranks; then the grid, and this rank's plan on it; and what is expected of it, for

@@ -29,10 +29,9 @@ static char *slab_path(const char *path, int row)
 static int check_output(const struct vp_run *run, struct vp_err *err)
 {
     const char *path = run->common.output;
-    if (!path || !strcmp(path, "-")) {
-        vp_fail(err, VP_EUSAGE, "ranks write the volume side by side, into a file");
-        return vp_hint(err, "use -o FILE, in a folder that all hosts share");
-    }
+    if (!path || !strcmp(path, "-"))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FILE, in a folder that all hosts share",
+                            "ranks write the volume side by side, into a file");
     if (run->common.compress)
         return vp_fail(err, VP_EUSAGE,
                        "--compress: ranks write the pages in any order, which a compressed file cannot take");
@@ -47,20 +46,17 @@ int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_
     const bool apart = r->params->slab_files;
     const int leader = apart ? r->row : 0;
     struct vp_writer_options o = {.raw = run->common.raw_out};
-    char name[LONGEST] = "", (*all)[LONGEST] = NULL;
+    char name[LONGEST] = "", (*all)[LONGEST];
     struct vp_stack out = {0};
-    int rc = check_output(run, err);
-    const bool nothing = vp_ranked_discards(run->common.output);
 
-    if (vp_ranked_agree(r, rc, NULL, 0, NULL, err))
+    if (vp_ranked_agree(r, check_output(run, err), NULL, 0, NULL, err))
         return -1;
-    if (nothing)
+    if (vp_ranked_discards(run->common.output))
         return 0;
     r->leads = r->rank == leader;
     r->path = apart ? slab_path(run->common.output, r->row) : strdup(run->common.output);
-    all = vp_alloc((size_t)r->size, LONGEST, "the names of files", err);
-    const int64_t z0 = apart ? r->z0 : r->whole.z0, z1 = apart ? r->z1 : r->whole.z1;
-    rc = !all || !r->path || vp_session_header(s, run, z0, z1, &out, err) ? -1 : 0;
+    const struct vp_reconstruct *of = apart ? &s->job : &r->whole;
+    int rc = !r->path || vp_session_header(s, run, of->z0, of->z1, &out, err) ? -1 : 0;
     o.shared = !apart || r->mesh.columns > 1;
     if (!rc && r->leads && !(rc = vp_writer_open(&r->writer, r->path, &out, &o, err))) {
         const char *temporary = vp_writer_temporary(r->writer);
@@ -69,10 +65,9 @@ int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_
         else
             snprintf(name, sizeof name, "%s", temporary);
     }
-    rc = vp_ranked_agree(r, rc, name, sizeof name, all, err);
+    all = vp_ranked_gather(r, rc, name, sizeof name, "the names of files", err);
     o.temporary = all ? all[leader] : NULL;
-    if (!rc && !r->leads)
-        rc = vp_writer_open(&r->writer, r->path, &out, &o, err);
+    rc = !all || (!r->leads && vp_writer_open(&r->writer, r->path, &out, &o, err)) ? -1 : 0;
     vp_stack_free(&out);
     free(all);
     return vp_ranked_agree(r, rc, NULL, 0, NULL, err);
@@ -80,15 +75,14 @@ int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_
 
 int vp_ranked_close_outputs(struct vp_ranked *r, int rc, struct vp_err *err)
 {
-    int64_t mine = r->writer ? vp_writer_rows_put(r->writer) : 0, others = 0,
-            *all = vp_alloc((size_t)r->size, sizeof *all, "the rows of ranks", err);
+    int64_t mine = r->writer ? vp_writer_rows_put(r->writer) : 0, others = 0, *all;
     struct vp_writer *w = r->writer;
-    rc = rc || !all ? -1 : 0;
     if (!rc && w && !r->leads) {
         r->writer = NULL;
         rc = vp_writer_close(w, err);
     }
-    rc = vp_ranked_agree(r, rc, &mine, sizeof mine, all, err);
+    all = vp_ranked_gather(r, rc, &mine, sizeof mine, "the rows of ranks", err);
+    rc = all ? 0 : -1;
     for (int i = 0; i < r->size && !rc; i++)
         others += i != r->rank && (!r->params->slab_files || i % r->mesh.rows == r->row) ? all[i] : 0;
     free(all);

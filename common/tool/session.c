@@ -51,29 +51,21 @@ static struct vp_effort effort_of(const struct vp_reconstruct *job)
                               .each = rates->device_share, .asked = job->want_subsets};
 }
 
-/* What looks wrong with the scan, as ct-geom --show says it. */
-static void warn_of_geometry(const struct vp_session *s, const struct vp_run *run)
+static void warn(void *run, const char *text)
 {
-    char **warnings = vp_geom_warnings(&s->geom, s->views, &s->scan);
-    for (int i = 0; warnings && warnings[i]; i++) {
-        vp_warn(run, "%s", warnings[i]);
-        free(warnings[i]);
-    }
-    free(warnings);
+    vp_warn(run, "%s", text);
 }
 
 /* What the reader takes is not there for the work. */
 static int take_memory(struct vp_run *run, const struct vp_reader *reader, struct vp_err *err)
 {
-    char need[32], have[32];
     const uint64_t holds = vp_reader_holds(reader, false), memory = run->common.memory;
     if (holds < memory) {
         run->common.memory -= holds;
         return 0;
     }
-    vp_fail(err, VP_ERESOURCE, "%s: reading it takes %s: expected at most %s", vp_reader_name(reader),
-            vp_format_bytes(need, sizeof need, holds), vp_format_bytes(have, sizeof have, memory));
-    return vp_hint(err, "allow more with --memory");
+    return vp_fail_hint(err, VP_ERESOURCE, "allow more with --memory", "%s: reading it takes %s: expected at most %s",
+                        vp_reader_name(reader), vp_bytes_text(holds).text, vp_bytes_text(memory).text);
 }
 
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
@@ -94,11 +86,11 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     if (vp_quantity_check(&in->meta, need, vp_reader_name(s->reader), err) ||
         vp_geom_of(&s->geom, &p->projections, in, vp_reader_name(s->reader), err) ||
         vp_geom_views(&s->geom, &s->views, &s->scan, err) ||
-        vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, err) ||
+        vp_grid_make(&s->grid, &job->z0, &job->z1, &p->grid, &s->geom, s->views, &s->scan, err) ||
         vp_views_open(&s->source, s->reader, sinograms, run->common.memory, err))
         return -1;
 
-    warn_of_geometry(s, run);
+    vp_geom_warn(&s->geom, s->views, &s->scan, warn, run);
     job->source = s->source;
     job->views = s->views;
     job->n_views = s->geom.views;
@@ -143,23 +135,15 @@ int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_re
     return 0;
 }
 
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
-                         bool sinograms, struct vp_err *err)
-{
-    return vp_normalize_load(&s->job.normalize, run, p, s->geom.nu, s->geom.nv, s->geom.views, sinograms,
-                             err);
-}
-
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
 
     job->filter_on = on;
-    if (on == VP_FILTER_ON_GPU && job->kind->on_host) {
-        vp_fail(err, VP_ERESOURCE, "--filter-on gpu: the back-projection is on the CPU");
-        return vp_hint(err, "use --device cuda, or --filter-on auto");
-    }
+    if (on == VP_FILTER_ON_GPU && job->kind->on_host)
+        return vp_fail_hint(err, VP_ERESOURCE, "use --device cuda, or --filter-on auto",
+                            "--filter-on gpu: the back-projection is on the CPU");
 
     if (vp_filter_open(&job->filter, p, &s->geom, s->views, &s->scan, job->threads, err))
         return -1;
@@ -177,7 +161,6 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
 {
     const struct vp_reconstruct *job = &s->job;
     const struct vp_reconstruct_plan *p = &s->plan;
-    char bytes[16], limit[16];
 
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
             (long long)job->nv, (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
@@ -204,16 +187,15 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     if (p->stay)
         vp_plan(run, "output", "written %s while the rest is made: all views stay on the device%s",
                 job->any_order ? "part by part" : "in order", p->used > 1 ? "s" : "");
-    vp_plan(run, "memory", "%s of %s", vp_format_bytes(bytes, sizeof bytes, p->bytes),
-            vp_format_bytes(limit, sizeof limit, job->memory));
+    vp_plan(run, "memory", "%s of %s", vp_bytes_text(p->bytes).text, vp_bytes_text(job->memory).text);
     for (int i = 0; i < p->parts && p->device_bytes; i++) {
         const struct vp_bp_part *part = &p->part[i];
         struct vp_device_info device;
         struct vp_err ignored = VP_ERR_INIT;
         if (!job->kind->info(part->device, &device, &ignored))
             vp_plan(run, "device", "%d, %s: %s of %s free", part->device, device.name,
-                    vp_format_bytes(bytes, sizeof bytes, p->parts > 1 ? part->plan.device : p->device_bytes),
-                    vp_format_bytes(limit, sizeof limit, device.free));
+                    vp_bytes_text(p->parts > 1 ? part->plan.device : p->device_bytes).text,
+                    vp_bytes_text(device.free).text);
     }
     vp_plan(run, "threads", "%d", job->threads);
 }
@@ -263,29 +245,32 @@ static int plan(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     return vp_reconstruct_plan(&s->plan, job, NULL, err);
 }
 
+static int open_volume(const struct vp_session *s, struct vp_run *run, struct vp_writer **writer, struct vp_err *err)
+{
+    struct vp_stack out = {0};
+    const int rc = volume_header(s, s->job.z0, s->job.z1, &out, err) || vp_open_output(run, &out, writer, err) ? -1 : 0;
+    vp_stack_free(&out);
+    return rc;
+}
+
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
 {
     struct vp_reconstruct *job = &s->job;
-    struct vp_stack out = {0};
     struct vp_writer *writer = NULL;
     struct vp_reconstruct_result result;
     const bool ahead = job->any_order && !run->common.plan;
     int rc = -1;
 
     /* a file first: where its memory is allocated ahead, that goes on while a device is started */
-    if (ahead && (volume_header(s, job->z0, job->z1, &out, err) || vp_open_output(run, &out, &writer, err)))
-        goto out;
-    if (plan(s, run, err))
+    if ((ahead && open_volume(s, run, &writer, err)) || plan(s, run, err))
         goto out;
     vp_stats_text(run->stats, "device", job->kind->name);
     if (job->filter)
         vp_stats_text(run->stats, "filter_on", s->plan.filter_device ? "gpu" : "cpu");
     vp_session_show(s, run);
-    if (vp_plan_done(run)) {
-        vp_stack_free(&out);
+    if (vp_plan_done(run))
         return 0;
-    }
-    if (!ahead && (volume_header(s, job->z0, job->z1, &out, err) || vp_open_output(run, &out, &writer, err)))
+    if (!ahead && open_volume(s, run, &writer, err))
         goto out;
     rc = vp_reconstruct_run(&s->plan, writer, &result, err);
     if (!rc && job->normalize)
@@ -297,7 +282,6 @@ out:
     if (vp_close(run, s->reader, writer, rc != 0, err))
         rc = -1;
     s->reader = NULL;
-    vp_stack_free(&out);
     return rc;
 }
 

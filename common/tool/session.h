@@ -34,11 +34,9 @@ struct vp_session {
 /* Open the operands, whose samples must be able to be what is needed, and fill `s` (zero it first). */
 int vp_session_open(struct vp_session *s, struct vp_run *run, const struct vp_reconstruct_params *p, enum vp_need need,
                     struct vp_err *err);
-/* Between open and run: filter, or first normalize, the input (kept and closed by the session). */
+/* Between open and run: filter the input, by a filter that the session keeps and closes, as it does job.normalize. */
 int vp_session_filter(struct vp_session *s, const struct vp_filter_params *p, enum vp_filter_on on,
                       struct vp_err *err);
-int vp_session_normalize(struct vp_session *s, struct vp_run *run, const struct vp_normalize_params *p,
-                         bool sinograms, struct vp_err *err);
 /* Plan, show the plan, and unless it is only asked for, reconstruct into the output. */
 int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err);
 /* The plan, as lines. */

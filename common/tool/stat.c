@@ -7,7 +7,7 @@
 #include "local/extremum.h"
 #include "local/moments.h"
 #include "local/rank.h"
-#include "tool/image_result.h"
+#include "tool/image_run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,8 +67,8 @@ static int parse(const char *text, enum kind *kind, double *percent, struct vp_e
         *percent = strtod(text + prefix, &end);
         if (end != text + prefix && !*end && *percent >= 0 && *percent <= 100)
             return 0;
-        vp_fail(err, VP_EUSAGE, "--stat: expected percentile:0 to percentile:100, got '%s'", text);
-        return vp_hint(err, "as percentile:95");
+        return vp_fail_hint(err, VP_EUSAGE, "as percentile:95",
+                            "--stat: expected percentile:0 to percentile:100, got '%s'", text);
     }
     return vp_fail(err, VP_EUSAGE,
                    "--stat: expected mean, median, min, max, std, var, entropy or percentile:P, got '%s'", text);
@@ -81,10 +81,9 @@ int vp_stat_check(const struct vp_stat_params *p, struct vp_err *err)
 
     if (parse(p->stat, &kind, &percent, err))
         return -1;
-    if (p->type && kind != MEAN && kind != STD && kind != VAR) {
-        vp_fail(err, VP_EUSAGE, "--type goes with --stat mean, std and var, not with %s", p->stat);
-        return vp_hint(err, "pipe the result into img-convert");
-    }
+    if (p->type && kind != MEAN && kind != STD && kind != VAR)
+        return vp_fail_hint(err, VP_EUSAGE, "pipe the result into img-convert",
+                            "--type goes with --stat mean, std and var, not with %s", p->stat);
     if (p->sample && kind != STD && kind != VAR)
         return vp_fail(err, VP_EUSAGE, "--sample goes with --stat std and var, not with %s", p->stat);
     if (kind != ENTROPY && (p->range.n || p->bins != 256))

@@ -3,8 +3,7 @@
 #ifndef VP_STAT_H
 #define VP_STAT_H
 
-#include "run/chain.h"
-#include "tool/neighbourhood.h"
+#include "tool/image.h"
 
 struct vp_result;
 

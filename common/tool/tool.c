@@ -204,60 +204,37 @@ bool vp_given(const struct vp_run *run, const char *option)
 
 /* ---- the plan ---- */
 
-struct plan {
-    int n;
-    struct line { char *key, *value; } *lines;
-};
-
 void vp_plan(struct vp_run *run, const char *key, const char *fmt, ...)
 {
-    if (!run->common.plan && !run->common.verbose)
-        return;
-    if (!run->plan_lines)
-        run->plan_lines = calloc(1, sizeof(struct plan));
-    struct plan *plan = run->plan_lines;
-    struct line *grown = plan ? realloc(plan->lines, ((size_t)plan->n + 1) * sizeof *grown) : NULL;
+    struct vp_plan_line *grown = NULL;
+    if (run->common.plan || run->common.verbose)
+        grown = realloc(run->plan, ((size_t)run->n_plan + 1) * sizeof *grown);
     if (!grown)
         return;
-    plan->lines = grown;
-    char *value = NULL;
+    run->plan = grown;
+    grown[run->n_plan].key = key;
     va_list ap;
     va_start(ap, fmt);
-    if (vasprintf(&value, fmt, ap) < 0)
-        value = NULL;
+    run->n_plan += vasprintf(&grown[run->n_plan].value, fmt, ap) >= 0;
     va_end(ap);
-    plan->lines[plan->n++] = (struct line){strdup(key), value};
 }
 
 bool vp_plan_done(struct vp_run *run)
 {
-    const struct plan *plan = run->plan_lines;
-    int width = 0;
-    for (int i = 0; plan && i < plan->n; i++)
-        if (plan->lines[i].key && (int)strlen(plan->lines[i].key) > width)
-            width = (int)strlen(plan->lines[i].key);
-    for (int i = 0; plan && i < plan->n; i++) {
-        const char *key = plan->lines[i].key ? plan->lines[i].key : "";
-        const char *value = plan->lines[i].value ? plan->lines[i].value : "";
-        const int pad = width + 1 - (int)strlen(key);
+    size_t width = 0;
+    for (int i = 0; i < run->n_plan; i++)
+        width = strlen(run->plan[i].key) > width ? strlen(run->plan[i].key) : width;
+    for (int i = 0; i < run->n_plan; i++) {
+        const struct vp_plan_line *l = &run->plan[i];
+        const int pad = (int)(width + 1 - strlen(l->key));
         if (run->common.plan) {
-            printf("%s:%*s", key, pad, "");
-            vp_put_plain(stdout, value);
+            printf("%s:%*s", l->key, pad, "");
+            vp_put_plain(stdout, l->value);
             putchar('\n');
         } else
-            vp_note(run, "%s:%*s%s", key, pad, "", value);
+            vp_note(run, "%s:%*s%s", l->key, pad, "", l->value);
     }
     return run->common.plan;
-}
-
-static void free_plan(struct plan *plan)
-{
-    for (int i = 0; plan && i < plan->n; i++) {
-        free(plan->lines[i].key);
-        free(plan->lines[i].value);
-    }
-    free(plan ? plan->lines : NULL);
-    free(plan);
 }
 
 /* ---- the device ---- */
@@ -287,8 +264,8 @@ int vp_device_cpu(const struct vp_run *run, struct vp_err *err)
     /* the environment speaks to all programs of a pipeline, also to those that have nothing for a GPU */
     if (!device || strncmp(device, "cuda", 4) || !vp_given(run, "device"))
         return 0;
-    vp_fail(err, VP_ERESOURCE, "device %s: %s works on the CPU only", device, run->tool->name);
-    return vp_hint(err, "use --device cpu, or auto");
+    return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu, or auto", "device %s: %s works on the CPU only", device,
+                        run->tool->name);
 }
 
 /* ---- streams ---- */
@@ -411,22 +388,19 @@ static int check_ending(const struct vp_run *run, struct vp_err *err)
     const char *const good = picture ? png : c->raw_out ? raw : tiff;
     const char *name = to_stdout(c->output) ? "" : c->output, *slash = strrchr(name, '/');
     const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
-    char word[12], low[8];
-    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= sizeof low)
+    char word[12];
+    if (run->tool->flags & VP_TOOL_TEXT || !dot || dot == base || strlen(dot + 1) >= 8 || strchr(dot, ' '))
         return 0;
-    size_t n = 0;
-    for (; dot[1 + n]; n++)
-        low[n] = dot[1 + n] >= 'A' && dot[1 + n] <= 'Z' ? (char)(dot[1 + n] + 32) : dot[1 + n];
-    snprintf(word, sizeof word, " %.*s ", (int)n, low);
-    if (strchr(word + 1, ' ') != word + n + 1 || strstr(good, word) || !strstr(others, word))
+    snprintf(word, sizeof word, " %s ", dot + 1);
+    if (strcasestr(good, word) || !strcasestr(others, word))
         return 0;
-    const bool is_tiff = strstr(tiff, word), is_raw = strstr(raw, word);
+    const bool is_tiff = strcasestr(tiff, word), is_raw = strcasestr(raw, word);
     vp_fail(err, VP_EUSAGE, "%s: what is written is %s", name,
             picture ? "a PNG" : c->raw_out ? "samples without a header" : "TIFF");
     return picture                     ? vp_hint(err, "give a name that ends in .png; img-cat writes TIFF")
            : c->raw_out && is_tiff     ? vp_hint(err, "leave out --raw-out, or give a name that ends in .raw")
            : is_raw                    ? vp_hint(err, "add --raw-out, or give a name that ends in .tif")
-           : !c->raw_out && strstr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
+           : !c->raw_out && strcasestr(" png jpg jpeg bmp gif webp jp2 pdf ", word)
                ? vp_hint(err, "give a name that ends in .tif; img-view makes pictures of it")
                : vp_hint(err, "give a name that ends in %s", c->raw_out ? ".raw" : ".tif");
 }
@@ -446,15 +420,12 @@ static int check_common(const struct vp_run *run, struct vp_err *err)
         return vp_fail(err, VP_EUSAGE, "--quiet and --verbose exclude each other");
     if (c->compress && c->raw_out)
         return vp_fail(err, VP_EUSAGE, "--compress and --raw-out exclude each other");
-    if (c->compress && to_stdout(c->output)) {
-        vp_fail(err, VP_EUSAGE, "--compress: standard output cannot be compressed");
-        return vp_hint(err, "use -o FILE");
-    }
+    if (c->compress && to_stdout(c->output))
+        return vp_fail_hint(err, VP_EUSAGE, "use -o FILE", "--compress: standard output cannot be compressed");
     const bool binary = !(flags & VP_TOOL_TEXT) && to_stdout(c->output) && !c->plan;
-    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO) {
-        vp_fail(err, VP_EUSAGE, "--stats: standard output already holds the result");
-        return vp_hint(err, "use --stats FILE or --stats /dev/stderr");
-    }
+    if (binary && c->stats && descriptor_of(c->stats) == STDOUT_FILENO)
+        return vp_fail_hint(err, VP_EUSAGE, "use --stats FILE or --stats /dev/stderr",
+                            "--stats: standard output already holds the result");
     if (binary && !c->force && isatty(STDOUT_FILENO))
         return vp_fail(err, VP_EUSAGE, "standard output is a terminal; redirect, pipe, or use -o FILE "
                        "(--force to override)");
@@ -566,9 +537,7 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     vp_progress_clear(run->progress);
     if (status < 0 || run->common.plan)
         return status;
-    char peak[32];
-    vp_note(run, "%.3g s, peak memory %s", vp_now() - start,
-            vp_format_bytes(peak, sizeof peak, vp_memory_peak()));
+    vp_note(run, "%.3g s, peak memory %s", vp_now() - start, vp_bytes_text(vp_memory_peak()).text);
     return write_stats(run, err) ? -1 : status;
 }
 
@@ -642,7 +611,9 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     vp_progress_free(run.progress);
     vp_stats_free(run.stats);
     vp_parsed_free(&run.parsed);
-    free_plan(run.plan_lines);
+    while (run.n_plan)
+        free(run.plan[--run.n_plan].value);
+    free(run.plan);
     free(run.history);
     free(params);
     return status;

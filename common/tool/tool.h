@@ -79,7 +79,8 @@ struct vp_run {
     struct vp_progress *progress;   /* never NULL */
     char *history;                  /* "ct-filter --window hann": this run, for the metadata */
     bool all_threads, all_memory;   /* nobody said how many: as many as there are */
-    void *plan_lines;
+    struct vp_plan_line { const char *key; char *value; } *plan;
+    int n_plan;
 };
 
 /* Parse, set up, run, report, exit status. `main` of every program is `return vp_main(&tool, argc, argv);`

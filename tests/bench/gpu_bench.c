@@ -232,11 +232,10 @@ int main(int argc, char **argv)
     for (int d = 0; d < n; d++) {
         struct vp_device_info info;
         double speed[3] = {0};
-        char size[16];
         if (gpu->info(devices[d], &info, &err) || copy_speed(gpu, devices[d], speed, &err))
             die(&err);
         printf("device %d: %s, %s; copies: %.0f GB/s on the device (read and write), %.1f to it, %.1f from it\n",
-               devices[d], info.name, vp_format_bytes(size, sizeof size, info.total), speed[0], speed[1], speed[2]);
+               devices[d], info.name, vp_bytes_text(info.total).text, speed[0], speed[1], speed[2]);
     }
     for (int i = 0; i < N_SETUPS; i++)
         if (SETUPS[i].detector <= largest && SETUPS[i].volume <= largest)

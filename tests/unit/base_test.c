@@ -104,13 +104,12 @@ static void sizes(void)
         CHECK(v == 99);
     }
 
-    char buf[16];
-    CHECK_STR(vp_format_bytes(buf, sizeof buf, 0), "0 B");
-    CHECK_STR(vp_format_bytes(buf, sizeof buf, 1023), "1023 B");
-    CHECK_STR(vp_format_bytes(buf, sizeof buf, 1024), "1.0 KiB");
-    CHECK_STR(vp_format_bytes(buf, sizeof buf, 1048575), "1.0 MiB");
-    CHECK_STR(vp_format_bytes(buf, sizeof buf, 6657199309), "6.2 GiB");
-    CHECK_STR(vp_format_bytes(buf, sizeof buf, UINT64_MAX), "16.0 EiB");
+    CHECK_STR(vp_bytes_text(0).text, "0 B");
+    CHECK_STR(vp_bytes_text(1023).text, "1023 B");
+    CHECK_STR(vp_bytes_text(1024).text, "1.0 KiB");
+    CHECK_STR(vp_bytes_text(1048575).text, "1.0 MiB");
+    CHECK_STR(vp_bytes_text(6657199309).text, "6.2 GiB");
+    CHECK_STR(vp_bytes_text(UINT64_MAX).text, "16.0 EiB");
 }
 
 /* ---- memory ---- */

@@ -170,7 +170,7 @@ static double compare(struct setting *s, enum vp_type in, enum vp_type type, int
         }
         if (k == 2 && s->g.nodes[1] > 2) { /* spectra of few rows of nodes at a time, as of a large grid */
             struct vp_convolve_cpu *cpu = ((struct vp_convolve_params *)op.params)->cpu;
-            cpu->keeps = false;
+            cpu->keeps = cpu->tiles != VP_CELLS;
             if (cpu->exact)
                 cpu->exact->keeps = false;
         }

@@ -4,7 +4,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "tool/tool.h"
-#include "tool/range.h"
+#include "tool/image_measure.h"
 #include "tool/image_run.h"
 #include "plans.h"
 

@@ -580,9 +580,9 @@ static void behind_samples(void)
         CHECK(!vp_reader_open(&r, piped, 1, &plain, &err));
         const struct vp_meta *m = &vp_reader_stack(r)->meta;
         if (far) {
-            CHECK_STR(vp_reader_lost(r), "description");
+            CHECK_STR(r->lost, "description");
         } else {
-            CHECK(!vp_reader_lost(r));
+            CHECK(!r->lost);
             CHECK_STR(vp_meta_get(m, "quantity"), "counts");
             CHECK_STR(vp_meta_get(m, "voxel"), "0.2 0.2");
         }

@@ -3,6 +3,7 @@
  * changes: every type, neighbourhood, marker and result, images that are hard to follow (spirals, also rising ones,
  * serpentines, combs, plateaus), in one visit and in two under random plans, on the CPU and on pretended devices. */
 #include "plans.h"
+#include "samples.h"
 
 #include "image/morphrecon.h"
 #include "run/store.h"
@@ -15,28 +16,6 @@ static char dir[] = "/tmp/morphrecon_test.XXXXXX";
 static const enum vp_type TYPES[] = {VP_U8, VP_U16, VP_I16, VP_F32, VP_F64};
 
 /* ---- samples as numbers ---- */
-
-static double get(const void *data, enum vp_type t, int64_t i)
-{
-    switch (t) {
-    case VP_U8: return ((const uint8_t *)data)[i];
-    case VP_U16: return ((const uint16_t *)data)[i];
-    case VP_I16: return ((const int16_t *)data)[i];
-    case VP_F32: return ((const float *)data)[i];
-    default: return ((const double *)data)[i];
-    }
-}
-
-static void set(void *data, enum vp_type t, int64_t i, double v)
-{
-    switch (t) {
-    case VP_U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
-    case VP_U16: ((uint16_t *)data)[i] = (uint16_t)v; break;
-    case VP_I16: ((int16_t *)data)[i] = (int16_t)v; break;
-    case VP_F32: ((float *)data)[i] = (float)v; break;
-    default: ((double *)data)[i] = v; break;
-    }
-}
 
 static double lowest(enum vp_type t)
 {
@@ -65,7 +44,7 @@ static double spiral(int64_t x, int64_t y, int64_t nx, int64_t ny)
 }
 
 /* From 0 to 1. */
-static double sample(enum image kind, int64_t x, int64_t y, int64_t z, const int64_t n[3])
+static double value_of(enum image kind, int64_t x, int64_t y, int64_t z, const int64_t n[3])
 {
     double s;
     switch (kind) {
@@ -89,8 +68,8 @@ static void draw(void *data, enum vp_type t, enum image kind, const int64_t n[3]
     for (int64_t z = 0; z < n[2]; z++)
         for (int64_t y = 0; y < n[1]; y++)
             for (int64_t x = 0; x < n[0]; x++) {
-                const double v = lo + (hi - lo) * scale * sample(kind, x, y, z, n);
-                set(data, t, (z * n[1] + y) * n[0] + x, vp_type_is_float(t) ? v : floor(v));
+                const double v = lo + (hi - lo) * scale * value_of(kind, x, y, z, n);
+                put(data, t, (z * n[1] + y) * n[0] + x, vp_type_is_float(t) ? v : floor(v));
             }
 }
 
@@ -149,7 +128,7 @@ static void define(const struct vp_morphrecon_params *p, double floor_, const in
     double *r = malloc((size_t)voxels * sizeof *r), *g = malloc((size_t)voxels * sizeof *g);
     for (int64_t i = 0; i < voxels; i++) {
         const int64_t at[3] = {i % n[0], i / n[0] % n[1], i / n[0] / n[1]};
-        const double m = given ? get(given, p->type, i) : 0, v = get(mask, p->type, i);
+        const double m = given ? sample(given, p->type, i) : 0, v = sample(mask, p->type, i);
         g[i] = sign * v;
         told->nan += (uint64_t)(isnan(v) + isnan(m));
         r[i] = marker_of(p, m, v, at, n, sign, floor_);
@@ -182,7 +161,7 @@ static void define(const struct vp_morphrecon_params *p, double floor_, const in
             v = !isnan(g[i]) && r[i] != g[i];
         else if (p->result == VP_RECON_DIFFERENCE)
             v = r[i] == g[i] ? 0 : p->type == VP_F32 ? (double)((float)g[i] - (float)r[i]) : g[i] - r[i];
-        set(want, out, i, v);
+        put(want, out, i, v);
     }
     free(g);
     free(r);
@@ -265,12 +244,12 @@ static void make_scene(struct scene *s, int number)
         if (dice(0, 1)) /* but for a few voxels nothing */
             for (int64_t i = 0, kept = dice(0, image - 1); i < image; i++)
                 if (i != kept && !(i % 97 == 3 && dice(0, 3) == 0))
-                    set(m, p->type, i, p->erosion ? highest(p->type) : lowest(p->type));
+                    put(m, p->type, i, p->erosion ? highest(p->type) : lowest(p->type));
         for (int64_t i = 0; vp_type_is_float(p->type) && number % 3 == 0 && i < image; i++) {
             if (dice(0, 9) == 0)
-                set(g, p->type, i, dice(0, 1) ? NAN : dice(0, 1) ? INFINITY : -INFINITY);
+                put(g, p->type, i, dice(0, 1) ? NAN : dice(0, 1) ? INFINITY : -INFINITY);
             if (dice(0, 9) == 0)
-                set(m, p->type, i, NAN);
+                put(m, p->type, i, NAN);
         }
         define(p, floor_, s->n, p->marker == VP_MARKER_GIVEN ? m : NULL, g, w, s->out, &s->want_told);
         for (int64_t z = 0; z < s->n[2]; z++) {
@@ -402,7 +381,7 @@ static int run_plan(struct scene *s, struct vp_problem *p, struct vp_plan *plan)
     CHECK_INT(s->told.nan, s->want_told.nan);
     int64_t differ = 0;
     for (int64_t i = 0; i < page * pages && !rc; i++) {
-        const double a = get(got.data, s->out, i), b = get(s->want, s->out, i);
+        const double a = sample(got.data, s->out, i), b = sample(s->want, s->out, i);
         differ += !(a == b || (isnan(a) && isnan(b)));
     }
     CHECK_INT(differ, 0);

@@ -95,7 +95,7 @@ static void defaults(void)
     CHECK_NEAR(p.inner[1].sigma, 2, 0);
     CHECK_INT(p.inner[1].window, 2);
     CHECK_NEAR(p.inner[1].guard, 42, 0);
-    CHECK_INT(parsed.n_given, 0);
+    CHECK_INT(parsed.n_uses, 0);
     CHECK_INT(parsed.n_operands, 0);
 }
 
@@ -108,10 +108,12 @@ static void forms(void)
     CHECK_INT(parsed.n_operands, 2);
     CHECK_STR(parsed.operands[0], "a");
     CHECK_STR(parsed.operands[1], "b");
-    CHECK_INT(parsed.n_given, 3);
-    CHECK_STR(parsed.given[0]->name, "flag");
-    CHECK_STR(parsed.given[1]->name, "count");
-    CHECK_STR(parsed.given[2]->name, "shift");
+    CHECK_INT(parsed.n_uses, 5);
+    CHECK_STR(parsed.uses[0].row->name, "flag");
+    CHECK_STR(parsed.uses[1].row->name, "count");
+    CHECK_STR(parsed.uses[2].row->name, "shift");
+    CHECK_STR(parsed.uses[3].value, "5");
+    CHECK_STR(parsed.uses[4].value, "6");
     CHECK(vp_opt_given(&parsed, "count") && !vp_opt_given(&parsed, "whole"));
 
     GOOD("-fon7", "--", "-f", "--nonsense", "--");
@@ -241,7 +243,7 @@ static void values(void)
     CHECK_STR(p.flat.v[2], "@list");
     CHECK_INT(p.dark.n, 1);
     CHECK_STR(p.dark.v[0], "d");
-    CHECK_INT(parsed.n_given, 2);
+    CHECK_INT(parsed.n_uses, 4);
     BAD("--flat: the file name is empty", "--flat", "a", "--flat=");
     BAD("--geometry: the file name is empty", "-g", "");
 }
@@ -266,7 +268,7 @@ static void misuse(void)
     CHECK_INT(parse("---", (char *)NULL), -1);
     /* what was parsed before the mistake is gone */
     CHECK_INT(parse("--flat", "a", "b", "--nonsense", (char *)NULL), -1);
-    CHECK(!parsed.operands && !parsed.given && !parsed.arena);
+    CHECK(!parsed.operands && !parsed.uses && !p.flat.v);
 }
 
 static void setting(void)

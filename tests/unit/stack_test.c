@@ -1525,7 +1525,21 @@ static void any_orders(void)
     }
 }
 
-/* Blocks of views, whole and cut, against views one by one. */
+static void pack(const char *from, const char *to)
+{
+    const struct vp_writer_options deflate = {.compress = VP_COMPRESS_DEFLATE};
+    struct vp_err err = VP_ERR_INIT;
+    struct vp_reader *r;
+    struct vp_writer *w;
+    CHECK(!vp_reader_open(&r, &from, 1, &plain, &err) && !vp_writer_open(&w, to, vp_reader_stack(r), &deflate, &err));
+    void *page = malloc(vp_page_bytes(vp_reader_stack(r)));
+    while (vp_reader_next(r, page, &err) == 1)
+        CHECK(!vp_writer_page(w, page, &err));
+    CHECK(!vp_reader_close(r, &err) && !vp_writer_close(w, &err));
+    free(page);
+}
+
+/* Blocks of views, whole and cut, against views one by one, out of a compressed file: these come another way. */
 static void blocks_of_views(void)
 {
     enum { NV = 23, VIEWS = 50, WIDE = 1500 };
@@ -1533,7 +1547,7 @@ static void blocks_of_views(void)
     for (int kind = 0; kind < 8; kind++) {
         const bool sino = kind & 1, pipe_ = kind & 2, floats = kind & 4;
         const size_t nu = pipe_ ? 10 : WIDE; /* a pipe of the test holds 64 KiB; a wide row is read in pieces */
-        const char *path = path_of("blocks.tif");
+        const char *path = path_of("blocks.tif"), *packed = path_of("packed.tif");
         CHECK(!write_stack(path, floats ? VP_F32 : VP_U8, (int64_t)nu, sino ? VIEWS : NV, sino ? NV : VIEWS,
                            false, &stream));
         if (floats) { /* a NaN in view 7, row 3 */
@@ -1551,6 +1565,7 @@ static void blocks_of_views(void)
             CHECK(!vp_reader_close(r, &err) && !vp_writer_close(w, &err));
             free(data);
         }
+        pack(path, packed);
         size_t n;
         unsigned char *bytes = slurp(path, &n);
         float *one = malloc(nu * NV * 4), *many = malloc(nu * NV * VIEWS * 4);
@@ -1568,23 +1583,24 @@ static void blocks_of_views(void)
                 int64_t bad = 0, want_bad = 0;
                 const int fd = pipe_ ? as_input(bytes, n, true, name) : -1;
                 CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_views_open(&v, r, sino, 0, &err));
-                CHECK_INT(vp_views_read_many(v, first, ask[k][1], v0, v1, many, &bad, threads, &err), there);
+                CHECK_INT(vp_views_read(v, first, ask[k][1], v0, v1, many, &bad, threads, &err), there);
                 vp_views_close(v);
                 CHECK(vp_reader_close(r, &(struct vp_err)VP_ERR_INIT) <= 0);
                 if (fd >= 0)
                     close(fd);
-                names[0] = path;
+                names[0] = packed;
                 CHECK(!vp_reader_open(&r, names, 1, &plain, &err) && !vp_views_open(&v, r, sino, 0, &err));
+                CHECK(!vp_reader_concurrent(r));
                 int wrong = 0;
                 for (int i = 0; i < there; i++) {
-                    CHECK_INT(vp_views_read(v, first + i, v0, v1, one, &want_bad, &err), 1);
+                    CHECK_INT(vp_views_read(v, first + i, 1, v0, v1, one, &want_bad, 1, &err), 1);
                     wrong += memcmp(one, many + (size_t)i * size, size * 4) != 0;
                 }
                 CHECK_INT(wrong, 0);
                 CHECK_INT(bad, want_bad);
-                CHECK(vp_views_read_many(v, 0, 1, 0, NV + 1, many, NULL, threads, &err) < 0);
+                CHECK(vp_views_read(v, 0, 1, 0, NV + 1, many, NULL, threads, &err) < 0);
                 err = (struct vp_err)VP_ERR_INIT;
-                CHECK_INT(vp_views_read_many(v, VIEWS, 3, 0, NV, many, NULL, threads, &err), 0);
+                CHECK_INT(vp_views_read(v, VIEWS, 3, 0, NV, many, NULL, threads, &err), 0);
                 vp_views_close(v);
                 CHECK(!vp_reader_close(r, &err));
             }
@@ -1717,12 +1733,12 @@ static void view_layouts(void)
                 static const int ask[][3] = {{0, 0, 3}, {1, 1, 2}, {3, 0, 2},
                                              {4, 0, 3}, {0, 0, 3}, {2, 2, 3}};
                 for (int k = 0; k < (vp_views_seekable(v) ? 6 : 4); k++) {
-                    CHECK_INT(vp_views_read(v, ask[k][0], ask[k][1], ask[k][2], buf, NULL, &err), 1);
+                    CHECK_INT(vp_views_read(v, ask[k][0], 1, ask[k][1], ask[k][2], buf, NULL, 1, &err), 1);
                     for (int y = ask[k][1]; y < ask[k][2]; y++)
                         for (int u = 0; u < NU; u++)
                             CHECK(buf[(y - ask[k][1]) * NU + u] == (float)(100 * ask[k][0] + 10 * y + u));
                 }
-                CHECK_INT(vp_views_read(v, VIEWS, 0, NV, buf, NULL, &err), 0);
+                CHECK_INT(vp_views_read(v, VIEWS, 1, 0, NV, buf, NULL, 1, &err), 0);
                 CHECK(!vp_views_finish(v, &err));
                 vp_views_close(v);
                 CHECK(!vp_reader_close(r, &err));
