@@ -328,22 +328,19 @@ int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_view *view
                            "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
         if (!is_short)
             return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
-        if (f->smooth) {
-            vp_fail(err, VP_EUSAGE,
-                    "--weights parker: needs an arc of %.6g degrees (180 and the fan), the scan covers %.6g",
-                    need, arc);
-            return vp_hint(err, "use --weights auto: smooth weights over what there is");
-        }
+        if (f->smooth)
+            return vp_fail_hint(err, VP_EUSAGE, "use --weights auto: smooth weights over what there is",
+                                "--weights parker: needs an arc of %.6g degrees (180 and the fan), "
+                                "the scan covers %.6g", need, arc);
     }
     if (f->t.redundancy == VP_RED_WANG) {
         if (scan->kind != VP_SCAN_FULL)
             return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
                            arc);
-        if (scan->overlap < 1) {
-            vp_fail(err, VP_EUSAGE, "%sthe detector does not reach past the rotation axis (%.6g pixels)",
-                    asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
-            return vp_hint(err, "check the detector's offset-u");
-        }
+        if (scan->overlap < 1)
+            return vp_fail_hint(err, VP_EUSAGE, "check the detector's offset-u",
+                                "%sthe detector does not reach past the rotation axis (%.6g pixels)",
+                                asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
         extend(f, views, !scan->untilted);
     }
     if (f->smooth)

@@ -35,10 +35,9 @@ static int read_line(struct vp_model *m, char *line, const char *path, int numbe
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name
-        static const char names[] = VP_MODEL(NAME);
+        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%d: '%s' is no part of a model", path,
+                            number, key);
 #undef NAME
-        vp_fail(err, VP_EUSAGE, "%s:%d: '%s' is no part of a model", path, number, key);
-        return vp_hint(err, "expected one of%s", names);
     }
     *to = value;
     return 0;

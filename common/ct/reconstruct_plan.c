@@ -579,10 +579,9 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
     if (p->of->last - p->of->first < 2 * p->of->want_subsets)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", p->of->want_subsets,
                        2 * p->of->want_subsets, (long long)(p->of->last - p->of->first));
-    if (!vp_views_seekable(p->of->source)) {
-        vp_fail(err, VP_EUSAGE, "subsets of the views cannot be taken from a pipe, which brings one after the other");
-        return vp_hint(err, "give the projections as files");
-    }
+    if (!vp_views_seekable(p->of->source))
+        return vp_fail_hint(err, VP_EUSAGE, "give the projections as files",
+                            "subsets of the views cannot be taken from a pipe, which brings one after the other");
     return 0;
 }
 

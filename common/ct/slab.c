@@ -141,11 +141,9 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
 {
     struct vp_device_info device;
     memset(l, 0, sizeof *l);
-    if (!kind->backproject || (job->filter && !kind->filter)) {
-        vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for %s", kind->name,
-                kind->backproject ? "filtering projections" : "back-projection");
-        return vp_hint(err, "use --device cpu");
-    }
+    if (!kind->backproject || (job->filter && !kind->filter))
+        return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu", "device %s: its plugin has no kernels for %s",
+                            kind->name, kind->backproject ? "filtering projections" : "back-projection");
     if (kind->info(job->device, &device, err))
         return -1;
     l->out.room = device.free > device.driver ? device.free - device.driver : 0;
