@@ -19,6 +19,7 @@
 #define VP_BACKPROJECT_INTERNAL_H
 
 #include "ct/backproject.h"
+#include "ct/orbit.h"
 
 enum {
     TILE = 8,
@@ -31,15 +32,11 @@ enum {
     FEW_SLICES = 3  /* volumes that are worked on across the columns, not along them */
 };
 
-/* Nearer to the source plane than this part of sod nothing is back-projected. */
-#define VP_BP_NEAREST (1.0 / 1024)
-
-enum { HALF_LOW = 1, HALF_HIGH = 2 };
-
 struct vp_bp_segment {
     int64_t k;          /* first voxel, in its half's count */
     int first, count;   /* blocks of it that the slab needs */
-    int halves;         /* HALF_LOW, HALF_HIGH or both */
+    int halves;         /* 1 or 2, */
+    bool high;          /* the first of which is the mirrored one */
     int64_t offset;     /* floats from the start of a tile */
 };
 
@@ -54,7 +51,7 @@ struct vp_backproject {
     const struct vp_bp_isa *isa;
     struct vp_bp_view *views;
     int64_t n_views, nu, nv;
-    int64_t nx, ny, nz, z0, z1;
+    int64_t n[3], z0, z1;
     int threads;
     char text[64];
 
@@ -65,6 +62,7 @@ struct vp_backproject {
     int refine;             /* 1 or 2 */
     int64_t mirror_sum;
     int64_t lines, rows;    /* of the detector, after `swap`, before `refine` */
+    int64_t v0, v1;         /* rows of the views that are handed over */
 
     int64_t row0, row1;     /* stored rows */
     int64_t pitch;          /* floats from line to line */
@@ -94,7 +92,7 @@ static inline float *vp_bp_line0(const struct vp_backproject *b, int slot)
 struct vp_bp_isa {
     const char *name;
     bool want_refine;   /* its best kernel is for about one row a voxel */
-    /* Lines [l0, l1) of a view (nv x nu as the caller has it) into a slot. */
+    /* Lines [l0, l1) of a view (rows [v0, v1) of it, as the caller has them) into a slot. */
     void (*transpose)(const struct vp_backproject *b, int slot, const struct vp_bp_view *view,
                       const float *proj,
                       int64_t l0, int64_t l1);

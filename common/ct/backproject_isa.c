@@ -33,11 +33,6 @@ enum {
 #define LANE_NUMBERS {0, 1, 2, 3}
 #endif
 
-INLINE vf load(const float *p)
-{
-    return *(const vf_u *)p;
-}
-
 INLINE void store(float *p, vf x)
 {
     *(vf_u *)p = x;
@@ -62,27 +57,27 @@ INLINE vlong round_vector(vdouble x)
     return (vlong)(x + shift) - (vlong)shift;
 }
 
-/* Largest integer not above x, for -1 < x < 2^31. */
-INLINE vdouble floor_vector(vdouble x)
+/* Largest integer not above x, for -least <= x < 2^31 - least. */
+INLINE vint_half floor_int(vdouble x, int least)
 {
-    return __builtin_convertvector(__builtin_convertvector(x + 1, vint_half), vdouble) - 1;
+    return __builtin_convertvector(x + least, vint_half) - least;
 }
 
 /* --- transposition -------------------------------------------------------------------------------------- */
 
-/* LANES detector columns from u on under row m of the lines' frame (not refined); zero outside the detector. */
+/* LANES detector columns from u on under row m of the lines' frame (not refined); zero where the view has no rows. */
 INLINE vf detector_samples(const struct vp_backproject *b, const struct vp_bp_view *view,
                                const float *proj, int64_t m, int64_t u)
 {
-    vf x = {};
-    if (m < 0 || m >= b->rows)
-        return x;
-    const float *q = proj + (view->flip ? b->rows - 1 - m : m) * b->nu + u;
+    const int64_t v = view->flip ? b->rows - 1 - m : m;
+    if (v < b->v0 || v >= b->v1)
+        return (vf){};
+    const float *q = proj + (v - b->v0) * b->nu + u;
     if (u + LANES <= b->nu)
-        return load(q);
+        return vf_at(q);
     float part[LANES] = {0};
     memcpy(part, q, (size_t)(b->nu - u) * sizeof *part);
-    return load(part);
+    return vf_at(part);
 }
 
 /* The same at row m of the frame as stored: refined, mirrored. */
@@ -105,9 +100,12 @@ static void transpose_view(const struct vp_backproject *b, int slot, const struc
 {
     float *const line0 = vp_bp_line0(b, slot);
     if (b->swap) {
+        const size_t bytes = (size_t)(b->row1 - b->row0) * sizeof *proj;
         for (int64_t l = l0; l < l1; l++)
-            memcpy(line0 + l * b->pitch + b->row0, proj + l * b->nu + b->row0,
-                   (size_t)(b->row1 - b->row0) * sizeof *proj);
+            if (l >= b->v0 && l < b->v1)
+                memcpy(line0 + l * b->pitch + b->row0, proj + (l - b->v0) * b->nu + b->row0, bytes);
+            else
+                memset(line0 + l * b->pitch + b->row0, 0, bytes);
         return;
     }
     for (int mirror = 0; mirror <= b->mirror; mirror++)
@@ -142,9 +140,7 @@ struct columns {
 };
 
 /* A group's walk through a tile: back and forth along the axis along which u changes less, so that columns
- * that follow each other use the same lines. */
-
-/* Position n of the walk, as the column's place in the tile. */
+ * that follow each other use the same lines. Position n of it, as the column's place in the tile. */
 INLINE int walk_place(bool inner_y, int n)
 {
     const int outer = n / TILE, inner = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
@@ -160,18 +156,17 @@ static void columns_of_view(const struct vp_backproject *b, const double P[12], 
         place[p] = p;
     const int inner = inner_y ? 1 : 0;
     for (int n = 0; n < COLUMNS; n += PLACES) {
-        const int outer = n / TILE, from = outer & 1 ? TILE - 1 - n % TILE : n % TILE;
-        const double i = (double)(i0 + (inner_y ? outer : from));
-        const double j = (double)(j0 + (inner_y ? from : outer));
-        const vdouble along = outer & 1 ? -place : place;
+        const int at = walk_place(inner_y, n);
+        const double i = (double)(i0 + at % TILE), j = (double)(j0 + at / TILE);
+        const vdouble along = n / TILE & 1 ? -place : place;
         const vdouble w = along * P[8 + inner] + (P[8] * i + P[9] * j + P[11]);
-        const vlong in_front = w > VP_BP_NEAREST;
+        const vlong in_front = w > VP_ORBIT_NEAREST;
         const vdouble f = 1 / select(in_front, w, none + 1), dv = P[6] * f;
         const vdouble u_all = (along * P[inner] + (P[0] * i + P[1] * j + P[3])) * f;
         const vlong hit = in_front & (u_all > -1) & (u_all < (double)b->lines);
         const vdouble u = select(hit, u_all, none);
         const vdouble v = select(hit, (along * P[4 + inner] + (P[4] * i + P[5] * j + P[7])) * f, none);
-        const vint_half left = __builtin_convertvector(u + 1, vint_half) - 1; /* floor */
+        const vint_half left = floor_int(u, 1);
         const vdouble a = u - __builtin_convertvector(left, vdouble);
         const vlong right = a > 0.5;
         const vdouble big = select(right, a, 1 - a);
@@ -236,13 +231,13 @@ INLINE void add_to_voxels(const struct unit *u, vf sum[2][VECTORS], int halves, 
     for (int b = 0; b < count; b++)
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)
-            store(u->half[h] + LANES * b, load(u->half[h] + LANES * b) + sum[h][b] * scale);
+            store(u->half[h] + LANES * b, vf_at(u->half[h] + LANES * b) + sum[h][b] * scale);
 }
 
 /* The two lines interpolated, LANES rows from p on. Without the nearer line's weight. */
 INLINE vf lerp_lines(const float *p, ptrdiff_t other, float ratio)
 {
-    return load(p) + ratio * load(p + other);
+    return vf_at(p) + ratio * vf_at(p + other);
 }
 
 #if HAVE_PERMUTE
@@ -264,13 +259,14 @@ INLINE int start_of(enum shape shape, int b)
     return shape == CHAIN ? b : shape == PAIRS ? b / 2 : 0;
 }
 
-/* Rows by which the base must precede the unit's first position, so that every vector's window begins
- * early enough: the largest of LANES (start - b dv), which is linear in dv. */
-INLINE double lead_of(enum shape shape, double dv)
+/* Rows by which the base must precede the unit's first position, so that every vector's window begins early enough:
+ * the largest of LANES (start - b step), which is linear in the step; both 2^-STEP_BITS. Rounded down, it is enough. */
+INLINE int64_t lead_of(enum shape shape, int64_t step)
 {
-    const double lead = shape == CHAIN ? (VECTORS - 1) * LANES * (1 - dv)
-                      : shape == PAIRS ? LANES * (1 - 2 * dv) : -1;
-    return lead + 1.001 > 0 ? lead + 1.001 : 0; /* rounded down, it still is enough */
+    const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);
+    const int64_t lead = shape == CHAIN ? (VECTORS - 1) * LANES * (one - step) + spare
+                       : shape == PAIRS ? LANES * (one - 2 * step) + spare : 0;
+    return lead > 0 ? lead : 0;
 }
 
 /* Convex in dv, so it holds between two values where it holds. */
@@ -278,20 +274,13 @@ static bool shape_fits(enum shape shape, double dv)
 {
     if (shape == FREE)
         return (LANES - 1) * dv + 1.01 < WINDOW - 1;
+    const double lead = (double)lead_of(shape, (int64_t)(dv * 0x1p40)) * 0x1p-40;
     for (int b = 0; b < VECTORS; b++) {
-        const double last = lead_of(shape, dv) + 1.01 + (LANES * b + LANES - 1) * dv;
+        const double last = lead + 1.01 + (LANES * b + LANES - 1) * dv;
         if (!(last < LANES * start_of(shape, b) + WINDOW - 1))
             return false;
     }
     return true;
-}
-
-INLINE int64_t lead_rows(enum shape shape, int64_t step)
-{
-    const int64_t one = INT64_C(1) << STEP_BITS, spare = (int64_t)(1.001 * 0x1p40);
-    const int64_t lead = shape == CHAIN ? (VECTORS - 1) * LANES * (one - step) + spare
-                       : shape == PAIRS ? LANES * (one - 2 * step) + spare : 0;
-    return lead > 0 ? lead >> STEP_BITS : 0;
 }
 
 INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, enum shape shape)
@@ -304,7 +293,7 @@ INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, 
         if (c->line[s][u->n] == MISS)
             continue;
         const struct beam beam = beam_of(u, s);
-        const int64_t lead = lead_rows(shape, beam.step), row = (beam.v >> 32) - lead;
+        const int64_t lead = lead_of(shape, beam.step) >> STEP_BITS, row = (beam.v >> 32) - lead;
         if (beyond_rows(c, row))
             continue;
         const int drop = STEP_BITS - LOOKUP_SHIFT;
@@ -358,22 +347,16 @@ INLINE void lookup_unit(const struct unit *u, int halves, int first, int count, 
  * integer and t = f - 1/2 + (l - (LANES - 1) / 2) (dv - 1), f the fraction of the vector's middle; so it
  * takes its share of rows c + l - 1, c + l, c + l + 1 with weights max(0, -t), 1 - |t|, max(0, t): three
  * shifted loads, no lookup. */
-static bool march_fits(double lo, double hi)
-{
-    const double reach = 0.9999 / (LANES - 1);
-    return lo >= 1 - reach && hi <= 1 + reach;
-}
-
-enum { MARCH_ROWS = (VECTORS - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 };
+#define MARCH_REACH (0.9999 / (LANES - 1)) /* from one row */
+/* Vectors of rows that `count` vectors of voxels meet. */
+#define MARCH_ROWS(count) ((((count) - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2 + LANES - 1) / LANES)
 
 INLINE void march_unit(const struct unit *u, int halves, int first, int count)
 {
     const struct columns *c = u->c;
-    enum { LINE = (MARCH_ROWS + LANES - 1) / LANES };
-    const int rows = (count - 1) * LANES * LANES / (LANES - 1) + 1 + LANES + 2;
-    const int vectors = (rows + LANES - 1) / LANES;
+    const int vectors = MARCH_ROWS(count);
     struct {
-        vf line[2][LINE];
+        vf line[2][MARCH_ROWS(VECTORS)];
         float start[VECTORS], slope, weight;
         int32_t offset[VECTORS];
     } view[GROUP];
@@ -417,9 +400,9 @@ INLINE void march_unit(const struct unit *u, int halves, int first, int count)
 #pragma GCC unroll 2
             for (int h = 0; h < halves; h++) {
                 const float *q = (const float *)view[s].line[h] + view[s].offset[b];
-                sum[h][b] += before * load(q);
-                sum[h][b] += at * load(q + 1);
-                sum[h][b] += after * load(q + 2);
+                sum[h][b] += before * vf_at(q);
+                sum[h][b] += at * vf_at(q + 1);
+                sum[h][b] += after * vf_at(q + 2);
             }
         }
     }
@@ -487,7 +470,7 @@ KERNELS(march, march_unit)
 static const struct kernels *pick_kernels(double lo, double hi)
 {
 #if LANES < 16
-    if (march_fits(lo, hi))
+    if (lo >= 1 - MARCH_REACH && hi <= 1 + MARCH_REACH)
         return &march;
 #endif
 #if HAVE_PERMUTE
@@ -502,7 +485,7 @@ static const struct kernels *pick_kernels(double lo, double hi)
 }
 
 /* One column of one segment. */
-INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_segment *seg, int halves, struct unit *u)
+INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_segment *seg, struct unit *u)
 {
     const int end = (seg->first + seg->count) * BLOCK;
     for (int at = seg->first * BLOCK, step; at < end; at += step) {
@@ -510,7 +493,7 @@ INLINE void column_segment(const struct kernels *kernels, const struct vp_bp_seg
         const bool whole = at == unit && at + UNIT <= end;
         u->k = seg->k + unit;
         u->first = (at - unit) / LANES;
-        (whole ? kernels->whole : kernels->block)[halves - 1](u);
+        (whole ? kernels->whole : kernels->block)[seg->halves - 1](u);
         step = whole ? UNIT : BLOCK;
         u->half[0] += step;
         u->half[1] += step;
@@ -556,21 +539,19 @@ static void fast_tile(const struct vp_backproject *b, int64_t tile, int s0, int 
             continue;
         for (int s = s0; s < s1; s++) {
             const struct vp_bp_segment *seg = &b->segments[s];
-            const int halves = seg->halves == (HALF_LOW | HALF_HIGH) ? 2 : 1;
-            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * halves;
+            const ptrdiff_t depth = (ptrdiff_t)seg->count * BLOCK, column = depth * seg->halves;
             float *const start = b->volume + tile * b->tile_floats + seg->offset;
             for (int n = 0; n < COLUMNS; n++) {
                 const int place = walk_place(inner_y, n), next = walk_place(inner_y, n < COLUMNS - 1 ? n + 1 : n);
-                if (i0 + place % TILE >= b->nx || j0 + place / TILE >= b->ny)
+                if (i0 + place % TILE >= b->n[0] || j0 + place / TILE >= b->n[1])
                     continue;
                 for (ptrdiff_t z = 0; z < column; z += 16)
                     __builtin_prefetch(start + next * column + z, 1);
                 float *const voxels = start + place * column;
-                column_segment(kernels, seg, halves,
-                               &(struct unit){.c = &columns, .n = n,
-                                              .shift = seg->halves == HALF_HIGH ? b->mirror_offset : 0,
+                column_segment(kernels, seg,
+                               &(struct unit){.c = &columns, .n = n, .shift = seg->high ? b->mirror_offset : 0,
                                               .mirror = b->mirror_offset,
-                                              .half = {voxels, halves == 2 ? voxels + depth : voxels}});
+                                              .half = {voxels, seg->halves == 2 ? voxels + depth : voxels}});
             }
         }
     }
@@ -613,16 +594,10 @@ INLINE vdouble select_max(vdouble a, vdouble b)
     return select(a > b, a, b);
 }
 
-/* Floors; x >= -1024, and fits an int. */
-INLINE vint_half floor_int(vdouble x)
-{
-    return __builtin_convertvector(x + 1024, vint_half) - 1024;
-}
-
 INLINE void sight_at(const struct general_group *g, const vdouble base[3][PARTS], double k, struct sight *out)
 {
     for (int p = 0; p < PARTS; p++) {
-        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_BP_NEAREST, w, (vdouble){} + 1);
+        const vdouble w = base[2][p] + k * g->P[10][p], f = 1 / select(w > VP_ORBIT_NEAREST, w, (vdouble){} + 1);
         out->w[p] = w;
         out->f[p] = f;
         out->u[p] = (base[0][p] + k * g->P[2][p]) * f;
@@ -639,14 +614,14 @@ INLINE void general_block_of(const struct general_group *g, const struct sight *
     for (int p = 0; p < PARTS; p++) {
         const vdouble u0 = select_min(a->u[p], z->u[p]) - spare, u1 = select_max(a->u[p], z->u[p]) + spare;
         const vdouble v0 = select_min(a->v[p], z->v[p]) - spare, v1 = select_max(a->v[p], z->v[p]) + spare;
-        const vlong in_front = select_min(a->w[p], z->w[p]) > VP_BP_NEAREST;
-        const vlong behind = select_max(a->w[p], z->w[p]) <= VP_BP_NEAREST;
+        const vlong in_front = select_min(a->w[p], z->w[p]) > VP_ORBIT_NEAREST;
+        const vlong behind = select_max(a->w[p], z->w[p]) <= VP_ORBIT_NEAREST;
         const vlong misses = (u1 <= before) | (u0 >= after_lines) | (v1 <= before) | (v0 >= after_rows);
-        const vint_half row = floor_int(select_min(select_max(v0, none - 64), after_rows));
+        const vint_half row = floor_int(select_min(select_max(v0, none - 64), after_rows), 1024);
         const vdouble row_d = __builtin_convertvector(row, vdouble);
         const vlong windowed = in_front & (v1 - row_d < WINDOW - 1) & (v0 >= row_d);
-        const vint_half line = floor_int(select_min(select_max(u0, before), after_lines));
-        const vint_half last = floor_int(select_min(select_max(u1, before), after_lines - 1)) + 1;
+        const vint_half line = floor_int(select_min(select_max(u0, before), after_lines), 1024);
+        const vint_half last = floor_int(select_min(select_max(u1, before), after_lines - 1), 1024) + 1;
         const vdouble line_d = __builtin_convertvector(line, vdouble);
         const vint_half pair = __builtin_convertvector((u0 >= line_d) & (u1 <= line_d + 1), vint_half);
         const vint_half seen = ~__builtin_convertvector(behind | (in_front & misses), vint_half);
@@ -678,7 +653,7 @@ static void single_voxels(const struct vp_backproject *b, const float *line0, co
 {
     for (int l = 0; l < LANES; l++) {
         const double z = k + l, w = P[8] * i + P[9] * j + P[10] * z + P[11];
-        if (!(w > VP_BP_NEAREST))
+        if (!(w > VP_ORBIT_NEAREST))
             continue;
         const double f = 1 / w, u = (P[0] * i + P[1] * j + P[2] * z + P[3]) * f;
         const double v = (P[4] * i + P[5] * j + P[6] * z + P[7]) * f;
@@ -710,14 +685,14 @@ INLINE vf windowed_voxels(const struct general_block *g, int s, const float *lin
     const float *p = line0 + g->line[s] * pitch + g->row[s];
     vf x, y; /* interpolated along u, at a voxel's row and at the next */
     if (g->kind[s] == PAIR) {
-        const vf a = load(p), b = load(p + LANES), c = load(p + pitch), e = load(p + pitch + LANES);
+        const vf a = vf_at(p), b = vf_at(p + LANES), c = vf_at(p + pitch), e = vf_at(p + pitch + LANES);
         const vf x0 = shuffle(a, b, (vi)index), y0 = shuffle(a, b, (vi)next);
         x = x0 + u * (shuffle(c, e, (vi)index) - x0);
         y = y0 + u * (shuffle(c, e, (vi)next) - y0);
     } else {
         x = y = (vf){};
         for (int line = g->line[s]; line <= g->last[s]; line++, p += pitch) {
-            const vf a = load(p), b = load(p + LANES);
+            const vf a = vf_at(p), b = vf_at(p + LANES);
             const vf hat = 1 - (vf)((vi)u & 0x7fffffff);
             const vf weight = (vf)((vi)hat & (hat > 0));
             x += weight * shuffle(a, b, (vi)index);
@@ -758,9 +733,9 @@ static void general_column(const struct vp_backproject *b, const struct general_
                 P[c] = g->P[c][s / PLACES][s % PLACES];
             float one[LANES] = {0};
             single_voxels(b, g->line0[s], P, i, j, k0 + l, one);
-            sum += load(one);
+            sum += vf_at(one);
         }
-        store(out + l, load(out + l) + sum);
+        store(out + l, vf_at(out + l) + sum);
         at = next;
     }
 }
@@ -787,7 +762,7 @@ static void general_tile(const struct vp_backproject *b, int64_t tile, int s0, i
             for (int n = 0; n < COLUMNS; n++) {
                 const int place = walk_place(true, n);
                 const int64_t i = i0 + place % TILE, j = j0 + place / TILE;
-                if (i < b->nx && j < b->ny)
+                if (i < b->n[0] && j < b->n[1])
                     general_column(b, &g, seg, (double)i, (double)j,
                                    start + (ptrdiff_t)place * seg->count * BLOCK);
             }
@@ -831,13 +806,14 @@ INLINE void find_neighbours(const struct vp_backproject *b, const double P[3][3]
     for (int n = 0; n < COLUMNS; n += PLACES) {
         const double i = (double)(i0 + n % TILE), j = (double)(j0 + n / TILE);
         const vdouble w = x * P[2][0] + (P[2][0] * i + P[2][1] * j + P[2][2]);
-        const vlong in_front = w > VP_BP_NEAREST;
+        const vlong in_front = w > VP_ORBIT_NEAREST;
         const vdouble f = 1 / select(in_front, w, none + 1);
         const vdouble u_all = (x * P[0][0] + (P[0][0] * i + P[0][1] * j + P[0][2])) * f;
         const vdouble v_all = (x * P[1][0] + (P[1][0] * i + P[1][1] * j + P[1][2])) * f;
         const vlong hit = in_front & (u_all > -1) & (u_all < lines) & (v_all > -1) & (v_all < rows);
         const vdouble u = select(hit, u_all, none), v = select(hit, v_all, none);
-        const vdouble line = floor_vector(u), row = floor_vector(v), a = u - line, c = v - row;
+        const vdouble line = __builtin_convertvector(floor_int(u, 1), vdouble), a = u - line;
+        const vdouble row = __builtin_convertvector(floor_int(v, 1), vdouble), c = v - row;
         const vdouble zeros = none + (row0 - 2); /* before line 0 */
         *(vlong *)&out->offset[n] = round_vector(select(hit, line * pitch + row, zeros));
         out->across[n / PLACES] = interleave(a, a);
@@ -866,8 +842,8 @@ static void few_slices_tile(const struct vp_backproject *b, int64_t tile, int s0
                     at.far[n] = *(const pair_u *)(q + b->pitch);
                 }
                 for (int m = 0; m < COLUMNS / PLACES; m++) {
-                    const vf near = load((const float *)(at.near + m * PLACES));
-                    const vf far = load((const float *)(at.far + m * PLACES));
+                    const vf near = vf_at((const float *)(at.near + m * PLACES));
+                    const vf far = vf_at((const float *)(at.far + m * PLACES));
                     sum[m] += (near + at.across[m] * (far - near)) * at.along[m];
                 }
             }

@@ -105,7 +105,7 @@ static int64_t samples_of_window(int64_t m)
 
 static double window(int kind, double x)
 {
-    const double w = PI * x;
+    const double w = M_PI * x;
 
     if (x > 1 + 1e-12)
         return 0;
@@ -127,8 +127,8 @@ static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, 
         double sum = 0;
         for (int64_t n = 1; n < m; n += 2)
             sum += cosine[k * n % (2 * m)] / ((double)n * (double)n);
-        h[k] = 0.25 - 2 / (PI * PI) * sum;
-        h[m - k] = 0.25 + 2 / (PI * PI) * sum;
+        h[k] = 0.25 - 2 / (M_PI * M_PI) * sum;
+        h[m - k] = 0.25 + 2 / (M_PI * M_PI) * sum;
     }
     for (int64_t k = 0; k <= m; k++)
         h[k] *= window(p->window, (double)k / (double)m / p->cutoff);
@@ -136,17 +136,17 @@ static void make_kernel(double *h, int64_t m, const struct vp_filter_params *p, 
 
 int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out, struct vp_err *err)
 {
-    const int64_t reach = vp_max64(t->pad, t->before) + t->nu + vp_max64(t->pad, t->after) - 1, most = vp_max64(2 * t->m, n);
-    double *in = vp_alloc((size_t)most, 2 * sizeof *in, "the kernel", err);
-    double *taps = vp_alloc((size_t)most, 2 * sizeof *taps, "the kernel", err);
-    int rc = in && taps ? 0 : -1;
+    const int64_t reach = vp_max64(t->pad, t->before) + t->nu + vp_max64(t->pad, t->after) - 1;
+    const int64_t most = vp_max64(2 * t->m, n);
+    double *const in = vp_alloc((size_t)most, 4 * sizeof *in, "the kernel", err), *const taps = in ? in + 2 * most : in;
+    int rc = in ? 0 : -1;
 
     for (int64_t k = 0; !rc && k < 2 * t->m; k++)
         in[2 * k] = t->response[k <= t->m ? k : 2 * t->m - k];
     rc = rc || vp_dft(in, taps, 2 * t->m, err) ? -1 : 0;
     for (int64_t l = 0; !rc && l < n; l++) {
         const double tap = l > reach ? 0 : (l ? 2 : 1) * taps[2 * l] / (double)(2 * t->m);
-        const double angle = -PI / 2 * (double)l / (double)n;
+        const double angle = -M_PI / 2 * (double)l / (double)n;
         in[2 * l] = tap * cos(angle);
         in[2 * l + 1] = tap * sin(angle);
     }
@@ -154,7 +154,6 @@ int vp_filter_response(const struct vp_filter_tables *t, int64_t n, double *out,
     for (int64_t k = 0; !rc && k < n; k++)
         out[k] = taps[2 * k] / (double)n;
     free(in);
-    free(taps);
     return rc;
 }
 
@@ -175,7 +174,7 @@ static int make_transform(struct vp_filter *f, const struct vp_filter_params *p,
     if (!f->weigh || !at_roots)
         goto out;
     for (int64_t k = 0; k < 2 * m; k++)
-        cosine[k] = cos(PI * (double)k / (double)m);
+        cosine[k] = cos(M_PI * (double)k / (double)m);
     make_kernel(f->t.response, m, p, cosine);
 
     struct vp_filter_tables t = f->t;
@@ -190,16 +189,6 @@ out:
     free(cosine);
     free(at_roots);
     return rc;
-}
-
-static int make_fall(struct vp_filter *f, struct vp_err *err)
-{
-    f->t.fall = vp_filter_take(f, f->t.pad, sizeof *f->t.fall, "the padding", err);
-    if (!f->t.fall)
-        return -1;
-    for (int64_t i = 0; i < f->t.pad; i++)
-        f->t.fall[i] = (float)(0.5 * (1 + cos(PI * (double)(i + 1) / (double)(f->t.pad + 1))));
-    return 0;
 }
 
 /* ---- the cosine ---- */
@@ -287,8 +276,9 @@ static int make_cosine(struct vp_filter *f, const struct vp_view *views, struct 
 
 /* ---- the filter ---- */
 
-static int make_scale(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
-                      bool parallel, struct vp_err *err)
+/* The fall of padded rows, and the views' weights. */
+static int make_factors(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
+                        bool parallel, struct vp_err *err)
 {
     double sum = 0, factor = 1;
 
@@ -298,10 +288,13 @@ static int make_scale(struct vp_filter *f, const struct vp_view *views, const st
     if (scan->kind == VP_SCAN_FULL && f->t.redundancy == VP_RED_NONE)
         factor = 0.5;
     if (scan->kind == VP_SCAN_SHORT && f->t.redundancy == VP_RED_NONE)
-        factor = PI / sum;
+        factor = M_PI / sum;
     f->t.scale = vp_filter_take(f, f->t.views, sizeof *f->t.scale, "the views' weights", err);
-    if (!f->t.scale)
+    f->t.fall = vp_filter_take(f, f->t.pad, sizeof *f->t.fall, "the padding", err);
+    if (!f->t.scale || !f->t.fall)
         return -1;
+    for (int64_t i = 0; i < f->t.pad; i++)
+        f->t.fall[i] = (float)(0.5 * (1 + cos(M_PI * (double)(i + 1) / (double)(f->t.pad + 1))));
     for (int64_t k = 0; k < f->t.views; k++)
         f->t.scale[k] = (float)(views[k].weight * factor * fabs(views[k].fu) / (parallel ? 1 : views[k].sod));
     return 0;
@@ -312,7 +305,6 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
 {
     struct vp_filter *f = vp_alloc(1, sizeof *f, "the filter", err);
     const bool parallel = g->beam == VP_PARALLEL;
-    bool smooth = false;
 
     *out = NULL;
     if (!f)
@@ -329,13 +321,9 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
         goto fail;
     }
     f->t.pad = (int64_t)pad;
-    if (vp_filter_resolve(f, p->redundancy, scan, &smooth, err))
-        goto fail;
-    if (f->t.redundancy == VP_RED_WANG)
-        vp_filter_extend(f, views, !scan->untilted);
-    if (make_transform(f, p, err) || make_fall(f, err)
-        || vp_filter_make_weights(f, views, scan, smooth, err) || make_scale(f, views, scan, parallel, err)
-        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_fold(f, err))
+    if (vp_filter_resolve(f, p->redundancy, views, scan, err) || make_transform(f, p, err)
+        || make_factors(f, views, scan, parallel, err)
+        || (!parallel && !p->keep_cosine && make_cosine(f, views, err)) || vp_filter_make_weights(f, views, scan, err))
         goto fail;
 
     const int64_t rows = (f->t.lens && !f->cosine) + (f->t.fan && !f->folded);
@@ -344,7 +332,7 @@ int vp_filter_open(struct vp_filter **out, const struct vp_filter_params *p, con
     if (!f->scratch)
         goto fail;
     snprintf(f->t.text, sizeof f->t.text, "ramp %s, cutoff %g, %s weights", window_name[p->window], p->cutoff,
-             smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
+             f->smooth ? "smooth short-scan" : weights_name[f->t.redundancy]);
     snprintf(f->t.describe, sizeof f->t.describe, "%s, fft length %lld, %s", f->t.text,
              (long long)(2 * f->line.n), f->isa->name);
     *out = f;

@@ -6,8 +6,6 @@
 #include "base/fft.h"
 #include "ct/filter.h"
 
-static const double PI = 3.14159265358979323846;
-
 /* ---- the inner part: convolution of many detector rows with one even kernel ---- */
 
 struct vp_filter;
@@ -46,6 +44,7 @@ struct vp_filter {
     const struct vp_line_isa *fft; /* and its code, of as many lanes as */
     const struct vp_filter_isa *isa;
     int64_t before, after;         /* columns that wang adds on the side that sees less; the other one is 0 */
+    bool smooth;                   /* the arc is too short for Parker's weights */
     int threads;
     float *cosine;                 /* nv x nu if all views have the same, */
     bool folded;                   /* with the redundancy weights if all views have the same of these too */
@@ -56,16 +55,12 @@ struct vp_filter {
 /* Memory that counts as the filter's. */
 void *vp_filter_take(struct vp_filter *f, int64_t count, size_t size, const char *what, struct vp_err *err);
 
-/* Which weights; *smooth: the arc is too short for Parker's. */
-int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth, struct vp_err *err);
-/* The ramp's tails on the side that the detector does not see belong to the result, as far out as the other side
- * sees. */
-void vp_filter_extend(struct vp_filter *f, const struct vp_view *views, bool tilted);
-int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan, bool smooth,
+/* Which weights, and how far out their tails reach; then, once the cosine is made, they themselves. */
+int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_view *views, const struct vp_scan *scan,
+                      struct vp_err *err);
+int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
                            struct vp_err *err);
 /* Of columns [u0, u1) of row v. */
 void vp_filter_weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out);
-/* One table for all views saves finding the weights of every row. */
-int vp_filter_fold(struct vp_filter *f, struct vp_err *err);
 
 #endif

@@ -19,19 +19,19 @@ static double square(double x) { return x * x; }
 /* Position of the view in the arc, radians from its start. */
 static double arc_position(double angle, const struct vp_scan *scan)
 {
-    double b = fmod(angle - scan->start, 2 * PI);
+    double b = fmod(angle - scan->start, 2 * M_PI);
 
     if (b < 0)
-        b += 2 * PI;
+        b += 2 * M_PI;
     if (b > scan->arc)                 /* in the gap by rounding: to the nearer end */
-        b = b - scan->arc < 2 * PI - b ? scan->arc : 0;
+        b = b - scan->arc < 2 * M_PI - b ? scan->arc : 0;
     return b;
 }
 
 /* Rises from 0 to 1 as t does. */
 static double smooth_step(double t)
 {
-    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(PI / 2 * t));
+    return t <= 0 ? 0 : t >= 1 ? 1 : square(sin(M_PI / 2 * t));
 }
 
 /* The weight of a ray `from` the arc's nearer end, if those up to `common` from it are measured again near the other
@@ -40,18 +40,18 @@ static double smooth_step(double t)
 static double shared(double from, double common, double slope)
 {
     if (common <= slope)
-        return square(sin(PI / 2 * from / common));
+        return square(sin(M_PI / 2 * from / common));
     return 0.5 * (smooth_step(from / slope) + smooth_step((from - common) / slope + 1));
 }
 
 /* Slopes are as long as Parker's are for the shortest arc that this fan allows, or 30 degrees. */
 static double parker(double b, double g, const struct vp_scan *scan)
 {
-    const double d = (scan->arc - PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), PI / 6);
+    const double d = (scan->arc - M_PI) / 2, slope = fmax(4 * fmax(-scan->half_fan_lo, scan->half_fan_hi), M_PI / 6);
 
     if (b < 2 * (d - g))
         return shared(b, 2 * (d - g), slope);
-    if (b > PI - 2 * g && d + g > 0)
+    if (b > M_PI - 2 * g && d + g > 0)
         return shared(scan->arc - b, 2 * (d + g), slope);
     return 1;
 }
@@ -59,16 +59,16 @@ static double parker(double b, double g, const struct vp_scan *scan)
 /* For an arc that Parker's weights do not fit: smooth over the ends, shared by what was measured twice. */
 static double shared_smoothly(double b, double g, const struct vp_scan *scan)
 {
-    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - PI) / 2 + fan;
-    double other = b + PI + 2 * g;
+    const double fan = fmax(-scan->half_fan_lo, scan->half_fan_hi), ramp = (scan->arc - M_PI) / 2 + fan;
+    double other = b + M_PI + 2 * g;
 
-    if (other >= 2 * PI)
-        other -= 2 * PI;
+    if (other >= 2 * M_PI)
+        other -= 2 * M_PI;
     if (other > scan->arc || ramp <= 0)
         return 1;
     const double end_b = fmin(b, scan->arc - b), end_o = fmin(other, scan->arc - other);
-    const double cb = end_b < ramp ? square(sin(PI / 2 * end_b / ramp)) : 1;
-    const double co = end_o < ramp ? square(sin(PI / 2 * end_o / ramp)) : 1;
+    const double cb = end_b < ramp ? square(sin(M_PI / 2 * end_b / ramp)) : 1;
+    const double co = end_o < ramp ? square(sin(M_PI / 2 * end_o / ramp)) : 1;
     return cb + co > 0 ? cb / (cb + co) : 0.5;
 }
 
@@ -82,7 +82,7 @@ static double wang(double g, double limit, double flat)
         return 0;
     if (flat > 0)
         return 0.5 * (1 + copysign(smooth_step((fabs(g) - flat) / (limit - flat)), g));
-    return 0.5 * (1 + sin(PI / 2 * g / limit));
+    return 0.5 * (1 + sin(M_PI / 2 * g / limit));
 }
 
 /* The angle about z of pixel (u, v)'s ray from that through the origin, positive along (cos b, sin b, 0): its tangent
@@ -158,7 +158,9 @@ static double wang_limit(struct vp_filter *f, const struct vp_view *views, bool 
     return pixel;
 }
 
-void vp_filter_extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
+/* The ramp's tails on the side that the detector does not see belong to the result, as far out as the other side
+ * sees. */
+static void extend(struct vp_filter *f, const struct vp_view *views, bool tilted)
 {
     for (int64_t k = 0; k < f->t.views; k++)
         for (int end = 0; end < (tilted ? 2 : 1); end++) {
@@ -173,20 +175,16 @@ void vp_filter_extend(struct vp_filter *f, const struct vp_view *views, bool til
         }
 }
 
-struct weights {
-    const struct vp_scan *scan;
-    bool smooth, tilted;
-    double limit, flat; /* wang_limit */
-};
-
-static double weight_of(const struct vp_filter *f, const struct weights *w, const struct vp_view *view, double g)
+/* `limit` and `flat` are those of wang_limit. */
+static double weight_of(const struct vp_filter *f, const struct vp_view *view, const struct vp_scan *scan, double limit,
+                        double flat, double g)
 {
     if (f->t.redundancy == VP_RED_WANG) {
         const double lo = vp_view_fan(view, -0.5), hi = vp_view_fan(view, (double)f->t.nu - 0.5);
-        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, w->limit, w->flat);
+        return wang(copysign(1, fabs(hi) > fabs(lo) ? hi : lo) * g, limit, flat);
     }
-    const double b = arc_position(view->angle, w->scan);
-    return w->smooth ? shared_smoothly(b, g, w->scan) : parker(b, g, w->scan);
+    const double b = arc_position(view->angle, scan);
+    return f->smooth ? shared_smoothly(b, g, scan) : parker(b, g, scan);
 }
 
 /* Rays that fan out differently in each row: the weights lie at equal steps of the tangent, half a pixel or less
@@ -231,34 +229,6 @@ static int make_fans(struct vp_filter *f, const struct vp_view *views, double *f
     return 0;
 }
 
-int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
-                        bool smooth, struct vp_err *err)
-{
-    struct weights w = {scan, smooth, !scan->untilted, 0, 0};
-    double first = 0, step = 1;
-
-    f->t.n_weight = f->t.nu;
-    if (f->t.redundancy == VP_RED_NONE)
-        return 0;
-    if (f->t.redundancy == VP_RED_WANG)
-        w.limit = wang_limit(f, views, w.tilted, &w.flat);
-    if (w.tilted && make_fans(f, views, &first, &step, err))
-        return -1;
-    f->t.weight = vp_filter_take(f, f->t.views * f->t.n_weight, sizeof *f->t.weight, "the redundancy weights", err);
-    if (!f->t.weight)
-        return -1;
-    #pragma omp parallel for schedule(static)
-    for (int64_t k = 0; k < f->t.views; k++) {
-        const bool parallel = vp_view_parallel(&views[k]);
-        for (int64_t i = 0; i < f->t.n_weight; i++) {
-            const double t = first + (double)i * step;
-            const double g = !w.tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
-            f->t.weight[k * f->t.n_weight + i] = (float)weight_of(f, &w, &views[k], g);
-        }
-    }
-    return 0;
-}
-
 void vp_filter_weight_row(const struct vp_filter *f, int64_t view, int64_t v, int64_t u0, int64_t u1, float *out)
 {
     const struct vp_filter_fan fan = f->t.fan[view];
@@ -284,7 +254,8 @@ static bool same_fan(const struct vp_filter_fan *a, const struct vp_filter_fan *
            && fabsf(a->bv - b->bv) <= angle * 1e-4f;
 }
 
-int vp_filter_fold(struct vp_filter *f, struct vp_err *err)
+/* One table for all views saves finding the weights of every row. */
+static int fold(struct vp_filter *f, struct vp_err *err)
 {
     bool same = f->t.fan && (f->cosine || !f->t.lens);
 
@@ -312,41 +283,67 @@ int vp_filter_fold(struct vp_filter *f, struct vp_err *err)
     return 0;
 }
 
-int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_scan *scan, bool *smooth,
-                   struct vp_err *err)
+int vp_filter_make_weights(struct vp_filter *f, const struct vp_view *views, const struct vp_scan *scan,
+                           struct vp_err *err)
 {
-    const double degrees = 180 / PI, arc = scan->arc * degrees;
+    const bool tilted = !scan->untilted;
+    double first = 0, step = 1, limit = 0, flat = 0;
+
+    f->t.n_weight = f->t.nu;
+    if (f->t.redundancy == VP_RED_NONE)
+        return 0;
+    if (f->t.redundancy == VP_RED_WANG)
+        limit = wang_limit(f, views, tilted, &flat);
+    if (tilted && make_fans(f, views, &first, &step, err))
+        return -1;
+    f->t.weight = vp_filter_take(f, f->t.views * f->t.n_weight, sizeof *f->t.weight, "the redundancy weights", err);
+    if (!f->t.weight)
+        return -1;
+    #pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < f->t.views; k++) {
+        const bool parallel = vp_view_parallel(&views[k]);
+        for (int64_t i = 0; i < f->t.n_weight; i++) {
+            const double t = first + (double)i * step;
+            const double g = !tilted ? vp_view_fan(&views[k], (double)i) : parallel ? t : atan(t);
+            f->t.weight[k * f->t.n_weight + i] = (float)weight_of(f, &views[k], scan, limit, flat, g);
+        }
+    }
+    return fold(f, err);
+}
+
+int vp_filter_resolve(struct vp_filter *f, int asked, const struct vp_view *views, const struct vp_scan *scan,
+                      struct vp_err *err)
+{
+    const double degrees = 180 / M_PI, arc = scan->arc * degrees;
     const double need = 180 + 2 * degrees * fmax(-scan->half_fan_lo, scan->half_fan_hi);
     const double step = arc / (double)(f->t.views > 1 ? f->t.views - 1 : 1);
     const bool is_short = scan->kind == VP_SCAN_SHORT;
 
     f->t.redundancy = asked != VP_RED_AUTO ? (enum vp_redundancy)asked
                   : is_short ? VP_RED_PARKER : scan->offset ? VP_RED_WANG : VP_RED_NONE;
-    *smooth = is_short && f->t.redundancy == VP_RED_PARKER && arc + step < need;
+    f->smooth = is_short && f->t.redundancy == VP_RED_PARKER && arc + step < need;
     if (asked == VP_RED_PARKER) {
         if (scan->kind == VP_SCAN_PARALLEL)
             return vp_fail(err, VP_EUSAGE,
                            "--weights parker: is for a cone or fan beam, the scan has a parallel beam");
         if (!is_short)
             return vp_fail(err, VP_EUSAGE, "--weights parker: is for a short scan, this one is a full turn");
-        if (*smooth) {
-            vp_fail(err, VP_EUSAGE,
-                    "--weights parker: needs an arc of %.6g degrees (180 and the fan), the scan covers %.6g",
-                    need, arc);
-            return vp_hint(err, "use --weights auto: smooth weights over what there is");
-        }
+        if (f->smooth)
+            return vp_fail_hint(err, VP_EUSAGE, "use --weights auto: smooth weights over what there is",
+                                "--weights parker: needs an arc of %.6g degrees (180 and the fan), "
+                                "the scan covers %.6g", need, arc);
     }
     if (f->t.redundancy == VP_RED_WANG) {
         if (scan->kind != VP_SCAN_FULL)
             return vp_fail(err, VP_EUSAGE, "--weights wang: needs a full turn, the scan covers %.6g degrees",
                            arc);
-        if (scan->overlap < 1) {
-            vp_fail(err, VP_EUSAGE, "%sthe detector does not reach past the rotation axis (%.6g pixels)",
-                    asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
-            return vp_hint(err, "check the detector's offset-u");
-        }
+        if (scan->overlap < 1)
+            return vp_fail_hint(err, VP_EUSAGE, "check the detector's offset-u",
+                                "%sthe detector does not reach past the rotation axis (%.6g pixels)",
+                                asked == VP_RED_WANG ? "--weights wang: " : "", scan->overlap);
+        extend(f, views, !scan->untilted);
     }
-    if (*smooth)
+    if (f->smooth)
         snprintf(f->t.warning, sizeof f->t.warning,
                  "the arc of %.6g degrees is shorter than 180 and the fan (%.6g): "
                  "some rays are missing, expect streaks and shading",

@@ -35,10 +35,9 @@ static int read_line(struct vp_model *m, char *line, const char *path, int numbe
     double *const to = field_of(m, key);
     if (!to) {
 #define NAME(name, what) " " #name
-        static const char names[] = VP_MODEL(NAME);
+        return vp_fail_hint(err, VP_EUSAGE, "expected one of" VP_MODEL(NAME), "%s:%d: '%s' is no part of a model", path,
+                            number, key);
 #undef NAME
-        vp_fail(err, VP_EUSAGE, "%s:%d: '%s' is no part of a model", path, number, key);
-        return vp_hint(err, "expected one of%s", names);
     }
     *to = value;
     return 0;
@@ -155,13 +154,6 @@ void vp_mesh_times(struct vp_mesh_times *t, const struct vp_mesh_problem *p, con
 
 /* ---- the choice ---- */
 
-static bool possible(const struct vp_mesh_problem *p, const struct vp_mesh *m)
-{
-    int64_t lo, hi;
-    const int64_t views = p->pair > 0 ? p->pair : p->of->last - p->of->first;
-    return units(p, m, &lo, &hi) >= m->rows && views >= m->columns;
-}
-
 static int by_price(const void *a, const void *b)
 {
     const struct vp_mesh *x = a, *y = b;
@@ -175,12 +167,14 @@ struct vp_mesh *vp_mesh_choices(const struct vp_mesh_problem *p, const struct vp
 {
     /* subsets cost the promise of equal bits */
     const struct vp_rates *rates = p->of->rates ? p->of->rates : &vp_rates;
+    const int64_t views = p->pair > 0 ? p->pair : p->of->last - p->of->first;
     struct vp_mesh *all = calloc((size_t)p->ranks, sizeof *all);
+    int64_t lo, hi;
     *n = 0;
     for (int rows = 1; all && rows <= p->ranks; rows++) {
         struct vp_mesh m = {.rows = rows, .columns = p->ranks / rows, .half = p->mirror && rows > 1 && !slabs_apart};
         struct vp_mesh_times t, shared;
-        if (p->ranks % rows || !possible(p, &m))
+        if (p->ranks % rows || units(p, &m, &lo, &hi) < rows || views < m.columns)
             continue;
         m.gather = gather == 1 && rows > 1;
         vp_mesh_times(&t, p, model, &m);

@@ -31,17 +31,11 @@
 /* Samples worked on at a time, on the stack. */
 enum { BLOCK = 512 };
 
-/* Three rows of transmissions and one of results, for zingers; one for each thread of the pool that opened
- * us, locked in case there are more. */
-struct scratch {
-    pthread_mutex_t lock;
-    float *rows;
-};
-
 struct vp_normalize {
     int64_t nu, nv;
-    int n_flats;
-    float **range;        /* of each set: flat - dark, NaN where dead; with i0: one, or NULL: i0 alone */
+    int64_t pixels;
+    int n_flats, sets;
+    float *range;         /* a page for each set: flat - dark, NaN where dead; with i0: one, or none: i0 alone */
     double *at;           /* view number of each set */
     float *dark;          /* or NULL */
     float i0, floor, zinger;
@@ -49,14 +43,12 @@ struct vp_normalize {
     uint16_t *layer;      /* of each pixel: 0 live, else steps to the nearest live one; NULL: none is dead */
     int64_t *dead;        /* pixels by increasing layer */
     int64_t n_dead, n_unlit;
+    /* For zingers: three rows of transmissions and one of results for each thread of the pool that opened us, locked in
+     * case there are more. */
     int n_scratch;
-    struct scratch *scratch;
+    float *scratch;
+    pthread_mutex_t *lock;
 };
-
-static int range_sets(const struct vp_normalize *n)
-{
-    return n->n_flats ? n->n_flats : 1;
-}
 
 union word { float f; int32_t i; };
 enum { NAN_BITS = 0x7fc00000 };
@@ -104,11 +96,11 @@ INLINE float minus_log(float x)
 }
 
 /* p = -ln(max(t, floor)); NaN stays. Returns how many were raised to the floor. */
-CLONES static int logarithm(float *restrict p, const float *restrict t, float floor, int n)
+CLONES static int logarithm(float *restrict p, const float *restrict t, float floor, int64_t n)
 {
     int raised = 0;
 
-    for (int i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         /* selected by bits, not by ?:, which would keep the loop from being vectorised */
         union word l = {.f = minus_log(t[i] > floor ? t[i] : floor)};
         l.i |= is_finite(t[i]) ? 0 : NAN_BITS;
@@ -190,19 +182,15 @@ static int64_t despike_row(const struct vp_normalize *n, float *out, const float
     return found;
 }
 
-/* The sets before and after a view, and how far it is between them. */
-static void flats_of(const struct vp_normalize *n, int64_t view, int *a, int *b, float *w)
+/* The set before a view, or the first, and how far it is to the next. */
+static int flat_of(const struct vp_normalize *n, double view, float *w)
 {
     int i = 0;
 
-    while (i + 1 < n->n_flats && n->at[i + 1] <= (double)view)
+    while (i + 1 < n->n_flats && n->at[i + 1] <= view)
         i++;
-    *a = *b = i;
-    *w = 0;
-    if (i + 1 < n->n_flats && (double)view > n->at[i]) {
-        *b = i + 1;
-        *w = (float)(((double)view - n->at[i]) / (n->at[i + 1] - n->at[i]));
-    }
+    *w = i + 1 < n->n_flats && view > n->at[i] ? (float)((view - n->at[i]) / (n->at[i + 1] - n->at[i])) : 0;
+    return i;
 }
 
 /* Mean of the neighbours of a dead pixel that lie nearer to the live ones than it does. */
@@ -251,34 +239,22 @@ struct page {
     float *out;            /* may be `in` */
 };
 
-static int block_at(const struct vp_normalize *n, int64_t u)
-{
-    return (int)vp_min64(n->nu - u, BLOCK);
-}
-
-/* `count` samples of row r of a page from column u, from counts to transmissions; returns the NaN. */
+/* `count` samples (a block at most) of row r of a page from column u, from counts to transmissions; returns the NaN. */
 static int transmit_block(const struct vp_normalize *n, const struct page *p, int64_t r, int64_t u, int count,
                           float *t)
 {
     static const float zero[BLOCK];
-    const int64_t view = p->sinogram ? r : p->index, row = p->sinogram ? p->index : r;
-    const size_t at = (size_t)(row * n->nu + u);
-    float range[BLOCK];
-    const float *between = range;
+    const int64_t view = p->sinogram ? r : p->index, row = p->sinogram ? p->index : r, at = row * n->nu + u;
+    float between[BLOCK], w = 0;
+    const int set = n->sets ? flat_of(n, (double)view, &w) : 0;
+    const float *const before = n->sets ? n->range + set * n->pixels + at : between;
 
-    if (!n->range) {
+    if (!n->sets)
         for (int i = 0; i < count; i++)
-            range[i] = n->i0;
-    } else {
-        int a, b;
-        float w;
-        flats_of(n, view, &a, &b, &w);
-        if (a == b)
-            between = n->range[a] + at;
-        else
-            interpolate(range, n->range[a] + at, n->range[b] + at, w, count);
-    }
-    return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, between, count);
+            between[i] = n->i0;
+    if (w != 0)
+        interpolate(between, before, before + n->pixels, w, count);
+    return transmit(t, p->in + r * n->nu + u, n->dark ? n->dark + at : zero, w != 0 ? between : before, count);
 }
 
 static int transmit_row(const struct vp_normalize *n, const struct page *p, int64_t r, float *t)
@@ -286,21 +262,16 @@ static int transmit_row(const struct vp_normalize *n, const struct page *p, int6
     int bad = 0;
 
     for (int64_t u = 0; u < n->nu; u += BLOCK)
-        bad += transmit_block(n, p, r, u, block_at(n, u), t + u);
+        bad += transmit_block(n, p, r, u, (int)vp_min64(n->nu - u, BLOCK), t + u);
     return bad;
 }
 
 static int64_t finish(const struct vp_normalize *n, float *out, const float *t, int64_t count)
 {
-    int64_t raised = 0;
-
-    if (n->transmission) {
-        memcpy(out, t, (size_t)count * sizeof *out);
-        return 0;
-    }
-    for (int64_t i = 0; i < count; i += BLOCK)
-        raised += logarithm(out + i, t + i, n->floor, (int)vp_min64(count - i, BLOCK));
-    return raised;
+    if (!n->transmission)
+        return logarithm(out, t, n->floor, count);
+    memcpy(out, t, (size_t)count * sizeof *out);
+    return 0;
 }
 
 static void plain_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
@@ -310,7 +281,7 @@ static void plain_band(const struct vp_normalize *n, const struct page *p, int64
 
     for (int64_t r = r0; r < r1; r++)
         for (int64_t u = 0; u < n->nu; u += BLOCK) {
-            const int count = block_at(n, u);
+            const int count = (int)vp_min64(n->nu - u, BLOCK);
             f->dead += transmit_block(n, p, r, u, count, t);
             f->floored += finish(n, p->out + r * n->nu + u, t, count);
         }
@@ -319,34 +290,25 @@ static void plain_band(const struct vp_normalize *n, const struct page *p, int64
 static void despiked_band(const struct vp_normalize *n, const struct page *p, int64_t r0, int64_t r1,
                           struct vp_normalize_report *f)
 {
-    struct scratch *const s = &n->scratch[omp_get_thread_num() % n->n_scratch];
+    const int mine = omp_get_thread_num() % n->n_scratch;
     const int64_t nu = n->nu;
+    float *const scratch = n->scratch + 4 * mine * nu, *const result = scratch + 3 * nu;
     int64_t bad[3] = {0};
 
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&n->lock[mine]);
     for (int64_t r = r0 > 0 ? r0 - 1 : 0; r <= r0 && r < p->rows; r++)
-        bad[r % 3] = transmit_row(n, p, r, s->rows + r % 3 * nu);
+        bad[r % 3] = transmit_row(n, p, r, scratch + r % 3 * nu);
     for (int64_t r = r0; r < r1; r++) {
         /* the row below becomes transmissions before this one is written, perhaps in place */
         const bool below = r + 1 < p->rows;
-        bad[(r + 1) % 3] = below ? transmit_row(n, p, r + 1, s->rows + (r + 1) % 3 * nu) : 0;
-        const float *const rows[3] = {r > 0 ? s->rows + (r - 1) % 3 * nu : NULL, s->rows + r % 3 * nu,
-                                      below ? s->rows + (r + 1) % 3 * nu : NULL};
-        float *const result = s->rows + 3 * nu;
+        bad[(r + 1) % 3] = below ? transmit_row(n, p, r + 1, scratch + (r + 1) % 3 * nu) : 0;
+        const float *const rows[3] = {r > 0 ? scratch + (r - 1) % 3 * nu : NULL, scratch + r % 3 * nu,
+                                      below ? scratch + (r + 1) % 3 * nu : NULL};
         f->dead += bad[r % 3];
         f->zingers += despike_row(n, result, rows, bad[0] + bad[1] + bad[2]);
         f->floored += finish(n, p->out + r * nu, result, nu);
     }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void fill_page(const struct vp_normalize *n, const struct page *p, int64_t bad)
-{
-    if (bad && !p->sinogram)
-        fill_dead(n, p->out);
-    if (bad && (p->sinogram || bad > n->n_dead))
-        for (int64_t r = 0; r < p->rows; r++)
-            fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
+    pthread_mutex_unlock(&n->lock[mine]);
 }
 
 static void report(struct vp_normalize_report *to, const struct vp_normalize_report *f)
@@ -376,7 +338,11 @@ static void normalize_page(const struct vp_normalize *n, const struct page *p, b
         band(n, p, r, vp_min64(r + height, p->rows), &one);
         report(&f, &one);
     }
-    fill_page(n, p, f.dead);
+    if (f.dead && !p->sinogram)
+        fill_dead(n, p->out);
+    if (f.dead && (p->sinogram || f.dead > n->n_dead))
+        for (int64_t r = 0; r < p->rows; r++)
+            fill_row(p->out + r * n->nu, n->nu, n->transmission ? 1 : 0);
     if (rep)
         report(rep, &f);
 }
@@ -400,10 +366,9 @@ void vp_normalize_pages(const struct vp_normalize *n, int64_t sinogram_views, in
 
 int vp_normalize_check(const struct vp_normalize_params *p, struct vp_err *err)
 {
-    if (!p->flat.n && !(p->i0 > 0)) {
-        vp_fail(err, VP_EUSAGE, "neither --flat nor --i0 is given");
-        return vp_hint(err, "--flat FILES are pages of the open beam, --i0 N is a number of counts");
-    }
+    if (!p->flat.n && !(p->i0 > 0))
+        return vp_fail_hint(err, VP_EUSAGE, "--flat FILES are pages of the open beam, --i0 N is a number of counts",
+                            "neither --flat nor --i0 is given");
     if (p->flat.n && p->i0 > 0)
         return vp_fail(err, VP_EUSAGE, "--flat and --i0 exclude each other");
     if (!p->flat_at.n)
@@ -439,23 +404,22 @@ static void number_around(struct vp_normalize *n, int64_t i, int64_t *done)
 /* Number the dead pixels by their distance (in steps to any of eight neighbours) from the live ones. */
 static int find_layers(struct vp_normalize *n, struct vp_err *err)
 {
-    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
     int64_t done = 0, n_dead = 0;
 
-    for (size_t i = 0; i < pixels; i++)
-        n_dead += isnan(n->range[0][i]);
+    for (int64_t i = 0; i < n->pixels; i++)
+        n_dead += isnan(n->range[i]);
     if (!n_dead)
         return 0;
-    if (n_dead == (int64_t)pixels)
+    if (n_dead == n->pixels)
         return vp_fail(err, VP_ERUN, "all %lld pixels are dead: the flat is nowhere above the dark field",
                        (long long)n_dead);
-    if (!(n->layer = vp_alloc(pixels, sizeof *n->layer, "the dead pixels", err))
+    if (!(n->layer = vp_alloc((size_t)n->pixels, sizeof *n->layer, "the dead pixels", err))
         || !(n->dead = vp_alloc((size_t)n_dead, sizeof *n->dead, "the dead pixels", err)))
         return -1;
-    for (size_t i = 0; i < pixels; i++)
-        n->layer[i] = isnan(n->range[0][i]) ? UINT16_MAX : 0;
+    for (int64_t i = 0; i < n->pixels; i++)
+        n->layer[i] = isnan(n->range[i]) ? UINT16_MAX : 0;
 
-    for (int64_t i = 0; i < (int64_t)pixels; i++)
+    for (int64_t i = 0; i < n->pixels; i++)
         if (!n->layer[i])
             number_around(n, i, &done);
     for (int64_t i = 0; i < done; i++)
@@ -467,26 +431,21 @@ static int find_layers(struct vp_normalize *n, struct vp_err *err)
 static int set_ranges(struct vp_normalize *n, const float *const *flats, const uint8_t *dead,
                       struct vp_err *err)
 {
-    const size_t pixels = (size_t)n->nu * (size_t)n->nv;
-    const int sets = range_sets(n);
-
     if (!n->n_flats && !dead && !n->dark)
         return 0;
-    if (!(n->range = vp_alloc((size_t)sets, sizeof *n->range, "the flats", err)))
+    n->sets = n->n_flats ? n->n_flats : 1;
+    if (!(n->range = vp_alloc_raw((size_t)n->pixels, (size_t)n->sets * sizeof(float), "the flats", err)))
         return -1;
-    for (int s = 0; s < sets; s++)
-        if (!(n->range[s] = vp_alloc_raw(pixels, sizeof(float), "the flats", err)))
-            return -1;
-    for (size_t i = 0; i < pixels; i++) {
+    for (int64_t i = 0; i < n->pixels; i++) {
         bool lit = !n->dark || is_finite(n->dark[i]);
-        for (int s = 0; s < sets; s++) {
+        for (int s = 0; s < n->sets; s++) {
             const float range = !n->n_flats ? n->i0 : n->dark ? flats[s][i] - n->dark[i] : flats[s][i];
             lit &= range > 0 && is_finite(range);
-            n->range[s][i] = range;
+            n->range[s * n->pixels + i] = range;
         }
         n->n_unlit += !lit && !(dead && dead[i]);
-        for (int s = 0; s < sets && (!lit || (dead && dead[i])); s++)
-            n->range[s][i] = NAN;
+        for (int s = 0; s < n->sets && (!lit || (dead && dead[i])); s++)
+            n->range[s * n->pixels + i] = NAN;
     }
     return find_layers(n, err);
 }
@@ -496,11 +455,10 @@ static int set_views(struct vp_normalize *n, const struct vp_normalize_params *p
 {
     if (!(n->at = vp_alloc((size_t)n->n_flats + 1, sizeof *n->at, "the flats", err)))
         return -1;
-    if (n->n_flats > 1 && !p->flat_at.n && views <= 0) {
-        vp_fail(err, VP_EUSAGE,
-                "the number of views is not known, so %d flat sets cannot be spread over them", n->n_flats);
-        return vp_hint(err, "say where they belong with --flat-at, or give the geometry with -g FILE");
-    }
+    if (n->n_flats > 1 && !p->flat_at.n && views <= 0)
+        return vp_fail_hint(err, VP_EUSAGE, "say where they belong with --flat-at, or give the geometry with -g FILE",
+                            "the number of views is not known, so %d flat sets cannot be spread over them",
+                            n->n_flats);
     for (int s = 0; s < n->n_flats; s++)
         if (p->flat_at.n)
             n->at[s] = p->flat_at.v[s];
@@ -513,14 +471,12 @@ static int set_scratch(struct vp_normalize *n, struct vp_err *err)
 {
     const int threads = omp_get_max_threads();
 
-    if (!(n->scratch = vp_alloc((size_t)threads, sizeof *n->scratch, "the zinger filter", err)))
+    n->scratch = vp_alloc_raw((size_t)(threads * n->nu), 4 * sizeof(float), "the zinger filter", err);
+    n->lock = vp_alloc((size_t)threads, sizeof *n->lock, "the zinger filter", err);
+    if (!n->scratch || !n->lock)
         return -1;
-    for (; n->n_scratch < threads; n->n_scratch++) {
-        struct scratch *s = &n->scratch[n->n_scratch];
-        if (!(s->rows = vp_alloc_raw((size_t)n->nu, 4 * sizeof(float), "the zinger filter", err)))
-            return -1;
-        pthread_mutex_init(&s->lock, NULL);
-    }
+    while (n->n_scratch < threads)
+        pthread_mutex_init(&n->lock[n->n_scratch++], NULL);
     return 0;
 }
 
@@ -537,7 +493,8 @@ int vp_normalize_open(struct vp_normalize **out, const struct vp_normalize_param
         return vp_fail(err, VP_ERESOURCE, "%lld x %lld pixels are too many", (long long)nu, (long long)nv);
     if (!(n = vp_alloc(1, sizeof *n, "the normalisation", err)))
         return -1;
-    *n = (struct vp_normalize){.nu = nu, .nv = nv, .n_flats = n_flats, .i0 = (float)p->i0, .floor = (float)p->floor,
+    *n = (struct vp_normalize){.nu = nu, .nv = nv, .pixels = nu * nv, .n_flats = n_flats,
+                               .i0 = (float)p->i0, .floor = (float)p->floor,
                                .zinger = (float)p->zinger, .transmission = p->transmission};
     if (dark) {
         if (!(n->dark = vp_alloc_raw(pixels, sizeof(float), "the dark field", err)))
@@ -558,13 +515,10 @@ void vp_normalize_close(struct vp_normalize *n)
 {
     if (!n)
         return;
-    for (int s = 0; n->range && s < range_sets(n); s++)
-        free(n->range[s]);
-    for (int s = 0; s < n->n_scratch; s++) {
-        pthread_mutex_destroy(&n->scratch[s].lock);
-        free(n->scratch[s].rows);
-    }
+    for (int s = 0; s < n->n_scratch; s++)
+        pthread_mutex_destroy(&n->lock[s]);
     free(n->range);
+    free(n->lock);
     free(n->at);
     free(n->dark);
     free(n->layer);
@@ -575,11 +529,9 @@ void vp_normalize_close(struct vp_normalize *n)
 
 struct vp_normalize_facts vp_normalize_facts(const struct vp_normalize *n)
 {
-    const size_t pixels = (size_t)n->nu * (size_t)n->nv, sets = n->range ? (size_t)range_sets(n) : 0;
-
     return (struct vp_normalize_facts){
-        .pixels = n->nu * n->nv, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor,
-        .rows = n->range || n->dark ? n->nv : -1,
-        .bytes = pixels * ((sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
+        .pixels = n->pixels, .dead = n->n_dead, .unlit = n->n_unlit, .floor = n->floor,
+        .rows = n->sets || n->dark ? n->nv : -1,
+        .bytes = (size_t)n->pixels * (((size_t)n->sets + !!n->dark) * sizeof(float) + (n->layer ? sizeof *n->layer : 0))
                  + (size_t)n->n_dead * sizeof *n->dead + (size_t)n->n_scratch * 4 * (size_t)n->nu * sizeof(float)};
 }

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define NEAREST (1.0 / 1024)
-
 struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int64_t n[3], bool flip_v)
 {
     const double hx = 0.5 * (double)(n[0] - 1), hy = 0.5 * (double)(n[1] - 1), last = (double)(nv - 1);
@@ -30,14 +28,6 @@ struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int6
     };
 }
 
-static double w_min(const double P[12], const int64_t n[3])
-{
-    double w = P[11];
-    for (int a = 0; a < 3; a++)
-        w += fmin(0, P[8 + a] * (double)(n[a] - 1));
-    return w;
-}
-
 /* Largest error in pixels of describing the view by its column form. */
 static double column_error(const double P[12], const struct vp_column_view *c, bool flip_v, int64_t nv,
                            const int64_t n[3])
@@ -45,7 +35,7 @@ static double column_error(const double P[12], const struct vp_column_view *c, b
     const double sign = flip_v ? -1 : 1, shift = flip_v ? (double)(nv - 1) : 0;
     const double along_x = sign * P[4] + shift * P[8] - c->cv * P[8],
                  along_y = sign * P[5] + shift * P[9] - c->cv * P[9];
-    const double w = w_min(P, n), nz = (double)(n[2] - 1);
+    const double w = vp_orbit_nearest(P, n), nz = (double)(n[2] - 1);
     /* A depth that changes along k moves u and v by at most their distance from the origin of the detector.
      */
     const double reach = fabs(c->ux) * (double)n[0] + fabs(c->uy) * (double)n[1] + fabs(c->uc) + (double)nv;
@@ -57,16 +47,14 @@ static double column_error(const double P[12], const struct vp_column_view *c, b
 static void widen_to_corners(struct vp_orbit_shape *shape, const double P[12], const int64_t n[3])
 {
     for (int corner = 0; corner < 8; corner++) {
-        double image[3];
-        for (int r = 0; r < 3; r++) {
-            image[r] = P[4 * r + 3];
-            for (int a = 0; a < 3; a++)
-                image[r] += corner >> a & 1 ? P[4 * r + a] * (double)(n[a] - 1) : 0;
-        }
+        double at[3];
+        for (int a = 0; a < 3; a++)
+            at[a] = corner >> a & 1 ? (double)(n[a] - 1) : 0;
+        const double w = vp_orbit_dot(P + 8, at[0], at[1], at[2]);
         for (int r = 0; r < 2; r++) {
-            const double place = image[r] / image[2];
+            const double place = vp_orbit_dot(P + 4 * r, at[0], at[1], at[2]) / w;
             shape->reach = fmax(shape->reach, fabs(place));
-            shape->step = fmax(shape->step, fabs(P[4 * r + 2] - place * P[10]) / image[2]);
+            shape->step = fmax(shape->step, fabs(P[4 * r + 2] - place * P[10]) / w);
         }
     }
 }
@@ -92,8 +80,8 @@ struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv
                                    .s_min = HUGE_VAL};
     shape.flip_v = n_views > 0 && P[6] < 0;
     for (int64_t s = 0; s < n_views; s++) {
-        const double *p = P + 12 * s, w = w_min(p, n);
-        if (!(w > NEAREST)) {
+        const double *p = P + 12 * s, w = vp_orbit_nearest(p, n);
+        if (!(w > VP_ORBIT_NEAREST)) {
             shape.positive = shape.columns = false;
             break;
         }
@@ -135,4 +123,50 @@ void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n
     const double last = (double)nv;
     *v0 = (int64_t)fmin(fmax(floor(lo - 1e-3), 0), last);
     *v1 = (int64_t)fmin(fmax(floor(hi + 1e-3) + 2, (double)*v0), last);
+}
+
+/* ---- one view ---- */
+
+static void widen(struct vp_extent *r, double x)
+{
+    r->lo = fmin(r->lo, x);
+    r->hi = fmax(r->hi, x);
+}
+
+bool vp_orbit_box(const double P[12], const int64_t n[3], int64_t z0, int64_t z1, struct vp_extent *v,
+                  struct vp_extent *w)
+{
+    bool in_front = true;
+    for (int c = 0; c < 8; c++) {
+        const double i = c & 1 ? (double)(n[0] - 1) : 0, j = c & 2 ? (double)(n[1] - 1) : 0;
+        const double k = (double)(c & 4 ? z1 - 1 : z0);
+        const double depth = vp_orbit_dot(P + 8, i, j, k);
+        widen(w, depth);
+        if (depth > VP_ORBIT_NEAREST)
+            widen(v, vp_orbit_dot(P + 4, i, j, k) / depth);
+        else
+            in_front = false;
+    }
+    return in_front && isfinite(v->lo) && isfinite(v->hi);
+}
+
+double vp_orbit_nearest(const double P[12], const int64_t n[3])
+{
+    struct vp_extent v = VP_EXTENT_NONE, w = VP_EXTENT_NONE;
+    vp_orbit_box(P, n, 0, n[2], &v, &w);
+    return fmax(w.lo, VP_ORBIT_NEAREST);
+}
+
+bool vp_orbit_upright(const double P[12], int64_t pixels, const int64_t n[3])
+{
+    const double f = 1 / vp_orbit_nearest(P, n), height = (double)(n[2] - 1);
+    return fabs(P[2]) * height * f <= VP_ORBIT_SAME && fabs(P[10]) * height * f * (double)pixels <= VP_ORBIT_SAME;
+}
+
+bool vp_orbit_mirrored(const double P[12], int64_t sum, const int64_t n[3])
+{
+    const double m = (double)sum;
+    const double error = fabs(2 * P[4] - m * P[8]) * (double)n[0] + fabs(2 * P[5] - m * P[9]) * (double)n[1]
+                       + fabs(2 * P[7] + P[6] * (double)(n[2] - 1) - m * P[11]);
+    return error <= VP_ORBIT_SAME * vp_orbit_nearest(P, n);
 }

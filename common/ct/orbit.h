@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a set of projection matrices allows a kernel to assume. Host only, no CUDA. */
+/* What projection matrices allow a kernel to assume, for the CPU and for GPUs. Host only, no CUDA. */
 #ifndef VP_ORBIT_H
 #define VP_ORBIT_H
 
@@ -30,8 +30,10 @@ struct vp_orbit_shape {
     double step;         /* largest |du / dk| or |dv / dk| at a corner, pixels (positive) */
 };
 
-/* Coordinates that differ by less than this are the same, pixels. */
+/* Coordinates that differ by less than this over the whole grid are the same, pixels. */
 #define VP_ORBIT_SAME 1e-7
+/* Nearer to the source plane than this part of sod nothing is back-projected. */
+#define VP_ORBIT_NEAREST (1.0 / 1024)
 
 /* Test the matrices (voxel indices -> pixels). */
 struct vp_orbit_shape vp_orbit_test(const double *P, int64_t n_views, int64_t nv, const int64_t n[3]);
@@ -41,6 +43,30 @@ struct vp_column_view vp_orbit_column(const double P[12], int64_t nv, const int6
  * flipped as told). */
 void vp_orbit_rows(const double *P, int64_t n_views, int64_t nv, const int64_t n[3], bool flip_v, double k0,
                    double k1, int64_t *v0, int64_t *v1);
+
+/* ---- one view: what kernels ask that take voxels behind the source, rows in a frame of each view's own, and columns
+ * that u and w do not change along but v does with x and y (ct/backproject.c). What `columns` and `mirror` hold for
+ * passes these. ---- */
+
+/* A row of a matrix at voxel (i, j, k). */
+static inline double vp_orbit_dot(const double row[4], double i, double j, double k)
+{
+    return row[0] * i + row[1] * j + row[2] * k + row[3];
+}
+
+struct vp_extent { double lo, hi; };
+#define VP_EXTENT_NONE {INFINITY, -INFINITY}
+
+/* Widens v and w by the rows and depths of slices [z0, z1). The extremes of v are at the corners if all of them is in
+ * front of the source; else false. */
+bool vp_orbit_box(const double P[12], const int64_t n[3], int64_t z0, int64_t z1, struct vp_extent *v,
+                  struct vp_extent *w);
+/* The smallest depth, at least VP_ORBIT_NEAREST. */
+double vp_orbit_nearest(const double P[12], const int64_t n[3]);
+/* u and w do not depend on k, on a detector of so many columns and rows together. */
+bool vp_orbit_upright(const double P[12], int64_t pixels, const int64_t n[3]);
+/* v(k) + v(nz - 1 - k) = sum. */
+bool vp_orbit_mirrored(const double P[12], int64_t sum, const int64_t n[3]);
 
 #ifdef __cplusplus
 }

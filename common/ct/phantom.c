@@ -23,8 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PI 3.14159265358979323846
-#define RADIANS (PI / 180)
+#define RADIANS (M_PI / 180)
 
 /* Named phantoms, in units of the radius; densities relative to 1. */
 static const struct vp_ellipsoid head[] = {
@@ -131,8 +130,7 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
     struct vp_ellipsoid e;
     char *text = NULL;
     size_t room = 0;
-    int64_t line = 0;
-    int rc = -1;
+    int rc = 0;
     FILE *f = vp_fopen(path, "re");
 
     if (!f) {
@@ -140,35 +138,29 @@ static int load_file(struct vp_ellipsoid **list, int *n, const char *path, struc
         return vp_hint(
             err, "phantoms known by name: shepp-logan, shepp-logan-contrast, spheres, ball, asymmetric");
     }
-    while (getline(&text, &room, f) >= 0) {
-        const int got = parse_line(text, path, ++line, &e, err);
-        if (got < 0)
-            goto out;
-        if (!got)
+    for (int64_t line = 1; rc >= 0 && getline(&text, &room, f) >= 0; line++) {
+        rc = parse_line(text, path, line, &e, err);
+        if (rc <= 0)
             continue;
         struct vp_ellipsoid *more = *n < MOST ? realloc(*list, (size_t)(*n + 1) * sizeof **list) : NULL;
-        if (!more) {
-            vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
-            goto out;
-        }
-        *list = more;
-        (*list)[(*n)++] = e;
+        *list = more ? more : *list;
+        if (more)
+            more[(*n)++] = e;
+        else
+            rc = vp_fail(err, VP_ERESOURCE, "%s: line %lld: too many ellipsoids", path, (long long)line);
     }
-    if (ferror(f))
-        vp_fail_errno(err, "%s", path);
-    else if (!*n)
-        vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
-    else
-        rc = 0;
-out:
+    if (rc >= 0 && ferror(f))
+        rc = vp_fail_errno(err, "%s", path);
+    else if (rc >= 0 && !*n)
+        rc = vp_fail(err, VP_ERUN, "%s: expected ellipsoids (x y z a b c phi density), found none", path);
     free(text);
     fclose(f);
-    if (rc) {
-        free(*list);
-        *list = NULL;
-        *n = 0;
-    }
-    return rc;
+    if (rc >= 0)
+        return 0;
+    free(*list);
+    *list = NULL;
+    *n = 0;
+    return -1;
 }
 
 int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file, double radius,
@@ -196,23 +188,22 @@ int vp_phantom_load(struct vp_ellipsoid **list, int *n, const char *name_or_file
     return 0;
 }
 
-static double dot(const double a[3], const double b[3])
-{
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
+/* A vector, or a point; of three numbers in a row. */
+struct vec { double x, y, z; };
 
-static void cross(double out[3], const double a[3], const double b[3])
-{
-    out[0] = a[1] * b[2] - a[2] * b[1];
-    out[1] = a[2] * b[0] - a[0] * b[2];
-    out[2] = a[0] * b[1] - a[1] * b[0];
-}
-
+static struct vec vec(const double a[3]) { return (struct vec){a[0], a[1], a[2]}; }
+static struct vec over(struct vec a, double d) { return (struct vec){a.x / d, a.y / d, a.z / d}; }
 /* a + s b */
-static void add_scaled(double out[3], const double a[3], double s, const double b[3])
+static struct vec plus(struct vec a, double s, struct vec b)
 {
-    for (int i = 0; i < 3; i++)
-        out[i] = a[i] + s * b[i];
+    return (struct vec){a.x + s * b.x, a.y + s * b.y, a.z + s * b.z};
+}
+
+static double dot(struct vec a, struct vec b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+
+static struct vec cross(struct vec a, struct vec b)
+{
+    return (struct vec){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 
 /* How far inside a detector edge the origin lies, mm: the distance to the plane of the rays that hit the
@@ -224,7 +215,7 @@ static double edge_distance(const struct vp_view *view, int row, double at, doub
 
     for (int i = 0; i < 4; i++)
         plane[i] = sign * (view->P[4 * row + i] - at * view->P[8 + i]);
-    return plane[3] / sqrt(dot(plane, plane));
+    return plane[3] / sqrt(dot(vec(plane), vec(plane)));
 }
 
 double vp_phantom_radius(const struct vp_view *views, int64_t n_views, const struct vp_scan *scan, int64_t nu,
@@ -264,50 +255,40 @@ double vp_phantom_radius_in(const struct vp_grid *grid)
 /* All rays of a view: from p0 + u pu + v pv in direction d0 + u du + v dv. Cone: pu = pv = 0, the parameter t
  * along the ray is the depth. Parallel: du = dv = 0, unit direction. */
 struct rays {
-    double p0[3], pu[3], pv[3], d0[3], du[3], dv[3];
+    struct vec p0, pu, pv, d0, du, dv;
     const double *P;
     bool cone;
 };
 
 static void rays_of_view(struct rays *r, const struct vp_view *view, enum vp_beam beam)
 {
-    const double *const a = view->P, *const b = a + 4, *const c = a + 8;
-    double n[3], bc[3], ca[3];
+    const double *const P = view->P;
+    const struct vec zero = {0, 0, 0}, a = vec(P), b = vec(P + 4), c = vec(P + 8), n = cross(a, b);
 
-    *r = (struct rays){.P = view->P, .cone = beam == VP_CONE};
-    cross(n, a, b);
+    *r = (struct rays){.P = P, .cone = beam == VP_CONE};
     if (r->cone) {
         /* the columns of the inverse of the left 3x3 block; the source is where all three rows vanish */
-        cross(bc, b, c);
-        cross(ca, c, a);
+        const struct vec bc = cross(b, c);
         const double det = dot(a, bc);
-        for (int i = 0; i < 3; i++) {
-            r->du[i] = bc[i] / det;
-            r->dv[i] = ca[i] / det;
-            r->d0[i] = n[i] / det;
-            r->p0[i] = -(a[3] * r->du[i] + b[3] * r->dv[i] + c[3] * r->d0[i]);
-        }
+        r->du = over(bc, det);
+        r->dv = over(cross(c, a), det);
+        r->d0 = over(n, det);
+        r->p0 = plus(zero, -1, plus(plus(plus(zero, P[3], r->du), P[7], r->dv), P[11], r->d0));
         return;
     }
     const double n2 = dot(n, n);
-    cross(bc, b, n);
-    cross(ca, n, a);
-    for (int i = 0; i < 3; i++) {
-        r->d0[i] = n[i] / sqrt(n2);
-        r->pu[i] = bc[i] / n2;
-        r->pv[i] = ca[i] / n2;
-        r->p0[i] = -(a[3] * r->pu[i] + b[3] * r->pv[i]);
-    }
+    r->d0 = over(n, sqrt(n2));
+    r->pu = over(cross(b, n), n2);
+    r->pv = over(cross(n, a), n2);
+    r->p0 = plus(zero, -1, plus(plus(zero, P[3], r->pu), P[7], r->pv));
 }
 
 /* Into the frame of an ellipsoid, where it is the unit sphere. */
-static void to_sphere(double out[3], const struct vp_ellipsoid *e, const double v[3])
+static struct vec to_sphere(const struct vp_ellipsoid *e, struct vec v)
 {
     const double c = cos(e->phi * RADIANS), s = sin(e->phi * RADIANS);
 
-    out[0] = (c * v[0] + s * v[1]) / e->axis[0];
-    out[1] = (c * v[1] - s * v[0]) / e->axis[1];
-    out[2] = v[2] / e->axis[2];
+    return (struct vec){(c * v.x + s * v.y) / e->axis[0], (c * v.y - s * v.x) / e->axis[1], v.z / e->axis[2]};
 }
 
 /* Columns accumulated at a time, on the stack. */
@@ -315,49 +296,44 @@ enum { BLOCK = 512 };
 
 /* An ellipsoid as one detector row sees it; x is the column less u0. */
 struct shadow {
-    double D[3], D1[3];     /* direction at x = 0, and its slope */
-    double S[3], S1[3];     /* the point on the ray, and its slope */
+    struct vec D, D1;       /* direction at x = 0, and its slope */
+    struct vec S, S1;       /* the point on the ray, and its slope */
     double u0, h, k;        /* radicand k (h - x)(h + x) */
     bool plain;             /* the parabola is valid: all of the ellipsoid lies in front of the source */
 };
 
 static void row_shadow(struct shadow *w, const struct vp_ellipsoid *e, const struct rays *r, double v)
 {
-    const double *const third = r->P + 8;
-    double p[3], d[3], C[3], C1[3], t[3];
+    const struct vec center = vec(e->center), third = vec(r->P + 8);
 
-    add_scaled(p, r->p0, v, r->pv);
-    add_scaled(p, p, -1, e->center);
-    add_scaled(d, r->d0, v, r->dv);
-    to_sphere(w->S, e, p);
-    to_sphere(w->S1, e, r->pu);
-    to_sphere(w->D, e, d);
-    to_sphere(w->D1, e, r->du);
+    w->S = to_sphere(e, plus(plus(r->p0, v, r->pv), -1, center));
+    w->S1 = to_sphere(e, r->pu);
+    w->D = to_sphere(e, plus(r->d0, v, r->dv));
+    w->D1 = to_sphere(e, r->du);
     w->u0 = 0;
     w->plain = true;
     if (r->cone) {
         /* half the extent of the ellipsoid in depth: the norm of its axes along the third row */
         const double c = cos(e->phi * RADIANS), s = sin(e->phi * RADIANS);
-        const double a0 = e->axis[0] * (c * third[0] + s * third[1]);
-        const double a1 = e->axis[1] * (c * third[1] - s * third[0]);
-        const double a2 = e->axis[2] * third[2], depth = dot(third, e->center) + third[3];
+        const double a0 = e->axis[0] * (c * third.x + s * third.y);
+        const double a1 = e->axis[1] * (c * third.y - s * third.x);
+        const double a2 = e->axis[2] * third.z, depth = dot(third, center) + r->P[11];
         w->plain = depth > sqrt(a0 * a0 + a1 * a1 + a2 * a2);
         if (!w->plain)
             return;
-        w->u0 = (dot(r->P, e->center) + r->P[3]) / depth;
+        w->u0 = (dot(vec(r->P), center) + r->P[3]) / depth;
     } else {
-        w->u0 = dot(r->P, e->center) + r->P[3];
+        w->u0 = dot(vec(r->P), center) + r->P[3];
     }
     /* Start at the image of the centre, then once more from the vertex found there: what is left of the
      * distance between vertex and reference is then too small to cost digits. */
+    struct vec C;
     double shift = w->u0;
     for (int pass = 0; pass < 2; pass++) {
-        add_scaled(w->D, w->D, shift, w->D1);
-        add_scaled(w->S, w->S, shift, w->S1);
-        cross(C, w->S, w->D);
-        cross(C1, w->S, w->D1);
-        cross(t, w->S1, w->D);
-        add_scaled(C1, C1, 1, t);
+        w->D = plus(w->D, shift, w->D1);
+        w->S = plus(w->S, shift, w->S1);
+        C = cross(w->S, w->D);
+        const struct vec C1 = plus(cross(w->S, w->D1), 1, cross(w->S1, w->D));
         w->k = dot(C1, C1) - dot(w->D1, w->D1);
         shift = (dot(w->D, w->D1) - dot(C, C1)) / w->k;
         if (!pass)
@@ -384,12 +360,12 @@ static void add_row(double *restrict acc, const struct shadow *w, double u, int 
     int lo, hi;
     clip(w->u0 - w->h - u, w->u0 + w->h - u, n, &lo, &hi);
     const double h = w->h, k = w->k, shift = u - w->u0, twice = 2 * density;
-    const double Dx = w->D[0], Dy = w->D[1], Dz = w->D[2], Ex = w->D1[0], Ey = w->D1[1], Ez = w->D1[2];
+    const struct vec D = w->D, E = w->D1;
 
     for (int i = lo; i <= hi; i++) {
         const double x = shift + i, q = k * ((h - x) * (h + x));
-        const double ax = Dx + x * Ex, ay = Dy + x * Ey, az = Dz + x * Ez;
-        acc[i] += twice * sqrt(q > 0 ? q : 0) / (ax * ax + ay * ay + az * az);
+        const struct vec a = plus(D, x, E);
+        acc[i] += twice * sqrt(q > 0 ? q : 0) / dot(a, a);
     }
 }
 
@@ -398,9 +374,7 @@ static void add_row(double *restrict acc, const struct shadow *w, double u, int 
 static void add_row_near(double *acc, const struct shadow *w, double u, int n, double density)
 {
     for (int i = 0; i < n; i++) {
-        double D[3], C[3];
-        add_scaled(D, w->D, u + i, w->D1);
-        cross(C, w->S, D);
+        const struct vec D = plus(w->D, u + i, w->D1), C = cross(w->S, D);
         const double d2 = dot(D, D), q = d2 - dot(C, C), mid = -dot(w->S, D);
         if (!(q > 0))
             continue;
@@ -414,17 +388,17 @@ static void add_row_near(double *acc, const struct shadow *w, double u, int n, d
 static void add_rays(double *restrict sum, const struct vp_ellipsoid *list, int n_list, const struct rays *r,
                      double u, double v, int n)
 {
-    double acc[BLOCK] = {0}, d[3];
+    const struct vec d = plus(r->d0, v, r->dv);
+    double acc[BLOCK] = {0};
     struct shadow w;
 
     for (int j = 0; j < n_list; j++) {
         row_shadow(&w, &list[j], r, v);
         (w.plain ? add_row : add_row_near)(acc, &w, u, n, list[j].density);
     }
-    add_scaled(d, r->d0, v, r->dv);
     for (int i = 0; i < n; i++) {
-        const double at = u + i, x = d[0] + at * r->du[0], y = d[1] + at * r->du[1], z = d[2] + at * r->du[2];
-        sum[i] += acc[i] * sqrt(x * x + y * y + z * z);
+        const struct vec at = plus(d, u + i, r->du);
+        sum[i] += acc[i] * sqrt(dot(at, at));
     }
 }
 
@@ -434,36 +408,12 @@ static double sub_sample(int i, int s)
     return (i + 0.5) / s - 0.5;
 }
 
-void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
-                     int64_t nu, int64_t v0, int64_t v1, int samples, float *out)
-{
-    struct rays r;
-
-    assert(samples > 0);
-    rays_of_view(&r, view, beam);
-    for (int64_t v = v0; v < v1; v++)
-        for (int64_t u = 0; u < nu; u += BLOCK) {
-            const int count = nu - u < BLOCK ? (int)(nu - u) : BLOCK;
-            double sum[BLOCK] = {0};
-            for (int j = 0; j < samples; j++)
-                for (int i = 0; i < samples; i++)
-                    add_rays(sum, list, n, &r, (double)u + sub_sample(i, samples),
-                             (double)v + sub_sample(j, samples), count);
-            float *const o = out + (v - v0) * nu + u;
-            for (int i = 0; i < count; i++)
-                o[i] = (float)(sum[i] / ((double)samples * samples));
-        }
-}
-
 /* Add density to the points x0 + step i, i in [0, n), of a row of voxels that lie in the ellipsoid. */
 static void add_voxels(double *sum, const struct vp_ellipsoid *e, double x0, double step, double y, double z,
                        int n)
 {
-    double s[3], d[3], c[3];
-
-    to_sphere(s, e, (const double[3]){x0 - e->center[0], y - e->center[1], z - e->center[2]});
-    to_sphere(d, e, (const double[3]){step, 0, 0});
-    cross(c, s, d);
+    const struct vec s = to_sphere(e, plus((struct vec){x0, y, z}, -1, vec(e->center)));
+    const struct vec d = to_sphere(e, (struct vec){step, 0, 0}), c = cross(s, d);
     const double d2 = dot(d, d), q = d2 - dot(c, c), mid = -dot(s, d) / d2;
     if (q < 0)
         return;
@@ -487,7 +437,7 @@ void vp_phantom_slice(const struct vp_ellipsoid *list, int n, const struct vp_gr
     #pragma omp parallel for schedule(dynamic, 4)
     for (int64_t j = 0; j < ny; j++)
         for (int64_t i = 0; i < nx; i += BLOCK) {
-            const int count = nx - i < BLOCK ? (int)(nx - i) : BLOCK;
+            const int count = (int)vp_min64(nx - i, BLOCK);
             double sum[BLOCK] = {0};
             for (int m = 0; m < samples * samples * samples; m++) {
                 const double x = origin[0] + ((double)i + sub_sample(m % samples, samples)) * step[0];
@@ -571,9 +521,22 @@ void vp_phantom_noise(float *p, int64_t n, double i0, bool counts, uint64_t seed
 
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out)
 {
+    const int m = s->samples;
+    struct rays rays;
+
+    assert(m > 0);
     for (int64_t r = r0; r < r1; r++, out += s->nu) {
         const int64_t view = s->sinograms ? r : page, v = s->sinograms ? page : r;
-        vp_phantom_rows(s->list, s->n, &s->views[view], s->beam, s->nu, v, v + 1, s->samples, out);
+        rays_of_view(&rays, &s->views[view], s->beam);
+        for (int64_t u = 0; u < s->nu; u += BLOCK) {
+            const int count = (int)vp_min64(s->nu - u, BLOCK);
+            double sum[BLOCK] = {0};
+            for (int i = 0; i < m * m; i++)
+                add_rays(sum, s->list, s->n, &rays, (double)u + sub_sample(i % m, m), (double)v + sub_sample(i / m, m),
+                         count);
+            for (int i = 0; i < count; i++)
+                out[u + i] = (float)(sum[i] / ((double)m * m));
+        }
         if (s->i0 > 0)
             vp_phantom_noise(out, s->nu, s->i0, s->counts, s->seed, view, v * s->nu);
     }

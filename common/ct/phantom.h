@@ -28,12 +28,6 @@ bool vp_phantom_named(const char *name);
 double vp_phantom_radius(const struct vp_view *views, int64_t n_views, const struct vp_scan *scan, int64_t nu,
                          int64_t nv);
 
-/* Line integrals (dimensionless) of rows [v0, v1) of one view, by one thread: out is (v1 - v0) x nu. Rays run from the
- * source through the pixel centres, recovered from the view's matrix, in double; samples > 1 averages samples x samples
- * rays a pixel. */
-void vp_phantom_rows(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
-                     int64_t nu, int64_t v0, int64_t v1, int samples, float *out);
-
 /* The largest sphere about the origin that a volume holds, by the same rule. */
 double vp_phantom_radius_in(const struct vp_grid *grid);
 
@@ -60,7 +54,9 @@ struct vp_phantom_scan {
     bool counts;          /* photons, not line integrals */
     bool sinograms;       /* pages are detector rows, rows are views; else pages are views */
 };
-/* Rows [r0, r1) of a page, by the calling thread: out is (r1 - r0) x nu. */
+/* Rows [r0, r1) of a page, by the calling thread: out is (r1 - r0) x nu. Line integrals are dimensionless; rays run
+ * from the source through the pixel centres, recovered from the view's matrix, in double; samples > 1 averages
+ * samples x samples rays a pixel. */
 void vp_phantom_block(const struct vp_phantom_scan *s, int64_t page, int64_t r0, int64_t r1, float *out);
 
 #endif

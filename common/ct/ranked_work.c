@@ -36,27 +36,27 @@ static void rows_read(const struct vp_sharing *s, int64_t *v0, int64_t *v1)
     }
 }
 
+/* Samples of so many views, and of those that the filter makes of them where they are wider. */
+static size_t samples_of(const struct vp_reconstruct *r, bool filter, int64_t views)
+{
+    return (size_t)(views * r->nv * (r->in_nu + (filter && r->nu > r->in_nu ? r->nu : 0)));
+}
+
 uint64_t vp_sharing_bytes(const struct vp_reconstruct *r, int ranks, int batch)
 {
-    const uint64_t views = (uint64_t)(batch + ranks - 1) / (uint64_t)ranks;
-    const uint64_t columns = (uint64_t)(r->in_nu + (r->filter && r->nu > r->in_nu ? r->nu : 0));
-    return 2 * views * columns * (uint64_t)r->nv * sizeof(float);
+    return 2 * samples_of(r, r->filter, vp_div_up(batch, ranks)) * sizeof(float);
 }
 
 static int make_room(struct vp_sharing *s, int64_t views, struct vp_err *err)
 {
-    const size_t room = (size_t)views * (size_t)s->of->nv;
-    float **const own = &s->own[s->turn], **const wide = &s->wide[s->turn];
+    const size_t room = samples_of(s->of, s->filter, views);
+    float **const own = &s->own[s->turn];
     if (s->room[s->turn] >= room)
         return 0;
     free(*own);
-    free(*wide);
-    *wide = NULL;
-    s->room[s->turn] = room;
-    *own = vp_alloc_raw(room, (size_t)s->of->in_nu * sizeof(float), "the views to be shared", err);
-    if (*own && width_of(s) > s->of->in_nu)
-        *wide = vp_alloc_raw(room, (size_t)width_of(s) * sizeof(float), "the views to be shared", err);
-    return *own && (*wide || width_of(s) == s->of->in_nu) ? 0 : -1;
+    *own = vp_alloc_raw(room, sizeof(float), "the views to be shared", err);
+    s->room[s->turn] = *own ? room : 0;
+    return *own ? 0 : -1;
 }
 
 /* Views [first, first + n) of our own, ready; where they are, each of rows [u0, u1). */
@@ -65,22 +65,15 @@ static float *read_own(struct vp_sharing *s, int64_t first, int64_t n, int64_t u
     const struct vp_reconstruct *r = s->of;
     if (make_room(s, n, err))
         return NULL;
-    float *const own = s->own[s->turn], *const out = s->wide[s->turn] ? s->wide[s->turn] : own;
+    float *const own = s->own[s->turn];
+    float *const out = width_of(s) > r->in_nu ? own + n * (u1 - u0) * r->in_nu : own;
     double t = vp_now();
-    const int64_t got = vp_views_read(r->source, first, (int)n, u0, u1, own, &s->bad, r->threads, err);
-    if (got != n) {
-        if (got >= 0)
-            vp_fail(err, VP_ERUN, "%s ends after %lld views, expected %lld", vp_views_name(r->source),
-                    (long long)(first + got), (long long)r->n_views);
+    if (vp_reconstruct_read(r, first, n, u0, u1, own, &s->bad, err))
         return NULL;
-    }
     s->load += vp_now() - t;
     t = vp_now();
-    if (r->normalize) {
-#pragma omp parallel for schedule(dynamic) num_threads(r->threads)
-        for (int64_t i = 0; i < n; i++)
-            vp_normalize_view(r->normalize, first + i, own + (size_t)(i * (u1 - u0) * r->in_nu), s->repaired);
-    }
+    if (r->normalize)
+        vp_reconstruct_normalize(r, first, n, u1 - u0, own, s->repaired);
     if (s->filter)
         vp_filter_rows(r->filter, first, n, u0, u1, own, out);
     s->work += vp_now() - t;
@@ -149,24 +142,21 @@ int vp_sharing_read(void *arg, int64_t first, int n, int64_t v0, int64_t v1, flo
 
 int vp_sharing_finish(struct vp_sharing *s, struct vp_err *err)
 {
-    const int rc = vp_ranks_wait(s->ranks, s->message[0], s->messages[0], err)
-                           || vp_ranks_wait(s->ranks, s->message[1], s->messages[1], err)
-                       ? -1
-                       : 0;
-    if (!rc)
-        s->messages[0] = s->messages[1] = 0;
-    return rc;
+    if (vp_ranks_wait(s->ranks, s->message[0], s->messages[0], err)
+        || vp_ranks_wait(s->ranks, s->message[1], s->messages[1], err))
+        return -1;
+    s->messages[0] = s->messages[1] = 0;
+    return 0;
 }
 
 void vp_sharing_free(struct vp_sharing *s, bool well)
 {
     /* after a failure messages may still be on their way: from memory that stays */
-    for (int i = 0; i < 2 && well; i++) {
-        free(s->own[i]);
-        free(s->wide[i]);
+    for (int i = 0; i < 2; i++) {
+        if (well)
+            free(s->own[i]);
+        free(s->message[i]);
     }
-    free(s->message[0]);
-    free(s->message[1]);
     free(s->taken);
 }
 
@@ -180,7 +170,7 @@ static int64_t y_of(const struct vp_adding *a, int column)
 
 static int64_t most_rows(const struct vp_reconstruct *r, int columns)
 {
-    return (r->grid->n[1] + columns - 1) / columns;
+    return vp_div_up(r->grid->n[1], columns);
 }
 
 uint64_t vp_adding_bytes(const struct vp_reconstruct *r, int columns, int64_t group)

@@ -22,7 +22,7 @@ struct vp_sharing {
     int64_t bad;          /* NaN and infinite samples of the views that were read here */
     double load, work, gather; /* seconds */
     uint64_t sent;        /* bytes */
-    float *own[2], *wide[2]; /* views of the last two batches, whose messages may be on their way */
+    float *own[2];   /* views of the last two batches, whose messages may be on their way; behind them longer rows */
     size_t room[2];
     struct vp_message **message[2], **taken;
     int messages[2], most;

@@ -150,4 +150,35 @@ int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan
 int vp_reconstruct_run(const struct vp_reconstruct_plan *p, struct vp_writer *writer,
                        struct vp_reconstruct_result *result, struct vp_err *err);
 
+/* n views from `first`, rows [v0, v1) of each, from the source; where they end before, that is an error. And whole
+ * views of so many rows, normalised by all threads. */
+int vp_reconstruct_read(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t v0, int64_t v1, float *to,
+                        int64_t *bad, struct vp_err *err);
+void vp_reconstruct_normalize(const struct vp_reconstruct *r, int64_t first, int64_t n, int64_t rows, float *views,
+                              struct vp_normalize_report *repaired);
+
+/* ---- what the plan and those who run it share ---- */
+
+enum { VP_RECONSTRUCT_SLOTS = 6 }; /* of the ring of views, at most */
+
+/* Views a batch (a device wants pieces that are worth a copy and all threads, but short ones, for the first has to come
+ * before anything else can begin), and buffers of views and of slices: how many. `wide`: of views that the host filters
+ * into longer rows. */
+struct vp_reconstruct_buffers {
+    int least, most, in, wide, out;
+    int64_t width; /* columns of the views that come in */
+};
+struct vp_reconstruct_buffers vp_reconstruct_buffers(const struct vp_reconstruct_plan *p);
+
+/* Share `slices` out to n crews in whole units, in proportion to their speed and at most `most` to each, so that the
+ * slowest is done as early as can be. Sets `depth`; returns the units that nobody has room for. */
+int64_t vp_reconstruct_share(struct vp_crew *crew, int n, int64_t slices, int64_t unit);
+
+/* Slices that are still to be made: [lo, hi), of the lower half if slabs are mirrored. */
+struct vp_reconstruct_domain {
+    int64_t lo, hi;
+};
+struct vp_reconstruct_domain vp_reconstruct_domain(const struct vp_reconstruct_plan *p);
+struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const struct vp_bp_part *part);
+
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plan of a reconstruction: where views are filtered, how many are read together, and which device makes which
  * slices from which views. */
-#include "ct/reconstruct_internal.h"
+#include "ct/reconstruct.h"
 
 #include "base/err.h"
 #include "base/size.h"
 #include "ct/backproject.h"
+#include "device/device.h"
 #include "run/rates.h"
 
 #include <math.h>
@@ -25,6 +26,11 @@ static const uint64_t PROCESS_BYTES = 7 << 20; /* code, stacks and small things;
 static const struct vp_rates *rates_of(const struct vp_reconstruct_plan *p)
 {
     return p->of->rates ? p->of->rates : &vp_rates;
+}
+
+static uint64_t slice_bytes(const struct vp_reconstruct_plan *p)
+{
+    return (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 }
 
 /* ---- buffers ---- */
@@ -53,9 +59,8 @@ static int64_t group_of(const struct vp_reconstruct_plan *p)
 {
     if (p->made > 0)
         return p->group;
-    const uint64_t page = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
     const uint64_t most = p->of->memory / 32 < SLOT_BYTES ? p->of->memory / 32 : SLOT_BYTES;
-    int64_t n = (int64_t)(most / (page > 0 ? page : 1));
+    int64_t n = (int64_t)(most / slice_bytes(p));
     n = n < 1 ? 1 : n >= SLICES ? n / SLICES * SLICES : n;
     return vp_min64(n, p->slab);
 }
@@ -72,7 +77,8 @@ struct vp_bp_job vp_reconstruct_job(const struct vp_reconstruct_plan *p, const s
 {
     const struct vp_reconstruct *r = p->of;
     return (struct vp_bp_job){.views = r->views, .n_views = r->n_views, .first = part->first, .last = part->last,
-                              .pairs = p->subsets * p->columns > 1 && p->partner > 0, .nu = r->nu, .nv = r->nv, .grid = r->grid,
+                              .pairs = p->subsets * p->columns > 1 && p->partner > 0,
+                              .nu = r->nu, .nv = r->nv, .grid = r->grid,
                               .z0 = part->z0, .z1 = part->z1, .mirrored = p->mirrored,
                               .filter = p->filter_device ? r->filter : NULL,
                               .in_nu = p->filter_device ? r->in_nu : r->nu,
@@ -236,12 +242,10 @@ static bool fits(struct vp_reconstruct_plan *p, const struct vp_bp_part *part, i
     const struct vp_reconstruct_buffers slots = vp_reconstruct_buffers(p);
     const uint64_t in = (uint64_t)slots.width * (uint64_t)p->of->nv * sizeof(float);
     const uint64_t wide = (uint64_t)p->of->nu * (uint64_t)p->of->nv * sizeof(float);
-    const uint64_t slice = (uint64_t)p->of->grid->n[0] * (uint64_t)p->of->grid->n[1] * sizeof(float);
 
     p->bytes = PROCESS_BYTES + vp_views_bytes(p->of->source) +
-               (uint64_t)p->batch * ((uint64_t)slots.in * in +
-                                     (uint64_t)slots.wide * wide) +
-               (uint64_t)(slots.out + p->subsets - 1) * (uint64_t)group_of(p) * slice +
+               (uint64_t)p->batch * ((uint64_t)slots.in * in + (uint64_t)slots.wide * wide) +
+               (uint64_t)(slots.out + p->subsets - 1) * (uint64_t)group_of(p) * slice_bytes(p) +
                (p->of->filter ? vp_filter_tables(p->of->filter)->bytes : 0) +
                (p->of->normalize ? vp_normalize_facts(p->of->normalize).bytes : 0);
     for (int i = 0; i < n; i++)
@@ -308,9 +312,7 @@ static int64_t rows_of(const struct vp_reconstruct_plan *p, int64_t z0, int64_t 
 
 static double volume_bytes(const struct vp_reconstruct_plan *p)
 {
-    const struct vp_reconstruct *r = p->of;
-    const double slices = (double)((r->half ? 2 : 1) * (r->z1 - r->z0));
-    return (double)r->grid->n[0] * (double)r->grid->n[1] * slices * sizeof(float);
+    return (double)slice_bytes(p) * (double)((p->of->half ? 2 : 1) * (p->of->z1 - p->of->z0));
 }
 
 /* Seconds that the slabs and subsets take in one pass, roughly: the slowest crew's kernels (which do whole units of
@@ -334,18 +336,10 @@ static void seconds(const struct vp_reconstruct_plan *p, const struct vp_bp_plan
         const double samples = mine * row * (double)rows_of(p, d.lo, d.lo + n);
         const double kernel = (p->mirrored ? 2 : 1) * slices * plane * mine /
                               (rates->gpu_updates * p->crew[i].speed / rates->gpu_speed);
-        const double work = kernel + (p->filter_device ? samples * plan->filter_seconds : 0);
-        const double copies = samples * sizeof(float) / rates->views_up;
-        *compute = fmax(*compute, work);
-        *feed = fmax(*feed, copies);
+        *compute = fmax(*compute, kernel + (p->filter_device ? samples * plan->filter_seconds : 0));
+        *feed = fmax(*feed, samples * sizeof(float) / rates->views_up);
         d.lo += n;
     }
-}
-
-/* Seconds to fetch and add up the subsets. */
-static double adding(const struct vp_reconstruct_plan *p)
-{
-    return p->subsets > 1 ? volume_bytes(p) * p->subsets / rates_of(p)->slabs_add : 0;
 }
 
 /* Views that a device works on at once, of the part that has least room for them. */
@@ -414,7 +408,9 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
     for (int subsets = 1; subsets <= most && p->of->n_devices > 1; subsets++) {
         cut_once(p, device, subsets, mirrored, unit);
         seconds(p, plan, unit, &compute, &feed);
-        const double t = fmax(compute, feed) + adding(p);
+        /* and to fetch and add up the subsets */
+        const double adding = subsets > 1 ? volume_bytes(p) * subsets / rates_of(p)->slabs_add : 0;
+        const double t = fmax(compute, feed) + adding;
         one = subsets == 1 ? t : one;
         if (subsets == 1 || t < least) {
             best = subsets;
@@ -427,8 +423,9 @@ static int choose_subsets(struct vp_reconstruct_plan *p, const struct vp_crew *d
 
 /* ---- several passes ---- */
 
-/* Can a crew make n slices in a pass, with p->batch? host: set if it was the host's memory that is too small. */
-static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *good, bool *host, struct vp_err *err)
+/* Can a crew make n slices in a pass, with p->batch? 1, 0 or, on errors, -1. host: set if it was the host's memory that
+ * is too small. */
+static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *host, struct vp_err *err)
 {
     const int64_t z = vp_reconstruct_domain(p).lo;
     for (int c = 0; c < p->subsets; c++)
@@ -436,9 +433,9 @@ static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *go
     if (ask(p, p->part, p->subsets, err))
         return -1;
     p->slab = n;
-    *good = fits(p, p->part, p->subsets);
+    const bool good = fits(p, p->part, p->subsets);
     *host |= p->bytes > p->of->memory;
-    return 0;
+    return good;
 }
 
 /* The most of `all` slices that a crew can make in one pass, 0 if not even one. The bytes grow with the depth: bisect
@@ -446,25 +443,20 @@ static int can_make(struct vp_reconstruct_plan *p, int crew, int64_t n, bool *go
 static int largest_slab(struct vp_reconstruct_plan *p, int crew, int64_t all, int64_t step, bool *host,
                         struct vp_err *err)
 {
-    int64_t lo = 0, hi = vp_div_up(all, step);
-    bool good = false;
+    int64_t lo = 0, hi = vp_div_up(all, step), *const most = &p->crew[crew].most;
+    int good = 0;
 
-    while (lo < hi) {
+    while (lo < hi && good >= 0) {
         const int64_t mid = (lo + hi + 1) / 2;
-        if (can_make(p, crew, vp_min64(mid * step, all), &good, host, err))
-            return -1;
-        if (good)
-            lo = mid;
-        else
-            hi = mid - 1;
+        good = can_make(p, crew, vp_min64(mid * step, all), host, err);
+        *(good ? &lo : &hi) = good ? mid : mid - 1;
     }
-    p->crew[crew].most = vp_min64(lo * step, all);
-    for (int64_t n = step / 2; lo == 0 && n >= 1; n = good ? 0 : n / 2) {
-        if (n <= all && can_make(p, crew, n, &good, host, err))
-            return -1;
-        p->crew[crew].most = good ? n : 0;
+    *most = vp_min64(lo * step, all);
+    for (int64_t n = step / 2; *most == 0 && n >= 1 && good >= 0; n /= 2) {
+        good = n <= all ? can_make(p, crew, n, host, err) : 0;
+        *most = good ? n : 0;
     }
-    return 0;
+    return good < 0 ? -1 : 0;
 }
 
 /* Crews of the same devices with about the same memory can make the same. */
@@ -587,10 +579,9 @@ static int check_subsets(const struct vp_reconstruct_plan *p, struct vp_err *err
     if (p->of->last - p->of->first < 2 * p->of->want_subsets)
         return vp_fail(err, VP_EUSAGE, "--subsets %d: expected at least %d views, got %lld", p->of->want_subsets,
                        2 * p->of->want_subsets, (long long)(p->of->last - p->of->first));
-    if (!vp_views_seekable(p->of->source)) {
-        vp_fail(err, VP_EUSAGE, "subsets of the views cannot be taken from a pipe, which brings one after the other");
-        return vp_hint(err, "give the projections as files");
-    }
+    if (!vp_views_seekable(p->of->source))
+        return vp_fail_hint(err, VP_EUSAGE, "give the projections as files",
+                            "subsets of the views cannot be taken from a pipe, which brings one after the other");
     return 0;
 }
 
@@ -663,8 +654,7 @@ static void add_out_slots(struct vp_reconstruct_plan *p)
         return;
     p->out_slots = vp_reconstruct_buffers(p).out;
     p->group = group_of(p);
-    const int64_t *n = p->of->grid->n;
-    const uint64_t slot = (uint64_t)(p->group * n[0] * n[1]) * sizeof(float);
+    const uint64_t slot = (uint64_t)p->group * slice_bytes(p);
     for (int i = 0; i < p->parts; i += p->subsets)
         slices += (p->part[i].z1 - p->part[i].z0) * (p->mirrored ? 2 : 1);
     const int64_t fit = (int64_t)((left < half ? left : half) / slot);
@@ -687,20 +677,12 @@ static int go_on(struct vp_reconstruct_plan *p, const struct vp_reconstruct_done
     return !p->of->device_memory || p->device_bytes <= p->of->device_memory;
 }
 
-static int plan_all(struct vp_reconstruct_plan *p, struct vp_err *err)
-{
-    struct vp_bp_plan plan;
-    struct vp_crew device[VP_RECONSTRUCT_DEVICES];
-    if (check_subsets(p, err) || choose(p, &plan, err) || ask_devices(p, device, err)
-        || make_plan(p, device, &plan, err))
-        return -1;
-    add_out_slots(p);
-    return 0;
-}
-
 int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstruct *r,
                         const struct vp_reconstruct_done *done, struct vp_err *err)
 {
+    struct vp_bp_plan plan;
+    struct vp_crew device[VP_RECONSTRUCT_DEVICES];
+
     *p = (struct vp_reconstruct_plan){.of = r};
     if (r->n_devices > VP_RECONSTRUCT_DEVICES)
         return vp_fail(err, VP_ERESOURCE, "%d devices are too many, expected at most %d", r->n_devices,
@@ -712,7 +694,13 @@ int vp_reconstruct_plan(struct vp_reconstruct_plan *p, const struct vp_reconstru
         p->stay = false;
     }
     const int gone_on = done && !done->shortage ? go_on(p, done, err) : 0;
-    return gone_on < 0 ? -1 : gone_on > 0 ? 0 : plan_all(p, err);
+    if (gone_on)
+        return gone_on < 0 ? -1 : 0;
+    if (check_subsets(p, err) || choose(p, &plan, err) || ask_devices(p, device, err)
+        || make_plan(p, device, &plan, err))
+        return -1;
+    add_out_slots(p);
+    return 0;
 }
 
 int vp_reconstruct_probe(const struct vp_reconstruct *r, struct vp_bp_plan *plan, bool *filter_device,

@@ -28,13 +28,15 @@
 enum {
     PARTS = VP_SLAB_PARTS,
     IDLE_RUN = 16,  /* orbits that are run at once if the device has nothing else to do, */
-    FIRST_RUN = 8   /* and at the beginning: such a run only writes the volume */
+    FIRST_RUN = 8,  /* and at the beginning: such a run only writes the volume */
+    MOST_PIECE = 64 /* views a piece */
 };
-
-enum { MOST_PIECE = 64 }; /* views a piece */
 static const uint64_t PIECE_BYTES = 32 << 20;  /* large enough for the bus */
 static const uint64_t RUN_BYTES = (uint64_t)2 << 30;  /* raw views of a run, at most */
 static const uint64_t RING_BYTES = (uint64_t)4 << 30; /* of the ring; orbits that wait are as many */
+
+/* On the device; the filter's tables, the ring, and filtered views where they are wider. */
+enum memory { VOLUME, PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
 
 /* What a slab takes of a device, and where. */
 struct layout {
@@ -46,7 +48,7 @@ struct layout {
     int64_t o0, o1;        /* orbits that come */
     int64_t slots;         /* orbits that are packed and not yet run, at most */
     int64_t piece_views, pieces;
-    uint64_t piece_bytes, wide_bytes;
+    uint64_t piece_bytes, bytes[MEMORIES];
 };
 
 struct span {
@@ -63,10 +65,7 @@ struct piece {
     struct vp_event *uploaded, *consumed;
 };
 
-/* On the device; the filter's tables, the ring, and filtered views where they are wider. */
-enum memory { VOLUME, PACKED, FIXED, TABLES, RAW, WIDE, MEMORIES };
-
-/* What takes time there. */
+/* What takes time on the device. */
 enum work { RUN, PACK, FILTER, WORKS };
 
 struct vp_slab {
@@ -101,15 +100,6 @@ static void keep_a_row(int64_t nv, int64_t *v0, int64_t *v1)
     }
 }
 
-static int plan_on_host(const struct vp_bp_job *j, struct vp_bp_plan *plan, struct vp_err *err)
-{
-    vp_backproject_rows(j->views, j->n_views, j->nv, j->grid, j->z0, j->z1, false, &plan->v0, &plan->v1);
-    keep_a_row(j->nv, &plan->v0, &plan->v1);
-    plan->z_step = 1;
-    return vp_backproject_plan(j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, plan->kernel,
-                               sizeof plan->kernel, &plan->host, err);
-}
-
 static double *matrices(const struct vp_bp_job *job, struct vp_err *err)
 {
     double *P = vp_alloc_raw((size_t)job->n_views, 12 * sizeof *P, "the matrices", err);
@@ -131,11 +121,16 @@ static void size_rings(const struct vp_bp_job *job, struct layout *l, int64_t ru
     l->pieces = (ahead * R + l->piece_views - 1) / l->piece_views + 2;
     l->slots = job->stay || (R == 2 && !job->any_order) ? orbits : vp_min64(ahead + 2 * l->out.together, orbits);
     l->piece_bytes = (uint64_t)l->piece_views * view;
-    l->wide_bytes = job->filter && l->filter.nu_out != job->in_nu
-                        ? (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float)
-                        : 0;
-    l->out.device = l->plan.bytes_volume + (uint64_t)l->slots * l->plan.bytes_orbit + l->plan.bytes_fixed +
-               (uint64_t)l->pieces * l->piece_bytes + l->wide_bytes + (job->filter ? l->filter.bytes : 0);
+    l->bytes[VOLUME] = l->plan.bytes_volume;
+    l->bytes[PACKED] = (uint64_t)l->slots * l->plan.bytes_orbit;
+    l->bytes[FIXED] = l->plan.bytes_fixed;
+    l->bytes[TABLES] = l->filter.bytes;
+    l->bytes[RAW] = (uint64_t)l->pieces * l->piece_bytes;
+    if (job->filter && l->filter.nu_out != job->in_nu)
+        l->bytes[WIDE] = (uint64_t)(l->piece_views * rows * l->filter.nu_out) * sizeof(float);
+    l->out.device = 0;
+    for (enum memory i = 0; i < MEMORIES; i++)
+        l->out.device += l->bytes[i];
 }
 
 /* The problem as the kernels see it, and what it takes: rings as large as they are useful if there is room for them,
@@ -146,11 +141,9 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
 {
     struct vp_device_info device;
     memset(l, 0, sizeof *l);
-    if (!kind->backproject || (job->filter && !kind->filter)) {
-        vp_fail(err, VP_ERESOURCE, "device %s: its plugin has no kernels for %s", kind->name,
-                kind->backproject ? "filtering projections" : "back-projection");
-        return vp_hint(err, "use --device cpu");
-    }
+    if (!kind->backproject || (job->filter && !kind->filter))
+        return vp_fail_hint(err, VP_ERESOURCE, "use --device cpu", "device %s: its plugin has no kernels for %s",
+                            kind->name, kind->backproject ? "filtering projections" : "back-projection");
     if (kind->info(job->device, &device, err))
         return -1;
     l->out.room = device.free > device.driver ? device.free - device.driver : 0;
@@ -202,10 +195,12 @@ static int lay_out(const struct vp_kind *kind, const struct vp_bp_job *job, stru
 
 int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err)
 {
-    memset(plan, 0, sizeof *plan);
-    if (kind->on_host)
-        return plan_on_host(job, plan, err);
     struct layout l;
+    if (kind->on_host) {
+        const int rc = vp_backproject_plan(job, plan, err);
+        keep_a_row(job->nv, &plan->v0, &plan->v1);
+        return rc;
+    }
     const int rc = lay_out(kind, job, &l, err);
     free(l.P);
     *plan = l.out;
@@ -227,10 +222,9 @@ static int clock_start(struct vp_slab *s, enum work work, struct vp_err *err)
     }
     struct span *t = &c->span[c->n++];
     *t = (struct span){.from = NULL};
-    return s->kind->event(s->job.device, false, &t->from, err) || s->kind->event(s->job.device, false, &t->to, err)
-                   || s->kind->mark(s->work, t->from, err)
-               ? -1
-               : 0;
+    if (s->kind->event(s->job.device, false, &t->from, err) || s->kind->event(s->job.device, false, &t->to, err))
+        return -1;
+    return s->kind->mark(s->work, t->from, err);
 }
 
 static int clock_stop(struct vp_slab *s, enum work work, struct vp_err *err)
@@ -246,16 +240,6 @@ static double clock_seconds(const struct vp_slab *s, enum work work)
     for (int i = 0; i < c->n; i++)
         sum += s->kind->between(c->span[i].from, c->span[i].to);
     return sum;
-}
-
-static void clock_free(struct vp_slab *s, enum work work)
-{
-    const struct clock *c = &s->clock[work];
-    for (int i = 0; i < c->n; i++) {
-        s->kind->unevent(c->span[i].from);
-        s->kind->unevent(c->span[i].to);
-    }
-    free(c->span);
 }
 
 /* ---- life ---- */
@@ -278,8 +262,13 @@ static void close_on_device(struct vp_slab *s)
         k->unevent(s->ready[i]);
     k->unevent(s->copied);
     k->unevent(s->opened);
-    for (enum work i = 0; i < WORKS; i++)
-        clock_free(s, i);
+    for (const struct clock *c = s->clock; c < s->clock + WORKS; c++) {
+        for (int i = 0; i < c->n; i++) {
+            k->unevent(c->span[i].from);
+            k->unevent(c->span[i].to);
+        }
+        free(c->span);
+    }
     for (enum memory i = 0; i < MEMORIES; i++)
         if (s->memory[i])
             k->release(s->job.device, s->memory[i]);
@@ -310,34 +299,26 @@ static int make_queues(struct vp_slab *s, struct vp_err *err)
     for (int i = 0; i < PARTS; i++)
         if (k->event(device, true, &s->ready[i], err))
             return -1;
-    return k->event(device, true, &s->copied, err) || k->event(device, false, &s->opened, err)
-                   || k->mark(s->work, s->opened, err)
-               ? -1
-               : 0;
+    if (k->event(device, true, &s->copied, err) || k->event(device, false, &s->opened, err))
+        return -1;
+    return k->mark(s->work, s->opened, err);
 }
 
 /* Allocate what the layout says. */
 static int fill(struct vp_slab *s, struct vp_err *err)
 {
     const struct vp_bp_job *job = &s->job;
-    const struct layout *l = &s->l;
     const struct vp_kind *k = s->kind;
     void **const memory = s->memory;
-    const uint64_t bytes[MEMORIES] = {
-        [VOLUME] = l->plan.bytes_volume, [PACKED] = (uint64_t)l->slots * l->plan.bytes_orbit,
-        [FIXED] = l->plan.bytes_fixed, [TABLES] = l->filter.bytes, [RAW] = (uint64_t)l->pieces * l->piece_bytes,
-        [WIDE] = l->wide_bytes};
     if (make_queues(s, err))
         return -1;
     for (enum memory i = 0; i < MEMORIES; i++)
-        if (bytes[i] && k->alloc(job->device, bytes[i], &memory[i], err))
+        if (s->l.bytes[i] && k->alloc(job->device, s->l.bytes[i], &memory[i], err))
             return -1;
     const struct vp_devbp_memory its = {memory[VOLUME], memory[PACKED], memory[FIXED]};
-    return k->backproject->open(&s->b, &l->problem, &its, s->work, err)
-                   || (job->filter
-                       && k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err))
-               ? -1
-               : 0;
+    if (k->backproject->open(&s->b, &s->l.problem, &its, s->work, err))
+        return -1;
+    return job->filter ? k->filter->open(&s->filter, job->filter, job->device, memory[TABLES], s->work, err) : 0;
 }
 
 /* An error for want of memory: what was wanted. */
@@ -363,14 +344,6 @@ static int open_on_device(struct vp_slab *s, struct vp_err *err)
     return 0;
 }
 
-static int open_on_host(struct vp_slab *s, struct vp_err *err)
-{
-    const struct vp_bp_job *j = &s->job;
-    assert(!j->filter && !j->mirrored);
-    return vp_backproject_open(&s->host, j->views, j->n_views, j->nu, j->nv, j->grid, j->z0, j->z1, j->threads, NULL,
-                               err);
-}
-
 int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err)
 {
     struct vp_slab *s = vp_alloc(1, sizeof *s, "the slab", err);
@@ -379,7 +352,8 @@ int vp_slab_open(struct vp_slab **out, const struct vp_kind *kind, const struct 
         return -1;
     s->kind = kind;
     s->job = *job;
-    if (kind->on_host ? open_on_host(s, err) : open_on_device(s, err)) {
+    assert(!kind->on_host || (!job->filter && !job->mirrored));
+    if (kind->on_host ? vp_backproject_open(&s->host, job, NULL, err) : open_on_device(s, err)) {
         vp_slab_close(s);
         return -1;
     }
@@ -465,11 +439,11 @@ static int upload(struct vp_slab *s, const struct piece *p, float *raw, int64_t 
                             from = {(float *)(uintptr_t)proj + (s->l.out.v0 - v0) * s->job.in_nu, (v1 - v0) * row,
                                     (v1 - v0) * row * k};
     s->bytes_up += (uint64_t)(k * bytes);
-    return kind->after(s->up, p->consumed, err)
-                   || kind->copy(s->up, &to, &from, (const int64_t[3]){bytes, k, 1}, VP_UP, err)
-                   || kind->mark(s->up, p->uploaded, err) || kind->after(s->work, p->uploaded, err)
-               ? -1
-               : 0;
+    if (kind->after(s->up, p->consumed, err)
+        || kind->copy(s->up, &to, &from, (const int64_t[3]){bytes, k, 1}, VP_UP, err)
+        || kind->mark(s->up, p->uploaded, err))
+        return -1;
+    return kind->after(s->work, p->uploaded, err);
 }
 
 /* One piece: k views from `first`, all in the same half of the scan. */
@@ -509,9 +483,9 @@ int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t
                 uint64_t *ticket, struct vp_err *err)
 {
     *ticket = 0;
-    if (s->kind->on_host) { /* whole views: the caller spreads what it has of one */
+    if (s->kind->on_host) {
         s->adding = true;
-        return vp_backproject_add(s->host, first, n, proj, err);
+        return vp_backproject_add(s->host, first, n, v0, v1, proj, err);
     }
     const int64_t half = s->l.plan.views_per_orbit == 2 ? s->l.plan.orbits : s->job.n_views;
     if (v0 > s->l.out.v0 || v1 < s->l.out.v1)
@@ -556,7 +530,9 @@ static int flush_on_device(struct vp_slab *s, struct vp_err *err)
 
 int vp_slab_flush(struct vp_slab *s, struct vp_err *err)
 {
-    if (s->kind->on_host ? vp_backproject_flush(s->host, err) : flush_on_device(s, err))
+    if (s->kind->on_host)
+        vp_backproject_flush(s->host);
+    else if (flush_on_device(s, err))
         return -1;
     s->adding = false;
     s->holds = true;

@@ -5,43 +5,7 @@
 #ifndef VP_SLAB_H
 #define VP_SLAB_H
 
-#include "geom/geom.h"
-
-struct vp_filter;
-
-/* A slab of a back-projection on one device (contract: ct/backproject.h). */
-struct vp_bp_job {
-    const struct vp_view *views; /* of the whole scan */
-    int64_t n_views;
-    int64_t first, last; /* views [first, last) will come */
-    bool pairs; /* and [first, last) + plan.partner too; only for a plan of the whole scan that has a partner */
-    int64_t nu, nv;
-    const struct vp_grid *grid;
-    int64_t z0, z1;
-    bool mirrored; /* slices [nz - z1, nz - z0) as well; z1 <= (nz + 1) / 2, and only where the plan says `mirror` */
-    const struct vp_filter *filter; /* NULL: views come filtered; else in_nu columns wide, and the device filters */
-    int64_t in_nu;
-    bool any_order;         /* the caller hands views over in the order that the plan asks for, else increasing */
-    int threads;            /* on the host */
-    int device;
-    uint64_t device_memory; /* bytes of its own memory that the device may use; 0: what is free */
-    int64_t together; /* of open: so many views may come before their partners, as a plan said; else 0 */
-    bool stay;        /* all views stay on the device, so that parts of the slab are done before others, not only at the
-                         end: its slices leave while others are made */
-};
-
-struct vp_bp_plan {
-    char kernel[160];      /* what the matrices and the device led to */
-    uint64_t host, device; /* bytes that an open job takes */
-    uint64_t room;         /* bytes of its own that the device has for it (0: it has none of its own) */
-    int64_t v0, v1;        /* detector rows that the slab needs; others need not be given */
-    int64_t partner;       /* > 0, and the order is free: best is views [o, o + n), then those from o + partner on */
-    int64_t together;      /* so many views at most, before their partners come */
-    int64_t z_step;        /* slabs that begin and end at multiples of this waste nothing */
-    bool mirror;           /* there is a mirror plane: slabs may be `mirrored` */
-    char filter[128];      /* how the device filters, if the job has a filter ... */
-    double filter_seconds; /* ... and what a sample of the input is expected to take */
-};
+#include "ct/backproject.h"
 
 struct vp_bp_stats {
     double kernel, filter;       /* seconds that the device back-projected and filtered; 0: not measured */
@@ -57,7 +21,7 @@ struct vp_slab;
 /* What a slab takes; nothing stays allocated. VP_ERESOURCE where memory falls short. */
 int vp_slab_plan(const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_bp_plan *plan, struct vp_err *err);
 int vp_slab_open(struct vp_slab **s, const struct vp_kind *kind, const struct vp_bp_job *job, struct vp_err *err);
-/* n views from `first`, rows [v0, v1) of each (on the CPU all rows), one after the other. Views come in increasing
+/* n views from `first`, rows [v0, v1) of each (at least the plan's), one after the other. Views come in increasing
  * order, or in that of the plan. proj must stay as it is until wait has returned for *ticket. */
 int vp_slab_add(struct vp_slab *s, int64_t first, int64_t n, int64_t v0, int64_t v1, const float *proj,
                 uint64_t *ticket, struct vp_err *err);

@@ -64,28 +64,19 @@ int vp_adjoint_end(struct vp_volume *v, struct vp_err *err)
     return 0;
 }
 
-/* The slab that has slice z, and how many from there on, at most n. */
-static struct vp_slab *find(const struct vp_volume *v, int64_t z, int64_t n, int64_t *run, struct vp_err *err)
-{
-    for (int i = 0; i < v->slabs; i++) {
-        if (!vp_slab_has(v->slab[i], z))
-            continue;
-        *run = 1;
-        while (*run < n && vp_slab_has(v->slab[i], z + *run))
-            ++*run;
-        return v->slab[i];
-    }
-    vp_fail(err, VP_ERUN, "slice %lld is not in the volume", (long long)z);
-    return NULL;
-}
-
 /* Slices out, or, where there are some, `in`. */
 static int copy(struct vp_volume *v, int64_t z, int64_t n, float *out, const float *in, struct vp_err *err)
 {
-    for (int64_t done = 0, run; done < n; done += run) {
-        struct vp_slab *s = find(v, z + done, n - done, &run, err);
-        if (!s || (in ? vp_slab_put(s, z + done, run, in + done * v->page, err)
-                      : vp_slab_slices(s, z + done, run, out + done * v->page, err)))
+    for (int64_t done = 0, run = 1; done < n; done += run, z += run, run = 1) {
+        int i = 0;
+        while (i < v->slabs && !vp_slab_has(v->slab[i], z))
+            i++;
+        if (i == v->slabs)
+            return vp_fail(err, VP_ERUN, "slice %lld is not in the volume", (long long)z);
+        while (done + run < n && vp_slab_has(v->slab[i], z + run))
+            run++;
+        if (in ? vp_slab_put(v->slab[i], z, run, in + done * v->page, err)
+               : vp_slab_slices(v->slab[i], z, run, out + done * v->page, err))
             return -1;
     }
     return 0;

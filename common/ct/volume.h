@@ -19,7 +19,7 @@ struct vp_volume {
 /* How the views' contributions are weighted: as FDK does, by the inverse square of the voxel's depth. */
 enum vp_weight { VP_WEIGHT_FDK };
 
-/* Rows [v0, v1) of views [first, first + n) of the scan, one after the other. On the CPU all rows. */
+/* Rows [v0, v1) of views [first, first + n) of the scan, one after the other. */
 struct vp_projections {
     int64_t first, n, v0, v1;
     const float *samples;

@@ -133,11 +133,14 @@ static struct result measure(const struct vp_view *views, int64_t n, int64_t n_v
         die(&err);
     for (int t = 0; t < repeats; t++) {
         struct vp_backproject *b;
-        if (vp_backproject_open(&b, views, n_views, n, n, grid, 0, grid->n[2], threads, isa, &err))
+        const struct vp_bp_job job = {.views = views, .n_views = n_views, .nu = n, .nv = n, .grid = grid,
+                                      .z1 = grid->n[2], .threads = threads};
+        if (vp_backproject_open(&b, &job, isa, &err))
             die(&err);
         const double start = vp_now();
-        if (vp_backproject_add(b, 0, n_views, proj, &err) || vp_backproject_flush(b, &err))
+        if (vp_backproject_add(b, 0, n_views, 0, n, proj, &err))
             die(&err);
+        vp_backproject_flush(b);
         r.seconds = fmin(r.seconds, vp_now() - start);
         snprintf(r.text, sizeof r.text, "%s", vp_backproject_describe(b));
         double difference = 0, norm = 0;
@@ -175,7 +178,8 @@ static bool have_isa(const struct vp_view *view, const char *isa)
     const struct vp_grid grid = {.n = {1, 1, 1}, .voxel = {1, 1, 1}};
     struct vp_err err = VP_ERR_INIT;
     struct vp_backproject *b;
-    if (vp_backproject_open(&b, view, 1, 1, 1, &grid, 0, 1, 1, isa, &err))
+    const struct vp_bp_job job = {.views = view, .n_views = 1, .nu = 1, .nv = 1, .grid = &grid, .z1 = 1, .threads = 1};
+    if (vp_backproject_open(&b, &job, isa, &err))
         return false;
     vp_backproject_close(b);
     return true;

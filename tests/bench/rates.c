@@ -177,11 +177,14 @@ static void measure_ct(void)
     }
     for (int i = 0; i < TIMES; i++) {
         struct vp_backproject *b;
-        if (vp_backproject_open(&b, views, VIEWS, N, N, &grid, 0, SLICES, 1, NULL, &err))
+        const struct vp_bp_job job = {.views = views, .n_views = VIEWS, .nu = N, .nv = N, .grid = &grid, .z1 = SLICES,
+                                      .threads = 1};
+        if (vp_backproject_open(&b, &job, NULL, &err))
             die(err.msg);
         const double t = vp_now();
-        if (vp_backproject_add(b, 0, VIEWS, out, &err) || vp_backproject_flush(b, &err))
+        if (vp_backproject_add(b, 0, VIEWS, 0, N, out, &err))
             die(err.msg);
+        vp_backproject_flush(b);
         back[i] = vp_now() - t;
         vp_backproject_close(b);
     }

@@ -84,12 +84,19 @@ static bool have_isa(const char *isa)
     struct vp_backproject *b;
     struct vp_err err = VP_ERR_INIT;
     make_view(&s, 0, &view);
-    if (vp_backproject_open(&b, &view, 1, 1, 1, &grid, 0, 1, 1, isa, &err)) {
+    const struct vp_bp_job job = {.views = &view, .n_views = 1, .nu = 1, .nv = 1, .grid = &grid, .z1 = 1, .threads = 1};
+    if (vp_backproject_open(&b, &job, isa, &err)) {
         CHECK_INT(err.code, VP_ERESOURCE);
         return false;
     }
     vp_backproject_close(b);
     return true;
+}
+
+static struct vp_bp_job job_of(const struct scan *s, const struct vp_view *views, int64_t z0, int64_t z1, int threads)
+{
+    return (struct vp_bp_job){.views = views, .n_views = s->n_views, .nu = s->nu, .nv = s->nv, .grid = &s->grid,
+                              .z0 = z0, .z1 = z1, .threads = threads};
 }
 
 /* How the views are handed over: `chunk` at a time. */
@@ -99,15 +106,16 @@ static float *reconstruct(const struct scan *s, const struct vp_view *views, con
     struct vp_backproject *b;
     struct vp_err err = VP_ERR_INIT;
     const int64_t slice = s->grid.n[0] * s->grid.n[1];
-    if (vp_backproject_open(&b, views, s->n_views, s->nu, s->nv, &s->grid, z0, z1, threads, isa, &err)) {
+    const struct vp_bp_job job = job_of(s, views, z0, z1, threads);
+    if (vp_backproject_open(&b, &job, isa, &err)) {
         CHECK_STR(err.msg, "");
         return NULL;
     }
     for (int64_t k = 0; k < s->n_views; k += chunk) {
         const int64_t n = k + chunk < s->n_views ? chunk : s->n_views - k;
-        CHECK_INT(vp_backproject_add(b, k, n, proj + k * s->nu * s->nv, &err), 0);
+        CHECK_INT(vp_backproject_add(b, k, n, 0, s->nv, proj + k * s->nu * s->nv, &err), 0);
     }
-    CHECK_INT(vp_backproject_flush(b, &err), 0);
+    vp_backproject_flush(b);
     if (text)
         snprintf(text, 64, "%s", vp_backproject_describe(b));
     float *out = malloc((size_t)(slice * (z1 - z0)) * sizeof *out);
@@ -325,13 +333,15 @@ static void check_gaps(void)
         struct vp_backproject *b;
         struct vp_err err = VP_ERR_INIT;
         out[way] = malloc((size_t)(slice * s.grid.n[2]) * sizeof **out);
-        CHECK_INT(vp_backproject_open(&b, views, 100, s.nu, s.nv, &s.grid, 0, s.grid.n[2], 2, NULL, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 5, 4, proj + 5 * view, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 30, 1, proj + 30 * view, &err), 0);
+        struct vp_bp_job job = job_of(&s, views, 0, s.grid.n[2], 2);
+        job.n_views = 100;
+        CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
+        CHECK_INT(vp_backproject_add(b, 5, 4, 0, s.nv, proj + 5 * view, &err), 0);
+        CHECK_INT(vp_backproject_add(b, 30, 1, 0, s.nv, proj + 30 * view, &err), 0);
         for (int64_t k = 70; k < 100; k += way ? 30 : 1)
-            CHECK_INT(vp_backproject_add(b, k, way ? 30 : 1, proj + k * view, &err), 0);
-        CHECK_INT(vp_backproject_add(b, 99, 1, proj, &err), -1); /* out of order */
-        CHECK_INT(vp_backproject_flush(b, &err), 0);
+            CHECK_INT(vp_backproject_add(b, k, way ? 30 : 1, 0, s.nv, proj + k * view, &err), 0);
+        CHECK_INT(vp_backproject_add(b, 99, 1, 0, s.nv, proj, &err), -1); /* out of order */
+        vp_backproject_flush(b);
         for (int64_t z = 0; z < s.grid.n[2]; z++)
             vp_backproject_slices(b, z, 1, out[way] + z * slice);
         vp_backproject_close(b);
@@ -366,6 +376,24 @@ static void check_rows(void)
                     proj[(k * s->nv + v) * s->nu + u] = NAN;
         float *got = reconstruct(s, views, proj, z0, z1, 1, 16, NULL, NULL);
         CHECK(!memcmp(want, got, (size_t)((z1 - z0) * slice) * sizeof *got));
+        /* nor need they be there */
+        if (v1 > v0) {
+            struct vp_backproject *b;
+            struct vp_err err = VP_ERR_INIT;
+            const struct vp_bp_job job = job_of(s, views, z0, z1, 1);
+            CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
+            for (int64_t k = 0; k < s->n_views; k++) {
+                const size_t size = (size_t)((v1 - v0) * s->nu) * sizeof(float);
+                float *rows = malloc(size);
+                memcpy(rows, proj + (k * s->nv + v0) * s->nu, size);
+                CHECK_INT(vp_backproject_add(b, k, 1, v0, v1, rows, &err), 0);
+                free(rows);
+            }
+            vp_backproject_flush(b);
+            vp_backproject_slices(b, z0, z1 - z0, got);
+            vp_backproject_close(b);
+            CHECK(!memcmp(want, got, (size_t)((z1 - z0) * slice) * sizeof *got));
+        }
         free(want);
         free(got);
         free(views);
@@ -420,19 +448,17 @@ static void check_bytes(void)
             struct vp_backproject *b;
             struct vp_err err = VP_ERR_INIT;
             const struct mallinfo2 before = mallinfo2();
-            CHECK_INT(vp_backproject_open(&b, views, s->n_views, s->nu, s->nv, &s->grid, z0, z1, 2, NULL,
-                                          &err), 0);
+            const struct vp_bp_job job = job_of(s, views, z0, z1, 2);
+            CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), 0);
             const struct mallinfo2 after = mallinfo2();
             const uint64_t taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
-            char kernel[64];
-            uint64_t bound;
-            CHECK_INT(vp_backproject_plan(views, s->n_views, s->nu, s->nv, &s->grid, z0, z1, kernel, sizeof kernel,
-                                          &bound, &err), 0);
-            CHECK_STR(kernel, vp_backproject_describe(b));
-            CHECK(taken <= bound);
+            struct vp_bp_plan plan;
+            CHECK_INT(vp_backproject_plan(&job, &plan, &err), 0);
+            CHECK_STR(plan.kernel, vp_backproject_describe(b));
+            CHECK(taken <= plan.host);
 #ifndef TEST_SANITIZED /* which keeps the heap's books itself */
             if (c == N_SCANS)
-                CHECK(2 * taken > bound);
+                CHECK(2 * taken > plan.host);
 #endif
             vp_backproject_close(b);
             free(views);
@@ -441,11 +467,10 @@ static void check_bytes(void)
     const struct scan usual = {.n_views = 720, .nu = 512, .nv = 512, .pitch = 1, .grid = GRID(512, 512, 512, 1, 1, 1)};
     struct vp_view *views = make_views(&usual);
     struct vp_err err = VP_ERR_INIT;
-    char kernel[64];
-    uint64_t bytes;
-    CHECK_INT(vp_backproject_plan(views, usual.n_views, usual.nu, usual.nv, &usual.grid, 0, 512, kernel, sizeof kernel,
-                                  &bytes, &err), 0);
-    CHECK((double)bytes < 1.15 * 4 * 512 * 512 * 512.0);
+    struct vp_bp_plan plan;
+    const struct vp_bp_job job = job_of(&usual, views, 0, 512, 1);
+    CHECK_INT(vp_backproject_plan(&job, &plan, &err), 0);
+    CHECK((double)plan.host < 1.15 * 4 * 512 * 512 * 512.0);
     free(views);
 }
 
@@ -455,11 +480,13 @@ static void check_refusals(void)
     struct vp_view *views = make_views(s);
     struct vp_backproject *b;
     struct vp_err err = VP_ERR_INIT;
-    CHECK_INT(vp_backproject_open(&b, views, s->n_views, s->nu, s->nv, &s->grid, 0, 1, 1, "mmx", &err), -1);
+    struct vp_bp_job job = job_of(s, views, 0, 1, 1);
+    CHECK_INT(vp_backproject_open(&b, &job, "mmx", &err), -1);
     CHECK_STR(err.msg, "no such instruction set here: mmx");
     CHECK(b == NULL);
     err = (struct vp_err)VP_ERR_INIT;
-    CHECK_INT(vp_backproject_open(&b, views, s->n_views, s->nu, s->nv, &s->grid, 3, 3, 1, NULL, &err), -1);
+    job.z0 = job.z1 = 3;
+    CHECK_INT(vp_backproject_open(&b, &job, NULL, &err), -1);
     CHECK_INT(err.code, VP_EUSAGE);
     free(views);
 }

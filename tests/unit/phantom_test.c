@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Rows [v0, v1) of one view. */
+static void line_integrals(const struct vp_ellipsoid *list, int n, const struct vp_view *view, enum vp_beam beam,
+                           int64_t nu, int64_t v0, int64_t v1, int samples, float *out)
+{
+    const struct vp_phantom_scan s = {.list = list, .n = n, .views = view, .beam = beam, .nu = nu, .samples = samples};
+    vp_phantom_block(&s, 0, v0, v1, out);
+}
+
 #define PI 3.14159265358979323846
 
 /* The view of geom.h's frame, written out: rows of P for a detector of nu x nv pixels of pitch d. */
@@ -81,7 +89,7 @@ static void test_spheres(void)
             const double b = k * 0.93 - 1, sod = 80, sdd = 170, d = beam == VP_CONE ? 1.3 : 0.7;
             const struct vp_view view = make_view(beam, b, sod, sdd, d, NU, NV);
             double worst = 0, total = 0;
-            vp_phantom_rows(list, 3, &view, beam, NU, 0, NV, 1, out);
+            line_integrals(list, 3, &view, beam, NU, 0, NV, 1, out);
             for (int v = 0; v < NV; v++)
                 for (int u = 0; u < NU; u++) {
                     double p[3], e[3], want = 0;
@@ -107,7 +115,7 @@ static void test_ellipsoids(void)
     struct vp_view view = make_view(VP_CONE, 0.7, 60, 120, 3, NU, NV);
     double p[3], e[3];
 
-    vp_phantom_rows(list, 2, &view, VP_CONE, NU, 0, NV, 1, out);
+    line_integrals(list, 2, &view, VP_CONE, NU, 0, NV, 1, out);
     for (int at = 5; at < NU * NV; at += 37) {
         int hits[2] = {0};
         ray_of(VP_CONE, 0.7, 60, 120, 3, NU, NV, at % NU, at / NU, p, e);
@@ -130,7 +138,7 @@ static void test_ellipsoids(void)
         tilted.P[i] = c * u + s * v + view.cu * P[8 + i];
         tilted.P[4 + i] = -s * u + c * v + view.cv * P[8 + i];
     }
-    vp_phantom_rows(list, 2, &tilted, VP_CONE, NU, 0, NV, 1, turned);
+    line_integrals(list, 2, &tilted, VP_CONE, NU, 0, NV, 1, turned);
     for (int at = 3; at < NU * NV; at += 29) {
         const double u = at % NU - view.cu, v = at / NU - view.cv;
         int hits[2] = {0};
@@ -160,7 +168,7 @@ static void test_conditioning(void)
         view.P[i] = (i == 0) * 2 * sod / fine + (0.5 * (N - 1) - u / fine) * view.P[8 + i];
         view.P[4 + i] = (i == 2) * 2 * sod / fine + (0.5 * (N - 1) - v / fine) * view.P[8 + i];
     }
-    vp_phantom_rows(&one, 1, &view, VP_CONE, N, 0, N, 1, out);
+    line_integrals(&one, 1, &view, VP_CONE, N, 0, N, 1, out);
     for (int y = 0; y < N; y++)
         for (int x = 0; x < N; x++) {
             const double du = u + (x - 0.5 * (N - 1)) * fine, dv = v + (y - 0.5 * (N - 1)) * fine;
@@ -195,8 +203,8 @@ static void test_limit(void)
     for (int k = 0; k < 5; k++) {
         const struct vp_view a = make_view(VP_CONE, k, far, far, 1, NU, NV),
                              b = make_view(VP_PARALLEL, k, 0, 0, 1, NU, NV);
-        vp_phantom_rows(list, n, &a, VP_CONE, NU, 0, NV, 2, cone);
-        vp_phantom_rows(list, n, &b, VP_PARALLEL, NU, 0, NV, 2, parallel);
+        line_integrals(list, n, &a, VP_CONE, NU, 0, NV, 2, cone);
+        line_integrals(list, n, &b, VP_PARALLEL, NU, 0, NV, 2, parallel);
         double worst = 0;
         for (int i = 0; i < NU * NV; i++)
             worst = fmax(worst, fabs(cone[i] - parallel[i]));
@@ -216,7 +224,7 @@ static void test_near(void)
                               behind = {{0, 60, 0}, {5, 5, 5}, 0, 1};
     const struct vp_view view = make_view(VP_CONE, 0, 30, 60, 2, NU, NV);
 
-    vp_phantom_rows(&around, 1, &view, VP_CONE, NU, 0, NV, 1, out);
+    line_integrals(&around, 1, &view, VP_CONE, NU, 0, NV, 1, out);
     CHECK_NEAR(out[NV / 2 * NU + NU / 2], 80, 1e-5);
     double p[3], e[3], t = 0;
     ray_of(VP_CONE, 0, 30, 60, 2, NU, NV, 3, 2, p, e);
@@ -224,7 +232,7 @@ static void test_near(void)
         t -= p[i] * e[i];
     CHECK_NEAR(out[2 * NU + 3], t + sqrt(t * t - 30 * 30 + 50 * 50), 1e-5);
 
-    vp_phantom_rows(&behind, 1, &view, VP_CONE, NU, 0, NV, 1, out);
+    line_integrals(&behind, 1, &view, VP_CONE, NU, 0, NV, 1, out);
     for (int i = 0; i < NU * NV; i++)
         if (out[i] != 0) {
             CHECK_NEAR(out[i], 0, 0);
@@ -241,8 +249,8 @@ static void test_samples(void)
     const struct vp_view a = make_view(VP_CONE, 0.4, 50, 100, 1.5, N, N),
                          b = make_view(VP_CONE, 0.4, 50, 100, 0.5, S * N, S * N);
 
-    vp_phantom_rows(list, 1, &a, VP_CONE, N, 0, N, S, coarse);
-    vp_phantom_rows(list, 1, &b, VP_CONE, S * N, 0, S * N, 1, fine);
+    line_integrals(list, 1, &a, VP_CONE, N, 0, N, S, coarse);
+    line_integrals(list, 1, &b, VP_CONE, S * N, 0, S * N, 1, fine);
     for (int y = 0; y < N; y++)
         for (int x = 0; x < N; x++) {
             double sum = 0;
@@ -275,16 +283,16 @@ static void test_orientation(void)
     for (int beam = 0; beam < 2; beam++) {
         const struct vp_view zero = make_view(beam, 0, 100, 100, 1, N, N),
                              quarter = make_view(beam, PI / 2, 100, 100, 1, N, N);
-        vp_phantom_rows(&x, 1, &zero, beam, N, 0, N, 1, out);
+        line_integrals(&x, 1, &zero, beam, N, 0, N, 1, out);
         brightest(out, N, N * N, &u, &v);
         CHECK(u == C + 8 && v == C);
-        vp_phantom_rows(&z, 1, &zero, beam, N, 0, N, 1, out);
+        line_integrals(&z, 1, &zero, beam, N, 0, N, 1, out);
         brightest(out, N, N * N, &u, &v);
         CHECK(u == C && v == C + 8);
-        vp_phantom_rows(&y, 1, &quarter, beam, N, 0, N, 1, out);
+        line_integrals(&y, 1, &quarter, beam, N, 0, N, 1, out);
         brightest(out, N, N * N, &u, &v);
         CHECK(u == C + 8 && v == C);
-        vp_phantom_rows(&x, 1, &quarter, beam, N, 0, N, 1, out);
+        line_integrals(&x, 1, &quarter, beam, N, 0, N, 1, out);
         brightest(out, N, N * N, &u, &v);
         CHECK(u == C && v == C);
     }

@@ -11,7 +11,7 @@
 #include "ct/slab_kernels.h"
 #include "ct/backproject.h"
 #include "ct/ranked_work.h"
-#include "ct/reconstruct_internal.h"
+#include "ct/reconstruct.h"
 #include "run/rates.h"
 #include "stack/reader.h"
 
@@ -330,11 +330,13 @@ static void make_slices(struct vp_devbp *b, const bool *seen, int64_t z0, int64_
     int64_t run;
     if (z0 >= z1)
         return;
-    EXPECT(!vp_backproject_open(&bp, scene->views, p->n_views, p->nu, p->nv, &scene->grid, z0, z1, 1, NULL, &err));
+    const struct vp_bp_job job = {.views = scene->views, .n_views = p->n_views, .nu = p->nu, .nv = p->nv,
+                                  .grid = &scene->grid, .z0 = z0, .z1 = z1, .threads = 1};
+    EXPECT(!vp_backproject_open(&bp, &job, NULL, &err));
     for (int64_t k = 0; k < p->n_views; k++)
         if (seen[k])
-            EXPECT(!vp_backproject_add(bp, k, 1, b->views + k * p->nu * p->nv, &err));
-    EXPECT(!vp_backproject_flush(bp, &err));
+            EXPECT(!vp_backproject_add(bp, k, 1, 0, p->nv, b->views + k * p->nu * p->nv, &err));
+    vp_backproject_flush(bp);
     for (int64_t z = z0; z < z1; z++)
         vp_backproject_slices(bp, z, 1, slice_of(b, z, &run));
     vp_backproject_close(bp);
