@@ -253,8 +253,8 @@ INLINE void fetch(struct soon *s, int vectors)
     s->at += 64 * vectors;
 }
 
-/* What the first stage finds, and the last one back leaves: elements; real ones, whose imaginary parts are not looked at;
- * or the rows of real columns, of which those from lo to hi - 1 are wanted back. */
+/* What the first stage finds, and the last one back leaves: elements; real ones, whose imaginary parts are not looked
+ * at; or the rows of real columns, of which those from lo to hi - 1 are wanted back. */
 enum kind { COMPLEX, REAL, ROWS };
 struct rows { const float *from; float *to; int64_t pitch; vf less; int64_t lo, hi; };
 
@@ -285,7 +285,8 @@ INLINE void block(int r, bool back, enum kind kind, struct cv *x, int64_t q, con
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++) {
             const int64_t at = j + i * q;
-            const struct cv z = i && back && (w || kind != COMPLEX) ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
+            const bool turn = i && back && (w || kind != COMPLEX);
+            const struct cv z = turn ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
             if (kind == REAL && back)
                 x[at].re = z.re;
             else if (kind != ROWS || !back)

@@ -16,7 +16,9 @@
 #include <string.h>
 
 /* Nanoseconds of an AVX-512 core at 4 GHz. Of f32 samples and of f64: */
-static const struct { double mac, direct, tap, separable; } SUMS[2] = {{0.0175, 0.65, 0.05, 0.8}, {0.048, 2.8, 0.13, 1.9}};
+static const struct { double mac, direct, tap, separable; } SUMS[2] = {
+    {0.0175, 0.65, 0.05, 0.8}, {0.048, 2.8, 0.13, 1.9},
+};
 static const double ROW = 5.5;       /* to gather and scatter an element of a row */
 static const double LOAD = 0.17, STORE = 0.45; /* of a sample */
 /* Bytes of a tile that are still quick, and those of a volume that no tile has more of. */
@@ -171,8 +173,9 @@ static double choose_tiles(const struct vp_convolve_params *p, const int64_t ima
 /* Where tiles begin along an axis. One kernel's cell is the image. */
 static int cut_cells(struct vp_convolve_cpu *c, const struct vp_convolve_params *p, int axis, struct vp_err *err)
 {
-    const int64_t whole[2] = {0, p->start[axis][p->nodes[axis] + 1]}, cells = c->tiles == VP_STRIPS ? 1 : p->nodes[axis] + 1;
-    const int64_t *const start = c->tiles == VP_STRIPS ? whole : p->start[axis];
+    const bool one = c->tiles == VP_STRIPS;
+    const int64_t whole[2] = {0, p->start[axis][p->nodes[axis] + 1]}, *const start = one ? whole : p->start[axis];
+    const int64_t cells = one ? 1 : p->nodes[axis] + 1;
     const size_t most = (size_t)(cells + start[cells] / c->out[axis]) + 1;
     int64_t k = 0;
 
@@ -433,7 +436,8 @@ static int make_method(struct vp_convolve_params *p, const struct vp_convolve_gi
     if (exact && !(c->exact = vp_alloc(1, sizeof *c->exact, "convolution", err)))
         return -1;
     c->first = p->n[2] > 1 ? 2 : 1;
-    c->tiles = exact || c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL : one ? VP_STRIPS : VP_CELLS;
+    c->tiles = exact || c->first == 2 || (!one && p->weights == VP_WEIGHTS_SOURCE) ? VP_GENERAL
+             : one ? VP_STRIPS : VP_CELLS;
     for (int64_t i = 0; c->tiles == VP_CELLS && i <= p->nodes[0]; i++)
         if (p->start[0][i] < p->start[0][i + 1])
             c->shift = vp_max64(c->shift, p->start[0][i] % 16);

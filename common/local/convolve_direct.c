@@ -22,8 +22,8 @@ struct work {
 };
 
 /* Four rows of a filter with the taps number `set`, of n[] samples; those whose to[i] is NULL are not wanted. */
-static void four(const struct vp_convolve_job *j, const char *from, int64_t row, int64_t plane, int set, const int64_t n[3],
-                 char *const *to, int64_t wide)
+static void four(const struct vp_convolve_job *j, const char *from, int64_t row, int64_t plane, int set,
+                 const int64_t n[3], char *const *to, int64_t wide)
 {
     const struct vp_convolve_rows r = {.from = from, .row = row, .plane = plane, .taps = j->c->taps[set], .nx = n[0],
                                        .ny = n[1], .nz = n[2], .to = {to[0], to[1], to[2], to[3]}, .n = wide};
@@ -123,7 +123,8 @@ int vp_convolve_direct(struct vp_convolve_job *j, void *scratch, int threads, st
 
 /* [z][y][x] in the order of samples, with three rows of zeros before and behind those of each plane; k NULL: of the
  * kernel. */
-static int make_taps(const struct vp_convolve_params *p, int set, const double *k, const int64_t n[3], struct vp_err *err)
+static int make_taps(const struct vp_convolve_params *p, int set, const double *k, const int64_t n[3],
+                     struct vp_err *err)
 {
     const int64_t rows = n[1] + 6, all = n[0] * n[1] * n[2];
     void *const t = p->cpu->taps[set] = vp_alloc((size_t)(n[0] * rows * n[2]), (size_t)size_of(p), "the taps", err);

@@ -221,7 +221,8 @@ static bool make_tile(const struct vp_convolve_job *j, const struct vp_box *box,
     }
     for (int64_t z = 0; z < c->out[2]; z++)
         for (int64_t y = 0; y < c->out[1]; y++)
-            vp_convolve_store(j, grid ? w.result[0] + y * c->out[0] : row_of(p, &w, y, z), at[0], c->out[0], at[1] + y, at[2] + z);
+            vp_convolve_store(j, grid ? w.result[0] + y * c->out[0] : row_of(p, &w, y, z), at[0], c->out[0], at[1] + y,
+                              at[2] + z);
     return bad;
 }
 
@@ -328,10 +329,10 @@ double vp_convolve_f64_choose(struct vp_convolve_params *p, const int64_t given[
 
     for (int a = 0; a < 3; a++) {
         const bool used = a < 2 || deep;
-        count[a] = used && !given[a] ? quick_lengths(length[a], MOST, vp_max64(p->n[a], 16), 4 * vp_max64(p->n[a], deep ? 64 : 512))
-                                       : 1;
-        if (!used || given[a])
-            length[a][0] = used ? given[a] : 1;
+        length[a][0] = used ? given[a] : 1;
+        count[a] = 1;
+        if (!length[a][0])
+            count[a] = quick_lengths(length[a], MOST, vp_max64(p->n[a], 16), 4 * vp_max64(p->n[a], deep ? 64 : 512));
     }
     for (int x = 0; x < count[0]; x++)
         for (int y = 0; y < count[1]; y++)

@@ -667,7 +667,8 @@ static void tile(const struct vp_convolve_job *j, struct work *w, const int64_t 
     const struct vp_convolve_cpu *c = j->c;
     const struct sizes *s = &w->s;
     const int64_t pieces = c->pieces[0] * c->pieces[1] * c->pieces[2], rows = s->mid * s->groups;
-    struct tile t = {.j = j, .w = w, .weighted = vp_convolve_is_grid(p), .mean = mean, .k = w->spectra, .at = at, .to = to};
+    struct tile t = {.j = j, .w = w, .weighted = vp_convolve_is_grid(p), .mean = mean, .k = w->spectra, .at = at,
+                     .to = to};
 
     for (int64_t q = 0; q < pieces; q++) {
         const int64_t piece[3] = {q % c->pieces[0], q / c->pieces[0] % c->pieces[1], q / c->pieces[0] / c->pieces[1]};

@@ -78,8 +78,8 @@ static inline bool vp_convolve_makes_up(const struct vp_convolve_params *p)
 
 /* Where sample q along an axis is taken from; -1: it is 0. */
 int64_t vp_convolve_place(const struct vp_convolve_job *j, int axis, int64_t q);
-/* Samples and results are floats while they are worked on, or (where p->exact is given) doubles. Samples x ... x + n - 1
- * of row (y, z), with what the edge's rule makes up; whether one is not finite, which is then 0. */
+/* Samples and results are floats while they are worked on, or (where p->exact is given) doubles. Samples x ... x + n -
+ * 1 of row (y, z), with what the edge's rule makes up; whether one is not finite, which is then 0. */
 bool vp_convolve_load(const struct vp_convolve_job *j, void *to, int64_t x, int64_t n, int64_t y, int64_t z);
 /* Results x ... x + n - 1 of row (y, z), as far as they are wanted; `v` is scaled as the edge asks for. */
 void vp_convolve_store(const struct vp_convolve_job *j, void *v, int64_t x, int64_t n, int64_t y, int64_t z);

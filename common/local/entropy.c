@@ -158,8 +158,7 @@ static void free_params(void *params)
 {
     struct vp_entropy_params *p = params;
 
-    free((void *)(uintptr_t)p->t);
-    free((void *)(uintptr_t)p->step);
+    free((void *)(uintptr_t)p->t); /* and the steps */
     vp_footprint_op_free(p);
 }
 
@@ -170,18 +169,17 @@ static int64_t t_of(int64_t c)
 
 static int make_tables(struct vp_entropy_params *p, struct vp_err *err)
 {
-    int64_t *t = vp_alloc_raw((size_t)p->n + 1, sizeof *t, "table of logarithms", err);
-    int64_t *step = vp_alloc_raw((size_t)p->n + 1, sizeof *step, "table of logarithms", err);
+    int64_t *const t = vp_alloc_raw(2 * ((size_t)p->n + 1), sizeof *t, "tables of logarithms", err);
 
     p->t = t;
-    p->step = step;
-    if (!t || !step)
+    if (!t)
         return -1;
+    p->step = t + p->n + 1;
     for (int64_t c = 0; c <= p->n; c++)
         t[c] = t_of(c);
     for (int64_t c = 0; c < p->n; c++)
-        step[c] = t[c + 1] - t[c];
-    step[p->n] = 0;
+        t[p->n + 1 + c] = t[c + 1] - t[c];
+    t[2 * p->n + 1] = 0;
     return 0;
 }
 

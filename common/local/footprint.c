@@ -12,12 +12,6 @@
 
 #define SLACK 1e-6
 
-/* The largest n with (n/r)^2 <= left, -1 if there is none. */
-static int64_t half_length(double r, double left)
-{
-    return left < 0 ? -1 : (int64_t)floor(r * sqrt(left));
-}
-
 /* Spans of an ellipsoid. */
 static void list_spans(struct vp_footprint *f, const double r[3])
 {
@@ -25,10 +19,10 @@ static void list_spans(struct vp_footprint *f, const double r[3])
     for (int64_t dz = -f->reach[2]; dz <= f->reach[2]; dz++) {
         const double z = (double)dz / r[2];
         for (int64_t dy = -f->reach[1]; dy <= f->reach[1]; dy++) {
-            const double y = (double)dy / r[1];
-            const int64_t h = half_length(r[0], 1 - z * z - y * y);
-            if (h < 0)
+            const double y = (double)dy / r[1], left = 1 - z * z - y * y;
+            if (left < 0)
                 continue;
+            const int64_t h = (int64_t)floor(r[0] * sqrt(left));
             f->span[f->spans++] = (struct vp_span){(int32_t)dz, (int32_t)dy, (int32_t)-h, (int32_t)h};
             f->count += 2 * h + 1;
         }

@@ -244,13 +244,16 @@ static char *zring(const struct march *m, int64_t y)
     return m->l.zring + (size_t)(y - m->t->out.lo[1]) * m->l.row;
 }
 
+static char *zprefix(const struct march *m, int64_t y)
+{
+    return m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
+}
+
 /* Row y of plane z is finished: the last one that it waited for has come in. */
 static void finish_row(const struct march *m, int64_t y, int64_t z)
 {
-    const char *const prefix = m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
-
-    finish_box(m, window_at(m->t, &m->z, z, zring(m, y), plane_bytes(m), prefix, m->l.room, (double)extent(&m->y, y)), y,
-               z);
+    finish_box(m, window_at(m->t, &m->z, z, zring(m, y), plane_bytes(m), zprefix(m, y), m->l.room,
+                            (double)extent(&m->y, y)), y, z);
 }
 
 /* Row y of plane z is complete in x and y; along z it belongs at `place`. */
@@ -262,8 +265,7 @@ static void row_done(const struct march *m, const void *state, char *place, int6
     }
     if (state != place)
         memcpy(place, state, m->l.row);
-    take_in(m->t, &m->z, z, zring(m, y), plane_bytes(m), m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row, m->l.row,
-            (double)extent(&m->y, y));
+    take_in(m->t, &m->z, z, zring(m, y), plane_bytes(m), zprefix(m, y), m->l.row, (double)extent(&m->y, y));
     if (z - m->z.r >= m->t->out.lo[2])
         finish_row(m, y, z - m->z.r);
 }
@@ -273,12 +275,13 @@ static void march_plane(const struct march *m, int64_t z)
     const struct vp_tile *t = m->t;
     const struct axis *a = &m->y;
 
-    for (int64_t y = a->first; y < t->out.hi[1] + a->r; y++) { /* beyond the image's last row nothing comes in any more */
-        char *const ring = m->l.yring, *const in = a->r ? ring + (size_t)slot(a, y) * m->l.row : NULL;
+    for (int64_t y = a->first; y < t->out.hi[1] + a->r; y++) { /* beyond the image's last row nothing comes in */
         const int64_t p = y - a->r;
-        char *const place = m->z.r && p >= t->out.lo[1] ? zring(m, p) + (size_t)slot(&m->z, z) * plane_bytes(m) : m->l.room;
+        char *const ring = m->l.yring, *place = m->l.room;
+        if (m->z.r && p >= t->out.lo[1])
+            place = zring(m, p) + (size_t)slot(&m->z, z) * plane_bytes(m);
         if (y <= a->last)
-            t->w->rows->across(t, source(m, y, z), a->r ? in : place);
+            t->w->rows->across(t, source(m, y, z), a->r ? ring + (size_t)slot(a, y) * m->l.row : place);
         if (y <= a->last && a->r)
             take_in(t, a, y, ring, m->l.row, m->l.yprefix, m->l.row, 1);
         if (p >= t->out.lo[1])
