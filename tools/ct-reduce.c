@@ -50,7 +50,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const int n = p->pages ? 1 : run_->parsed.n_operands, threads = (int)run_->common.threads;
     struct vp_reader **readers = NULL;
     struct vp_writer *writer = NULL;
-    struct vp_reduce *reduce = NULL;
+    struct vp_reduce reduce = {0};
     struct vp_stack out = {0};
     void *page = NULL;
     char note[512] = "";
@@ -99,7 +99,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     /* besides the pages in flight: the sums, and a page of each of the other operands in turn or of the
      * result */
-    const uint64_t held = reduce ? vp_reduce_bytes(reduce) + vp_page_bytes(in) + vp_page_bytes(&out) : 0;
+    const uint64_t held = !p->join ? vp_reduce_bytes(&reduce) + vp_page_bytes(in) + vp_page_bytes(&out) : 0;
     struct vp_pages pages = {.reader = readers[0], .memory = run_->common.memory,
                            .beside = held + vp_output_holds(run_, &out, run_->common.memory),
                            .stats = run_->stats, .progress = run_->progress, .stage = "reduce"};
@@ -107,19 +107,21 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
         goto out;
     if (vp_open_output(run_, &out, &writer, err))
         goto out;
-    pages.writer = writer;
-    rc = p->join    ? vp_join_run(readers, n, &pages, err)
-       : !p->pages  ? vp_reduce_run(reduce, readers, n, &pages, err)
-       : vp_reduce_pages(reduce, &pages, page, err) || vp_writer_page(writer, page, err) ? -1 : 0;
-    if (!rc && reduce && vp_reduce_nan(reduce))
-        vp_warn(run_, "%lld samples are NaN", (long long)vp_reduce_nan(reduce));
+    pages.writer = p->pages ? NULL : writer;
+    rc = p->join ? vp_join_run(readers, n, &pages, err) : vp_reduce_run(&reduce, readers, n, &pages, err);
+    if (!rc && p->pages) {
+        vp_reduce_result(&reduce, page);
+        rc = vp_writer_page(writer, page, err);
+    }
+    if (!rc && reduce.nan)
+        vp_warn(run_, "%lld samples are NaN", (long long)reduce.nan);
 out:
     for (int i = 1; i < n; i++)
         if (readers[i] && vp_close(run_, readers[i], NULL, rc != 0, err))
             rc = -1;
     if (vp_close(run_, n ? readers[0] : NULL, writer, rc != 0, err))
         rc = -1;
-    vp_reduce_close(reduce);
+    vp_reduce_close(&reduce);
     vp_stack_free(&out);
     free(page);
     free(readers);

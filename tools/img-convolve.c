@@ -79,26 +79,27 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     const struct params *p = params;
     struct vp_image_params image = p->image;
     struct vp_images im = {0};
-    struct vp_kernels k = {0};
+    struct vp_convolve_given g = {0};
     struct vp_chain chain = {0};
     struct vp_op op;
     int rc = -1;
 
     image.values = true;
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&k, run_, &p->kernel, &im, err))
+    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&g, run_, &p->kernel, &im, err))
         goto out;
-    const struct vp_convolve_given g = {.n = {k.n[0], k.n[1], k.n[2]}, .nodes = {k.nodes[0], k.nodes[1]},
-                                        .kernels = k.samples, .node = {k.node[0], k.node[1]}, .exact = k.exact, .fft = &vp_fftw, .correlate = p->correlate,
-                                        .normalize = p->normalize, .weights = (enum vp_weights)p->kernel.weights,
-                                        .edge = edge_of(p), .crop = (enum vp_crop)p->crop};
+    g.fft = &vp_fftw;
+    g.correlate = p->correlate;
+    g.normalize = p->normalize;
+    g.edge = edge_of(p);
+    g.crop = (enum vp_crop)p->crop;
     if (vp_convolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)
         || vp_chain_add(&chain, &op, err))
         goto out;
-    vp_kernels_free(&k);
+    vp_kernels_free(&g);
     memcpy(im.corner, ((const struct vp_convolve_params *)op.params)->first, sizeof im.corner);
     rc = vp_images_run(&im, run_, &chain, NULL, err);
 out:
-    vp_kernels_free(&k);
+    vp_kernels_free(&g);
     vp_chain_free(&chain);
     vp_images_close(&im);
     return rc;

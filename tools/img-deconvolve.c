@@ -93,25 +93,22 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     struct vp_image_params image = p->image;
     struct told told = {.run = run_};
     struct vp_images im = {0};
-    struct vp_kernels k = {0};
+    struct vp_deconvolve_given g = {
+        .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
+        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = tell, .ctx = &told};
     struct vp_chain chain = {0};
     struct vp_op op;
     int rc = -1;
 
     image.values = true;
     pthread_mutex_init(&told.lock, NULL);
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&k, run_, &p->kernel, &im, err))
+    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&g.kernel, run_, &p->kernel, &im, err))
         goto out;
-    const struct vp_deconvolve_given g = {
-        .kernel = {.n = {k.n[0], k.n[1], k.n[2]}, .nodes = {k.nodes[0], k.nodes[1]}, .kernels = k.samples,
-                   .exact = k.exact, .fft = &vp_fftw,
-                   .node = {k.node[0], k.node[1]}, .weights = (enum vp_weights)p->kernel.weights},
-        .method = (enum vp_deconvolve_method)p->method, .iterations = p->iterations, .stop = p->stop, .tv = p->tv,
-        .background = p->background, .noise = p->noise, .accelerate = p->accelerate, .tell = tell, .ctx = &told};
+    g.kernel.fft = &vp_fftw;
     if (vp_deconvolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)
         || vp_chain_add(&chain, &op, err))
         goto out;
-    vp_kernels_free(&k);
+    vp_kernels_free(&g.kernel);
     rc = vp_images_run(&im, run_, &chain, NULL, err);
     if (!rc && told.images) {
         vp_stats_number(run_->stats, "iterations", (double)told.iterations);
@@ -119,7 +116,7 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     }
 out:
     pthread_mutex_destroy(&told.lock);
-    vp_kernels_free(&k);
+    vp_kernels_free(&g.kernel);
     vp_chain_free(&chain);
     vp_images_close(&im);
     return rc;

@@ -215,21 +215,21 @@ INLINE void dft(int r, bool back, struct cv *y)
     }
 }
 
-/* What is written once for all radices and compiled for each of them. */
-#define FOR_RADIX(r, CALL) \
+/* What is written once for all radices and compiled for each of them: f(radix, ...). */
+#define FOR_RADIX(r, f, ...) \
     switch (r) { \
-    case 2: CALL(2); break; \
-    case 3: CALL(3); break; \
-    case 4: CALL(4); break; \
-    case 5: CALL(5); break; \
-    case 6: CALL(6); break; \
-    case 7: CALL(7); break; \
-    case 8: CALL(8); break; \
-    case 9: CALL(9); break; \
-    case 10: CALL(10); break; \
-    case 12: CALL(12); break; \
-    case 15: CALL(15); break; \
-    default: CALL(16); \
+    case 2: f(2, __VA_ARGS__); break; \
+    case 3: f(3, __VA_ARGS__); break; \
+    case 4: f(4, __VA_ARGS__); break; \
+    case 5: f(5, __VA_ARGS__); break; \
+    case 6: f(6, __VA_ARGS__); break; \
+    case 7: f(7, __VA_ARGS__); break; \
+    case 8: f(8, __VA_ARGS__); break; \
+    case 9: f(9, __VA_ARGS__); break; \
+    case 10: f(10, __VA_ARGS__); break; \
+    case 12: f(12, __VA_ARGS__); break; \
+    case 15: f(15, __VA_ARGS__); break; \
+    default: f(16, __VA_ARGS__); \
     }
 
 /* ---- stages ---- */
@@ -253,70 +253,80 @@ INLINE void fetch(struct soon *s, int vectors)
     s->at += 64 * vectors;
 }
 
-/* One block: its r parts of q elements each. `w` NULL: not turned. */
-INLINE void forward_block(int r, struct cv *x, int64_t q, const float *w)
-{
-    for (int64_t j = 0; j < q; j++) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = i && w ? turned(x[j + i * q], w[2 * i - 2], w[2 * i - 1], false) : x[j + i * q];
-        dft(r, false, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[j + i * q] = y[i];
-    }
-}
+/* What the first stage finds, and the last one back leaves: elements; real ones, whose imaginary parts are not looked at;
+ * or the rows of real columns, of which those from lo to hi - 1 are wanted back. */
+enum kind { COMPLEX, REAL, ROWS };
+struct rows { const float *from; float *to; int64_t pitch; vf less; int64_t lo, hi; };
 
-INLINE void back_block(int r, struct cv *x, int64_t q, const float *w, struct soon *soon)
+/* One block: its r parts of q elements each. `w` NULL: not turned, of elements. */
+INLINE void block(int r, bool back, enum kind kind, struct cv *x, int64_t q, const float *w, struct soon *soon,
+                  struct rows rows)
 {
+    const int64_t half = r * q;
+
     for (int64_t j = 0; j < q; j++) {
         struct cv y[16];
         if (soon)
             fetch(soon, r);
 #pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = x[j + i * q];
-        dft(r, true, y);
+        for (int i = 0; i < r; i++) {
+            const int64_t at = j + i * q;
+            if (kind == ROWS && !back)
+                y[i] = (struct cv){vf_at(rows.from + at * rows.pitch) - rows.less,
+                                   vf_at(rows.from + (at + half) * rows.pitch) - rows.less};
+            else if (kind == REAL && !back)
+                y[i] = i ? (struct cv){x[at].re * w[2 * i - 2], x[at].re * w[2 * i - 1]} : (struct cv){x[at].re, {0}};
+            else
+                y[i] = x[at];
+            if (i && !back && (w || kind == ROWS) && kind != REAL)
+                y[i] = turned(y[i], w[2 * i - 2], w[2 * i - 1], false);
+        }
+        dft(r, back, y);
 #pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[j + i * q] = i && w ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
+        for (int i = 0; i < r; i++) {
+            const int64_t at = j + i * q;
+            const struct cv z = i && back && (w || kind != COMPLEX) ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
+            if (kind == REAL && back)
+                x[at].re = z.re;
+            else if (kind != ROWS || !back)
+                x[at] = z;
+            if (kind == ROWS && back && at >= rows.lo && at < rows.hi)
+                *(vf_u *)(rows.to + at * rows.pitch) = z.re;
+            if (kind == ROWS && back && at + half >= rows.lo && at + half < rows.hi)
+                *(vf_u *)(rows.to + (at + half) * rows.pitch) = z.im;
+        }
     }
 }
 
 /* `blocks` of them; those of one element each are worth code of their own. */
 INLINE void blocks_of(int r, bool back, struct cv *x, int64_t blocks, int64_t q, const float *w, struct soon *soon)
 {
+    const struct rows none = {0};
+
     if (!w) {
-        back ? back_block(r, x, q, NULL, soon) : forward_block(r, x, q, NULL);
+        block(r, back, COMPLEX, x, q, NULL, soon, none);
     } else if (q == 1) {
         for (int64_t b = 0; b < blocks; b++, x += r, w += 2 * (r - 1))
-            back ? back_block(r, x, 1, w, soon) : forward_block(r, x, 1, w);
+            block(r, back, COMPLEX, x, 1, w, soon, none);
     } else {
         for (int64_t b = 0; b < blocks; b++, x += r * q, w += 2 * (r - 1))
-            back ? back_block(r, x, q, w, soon) : forward_block(r, x, q, w);
+            block(r, back, COMPLEX, x, q, w, soon, none);
     }
 }
 
 static void forward_stage(int r, struct cv *x, int64_t blocks, int64_t q, const float *w)
 {
-#define CALL(R) blocks_of(R, false, x, blocks, q, w, NULL)
-    FOR_RADIX(r, CALL)
-#undef CALL
+    FOR_RADIX(r, blocks_of, false, x, blocks, q, w, NULL)
 }
 
 static void back_stage(int r, struct cv *x, int64_t blocks, int64_t q, const float *w)
 {
-#define CALL(R) blocks_of(R, true, x, blocks, q, w, NULL)
-    FOR_RADIX(r, CALL)
-#undef CALL
+    FOR_RADIX(r, blocks_of, true, x, blocks, q, w, NULL)
 }
 
 static void back_stage_fetching(int r, struct cv *x, int64_t blocks, int64_t q, const float *w, struct soon *soon)
 {
-#define CALL(R) blocks_of(R, true, x, blocks, q, w, soon)
-    FOR_RADIX(r, CALL)
-#undef CALL
+    FOR_RADIX(r, blocks_of, true, x, blocks, q, w, soon)
 }
 
 /* Turns of stage s from block b on. */
@@ -325,82 +335,49 @@ INLINE const float *turns(const struct vp_line *l, int s, int64_t b)
     return l->turn[s] ? l->turn[s] + b * 2 * (l->radix[s] - 1) : NULL;
 }
 
-/* Stages s ... of block number b of stage s, which has len elements; depth first while it is large. */
-static void down(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t len)
+/* Stages s ... of `blocks` blocks, of len elements together, the first of which is number b of stage s; depth first
+ * while they are large. */
+static void down(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t blocks, int64_t len)
 {
-    int64_t blocks = 1;
+    const int64_t each = len / blocks;
 
-    if (s < l->stages && len > NEAR) {
-        const int r = l->radix[s];
-        const int64_t q = len / r;
-        forward_stage(r, x, 1, q, turns(l, s, b));
-        for (int i = 0; i < r; i++)
-            down(l, s + 1, x + i * q, b * r + i, q);
+    if (s == l->stages)
+        return;
+    if (len > NEAR && blocks > 1) {
+        for (int64_t i = 0; i < blocks; i++)
+            down(l, s, x + i * each, b + i, 1, each);
         return;
     }
-    for (; s < l->stages; s++) {
-        const int r = l->radix[s];
-        forward_stage(r, x, blocks, len / blocks / r, turns(l, s, b));
-        b *= r;
-        blocks *= r;
-    }
+    const int r = l->radix[s];
+    forward_stage(r, x, blocks, each / r, turns(l, s, b));
+    down(l, s + 1, x, b * r, blocks * r, len);
 }
 
 /* The way back of the same. */
-static void up(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t len)
+static void up(const struct vp_line *l, int s, struct cv *x, int64_t b, int64_t blocks, int64_t len)
 {
-    if (s < l->stages && len > NEAR) {
-        const int r = l->radix[s];
-        const int64_t q = len / r;
-        for (int i = 0; i < r; i++)
-            up(l, s + 1, x + i * q, b * r + i, q);
-        back_stage(r, x, 1, q, turns(l, s, b));
+    const int64_t each = len / blocks;
+
+    if (s == l->stages)
+        return;
+    if (len > NEAR && blocks > 1) {
+        for (int64_t i = 0; i < blocks; i++)
+            up(l, s, x + i * each, b + i, 1, each);
         return;
     }
-    int64_t blocks = 1;
-    for (int t = s; t < l->stages; t++)
-        blocks *= l->radix[t];
-    for (int t = l->stages - 1; t >= s; t--) {
-        const int r = l->radix[t];
-        blocks /= r;
-        back_stage(r, x, blocks, len / blocks / r, turns(l, t, b * blocks));
-    }
+    const int r = l->radix[s];
+    up(l, s + 1, x, b * r, blocks * r, len);
+    back_stage(r, x, blocks, each / r, turns(l, s, b));
 }
 
-/* Stages s ... of a whole line, or of `inner` side by side. */
-static void stages_down(const struct vp_line *l, int s, struct cv *x, int64_t inner)
+static void forward(const struct vp_line *l, float *x, int64_t inner)
 {
-    for (int64_t blocks = s ? l->radix[0] : 1; s < l->stages; blocks *= l->radix[s++])
-        forward_stage(l->radix[s], x, blocks, l->n / blocks / l->radix[s] * inner, l->turn[s]);
+    down(l, 0, (struct cv *)x, 0, 1, l->n * inner);
 }
 
-static void stages_up(const struct vp_line *l, int s, struct cv *x, int64_t inner)
+static void back(const struct vp_line *l, float *x, int64_t inner)
 {
-    int64_t blocks = l->n;
-    for (int t = l->stages - 1; t >= s; t--) {
-        blocks /= l->radix[t];
-        back_stage(l->radix[t], x, blocks, l->n / blocks / l->radix[t] * inner, l->turn[t]);
-    }
-}
-
-static void forward(const struct vp_line *l, float *x_, int64_t inner)
-{
-    struct cv *const x = (struct cv *)x_;
-
-    if (inner == 1)
-        down(l, 0, x, 0, l->n);
-    else
-        stages_down(l, 0, x, inner);
-}
-
-static void back(const struct vp_line *l, float *x_, int64_t inner)
-{
-    struct cv *const x = (struct cv *)x_;
-
-    if (inner == 1)
-        up(l, 0, x, 0, l->n);
-    else
-        stages_up(l, 0, x, inner);
+    up(l, 0, (struct cv *)x, 0, 1, l->n * inner);
 }
 
 /* ---- the middle: a product where the last stage ends and the first one back begins ---- */
@@ -408,41 +385,20 @@ static void back(const struct vp_line *l, float *x_, int64_t inner)
 /* Floats of a factor. */
 INLINE int factor(bool real) { return real ? 1 : 2 * LANES; }
 
-/* Times complex factors, or real ones. */
-INLINE void middle_of(int r, bool real, struct cv *x, const float *k, int64_t blocks, const float *w)
+/* The last stage there, if it is wanted, times complex factors, or real ones, and the first one back. */
+INLINE void middle_of(int r, bool there, bool real, const struct cv *x, const float *k, struct cv *to, int64_t blocks,
+                      const float *w)
 {
-    for (int64_t b = 0; b < blocks; b++, x += r, k += r * factor(real)) {
+    for (int64_t b = 0; b < blocks; b++, x += r, to += r, k += r * factor(real)) {
         struct cv y[16];
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++)
-            y[i] = i && w ? turned(x[i], w[2 * i - 2], w[2 * i - 1], false) : x[i];
-        dft(r, false, y);
+            y[i] = there && i && w ? turned(x[i], w[2 * i - 2], w[2 * i - 1], false) : x[i];
+        if (there)
+            dft(r, false, y);
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++)
             y[i] = real ? (struct cv){y[i].re * k[i], y[i].im * k[i]} : mul(y[i], ((const struct cv *)k)[i]);
-        dft(r, true, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[i] = i && w ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
-        if (w)
-            w += 2 * (r - 1);
-    }
-}
-
-static void middle(int r, bool real, struct cv *x, const float *k, int64_t blocks, const float *w)
-{
-#define CALL(R) real ? middle_of(R, true, x, k, blocks, w) : middle_of(R, false, x, k, blocks, w)
-    FOR_RADIX(r, CALL)
-#undef CALL
-}
-
-INLINE void product_of(int r, const struct cv *x, const struct cv *k, struct cv *to, int64_t blocks, const float *w)
-{
-    for (int64_t b = 0; b < blocks; b++, x += r, k += r, to += r) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = mul(x[i], k[i]);
         dft(r, true, y);
 #pragma GCC unroll 16
         for (int i = 0; i < r; i++)
@@ -452,41 +408,40 @@ INLINE void product_of(int r, const struct cv *x, const struct cv *k, struct cv 
     }
 }
 
-static void first_back(int r, const struct cv *x, const struct cv *k, struct cv *to, int64_t blocks, const float *w)
+static void middle(int r, struct cv *x, const float *k, int64_t blocks, const float *w)
 {
-#define CALL(R) product_of(R, x, k, to, blocks, w)
-    FOR_RADIX(r, CALL)
-#undef CALL
+    FOR_RADIX(r, middle_of, true, false, x, k, x, blocks, w)
 }
 
-/* Stages from `s` on of `blocks` blocks, of len elements together, the first of which is number b, and back; depth
- * first while they are large. */
+static void middle_real(int r, struct cv *x, const float *k, int64_t blocks, const float *w)
+{
+    FOR_RADIX(r, middle_of, true, true, x, k, x, blocks, w)
+}
+
+static void first_back(int r, const struct cv *x, const float *k, struct cv *to, int64_t blocks, const float *w)
+{
+    FOR_RADIX(r, middle_of, false, false, x, k, to, blocks, w)
+}
+
+/* As down(), and back. */
 static void there_and_back(const struct vp_line *l, int s, bool real, struct cv *x, const float *k, int64_t b,
                            int64_t blocks, int64_t len)
 {
-    const int last = l->stages - 1;
-    const int from = s;
+    const int r = l->radix[s];
+    const int64_t each = len / blocks;
 
-    if (s < last && len > NEAR) { /* one block */
-        const int r = l->radix[s];
-        const int64_t q = len / r;
-        forward_stage(r, x, 1, q, turns(l, s, b));
-        for (int i = 0; i < r; i++)
-            there_and_back(l, s + 1, real, x + i * q, k + i * q * factor(real), b * r + i, 1, q);
-        back_stage(r, x, 1, q, turns(l, s, b));
+    if (s == l->stages - 1) {
+        (real ? middle_real : middle)(r, x, k, blocks, turns(l, s, b));
         return;
     }
-    for (; s < last; s++) {
-        forward_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
-        b *= l->radix[s];
-        blocks *= l->radix[s];
+    if (len > NEAR && blocks > 1) {
+        for (int64_t i = 0; i < blocks; i++)
+            there_and_back(l, s, real, x + i * each, k + i * each * factor(real), b + i, 1, each);
+        return;
     }
-    middle(l->radix[s], real, x, k, blocks, turns(l, s, b));
-    while (s-- > from) {
-        b /= l->radix[s];
-        blocks /= l->radix[s];
-        back_stage(l->radix[s], x, blocks, len / blocks / l->radix[s], turns(l, s, b));
-    }
+    forward_stage(r, x, blocks, each / r, turns(l, s, b));
+    there_and_back(l, s + 1, real, x, k, b * r, blocks * r, len);
+    back_stage(r, x, blocks, each / r, turns(l, s, b));
 }
 
 static void convolve(const struct vp_line *l, float *x, const float *k)
@@ -495,52 +450,6 @@ static void convolve(const struct vp_line *l, float *x, const float *k)
 }
 
 /* ---- real rows, times real factors ---- */
-
-/* The first stage: there are no imaginary parts yet. */
-INLINE void real_block(int r, struct cv *x, int64_t q, const float *w)
-{
-    for (int64_t j = 0; j < q; j++) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++) {
-            const vf v = x[j + i * q].re;
-            y[i] = i ? (struct cv){v * w[2 * i - 2], v * w[2 * i - 1]} : (struct cv){v, {0}};
-        }
-        dft(r, false, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[j + i * q] = y[i];
-    }
-}
-
-/* The last stage back: there are none any more. */
-INLINE void real_block_back(int r, struct cv *x, int64_t q, const float *w)
-{
-    for (int64_t j = 0; j < q; j++) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = x[j + i * q];
-        dft(r, true, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[j + i * q].re = i ? y[i].re * w[2 * i - 2] + y[i].im * w[2 * i - 1] : y[i].re;
-    }
-}
-
-static void real_stage(int r, struct cv *x, int64_t q, const float *w)
-{
-#define CALL(R) real_block(R, x, q, w)
-    FOR_RADIX(r, CALL)
-#undef CALL
-}
-
-static void real_stage_back(int r, struct cv *x, int64_t q, const float *w)
-{
-#define CALL(R) real_block_back(R, x, q, w)
-    FOR_RADIX(r, CALL)
-#undef CALL
-}
 
 static void weigh(const struct vp_line *l, float *x_, const float *k)
 {
@@ -551,17 +460,13 @@ static void weigh(const struct vp_line *l, float *x_, const float *k)
     if (l->stages == 1) {
         for (int64_t i = 0; i < l->n; i++)
             x[i].im = (vf){0};
-        middle(r, true, x, k, 1, l->turn[0]);
+        middle_real(r, x, k, 1, l->turn[0]);
         return;
     }
-    real_stage(r, x, q, l->turn[0]);
-    if (l->n > NEAR) {
-        for (int i = 0; i < r; i++)
-            there_and_back(l, 1, true, x + i * q, k + i * q, i, 1, q);
-    } else {
-        there_and_back(l, 1, true, x, k, 0, r, l->n);
-    }
-    real_stage_back(r, x, q, l->turn[0]);
+    const struct rows none = {0};
+    FOR_RADIX(r, block, false, REAL, x, q, l->turn[0], NULL, none)
+    there_and_back(l, 1, true, x, k, 0, r, l->n);
+    FOR_RADIX(r, block, true, REAL, x, q, l->turn[0], NULL, none)
 }
 
 static void product_back(const struct vp_line *l, const float *x, const float *k, float *to, const float *next)
@@ -571,7 +476,7 @@ static void product_back(const struct vp_line *l, const float *x, const float *k
     struct cv *const y = (struct cv *)to;
     struct soon soon = {(const char *)next, next ? (const char *)(next + l->n * 2 * LANES) : NULL, last == 1};
 
-    first_back(l->radix[last], (const struct cv *)x, (const struct cv *)k, y, blocks, l->turn[last]);
+    first_back(l->radix[last], (const struct cv *)x, k, y, blocks, l->turn[last]);
     for (int s = last - 1; s >= 0; s--) {
         blocks /= l->radix[s];
         back_stage_fetching(l->radix[s], y, blocks, l->n / blocks / l->radix[s], l->turn[s], &soon);
@@ -589,81 +494,24 @@ static void product(float *y_, const float *x_, const float *k_, int64_t n, bool
 
 /* ---- real columns ---- */
 
-INLINE void load_block(int r, const float *from, int64_t pitch, vf less, struct cv *x, int64_t q, const float *w)
-{
-    const int64_t half = r * q * pitch;
-
-    for (int64_t j = 0; j < q; j++) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++) {
-            const float *const at = from + (j + i * q) * pitch;
-            y[i] = (struct cv){*(const vf_u *)at - less, *(const vf_u *)(at + half) - less};
-            if (i)
-                y[i] = turned(y[i], w[2 * i - 2], w[2 * i - 1], false);
-        }
-        dft(r, false, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            x[j + i * q] = y[i];
-    }
-}
-
 static void columns(const struct vp_line *l, const float *from, int64_t pitch, const float *less, float *x_)
 {
     struct cv *const x = (struct cv *)x_;
     const int r = l->radix[0];
-    const int64_t q = l->n / r;
+    const struct rows rows = {.from = from, .pitch = pitch, .less = vf_at(less)};
 
-#define CALL(R) load_block(R, from, pitch, *(const vf_u *)less, x, q, l->turn[0])
-    FOR_RADIX(r, CALL)
-#undef CALL
-    if (l->n > NEAR) {
-        for (int i = 0; i < r; i++)
-            down(l, 1, x + i * q, i, q);
-    } else {
-        stages_down(l, 1, x, 1);
-    }
-}
-
-INLINE void store_block(int r, const struct cv *x, float *to, int64_t pitch, int64_t q, const float *w, int64_t lo,
-                        int64_t hi)
-{
-    const int64_t half = r * q;
-
-    for (int64_t j = 0; j < q; j++) {
-        struct cv y[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++)
-            y[i] = x[j + i * q];
-        dft(r, true, y);
-#pragma GCC unroll 16
-        for (int i = 0; i < r; i++) {
-            const struct cv z = i ? turned(y[i], w[2 * i - 2], w[2 * i - 1], true) : y[i];
-            const int64_t row = j + i * q;
-            if (row >= lo && row < hi)
-                *(vf_u *)(to + row * pitch) = z.re;
-            if (row + half >= lo && row + half < hi)
-                *(vf_u *)(to + (row + half) * pitch) = z.im;
-        }
-    }
+    FOR_RADIX(r, block, false, ROWS, x, l->n / r, l->turn[0], NULL, rows)
+    down(l, 1, x, 0, r, l->n);
 }
 
 static void columns_back(const struct vp_line *l, float *x_, float *to, int64_t pitch, int64_t lo, int64_t hi)
 {
     struct cv *const x = (struct cv *)x_;
     const int r = l->radix[0];
-    const int64_t q = l->n / r;
+    const struct rows rows = {.to = to, .pitch = pitch, .lo = lo, .hi = hi};
 
-    if (l->n > NEAR) {
-        for (int i = 0; i < r; i++)
-            up(l, 1, x + i * q, i, q);
-    } else {
-        stages_up(l, 1, x, 1);
-    }
-#define CALL(R) store_block(R, x, to, pitch, q, l->turn[0], lo, hi)
-    FOR_RADIX(r, CALL)
-#undef CALL
+    up(l, 1, x, 0, r, l->n);
+    FOR_RADIX(r, block, true, ROWS, x, l->n / r, l->turn[0], NULL, rows)
 }
 
 /* ---- columns to rows and back ---- */

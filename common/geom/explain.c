@@ -123,17 +123,12 @@ static void explain_scan(FILE *f, const struct vp_geom *g, const struct vp_scan 
     explain_views(f, g, facts);
     line(f, "direction", "seen from +z the source turns %s around the object",
          clockwise ? "clockwise" : "counter-clockwise");
-    switch (scan->kind) {
-    case VP_SCAN_FULL:
+    if (scan->kind == VP_SCAN_FULL)
         line(f, "scan", "full, 360 degrees%s", scan->offset ? ", offset detector" : "");
-        break;
-    case VP_SCAN_SHORT:
+    else if (scan->kind == VP_SCAN_SHORT)
         line(f, "scan", "short, %.6g degrees (180 + fan is %.6g)", facts->arc, 180 + facts->fan);
-        break;
-    case VP_SCAN_PARALLEL:
+    else
         line(f, "scan", "parallel beam, %.6g degrees of the half circle", facts->arc);
-        break;
-    }
     if (scan->offset)
         line(f, "weights", "Wang: the detector's sides overlap by %.6g columns about the axis",
              2 * scan->overlap);

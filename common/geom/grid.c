@@ -63,11 +63,6 @@ static int64_t cover(double length, double voxel)
     return n >= 0 && n < MOST_EDGE ? (n < 1 ? 1 : (int64_t)n) : 0;
 }
 
-static int64_t even(int64_t n)
-{
-    return n > 1 ? n + (n & 1) : n;
-}
-
 static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, const struct vp_fov *fov,
                        struct vp_err *err)
 {
@@ -86,8 +81,10 @@ static int choose_size(struct vp_grid *grid, const struct vp_grid_params *o, con
             grid->voxel[i] = voxel;
     }
     if (!size->n)
-        for (int i = 0; i < 2; i++)
-            grid->n[i] = even(cover(2 * fov->radius, grid->voxel[i]));
+        for (int i = 0; i < 2; i++) { /* an even number, but 1 */
+            const int64_t n = cover(2 * fov->radius, grid->voxel[i]);
+            grid->n[i] = n > 1 ? n + (n & 1) : n;
+        }
     grid->n[2] = size->n > 2 ? size->v[2] : cover(2 * fov->half_height, grid->voxel[2]);
 
     double voxels = 1;

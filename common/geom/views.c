@@ -270,13 +270,13 @@ static struct circle weigh(struct vp_view *views, int64_t n, double period, doub
 
     int64_t groups = 0, last = 0;
     double *const sorted = gaps + n;
-    for (int64_t k = 1; k < n; k++) {
-        if (stops[k].angle - stops[last].angle <= same)
+    for (int64_t k = 1; k <= n; k++) {
+        const double gap = (k < n ? stops[k].angle : stops[0].angle + period) - stops[last].angle;
+        if (k < n && gap <= same)
             continue;
-        gaps[groups++] = stops[k].angle - stops[last].angle;
+        gaps[groups++] = gap;
         last = k;
     }
-    gaps[groups++] = stops[0].angle + period - stops[last].angle;
 
     memcpy(sorted, gaps, (size_t)groups * sizeof *gaps);
     qsort(sorted, (size_t)groups, sizeof *sorted, by_value);

@@ -346,41 +346,19 @@ int vp_boxes_end(struct vp_boxes *b, struct vp_err *err)
 
 /* ---- a stack ---- */
 
-enum { BATCH_BYTES = 16 << 20 };
-
-/* Rows of the reader, as many as lie one behind the other at a time. */
-static int64_t read_rows(void *source, int64_t page, int64_t n, void *const *to, int threads, struct vp_err *err)
-{
-    struct vp_reader *r = source;
-    const size_t row = (size_t)vp_reader_stack(r)->nx * vp_type_size(vp_reader_stack(r)->type);
-    int64_t done = 0, got, m;
-    (void)page;
-    for (; done < n; done += got) {
-        for (m = 1; done + m < n && (char *)to[done + m] == (char *)to[done] + (size_t)m * row; m++)
-            ;
-        if ((got = vp_reader_lines(r, m, to[done], threads, err)) < 0)
-            return -1;
-        if (got < m)
-            return done + got;
-    }
-    return done;
-}
-
 static int add_batch(void *ctx, int64_t page, int n, void *in, void *out, struct vp_err *err)
 {
+    struct vp_boxes *b = ctx;
     (void)out;
-    return vp_boxes_rows(ctx, page, n, in, err) ? -1 : n;
+    return vp_boxes_rows(b, page * b->size[1] + b->pages->row, n * b->pages->rows, in, err) ? -1 : n;
 }
 
 void vp_boxes_pages(struct vp_boxes *b, int64_t inner, struct vp_pages *pages)
 {
     const struct vp_stack *s = vp_reader_stack(pages->reader);
-    pages->in_bytes = (size_t)s->nx * vp_type_size(s->type);
-    pages->count = s->pages < 0 ? 0 : s->pages * s->ny;
-    pages->batch = vp_max64(BATCH_BYTES / (int64_t)pages->in_bytes, 1);
+    b->pages = pages;
+    pages->height = s->ny;
     pages->beside = (uint64_t)(inner * b->n) * sizeof *b->sums + (uint64_t)(s->nx + GROUP) * sizeof *b->columns / GROUP;
-    pages->read = read_rows;
-    pages->source = pages->reader;
     pages->work = add_batch;
     pages->ctx = b;
 }

@@ -50,6 +50,7 @@ struct vp_boxes {
     int64_t *edge, pieces;      /* of columns: where each begins, and where the last one ends */
     struct vp_box_sums **rest;  /* of each piece, then of each strip, where there is one */
     bool failed;                /* for want of memory */
+    const struct vp_pages *pages; /* that are read */
 };
 
 enum { VP_EVERY = -1 };

@@ -22,17 +22,18 @@ struct work {
     const struct vp_recon_kind *kind;
     int64_t tiles, words;   /* all; 8 states are a word */
     int64_t pending;        /* tiles that are marked or being visited */
+    char *rooms;            /* of each thread */
 };
 
 typedef uint64_t word __attribute__((may_alias));
 
-/* Everything but the pointers; returns the bytes of scratch: states, faces, rooms. */
+/* All but the samples; returns the bytes of `scratch`, which may be NULL: states, faces, rooms. */
 static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], int connectivity, int *threads,
-                        const char *isa)
+                        void *scratch)
 {
-    const struct vp_recon_isa *const found = VP_ISA_FIND(vp_recon, isa);
+    const struct vp_recon_isa *const found = VP_ISA_FIND(vp_recon, NULL);
     const bool planes = connectivity != 4 && connectivity != 8;
-    const size_t bytes = (size_t)1 << key;
+    size_t used = 0;
 
     *w = (struct work){.kind = &found->kind[planes][key], .tiles = 1};
     const int *const tile = w->kind->tile;
@@ -47,12 +48,14 @@ static uint64_t lay_out(struct work *w, enum vp_key key, const int64_t size[3], 
                                         planes ? tile[0] * tile[1] : 0, planes ? tile[0] * tile[1] : 0,
                                         tile[1] * tile[2], tile[1] * tile[2]};
     for (int f = 0; f < VP_RECON_KEPT; f++)
-        w->r.face[f + 1] = w->r.face[f] + (uint32_t)vp_round64((size_t)samples[f] * bytes);
+        w->r.face[f + 1] = w->r.face[f] + (uint32_t)vp_round64((size_t)samples[f] << key);
     /* as many as rooms of a byte for a sample allow */
     const int64_t most = w->tiles * tile[0] * tile[1] * tile[2] / (int64_t)w->kind->room;
     *threads = (int)vp_max64(vp_min64(*threads, most), 1);
-    return vp_round64((size_t)w->words * 8) + (uint64_t)w->tiles * w->r.face[VP_RECON_KEPT]
-           + (uint64_t)*threads * vp_round64(w->kind->room);
+    w->r.state = vp_place(scratch, &used, (size_t)w->words * 8);
+    w->r.faces = vp_place(scratch, &used, (size_t)w->tiles * w->r.face[VP_RECON_KEPT]);
+    w->rooms = vp_place(scratch, &used, (size_t)*threads * vp_round64(w->kind->room));
+    return used;
 }
 
 static void place(const struct work *w, int64_t number, int64_t t[3])
@@ -147,18 +150,13 @@ int vp_morphrecon_fill(enum vp_key key, void *const *marker, const void *const *
                        const int64_t size[3], int connectivity, void *scratch, int threads, struct vp_err *err)
 {
     struct work w;
-    char *rest = scratch;
 
     if (connectivity != 4 && connectivity != 8 && connectivity != 6 && connectivity != 18 && connectivity != 26)
         return vp_fail(err, VP_EUSAGE, "reconstruction with %d neighbours", connectivity);
-    lay_out(&w, key, size, connectivity, &threads, NULL);
+    lay_out(&w, key, size, connectivity, &threads, scratch);
     w.r.marker = marker;
     w.r.mask = mask;
     w.r.stride = stride;
-    w.r.state = (uint8_t *)rest;
-    rest += vp_round64((size_t)w.words * 8);
-    w.r.faces = rest;
-    rest += (size_t)w.tiles * w.r.face[VP_RECON_KEPT];
     w.pending = w.tiles;
     memset(w.r.state, 0, (size_t)w.words * 8);
     memset(w.r.state, VP_RECON_WOKEN | VP_RECON_FRESH, (size_t)w.tiles);
@@ -166,7 +164,7 @@ int vp_morphrecon_fill(enum vp_key key, void *const *marker, const void *const *
     #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         const int me = omp_get_thread_num();
-        char *const room = rest + (size_t)me * vp_round64(w.kind->room);
+        char *const room = w.rooms + (size_t)me * vp_round64(w.kind->room);
         memset(room, 0, w.kind->room);
         take_part(&w, room, me, omp_get_num_threads());
     }

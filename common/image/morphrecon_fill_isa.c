@@ -17,16 +17,12 @@
 
 /* ---- vectors of unsigned numbers of `s` bytes, s being constant ---- */
 
+#define OF_SIZE(w, s, name, a, b) ((s) == 1 ? w##_##name##8(a, b) : (s) == 2 ? w##_##name##16(a, b) \
+                                   : (s) == 4 ? w##_##name##32(a, b) : w##_##name##64(a, b))
 #if defined(__AVX512BW__)
-enum { BYTES = 64 };
 typedef __m512i vec;
-#define OF_SIZE(s, name, a, b) ((s) == 1 ? _mm512_##name##8(a, b) : (s) == 2 ? _mm512_##name##16(a, b) \
-                              : (s) == 4 ? _mm512_##name##32(a, b) : _mm512_##name##64(a, b))
-INLINE vec get(const void *p) { return _mm512_loadu_si512(p); }
-INLINE void put(void *p, vec v) { _mm512_storeu_si512(p, v); }
-INLINE vec zero(void) { return _mm512_setzero_si512(); }
-INLINE vec most(int s, vec a, vec b) { return OF_SIZE(s, max_epu, a, b); }
-INLINE vec least(int s, vec a, vec b) { return OF_SIZE(s, min_epu, a, b); }
+INLINE vec most(int s, vec a, vec b) { return OF_SIZE(_mm512, s, max_epu, a, b); }
+INLINE vec least(int s, vec a, vec b) { return OF_SIZE(_mm512, s, min_epu, a, b); }
 INLINE vec collect(vec sum, vec a, vec b) { return _mm512_ternarylogic_epi64(sum, a, b, 0xf6); }
 INLINE bool any(vec v) { return _mm512_test_epi64_mask(v, v) != 0; }
 /* The lanes one further up, the last one of `before` first; and one further down. */
@@ -49,8 +45,8 @@ INLINE vec down(int s, vec v, vec after)
     return s == 2 ? _mm512_alignr_epi8(lane, v, 2) : _mm512_alignr_epi8(lane, v, 1);
 }
 /* Lanes of a and b in turn, from the lower halves of their 16 byte pieces, and from the upper ones. */
-INLINE vec lower(int s, vec a, vec b) { return OF_SIZE(s, unpacklo_epi, a, b); }
-INLINE vec upper(int s, vec a, vec b) { return OF_SIZE(s, unpackhi_epi, a, b); }
+INLINE vec lower(int s, vec a, vec b) { return OF_SIZE(_mm512, s, unpacklo_epi, a, b); }
+INLINE vec upper(int s, vec a, vec b) { return OF_SIZE(_mm512, s, unpackhi_epi, a, b); }
 /* Pieces of 16 bytes, one from each of four places */
 INLINE vec pieces(const char *p, size_t step)
 {
@@ -63,11 +59,7 @@ INLINE vec pieces(const char *p, size_t step)
 INLINE uint64_t differ(vec a, vec b) { return _mm512_cmpneq_epi8_mask(a, b); }
 
 #elif defined(__AVX2__)
-enum { BYTES = 32 };
 typedef __m256i vec;
-INLINE vec get(const void *p) { return _mm256_loadu_si256(p); }
-INLINE void put(void *p, vec v) { _mm256_storeu_si256(p, v); }
-INLINE vec zero(void) { return _mm256_setzero_si256(); }
 INLINE vec above(vec a, vec b) /* of 8 bytes */
 {
     const vec sign = _mm256_set1_epi64x(INT64_MIN);
@@ -97,16 +89,8 @@ INLINE vec down(int s, vec v, vec after)
     return s == 1 ? _mm256_alignr_epi8(lane, v, 1) : s == 2 ? _mm256_alignr_epi8(lane, v, 2)
          : s == 4 ? _mm256_alignr_epi8(lane, v, 4) : _mm256_alignr_epi8(lane, v, 8);
 }
-INLINE vec lower(int s, vec a, vec b)
-{
-    return s == 1 ? _mm256_unpacklo_epi8(a, b) : s == 2 ? _mm256_unpacklo_epi16(a, b)
-         : s == 4 ? _mm256_unpacklo_epi32(a, b) : _mm256_unpacklo_epi64(a, b);
-}
-INLINE vec upper(int s, vec a, vec b)
-{
-    return s == 1 ? _mm256_unpackhi_epi8(a, b) : s == 2 ? _mm256_unpackhi_epi16(a, b)
-         : s == 4 ? _mm256_unpackhi_epi32(a, b) : _mm256_unpackhi_epi64(a, b);
-}
+INLINE vec lower(int s, vec a, vec b) { return OF_SIZE(_mm256, s, unpacklo_epi, a, b); }
+INLINE vec upper(int s, vec a, vec b) { return OF_SIZE(_mm256, s, unpackhi_epi, a, b); }
 INLINE vec pieces(const char *p, size_t step)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)),
@@ -115,15 +99,10 @@ INLINE vec pieces(const char *p, size_t step)
 INLINE uint64_t differ(vec a, vec b) { return ~(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b)); }
 
 #else
-enum { BYTES = 16 };
 typedef uint8_t vec __attribute__((vector_size(16)));
-typedef uint8_t vec_u __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint16_t vec16 __attribute__((vector_size(16)));
 typedef uint32_t vec32 __attribute__((vector_size(16)));
 typedef uint64_t vec64 __attribute__((vector_size(16)));
-INLINE vec get(const void *p) { return *(const vec_u *)p; }
-INLINE void put(void *p, vec v) { *(vec_u *)p = v; }
-INLINE vec zero(void) { return (vec){0}; }
 INLINE vec above(int s, vec a, vec b)
 {
     return s == 1 ? (vec)(a > b) : s == 2 ? (vec)((vec16)a > (vec16)b) : s == 4 ? (vec)((vec32)a > (vec32)b)
@@ -180,8 +159,10 @@ INLINE vec upper(int s, vec a, vec b)
 }
 INLINE vec pieces(const char *p, size_t step)
 {
+    vec v;
     (void)step;
-    return get(p);
+    memcpy(&v, p, sizeof v);
+    return v;
 }
 INLINE uint64_t differ(vec a, vec b)
 {
@@ -195,6 +176,18 @@ INLINE uint64_t differ(vec a, vec b)
 #endif
 }
 #endif
+
+enum { BYTES = sizeof(vec) };
+
+INLINE vec get(const void *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE void put(void *p, vec v) { memcpy(p, &v, sizeof v); }
+INLINE vec zero(void) { return (vec){0}; }
 
 /* How many lanes of s bytes have a byte whose bit is set */
 INLINE int lanes(int s, uint64_t bits)

@@ -19,6 +19,8 @@
 
 enum { SLOTS = 1 << 16, MAX_ROOMS = 8 };
 
+/* Of a box: the first node of its shell, and of those of its own; voxels of the shell. */
+struct known { int64_t base, inner; uint32_t voxels; };
 struct slot { uint64_t from, n; };
 struct room { void *at; uint64_t bytes; bool mapped; };
 
@@ -27,8 +29,7 @@ struct solve {
     int64_t image[3], part[3], n[3]; /* boxes along each axis */
     int64_t first, boxes;            /* of the store's, those of this image */
     int64_t nodes, all;              /* of shells; with the inner ones of the boxes */
-    int64_t *base, *inner;           /* the first node of each box, of its shell and of its own */
-    uint32_t *voxels;
+    struct known *of;                /* each box */
     int64_t offset[VP_MAX_NEIGHBOURS][3];
     int neighbours;
     void *value, *mask, *edge, *cap; /* keys; of the link to the parent */
@@ -111,7 +112,7 @@ static void look_around(const struct solve *s, int64_t box, struct around a[27])
         const int64_t index = (b[2] * s->n[1] + b[1]) * s->n[0] + b[0];
         const struct vp_box there = box_of(s, index), here = box_of(s, box);
         a[i].shell = vp_shell_of(&there, s->image);
-        a[i].base = s->base[index];
+        a[i].base = s->of[index].base;
         for (int k = 0; k < 3; k++)
             a[i].shift[k] = there.lo[k] - here.lo[k];
     }
@@ -142,9 +143,7 @@ static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, 
     for (int64_t i = 0; i < s->boxes; i++) {
         if (vp_store_get(s->store, s->first + i, e, err))
             return -1;
-        s->base[i] = s->nodes;
-        s->inner[i] = made;
-        s->voxels[i] = e->voxels;
+        s->of[i] = (struct known){s->nodes, made, e->voxels};
         s->nodes += e->voxels;
         made += e->nodes - e->voxels;
         if (told) {
@@ -153,7 +152,7 @@ static int count(struct solve *s, struct vp_morphrecon_told *told, void *entry, 
         }
     }
     for (int64_t i = 0; i < s->boxes; i++)
-        s->inner[i] += s->nodes;
+        s->of[i].inner += s->nodes;
     s->all = s->nodes + made;
     return s->all < UINT32_MAX ? 0 : vp_fail(err, VP_ERESOURCE, "the boxes touch in %lld voxels: expected at most %lld",
                                              (long long)s->all, (long long)UINT32_MAX - 1);
@@ -179,11 +178,9 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     for (int64_t i = 0; i < vp_store_count(entries); i++)
         most = vp_store_bytes(entries, i) > most ? vp_store_bytes(entries, i) : most;
     void *const entry = vp_alloc_raw(1, (size_t)most, "what is known of a box", err);
-    s.base = malloc((size_t)s.boxes * sizeof *s.base);
-    s.inner = malloc((size_t)s.boxes * sizeof *s.inner);
-    s.voxels = malloc((size_t)s.boxes * sizeof *s.voxels);
+    s.of = malloc((size_t)s.boxes * sizeof *s.of);
     s.slot = malloc(SLOTS * sizeof *s.slot);
-    if (!entry || !s.base || !s.inner || !s.voxels || !s.slot) {
+    if (!entry || !s.of || !s.slot) {
         vp_fail(err, VP_ERESOURCE, "not enough memory");
         goto out;
     }
@@ -199,9 +196,7 @@ int vp_morphrecon_solve(struct vp_op *op, struct vp_store *entries, const int64_
     }
 out:
     free(s.slot);
-    free(s.voxels);
-    free(s.inner);
-    free(s.base);
+    free(s.of);
     free(entry);
     return rc;
 }

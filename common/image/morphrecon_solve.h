@@ -34,21 +34,21 @@ static int NAME(read)(struct solve *s, int64_t box, void *entry, struct vp_err *
     const struct vp_morphrecon_entry *e = entry;
     if (vp_store_get(s->store, s->first + box, entry, err))
         return -1;
-    memcpy((K *)s->value + s->base[box], (char *)entry + vp_entry_value(), e->voxels * sizeof(K));
-    memcpy((K *)s->mask + s->base[box], (char *)entry + vp_entry_mask(KEY, e->voxels), e->voxels * sizeof(K));
+    memcpy((K *)s->value + s->of[box].base, (char *)entry + vp_entry_value(), e->voxels * sizeof(K));
+    memcpy((K *)s->mask + s->of[box].base, (char *)entry + vp_entry_mask(KEY, e->voxels), e->voxels * sizeof(K));
     return 0;
 }
 
 static int NAME(join_inside)(struct solve *s, int64_t box, void *entry, struct vp_err *err)
 {
     const struct vp_morphrecon_entry *e = entry;
-    const EDGE *const edge = (const EDGE *)((const char *)entry + vp_entry_edge(KEY, s->voxels[box]));
+    const EDGE *const edge = (const EDGE *)((const char *)entry + vp_entry_edge(KEY, s->of[box].voxels));
     if (vp_store_get(s->store, s->first + box, entry, err))
         return -1;
     for (uint32_t i = 0; i < e->edges; i++) {
         int64_t node[2] = {edge[i].a, edge[i].b};
         for (int j = 0; j < 2; j++)
-            node[j] = node[j] < e->voxels ? s->base[box] + node[j] : s->inner[box] + node[j] - e->voxels;
+            node[j] = node[j] < e->voxels ? s->of[box].base + node[j] : s->of[box].inner + node[j] - e->voxels;
         NAME(join)(s, node[0], node[1], edge[i].cap);
     }
     return 0;
@@ -60,7 +60,7 @@ static void NAME(join_across)(struct solve *s, int64_t box)
     struct around around[27];
     look_around(s, box, around);
     const struct vp_shell shell = around[13].shell;
-    int64_t node = s->base[box];
+    int64_t node = s->of[box].base;
     for (int64_t from[3] = {-1, 0, 0}; vp_shell_next(&shell, from); node++)
         for (int i = s->neighbours / 2; i < s->neighbours; i++) { /* those behind it: each pair once */
             const int64_t *o = s->offset[i], at[3] = {from[0] + o[0], from[1] + o[1], from[2] + o[2]};
@@ -168,8 +168,8 @@ static int NAME(solve)(struct solve *s, void *entry, struct vp_err *err)
     }
     for (int64_t i = 0; i < s->boxes; i++) {
         struct vp_morphrecon_entry *const e = entry;
-        *e = (struct vp_morphrecon_entry){.bytes = vp_entry_mask(KEY, s->voxels[i]), .voxels = s->voxels[i]};
-        memcpy((char *)entry + vp_entry_value(), (K *)s->value + s->base[i], s->voxels[i] * sizeof(K));
+        *e = (struct vp_morphrecon_entry){.bytes = vp_entry_mask(KEY, s->of[i].voxels), .voxels = s->of[i].voxels};
+        memcpy((char *)entry + vp_entry_value(), (K *)s->value + s->of[i].base, s->of[i].voxels * sizeof(K));
         if (vp_store_put(s->store, s->first + i, entry, e->bytes, err))
             return -1;
     }

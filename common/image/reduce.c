@@ -26,15 +26,6 @@ const struct vp_opt vp_reduce_options[] = {
     VP_OPT_END,
 };
 
-struct vp_reduce {
-    int op;
-    enum vp_type type;
-    int64_t n;
-    int threads;
-    int64_t added, nan;
-    void *held;         /* n doubles (sum, mean) or n of the type (min, max) */
-};
-
 enum vp_type vp_reduce_type(int op, enum vp_type in)
 {
     return op == VP_REDUCE_MIN || op == VP_REDUCE_MAX ? in : vp_type_of_values(in);
@@ -55,22 +46,11 @@ static size_t result_bytes(const struct vp_reduce *r)
     return (size_t)r->n * vp_type_size(vp_reduce_type(r->op, r->type));
 }
 
-int vp_reduce_open(struct vp_reduce **out, int op, enum vp_type in, int64_t n, int threads,
-                   struct vp_err *err)
+int vp_reduce_open(struct vp_reduce *r, int op, enum vp_type in, int64_t n, int threads, struct vp_err *err)
 {
-    struct vp_reduce *r = calloc(1, sizeof *r);
-
-    *out = NULL;
-    if (!r)
-        return vp_fail(err, VP_ERESOURCE, "out of memory");
     *r = (struct vp_reduce){.op = op, .type = in, .n = n, .threads = threads > 0 ? threads : 1};
     r->held = vp_alloc((size_t)n, held_size(r), "the sums of a page", err);
-    if (!r->held) {
-        free(r);
-        return -1;
-    }
-    *out = r;
-    return 0;
+    return r->held ? 0 : -1;
 }
 
 #define EACH_TYPE(type, DO) \
@@ -142,11 +122,6 @@ void vp_reduce_result(struct vp_reduce *r, void *out)
         memset(r->held, 0, (size_t)r->n * held_size(r));
 }
 
-int64_t vp_reduce_nan(const struct vp_reduce *r)
-{
-    return r->nan;
-}
-
 uint64_t vp_reduce_bytes(const struct vp_reduce *r)
 {
     return (uint64_t)r->n * held_size(r);
@@ -154,10 +129,8 @@ uint64_t vp_reduce_bytes(const struct vp_reduce *r)
 
 void vp_reduce_close(struct vp_reduce *r)
 {
-    if (!r)
-        return;
     free(r->held);
-    free(r);
+    r->held = NULL;
 }
 
 /* ---- stacks in lockstep ---- */
@@ -285,20 +258,6 @@ int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, 
     }
     free(l.page);
     return rc;
-}
-
-int vp_reduce_pages(struct vp_reduce *r, struct vp_pages *pages, void *page, struct vp_err *err)
-{
-    struct lockstep l = {.reduce = r, .n = 1};
-
-    pages->as_f32 = false;
-    pages->writer = NULL;
-    pages->work = reduce_batch;
-    pages->ctx = &l;
-    if (vp_pages_run(pages, err))
-        return -1;
-    vp_reduce_result(r, page);
-    return 0;
 }
 
 /* ---- slabs ---- */

@@ -22,14 +22,20 @@ extern const struct vp_opt vp_reduce_options[];
 enum vp_type vp_reduce_type(int op, enum vp_type in);
 
 /* An accumulator of n samples. */
-struct vp_reduce;
-int vp_reduce_open(struct vp_reduce **r, int op, enum vp_type in, int64_t n, int threads, struct vp_err *err);
+struct vp_reduce {
+    int op;
+    enum vp_type type;
+    int64_t n;
+    int threads;
+    int64_t added, nan; /* calls; NaN samples that they have seen */
+    void *held;         /* n doubles (sum, mean) or n of the type (min, max) */
+};
+int vp_reduce_open(struct vp_reduce *r, int op, enum vp_type in, int64_t n, int threads, struct vp_err *err);
 /* n samples of the input type. Sums are taken in double, in the order of the calls. min and max leave NaN out
  * (a sample that is NaN in every call stays so); it goes through sum and mean. */
 void vp_reduce_add(struct vp_reduce *r, const void *samples);
 /* n samples of vp_reduce_type() into out (may be NULL) and back to the start. */
 void vp_reduce_result(struct vp_reduce *r, void *out);
-int64_t vp_reduce_nan(const struct vp_reduce *r);   /* NaN samples seen by all calls */
 uint64_t vp_reduce_bytes(const struct vp_reduce *r);
 void vp_reduce_close(struct vp_reduce *r);
 
@@ -39,12 +45,10 @@ void vp_reduce_close(struct vp_reduce *r);
 int vp_reduce_stack(struct vp_reader *const *readers, int n, int op, struct vp_stack *out, char *note,
                     size_t size, struct vp_err *err);
 /* The stacks in lockstep, in their order within each page. pages->reader is the first, pages->writer takes the
- * result; both and the memory are set, the work is not. */
+ * result, or if it is NULL all pages become one, which vp_reduce_result() gives; both and the memory are set, the work
+ * is not. */
 int vp_reduce_run(struct vp_reduce *r, struct vp_reader *const *readers, int n, struct vp_pages *pages,
                   struct vp_err *err);
-/* All pages of pages->reader into one page (of vp_reduce_type()). */
-int vp_reduce_pages(struct vp_reduce *r, struct vp_pages *pages, void *page, struct vp_err *err);
-
 /* Sort slabs by the z of their origin (those without one stay in order) and make the header of the whole. An
  * error if they are not slabs of one volume: other sizes, types, voxels, or a gap or overlap in z. */
 int vp_join_stack(struct vp_reader **readers, int n, struct vp_stack *out, struct vp_err *err);

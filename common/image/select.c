@@ -64,7 +64,7 @@ static bool parse_slice(const char **at, struct slice *s)
 /* First element, step and count of a slice of n things; count -1 if n is -1 (unknown) and it goes to the
  * end. `clip`: a range is cut to what there is, as in Python. */
 static int resolve(const struct slice *s, int64_t n, bool clip, const char *option, const char *text, const char *what,
-                   const char *name, int64_t *first, int64_t *count, struct vp_err *err)
+                   const char *name, struct vp_span *span, struct vp_err *err)
 {
     const bool back = s->part[STEP] < 0;
     int64_t a = s->part[A], b = s->part[B];
@@ -85,26 +85,19 @@ static int resolve(const struct slice *s, int64_t n, bool clip, const char *opti
             return vp_fail(err, VP_EUSAGE, "%s '%s': %s has %lld %s, 0 to %lld", option, text, name,
                            (long long)n, what, (long long)n - 1);
     }
-    if (!s->range) {
-        *first = a;
-        *count = 1;
-        return 0;
-    }
     if (!s->has[A])
         a = back ? n - 1 : 0;
     if (!s->has[B])
         b = back ? -1 : n;
-    *first = a;
-    if (!s->has[B] && !back && n < 0) {
-        *count = -1;
+    *span = (struct vp_span){.first = a, .step = s->part[STEP], .count = s->range ? -1 : 1};
+    if (!s->range || (!s->has[B] && !back && n < 0))
         return 0;
-    }
     if (back ? b >= a : b <= a)
         return vp_fail(err, VP_EUSAGE, "%s '%s': selects no %s", option, text, what);
     /* unsigned, so that no step overflows */
     const uint64_t way = back ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
     const uint64_t stride = back ? -(uint64_t)s->part[STEP] : (uint64_t)s->part[STEP];
-    *count = (int64_t)((way - 1) / stride) + 1;
+    span->count = (int64_t)((way - 1) / stride) + 1;
     return 0;
 }
 
@@ -124,8 +117,7 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
         if (!parse_slice(&at, &slice))
             return vp_fail(err, VP_EUSAGE,
                            "--pages: expected numbers and ranges like 0,5,10:20,::2, got '%s'", text);
-        span->step = slice.part[STEP];
-        if (resolve(&slice, s->in_pages, true, "--pages", text, "pages", name, &span->first, &span->count, err) < 0)
+        if (resolve(&slice, s->in_pages, true, "--pages", text, "pages", name, span, err) < 0)
             return -1;
         if (span->count == 1)
             span->step = 1;
@@ -139,17 +131,19 @@ static int parse_pages(struct vp_select *s, const char *text, const char *name, 
 static int parse_region(struct vp_select *s, const char *text, const char *name, struct vp_err *err)
 {
     struct slice x, y;
+    struct vp_span columns, rows;
     const char *at = text;
-    int64_t nx, ny;
 
     const bool good = parse_slice(&at, &x) && *at++ == ',' && parse_slice(&at, &y) && *at == '\0';
     if (!good || !x.range || !y.range || x.has[STEP] || y.has[STEP])
         return vp_fail(err, VP_EUSAGE, "--region: expected X0:X1,Y0:Y1, got '%s'", text);
-    if (resolve(&x, s->nx, false, "--region", text, "columns", name, &s->x0, &nx, err) < 0
-        || resolve(&y, s->ny, false, "--region", text, "rows", name, &s->y0, &ny, err) < 0)
+    if (resolve(&x, s->nx, false, "--region", text, "columns", name, &columns, err) < 0
+        || resolve(&y, s->ny, false, "--region", text, "rows", name, &rows, err) < 0)
         return -1;
-    s->x1 = s->x0 + nx;
-    s->y1 = s->y0 + ny;
+    s->x0 = columns.first;
+    s->x1 = s->x0 + columns.count;
+    s->y0 = rows.first;
+    s->y1 = s->y0 + rows.count;
     return 0;
 }
 
@@ -261,6 +255,7 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
                        struct vp_err *err)
 {
     int64_t after = -1;
+    bool increasing = true; /* no page before or equal to the one before it */
 
     if (p->reverse && s->span[s->n_spans - 1].count < 0) {
         vp_fail(err, VP_EUSAGE, "--reverse: %s does not say how many pages it has", name);
@@ -268,7 +263,6 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
     }
     if (p->reverse)
         reverse(s);
-    s->increasing = true;
     for (int i = 0; i < s->n_spans; i++) {
         struct vp_span *span = &s->span[i];
         span->at = s->pages;
@@ -276,11 +270,11 @@ static int count_pages(struct vp_select *s, const struct vp_select_params *p, co
             vp_fail(err, VP_EUSAGE, "--pages '%s': %s does not say how many pages it has", p->pages, name);
             return vp_hint(err, "use --spool");
         }
-        s->increasing = s->increasing && span->step > 0 && span->first > after;
+        increasing = increasing && span->step > 0 && span->first > after;
         s->pages = span->count < 0 ? -1 : s->pages + span->count;
         after = span->first + (span->count - 1) * span->step;
     }
-    return s->increasing || seekable ? 0 : out_of_order(name, err);
+    return increasing || seekable ? 0 : out_of_order(name, err);
 }
 
 int vp_select_make(struct vp_select *s, const struct vp_select_params *p, const struct vp_stack *in,

@@ -23,7 +23,6 @@ struct vp_select {
     int64_t pages;               /* selected; -1: unknown */
     int n_spans;
     struct vp_span *span;        /* malloc'd */
-    bool increasing;             /* no page before or equal to the one before it */
 };
 
 /* Check the parameters against the input. VP_EUSAGE if they do not fit it, or want pages out of

@@ -156,18 +156,19 @@ double vp_threshold_find(enum vp_threshold method, const struct vp_levels *l)
 
 /* ---- the mask ---- */
 
-#define MASK(T, name, L) \
-    static void name(const struct vp_threshold_params *p, const void *in, uint8_t *out, int64_t n, L limit) \
-    { \
-        const T *v = in; \
-        const uint8_t yes = p->below ? 0 : p->mark, no = p->below ? p->mark : 0; \
-        for (int64_t i = 0; i < n; i++) \
-            out[i] = v[i] > limit ? yes : v[i] <= limit ? no : 0; \
+#define MASK(T, name, limit_of)                                                                                        \
+    static void name(const struct vp_threshold_params *p, const void *in, uint8_t *out, int64_t n, double t)           \
+    {                                                                                                                  \
+        const T *v = in;                                                                                               \
+        const __typeof__(limit_of(t)) limit = limit_of(t);                                                             \
+        const uint8_t yes = p->below ? 0 : p->mark, no = p->below ? p->mark : 0;                                       \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            out[i] = v[i] > limit ? yes : v[i] <= limit ? no : 0;                                                      \
     }
-MASK(uint8_t, mask_u8, int32_t)
-MASK(uint16_t, mask_u16, int32_t)
-MASK(int16_t, mask_i16, int32_t)
-MASK(float, mask_f32, float)
+MASK(uint8_t, mask_u8, vp_threshold_int)
+MASK(uint16_t, mask_u16, vp_threshold_int)
+MASK(int16_t, mask_i16, vp_threshold_int)
+MASK(float, mask_f32, vp_threshold_float)
 
 /* Row i of the box b. */
 static void *row_of(const struct vp_part *p, size_t size, const struct vp_box *b, int64_t i)
@@ -182,23 +183,16 @@ static void mask(const struct vp_op *op, const struct vp_part *in, const struct 
     const struct vp_threshold_params *p = op->params;
     const struct vp_box *b = &out->box;
     const int64_t n = vp_box_size(b, 0), rows = vp_box_size(b, 1) * vp_box_size(b, 2);
-    const int32_t whole = isnan(limit) ? 0 : vp_threshold_int(limit);
-    const float real = vp_threshold_float(limit);
+    void (*const mask_row)(const struct vp_threshold_params *, const void *, uint8_t *, int64_t, double) =
+        op->in == VP_U8 ? mask_u8 : op->in == VP_U16 ? mask_u16 : op->in == VP_I16 ? mask_i16 : mask_f32;
 
     #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
-        const void *from = row_of(in, vp_type_size(op->in), b, i);
         uint8_t *to = row_of(out, 1, b, i);
         if (isnan(limit))
             memset(to, 0, (size_t)n);
-        else if (op->in == VP_U8)
-            mask_u8(p, from, to, n, whole);
-        else if (op->in == VP_U16)
-            mask_u16(p, from, to, n, whole);
-        else if (op->in == VP_I16)
-            mask_i16(p, from, to, n, whole);
         else
-            mask_f32(p, from, to, n, real);
+            mask_row(p, row_of(in, vp_type_size(op->in), b, i), to, n, limit);
     }
 }
 

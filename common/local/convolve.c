@@ -246,6 +246,13 @@ static void release(void *params)
     }
 }
 
+static double given_at(const struct vp_convolve_given *g, bool exact, int64_t i)
+{
+    const double one = exact ? g->exact[i] : g->kernels[i];
+
+    return g->positive && one < 0 ? 0 : one;
+}
+
 static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_given *g, struct vp_err *err)
 {
     const int64_t n = p->n[0] * p->n[1] * p->n[2], nodes = p->nodes[0] * p->nodes[1];
@@ -259,7 +266,7 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
     for (int64_t i = 0; i < nodes; i++) {
         double sum = 0;
         for (int64_t v = i * n; v < (i + 1) * n; v++) {
-            const double one = exact ? g->exact[v] : g->kernels[v];
+            const double one = given_at(g, exact, v);
             sum += one;
             if (!isfinite(one))
                 return vp_fail(err, VP_ERUN, "kernel %lld: sample %lld is not finite", (long long)i, (long long)(v - i * n));
@@ -268,7 +275,7 @@ static int make_kernels(struct vp_convolve_params *p, const struct vp_convolve_g
             return vp_fail(err, VP_ERUN, "--normalize: the samples of kernel %lld add up to 0", (long long)i);
         for (int64_t v = 0; v < n; v++) {
             const int64_t from = i * n + v, to = i * n + (g->correlate ? n - 1 - v : v);
-            const double one = (exact ? g->exact[from] : g->kernels[from]) / (g->normalize ? sum : 1);
+            const double one = given_at(g, exact, from) / (g->normalize ? sum : 1);
             if (exact)
                 ((double *)k)[to] = one;
             else

@@ -64,6 +64,7 @@ struct vp_convolve_given {
     const double *exact;       /* of f64 these */
     const struct vp_fft64 *fft; /* of f64: the program's transforms; NULL: it has none, and f64 is refused */
     const double *node[2];     /* or NULL: the middles of nodes[a] equal parts of the image */
+    bool positive;             /* samples of kernels below 0 count as 0 */
     bool correlate, normalize; /* in(p + (k - centre)) instead; each kernel divided by its sum */
     enum vp_weights weights;
     enum vp_edge edge;

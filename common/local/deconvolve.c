@@ -20,26 +20,19 @@ static int volumes(const struct vp_deconvolve_params *p)
     return p->g.method == VP_LEAST_SQUARES || p->g.accelerate ? VOLUMES : NORM + 1;
 }
 
-static size_t take(size_t *at, uint64_t bytes)
-{
-    const size_t here = *at;
-
-    *at += vp_round64((size_t)bytes);
-    return here;
-}
-
 static uint64_t convolution_scratch(const struct vp_deconvolve_params *p, int threads)
 {
     const struct vp_box all = {{0, 0, 0}, {p->frame[0], p->frame[1], p->frame[2]}};
-    const uint64_t a = p->forward.scratch(&p->forward, &all, &all, threads);
-    const uint64_t b = p->adjoint.scratch(&p->adjoint, &all, &all, threads);
 
-    return a > b ? a : b;
+    return (uint64_t)vp_max64((int64_t)p->forward.scratch(&p->forward, &all, &all, threads),
+                              (int64_t)p->adjoint.scratch(&p->adjoint, &all, &all, threads));
 }
 
-/* Over the rows of the frame. */
+/* Over the rows of the frame, the voxels of row r, and all voxels. */
 #define ROWS(w) _Pragma("omp parallel for num_threads((w)->threads) schedule(static)") \
                 for (int64_t r = 0; r < (w)->rows; r++)
+#define OF_ROW(w) for (int64_t i = r * (w)->nx; i < (r + 1) * (w)->nx; i++)
+#define VOXELS(w) ROWS(w) OF_ROW(w)
 
 static void tell(const struct vp_deconvolve_params *p, int64_t page, int64_t iteration, double residual, bool last)
 {
@@ -47,48 +40,21 @@ static void tell(const struct vp_deconvolve_params *p, int64_t page, int64_t ite
         p->g.tell(p->g.ctx, page, iteration, residual, last);
 }
 
-static double sample(enum vp_type type, const void *row, int64_t i)
-{
-    switch (type) {
-    case VP_U8: return ((const uint8_t *)row)[i];
-    case VP_U16: return ((const uint16_t *)row)[i];
-    case VP_I16: return ((const int16_t *)row)[i];
-    case VP_F64: return ((const double *)row)[i];
-    default: return ((const float *)row)[i];
-    }
-}
-
-static void put(enum vp_type type, void *row, int64_t i, double v)
-{
-    if (type == VP_F64) {
-        ((double *)row)[i] = v;
-        return;
-    }
-    if (type == VP_F32) {
-        ((float *)row)[i] = (float)v;
-        return;
-    }
-    const double f = rint(fmin(fmax(v, vp_type_min(type)), vp_type_max(type)));
-    if (type == VP_U8)
-        ((uint8_t *)row)[i] = (uint8_t)f;
-    else if (type == VP_U16)
-        ((uint16_t *)row)[i] = (uint16_t)f;
-    else
-        ((int16_t *)row)[i] = (int16_t)f;
-}
-
 #define REAL float
+#define TYPE VP_F32
 #define NAME(name) name##_f32
 #define ROOT sqrtf
 #define FLOOR 1e-6f
 #define ENOUGH 1e-13
 #include "local/deconvolve_work.h"
 #undef REAL
+#undef TYPE
 #undef NAME
 #undef ROOT
 #undef FLOOR
 #undef ENOUGH
 #define REAL double
+#define TYPE VP_F64
 #define NAME(name) name##_f64
 #define ROOT sqrt
 #define FLOOR 1e-14
@@ -124,36 +90,19 @@ static void release(void *params)
     free(p);
 }
 
-/* Kernels of samples that are not negative, where the method needs that: those of f32 or those of f64. */
-static void *clean(const struct vp_deconvolve_given *g, bool exact, struct vp_err *err)
-{
-    const int64_t n = g->kernel.n[0] * g->kernel.n[1] * g->kernel.n[2] * g->kernel.nodes[0] * g->kernel.nodes[1];
-    const bool positive = g->method == VP_RICHARDSON_LUCY;
-    void *const to = vp_alloc_raw((size_t)n, exact ? sizeof(double) : sizeof(float), "the kernels", err);
-
-    for (int64_t i = 0; to && i < n; i++)
-        if (exact)
-            ((double *)to)[i] = positive && g->kernel.exact[i] < 0 ? 0 : g->kernel.exact[i];
-        else
-            ((float *)to)[i] = positive && g->kernel.kernels[i] < 0 ? 0 : g->kernel.kernels[i];
-    return to;
-}
-
 static int make(struct vp_deconvolve_params *p, const struct vp_deconvolve_given *g, struct vp_err *err)
 {
     struct vp_convolve_given k = g->kernel;
     const enum vp_type type = p->in == VP_F64 ? VP_F64 : VP_F32; /* of the work */
-    void *const cleaned = clean(g, type == VP_F64, err);
     int rc = -1;
 
-    k.kernels = cleaned;
-    k.exact = cleaned;
+    k.positive = g->method == VP_RICHARDSON_LUCY;
     k.edge = VP_EDGE_ZERO;
     k.crop = VP_CROP_SAME; /* the frame is larger already */
     k.normalize = true;
     k.method = NULL;
     double *node[2] = {NULL, NULL};
-    for (int a = 0; a < 2 && cleaned; a++) { /* the image's, in the frame */
+    for (int a = 0; a < 2; a++) { /* the image's, in the frame */
         node[a] = vp_alloc_raw((size_t)k.nodes[a], sizeof *node[a], "nodes", err);
         const double size = (double)(p->frame[a] - (k.n[a] - 1));
         for (int64_t i = 0; node[a] && i < k.nodes[a]; i++)
@@ -161,13 +110,12 @@ static int make(struct vp_deconvolve_params *p, const struct vp_deconvolve_given
                                                  : ((double)i + 0.5) * size / (double)k.nodes[a] - 0.5);
         k.node[a] = node[a];
     }
-    if (cleaned && node[0] && node[1]) {
+    if (node[0] && node[1]) {
         rc = vp_convolve_local(&p->forward, &k, p->frame, type, type, err);
         k.correlate = true;
         k.weights = k.weights == VP_WEIGHTS_SOURCE ? VP_WEIGHTS_OUTPUT : VP_WEIGHTS_SOURCE;
         rc = rc || vp_convolve_local(&p->adjoint, &k, p->frame, type, type, err) ? -1 : 0;
     }
-    free(cleaned);
     free(node[0]);
     free(node[1]);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The iterations of deconvolution, written for samples REAL, f32 or f64: functions are called NAME(), a root is
+/* The iterations of deconvolution, written for samples REAL (TYPE), f32 or f64: functions are called NAME(), a root is
  * ROOT(); a predicted sample is at least FLOOR of the largest (rounding errors of transforms are not much less), and
  * conjugate gradients end where the square of what is left is ENOUGH of what it was. No guard: deconvolve.c includes
  * it once for each. */
@@ -14,27 +14,20 @@ struct NAME(work) {
     int threads;
 };
 
-static size_t NAME(lay_out)(struct NAME(work) *w, const struct vp_deconvolve_params *p, char *mem, int threads)
+static size_t NAME(lay_out)(struct NAME(work) *w, const struct vp_deconvolve_params *p, void *mem, int threads)
 {
     size_t at = 0;
 
     *w = (struct NAME(work)){.p = p, .nx = p->frame[0], .rows = p->frame[1] * p->frame[2], .threads = threads};
     w->voxels = w->nx * w->rows;
-    for (int i = 0; i < volumes(p); i++) {
-        const size_t here = take(&at, (uint64_t)w->voxels * sizeof(REAL));
-        w->v[i] = mem ? (REAL *)(void *)(mem + here) : NULL;
-    }
-    const size_t sum = take(&at, (uint64_t)w->rows * 4 * sizeof(double));
-    const size_t a = take(&at, (uint64_t)p->frame[2] * sizeof(void *)), b = take(&at, (uint64_t)p->frame[2] * sizeof(void *));
-    const size_t scratch = take(&at, convolution_scratch(p, threads));
-    if (mem) {
-        w->sum = (double *)(void *)(mem + sum);
-        for (int i = 0; i < 3; i++)
-            w->of_row[i] = w->sum + (i + 1) * w->rows;
-        w->plane[0] = (void **)(void *)(mem + a);
-        w->plane[1] = (void **)(void *)(mem + b);
-        w->scratch = mem + scratch;
-    }
+    for (int i = 0; i < volumes(p); i++)
+        w->v[i] = vp_place(mem, &at, (size_t)w->voxels * sizeof(REAL));
+    w->sum = vp_place(mem, &at, (size_t)w->rows * sizeof *w->sum);
+    for (int i = 0; i < 3; i++)
+        w->of_row[i] = vp_place(mem, &at, (size_t)w->rows * sizeof *w->sum);
+    for (int i = 0; i < 2; i++)
+        w->plane[i] = vp_place(mem, &at, (size_t)p->frame[2] * sizeof *w->plane[i]);
+    w->scratch = vp_place(mem, &at, convolution_scratch(p, threads));
     return at;
 }
 
@@ -51,7 +44,7 @@ static double NAME(dot)(struct NAME(work) *w, const REAL *a, const REAL *b)
 {
     ROWS(w) {
         double sum = 0;
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
+        OF_ROW(w)
             sum += (double)a[i] * b[i];
         w->sum[r] = sum;
     }
@@ -85,7 +78,7 @@ static void NAME(look_at)(struct NAME(work) *w, double *mean, double *most, doub
 
     ROWS(w) {
         double of_row = 0, squares_of_row = 0, largest = 0, known = 0;
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
+        OF_ROW(w)
             if (NAME(known)(d[i])) {
                 of_row += d[i];
                 squares_of_row += (double)d[i] * d[i];
@@ -151,7 +144,7 @@ static double NAME(compare)(struct NAME(work) *w, double floor)
 
     ROWS(w) {
         double sum = 0;
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++) {
+        OF_ROW(w) {
             const REAL made = t[i] + background;
             if (NAME(known)(d[i]))
                 sum += ((double)made - d[i]) * ((double)made - d[i]);
@@ -200,12 +193,11 @@ static void NAME(look_ahead)(struct NAME(work) *w, double alpha)
     REAL *const x = w->v[X], *const y = w->v[Y], *const before = w->v[BEFORE];
     const REAL a = (REAL)alpha;
 
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++) {
-            const REAL ahead = x[i] + a * (x[i] - before[i]);
-            y[i] = ahead > 0 ? ahead : 0;
-            before[i] = x[i];
-        }
+    VOXELS(w) {
+        const REAL ahead = x[i] + a * (x[i] - before[i]);
+        y[i] = ahead > 0 ? ahead : 0;
+        before[i] = x[i];
+    }
 }
 
 /* How far ahead to look next: the step that was made from y, on the one before, which it replaces. */
@@ -214,9 +206,8 @@ static double NAME(learn)(struct NAME(work) *w)
     const REAL *const x = w->v[X], *const y = w->v[Y];
     REAL *const step = w->v[STEP], *const t = w->v[T];
 
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-            t[i] = x[i] - y[i];
+    VOXELS(w)
+        t[i] = x[i] - y[i];
     const double both = NAME(dot)(w, t, step), one = NAME(dot)(w, step, step);
     NAME(swap)(w, STEP, T);
     return one > 0 ? fmin(fmax(both / one, 0), 0.99) : 0;
@@ -232,15 +223,14 @@ static int NAME(richardson_lucy)(struct NAME(work) *w, int64_t page, struct vp_e
     NAME(look_at)(w, &mean, &most, &norm);
     const double floor = fmax(most * FLOOR, 1e-35);
     const REAL start = (REAL)fmax(mean - g->background, floor);
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++) {
-            w->v[T][i] = NAME(known)(w->v[DATA][i]);
-            w->v[X][i] = start;
-            if (g->accelerate) {
-                w->v[BEFORE][i] = start;
-                w->v[STEP][i] = 0;
-            }
+    VOXELS(w) {
+        w->v[T][i] = NAME(known)(w->v[DATA][i]);
+        w->v[X][i] = start;
+        if (g->accelerate) {
+            w->v[BEFORE][i] = start;
+            w->v[STEP][i] = 0;
         }
+    }
     if (NAME(apply)(w, &p->adjoint, w->v[T], w->v[NORM], err))
         return -1;
     for (; k < g->iterations; k++) {
@@ -271,9 +261,8 @@ static int NAME(richardson_lucy)(struct NAME(work) *w, int64_t page, struct vp_e
 /* t where data are, else 0 */
 static void NAME(mask)(struct NAME(work) *w, REAL *t)
 {
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-            t[i] = NAME(known)(w->v[DATA][i]) ? t[i] : 0;
+    VOXELS(w)
+        t[i] = NAME(known)(w->v[DATA][i]) ? t[i] : 0;
 }
 
 /* a += s b */
@@ -281,9 +270,8 @@ static void NAME(add_to)(struct NAME(work) *w, REAL *a, const REAL *b, double s)
 {
     const REAL f = (REAL)s;
 
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-            a[i] += f * b[i];
+    VOXELS(w)
+        a[i] += f * b[i];
 }
 
 static int NAME(wiener)(struct NAME(work) *w, int64_t page, struct vp_err *err)
@@ -297,15 +285,13 @@ static int NAME(wiener)(struct NAME(work) *w, int64_t page, struct vp_err *err)
 
     NAME(look_at)(w, &mean, &most, &norm);
     mean -= g->background;
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-            x[i] = (REAL)mean;
+    VOXELS(w)
+        x[i] = (REAL)mean;
     if (NAME(apply)(w, &p->forward, x, t, err))
         return -1;
     /* left: of the data; rest = A' left - noise (x - mean): of the equations */
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-            left[i] = NAME(known)(d[i]) ? d[i] - (REAL)g->background - t[i] : 0;
+    VOXELS(w)
+        left[i] = NAME(known)(d[i]) ? d[i] - (REAL)g->background - t[i] : 0;
     if (NAME(apply)(w, &p->adjoint, left, rest, err))
         return -1;
     ROWS(w)
@@ -326,9 +312,8 @@ static int NAME(wiener)(struct NAME(work) *w, int64_t page, struct vp_err *err)
         NAME(add_to)(w, left, t, -a);
         const double next = NAME(dot)(w, rest, rest), b = squares > 0 ? next / squares : 0;
         squares = next;
-        ROWS(w)
-            for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-                step[i] = rest[i] + (REAL)b * step[i];
+        VOXELS(w)
+            step[i] = rest[i] + (REAL)b * step[i];
         const double now = norm > 0 ? sqrt(NAME(dot)(w, left, left)) / norm : 0;
         tell(p, page, k + 1, now, false);
         const bool enough = k > 0 && residual - now < g->stop * residual && g->stop > 0;
@@ -358,28 +343,24 @@ static int NAME(solve)(struct NAME(work) *w, const struct vp_part *in, const str
 {
     const struct vp_deconvolve_params *p = w->p;
     const int64_t nx = vp_box_size(&out->box, 0), ny = vp_box_size(&out->box, 1), rows = ny * (z1 - z0);
+    const int64_t *const at = out->box.lo;
 
-    ROWS(w)
-        for (int64_t i = r * w->nx; i < (r + 1) * w->nx; i++)
-            w->v[DATA][i] = NAN;
+    VOXELS(w)
+        w->v[DATA][i] = NAN;
     #pragma omp parallel for num_threads(w->threads) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         REAL *const to = NAME(row_of)(w, DATA, r % ny, r / ny);
-        const void *const plane = in->plane[z0 + r / ny - in->box.lo[2]];
-        for (int64_t x = 0; x < nx; x++) {
-            const REAL v = (REAL)sample(p->in, plane, r % ny * in->stride + x);
-            to[x] = isfinite(v) ? v : NAN;
-        }
+        const void *const from = vp_part_at(in, vp_type_size(p->in), at[0], at[1] + r % ny, z0 + r / ny);
+        vp_convert(to, TYPE, from, p->in, nx, 1, 0);
+        for (int64_t x = 0; x < nx; x++)
+            to[x] = isfinite(to[x]) ? to[x] : NAN;
     }
     if (p->g.method == VP_LEAST_SQUARES ? NAME(wiener)(w, z0, err) : NAME(richardson_lucy)(w, z0, err))
         return -1;
     #pragma omp parallel for num_threads(w->threads) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const REAL *const from = NAME(row_of)(w, X, r % ny, r / ny);
-        void *const plane = out->plane[z0 + r / ny - out->box.lo[2]];
-        for (int64_t x = 0; x < nx; x++)
-            put(p->out, plane, r % ny * out->stride + x, from[x]);
-    }
+    for (int64_t r = 0; r < rows; r++)
+        vp_convert(vp_part_at(out, vp_type_size(p->out), at[0], at[1] + r % ny, z0 + r / ny), p->out,
+                   NAME(row_of)(w, X, r % ny, r / ny), TYPE, nx, 1, 0);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/isa.h"
-#include "local/extremum_isa.h"
+#include "local/window.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of minima, and of maxima as minima of complements, whose order is the other way round. f32 is compared as
  * integers in the order of the values: exact, one order for -0 and +0, and NaN can be put where it never wins. */
-#include "local/extremum_isa.h"
+#include "local/extremum.h"
 
 #include "base/isa.h"
-#include "local/extremum.h"
+#include "local/window.h"
 
 #include <string.h>
 

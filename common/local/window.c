@@ -140,12 +140,6 @@ static int64_t slot(const struct axis *a, int64_t i)
     return (i - a->first) % a->slots;
 }
 
-/* Position i came in: the next that does ends a block. */
-static bool ends_block(const struct axis *a, int64_t i)
-{
-    return i % a->w == a->w - 1 || i == a->n - 1;
-}
-
 static int64_t extent(const struct axis *a, int64_t p)
 {
     return vp_min64(p + a->r, a->n - 1) - vp_max64(p - a->r, 0) + 1;
@@ -168,12 +162,21 @@ static const void *window_at(const struct vp_tile *t, const struct axis *a, int6
     return room;
 }
 
-/* Turn the slots of the block that ends with i into the states from there to its end. */
-static void close_block(const struct vp_tile *t, const struct axis *a, int64_t i, char *ring, size_t step, double unit)
+/* The state at position i is in its slot: to the start of its block (`prefix`), and where it ends the block, the slots
+ * become the states from there to its end. */
+static void take_in(const struct vp_tile *t, const struct axis *a, int64_t i, char *ring, size_t step, void *prefix,
+                    size_t row, double unit)
 {
-    const int64_t start = vp_max64(i - i % a->w, a->first);
+    const int64_t in = i % a->w;
+    const char *const place = ring + (size_t)slot(a, i) * step;
 
-    for (int64_t j = i - 1; j >= start; j--) {
+    if (in == 0)
+        memcpy(prefix, place, row);
+    else if (i - in >= a->first)
+        t->w->rows->combine(t, prefix, prefix, place, (double)in, 1, unit);
+    if (in < a->w - 1 && i < a->n - 1)
+        return;
+    for (int64_t j = i - 1; j >= vp_max64(i - in, a->first); j--) {
         char *here = ring + (size_t)slot(a, j) * step;
         t->w->rows->combine(t, here, here, ring + (size_t)slot(a, j + 1) * step, 1, (double)(i - j), unit);
     }
@@ -230,44 +233,39 @@ static void finish_box(const struct march *m, const void *state, int64_t y, int6
     finish(m, state, y, z, extent(&m->y, y) * extent(&m->z, z));
 }
 
-/* Where the states of row y of plane z, complete in x and y, go. */
-static char *zplace(const struct march *m, int64_t y, int64_t z)
+/* Bytes from a plane of states, complete in x and y, to the next; and where row y of the first slot is. */
+static size_t plane_bytes(const struct march *m)
 {
-    return m->l.zring + (size_t)slot(&m->z, z) * m->l.row * (size_t)vp_box_size(&m->t->out, 1)
-         + (size_t)(y - m->t->out.lo[1]) * m->l.row;
+    return m->l.row * (size_t)vp_box_size(&m->t->out, 1);
 }
 
-static void finish_plane_row(const struct march *m, int64_t y, int64_t p)
+static char *zring(const struct march *m, int64_t y)
 {
-    const size_t row = (size_t)(y - m->t->out.lo[1]) * m->l.row;
-
-    finish_box(m, window_at(m->t, &m->z, p, m->l.zring + row, m->l.row * (size_t)vp_box_size(&m->t->out, 1),
-                            m->l.zprefix + row, m->l.room, (double)extent(&m->y, y)), y, p);
+    return m->l.zring + (size_t)(y - m->t->out.lo[1]) * m->l.row;
 }
 
-/* Row y of plane z is complete in x and y. */
-static void row_done(const struct march *m, const void *state, int64_t y, int64_t z)
+/* Row y of plane z is finished: the last one that it waited for has come in. */
+static void finish_row(const struct march *m, int64_t y, int64_t z)
+{
+    const char *const prefix = m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
+
+    finish_box(m, window_at(m->t, &m->z, z, zring(m, y), plane_bytes(m), prefix, m->l.room, (double)extent(&m->y, y)), y,
+               z);
+}
+
+/* Row y of plane z is complete in x and y; along z it belongs at `place`. */
+static void row_done(const struct march *m, const void *state, char *place, int64_t y, int64_t z)
 {
     if (m->z.r == 0) {
         finish_box(m, state, y, z);
         return;
     }
-    char *prefix = m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row;
-    char *place = zplace(m, y, z);
     if (state != place)
         memcpy(place, state, m->l.row);
-    if (z % m->z.w == 0)
-        memcpy(prefix, place, m->l.row);
-    else if (z - z % m->z.w >= m->z.first)
-        m->t->w->rows->combine(m->t, prefix, prefix, place, (double)(z % m->z.w), 1, (double)extent(&m->y, y));
+    take_in(m->t, &m->z, z, zring(m, y), plane_bytes(m), m->l.zprefix + (size_t)(y - m->t->out.lo[1]) * m->l.row, m->l.row,
+            (double)extent(&m->y, y));
     if (z - m->z.r >= m->t->out.lo[2])
-        finish_plane_row(m, y, z - m->z.r);
-}
-
-static void emit_y(const struct march *m, int64_t p, int64_t z)
-{
-    row_done(m, window_at(m->t, &m->y, p, m->l.yring, m->l.row, m->l.yprefix,
-                          m->z.r ? zplace(m, p, z) : m->l.room, 1), p, z);
+        finish_row(m, y, z - m->z.r);
 }
 
 static void march_plane(const struct march *m, int64_t z)
@@ -275,46 +273,29 @@ static void march_plane(const struct march *m, int64_t z)
     const struct vp_tile *t = m->t;
     const struct axis *a = &m->y;
 
-    for (int64_t y = a->first; y <= a->last; y++) {
-        const char *src = source(m, y, z);
-        if (a->r == 0) {
-            char *place = m->z.r ? zplace(m, y, z) : m->l.room;
-            t->w->rows->across(t, src, place);
-            row_done(m, place, y, z);
-            continue;
-        }
-        char *place = m->l.yring + (size_t)slot(a, y) * m->l.row;
-        t->w->rows->across(t, src, place);
-        if (y % a->w == 0)
-            memcpy(m->l.yprefix, place, m->l.row);
-        else if (y - y % a->w >= a->first)
-            t->w->rows->combine(t, m->l.yprefix, m->l.yprefix, place, (double)(y % a->w), 1, 1);
-        if (ends_block(a, y))
-            close_block(t, a, y, m->l.yring, m->l.row, 1);
-        if (y - a->r >= t->out.lo[1])
-            emit_y(m, y - a->r, z);
+    for (int64_t y = a->first; y < t->out.hi[1] + a->r; y++) { /* beyond the image's last row nothing comes in any more */
+        char *const ring = m->l.yring, *const in = a->r ? ring + (size_t)slot(a, y) * m->l.row : NULL;
+        const int64_t p = y - a->r;
+        char *const place = m->z.r && p >= t->out.lo[1] ? zring(m, p) + (size_t)slot(&m->z, z) * plane_bytes(m) : m->l.room;
+        if (y <= a->last)
+            t->w->rows->across(t, source(m, y, z), a->r ? in : place);
+        if (y <= a->last && a->r)
+            take_in(t, a, y, ring, m->l.row, m->l.yprefix, m->l.row, 1);
+        if (p >= t->out.lo[1])
+            row_done(m, a->r ? window_at(t, a, p, ring, m->l.row, m->l.yprefix, place, 1) : place, place, p, z);
     }
-    /* beyond the image's last row nothing comes in any more */
-    for (int64_t p = vp_max64(t->out.lo[1], a->last - a->r + 1); a->r && p < t->out.hi[1]; p++)
-        emit_y(m, p, z);
 }
 
 static void march_box(const struct march *m)
 {
-    const struct vp_tile *t = m->t;
-    const struct axis *a = &m->z;
-    const size_t plane = m->l.row * (size_t)vp_box_size(&t->out, 1);
+    const struct vp_box *out = &m->t->out;
 
-    for (int64_t z = a->first; z <= a->last; z++) {
-        march_plane(m, z);
-        if (a->r == 0 || !ends_block(a, z))
-            continue;
-        for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++)
-            close_block(t, a, z, m->l.zring + (size_t)(y - t->out.lo[1]) * m->l.row, plane, (double)extent(&m->y, y));
-    }
-    for (int64_t p = vp_max64(t->out.lo[2], a->last - a->r + 1); a->r && p < t->out.hi[2]; p++)
-        for (int64_t y = t->out.lo[1]; y < t->out.hi[1]; y++)
-            finish_plane_row(m, y, p);
+    for (int64_t z = m->z.first; z < out->hi[2] + m->z.r; z++)
+        if (z <= m->z.last)
+            march_plane(m, z);
+        else
+            for (int64_t y = out->lo[1]; z - m->z.r >= out->lo[2] && y < out->hi[1]; y++)
+                finish_row(m, y, z - m->z.r);
 }
 
 /* ---- balls ---- */

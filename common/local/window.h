@@ -77,4 +77,7 @@ uint64_t vp_window_scratch(const struct vp_window *w, const struct vp_box *out, 
 void vp_window_run(const struct vp_window *w, const struct vp_part *in, const struct vp_part *out, void *scratch,
                    int threads);
 
+extern const struct vp_window_rows vp_extremum_avx512[VP_N_TYPES], vp_extremum_avx2[VP_N_TYPES],
+    vp_extremum_generic[VP_N_TYPES];
+
 #endif

@@ -156,26 +156,14 @@ static uint64_t raw_sample(const struct vp_form *f, const unsigned char *row, in
     return take_bits(row, (uint64_t)i * f->bits, f->bits);
 }
 
-static void colours(const struct vp_form *f, const unsigned char *row, const uint16_t *map, int64_t n, void *out,
-                    ptrdiff_t stride)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const uint16_t v = map[raw_sample(f, row, i)];
-        put(out, i * stride, f->type, f->wide_map || f->coarse_map ? v : v >> 8);
-    }
-}
-
 void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t channel, const uint16_t *const map[3],
                  int64_t n, void *out, ptrdiff_t stride)
 {
-    if (f->photometric == PHOTO_PALETTE) {
-        colours(f, row, map[channel], n, out, stride);
-        return;
-    }
     const size_t size = vp_type_size(f->type);
+    const uint16_t *const colour = f->photometric == PHOTO_PALETTE ? map[channel] : NULL;
     const int64_t step = f->rgba ? 4 : f->planar == 2 ? 1 : f->samples;
-    const int64_t first = f->planar == 2 && !f->rgba ? 0 : channel;
-    if (f->bits == 8 * size) {
+    const int64_t first = colour || (f->planar == 2 && !f->rgba) ? 0 : channel;
+    if (!colour && f->bits == 8 * size) {
         gather(out, stride, row + (size_t)first * size, step, n, size);
         if (f->invert)
             for (int64_t i = 0; i < n; i++)
@@ -191,8 +179,8 @@ void vp_form_row(const struct vp_form *f, const unsigned char *row, int64_t chan
                                                        : small_float((uint32_t)v, 7, 16);
             continue;
         }
-        v = f->invert ? most - v : v;
-        put(out, i * stride, f->type, sign ? (v ^ sign) - sign : v);
+        v = colour ? (uint64_t)colour[v] >> (f->wide_map || f->coarse_map ? 0 : 8) : f->invert ? most - v : v;
+        put(out, i * stride, f->type, (v ^ sign) - sign);
     }
 }
 

@@ -124,8 +124,7 @@ static int failed(const struct io *io, const char *name, int64_t page, struct vp
         errno = io->error;
         return vp_fail_errno(err, "%s", name);
     }
-    return vp_fail(err, VP_ERUN, "%s: page %lld: cannot be decoded%s%s", name, (long long)page,
-                   said[0] ? ": " : "", said);
+    return vp_page_fail(name, page, err, "cannot be decoded%s%s", said[0] ? ": " : "", said);
 }
 
 /* Output rows of some channels of the current directory, one channel behind the other. */
@@ -137,6 +136,8 @@ struct vp_libtiff_reader {
     TIFF *tiff;
     struct io io;
     const char *name;
+    const struct vp_stack *stack;
+    int64_t channels, image; /* pages of an image; the one that is read */
     uint64_t ifd; /* the current directory; 0: none */
     struct vp_form form; /* and what is in it */
     const uint16_t *map[3];
@@ -148,14 +149,14 @@ struct vp_libtiff_reader {
     size_t cache_bytes, block_room;
 };
 
-int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, _Atomic uint64_t *bytes,
-                           struct vp_err *err)
+int vp_libtiff_reader_open(struct vp_libtiff_reader **out, int fd, const char *name, const struct vp_stack *stack,
+                           int64_t channels, _Atomic uint64_t *bytes, struct vp_err *err)
 {
     struct vp_libtiff_reader *r = vp_alloc(1, sizeof *r, name, err);
     if (!r)
         return -1;
-    r->name = name;
-    r->io = (struct io){.fd = fd, .read = bytes};
+    *r = (struct vp_libtiff_reader){.name = name, .stack = stack, .channels = channels,
+                                    .io = {.fd = fd, .read = bytes}};
     r->tiff = open_tiff(&r->io, name, "rmh"); /* m: no mapping; h: no directory yet */
     if (!r->tiff) {
         failed(&r->io, name, 0, err);
@@ -221,25 +222,23 @@ static void get_form(struct vp_libtiff_reader *r, struct vp_form *f)
     vp_form_judge(f);
 }
 
-static int set_directory(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
-                         int64_t channels, struct vp_err *err)
+static int set_directory(struct vp_libtiff_reader *r, uint64_t ifd, struct vp_err *err)
 {
     if (r->ifd == ifd)
         return 0;
     r->ifd = 0;
     r->held = (struct window){0};
     if (!TIFFSetSubDirectory(r->tiff, ifd))
-        return failed(&r->io, r->name, page, err);
+        return failed(&r->io, r->name, r->image, err);
+    const struct vp_stack *s = r->stack;
     struct vp_form *f = &r->form;
     get_form(r, f);
     /* libtiff repairs what it thinks is wrong: what it will decode must be what was checked. */
     if (*f->problem || vp_form_nx(f) != s->nx || vp_form_ny(f) != s->ny || f->type != s->type ||
-        f->channels != channels || (f->photometric == PHOTO_PALETTE && !r->map[0]))
-        return vp_fail(err, VP_ERUN, "%s: page %lld: its directory contradicts itself", r->name,
-                       (long long)page);
+        f->channels != r->channels || (f->photometric == PHOTO_PALETTE && !r->map[0]))
+        return vp_page_fail(r->name, r->image, err, "its directory contradicts itself");
     if (!TIFFIsCODECConfigured((uint16_t)f->compression))
-        return vp_fail(err, VP_ERUN, "%s: page %lld: compression %u is unknown to this libtiff", r->name,
-                       (long long)page, f->compression),
+        return vp_page_fail(r->name, r->image, err, "compression %u is unknown to this libtiff", f->compression),
                vp_hint(err, "write it anew without compression, or with deflate, where it was made");
     uint32_t tw = 0, th = 0, per = 0;
     r->tiled = TIFFIsTiled(r->tiff);
@@ -252,11 +251,11 @@ static int set_directory(struct vp_libtiff_reader *r, uint64_t ifd, const struct
     const tmsize_t decoded = r->tiled ? TIFFTileSize(r->tiff) : TIFFStripSize(r->tiff);
     if (!row || !vp_mul_size(&bytes, row, (size_t)r->block_ny) || bytes > PTRDIFF_MAX ||
         (r->tiled && bytes > LARGEST_TILE))
-        return vp_fail(err, VP_ERUN, "%s: page %lld: tiles of %ux%u: expected at most %d MiB", r->name,
-                       (long long)page, tw, th, LARGEST_TILE >> 20);
+        return vp_page_fail(r->name, r->image, err, "tiles of %ux%u: expected at most %d MiB", tw, th,
+                            LARGEST_TILE >> 20);
     if (!f->rgba && (uint64_t)decoded != bytes)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: its %s hold %lld bytes: expected %zu", r->name, (long long)page,
-                       r->tiled ? "tiles" : "strips", (long long)decoded, bytes);
+        return vp_page_fail(r->name, r->image, err, "its %s hold %lld bytes: expected %zu",
+                            r->tiled ? "tiles" : "strips", (long long)decoded, bytes);
     r->block_row = row;
     r->block_bytes = bytes;
     r->ifd = ifd;
@@ -274,32 +273,39 @@ static int need_room(unsigned char **p, size_t *room, size_t n, struct vp_err *e
     return *p ? 0 : -1;
 }
 
-/* The block at stored pixel (x, y), of one sample if they lie in planes: how many bytes came, or -1. With libdeflate,
- * libtiff takes damaged data that seem to hold too much for whole, and leaves the rest of the buffer as it was: never
- * what lay in our memory, and the same however the rows are asked for. */
-static tmsize_t read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t sample, void *to, size_t bytes)
+/* The block at stored pixel (x, y), of one sample if they lie in planes. With libdeflate, libtiff takes damaged data
+ * that seem to hold too much for whole, and leaves the rest of the buffer as it was: never what lay in our memory, and
+ * the same however the rows are asked for. */
+static int read_block(struct vp_libtiff_reader *r, int64_t x, int64_t y, int64_t sample, void *to, size_t bytes,
+                      struct vp_err *err)
 {
+    TIFF *t = r->tiff;
+    const uint32_t x32 = (uint32_t)x, y32 = (uint32_t)y;
+    const uint16_t plane = (uint16_t)(r->form.planar == 2 ? sample : 0);
+    const tmsize_t n = (tmsize_t)bytes;
     memset(to, 0, bytes);
-    if (r->form.rgba && r->tiled)
-        return TIFFReadRGBATile(r->tiff, (uint32_t)x, (uint32_t)y, to) ? (tmsize_t)bytes : -1;
-    if (r->form.rgba)
-        return TIFFReadRGBAStrip(r->tiff, (uint32_t)y, to) ? (tmsize_t)bytes : -1;
-    const uint16_t s = (uint16_t)(r->form.planar == 2 ? sample : 0);
-    return r->tiled ? TIFFReadEncodedTile(r->tiff, TIFFComputeTile(r->tiff, (uint32_t)x, (uint32_t)y, 0, s), to,
-                                          (tmsize_t)bytes)
-                    : TIFFReadEncodedStrip(r->tiff, TIFFComputeStrip(r->tiff, (uint32_t)y, s), to, (tmsize_t)bytes);
+    const bool whole = r->form.rgba ? (r->tiled ? TIFFReadRGBATile(t, x32, y32, to) : TIFFReadRGBAStrip(t, y32, to))
+                       : r->tiled ? TIFFReadEncodedTile(t, TIFFComputeTile(t, x32, y32, 0, plane), to, n) == n
+                                  : TIFFReadEncodedStrip(t, TIFFComputeStrip(t, y32, plane), to, n) == n;
+    return whole && !r->io.error ? 0 : failed(&r->io, r->name, r->image, err);
 }
 
 /* Decode the window into `to`: whole rows of blocks of it, or the whole image. */
-static int decode(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t page, const struct window *w,
-                  char *to, struct vp_err *err)
+static int decode(struct vp_libtiff_reader *r, const struct window *w, char *to, struct vp_err *err)
 {
     const struct vp_form *f = &r->form;
     const bool planes = f->planar == 2 && !f->rgba, back = f->orientation == 3 || f->orientation == 4;
     const int64_t rows = w->y1 - w->y0;
     const int64_t b0 = f->turned ? 0 : back ? f->ny - w->y1 : w->y0, b1 = f->turned ? f->ny : b0 + rows;
-    const size_t size = vp_type_size(f->type), plane = (size_t)rows * (size_t)s->nx;
+    const size_t size = vp_type_size(f->type), plane = (size_t)rows * (size_t)r->stack->nx;
     ptrdiff_t origin, dx, dy;
+    if (f->direct && !r->tiled) { /* a strip, decoded in place */
+        if (read_block(r, 0, w->y0, 0, to, plane * size, err))
+            return -1;
+        if (f->invert)
+            vp_form_invert(to, f->type, plane);
+        return 0;
+    }
     vp_form_place(f, rows, &origin, &dx, &dy);
     if (need_room(&r->block, &r->block_room, r->block_bytes, err))
         return -1;
@@ -309,10 +315,9 @@ static int decode(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t
         for (int64_t c = w->c0; c < w->c1; c += planes ? 1 : w->c1 - w->c0)
             for (int64_t x = 0; x < f->nx; x += r->block_nx) {
                 const int64_t nx = vp_min64(f->nx - x, r->block_nx), ny = vp_min64(f->ny - y, r->block_ny);
-                const size_t bytes = (size_t)(r->tiled ? r->block_ny : ny) * r->block_row;
-                if (read_block(r, x, y, c, r->block, bytes) != (tmsize_t)bytes || r->io.error)
-                    return failed(&r->io, r->name, page, err);
                 const int64_t flip = r->tiled ? r->block_ny - 1 : ny - 1; /* rasters begin at the bottom */
+                if (read_block(r, x, y, c, r->block, (size_t)(r->tiled ? r->block_ny : ny) * r->block_row, err))
+                    return -1;
                 for (int64_t k = 0; k < ny; k++)
                     for (int64_t i = c; i < (planes ? c + 1 : w->c1); i++)
                         vp_form_row(f, r->block + (size_t)(f->rgba ? flip - k : k) * r->block_row, i, r->map, nx,
@@ -324,65 +329,55 @@ static int decode(struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t
 }
 
 /* What to decode at once so that output row y of a channel comes out. */
-static struct window window_of(const struct vp_libtiff_reader *r, const struct vp_stack *s, int64_t channel, int64_t y)
+static struct window window_of(const struct vp_libtiff_reader *r, int64_t channel, int64_t y)
 {
     const struct vp_form *f = &r->form;
-    if (f->channels > 1 && vp_page_bytes(s) <= whole_room() / (uint64_t)f->channels)
-        return (struct window){0, f->channels, 0, s->ny};
+    const int64_t rows = r->stack->ny;
+    if (f->channels > 1 && vp_page_bytes(r->stack) <= whole_room() / (uint64_t)f->channels)
+        return (struct window){0, f->channels, 0, rows};
     if (f->turned)
-        return (struct window){channel, channel + 1, 0, s->ny};
+        return (struct window){channel, channel + 1, 0, rows};
     const bool back = f->orientation == 3 || f->orientation == 4;
     const int64_t b0 = (back ? f->ny - 1 - y : y) / r->block_ny * r->block_ny, b1 = vp_min64(f->ny, b0 + r->block_ny);
     return (struct window){channel, channel + 1, back ? f->ny - b1 : b0, back ? f->ny - b0 : b1};
 }
 
-static int rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page, int64_t channel,
-                int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+static int rows(struct vp_libtiff_reader *r, int64_t channel, int64_t y0, int64_t y1, char *to, struct vp_err *err)
 {
-    if (set_directory(r, ifd, s, page, channels, err))
-        return -1;
-    const struct vp_form *f = &r->form;
-    const size_t row = (size_t)s->nx * vp_type_size(s->type);
-    char *to = buf;
-    for (int64_t y = y0; y < y1;) {
-        const struct window w = window_of(r, s, channel, y), *h = &r->held;
-        const int64_t stop = vp_min64(w.y1, y1);
-        const size_t bytes = (size_t)(w.y1 - w.y0) * row;
-        const bool here = channel >= h->c0 && channel < h->c1 && y >= h->y0 && stop <= h->y1,
-                   all = w.y0 == y && w.y1 <= y1 && w.c1 - w.c0 == 1;
-        if (!here && all && f->direct && !r->tiled) { /* decoded in place */
-            if (read_block(r, 0, y, 0, to, bytes) != (tmsize_t)bytes || r->io.error)
-                return failed(&r->io, r->name, page, err);
-            if (f->invert)
-                vp_form_invert(to, f->type, bytes / vp_type_size(f->type));
-        } else if (!here && all) {
-            if (decode(r, s, page, &w, to, err))
+    const size_t row = (size_t)r->stack->nx * vp_type_size(r->stack->type);
+    struct window *const h = &r->held;
+    int64_t stop;
+    for (int64_t y = y0; y < y1; to += (size_t)(stop - y) * row, y = stop) {
+        const struct window w = window_of(r, channel, y);
+        stop = vp_min64(w.y1, y1);
+        const bool here = channel >= h->c0 && channel < h->c1 && y >= h->y0 && stop <= h->y1;
+        if (!here && w.y0 == y && w.y1 <= y1 && w.c1 - w.c0 == 1) { /* all of it is wanted */
+            if (decode(r, &w, to, err))
                 return -1;
-        } else {
-            if (!here) {
-                r->held.y1 = r->held.c1 = 0;
-                if (need_room(&r->cache, &r->cache_bytes, bytes * (size_t)(w.c1 - w.c0), err) ||
-                    decode(r, s, page, &w, (char *)r->cache, err))
-                    return -1;
-                r->held = w;
-            }
-            memcpy(to, r->cache + (size_t)(channel - h->c0) * (size_t)(h->y1 - h->y0) * row + (size_t)(y - h->y0) * row,
-                   (size_t)(stop - y) * row);
+            continue;
         }
-        to += (size_t)(stop - y) * row;
-        y = stop;
+        if (!here) {
+            h->y1 = h->c1 = 0;
+            const size_t bytes = (size_t)(w.y1 - w.y0) * row * (size_t)(w.c1 - w.c0);
+            if (need_room(&r->cache, &r->cache_bytes, bytes, err) || decode(r, &w, (char *)r->cache, err))
+                return -1;
+            *h = w;
+        }
+        const size_t at = (size_t)((channel - h->c0) * (h->y1 - h->y0) + y - h->y0) * row;
+        memcpy(to, r->cache + at, (size_t)(stop - y) * row);
     }
     return 0;
 }
 
-int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
-                           int64_t channel, int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err)
+int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, int64_t page, int64_t y0, int64_t y1, void *buf,
+                           struct vp_err *err)
 {
     if (!r->tiff)
         return vp_fail(err, VP_ERESOURCE, "%s: not enough memory", r->name);
     init();
     r->io.error = 0;
-    const int rc = rows(r, ifd, s, page, channel, channels, y0, y1, buf, err);
+    r->image = page / r->channels;
+    const int rc = set_directory(r, ifd, err) || rows(r, page % r->channels, y0, y1, buf, err) ? -1 : 0;
     if (rc)
         leave_if_broken(&r->tiff);
     return rc;
@@ -398,9 +393,8 @@ uint64_t vp_libtiff_need(const struct vp_ifd *d, bool whole)
     uint64_t raw = 0;
     for (int64_t i = 0; i < d->n_strips; i++)
         raw = d->count[i] > raw ? d->count[i] : raw;
-    /* see rows(): strips of whole pages are decoded where they belong */
-    double need = (double)raw + (whole && f->direct && !d->tiled ? 0 : block) +
-                  (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
+    /* see decode(): some strips are decoded where they belong */
+    double need = (double)raw + (f->direct && !d->tiled ? 0 : block) + (f->rgba ? 4.0 * (double)nx * (double)ny : 0);
     if (f->channels > 1 && page * (double)f->channels <= (double)whole_room())
         need += page * (double)f->channels;
     else if (!whole)
@@ -518,10 +512,9 @@ int vp_libtiff_writer_page(struct vp_libtiff_writer *w, const void *page, struct
     if (!ok)
         leave_if_broken(&w->tiff);
     if (!ok && !w->io.error && strstr(said, "Maximum TIFF file size"))
-        return vp_fail(err, VP_ERUN, "%s: page %lld: more than 4 GiB", w->name, (long long)w->page);
+        return vp_page_fail(w->name, w->page, err, "more than 4 GiB");
     if (!ok && !w->io.error)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: cannot be compressed: %s", w->name, (long long)w->page,
-                       said);
+        return vp_page_fail(w->name, w->page, err, "cannot be compressed: %s", said);
     if (!ok)
         return failed(&w->io, w->name, w->page, err);
     w->page++;

@@ -23,13 +23,13 @@ int vp_libtiff_writer_close(struct vp_libtiff_writer *w, struct vp_err *err);
 
 struct vp_libtiff_reader;
 
-/* bytes: counts what is read, or NULL. The name is looked at until it is closed. */
-int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, _Atomic uint64_t *bytes,
+/* Of images that become `channels` pages each. bytes: counts what is read, or NULL. Name and stack are looked at until
+ * it is closed. */
+int vp_libtiff_reader_open(struct vp_libtiff_reader **r, int fd, const char *name, const struct vp_stack *stack,
+                           int64_t channels, _Atomic uint64_t *bytes, struct vp_err *err);
+/* Rows [y0, y1) of a page into buf. It is in the image whose directory is at `ifd`, which the caller has checked. */
+int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, int64_t page, int64_t y0, int64_t y1, void *buf,
                            struct vp_err *err);
-/* Rows [y0, y1) of one of `channels` channels of the image whose directory is at `ifd` into buf; the directory was
- * checked by the caller. */
-int vp_libtiff_reader_rows(struct vp_libtiff_reader *r, uint64_t ifd, const struct vp_stack *s, int64_t page,
-                           int64_t channel, int64_t channels, int64_t y0, int64_t y1, void *buf, struct vp_err *err);
 void vp_libtiff_reader_close(struct vp_libtiff_reader *r);
 
 struct vp_ifd;

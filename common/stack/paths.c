@@ -59,20 +59,12 @@ static bool is_tiff_name(const char *name)
     return dot && name[0] != '.' && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff"));
 }
 
-/* The output of the run before this one, most likely. */
-static int holds_output(const char *folder, const char *output, struct vp_err *err)
-{
-    vp_fail(err, VP_EUSAGE, "%s: the folder that is read holds the output, %s, which would be an input", folder, output);
-    return vp_hint(err, "write it elsewhere, or remove it first, or name the inputs");
-}
-
 static int add_directory(struct vp_paths *p, const char *path, const char *output, struct vp_err *err)
 {
     DIR *d = opendir(path);
     if (!d)
         return vp_fail_errno(err, "%s", path);
-    struct stat out;
-    const bool writes = output && strcmp(output, "-") && !stat(output, &out) && S_ISREG(out.st_mode);
+    const bool writes = output && strcmp(output, "-");
     const int64_t first = p->n;
     const size_t len = strlen(path);
     const char *slash = len && path[len - 1] == '/' ? "" : "/";
@@ -88,9 +80,11 @@ static int add_directory(struct vp_paths *p, const char *path, const char *outpu
         }
         struct stat st;
         const bool there = !stat(full, &st);
-        if (there && writes && st.st_dev == out.st_dev && st.st_ino == out.st_ino)
-            rc = holds_output(path, output, err);
-        else if (!there || !S_ISDIR(st.st_mode))
+        if (there && writes && vp_same_file(full, output)) { /* that of the run before this one, most likely */
+            vp_fail(err, VP_EUSAGE, "%s: the folder that is read holds the output, %s, which would be an input", path,
+                    output);
+            rc = vp_hint(err, "write it elsewhere, or remove it first, or name the inputs");
+        } else if (!there || !S_ISDIR(st.st_mode))
             rc = add(p, full, err);
         free(full);
     }

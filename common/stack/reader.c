@@ -429,28 +429,37 @@ int64_t vp_count_bad(const float *v, size_t n)
     return bad;
 }
 
+static size_t stride_of(const struct vp_reader *r, const struct vp_wanted *w)
+{
+    return w->stride ? w->stride : (size_t)r->stack.nx * vp_type_size(w->f32 ? VP_F32 : r->stack.type);
+}
+
 /* Rows of a page of one of the inputs, as what is wanted: in pieces that stay in the cache between being read and being
  * converted or counted. */
-static int rows_of(const struct vp_reader *r, struct vp_source *s, int64_t page, int64_t y0, int64_t y1, bool f32,
-                   void *buf, int64_t *bad, struct vp_err *err)
+static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct vp_wanted *w, int64_t page, int64_t y0,
+                   int64_t y1, void *buf, int64_t *bad, struct vp_err *err)
 {
-    const enum vp_type stored = s->stack.type, type = f32 ? VP_F32 : r->stack.type;
-    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(stored), out = nx * vp_type_size(type);
-    const bool direct = type == stored && !s->scaled, count = f32 && bad && vp_type_is_float(r->stack.type);
+    const enum vp_type stored = s->stack.type, type = w->f32 ? VP_F32 : r->stack.type;
+    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(stored), out = stride_of(r, w);
+    const bool direct = type == stored && !s->scaled && !w->stride;
+    const bool count = w->f32 && bad && vp_type_is_float(r->stack.type);
     const int64_t piece = (int64_t)((direct ? COUNT_BYTES : CONVERT_BYTES) / row);
     const int64_t step = s->by_rows && (!direct || count) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
-    void *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
+    char *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
     int rc = direct || scratch ? 0 : -1;
     for (int64_t y = y0; !rc && y < y1; y += step) {
-        const int64_t n = vp_min64(step, y1 - y);
+        const int64_t n = vp_min64(step, y1 - y), together = w->stride ? 1 : n, samples = together * (int64_t)nx;
         char *to = (char *)buf + (size_t)(y - y0) * out;
         rc = vp_source_rows(s, page, y, y + n, direct ? to : scratch, err);
-        if (!rc && s->scaled)
-            vp_unscale(to, type, scratch, stored, n * (int64_t)nx, s->scale);
-        else if (!rc && !direct)
-            vp_convert(to, type, scratch, stored, n * (int64_t)nx, 1, 0);
-        if (!rc && count)
-            *bad += vp_count_bad((const float *)(const void *)to, (size_t)n * nx);
+        for (int64_t k = 0; !rc && k < n; k += together, to += out) {
+            const char *from = direct ? to : scratch + (size_t)k * row;
+            if (s->scaled)
+                vp_unscale(to, type, from, stored, samples, s->scale);
+            else if (!direct)
+                vp_convert(to, type, from, stored, samples, 1, 0);
+            if (count)
+                *bad += vp_count_bad((const float *)(const void *)to, (size_t)samples);
+        }
     }
     free(scratch);
     return rc;
@@ -470,8 +479,8 @@ static int64_t input_of(const struct vp_reader *r, int64_t page)
 }
 
 /* Rows of any page of a seekable stack. */
-static int rows_at(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bool f32, void *buf, int64_t *bad,
-                   struct vp_err *err)
+static int rows_at(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t y0, int64_t y1, void *buf,
+                   int64_t *bad, struct vp_err *err)
 {
     if (!r->seekable)
         return vp_fail(err, VP_ERUN, "%s: rows of a pipe cannot be read in any order", r->name),
@@ -489,9 +498,9 @@ static int rows_at(struct vp_reader *r, int64_t page, int64_t y0, int64_t y1, bo
     page -= r->in->first[i];
     int rc;
     if (page >= s->stack.pages) /* it was opened again, and is another file now */
-        rc = vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read", s->name, (long long)page);
+        rc = vp_page_fail(s->name, page, err, "truncated while it is read");
     else
-        rc = rows_of(r, s, page, y0, y1, f32, buf, bad, err);
+        rc = rows_of(r, s, w, page, y0, y1, buf, bad, err);
     give(r, i);
     return rc;
 }
@@ -501,7 +510,6 @@ struct shared {
     const struct vp_wanted *w;
     void *const *to;
     int64_t page, y0;
-    size_t row; /* bytes of a row in `to` */
     _Atomic int64_t bad;
 };
 
@@ -509,8 +517,8 @@ static int read_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_er
 {
     struct shared *p = ctx;
     int64_t bad = 0;
-    const int rc = rows_at(p->r, p->page + i, p->y0 + y0, p->y0 + y1, p->w->f32,
-                           (char *)p->to[i] + (size_t)y0 * p->row, p->w->bad ? &bad : NULL, err);
+    const int rc = rows_at(p->r, p->w, p->page + i, p->y0 + y0, p->y0 + y1,
+                           (char *)p->to[i] + (size_t)y0 * stride_of(p->r, p->w), p->w->bad ? &bad : NULL, err);
     if (bad)
         p->bad += bad;
     return rc;
@@ -520,14 +528,14 @@ static int read_piece(void *ctx, int64_t i, int64_t y0, int64_t y1, struct vp_er
 static int read_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t page, int64_t n, int64_t y0, int64_t y1,
                      void *const *to, struct vp_err *err)
 {
-    const size_t nx = (size_t)r->stack.nx, row = nx * vp_type_size(r->stack.type);
-    struct shared p = {r, w, to, page, y0, w->f32 ? nx * sizeof(float) : row, 0};
+    const size_t row = (size_t)r->stack.nx * vp_type_size(r->stack.type);
+    struct shared p = {r, w, to, page, y0, 0};
     int rc = 0;
     if (r->concurrent && w->threads > 1)
         rc = vp_share_rows(n, y1 - y0, row, w->threads, read_piece, &p, err);
     else
         for (int64_t i = 0; !rc && i < n; i++)
-            rc = rows_at(r, page + i, y0, y1, w->f32, to[i], w->bad, err);
+            rc = rows_at(r, w, page + i, y0, y1, to[i], w->bad, err);
     if (w->bad)
         *w->bad += p.bad;
     return rc;
@@ -539,7 +547,7 @@ static int next_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t y0,
 {
     int rc = advance(r, err);
     if (rc == 1 && (r->seekable ? read_rows(r, w, r->position, 1, y0, y1, &to, err)
-                                : rows_of(r, r->now, r->page, y0, y1, w->f32, to, w->bad, err)))
+                                : rows_of(r, r->now, w, r->page, y0, y1, to, w->bad, err)))
         rc = -1;
     r->failed = r->failed || rc < 0;
     if (rc == 1 && y1 == r->stack.ny) {
@@ -601,8 +609,7 @@ int vp_reader_seek(struct vp_reader *r, int64_t page, struct vp_err *err)
         return vp_fail(err, VP_ERUN, "%s: a pipe cannot be read again", r->name),
                vp_hint(err, "give the file name instead, or use --spool");
     if (page < 0 || page > r->stack.pages)
-        return vp_fail(err, VP_ERUN, "%s: page %lld: expected 0 to %lld", r->name, (long long)page,
-                       (long long)r->stack.pages - 1);
+        return vp_page_fail(r->name, page, err, "expected 0 to %lld", (long long)r->stack.pages - 1);
     r->position = page;
     r->line = 0;
     return 0;

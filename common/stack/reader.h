@@ -71,6 +71,7 @@ struct vp_wanted {
     bool f32;        /* converted to f32; otherwise in the stack's own type */
     int64_t *bad;    /* of f32: increased by the number of NaN and infinite samples; NULL: they are not counted */
     int threads;     /* that read seekable uncompressed files; 0: one */
+    size_t stride;   /* bytes from a row to the next where they are put; 0: one follows the other */
 };
 
 /* Rows of page i into to[i]. How many pages there were: of those that come next all n or, at the end of the stack,

@@ -48,8 +48,8 @@ struct source {
 
 static int cut_page(const struct source *s, int64_t page, uint64_t got, struct vp_err *err)
 {
-    return vp_fail(err, VP_ERUN, "%s: page %lld: truncated: expected %zu bytes, got %llu", s->in.name, (long long)page,
-                   vp_page_bytes(&s->source.stack), (unsigned long long)got);
+    return vp_page_fail(s->in.name, page, err, "truncated: expected %zu bytes, got %llu",
+                        vp_page_bytes(&s->source.stack), (unsigned long long)got);
 }
 
 /* --- where pages are --------------------------------------------------------------------------------- */
@@ -341,9 +341,9 @@ static int read_strips(struct source *s, int64_t page, const uint64_t *offset, i
         if ((size_t)got < n && !s->in.anywhere)
             return pass_page(s, err);
         if ((size_t)got < n) /* it was whole at open */
-            return vp_fail(err, VP_ERUN, "%s: page %lld: truncated while it is read: expected %zu bytes at %llu, got "
-                                         "%lld", s->in.name, (long long)page, n, (unsigned long long)at,
-                           (long long)got);
+            return vp_page_fail(s->in.name, page, err,
+                                "truncated while it is read: expected %zu bytes at %llu, got %lld", n,
+                                (unsigned long long)at, (long long)got);
         if (s->in.anywhere && s->in.read)
             *s->in.read += n;
         buf += n;
@@ -408,11 +408,10 @@ int vp_source_rows(struct vp_source *source, int64_t page, int64_t y0, int64_t y
     struct source *s = (struct source *)source;
     const struct vp_stack *k = &source->stack;
     if (s->decode) {
-        const int64_t image = page / source->channels;
-        if (!s->libtiff && vp_libtiff_reader_open(&s->libtiff, s->in.fd, s->in.name, s->in.read, err))
+        if (!s->libtiff &&
+            vp_libtiff_reader_open(&s->libtiff, s->in.fd, s->in.name, k, source->channels, s->in.read, err))
             return -1;
-        return vp_libtiff_reader_rows(s->libtiff, s->pages[image].ifd, k, image, page % source->channels,
-                                      source->channels, y0, y1, buf, err);
+        return vp_libtiff_reader_rows(s->libtiff, s->pages[page / source->channels].ifd, page, y0, y1, buf, err);
     }
     const bool table = source->seekable && s->images == 1;
     const struct page *p = &s->pages[table ? page : 0];

@@ -37,6 +37,10 @@ int64_t vp_input_peek(struct vp_input *in, const unsigned char **start, size_t n
 /* Where the input ends, as far as it is known: so far a pipe was read, or so large a file is. */
 static inline uint64_t vp_input_end(const struct vp_input *in) { return in->anywhere ? in->size : in->position; }
 
+/* vp_fail with VP_ERUN and "NAME: page N: " before it. */
+int vp_page_fail(const char *name, int64_t page, struct vp_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* pread until n bytes or the end; returns how many, or -1 with errno. */
 int64_t vp_pread_all(int fd, void *buf, size_t n, uint64_t offset);
 

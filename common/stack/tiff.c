@@ -24,14 +24,14 @@ struct entry {
     bool far; /* the values lie at offset */
 };
 
-int vp_tiff_fail(const struct vp_tiff *t, struct vp_err *err, const char *fmt, ...)
+int vp_page_fail(const char *name, int64_t page, struct vp_err *err, const char *fmt, ...)
 {
     char text[sizeof err->msg];
     va_list ap;
     va_start(ap, fmt);
     vp_format_line(text, sizeof text, fmt, ap);
     va_end(ap);
-    return vp_fail(err, VP_ERUN, "%s: page %lld: %s", t->in->name, (long long)t->page, text);
+    return vp_fail(err, VP_ERUN, "%s: page %lld: %s", name, (long long)page, text);
 }
 
 static uint64_t get(const struct vp_tiff *t, const unsigned char *p, int bytes)

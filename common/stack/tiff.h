@@ -57,9 +57,8 @@ struct vp_ifd {
     const char *lost;           /* what lies too far behind a stream's samples to be had ("description"), or NULL */
 };
 
-/* vp_fail with VP_ERUN and "NAME: page N: " before it. */
-int vp_tiff_fail(const struct vp_tiff *t, struct vp_err *err, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* vp_fail with VP_ERUN and "NAME: page N: " before it, for the page whose directory is read. */
+#define vp_tiff_fail(t, err, ...) vp_page_fail((t)->in->name, (t)->page, err, __VA_ARGS__)
 
 /* A pipe has samples, or a directory, before what is needed to read them. */
 int vp_tiff_disorder(const struct vp_tiff *t, bool directory, struct vp_err *err);

@@ -17,7 +17,7 @@ struct vp_views {
     int64_t nu, nv, count;
     int64_t next; /* view a page from a pipe: the page that comes next */
     float *page; /* a whole page, when only some of its rows are wanted */
-    float *block; /* [row - v0][view - first][u] */
+    float *block; /* [view - first][row - v0][u] */
     int64_t first, views; /* views in the block; 0: none */
     int64_t v0, v1; /* its detector rows */
     int64_t room; /* samples that `block` has room for */
@@ -114,6 +114,22 @@ uint64_t vp_views_bytes(const struct vp_views *v)
     return (uint64_t)vp_min64(one > block ? one : block, one * v->count) * sizeof(float);
 }
 
+/* Views of a file. A sinogram has a row of each, which lie together there, and apart in `out`. */
+static int from_file(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
+                     int threads, struct vp_err *err)
+{
+    const size_t nu = (size_t)v->nu, view = (size_t)(v1 - v0) * nu;
+    const struct vp_wanted w =
+        v->sinograms ? (struct vp_wanted){v0, v1 - v0, first, first + n, true, bad, threads, view * sizeof *out}
+                     : (struct vp_wanted){first, n, v0, v1, true, bad, threads, 0};
+    void **to = vp_alloc_raw((size_t)w.n, sizeof *to, "a list of views", err);
+    for (int64_t i = 0; to && i < w.n; i++)
+        to[i] = out + (size_t)i * (v->sinograms ? nu : view);
+    const int rc = to && vp_reader_read(v->reader, &w, to, err) >= 0 ? 0 : -1;
+    free(to);
+    return rc;
+}
+
 /* Have `view` and rows [v0, v1) in the block, with as many of the views after it as memory allows. */
 static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct vp_err *err)
 {
@@ -132,11 +148,8 @@ static int load(struct vp_views *v, int64_t view, int64_t v0, int64_t v1, struct
             return -1;
         v->room = views * one;
     }
-    for (int64_t row = v0; row < v1; row++) {
-        void *to = v->block + (size_t)((row - v0) * views * v->nu);
-        if (vp_reader_read(v->reader, &(struct vp_wanted){row, 1, view, view + views, .f32 = true}, &to, err) < 0)
-            return -1;
-    }
+    if (from_file(v, view, views, v0, v1, v->block, NULL, 1, err))
+        return -1;
     v->first = view;
     v->views = views;
     v->v0 = v0;
@@ -154,14 +167,13 @@ static void count(const struct vp_views *v, const float *samples, size_t n, int6
 static int blocks(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
                   struct vp_err *err)
 {
-    const size_t nu = (size_t)v->nu;
-    for (int64_t view = first; view < first + n; view++) {
+    const size_t size = (size_t)((v1 - v0) * v->nu);
+    for (int64_t view = first; view < first + n; view++, out += size) {
         if (load(v, view, v0, v1, err))
             return -1;
-        for (int64_t row = v0; row < v1; row++, out += nu) {
-            memcpy(out, v->block + (size_t)((row - v->v0) * v->views + view - v->first) * nu, nu * sizeof(float));
-            count(v, out, nu, bad);
-        }
+        const int64_t row = (view - v->first) * (v->v1 - v->v0) + v0 - v->v0;
+        memcpy(out, v->block + (size_t)(row * v->nu), size * sizeof *out);
+        count(v, out, size, bad);
     }
     return 0;
 }
@@ -192,57 +204,6 @@ static int64_t next_views(struct vp_views *v, int64_t first, int64_t n, int64_t 
     return n;
 }
 
-/* Sinograms of a file: a piece is some views of one detector row, which lie together there and apart in `out`. */
-struct turn {
-    struct vp_views *v;
-    int64_t first, v0, height;
-    float *out;
-    _Atomic int64_t bad;
-};
-
-static int turn_piece(void *ctx, int64_t row, int64_t k0, int64_t k1, struct vp_err *err)
-{
-    struct turn *t = ctx;
-    const size_t nu = (size_t)t->v->nu;
-    int64_t bad = 0;
-    float *buf = vp_alloc_raw((size_t)(k1 - k0), nu * sizeof(float), "a part of a sinogram", err);
-    if (!buf)
-        return -1;
-    const struct vp_wanted w = {t->v0 + row, 1, t->first + k0, t->first + k1, true, &bad, 1};
-    const int rc = vp_reader_read(t->v->reader, &w, (void *const *)&buf, err) < 0 ? -1 : 0;
-    for (int64_t k = k0; !rc && k < k1; k++)
-        memcpy(t->out + (size_t)(k * t->height + row) * nu, buf + (size_t)(k - k0) * nu, nu * sizeof(float));
-    free(buf);
-    if (bad)
-        t->bad += bad;
-    return rc;
-}
-
-static int turn(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
-                int threads, struct vp_err *err)
-{
-    struct turn t = {v, first, v0, v1 - v0, out, 0};
-    const int rc = vp_share_rows(v1 - v0, n, (size_t)v->nu * sizeof(float), threads, turn_piece, &t, err);
-    if (bad)
-        *bad += t.bad;
-    return rc;
-}
-
-/* Views of a file, a page each. */
-static int pages(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
-                 int threads, struct vp_err *err)
-{
-    void **to = vp_alloc_raw((size_t)n, sizeof *to, "a list of views", err);
-    if (!to)
-        return -1;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = out + (size_t)i * (size_t)((v1 - v0) * v->nu);
-    const struct vp_wanted w = {first, n, v0, v1, true, bad, threads};
-    const int rc = vp_reader_read(v->reader, &w, to, err) < 0 ? -1 : 0;
-    free(to);
-    return rc;
-}
-
 int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, int64_t v1, float *out, int64_t *bad,
                       int threads, struct vp_err *err)
 {
@@ -257,9 +218,9 @@ int64_t vp_views_read(struct vp_views *v, int64_t first, int64_t n, int64_t v0, 
         return n;
     if (!vp_reader_seekable(v->reader))
         return next_views(v, first, n, v0, v1, out, bad, err);
-    const int rc = !v->sinograms                       ? pages(v, first, n, v0, v1, out, bad, threads, err)
-                   : vp_reader_concurrent(v->reader)   ? turn(v, first, n, v0, v1, out, bad, threads, err)
-                                                       : blocks(v, first, n, v0, v1, out, bad, err);
+    const bool rows = !v->sinograms || vp_reader_concurrent(v->reader);
+    const int rc = rows ? from_file(v, first, n, v0, v1, out, bad, threads, err)
+                        : blocks(v, first, n, v0, v1, out, bad, err);
     return rc ? -1 : n;
 }
 

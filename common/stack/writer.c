@@ -442,11 +442,6 @@ bool vp_writer_by_rows(const struct vp_writer *w)
     return !w->hold && !w->libtiff;
 }
 
-bool vp_writer_random(const struct vp_writer *w)
-{
-    return w->reserved != NULL;
-}
-
 int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
                     struct vp_err *err)
 {

@@ -48,15 +48,6 @@ int vp_writer_lines(struct vp_writer *w, int64_t n, const void *rows, int thread
 /* Whether those rows are written as they come; otherwise pages are collected. */
 bool vp_writer_by_rows(const struct vp_writer *w);
 
-/* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
-bool vp_writer_random(const struct vp_writer *w);
-/* Rows [y0, y1) of n pages from `page` on, those of one after those of the other in `rows`, in any order and from
- * several threads at once; only if vp_writer_random, and not mixed with the functions above. That every row is written
- * exactly once is the caller's promise; close checks how many were. The bytes of the file are those of pages written in
- * order. */
-int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
-                    struct vp_err *err);
-
 /* One file that several processes write (`shared`), on hosts that share its folder. One opens it and tells the others
  * the name that it has until it is complete (NULL: it is no file whose pieces can come in any order); they open that
  * (as `temporary`) with the same stack and options, and put rows. All close; then the one that opened it first says how
@@ -65,6 +56,15 @@ int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, in
 const char *vp_writer_temporary(const struct vp_writer *w);
 int64_t vp_writer_rows_put(const struct vp_writer *w);
 void vp_writer_others(struct vp_writer *w, int64_t rows);
+
+/* Whether pieces may be written in any order: an uncompressed regular file with -o, its length known. */
+static inline bool vp_writer_random(const struct vp_writer *w) { return vp_writer_temporary(w) != NULL; }
+/* Rows [y0, y1) of n pages from `page` on, those of one after those of the other in `rows`, in any order and from
+ * several threads at once; only if vp_writer_random, and not mixed with the functions above. That every row is written
+ * exactly once is the caller's promise; close checks how many were. The bytes of the file are those of pages written in
+ * order. */
+int vp_writer_bands(struct vp_writer *w, int64_t page, int64_t n, int64_t y0, int64_t y1, const void *rows, int threads,
+                    struct vp_err *err);
 
 /* Of the file, if it ended here. */
 uint64_t vp_writer_bytes(struct vp_writer *w);

@@ -42,33 +42,31 @@ const struct vp_opt vp_footprint_options[] = {
 int vp_images_open(struct vp_images *im, struct vp_run *run, const struct vp_image_params *p, int stacks,
                    unsigned types, struct vp_err *err)
 {
-    const struct vp_parsed *given = &run->parsed;
+    const char *const *paths = run->parsed.operands;
+    const int n = run->parsed.n_operands;
+    int standard = 0;
     *im = (struct vp_images){.params = *p};
-    if (stacks == 1 || given->n_operands <= 1) {
+    for (int k = 0; k < n; k++)
+        standard += !strcmp(paths[k], "-");
+    if (stacks > 1 && n > stacks)
+        return vp_fail(err, VP_EUSAGE, "expected at most %d stacks, got %d", stacks, n);
+    if (stacks > 1 && standard > 1)
+        return vp_fail(err, VP_EUSAGE, "'-': standard input can be one of the stacks only");
+    if (stacks == 1 || n <= 1) {
         /* a page and its result are in memory at least */
         const uint64_t hold = stacks == 1 ? run->common.memory / 2 : 0;
-        im->n = 1;
         if (vp_open_input(run, hold < SIZE_MAX ? (size_t)hold : SIZE_MAX, p->values ? VP_AS_VALUES : VP_UPRIGHT,
-                         &im->reader[0], err)) {
-            im->n = 0;
+                          &im->reader[0], err))
             return -1;
-        }
+        im->n = 1;
         const struct vp_stack *stack = vp_reader_stack(im->reader[0]);
         const size_t page = vp_page_bytes(stack);
         if (run->common.raw_in && !vp_reader_seekable(im->reader[0]) && stack->pages < 2 && page <= hold)
             im->held = page;
-    } else if (given->n_operands > stacks) {
-        return vp_fail(err, VP_EUSAGE, "expected at most %d stacks, got %d", stacks, given->n_operands);
-    } else {
-        int standard = 0;
-        for (int k = 0; k < given->n_operands; k++)
-            standard += !strcmp(given->operands[k], "-");
-        if (standard > 1)
-            return vp_fail(err, VP_EUSAGE, "'-': standard input can be one of the stacks only");
-        for (; im->n < given->n_operands; im->n++)
-            if (vp_open_values(run, &given->operands[im->n], 1, &im->reader[im->n], err))
-                return -1;
     }
+    for (; im->n < n && stacks > 1; im->n++)
+        if (vp_open_values(run, &paths[im->n], 1, &im->reader[im->n], err))
+            return -1;
     double scale[2];
     im->gain = vp_meta_numbers(&vp_reader_stack(im->reader[0])->meta, "scale", 2, scale) ? scale[0] : 1;
     im->seekable = true;

@@ -122,15 +122,16 @@ static int64_t index_of(const double *v, int64_t n, double x)
 }
 
 /* Pages into the order of the grid that their places make: node[page]. */
-static int make_grid(struct vp_kernels *k, const char *path, const struct places *p, int64_t *node, struct vp_err *err)
+static int make_grid(double *const at[2], int64_t n[2], const char *path, const struct places *p, int64_t *node,
+                     struct vp_err *err)
 {
     for (int a = 0; a < 2; a++)
-        k->nodes[a] = different(k->node[a], a ? p->y : p->x, p->n);
-    if (k->nodes[0] * k->nodes[1] != p->n)
+        n[a] = different(at[a], a ? p->y : p->x, p->n);
+    if (n[0] * n[1] != p->n)
         return vp_fail(err, VP_ERUN, "%s: %lld places of %lld different x and %lld different y: expected a rectangular grid",
-                       path, (long long)p->n, (long long)k->nodes[0], (long long)k->nodes[1]);
+                       path, (long long)p->n, (long long)n[0], (long long)n[1]);
     for (int64_t i = 0; i < p->n; i++) {
-        node[i] = index_of(k->node[1], k->nodes[1], p->y[i]) * k->nodes[0] + index_of(k->node[0], k->nodes[0], p->x[i]);
+        node[i] = index_of(at[1], n[1], p->y[i]) * n[0] + index_of(at[0], n[0], p->x[i]);
         for (int64_t other = 0; other < i; other++)
             if (node[other] == node[i])
                 return vp_fail(err, VP_ERUN, "%s: pages %lld and %lld have the same place", path, (long long)other,
@@ -164,53 +165,56 @@ static int check(const struct vp_kernel_params *p, const struct vp_stack *s, con
     return 0;
 }
 
-/* A page of kernels into its place. 1; 0 at the end; -1. */
-static int read_kernel(struct vp_kernels *k, struct vp_reader *reader, void *own, int64_t at, struct vp_err *err)
+/* A page of kernels into its place, as f64 by way of `own`. 1; 0 at the end; -1. */
+static int read_kernel(struct vp_reader *reader, float *to, double *exact, void *own, struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(reader);
-    if (k->samples)
-        return vp_reader_next_f32(reader, k->samples + at, err);
+    if (!exact)
+        return vp_reader_next_f32(reader, to, err);
     const int got = vp_reader_next(reader, own, err);
     if (got > 0)
-        vp_convert(k->exact + at, VP_F64, own, s->type, s->nx * s->ny, 1, 0);
+        vp_convert(exact, VP_F64, own, s->type, s->nx * s->ny, 1, 0);
     return got;
 }
 
-static int read_samples(struct vp_kernels *k, struct vp_reader *reader, const struct vp_kernel_params *p, bool exact,
-                        struct vp_err *err)
+static int read_samples(struct vp_convolve_given *g, struct vp_reader *reader, const struct vp_kernel_params *p,
+                        bool exact, struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(reader);
-    const int64_t pages = s->pages, page = s->nx * s->ny;
-    const size_t n = (size_t)pages, size = exact ? sizeof *k->exact : sizeof *k->samples;
+    const int64_t pages = s->pages, page = s->nx * s->ny, across = p->grid.n ? p->grid.v[0] : 1;
+    const size_t n = (size_t)pages, size = exact ? sizeof *g->exact : sizeof *g->kernels;
+    double *at[2] = {NULL, NULL};
     int got = -1;
 
-    k->n[0] = s->nx;
-    k->n[1] = s->ny;
-    k->n[2] = p->grid.n || p->positions ? 1 : pages;
-    k->nodes[0] = p->grid.n ? p->grid.v[0] : 1;
-    k->nodes[1] = p->grid.n == 2 ? p->grid.v[1] : k->nodes[0];
+    *g = (struct vp_convolve_given){.n = {s->nx, s->ny, p->grid.n || p->positions ? 1 : pages},
+                                    .nodes = {across, p->grid.n == 2 ? p->grid.v[1] : across},
+                                    .weights = (enum vp_weights)p->weights};
     if (vp_memory_claim((uint64_t)pages * (uint64_t)page * 3 * size, "kernels", vp_reader_name(reader), err))
         return -1;
     void *const samples = vp_alloc_raw(n, (size_t)page * size, "the kernels", err);
-    k->samples = exact ? NULL : samples;
-    k->exact = exact ? samples : NULL;
     void *const own = vp_alloc_raw((size_t)page, vp_type_size(s->type), "a kernel", err);
     int64_t *node = vp_alloc_raw(n, sizeof *node, "the kernels", err);
     struct places places = {vp_alloc_raw(n, sizeof(double), "places", err),
                             vp_alloc_raw(n, sizeof(double), "places", err), 0};
     for (int a = 0; a < 2 && p->positions; a++)
-        k->node[a] = vp_alloc_raw(n, sizeof(double), "places", err);
-    if (!samples || !own || !node || !places.x || !places.y || (p->positions && (!k->node[0] || !k->node[1])))
+        g->node[a] = at[a] = vp_alloc_raw(n, sizeof(double), "places", err);
+    g->kernels = exact ? NULL : samples;
+    g->exact = exact ? samples : NULL;
+    if (!samples || !own || !node || !places.x || !places.y || (p->positions && (!at[0] || !at[1])))
         goto out;
     for (int64_t i = 0; i < pages; i++)
         node[i] = i;
-    if (p->positions && (read_places(p->positions, &places, pages, err) || make_grid(k, p->positions, &places, node, err)))
+    if (p->positions && (read_places(p->positions, &places, pages, err)
+                         || make_grid(at, g->nodes, p->positions, &places, node, err)))
         goto out;
     got = 1;
-    for (int64_t i = 0; i < pages && got == 1; i++)
-        if ((got = read_kernel(k, reader, own, node[i] * page, err)) == 0)
+    for (int64_t i = 0; i < pages && got == 1; i++) {
+        got = read_kernel(reader, (float *)samples + node[i] * page, exact ? (double *)samples + node[i] * page : NULL,
+                          own, err);
+        if (got == 0)
             vp_fail(err, VP_ERUN, "%s: expected %lld pages, got %lld", vp_reader_name(reader), (long long)pages,
                     (long long)i);
+    }
 out:
     free(own);
     free(node);
@@ -219,32 +223,32 @@ out:
     return got == 1 ? 0 : -1;
 }
 
-int vp_kernels_read(struct vp_kernels *k, struct vp_run *run, const struct vp_kernel_params *p,
+int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struct vp_kernel_params *p,
                     const struct vp_images *im, struct vp_err *err)
 {
     struct vp_reader *reader = NULL;
 
-    *k = (struct vp_kernels){.nodes = {1, 1}};
+    *g = (struct vp_convolve_given){.nodes = {1, 1}};
     if (!p->kernel)
         return vp_fail_hint(err, VP_EUSAGE, "give a stack that holds it: -k kernel.tif",
                             "--kernel is missing: which one?");
     if (vp_open_mask(run, p->kernel, &reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(reader);
-    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(k, reader, p, im->type == VP_F64, err) ? -1 : 0;
+    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
     struct vp_err late = VP_ERR_INIT;
     if (vp_reader_close(reader, rc ? &late : err))
         rc = -1;
     if (rc)
-        vp_kernels_free(k);
+        vp_kernels_free(g);
     return rc;
 }
 
-void vp_kernels_free(struct vp_kernels *k)
+void vp_kernels_free(struct vp_convolve_given *g)
 {
-    free(k->samples);
-    free(k->exact);
-    free(k->node[0]);
-    free(k->node[1]);
-    *k = (struct vp_kernels){0};
+    free((void *)g->kernels);
+    free((void *)g->exact);
+    for (int a = 0; a < 2; a++)
+        free((void *)g->node[a]);
+    *g = (struct vp_convolve_given){0};
 }

@@ -86,11 +86,7 @@ int vp_output_history(const struct vp_run *run, struct vp_stack *out, struct vp_
 int vp_open_output(struct vp_run *run, const struct vp_stack *out, struct vp_writer **writer,
                    struct vp_err *err)
 {
-    const char *path = run->common.output;
-    if ((!path || !strcmp(path, "-")) && !run->common.force && isatty(STDOUT_FILENO))
-        return vp_fail_hint(err, VP_EUSAGE, "redirect, pipe, or use -o FILE (--force to override)",
-                            "standard output is a terminal");
-    return vp_open_result(run, path, out, writer, err);
+    return vp_open_result(run, run->common.output, out, writer, err);
 }
 
 int vp_open_result(struct vp_run *run, const char *path, const struct vp_stack *out, struct vp_writer **writer,

@@ -12,12 +12,7 @@
 void __wrap_gomp_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void __wrap_gomp_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-static int status = VP_ERESOURCE;
-
-void vp_openmp_status(int at_exit)
-{
-    status = at_exit;
-}
+int vp_openmp_status = VP_ERESOURCE;
 
 static void say(const char *word, const char *fmt, va_list ap)
 {
@@ -43,5 +38,5 @@ void __wrap_gomp_fatal(const char *fmt, ...)
     say("error", fmt, ap);
     va_end(ap);
     fprintf(stderr, "%s: hint: use fewer --threads, or allow more\n", program_invocation_short_name);
-    exit(status);
+    exit(vp_openmp_status);
 }

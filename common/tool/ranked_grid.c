@@ -217,14 +217,11 @@ void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run)
             m->columns == 1 ? ": the bits of one process" : ", added in their order");
     vp_plan(run, "views", m->gather ? "read once, shared by the %d ranks of a column" : "each rank reads what it needs",
             m->rows);
-    vp_plan(run, "T_load", "%.3g s", t->load);
-    vp_plan(run, "T_filter", "%.3g s", t->filter);
-    vp_plan(run, "T_allgather", "%.3g s", t->gather);
-    vp_plan(run, "T_upload", "%.3g s", t->upload);
-    vp_plan(run, "T_bp", "%.3g s", t->backproject);
-    vp_plan(run, "T_compute", "%.3g s, these overlap", t->compute);
-    vp_plan(run, "T_download", "%.3g s", t->download);
-    vp_plan(run, "T_reduce", "%.3g s", t->reduce);
-    vp_plan(run, "T_store", "%.3g s", t->store);
-    vp_plan(run, "T_run", "%.3g s expected", t->run);
+    const struct { const char *key; double seconds; const char *more; } steps[] = {
+        {"T_load", t->load, ""}, {"T_filter", t->filter, ""}, {"T_allgather", t->gather, ""},
+        {"T_upload", t->upload, ""}, {"T_bp", t->backproject, ""}, {"T_compute", t->compute, ", these overlap"},
+        {"T_download", t->download, ""}, {"T_reduce", t->reduce, ""}, {"T_store", t->store, ""},
+        {"T_run", t->run, " expected"}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        vp_plan(run, steps[i].key, "%.3g s%s", steps[i].seconds, steps[i].more);
 }

@@ -1,4 +1,4 @@
-/* What a rank is: the beginning and the end (ranked.c), the grid (ranked_grid.c), the files (ranked_output.c). */
+/* What a rank is: the beginning, the files and the end (ranked.c), the grid (ranked_grid.c). */
 #ifndef VP_RANKED_INTERNAL_H
 #define VP_RANKED_INTERNAL_H
 
@@ -43,9 +43,5 @@ void vp_ranked_show(const struct vp_ranked *r, struct vp_run *run);
 
 /* Somewhere that nothing is kept. */
 bool vp_ranked_discards(const char *path);
-/* One rank of those that write a file opens it, the others join; and those who joined close first: what the one who
- * opened renames is complete. */
-int vp_ranked_open_outputs(struct vp_ranked *r, struct vp_session *s, struct vp_run *run, struct vp_err *err);
-int vp_ranked_close_outputs(struct vp_ranked *r, int rc, struct vp_err *err);
 
 #endif

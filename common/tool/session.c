@@ -162,6 +162,9 @@ void vp_session_show(const struct vp_session *s, struct vp_run *run)
     const struct vp_reconstruct *job = &s->job;
     const struct vp_reconstruct_plan *p = &s->plan;
 
+    vp_stats_text(run->stats, "device", job->kind->name);
+    if (job->filter)
+        vp_stats_text(run->stats, "filter_on", p->filter_device ? "gpu" : "cpu");
     vp_plan(run, "projections", "%lld x %lld, views %lld to %lld of %lld", (long long)job->in_nu,
             (long long)job->nv, (long long)job->first, (long long)job->last - 1, (long long)job->n_views);
     vp_plan(run, "volume", "%lld x %lld x %lld, voxel %g x %g x %g mm", (long long)s->grid.n[0],
@@ -264,9 +267,6 @@ int vp_session_run(struct vp_session *s, struct vp_run *run, struct vp_err *err)
     /* a file first: where its memory is allocated ahead, that goes on while a device is started */
     if ((ahead && open_volume(s, run, &writer, err)) || plan(s, run, err))
         goto out;
-    vp_stats_text(run->stats, "device", job->kind->name);
-    if (job->filter)
-        vp_stats_text(run->stats, "filter_on", s->plan.filter_device ? "gpu" : "cpu");
     vp_session_show(s, run);
     if (vp_plan_done(run))
         return 0;

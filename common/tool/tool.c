@@ -124,14 +124,6 @@ void vp_tool_common(const struct vp_tool *tool, struct vp_opt out[VP_MAX_COMMON]
     out[n] = (struct vp_opt)VP_OPT_END;
 }
 
-static const struct vp_opt *common_row(const char *name)
-{
-    const struct vp_opt *row = common_options;
-    while (strcmp(row->name, name))
-        row++;
-    return row;
-}
-
 /* ---- messages ---- */
 
 /* "NAME: error: text" with the word in colour on a terminal. File names and metadata may hold anything: a message is
@@ -248,13 +240,9 @@ static bool device_well_formed(const char *device)
         return false;
     for (const char *s = device + 5;; s++) {
         const size_t n = strspn(s, "0123456789");
-        if (n < 1 || n > 4)
-            return false;
         s += n;
-        if (!*s)
-            return true;
-        if (*s != ',')
-            return false;
+        if (n < 1 || n > 4 || *s != ',')
+            return n >= 1 && n <= 4 && !*s;
     }
 }
 
@@ -323,9 +311,12 @@ static void version(const struct vp_tool *tool)
 static int from_environment(struct vp_run *run, const char *name, const char *variable, struct vp_err *err)
 {
     const char *text = getenv(variable);
+    const struct vp_opt *row = common_options;
     if (!text || !*text || !has_common(run->tool, name) || vp_given(run, name))
         return 0;
-    return vp_opt_set_from(variable, common_row(name), &run->common, text, err);
+    while (strcmp(row->name, name))
+        row++;
+    return vp_opt_set_from(variable, row, &run->common, text, err);
 }
 
 static int resolve_common(struct vp_run *run, struct vp_err *err)
@@ -343,19 +334,15 @@ static int resolve_common(struct vp_run *run, struct vp_err *err)
                        vp_given(run, "device") ? "--device" : "VOXPIPE_DEVICE", c->device);
     run->all_threads = !c->threads;
     run->all_memory = !c->memory;
-    if (!c->threads) {
+    if (run->all_threads) {
         const char *omp = getenv("OMP_NUM_THREADS"); /* batch systems set it to what a job may use */
         c->threads = omp && *omp ? omp_get_max_threads() : vp_cores();
     }
-    if (c->threads > MAX_THREADS)
-        c->threads = MAX_THREADS;
+    c->threads = vp_min64(c->threads, MAX_THREADS);
     omp_set_num_threads((int)c->threads);
-    if (!c->memory)
+    if (run->all_memory)
         c->memory = vp_memory_available() / 5 * 4;
-    if (!c->memory)
-        c->memory = 1;
-    if (c->memory > INT64_MAX) /* as much as there is */
-        c->memory = INT64_MAX;
+    c->memory = c->memory > INT64_MAX ? INT64_MAX : c->memory ? c->memory : 1;
     vp_memory_limit(c->memory);
     return run->tool->flags & VP_TOOL_CUDA ? 0 : vp_device_cpu(run, err);
 }
@@ -541,18 +528,6 @@ static int work(struct vp_run *run, void *params, struct vp_err *err)
     return write_stats(run, err) ? -1 : status;
 }
 
-/* --help and --version: texts instead of work. */
-static bool texts(const struct vp_run *run, const struct vp_opt *common)
-{
-    if (run->common.help)
-        vp_help_print(&(struct vp_help){run->tool, common}, stdout);
-    else if (run->common.version)
-        version(run->tool);
-    else
-        return false;
-    return true;
-}
-
 /* OpenMP threads that have nothing to do spin for milliseconds by default, which takes the cores from the other
  * programs of a pipeline: four filters in a row on two cores took three times as long. The runtime looks at the
  * environment once, in a constructor; ours comes before it where the runtime is linked statically. */
@@ -583,7 +558,7 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
     struct vp_err err = VP_ERR_INIT;
     struct vp_run run = {.tool = tool};
 
-    vp_openmp_status(tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE);
+    vp_openmp_status = tool->flags & VP_TOOL_DIFF ? 2 : VP_ERESOURCE;
     hold_standard_streams();
     vp_tool_common(tool, common);
     /* one block holds the common options and the tool's, so that one table describes both */
@@ -600,7 +575,13 @@ int vp_main(const struct vp_tool *tool, int argc, char **argv)
         memcpy(&run.common, params, sizeof run.common);
         if (!run.common.device)
             run.common.device = "auto";
-        status = texts(&run, common) ? 0 : work(&run, params + after, &err);
+        status = 0;
+        if (run.common.help)
+            vp_help_print(&(struct vp_help){tool, common}, stdout);
+        else if (run.common.version)
+            version(tool);
+        else
+            status = work(&run, params + after, &err);
     }
     if (status >= 0 && close_stdout(&err))
         status = -1;

@@ -116,7 +116,7 @@ int vp_stats_apart(const struct vp_run *run, const char *path, struct vp_err *er
  * 0 if the work runs on the CPU. vp_main() calls it for every program with --device. */
 int vp_device_cpu(const struct vp_run *run, struct vp_err *err);
 
-/* The exit status where OpenMP's runtime gives up; VP_ERESOURCE if this is not called. */
-void vp_openmp_status(int at_exit);
+/* The exit status where OpenMP's runtime gives up. */
+extern int vp_openmp_status;
 
 #endif
