@@ -7,10 +7,7 @@
 
 #include "convolve_pass.h"
 #include "launch.cuh"
-
-extern "C" {
 #include "local/convolve.h"
-}
 
 #include <algorithm>
 #include <vector>

@@ -8,11 +8,8 @@
  * by one, so no bit depends on the device. Rows of volumes have a multiple of four voxels; those beyond the row are 0
  * (of the data NaN: unknown) and stay so. */
 #include "convolve.h"
-#include "sample.cuh"
-
-extern "C" {
 #include "local/deconvolve.h"
-}
+#include "sample.cuh"
 
 #include <cfloat>
 #include <cmath>

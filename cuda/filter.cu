@@ -2,11 +2,7 @@
 /* The ramp filter on a CUDA device: which transform (filter_rows.cuh), its tables, launches. */
 #include "filter_rows.cuh"
 #include "launch.cuh"
-
-extern "C" {
-#include "ct/filter.h"
 #include "run/rates.h"
-}
 
 #include <cstdio>
 #include <cstring>

@@ -23,23 +23,16 @@
 
 #include "copy.cuh"
 #include "launch.cuh"
-
-extern "C" {
-#include "base/size.h"
 #include "image/sat.h"
-}
 
-#include <cstdio>
 #include <cstring>
 #include <type_traits>
 
-namespace vp
-{
-namespace sat
+namespace vp::sat
 {
 
-enum { EACH = 4 };              /* columns of a lane */
-enum { TILES = 4 };                                 /* the last of so many tells the sum of all */
+enum { EACH = 4 };  /* columns of a lane */
+enum { TILES = 4 }; /* the last of so many tells the sum of all */
 
 /* What a block of threads makes: `rows` of a warp, `groups` of 128 columns, by FEW warps, or of images of f32 by
  * MANY. For floats all that is part of their order. */
@@ -985,7 +978,6 @@ bool marches(const struct vp_op *op);
 int march(const part &made, int which, const struct vp_work *work, struct vp_err *err);
 uint64_t march_bytes(const int64_t out[3]);
 
-} // namespace sat
-} // namespace vp
+} // namespace vp::sat
 
 #endif

@@ -15,9 +15,7 @@
  * Sums of a tile are taken in 32 bits where they hold them. */
 #include "sat_volume.cuh"
 
-namespace vp
-{
-namespace sat
+namespace vp::sat
 {
 namespace
 {
@@ -581,5 +579,4 @@ int volume(const struct vp_op *op, int which, const part &j, const struct vp_wor
     });
 }
 
-} // namespace sat
-} // namespace vp
+} // namespace vp::sat

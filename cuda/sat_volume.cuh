@@ -6,9 +6,7 @@
 #include "copy.cuh"
 #include "sat.cuh"
 
-namespace vp
-{
-namespace sat
+namespace vp::sat
 {
 
 enum { WIDE = 128 }; /* columns of a tile */
@@ -105,7 +103,6 @@ template <class A> int carry_on(const part &j, cudaStream_t stream, struct vp_er
     return vp_gpu_check(err, e, "cannot copy on the CUDA device");
 }
 
-} // namespace sat
-} // namespace vp
+} // namespace vp::sat
 
 #endif

@@ -5,9 +5,7 @@
  * too few tiles to keep a device busy in that way are made by sat.cuh. */
 #include "sat_volume.cuh"
 
-namespace vp
-{
-namespace sat
+namespace vp::sat
 {
 namespace
 {
@@ -273,5 +271,4 @@ int march(const part &made, int which, const struct vp_work *work, struct vp_err
     return which ? run_march<true>(j, work->queue->stream, err) : run_march<false>(j, work->queue->stream, err);
 }
 
-} // namespace sat
-} // namespace vp
+} // namespace vp::sat

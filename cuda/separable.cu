@@ -2,10 +2,7 @@
 /* Gaussian filter and its derivatives, and the Laplacian of Gaussian: operations "gauss" of local/gauss.h and "log" of
  * local/log.h, made of 1-D filters along x, y and z. Which passes, with which volumes between them, their tables. */
 #include "separable_pass.h"
-
-extern "C" {
 #include "local/log.h"
-}
 
 #include <algorithm>
 #include <stdio.h>

@@ -4,18 +4,16 @@
  * are on the device, clearing what is carried included, beside a kernel that only reads, converts and writes the same types. Two forms of the table: that of cuda/sat.cuh,
  * with one pass, and that of sat_three.cuh, which has three (sums of tiles, their prefix sums, tables of tiles: the samples
  * are read twice, so that of the bandwidth (in + out) / (2 in + out) is the most there is). Built by hand:
- *     nvcc -O3 -std=c++17 -arch=sm_90 -Icommon -Icuda tests/bench/sat_gpu.cu cuda/sat.cu cuda/sat_integers.cu \
- *         cuda/sat_volume.cu cuda/sat_volume_floats.cu build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
+ *     nvcc -O3 -std=c++17 -arch=sm_90 -Icommon -Icuda tests/bench/sat_gpu.cu cuda/sat.cu cuda/sat_volume.cu \
+ *         cuda/sat_volume_floats.cu build/obj-.../libvoxpipe.a -lgomp -o sat_gpu
  * usage: sat_gpu [TRIALS [LARGEST]] */
-#include "sat_three.cuh"
-
 #include "gpu.h"
 
 extern "C" {
-#include "base/err.h"
-#include "base/size.h"
 #include "image/sat.h"
 }
+
+#include "sat_three.cuh"
 
 #include <algorithm>
 #include <cmath>
@@ -133,7 +131,7 @@ static void on_gpu(scene &s, bool side_by_side, vp_queue *q, bool lookback)
         must(cudaDeviceSynchronize(), "rubbish");
         const auto three = s.volume ? vp::three::run<float, double, double, vp::sat::FEW, false>
                                     : vp::three::run<float, double, double, vp::sat::MANY, false>;
-        if (lookback ? three(&s.op, &w, b, (char *)k, &err)
+        if (lookback ? three(vp::sat::part_of(&s.op, &w, 0, (char *)k), &w, &err)
                      : vp_gpu_sat.launch(&s.op, &w, &err))
             printf("%s\n", err.msg), exit(1);
         if (side_by_side) {
@@ -385,7 +383,7 @@ static void time_of(const char *name, int64_t nx, int64_t ny, int64_t nz, enum v
         const auto three = volume ? vp::three::run<In, A, Out, vp::sat::FEW, false> : vp::three::run<In, A, Out, WARPS, false>;
         w.scratch = scratch.get(vp::three::bytes_of<In, A, vp::sat::FEW>((const vp_sat *)op.params, size));
         passes = measure(q->stream, 9, [&] {
-            if (three(&op, &w, &oa, (char *)w.state, &err))
+            if (three(vp::sat::part_of(&op, &w, 0, (char *)w.state), &w, &err))
                 printf("%s\n", err.msg), exit(1);
         });
     }

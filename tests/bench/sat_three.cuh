@@ -150,10 +150,10 @@ template <class In, class A, int WARPS> uint64_t bytes_of(const struct vp_sat *p
 }
 
 template <class In, class A, class Out, int WARPS, bool SQUARE>
-int run(const struct vp_op *op, const struct vp_work *args, const struct vp_area *out, char *state, struct vp_err *err)
+int run(const part &made, const struct vp_work *args, struct vp_err *err)
 {
     const cudaStream_t stream = args->queue->stream;
-    job j = job_of<In>(op, args, out, state);
+    job j = {made};
     const sizes s = sizes_of<In, A, WARPS>(j.nx, j.ny, j.planes);
     const room r = room_of<In, A>(s);
     take_tiles<In, A>(j, s);
