@@ -153,7 +153,7 @@ $(RANKS): $(OBJ)/mpi/mpi.o $(LIB) $(O)/flags
 # Changes when a shared header does.
 $(OBJ)/build.h: FORCE
 	@mkdir -p $(@D) && { echo '#define VP_BUILD $(BUILD)' | cmp -s - $@ || echo '#define VP_BUILD $(BUILD)' >$@; }
-$(OBJ)/common/device/cpu.o $(OBJ)/common/device/find.o $(OBJ)/common/run/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
+$(OBJ)/common/device/find.o $(OBJ)/common/run/ranks.o $(OBJ)/mpi/mpi.o $(OBJ)/cuda/device.c.o $(OBJ)/tests/plugin/plugin.o: \
     $(OBJ)/build.h
 
 $(LIB): $(LIBOBJ)
