@@ -16,6 +16,9 @@ FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 ifneq ($(filter default undefined,$(origin CC)),) # undefined: make in make, which has no defaults
 CC      := gcc
 endif
+ifneq ($(filter default undefined,$(origin CXX)),)
+CXX     := g++
+endif
 CFLAGS  ?= -O3 -g
 SAN     ?=
 # CUDA=auto builds the plugin where nvcc is found, 1 insists, 0 leaves it out. GPU_ARCH replaces the list of targets.
@@ -181,6 +184,25 @@ $(O)/fault/fault.so: tests/fault/fault.c Makefile
 # what the programs open in the place of voxpipe-cuda.so, with devices that are pretended
 $(O)/pretend/voxpipe-cuda.so: $(OBJ)/tests/plugin/plugin.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -shared -o $@ $^ $(LDFLAGS) -Wl,--exclude-libs,ALL -lpthread -lm
+# and with emulated ones: the plugin's own sources, run by the CPU (tests/emulate). No difference to nvcc's rounding:
+# what is to be one operation is written so.
+EMULATED := $(if $(SAN),,$(if $(filter x86_64,$(shell uname -m)),$(PLUGIN:%=$(O)/emulated/voxpipe-cuda.so)))
+EMUDIR   := $(OBJ)/emulated
+EMUOBJ   := $(patsubst %,$(EMUDIR)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c))) $(EMUDIR)/emulate.o
+EMUFLAGS = -O1 -fPIC -fopenmp -fvisibility=hidden -ffp-contract=off -march=native -w -Wno-psabi -I$(EMUDIR)/cuda -Icommon -I$(OBJ) \
+           -Itests/emulate $(addprefix -I,$(filter-out /usr/include,$(CUDAROOT)/include))
+EMUTEXT  := $(patsubst %,$(EMUDIR)/%,$(wildcard cuda/*))
+$(EMUDIR)/cuda/%: cuda/% tests/emulate/translate.pl
+	@mkdir -p $(@D) && perl tests/emulate/translate.pl $< >$@.tmp && mv -f $@.tmp $@
+$(EMUDIR)/cuda/%.cu.o: $(EMUDIR)/cuda/%.cu Makefile | $(EMUTEXT)
+	$(call say,EMU,cuda/$*.cu)$(CXX) -std=c++17 $(EMUFLAGS) -fno-strict-aliasing -include emulate.h -MMD -MP -x c++ -c -o $@ $<
+$(EMUDIR)/cuda/%.c.o: $(EMUDIR)/cuda/%.c Makefile | $(EMUTEXT)
+	$(call say,EMU,cuda/$*.c)$(CC) -std=gnu11 $(EMUFLAGS) -MMD -MP -c -o $@ $<
+$(EMUDIR)/emulate.o: tests/emulate/emulate.cpp Makefile
+	$(call say,EMU,$<)mkdir -p $(@D) && $(CXX) -std=c++17 $(EMUFLAGS) -MMD -MP -c -o $@ $<
+$(EMUDIR)/cuda/device.c.o: $(OBJ)/build.h
+$(O)/emulated/voxpipe-cuda.so: $(EMUOBJ) $(LIB)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -shared -fopenmp -o $@.tmp $^ -Wl,--exclude-libs,ALL -Wl,--no-undefined -lpthread -lm && mv -f $@.tmp $@
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 
@@ -209,7 +231,7 @@ unit: $(UNIT:%=$(OBJ)/unit/%) $(DOCS)
 	@mkdir -p $(O)/unit && for f in $(UNIT:%=$(OBJ)/unit/%); do cp -f $$f $(O)/unit/; done
 
 # Fuzz targets that go through their corpus, and what makes system calls fail.
-tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.so
+tests: $(FUZZ:%=$(OBJ)/replay/%) $(O)/fault/fault.so $(O)/pretend/voxpipe-cuda.so $(EMULATED)
 	@mkdir -p $(O)/replay && for f in $(filter $(OBJ)/%,$^); do cp -f $$f $(O)/replay/; done
 
 ## check: build and run every test (needs bats); the last line counts them

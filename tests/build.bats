@@ -1,7 +1,7 @@
 # The Makefile: what is built anew, versions, installing, bundles.
 load helper
 
-setup_file() { unset MAKEFLAGS MFLAGS MAKELEVEL VERSION; }
+setup_file() { unset MAKEFLAGS MFLAGS MAKELEVEL VERSION O; }
 
 # tree DIR: what the Makefile needs, and little to compile
 tree() {

@@ -1,0 +1,93 @@
+# The plugin's own kernels, run by the CPU (tests/emulate): what CUDA does, on machines without a GPU, too. Small
+# images, for it is slow; speed, and what needs compute capability 9.0, is for cuda.bats and cuda-local.bats.
+load helper
+
+setup_file() {
+    local why=''
+    [ -e "${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/emulated/voxpipe-cuda.so" ] || why='built without CUDA'
+    export WHY=$why
+}
+
+setup() {
+    if [ -n "$WHY" ]; then skip "$WHY"; fi
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    export VOXPIPE_PLUGINS=$BUILD/emulated
+    unset VOXPIPE_DEVICE
+}
+
+# same PROGRAM OPTION...: of image.tif on the CPU and on a device
+same() {
+    ok "$@" --device cpu image.tif -o cpu.tif
+    ok "$@" --device cuda image.tif -o gpu.tif --stats stats.json
+    grep -q '"device": "cuda"' stats.json
+    ok img-cmp cpu.tif gpu.tif || { echo "with $*"; return 1; }
+}
+
+@test "random plans of every program on emulated devices: the bytes of one chunk on the CPU" {
+    VOXPIPE_DEVICES="cpu cuda:0 cuda" ok "$BUILD/unit/plans_test" 24 "$RANDOM"
+}
+
+@test "images of several blocks: the CPU's bits" {
+    for kind in 701x203x1:u8 701x203x1:f32 133x71x40:u16 133x71x40:f32 1300x9x3:i16; do
+        noise noise.tif "${kind%:*}" "${kind#*:}"
+        img-gauss --sigma 1 noise.tif -o image.tif
+        same img-gauss --sigma 0.7
+        same img-gauss --sigma 9 --edge mirror
+        same img-log --sigma 2
+        same img-local --stat median --radius 2
+        same img-local --stat std --radius 4
+        same img-local --stat entropy --radius 3
+        same img-morph --op erode --radius 7
+        same img-morph --op open --shape ball --radius 3
+        same img-math 'if(a > 100, a * 1.5, x)'
+        same img-wiener --radius 2
+        same img-sat
+        same img-sat --exclusive
+        same img-morphrecon --fill-holes
+        same img-morphrecon --hmax 10 --chunk 100
+        same img-threshold --otsu
+        same img-threshold --local niblack --window 25
+    done
+}
+
+@test "tables of volumes, with squares: the CPU's bits" {
+    for type in u8 i16 f32; do
+        noise image.tif 133x71x20 $type
+        same img-sat --3d
+        for device in cpu cuda; do
+            ok img-sat --3d --exclusive --squares $device.squares.tif --device $device image.tif -o $device.tif
+        done
+        ok img-cmp cpu.tif cuda.tif
+        ok img-cmp cpu.squares.tif cuda.squares.tif
+    done
+}
+
+@test "convolution within 1e-6 of the CPU, with one kernel and a grid of them; deconvolution" {
+    noise image.tif 150x130x1 f32
+    noise kernel.tif 21x17x1 f32
+    noise small.tif 3x5x1 u8
+    noise kernels.tif 21x17x6 f32
+    for options in '-k kernel.tif' '-k small.tif' '-k kernels.tif --grid 3x2'; do
+        # shellcheck disable=SC2086
+        for device in cpu cuda; do ok img-convolve $options --device $device image.tif -o $device.tif; done
+        ok img-cmp --max-rel-l2 1e-6 cuda.tif cpu.tif || { echo "with $options"; return 1; }
+    done
+    for device in cpu cuda; do ok img-deconvolve -k kernel.tif -n 3 --device $device image.tif -o $device.tif; done
+    ok img-cmp --max-rel-l2 1e-5 cuda.tif cpu.tif
+}
+
+@test "back-projection within 2e-6 of the CPU, with the filter on either, and the same bits for any slabs" {
+    geometry=(--sod 400 --sdd 600 --detector 64x48 --pitch 2.5)
+    for scan in '--views 48' '--views 49' '--views 48 --offset-v 5.5' '--views 48 --offset-u -12' \
+        '--views 42 --arc 220' '--views 48 --tilt 3'; do
+        # shellcheck disable=SC2086
+        ct-geom "${geometry[@]}" $scan | ct-phantom -g - --noise 1e5 -o scan.tif
+        ok ct-fdk --device cpu --volume 40x36x30 scan.tif -o cpu.tif
+        for on in cpu gpu; do
+            ok ct-fdk --device cuda:0 --filter-on $on --volume 40x36x30 scan.tif -o gpu.tif
+            ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan, filter on $on"; return 1; }
+        done
+        ok ct-fdk --device cuda --volume 40x36x30 --device-memory 1300KiB scan.tif -o slabs.tif
+        ok img-cmp slabs.tif gpu.tif || { echo "with $scan"; return 1; }
+    done
+}
