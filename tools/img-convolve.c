@@ -85,7 +85,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
     int rc = -1;
 
     image.values = true;
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&g, run_, &p->kernel, &im, err))
+    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+        || vp_kernels_read(&g, run_, &p->kernel, &im, err))
         goto out;
     g.fft = &vp_fftw;
     g.correlate = p->correlate;

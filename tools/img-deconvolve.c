@@ -102,7 +102,8 @@ static int run(struct vp_run *run_, void *params, struct vp_err *err)
 
     image.values = true;
     pthread_mutex_init(&told.lock, NULL);
-    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err) || vp_kernels_read(&g.kernel, run_, &p->kernel, &im, err))
+    if (vp_images_open(&im, run_, &image, 1, VP_CONVOLVE_TYPES | 1u << VP_F64, err)
+        || vp_kernels_read(&g.kernel, run_, &p->kernel, &im, err))
         goto out;
     g.kernel.fft = &vp_fftw;
     if (vp_deconvolve_local(&op, &g, im.size, im.type, type_of(p, im.type), err)

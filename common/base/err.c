@@ -44,7 +44,8 @@ void vp_format_line(char *out, size_t size, const char *fmt, va_list ap)
 }
 
 /* number: an errno whose text follows, or 0. */
-static __attribute__((format(printf, 4, 0))) int record(struct vp_err *err, int code, int number, const char *fmt, va_list ap)
+static __attribute__((format(printf, 4, 0)))
+int record(struct vp_err *err, int code, int number, const char *fmt, va_list ap)
 {
     char text[LONGEST + 160];
     if (!err || err->code)

@@ -2,8 +2,8 @@
 #ifndef VP_SIGNALS_H
 #define VP_SIGNALS_H
 
-/* Have fn, and nothing else, called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is raised
- * again), and when it exits; fn must be async-signal-safe. */
+/* Have fn, and nothing else, called when INT, TERM, HUP, QUIT, PIPE or XCPU ends the program (before the signal is
+ * raised again), and when it exits; fn must be async-signal-safe. */
 void vp_at_signal(void (*fn)(void));
 
 /* Once, before the work: by vp_main(). */

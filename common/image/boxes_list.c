@@ -81,7 +81,8 @@ static int take_line(void *ctx, const char *path, int64_t number, char *line, st
             goto wrong;
         if (box->lo[a] < 0 || box->lo[a] >= box->hi[a] || (box->hi[a] > b->size[a] && b->size[a] < VP_UNKNOWN))
             return vp_fail(err, VP_ERUN, "%s: line %lld: %c %lld:%lld: expected a part of 0:%lld", path,
-                           (long long)number, "xyz"[a], (long long)box->lo[a], (long long)box->hi[a], (long long)b->size[a]);
+                           (long long)number, "xyz"[a], (long long)box->lo[a], (long long)box->hi[a],
+                           (long long)b->size[a]);
     }
     if (n - at == axes + 1) {
         if (!parse_range(field[at + axes], &box->image, &hi, true) || hi != box->image + 1 || box->image < 0)

@@ -57,7 +57,8 @@ static void *take(struct solve *s, uint64_t bytes, struct vp_err *err)
         room->at = fd < 0 || ftruncate(fd, (off_t)bytes)
                        ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (room->at == MAP_FAILED) {
-            vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(), vp_bytes_text(bytes).text);
+            vp_fail_errno(err, "%s: no room for %s of what is known of the boxes", vp_tmpdir(),
+                          vp_bytes_text(bytes).text);
             room->at = NULL;
         }
         if (fd >= 0)

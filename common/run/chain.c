@@ -129,8 +129,8 @@ void vp_chain_boxes(const struct vp_chain *c, const struct vp_box *out, struct v
 
 void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 {
-    /* far[s]: from the result of stage s to the output, the longest way. Without memory all of them, one after the other,
-     * are enough in any case */
+    /* far[s]: from the result of stage s to the output, the longest way. Without memory all of them, one after the
+     * other, are enough in any case */
     int64_t (*far)[3] = calloc((size_t)c->n + 1, sizeof *far);
     memset(halo, 0, 3 * sizeof *halo);
     for (int s = c->n - 1; s >= 0; s--) {
@@ -150,7 +150,7 @@ void vp_chain_halo(const struct vp_chain *c, int64_t halo[3])
 
 struct piece { size_t at, bytes; int last; }; /* alive up to stage `last` */
 
-/* Of a stage: its result; pointers to the planes of its inputs and, where the result is ours, of the result; scratch. */
+/* Of a stage: its result; pointers to the planes of its inputs and, where the result is ours, of it; scratch. */
 enum { RESULT, VIEW, SCRATCH, PIECES };
 
 struct layout {

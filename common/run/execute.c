@@ -100,8 +100,8 @@ static int open_workers(struct run *r, bool *full, struct vp_err *err)
     return 0;
 }
 
-/* A thread has ended: if it failed, so has the run, for the first reason of all threads. The others wake the reader, which
- * may wait for a pipe that has nothing to say. */
+/* A thread has ended: if it failed, so has the run, for the first reason of all threads. The others wake the reader,
+ * which may wait for a pipe that has nothing to say. */
 static int ended(struct run *r, bool reader, int rc, const struct vp_err *err)
 {
     pthread_mutex_lock(&r->lock);

@@ -56,9 +56,12 @@ static int copy_planes(struct worker *w, struct vp_queue *q, enum vp_way way, vo
                           here = {host, row, n > 1 ? step : row * rows};
         int64_t box[3] = {width, rows, n};
         if (rows == 1) { /* planes of one row are rows of one plane */
-            there.row = there.plane, here.row = here.plane;
-            box[1] = n, box[2] = 1;
-            there.plane *= n, here.plane *= n;
+            there.row = there.plane;
+            here.row = here.plane;
+            there.plane *= n;
+            here.plane *= n;
+            box[1] = n;
+            box[2] = 1;
         }
         if (copy(w, q, way, &there, &here, box, err))
             return -1;

@@ -196,8 +196,8 @@ int vp_run_cpu(struct worker *w, struct vp_err *err);
 int vp_run_open_device(struct worker *w, struct vp_err *err);
 /* All columns that fall to this worker, to the end of the band. */
 int vp_run_device(struct worker *w, struct vp_err *err);
-/* Buffers and queues; VP_ERESOURCE where device memory falls short. NULL is closed in any case; what is queued is waited
- * for. */
+/* Buffers and queues; VP_ERESOURCE where device memory falls short. NULL is closed in any case; what is queued is
+ * waited for. */
 struct lanes *vp_lanes_open(const struct vp_kind *kind, int device, const struct vp_chain *chain, const int64_t in[3],
                             const int64_t out[3], int n, struct vp_err *err);
 void vp_lanes_close(struct lanes *d);

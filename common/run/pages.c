@@ -108,8 +108,9 @@ int vp_pages_run(struct vp_pages *p, struct vp_err *err)
     struct vp_problem problem = {.image = {1, 1, n}, .inner = 1, .outer = 1, .threads = threads};
     struct vp_plan plan = {.bands = 1, .band = 1, .slab = batch, .window = flight * batch, .slabs = flight,
                            .part = {1, 1, batch}, .parts = {1, 1, 1}, .workers = 1, .together = 1, .limit = ""};
-    struct vp_execute e = {.problem = &problem, .plan = &plan, .pages = p, .reader = {p->reader}, .page_in = in, .page_out = p->out_bytes,
-                           .held = p->reader ? vp_reader_stack(p->reader)->type : VP_U8, .writer = p->writer, .stats = p->stats, .progress = p->progress};
+    struct vp_execute e = {.problem = &problem, .plan = &plan, .pages = p, .reader = {p->reader}, .page_in = in,
+                           .page_out = p->out_bytes, .writer = p->writer, .stats = p->stats, .progress = p->progress,
+                           .held = p->reader ? vp_reader_stack(p->reader)->type : VP_U8};
     if (rows) { /* `fit` is of the smallest portions: as many of them as make a batch */
         const size_t row = in / (size_t)p->height, least = row * (size_t)rows;
         const int64_t most = vp_max64(1, (int64_t)(fit / (uint64_t)flight));

@@ -47,8 +47,8 @@ const struct vp_opt vp_normalize_options[] = {
 };
 #undef P
 
-/* Means of f32 samples, summed in double: the page that is the mean of all; of sinograms, one a detector row, the mean of
- * the rows of each becomes a row of out. */
+/* Means of f32 samples, summed in double: the page that is the mean of all; of sinograms, one a detector row, the
+ * mean of the rows of each becomes a row of out. */
 static int mean(struct vp_reader *r, bool sinograms, int64_t nv, float *out, struct vp_err *err)
 {
     const struct vp_stack *s = vp_reader_stack(r);

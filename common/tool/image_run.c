@@ -56,7 +56,8 @@ static int describe(struct vp_meta *meta, const struct vp_result *result)
 /* The result may be larger or smaller than the input. */
 static int resize(const struct vp_images *im, struct vp_stack *out, const struct vp_op *op)
 {
-    const int64_t more[3] = {vp_op_grows(op, 0), vp_op_grows(op, im->lines ? 2 : 1), im->lines ? 0 : vp_op_grows(op, 2)};
+    const int64_t more[3] = {vp_op_grows(op, 0), vp_op_grows(op, im->lines ? 2 : 1),
+                             im->lines ? 0 : vp_op_grows(op, 2)};
     struct vp_axes axes;
     out->nx += more[0];
     out->ny += more[1];

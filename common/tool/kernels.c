@@ -235,7 +235,8 @@ int vp_kernels_read(struct vp_convolve_given *g, struct vp_run *run, const struc
     if (vp_open_mask(run, p->kernel, &reader, err))
         return -1;
     const struct vp_stack *s = vp_reader_stack(reader);
-    int rc = check(p, s, im, vp_reader_name(reader), err) || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
+    int rc = check(p, s, im, vp_reader_name(reader), err)
+             || read_samples(g, reader, p, im->type == VP_F64, err) ? -1 : 0;
     struct vp_err late = VP_ERR_INIT;
     if (vp_reader_close(reader, rc ? &late : err))
         rc = -1;

@@ -32,7 +32,8 @@ struct vp_ranked {
 /* vp_ranks_agree(), or of a plan for ranks that are not there, alone. */
 int vp_ranked_agree(struct vp_ranked *r, int rc, const void *mine, size_t size, void *all, struct vp_err *err);
 /* The same of what each of them says, malloc'd; NULL where it failed. */
-void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what, struct vp_err *err);
+void *vp_ranked_gather(struct vp_ranked *r, int rc, const void *mine, size_t size, const char *what,
+                       struct vp_err *err);
 int vp_ranked_no_file(const char *name, struct vp_err *err);
 
 /* What is asked for, of all ranks; then the grid, and this rank's plan on it; and what is expected of it, for
