@@ -42,12 +42,20 @@ template <class S> struct sample_job {
     recon_buffers<key<S>> b;
 };
 
-/* Samples [x, x + N) of a row, of which `n` are there. */
+/* Samples [x, x + N) of a row, of which `n` are there. Not load_run: take_kernel<float> has 46 registers with it, and
+ * 31 so. */
 template <int N, class S>
 __device__ __forceinline__ run_of<S, N> read_run(const vp_area &a, int64_t x, int64_t y, int64_t z, int n)
 {
+    run_of<S, N> r = {};
     const S *const from = vp_at<S>(a, x, y, z);
-    return load_run<N>(from, n, (uintptr_t)from % sizeof(run_of<S, N>) == 0);
+    if (n == N && (uintptr_t)from % sizeof r == 0)
+        return *(const run_of<S, N> *)from;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n)
+            r.v[i] = from[i];
+    return r;
 }
 
 template <int N, class S>

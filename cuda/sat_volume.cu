@@ -420,7 +420,7 @@ __global__ void __launch_bounds__(W * 32, B) table_kernel(const volume_job j)
             }, (const A *)j.above + ((j.planes + slab) * j.down + ty) * j.width + x0,
             (const A *)j.left + ((j.planes + slab) * j.across + tx) * j.high + y0, 1, [] {}, [](int, int) {});
     }
-    if (const A *const carried = j.nothing ? NULL : (const A *)j.carried)
+    if (const A *const carried = (const A *)j.carried)
 #pragma unroll
         for (int r = 0; r < R; r++)
 #pragma unroll
@@ -546,15 +546,20 @@ template <class In, class A, bool SQUARE> int make(const volume_job &j, cudaStre
 template <class In, class A, bool SQUARE>
 int run_volume(const part &all, const struct vp_work *work, struct vp_err *err)
 {
+    const cudaStream_t stream = work->queue->stream;
     volume_job j = {all};
+    if (all.nothing)
+        j.carried = NULL; /* one thing for the kernel to know: with two, squares of u16 spill */
     for (int64_t z = 0; z < all.planes; z += j.planes) {
         j.planes = vp_min64(MOST_PLANES, all.planes - z);
         lay_out<In, A, SQUARE>(&j, work->scratch);
-        if (make<In, A, SQUARE>(j, work->queue->stream, err) || carry_on<A>(j, work->queue->stream, err))
+        if (make<In, A, SQUARE>(j, stream, err))
+            return -1;
+        j.carried = all.carried;
+        if (carry_on<A>(j, stream, err))
             return -1;
         j.in = (const In *)j.in + j.planes * j.in_plane;
         j.out = (A *)j.out + j.planes * j.out_plane;
-        j.nothing = false;
     }
     return 0;
 }
