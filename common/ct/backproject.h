@@ -39,7 +39,7 @@ struct vp_bp_plan {
     int64_t together;      /* so many views at most, before their partners come */
     int64_t z_step;        /* slabs that begin and end at multiples of this waste nothing */
     bool mirror;           /* there is a mirror plane: slabs may be `mirrored` */
-    char filter[128];      /* how the device filters, if the job has a filter ... */
+    char filter[160];      /* how the device filters, if the job has a filter ... */
     double filter_seconds; /* ... and what a sample of the input is expected to take */
 };
 

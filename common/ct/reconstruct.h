@@ -110,7 +110,7 @@ struct vp_reconstruct_plan {
     bool filter_device;      /* views are filtered on the devices */
     bool stay;               /* and all stay there, so that slices leave while others are made */
     char kernel[160];        /* which back-projection was chosen */
-    char filter_kernel[128];
+    char filter_kernel[160];
     struct vp_crew crew[VP_RECONSTRUCT_DEVICES];
     struct vp_bp_part part[VP_RECONSTRUCT_DEVICES];
     int parts;             /* of the next pass */

@@ -38,7 +38,7 @@ struct vp_devbp_problem {
 };
 
 struct vp_devbp_plan {
-    char kernel[128];    /* "columns, half-turn pairs, z mirror, s 1, 16 slices a thread, tensor tiles" */
+    char kernel[160];    /* "columns, half-turn pairs, z mirror, s 1, 16 slices a thread, tensor tiles" */
     int views_per_orbit; /* 1 or 2 */
     bool mirror;         /* there is a mirror plane, and it may be used: slabs can be `mirrored` */
     int64_t orbits;      /* of the scan: n_views / views_per_orbit */
@@ -86,7 +86,7 @@ struct vp_backproject_kernels {
 /* The filter of ct/filter.h: the same weights, the same kernel (taps, not only its shape). A row's bits depend on
  * nothing but that row; they differ from the CPU's by less than 5e-7 (relative L2). */
 struct vp_devfilter_plan {
-    char kernel[128];    /* "ramp ram-lak, cutoff 1, no weights, complex fft length 1024 (16x16x4), one pass" */
+    char kernel[160];    /* "ramp ram-lak, cutoff 1, no weights, complex fft length 1024 (16x16x4), one pass" */
     int64_t nu_out;      /* samples of an output row: as vp_filter_widen left it */
     uint64_t bytes;      /* device memory for tables; input and output are the caller's */
     /* Expected for one input sample, from rates measured on an H100, by multiprocessors and clock (1024 projections of

@@ -224,6 +224,8 @@ static void fill(void *samples, enum vp_type type, const int64_t size[3])
             ((float *)samples)[i] = (float)v;
         else if (type == VP_U16)
             ((uint16_t *)samples)[i] = (uint16_t)(v * 60000);
+        else if (type == VP_I16)
+            ((int16_t *)samples)[i] = (int16_t)(v * 60000 - 30000);
         else
             ((uint8_t *)samples)[i] = (uint8_t)(v * 255);
     }
