@@ -1,5 +1,5 @@
 # The plugin's own kernels, run by the CPU (tests/emulate): what CUDA does, on machines without a GPU, too. Small
-# images, for it is slow; speed, and what needs compute capability 9.0, is for cuda.bats and cuda-local.bats.
+# images, for it is slow; speed is for cuda.bats and cuda-local.bats. Devices 0 and 1 schedule threads differently.
 load helper
 
 setup_file() {
@@ -12,7 +12,7 @@ setup() {
     if [ -n "$WHY" ]; then skip "$WHY"; fi
     cd "$BATS_TEST_TMPDIR" || exit 1
     export VOXPIPE_PLUGINS=$BUILD/emulated
-    unset VOXPIPE_DEVICE
+    unset VOXPIPE_DEVICE EMULATED_CAPABILITY EMULATED_DEVICES EMULATED_LOG
 }
 
 # same PROGRAM OPTION...: of image.tif on the CPU and on a device
@@ -24,7 +24,10 @@ same() {
 }
 
 @test "random plans of every program on emulated devices: the bytes of one chunk on the CPU" {
-    VOXPIPE_DEVICES="cpu cuda:0 cuda" ok "$BUILD/unit/plans_test" 24 "$RANDOM"
+    for EMULATED_CAPABILITY in 8 9; do
+        export EMULATED_CAPABILITY
+        VOXPIPE_DEVICES="cpu cuda:0 cuda" ok "$BUILD/unit/plans_test" 12 "$RANDOM"
+    done
 }
 
 @test "images of several blocks: the CPU's bits" {
@@ -76,6 +79,27 @@ same() {
     ok img-cmp --max-rel-l2 1e-5 cuda.tif cpu.tif
 }
 
+# near_cpu OPTION...: ct-fdk of scan.tif within 2e-6 of the CPU, with capability 9 on devices of either schedule
+near_cpu() {
+    ok_with_warnings ct-fdk --device cpu "$@" scan.tif -o cpu.tif
+    for on in 8:0 9:0 9:1; do
+        rm -f gpu.tif
+        EMULATED_CAPABILITY=${on%:*} ok_with_warnings ct-fdk --device "cuda:${on#*:}" "$@" scan.tif -o gpu.tif
+        ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan, $*, capability and device $on"; return 1; }
+    done
+}
+
+# ok_with_warnings COMMAND...: succeeds
+ok_with_warnings() {
+    run "$@"
+    [ "$status" -eq 0 ] || { printf 'command: %s\nstatus: %s\n%s\n' "$*" "$status" "$output"; return 1; }
+}
+
+# launched NAME: of this kernel, EMULATED_LOG says so
+launched() {
+    grep -qF "$1" log || { printf '%s was not launched, but\n%s\n' "$1" "$(cut -c1-160 log | sort -u)"; return 1; }
+}
+
 @test "back-projection within 2e-6 of the CPU, with the filter on either, and the same bits for any slabs" {
     geometry=(--sod 400 --sdd 600 --detector 64x48 --pitch 2.5)
     for scan in '--views 48' '--views 49' '--views 48 --offset-v 5.5' '--views 48 --offset-u -12' \
@@ -83,11 +107,57 @@ same() {
         # shellcheck disable=SC2086
         ct-geom "${geometry[@]}" $scan | ct-phantom -g - --noise 1e5 -o scan.tif
         ok ct-fdk --device cpu --volume 40x36x30 scan.tif -o cpu.tif
-        for on in cpu gpu; do
-            ok ct-fdk --device cuda:0 --filter-on $on --volume 40x36x30 scan.tif -o gpu.tif
-            ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan, filter on $on"; return 1; }
+        for EMULATED_CAPABILITY in 8 9; do
+            export EMULATED_CAPABILITY
+            for on in cpu gpu; do
+                ok ct-fdk --device cuda:0 --filter-on $on --volume 40x36x30 scan.tif -o gpu.tif
+                ok img-cmp --max-rel-l2 2e-6 gpu.tif cpu.tif || { echo "with $scan, filter on $on"; return 1; }
+            done
+            ok ct-fdk --device cuda --volume 40x36x30 --device-memory 1300KiB scan.tif -o slabs.tif
+            ok img-cmp slabs.tif gpu.tif || { echo "with $scan, capability $EMULATED_CAPABILITY"; return 1; }
         done
-        ok ct-fdk --device cuda --volume 40x36x30 --device-memory 1300KiB scan.tif -o slabs.tif
-        ok img-cmp slabs.tif gpu.tif || { echo "with $scan"; return 1; }
     done
+}
+
+@test "back-projection with every kernel of tensor tiles" {
+    export EMULATED_LOG=$PWD/log
+    # 0.5, 1, 2 and 1.4 pixels a voxel; half turns (R = 2) and a mirror plane (Z = 2), or not
+    for scan in '24' '23' '24 --offset-v 5.5' '23 --offset-v 5.5'; do
+        # shellcheck disable=SC2086
+        ct-geom --sod 800 --sdd 1200 --detector 64x48 --pitch 2.5 --views $scan |
+            ct-phantom -g - --noise 1e5 -o scan.tif
+        for voxel in 0.83 1.667 3.33 2.33; do near_cpu --voxel $voxel --volume 40x36x30; done
+    done
+    for R in 1 2; do
+        for Z in 1 2; do
+            for set in 0 1 2 3; do
+                launched "k_backproject_column_tiled<$R, $Z, 16, $(
+                    case $R$Z in 22) echo 2, 8 ;; 11) echo 4, 6 ;; *) echo 3, 8 ;; esac
+                ), vp::(anonymous namespace)::slices16<(vp::column_set)$set>"
+            done
+        done
+    done
+    # matrices, narrow and wide boxes, with and without a tilt along z
+    for scan in 'tilt=3' 'yaw=4 pitch=3 tilt=2 offset=4 sx=3 sz=5'; do
+        # shellcheck disable=SC2086
+        posed nu=64 nv=48 du=2.5 views=24 $scan > scan.geom
+        ct-phantom -g scan.geom --noise 1e5 -o scan.tif
+        for voxel in 1.667 3.33; do near_cpu --voxel $voxel --volume 40x36x30; done
+    done
+    for pitch in 40 72; do
+        for level in true false; do launched "k_backproject_matrix_tiled<$pitch, $level>"; done
+    done
+}
+
+@test "volumes that stay on their devices: the definition" {
+    for EMULATED_CAPABILITY in 8 9; do
+        export EMULATED_CAPABILITY
+        VOXPIPE_DEVICES=cuda ok "$BUILD/unit/volume_test"
+    done
+}
+
+@test "a capability that is not emulated is refused" {
+    noise image.tif 8x8x1 u8
+    EMULATED_CAPABILITY=7 run -134 img-gauss --sigma 1 --device cuda image.tif -o gpu.tif
+    [[ "$output" == *"EMULATED_CAPABILITY is 8 or 9, not '7'"* ]]
 }

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of cuda/ on the CPU, so that tests without a GPU run them: translate.pl makes C++ of a source, this
- * header comes before it, emulate.cpp has the threads and the runtime. A kernel's blocks run one after the other; the
- * threads of a block are fibers, which go on until they wait for each other (a barrier, an exchange between the lanes
- * of a warp, numbers that others tell), so that a wait that is missing is found out sooner than on a GPU. What is
- * allotted holds rubbish. The emulated devices have compute capability 8.0 and one multiprocessor: what newer ones have
- * (the bulk copy engine), what only several blocks at the same time can do wrong, and speed are not seen here.
+ * header comes before it, emulate.cpp has the threads and the runtime.
+ * A kernel's blocks run one after the other; the threads of a block are fibers. A warp goes on until it waits for
+ * others (a barrier, an exchange between lanes, numbers that others tell), then the next one does. On devices with odd
+ * numbers the last warp comes first, and who has given something back to the others (arrived at a barrier in shared
+ * memory) waits until they have made use of it; on even ones the last lane of a warp comes first. What is copied in the
+ * background, by threads or by the bulk copy engine, comes as late as it may, and until then its place holds rubbish,
+ * as does what is allotted. So a wait that is missing is found out sooner than on a GPU; where all wait for ever, a
+ * line says so and the program aborts.
+ * The devices have one multiprocessor and compute capability 8.0 or, with EMULATED_CAPABILITY=9, 9.0: barriers in
+ * shared memory and boxes of tensor maps, whose arguments have to be what the hardware demands. EMULATED_DEVICES: how
+ * many devices there are (2). EMULATED_LOG: a file to which each launch adds a line.
+ * Not seen: what only several blocks, or two kernels, at the same time can do wrong; orders of memory (fences); shared
+ * memory that is declared with its size, registers and launch bounds; speed.
  * Functions that are CUDA's do what its programming guide says, for the types that cuda/ calls them with. */
 #ifndef VP_EMULATE_H
 #define VP_EMULATE_H
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,6 +27,7 @@
 #include <cstring>
 #include <functional>
 #include <type_traits>
+#include <vector>
 
 #undef __global__
 #undef __device__
@@ -49,12 +59,22 @@ namespace emulate
 
 enum { LANES = 32 };
 
+struct later {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
 struct thread {
     void *stack; /* where it left */
     uint3 index;
-    int lane, warp, state;
-    uint32_t mask;       /* of the lanes that it exchanges with */
-    uint64_t got[LANES]; /* what they gave */
+    int lane, warp;
+    uint32_t mask;             /* of the lanes that it exchanges with */
+    uint64_t got[LANES];       /* what they gave */
+    const void *phased;        /* the barrier in shared memory that it waits for, */
+    unsigned parity;           /* and the phase of it */
+    std::vector<later> copies; /* that have not come */
+    std::vector<size_t> closed; /* how many of them each group that is closed ends with */
 };
 
 /* Who is running in this thread of the system. */
@@ -77,15 +97,44 @@ void yield();
 int barrier(int value);
 /* Wait for the lanes of the mask; their values are in now.at->got. */
 void exchange(uint32_t mask, uint64_t value);
-/* All blocks, one after the other. */
-void launch(const cudaLaunchConfig_t *c, const std::function<void()> &kernel);
+/* All blocks, one after the other; or what a device says of such a launch. `f`: the kernel's address. */
+cudaError_t launch(const cudaLaunchConfig_t *c, const void *f, const std::function<void()> &kernel);
 /* Time that always goes on. */
 uint64_t tick();
+/* Ends the program with a line. */
+[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- what is copied in the background ---- */
+
+/* A thread's own copies, in groups, of which the last few may stay on their way. */
+void copy_later(void *to, const void *from, size_t bytes);
+void close_copies();
+void await_copies(int left);
+
+/* Barriers in shared memory ("mbarrier"): a phase is over when so many have arrived and all bytes have come. */
+void phases_init(void *b, int arrivals);
+void phases_arrive(void *b);
+void phases_expect(void *b, int bytes); /* and arrive */
+void phases_wait(void *b, unsigned parity);
+
+/* The bulk copy engine: bytes in a row, and the box at (x, y, z) of a map; the barrier is told when they have come. */
+void copy_bulk(void *to, const void *from, size_t bytes, void *full);
+void copy_box(void *to, const CUtensorMap *map, int x, int y, int z, void *full);
+
+/* A warp from now on has so many registers a thread. */
+void set_registers(int n);
+
+/* In the shared memory of the block. */
+void check_shared(const void *p, size_t bytes, size_t align, const char *what);
+template <class T> T load_shared(unsigned at)
+{
+    check_shared((const void *)(uintptr_t)at, sizeof(T), sizeof(T), "a load");
+    return *(const T *)(uintptr_t)at;
+}
 
 template <class... P, class... A> cudaError_t start(const cudaLaunchConfig_t *c, void (*kernel)(P...), const A &...args)
 {
-    launch(c, [&] { kernel(P(args)...); });
-    return cudaSuccess;
+    return launch(c, (const void *)kernel, [&] { kernel(P(args)...); });
 }
 
 template <class T> uint64_t word(T v)
@@ -237,11 +286,13 @@ template <class T, class C, class V> T atomicCAS(T *p, C expected, V v)
     return old;
 }
 
-/* Copies that nobody waits for are there at once. */
 static inline size_t __cvta_generic_to_shared(const void *p) { return (size_t)p; }
-template <class T> void __pipeline_memcpy_async(T *to, const void *from, size_t n) { memcpy((void *)to, from, n); }
-static inline void __pipeline_commit() {}
-static inline void __pipeline_wait_prior(int) {}
+template <class T> void __pipeline_memcpy_async(T *to, const void *from, size_t n)
+{
+    emulate::copy_later((void *)to, from, n);
+}
+static inline void __pipeline_commit() { emulate::close_copies(); }
+static inline void __pipeline_wait_prior(int left) { emulate::await_copies(left); }
 
 /* ---- numbers ---- */
 

@@ -4,12 +4,16 @@
 use strict;
 use warnings;
 
-# What the instructions of the assembler come to; the operands have the names that they have in cuda/.
+# What the instructions of the assembler come to; the operands have the names that they have in cuda/. OPERAND: what
+# the pattern has in parentheses.
 my @MEANS = (
     [qr/""/, ''], # hides an address from the optimiser
-    [qr/cp\.async\.cg/, 'memcpy((void *)to, from, 16);'],
-    [qr/cp\.async\.ca/, 'memcpy((void *)to, from, BYTES);'],
-    [qr/commit_group|wait_group|griddepcontrol|fence\.acq_rel/, ''],
+    [qr/cp\.async\.cg/, 'emulate::copy_later((void *)to, from, 16);'],
+    [qr/cp\.async\.ca/, 'emulate::copy_later((void *)to, from, BYTES);'],
+    [qr/commit_group.*wait_group 0/s, 'emulate::close_copies(), emulate::await_copies(0);'],
+    [qr/commit_group/, 'emulate::close_copies();'],
+    [qr/wait_group/, 'emulate::await_copies(LEFT);'],
+    [qr/griddepcontrol|fence\.acq_rel|fence\.mbarrier_init/, ''],
     [qr/ld\.relaxed/, 'emulate::yield(); v = *p;'],
     [qr/st\.relaxed\.gpu\.global\.v2/, 'p[0] = v, p[1] = w;'],
     [qr/st\.relaxed/, '*p = v;'],
@@ -23,14 +27,25 @@ my @MEANS = (
     [qr/ld\.global\.cs\.f32/, 'x = yes ? *p : 0;'],
     [qr/selp\.b32 l, l, 0, p/, 's = emulate::from_left(s, D, (uint64_t)0);'],
     [qr/\@p add\./, 's = s + emulate::from_left(s, D, (decltype(s + s))0);'],
-    [qr/mbarrier|cp\.async\.bulk|setmaxnreg|ld\.shared/, 'abort();'], # of devices that are newer than the emulated one
+    [qr/cp\.async\.bulk\.tensor\.3d\.shared/, 'emulate::copy_box(to, map, x, y, z, full);'],
+    [qr/cp\.async\.bulk\.shared/, 'emulate::copy_bulk(to, from, bytes, full);'],
+    [qr/mbarrier\.init/, 'emulate::phases_init(b, arrivals);'],
+    [qr/mbarrier\.arrive\.expect_tx/, 'emulate::phases_expect(b, bytes);'],
+    [qr/mbarrier\.arrive/, 'emulate::phases_arrive(b);'],
+    [qr/mbarrier\.(?:try|test)_wait\.parity.*bra/s, 'emulate::phases_wait(b, parity);'],
+    [qr/setmaxnreg.*"n"\((.*)\)\);/s, 'emulate::set_registers(OPERAND);'],
+    [qr/ld\.shared\.v2\.f32 .*\+.*"n"\((.*)\)\);/s, 'high = emulate::load_shared<float2>(at + (OPERAND));'],
+    [qr/ld\.shared\.v2\.f32/, 'low = emulate::load_shared<float2>(at);'],
 );
 
 sub means
 {
     my ($asm) = @_;
     for my $pair (@MEANS) {
-        return "{ $pair->[1] }" if $asm =~ $pair->[0];
+        next unless $asm =~ $pair->[0];
+        my ($operand, $to) = ($1, $pair->[1]);
+        $to =~ s/OPERAND/$operand/;
+        return "{ $to }";
     }
     die "translate.pl: $ARGV[0]: nothing is known of $asm\n";
 }
