@@ -186,7 +186,8 @@ $(O)/pretend/voxpipe-cuda.so: $(OBJ)/tests/plugin/plugin.o $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(ALLCFLAGS) -shared -o $@ $^ $(LDFLAGS) -Wl,--exclude-libs,ALL -lpthread -lm
 # and with emulated ones: the plugin's own sources, run by the CPU (tests/emulate). No difference to nvcc's rounding:
 # what is to be one operation is written so.
-EMULATED := $(if $(SAN),,$(if $(filter x86_64,$(shell uname -m)),$(PLUGIN:%=$(O)/emulated/voxpipe-cuda.so)))
+EMULATED := $(if $(SAN),,$(if $(filter x86_64,$(shell uname -m)),$(PLUGIN:%=$(O)/emulated/voxpipe-cuda.so) \
+                                                                $(PLUGIN:%=$(O)/emulated/emulate_test)))
 EMUDIR   := $(OBJ)/emulated
 EMUOBJ   := $(patsubst %,$(EMUDIR)/%.o,$(sort $(wildcard cuda/*.cu cuda/*.c))) $(EMUDIR)/emulate.o
 EMUFLAGS = -O1 -fPIC -fopenmp -fvisibility=hidden -ffp-contract=off -march=native -w -Wno-psabi -I$(EMUDIR)/cuda -Icommon -I$(OBJ) \
@@ -198,11 +199,13 @@ $(EMUDIR)/cuda/%.cu.o: $(EMUDIR)/cuda/%.cu Makefile | $(EMUTEXT)
 	$(call say,EMU,cuda/$*.cu)$(CXX) -std=c++17 $(EMUFLAGS) -fno-strict-aliasing -include emulate.h -MMD -MP -x c++ -c -o $@ $<
 $(EMUDIR)/cuda/%.c.o: $(EMUDIR)/cuda/%.c Makefile | $(EMUTEXT)
 	$(call say,EMU,cuda/$*.c)$(CC) -std=gnu11 $(EMUFLAGS) -MMD -MP -c -o $@ $<
-$(EMUDIR)/emulate.o: tests/emulate/emulate.cpp Makefile
+$(EMUDIR)/%.o: tests/emulate/%.cpp Makefile
 	$(call say,EMU,$<)mkdir -p $(@D) && $(CXX) -std=c++17 $(EMUFLAGS) -MMD -MP -c -o $@ $<
 $(EMUDIR)/cuda/device.c.o: $(OBJ)/build.h
 $(O)/emulated/voxpipe-cuda.so: $(EMUOBJ) $(LIB)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -shared -fopenmp -o $@.tmp $^ -Wl,--exclude-libs,ALL -Wl,--no-undefined -lpthread -lm && mv -f $@.tmp $@
+$(O)/emulated/emulate_test: $(EMUDIR)/emulate_test.o $(EMUDIR)/emulate.o
+	$(call say,LD,$@)mkdir -p $(@D) && $(CXX) -o $@ $^ -lpthread
 $(BIN)/%: $(OBJ)/bin/% $(O)/flags
 	@mkdir -p $(@D) && cp -f $< $@.tmp && mv -f $@.tmp $@
 

@@ -63,8 +63,8 @@ struct block {
     const void *function;
     const std::function<void()> *kernel;
     int n, left, waiting, any, result;
-    bool reversed; /* the last warp first, and who arrives at a barrier in shared memory lets the others go first; else
-                    * the last lane of a warp first */
+    bool reversed; /* the last warp first, and who ends a phase by arriving lets the others go first; else the last lane
+                    * of a warp first */
     bool moved;    /* somebody has done more than to look */
     bool passed;   /* the warp's turn is over */
 
@@ -308,8 +308,8 @@ static phases get(const void *at)
     return p;
 }
 
-/* As it is now, and who waited for that. */
-static void put(void *at, phases p)
+/* As it is now, and who waited for that: whether a phase is over. */
+static bool put(void *at, phases p)
 {
     const bool over = !p.missing && !p.bytes;
     if (over) {
@@ -327,6 +327,7 @@ static void put(void *at, phases p)
         b.warps[w].at_phase &= ~released;
         b.warps[w].through |= released;
     }
+    return over;
 }
 
 static phases bytes_more(phases p, int64_t bytes)
@@ -343,8 +344,8 @@ static void arrive(void *at, phases p)
     if (!p.missing)
         die("more arrive at a barrier than it waits for");
     p.missing--;
-    put(at, p);
-    pass();
+    if (put(at, p))
+        pass();
 }
 
 void phases_init(void *at, int arrivals)
@@ -438,17 +439,18 @@ void set_registers(int n)
     b.warps[now.at->warp].registers = n;
 }
 
-/* Of warps that have shared out the registers among them. */
+/* Warps may share out anew what the block was launched with: here as much as its threads could have. */
 static void check_registers()
 {
+    const int share = REGISTERS / (int)b.warps.size() / LANES / 8 * 8, most = LANES * share * (int)b.warps.size();
     int all = 0;
     bool set = false;
     for (const warp &w : b.warps) {
         set |= w.registers;
-        all += LANES * (w.registers ? w.registers : REGISTERS / (int)b.warps.size() / LANES / 8 * 8);
+        all += LANES * (w.registers ? w.registers : share);
     }
-    if (set && all > REGISTERS)
-        die("the threads of a block want %d registers", all);
+    if (set && all > most)
+        die("the threads of a block want %d registers of %d", all, most);
 }
 
 static void run_lane(int w, uint32_t *of)
@@ -483,10 +485,10 @@ static int run_warp(int i)
 
 static void run_block()
 {
-    static const int64_t PATIENCE = 1 << 27;
+    static const int PATIENCE = 1 << 20; /* how often each thread looks */
     const dim3 size = now.threads;
     const int n = (int)b.warps.size();
-    int64_t looked = 0;
+    int looked = 0;
     b.left = b.n;
     b.waiting = b.any = 0;
     for (warp &w : b.warps)
@@ -513,7 +515,7 @@ static void run_block()
         b.moved = false;
         for (int i = 0; i < n; i++)
             looks += run_warp(b.reversed ? n - 1 - i : i);
-        looked = b.moved ? 0 : looked + looks;
+        looked = b.moved ? 0 : looked + 1;
         if (b.moved)
             continue;
         if (!b.requests.empty()) {

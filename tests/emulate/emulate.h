@@ -3,11 +3,11 @@
  * header comes before it, emulate.cpp has the threads and the runtime.
  * A kernel's blocks run one after the other; the threads of a block are fibers. A warp goes on until it waits for
  * others (a barrier, an exchange between lanes, numbers that others tell), then the next one does. On devices with odd
- * numbers the last warp comes first, and who has given something back to the others (arrived at a barrier in shared
- * memory) waits until they have made use of it; on even ones the last lane of a warp comes first. What is copied in the
- * background, by threads or by the bulk copy engine, comes as late as it may, and until then its place holds rubbish,
- * as does what is allotted. So a wait that is missing is found out sooner than on a GPU; where all wait for ever, a
- * line says so and the program aborts.
+ * numbers the last warp comes first, and who is the last to arrive at a barrier in shared memory goes on after those
+ * who waited for that; on even ones the last lane of a warp comes first. What is copied in the background, by threads or
+ * by the bulk copy engine, comes as late as it may, and until then its place holds rubbish, as does what is allotted. So
+ * a wait that is missing is found out sooner than on a GPU; where all wait for ever, a line says so and the program
+ * aborts.
  * The devices have one multiprocessor and compute capability 8.0 or, with EMULATED_CAPABILITY=9, 9.0: barriers in
  * shared memory and boxes of tensor maps, whose arguments have to be what the hardware demands. EMULATED_DEVICES: how
  * many devices there are (2). EMULATED_LOG: a file to which each launch adds a line.
