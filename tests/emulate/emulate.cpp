@@ -169,13 +169,16 @@ void yield()
     leave();
 }
 
-/* On a device that is reversed, all other warps go on before any lane of this one. */
+/* On a device that is reversed, all other warps go on before any lane of this one does, which may have to read still
+ * what it has just been said to have done with. */
 static void pass()
 {
     if (!b.reversed)
         return;
+    uint32_t lane;
+    own(&lane)->ready |= lane;
     b.passed = b.moved = true;
-    yield();
+    emulate_switch(&now.at->stack, b.scheduler);
 }
 
 /* Lanes whose partners are all there (those that have ended are not waited for) get what was given. */
