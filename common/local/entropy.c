@@ -21,26 +21,35 @@ struct histogram {
     int64_t sum;             /* of t(c) */
 };
 
-VP_MOVING uint32_t *count_of(struct histogram *h, const char *row, int64_t i)
+VP_MOVING uint16_t bin_at(const char *row, int64_t i)
 {
-    return &h->count[((const uint16_t *)(const void *)row)[i]];
+    return ((const uint16_t *)(const void *)row)[i];
 }
 
-VP_MOVING void enter(void *to, const char *row, int64_t i)
+VP_MOVING void add(struct histogram *h, uint16_t bin)
 {
-    struct histogram *const h = to;
-    h->sum += h->p->step[(*count_of(h, row, i))++];
+    h->sum += h->p->step[h->count[bin]++];
 }
 
-VP_MOVING void leave(void *to, const char *row, int64_t i)
+VP_MOVING void take(struct histogram *h, uint16_t bin)
 {
-    struct histogram *const h = to;
-    h->sum -= h->p->step[--*count_of(h, row, i)];
+    h->sum -= h->p->step[--h->count[bin]];
+}
+
+VP_MOVING void enter(void *to, const char *row, int64_t i) { add(to, bin_at(row, i)); }
+VP_MOVING void leave(void *to, const char *row, int64_t i) { take(to, bin_at(row, i)); }
+
+/* Both are read before either is counted: that could be what is read, for all that the compiler knows. */
+VP_MOVING void both(void *to, const char *row, int64_t leaves, int64_t enters)
+{
+    const uint16_t old = bin_at(row, leaves), new = bin_at(row, enters);
+    take(to, old);
+    add(to, new);
 }
 
 VP_MOVING void forget(void *to, const char *row, int64_t i)
 {
-    *count_of(to, row, i) = 0;
+    ((struct histogram *)to)->count[bin_at(row, i)] = 0;
 }
 
 static float value(const struct histogram *h)
@@ -53,8 +62,10 @@ static float value(const struct histogram *h)
     return (float)((double)(p->t[n] - (h->sum - p->t[nan])) / (ONE * (double)n));
 }
 
-static void row(struct histogram *h, int64_t x0, int64_t x1, float *out)
+/* On a histogram of its own, of which the compiler keeps the sum in a register. */
+static void row(struct histogram mine, int64_t x0, int64_t x1, float *out)
 {
+    struct histogram *const h = &mine;
     const int64_t bins = h->p->bins + 1;
 
     h->sum = 0;
@@ -63,7 +74,7 @@ static void row(struct histogram *h, int64_t x0, int64_t x1, float *out)
         *out++ = value(h);
         if (x + 1 == x1)
             break;
-        vp_moving_on(&h->window, x, h->p->f.reach[0], leave, enter, h);
+        vp_moving_on(&h->window, x, h->p->f.reach[0], leave, enter, both, h);
     }
     if (bins < 16 * h->window.n)
         memset(h->count, 0, (size_t)bins * sizeof *h->count);
@@ -146,7 +157,7 @@ static int run(const struct vp_op *op, const struct vp_part *in, const struct vp
         for (int64_t i = 0; i < all; i++) {
             const int64_t y = out->box.lo[1] + i % rows, z = out->box.lo[2] + i / rows;
             vp_moving_row(&w.mine.window, &p->f, op->image, &binned, sizeof *w.bins, y, z);
-            row(&w.mine, out->box.lo[0], out->box.hi[0], vp_part_at(out, sizeof(float), out->box.lo[0], y, z));
+            row(w.mine, out->box.lo[0], out->box.hi[0], vp_part_at(out, sizeof(float), out->box.lo[0], y, z));
         }
     }
     return 0;

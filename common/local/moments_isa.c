@@ -146,7 +146,8 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
 
     plain_f64_f32(t, src, s);
     memcpy(sum, s, (size_t)n * sizeof *sum);
-    memset(dev, 0, (size_t)n * sizeof *dev);
+    if (w == 1)
+        memset(dev, 0, (size_t)n * sizeof *dev);
     for (int64_t length = 1; 2 * length <= w; length *= 2) {
         g.n = n + w - 2 * length;
         g.la = g.lb = (double)length;
@@ -162,9 +163,13 @@ static void across_spread(const struct vp_tile *t, const void *src, void *state)
         g.la = (double)done;
         g.lb = (double)(2 * length);
         g.end = right - done - 2 * length + 1;
-        if (4 * length <= w)
+        if (4 * length <= w && done == 1)
+            merge(sum, dev, false, s + done, m + done, &g, NULL);
+        else if (4 * length <= w)
             merge(sum, dev, true, s + done, m + done, &g, NULL);
-        else /* the last one */
+        else if (done == 1) /* the last one */
+            merge(sum, dev, false, s + done, m + done, &g, t->count);
+        else
             merge(sum, dev, true, s + done, m + done, &g, t->count);
         g.k += 3 * step;
         done += 2 * length;
@@ -318,11 +323,21 @@ static void roots(double *v)
 #endif
 }
 
+/* A loop for each type, which is vectorised. */
+#define LOAD(T) \
+    for (int64_t i = 0; i < n; i++) \
+        x[i] = (double)((const T *)src)[at + i];
+
 INLINE void load(enum vp_type type, const void *src, int64_t at, int64_t n, double *x)
 {
-    for (int64_t i = 0; i < n; i++)
-        x[i] = type == VP_U8 ? ((const uint8_t *)src)[at + i] : type == VP_U16 ? ((const uint16_t *)src)[at + i]
-             : type == VP_I16 ? ((const int16_t *)src)[at + i] : (double)((const float *)src)[at + i];
+    if (type == VP_U8)
+        LOAD(uint8_t)
+    else if (type == VP_U16)
+        LOAD(uint16_t)
+    else if (type == VP_I16)
+        LOAD(int16_t)
+    else
+        LOAD(float)
 }
 
 INLINE void wiener(const struct vp_moments_params *p, const void *src, int64_t at, int64_t n, struct part *part)

@@ -69,18 +69,19 @@ VP_MOVING int64_t vp_moving_all(const struct vp_moving *m, int64_t x,
     return n;
 }
 
-/* From voxel x to the next: what leaves the window, and what comes in. */
+/* From voxel x to the next: what leaves the window, and what comes in; both where it is inside the image. */
 VP_MOVING void vp_moving_on(struct vp_moving *m, int64_t x, int64_t reach,
                             void (*leave)(void *to, const char *row, int64_t i),
-                            void (*enter)(void *to, const char *row, int64_t i), void *to)
+                            void (*enter)(void *to, const char *row, int64_t i),
+                            void (*both)(void *to, const char *row, int64_t leaves, int64_t enters), void *to)
 {
     const struct vp_line *const end = m->line + m->lines;
     const bool inside = x >= reach && x + 1 + reach < m->nx;
 
-    for (const struct vp_line *l = m->line; inside && l < end; l++) {
-        leave(to, l->row, x + l->x0 - m->first);
-        enter(to, l->row, x + 1 + l->x1 - m->first);
-    }
+    const int64_t at = x - m->first;
+
+    for (const struct vp_line *l = m->line; inside && l < end; l++)
+        both(to, l->row, at + l->x0, at + 1 + l->x1);
     for (const struct vp_line *l = m->line; !inside && l < end; l++) {
         const int64_t out = x + l->x0, in = x + 1 + l->x1;
         if (out >= 0 && out < m->nx) {

@@ -18,14 +18,18 @@ static struct tiles cut(const struct vp_rank_params *p, const struct vp_box *out
     return p->type == VP_F32 ? (struct tiles){{128, 64, 64}} : (struct tiles){{vp_box_size(out, 0), 8, 1}};
 }
 
+struct counts {
+    uint32_t *fine, *coarse;
+    int shift;         /* bins of a coarse one: 1 << shift */
+    int64_t bin, less; /* where the rank was last; samples in bins below it */
+};
+
 /* A thread's. */
 struct histogram {
     const struct vp_rank_params *p;
     struct vp_moving window; /* over rows of the image, or of places */
-    uint32_t *fine, *coarse;
+    struct counts c;
     int64_t bins;
-    int shift;               /* bins of a coarse one: 1 << shift */
-    int64_t bin, less;       /* where the rank was last; samples in bins below it */
     /* Floats: pairs of a key and where it is, twice (fine lies over them); places among the distinct keys, and those */
     uint64_t *pairs, *pairs2;
     uint32_t *place;
@@ -33,84 +37,90 @@ struct histogram {
     void **plane;
 };
 
-VP_MOVING void count(struct histogram *h, uint32_t bin, uint32_t by)
+VP_MOVING void count(struct counts *c, uint32_t bin, uint32_t by)
 {
-    h->fine[bin] += by;
-    h->coarse[bin >> h->shift] += by;
-    h->less += bin < h->bin ? (int32_t)by : 0;
+    c->fine[bin] += by;
+    c->coarse[bin >> c->shift] += by;
+    c->less += bin < c->bin ? (int32_t)by : 0;
 }
 
 /* One for each kind of bins. */
 #define WINDOW(type, bin_at) \
-    VP_MOVING void enter_##type(void *to, const char *row, int64_t i) \
+    VP_MOVING uint32_t bin_##type(const char *row, int64_t i) { return (uint32_t)(bin_at); } \
+    VP_MOVING void enter_##type(void *to, const char *row, int64_t i) { count(to, bin_##type(row, i), 1); } \
+    VP_MOVING void leave_##type(void *to, const char *row, int64_t i) { count(to, bin_##type(row, i), (uint32_t)-1); } \
+    VP_MOVING void both_##type(void *to, const char *row, int64_t leaves, int64_t enters) \
     { \
-        count(to, (uint32_t)(bin_at), 1); \
-    } \
-    VP_MOVING void leave_##type(void *to, const char *row, int64_t i) \
-    { \
-        count(to, (uint32_t)(bin_at), (uint32_t)-1); \
+        const uint32_t old = bin_##type(row, leaves), new = bin_##type(row, enters); \
+        count(to, old, (uint32_t)-1); \
+        count(to, new, 1); \
     }
 WINDOW(u8, ((const uint8_t *)row)[i])
 WINDOW(u16, ((const uint16_t *)(const void *)row)[i])
 WINDOW(i16, ((const int16_t *)(const void *)row)[i] - INT16_MIN)
 WINDOW(f32, ((const uint32_t *)(const void *)row)[i])
 
-static void seek(struct histogram *h, int64_t rank)
+static void seek(struct counts *c, int64_t rank)
 {
-    const int64_t wide = 1 << h->shift;
+    const int64_t wide = 1 << c->shift;
 
-    while (h->less > rank) {
-        const uint32_t whole = h->bin & (wide - 1) ? 0 : h->coarse[(h->bin >> h->shift) - 1];
-        if (whole && h->less - whole > rank) {
-            h->less -= whole;
-            h->bin -= wide;
+    while (c->less > rank) {
+        const uint32_t whole = c->bin & (wide - 1) ? 0 : c->coarse[(c->bin >> c->shift) - 1];
+        if (whole && c->less - whole > rank) {
+            c->less -= whole;
+            c->bin -= wide;
         } else {
-            h->less -= h->fine[--h->bin];
+            c->less -= c->fine[--c->bin];
         }
     }
-    while (h->less + h->fine[h->bin] <= rank) {
-        if (!(h->bin & (wide - 1)) && h->less + h->coarse[h->bin >> h->shift] <= rank) {
-            h->less += h->coarse[h->bin >> h->shift];
-            h->bin += wide;
+    while (c->less + c->fine[c->bin] <= rank) {
+        if (!(c->bin & (wide - 1)) && c->less + c->coarse[c->bin >> c->shift] <= rank) {
+            c->less += c->coarse[c->bin >> c->shift];
+            c->bin += wide;
         } else {
-            h->less += h->fine[h->bin++];
+            c->less += c->fine[c->bin++];
         }
     }
 }
 
 static void clear(struct histogram *h)
 {
-    memset(h->fine, 0, (size_t)h->bins * sizeof *h->fine);
-    memset(h->coarse, 0, (size_t)((h->bins >> h->shift) + 1) * sizeof *h->coarse);
-    h->less = 0;
+    memset(h->c.fine, 0, (size_t)h->bins * sizeof *h->c.fine);
+    memset(h->c.coarse, 0, (size_t)((h->bins >> h->c.shift) + 1) * sizeof *h->c.coarse);
+    h->c.less = 0;
 }
 
 /* Voxels x0 ... x1 - 1 of the row that the window is at. */
 VP_MOVING void move_along(struct histogram *h, int64_t x0, int64_t x1, char *out, enum vp_type type,
                           void (*enter)(void *to, const char *row, int64_t i),
-                          void (*leave)(void *to, const char *row, int64_t i))
+                          void (*leave)(void *to, const char *row, int64_t i),
+                          void (*both)(void *to, const char *row, int64_t leaves, int64_t enters))
 {
-    h->window.n = vp_moving_all(&h->window, x0, enter, h);
+    struct counts *const c = &h->c, moved; /* the latter nowhere but in registers */
+
+    h->window.n = vp_moving_all(&h->window, x0, enter, c);
     for (int64_t x = x0;; x++, out += vp_type_size(type)) {
-        seek(h, vp_rank_index(h->p->millionths, h->window.n));
-        vp_rank_put(out, type == VP_F32 ? h->values[h->bin] : (int32_t)h->bin + (type == VP_I16 ? INT16_MIN : 0), type);
+        seek(c, vp_rank_index(h->p->millionths, h->window.n));
+        vp_rank_put(out, type == VP_F32 ? h->values[c->bin] : (int32_t)c->bin + (type == VP_I16 ? INT16_MIN : 0), type);
         if (x + 1 == x1)
             break;
-        vp_moving_on(&h->window, x, h->p->f.reach[0], leave, enter, h);
+        moved = *c;
+        vp_moving_on(&h->window, x, h->p->f.reach[0], leave, enter, both, &moved);
+        *c = moved;
     }
     if (h->bins < 2 * h->window.n)
         clear(h);
     else
-        vp_moving_all(&h->window, x1 - 1, leave, h);
+        vp_moving_all(&h->window, x1 - 1, leave, c);
 }
 
 static void move_row(struct histogram *h, int64_t x0, int64_t x1, char *out)
 {
     switch ((int)h->p->type) {
-    case VP_U8: move_along(h, x0, x1, out, VP_U8, enter_u8, leave_u8); break;
-    case VP_U16: move_along(h, x0, x1, out, VP_U16, enter_u16, leave_u16); break;
-    case VP_I16: move_along(h, x0, x1, out, VP_I16, enter_i16, leave_i16); break;
-    default: move_along(h, x0, x1, out, VP_F32, enter_f32, leave_f32);
+    case VP_U8: move_along(h, x0, x1, out, VP_U8, enter_u8, leave_u8, both_u8); break;
+    case VP_U16: move_along(h, x0, x1, out, VP_U16, enter_u16, leave_u16, both_u16); break;
+    case VP_I16: move_along(h, x0, x1, out, VP_I16, enter_i16, leave_i16, both_i16); break;
+    default: move_along(h, x0, x1, out, VP_F32, enter_f32, leave_f32, both_f32);
     }
 }
 
@@ -156,7 +166,7 @@ static size_t lay_out(struct histogram *h, const struct vp_rank_params *p, const
     const struct tiles t = cut(p, out);
     size_t bytes = 0, samples = 1;
 
-    *h = (struct histogram){.p = p, .bins = p->type == VP_U8 ? 256 : 65536, .shift = p->type == VP_U8 ? 4 : 7};
+    *h = (struct histogram){.p = p, .bins = p->type == VP_U8 ? 256 : 65536, .c.shift = p->type == VP_U8 ? 4 : 7};
     h->window.line = vp_place(mem, &bytes, (size_t)vp_lines_most(&p->f, in) * sizeof *h->window.line);
     if (p->type == VP_F32) {
         for (int a = 0; a < 3; a++)
@@ -167,12 +177,12 @@ static size_t lay_out(struct histogram *h, const struct vp_rank_params *p, const
         h->place = vp_place(mem, &bytes, samples * sizeof *h->place);
         h->values = vp_place(mem, &bytes, samples * sizeof *h->values);
         h->plane = vp_place(mem, &bytes, (size_t)vp_box_size(in, 2) * sizeof *h->plane);
-        h->fine = (uint32_t *)h->pairs;
+        h->c.fine = (uint32_t *)h->pairs;
         h->bins = (int64_t)samples;
     } else {
-        h->fine = vp_place(mem, &bytes, (size_t)h->bins * sizeof *h->fine);
+        h->c.fine = vp_place(mem, &bytes, (size_t)h->bins * sizeof *h->c.fine);
     }
-    h->coarse = vp_place(mem, &bytes, (size_t)((h->bins >> h->shift) + 1) * sizeof *h->coarse);
+    h->c.coarse = vp_place(mem, &bytes, (size_t)((h->bins >> h->c.shift) + 1) * sizeof *h->c.coarse);
     return bytes;
 }
 

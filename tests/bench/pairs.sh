@@ -168,6 +168,13 @@ echo "machine: $model, $(nproc) cores; device $device; $rounds rounds"
 printf '%-32s %8s %8s   %7s %9s %10s\n' "" "A, s" "B, s" "B / A" "smallest" "processor"
 while IFS='|' read -r name command; do
     rm -f times.a times.b
+    lacks=$(grep -oE '(ct|img)-[a-z]+' <<<"$command" | while read -r program; do
+        [ -x "$BIN_A/$program" ] && [ -x "$BIN_B/$program" ] || echo "$program"
+    done)
+    if [ -n "$lacks" ]; then
+        echo "$name: left out, for one build has no $lacks" >&2
+        continue
+    fi
     once a "$command" # what the first run pays for memory that was never used is no matter of the build
     rm -f times.a
     for ((i = 0; i < rounds; i++)); do
