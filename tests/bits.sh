@@ -8,14 +8,14 @@
 # sed, cmp and diff, nothing else.
 #
 # --quick runs a seventh of them, --only those that contain TEXT, --jobs N at a time, --list shows them only.
-# shellcheck disable=SC2086,SC2030,SC2031 # options are split into words; PATH is set in subshells
+# shellcheck disable=SC2086,SC2030,SC2031,SC2317 # options are split into words; PATH is set in subshells; functions are given
 set -u
 
 usage() { sed -n '3s/^# */usage: /p' "$0" >&2; exit 2; }
 
 if [ $# -lt 2 ] || [ ! -x "$1/img-cat" ] || [ ! -x "$2/img-cat" ]; then usage; fi
 BIN_A=$(cd "$1" && pwd) BIN_B=$(cd "$2" && pwd)
-DATA=$(cd "$(dirname "$0")/data" && pwd)
+DATA=$(cd "$(dirname "$0")/data" && pwd) TABLE=$(cd "$(dirname "$0")" && pwd)/programs
 shift 2
 device=cpu quick='' only='' list='' jobs=$(nproc)
 [ "$jobs" -le 8 ] || jobs=8
@@ -188,11 +188,19 @@ make_inputs() (
     head -c 100000 f32.tif >cut.tif
     mkdir pages
     for p in 0 1 2 10 11; do img-cat --pages $p u16.tif -o pages/p$p.tif; done
+    img-cat --region 3:10,2:8 page.tif | img-math --device cpu 'a + x * y' -o kernel.tif
     printf 'f32.tif\nnan.tif\n' >list.txt
     printf '0 0 0  20 30 10  0 0.02\n5 5 0  3 3 3  0 0.01\n' >two.txt
 )
 
 # ---- the commands ----
+
+# each_program FUNCTION: calls FUNCTION NAME INPUT ARGUMENTS for every line of the table of programs that A has
+each_program() {
+    while IFS='|' read -r name input arguments more; do
+        [ ! -x "$BIN_A/${name%% *}" ] || "$1" "${name%% *}" "$input" "$arguments"
+    done <"$TABLE"
+}
 
 # from COMMAND FILE: from a file, redirected and from a pipe
 from() {
@@ -215,6 +223,18 @@ plans() {
     done
     t "cat $plans_file | ${plans_command% *} --chunk $chunk --raw-out -j 2 >out"
     t "$plans_command --plan >/dev/null"
+}
+
+# what takes a volume, as in the table, for samples of every type
+table_commands() {
+    take() {
+        case $1:$2 in img-cmp:*) return ;; *vol.tif*) ;; *) return ;; esac # which has commands of its own
+        what=$(echo "$3" | sed "s| \([a-z]*\.tif\)| $IN/\1|g; s/  */ /g")
+        for type in u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 nan big wide-u16; do
+            perhaps "$1$what$IN/$type.tif >out"
+        done
+    }
+    each_program take
 }
 
 gauss_commands() {
@@ -475,14 +495,14 @@ stack_commands() {
         done
         perhaps "cat $IN/$f.tif | img-gauss | img-cat >out"
     done
-    for program in img-cat img-gauss img-local img-log img-math img-morph img-nlmeans img-psf img-threshold img-wiener \
-        img-convert img-info img-cmp img-view ct-fdk ct-filter ct-backproject ct-normalize ct-phantom ct-reduce ct-geom; do
-        perhaps "$program"
-        perhaps "$program --nonsense $IN/f32.tif"
-        perhaps "$program --memory lots $IN/f32.tif"
-        t "$program --version >/dev/null"
-        perhaps "$program --device $DEVICE --help >/dev/null"
-    done
+    refuse() {
+        perhaps "$1"
+        perhaps "$1 --nonsense $IN/f32.tif"
+        perhaps "$1 --memory lots $IN/f32.tif"
+        t "$1 --version >/dev/null"
+        perhaps "$1 --device $DEVICE --help >/dev/null"
+    }
+    each_program refuse
     perhaps "img-gauss --sigma -1 $IN/f32.tif"
     perhaps "img-gauss --sigma 4 --chunk 0x1x1 $IN/f32.tif"
     perhaps "img-cat --region 0:500,0:2 $IN/f32.tif"
@@ -640,6 +660,7 @@ work() {
     touch "$here/commands" "$here/differ" "$here/headers" "$here/failed"
     ln -s "$dir/in" "$here/in"
     export IN
+    table_commands
     gauss_commands
     local_commands
     math_commands
@@ -650,7 +671,7 @@ work() {
 
 if [ -n "$list" ]; then
     job=0 jobs=1 IN=../in
-    gauss_commands; local_commands; math_commands; stack_commands; large_commands; ct_commands
+    table_commands; gauss_commands; local_commands; math_commands; stack_commands; large_commands; ct_commands
     exit
 fi
 if ! make_inputs >"$dir/log" 2>&1; then

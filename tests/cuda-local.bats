@@ -23,6 +23,21 @@ same() {
     VOXPIPE_DEVICES="cpu cuda:0 cuda" ok "${VOXPIPE_BUILD:-$BATS_TEST_DIRNAME/../build}/unit/plans_test"
 }
 
+@test "every program of images, every type: as the CPU does it, on one GPU and on all" {
+    needs_gpu
+    noise kernel.tif 19x17x1 u8
+    f() {
+        for type in u8 u16 i16 f32; do
+            for device in cpu cuda:0 cuda; do ok "$1" "${@:3}" --device $device $type.tif -o $device.tif; done
+            for device in cuda:0 cuda; do
+                agree "$2" $device.tif cpu.tif || { echo "with $* of $type, $device"; return 1; }
+            done
+        done
+    }
+    for type in u8 u16 i16 f32; do noise $type.tif 150x70x20 $type; done
+    on_devices f
+}
+
 @test "several workers on one GPU start their kernels side by side: none is left out" {
     needs_gpu
     noise a.tif 64x64x64 f32

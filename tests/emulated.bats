@@ -34,6 +34,18 @@ same() {
     done
 }
 
+@test "every program that may work on a device, every type: as the CPU does it" {
+    noise kernel.tif 9x7x1 u8
+    f() {
+        for type in u8 u16 i16 f32; do
+            for device in cpu cuda; do ok "$1" "${@:3}" --device $device $type.tif -o $device.tif; done
+            agree "$2" cuda.tif cpu.tif || { echo "with $* of $type"; return 1; }
+        done
+    }
+    for type in u8 u16 i16 f32; do noise $type.tif 61x37x9 $type; done
+    on_devices f
+}
+
 @test "images of several blocks: the CPU's bits" {
     for kind in 701x203x1:u8 701x203x1:f32 133x71x40:u16 133x71x40:f32 1300x9x3:i16; do
         noise noise.tif "${kind%:*}" "${kind#*:}"

@@ -8,6 +8,8 @@ unset VOXPIPE_MEMORY VOXPIPE_THREADS VOXPIPE_PLUGINS NO_COLOR
 # results are compared to the bit: on one backend. cuda.bats compares the other with it.
 export VOXPIPE_DEVICE=cpu
 DATA=$ROOT/tests/data
+# the table of all programs: name | input | arguments | device
+PROGRAMS=$(grep -v '^#' "$ROOT/tests/programs")
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
@@ -21,6 +23,23 @@ ok() {
         printf 'command: %s\nstatus: %s\nstdout: %s\nstderr: %s\n' "$*" "$status" "$output" "$stderr"
         return 1
     fi
+}
+
+# on_devices FUNCTION: calls FUNCTION NAME AGREE ARGS... for every program of images that may work on a device
+on_devices() {
+    local name arguments agree
+    while IFS='|' read -r name _ arguments agree; do
+        name=${name// /} agree=${agree// /}
+        [[ $name = img-* && $agree ]] || continue
+        echo "$name" # the last one is where a test failed
+        # shellcheck disable=SC2086
+        "$1" "$name" "$agree" $arguments
+    done <<<"$PROGRAMS"
+}
+
+# agree AGREE A B: two stacks do, to the `bits` or within a relative difference
+agree() {
+    if [ "$1" = bits ]; then ok img-cmp "$2" "$3"; else ok img-cmp --max-rel-l2 "$1" "$2" "$3"; fi
 }
 
 # fails STATUS TEXT COMMAND...: exits with STATUS, standard output empty, standard error holds TEXT

@@ -9,6 +9,7 @@ use POSIX ();
 
 my $build = abs_path(shift // die "usage: run.pl BUILD [EACH]\n");
 my $each = shift || 0;
+my $table = abs_path($0) =~ s{fault/[^/]*$}{programs}r;
 my $shim = "$build/fault/fault.so";
 my $dir = tempdir(CLEANUP => 1);
 chdir $dir or die;
@@ -41,17 +42,9 @@ my $size = join 'x', map { chomp(my $v = `img-info --value $_ $in/vol.tif`); $v 
 
 # %: the output, else standard output is; <FILE: from a pipe
 my @runs = map { [split] } grep { /\S/ } split /\n/, <<"END";
-ct-geom --sod 500 --sdd 1000 --detector 32x24 --pitch 4 --views 24 -o %
 ct-geom --show $in/scan.geom
-ct-phantom -g $in/scan.geom -o %
-ct-normalize --i0 60000 $in/counts.tif -o %
-ct-filter $in/scan.tif -o %
-ct-backproject $in/filtered.tif -o %
-ct-fdk $in/scan.tif -o %
 ct-fdk -o % <$in/scan.tif
-ct-reduce $in/scan.tif --pages -o %
 ct-reduce $in/vol.tif $in/vol.tif -o %
-img-info --statistics $in/vol.tif
 img-info $in/packed.tif
 img-cmp $in/vol.tif $in/packed.tif
 img-cat $in/folder \@$in/list -o %
@@ -60,27 +53,23 @@ img-convert --type f64 $in/packed.tif -o %
 img-convert --compress deflate $in/vol.tif -o %
 img-convert --raw-in $size:f32le $in/vol.raw -o %
 img-convert --raw-out $in/vol.tif -o %
-img-math -e 2*a+z $in/vol.tif -o %
-img-gauss --sigma 2 $in/vol.tif -o %
 img-gauss --sigma 1 <$in/vol.tif -o %
-img-log --sigma 2 $in/vol.tif -o %
-img-convolve -k $in/kernel.tif $in/vol.tif -o %
-img-deconvolve -k $in/kernel.tif -n 3 $in/vol.tif -o %
-img-local --radius 1 $in/vol.tif -o %
 img-local --stat mean --radius 2 $in/vol.tif -o %
-img-morph --op close --radius 2 $in/vol.tif -o %
 img-morphrecon --hmax 0.002 --chunk 20x30x7 $in/vol.tif -o %
 img-morphrecon --open 1 <$in/vol.tif -o %
-img-wiener --noise 1e-7 $in/vol.tif -o %
-img-nlmeans --h 0.01 --search 2 $in/vol.tif -o %
 img-psf --moffat 3 -o %
 img-psf --from $in/vol.tif --positions $in/places --size 3x3x1 --given --negative -o %
-img-sat --exclusive $in/vol.tif -o %
 img-sat --3d --squares $in/squares.tif <$in/vol.tif -o %
 img-threshold --otsu $in/vol.tif -o %
 img-threshold --local mean --window 5 -o % <$in/vol.tif
-img-view --window 0,0.03 $in/vol.tif -o %
 END
+# and every program as in the table
+for (grep { !/^#/ } split /\n/, slurp($table)) {
+    my ($program, $input, $arguments) = map { s/^ +| +$//gr } split /\|/;
+    my $files = join ' ', $arguments, $input eq '-' ? () : $input;
+    push @runs, [split ' ', join ' ', $program, $files =~ s{\b(\w+\.(?:tif|geom))\b}{$in/$1}gr,
+        $program =~ /^img-(?:info|cmp)$/ ? () : '-o %'];
+}
 for my $path (glob "$build/bin/*") {
     my ($program) = $path =~ m{([^/]+)$};
     grep { $_->[0] eq $program } @runs or die "no run of $program: it needs a line in the list\n";
