@@ -139,6 +139,14 @@ static int check_like_first(const struct vp_reader *r, const struct vp_source *s
     return vp_hint(err, "take one channel of each first, as with: img-convert --channel luminance");
 }
 
+/* The next line of the scan geometry from line i on, of a key that the other one has, too. */
+static int shared_line(const struct vp_meta *m, int i, const struct vp_meta *other)
+{
+    while (i < m->n && (strncmp(m->key[i], "geom.", 5) || !vp_meta_get(other, m->key[i])))
+        i++;
+    return i;
+}
+
 /* What a later input says of its samples or of the scan, otherwise than the first one. */
 static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b)
 {
@@ -149,12 +157,13 @@ static const char *disagreement(const struct vp_meta *a, const struct vp_meta *b
         if (x && y && strcmp(x, y))
             return keys[i];
     }
-    for (int i = 0; i < b->n; i++) {
-        const char *x = strncmp(b->key[i], "geom.", 5) ? NULL : vp_meta_get(a, b->key[i]);
-        if (x && strcmp(x, b->value[i]))
-            return "scan geometry";
+    /* line by line: lists of angles and of matrices are many lines of one key */
+    int i = shared_line(a, 0, b), k = shared_line(b, 0, a);
+    while (i < a->n && k < b->n && !strcmp(a->key[i], b->key[k]) && !strcmp(a->value[i], b->value[k])) {
+        i = shared_line(a, i + 1, b);
+        k = shared_line(b, k + 1, a);
     }
-    return NULL;
+    return i < a->n || k < b->n ? "scan geometry" : NULL;
 }
 
 /* The source of input i, which fits the stack; NULL with an error. */
