@@ -559,27 +559,23 @@ static int next_rows(struct vp_reader *r, const struct vp_wanted *w, int64_t y0,
                                 : rows_of(r, r->now, w, r->page, y0, y1, to, w->bad, err)))
         rc = -1;
     r->failed = r->failed || rc < 0;
-    if (rc == 1 && y1 == r->stack.ny) {
-        r->page++;
-        r->position++;
-    }
     return rc;
 }
 
 int64_t vp_reader_read(struct vp_reader *r, const struct vp_wanted *w, void *const *to, struct vp_err *err)
 {
-    const int64_t ny = r->stack.ny, left = r->stack.pages - r->position;
+    const int64_t y1 = w->y1 ? w->y1 : r->stack.ny;
     if (w->page != VP_NEXT)
-        return read_rows(r, w, w->page, w->n, w->y0, w->y1 ? w->y1 : ny, to, err) ? -1 : w->n;
+        return read_rows(r, w, w->page, w->n, w->y0, y1, to, err) ? -1 : w->n;
     if (r->seekable) {
-        const int64_t n = vp_min64(w->n, left);
-        if (read_rows(r, w, r->position, n, 0, ny, to, err))
+        const int64_t n = vp_min64(w->n, r->stack.pages - r->position);
+        if (read_rows(r, w, r->position, n, w->y0, y1, to, err))
             return -1;
         r->position += n;
         return n;
     }
-    for (int64_t i = 0; i < w->n; i++) {
-        const int rc = next_rows(r, w, 0, ny, to[i], err);
+    for (int64_t i = 0; i < w->n; i++, r->page++, r->position++) {
+        const int rc = next_rows(r, w, w->y0, y1, to[i], err);
         if (rc <= 0)
             return rc < 0 ? -1 : i;
     }
@@ -597,6 +593,8 @@ int64_t vp_reader_lines(struct vp_reader *r, int64_t n, void *buf, int threads, 
         if (rc < 1)
             return rc < 0 ? -1 : done;
         r->line = (r->line + m) % ny;
+        r->page += !r->line;
+        r->position += !r->line;
     }
     return n;
 }
