@@ -286,11 +286,10 @@ static void join_axes(struct vp_axes *a, const struct vp_stack *s)
 /* Memory that reading rows or whole pages of an input takes. */
 static void count_decoding(struct vp_reader *r, const struct vp_source *s)
 {
-    /* rows that values are made of, all at once */
-    const uint64_t samples = s->scaled && !s->by_rows ? vp_page_bytes(&s->stack) : 0;
-    for (int whole = 0; whole < 2; whole++)
-        if (s->decoding[whole] + samples > r->decoding[whole])
-            r->decoding[whole] = s->decoding[whole] + samples;
+    for (int whole = 0; whole < 2; whole++) {
+        const uint64_t need = s->decoding[whole && !s->scaled]; /* values are made of some rows at a time */
+        r->decoding[whole] = need > r->decoding[whole] ? need : r->decoding[whole];
+    }
 }
 
 /* Read the headers of all inputs that can be read again; the others come when it is their turn. */
@@ -453,7 +452,7 @@ static int rows_of(const struct vp_reader *r, struct vp_source *s, const struct 
     const bool direct = type == stored && !s->scaled && !w->stride;
     const bool count = w->f32 && bad && vp_type_is_float(r->stack.type);
     const int64_t piece = (int64_t)((direct ? COUNT_BYTES : CONVERT_BYTES) / row);
-    const int64_t step = s->by_rows && (!direct || count) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
+    const int64_t step = !direct || (count && s->by_rows) ? vp_min64(vp_max64(piece, 1), y1 - y0) : y1 - y0;
     char *scratch = direct ? NULL : vp_alloc_raw((size_t)step, row, "rows to convert", err);
     int rc = direct || scratch ? 0 : -1;
     for (int64_t y = y0; !rc && y < y1; y += step) {
